@@ -20,13 +20,17 @@ _CATALOGUES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "locale")
 _SLOT = re.compile(r"\{(\d+)\}")
 # What stands between statements and items, and what does in Chinese.
 _SEPARATORS = (("\n", "\n"), ("; ", "\uff1b"), (", ", "\uff0c"))
+# A template with more letters is of one text.
+_SPECIFIC = 20
+# What ends a statement.
+_SEVERAL = re.compile(r"[:;] |\n")
 # A number and what is counted.
 _COUNT = re.compile(
-    r"\{0\} (?:of \{1\} )?(?!.*\b(?:is|are|was|were|came|did|does|do|has|have|may|not)\b)"
+    r"\{0\} (?:of \{1\} )?(?!.*\b(?:is|are|was|were|came|did|does|do|has|have|may|not|cannot|be)\b)"
     r"(?:[a-z -]+|[A-Z]{2,}s)"
 )
 # What has numbers, and not only names.
-_NUMBERED = re.compile(r"devices? \{0\}")
+_NUMBERED = re.compile(r"(?:devices?|ranks?|node) \{0\}")
 _WORDS = re.compile(r"[A-Za-z]{2}")
 # Texts from outside are longer than anything the catalogue has.
 _LONGEST = 2_000
@@ -44,6 +48,13 @@ class Template(NamedTuple):
         return _pattern(self.text).fullmatch(text) if self.part in text else None
 
 
+class Match(NamedTuple):
+    """A text by a template; ``several``: something in a slot is more than a name or value."""
+
+    translation: str
+    several: bool
+
+
 class Dictionary(NamedTuple):
     """A catalogue in use; of the templates that fit a text the first is the most exact."""
 
@@ -51,22 +62,39 @@ class Dictionary(NamedTuple):
     templates: tuple[Template, ...]
 
     def say(self, text: str) -> str:
-        """The text in this language, or as it is."""
+        """The text, or a title with what follows it, in this language, or as it is."""
         if text in self.exact:
             return self.exact[text]
         if len(text) > _LONGEST or not _WORDS.search(text):
             return text
-        for template in self.templates:
-            if match := template.match(text):
-                values = {name: self._value(value) for name, value in match.groupdict().items()}
-                return _SLOT.sub(lambda slot: values[f"_{slot[1]}"], template.translation)  # noqa: B023 - used at once
-        return self._parts(text)
+        for colon in reversed([match.start() for match in re.finditer(": ", text)]):
+            if (head := text[:colon]) in self.exact:
+                return f"{self.exact[head]}\uff1a{self.say(text[colon + 2 :])}"
+        matches = [match for template in self.templates if (match := self._match(template, text))]
+        # A slot that holds more than one statement is the last resort.
+        whole = next((match.translation for match in matches if not match.several), "")
+        parts = whole or self._parts(text)
+        return parts if parts != text or not matches else matches[0].translation
+
+    def _match(self, template: Template, text: str) -> Match | None:
+        match = template.match(text)
+        if match is None:
+            return None
+        slots = match.groupdict()
+        specific = _SEVERAL.search(template.text) or len(_SLOT.sub("", template.text)) > _SPECIFIC
+        several = not specific and any(_SEVERAL.search(value) for value in slots.values())
+        values = {name: self._value(value) for name, value in slots.items()}
+        filled = _SLOT.sub(lambda slot: values[f"_{slot[1]}"], template.translation)
+        return Match(filled, several)
 
     def _parts(self, text: str) -> str:
         """A title and what follows it, several lines or statements, or items that are known."""
         for colon in reversed([match.start() for match in re.finditer(": ", text)]):
-            if (head := text[:colon]) in self.exact:
-                return f"{self.exact[head]}\uff1a{self.say(text[colon + 2 :])}"
+            head, tail = text[:colon], text[colon + 2 :]
+            if head.count("(") > head.count(")"):
+                continue
+            if (title := self.say(head)) != head or tail in self.exact:
+                return f"{title}\uff1a{self.say(tail)}"
         for separator, join in _SEPARATORS:
             parts = text.split(separator)
             if len(parts) > 1:
@@ -78,12 +106,8 @@ class Dictionary(NamedTuple):
 
     def _value(self, text: str) -> str:
         """What stands in a slot; a title inside of a sentence has lost its capital."""
-        translation = self.say(text)
-        return (
-            translation
-            if translation != text
-            else self.exact.get(text[:1].upper() + text[1:], text)
-        )
+        title = text[:1].upper() + text[1:]
+        return self.say(text if text in self.exact or title not in self.exact else title)
 
 
 _chosen: list[str] = ["en"]
@@ -109,6 +133,14 @@ def of_locale(env: Mapping[str, str]) -> str:
 def say(text: str) -> str:
     """A text of the catalogue in the chosen language."""
     return text if _chosen[0] == "en" else dictionary(_chosen[0]).say(text)
+
+
+def form(text: str) -> str:
+    """A text of the catalogue with its slots, to be filled in by a script of a page."""
+    if _chosen[0] == "en":
+        return text
+    templates = dictionary(_chosen[0]).templates
+    return next((known.translation for known in templates if known.text == text), text)
 
 
 @functools.cache
@@ -142,7 +174,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     parts, seen = [re.escape(literals[0])], set()
     for number, literal in zip(_SLOT.findall(text), literals[1:], strict=True):
         kind = r"\d[\d,]*(?: or more)?" if _COUNT.fullmatch(text) else ".*?"
-        kind = r"\d.*?" if _NUMBERED.fullmatch(text) else kind
+        kind = r"\d[\d, -]*" if _NUMBERED.fullmatch(text) else kind
         slot = f"(?P=_{number})" if number in seen else f"(?P<_{number}>{kind})"
         seen.add(number)
         parts += [slot, re.escape(literal)]

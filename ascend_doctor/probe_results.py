@@ -115,7 +115,8 @@ class ProbeRun(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def where(self) -> str:
         """How many ranks ran on what."""
-        return f"{self.world_size} ranks on {self.device}"
+        ranks = self.world_size
+        return f"1 rank on {self.device}" if ranks == 1 else f"{ranks} ranks on {self.device}"
 
     @property
     def compared(self) -> int:

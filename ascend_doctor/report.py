@@ -125,6 +125,13 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     drift: tuple[Drift, ...] = ()
     pairs: Pairs | None = None
 
+    def text(self) -> str:
+        """How many nodes came to what, on one line."""
+        return (
+            f"{len(self.passing)} passed, {len(self.failing)} failed, "
+            f"{len(self.untold)} without a verdict, {len(self.missing)} missing"
+        )
+
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that one run has to say.
@@ -153,6 +160,19 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     patience_because: str = ""
     notices: tuple[str, ...] = ()
     subjects: tuple[Subject, ...] = ()
+
+    @property
+    def headline(self) -> str:
+        """The verdict on one line; of a fleet its nodes, and what is wrong with them."""
+        fleet, counts = self.fleet, self.verdict
+        if fleet is None:
+            return counts.text()
+        parts = (
+            quantity(counts.error, "error"),
+            quantity(counts.warning, "warning"),
+            f"{counts.unknown} unknown",
+        )
+        return f"{fleet.text()}; {', '.join(parts)}"
 
     @property
     def bare(self) -> bool:

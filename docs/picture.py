@@ -1,9 +1,11 @@
-"""Draws what a command prints on a terminal, as one SVG that asks nobody for anything.
+"""Draws what commands print on real terminals, each as one SVG that asks nobody for anything.
 
-    python docs/picture.py docs/check.svg ascend-doctor check -l 0
+    python docs/picture.py                                       all of docs/pictures/
+    python docs/picture.py docs/check.svg ascend-doctor check    one command, in 100 columns
 
-The command is run as it stands; its standard output is drawn in 100 columns. The picture in the
-README was drawn where torch_npu was installed and CANN was not.
+A command runs in a terminal of tmux of just that size, and what this then shows is drawn. The
+machines are recordings of the tests. The picture in the README was drawn where torch_npu was
+installed and CANN was not.
 """
 
 from __future__ import annotations
@@ -11,36 +13,108 @@ from __future__ import annotations
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.text import Text
 
-COLUMNS = 100
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.machines.compose import build  # noqa: E402 - not installed
+
+FOLDER = ROOT / "docs" / "pictures"
 # Without rich's fonts, which lie on a server.
 FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+_ROWS = 300  # of a terminal on which nothing scrolls
+_DEADLINE = 60
 
 
-def drawn(command: list[str], printed: str) -> str:
-    """The SVG of a terminal with a command and what it printed, colours included."""
+class Picture(NamedTuple):
+    """A command, how wide its terminal is, and the variables that make it another one."""
+
+    command: str
+    columns: int = 100
+    variables: str = ""
+
+
+MACHINE = "cann-not-sourced"
+_CHECK = f"ascend-doctor check -l 0 -q --replay {MACHINE}"
+PICTURES = {
+    "check-40": Picture(_CHECK, 40),
+    "check-80": Picture(_CHECK, 80),
+    "check-120": Picture(_CHECK, 120),
+    "check-dumb": Picture(_CHECK, 80, "TERM=dumb PYTHONIOENCODING=ascii"),
+    "check-no-color": Picture(_CHECK, 80, "NO_COLOR=1"),
+    "check-zh": Picture(f"{_CHECK} --lang zh", 80),
+}
+
+
+def capture(picture: Picture) -> str:
+    """What a terminal shows once the command has ended, with its colours."""
+    with tempfile.TemporaryDirectory() as folder:
+        build(MACHINE, Path(folder, MACHINE))
+        tmux = ["tmux", "-S", f"{folder}/socket", "-f", "/dev/null"]
+        env = {**os.environ, "LC_ALL": "C.UTF-8", "PATH": _path()}
+        env.pop("TMUX", None)
+        done = shlex.join([*tmux, "wait-for", "-S", "done"])
+        line = f"env {picture.variables} {picture.command}; {done}; sleep {_DEADLINE}"
+        size = ["-x", str(picture.columns), "-y", str(_ROWS)]
+        try:
+            for words in (
+                ["-u", "new-session", "-d", *size, line],
+                ["wait-for", "done"],
+                ["capture-pane", "-p", "-e"],
+            ):
+                result = subprocess.run(
+                    [*tmux, *words],
+                    cwd=folder,
+                    env=env,
+                    check=True,
+                    capture_output=True,
+                    text=True,
+                    timeout=_DEADLINE,
+                )
+        finally:
+            subprocess.run([*tmux, "kill-server"], check=False, capture_output=True, timeout=10)
+    return result.stdout.rstrip()
+
+
+def _path() -> str:
+    """The doctor beside this interpreter comes first."""
+    return f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+
+
+def draw(picture: Picture, shown: str) -> str:
+    """The SVG of a terminal with a command and what it showed, colours included."""
     console = Console(
-        record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="standard"
+        record=True,
+        width=picture.columns,
+        file=io.StringIO(),
+        force_terminal=True,
+        color_system="standard",
     )
-    console.print(Text(f"$ {' '.join(command)}", style="bold"))
-    console.print(Text.from_ansi(printed.rstrip()))
-    picture = console.export_svg(title=command[0], unique_id="terminal")
-    return FONTS.sub("", picture).replace("Fira Code", "ui-monospace")
+    prompt = " ".join(filter(None, ("$", picture.variables, picture.command)))
+    console.print(Text(prompt, style="bold"))
+    console.print(Text.from_ansi(shown), soft_wrap=True)
+    svg = console.export_svg(title=f"{picture.columns} columns", unique_id="terminal")
+    return FONTS.sub("", svg).replace("Fira Code", "ui-monospace")
 
 
 def main() -> None:
-    target, *command = sys.argv[1:]
-    env = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": str(COLUMNS)}
-    done = subprocess.run(
-        command, check=False, stdout=subprocess.PIPE, env=env, timeout=600, text=True
-    )
-    Path(target).write_text(drawn(command, done.stdout), "utf-8")
+    if sys.argv[1:]:
+        target, *words = sys.argv[1:]
+        one = Picture(shlex.join(words))
+        Path(target).write_text(draw(one, capture(one)), "utf-8")
+        return
+    FOLDER.mkdir(exist_ok=True)
+    for name, picture in PICTURES.items():
+        (FOLDER / f"{name}.svg").write_text(draw(picture, capture(picture)), "utf-8")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ MANIFEST = {
     "level": 2,
     "seconds": 120,
     "seconds_cpu": 90,
+    "usual": 0.5,
     "needs": ["device"],
     "forked": True,
     "does": (

@@ -21,6 +21,7 @@ MANIFEST = {
     "level": 4,
     "seconds": 600,
     "seconds_cpu": 120,
+    "usual": 16,
     "needs": ["allreduce"],
     "torchrun": True,
     "does": (

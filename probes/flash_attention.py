@@ -24,6 +24,7 @@ MANIFEST = {
     "level": 2,
     "seconds": 600,
     "seconds_cpu": 90,
+    "usual": 0.9,
     "needs": ["device"],
     "forked": True,
     "does": (

@@ -31,6 +31,7 @@ MANIFEST = {
     "level": 3,
     "seconds": 600,
     "seconds_cpu": 120,
+    "usual": 3.8,
     "needs": ["allreduce", "mindspeed-patches"],
     "torchrun": True,
     "does": (

@@ -25,9 +25,13 @@ from typing import NamedTuple
 import click
 from babel.messages.catalog import Catalog
 from babel.messages.pofile import read_po, write_po
+from jinja2 import Environment, nodes
 
 from ascend_doctor.cli import doctor
+from ascend_doctor.comparison.comparable import Group
+from ascend_doctor.findings import Level
 from ascend_doctor.matrix.catalog import Catalog as Matrix
+from ascend_doctor.matrix.models import every as all_models
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "ascend_doctor"
@@ -38,32 +42,72 @@ _FIELDS = frozenset({"title", "observed", "required", "because", "summary", "rea
 _FIRST = frozenset(
     {"NotApplicable", "Unknown", "NeedsRoot", "Unresolved", "UsageError", "BadParameter", "say"}
 )
+# Of these the second argument is a text.
+_SECOND = frozenset({"check", "start_again", "mount_again", "_of"})
 # What helpers of these return is part of findings.
 _HELPERS: tuple[str, ...] = ("checks", "judging", "fleet/compared_findings.py", "fleet/outliers.py")
-_HELPERS += ("diagnosis/guilt.py", "diagnosis/verdict.py", "diagnosis/attempts.py")
+_HELPERS += (
+    "probe_results.py",
+    "diagnosis/guilt.py",
+    "diagnosis/verdict.py",
+    "diagnosis/attempts.py",
+)
 _HELPERS += ("diagnosis/peers.py", "diagnosis/plog_runs.py", "diagnosis/stall_judge.py")
-_HELPERS += ("render/stall.py", "render/formats/text.py", "render/diagnosis.py", "report.py")
+_HELPERS += (
+    "planning/launches.py",
+    "planning/flags.py",
+    "render/stall.py",
+    "render/formats/text.py",
+    "render/diagnosis.py",
+    "report.py",
+)
 # Of these every text is for people.
 _WHOLE = frozenset(
     {"report.py", "judging/subjects.py", "commands/fix.py", "commands/explain.py"}
     | {
         f"render/{name}.py"
-        for name in ("formats/text", "page", "fields", "fleet_text", "diagnosis")
+        for name in (
+            "formats/text",
+            "page",
+            "fields",
+            "fleet_text",
+            "diagnosis",
+            "curves",
+            "rank_rows",
+        )
     }
-    | {"render/stall.py", "commands/help_pages.py"}
+    | {
+        "progress.py",
+        "render/stall.py",
+        "render/pairs.py",
+        "commands/help_pages.py",
+        "commands/plan.py",
+    }
+    | {f"planning/{name}.py" for name in ("rules", "picture", "memory", "step_time")}
 )
+# Names of settings: the second of each row, and keys.
+_SETTINGS = "comparison/comparable.py"
+_OPERANDS = ("checks", "judging", "diagnosis/guilt.py")
 # Tables whose texts are shown, by module.
 _TABLES = {
     "cli.py": ("SECTIONS",),
     "commands/fleet.py": ("COMMANDS",),
     "commands/stack.py": ("COMMANDS",),
     "diagnosis/verdict.py": ("_REASONS",),
+    "judging/subjects.py": ("_NAMES",),
+    "planning/memory.py": ("MEMORY_PARTS",),
+    "planning/picture.py": ("NAMES", "TITLES"),
+    "render/fleet_grid.py": ("VERDICTS",),
+    "render/formats/html.py": ("_ENDED",),
+    "progress.py": ("NOUNS",),
+    "report.py": ("LEVELS",),
 }
 _COUNT = re.compile(r"\{0\} (?:of \{1\} )?[a-z]+[a-z ]*")
 _COMMAND = re.compile(
     r"-(?!l \{0\} adds|v shows)|[$|\"]|/(?!\S+ (?:has|is) )|export [A-Z]|for \w in |npu-smi info|"
-    r"ascend-doctor check|cat <<|docker |sudo |\(\?i\)|torch/|hiascend"
+    r"ascend-doctor (?:check|setup)|megatron sft|cat <<|docker |sudo |\(\?i\)|torch/|hiascend"
 )
+_NAMED_SLOT = re.compile(r"\{[a-z]")
 _HEADER = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=utf-8\\n"\n\n'
 _MOST = 16  # forms of one text
 _LONGEST_HELP = 500
@@ -103,11 +147,31 @@ class _Module:
                     yield from self._of_call(node)
                 case ast.FunctionDef():
                     yield from self._of_function(node)
-                case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                    if name in _TABLES.get(self.inside, ()):
-                        yield from self._of_table(value)
-                    elif self.inside.startswith(("checks", "judging")) and _is_text(value):
-                        yield from self.said(value, prose=True)
+                case ast.IfExp() | ast.BoolOp() | ast.Dict() if self.inside.startswith(_OPERANDS):
+                    yield from self._of_operands(node)
+                case ast.Assign(targets=targets, value=value):
+                    for name in (target.id for target in targets if isinstance(target, ast.Name)):
+                        yield from self._of_assignment(name, value)
+        if self.inside == _SETTINGS:
+            yield from self._of_settings()
+
+    def _of_assignment(self, name: str, value: ast.expr) -> Iterator[Text]:
+        if name in _TABLES.get(self.inside, ()):
+            yield from self._of_table(value)
+        elif self.inside.startswith(("checks", "judging")) and _is_text(value):
+            yield from self.said(value, prose=True)
+
+    def _of_settings(self) -> Iterator[Text]:
+        names: list[ast.expr | None] = []
+        for node in ast.walk(self.tree):
+            match node:
+                case ast.Yield(value=ast.Tuple(elts=[_, name, *_])):
+                    names.append(name)
+                case ast.Dict(keys=keys):
+                    names += keys
+        for form in (form for name in names if name for form in self.forms(name)):
+            if form != "{}":
+                yield Text(_number(form), self.where)
 
     def _of_whole(self, node: ast.AST) -> Iterator[Text]:
         """Every string that is for people, and not one inside of another's f-string."""
@@ -143,8 +207,8 @@ class _Module:
         if names & (_FINDINGS | _FIRST):
             for argument in call.args[:1]:
                 yield from self.said(argument, prose="say" not in names)
-        if names & {"check"} and len(call.args) > 1:
-            yield from self.said(call.args[1])
+        if names & _SECOND and len(call.args) > 1:
+            yield from self.said(call.args[1], prose="check" not in names)
         if names & {"quantity"} and len(call.args) > 1:
             for noun in self.forms(call.args[1]):
                 yield from (Text(f"{{0}} {noun}{end}", self.where) for end in ("", "s"))
@@ -152,6 +216,14 @@ class _Module:
         if names & _FINDINGS or self.inside.startswith(_HELPERS):
             for name in sorted(_FIELDS & set(keywords)):
                 yield from self.said(keywords[name], prose=True)
+
+    def _of_operands(self, node: ast.IfExp | ast.BoolOp | ast.Dict) -> Iterator[Text]:
+        """What fills a slot of another text: one of two, or of a table."""
+        for value in ast.iter_child_nodes(node):
+            if isinstance(value, ast.Constant | ast.JoinedStr):
+                for text in self.said(value, prose=True):
+                    if not _NAMED_SLOT.search(text.text):
+                        yield text
 
     def _of_rule(self, arguments: list[ast.expr]) -> Iterator[Text]:
         """The texts of a rule of shell scripts, whose slots have names."""
@@ -202,6 +274,30 @@ class _Module:
             case ast.Call(func=ast.Name(id="say"), args=[inner, *_]):
                 return self.forms(inner, depth)
         return ["{}"]
+
+
+def _page_texts(source: str) -> Iterator[str]:
+    """What a template of a page says: ``say``, ``form`` and ``quantity``."""
+    tree = Environment(autoescape=True).parse(source)
+    for call in tree.find_all(nodes.Call):
+        match call:
+            case nodes.Call(node=nodes.Name(name="say" | "form"), args=[argument]):
+                yield from (_number(text) for text in _page_forms(argument) if text != "{}")
+            case nodes.Call(node=nodes.Name(name="quantity"), args=[_, nodes.Const(value=noun)]):
+                yield from (f"{{0}} {noun}{end}" for end in ("", "s"))
+
+
+def _page_forms(node: nodes.Node) -> list[str]:
+    match node:
+        case nodes.Const(value=str(text)):
+            return [text.replace("{", "\0")]
+        case nodes.Concat(nodes=parts):
+            return _joined([_page_forms(part) for part in parts])
+        case nodes.CondExpr(expr1=first, expr2=second):
+            return [*_page_forms(first), *(_page_forms(second) if second else ())]
+        case nodes.Getitem(node=nodes.Dict(items=items)):
+            return [text for item in items for text in _page_forms(item.value)]
+    return ["{}"]
 
 
 def _is_text(value: ast.expr) -> bool:
@@ -258,11 +354,19 @@ def texts() -> dict[str, list[str]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         for text, where in _Module(path).texts():
             known.setdefault(text, []).append(where)
+    for path in sorted((PACKAGE / "render" / "pages").glob("*.html")):
+        for text in _page_texts(path.read_text("utf-8")):
+            known.setdefault(text, []).append(path.relative_to(ROOT).as_posix())
     for text in _help_texts(doctor, click.Context(doctor)):
         known.setdefault(text, []).append("ascend_doctor/commands")
     for where, text in matrix_texts():
         if re.search(r"(?=.*[a-z]{2}).*[ .]", text):  # else a name or number by itself
             known.setdefault(text, []).append(where)
+    for member in (*Level, *Group):
+        known.setdefault(member.value, []).append("ascend_doctor")
+    for model in all_models(Matrix()):
+        if model.note:
+            known.setdefault(model.note, []).append("matrices/models")
     return known
 
 

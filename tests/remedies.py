@@ -3,10 +3,10 @@
     python -m tests.remedies      writes docs/remedies.md
 
 Commands come from the recorded machines, from every breakage of tests/level0, and from the literal
-texts of ``commands=`` in the package. They are run in an empty folder with stand-ins for all
-programs, which write down what they were called with, so that quoting, globs and loops are seen to
-work; ``export``, ``unset`` and ``source`` are run in earnest, and so are the doctor's own commands
-that only look.
+texts of ``commands=`` in the package, X for what is filled in. They are run in an empty folder with
+stand-ins for all programs, which write down what they were called with, so that quoting, globs and
+loops are seen to work; ``export``, ``unset`` and ``source`` are run in earnest, and so are the
+doctor's own commands that only look.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import ast
 import functools
 import re
 import subprocess
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -168,9 +169,25 @@ def _stubs() -> tuple[str, ...]:
             "id",
             "ls",
             "cat",
+            "python3",
+            "X",
         ),
         *("ldconfig", "conda", "pip", "kubectl", "ulimit", "ray", "find", "sysctl", "mkdir", "mv"),
     )
+
+
+@functools.cache
+def unprinted() -> tuple[str, ...]:
+    """Literal commands that no recorded machine printed as they stand, each once."""
+    return tuple(sorted({*written().values()} - {*printed()}))
+
+
+@functools.cache
+def works(command: str) -> bool:
+    """Whether a command ends well with stand-ins, and none of its programs is missed."""
+    with tempfile.TemporaryDirectory() as folder:
+        code, _, told = run(command, Path(folder))
+    return not code and not told
 
 
 def how(command: str) -> str:
@@ -203,14 +220,15 @@ def _rows() -> Iterator[str]:
         groups[program(command), how(command)] += 1
     for (name, tried), count in sorted(groups.items()):
         yield f"| `{name}` | {count} | {tried} |"
-    shown = {text for text in written().values() if "X" not in text} & set(printed())
-    only = sorted({text for text in written().values() if text not in shown})
-    yield f"\n## Only parsed: {len(only)}\n"
+    parsed = [text for text in unprinted() if not works(text)]
+    yield "\n## Of remedies that no recorded machine has\n"
     yield (
-        "Literal commands of remedies that no recorded machine printed as they stand; X is any\n"
-        "value.\n"
+        f"{len(unprinted()) - len(parsed)} literal commands, in which X is any value, are run in "
+        "the same ways:\n"
     )
-    yield from (f"- `{_cell(text)}`" for text in only)
+    yield from (f"- `{_cell(text)}`" for text in unprinted() if text not in parsed)
+    yield f"\n## Only parsed: {len(parsed)}\n"
+    yield from (f"- `{_cell(text)}`" for text in parsed) if parsed else ("None.",)
 
 
 def _cell(text: str) -> str:

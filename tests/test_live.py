@@ -1,55 +1,59 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from ascend_doctor.probe_results import ProbeRun
+from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from ascend_doctor.probing.request import ProbeRequest
-from ascend_doctor.progress import ProbeDisplay
+from ascend_doctor.progress import NodeDisplay, ProbeDisplay, ProgressBar, Tasks, show_seconds
 
 HOSTILE = "\x1b[31m[red]\n\x07sum"
 
 
-def request(ranks: int = 2) -> ProbeRequest:
-    return ProbeRequest(
-        probe="allreduce", device="cpu", python="python", script="x.py", world_size=ranks
-    )
+def request(ranks: int = 2, probe: str = "allreduce") -> ProbeRequest:
+    return ProbeRequest(probe=probe, device="cpu", python="python", script="x.py", world_size=ranks)
+
+
+def console(file: io.StringIO, *, terminal: bool) -> Console:
+    return Console(file=file, force_terminal=terminal, color_system=None, width=100, markup=False)
 
 
 def shown(*, terminal: bool, quiet: bool = False, ranks: int = 2) -> tuple[str, ProbeDisplay]:
     file = io.StringIO()
-    console = Console(
-        file=file, force_terminal=terminal, color_system=None, width=100, markup=False
-    )
-    with ProbeDisplay(quiet=quiet, console=console) as display:
+    screen = console(file, terminal=terminal)
+    with ProbeDisplay(quiet=quiet, console=screen) as display:
+        display.expect([request(probe="port"), request(ranks)])
+        display.ended(ProbeRun(probe="port", not_started="no\x1btorch"))
         display.started(request(ranks))
         display.entered(0, "import", 0.5)
         display.entered(1, "import", 0.6)
         display.entered(1, HOSTILE, 1.5)
         if terminal and not quiet:
-            console.print(display._table())
+            screen.print(display._progress.draw())
         display.ended(ProbeRun(probe="allreduce", seconds=2.0))
-        display.ended(ProbeRun(probe="allreduce", not_started="no\x1btorch"))
     return file.getvalue(), display
 
 
 def test_plain_lines_where_there_is_no_terminal() -> None:
     text, display = shown(terminal=False)
     assert text.splitlines() == [
+        r"port: not started: no\x1btorch (1/2 probes)",
         "allreduce: 2 ranks on cpu, at most 90 s",
         "allreduce: import (0.5 s)",
         r"allreduce: \x1b[31m[red]\n\x07sum (1.5 s)",
-        "allreduce: ended after 2.0 s",
-        r"allreduce: not started: no\x1btorch",
+        "allreduce: ended after 2.0 s (2/2 probes)",
     ]
     assert len(display.runs) == 2
 
 
-def test_a_table_of_ranks_on_a_terminal() -> None:
+def test_a_bar_and_a_table_of_ranks_on_a_terminal() -> None:
     text, _ = shown(terminal=True)
-    assert "allreduce on cpu" in text
+    assert "\u2588" * 12 + "\u2591" * 12 + "  1/2 probes  0 s" in text
+    assert "not started: port" in text
+    assert "allreduce: cpu" in text
     assert r"\x1b[31m[red]\n\x07sum" in text
     assert "\x1b[31m" not in text
 
@@ -74,3 +78,96 @@ def test_nothing_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "import" in captured.err
+    assert "(1 probes)" not in captured.err
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_rest_takes_as_long_for_its_weight_as_what_is_done() -> None:
+    clock = Clock()
+    tasks = Tasks(clock)
+    tasks.expect({"a": 10.0, "b": 20.0, "soak": 10.0, "not started": 60.0}, {"soak": 60.0})
+    assert tasks.left is None
+    tasks.begin("a")
+    clock.now += 20
+    assert tasks.left is None
+    tasks.end("a")
+    tasks.end("not started")
+    assert tasks.left == 40 + 20 + 60
+    tasks.begin("b")
+    clock.now += 15
+    assert tasks.left == 25 + 80
+    clock.now += 100
+    assert tasks.left == 80
+    tasks.end("b")
+    tasks.begin("soak")
+    clock.now += 100
+    tasks.end("soak")
+    assert tasks.left == 0
+    assert (tasks.done, tasks.total, tasks.elapsed) == (4, 4, 235)
+
+
+def test_nothing_is_estimated_by_a_small_part_or_without_weights() -> None:
+    clock = Clock()
+    tasks = Tasks(clock)
+    tasks.expect({"a": 1.0, "b": 99.0})
+    tasks.begin("a")
+    clock.now += 1
+    tasks.end("a")
+    assert tasks.left is None
+    tasks = Tasks(clock)
+    tasks.expect({"a": 1.0, "b": 0.0})
+    tasks.begin("a")
+    tasks.end("a")
+    assert tasks.left is None
+
+
+def test_a_dumb_terminal_has_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    file = io.StringIO()
+    with ProgressBar("probes", console=console(file, terminal=True)) as progress:
+        assert not progress.moves
+        progress.line("a line")
+    assert file.getvalue() == "a line\n"
+
+
+def test_nodes_are_counted_by_their_reports(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with NodeDisplay(str(tmp_path), 3, seconds=60, quiet=False):
+        (tmp_path / "n0.json").touch()
+        (tmp_path / "n1.json").touch()
+    assert capsys.readouterr().err.splitlines() == [
+        "The nodes are checked, for at most 60 s.",
+        "2/3 nodes, 0 s",
+    ]
+    with NodeDisplay(str(tmp_path), 0, seconds=60, quiet=False):
+        pass
+    assert capsys.readouterr().err.splitlines()[1] == "2 nodes, 0 s"
+
+
+def test_seconds_in_words() -> None:
+    assert [show_seconds(at) for at in (0.4, 59.4, 61, 3599, 3661)] == [
+        "0 s",
+        "59 s",
+        "1 min 1 s",
+        "59 min 59 s",
+        "1 h 1 min",
+    ]
+
+
+def test_how_a_probe_ended_stands_below_the_bar() -> None:
+    display = ProbeDisplay(console=console(io.StringIO(), terminal=False))
+    for name, ok in (("port", True), ("device", False)):
+        display.started(request(1, name))
+        display.ended(ProbeRun(probe=name, ranks=(ProbeResult(rank=0, ok=ok),)))
+    rows = [str(row) for row in display._rows()]
+    assert rows == ["passed: port", "failed: device"]

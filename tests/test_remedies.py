@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.cli import run as run_doctor
-from tests.remedies import PAGE, how, page, parse, printed, run, written
+from tests.remedies import PAGE, how, page, parse, printed, run, unprinted, works, written
 
 pytestmark = pytest.mark.slow
 
@@ -45,6 +45,11 @@ def test_every_command_can_be_typed(tmp_path: Path) -> None:
         elif how(command).startswith("run with"):
             assert calls, command
     assert failed == {}
+
+
+def test_what_no_machine_printed_can_be_typed() -> None:
+    assert [command for command in unprinted() if not works(command)] == []
+    assert not works("no-such-program")
 
 
 def test_a_stand_in_gets_the_words_that_stand_there(tmp_path: Path) -> None:

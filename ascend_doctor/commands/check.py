@@ -309,6 +309,7 @@ class Probing:
             if request.probe in probe_names
         ]
         with ProbeDisplay(quiet=quiet) as display:
+            display.expect(requests)
             try:
                 return run_all(requests, total=max(total, 1.0), watch=display), False
             except KeyboardInterrupt:

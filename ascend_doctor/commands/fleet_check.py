@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -30,6 +29,7 @@ from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.fleet.engine import Engine, Job, Silent
 from ascend_doctor.fleet.merge import merge, report_files
 from ascend_doctor.fleet.merged_report import judge
+from ascend_doctor.progress import NodeDisplay
 
 
 @click.command("check")
@@ -97,9 +97,10 @@ def command(  # noqa: PLR0913 - the options of the command
             nodes=hosts,
             count=nodes,
         )
-        if sys.stderr.isatty() and not merged_output.output.quiet:
-            click.echo(f"The nodes are checked, for at most {job.deadline:g} s.", err=True)
-        silent, interrupted = _run(engine, job)
+        known = len(hosts) or nodes or 0
+        quiet = merged_output.output.quiet
+        with NodeDisplay(folder, known, seconds=job.deadline, quiet=quiet):
+            silent, interrupted = _run(engine, job)
         merged = merge(report_files([folder]), merged_output.stack, by_file=True)
     expected = tuple(dict.fromkeys((*hosts, *(node.node for node in silent))))
     if not merged.nodes and not merged.unreadable and not expected:

@@ -137,9 +137,11 @@ def run_pair(
     else:
         other = {**home.env, "PATH": path}
     dumps = []
-    for device, name, base in (("cpu", "the CPU", plain), ("npu", npu.name, other)):
+    for number, (device, name, base) in enumerate(
+        (("cpu", "the CPU", plain), ("npu", npu.name, other)), 1
+    ):
         if sys.stderr.isatty():
-            click.echo(f"ascend-doctor: running on {name}", err=True)
+            click.echo(f"ascend-doctor: {number} of 2 runs, on {name}", err=True)
         log = _LOG.format(device)
         env = options.environment(base, str(folder / device), device)
         seconds = options.seconds * patience().factor

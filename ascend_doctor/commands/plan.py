@@ -15,6 +15,7 @@ from ascend_doctor.commands.options.output import file_option, put
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_UNKNOWN
 from ascend_doctor.findings import quantity
+from ascend_doctor.language import say
 from ascend_doctor.matrix.models import find
 from ascend_doctor.matrix.versions import VersionError
 from ascend_doctor.matrix.versions import parse as parse_version
@@ -208,7 +209,7 @@ def _width(file: str | None) -> int:
 
 
 class _Prose(str):
-    """A line that may be broken between its words; commands and tables may not."""
+    """A line in the language of people, broken between its words; commands and tables are not."""
 
     __slots__ = ()
 
@@ -219,11 +220,24 @@ def _lines(rows: Iterable[str], width: int = 0) -> str:
 
 def _broken(row: str, width: int) -> list[str]:
     line = one_line(row)
+    if isinstance(row, _Prose):
+        line = _say_line(line)
     if not isinstance(row, _Prose) or not width:
         return [line]
     indent = len(line) - len(line.lstrip())
     first, *more = columns.wrap(line.lstrip(), max(width - indent - _HANGING, _ROOM)) or [""]
     return [" " * indent + first, *(" " * (indent + _HANGING) + part for part in more)]
+
+
+def _say_line(line: str) -> str:
+    """A line in the chosen language, with its indentation."""
+    text = line.lstrip()
+    return line[: len(line) - len(text)] + say(text)
+
+
+def _label(text: str, width: int) -> str:
+    """The name of a row in so many columns, with a blank behind it."""
+    return columns.pad(say(text), width - 1) + " "
 
 
 def _text(
@@ -238,8 +252,8 @@ def _text(
     if asked.model.note:
         yield _Prose(asked.model.note)
     if not layouts:
-        yield "no layout satisfies every rule:"
-        yield from (_Prose(f"  {rule.text} ({rule.source})") for rule in RULES)
+        yield say("No layout satisfies every rule.")
+        yield from _rules()
         return
     if where.memory:
         yield _Prose(
@@ -247,23 +261,35 @@ def _text(
             f"{MARGIN:.0%} to spare, and is close with less: the estimate is not nearer"
         )
     yield ""
-    experts = "  experts" if asked.model.experts else ""
-    yield (
-        f"    {'layout':<22}{'GiB a NPU':>10}  {'fits':<6}{'recompute':<10}{'step':>5}{experts}  "
-        "crosses"
-    )
+    yield _head(experts=bool(asked.model.experts))
     for number, layout in enumerate(layouts[:top], 1):
         fits = {True: "yes", False: "no", None: "close" if where.memory else "?"}[layout.fits]
         each = f"  {layout.experts:>7}" if asked.model.experts else ""
         again = "full" if layout.memory.recompute else "none"
         crosses = ", ".join(kind.upper() for kind in layout.crosses)
-        over = crosses or ("none" if where.per_node else "?")
+        over = crosses or (say("none") if where.per_node else "?")
         yield (
-            f"{number:>3} {layout.layout.name:<22}{layout.memory.total / GIB:>10.1f}  {fits:<6}"
-            f"{again:<10}{layout.step:>4.2f}x{each}  {over}"
+            f"{number:>3} {layout.layout.name:<22}{layout.memory.total / GIB:>10.1f}  "
+            f"{columns.pad(say(fits), 6)}{columns.pad(say(again), 10)}{layout.step:>4.2f}x"
+            f"{each}  {over}"
         )
     yield ""
     yield from map(_Prose, (NEARNESS, STEP_NEARNESS))
+
+
+def _head(*, experts: bool) -> str:
+    """The names of the columns."""
+    each = "  " + columns.pad(say("experts"), 7) if experts else ""
+    return (
+        f"    {columns.pad(say('layout'), 22)}{_right('GiB a NPU', 10)}  "
+        f"{columns.pad(say('fits'), 6)}{columns.pad(say('recompute'), 10)}{_right('step', 5)}"
+        f"{each}  {say('over nodes')}"
+    )
+
+
+def _right(text: str, width: int) -> str:
+    word = say(text)
+    return " " * (width - columns.width(word)) + word
 
 
 def _detail(
@@ -276,35 +302,45 @@ def _detail(
     width: int,
 ) -> Iterator[str]:
     yield ""
-    yield f"{ranked.layout.name}: {describe_sizes(ranked.layout)}"
+    yield f"{ranked.layout.name}: {say(describe_sizes(ranked.layout))}"
     memory = _memory(ranked.memory)
-    yield _Prose(f"  memory of a rank of stage {ranked.memory.stage}: {memory}")
+    yield _Prose("  " + f"memory of a rank of stage {ranked.memory.stage}: {memory}")
     yield ""
-    yield from picture(asked, ranked, where.per_node, width)
+    drawn = picture(asked, ranked, where.per_node, width, _label)
+    yield from map(_say_line, drawn)
     yield ""
-    yield "groups"
-    yield from map(_Prose, groups(ranked.layout, experts=bool(asked.model.experts), every=every))
+    yield say("groups")
+    yield from map(
+        _Prose, groups(ranked.layout, experts=bool(asked.model.experts), every=every, label=_label)
+    )
     for name in frameworks:
         yield ""
         yield name
         yield from (f"  {flag}" for flag in FRAMEWORKS[name](asked, ranked))
     yield ""
-    yield "limits of the model"
-    yield from (f"  {limit}" for limit in limits(asked))
+    yield say("limits of the model")
+    yield from (_Prose(f"  {limit}") for limit in limits(asked))
     yield ""
-    yield "stack"
+    yield say("stack")
     yield f"  {setup_command(asked)}"
     if "ms-swift" in frameworks:
         yield ""
-        yield "launch"
+        yield say("launch")
         yield from launch(asked, ranked, where.per_node)
     yield ""
-    yield "rules"
-    yield from (_Prose(f"  {rule.text} ({rule.source})") for rule in RULES)
+    yield say("rules")
+    yield from _rules()
+
+
+def _rules() -> Iterator[str]:
+    for rule in RULES:
+        yield _Prose(f"  {say(rule.text)} ({rule.source})")
 
 
 def _memory(memory: Memory) -> str:
-    return ", ".join(f"{name} {size / GIB:.1f}" for name, size in memory.parts.items()) + " GiB"
+    return (
+        ", ".join(f"{say(name)} {size / GIB:.1f}" for name, size in memory.parts.items()) + " GiB"
+    )
 
 
 def _data(

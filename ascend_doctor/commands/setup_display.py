@@ -13,34 +13,39 @@ import click
 from rich.text import Text
 
 from ascend_doctor.exits import EXIT_FINDINGS
-from ascend_doctor.progress import live, stderr_console
+from ascend_doctor.findings import show_bytes
+from ascend_doctor.progress import STEPS, ProgressBar
 from ascend_doctor.provision.kept import measure_folder
 from ascend_doctor.provision.lock import Lock, Prefix
 from ascend_doctor.provision.options import Plan, SetupOptions
 from ascend_doctor.provision.steps import Outcome, Steps
 from ascend_doctor.render.plain import one_line
 
-_MIB = 1 << 20
 _LITTLE = 64  # MiB
 
 
 class SetupDisplay(Steps):
     """A live line on a terminal, plain lines elsewhere; if ``quiet`` only what failed.
 
-    ``yes``: a plan is built without asking.
+    ``yes``: a plan is built without asking; ``last`` are the steps behind the checkouts. How long
+    they take nobody knows beforehand, so there is no estimate.
     """
 
-    def __init__(self, prefix: Prefix, *, quiet: bool, yes: bool) -> None:
+    def __init__(self, prefix: Prefix, *, quiet: bool, yes: bool, last: Sequence[str] = ()) -> None:
         self._prefix = prefix
         self._quiet = quiet
         self._yes = yes
-        self._moving = not quiet and sys.stderr.isatty()
-        self._seconds: float | None = None
+        self._last = tuple(last)
+        self._progress = ProgressBar(STEPS, quiet=quiet, detail=self._rows, rate=1)
+        self._now: tuple[str, Sequence[Path], int] = ("", (), 0)
+        self._cost: tuple[float, int] | None = None
 
     def show_plan(self, plan: Plan, *, finished: bool) -> None:
         """Raises UsageError where nobody can be asked, and Exit where the answer is no."""
         if not self._quiet:
             say(describe(plan, self._prefix))
+        checkouts = [checkout.name for checkout in plan.lock.checkouts]
+        self._progress.tasks.expect(dict.fromkeys([*checkouts, *self._last], 0.0))
         if finished or self._yes:
             return
         if not sys.stdin.isatty():
@@ -50,30 +55,39 @@ class SetupDisplay(Steps):
 
     @contextlib.contextmanager
     def show(self, title: str, folders: Sequence[Path]) -> Iterator[None]:
-        start, before = time.monotonic(), sum(map(measure_folder, folders))
-
-        def grow() -> Text:
-            grown = max(sum(map(measure_folder, folders)) - before, 0) / _MIB
-            return Text(one_line(f"{title}  {grown:.1f} MiB  {time.monotonic() - start:.0f} s"))
-
+        start = time.monotonic()
+        self._now = (title, folders, sum(map(measure_folder, folders)))
+        self._progress.tasks.begin(title)
         # What has no folders may have a display of its own, as the proof has.
-        moving = self._moving and folders
+        moving = self._progress.moves and folders
         if not moving and not self._quiet:
             say([f"{title} ..."])
         try:
-            with live(stderr_console(), grow, 1) if moving else contextlib.nullcontext():
+            with self._progress if moving else contextlib.nullcontext():
                 yield
         finally:
-            self._seconds = time.monotonic() - start
+            self._cost = (time.monotonic() - start, self._grown())
+
+    def _rows(self) -> list[Text]:
+        return [Text(one_line(f"{self._now[0]}  {show_bytes(self._grown())}"))]
+
+    def _grown(self) -> int:
+        """Bytes by which the folders of the step grew."""
+        _, folders, before = self._now
+        return max(sum(map(measure_folder, folders)) - before, 0)
 
     def end(self, outcome: Outcome) -> None:
         super().end(outcome)
-        seconds, self._seconds = self._seconds, None  # of the step that this was, if it was any
+        cost, self._cost = self._cost, None  # of the step that this was, if it was any
+        self._progress.tasks.end(outcome.title)
         if self._quiet and outcome.word != "failed":
             return
-        timed = seconds is not None and outcome.word != "skipped"
-        took = f"  ({seconds:.1f} s)" if timed else ""
-        say([f"{outcome.word:<9} {outcome.title}: {outcome.detail}{took}"])
+        took = ""
+        if cost is not None and outcome.word != "skipped":
+            grown = f", {show_bytes(cost[1])}" if cost[1] else ""
+            took = f"  ({cost[0]:.1f} s{grown})"
+        count = f"  {self._progress.count()}" if self._progress.tasks.all_known else ""
+        say([f"{outcome.word:<9} {outcome.title}: {outcome.detail}{took}{count}"])
 
     def show_failure(self, error: Exception) -> None:
         """The setup ended with an error, and goes on where it is called again."""

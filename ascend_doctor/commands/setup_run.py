@@ -77,7 +77,9 @@ def prepare(  # noqa: PLR0913 - what is not part of the request as it was given
     facts = take(LiveMachine(), rows, python=_interpreter(python, request.get("venv")))
     prover = Prover.of(proof, facts, overlays=overlays, quiet=quiet)
     target = _target(rows, facts, on)
-    display = SetupDisplay(Prefix.of(prefix), quiet=quiet, yes=yes)
+    wheels = ("wheels", "lock") if target else ("environment", "lock", "proof", "stack in use")
+    last = (*wheels, *(("bundle",) if request.get("bundle") else ()))
+    display = SetupDisplay(Prefix.of(prefix), quiet=quiet, yes=yes, last=last)
     options = SetupOptions(
         **request,
         prefix=Prefix.of(prefix),

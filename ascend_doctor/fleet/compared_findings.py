@@ -77,7 +77,7 @@ def _difference(drifts: Sequence[Drift], few: tuple[str, ...]) -> Finding:
         level=Level.ERROR if in_stack else Level.WARNING,
         title=title,
         observed=some([_values(drift, named=len(drifts) > 1) for drift in drifts], separator="\n"),
-        required=(f"{majority} as on most nodes" if majority is not None else "one value")
+        required=(f"{majority}, as on most nodes" if majority is not None else "one value")
         if len(drifts) == 1
         else "the values of most nodes",
         because="All ranks of a job run the same program only if their stacks are the same."

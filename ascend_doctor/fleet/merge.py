@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from ascend_doctor.facts import Snapshot, Time
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.fleet.outliers import figures
 from ascend_doctor.fleet.rounds import Rounds, own_exit_code, own_worst
+from ascend_doctor.judging.subjects import Subject
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.machine.parsing import JSON_BYTES
 from ascend_doctor.report import SCHEMA, Node, Unreadable, Verdict
@@ -39,6 +40,7 @@ class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     findings: tuple[Finding, ...]
     snapshot: Snapshot
+    subjects: tuple[Subject, ...] = ()
 
 
 class Complaint(NamedTuple):
@@ -76,6 +78,7 @@ class Merged:
     rounds: Rounds = field(default_factory=Rounds)
     own_codes: dict[int, int] = field(default_factory=dict)
     own_worst: dict[int, Level] = field(default_factory=dict)
+    subjects: dict[str, Counter[Level]] = field(default_factory=lambda: defaultdict(Counter))
 
     def names(self, numbers: Iterable[int]) -> tuple[str, ...]:
         """The names of machines."""
@@ -95,6 +98,8 @@ class Merged:
             )
         )
         self.redacted += report.redacted
+        for subject in report.subjects:
+            self.subjects[subject.name][subject.level] += 1
         for setting, value in settings(report.snapshot, stack).items():
             _at(self.settings.setdefault(setting, {}), sys.intern(value)).append(number)
         for section in {setting.section for setting in self.settings}:

@@ -24,6 +24,7 @@ from ascend_doctor.fleet.compared_findings import (
 )
 from ascend_doctor.fleet.hostlist import compress
 from ascend_doctor.fleet.merge import Merged
+from ascend_doctor.judging.subjects import merge_subjects
 from ascend_doctor.report import Differing, Drift, Fleet, Node, Report, verdict
 
 
@@ -83,6 +84,7 @@ def judge(
             drift=drift,
             pairs=merged.rounds.pairs(),
         ),
+        subjects=tuple(merge_subjects(merged.subjects)),
     )
 
 
@@ -129,9 +131,7 @@ def _summary(passing: int, untold: tuple[str, ...]) -> Iterator[Finding]:
             nodes=untold,
         )
     elif passing:
-        yield Finding(
-            check="fleet-nodes", level=Level.OK, title=f"{quantity(passing, 'node')} passed"
-        )
+        yield Finding(check="fleet-nodes", level=Level.OK, title=f"Nodes that passed: {passing}")
 
 
 def _missing(expected: Sequence[str] | None, names: Collection[str]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -34,6 +34,13 @@ _PACKAGES = {
     },
 }
 _GIB = 2**30
+_ON_NODES: dict[Level, Callable[[str], str]] = {
+    Level.ERROR: lambda nodes: f"errors on {nodes}",
+    Level.WARNING: lambda nodes: f"warnings on {nodes}",
+    Level.UNKNOWN: lambda nodes: f"unknown on {nodes}",
+    Level.OK: lambda nodes: f"passed on {nodes}",
+    Level.SKIPPED: lambda nodes: f"skipped on {nodes}",
+}
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +73,20 @@ def subjects(
             yield Subject(name=name, level=level, text=text)
 
 
+def merge_subjects(levels: Mapping[str, Counter[Level]]) -> Iterator[Subject]:
+    """The subjects of many machines, each with how many came to what, the worst first."""
+    for name in (name for name in _NAMES.values() if name in levels):
+        counts = levels[name]
+        texts = [
+            on_nodes(quantity(counts[level], "node"))
+            for level, on_nodes in _ON_NODES.items()
+            if counts[level]
+        ]
+        complaints = set(counts) - {Level.OK, Level.SKIPPED}
+        level = max(complaints, default=Level.OK if counts[Level.OK] else Level.SKIPPED)
+        yield Subject(name=name, level=level, text=", ".join(texts))
+
+
 def _describe(folder: str, facts: Snapshot, findings: list[Finding]) -> str:
     if folder == "host" and facts.host is not None:
         return _host(facts.host)
@@ -85,7 +106,7 @@ def _describe(folder: str, facts: Snapshot, findings: list[Finding]) -> str:
         links = [device.link for device in devices if device.link]
         links += [port.link for device in devices for port in device.ports if port.link]
         if links:
-            return f"{links.count('UP')} of {quantity(len(links), 'link')} up"
+            return f"{links.count('UP')} of {len(links)} links up"
     counts = Counter(finding.level for finding in findings)
     return f"{counts[Level.OK]} passed" if counts[Level.OK] else ""
 
@@ -97,7 +118,7 @@ def _host(host: Host) -> str:
     if host.memory:
         parts.append(f"{host.memory / _GIB:.0f} GiB")
     if host.container is not None:
-        parts.append(f"{host.container.kind} container")
+        parts.append(f"container: {host.container.kind}")
     return ", ".join(part for part in parts if part)
 
 

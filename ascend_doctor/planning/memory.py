@@ -39,6 +39,15 @@ NEARNESS = (
     "64k tokens under CP4 took twice as much"
 )
 
+MEMORY_PARTS = (
+    "weights",
+    "gradients",
+    "optimizer",
+    "activations",
+    "update of the weights",
+    "HCCL buffers, at most",
+)
+
 
 class TrainingRun(msgspec.Struct, frozen=True, kw_only=True):
     """What is trained: ``sequence`` tokens by ``micro_batch`` samples; ``lora`` 0 is full.
@@ -71,13 +80,14 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def parts(self) -> dict[str, float]:
         """What it is for, in words; of activations and the update the larger one."""
-        last = "activations" if self.activations >= self.update else "update of the weights"
+        weights, gradients, optimizer, activations, update, buffers = MEMORY_PARTS
+        last = activations if self.activations >= self.update else update
         return {
-            "weights": self.weights,
-            "gradients": self.gradients,
-            "optimizer": self.optimizer,
+            weights: self.weights,
+            gradients: self.gradients,
+            optimizer: self.optimizer,
             last: max(self.activations, self.update),
-            "HCCL buffers, at most": self.communication,
+            buffers: self.communication,
         }
 
     @property

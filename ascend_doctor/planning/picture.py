@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ascend_doctor.planning.layout import Groups, Layout
 from ascend_doctor.planning.ranking import RankedLayout
@@ -11,9 +11,11 @@ from ascend_doctor.planning.weights import stages
 
 # A terminal holds this many ranks in a row, and a reader this many rows.
 _ROW = 8
-_NAME, _CELL = 11, 9
+_NAME, _LABEL, _CELL = 11, 9, 9
 _MOST_RANKS = 64
 _MOST_GROUPS = 8
+_TITLE = 14
+NAMES = RANK, EXPERTS = ("rank", "experts")
 TITLES = {
     "tp": "tensor",
     "pp": "pipeline",
@@ -26,9 +28,16 @@ TITLES = {
 
 
 def picture(
-    asked: LayoutQuery, choice: RankedLayout, per_node: int, width: int = 100
+    asked: LayoutQuery,
+    choice: RankedLayout,
+    per_node: int,
+    width: int = 100,
+    label: Callable[[str, int], str] = str.ljust,
 ) -> Iterator[str]:
-    """Every rank with its coordinates: TP, CP, DP and, with experts, EP and which experts."""
+    """Every rank with its coordinates: TP, CP, DP and, with experts, EP and which experts.
+
+    ``label`` writes the name of a row in so many columns.
+    """
     in_row = next(size for size in (_ROW, 4, 2, 1) if _NAME + size * _CELL <= width or size == 1)
     layout = choice.layout
     dense, expert = coordinates(layout, expert=False), coordinates(layout, expert=True)
@@ -40,17 +49,23 @@ def picture(
             row = shown[start : start + in_row]
             if per_node and row[0] % per_node == 0:
                 yield f"  node {row[0] // per_node}"
-            yield _line("rank", [str(rank) for rank in row])
-            yield _line("TP/CP/DP", [_cell(dense[rank], "tp", "cp", "dp") for rank in row])
+            yield _line(label(RANK, _LABEL), [str(rank) for rank in row])
+            yield _line(
+                label("TP/CP/DP", _LABEL), [_cell(dense[rank], "tp", "cp", "dp") for rank in row]
+            )
             if asked.model.experts:
-                yield _line("EP/EDP", [_cell(expert[rank], "ep", "edp") for rank in row])
-                yield _line("experts", [experts_of(choice, expert[rank]["ep"]) for rank in row])
+                yield _line(
+                    label("EP/EDP", _LABEL), [_cell(expert[rank], "ep", "edp") for rank in row]
+                )
+                yield _line(
+                    label(EXPERTS, _LABEL), [experts_of(choice, expert[rank]["ep"]) for rank in row]
+                )
         if len(ranks) > len(shown):
-            yield f"  and {len(ranks) - len(shown)} more ranks of this stage"
+            yield "  " + f"and {len(ranks) - len(shown)} more ranks of this stage"
 
 
 def _line(name: str, cells: list[str]) -> str:
-    return f"  {name:<9}" + "".join(f"{cell:>9}" for cell in cells)
+    return f"  {name}" + "".join(f"{cell:>9}" for cell in cells)
 
 
 def _cell(position: dict[str, int], *names: str) -> str:
@@ -75,14 +90,20 @@ def coordinates(layout: Layout, *, expert: bool) -> list[dict[str, int]]:
     return positions
 
 
-def groups(layout: Layout, *, experts: bool, every: bool) -> Iterator[str]:
+def groups(
+    layout: Layout,
+    *,
+    experts: bool,
+    every: bool,
+    label: Callable[[str, int], str] = str.ljust,
+) -> Iterator[str]:
     """The rank groups with more than one rank, a kind a line; ``every`` shows all of them."""
     for name, title in TITLES.items():
         if name in {"ep", "etp", "edp"} and not experts:
             continue
         rank_groups = layout.groups(name)
         if len(rank_groups[0]) > 1:
-            yield f"  {title:<14} {_texts(rank_groups, every=every)}"
+            yield f"  {label(title, _TITLE)} {_texts(rank_groups, every=every)}"
 
 
 def _texts(rank_groups: Groups, *, every: bool) -> str:

@@ -126,7 +126,11 @@ def _limit(link: Link, ranks: int) -> float:
 
 def _describe_link(link: Link | None, limit: float | None, run: ProbeRun) -> str:
     if link is None or limit is None:
-        return f"No figure is documented for the links of {run.device or 'this device'} here."
+        return (
+            f"No figure is documented for the links of {run.device} here."
+            if run.device
+            else "No figure is documented for the links here."
+        )
     basis = {"paper": "by a paper", "seen": "as seen", "third-party": "by third parties"}
     mesh = f", {link.per_pair:g} to each other rank" if link.per_pair else ""
     simulated = "; this run was simulated and says nothing about it" if run.simulated else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ascend_doctor.diagnosis.result import (
     Attempt,
@@ -76,10 +76,7 @@ class _DiagnosisPage(Page):
         verdict = diagnosis.verdict
         if verdict is None or diagnosis.outcome in NO_VERDICT:
             return
-        parts = say_verdict(verdict).split(": ")
-        words = [self.say(part) for part in parts]
-        text = (": " if words == parts else "\uff1a").join(words)
-        first, *more = self.wrap(self.say(f"Verdict: {text}"), 2)
+        first, *more = self.wrap(self.say(f"Verdict: {say_verdict(verdict)}"), 2)
         self.rows += [self.styled(first, bold=True), *more]
         for number, attempt in enumerate(verdict.attempts[-_ATTEMPTS:]):
             self.field("" if number else "Runs", describe_attempt(attempt))
@@ -221,9 +218,9 @@ def _run_parts(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"world size {diagnosis.world_size}"
 
 
-def describe_run(diagnosis: Diagnosis) -> str:
+def describe_run(diagnosis: Diagnosis, say: Callable[[str], str] = str) -> str:
     """What was read, on one line."""
-    return " · ".join(_run_parts(diagnosis))
+    return " · ".join(map(say, _run_parts(diagnosis)))
 
 
 def own_error(diagnosis: Diagnosis) -> Unexplained | None:

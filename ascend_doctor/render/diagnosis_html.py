@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+from ascend_doctor import language
 from ascend_doctor.diagnosis.result import Diagnosis
 from ascend_doctor.render.diagnosis import (
     describe_attempt,
@@ -15,6 +16,7 @@ from ascend_doctor.render.diagnosis import (
     own_error,
     say_outcome,
     say_verdict,
+    times,
 )
 from ascend_doctor.render.formats.html import page, parts
 from ascend_doctor.render.rank_rows import rank_rows
@@ -31,9 +33,9 @@ def render(diagnosis: Diagnosis) -> str:
         diagnosis=diagnosis,
         level=level,
         heading=title,
-        about=describe_run(diagnosis),
+        about=describe_run(diagnosis, language.say),
         work=describe_work(diagnosis),
-        verdict=say_verdict(diagnosis.verdict) if diagnosis.verdict else "",
+        verdict=f"Verdict: {say_verdict(diagnosis.verdict)}" if diagnosis.verdict else "",
         attempts=[describe_attempt(attempt) for attempt in diagnosis.verdict.attempts]
         if diagnosis.verdict
         else [],
@@ -44,6 +46,7 @@ def render(diagnosis: Diagnosis) -> str:
         accused=accused,
         standing=rows[len(accused) :],
         rows=rank_rows(diagnosis),
+        times=times,
         codes=[(code.code, meaning(code)) for code in diagnosis.codes],
         **parts(),
     )

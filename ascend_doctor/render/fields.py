@@ -8,10 +8,15 @@ from ascend_doctor.findings import Finding
 from ascend_doctor.render.plain import lines, shorten
 
 
-def fields(finding: Finding, consequences: Iterable[Finding] = ()) -> Iterator[tuple[str, str]]:
+def fields(
+    finding: Finding,
+    consequences: Iterable[Finding] = (),
+    say: Callable[[str], str] = str,
+) -> Iterator[tuple[str, str]]:
     """Labels and texts, those that are there; a text may have several lines and is not escaped.
 
-    What to type is not among them: formats set it apart.
+    What to type is not among them: formats set it apart. ``say`` puts titles of others into another
+    language.
     """
     pairs = (
         ("At", str(finding.location or "")),
@@ -21,7 +26,7 @@ def fields(finding: Finding, consequences: Iterable[Finding] = ()) -> Iterator[t
         ("Found", finding.observed),
         ("Expected", finding.required),
         ("Why", finding.because),
-        *(("Leads to", describe_consequence(each)) for each in consequences),
+        *(("Leads to", describe_consequence(each, say)) for each in consequences),
         ("Caused by", finding.because_of),
         *(("Source", ref) for ref in finding.refs),
         ("Fix", finding.remedy.summary if finding.remedy else ""),

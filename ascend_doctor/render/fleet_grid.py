@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ascend_doctor.fleet.hostlist import compress
 from ascend_doctor.report import Report
+
+VERDICTS = ("failed", "missing", "no verdict", "passed")
+_STYLES = ("error", "missing", "unknown", "ok")
 
 
 class NodeCell(NamedTuple):
@@ -26,23 +30,25 @@ class FleetGrid(NamedTuple):
     leave_out: str
 
 
-def grid_of(report: Report) -> FleetGrid | None:
-    """The nodes of a merged report by name; None for that of one machine."""
+def grid_of(report: Report, say: Callable[[str], str] = str) -> FleetGrid | None:
+    """The nodes of a merged report by name; None for that of one machine.
+
+    ``say`` puts what a filter looks through into another language.
+    """
     fleet = report.fleet
     if fleet is None:
         return None
+    nodes = (fleet.failing, fleet.missing, fleet.untold, fleet.passing)
     rows = [
-        ("failed", "error", fleet.failing),
-        ("missing", "missing", fleet.missing),
-        ("no verdict", "unknown", fleet.untold),
-        ("passed", "ok", fleet.passing),
+        (verdict, style, names)
+        for verdict, style, names in zip(VERDICTS, _STYLES, nodes, strict=True)
     ]
     findings: dict[str, list[str]] = defaultdict(list)
     for finding in report.complaints:
         for name in finding.nodes:
-            findings[name].append(f"{finding.title} [{finding.check}]")
+            findings[name].append(f"{say(finding.title)} [{finding.check}]")
     cells = [
-        NodeCell(name, verdict, style, "; ".join([f"{name}: {verdict}", *findings[name]]))
+        NodeCell(name, verdict, style, "; ".join([f"{name}: {say(verdict)}", *findings[name]]))
         for verdict, style, names in rows
         for name in names
     ]

@@ -31,8 +31,11 @@ class LayoutCell(NamedTuple):
 
 
 class LayoutRow(NamedTuple):
+    """``size`` is that of a group, as people write it."""
+
     title: str
     cells: list[LayoutCell]
+    size: str = ""
 
 
 class Picture(NamedTuple):
@@ -59,7 +62,7 @@ def picture(
         if len(groups[0]) > 1 and (kind not in EXPERT or layout.ep > 1):
             of = {rank: number for number, group in enumerate(groups) for rank in group}
             cells = [LayoutCell(str(of[rank]), hue(of[rank])) for rank in ranks]
-            rows.append(LayoutRow(f"{title} ({kind.upper()} {len(groups[0])})", cells))
+            rows.append(LayoutRow(title, cells, f"{kind.upper()} {len(groups[0])}"))
     several = 0 < per_node < layout.npus
     nodes = [
         (f"node {first // per_node}", min(per_node, len(ranks) - first))
@@ -77,9 +80,8 @@ def hue(number: int) -> int:
 
 def _edge(row: LayoutRow, starts: set[int]) -> LayoutRow:
     sides = ("begins" if rank in starts else "" for rank in range(len(row.cells)))
-    return LayoutRow(
-        row.title, [cell._replace(side=side) for cell, side in zip(row.cells, sides, strict=True)]
-    )
+    cells = [cell._replace(side=side) for cell, side in zip(row.cells, sides, strict=True)]
+    return row._replace(cells=cells)
 
 
 def layouts(runs: Sequence[ProbeRun]) -> Iterator[Picture]:

@@ -41,7 +41,7 @@ def test_equal_nodes_pass(tmp_path: Path) -> None:
     write(tmp_path, *(node(f"n{i}") for i in range(4)))
     found = merged(tmp_path, "n0", "n1", "n2", "n3")
     assert fleet(found).passing == ("n0", "n1", "n2", "n3")
-    assert [one.title for one in found.findings] == ["4 nodes passed"]
+    assert [one.title for one in found.findings] == ["Nodes that passed: 4"]
     assert found.verdict.exit_code == 0
 
 

@@ -122,7 +122,7 @@ def test_it_shows_what_the_report_has(tmp_path: Path) -> None:
         assert shown in text
     told = render(fleet(tmp_path))
     assert "gone" in told
-    assert "<b>9</b> on n2" in told
+    assert "<b>9</b>: n2" in told
 
 
 def test_a_fleet_has_a_cell_for_every_node_and_a_list_to_leave_out(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_fleet_has_a_cell_for_every_node_and_a_list_to_leave_out(tmp_path: Pat
         ("ok", "n3", "passed"),
     ]
     assert 'title="n0: failed; Broken [a-check]"' in text
-    assert 'aria-label="nodes to leave out">gone,n[0,2]</pre>' in text
+    assert 'aria-label="Nodes to leave out">gone,n[0,2]</pre>' in text
     assert 'id="filter"' in text
     assert 'id="filter"' not in render(single(BROKEN))
 

@@ -11,7 +11,7 @@ from ascend_doctor.render.layouts import MOST_RANKS, Picture, layouts, picture
 
 
 def cells(made: Picture) -> dict[str, list[str]]:
-    return {row.title: [one.text for one in row.cells] for row in made.rows}
+    return {f"{row.title} ({row.size})": [one.text for one in row.cells] for row in made.rows}
 
 
 def tried(probe: str, names: Any, *, ranks: int = 8, per_node: int = 8) -> ProbeRun:

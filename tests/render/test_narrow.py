@@ -19,7 +19,7 @@ from tests.test_machines import folder_of
 # Commands and their lists, and the notices that stand on the first line however long they are.
 _PASTED = re.compile(
     r"^ascend-doctor .*(?:NPU)|^ +[$>] |^(Start here|从这里开始)|^ +--|=|^ +\d \w+P\d"
-    r"|^ +layout |^ +ascend-doctor setup"
+    r"|^ +(?:layout|布局) |^ +ascend-doctor setup"
 )
 
 
@@ -87,10 +87,10 @@ def test_a_list_of_nodes_breaks_behind_commas(
 
 def test_names_of_settings_are_no_counts() -> None:
     language.choose("zh")
-    assert language.say("Nodes differ in NPUs, ranks and CPUs") == "各节点的NPUs, ranks和CPUs不同"
+    assert language.say("Nodes differ in NPUs, ranks and CPUs") == "各节点的NPUs, ranks和CPU数不同"
     assert language.say("Nodes differ in a, b and 6 more settings") == (
         "各节点的a, b以及另外6项设置不同"
     )
     assert language.say("3 nodes came to no verdict") == "3个节点没有结论"
-    assert language.say("device files") == "device files"
+    assert language.say("device files") == "设备文件"
     assert language.say("devices 0-7") == "设备0-7"

@@ -27,6 +27,7 @@ _OWN_NUMBERS = ("mindstudio-toolkit",)
 _ALONE = ("opp", "ops", "hccl", "hixl")
 _CANN_DOCUMENTS = "https://www.hiascend.com/document/detail"
 _ALONE_REF = f"{_CANN_DOCUMENTS}/en/canncommercial/850/releasenote/releasenote_0000.html"
+_IMAGE = "or start an image that has it"
 _WINDOW = f"{_CANN_DOCUMENTS}/en/CANNCommunityEdition/900/softwareinst/instg/instg_0030.html"
 
 
@@ -147,9 +148,8 @@ def ops_package(case: Case) -> Iterator[Finding]:
 def _install_operators(case: Case, package: str, release: str | None) -> Remedy:
     """What CANN lacks for this chip, or an image that has it."""
     commands = run_image(case, release)
-    summary = f"Install {package} of release {release or 'this CANN'} from {CANN_DOWNLOAD}"
-    if commands:
-        summary += "; or start an image that has it"
+    page = f"{CANN_DOWNLOAD}; {_IMAGE}" if commands else CANN_DOWNLOAD
+    summary = f"Install {package} of release {release or 'this CANN'} from {page}"
     return Remedy(summary=summary, commands=commands)
 
 

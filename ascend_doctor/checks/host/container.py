@@ -15,6 +15,7 @@ from ascend_doctor.judging.packages import npu_only
 
 _RUNTIME = "Ascend/mind-cluster@22bb3d98:docs/en/scheduling"
 _HAL = "https://github.com/vllm-project/vllm-ascend/issues/1440"
+_NO_DEVICE = "no NPU under /dev"
 
 
 def _inside(case: Case) -> Container:
@@ -59,12 +60,11 @@ def container_devices(case: Case) -> Iterator[Finding]:
     values = case.facts.environment.variables if case.facts.environment else {}
     asked = values.get("ASCEND_VISIBLE_DEVICES")
     count = pci_devices(case)
-    shown = "no /dev/davinciN"
-    shown += f"; the host has {count} devices" if count else ""
-    shown += f"; ASCEND_VISIBLE_DEVICES={asked!r}" if asked is not None else ""
+    there = f"the host has {count} devices" if count else ""
+    variable = f"ASCEND_VISIBLE_DEVICES={asked!r}" if asked is not None else ""
     yield (error if driver.present else warning)(
         "The container was given no NPU",
-        observed=shown,
+        observed="; ".join(filter(None, (_NO_DEVICE, there, variable))),
         required=f"/dev/davinciN and {', '.join(managers(case))}",
         because=_why_none(inside, asked),
         remedy=start_again(case, "Start the container again with the devices"),
@@ -112,7 +112,7 @@ def container_driver(case: Case) -> Iterator[Finding]:
     yield (error if driver.present else warning)(
         "The driver's libraries are not in the container",
         observed=f"not found: {', '.join(lacking)}",
-        required="/usr/local/Ascend/driver/lib64 of the host, mounted at the same place",
+        required="the host's /usr/local/Ascend/driver/lib64, mounted at the same place",
         because=because,
         remedy=mount_again(case, "Start the container again with the driver mounted"),
         refs=(_HAL,),
@@ -210,7 +210,7 @@ def docker_runtime(case: Case) -> Iterator[Finding]:
         return
     driver = case.need(Driver)
     if driver.docker is None:
-        raise NotApplicable("docker is not set up on this machine")
+        raise NotApplicable("no docker is set up on this machine")
     if driver.docker.path is None and driver.docker.mounts:
         yield warning(
             "Ascend Docker Runtime is installed, but docker does not know it",

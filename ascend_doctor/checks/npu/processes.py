@@ -136,8 +136,8 @@ def _devices(ids: Collection[int]) -> str:
 def _owner(holder: Holder) -> str:
     age = "" if holder.age is None else f", since {_span(holder.age)}"
     inside = ", in a container" if holder.container else ""
-    who = f"pid {holder.pid} {holder.name or '(no name)'} of {holder.user or 'not known'}"
-    return f"{who}{age}{inside} on {numbers(holder.devices)}"
+    name, user = holder.name or "(no name)", holder.user or "not known"
+    return f"pid {holder.pid} {name} of {user}{age}{inside} on {numbers(holder.devices)}"
 
 
 def _span(seconds: float) -> str:

@@ -6,14 +6,16 @@ import base64
 import functools
 import hashlib
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jinja2
 import markupsafe
 
+from ascend_doctor import language
 from ascend_doctor.comparison.comparable import group_settings
-from ascend_doctor.findings import Level
+from ascend_doctor.findings import Finding, Level, quantity
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.render.curves import charts
@@ -37,16 +39,24 @@ _ENDED = {
     False: ("failed", Level.ERROR),
     None: ("no result", Level.UNKNOWN),
 }
-_MARKS = {Level.OK: "✓", Level.ERROR: "✗", Level.UNKNOWN: "?", Level.SKIPPED: "·"}
+_MARKS = {
+    Level.OK: "✓",
+    Level.ERROR: "✗",
+    Level.WARNING: "!",
+    Level.UNKNOWN: "?",
+    Level.SKIPPED: "·",
+}
+_LOCALES = {"en": "en", "zh": "zh-CN"}
 
 
 def render(report: Report) -> str:
     """One page for screens of every size, light and dark, with keyboard and screen reader."""
     catalog = Catalog()
     complaints = report.complaints
+    levels = _SHOWN if report.fleet else tuple(reversed(Level))
     return page("report.html").render(
         report=report,
-        grid=grid_of(report),
+        grid=grid_of(report, language.say),
         groups=[
             (level, findings)
             for level in _SHOWN
@@ -54,7 +64,8 @@ def render(report: Report) -> str:
         ],
         consequences=report.consequences,
         fine=[finding for finding in report.findings if finding.level in {Level.OK, Level.SKIPPED}],
-        counts=[(level.value, getattr(report.verdict, level.value)) for level in reversed(Level)],
+        counts=[(level.value, getattr(report.verdict, level.value)) for level in levels],
+        marks=_MARKS,
         facts=_facts(report, catalog),
         documented=nearest_rows(report.snapshot, catalog, report.device),
         timelines=[_timeline(run) for run in report.snapshot.probes if run.ranks],
@@ -66,9 +77,10 @@ def render(report: Report) -> str:
 
 
 def parts() -> dict[str, Any]:
-    """What every page holds: its style, its script, and the hash that its policy allows."""
+    """What every page holds: its language, style, script, and the hash that its policy allows."""
     script = _text("report.js")
     return {
+        "lang": _LOCALES[language.current()],
         "style": _text("report.css"),
         "script": script,
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -86,9 +98,24 @@ def page(name: str) -> jinja2.Template:
         undefined=jinja2.StrictUndefined,
         finalize=_harmless,
     )
-    pages.globals.update(page_of=page_of)
-    pages.filters.update(shortened=shorten, fields=fields, breakable=_breakable)
+    pages.globals.update(page_of=page_of, say=_say, form=language.form, quantity=quantity)
+    pages.filters.update(shortened=shorten, fields=_fields, breakable=_breakable)
+    pages.filters.update(say=_say, say_items=_say_items)
     return pages.get_template(name)
+
+
+def _say(text: Any) -> str:
+    """The text in the language of the page."""
+    return language.say(str(text))
+
+
+def _say_items(text: str) -> str:
+    """A list in the language of the page; items that it lacks stay."""
+    return ", ".join(map(_say, text.split(", ")))
+
+
+def _fields(finding: Finding, consequences: Iterable[Finding]) -> list[tuple[str, str]]:
+    return list(fields(finding, consequences, _say))
 
 
 def _harmless(value: Any) -> Any:

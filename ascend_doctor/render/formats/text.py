@@ -200,7 +200,7 @@ class _TextPage(Page):
         if worst <= Level.SKIPPED:
             worst = Level.OK if report.verdict.judged and not report.bare else Level.SKIPPED
         mark = self.mark(worst)
-        verdict = self.say(report.verdict.text())
+        verdict = self.say(report.headline)
         rows = self.wrap(f"{verdict}{self.separator}{report.seconds:.1f} s", 2)
         first, *more = (self.styled(row, bold=True) for row in rows)
         tail = "".join(
@@ -218,11 +218,7 @@ class _TextPage(Page):
 
 def _scope(report: Report) -> list[str]:
     if (fleet := report.fleet) is not None:
-        counts = (
-            f"{len(fleet.passing)} passed, {len(fleet.failing)} failed, "
-            f"{len(fleet.untold)} without a verdict, {len(fleet.missing)} missing"
-        )
-        return [counts]
+        return [fleet.text()]
     if not report.levels:
         return []
     ran = [str(level.level) for level in report.levels if level.ran]

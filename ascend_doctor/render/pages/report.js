@@ -1,3 +1,4 @@
+const words = document.body.dataset;
 for (const button of document.querySelectorAll(".copy")) {
   if (!navigator.clipboard) continue;
   button.hidden = false;
@@ -5,12 +6,12 @@ for (const button of document.querySelectorAll(".copy")) {
     const text = button.previousElementSibling.textContent;
     try {
       await navigator.clipboard.writeText(text);
-      document.getElementById("said").textContent = "Copied";
-      button.textContent = "Copied";
+      document.getElementById("said").textContent = words.copied;
+      button.textContent = words.copied;
     } catch {
-      button.textContent = "Select it and copy";
+      button.textContent = words.select;
     }
-    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    setTimeout(() => { button.textContent = words.copy; }, 2000);
   });
 }
 const field = document.getElementById("filter");
@@ -18,23 +19,24 @@ if (field) {
   const cells = [...document.querySelectorAll(".nodes li")].map((cell) => [cell, cell.title.toLowerCase()]);
   const said = document.getElementById("chosen");
   const most = 8;
+  const fill = (text, ...values) => text.replace(/\{(\d)\}/g, (_, slot) => values[slot]);
   field.parentElement.hidden = false;
   said.hidden = false;
   said.setAttribute("role", "status");
-  said.textContent = `${cells.length} nodes; press a node to see what was found on it`;
+  said.textContent = fill(said.dataset.all, cells.length);
   field.addEventListener("input", () => {
-    const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const parts = field.value.toLowerCase().split(/\s+/).filter(Boolean);
     const shown = [];
     for (const [cell, text] of cells) {
-      const fits = words.every((word) => text.includes(word));
+      const fits = parts.every((word) => text.includes(word));
       cell.hidden = !fits;
       if (fits) shown.push(cell);
     }
     const names = shown.slice(0, most).map((cell) => cell.textContent);
-    const more = shown.length > most ? `, and ${shown.length - most} more` : "";
+    const more = shown.length > most ? `, ${fill(said.dataset.more, shown.length - most)}` : "";
     if (shown.length === 1) said.textContent = shown[0].title;
-    else said.textContent = `${shown.length} of ${cells.length} nodes`
-      + (words.length && shown.length ? `: ${names.join(", ")}${more}` : "");
+    else said.textContent = fill(said.dataset.shown, shown.length, cells.length)
+      + (parts.length && shown.length ? `: ${names.join(", ")}${more}` : "");
   });
   document.querySelector(".nodes").addEventListener("click", (event) => {
     const cell = event.target.closest("li");
