@@ -149,9 +149,8 @@ class _Module:
                     yield from self._of_function(node)
                 case ast.IfExp() | ast.BoolOp() | ast.Dict() if self.inside.startswith(_OPERANDS):
                     yield from self._of_operands(node)
-                case ast.Assign(targets=targets, value=value):
-                    for name in (target.id for target in targets if isinstance(target, ast.Name)):
-                        yield from self._of_assignment(name, value)
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    yield from self._of_assignment(name, value)
         if self.inside == _SETTINGS:
             yield from self._of_settings()
 
@@ -364,9 +363,6 @@ def texts() -> dict[str, list[str]]:
             known.setdefault(text, []).append(where)
     for member in (*Level, *Group):
         known.setdefault(member.value, []).append("ascend_doctor")
-    for model in all_models(Matrix()):
-        if model.note:
-            known.setdefault(model.note, []).append("matrices/models")
     return known
 
 
@@ -378,6 +374,7 @@ def matrix_texts() -> Iterator[tuple[str, str]]:
             yield "matrices/failures", text
     for hazard in matrix.hazards.hazards:
         yield from (("matrices/hazards.yaml", text) for text in (hazard.what, hazard.want))
+    yield from (("matrices/models", model.note) for model in all_models(matrix) if model.note)
 
 
 def translations(language: str) -> Mapping[str, str]:

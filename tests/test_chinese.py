@@ -32,7 +32,7 @@ _AFFIX = re.compile(
     r"(?<=[A-Z\d])s$|(?<=[A-Z\d])(?:-[a-z]+)+$|(?<=\d)(?:th|nd)$|'s$|^(?:[a-z]+-)+(?=[A-Z])"
 )
 # Those that are words in Chinese, and those that Chinese has for words.
-_WORDS = {"e.g", "i.e", "NIC", "SIMULATED"}
+_WORDS = {"e.g", "i.e", "NIC", "SIMULATED", "INTERRUPTED"}
 _SHORT = {"BOM", "CANN", "GB", "KV", "NPU"}
 
 
