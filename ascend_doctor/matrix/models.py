@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.loading import load
 from ascend_doctor.matrix.schema import Row, Source
 
+_NEAR = 0.5  # how alike names are of which one may be meant
 _CONFIG_BYTES = 16 << 20
 # Layouts are tried for each divisor of these.
 _MOST = {
@@ -96,8 +98,11 @@ def find(catalog: Catalog, name: str) -> Model:
     named = find_named(catalog, name)
     if named is not None:
         return named
-    known = ", ".join(row.id for row in every(catalog))
-    raise DataError(f"no model is called {name}, and it is no config.json; known: {known}")
+    known = [row.id for row in every(catalog)]
+    begun = [row for row in known if row.startswith(name.lower())]
+    near = begun[:3] or difflib.get_close_matches(name.lower(), known, n=3, cutoff=_NEAR)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(known)}."
+    raise DataError(f"no model is called {name}; {hint} A config.json or its folder does as well")
 
 
 def find_named(catalog: Catalog, name: str) -> Model | None:

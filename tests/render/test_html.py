@@ -16,6 +16,7 @@ from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level, Remedy
 from ascend_doctor.fleet.merge import merge, report_files
 from ascend_doctor.fleet.merged_report import judge
+from ascend_doctor.judging.subjects import Subject
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from ascend_doctor.render.formats.html import render
 from ascend_doctor.report import Report
@@ -139,6 +140,22 @@ def test_a_fleet_has_a_cell_for_every_node_and_a_list_to_leave_out(tmp_path: Pat
     assert 'aria-label="Nodes to leave out">gone,n[0,2]</pre>' in text
     assert 'id="filter"' in text
     assert 'id="filter"' not in render(single(BROKEN))
+
+
+def test_a_fleet_has_a_heading_of_nodes_and_a_line_a_subject(tmp_path: Path) -> None:
+    cann = Subject(name="CANN", level=Level.ERROR, text="not installed")
+    host = Subject(name="Host", level=Level.OK, text="debian")
+    write(tmp_path, node("n0", BROKEN, subjects=(host, cann)), node("n1", subjects=(host,)))
+    files = merge(report_files([str(tmp_path)]), frozenset())
+    text = render(judge(files, expected=(), fail_on=Level.ERROR, seconds=0))
+    heading = re.search(r"<h1[^>]*>(.*?)</h1>", text)
+    assert heading is not None
+    assert heading[1] == (
+        "1 passed, 1 failed, 0 without a verdict, 0 missing; 1 error, 0 warnings, 0 unknown"
+    )
+    assert "skipped</li>" not in text
+    rows = re.findall(r"<b>(\w+)</b>.*?<span>([^<]*)</span></li>", text)
+    assert rows == [("Host", "passed on 2 nodes"), ("CANN", "errors on 1 node")]
 
 
 def test_many_names_of_nodes_are_folded(tmp_path: Path) -> None:
