@@ -158,6 +158,27 @@ def test_a_fleet_has_a_heading_of_nodes_and_a_line_a_subject(tmp_path: Path) -> 
     assert rows == [("Host", "passed on 2 nodes"), ("CANN", "errors on 1 node")]
 
 
+@pytest.mark.parametrize(
+    ("names", "racks"),
+    [
+        (("r01n1", "r01n2", "r02n1"), ["r01", "r02"]),
+        (("rack3-node12.a", "rack4-node1.a", "rack3-node2.a"), ["rack3", "rack4"]),
+        (("n1", "n2", "n3"), []),
+        (("r01n1", "r01n2"), []),
+        (("r01n1", "r02n1"), []),
+        (("r01n1", "r01n2", "r02n1", "login"), []),
+        (("10.0.0.1", "10.0.0.2", "10.0.1.1"), []),
+    ],
+)
+def test_racks_are_told_by_names(names: tuple[str, ...], racks: list[str], tmp_path: Path) -> None:
+    write(tmp_path, *map(node, names))
+    files = merge(report_files([str(tmp_path)]), frozenset())
+    text = render(judge(files, expected=(), fail_on=Level.ERROR, seconds=0))
+    part = text[text.index('class="racks"') : text.index("</section>")]
+    assert re.findall("<h3>(.*?)</h3>", part) == racks
+    assert part.count("<li ") == len(names)
+
+
 def test_many_names_of_nodes_are_folded(tmp_path: Path) -> None:
     write(tmp_path, node("bad", BROKEN), *(node(f"n{number}") for number in range(9)))
     files = merge(report_files([str(tmp_path)]), frozenset())
