@@ -47,12 +47,18 @@ class Template(NamedTuple):
         """What stands in the slots, where the text is of this form."""
         return _pattern(self.text).fullmatch(text) if self.part in text else None
 
+    def stretches(self, match: re.Match[str]) -> bool:
+        """Whether a slot has more than a name or value, and few letters say that it should."""
+        if _SEVERAL.search(self.text) or len(_SLOT.sub("", self.text)) > _SPECIFIC:
+            return False
+        return any(_SEVERAL.search(value) for value in match.groups())
+
 
 class Match(NamedTuple):
-    """A text by a template; ``several``: something in a slot is more than a name or value."""
+    """A text that is of the form of a template, and what stands in its slots."""
 
-    translation: str
-    several: bool
+    template: Template
+    slots: re.Match[str]
 
 
 class Dictionary(NamedTuple):
@@ -70,22 +76,19 @@ class Dictionary(NamedTuple):
         for colon in reversed([match.start() for match in re.finditer(": ", text)]):
             if (head := text[:colon]) in self.exact:
                 return f"{self.exact[head]}\uff1a{self.say(text[colon + 2 :])}"
-        matches = [match for template in self.templates if (match := self._match(template, text))]
         # A slot that holds more than one statement is the last resort.
-        whole = next((match.translation for match in matches if not match.several), "")
-        parts = whole or self._parts(text)
-        return parts if parts != text or not matches else matches[0].translation
+        last: Match | None = None
+        for template in self.templates:
+            if match := template.match(text):
+                if not template.stretches(match):
+                    return self._fill(Match(template, match))
+                last = last or Match(template, match)
+        parts = self._parts(text)
+        return parts if parts != text or last is None else self._fill(last)
 
-    def _match(self, template: Template, text: str) -> Match | None:
-        match = template.match(text)
-        if match is None:
-            return None
-        slots = match.groupdict()
-        specific = _SEVERAL.search(template.text) or len(_SLOT.sub("", template.text)) > _SPECIFIC
-        several = not specific and any(_SEVERAL.search(value) for value in slots.values())
-        values = {name: self._value(value) for name, value in slots.items()}
-        filled = _SLOT.sub(lambda slot: values[f"_{slot[1]}"], template.translation)
-        return Match(filled, several)
+    def _fill(self, match: Match) -> str:
+        values = {name: self._value(value) for name, value in match.slots.groupdict().items()}
+        return _SLOT.sub(lambda slot: values[f"_{slot[1]}"], match.template.translation)
 
     def _parts(self, text: str) -> str:
         """A title and what follows it, several lines or statements, or items that are known."""

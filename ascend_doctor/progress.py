@@ -221,7 +221,7 @@ class ProbeDisplay:
     def expect(self, requests: Sequence[ProbeRequest]) -> None:
         """Those that are to run."""
         certain = {request.probe: _MINUTE * request.minutes for request in requests}
-        weights = {request.probe: request.usual for request in requests}
+        weights = {request.probe: request.usual * _crowding(request) for request in requests}
         self._progress.tasks.expect(weights, certain)
 
     def started(self, request: ProbeRequest) -> None:
@@ -292,6 +292,12 @@ class ProbeDisplay:
             stage, since = self._stages.get(rank, (say("not started"), elapsed))
             table.add_row(str(rank), Text(one_line(stage)), f"{max(elapsed - since, 0.0):.0f} s")
         return table
+
+
+def _crowding(request: ProbeRequest) -> float:
+    """How many ranks share a core, where the ranks compute on cores."""
+    cores = os.cpu_count() or 1
+    return max(1.0, len(request.ranks) / cores) if request.device == "cpu" else 1.0
 
 
 class NodeDisplay:

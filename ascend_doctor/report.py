@@ -162,17 +162,18 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     subjects: tuple[Subject, ...] = ()
 
     @property
-    def headline(self) -> str:
-        """The verdict on one line; of a fleet its nodes, and what is wrong with them."""
-        fleet, counts = self.fleet, self.verdict
-        if fleet is None:
+    def outcome(self) -> str:
+        """The verdict on one line; of a fleet, whose checks nobody counts, what is wrong."""
+        counts = self.verdict
+        if self.fleet is None:
             return counts.text()
-        parts = (
-            quantity(counts.error, "error"),
-            quantity(counts.warning, "warning"),
-            f"{counts.unknown} unknown",
-        )
-        return f"{fleet.text()}; {', '.join(parts)}"
+        parts = [quantity(counts.error, "error"), quantity(counts.warning, "warning")]
+        return ", ".join((*parts, f"{counts.unknown} unknown"))
+
+    @property
+    def headline(self) -> str:
+        """The same; of a fleet behind what its nodes came to."""
+        return f"{self.fleet.text()}; {self.outcome}" if self.fleet else self.outcome
 
     @property
     def bare(self) -> bool:

@@ -50,7 +50,7 @@ PICTURES = {
     "check-80": Picture(_CHECK, 80),
     "check-120": Picture(_CHECK, 120),
     "check-dumb": Picture(_CHECK, 80, "TERM=dumb PYTHONIOENCODING=ascii"),
-    "check-no-color": Picture(_CHECK, 80, "NO_COLOR=1"),
+    "check-plain": Picture(_CHECK, 80, "NO_COLOR=1"),
     "check-zh": Picture(f"{_CHECK} --lang zh", 80),
 }
 

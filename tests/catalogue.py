@@ -149,16 +149,17 @@ class _Module:
                     yield from self._of_function(node)
                 case ast.IfExp() | ast.BoolOp() | ast.Dict() if self.inside.startswith(_OPERANDS):
                     yield from self._of_operands(node)
-                case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                    yield from self._of_assignment(name, value)
+                case ast.Assign():
+                    yield from self._of_assignment(node)
         if self.inside == _SETTINGS:
             yield from self._of_settings()
 
-    def _of_assignment(self, name: str, value: ast.expr) -> Iterator[Text]:
-        if name in _TABLES.get(self.inside, ()):
-            yield from self._of_table(value)
-        elif self.inside.startswith(("checks", "judging")) and _is_text(value):
-            yield from self.said(value, prose=True)
+    def _of_assignment(self, node: ast.Assign) -> Iterator[Text]:
+        for name in (target.id for target in node.targets if isinstance(target, ast.Name)):
+            if name in _TABLES.get(self.inside, ()):
+                yield from self._of_table(node.value)
+            elif self.inside.startswith(("checks", "judging")) and _is_text(node.value):
+                yield from self.said(node.value, prose=True)
 
     def _of_settings(self) -> Iterator[Text]:
         names: list[ast.expr | None] = []

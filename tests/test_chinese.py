@@ -158,6 +158,30 @@ def test_texts_with_slots() -> None:
     assert say("It rains\n---") == "\u4e0b\u96e8\n---"
 
 
+def test_a_slot_takes_no_title_or_second_statement() -> None:
+    say = make_dictionary(
+        {
+            "It rains": "\u4e0b\u96e8",
+            "{0} is wet": "{0}\u662f\u6e7f\u7684",
+            "{0} is 1": "{0}\u4e3a1",
+            "the street": "\u8857",
+            "at most {0}, as idle chips of {1} use": "\u81f3\u591a{0}\uff0c{1}",
+        }
+    ).say
+    assert say("It rains: the street is wet") == "\u4e0b\u96e8\uff1a\u8857\u662f\u6e7f\u7684"
+    assert say("A is 1: b is wet") == "A\u4e3a1\uff1ab\u662f\u6e7f\u7684"
+    assert say("x; b is wet") == "x\uff1bb\u662f\u6e7f\u7684"
+    assert say("at most 2, as idle chips of A (B: C) use") == "\u81f3\u591a2\uff0cA (B: C)"
+    assert say("rank 1: the street") == "rank 1\uff1a\u8857"
+
+
+def test_a_script_gets_texts_with_their_slots() -> None:
+    assert language.form("{0} of {1} nodes") == "{0} of {1} nodes"
+    language.choose("zh")
+    assert "{1}" in language.form("{0} of {1} nodes")
+    assert language.form("nobody says {0}") == "nobody says {0}"
+
+
 @pytest.mark.parametrize(
     ("env", "chosen"),
     [

@@ -36,7 +36,7 @@ _USUAL = "verdict exit_verdict history nodes now formats files redact verbose fa
 
 
 @click.command("diagnose", cls=ShortHelpCommand, usual=_USUAL)
-@click.argument("logs", metavar="LOG...|DIR|-", nargs=-1, required=True)
+@click.argument("logs", metavar="LOG...|DIR|-", nargs=-1)
 @click.option(
     "--check",
     "now",
@@ -74,6 +74,8 @@ def command(
     stop, 3 could not tell, 0 no failure.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     start = time.monotonic()
+    if not logs:
+        raise click.UsageError("give a log, a folder of logs, or - for standard input")
     asked.check_targets(output)
     matrix = catalog(overlays)
     stalled = read_stall_files(logs)

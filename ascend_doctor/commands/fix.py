@@ -227,14 +227,19 @@ def _show(step: RepairStep) -> None:
 
 
 def _say_end(outcomes: list[StepOutcome], lines: list[str], report: Report) -> None:
-    click.echo()
+    if lines or outcomes:
+        click.echo()
     if lines:
         click.echo("Type in your shell, for this program cannot change it:")
         for line in lines:
             click.echo(f"  {one_line(line)}")
         click.echo()
     if not outcomes:
-        click.echo("nothing to fix")
+        click.echo(
+            "No command mends what was found; ascend-doctor check says what does"
+            if report.complaints
+            else "Nothing to fix"
+        )
     else:
         words = dict.fromkeys(outcome.outcome for outcome in outcomes)
         counts = [f"{sum(o.outcome == word for o in outcomes)} {word}" for word in words]

@@ -14,6 +14,7 @@ from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.loading import load
 from ascend_doctor.matrix.schema import Row, Source
 
+_NEAR = 0.5  # how alike names are of which one may be meant
 _CONFIG_BYTES = 16 << 20
 # Layouts are tried for each divisor of these.
 _MOST = {

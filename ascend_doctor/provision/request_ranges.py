@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Sequence
 
@@ -12,6 +13,7 @@ from ascend_doctor.matrix.schema import Release
 from ascend_doctor.matrix.versions import VersionError, normalised, satisfies
 
 FRAMEWORKS = ("ms-swift", "twinkle", "verl", "mindspeed-llm")
+_SHOWN = 4  # releases, the newest first
 _ADDITION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(==[A-Za-z0-9][A-Za-z0-9._+!-]*)?")
 # torchvision: the image processors of Transformers, which adaptor and frameworks import, need it.
 _ALWAYS = ("mindspeed", "torch", "torch-npu", "torchvision", "cann", "python")
@@ -91,8 +93,11 @@ def _refs(catalog: Catalog, megatron: str) -> str:
         return f"=={megatron}"
     numbered = [release.version for release in component.releases if _is_release(release, megatron)]
     if not numbered:
+        known = [release.version for release in component.releases]
+        near = difflib.get_close_matches(megatron, known, n=3) or known[:_SHOWN]
         raise DataError(
-            f"no row of megatron-lm is Megatron {megatron}; see: matrix show megatron-lm"
+            f"Megatron {megatron} is not known; {', '.join(near)} are, and "
+            "`ascend-doctor matrix show megatron-lm` lists all"
         )
     return " || ".join(f"=={number}" for number in numbered)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,6 +12,9 @@ from ascend_doctor.report import Report
 
 VERDICTS = ("failed", "missing", "no verdict", "passed")
 _STYLES = ("error", "missing", "unknown", "ok")
+
+# A number, letters or a hyphen, and the number of the node in the first label of its name.
+_RACK = re.compile(r"([^.]*\d)[^.\d]+\d+(?:\.|$)")
 
 
 class NodeCell(NamedTuple):
@@ -23,10 +27,13 @@ class NodeCell(NamedTuple):
 
 
 class FleetGrid(NamedTuple):
-    """``rows`` are a verdict, its style and its nodes; ``leave_out`` is as schedulers read it."""
+    """``rows`` are a verdict, its style and its nodes; ``leave_out`` is as schedulers read it.
+
+    ``racks`` are names with their nodes, one without a name where names tell no racks.
+    """
 
     rows: list[tuple[str, str, tuple[str, ...]]]
-    cells: list[NodeCell]
+    racks: list[tuple[str, list[NodeCell]]]
     leave_out: str
 
 
@@ -53,4 +60,15 @@ def grid_of(report: Report, say: Callable[[str], str] = str) -> FleetGrid | None
         for name in names
     ]
     out = {*fleet.failing, *fleet.missing}
-    return FleetGrid(rows, sorted(cells), compress(sorted(out)))
+    return FleetGrid(rows, _group_by_rack(sorted(cells)), compress(sorted(out)))
+
+
+def _group_by_rack(cells: list[NodeCell]) -> list[tuple[str, list[NodeCell]]]:
+    """The nodes by what stands before their own number: r01 of r01n03, rack3 of rack3-node12."""
+    racks: dict[str, list[NodeCell]] = defaultdict(list)
+    for cell in cells:
+        match = _RACK.match(cell.name)
+        racks[match[1] if match else ""].append(cell)
+    if "" in racks or not 1 < len(racks) < len(cells):
+        return [("", cells)]
+    return list(racks.items())

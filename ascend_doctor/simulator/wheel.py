@@ -74,8 +74,8 @@ def find_wheel(python: Path) -> TorchNpuWheel:
     for name in ("torch_npu", "torch"):
         if not answer["folder" if name == "torch_npu" else name]:
             raise DataError(
-                f"{python}: {name} is not installed there; the simulated NPU runs the real one: "
-                + packages.command(str(python))
+                f"{name} is not installed for {python}, and the simulated NPU runs the real one; "
+                "to install it: " + packages.command(str(python))
             )
     return TorchNpuWheel(
         folder=Path(answer["folder"]),

@@ -106,6 +106,12 @@ def test_json_is_short_for_its_format(doctor: Command) -> None:
         (["check", "--replay", "/a", "--record", "/b"], "exclude each other"),
         (["explain", "zzz"], "is called 'zzz'"),
         (["judge", "/no/such/file"], "No such file"),
+        (["diagnose"], "give a log, a folder of logs, or -"),
+        (["setup", "--megatron", "core_v0.15.9"], "core_v0.15.9 is not known; core_v0.15.3, "),
+        (["setup", "--megatron", "9.9.9"], "9.9.9 is not known; core_v"),
+        (["plan", "--model", "qwen9", "--npus", "8"], "did you mean qwen3-8b or"),
+        (["plan", "--model", "QWEN3-30b", "--npus", "8"], "did you mean qwen3-30b-a3b?"),
+        (["plan", "--model", "zzz", "--npus", "8"], "known are deepseek-v3, "),
         (["judge", "/dev/null"], "not a regular file"),
     ],
 )

@@ -35,6 +35,14 @@ def test_the_lists_are_ready_for_a_scheduler(tmp_path: Path) -> None:
     assert (lists / "unknown_nodes.txt").read_text() == "n4\n"
 
 
+def test_expected_nodes_may_be_a_list(tmp_path: Path) -> None:
+    write(tmp_path, node("n0"))
+    done = merge(str(tmp_path), "--expect", "n[0-1],m7", "--format", "json")
+    assert json.loads(done.stdout)["fleet"]["missing"] == ["n1", "m7"]
+    done = merge(str(tmp_path), "--expect", "n[0-1", "--format", "json")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
 @pytest.mark.slow
 def test_bad_arguments_are_one_line(tmp_path: Path) -> None:
     for arguments in (

@@ -16,6 +16,7 @@ from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level, Remedy
 from ascend_doctor.fleet.merge import merge, report_files
 from ascend_doctor.fleet.merged_report import judge
+from ascend_doctor.judging.subjects import Subject
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from ascend_doctor.render.formats.html import render
 from ascend_doctor.report import Report
@@ -139,6 +140,43 @@ def test_a_fleet_has_a_cell_for_every_node_and_a_list_to_leave_out(tmp_path: Pat
     assert 'aria-label="Nodes to leave out">gone,n[0,2]</pre>' in text
     assert 'id="filter"' in text
     assert 'id="filter"' not in render(single(BROKEN))
+
+
+def test_a_fleet_has_a_heading_of_nodes_and_a_line_a_subject(tmp_path: Path) -> None:
+    cann = Subject(name="CANN", level=Level.ERROR, text="not installed")
+    host = Subject(name="Host", level=Level.OK, text="debian")
+    write(tmp_path, node("n0", BROKEN, subjects=(host, cann)), node("n1", subjects=(host,)))
+    files = merge(report_files([str(tmp_path)]), frozenset())
+    text = render(judge(files, expected=(), fail_on=Level.ERROR, seconds=0))
+    heading = re.search(r"<h1[^>]*>(.*?)</h1>", text)
+    assert heading is not None
+    assert heading[1] == (
+        "1 passed, 1 failed, 0 without a verdict, 0 missing; 1 error, 0 warnings, 0 unknown"
+    )
+    assert "skipped</li>" not in text
+    rows = re.findall(r"<b>(\w+)</b>.*?<span>([^<]*)</span></li>", text)
+    assert rows == [("Host", "passed on 2 nodes"), ("CANN", "errors on 1 node")]
+
+
+@pytest.mark.parametrize(
+    ("names", "racks"),
+    [
+        (("r01n1", "r01n2", "r02n1"), ["r01", "r02"]),
+        (("rack3-node12.a", "rack4-node1.a", "rack3-node2.a"), ["rack3", "rack4"]),
+        (("n1", "n2", "n3"), []),
+        (("r01n1", "r01n2"), []),
+        (("r01n1", "r02n1"), []),
+        (("r01n1", "r01n2", "r02n1", "login"), []),
+        (("10.0.0.1", "10.0.0.2", "10.0.1.1"), []),
+    ],
+)
+def test_racks_are_told_by_names(names: tuple[str, ...], racks: list[str], tmp_path: Path) -> None:
+    write(tmp_path, *map(node, names))
+    files = merge(report_files([str(tmp_path)]), frozenset())
+    text = render(judge(files, expected=(), fail_on=Level.ERROR, seconds=0))
+    part = text[text.index('class="racks"') : text.index("</section>")]
+    assert re.findall("<h3>(.*?)</h3>", part) == racks
+    assert part.count("<li ") == len(names)
 
 
 def test_many_names_of_nodes_are_folded(tmp_path: Path) -> None:

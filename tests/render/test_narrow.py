@@ -87,7 +87,8 @@ def test_a_list_of_nodes_breaks_behind_commas(
 
 def test_names_of_settings_are_no_counts() -> None:
     language.choose("zh")
-    assert language.say("Nodes differ in NPUs, ranks and CPUs") == "各节点的NPUs, ranks和CPU数不同"
+    items = "各节点的NPU数\uff0c各rank和CPU数不同"
+    assert language.say("Nodes differ in NPUs, ranks and CPUs") == items
     assert language.say("Nodes differ in a, b and 6 more settings") == (
         "各节点的a, b以及另外6项设置不同"
     )

@@ -19,6 +19,10 @@ from ascend_doctor.probe_records.stack import ImportedModule, InspectEnvRecord
 _LIBRARY = re.compile(r"(?P<name>[\w.+-]+\.so[\w.]*): cannot open shared object file")
 _MODULE = re.compile(r"^ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
 _SYMBOL = re.compile(r"undefined symbol: (?P<name>\S+)")
+_ENVIRONMENT = Remedy(
+    summary="Activate the environment that trains, or name its interpreter with --python; "
+    "`ascend-doctor setup` makes one"
+)
 _WITHOUT = "torch without autoload"
 _AUTOLOAD_REF = "https://github.com/pytorch/pytorch/pull/127074"
 
@@ -41,7 +45,7 @@ def inspect_env(case: Case) -> Iterator[Finding]:
     modules = record.modules
     if modules is None:
         if not broken:
-            yield error(record.blocks or "The interpreter imports nothing")
+            yield error(record.blocks or "The interpreter imports nothing", remedy=_ENVIRONMENT)
         return
     failed = {name: module for name, module in modules.items() if module.ok is not True}
     yield from _torch(case, failed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +20,14 @@ from ascend_doctor.machine.files import read_bytes, write_whole
 from ascend_doctor.redact import Redactor, ours
 from ascend_doctor.report import Fleet, Report
 
+# Names that are no path of a file, with a range or a comma.
+_LIST = re.compile(r"(?=.*[,\[])[\w.,\[\]-]+")
 _HOSTS_LIMIT = 64 << 20
 
 expect_option = click.option(
-    "--expect", metavar="HOSTFILE", help="Nodes that have to be there, one a line."
+    "--expect",
+    metavar="HOSTFILE",
+    help="Nodes that have to be there: a file with one a line, or n[0-3],m7 itself.",
 )
 
 
@@ -87,7 +92,9 @@ def add_merged_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_hosts(path: str) -> tuple[str, ...]:
-    """The nodes of a host file. Raises DataError."""
+    """The nodes of a host file, or of a list such as ``n[0-3],m7``. Raises DataError."""
+    if not os.path.exists(path) and _LIST.fullmatch(path):
+        return parse_hosts(path, name=path)
     return parse_hosts(read_bytes(path, _HOSTS_LIMIT).decode("utf-8", "replace"), name=path)
 
 

@@ -200,7 +200,7 @@ class _TextPage(Page):
         if worst <= Level.SKIPPED:
             worst = Level.OK if report.verdict.judged and not report.bare else Level.SKIPPED
         mark = self.mark(worst)
-        verdict = self.say(report.headline)
+        verdict = self.say(report.outcome)
         rows = self.wrap(f"{verdict}{self.separator}{report.seconds:.1f} s", 2)
         first, *more = (self.styled(row, bold=True) for row in rows)
         tail = "".join(

@@ -38,7 +38,7 @@ if (field) {
     else said.textContent = fill(said.dataset.shown, shown.length, cells.length)
       + (parts.length && shown.length ? `: ${names.join(", ")}${more}` : "");
   });
-  document.querySelector(".nodes").addEventListener("click", (event) => {
+  document.querySelector(".racks").addEventListener("click", (event) => {
     const cell = event.target.closest("li");
     if (cell) said.textContent = cell.title;
   });
