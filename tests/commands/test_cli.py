@@ -109,9 +109,9 @@ def test_json_is_short_for_its_format(doctor: Command) -> None:
         (["diagnose"], "give a log, a folder of logs, or -"),
         (["setup", "--megatron", "core_v0.15.9"], "core_v0.15.9 is not known; core_v0.15.3, "),
         (["setup", "--megatron", "9.9.9"], "9.9.9 is not known; core_v"),
-        (["plan", "--model", "qwen9", "--npus", "8"], "did you mean qwen3-8b or"),
-        (["plan", "--model", "QWEN3-30b", "--npus", "8"], "did you mean qwen3-30b-a3b?"),
-        (["plan", "--model", "zzz", "--npus", "8"], "known are deepseek-v3, "),
+        (["plan", "--model", "qwen9", "--npus", "8"], "did you mean Qwen3.5-9B, Qwen3-8B"),
+        (["plan", "--model", "QWEN3-30b", "--npus", "8"], "did you mean Qwen3-30B-A3B"),
+        (["plan", "--model", "zzz", "--npus", "8"], "give its config.json instead"),
         (["judge", "/dev/null"], "not a regular file"),
     ],
 )
