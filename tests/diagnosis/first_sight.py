@@ -36,6 +36,7 @@ KINDS = (
     *("thirteenth-failing", "thirteenth-foreign", "thirteenth-healthy"),
     *("fourteenth-failing", "fourteenth-foreign", "fourteenth-healthy"),
     *("fifteenth-failing", "fifteenth-foreign", "fifteenth-healthy"),
+    *("sixteenth-failing", "sixteenth-foreign", "sixteenth-healthy"),
 )
 
 Guilt = Literal["right", "could not tell", "wrong"]
