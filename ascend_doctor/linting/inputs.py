@@ -36,7 +36,7 @@ from ascend_doctor.linting.documents import (
     leaves,
 )
 from ascend_doctor.linting.positioned_text import Piece, Word, spelt
-from ascend_doctor.linting.python import script
+from ascend_doctor.linting.python import script, settings
 from ascend_doctor.linting.shell_marks import find_placeholders, own_marks
 from ascend_doctor.linting.sourcing import SourcedFile, follower
 from ascend_doctor.machine.files import read_bytes
@@ -145,8 +145,7 @@ def subjects(
     if ending in _YAML:
         return tuple(_documents(path, text, catalog))
     if not is_shell(path, content):
-        inputs = script(text, path)
-        return (LintInput(file=path, script=inputs),) if inputs is not None else ()
+        return tuple(_python(path, text, catalog))
     follow = follower(path)
     filled, _ = find_placeholders(content.replace(b"\r\n", b"\n"), path)
     launched = tuple(_shell(path, filled, catalog, follow=follow))
@@ -157,6 +156,16 @@ def subjects(
     return (
         (LintInput(file=path, shell_script=as_text), *launched) if launched or as_text.marks else ()
     )
+
+
+def _python(file: str, text: str, catalog: Catalog) -> Iterator[LintInput]:
+    """A Python file, and the variables that it sets for itself and what it starts."""
+    inputs = script(text, file)
+    if inputs is not None:
+        yield LintInput(file=file, script=inputs)
+    if variables := settings(text):
+        command = ShellCommand((), variables, {}, open=True)
+        yield _subject(file, command, catalog, lambda line, column: (line, column))
 
 
 def _shell_script(

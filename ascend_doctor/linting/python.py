@@ -5,11 +5,18 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections.abc import Iterator, Sequence
 
-from ascend_doctor.facts import Script, Spot
+from ascend_doctor.facts import UNTOLD, Script, Spot
 from ascend_doctor.findings import Place
+from ascend_doctor.linting.positioned_text import Piece, Word, word
 
 _MOST = 2000
+_ENVIRON = "os.environ"
+_FOR_NPUS = re.compile(r"(?<![a-z])npu|hccl|ascend(?!ing)", re.IGNORECASE)
+_OTHER_DEVICE = re.compile(
+    r"^(?!.*(?<![a-z])(?:npu|ascend)).*(?:cuda|gpu|rocm|xpu)", re.IGNORECASE | re.DOTALL
+)
 _EVERY = frozenset({"Exception", "BaseException"})
 
 
@@ -74,6 +81,57 @@ def script(content: str, file: str) -> Script | None:
         saved_writes=tuple(saved_writes[:_MOST]),
         entry=any(map(_is_guard, tree.body)),
     )
+
+
+def settings(content: str) -> dict[str, Word]:
+    """The variables that a file for NPUs sets to texts, by their names; {} where it is no Python.
+
+    What it sets for other devices only (`if torch.cuda.is_available():`) is left out.
+    """
+    if not _FOR_NPUS.search(content):
+        return {}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(content)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    source = _Source("", content)
+    words: dict[str, Word] = {}
+    for node in _statements(tree.body):
+        for name, value in _pairs(node):
+            if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                where = source.locate(value)
+                piece = Piece(UNTOLD, where.line, where.column, ast.unparse(value)[:60])
+                if isinstance(value, ast.Constant):
+                    piece = Piece(str(value.value), where.line, where.column)
+                words[name.value] = word((piece,), where.line, where.column)
+    return words
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """All statements but those of branches for other devices."""
+    for node in body:
+        yield node
+        other = isinstance(node, ast.If) and _OTHER_DEVICE.search(ast.unparse(node.test))
+        for field in ("body", "orelse", "finalbody"):
+            inner = getattr(node, field, ())
+            if isinstance(inner, list) and not (other and field == "body"):
+                yield from _statements(inner)
+        for handler in getattr(node, "handlers", ()):
+            yield from _statements(handler.body)
+
+
+def _pairs(node: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Names and values that a statement puts into the environment."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                if isinstance(target, ast.Subscript) and _dot_name(target.value) == _ENVIRON:
+                    yield target.slice, value
+        case ast.Expr(value=ast.Call(func=function, args=[name, value])):
+            if _dot_name(function) in {f"{_ENVIRON}.setdefault", "os.putenv"}:
+                yield name, value
 
 
 def _is_guard(node: ast.stmt) -> bool:
@@ -218,7 +276,7 @@ def _environment(node: ast.Assign, source: _Source) -> list[Spot]:
             location=where,
         )
         for target in node.targets
-        if isinstance(target, ast.Subscript) and _dot_name(target.value) == "os.environ"
+        if isinstance(target, ast.Subscript) and _dot_name(target.value) == _ENVIRON
     ]
 
 

@@ -43,6 +43,12 @@ _UNFILLED = re.compile(
     r"(?-i:.*\bYOUR_[A-Z_]{3,}\b.*|x{3,})",
     re.IGNORECASE,
 )
+# "<path/to/data>" in quotes, which the shell hands on as it stands. <image> and <think> are tokens.
+_TEMPLATE = re.compile(
+    r"<(?=[^<>]*(?:path|dir\b|folder|your|data|repo|specify|see\b|fill|checkpoint|ckpt|\bip\b|/))"
+    r"[a-z][^<>|]*>",
+    re.IGNORECASE,
+)
 _SETTING = re.compile(r"[A-Za-z_]\w*=\S*")
 _EXPORT = "export"
 _OPEN_QUOTE = re.compile(r"\s*(?:export )?\w+=\"[^\"\\$]*[^\"\\\s]")
@@ -51,6 +57,9 @@ _QUOTED = re.compile(r"\s*(?:export )?\w+=\"")
 _OUTSIDE = re.compile(
     r"(?:LOCAL_|NODE_|GROUP_)?(?:RANK|WORLD_SIZE)|MASTER_\w+|N?NODES|(?:SLURM|VC|PET)_\w+"
 )
+# Variables that every shell has, and that nobody writes in small letters by intent.
+_OF_SHELL = frozenset({"PWD", "OLDPWD", "HOME", "USER", "HOSTNAME", "RANDOM"})
+_ALL_ARGUMENTS = re.compile(r"\"?\$[@*]\"?")
 _TEXTS = frozenset(
     {"heredoc_body", "string", "raw_string", "ansi_c_string", "comment", "expansion"}
 )
@@ -229,7 +238,8 @@ def _find_lost_lines(names: _Names, lines: list[str], file: str) -> Iterator[She
         if lines[row][:column].strip() if row < len(lines) else True:
             continue  # something else begins this line
         above = lines[first.start_point[0] - 1] if first.start_point[0] <= len(lines) else ""
-        if not rest and not (_FILE.fullmatch(text) and _LAUNCHES.search(above)):
+        last = _ALL_ARGUMENTS.fullmatch(text) and _REST.match(above)
+        if not rest and not last and not (_FILE.fullmatch(text) and _LAUNCHES.search(above)):
             continue
         line = first.start_point[0]  # counted from 0, so it is the number of the line before
         before = lines[line - 1].rstrip("\r") if line <= len(lines) else ""
@@ -253,6 +263,9 @@ def _find_odd_words(
             if _LONG_DASH.match(word.text):
                 yield ShellMark(rule="typographic-dash", text=word.text[:80], location=where)
             option, _, value = word.text.rpartition("=")
+            if _TEMPLATE.fullmatch(value):
+                near = option or before
+                yield ShellMark(rule="unfilled", text=value[:80], near=near[:80], location=where)
             single = _EXPANSION.fullmatch(value)
             if single and single.group(1) in names.assigned and not word.unresolved:
                 yield ShellMark(
@@ -312,7 +325,7 @@ def _find_unfilled(names: _Names, file: str) -> Iterator[ShellMark]:
             continue
         words = _text(value)[:_LONGEST].strip("\"'")
         own = " " in words and words.replace(" ", "_").upper() == _text(name).upper()
-        if own or _UNFILLED.fullmatch(words):
+        if own or _UNFILLED.fullmatch(words) or _TEMPLATE.fullmatch(words):
             yield ShellMark(
                 rule="unfilled", text=words[:80], near=_text(name), location=_position(node, file)
             )
@@ -322,7 +335,13 @@ def _unset(names: _Names, outside: Collection[str], file: str) -> Iterator[Shell
     """Names that are used and not set, where one that is set and not used looks like it."""
     idle = [name for name in names.assigned if name not in names.used and len(name) >= _LEAST]
     for name, nodes in names.used.items():
-        if name in names.assigned or name in outside or not nodes or len(name) < _LEAST:
+        if name in names.assigned or name in outside or not nodes:
+            continue
+        if name.islower() and name.upper() in _OF_SHELL:
+            for node in nodes:
+                where = _position(node, file)
+                yield ShellMark(rule="unset-name", text=name, near=name.upper(), location=where)
+        if len(name) < _LEAST:
             continue
         used_elsewhere = [] if _OUTSIDE.fullmatch(name) else list(names.assigned)
         close = (

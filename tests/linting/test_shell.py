@@ -63,6 +63,10 @@ def complaints(script: str) -> dict[tuple[str, int], Finding]:
         ("A=1\nB=<path to data>\n" + LAUNCH, "shell-syntax", 2),
         ("A=1\nexprot HCCL_EXEC_TIMEOUT=3600\n" + LAUNCH, "shell-assignments", 2),
         ("A=1\nB=xxxx # set it\n" + LAUNCH, "shell-placeholders", 2),
+        ('A="<path/to/repo>"\n' + LAUNCH, "shell-placeholders", 1),
+        ('A="--lr 1 \\\n --load <your_checkpoint> "\ntorchrun x.py $A\n', "shell-placeholders", 2),
+        ("A=$pwd\n" + LAUNCH, "shell-names", 1),
+        ("torchrun x.py \\\n  --lr 1\n  $@\n", "shell-continued", 2),
         ("A=\"--data-path '/x y'\"\ntorchrun x.py $A\n", "shell-quotes", 1),
         ("A=(--lr 1 --bf16)\ntorchrun x.py $A\n", "shell-arrays", 2),
         ("TP=8\ntorchrun x.py --tensor-model-parallel-size TP\n", "shell-names", 2),
@@ -198,6 +202,18 @@ def test_a_command_in_a_text_is_read_as_the_shell_reads_it() -> None:
 def test_what_only_names_a_launcher_starts_nothing() -> None:
     script = b"pkill -9 -f torchrun \ngrep -q pretrain_gpt.py x\ncp pretrain_gpt.py /y\n"
     assert not list(launches(commands(script)))
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        'torchrun x.py --image-token "<image>" --think "<think>" --sep "<|im_end|>"\n',
+        "pwd=$(pwd)\ntorchrun x.py --save $pwd\n",
+        'source env.sh\n"$@"\n',
+    ],
+)
+def test_what_looks_like_a_slip_and_is_none(script: str) -> None:
+    assert complaints(script) == {}
 
 
 def test_a_placeholder_in_a_text_is_none() -> None:

@@ -299,3 +299,31 @@ def test_visible_devices_are_those_of_one_node(script: str) -> None:
 
     assert judged("0,1,2,3,4,5,6,7") == []
     assert judged("0,1,2,3") == ["run-visible-devices"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('os.environ["ASCEND_LAUNCH_BLOCKING"] = "1"\n', [("variables-harmful", 2)]),
+        ('os.environ.setdefault("HCCL_CONECT_TIMEOUT", "9")\n', [("variables-misspelt", 2)]),
+        ('def f():\n    os.putenv("HCCL_CONNECT_TIMEOUT", "9s")\n', [("variables-valid", 3)]),
+        (
+            'if device == "npu":\n    os.environ["TASK_QUEUE_ENABLE"] = "0"\n',
+            [("variables-harmful", 3)],
+        ),
+        ('if torch.cuda.is_available():\n    os.environ["CUDA_VISIBLE_DEVICES"] = "0"\n', []),
+        (
+            'if cuda:\n    pass\nelse:\n    os.environ["CUDA_VISIBLE_DEVICES"] = "0"\n',
+            [("variables-misspelt", 5)],
+        ),
+        ('os.environ["PYTHONPATH"] = own + os.environ["PYTHONPATH"]\n', []),
+        ('os.environ["ASCEND_LAUNCH_BLOCKING"] = str(blocking)\n', []),
+    ],
+)
+def test_variables_that_python_sets_are_judged(text: str, expected: list[tuple[str, int]]) -> None:
+    assert ids("entry.py", f"import os, torch_npu\n{text}") == expected
+
+
+def test_a_file_for_other_devices_is_not_judged() -> None:
+    text = 'import os  # ascending inputs\nos.environ["CUDA_VISIBLE_DEVICES"] = "0"\n'
+    assert ids("entry.py", text) == []
