@@ -24,6 +24,7 @@ from ascend_doctor.report import Report, verdict
 
 OWN_ERROR = "An error that the catalogue does not know, and the other ranks waited"
 _NO_WORK = "Nothing shows that the run got on: no step, no result, no good end"
+_SURVIVED = "The run got on after what reads like a failure, which may have ended a part of it"
 # Outcomes of logs that show no failure.
 NO_VERDICT = ("nothing known found", "could not tell")
 _LEVELS = {
@@ -184,6 +185,10 @@ class _DiagnosisPage(Page):
         if diagnosis.without_log:
             ranks = spans(diagnosis.without_log)
             self.rows += self.wrap(self.say(f"no log of rank {ranks}, which the run had"), 4)
+        if outlived := describe_outlived(diagnosis):
+            self.rows += self.wrap(self.say(outlived), 4)
+        for line in diagnosis.outlived if verbose else ():
+            self.rows += self.wrap(f"    {show(line)}", 4)
         if work := describe_work(diagnosis):
             self.rows += self.wrap(self.say(work), 4)
         level, _ = say_outcome(diagnosis)
@@ -204,6 +209,11 @@ def shows_no_work(diagnosis: Diagnosis) -> bool:
     """Whether nothing failed for certain, and nothing shows that the run got on either."""
     fatal = any(cause.severity == "fatal" for cause in diagnosis.causes)
     return diagnosis.work is None and not (fatal or diagnosis.unexplained or diagnosis.stall)
+
+
+def _survived(diagnosis: Diagnosis) -> bool:
+    """Whether the run got on after something that may have ended a part of it."""
+    return diagnosis.outcome == "could not tell" and diagnosis.work is not None
 
 
 def _run_parts(diagnosis: Diagnosis) -> Iterator[str]:
@@ -253,8 +263,8 @@ def say_outcome(diagnosis: Diagnosis) -> tuple[Level, str]:
         return Level.UNKNOWN, f"{lines} that the catalogue does not explain"
     if diagnosis.without_log:
         return Level.UNKNOWN, f"No log of rank {spans(diagnosis.without_log)}, which the run had"
-    if shows_no_work(diagnosis):
-        return Level.UNKNOWN, _NO_WORK
+    if shows_no_work(diagnosis) or _survived(diagnosis):
+        return Level.UNKNOWN, _SURVIVED if diagnosis.work else _NO_WORK
     return Level.OK, "Nothing known was found"
 
 
@@ -277,11 +287,21 @@ def describe_guilty(diagnosis: Diagnosis) -> str:
 
 def describe_work(diagnosis: Diagnosis) -> str:
     """What shows that the run got on, or that nothing does; empty where something failed."""
+    if diagnosis.work and _survived(diagnosis):
+        return f"{_SURVIVED}. Last at work: {show(diagnosis.work)}"
     if shows_no_work(diagnosis):
         return f"{_NO_WORK}. Give the whole log, and those of all ranks."
     if diagnosis.work is None or diagnosis.outcome != "nothing known found":
         return ""
     return f"Last at work: {show(diagnosis.work)}"
+
+
+def describe_outlived(diagnosis: Diagnosis) -> str:
+    """What reads like an error and what the run got over; empty where nothing does."""
+    if not diagnosis.outlived:
+        return ""
+    lines = quantity(diagnosis.outlived_lines, "error line")
+    return f"The run got over {lines}, the first: {show(diagnosis.outlived[0])}"
 
 
 def say_verdict(verdict: JobVerdict) -> str:
@@ -437,5 +457,12 @@ def _findings(diagnosis: Diagnosis) -> Iterator[Finding]:
         )
     elif shows_no_work(diagnosis):
         yield Finding(check="diagnose", level=Level.UNKNOWN, title=_NO_WORK)
+    elif _survived(diagnosis):
+        yield Finding(
+            check="diagnose",
+            level=Level.UNKNOWN,
+            title=_SURVIVED,
+            observed="\n".join(show(line) for line in diagnosis.outlived),
+        )
     elif not (diagnosis.causes or diagnosis.unexplained or diagnosis.stall):
         yield Finding(check="diagnose", level=Level.OK, title="Nothing known was found")
