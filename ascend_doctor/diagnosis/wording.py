@@ -143,7 +143,7 @@ _EXCUSES = re.compile(
     r":\s*\[\]|\b(?:count|total)\W{0,3}0\b|\berrors?[ -]handling|\bwill (?:not )?be (?:enabled|"
     r"disabled|"
     r"available|unavailable|used)\b|[;,] (?:using|disabled|patched)\b|"
-    r"\b(?:0|no|without(?: any)?|zero|any) (?:[\w-]+ ){0,3}(?:errors?|fail\w*|exceptions?|missing|"
+    r"\b(?:0|no|without(?: any)?|zero|any) (?:[\w()-]+ ){0,3}(?:errors?|fail\w*|exceptions?|missing|"
     r"conflicts?|"
     r"mismatch\w*|invalid|unsupported|timed|crash\w*|corrupt\w*|killed)|"
     r"(?-i:[A-Z]\w*Warning\b(?!  ))|\b(?:warn|warning|note|hint|info|debug|tip)(?::|\]|\s*\()|"

@@ -242,3 +242,15 @@ def test_frames_without_their_exception_are_told_from_where_it_was_raised() -> N
         'File "/w/moe.py", line 280, in forward',
         'File "/w/core.py", line 508, in run',
     ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "/opt/lib/torchvision/io/image.py:13: UserWarning: Failed to load image Python extension: "
+        "libc10_cuda.so: cannot open shared object file: No such file or directory",
+        "0 image(s) corrupted: 100% 128/128 [00:00<00:00, 3223.54it/s]",
+    ],
+)
+def test_a_warning_of_python_and_a_count_of_nothing_are_no_errors(line: str) -> None:
+    assert not of_text(f"{line}\n").error_lines
