@@ -39,10 +39,12 @@ _TAIL = 1 << 16
 _HEAD = 256
 # Of lines that only read like an error so many are looked at in one log; then only the others.
 _LOGGED = 1000
-# And so many that have no more than a word of one.
+# And so many that have no more than a word of one, or that familiar failures explain.
 _LOOKED = 20_000
-# And so many that one pattern shows: they are counted no further.
+# And so many that one pattern shows: they are counted no further. In a log with many that patterns
+# show, each is familiar sooner: so many ranks have said it.
 _REPEATED = 5_000
+_SHOWN = 20_000
 # Where many logs have said enough, of each other one only so many.
 _ENOUGH = 20_000
 _FEW = 20
@@ -115,8 +117,10 @@ class _Reader:
         self._complaint: Complaint | None = None
         self._logged = 0
         self._looked = 0
+        self._explained = 0
         self._limit = _LOGGED if self.ledger.unexplained < _ENOUGH else _FEW
         self._peers = Peers(self.ledger)
+        self._shown = 0
         self._times: Counter[int] = Counter()
         self._familiar: set[int] = set()
 
@@ -136,6 +140,7 @@ class _Reader:
                 self.patterns.explain(shown) or _any_within(explained, start, stop)
             ):
                 self._looked += 1
+                self._explained += 1
                 continue
             line += data.count(b"\n", counted, start)
             counted = start
@@ -152,7 +157,7 @@ class _Reader:
 
     def _enough(self) -> frozenset[Sign]:
         """Signs of which this log has shown so many that no more are looked at."""
-        if self._logged >= self._limit:
+        if self._logged >= self._limit or self._explained >= _LOOKED:
             return COMMON
         return WORDED if self._looked >= _LOOKED else frozenset()
 
@@ -174,8 +179,9 @@ class _Reader:
         for pattern in numbers:
             if self.patterns.name(pattern) not in shown:
                 continue
+            self._shown += 1
             self._times[pattern] += 1
-            if self._times[pattern] >= _REPEATED:
+            if self._times[pattern] >= (_REPEATED if self._shown < _SHOWN else _LOGGED):
                 self._familiar.add(pattern)
                 if seen := self.ledger.failures.get(self.patterns.name(pattern)):
                     seen.or_more = True
