@@ -40,7 +40,9 @@ _OWN: dict[Sign, str] = {
     r"\|  (client|server)  \||"
     r"Wait Enable P2P Failed|remote physic id|cqe err(or)? status\[|retrieving hcclUniqueId from|"
     r"taskType\[Notify Wait\]|groupRank information|opData information",
-    "agent": r"\b(rankNum|totalRanks|nRanks|ranks)\[\d|\[V?[Nn]ic\]Listen on ip\[",
+    "agent": r"\b(rankNum|totalRanks|nRanks|ranks)\[\d|\[V?[Nn]ic\]Listen on ip\[|"
+    r"\brank[=:] ?\d+,? (local_rank[=:] ?\d+,? )?world_size[=:] ?\d|\) world_rank=\d|"
+    r"\bGLOBAL_RANK: \d",
     "elastic": r"\brank +: \d+ \(local_rank: \d|\bexitcode +: -?\d|failed \(exitcode: -?\d|"
     r"Root Cause \(first observed failure\)|\bglobal_ranks=\[\d|Rendezvous complete for workers",
     "waited": r"Watchdog caught collective operation timeout: WorkHCCL|Timeout at collective: |"
