@@ -108,12 +108,16 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
 
 def _describe_clocks(ledger: Ledger) -> str:
     offsets = sorted(ledger.clocks.offsets.items())
-    which = ", ".join(
-        f"{node} is {abs(seconds):.0f} s {'ahead' if seconds > 0 else 'behind'}"
-        for node, seconds in offsets[:_CLOCKS]
-    )
-    more = f" and {len(offsets) - _CLOCKS} more" if len(offsets) > _CLOCKS else ""
-    return f"clocks differ and were put right: {which}{more}"
+    which = ", ".join(_describe_clock(*offset) for offset in offsets[:_CLOCKS])
+    if len(offsets) > _CLOCKS:
+        which += f" and {len(offsets) - _CLOCKS} more"
+    return f"clocks differ and were put right: {which}"
+
+
+def _describe_clock(node: str, seconds: float) -> str:
+    if seconds > 0:
+        return f"{node} is {seconds:.0f} s ahead"
+    return f"{node} is {-seconds:.0f} s behind"
 
 
 def _own(seen_by_name: dict[str, Occurrences], failures: dict[str, KnownFailure]) -> Occurrences:

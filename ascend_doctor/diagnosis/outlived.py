@@ -78,7 +78,7 @@ Aftermath = Literal["stands", "survived", "harmless"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Complaint:
+class LastComplaint:
     """The last line of a log that reads like an error, and the gravest of all.
 
     ``stop`` is how many bytes of the log there were when it ended.
@@ -94,7 +94,7 @@ def ends_job(text: bytes) -> bool:
     return any(_says(_JOB_ENDED, row) for _, row in list(_rows(text))[-_LAST:])
 
 
-def judge(rest: bytes, complaint: Complaint, *, apart: int) -> Aftermath:
+def judge(rest: bytes, complaint: LastComplaint, *, apart: int) -> Aftermath:
     """What follows a complaint says of it, of ``rest``, which begins so many bytes ``apart``."""
     rows = list(_rows(rest))
     if any(_says(_PASSED, row) for _, row in rows):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from ascend_doctor.diagnosis.ledger import Gravity, Ledger, LogLine, Sighting
 from ascend_doctor.diagnosis.logs import Log, Skipped, blocks
 from ascend_doctor.diagnosis.origins import Moment, Origin, moment, split_prefixes
-from ascend_doctor.diagnosis.outlived import Complaint, ends_job, judge
+from ascend_doctor.diagnosis.outlived import LastComplaint, ends_job, judge
 from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.peers import Peers
 from ascend_doctor.diagnosis.records import record
@@ -114,7 +114,7 @@ class _Reader:
         self._line = 1
         self._tail = b""
         self._size = 0
-        self._complaint: Complaint | None = None
+        self._complaint: LastComplaint | None = None
         self._logged = 0
         self._looked = 0
         self._explained = 0
@@ -294,7 +294,7 @@ class _Reader:
     def _complain(self, gravity: Gravity | None, line: LogLine, stop: int) -> None:
         if gravity is not None:
             worst = max(gravity, self._complaint.gravity) if self._complaint else gravity
-            self._complaint = Complaint(stop=stop, gravity=worst, line=line)
+            self._complaint = LastComplaint(stop=stop, gravity=worst, line=line)
 
     def _note(
         self, identities: set[str], signs: set[str], seen: LogLine, before: bytes

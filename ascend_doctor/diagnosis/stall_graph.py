@@ -48,7 +48,7 @@ class StallGraph:
         own = self.traces[rank].groups.get(call.group)
         return own or TracedGroup(name=call.group, ranks=())
 
-    def called_with(self, rank: int, call: TracedCall) -> list[TracedCall]:
+    def calls_beside(self, rank: int, call: TracedCall) -> list[TracedCall]:
         """What the other members of its group called under the same number."""
         members = self._calls.keys() & {*self.group(rank, call).ranks} - {rank}
         calls = (self._calls[member].get((call.group, call.number)) for member in members)

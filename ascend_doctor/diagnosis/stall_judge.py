@@ -188,7 +188,7 @@ def _find_superfluous(graph: StallGraph, rank: int, call: TracedCall) -> TracedC
         ):
             if _is_new_line(graph, rank, i):
                 return calls[i]
-            others = {_line(other.frames) for other in graph.called_with(rank, calls[i])} - {""}
+            others = {_line(other.frames) for other in graph.calls_beside(rank, calls[i])} - {""}
             alike = not others or _line(calls[i].frames) in {*others, _line(call.frames)}
             return call if alike else replace(call, frames=())
     return call
