@@ -289,3 +289,22 @@ def test_few_texts_are_the_same_in_both_languages() -> None:
     """They are names, values and commands."""
     same = [text for text, said in translations("zh").items() if said == text]
     assert len(same) < len(translations("zh")) / 40
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[rank1]: EI0006: Getting socket times out. Reason: x\n[rank2]: ValueError: x\n",
+        "[rank1]: RuntimeError: NPU out of memory. Tried to allocate 3 GiB (NPU 0; 60 GiB)\n",
+        "train.py FAILED\nRoot Cause (first observed failure):\n[0]:\n  host      : a\n"
+        "  rank      : 3 (local_rank: 3)\n  exitcode  : -9 (pid: 8)\n",
+    ],
+)
+def test_who_is_guilty_and_why_is_said(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text(text)
+    (row,) = [row for row in output("diagnose", str(path), "--lang", "zh").split("\n")
+              if "\u51fa\u9519\u65b9" in row]  # fmt: skip
+    reason = row.rpartition("\uff1a")[2]
+    assert _CHINESE.search(reason), row
+    assert not re.search(r"[a-z]{3,} [a-z]{2,}", reason), row
