@@ -43,7 +43,7 @@ _FIRST = frozenset(
     {"NotApplicable", "Unknown", "NeedsRoot", "Unresolved", "UsageError", "BadParameter", "say"}
 )
 # Of these the second argument is a text.
-_SECOND = frozenset({"check", "start_again", "mount_again", "_of"})
+_SECOND = frozenset({"check", "start_again", "mount_again"})
 # What helpers of these return is part of findings.
 _HELPERS: tuple[str, ...] = ("checks", "judging", "fleet/compared_findings.py", "fleet/outliers.py")
 _HELPERS += (
@@ -53,6 +53,7 @@ _HELPERS += (
     "diagnosis/attempts.py",
 )
 _HELPERS += ("diagnosis/peers.py", "diagnosis/plog_runs.py", "diagnosis/stall_judge.py")
+_HELPERS += ("diagnosis/conclude.py", "diagnosis/waiting.py")
 _HELPERS += (
     "planning/launches.py",
     "planning/flags.py",

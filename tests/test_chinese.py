@@ -17,7 +17,9 @@ from ascend_doctor.findings import Finding, Level
 from ascend_doctor.language import make_dictionary, of_locale, read_catalogue
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.render.columns import pad, width, wrap
+from ascend_doctor.render.diagnosis import render
 from tests.catalogue import LOCALE, missing, texts, translations, written
+from tests.diagnosis.logs import of_text
 from tests.glossary import TERMS
 from tests.test_machines import NAMES, folder_of
 
@@ -34,6 +36,12 @@ _AFFIX = re.compile(
 # Those that are words in Chinese, and those that Chinese has for words.
 _WORDS = {"e.g", "i.e", "NIC", "SIMULATED", "INTERRUPTED"}
 _SHORT = {"BOM", "CANN", "GB", "KV", "NPU"}
+_SUMMARY = """Root Cause (first observed failure):
+[0]:
+  host      : a
+  rank      : 3 (local_rank: 3)
+  exitcode  : -9 (pid: 8)
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -289,3 +297,20 @@ def test_few_texts_are_the_same_in_both_languages() -> None:
     """They are names, values and commands."""
     same = [text for text, said in translations("zh").items() if said == text]
     assert len(same) < len(translations("zh")) / 40
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[rank1]: EI0006: Getting socket times out. Reason: x\n[rank2]: ValueError: x\n",
+        "[rank1]: RuntimeError: NPU out of memory. Tried to allocate 3 GiB (NPU 0; 60 GiB)\n",
+        f"train.py FAILED\n{_SUMMARY}",
+    ],
+)
+def test_who_is_guilty_and_why_is_said(text: str) -> None:
+    language.choose("zh")
+    rows = render(of_text(text), width=200).split("\n")
+    (row,) = [row for row in rows if "\u51fa\u9519\u65b9" in row]
+    reason = row.rpartition("\uff1a")[2]
+    assert _CHINESE.search(reason), row
+    assert not re.search(r"[a-z]{3,} [a-z]{2,}", reason), row

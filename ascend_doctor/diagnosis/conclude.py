@@ -56,6 +56,9 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
 ) -> Diagnosis:
     """The diagnosis of what was seen; ``nodes`` are those of the job, by rank."""
     ledger.settle()
+    survives = {name for name, failure in failures.items() if failure.severity != "fatal"}
+    outlived = ledger.forget(survives) if ledger.outlived and stall is None else []
+    works = ledger.work is not None and not (outlived and ledger.got_over_failure)
     seen_by_name = {name: seen for name, seen in ledger.failures.items() if _harms(failures[name])}
     seen_by_name.update(
         (name, seen) for name, seen in ledger.endings.items() if failures[name].only_if_last
@@ -65,7 +68,7 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     settled = root and root.severity == "fatal" and not _weak(root)
     unexplained = () if settled else _gather_unexplained(ledger, codes)
     missing = tuple(sorted(ledger.without_log()))
-    unseen = bool(unexplained or missing) or _is_sign_only(root) or ledger.work is None
+    unseen = bool(unexplained or missing) or _is_sign_only(root) or not works
     stands = seen_by_name.get(root.id) if root else None
     waits = _together(seen for name, seen in seen_by_name.items() if failures[name].victim)
     if stall and is_of_hang(ledger, root, waits):
@@ -74,7 +77,7 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
         blamed = _blame(ledger, root, stands, waits, _own(seen_by_name, failures))
     return Diagnosis(
         tool_version=__version__,
-        outcome=_outcome(causes, unexplained, stall, works=ledger.work is not None),
+        outcome=_outcome(causes, unexplained, stall, works=works),
         exit_code=_exit_code(causes, fail_on, stall, unseen=unseen),
         logs=ledger.files,
         lines=ledger.lines,
@@ -94,6 +97,8 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
         unexplained=unexplained,
         error_lines=ledger.unexplained if unexplained else 0,
         or_more_error_lines=bool(unexplained) and ledger.or_more_unexplained,
+        outlived=tuple(evidence(seen.first) for seen in outlived[:_UNEXPLAINED]),
+        outlived_lines=sum(seen.count for seen in outlived),
         codes=_codes(ledger, codes),
         timeline=rank_events(ledger, seen_by_name),
         benign=_benign(ledger, failures),
@@ -103,12 +108,16 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
 
 def _describe_clocks(ledger: Ledger) -> str:
     offsets = sorted(ledger.clocks.offsets.items())
-    which = ", ".join(
-        f"{node} is {abs(seconds):.0f} s {'ahead' if seconds > 0 else 'behind'}"
-        for node, seconds in offsets[:_CLOCKS]
-    )
-    more = f" and {len(offsets) - _CLOCKS} more" if len(offsets) > _CLOCKS else ""
-    return f"clocks differ and were put right: {which}{more}"
+    which = ", ".join(_describe_clock(*offset) for offset in offsets[:_CLOCKS])
+    if len(offsets) > _CLOCKS:
+        which += f" and {len(offsets) - _CLOCKS} more"
+    return f"clocks differ and were put right: {which}"
+
+
+def _describe_clock(node: str, seconds: float) -> str:
+    if seconds > 0:
+        return f"{node} is {seconds:.0f} s ahead"
+    return f"{node} is {-seconds:.0f} s behind"
 
 
 def _own(seen_by_name: dict[str, Occurrences], failures: dict[str, KnownFailure]) -> Occurrences:

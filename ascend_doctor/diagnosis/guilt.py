@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -135,39 +135,56 @@ def describe_undecided(ledger: Ledger, root: KnownFailure | None, waits: Occurre
         return ""
     if root is None or not ledger.watched:
         return _describe_chain(ledger) if ledger.waiting.edges else ""
-    operations = {watched.operation for watched in ledger.watched.values()}
+    return "; ".join(_describe_waits(ledger, waits))
+
+
+def _describe_waits(ledger: Ledger, waits: Occurrences) -> Iterator[str]:
+    """Who reports a time-out, and who says nothing."""
     waited = waits.ranks | set(ledger.watched)
-    alone = len(waited) == 1
-    waiting = f"rank{'s' * (not alone)} {_numbers(waited)} report{'s' * alone} a time-out"
+    operations = {watched.operation for watched in ledger.watched.values()}
+    timed_out = _describe_timed_out(waited)
     if len(operations) > 1 or waited - set(ledger.watched):
-        waiting += ", not all in the same collective"
+        yield f"{timed_out}, not all in the same collective"
+    else:
+        yield timed_out
     late = set().union(*(report.late for report in _whole_reports(ledger)))
     silent = _everyone(ledger) - waited
-    if late:
-        plural = "s" * (len(late) > 1)
-        waiting += f"; rank{plural} {_numbers(late)} did not join, and may wait for a peer"
-    elif silent:
-        waiting += (
-            f"; rank {_numbers(silent)} was ended before it said anything, and may not have come"
-            if len(silent) == 1
-            else f"; ranks {_numbers(silent)} were ended before they said anything, and one of"
-            " them, or several, did not come"
+    if len(late) > 1:
+        yield f"ranks {_numbers(late)} did not join, and may wait for a peer"
+    elif late:
+        yield f"rank {_numbers(late)} did not join, and may wait for a peer"
+    elif len(silent) > 1:
+        yield (
+            f"ranks {_numbers(silent)} were ended before they said anything, and one of them, or"
+            " several, did not come"
         )
-    return f"{waiting}; {_REMEDY}"
+    elif silent:
+        yield (f"rank {_numbers(silent)} was ended before it said anything, and may not have come")
+    yield _REMEDY
+
+
+def _describe_timed_out(ranks: set[int]) -> str:
+    if len(ranks) == 1:
+        return f"rank {_numbers(ranks)} reports a time-out"
+    return f"ranks {_numbers(ranks)} report a time-out"
 
 
 def _describe_chain(ledger: Ledger) -> str:
+    pairs = ledger.waiting.describe(lambda party: _call(ledger, party))
+    return "; ".join((pairs, *_describe_ends(ledger)))
+
+
+def _describe_ends(ledger: Ledger) -> Iterator[str]:
+    """What the chains of who waits for whom end in."""
     ends = ledger.waiting.ends(ledger.has_log)
-    text = ledger.waiting.describe(lambda party: _call(ledger, party))
     if ends.lone:
         who = ", ".join(_call(ledger, party) for party in ends.lone)
-        text += f"; of {who} there is no log, and one complaint does not say which end it was"
+        yield f"of {who} there is no log, and one complaint does not say which end it was"
     rings = [ring for ring in ends.sinks if len(ring) > 1]
     if rings:
-        text += f"; {' and '.join(_call(ledger, party) for party in rings[0][:8])} wait in a ring"
+        yield f"{' and '.join(_call(ledger, party) for party in rings[0][:8])} wait in a ring"
     if len(ends.sinks) > 1:
-        text += f"; the chains have {len(ends.sinks)} ends"
-    return text
+        yield f"the chains have {len(ends.sinks)} ends"
 
 
 def _call(ledger: Ledger, party: Party) -> str:
@@ -189,7 +206,7 @@ def _numbers(ranks: Iterable[int]) -> str:
     return ", ".join(str(rank) for rank in sorted(ranks))
 
 
-def _of(sighting: Sighting, reason: str, *, sure: bool = True) -> Guilt | None:
+def _of(sighting: Sighting, *, reason: str, sure: bool = True) -> Guilt | None:
     origin = sighting.origin
     if not origin.named:
         return None
@@ -219,7 +236,7 @@ def _accuse_who_shows(ledger: Ledger, seen: Occurrences) -> Guilt | None:
     many = len(seen.by_origin) > 1 or bool(ledger.ranks or ledger.nodes)
     if not many and seen.first.origin.local is None:
         return None
-    return _of(seen.first, "it is the first that shows the cause")
+    return _of(seen.first, reason="it is the first that shows the cause")
 
 
 def _accuse_by_name(ledger: Ledger) -> Guilt | None:
@@ -263,7 +280,11 @@ def _accuse_who_raised(ledger: Ledger, waits: Occurrences) -> Guilt | None:
         )
     ]
     own = earliest(several) if ledger.in_order(several) else None
-    return _of(own, "it failed with an error of its own, the others waited for it") if own else None
+    return (
+        _of(own, reason="it failed with an error of its own, the others waited for it")
+        if own
+        else None
+    )
 
 
 def _is_of_launcher(ledger: Ledger, sighting: Sighting) -> bool:
@@ -283,13 +304,13 @@ def _by_summary(ledger: Ledger, waited: frozenset[int]) -> Guilt | None:
     ended = min(first, key=_when) if first else ledger.first
     if ended is None or ended.rank in waited or ended.code == -signal.SIGTERM:
         return None
-    killed = (
-        f" (killed by signal {-ended.code})" if ended.code is not None and ended.code < 0 else ""
-    )
+    reason = "torchrun saw it fail first"
+    if ended.code is not None and ended.code < 0:
+        reason = f"torchrun saw it fail first (killed by signal {-ended.code})"
     return Guilt(
         ranks=(ended.rank,),
         nodes=(ended.node,) if ended.node else (),
-        reason=f"torchrun saw it fail first{killed}",
+        reason=reason,
         evidence=evidence(ended.sighting),
     )
 
@@ -438,7 +459,7 @@ def _first_outside_hccl(ledger: Ledger, waits: Occurrences) -> Guilt | None:
     first = earliest(own)
     if first is None or len({sighting.origin for sighting in own}) > 1:
         return None
-    return _of(first, "it has an error of its own before the first time-out", sure=False)
+    return _of(first, reason="it has an error of its own before the first time-out", sure=False)
 
 
 def _alone(ledger: Ledger) -> Guilt | None:
@@ -500,7 +521,7 @@ def _last_to_come(ledger: Ledger, seen: Occurrences) -> Guilt | None:
     if not _late_by_its_own_node(ledger, last, timed):
         return None
     reason = f"it came to the collective last: the ranks report the time-out {apart:.0f} s apart"
-    return _of(last, reason, sure=False)
+    return _of(last, reason=reason, sure=False)
 
 
 def _late_by_its_own_node(ledger: Ledger, last: Sighting, timed: list[Sighting]) -> bool:
@@ -516,4 +537,4 @@ def _late_by_its_own_node(ledger: Ledger, last: Sighting, timed: list[Sighting])
 
 def _first_raised(ledger: Ledger) -> Guilt | None:
     first = earliest(seen.first for seen in (*ledger.exceptions.values(), *ledger.deaths.values()))
-    return _of(first, "its error is the first") if first else None
+    return _of(first, reason="its error is the first") if first else None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 
 from ascend_doctor.diagnosis.clocks import Clocks
 from ascend_doctor.diagnosis.origins import Moment, Origin
@@ -19,6 +20,14 @@ _KINDS = 256
 
 _VARYING = re.compile(r"0x[0-9a-f]+|\d+")
 _SHORT = 160
+
+
+class Gravity(IntEnum):
+    """A line that has no more than words, one that a program calls an error, one that ends it."""
+
+    WORDS = 1
+    LEVEL = 2
+    FATAL = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +163,12 @@ class Ledger:
     unexplained: int = 0
     # A log has more of them than were counted.
     or_more_unexplained: bool = False
+    # The gravest complaint of the logs that show nothing that outlives theirs.
+    standing: Gravity | None = None
+    # A log shows that it got over something grave.
+    survived: bool = False
+    # A log says at its end that the whole job ended well.
+    ended_well: bool = False
     # ("reported" | "acl" | "hccl", code), as matrices/error-codes.yaml has them.
     codes: dict[tuple[str, str], Occurrences] = field(default_factory=dict)
     # Those of them that stand in a line that no failure explains.
@@ -213,6 +228,36 @@ class Ledger:
     def log(self, text: str, row: LogLine) -> None:
         self.unexplained += 1
         _note(self.logged, _VARYING.sub("#", text[:_SHORT]), row)
+
+    def stands(self, gravity: Gravity) -> None:
+        """A log that complains, and shows nothing that outlives it."""
+        self.standing = max(self.standing or gravity, gravity)
+
+    @property
+    def outlived(self) -> bool:
+        """Whether the run got over all that its logs complain of, and nobody tells of an end.
+
+        A rank prints nothing more of a job that another one says has ended well, nor does a file
+        of errors alone.
+        """
+        if any((self.ended, self.endings, self.lost, self.absent, self.timed_out, self.reports)):
+            return False
+        return self.standing is None or (self.ended_well and not self.deaths)
+
+    @property
+    def got_over_failure(self) -> bool:
+        """Whether that is more than a line which somebody calls an error."""
+        return self.survived or self.standing is Gravity.FATAL
+
+    def forget(self, harmless: Collection[str]) -> list[Occurrences]:
+        """Drop what the run got over, but for these failures; gives it, the gravest first."""
+        dropped = [seen for name, seen in self.failures.items() if name not in harmless]
+        dropped += [*self.exceptions.values(), *self.deaths.values(), *self.logged.values()]
+        self.failures = {name: seen for name, seen in self.failures.items() if name in harmless}
+        for kinds in (self.exceptions, self.deaths, self.logged):
+            kinds.clear()
+        self.codes.clear()
+        return dropped
 
     def ends(self, rank: int, local: int, row: LogLine, *, node: str, first: bool) -> None:
         """A process that torchrun's summary names by both its ranks."""

@@ -54,10 +54,21 @@ NODE_RANK = "node_rank_"
 _PREFIXES = 8
 _KNOWN = 8192
 
-# torch_npu's own rank in the job. The others are that for want of better: Megatron's, that of the
-# watchdog and that of the task that HCCL names, which count in the group.
-_RANK = re.compile(r"\bRankID:(\d+)")
-_OTHER_RANK = re.compile(r"\[Rank (\d+)\]|\bRank (\d+): |\brankId\[(\d+)\]")
+# torch_npu's own rank in the job, and what a process says of itself beside the size of the job: Ray
+# Train ([rank=3, world_size=4]; python/ray/train/torch/config.py), ms-swift, Lightning
+# (lightning/fabric/utilities/distributed.py). The others are that for want of better: Megatron's,
+# that of the watchdog and that of the task that HCCL names, which count in the group; Lightning's
+# ([rank: 3]) and those of programs, in front of a line.
+_RANK = re.compile(
+    r"\bRankID:(\d+)|"
+    r"(?<![\w-])(?<!\b[tpdec]p )(?<!group )(?:(?:global|world)[_ ])?rank[=:] ?(\d{1,6}),? "
+    r"(?:local_rank[=:] ?\d{1,6},? )?world_size[=:] ?\d|"
+    r"\bGLOBAL_RANK: (\d{1,6}), MEMBER: \d"
+)
+_OTHER_RANK = re.compile(
+    r"\[Rank (\d+)\]|\bRank (\d+): |\brankId\[(\d+)\]|"
+    r"^\s*\[(?:rank|RANK):? ?(\d+)\]|^rank (\d+): "
+)
 _PROCESS = re.compile(r"\(PID:(\d+),|\[PID: ?(\d+)\]|^\[\w+\] \w+\((\d+),")
 _DEVICE = re.compile(r"\(PID:\d+, Device:(\d{1,4}),")
 

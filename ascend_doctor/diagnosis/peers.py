@@ -54,6 +54,8 @@ _HOST = re.compile(r"\bhost +: (\S{1,128})")
 _GLOBAL = re.compile(r"\brank +: (\d{1,6}) \(local_rank: (\d{1,6})\)")
 # torch/distributed/elastic/agent/server/api.py, where the agent logs at INFO.
 _RANKS = re.compile(r"\bglobal_ranks=\[(\d{1,6})(?:, |\])")
+# What Ray Train's driver says of its workers (ray/train/_internal/backend_executor.py).
+_WORKER = re.compile(r"\bip=([\w.:]{1,64}), pid=(\d{1,12})\) world_rank=(\d{1,6}), ")
 _EXIT = re.compile(r"\bexitcode +: (-?\d{1,6})")
 _FIRST = re.compile(r"failed \(exitcode: (-?\d{1,6})\) local_rank: (\d{1,6})")
 _MET = "Rendezvous complete for workers"
@@ -127,6 +129,8 @@ class Peers:
             self._links(row.text, row)
         if "agent" in signs:
             self.ledger.processes.learn(row.writer, row.text)
+            if match := _WORKER.search(row.text):
+                self._worker(address=match[1], pid=match[2], rank=int(match[3]))
             if match := _JOINED.search(row.text):
                 self._together(f"group {match[1]}", row)
         if "elastic" in signs:
@@ -197,6 +201,11 @@ class Peers:
             self.ledger.clocks.note(event, node, moment.seconds)
         elif moment:
             self.ledger.clocks.count(_MET, node, moment.seconds)
+
+    def _worker(self, *, address: str, pid: str, rank: int) -> None:
+        """A process by its node and number; those beside the driver are shown without theirs."""
+        for node in (address, ""):
+            self.ledger.places.add(Origin(rank=rank, node=node, process=f"pid={pid}"))
 
     def _elastic(self, text: str, before: str, row: LogLine) -> None:
         """What torchrun says of processes that ended."""

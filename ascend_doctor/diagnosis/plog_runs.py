@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import io
+import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -142,12 +143,13 @@ def _split_file(log: Log) -> list[Log]:
         if not _LINE.match(head):
             return [log]
         seen: dict[str, _Process] = {}
-        for block in (head, *stream):
-            for match in _LINE.finditer(block):
-                stamp = moment(match[2].decode())
+        for block in itertools.chain((head,), stream):
+            # A process writes many lines in a second.
+            for pid, text in set(_LINE.findall(block)):
+                stamp = moment(text.decode())
                 if stamp is None:
                     continue
-                process = seen.setdefault(match[1].decode(), _Process(start=stamp.seconds))
+                process = seen.setdefault(pid.decode(), _Process(start=stamp.seconds))
                 process.start = min(process.start, stamp.seconds)
                 process.end = max(process.end, stamp.seconds)
     except DataError:

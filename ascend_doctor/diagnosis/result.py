@@ -173,13 +173,14 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
     ``causes`` has the root cause first; ``undecided`` is what the logs do say of a time-out for
     which nobody is ``guilty``; ``error_lines`` counts lines that read like an error and that
-    nothing explains, ``or_more_error_lines`` that it stopped counting in a log; ``now`` is what the
-    checks that look for it find on this machine, where that was asked for; ``paste`` is a text for
-    a bug report; ``attempt`` is which of several runs in the logs this is, the last, and ``step``
-    the last training step in it; ``work`` is the last line that shows it getting on or ended well,
-    without which no run is fine; ``stall`` is what the gathered dumps and stacks say;
-    ``without_log`` are ranks that the run had, in a folder with a log of each other;
-    ``timeline`` has the ranks that failed or wait, the first to fail first.
+    nothing explains, ``or_more_error_lines`` that it stopped counting in a log; ``outlived`` has
+    the first of ``outlived_lines`` that read like an error and that the run got over; ``now`` is
+    what the checks that look for it find on this machine, where that was asked for; ``paste`` is a
+    text for a bug report; ``attempt`` is which of several runs in the logs this is, the last, and
+    ``step`` the last training step in it; ``work`` is the last line that shows it getting on or
+    ended well, without which no run is fine; ``stall`` is what the gathered dumps and stacks say;
+    ``without_log`` are ranks that the run had, in a folder with a log of each other; ``timeline``
+    has the ranks that failed or wait, the first to fail first.
     """
 
     schema: int = SCHEMA
@@ -207,6 +208,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     unexplained: tuple[Unexplained, ...] = ()
     error_lines: int = 0
     or_more_error_lines: bool = False
+    outlived: tuple[Evidence, ...] = ()
+    outlived_lines: int = 0
     codes: tuple[Code, ...] = ()
     timeline: tuple[RankEvent, ...] = ()
     benign: tuple[Counted, ...] = ()

@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ascend_doctor.diagnosis.ledger import Ledger, LogLine, Sighting
+from ascend_doctor.diagnosis.ledger import Gravity, Ledger, LogLine, Sighting
 from ascend_doctor.diagnosis.logs import Log, Skipped, blocks
 from ascend_doctor.diagnosis.origins import Moment, Origin, moment, split_prefixes
+from ascend_doctor.diagnosis.outlived import LastComplaint, ends_job, judge
 from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.peers import Peers
 from ascend_doctor.diagnosis.records import record
@@ -38,10 +39,12 @@ _TAIL = 1 << 16
 _HEAD = 256
 # Of lines that only read like an error so many are looked at in one log; then only the others.
 _LOGGED = 1000
-# And so many that have no more than a word of one.
+# And so many that have no more than a word of one, or that familiar failures explain.
 _LOOKED = 20_000
-# And so many that one pattern shows: they are counted no further.
+# And so many that one pattern shows: they are counted no further. In a log with many that patterns
+# show, each is familiar sooner: so many ranks have said it.
 _REPEATED = 5_000
+_SHOWN = 20_000
 # Where many logs have said enough, of each other one only so many.
 _ENOUGH = 20_000
 _FEW = 20
@@ -81,8 +84,11 @@ def read(
             os.path.dirname(log.name)
         )
     reader = _Reader(log, patterns, failures, ledger)
-    for block in blocks(log, skipped):
-        reader.block(block)
+    try:
+        for block in blocks(log, skipped):
+            reader.block(block)
+    finally:
+        reader.settle()
     reader.end()
     return skipped
 
@@ -107,10 +113,14 @@ class _Reader:
     def __post_init__(self) -> None:
         self._line = 1
         self._tail = b""
+        self._size = 0
+        self._complaint: LastComplaint | None = None
         self._logged = 0
         self._looked = 0
+        self._explained = 0
         self._limit = _LOGGED if self.ledger.unexplained < _ENOUGH else _FEW
         self._peers = Peers(self.ledger)
+        self._shown = 0
         self._times: Counter[int] = Counter()
         self._familiar: set[int] = set()
 
@@ -130,6 +140,7 @@ class _Reader:
                 self.patterns.explain(shown) or _any_within(explained, start, stop)
             ):
                 self._looked += 1
+                self._explained += 1
                 continue
             line += data.count(b"\n", counted, start)
             counted = start
@@ -141,11 +152,12 @@ class _Reader:
         self.ledger.lines += line - self._line
         self._line = line
         self.ledger.size += len(raw)
-        self._tail = data[-_TAIL:]
+        self._size += len(data)
+        self._tail = (self._tail + data)[-_TAIL:]
 
     def _enough(self) -> frozenset[Sign]:
         """Signs of which this log has shown so many that no more are looked at."""
-        if self._logged >= self._limit:
+        if self._logged >= self._limit or self._explained >= _LOOKED:
             return COMMON
         return WORDED if self._looked >= _LOOKED else frozenset()
 
@@ -167,8 +179,9 @@ class _Reader:
         for pattern in numbers:
             if self.patterns.name(pattern) not in shown:
                 continue
+            self._shown += 1
             self._times[pattern] += 1
-            if self._times[pattern] >= _REPEATED:
+            if self._times[pattern] >= (_REPEATED if self._shown < _SHOWN else _LOGGED):
                 self._familiar.add(pattern)
                 if seen := self.ledger.failures.get(self.patterns.name(pattern)):
                     seen.or_more = True
@@ -189,22 +202,39 @@ class _Reader:
         rows = [row for row in _LINE_END.split(self._tail) if row.strip()]
         if not rows:
             return
-        self._note_work()
         line = max(self._line - self._tail.endswith(b"\n"), 1)
         for part in self._parts(rows[-1], rows[-1][:_REACH]):
             for identity in self.patterns.judge(part.raw)[0]:
                 if self.failures[identity].only_if_last:
                     self.ledger.ends_with(identity, self._row(part, line, lambda: None))
 
-    def _note_work(self) -> None:
+    def settle(self) -> None:
+        """What it shows of work, and what that leaves of its complaints; in a full log all."""
+        works = self._note_work()
+        complaint = self._complaint
+        if complaint is None:
+            self.ledger.ended_well |= works and ends_job(self._tail)
+            return
+        start = complaint.stop - (self._size - len(self._tail))
+        rest = self._tail[max(start, 0) :]
+        full = bool(self._familiar or self._enough())
+        aftermath = "stands" if full else judge(rest, complaint, apart=max(-start, 0))
+        if aftermath == "stands":
+            self.ledger.stands(complaint.gravity)
+            return
+        self.ledger.survived |= aftermath == "survived"
+        self.ledger.ended_well |= ends_job(rest)
+
+    def _note_work(self) -> bool:
         start = find_work(self._tail)
         if start is None:
-            return
+            return False
         row = _LINE_END.split(self._tail[start : start + _REACH], maxsplit=1)[0]
         line = self._line - self._tail.count(b"\n", start)
         seen = self._row(self._parts(row, row)[-1], line, lambda: None).sighting
         if self.ledger.work is None or self.ledger.work.before(seen):
             self.ledger.work = seen
+        return True
 
     def _sample(self, data: bytes, *, cut: bool) -> None:
         """Who writes; the first line of a text that was cut lacks a part of its prefix."""
@@ -257,22 +287,34 @@ class _Reader:
         for part, (identities, signs) in judged:
             if identities or signs:
                 seen = self._row(part, line, lambda: _near(data, start, stop))
-                self._note(identities, signs, seen, before)
+                gravity = self._note(identities, signs, seen, before)
+                self._complain(gravity, seen, self._size + stop)
         return set().union(*(names for _, both in judged for names in both))
 
-    def _note(self, identities: set[str], signs: set[str], seen: LogLine, before: bytes) -> None:
+    def _complain(self, gravity: Gravity | None, line: LogLine, stop: int) -> None:
+        if gravity is not None:
+            worst = max(gravity, self._complaint.gravity) if self._complaint else gravity
+            self._complaint = LastComplaint(stop=stop, gravity=worst, line=line)
+
+    def _note(
+        self, identities: set[str], signs: set[str], seen: LogLine, before: bytes
+    ) -> Gravity | None:
+        """Note what a line says; gives how grave that is, where it reads like an error."""
         self.ledger.origin(seen.writer)
         for identity in identities:
             self.ledger.failure(identity, seen)
         text = seen.text
         if not _ABOUT_OTHERS.isdisjoint(signs):
             self._peers.line(signs, seen, _text(before))
-        self._codes(text, signs, seen, known=bool(identities))
+        coded = self._codes(text, signs, seen, known=bool(identities))
         if "uncaught" in signs:
             self._logged += 1
             self.ledger.log(text, seen)
-        elif not identities:
-            self._unexplained(text, signs, seen, before)
+            return Gravity.FATAL
+        if any(self.failures[identity].severity == "fatal" for identity in identities):
+            return Gravity.FATAL
+        gravity = None if identities else self._unexplained(text, signs, seen, before)
+        return Gravity.FATAL if coded and not identities else gravity
 
     def _row(self, part: _Part, line: int, when: Callable[[], Moment | None]) -> LogLine:
         text, writer = part.text.strip(), part.writer
@@ -286,16 +328,27 @@ class _Reader:
 
         return LogLine(origin=origin, writer=writer, text=text, whole=part.whole, look=look)
 
-    def _unexplained(self, text: str, signs: Collection[str], row: LogLine, before: bytes) -> None:
+    def _unexplained(
+        self, text: str, signs: Collection[str], row: LogLine, before: bytes
+    ) -> Gravity | None:
         raised = _EXCEPTION.match(text) if "exception" in signs else None
         if raised and not _WRAPPER.search(text):
             signalled = _HANDLER.search(before) is not None
             self.ledger.exception(raised[0], row, signalled=signalled)
-        elif "died" in signs and not _CLOSED.search(text):
+            return Gravity.FATAL
+        if "died" in signs and not _CLOSED.search(text):
             self.ledger.death(text, row)
-        elif raised or "died" in signs or self._complains(signs, row.whole, before):
-            self._logged += 1
-            self.ledger.log(text, row)
+            return Gravity.FATAL
+        if raised or "died" in signs:
+            gravity = Gravity.FATAL
+        elif self._complains(signs, row.whole, before):
+            in_words = "logged" not in signs and not shows(row.whole)
+            gravity = Gravity.WORDS if in_words else Gravity.LEVEL
+        else:
+            return None
+        self._logged += 1
+        self.ledger.log(text, row)
+        return gravity
 
     def _complains(self, signs: Collection[str], line: str, before: bytes) -> bool:
         self._looked += signs == WORDED
@@ -307,14 +360,16 @@ class _Reader:
             return False
         return not continues_harmless(line, _text(before))
 
-    def _codes(self, text: str, signs: Collection[str], row: LogLine, *, known: bool) -> None:
-        if "result" in signs:
-            self._result(text, row, known=known)
-        if "code" in signs:
-            for code in _REPORTED.findall(text):
-                self.ledger.code("reported", code, row, known=known)
+    def _codes(self, text: str, signs: Collection[str], row: LogLine, *, known: bool) -> bool:
+        """Note the codes of a line; gives whether it has any."""
+        noted = "result" in signs and self._result(text, row, known=known)
+        for code in _REPORTED.findall(text) if "code" in signs else ():
+            self.ledger.code("reported", code, row, known=known)
+            noted = True
+        return noted
 
-    def _result(self, text: str, row: LogLine, *, known: bool) -> None:
+    def _result(self, text: str, row: LogLine, *, known: bool) -> bool:
+        noted = False
         for match in _RESULT.finditer(text):
             code = match[1] or match[2]
             small = len(code) <= 2  # noqa: PLR2004 - HcclResult has two digits
@@ -322,6 +377,8 @@ class _Reader:
                 self.ledger.code("acl", code, row, known=known)
             elif _HCCL.search(text):
                 self.ledger.code("hccl", code, row, known=known)
+            noted |= not small or _HCCL.search(text) is not None
+        return noted
 
 
 def _lines(data: bytes, offsets: Sequence[int]) -> Iterator[tuple[int, int, Sequence[int]]]:

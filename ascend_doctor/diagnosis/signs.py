@@ -40,7 +40,9 @@ _OWN: dict[Sign, str] = {
     r"\|  (client|server)  \||"
     r"Wait Enable P2P Failed|remote physic id|cqe err(or)? status\[|retrieving hcclUniqueId from|"
     r"taskType\[Notify Wait\]|groupRank information|opData information",
-    "agent": r"\b(rankNum|totalRanks|nRanks|ranks)\[\d|\[V?[Nn]ic\]Listen on ip\[",
+    "agent": r"\b(rankNum|totalRanks|nRanks|ranks)\[\d|\[V?[Nn]ic\]Listen on ip\[|"
+    r"\brank[=:] ?\d+,? (local_rank[=:] ?\d+,? )?world_size[=:] ?\d|\) world_rank=\d|"
+    r"\bGLOBAL_RANK: \d",
     "elastic": r"\brank +: \d+ \(local_rank: \d|\bexitcode +: -?\d|failed \(exitcode: -?\d|"
     r"Root Cause \(first observed failure\)|\bglobal_ranks=\[\d|Rendezvous complete for workers",
     "waited": r"Watchdog caught collective operation timeout: WorkHCCL|Timeout at collective: |"
@@ -128,7 +130,7 @@ COMMON: frozenset[Sign] = frozenset({"logged", "worded"})
 WORDED: frozenset[Sign] = frozenset({"worded"})
 
 # glog's and TensorFlow's lines have one letter for it: "I0508 10:08:12", "[W326 11:49:12",
-# "12:54:27.034598: W tensorflow/".
+# "12:54:27.034598: W tensorflow/"; Python's warnings have their place and class.
 _LEVEL = re.compile(
     r"(?:^|[\s\[\]|)>:-])"
     r"(?:(?P<harmless>INFO|WARN|WARNING|DEBUG|TRACE|NOTICE|EVENT)|ERROR|CRITICAL|FATAL)"
@@ -136,6 +138,7 @@ _LEVEL = re.compile(
     r"|(?:^|[\s\[:\])|])(?:(?P<glog>[IW])|[EF])\d{3,8} \d\d:\d\d:\d\d"
     r"|\d: (?:(?P<tensorflow>[IW])|[EF]) /?\w+/[\w./-]+:\d+\]"
     r"|\blevel\"?[=:] ?\"?(?:(?P<field>info|warn|warning|debug|trace|notice)|error|fatal|panic)\b"
+    r"|(?P<python>\.py:\d+: \w*Warning: )"
     r"|\[(?:(?P<bracket>info|warn|warning|debug|trace|notice)|error|err|critical|fatal)\]"
 )
 _NONE = re.compile(

@@ -48,6 +48,12 @@ class StallGraph:
         own = self.traces[rank].groups.get(call.group)
         return own or TracedGroup(name=call.group, ranks=())
 
+    def calls_beside(self, rank: int, call: TracedCall) -> list[TracedCall]:
+        """What the other members of its group called under the same number."""
+        members = self._calls.keys() & {*self.group(rank, call).ranks} - {rank}
+        calls = (self._calls[member].get((call.group, call.number)) for member in members)
+        return [other for other in calls if other]
+
     def was_used(self, group: str) -> bool:
         """Whether a call of this group has ended on any rank."""
         calls = (call for trace in self.traces.values() for call in trace.calls)

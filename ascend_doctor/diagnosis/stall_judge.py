@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from msgspec.structs import replace
+
 from ascend_doctor.diagnosis.recorder import RankTrace, TracedCall, TracedGroup
 from ascend_doctor.diagnosis.routine import find_departures
 from ascend_doctor.diagnosis.stacks import Frame, program_frame, waits_in_torch
@@ -20,6 +22,9 @@ from ascend_doctor.diagnosis.stall_result import (
 _SHOWN = 8
 # Of a group so small one that calls and one that does not are equally likely wrong.
 _MAJORITY = 3
+# So many calls before one are looked at for another of the same collective, and of so many members.
+_BACK = 8
+_MEMBERS = 16
 _NOT_RUNNING = frozenset({"T", "t", "Z", "gone"})
 
 
@@ -140,6 +145,7 @@ def _accuse_in_ring(graph: StallGraph) -> tuple[tuple[AbsentRank, ...], str]:
         leavers = {rank: call for rank, (grade, call) in departures.items() if grade in grades}
         if len(leavers) == 1:
             ((rank, call),) = leavers.items()
+            call = _find_superfluous(graph, rank, call)
             group = graph.group(rank, call)
             if len(group.ranks) < _MAJORITY and not graph.was_used(call.group):
                 return (), (
@@ -162,6 +168,43 @@ def _accuse_in_ring(graph: StallGraph) -> tuple[tuple[AbsentRank, ...], str]:
         if leavers:
             break
     return (), f"ranks {_numbers(ring)} wait for each other, and none alone left its routine"
+
+
+def _find_superfluous(graph: StallGraph, rank: int, call: TracedCall) -> TracedCall:
+    """Of two calls of the same collective, the one that does not belong there.
+
+    The first of them takes the number of what the others call, and ends with them; the second,
+    which always stands there, is then one too many. Without its frames where nobody can tell.
+    """
+    calls = graph.traces[rank].calls
+    at = calls.index(call)
+    if _is_new_line(graph, rank, at):
+        return call
+    for i in range(at - 1, max(at - _BACK, 0) - 1, -1):
+        if (calls[i].group, calls[i].operation, calls[i].p2p) == (
+            call.group,
+            call.operation,
+            False,
+        ):
+            if _is_new_line(graph, rank, i):
+                return calls[i]
+            others = {_line(other.frames) for other in graph.calls_beside(rank, calls[i])} - {""}
+            alike = not others or _line(calls[i].frames) in {*others, _line(call.frames)}
+            return call if alike else replace(call, frames=())
+    return call
+
+
+def _is_new_line(graph: StallGraph, rank: int, at: int) -> bool:
+    """Whether neither the rank itself nor others of the group called anything there before."""
+    own = graph.traces[rank].calls
+    line = _line(own[at].frames)
+    members = graph.group(rank, own[at]).ranks[:_MEMBERS]
+    others = (graph.traces[member].calls for member in members
+              if member != rank and member in graph.traces)  # fmt: skip
+    histories = (own[:at], *others)
+    return bool(line) and all(
+        _line(call.frames) != line for history in histories for call in history
+    )
 
 
 def _ring(graph: StallGraph) -> list[int]:

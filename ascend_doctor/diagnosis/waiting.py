@@ -123,13 +123,18 @@ class Waiting:
             ((waiter, peer) for waiter, peers in self.edges.items() for peer in peers),
             key=lambda pair: tuple(map(_order, pair)),
         )
-        verbs = {"broken": "lost its link to"}
         phrases = [
-            f"{called(waiter)} {verbs.get(self.kinds[waiter, peer], 'waits for')} {called(peer)}"
+            _describe_pair(self.kinds[waiter, peer], called(waiter), called(peer))
             for waiter, peer in pairs[:_SHOWN]
         ]
         more = len(pairs) - len(phrases)
         return ", ".join(phrases) + (f", and {more} more" if more else "")
+
+
+def _describe_pair(kind: WaitKind, waiter: str, peer: str) -> str:
+    if kind == "broken":
+        return f"{waiter} lost its link to {peer}"
+    return f"{waiter} waits for {peer}"
 
 
 def name(key: tuple[str, str]) -> str:

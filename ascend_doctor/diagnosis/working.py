@@ -7,6 +7,7 @@ The last lines decide. A step, a metric or a rate counts anywhere in them, a wor
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 # So many lines from the end are looked at, for steps and for words, and so far into each.
 _STEPS, _WORDS = 40, 5
@@ -43,6 +44,15 @@ _NOT_YET = (
     r"can|must|errors?|try\w*|attempt\w*|expected|ensure|check|signal|warn(?:ing)?|"
     r"restarts|init\w*|(?:un)?load\w*|register\w*|registration|assign\w*|extract\w*|abort\w*)\b|n't\b|未|不|没|请|后"
 )
+# What a training counts: in the order of their weight.
+_COUNTERS = tuple(
+    re.compile(rf"{shape}\s*['\"]?(\d{{1,9}}(?:\.\d{{1,9}})?)", re.IGNORECASE)
+    for shape in (
+        r"\b(?:epochs?|rounds?)\b['\"]?\s*[:=#\[(]?",
+        r"\b(?:iter(?:ation)?s?|(?:global[ _])?steps?|n?updates?)\b['\"]?\s*[:=#\[(]?",
+        r"(?:\bbatch(?:es)?\b['\"]?\s*[:=#\[(]?|\[(?=\s*\d+/\d)|%\|[^|]{0,99}\|)",
+    )
+)
 _GETS_ON, _ENDS_WELL, _SPOILS_STEP, _SPOILS_WORD = (
     re.compile(shape.encode(), re.IGNORECASE)
     for shape in (_STEP, _WORD, _WRONG, f"{_WRONG}|{_NOT_YET}")
@@ -62,3 +72,19 @@ def find_work(tail: bytes) -> int | None:
             if shape.search(text) and not spoils.search(text):
                 return row.start()
     return None
+
+
+def counts_on(rows: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Those of some lines in which a training counts further than in the one before."""
+    steps: list[tuple[int, str]] = []
+    last: tuple[float, ...] = ()
+    for start, text in rows:
+        raw = text.encode()
+        if not _GETS_ON.search(raw) or _SPOILS_STEP.search(raw):
+            continue
+        matches = (counter.search(text) for counter in _COUNTERS)
+        count = tuple(float(match[1]) if match else 0.0 for match in matches)
+        if any(count) and count > last:
+            steps.append((start, text))
+            last = count
+    return steps

@@ -12,6 +12,7 @@ from ascend_doctor.diagnosis.result import (
     Counted,
     Diagnosis,
     Evidence,
+    Guilt,
     JobVerdict,
     Unexplained,
 )
@@ -24,6 +25,7 @@ from ascend_doctor.report import Report, verdict
 
 OWN_ERROR = "An error that the catalogue does not know, and the other ranks waited"
 _NO_WORK = "Nothing shows that the run got on: no step, no result, no good end"
+_SURVIVED = "The run got on after what reads like a failure, which may have ended a part of it"
 # Outcomes of logs that show no failure.
 NO_VERDICT = ("nothing known found", "could not tell")
 _LEVELS = {
@@ -124,13 +126,31 @@ class _DiagnosisPage(Page):
             self.quote("" if number else "Source", source)
 
     def _guilty(self, diagnosis: Diagnosis) -> None:
-        if text := describe_guilty(diagnosis):
-            self.field("Guilty", text)
         guilty = diagnosis.guilty
+        if guilty:
+            self.quote("Guilty", self._say_guilty(guilty))
+        elif text := describe_guilty(diagnosis):
+            self.field("Guilty", text)
         evidences = [unexplained.evidence for unexplained in diagnosis.unexplained]
         evidences += [line for cause in diagnosis.causes[:1] for line in cause.evidence]
         if guilty and guilty.evidence and guilty.evidence not in evidences:
             self.quote("", show(guilty.evidence))
+
+    def _say_guilty(self, guilty: Guilt) -> str:
+        """Who began it, with names as they are, and why that is said."""
+        words = {
+            "rank": self.say("rank"),
+            "local rank": self.say("local rank"),
+            "device": self.say("device"),
+            "serial number": self.say("serial number"),
+            "node": self.say("node"),
+            "server": self.say("server"),
+            "process": self.say("process"),
+        }
+        who = ", ".join(f"{words[kind]} {name}" for kind, name in name_guilty(guilty))
+        head = who if guilty.sure else self.say(f"probably {who}")
+        reason = self.say(guilty.reason)
+        return (": " if reason == guilty.reason else "\uff1a").join((head, reason))
 
     def unexplained(self, diagnosis: Diagnosis) -> None:
         if not diagnosis.unexplained:
@@ -184,6 +204,10 @@ class _DiagnosisPage(Page):
         if diagnosis.without_log:
             ranks = spans(diagnosis.without_log)
             self.rows += self.wrap(self.say(f"no log of rank {ranks}, which the run had"), 4)
+        if outlived := describe_outlived(diagnosis):
+            self.rows += self.wrap(self.say(outlived), 4)
+        for line in diagnosis.outlived if verbose else ():
+            self.rows += self.wrap(f"    {show(line)}", 4)
         if work := describe_work(diagnosis):
             self.rows += self.wrap(self.say(work), 4)
         level, _ = say_outcome(diagnosis)
@@ -204,6 +228,11 @@ def shows_no_work(diagnosis: Diagnosis) -> bool:
     """Whether nothing failed for certain, and nothing shows that the run got on either."""
     fatal = any(cause.severity == "fatal" for cause in diagnosis.causes)
     return diagnosis.work is None and not (fatal or diagnosis.unexplained or diagnosis.stall)
+
+
+def _got_over_failure(diagnosis: Diagnosis) -> bool:
+    """Whether the run got on after something that may have ended a part of it."""
+    return diagnosis.outcome == "could not tell" and diagnosis.work is not None
 
 
 def _run_parts(diagnosis: Diagnosis) -> Iterator[str]:
@@ -253,8 +282,8 @@ def say_outcome(diagnosis: Diagnosis) -> tuple[Level, str]:
         return Level.UNKNOWN, f"{lines} that the catalogue does not explain"
     if diagnosis.without_log:
         return Level.UNKNOWN, f"No log of rank {spans(diagnosis.without_log)}, which the run had"
-    if shows_no_work(diagnosis):
-        return Level.UNKNOWN, _NO_WORK
+    if shows_no_work(diagnosis) or _got_over_failure(diagnosis):
+        return Level.UNKNOWN, _SURVIVED if diagnosis.work else _NO_WORK
     return Level.OK, "Nothing known was found"
 
 
@@ -263,25 +292,44 @@ def describe_guilty(diagnosis: Diagnosis) -> str:
     guilty = diagnosis.guilty
     if guilty is None:
         return f"could not tell: {diagnosis.undecided}" if diagnosis.undecided else ""
+    who = ", ".join(f"{kind} {name}" for kind, name in name_guilty(guilty))
+    doubt = "" if guilty.sure else "probably "
+    return f"{doubt}{who}: {guilty.reason}"
+
+
+def name_guilty(guilty: Guilt) -> list[tuple[str, str]]:
+    """All that the accused are called, each with what kind of name that is."""
     numbers = (
         ("rank", guilty.ranks), ("local rank", guilty.local_ranks), ("device", guilty.devices)
     )  # fmt: skip
-    who = [f"{name} {spans(several)}" for name, several in numbers if several]
-    who += [f"serial number {serial}" for serial in guilty.serials]
-    who += [f"node {node}" for node in guilty.nodes]
-    who += [f"server {server}" for server in guilty.servers]
-    who += [f"process {process}" for process in guilty.processes]
-    doubt = "" if guilty.sure else "probably "
-    return f"{doubt}{', '.join(who)}: {guilty.reason}"
+    names = (
+        ("serial number", guilty.serials),
+        ("node", guilty.nodes),
+        ("server", guilty.servers),
+        ("process", guilty.processes),
+    )
+    return [(kind, spans(several)) for kind, several in numbers if several] + [
+        (kind, name) for kind, several in names for name in several
+    ]
 
 
 def describe_work(diagnosis: Diagnosis) -> str:
     """What shows that the run got on, or that nothing does; empty where something failed."""
+    if diagnosis.work and _got_over_failure(diagnosis):
+        return f"{_SURVIVED}. Last at work: {show(diagnosis.work)}"
     if shows_no_work(diagnosis):
         return f"{_NO_WORK}. Give the whole log, and those of all ranks."
     if diagnosis.work is None or diagnosis.outcome != "nothing known found":
         return ""
     return f"Last at work: {show(diagnosis.work)}"
+
+
+def describe_outlived(diagnosis: Diagnosis) -> str:
+    """What reads like an error and what the run got over; empty where nothing does."""
+    if not diagnosis.outlived:
+        return ""
+    lines = quantity(diagnosis.outlived_lines, "error line")
+    return f"The run got over {lines}, the first: {show(diagnosis.outlived[0])}"
 
 
 def say_verdict(verdict: JobVerdict) -> str:
@@ -437,5 +485,12 @@ def _findings(diagnosis: Diagnosis) -> Iterator[Finding]:
         )
     elif shows_no_work(diagnosis):
         yield Finding(check="diagnose", level=Level.UNKNOWN, title=_NO_WORK)
+    elif _got_over_failure(diagnosis):
+        yield Finding(
+            check="diagnose",
+            level=Level.UNKNOWN,
+            title=_SURVIVED,
+            observed="\n".join(show(line) for line in diagnosis.outlived),
+        )
     elif not (diagnosis.causes or diagnosis.unexplained or diagnosis.stall):
         yield Finding(check="diagnose", level=Level.OK, title="Nothing known was found")

@@ -9,6 +9,7 @@ from ascend_doctor.diagnosis.result import Diagnosis
 from ascend_doctor.render.diagnosis import (
     describe_attempt,
     describe_guilty,
+    describe_outlived,
     describe_run,
     describe_work,
     meaning,
@@ -34,7 +35,7 @@ def render(diagnosis: Diagnosis) -> str:
         level=level,
         heading=title,
         about=describe_run(diagnosis, language.say),
-        work=describe_work(diagnosis),
+        notes=filter(None, (describe_outlived(diagnosis), describe_work(diagnosis))),
         verdict=f"Verdict: {say_verdict(diagnosis.verdict)}" if diagnosis.verdict else "",
         attempts=[describe_attempt(attempt) for attempt in diagnosis.verdict.attempts]
         if diagnosis.verdict

@@ -12,6 +12,7 @@ from ascend_doctor.render.diagnosis import (
     OWN_ERROR,
     describe_attempt,
     describe_guilty,
+    describe_outlived,
     describe_run,
     describe_work,
     error_lines,
@@ -67,8 +68,8 @@ def _rows(diagnosis: Diagnosis) -> Iterator[str]:
             yield f"- Guilty: {plain(guilty)}"
         yield from (f"- {times(error)} x {plain(show(error.evidence))}" for error in errors)
         yield ""
-    if work := describe_work(diagnosis):
-        yield from (plain(work), "")
+    for note in filter(None, (describe_outlived(diagnosis), describe_work(diagnosis))):
+        yield from (plain(note), "")
     yield from _ranks(rank_rows(diagnosis))
     yield from _rest(diagnosis)
 

@@ -30,6 +30,8 @@ KEYS = {
         "timeline",
         "error_lines",
         "or_more_error_lines",
+        "outlived",
+        "outlived_lines",
         "without_log",
         "verdict",
         "attempt",

@@ -6,10 +6,14 @@ The lines are made as the fixtures of Ascend/mind-cluster have them.
 from __future__ import annotations
 
 import os
+import tracemalloc
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import pytest
 
+from ascend_doctor.diagnosis.logs import find
+from ascend_doctor.diagnosis.plog_runs import split_runs
 from ascend_doctor.diagnosis.result import Diagnosis
 from tests.diagnosis import faultdiag, forms
 from tests.diagnosis.faultdiag import Label
@@ -322,3 +326,16 @@ def test_several_runs_in_one_file_are_told_apart() -> None:
         "",
         (2,),
     )
+
+
+def test_a_large_file_of_plog_lines_is_not_held_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "all.log"
+    line = f"[INFO] HCCL(1,python3):{AT.format(minute=2)} [hccl_comm.cc:129] [1]all is well here\n"
+    path.write_text(line * 250_000)
+    tracemalloc.start()
+    try:
+        assert split_runs(find((str(path),))[0])[0][0] == ""
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < path.stat().st_size / 3

@@ -11,7 +11,7 @@ from ascend_doctor.diagnosis import patterns
 from ascend_doctor.diagnosis.job import JobReader
 from ascend_doctor.diagnosis.logs import find
 from tests.conftest import Command
-from tests.diagnosis.logs import catalog, of_files, of_text
+from tests.diagnosis.logs import catalog, of_files, of_paths, of_text
 
 STEP = "iteration 10/ 100 | lm loss: 2.3\n"
 ERRORS = [
@@ -242,3 +242,32 @@ def test_frames_without_their_exception_are_told_from_where_it_was_raised() -> N
         'File "/w/moe.py", line 280, in forward',
         'File "/w/core.py", line 508, in run',
     ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "/opt/image.py:13: UserWarning: libc10_cuda.so: cannot open shared object file: no such",
+        "0 image(s) corrupted: 100% 128/128 [00:00<00:00, 3223.54it/s]",
+    ],
+)
+def test_a_warning_of_python_and_a_count_of_nothing_are_no_errors(line: str) -> None:
+    assert not of_text(f"{line}\n").error_lines
+
+
+def test_a_log_full_of_several_failures_is_passed_over_and_still_read(tmp_path: Path) -> None:
+    """Each becomes familiar sooner; what comes behind them is found."""
+    known = (
+        "[ERROR] RuntimeError: NPU out of memory. Tried to allocate {n} MiB (NPU 1; 60 GiB)",
+        "[ERROR] no space left: OSError: [Errno 28] No space left on device: {n}",
+    )
+    text = "\n".join(known[n % 2].format(n=n) for n in range(60_000))
+    path = tmp_path / "train.log"
+    path.write_text(text + "\n[rank7]: ValueError: the last word\n")
+    found = of_paths(path)
+    rows = [(cause.or_more, cause.count) for cause in found.causes]
+    rows += [(what.or_more, what.count) for cause in found.causes for what in cause.consequences]
+    assert len(rows) == 2
+    assert all(or_more and count < 15_000 for or_more, count in rows)
+    assert found.first_error
+    assert 7 in found.ranks

@@ -308,6 +308,51 @@ def test_the_first_call_of_a_small_group_accuses_nobody() -> None:
         assert bool(stall.undecided) == (not absent)
 
 
+def at_line(number: int) -> tuple[Frame, ...]:
+    return (Frame(file="/job/train.py", line=number, function="finish"),)
+
+
+def superfluous(wrong: int, *, earlier: tuple[int, ...] = ()) -> Stall:
+    """Rank 1 calls the group of all stages at that line too, before it does so at line 220.
+
+    The others end the first with theirs and come to the barrier; it called so at ``earlier`` lines.
+    """
+    groups = {
+        "9": TracedGroup(name="9", ranks=(0, 1, 2)),
+        "5": TracedGroup(name="5", ranks=(0, 1, 2)),
+    }
+    dumps = {}
+    for rank in range(3):
+        calls = []
+        for step in (1, 2, 3, 4):
+            line = wrong if rank == 1 and step == 4 else 220
+            line = earlier[0] if rank == 1 and step == 2 and earlier else line
+            rows = [("5", step, line, True), ("9", step, 246, step < 4)]
+            if rank == 1 and step == 4:
+                rows[1] = ("5", 5, 220, False)
+            calls += [
+                msgspec.structs.replace(
+                    call(group, number, "all_reduce", done=done), frames=at_line(line)
+                )
+                for group, number, line, done in rows
+            ]
+        dumps[rank] = RankTrace(rank=rank, groups=groups, calls=tuple(calls))
+    return judge_stall(dumps, {}, 3)
+
+
+def test_the_superfluous_of_two_calls_of_a_group_is_told() -> None:
+    stall = superfluous(154)
+    assert accused(stall) == [1]
+    assert ":154 " in stall.absent[0].call
+
+
+def test_no_line_is_told_where_either_call_may_be_the_superfluous_one() -> None:
+    stall = superfluous(154, earlier=(154,))
+    assert accused(stall) == [1]
+    assert stall.absent[0].call == ""
+    assert ":220 " in superfluous(220).absent[0].call
+
+
 def test_the_first_call_of_a_group_is_told_by_the_rank_itself(tmp_path: Path) -> None:
     """torch_npu knows the group then, and no call of it."""
     world = {"name": "group_name_0", "desc": "", "ranks": "[0, 1, 2]"}

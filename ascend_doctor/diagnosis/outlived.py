@@ -1,0 +1,131 @@
+"""Whether a run got over what its logs complain of: it counted on, or ended well.
+
+A test that passes prints the error that it looks for, a package looks for another one and does
+without, a logger calls an ERROR what its program survives. Such lines accuse nobody, where what
+stands after them could not have been printed by a run that they ended. The graver a line, the
+more has to follow: what a process prints without a flush stands behind the traceback that ended it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from ascend_doctor.diagnosis.ledger import Gravity, LogLine
+from ascend_doctor.diagnosis.origins import moment
+from ascend_doctor.diagnosis.working import counts_on
+
+# So many lines after the complaint are looked at, from the end of the log, and so far into each.
+_ROWS = 300
+_REACH = 4096
+# So many steps in a row are a training that counts on; so many lines, a program that did.
+_STEPS = 3
+_LINES = 10
+_LAST = 5
+# Standard output that goes into a file is written by the 8 KiB, at the end of a process as well.
+_BUFFERS = 1 << 16
+_LATER = 60.0
+
+# What is named as a whole, and a whole that ended well.
+_JOB = r"train(?:ing)?|pre-?training|fine-?tun(?:ing|e)|sft|job|run|script|program|experiment"
+_WHOLE = (
+    rf"{_JOB}|jobs|experiments|"
+    r"eval(?:uation)?|tests?|testing|inference|benchmark|convert|conversion|build|compilation|"
+    r"install(?:ation)?|process|pipeline|workflow|pre-?process(?:ing)?|demo|export|everything"
+)
+_ENDS = (
+    r"\b(?:{0})\b(?: \w{{1,20}}){{0,2}} (?:has |have |was |is |are )?(?:been )?"
+    r"(?:success(?:ful(?:ly)?)?|succeeded|complete[d!]?|finished|done|ended)\b(?! \w{{1,20}}ing\b)|"
+    r"\b(?:finished|completed|done)(?: with)?(?: the)? (?:{0})\b"
+)
+_GOOD_END = (
+    rf"{_ENDS.format(_WHOLE)}|"
+    r"\btrain_runtime\b|"  # transformers' Trainer
+    # pip, docker, Gradle and Maven, webpack, MSBuild, cargo.
+    r"\bsuccessfully (?:installed|built|tagged)\b|\bBUILD SUCCESS|\bcompiled successfully\b|"
+    r"\bbuild succeeded\b|\bFinished [`a-z]{3,12} profile\b|"
+    r"\b(?:process finished|job|script|command|build|run)\b.{0,40}"
+    r"\bexit(?:ed)?(?: with)?(?: status| code)+[ :=]{1,3}0\b|"
+    # The last of all steps.
+    r"\b(?:iter(?:ation)?|step|epoch)s?\b['\"]?\s*[:=\[]?\s*([3-9]|[1-9]\d{1,8}) ?/ ?\1\b|"
+    r"(?:训练|微调|评测|测试|运行|执行|安装|转换|推理)(?:已|全部|任务)?(?:完成|结束|成功|通过)"
+)
+# pytest, googletest, ctest, unittest: a test prints the errors that it looks for.
+_TESTED = (
+    r"\b\d+ passed\b.{0,80}\bin \d[\d.]*\s?s|\[  PASSED  \] \d+ test|\b100% tests passed|"
+    r"(?-i:^OK(?: \([\w=, ]+\))?\s*$)|\ball tests passed\b"
+)
+_GOOD_START = (
+    r"\bstartup complete\b|\b(?:server|service|engine)\b.{0,20}\b(?:started|ready|up)\b|"
+    r"\b(?:running|listening|serving) (?:on|at) \S*\d"
+)
+_SPOILS = (
+    r"(?<!\b0 )(?<!\b0 tests )\bfail\w*|\b(?:[1-9]\d* errors?|not|never|without|before|"
+    r"until|when|once|if|will|should|aborted|killed|timed out)\b|n't\b|未|不|没|后|失败"
+)
+_END_OF_JOB = rf"{_ENDS.format(_JOB)}|\btrain_runtime\b|训练(?:已|全部|任务)?(?:完成|结束)"
+_ENDED, _JOB_ENDED, _PASSED, _STARTED, _SPOILED = (
+    re.compile(shape, re.IGNORECASE)
+    for shape in (_GOOD_END, _END_OF_JOB, _TESTED, _GOOD_START, _SPOILS)
+)
+
+
+# The run got over it. Where it ended something for certain, that may have been a part of the run,
+# or an earlier one in the same file.
+Aftermath = Literal["stands", "survived", "harmless"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastComplaint:
+    """The last line of a log that reads like an error, and the gravest of all.
+
+    ``stop`` is how many bytes of the log there were when it ended.
+    """
+
+    stop: int
+    gravity: Gravity
+    line: LogLine
+
+
+def ends_job(text: bytes) -> bool:
+    """Whether the last lines of a log say that the whole job ended well, whoever has another."""
+    return any(_says(_JOB_ENDED, row) for _, row in list(_rows(text))[-_LAST:])
+
+
+def judge(rest: bytes, complaint: LastComplaint, *, apart: int) -> Aftermath:
+    """What follows a complaint says of it, of ``rest``, which begins so many bytes ``apart``."""
+    rows = list(_rows(rest))
+    if any(_says(_PASSED, row) for _, row in rows):
+        return "harmless"
+    outlived = any(_says(_ENDED, row) for _, row in rows)
+    steps = counts_on(rows)[-_STEPS:]
+    counted = len(steps) == _STEPS
+    if complaint.gravity is Gravity.WORDS:
+        outlived |= counted or apart > 0 or len(rows) >= _LINES
+    elif complaint.gravity is Gravity.LEVEL:
+        outlived |= counted or any(_says(_STARTED, row) for _, row in rows)
+    elif counted:
+        start, row = steps[0]
+        outlived |= apart + start >= _BUFFERS or _is_later(row, complaint.line)
+    if not outlived:
+        return "stands"
+    return "survived" if complaint.gravity is Gravity.FATAL else "harmless"
+
+
+def _is_later(row: str, line: LogLine) -> bool:
+    """Whether it was written later, and not only printed so."""
+    before, after = line.sighting.moment, moment(row)
+    return before is not None and after is not None and after.seconds - before.seconds >= _LATER
+
+
+def _says(shape: re.Pattern[str], row: str) -> bool:
+    return shape.search(row) is not None and _SPOILED.search(row) is None
+
+
+def _rows(text: bytes) -> Iterator[tuple[int, str]]:
+    """The last lines that are not empty, and where each begins."""
+    rows = [row for row in re.finditer(rb"[^\r\n]+", text) if row[0].strip()][-_ROWS:]
+    for row in rows:
+        yield row.start(), row[0][:_REACH].decode("utf-8", "replace")
