@@ -12,7 +12,6 @@ from ascend_doctor.diagnosis.result import (
     Counted,
     Diagnosis,
     Evidence,
-    Guilt,
     JobVerdict,
     Unexplained,
 )
@@ -127,30 +126,12 @@ class _DiagnosisPage(Page):
 
     def _guilty(self, diagnosis: Diagnosis) -> None:
         guilty = diagnosis.guilty
-        if guilty:
-            self.quote("Guilty", self._say_guilty(guilty))
-        elif text := describe_guilty(diagnosis):
-            self.field("Guilty", text)
+        if text := describe_guilty(diagnosis, self.say):
+            self.quote("Guilty", text)
         evidences = [unexplained.evidence for unexplained in diagnosis.unexplained]
         evidences += [line for cause in diagnosis.causes[:1] for line in cause.evidence]
         if guilty and guilty.evidence and guilty.evidence not in evidences:
             self.quote("", show(guilty.evidence))
-
-    def _say_guilty(self, guilty: Guilt) -> str:
-        """Who began it, with names as they are, and why that is said."""
-        words = {
-            "rank": self.say("rank"),
-            "local rank": self.say("local rank"),
-            "device": self.say("device"),
-            "serial number": self.say("serial number"),
-            "node": self.say("node"),
-            "server": self.say("server"),
-            "process": self.say("process"),
-        }
-        who = ", ".join(f"{words[kind]} {name}" for kind, name in name_guilty(guilty))
-        head = who if guilty.sure else self.say(f"probably {who}")
-        reason = self.say(guilty.reason)
-        return (": " if reason == guilty.reason else "\uff1a").join((head, reason))
 
     def unexplained(self, diagnosis: Diagnosis) -> None:
         if not diagnosis.unexplained:
@@ -287,30 +268,27 @@ def say_outcome(diagnosis: Diagnosis) -> tuple[Level, str]:
     return Level.OK, "Nothing known was found"
 
 
-def describe_guilty(diagnosis: Diagnosis) -> str:
+def describe_guilty(diagnosis: Diagnosis, say: Callable[[str], str] = str) -> str:
     """Who began it and why that is said, or why it could not be told; empty where nobody asks."""
     guilty = diagnosis.guilty
     if guilty is None:
-        return f"could not tell: {diagnosis.undecided}" if diagnosis.undecided else ""
-    who = ", ".join(f"{kind} {name}" for kind, name in name_guilty(guilty))
-    doubt = "" if guilty.sure else "probably "
-    return f"{doubt}{who}: {guilty.reason}"
-
-
-def name_guilty(guilty: Guilt) -> list[tuple[str, str]]:
-    """All that the accused are called, each with what kind of name that is."""
+        return say(f"could not tell: {diagnosis.undecided}") if diagnosis.undecided else ""
     numbers = (
-        ("rank", guilty.ranks), ("local rank", guilty.local_ranks), ("device", guilty.devices)
-    )  # fmt: skip
-    names = (
-        ("serial number", guilty.serials),
-        ("node", guilty.nodes),
-        ("server", guilty.servers),
-        ("process", guilty.processes),
+        (say("rank"), guilty.ranks),
+        (say("local rank"), guilty.local_ranks),
+        (say("device"), guilty.devices),
     )
-    return [(kind, spans(several)) for kind, several in numbers if several] + [
-        (kind, name) for kind, several in names for name in several
-    ]
+    names = (
+        (say("serial number"), guilty.serials),
+        (say("node"), guilty.nodes),
+        (say("server"), guilty.servers),
+        (say("process"), guilty.processes),
+    )
+    who = [f"{kind} {spans(several)}" for kind, several in numbers if several]
+    who += [f"{kind} {name}" for kind, several in names for name in several]
+    head = ", ".join(who) if guilty.sure else say(f"probably {', '.join(who)}")
+    reason = say(guilty.reason)
+    return (": " if reason == guilty.reason else "\uff1a").join((head, reason))
 
 
 def describe_work(diagnosis: Diagnosis) -> str:

@@ -40,7 +40,7 @@ def render(diagnosis: Diagnosis) -> str:
         attempts=[describe_attempt(attempt) for attempt in diagnosis.verdict.attempts]
         if diagnosis.verdict
         else [],
-        guilty=describe_guilty(diagnosis),
+        guilty=describe_guilty(diagnosis, language.say),
         own=own_error(diagnosis),
         errors=not_told(diagnosis),
         stall_title=stall_title(stall) if stall else "",
