@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from ascend_doctor import language
+
 settings.register_profile(
     "default",
     deadline=None,  # tests never assert times
@@ -64,6 +66,13 @@ def empty_homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
                 yield home
 
     return homes()
+
+
+@pytest.fixture(autouse=True)
+def english_afterwards() -> Iterator[None]:
+    """A test that chose a language chose it for itself."""
+    yield
+    language.choose("en")
 
 
 @pytest.fixture(autouse=True)

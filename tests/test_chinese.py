@@ -45,10 +45,8 @@ _SUMMARY = """Root Cause (first observed failure):
 
 
 @pytest.fixture(autouse=True)
-def english_afterwards(monkeypatch: pytest.MonkeyPatch) -> object:
+def as_wide_as_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    yield
-    language.choose("en")
 
 
 def output(*arguments: str) -> str:

@@ -187,12 +187,12 @@ def _budget(rows: Catalog, name: str | None, per_node: int) -> RankBudget:
     chips = [soc for soc in family.socs if soc.soc in {name, f"Ascend{name}"}]
     where = rank_budget(family, chips[0] if chips else None, per_node)
     if not where.memory:
-        click.echo(f"no row says how much memory {name} has; nothing is said of fit", err=True)
+        click.echo(say(f"no row says how much memory {name} has; nothing is said of fit"), err=True)
     return where
 
 
 def _usual(rows: Catalog, per_node: int) -> RankBudget:
-    click.echo(f"assuming {_USUAL_SOC}: --soc or --npus says otherwise", err=True)
+    click.echo(say(f"assuming {_USUAL_SOC}: --soc or --npus says otherwise"), err=True)
     return _budget(rows, _USUAL_SOC, per_node)
 
 

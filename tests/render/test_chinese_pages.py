@@ -72,10 +72,8 @@ def english(page: str) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def chinese() -> Iterator[None]:
+def chinese() -> None:
     language.choose("zh")
-    yield
-    language.choose("en")
 
 
 @pytest.mark.parametrize("probes", [RUNS, ()], ids=["probes", "none"])

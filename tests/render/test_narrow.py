@@ -23,12 +23,6 @@ _PASTED = re.compile(
 )
 
 
-@pytest.fixture(autouse=True)
-def english_afterwards() -> object:
-    yield
-    language.choose("en")
-
-
 def output(monkeypatch: pytest.MonkeyPatch, columns: int, *arguments: str) -> list[str]:
     monkeypatch.setenv("COLUMNS", str(columns))
     written = io.BytesIO()
