@@ -536,5 +536,9 @@ def _late_by_its_own_node(ledger: Ledger, last: Sighting, timed: list[Sighting])
 
 
 def _first_raised(ledger: Ledger) -> Guilt | None:
-    first = earliest(seen.first for seen in (*ledger.exceptions.values(), *ledger.deaths.values()))
-    return _of(first, reason="its error is the first") if first else None
+    """Whose error came first; of one rank alone nothing tells what the others did."""
+    ends = (*ledger.exceptions.values(), *ledger.deaths.values())
+    origins = {origin for seen in ends for origin in seen.by_origin}
+    first = earliest(seen.first for seen in ends)
+    several = max(len(origins), len(ledger.ranks), len(ledger.nodes)) > 1
+    return _of(first, reason="its error is the first") if first and several else None

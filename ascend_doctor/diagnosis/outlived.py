@@ -43,6 +43,7 @@ _ENDS = (
 _GOOD_END = (
     rf"{_ENDS.format(_WHOLE)}|"
     r"\btrain_runtime\b|"  # transformers' Trainer
+    r"\bStatus: (?:Downloaded newer image|Image is up to date) for\b|"
     # pip, docker, Gradle and Maven, webpack, MSBuild, cargo.
     r"\bsuccessfully (?:installed|built|tagged)\b|\bBUILD SUCCESS|\bcompiled successfully\b|"
     r"\bbuild succeeded\b|\bFinished [`a-z]{3,12} profile\b|"

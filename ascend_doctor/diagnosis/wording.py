@@ -14,7 +14,7 @@ _VERBS = (
     r"incompatible|mismatch(?:ed|es)?|unavailable|unhealthy|abnormal(?:ly)?|evicted|notready|"
     r"insufficient|deadlock|backtrace|traceback|undefined|terminated|killed|oops|"
     r"unable to|not (?:be )?support(?:ed)?|doesn't support|timed[ -]?out|time out|no space left|"
-    r"core dump(?:ed)?|call trace|not (?:been )?implemented|not (?:been )?installed|"
+    r"core dump(?:ed)?|dumped core|call trace|not (?:been )?implemented|not (?:been )?installed|"
     r"not available|no longer available|out of (?:memory|range|bounds|index)|"
     r"timeout (?:error|exceeded|expired|occurred|reached|after|while|waiting)|"
     r"(?:heartbeat|connect(?:ion)?|wait|read|write) timeout|"
