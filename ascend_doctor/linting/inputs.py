@@ -37,6 +37,14 @@ from ascend_doctor.linting.documents import (
 )
 from ascend_doctor.linting.positioned_text import Piece, Word, spelt
 from ascend_doctor.linting.python import script, settings
+from ascend_doctor.linting.rl_configuration import (
+    HYDRA_FILE,
+    compose,
+    find_configuration,
+    is_of_mindspeed_rl,
+    override,
+    role_launches,
+)
 from ascend_doctor.linting.shell_marks import find_placeholders, own_marks
 from ascend_doctor.linting.sourcing import SourcedFile, follower
 from ascend_doctor.machine.files import read_bytes
@@ -59,9 +67,8 @@ _BY_SWIFT = {"NPROC_PER_NODE", "NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_POR
 # (modelscope/ms-swift@3602360a:swift/cli/main.py).
 _FROM_FILE = re.compile(r"--yaml-cfg(?:=|$)|@[\w./~-]+$")
 _MODEL_FILE = re.compile(r"--mm-model(?:=|$)")
-# Hydra's own options for another configuration, and those that verl ships, whose sizes are known
+# The configurations that verl ships, whose sizes are known
 # (verl-project/verl@1dda039b:verl/trainer/config, verl/experimental/*/config).
-_HYDRA_FILE = re.compile(r"(?:--config-(?:name|path|dir)|-c[npd])(?:=|$)")
 _OF_VERL = re.compile(
     r"(?:\./)?config|(?:\S*/)?verl/trainer/config|(?:(?:fully_async_|one_step_off_)?ppo_(?:megatron_)?trainer|sft_trainer_engine)"
     r"(?:\.yaml)?"
@@ -203,14 +210,14 @@ def _shell_script(
     return ShellScript(marks=(*marks, *own), unjudged=unjudged)
 
 
-def of_command(words: Iterable[str], catalog: Catalog) -> LintInput:
+def of_command(words: Iterable[str], catalog: Catalog) -> tuple[LintInput, ...]:
     """A command that was given on the command line, as the shell has split it."""
     column, split = 1, []
     for word in words:
         split.append(Word(word, 1, column))
         column += len(word) + 1
     command = ShellCommand(tuple(split), {}, {}, open=False)
-    return _subject("command", command, catalog, lambda line, column: (line, column))
+    return tuple(_launch_roles("command", command, catalog, lambda line, column: (line, column)))
 
 
 Moved = Callable[[int, int], tuple[int, int]]
@@ -229,11 +236,31 @@ def _shell(
     some = False
     for command in launches(shell_commands):
         some = True
-        yield _with_meshes(_subject(file, command, catalog, moved, variables), command, follow)
+        for subject in _launch_roles(file, command, catalog, moved, variables):
+            yield _with_meshes(subject, command, follow)
     if not some and shell_commands:
         # A file that only sets variables is sourced by others.
         last = max(shell_commands, key=lambda command: len(command.exported))
         yield _subject(file, ShellCommand((), last.exported, {}, open=True), catalog, moved)
+
+
+def _launch_roles(
+    file: str,
+    command: ShellCommand,
+    catalog: Catalog,
+    moved: Moved,
+    outer: Mapping[str, Word] | None = None,
+) -> Iterator[LintInput]:
+    """A launch; of a configuration with roles one for each."""
+    configuration, words = find_configuration(command.words, file)
+    command = msgspec.structs.replace(command, words=words)
+    subject = _subject(file, command, catalog, moved, outer)
+    if configuration is None or subject.launch is None:
+        yield subject
+        return
+    configuration = override(configuration, subject.launch)
+    for launched in role_launches(configuration, subject.launch):
+        yield msgspec.structs.replace(subject, launch=launched)
 
 
 def _documents(file: str, text: str, catalog: Catalog) -> Iterator[LintInput]:
@@ -249,20 +276,25 @@ def _documents(file: str, text: str, catalog: Catalog) -> Iterator[LintInput]:
             for leaf in document:
                 if leaf.block and leaf.path in _TASK_SCRIPTS:
                     yield from _block(file, leaf, catalog)
-        if not pods and is_of_verl(document):
-            cause = Piece(UNTOLD, 1, 1, "keys that this file does not give")
-            rest = Word(UNTOLD, 1, 1, (cause,), many=True)
-            words = (Word("verl.config", 1, 1), *hydra(document), rest)
-            subject = _subject(
-                file,
-                ShellCommand(words, {}, {}, open=True),
-                catalog,
-                lambda line, column: (line, column),
-            )
-            if subject.launch is not None and subject.launch.keys:
-                yield subject
+        if not pods:
+            yield from _configurations(file, document, catalog)
     if described:
         yield LintInput(file=file, pods=Pods(source=file, containers=tuple(described)))
+
+
+def _configurations(file: str, document: tuple[Leaf, ...], catalog: Catalog) -> Iterator[LintInput]:
+    """What a document of YAML configures, if it is one of MindSpeed-RL or of verl."""
+    if is_of_mindspeed_rl(document):
+        for launched in role_launches(compose(file, document), Launch()):
+            yield LintInput(file=file, launch=launched)
+    elif is_of_verl(document):
+        cause = Piece(UNTOLD, 1, 1, "keys that this file does not give")
+        rest = Word(UNTOLD, 1, 1, (cause,), many=True)
+        words = (Word("verl.config", 1, 1), *hydra(document), rest)
+        command = ShellCommand(words, {}, {}, open=True)
+        subject = _subject(file, command, catalog, lambda line, column: (line, column))
+        if subject.launch is not None and subject.launch.keys:
+            yield subject
 
 
 def _ranks(subject: LintInput) -> int:
@@ -503,7 +535,8 @@ def _names_options(texts: Sequence[str], number: int) -> bool:
     """Whether a word names a file that has options of the launch."""
     if _FROM_FILE.match(texts[number]):
         return True
-    if _HYDRA_FILE.match(texts[number]) and any(map(_HYDRA.match, texts)):
+    named = any(text.startswith("--config-name") for text in texts)
+    if HYDRA_FILE.match(texts[number]) and (named or any(map(_HYDRA.match, texts))):
         _, equals, name = texts[number].partition("=")
         name = name if equals else " ".join(texts[number + 1 : number + 2])
         return _OF_VERL.fullmatch(name.strip("\"'")) is None
