@@ -35,6 +35,7 @@ from ascend_doctor.linting.documents import (
     is_of_verl,
     leaves,
 )
+from ascend_doctor.linting.mm_model import MODEL_FILE, read_model_file
 from ascend_doctor.linting.positioned_text import Piece, Word, spelt
 from ascend_doctor.linting.python import script, settings
 from ascend_doctor.linting.rl_configuration import (
@@ -66,7 +67,6 @@ _BY_SWIFT = {"NPROC_PER_NODE", "NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_POR
 # What follows is the name of a file with options: Megatron-LM's, argparse's own way, ms-swift's
 # (modelscope/ms-swift@3602360a:swift/cli/main.py).
 _FROM_FILE = re.compile(r"--yaml-cfg(?:=|$)|@[\w./~-]+$")
-_MODEL_FILE = re.compile(r"--mm-model(?:=|$)")
 # The configurations that verl ships, whose sizes are known
 # (verl-project/verl@1dda039b:verl/trainer/config, verl/experimental/*/config).
 _OF_VERL = re.compile(
@@ -356,36 +356,25 @@ def _subject(
         return Place(file=file, line=line, column=column)
 
     options = read_options(texts)
-    places = {
-        name: locate(_where_set(command.words, option.word)) for name, option in options.items()
-    }
-    places |= {
-        name: locate(_value_of_key(word))
-        for word in command.words
-        if (name := _option_name(word.text))
-    }
-    places |= _locate_keys(command, locate)
-    for number, word in enumerate(command.words):
-        value = _where_set(command.words, number) if word.text.startswith("--") else word
-        if value is not word:
-            places[f"{word.text}="] = locate(value)
-    places |= {name: locate(value) for name, value in command.exported.items()}
+    sizes = read_model_file(texts, file)
+    places = _locate_words(command, options, locate)
     exported = {**(outer or {}), **command.exported}
     for name, value in (outer or {}).items():
         places.setdefault(name, Place(file=file, line=value.line, column=value.column))
     swift = _BY_SWIFT if launch_.program.endswith("swift") else set()
     read = _read_by_training(catalog) | swift
     lost = {name: locate(word) for name, word in command.own.items() if name in read}
-    places = lost | places
+    places = lost | places | {key: where for key, (_, where) in sizes.items()}
     launch_ = msgspec.structs.replace(
         launch_,
         places=places,
         keys=tuple(key.group(1) for key in map(_HYDRA.match, texts) if key),
         values=_override_values(texts)
-        | (_option_values(texts, catalog) if launch_.program in {"megatron", ""} else {}),
+        | (_option_values(texts, catalog) if launch_.program in {"megatron", ""} else {})
+        | {key: size for key, (size, _) in sizes.items()},
         open_environment=bool(command.sourced),
         unresolved=(
-            *_unknown_spots(command, options, locate),
+            *_unknown_spots(command, options, locate, known_model=bool(sizes)),
             *_unknown_variables(exported, swift, locate),
         ),
         pythonpath=spelt(exported["PYTHONPATH"]) if "PYTHONPATH" in exported else "",
@@ -396,6 +385,25 @@ def _subject(
         launch=_with_model(launch_, catalog),
         environment=_environment(file, exported, command, catalog),
     )
+
+
+def _locate_words(
+    command: ShellCommand,
+    options_: Mapping[str, Said],
+    locate: Callable[[Word | Piece], Place],
+) -> dict[str, Place]:
+    """Where options, keys and variables stand, by their names."""
+    words = command.words
+    places = {name: locate(_where_set(words, option.word)) for name, option in options_.items()}
+    places |= {
+        name: locate(_value_of_key(word)) for word in words if (name := _option_name(word.text))
+    }
+    places |= _locate_keys(command, locate)
+    for number, word in enumerate(words):
+        value = _where_set(words, number) if word.text.startswith("--") else word
+        if value is not word:
+            places[f"{word.text}="] = locate(value)
+    return places | {name: locate(value) for name, value in command.exported.items()}
 
 
 def _locate_keys(
@@ -500,7 +508,11 @@ def _override_values(words: Sequence[str]) -> dict[str, str]:
 
 
 def _unknown_spots(
-    command: ShellCommand, options_: Mapping[str, Said], locate: Callable[[Piece], Place]
+    command: ShellCommand,
+    options_: Mapping[str, Said],
+    locate: Callable[[Piece], Place],
+    *,
+    known_model: bool,
 ) -> Iterator[Spot]:
     """The expressions in a command that only its shell knows, each with the option it gives."""
     options = {option.word: name for name, option in options_.items()}
@@ -514,7 +526,8 @@ def _unknown_spots(
     asked |= {piece: "" for piece in command.sourced if piece not in asked}
     texts = [word.text for word in command.words]
     for number, word in enumerate(command.words):
-        if _names_options(texts, number) or _MODEL_FILE.match(word.text):
+        unread = MODEL_FILE.match(word.text) is not None and not known_model
+        if _names_options(texts, number) or unread:
             value = command.words[number + 1 : number + 2] if word.text.startswith("-") else ()
             shown = " ".join(map(spelt, (word, *(value if "=" not in word.text else ()))))
             asked[Piece(UNTOLD, word.line, word.column, shown[:80], word.file)] = ""

@@ -48,9 +48,13 @@ def is_given(case: Case, name: str) -> bool:
     """Whether an option is given. Raises Unresolved where not all options can be seen."""
     launch = case.need(Launch)
     in_file = name in _OF_MODEL_FILE and "mm_model" in launch.options
-    if name not in launch.options and (launch.partial or in_file):
+    if name in launch.options:
+        return True
+    if in_file and any(key.startswith("mm_model/") for key in launch.values):
+        raise NotApplicable(f"{name} stands in the file of --mm-model, which run-mm-model judges")
+    if launch.partial or in_file:
         raise Unresolved(f"whether {name} is given; the command takes options from elsewhere")
-    return name in launch.options
+    return False
 
 
 def flag(case: Case, name: str) -> bool:
