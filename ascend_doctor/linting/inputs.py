@@ -26,6 +26,7 @@ from ascend_doctor.facts import (
 from ascend_doctor.findings import Place
 from ascend_doctor.judging.spelling import slip_of
 from ascend_doctor.linting.bash import ShellCommand, commands, launches, option_lists
+from ascend_doctor.linting.config_files import find_config_files
 from ascend_doctor.linting.documents import (
     Leaf,
     PodContainer,
@@ -344,7 +345,9 @@ def _subject(
     outer: Mapping[str, Word] | None = None,
 ) -> LintInput:
     texts = [word.text for word in command.words]
-    partial = command.open or any(_names_options(texts, number) for number in range(len(texts)))
+    unread = {number for number in range(len(texts)) if _names_options(texts, number)}
+    unread |= {*find_config_files(texts, file)}
+    partial = command.open or bool(unread)
     launch_ = launch(texts, partial=partial) if texts else Launch(present=False)
     if texts and texts[0] == "verl.config":
         launch_ = msgspec.structs.replace(launch_, program="verl", module=_trainer(texts))
@@ -357,6 +360,8 @@ def _subject(
 
     options = read_options(texts)
     sizes = read_model_file(texts, file)
+    if not sizes:
+        unread |= {number for number, text in enumerate(texts) if MODEL_FILE.match(text)}
     places = _locate_words(command, options, locate)
     exported = {**(outer or {}), **command.exported}
     for name, value in (outer or {}).items():
@@ -374,7 +379,7 @@ def _subject(
         | {key: size for key, (size, _) in sizes.items()},
         open_environment=bool(command.sourced),
         unresolved=(
-            *_unknown_spots(command, options, locate, known_model=bool(sizes)),
+            *_unknown_spots(command, options, unread, locate),
             *_unknown_variables(exported, swift, locate),
         ),
         pythonpath=spelt(exported["PYTHONPATH"]) if "PYTHONPATH" in exported else "",
@@ -510,11 +515,13 @@ def _override_values(words: Sequence[str]) -> dict[str, str]:
 def _unknown_spots(
     command: ShellCommand,
     options_: Mapping[str, Said],
+    unread: Collection[int],
     locate: Callable[[Piece], Place],
-    *,
-    known_model: bool,
 ) -> Iterator[Spot]:
-    """The expressions in a command that only its shell knows, each with the option it gives."""
+    """The expressions in a command that only its shell knows, each with the option it gives.
+
+    ``unread`` are the words, by number, that name files which are not read.
+    """
     options = {option.word: name for name, option in options_.items()}
     lists = option_lists(command.words)
     asked: dict[Piece, str] = {}
@@ -524,13 +531,11 @@ def _unknown_spots(
         if name or word in lists:
             asked |= {piece: name for piece in word.unresolved if piece not in asked}
     asked |= {piece: "" for piece in command.sourced if piece not in asked}
-    texts = [word.text for word in command.words]
-    for number, word in enumerate(command.words):
-        unread = MODEL_FILE.match(word.text) is not None and not known_model
-        if _names_options(texts, number) or unread:
-            value = command.words[number + 1 : number + 2] if word.text.startswith("-") else ()
-            shown = " ".join(map(spelt, (word, *(value if "=" not in word.text else ()))))
-            asked[Piece(UNTOLD, word.line, word.column, shown[:80], word.file)] = ""
+    for number in sorted(unread):
+        word = command.words[number]
+        value = command.words[number + 1 : number + 2] if word.text.startswith("-") else ()
+        shown = " ".join(map(spelt, (word, *(value if "=" not in word.text else ()))))
+        asked[Piece(UNTOLD, word.line, word.column, shown[:80], word.file)] = ""
     for piece, name in asked.items():
         yield Spot(name=piece.source, argument=name, location=locate(piece))
 

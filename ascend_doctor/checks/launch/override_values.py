@@ -15,7 +15,8 @@ _CONFIGS = {"mindspeed-rl": "Ascend/MindSpeed-RL@05a90d77:mindspeed_rl/config_cl
 _VERL = "verl-project/verl@1dda039b:verl/trainer/config"
 _ROLE = re.compile(r"^(?:actor|ref|reward|critic)_config\.|^model\.[^.]+\.")
 _TRUTH = frozenset({"true", "false"})
-_YAML_TRUTH = frozenset({"yes", "no", "on", "off"})
+# In a file of YAML these are truth values, too.
+_YAML_TRUTH = {"mindspeed-rl": frozenset({"yes", "no", "on", "off"})}
 _FLOAT = re.compile(r"[-+]?(\d[\d_]*\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan", re.IGNORECASE)
 _INT = re.compile(r"[-+]?\d[\d_]*")
 _NOT_GIVEN = frozenset({"null", "none", "~"})
@@ -97,7 +98,8 @@ def _describe_lack(  # noqa: PLR0911 - a kind each
     if kind == "count" and not _INT.fullmatch(value):
         return "" if low in _NOT_GIVEN else "a whole number"
     if kind == "bool":
-        return "" if low in {*_TRUTH, *_NOT_GIVEN, *_YAML_TRUTH, "0", "1"} else "True or False"
+        fine = {*_TRUTH, *_NOT_GIVEN, "0", "1", *_YAML_TRUTH.get(launch.program, ())}
+        return "" if low in fine else "True or False"
     # A whole number as a default does not say that fractions are refused.
     numeric = kind in {"int", "float"} or (last == "lr" and _NUMERIC.match(value))
     if not _FLOAT.fullmatch(value):
