@@ -19,7 +19,7 @@ _SIZED = frozenset({"megatron", "megatron-swift"})
 _COMMANDS = frozenset({"llamafactory-cli", "xtuner"})
 # Neither has groups of ranks to be split, or its sizes are of no training.
 _NO_TRAINING = re.compile(
-    r"infer|chat|eval|generat|preprocess|convert|export|merge|download|serve|deploy|rollout|test",
+    r"infer|chat|eval|generate|generation|preprocess|convert|export|merge|download|serve|deploy|rollout|test",
     re.IGNORECASE,
 )
 # A size above 1 of a dimension that ranks are spread over, in YAML, JSON or Python.
