@@ -27,6 +27,7 @@ OPTIONS = frozenset(
         *("pipeline_model_parallel_layout", "num_layer_list", "noop_layers", "tp_2d"),
         *("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"),
         *("num_layers_per_virtual_pipeline_stage", "num_virtual_stages_per_pipeline_rank"),
+        "virtual_pipeline_model_parallel_size",
         *("pipeline_num_transformer_layers", "group_query_attention", "multi_latent_attention"),
         *("hybrid_layer_pattern", "hybrid_override_pattern", "mm_model"),
         *("encoder_tensor_model_parallel_size", "encoder_pipeline_model_parallel_size"),

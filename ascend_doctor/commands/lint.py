@@ -107,7 +107,7 @@ def command(  # noqa: PLR0913 - the options of the command
     contents: dict[str, bytes] = {}
     inputs = [
         *_of_files(files, stdin_filename, rows, contents),
-        *([of_command(words, rows)] if words else []),
+        *(of_command(words, rows) if words else ()),
     ]
     shown = unique(
         tuple(

@@ -18,13 +18,17 @@ _MOST_DEPTH = 60
 
 
 class Leaf(msgspec.Struct, frozen=True):
-    """A scalar. ``path`` is its keys, with numbers for places in lists. ``block``: written as |."""
+    """A scalar. ``path`` is its keys, with numbers for places in lists. ``block``: written as |.
+
+    ``key`` is line and column of the last of its keys.
+    """
 
     path: tuple[str, ...]
     text: str
     line: int
     column: int
     block: bool = False
+    key: tuple[int, int] | None = None
 
 
 def leaves(content: str) -> tuple[tuple[Leaf, ...], ...] | None:
@@ -35,16 +39,18 @@ def leaves(content: str) -> tuple[tuple[Leaf, ...], ...] | None:
         check_yaml(content, "")
         documents = list(yaml.compose_all(content, Loader=yaml.CSafeLoader))
         return tuple(
-            tuple(_walk(document, (), 0, [0], yaml))
-            for document in documents
-            if document is not None
+            tuple(_walk(document, (), 0, [0])) for document in documents if document is not None
         )
     except (yaml.YAMLError, RecursionError, ValueError, DataError):
         return None
 
 
 def _walk(
-    node: object, path: tuple[str, ...], depth: int, count: list[int], yaml: object
+    node: object,
+    path: tuple[str, ...],
+    depth: int,
+    count: list[int],
+    above: tuple[int, int] | None = None,
 ) -> Iterator[Leaf]:
     from yaml.nodes import MappingNode, ScalarNode, SequenceNode  # noqa: PLC0415 - as above
 
@@ -55,15 +61,17 @@ def _walk(
     if isinstance(node, ScalarNode):
         mark = node.start_mark
         block = node.style in {"|", ">"}
-        yield Leaf(path, node.value, mark.line + 1, mark.column + 1, block)
+        yield Leaf(path, node.value, mark.line + 1, mark.column + 1, block, above)
     elif isinstance(node, SequenceNode):
         for position, child in enumerate(node.value):
-            yield from _walk(child, (*path, str(position)), depth + 1, count, yaml)
+            yield from _walk(child, (*path, str(position)), depth + 1, count, above)
     elif isinstance(node, MappingNode):
         for key, value in node.value:
             if isinstance(key, ScalarNode):
                 inner = path if key.value == "<<" else (*path, key.value)
-                yield from _walk(value, inner, depth + 1, count, yaml)
+                mark = key.start_mark
+                spot = (mark.line + 1, mark.column + 1)
+                yield from _walk(value, inner, depth + 1, count, spot)
 
 
 def is_of_verl(document: tuple[Leaf, ...]) -> bool:

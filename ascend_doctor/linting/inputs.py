@@ -26,6 +26,7 @@ from ascend_doctor.facts import (
 from ascend_doctor.findings import Place
 from ascend_doctor.judging.spelling import slip_of
 from ascend_doctor.linting.bash import ShellCommand, commands, launches, option_lists
+from ascend_doctor.linting.config_files import find_config_files
 from ascend_doctor.linting.documents import (
     Leaf,
     PodContainer,
@@ -35,8 +36,17 @@ from ascend_doctor.linting.documents import (
     is_of_verl,
     leaves,
 )
+from ascend_doctor.linting.mm_model import MODEL_FILE, read_model_file
 from ascend_doctor.linting.positioned_text import Piece, Word, spelt
 from ascend_doctor.linting.python import script, settings
+from ascend_doctor.linting.rl_configuration import (
+    HYDRA_FILE,
+    compose,
+    find_configuration,
+    is_of_mindspeed_rl,
+    override,
+    role_launches,
+)
 from ascend_doctor.linting.shell_marks import find_placeholders, own_marks
 from ascend_doctor.linting.sourcing import SourcedFile, follower
 from ascend_doctor.machine.files import read_bytes
@@ -58,10 +68,8 @@ _BY_SWIFT = {"NPROC_PER_NODE", "NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_POR
 # What follows is the name of a file with options: Megatron-LM's, argparse's own way, ms-swift's
 # (modelscope/ms-swift@3602360a:swift/cli/main.py).
 _FROM_FILE = re.compile(r"--yaml-cfg(?:=|$)|@[\w./~-]+$")
-_MODEL_FILE = re.compile(r"--mm-model(?:=|$)")
-# Hydra's own options for another configuration, and those that verl ships, whose sizes are known
+# The configurations that verl ships, whose sizes are known
 # (verl-project/verl@1dda039b:verl/trainer/config, verl/experimental/*/config).
-_HYDRA_FILE = re.compile(r"(?:--config-(?:name|path|dir)|-c[npd])(?:=|$)")
 _OF_VERL = re.compile(
     r"(?:\./)?config|(?:\S*/)?verl/trainer/config|(?:(?:fully_async_|one_step_off_)?ppo_(?:megatron_)?trainer|sft_trainer_engine)"
     r"(?:\.yaml)?"
@@ -203,14 +211,14 @@ def _shell_script(
     return ShellScript(marks=(*marks, *own), unjudged=unjudged)
 
 
-def of_command(words: Iterable[str], catalog: Catalog) -> LintInput:
+def of_command(words: Iterable[str], catalog: Catalog) -> tuple[LintInput, ...]:
     """A command that was given on the command line, as the shell has split it."""
     column, split = 1, []
     for word in words:
         split.append(Word(word, 1, column))
         column += len(word) + 1
     command = ShellCommand(tuple(split), {}, {}, open=False)
-    return _subject("command", command, catalog, lambda line, column: (line, column))
+    return tuple(_launch_roles("command", command, catalog, lambda line, column: (line, column)))
 
 
 Moved = Callable[[int, int], tuple[int, int]]
@@ -229,11 +237,31 @@ def _shell(
     some = False
     for command in launches(shell_commands):
         some = True
-        yield _with_meshes(_subject(file, command, catalog, moved, variables), command, follow)
+        for subject in _launch_roles(file, command, catalog, moved, variables):
+            yield _with_meshes(subject, command, follow)
     if not some and shell_commands:
         # A file that only sets variables is sourced by others.
         last = max(shell_commands, key=lambda command: len(command.exported))
         yield _subject(file, ShellCommand((), last.exported, {}, open=True), catalog, moved)
+
+
+def _launch_roles(
+    file: str,
+    command: ShellCommand,
+    catalog: Catalog,
+    moved: Moved,
+    outer: Mapping[str, Word] | None = None,
+) -> Iterator[LintInput]:
+    """A launch; of a configuration with roles one for each."""
+    configuration, words = find_configuration(command.words, file)
+    command = msgspec.structs.replace(command, words=words)
+    subject = _subject(file, command, catalog, moved, outer)
+    if configuration is None or subject.launch is None:
+        yield subject
+        return
+    configuration = override(configuration, subject.launch)
+    for launched in role_launches(configuration, subject.launch):
+        yield msgspec.structs.replace(subject, launch=launched)
 
 
 def _documents(file: str, text: str, catalog: Catalog) -> Iterator[LintInput]:
@@ -249,20 +277,25 @@ def _documents(file: str, text: str, catalog: Catalog) -> Iterator[LintInput]:
             for leaf in document:
                 if leaf.block and leaf.path in _TASK_SCRIPTS:
                     yield from _block(file, leaf, catalog)
-        if not pods and is_of_verl(document):
-            cause = Piece(UNTOLD, 1, 1, "keys that this file does not give")
-            rest = Word(UNTOLD, 1, 1, (cause,), many=True)
-            words = (Word("verl.config", 1, 1), *hydra(document), rest)
-            subject = _subject(
-                file,
-                ShellCommand(words, {}, {}, open=True),
-                catalog,
-                lambda line, column: (line, column),
-            )
-            if subject.launch is not None and subject.launch.keys:
-                yield subject
+        if not pods:
+            yield from _configurations(file, document, catalog)
     if described:
         yield LintInput(file=file, pods=Pods(source=file, containers=tuple(described)))
+
+
+def _configurations(file: str, document: tuple[Leaf, ...], catalog: Catalog) -> Iterator[LintInput]:
+    """What a document of YAML configures, if it is one of MindSpeed-RL or of verl."""
+    if is_of_mindspeed_rl(document):
+        for launched in role_launches(compose(file, document), Launch()):
+            yield LintInput(file=file, launch=launched)
+    elif is_of_verl(document):
+        cause = Piece(UNTOLD, 1, 1, "keys that this file does not give")
+        rest = Word(UNTOLD, 1, 1, (cause,), many=True)
+        words = (Word("verl.config", 1, 1), *hydra(document), rest)
+        command = ShellCommand(words, {}, {}, open=True)
+        subject = _subject(file, command, catalog, lambda line, column: (line, column))
+        if subject.launch is not None and subject.launch.keys:
+            yield subject
 
 
 def _ranks(subject: LintInput) -> int:
@@ -312,7 +345,9 @@ def _subject(
     outer: Mapping[str, Word] | None = None,
 ) -> LintInput:
     texts = [word.text for word in command.words]
-    partial = command.open or any(_names_options(texts, number) for number in range(len(texts)))
+    unread = {number for number in range(len(texts)) if _names_options(texts, number)}
+    unread |= {*find_config_files(texts, file)}
+    partial = command.open or bool(unread)
     launch_ = launch(texts, partial=partial) if texts else Launch(present=False)
     if texts and texts[0] == "verl.config":
         launch_ = msgspec.structs.replace(launch_, program="verl", module=_trainer(texts))
@@ -324,36 +359,27 @@ def _subject(
         return Place(file=file, line=line, column=column)
 
     options = read_options(texts)
-    places = {
-        name: locate(_where_set(command.words, option.word)) for name, option in options.items()
-    }
-    places |= {
-        name: locate(_value_of_key(word))
-        for word in command.words
-        if (name := _option_name(word.text))
-    }
-    places |= _locate_keys(command, locate)
-    for number, word in enumerate(command.words):
-        value = _where_set(command.words, number) if word.text.startswith("--") else word
-        if value is not word:
-            places[f"{word.text}="] = locate(value)
-    places |= {name: locate(value) for name, value in command.exported.items()}
+    sizes = read_model_file(texts, file)
+    if not sizes:
+        unread |= {number for number, text in enumerate(texts) if MODEL_FILE.match(text)}
+    places = _locate_words(command, options, locate)
     exported = {**(outer or {}), **command.exported}
     for name, value in (outer or {}).items():
         places.setdefault(name, Place(file=file, line=value.line, column=value.column))
     swift = _BY_SWIFT if launch_.program.endswith("swift") else set()
     read = _read_by_training(catalog) | swift
     lost = {name: locate(word) for name, word in command.own.items() if name in read}
-    places = lost | places
+    places = lost | places | {key: where for key, (_, where) in sizes.items()}
     launch_ = msgspec.structs.replace(
         launch_,
         places=places,
         keys=tuple(key.group(1) for key in map(_HYDRA.match, texts) if key),
         values=_override_values(texts)
-        | (_option_values(texts, catalog) if launch_.program in {"megatron", ""} else {}),
+        | (_option_values(texts, catalog) if launch_.program in {"megatron", ""} else {})
+        | {key: size for key, (size, _) in sizes.items()},
         open_environment=bool(command.sourced),
         unresolved=(
-            *_unknown_spots(command, options, locate),
+            *_unknown_spots(command, options, unread, locate),
             *_unknown_variables(exported, swift, locate),
         ),
         pythonpath=spelt(exported["PYTHONPATH"]) if "PYTHONPATH" in exported else "",
@@ -364,6 +390,25 @@ def _subject(
         launch=_with_model(launch_, catalog),
         environment=_environment(file, exported, command, catalog),
     )
+
+
+def _locate_words(
+    command: ShellCommand,
+    options_: Mapping[str, Said],
+    locate: Callable[[Word | Piece], Place],
+) -> dict[str, Place]:
+    """Where options, keys and variables stand, by their names."""
+    words = command.words
+    places = {name: locate(_where_set(words, option.word)) for name, option in options_.items()}
+    places |= {
+        name: locate(_value_of_key(word)) for word in words if (name := _option_name(word.text))
+    }
+    places |= _locate_keys(command, locate)
+    for number, word in enumerate(words):
+        value = _where_set(words, number) if word.text.startswith("--") else word
+        if value is not word:
+            places[f"{word.text}="] = locate(value)
+    return places | {name: locate(value) for name, value in command.exported.items()}
 
 
 def _locate_keys(
@@ -468,9 +513,15 @@ def _override_values(words: Sequence[str]) -> dict[str, str]:
 
 
 def _unknown_spots(
-    command: ShellCommand, options_: Mapping[str, Said], locate: Callable[[Piece], Place]
+    command: ShellCommand,
+    options_: Mapping[str, Said],
+    unread: Collection[int],
+    locate: Callable[[Piece], Place],
 ) -> Iterator[Spot]:
-    """The expressions in a command that only its shell knows, each with the option it gives."""
+    """The expressions in a command that only its shell knows, each with the option it gives.
+
+    ``unread`` are the words, by number, that name files which are not read.
+    """
     options = {option.word: name for name, option in options_.items()}
     lists = option_lists(command.words)
     asked: dict[Piece, str] = {}
@@ -480,12 +531,11 @@ def _unknown_spots(
         if name or word in lists:
             asked |= {piece: name for piece in word.unresolved if piece not in asked}
     asked |= {piece: "" for piece in command.sourced if piece not in asked}
-    texts = [word.text for word in command.words]
-    for number, word in enumerate(command.words):
-        if _names_options(texts, number) or _MODEL_FILE.match(word.text):
-            value = command.words[number + 1 : number + 2] if word.text.startswith("-") else ()
-            shown = " ".join(map(spelt, (word, *(value if "=" not in word.text else ()))))
-            asked[Piece(UNTOLD, word.line, word.column, shown[:80], word.file)] = ""
+    for number in sorted(unread):
+        word = command.words[number]
+        value = command.words[number + 1 : number + 2] if word.text.startswith("-") else ()
+        shown = " ".join(map(spelt, (word, *(value if "=" not in word.text else ()))))
+        asked[Piece(UNTOLD, word.line, word.column, shown[:80], word.file)] = ""
     for piece, name in asked.items():
         yield Spot(name=piece.source, argument=name, location=locate(piece))
 
@@ -503,7 +553,8 @@ def _names_options(texts: Sequence[str], number: int) -> bool:
     """Whether a word names a file that has options of the launch."""
     if _FROM_FILE.match(texts[number]):
         return True
-    if _HYDRA_FILE.match(texts[number]) and any(map(_HYDRA.match, texts)):
+    named = any(text.startswith("--config-name") for text in texts)
+    if HYDRA_FILE.match(texts[number]) and (named or any(map(_HYDRA.match, texts))):
         _, equals, name = texts[number].partition("=")
         name = name if equals else " ".join(texts[number + 1 : number + 2])
         return _OF_VERL.fullmatch(name.strip("\"'")) is None

@@ -7,6 +7,8 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from ascend_doctor.facts import UNTOLD, Script, Spot
 from ascend_doctor.findings import Place
 from ascend_doctor.linting.positioned_text import Piece, Word, word
@@ -32,6 +34,36 @@ class _Source:
         line = self._lines[node.lineno - 1] if node.lineno <= len(self._lines) else ""
         before = line.encode("utf-8", "replace")[: node.col_offset].decode("utf-8", "replace")
         return Place(file=self._file, line=node.lineno, column=len(before) + 1)
+
+
+class HydraMain(msgspec.Struct, frozen=True):
+    """Name and folder of the configuration that an entry file is started with."""
+
+    name: str
+    folder: str
+
+
+def find_hydra_main(content: str) -> HydraMain | None:
+    """What `@hydra.main` of an entry file says; None where there is none to be read."""
+    try:
+        tree = ast.parse(content)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    decorators = (
+        decorator
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        for decorator in node.decorator_list
+    )
+    for node in decorators:
+        if isinstance(node, ast.Call) and _dot_name(node.func) == "hydra.main":
+            options = {
+                keyword.arg: str(keyword.value.value)
+                for keyword in node.keywords
+                if isinstance(keyword.value, ast.Constant) and keyword.value.value is not None
+            }
+            return HydraMain(options.get("config_name", ""), options.get("config_path", ""))
+    return None
 
 
 def script(content: str, file: str) -> Script | None:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 import msgspec
 
 MOST_BYTES = 1 << 20
+# Above a script.
+_MOST_FOLDERS = 10
 # They set paths, the prompt and what belongs to the user; none of them sets what a launch is judged
 # by. set_env.sh is CANN's and NNAL's (facts of both layouts: paths and library folders only).
 _NO_EFFECT = re.compile(
@@ -52,17 +54,39 @@ def follower(script: str) -> Callable[[str], SourcedFile | None]:
     def follow(target: str) -> SourcedFile | None:
         if os.path.isabs(target):
             return None
-        for path in dict.fromkeys((os.path.join(beside, target), target)):
-            name = os.path.normpath(path)
-            try:
-                if not os.path.isfile(name):
-                    continue
-                with open(name, "rb") as file:
-                    content = file.read(MOST_BYTES + 1)
-            except (OSError, ValueError):
-                continue
-            if len(content) <= MOST_BYTES:
-                return SourcedFile(name, content.replace(b"\r\n", b"\n"))
-        return None
+        paths = dict.fromkeys((os.path.join(beside, target), target))
+        read = (read_source(os.path.normpath(path)) for path in paths)
+        return next((source for source in read if source is not None), None)
 
     return follow
+
+
+def read_source(name: str) -> SourcedFile | None:
+    """The file of this name; None where it cannot be read or is too long."""
+    try:
+        if not os.path.isfile(name):
+            return None
+        with open(name, "rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError):
+        return None
+    if len(content) > MOST_BYTES:
+        return None
+    return SourcedFile(name, content.replace(b"\r\n", b"\n"))
+
+
+def find_above(script: str, target: str) -> str:
+    """The file of a relative path in a folder above a script, or in the current one; else "".
+
+    Scripts are started in the folder of a checkout that they stand somewhere in.
+    """
+    if os.path.isabs(target) or not target:
+        return ""
+    here = os.getcwd()
+    folder = os.path.dirname(os.path.abspath(script))
+    for _ in range(_MOST_FOLDERS):
+        name = os.path.normpath(os.path.join(folder, target))
+        if os.path.isfile(name):
+            return name if os.path.isabs(script) else os.path.relpath(name, here)
+        folder = os.path.dirname(folder)
+    return os.path.normpath(target) if os.path.isfile(target) else ""

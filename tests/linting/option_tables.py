@@ -20,6 +20,15 @@ from pathlib import Path
 import yaml
 
 CORE = ("0.12.1", "0.15.3", "0.16.1")
+# The classes of MindSpeed-RL that its configurations fill, with the part that each reads.
+RL_REFS = ("2.1.0", "2.2.0", "2.3.0", "fea_asyncflow", "master")
+RL_CLASSES = {
+    "MegatronConfig": "megatron_training",
+    "RLConfig": "rl_config",
+    "GenerateConfig": "generate_config",
+    "ProfilerConfig": "profiler_config",
+    "MsprobeConfig": "msprobe_config",
+}
 VERL = ("v0.6.0", "v0.7.0", "v0.7.1", "1dda039b9c63")
 CONFIGS = "verl/trainer/config"
 # Table, repository, refs, which files.
@@ -236,6 +245,48 @@ def wrapped(words: list[str], indent: str) -> str:
     )
 
 
+def rl_defaults(folder: Path, ref: str) -> Iterator[tuple[str, str, object]]:
+    """Class, key and value of each attribute; of a mapping as a value its own keys, too."""
+    listed = git(folder, "ls-tree", "-r", "--name-only", ref, "mindspeed_rl/config_cls").split()
+    for path in listed:
+        for node in ast.walk(ast.parse(git(folder, "show", f"{ref}:{path}"))):
+            if not isinstance(node, ast.ClassDef) or node.name not in RL_CLASSES:
+                continue
+            for statement in ast.walk(node):
+                if isinstance(statement, ast.Assign) and isinstance(
+                    statement.targets[0], ast.Attribute
+                ):
+                    name = statement.targets[0].attr
+                    try:
+                        value = ast.literal_eval(statement.value)
+                    except ValueError:
+                        value = None
+                    yield node.name, name, value
+                    for inner in value if isinstance(value, dict) else ():
+                        yield f"{node.name}.{name}", str(inner), value[inner]
+
+
+def rl_tables(folder: Path) -> tuple[list[str], dict[str, str]]:
+    """Tables of MindSpeed-RL's keys, a class each, and the kinds of their defaults."""
+    found: dict[str, set[str]] = defaultdict(set)
+    seen: dict[str, set[str]] = defaultdict(set)
+    for ref in RL_REFS:
+        for owner, name, value in rl_defaults(folder, commit(folder, ref)):
+            found[owner].add(name)
+            if value is not None:
+                first, *rest = owner.split(".")
+                key = ".".join((RL_CLASSES[first], *rest, name))
+                seen[key].add(kind_of_value(value) if not isinstance(value, str) else "")
+    rows: list[str] = []
+    for owner, names_ in sorted(found.items()):
+        rows += [f"  - name: MindSpeed-RL/{owner}", "    repository: Ascend/MindSpeed-RL"]
+        rows += ["    commits:"]
+        rows += [f'      "{ref}": "{commit(folder, ref)[:12]}"' for ref in RL_REFS]
+        rows += ["    options: [", wrapped(sorted(names_), "      "), "    ]"]
+    kinds_ = {key: next(iter(several)) for key, several in seen.items() if len(several) == 1}
+    return rows, {key: kind for key, kind in kinds_.items() if kind}
+
+
 def main(folder: Path) -> None:
     """Print the file."""
     out = [
@@ -263,17 +314,19 @@ def main(folder: Path) -> None:
         version = next(root.glob("*.dist-info")).name.split("-")[1].removesuffix(".dist")
         out += [f"  - name: {name}", f"    repository: huggingface/{name}", "    commits:"]
         out += [f'      "v{version}": ""', "    options: [", wrapped(options_, "      "), "    ]"]
-    out += ["kinds:"]
+    tables, rl_kinds = rl_tables(folder / "Ascend+MindSpeed-RL" / "repo")
+    out += [*tables, "kinds:"]
     found_kinds = kinds(folder / "NVIDIA+Megatron-LM" / "repo")
     out += [f'  {name}: "{kind}"' for name, kind in sorted(found_kinds.items())]
     out += ["overrides:"]
     place = folder / "verl-project+verl" / "repo"
-    verl = override_kinds(place) | override_words(place)
-    out += [f"  {key}: {kind}" for key, kind in sorted(verl.items())]
+    dotted_kinds = override_kinds(place) | override_words(place) | rl_kinds
+    out += [f"  {key}: {kind}" for key, kind in sorted(dotted_kinds.items())]
     sources = [
         f"NVIDIA/Megatron-LM@core_v{release}:megatron/training/arguments.py" for release in CORE
     ]
     sources += [f"verl-project/verl@{ref}:{CONFIGS}" for ref in VERL]
+    sources += [f"Ascend/MindSpeed-RL@{ref}:mindspeed_rl/config_cls" for ref in RL_REFS]
     out += ["sources:", *(f'  - {{url: "{url}", date: "2026-11-22"}}' for url in sources)]
     print("\n".join(out))  # noqa: T201
 

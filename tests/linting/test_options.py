@@ -122,4 +122,5 @@ def test_tables_name_their_commits() -> None:
     assert {"MindSpeed", "MindSpeed-LLM", "MindSpeed-MM", "ms-swift", "verl"} <= names
     for table in CATALOG.options.tables:
         assert table.commits
-        assert len(table.options) > 100
+        # MindSpeed-RL's are a class each.
+        assert len(table.options) > (0 if "/" in table.name else 100)

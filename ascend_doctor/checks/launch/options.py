@@ -48,9 +48,13 @@ def is_given(case: Case, name: str) -> bool:
     """Whether an option is given. Raises Unresolved where not all options can be seen."""
     launch = case.need(Launch)
     in_file = name in _OF_MODEL_FILE and "mm_model" in launch.options
-    if name not in launch.options and (launch.partial or in_file):
+    if name in launch.options:
+        return True
+    if in_file and any(key.startswith("mm_model/") for key in launch.values):
+        raise NotApplicable(f"{name} stands in the file of --mm-model, which run-mm-model judges")
+    if launch.partial or in_file:
         raise Unresolved(f"whether {name} is given; the command takes options from elsewhere")
-    return name in launch.options
+    return False
 
 
 def flag(case: Case, name: str) -> bool:
@@ -80,6 +84,11 @@ def number(case: Case, name: str, unset: int | None = None, *, least: int = 1) -
     return int(text[:12])
 
 
+def trains_roles(launch: Launch) -> bool:
+    """Whether a configuration of MindSpeed-RL has an actor: all but those of DPO."""
+    return any(key.startswith("actor_config.") for key in launch.values)
+
+
 def world(case: Case) -> int:
     """The number of ranks. Raises Unknown or NotApplicable where the command does not tell."""
     launch = case.need(Launch)
@@ -87,7 +96,7 @@ def world(case: Case) -> int:
         return number(case, "trainer.n_gpus_per_node") * nodes(case)
     if "nproc_per_node" in launch.options:
         return number(case, "nproc_per_node") * nodes(case)
-    if "worker_num" in launch.options:  # msrun's is that of all nodes
+    if "worker_num" in launch.options:  # msrun's and MindSpeed-RL's are those of all nodes
         return number(case, "worker_num")
     if "num_gpus" in launch.options:  # deepspeed's
         return number(case, "num_gpus") * nodes(case)

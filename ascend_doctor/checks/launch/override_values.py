@@ -11,9 +11,15 @@ from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error
 from ascend_doctor.judging.spelling import edit_distance
 
-_CONFIG = "verl-project/verl@1dda039b:verl/trainer/config"
+_CONFIGS = {"mindspeed-rl": "Ascend/MindSpeed-RL@05a90d77:mindspeed_rl/config_cls"}
+_VERL = "verl-project/verl@1dda039b:verl/trainer/config"
+_ROLE = re.compile(r"^(?:actor|ref|reward|critic)_config\.|^model\.[^.]+\.")
 _TRUTH = frozenset({"true", "false"})
+# In a file of YAML these are truth values, too.
+_YAML_TRUTH = {"mindspeed-rl": frozenset({"yes", "no", "on", "off"})}
 _FLOAT = re.compile(r"[-+]?(\d[\d_]*\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan", re.IGNORECASE)
+_INT = re.compile(r"[-+]?\d[\d_]*")
+_NOT_GIVEN = frozenset({"null", "none", "~"})
 _NUMERIC = re.compile(r"[-+]?\.?\d")
 _STRAY = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?[a-z]", re.IGNORECASE)
 # Counts that are one or more in every framework with such keys.
@@ -29,27 +35,44 @@ def run_override_values(case: Case) -> Iterator[Finding]:
     """Hydra takes a word where a number or a truth value belongs, and hands it on as text.
 
     `use_remove_padding=Ture` is a text that counts as true; `lr=1e-6x` stops the optimizer. The
-    kinds of verl's keys are kept as data; slips of True and False, counts below 1 and shares of
-    memory above 1 are mistakes in every framework that is configured so.
+    kinds of verl's keys and of MindSpeed-RL's are kept as data; slips of True and False, counts
+    below 1 and shares of memory above 1 are mistakes in every framework that is configured so.
     """
     launch = overriding_launch(case)
-    kinds = case.catalog.options.overrides if launch.program == "verl" else {}
+    known = launch.program in {"verl", *_CONFIGS}
+    kinds = case.catalog.options.overrides if known else {}
+    numbers = _kinds_of_megatron(case) if launch.program in _CONFIGS else {}
     tails = _tails(kinds)
     for key, value in launch.values.items():
         bare = value.strip("\"'")
         if "." not in key or UNTOLD in value or not bare or bare[0] in "[{$":
             continue
         name = key.lstrip("+")
-        kind = kinds.get(name) or tails.get(".".join(name.split(".")[-2:]), "")
+        own = _ROLE.sub("megatron_training.", name)
+        kind = numbers.get(own) or kinds.get(own) or tails.get(".".join(name.split(".")[-2:]), "")
         expected = _describe_lack(name, kind, bare, launch)
         if expected:
             yield error(
                 f"{name} does not take {bare!r}",
                 observed=f"{name}={bare}",
                 required=expected,
-                refs=(_CONFIG,),
+                refs=(_CONFIGS.get(launch.program, _VERL),),
                 location=launch.places.get(key),
             )
+
+
+def _kinds_of_megatron(case: Case) -> dict[str, str]:
+    """What MindSpeed-RL hands on to Megatron-LM as a number or a truth value."""
+    names = {"flag": "bool", "int": "count", "float": "float"}
+    resources = ("actor", "reference", "reward", "critic", "vit")
+    return {
+        **{f"rl_config.{role}_resource.num_npus": "count" for role in resources},
+        **{
+            f"megatron_training.{name.replace('-', '_')}": names[kind]
+            for name, kind in case.catalog.options.kinds.items()
+            if kind in names
+        },
+    }
 
 
 def _tails(kinds: dict[str, str]) -> dict[str, str]:
@@ -60,7 +83,9 @@ def _tails(kinds: dict[str, str]) -> dict[str, str]:
     return {tail: next(iter(several)) for tail, several in seen.items() if len(several) == 1}
 
 
-def _describe_lack(name: str, kind: str, value: str, launch: Launch) -> str:
+def _describe_lack(  # noqa: PLR0911 - a kind each
+    name: str, kind: str, value: str, launch: Launch
+) -> str:
     """What belongs there, where the value is something else."""
     low, last = value.lower(), name.rsplit(".", maxsplit=1)[-1]
     if kind.endswith("|"):
@@ -70,8 +95,11 @@ def _describe_lack(name: str, kind: str, value: str, launch: Launch) -> str:
         return " or ".join(near)
     if slip := _slip_of_truth(low):
         return slip
+    if kind == "count" and not _INT.fullmatch(value):
+        return "" if low in _NOT_GIVEN else "a whole number"
     if kind == "bool":
-        return "" if low in {*_TRUTH, "0", "1", "null", "none"} else "True or False"
+        fine = {*_TRUTH, *_NOT_GIVEN, "0", "1", *_YAML_TRUTH.get(launch.program, ())}
+        return "" if low in fine else "True or False"
     # A whole number as a default does not say that fractions are refused.
     numeric = kind in {"int", "float"} or (last == "lr" and _NUMERIC.match(value))
     if not _FLOAT.fullmatch(value):

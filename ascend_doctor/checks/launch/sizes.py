@@ -15,6 +15,7 @@ from ascend_doctor.checks.launch.options import (
     nodes,
     number,
     options,
+    trains_roles,
     unseen,
     version,
     world,
@@ -37,7 +38,9 @@ _GROUPS = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/transformer/attention.p
 _STATE = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/parallel_state.py"
 _LAYERS = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/tensor_parallel/layers.py"
 _MOE = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/transformer/moe/moe_layer.py"
-_MEGATRON = frozenset({"megatron", "megatron-swift", "verl"})
+_MEGATRON = frozenset({"megatron", "megatron-swift", "verl", "mindspeed-rl"})
+# They train by Megatron-LM's own arguments, which it validates.
+_VALIDATED = frozenset({"megatron", "mindspeed-rl"})
 # Each takes another way of giving layers to stages, so that they need not divide.
 _UNEVEN = (
     *("pipeline_model_parallel_layout", "num_layer_list", "spec", "noop_layers"),
@@ -46,6 +49,8 @@ _UNEVEN = (
 )
 
 _LAST_PORT = 65535
+# Devices of a node, where there are several nodes.
+_NODE = 8
 _ENDS = ("decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers")
 # Megatron-LM up to 0.12 gives an encoder ranks beside those of the decoder.
 _ENCODER = ("encoder_tensor_model_parallel_size", "encoder_pipeline_model_parallel_size")
@@ -70,6 +75,8 @@ def _parts(case: Case) -> dict[str, int]:
 
 def _must_divide(case: Case, name: str, size: int, what: str, option: str, ref: str) -> Finding:
     whole = number(case, name)
+    # An odd number of heads, experts or tokens is the slip, rather than a size of 2, 4 or 8.
+    odd = whole % 2 == 1 and size & (size - 1) == 0 and name != "num_layers"
     return error(
         f"{what} {size} does not divide {name.replace('_', ' ')} {whole}",
         observed=f"{name} {whole}, {option} {size}",
@@ -77,7 +84,7 @@ def _must_divide(case: Case, name: str, size: int, what: str, option: str, ref: 
         because="Megatron splits it evenly and stops otherwise.",
         remedy=Remedy(summary=f"Change {option}"),
         refs=(ref,),
-        location=at(case, option, name),
+        location=at(case, *((name, option) if odd else (option, name))),
     )
 
 
@@ -125,6 +132,8 @@ def _too_many_parts(case: Case, ranks: int) -> Iterator[Finding]:
         # No node has three devices, so that this number is the slip.
         values = case.need(Launch).options
         odd = [name for name in devices if values.get(name, "1") not in map(str, NODE_SIZES)]
+        if ranks not in NODE_SIZES and ranks % _NODE:
+            odd.append("worker_num")
         yield error(
             f"{'·'.join(size)} is {product}, which does not divide {ranks} ranks",
             observed=", ".join(f"{name} {dimension}" for name, dimension in size.items()),
@@ -261,7 +270,8 @@ def run_experts_divide(case: Case) -> Iterator[Finding]:
     """
     _megatron_options(case)
     size = _parts(case)["EP"]
-    if size > 1 and not is_given(case, "num_experts") and case.need(Launch).program == "megatron":
+    validated = case.need(Launch).program in _VALIDATED
+    if size > 1 and not is_given(case, "num_experts") and validated:
         yield error(
             f"Expert parallel size {size} without experts",
             observed=f"expert_model_parallel_size {size}, no num_experts",
@@ -347,7 +357,10 @@ def run_layers_divide(case: Case) -> Iterator[Finding]:
             refs=(f"{_ARGUMENTS}:604",),
             location=at(case, virtual),
         )
-    if not is_given(case, "num_layers") or any(is_given(case, name) for name in _UNEVEN):
+    if not is_given(case, "num_layers"):
+        return
+    yield from _misses_layers(case, size)
+    if any(is_given(case, name) for name in _UNEVEN):
         return
     layers = number(case, "num_layers")
     ends = {name: number(case, name, least=0) for name in _ENDS if is_given(case, name)}
@@ -365,6 +378,29 @@ def run_layers_divide(case: Case) -> Iterator[Finding]:
         yield _must_divide(case, "num_layers", size, "PP", option, f"{_ARGUMENTS}:572")
 
 
+def _misses_layers(case: Case, stages: int) -> Iterator[Finding]:
+    """A list of MindSpeed-LLM's with other than a number for each stage, or of other layers."""
+    if not is_given(case, "num_layer_list") or case.need(Launch).program not in _VALIDATED:
+        return
+    listed, layers = case.need(Launch).options["num_layer_list"], number(case, "num_layers")
+    if UNTOLD in listed:
+        raise Unresolved("num_layer_list is known when the launch runs")
+    # Stages of a disaggregated training are one more.
+    apart = any(name.startswith("layerwise-disaggregated") for name in case.need(Launch).flags)
+    if apart or not re.fullmatch(r"\d{1,4}(,\d{1,4})*", listed):
+        return
+    counts = [int(count) for count in listed.split(",")]
+    if len(counts) != stages or sum(counts) != layers:
+        yield error(
+            f"The list of layers has {sum(counts)} on {len(counts)} stages",
+            observed=f"num_layer_list {listed}",
+            required=f"{layers} layers on {stages} stages",
+            because="MindSpeed-LLM adds them up and stops.",
+            refs=("Ascend/MindSpeed-LLM@c77308a1:mindspeed_llm/training/arguments.py:147",),
+            location=at(case, "num_layer_list"),
+        )
+
+
 @check(
     "run-sequence-divides", "Context and tensor parallelism divide the sequences", scope="launch"
 )
@@ -374,7 +410,7 @@ def run_sequence_divides(case: Case) -> Iterator[Finding]:
     The position embeddings of a Megatron-LM script must reach as far as its sequences.
     """
     launch_options, size = _megatron_options(case), _parts(case)
-    if not is_given(case, "seq_length") or case.need(Launch).program not in {"megatron", ""}:
+    if not is_given(case, "seq_length") or case.need(Launch).program not in {*_VALIDATED, ""}:
         return
     length = number(case, "seq_length")
     if not splits_sequence(length, size["CP"]):
@@ -407,6 +443,8 @@ def run_batch_divides(case: Case) -> Iterator[Finding]:
     launch_options, size = _megatron_options(case), _parts(case)
     if not (is_given(case, "global_batch_size") and is_given(case, "micro_batch_size")):
         raise NotApplicable("the launch command does not give both batch sizes")
+    if trains_roles(case.need(Launch)):
+        raise NotApplicable("MindSpeed-RL counts prompts, whose batches run-rl-batches judges")
     plain, ranks = size["TP"] * size["PP"] * size["CP"], world(case)
     each = number(case, "micro_batch_size") * (ranks // plain)
     if ranks % plain == 0 and number(case, "global_batch_size") % each:
@@ -433,7 +471,7 @@ def run_moe_needs_sp(case: Case) -> Iterator[Finding]:
     """
     launch_options, size = _megatron_options(case), _parts(case)["TP"]
     launch = case.need(Launch)
-    if launch.program != "megatron" or not is_given(case, "num_experts") or size == 1:
+    if launch.program not in _VALIDATED or not is_given(case, "num_experts") or size == 1:
         return
     if "deepspeed" in launch.flags:
         raise NotApplicable("the experts are those of DeepSpeed")
@@ -516,7 +554,7 @@ def run_recompute(case: Case) -> Iterator[Finding]:
 def run_overlap(case: Case) -> Iterator[Finding]:
     """--overlap-param-gather needs the distributed optimizer and --overlap-grad-reduce."""
     _megatron_options(case)
-    if case.need(Launch).program != "megatron" or not flag(case, "overlap_param_gather"):
+    if case.need(Launch).program not in _VALIDATED or not flag(case, "overlap_param_gather"):
         return
     sharded = ("use_torch_fsdp2", "use_megatron_fsdp", "use_custom_fsdp")
     if any(is_given(case, option) for option in sharded):

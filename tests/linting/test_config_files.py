@@ -1,0 +1,80 @@
+"""Launches whose sizes stand in a file that is not read are not judged; others are left alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ascend_doctor.findings import Level
+from tests.linting.test_rl import judged, spots
+
+SPLIT = "parallel:\n  tp_size: 2\n  fully_shard_parallel_size: auto\n"
+WHOLE = "parallel:\n  tp_size: 1\n  cp_size: 1\n  fully_shard_parallel_size: auto\nlr: 1e-5\n"
+
+
+def unread(tmp_path: Path, command: str, content: str | None = None) -> list[str]:
+    """What is said not to be known of a script with this command."""
+    script = tmp_path / "scripts/run.sh"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(f"{command}\n")
+    if content is not None:
+        (tmp_path / "conf").mkdir(exist_ok=True)
+        for name in ("a.yaml", "a.json", "a.py"):
+            (tmp_path / "conf" / name).write_text(content)
+    found = judged(script)
+    for one in found:
+        assert one.level is not Level.UNKNOWN or one.location is not None
+    assert {check for _, check in spots(found, Level.UNKNOWN)} <= {"launch-resolved"}
+    return [one.observed for one in found if one.level is Level.UNKNOWN]
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("torchrun --nproc_per_node 8 train_fsdp2.py conf/a.yaml --lr 1e-4", "conf/a.yaml"),
+        ("torchrun --nproc_per_node 8 -m own.train --config conf/a.yaml", "--config conf/a.yaml"),
+        ("python train.py --cfg-path=conf/a.yaml", "--cfg-path=conf/a.yaml"),
+        ("torchrun --nproc-per-node=8 -m xtuner.v1.train.cli.sft --config conf/a.py", "conf/a.py"),
+        ("xtuner train conf/a.py --launcher pytorch", "conf/a.py"),
+        ("llamafactory-cli train conf/a.yaml", "conf/a.yaml"),
+        ("deepspeed train.py --args-file conf/a.json", "--args-file conf/a.json"),
+        ("accelerate launch --config_file conf/a.yaml train.py", "--config_file conf/a.yaml"),
+        ("megatron rlhf --use_ray true --config conf/a.yaml", "--config conf/a.yaml"),
+        ("torchrun --nproc_per_node 8 pretrain_transformers.py conf/a.yaml", "conf/a.yaml"),
+        ("accelerate launch --config_file $CONFIG train.py", "--config_file $CONFIG"),
+    ],
+)
+def test_the_word_that_names_the_file_is_told(tmp_path: Path, command: str, shown: str) -> None:
+    for content in (None, SPLIT):
+        observed = unread(tmp_path, command, content)
+        assert len(observed) == 1
+        assert shown in observed[0]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "torchrun --nproc_per_node 8 train_fsdp2.py conf/a.yaml --lr 1e-4",
+        "accelerate launch --config_file conf/a.yaml train.py",
+        "llamafactory-cli train conf/a.yaml",
+    ],
+)
+def test_what_splits_nothing_is_left_alone(tmp_path: Path, command: str) -> None:
+    assert unread(tmp_path, command, WHOLE) == []
+    assert unread(tmp_path, f"{command} --parallel.tp_size 2", WHOLE) != []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "torchrun --nproc_per_node 8 train.py --lr 1e-4 --epochs 3",
+        "torchrun --nproc_per_node 8 inference_fsdp2.py conf/b.yaml",
+        "torchrun --nproc_per_node 8 flux_data_preprocess.py --config conf/b.yaml",
+        "accelerate launch --num_processes 8 -m lm_eval --tasks mmlu --config conf/b.yaml",
+        "swift infer --model Qwen/Qwen3-8B --vllm_tensor_parallel_size 2",
+        "python train.py --data_path conf/b.json --deepspeed conf/zero.json",
+    ],
+)
+def test_other_programs_are_left_alone(tmp_path: Path, command: str) -> None:
+    assert unread(tmp_path, command) == []

@@ -1,0 +1,250 @@
+"""MindSpeed-RL: configurations by role, and the scripts that start them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ascend_doctor.checks import all_checks
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.linting.inputs import of_command, subjects
+from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
+from ascend_doctor.matrix.catalog import Catalog
+from tests.linting.rl_seeding import configurations, files, is_found, mistakes, reports
+
+CATALOG = Catalog()
+CHECKS = tuple(check for check in all_checks() if suits(check))
+MODEL = """\
+qwen:
+  num_layers: 28
+  hidden_size: 3584
+  num_attention_heads: 28
+  group_query_attention: true
+  num_query_groups: 4
+"""
+CONFIGURATION = """\
+defaults:
+  - model:
+      - qwen
+
+megatron_training:
+  model: qwen
+  bf16: true
+  sequence_parallel: true
+  global_batch_size: 64
+  seq_length: 1024
+  stage: ray_grpo
+  reset_attention_mask: true
+  no_pad_to_seq_lengths: true
+
+actor_config:
+  micro_batch_size: 2
+  tensor_model_parallel_size: 4
+  pipeline_model_parallel_size: 2
+
+rl_config:
+  use_remove_padding: true
+  mini_batch_size: 64
+  n_samples_per_prompt: 8
+  adv_dispatch_size: 32
+  verifier_function: ["acc"]
+  verifier_weight: [1.0]
+  actor_resource:
+    num_npus: 16
+
+generate_config:
+  infer_tensor_parallel_size: 2
+  max_model_len: 2048
+  sampling_config:
+    max_tokens: 1024
+"""
+ENTRY = """\
+import hydra
+
+
+@hydra.main(config_path="../configs", config_name="grpo", version_base=None)
+def main(config):
+    pass
+"""
+
+
+def judged(path: Path) -> list[Finding]:
+    return told(subjects(str(path), path.read_bytes(), CATALOG))
+
+
+def told(inputs: tuple) -> list[Finding]:  # type: ignore[type-arg]
+    base = machine("0.12.1", "")
+    return list(
+        unique(tuple(one for each in inputs for one in findings(each, base, CATALOG, CHECKS)))
+    )
+
+
+def spots(found: list[Finding], level: Level = Level.ERROR) -> list[tuple[str, str]]:
+    """File and line of what is found, with the check."""
+    return [
+        (f"{Path(one.location.file).name}:{one.location.line}", one.check)
+        for one in found
+        if one.level is level and one.location is not None
+    ]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    contents = {
+        "configs/grpo.yaml": CONFIGURATION,
+        "configs/model/qwen.yaml": MODEL,
+        "cli/train_grpo.py": ENTRY,
+        "examples/grpo/run.sh": "python cli/train_grpo.py --config-name grpo | tee log\n",
+    }
+    for name, content in contents.items():
+        place = tmp_path / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(content)
+    return tmp_path
+
+
+def change(checkout: Path, name: str, before: str, after: str) -> int:
+    """Change one line of a file; the number of that line."""
+    place = checkout / name
+    content = place.read_text()
+    assert content.count(before) == 1
+    place.write_text(content.replace(before, after))
+    return content[: content.index(before)].count("\n") + 1
+
+
+def test_a_configuration_that_fits_is_well(checkout: Path) -> None:
+    found = judged(checkout / "configs/grpo.yaml")
+    assert [one for one in found if one.level > Level.SKIPPED] == []
+    ran = {one.check for one in found if one.level is Level.OK}
+    assert {"run-world-size", "run-heads-divide", "run-layers-divide", "run-rl-batches"} <= ran
+
+
+@pytest.mark.parametrize("script", ["configs/grpo.yaml", "examples/grpo/run.sh"])
+@pytest.mark.parametrize(
+    ("name", "before", "after", "check"),
+    [
+        ("grpo", "tensor_model_parallel_size: 4", "tensor_model_parallel_size: 3", "world-size"),
+        ("grpo", "num_npus: 16", "num_npus: 17", "world-size"),
+        ("grpo", "pipeline_model_parallel_size: 2", "pipeline_model_parallel_size: 8", "layers"),
+        ("model/qwen", "num_attention_heads: 28", "num_attention_heads: 27", "heads"),
+        ("grpo", "global_batch_size: 64", "global_batch_size: 63", "rl-batches"),
+        ("grpo", "micro_batch_size: 2", "micro_batch_size: 3", "rl-batches"),
+        ("grpo", "adv_dispatch_size: 32", "adv_dispatch_size: 33", "rl-batches"),
+        ("grpo", "infer_tensor_parallel_size: 2", "infer_tensor_parallel_size: 3", "rl-settings"),
+        ("grpo", "max_model_len: 2048", "max_model_len: 512", "rl-settings"),
+        ("grpo", "reset_attention_mask: true", "reset_attention_mask: false", "rl-settings"),
+        ("grpo", "no_pad_to_seq_lengths: true", "no_pad_to_seq_lengths: false", "rl-settings"),
+        ("grpo", "bf16: true", "bf16: false", "rl-settings"),
+        ("grpo", '["acc"]', '["acc", "format"]', "rl-settings"),
+        ("grpo", "max_tokens: 1024", "max_token: 1024", "rl-keys"),
+        ("grpo", "use_remove_padding: true", "use_remove_paddding: true", "rl-keys"),
+        ("model/qwen", "num_query_groups: 4", "num_querry_groups: 4", "rl-keys"),
+        ("grpo", "  model: qwen", "  model: qwem", "rl-keys"),
+        ("grpo", "use_remove_padding: true", "use_remove_padding: ture", "override-values"),
+        ("grpo", "seq_length: 1024", "seq_length: 10x24", "override-values"),
+    ],
+)
+def test_a_mistake_is_found_at_its_line(
+    checkout: Path, script: str, name: str, before: str, after: str, check: str
+) -> None:
+    line = change(checkout, f"configs/{name}.yaml", before, after)
+    found = spots(judged(checkout / script))
+    file = f"{Path(name).name}.yaml"
+    if check in {"layers", "heads"}:
+        check += "-divide"
+    where = line if '["acc"' not in before else line + 1
+    assert (f"{file}:{where}", f"run-{check}") in found
+
+
+def test_what_a_command_overrides_counts(checkout: Path) -> None:
+    script = checkout / "examples/grpo/run.sh"
+    script.write_text(
+        "python cli/train_grpo.py --config-name=grpo \\\n"
+        "    actor_config.tensor_model_parallel_size=3 +rl_config.lam=0.9\n"
+    )
+    assert ("run.sh:2", "run-world-size") in spots(judged(script))
+
+
+def test_the_entry_file_names_its_configuration(checkout: Path) -> None:
+    script = checkout / "examples/grpo/run.sh"
+    script.write_text("python cli/train_grpo.py\n")
+    change(checkout, "configs/grpo.yaml", "num_npus: 16", "num_npus: 20")
+    assert ("grpo.yaml:28", "run-world-size") in spots(judged(script))
+    (checkout / "cli/train_grpo.py").unlink()
+    script.write_text("python cli/train_grpo.py --config-name grpo\n")
+    assert ("grpo.yaml:28", "run-world-size") in spots(judged(script))
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("python cli/train_grpo.py --config-name other", "--config-name other"),
+        ("python cli/train_grpo.py --config-name=$X", "--config-name"),
+        ("python train_model.py --config-name big --config-path ../conf", "--config-name big"),
+        ("python -m verl.trainer.main_ppo --config-name own", "--config-name own"),
+    ],
+)
+def test_a_configuration_that_is_not_read_is_not_judged(
+    checkout: Path, command: str, shown: str
+) -> None:
+    (checkout / "examples/grpo/run.sh").write_text(command + "\n")
+    found = judged(checkout / "examples/grpo/run.sh")
+    unjudged = [one for one in found if one.check == "launch-resolved"]
+    assert [one.level for one in unjudged] == [Level.UNKNOWN]
+    assert shown in unjudged[0].observed
+
+
+def test_a_model_that_is_not_read_is_not_judged(checkout: Path) -> None:
+    (checkout / "configs/model/qwen.yaml").unlink()
+    found = judged(checkout / "configs/grpo.yaml")
+    assert spots(found, Level.UNKNOWN) == [("grpo.yaml:3", "launch-resolved")]
+
+
+def test_each_role_has_sizes_of_its_own(checkout: Path) -> None:
+    place = checkout / "configs/grpo.yaml"
+    place.write_text(
+        CONFIGURATION.replace(
+            "rl_config:",
+            "ref_config:\n  tensor_model_parallel_size: 3\n  micro_batch_size: 1\n\n"
+            "reward_config:\n  tensor_model_parallel_size: 4\n  micro_batch_size: 1\n\n"
+            "rl_config:\n  use_integrated_worker: false\n  reference_resource:\n    num_npus: 8",
+        )
+    )
+    assert ("grpo.yaml:21", "run-world-size") in spots(judged(place))
+
+
+def test_a_command_is_judged_by_its_configuration(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(checkout)
+    change(checkout, "configs/grpo.yaml", "num_npus: 16", "num_npus: 20")
+    found = told(of_command(["python", "cli/train_grpo.py", "--config-name", "grpo"], CATALOG))
+    assert ("grpo.yaml:28", "run-world-size") in spots(found)
+
+
+def test_the_list_of_layers_adds_up(checkout: Path) -> None:
+    line = change(
+        checkout,
+        "configs/grpo.yaml",
+        "  pipeline_model_parallel_size: 2",
+        "  num_layer_list: 14,13\n  pipeline_model_parallel_size: 2",
+    )
+    assert (f"grpo.yaml:{line}", "run-layers-divide") in spots(
+        judged(checkout / "configs/grpo.yaml")
+    )
+
+
+def test_what_is_shipped_has_no_mistakes(tmp_path: Path) -> None:
+    """All 17 were labelled as free of mistakes before they were judged."""
+    contents = files()
+    paths = configurations(contents)
+    assert len(paths) == 17
+    for path in paths:
+        assert [(one.title, one.location) for one in reports(contents, path, tmp_path)] == []
+
+
+def test_seeded_mistakes_are_found(tmp_path: Path) -> None:
+    contents = files()
+    found = [is_found(one, contents, tmp_path) for one in mistakes(contents, 20261303, 40)]
+    assert sum(found) >= 36
