@@ -41,7 +41,7 @@ COUNTS = (
     "fifteenth",
     "sixteenth",
 )
-# Where another program holds what a rank needs, the rank that shows it is told; and where the cause is
+# Where another program holds what a rank needs, the rank that shows it is told; where the cause is
 # said to be common to ranks, all of these. By their labels nobody is to be accused.
 ACCUSED = {
     "https://github.com/areal-project/AReaL/issues/1099",
