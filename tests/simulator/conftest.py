@@ -72,13 +72,14 @@ def simulate(built: Tree) -> Run:
 
 
 class Forked(Protocol):
-    def __call__(
+    def __call__(  # noqa: PLR0913 - what a test may want otherwise
         self,
-        program: str,
+        program: str | Path,
         *arguments: object,
         ranks: int = 0,
         faults: tuple[str, ...] = (),
         env: Mapping[str, str] | None = None,
+        devices: int = 8,
         memory: int = 1 << 30,
         haste: float = 1,
     ) -> subprocess.CompletedProcess[str]: ...
@@ -102,19 +103,20 @@ def imported(examined_python: Path, built: Tree) -> Iterator[subprocess.Popen[st
 def forked(built: Tree, imported: subprocess.Popen[str], tmp_path: Path) -> Forked:
     """What `simulate` tells of a program or, with ranks, of torchrun, in a fraction of the time."""
 
-    def run(
-        program: str,
+    def run(  # noqa: PLR0913 - as above
+        program: str | Path,
         *arguments: object,
         ranks: int = 0,
         faults: tuple[str, ...] = (),
         env: Mapping[str, str] | None = None,
+        devices: int = 8,
         memory: int = 1 << 30,
         haste: float = 1,
     ) -> subprocess.CompletedProcess[str]:
         whole = built.environment(
             os.environ | QUIET,
             soc="Ascend910B3",
-            devices=8,
+            devices=devices,
             memory_bytes=memory,
             faults=faults,
             haste=haste,

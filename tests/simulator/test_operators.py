@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.simulator import Tree
+from tests.simulator.conftest import Forked
 
 HERE = Path(__file__).parent / "operators"
 DEADLINE = 600
@@ -28,6 +29,10 @@ def run(python: Path, env: Mapping[str, str], script: str, *arguments: str) -> l
         [python, HERE / script, *arguments],
         check=False, capture_output=True, text=True, timeout=DEADLINE, env=env,
     )  # fmt: skip
+    return printed(done)
+
+
+def printed(done: subprocess.CompletedProcess[str]) -> list[str]:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout.splitlines()
 
@@ -40,10 +45,8 @@ def results(lines: list[str], mark: str) -> list[str]:
     ("script", "at_least"),
     [("basics.py", 32), ("fused.py", 92), ("training.py", 12), ("mindspeed_builders.py", 7)],
 )
-def test_scripts_find_nothing_wrong(
-    examined_python: Path, built: Tree, script: str, at_least: int
-) -> None:
-    lines = run(examined_python, environment(built), script)
+def test_scripts_find_nothing_wrong(forked: Forked, script: str, at_least: int) -> None:
+    lines = printed(forked(HERE / script, devices=2, memory=8 << 30))
     cases = [json.loads(line) for line in results(lines, "CASE ")]
     wrong = [f"{case['case']}: {case['error']}" for case in cases if not case["ok"]]
     assert not wrong, "\n".join(wrong)
@@ -54,14 +57,13 @@ def test_the_operator_database_of_torch_agrees_but_for_known_differences(
     examined_python: Path, built: Tree
 ) -> None:
     importable = subprocess.run(
-        [examined_python, "-c", "import torch, expecttest"], check=False, capture_output=True,
-        env=environment(built), timeout=DEADLINE,
+        [examined_python, "-c", "import expecttest"], check=False, capture_output=True,
+        timeout=DEADLINE,
     )  # fmt: skip
     if importable.returncode:
         pytest.skip("the operator database of torch wants the package expecttest")
-    found = dict(
-        json.loads(x) for x in results(run(examined_python, environment(built), "sweep.py"), "OP ")
-    )
+    lines = run(examined_python, environment(built), "sweep.py")
+    found = dict(json.loads(x) for x in results(lines, "OP "))
     known = json.loads((HERE / "differences.json").read_text(encoding="utf-8"))
     wrong = {name: text for name, text in found.items() if text != "ok" and name not in known}
     assert not wrong
@@ -72,7 +74,7 @@ def test_the_operator_database_of_torch_agrees_but_for_known_differences(
 
 @pytest.mark.parametrize(("processes", "sizes"), [(1, "1 1 1"), (4, "2 2 1"), (4, "1 1 2")])
 def test_megatron_core_trains_as_on_the_cpu(
-    examined_python: Path, built: Tree, processes: int, sizes: str
+    examined_python: Path, forked: Forked, processes: int, sizes: str
 ) -> None:
     plain = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     importable: list[str | Path] = [
@@ -84,20 +86,22 @@ def test_megatron_core_trains_as_on_the_cpu(
         importable, check=False, capture_output=True, env=plain, timeout=60
     ).returncode:
         pytest.skip("the interpreter lacks megatron-core or einops")
-    simulated = built.environment(
-        os.environ, soc="Ascend910B3", devices=4, memory_bytes=4 << 30
+    several = {"CUDA_DEVICE_MAX_CONNECTIONS": "1", "OMP_NUM_THREADS": "1"}
+    command: list[str | Path] = [examined_python]
+    if processes > 1:
+        command += ["-m", "torch.distributed.run", "--standalone"]
+        command += [f"--nproc_per_node={processes}"]
+    program = HERE / "megatron_moe.py"
+    on_cpu = subprocess.run(
+        [*command, program, "cpu", *sizes.split()],
+        check=False, capture_output=True, text=True, timeout=DEADLINE, env=plain | several,
     )  # fmt: skip
+    ranks = processes if processes > 1 else 0
+    on_npu = forked(
+        program, "npu", *sizes.split(), ranks=ranks, env=several, devices=4, memory=4 << 30
+    )
     losses = []
-    for mode, env in (("cpu", plain), ("npu", simulated)):
-        command: list[str | Path] = [examined_python]
-        if processes > 1:
-            command += ["-m", "torch.distributed.run", "--standalone"]
-            command += [f"--nproc_per_node={processes}"]
-        done = subprocess.run(
-            [*command, HERE / "megatron_moe.py", mode, *sizes.split()],
-            check=False, capture_output=True, text=True, timeout=DEADLINE,
-            env=env | {"CUDA_DEVICE_MAX_CONNECTIONS": "1", "OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
+    for done in (on_cpu, on_npu):
         found = results(done.stdout.splitlines(), "LOSSES ")
         assert len(found) == 1, done.stderr[-4000:]
         losses.append(json.loads(found[0]))

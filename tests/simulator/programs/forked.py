@@ -1,7 +1,7 @@
 """Runs programs in copies of a process that has imported torch_npu: the import takes seconds.
 
 A line of standard input is a case in JSON, a line of standard output its exit code. With ranks, a
-case runs as torchrun runs it: a store for all, and who fails ends the others. After five minutes
+case runs as torchrun runs it: a store for all, and who fails ends the others. After ten minutes
 all that a case started is killed.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import torch_npu  # noqa: F401 - what the copies need
 
-DEADLINE = 300
+DEADLINE = 600
 
 
 def main() -> None:
@@ -51,6 +51,7 @@ def run(case: dict[str, Any]) -> None:
 
 def start(case: dict[str, Any]) -> None:
     sys.argv = case["argv"]
+    sys.path[0] = os.path.dirname(sys.argv[0])
     runpy.run_path(case["argv"][0], run_name="__main__")
 
 
