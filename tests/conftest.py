@@ -56,6 +56,12 @@ def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def simulator_cache(shared_cache: Path) -> Path:
+    """Trees of the simulated NPU, each built once for all tests; commands look here by default."""
+    return shared_cache / "ascend-doctor" / "simulator"
+
+
+@pytest.fixture(scope="session")
 def empty_homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A home for each test; one that a test left empty is the next one's, too."""
 

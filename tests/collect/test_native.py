@@ -299,9 +299,9 @@ def test_the_wheel_needs_what_python_says_it_needs(examined_python: Path) -> Non
 
 
 def test_the_wheel_finds_all_in_the_stand_in_tree(
-    examined_python: Path, tmp_path_factory: pytest.TempPathFactory
+    examined_python: Path, simulator_cache: Path
 ) -> None:
-    tree = build(examined_python, cache=tmp_path_factory.mktemp("simulator"))
+    tree = build(examined_python, cache=simulator_cache)
     env = tree.environment(os.environ, soc="Ascend910B3", devices=1, memory_bytes=1 << 30)
     machine = LiveMachine(env)
     found = native(machine, python(machine, str(examined_python)))

@@ -17,19 +17,13 @@ from tests.conftest import Command
 MARK = "ASCEND_DOCTOR_TEST_MARK"
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One cache for all rehearsals here, so that the stand-in tree is built once."""
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture
-def rehearse(doctor: Command, examined_python: Path, cache: Path) -> Any:
+def rehearse(doctor: Command, examined_python: Path, tmp_path: Path) -> Any:
     def run(*arguments: str, python: Path | None = examined_python) -> Any:
         named = ("--python", str(python)) if python else ()
         done = doctor(
             *("rehearse", *named, "--format", "json", "-q", *arguments),
-            env={**os.environ, "XDG_CACHE_HOME": str(cache), MARK: str(cache)},
+            env={**os.environ, MARK: str(tmp_path)},
             deadline=600,
         )
         assert done.stdout, done.stderr
@@ -117,7 +111,7 @@ def test_the_probes_pass_on_two_simulated_npus(rehearse: Any) -> None:
 
 
 def test_a_fault_is_found_by_its_probe_and_leaves_nothing_behind(
-    rehearse: Any, cache: Path
+    rehearse: Any, tmp_path: Path
 ) -> None:
     done, report = rehearse(
         *(
@@ -135,7 +129,7 @@ def test_a_fault_is_found_by_its_probe_and_leaves_nothing_behind(
     assert levels(report) == {"device": "ok", "allreduce": "error"}
     (found,) = [one for one in report["findings"] if one["check"] == "allreduce"]
     assert found["ranks"] == [1]
-    ours = [one for one in psutil.process_iter() if _environment(one).get(MARK) == str(cache)]
+    ours = [one for one in psutil.process_iter() if _environment(one).get(MARK) == str(tmp_path)]
     assert not ours
 
 

@@ -136,7 +136,7 @@ def judged(hang: Hang, place: Path) -> Verdict:
 @click.option("--armed", is_flag=True, help="All with the report, as `ascend-doctor run` starts.")
 def main(folder: Path, *, seed: int, count: int, first: int, last: int, armed: bool) -> None:
     python = Path(os.environ.get("ASCEND_DOCTOR_TEST_PYTHON", sys.executable))
-    tree = build(python, cache=folder / "simulator")
+    tree = build(python)
     environment = tree.environment(
         {**os.environ, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"},
         soc="Ascend910B3",

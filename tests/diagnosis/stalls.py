@@ -188,9 +188,9 @@ def draw(
     return cases
 
 
-def simulate(python: Path, folder: Path) -> dict[str, str]:
+def simulate(python: Path) -> dict[str, str]:
     """The environment of a launch on simulated NPUs."""
-    return build(python, cache=folder / "simulator").environment(
+    return build(python).environment(
         {**os.environ, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"},
         soc="Ascend910B3",
         devices=max(LAYOUTS),
@@ -342,7 +342,7 @@ def main(  # noqa: PLR0913 - the options of the command
     by_kind: bool,
 ) -> None:
     python = Path(os.environ.get("ASCEND_DOCTOR_TEST_PYTHON", sys.executable))
-    env = {} if again else simulate(python, folder)
+    env = {} if again else simulate(python)
     stack = contextlib.ExitStack()
     if forked and not again:
         env = stack.enter_context(serve(python, folder, env))

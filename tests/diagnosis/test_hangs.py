@@ -21,7 +21,7 @@ FEW = [
 
 
 def verdicts(hangs: list[Hang], folder: Path, python: Path) -> dict[str, str]:
-    environment = build(python, cache=folder / "simulator").environment(
+    environment = build(python).environment(
         {**os.environ, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"},
         soc="Ascend910B3",
         devices=RANKS,

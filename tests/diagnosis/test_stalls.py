@@ -408,7 +408,7 @@ def test_who_waits_for_a_file_lock_is_not_accused_but_its_holder() -> None:
 def test_a_real_stall_on_simulated_npus(
     case: stalls.Case, tmp_path: Path, examined_python: Path
 ) -> None:
-    env = stalls.simulate(examined_python, tmp_path)
+    env = stalls.simulate(examined_python)
     gathered, _ = stalls.make(case, tmp_path, examined_python, env)
     marks = stalls.judge(case, read_stall_files([str(gathered)]).judge())
     assert set(marks.values()) <= {"right", "not known"}, marks

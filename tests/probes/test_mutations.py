@@ -210,16 +210,13 @@ RUNS = [(name, device) for name, row in ROWS.items() for device in row.devices]
 
 
 @pytest.fixture(scope="module")
-def environments(
-    examined_megatron: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, dict[str, str]]:
+def environments(examined_megatron: Path, simulator_cache: Path) -> dict[str, dict[str, str]]:
     """Of a machine with four simulated NPUs, where these tests run, and of none."""
     base = {**os.environ, "PYTHONWARNINGS": "ignore"}
     base.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
     if not os.environ.get("ASCEND_DOCTOR_TEST_NUMBERS"):
         return {"cpu": base}
-    cache = tmp_path_factory.mktemp("simulator")
-    tree = build(examined_megatron, cache=cache, kernels="ascend910b")
+    tree = build(examined_megatron, cache=simulator_cache, kernels="ascend910b")
     whole = tree.environment(base, soc="Ascend910B3", devices=4, memory_bytes=1 << 30)
     return {"cpu": base, "npu": whole}
 

@@ -8,8 +8,6 @@ import socket
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from ascend_doctor.probe_records.common import read_record
 from ascend_doctor.probe_records.pairs import PairTable
 from ascend_doctor.probing.request import LaunchNodes
@@ -17,10 +15,8 @@ from ascend_doctor.probing.schedule import Extent, plan
 from ascend_doctor.simulator import build
 
 
-def test_two_nodes_with_two_npus_each(
-    examined_python: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    tree = build(examined_python, cache=tmp_path_factory.mktemp("simulator"), kernels="ascend910b")
+def test_two_nodes_with_two_npus_each(examined_python: Path, simulator_cache: Path) -> None:
+    tree = build(examined_python, cache=simulator_cache, kernels="ascend910b")
     base = {**os.environ, "PYTHONWARNINGS": "ignore"}
     base.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
     env = tree.environment(base, soc="Ascend910B3", devices=4, memory_bytes=1 << 30)

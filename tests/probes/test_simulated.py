@@ -25,9 +25,9 @@ OURS = {
 
 
 @pytest.fixture(scope="module")
-def simulated(examined_python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def simulated(examined_python: Path, simulator_cache: Path) -> dict[str, str]:
     """The environment of a machine with two simulated NPUs."""
-    tree = build(examined_python, cache=tmp_path_factory.mktemp("simulator"), kernels="ascend910b")
+    tree = build(examined_python, cache=simulator_cache, kernels="ascend910b")
     base = {**os.environ, "PYTHONWARNINGS": "ignore"}
     base.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
     return tree.environment(base, soc="Ascend910B3", devices=2, memory_bytes=1 << 30)

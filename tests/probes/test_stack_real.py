@@ -31,8 +31,8 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def tree(examined_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Tree:
-    return build(examined_python, cache=tmp_path_factory.mktemp("simulator"))
+def tree(examined_python: Path, simulator_cache: Path) -> Tree:
+    return build(examined_python, cache=simulator_cache)
 
 
 def unpacked(repository: str, ref: str, name: str, folder: Path) -> Path:

@@ -105,19 +105,13 @@ ROWS = (
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One cache for all rehearsals here, so that each tree is built once."""
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(scope="module")
 def measure() -> dict[Choice, set[tuple[str, str]]]:
     """Check and level of what rehearsals without a fault say, for each choice of probes."""
     return {}
 
 
 @pytest.fixture
-def rehearse(doctor: Command, examined_python: Path, cache: Path, tmp_path: Path) -> Rehearse:
+def rehearse(doctor: Command, examined_python: Path, tmp_path: Path) -> Rehearse:
     def run(*faults: str, linked: bool, level: int, only: tuple[str, ...]) -> Report:
         requests = plan(3, device="npu", nproc=2, python=str(examined_python))
         single = {one.probe for one in requests if not one.torchrun} - {"device"}
@@ -126,7 +120,6 @@ def rehearse(doctor: Command, examined_python: Path, cache: Path, tmp_path: Path
         temporary.mkdir(exist_ok=True)
         environment = {
             **os.environ,
-            "XDG_CACHE_HOME": str(cache),
             "TMPDIR": str(temporary),
             MARK: str(tmp_path),
         }

@@ -10,19 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor.simulator import Tree, build
+from ascend_doctor.simulator import Tree
+from tests.simulator.conftest import Forked
 
 HERE = Path(__file__).parent / "operators"
 DEADLINE = 600
 
 
-@pytest.fixture(scope="module")
-def tree(examined_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Tree:
-    return build(examined_python, cache=tmp_path_factory.mktemp("simulator"))
-
-
-def environment(tree: Tree, *faults: str) -> dict[str, str]:
-    return tree.environment(
+def environment(built: Tree, *faults: str) -> dict[str, str]:
+    return built.environment(
         os.environ, soc="Ascend910B3", devices=2, memory_bytes=8 << 30, faults=faults
     )
 
@@ -33,6 +29,10 @@ def run(python: Path, env: Mapping[str, str], script: str, *arguments: str) -> l
         [python, HERE / script, *arguments],
         check=False, capture_output=True, text=True, timeout=DEADLINE, env=env,
     )  # fmt: skip
+    return printed(done)
+
+
+def printed(done: subprocess.CompletedProcess[str]) -> list[str]:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout.splitlines()
 
@@ -45,10 +45,8 @@ def results(lines: list[str], mark: str) -> list[str]:
     ("script", "at_least"),
     [("basics.py", 32), ("fused.py", 92), ("training.py", 12), ("mindspeed_builders.py", 7)],
 )
-def test_scripts_find_nothing_wrong(
-    examined_python: Path, tree: Tree, script: str, at_least: int
-) -> None:
-    lines = run(examined_python, environment(tree), script)
+def test_scripts_find_nothing_wrong(forked: Forked, script: str, at_least: int) -> None:
+    lines = printed(forked(HERE / script, devices=2, memory=8 << 30))
     cases = [json.loads(line) for line in results(lines, "CASE ")]
     wrong = [f"{case['case']}: {case['error']}" for case in cases if not case["ok"]]
     assert not wrong, "\n".join(wrong)
@@ -56,17 +54,16 @@ def test_scripts_find_nothing_wrong(
 
 
 def test_the_operator_database_of_torch_agrees_but_for_known_differences(
-    examined_python: Path, tree: Tree
+    examined_python: Path, built: Tree
 ) -> None:
     importable = subprocess.run(
-        [examined_python, "-c", "import torch, expecttest"], check=False, capture_output=True,
-        env=environment(tree), timeout=DEADLINE,
+        [examined_python, "-c", "import expecttest"], check=False, capture_output=True,
+        timeout=DEADLINE,
     )  # fmt: skip
     if importable.returncode:
         pytest.skip("the operator database of torch wants the package expecttest")
-    found = dict(
-        json.loads(x) for x in results(run(examined_python, environment(tree), "sweep.py"), "OP ")
-    )
+    lines = run(examined_python, environment(built), "sweep.py")
+    found = dict(json.loads(x) for x in results(lines, "OP "))
     known = json.loads((HERE / "differences.json").read_text(encoding="utf-8"))
     wrong = {name: text for name, text in found.items() if text != "ok" and name not in known}
     assert not wrong
@@ -77,7 +74,7 @@ def test_the_operator_database_of_torch_agrees_but_for_known_differences(
 
 @pytest.mark.parametrize(("processes", "sizes"), [(1, "1 1 1"), (4, "2 2 1"), (4, "1 1 2")])
 def test_megatron_core_trains_as_on_the_cpu(
-    examined_python: Path, tree: Tree, processes: int, sizes: str
+    examined_python: Path, forked: Forked, processes: int, sizes: str
 ) -> None:
     plain = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     importable: list[str | Path] = [
@@ -89,20 +86,22 @@ def test_megatron_core_trains_as_on_the_cpu(
         importable, check=False, capture_output=True, env=plain, timeout=60
     ).returncode:
         pytest.skip("the interpreter lacks megatron-core or einops")
-    simulated = tree.environment(
-        os.environ, soc="Ascend910B3", devices=4, memory_bytes=4 << 30
+    several = {"CUDA_DEVICE_MAX_CONNECTIONS": "1", "OMP_NUM_THREADS": "1"}
+    command: list[str | Path] = [examined_python]
+    if processes > 1:
+        command += ["-m", "torch.distributed.run", "--standalone"]
+        command += [f"--nproc_per_node={processes}"]
+    program = HERE / "megatron_moe.py"
+    on_cpu = subprocess.run(
+        [*command, program, "cpu", *sizes.split()],
+        check=False, capture_output=True, text=True, timeout=DEADLINE, env=plain | several,
     )  # fmt: skip
+    ranks = processes if processes > 1 else 0
+    on_npu = forked(
+        program, "npu", *sizes.split(), ranks=ranks, env=several, devices=4, memory=4 << 30
+    )
     losses = []
-    for mode, env in (("cpu", plain), ("npu", simulated)):
-        command: list[str | Path] = [examined_python]
-        if processes > 1:
-            command += ["-m", "torch.distributed.run", "--standalone"]
-            command += [f"--nproc_per_node={processes}"]
-        done = subprocess.run(
-            [*command, HERE / "megatron_moe.py", mode, *sizes.split()],
-            check=False, capture_output=True, text=True, timeout=DEADLINE,
-            env=env | {"CUDA_DEVICE_MAX_CONNECTIONS": "1", "OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
+    for done in (on_cpu, on_npu):
         found = results(done.stdout.splitlines(), "LOSSES ")
         assert len(found) == 1, done.stderr[-4000:]
         losses.append(json.loads(found[0]))
@@ -121,8 +120,8 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_bites_where_it_is_declared(examined_python: Path, tree: Tree, fault: str) -> None:
-    lines = run(examined_python, environment(tree, fault), "faults.py")
+def test_a_fault_bites_where_it_is_declared(examined_python: Path, built: Tree, fault: str) -> None:
+    lines = run(examined_python, environment(built, fault), "faults.py")
     outcomes = dict(json.loads(line) for line in results(lines, "FAULT "))
     kind = fault.partition(" ")[0]
     assert FAULTS[fault] in outcomes[kind], outcomes
@@ -136,9 +135,11 @@ def test_a_fault_bites_where_it_is_declared(examined_python: Path, tree: Tree, f
         assert set(others.values()) == {"ok"}
 
 
-def test_a_fault_of_another_device_or_rank_does_not_bite(examined_python: Path, tree: Tree) -> None:
+def test_a_fault_of_another_device_or_rank_does_not_bite(
+    examined_python: Path, built: Tree
+) -> None:
     for place in ("device=1", "rank=3"):
-        env = environment(tree, f"fused-softmax-missing {place}") | {"RANK": "0"}
+        env = environment(built, f"fused-softmax-missing {place}") | {"RANK": "0"}
         outcomes = dict(
             json.loads(x) for x in results(run(examined_python, env, "faults.py"), "FAULT ")
         )

@@ -11,11 +11,11 @@ import pytest
 
 from ascend_doctor.simulator import Tree
 from ascend_doctor.simulator.wheel import read_elf
-from tests.simulator.conftest import PROGRAMS, Run
+from tests.simulator.conftest import PROGRAMS, Forked, Run
 
 
-def test_a_device_is_what_the_matrix_says(simulate: Run, examined_python: Path) -> None:
-    done = simulate(examined_python, PROGRAMS / "devices.py", memory=3 << 30)
+def test_a_device_is_what_the_matrix_says(forked: Forked) -> None:
+    done = forked("devices.py", memory=3 << 30)
     assert json.loads(done.stdout) == {
         "available": True,
         "count": 8,
@@ -50,22 +50,18 @@ def test_visible_devices(simulate: Run, visible: str, count: int) -> None:
         ("3,1", "it must be configured in ascending order"),
     ],
 )
-def test_a_bad_list_of_devices_is_an_error(
-    simulate: Run, examined_python: Path, visible: str, text: str
-) -> None:
-    done = simulate(
-        examined_python, PROGRAMS / "use_device.py", 0, env={"ASCEND_RT_VISIBLE_DEVICES": visible}
-    )
+def test_a_bad_list_of_devices_is_an_error(forked: Forked, visible: str, text: str) -> None:
+    done = forked("use_device.py", 0, env={"ASCEND_RT_VISIBLE_DEVICES": visible})
     assert done.returncode != 0
     assert text in done.stderr
 
 
-def test_select_a_device(simulate: Run, examined_python: Path) -> None:
-    assert simulate(examined_python, PROGRAMS / "use_device.py", 3).stdout == "6.0 3\n"
+def test_select_a_device(forked: Forked) -> None:
+    assert forked("use_device.py", 3).stdout == "6.0 3\n"
 
 
-def test_select_a_device_that_is_not_there(simulate: Run, examined_python: Path) -> None:
-    done = simulate(examined_python, PROGRAMS / "use_device.py", 100)
+def test_select_a_device_that_is_not_there(forked: Forked) -> None:
+    done = forked("use_device.py", 100)
     assert "error code is 107001" in done.stderr
     assert (
         "The argument is invalid.Reason: Set device failed, invalid device, set drv device=100, "
@@ -84,8 +80,8 @@ def test_memory(
     assert done.stdout == "ok\n", done.stderr
 
 
-def test_streams_and_events(simulate: Run, examined_python: Path) -> None:
-    done = simulate(examined_python, PROGRAMS / "streams.py")
+def test_streams_and_events(forked: Forked) -> None:
+    done = forked("streams.py")
     assert done.stdout == "ok\n", done.stderr
 
 
@@ -124,10 +120,8 @@ def test_processes_share_the_memory_of_a_device(built: Tree, examined_python: Pa
         ("device-lost device=0 step=5", ["error code is 507010", "EL0001", "still broken"]),
     ],
 )
-def test_a_device_breaks_for_good(
-    simulate: Run, examined_python: Path, fault: str, texts: list[str]
-) -> None:
-    done = simulate(examined_python, PROGRAMS / "broken.py", faults=(fault,))
+def test_a_device_breaks_for_good(forked: Forked, fault: str, texts: list[str]) -> None:
+    done = forked("broken.py", faults=(fault,))
     assert [text for text in texts if text not in done.stdout] == [], done.stdout + done.stderr
 
 
@@ -140,19 +134,15 @@ def test_a_device_breaks_for_good(
         ("hbm-oom device=1 free=1024", "NPU out of memory. Tried to allocate 2.00 MiB"),
     ],
 )
-def test_a_device_cannot_be_used(
-    simulate: Run, examined_python: Path, fault: str, text: str
-) -> None:
+def test_a_device_cannot_be_used(forked: Forked, fault: str, text: str) -> None:
     env = {"ACL_OP_INIT_MODE": "0"}  # the compiler starts at once, not when it is needed
-    done = simulate(examined_python, PROGRAMS / "use_device.py", 1, faults=(fault,), env=env)
+    done = forked("use_device.py", 1, faults=(fault,), env=env)
     assert done.returncode != 0
     assert text in done.stderr
 
 
-def test_a_fault_of_another_device_does_not_bite(simulate: Run, examined_python: Path) -> None:
-    done = simulate(
-        examined_python, PROGRAMS / "use_device.py", 2, faults=("device-busy device=1",)
-    )
+def test_a_fault_of_another_device_does_not_bite(forked: Forked) -> None:
+    done = forked("use_device.py", 2, faults=("device-busy device=1",))
     assert done.stdout == "6.0 2\n"
 
 
