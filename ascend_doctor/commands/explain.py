@@ -174,8 +174,8 @@ def _why_nothing(text: str, rows: Catalog) -> str:
     shown = repr(one_line(text))
     if _NAME.fullmatch(text) or not re.search(r"\s", text):
         close = _near(text, rows)
-        hint = f"; did you mean {close}?" if close else "; `ascend-doctor list` has the checks"
-        return f"no check, failure, code or variable is called {shown}{hint}"
+        hint = f"did you mean {close}?" if close else "`ascend-doctor list` has the checks"
+        return f"no check, failure, code or variable is called {shown}; {hint}"
     return "nothing is known of this line; `ascend-doctor diagnose LOG` reads what stands around it"
 
 
