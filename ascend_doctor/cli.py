@@ -141,7 +141,9 @@ def _exhaustion(error: Exception) -> str:
 
 def _usage(error: click.ClickException) -> str:
     if isinstance(error, click.UsageError) and error.ctx is not None:
-        return f" (see {error.ctx.command_path} --help)"
+        from ascend_doctor.language import say  # noqa: PLC0415 - only where something is wrong
+
+        return f" ({say(f'see {error.ctx.command_path} --help')})"
     return ""
 
 

@@ -24,7 +24,7 @@ class SuggestingGroup(click.Group):
         name = args[0]
         if not name.startswith("-") and name not in (names := self.list_commands(ctx)):
             close = difflib.get_close_matches(name, names, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
+            hint = f"; did you mean `{close[0]}`?" if close else ""
             ctx.fail(f"no such command: {name!r}{hint}")
         return super().resolve_command(ctx, args)
 

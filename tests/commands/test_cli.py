@@ -81,8 +81,8 @@ def test_json_is_short_for_its_format(doctor: Command) -> None:
     ("arguments", "words"),
     [
         (["frobnicate"], "no such command"),
-        (["chek"], "did you mean check?"),
-        (["matrix", "solv"], "did you mean solve?"),
+        (["chek"], "did you mean `check`?"),
+        (["matrix", "solv"], "did you mean `solve`?"),
         (["help", "check", "sub"], "ascend-doctor check has no commands"),
         (["explain"], "name a check"),
         (["explain", "EI00066"], "did you mean EI0006?"),
