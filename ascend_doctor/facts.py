@@ -801,9 +801,10 @@ class ContainerSpec(Part, frozen=True, kw_only=True):
     """A container of a Kubernetes workload, as its file describes it.
 
     ``requests`` and ``limits`` are quantities by resource, as they are written; ``mounts`` the
-    paths of its volumes, ``lost_mounts`` the names that no volume of the pod has. ``ranks`` are
-    those that its command starts, 0 where that is not told. ``places`` are those of the container,
-    ``image``, each resource as requests/NAME, and lost mounts as volumeMounts/NAME.
+    paths of its volumes, ``host_paths`` what the host has there or "", ``lost_mounts`` the names
+    that no volume of the pod has. ``ranks`` are those that its command starts, 0 where that is not
+    told. ``places`` are those of the container, ``image``, each resource as requests/NAME, and
+    mounts as volumeMounts/PATH, lost ones by their names.
     """
 
     name: str = ""
@@ -811,6 +812,7 @@ class ContainerSpec(Part, frozen=True, kw_only=True):
     requests: dict[str, str] = {}
     limits: dict[str, str] = {}
     mounts: tuple[str, ...] = ()
+    host_paths: dict[str, str] = {}
     lost_mounts: tuple[str, ...] = ()
     host_ipc: bool = False
     ranks: int = 0

@@ -101,7 +101,7 @@ class PodContainer(msgspec.Struct, frozen=True):
     """A container of a pod: its variables, and its command as words or as a script.
 
     ``leaves`` are its scalars, with paths that begin in it; ``host_ipc`` and ``volumes`` are those
-    of its pod.
+    of its pod, the volumes with the path of the host that they are of, else "".
     """
 
     variables: dict[str, Word]
@@ -109,7 +109,7 @@ class PodContainer(msgspec.Struct, frozen=True):
     scripts: tuple[Leaf, ...]
     leaves: tuple[Leaf, ...] = ()
     host_ipc: bool = False
-    volumes: frozenset[str] = frozenset()
+    volumes: dict[str, str] = {}
 
 
 def containers(document: tuple[Leaf, ...]) -> tuple[PodContainer, ...]:
@@ -131,22 +131,28 @@ def containers(document: tuple[Leaf, ...]) -> tuple[PodContainer, ...]:
         msgspec.structs.replace(
             _container(path, group),
             host_ipc=path[:-2] in shared,
-            volumes=frozenset(_volumes(document, path[:-2])),
+            volumes=_volumes(document, path[:-2]),
         )
         for path, group in groups.items()
     )
 
 
-def _volumes(document: tuple[Leaf, ...], pod: tuple[str, ...]) -> Iterator[str]:
-    """The names of a pod's volumes, and of those that a StatefulSet makes for each."""
+def _volumes(document: tuple[Leaf, ...], pod: tuple[str, ...]) -> dict[str, str]:
+    """The volumes of a pod, and those that a StatefulSet makes for each, with their host paths."""
+    names: dict[tuple[str, ...], str] = {}
+    hosts: dict[tuple[str, ...], str] = {}
     for leaf in document:
-        of_pod = leaf.path[: len(pod)] == pod and leaf.path[len(pod) : -2] == ("volumes",)
+        of_pod = leaf.path[: len(pod)] == pod and leaf.path[len(pod) : len(pod) + 1] == ("volumes",)
+        volume = leaf.path[: len(pod) + 2] if of_pod else leaf.path[:-1]
         claimed = "volumeClaimTemplates" in leaf.path and leaf.path[-2] == "metadata"
-        if leaf.path[-1:] == ("name",) and (of_pod or claimed):
-            yield leaf.text
+        if leaf.path[-1:] == ("name",) and (claimed or (of_pod and volume == leaf.path[:-1])):
+            names[volume] = leaf.text
+        elif of_pod and leaf.path[-2:] == ("hostPath", "path"):
+            hosts[volume] = leaf.text
+    return {name: hosts.get(volume, "") for volume, name in names.items()}
 
 
-def _is_lost(name: str, volumes: frozenset[str]) -> bool:
+def _is_lost(name: str, volumes: dict[str, str]) -> bool:
     """A part of a pod, which lists no volumes, may be merged with one that does."""
     return bool(volumes) and name not in volumes
 
@@ -183,7 +189,8 @@ def describe_container(container: PodContainer, file: str, ranks: int) -> facts.
     """The container as checks judge it; ``ranks`` are those that its command starts."""
     quantities: dict[str, dict[str, str]] = {"requests": {}, "limits": {}}
     names = {"name": "", "image": ""}
-    mounts: list[str] = []
+    mounts: dict[str, str] = {}
+    mounted: dict[str, str] = {}
     lost: list[str] = []
     places: dict[str, Place] = {}
     for leaf in container.leaves:
@@ -195,11 +202,14 @@ def describe_container(container: PodContainer, file: str, ranks: int) -> facts.
             case ("resources", "requests" | "limits" as kind, resource):
                 quantities[kind][resource] = leaf.text
                 places[f"{kind}/{resource}"] = where
-            case ("volumeMounts", _, "mountPath"):
-                mounts.append(leaf.text)
-            case ("volumeMounts", _, "name") if _is_lost(leaf.text, container.volumes):
-                lost.append(leaf.text)
+            case ("volumeMounts", number, "mountPath"):
+                mounts[number] = leaf.text
                 places[f"volumeMounts/{leaf.text}"] = where
+            case ("volumeMounts", number, "name"):
+                mounted[number] = container.volumes.get(leaf.text, "")
+                if _is_lost(leaf.text, container.volumes):
+                    lost.append(leaf.text)
+                    places[f"volumeMounts/{leaf.text}"] = where
             case _:
                 pass
     return facts.ContainerSpec(
@@ -207,7 +217,8 @@ def describe_container(container: PodContainer, file: str, ranks: int) -> facts.
         image=names["image"],
         requests=quantities["requests"],
         limits=quantities["limits"],
-        mounts=tuple(mounts),
+        mounts=tuple(mounts.values()),
+        host_paths={path: mounted.get(number, "") for number, path in mounts.items()},
         lost_mounts=tuple(lost),
         host_ipc=container.host_ipc,
         ranks=ranks,

@@ -205,6 +205,17 @@ def test_a_stateful_set_makes_volumes() -> None:
     assert ids("pod.yaml", pod + claims) == []
 
 
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [("/usr/local/Ascend/driver/", 0), ("/usr/local/driver", 19), ("/usr/local/Ascend", 19)],
+)
+def test_the_driver_keeps_its_path(path: str, line: int) -> None:
+    mounts = f"            - name: driver\n              mountPath: {path}\n      volumes:\n"
+    volume = "        - name: driver\n          hostPath: {path: /usr/local/Ascend/driver}\n"
+    pod = POD.replace("      volumes:\n", mounts + volume)
+    assert ids("pod.yaml", pod) == ([("pod-driver", line)] if line else [])
+
+
 def test_a_part_of_a_pod_lists_no_volumes() -> None:
     pod = POD.replace(
         "      volumes:\n        - name: dshm\n          emptyDir: {medium: Memory}\n", ""

@@ -19,6 +19,7 @@ _EXAMPLES = (
     "resources_0001/job_llama-1x8.yaml"
 )
 _VOLUMES = "https://kubernetes.io/docs/concepts/storage/volumes/"
+_DRIVER = "/usr/local/Ascend/driver"
 _IMAGE = "https://pkg.go.dev/github.com/distribution/reference"
 _NPU = re.compile(r"huawei\.com/(?:Ascend\w*|npu)", re.IGNORECASE)
 _GPU = re.compile(r"(?:nvidia|amd)\.com/\w+")
@@ -154,3 +155,24 @@ def pod_volumes(case: Case) -> Iterator[Finding]:
                 refs=(_VOLUMES,),
                 location=_at(container, f"volumeMounts/{name}"),
             )
+
+
+@check("pod-driver", "The driver is mounted where its libraries are looked for", scope="pod")
+def pod_driver(case: Case) -> Iterator[Finding]:
+    """CANN and torch_npu load libascend_hal.so from /usr/local/Ascend/driver/lib64.
+
+    The Ascend Docker Runtime mounts it; a pod that does so itself has to use the host's own path.
+    """
+    for container in _containers(case):
+        for path, host in container.host_paths.items():
+            here, there = path.rstrip("/"), host.rstrip("/")
+            if f"{there}/".startswith(f"{_DRIVER}/") and here != there:
+                yield error(
+                    f"The driver of the host is mounted at {here}",
+                    observed=f"mountPath: {here}, hostPath: {there}",
+                    required=f"mountPath: {there}",
+                    because=f"Its libraries are looked for below {_DRIVER}.",
+                    remedy=Remedy(summary="Mount it at the path that it has on the host"),
+                    refs=("https://github.com/vllm-project/vllm-ascend/issues/1440", _EXAMPLES),
+                    location=_at(container, f"volumeMounts/{path}"),
+                )
