@@ -143,6 +143,13 @@ def test_a_configuration_that_fits_is_well(checkout: Path) -> None:
         ("grpo", "  model: qwen", "  model: qwem", "rl-keys"),
         ("grpo", "use_remove_padding: true", "use_remove_padding: ture", "override-values"),
         ("grpo", "seq_length: 1024", "seq_length: 10x24", "override-values"),
+        ("grpo", "num_npus: 16", "num_npus: 0", "override-values"),
+        (
+            "grpo",
+            "pipeline_model_parallel_size: 2",
+            "pipeline_model_parallel_size: 0",
+            "override-values",
+        ),
     ],
 )
 def test_a_mistake_is_found_at_its_line(

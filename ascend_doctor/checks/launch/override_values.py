@@ -24,9 +24,10 @@ _NUMERIC = re.compile(r"[-+]?\.?\d")
 _STRAY = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?[a-z]", re.IGNORECASE)
 # Counts that are one or more in every framework with such keys.
 _COUNT = re.compile(
-    r"n_gpus_per_node|num_gpus|(?:\w+_)?micro_(?:\w+_)?batch_size(?:_per_gpu)?|ppo_mini_batch_size|"
+    r"n_gpus_per_node|num_gpus|num_npus|(?:\w+_)?micro_(?:\w+_)?batch_size(?:_per_gpu)?|"
+    r"ppo_mini_batch_size|"
     r"policy_mini_batch_size|train_batch_size|train_global_batch_size|"
-    r"tensor_(?:model_)?parallel_size|tensor_parallel_size"
+    r"(?:tensor|pipeline|expert)_(?:model_)?parallel_size|context_parallel_size"
 )
 
 
