@@ -124,31 +124,46 @@ def test_a_configuration_that_fits_is_well(checkout: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "before", "after", "check"),
     [
-        ("grpo", "tensor_model_parallel_size: 4", "tensor_model_parallel_size: 3", "world-size"),
-        ("grpo", "num_npus: 16", "num_npus: 17", "world-size"),
-        ("grpo", "pipeline_model_parallel_size: 2", "pipeline_model_parallel_size: 8", "layers"),
-        ("model/qwen", "num_attention_heads: 28", "num_attention_heads: 27", "heads"),
-        ("grpo", "global_batch_size: 64", "global_batch_size: 63", "rl-batches"),
-        ("grpo", "micro_batch_size: 2", "micro_batch_size: 3", "rl-batches"),
-        ("grpo", "adv_dispatch_size: 32", "adv_dispatch_size: 33", "rl-batches"),
-        ("grpo", "infer_tensor_parallel_size: 2", "infer_tensor_parallel_size: 3", "rl-settings"),
-        ("grpo", "max_model_len: 2048", "max_model_len: 512", "rl-settings"),
-        ("grpo", "reset_attention_mask: true", "reset_attention_mask: false", "rl-settings"),
-        ("grpo", "no_pad_to_seq_lengths: true", "no_pad_to_seq_lengths: false", "rl-settings"),
-        ("grpo", "bf16: true", "bf16: false", "rl-settings"),
-        ("grpo", '["acc"]', '["acc", "format"]', "rl-settings"),
-        ("grpo", "max_tokens: 1024", "max_token: 1024", "rl-keys"),
-        ("grpo", "use_remove_padding: true", "use_remove_paddding: true", "rl-keys"),
-        ("model/qwen", "num_query_groups: 4", "num_querry_groups: 4", "rl-keys"),
-        ("grpo", "  model: qwen", "  model: qwem", "rl-keys"),
-        ("grpo", "use_remove_padding: true", "use_remove_padding: ture", "override-values"),
-        ("grpo", "seq_length: 1024", "seq_length: 10x24", "override-values"),
-        ("grpo", "num_npus: 16", "num_npus: 0", "override-values"),
+        (
+            "grpo",
+            "tensor_model_parallel_size: 4",
+            "tensor_model_parallel_size: 3",
+            "run-world-size",
+        ),
+        ("grpo", "num_npus: 16", "num_npus: 17", "run-world-size"),
+        (
+            "grpo",
+            "pipeline_model_parallel_size: 2",
+            "pipeline_model_parallel_size: 8",
+            "run-layers-divide",
+        ),
+        ("model/qwen", "num_attention_heads: 28", "num_attention_heads: 27", "run-heads-divide"),
+        ("grpo", "global_batch_size: 64", "global_batch_size: 63", "run-rl-batches"),
+        ("grpo", "micro_batch_size: 2", "micro_batch_size: 3", "run-rl-batches"),
+        ("grpo", "adv_dispatch_size: 32", "adv_dispatch_size: 33", "run-rl-batches"),
+        (
+            "grpo",
+            "infer_tensor_parallel_size: 2",
+            "infer_tensor_parallel_size: 3",
+            "run-rl-settings",
+        ),
+        ("grpo", "max_model_len: 2048", "max_model_len: 512", "run-rl-settings"),
+        ("grpo", "reset_attention_mask: true", "reset_attention_mask: false", "run-rl-settings"),
+        ("grpo", "no_pad_to_seq_lengths: true", "no_pad_to_seq_lengths: false", "run-rl-settings"),
+        ("grpo", "bf16: true", "bf16: false", "run-rl-settings"),
+        ("grpo", '["acc"]', '["acc", "format"]', "run-rl-settings"),
+        ("grpo", "max_tokens: 1024", "max_token: 1024", "run-rl-keys"),
+        ("grpo", "use_remove_padding: true", "use_remove_paddding: true", "run-rl-keys"),
+        ("model/qwen", "num_query_groups: 4", "num_querry_groups: 4", "run-rl-keys"),
+        ("grpo", "  model: qwen", "  model: qwem", "run-rl-keys"),
+        ("grpo", "use_remove_padding: true", "use_remove_padding: ture", "run-override-values"),
+        ("grpo", "seq_length: 1024", "seq_length: 10x24", "run-override-values"),
+        ("grpo", "num_npus: 16", "num_npus: 0", "run-override-values"),
         (
             "grpo",
             "pipeline_model_parallel_size: 2",
             "pipeline_model_parallel_size: 0",
-            "override-values",
+            "run-override-values",
         ),
     ],
 )
@@ -158,10 +173,8 @@ def test_a_mistake_is_found_at_its_line(
     line = change(checkout, f"configs/{name}.yaml", before, after)
     found = spots(judged(checkout / script))
     file = f"{Path(name).name}.yaml"
-    if check in {"layers", "heads"}:
-        check += "-divide"
     where = line if '["acc"' not in before else line + 1
-    assert (f"{file}:{where}", f"run-{check}") in found
+    assert (f"{file}:{where}", check) in found
 
 
 def test_what_a_command_overrides_counts(checkout: Path) -> None:
