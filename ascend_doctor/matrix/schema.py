@@ -439,12 +439,24 @@ class Flags(Row, frozen=True, kw_only=True):
 
 
 class OptionTable(Row, frozen=True, kw_only=True):
-    """The options of a framework, of all its ``commits`` (by ref) together."""
+    """The options of a framework, of all its ``commits`` (by ref) together.
+
+    ``lacks`` are those of them that a ref does not have, where its refs are told apart.
+    """
 
     name: str
     repository: str
     commits: dict[str, str]
     options: frozenset[str]
+    lacks: dict[str, frozenset[str]] = {}
+
+    def has(self, ref: str) -> frozenset[str]:
+        """The options of one ref."""
+        return self.options - self.lacks.get(ref, frozenset())
+
+    def refs_with(self, name: str) -> tuple[str, ...]:
+        """The refs that have an option."""
+        return tuple(ref for ref in self.commits if name in self.has(ref))
 
 
 class Options(Row, frozen=True, kw_only=True):
@@ -459,6 +471,10 @@ class Options(Row, frozen=True, kw_only=True):
     kinds: dict[str, str]
     overrides: dict[str, str] = {}
     sources: Sources
+
+    def table(self, name: str) -> OptionTable:
+        """The table of a framework. Raises StopIteration for a name that has none."""
+        return next(table for table in self.tables if table.name == name)
 
     def of(self, *names: str) -> frozenset[str]:
         """The options of these tables together."""

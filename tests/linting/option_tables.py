@@ -73,6 +73,8 @@ TABLES = [
         r"(verl|recipe)/.*(config/.*\.yaml|config.*\.py|workers/config/.*\.py)",
     ),
 ]
+# Whose branch a version of Megatron-LM tells. What ms-swift has depends on transformers, too.
+BY_REF = ("MindSpeed",)
 WHEELS = [("transformers", r"(training_args\w*|generation/configuration_utils)\.py")]
 
 
@@ -132,10 +134,10 @@ def keys(content: str) -> Iterator[str]:
 
 def table(
     folder: Path, refs: tuple[str, ...], pattern: str, *, fields: bool
-) -> tuple[dict[str, str], set[str]]:
-    """Commits by ref, and all names."""
+) -> tuple[dict[str, str], dict[str, set[str]]]:
+    """Commits and names by ref."""
     commits: dict[str, str] = {}
-    found: set[str] = set()
+    found: dict[str, set[str]] = defaultdict(set)
     read: dict[str, tuple[str, ...]] = {}
     for ref in refs:
         sha = commit(folder, ref)
@@ -149,7 +151,7 @@ def table(
                 if blob not in read:
                     content = git(folder, "cat-file", "blob", blob)
                     read[blob] = tuple(names(content, path, fields=fields))
-                found |= set(read[blob])
+                found[ref] |= set(read[blob])
     return commits, found
 
 
@@ -287,6 +289,17 @@ def rl_tables(folder: Path) -> tuple[list[str], dict[str, str]]:
     return rows, {key: kind for key, kind in kinds_.items() if kind}
 
 
+def rows_of(found: dict[str, set[str]], *, by_ref: bool) -> list[str]:
+    """All options, and with ``by_ref`` those that each ref lacks."""
+    every: set[str] = set().union(*found.values())
+    rows = ["    options: [", wrapped(sorted(every), "      "), "    ]"]
+    if by_ref:
+        rows.append("    lacks:")
+        for ref, names_ in found.items():
+            rows += [f'      "{ref}": [', wrapped(sorted(every - names_), "        "), "      ]"]
+    return rows
+
+
 def main(folder: Path) -> None:
     """Print the file."""
     out = [
@@ -300,7 +313,7 @@ def main(folder: Path) -> None:
         head = [f"  - name: {name}", f"    repository: {repository}", "    commits:"]
         out += head
         out += [f'      "{ref}": "{sha[:12]}"' for ref, sha in commits.items()]
-        out += ["    options: [", wrapped(sorted(found), "      "), "    ]"]
+        out += rows_of(found, by_ref=name in BY_REF)
     for name, pattern in WHEELS:
         root = folder / "wheels" / name
         options_ = sorted(

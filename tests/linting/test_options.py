@@ -117,6 +117,18 @@ def test_distance_is_one(first: str, second: str) -> None:
     assert abs(len(first) - len(second)) <= distance <= max(len(first), len(second))
 
 
+@pytest.mark.parametrize(
+    ("megatron", "level"),
+    [("0.12.1", Level.OK), ("0.15.3", Level.ERROR), ("0.16.1", Level.ERROR), ("", Level.OK)],
+)
+def test_an_option_of_another_branch_of_mindspeed(megatron: str, level: Level) -> None:
+    found = complaints(MEGATRON + "--moe-alltoall-mc2 --moe-tp-extend-ep", megatron)
+    assert max((each.level for each in found), default=Level.OK) is level
+    for each in found:
+        assert each.observed == "--moe-alltoall-mc2"
+        assert each.required.startswith("MindSpeed 26.0.0_core_r0.12.1, ")
+
+
 def test_tables_name_their_commits() -> None:
     names = {table.name for table in CATALOG.options.tables}
     assert {"MindSpeed", "MindSpeed-LLM", "MindSpeed-MM", "ms-swift", "verl"} <= names

@@ -13,6 +13,8 @@ from ascend_doctor.judging.judge import Case, check, error, unknown, warning
 from ascend_doctor.judging.spelling import slip_of
 
 _FAMILY = ("MindSpeed", "MindSpeed-LLM", "MindSpeed-MM")
+# The line of Megatron-LM that MindSpeed's master is for (Ascend/MindSpeed@master:README.md).
+_OF_MASTER = "0.12"
 _SWIFT = ("ms-swift", "trl", "transformers")
 # Of msrun (MindSpore), deepspeed and accelerate; torchrun's are rows of matrices/flags.yaml.
 _LAUNCHERS = frozenset(
@@ -52,9 +54,10 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
     """Options of Megatron-LM's scripts come and go between versions; argparse stops at them.
 
     The options of each version are kept as data, and those that MindSpeed, MindSpeed-LLM,
-    MindSpeed-MM and torchrun add. One that other versions have is an error, and so is one that
-    differs from a known one by a letter or two. One that none of them has may belong to the script
-    that is launched: then nobody but that script can tell.
+    MindSpeed-MM and torchrun add; MindSpeed's by the branch for that Megatron-LM. One that other
+    versions have is an error, and so is one that differs from a known one by a letter or two. One
+    that none of them has may belong to the script that is launched: then nobody but that script can
+    tell.
     """
     options(case)
     if _extends(case):
@@ -98,6 +101,33 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
             location=launch.places.get(f"--{name}"),
         )
     yield from _strangers(launch, others, f"{judged}, MindSpeed, MindSpeed-LLM and MindSpeed-MM")
+    yield from _of_other_branches(case, launch, listed, have)
+
+
+def _of_other_branches(
+    case: Case, launch: Launch, listed: str, have: frozenset[str]
+) -> Iterator[Finding]:
+    """Options that MindSpeed has, but in no branch for this Megatron-LM."""
+    tables = case.catalog.options
+    mindspeed = tables.table(_FAMILY[0])
+    line = ".".join(listed.split(".")[:2])
+    branches = [
+        ref
+        for ref in mindspeed.commits
+        if line and (f"core_r{line}." in ref or (ref == "master" and line == _OF_MASTER))
+    ]
+    known = have | tables.of(*_FAMILY[1:]) | case.catalog.flags.launcher | _LAUNCHERS
+    known = known.union(*map(mindspeed.has, branches))
+    for name in launch.flags if branches else ():
+        if name in mindspeed.options and name not in known:
+            yield error(
+                f"MindSpeed for Megatron-LM {listed} has no option --{name}",
+                observed=f"--{name}",
+                required=f"MindSpeed {', '.join(mindspeed.refs_with(name))}, or another option",
+                because=_STOPS,
+                refs=tuple(f"Ascend/MindSpeed@{ref}:mindspeed" for ref in branches),
+                location=launch.places.get(f"--{name}"),
+            )
 
 
 def _odd_marks(
