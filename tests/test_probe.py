@@ -24,11 +24,14 @@ pytestmark = pytest.mark.slow
 
 PROBES = Path(__file__).parent.parent / "probes"
 MARK = "ASCEND_DOCTOR_TEST_MARK"
+# What other tests of this process keep running.
+BEFORE: list[psutil.Process] = []
 
 
 @pytest.fixture
 def mark(monkeypatch: pytest.MonkeyPatch) -> str:
     """A word in the environment of everything that the test starts."""
+    BEFORE[:] = psutil.Process().children(recursive=True)
     word = uuid.uuid4().hex
     monkeypatch.setenv(MARK, word)
     return word
@@ -37,7 +40,7 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> str:
 def survivors(mark: str) -> list[psutil.Process]:
     """Living processes that carry the mark, zombies of ours included."""
     marked = (one for one in psutil.process_iter(["environ"]) if one.pid != os.getpid())
-    ours = psutil.Process().children(recursive=True)
+    ours = [one for one in psutil.Process().children(recursive=True) if one not in BEFORE]
     return ours + [one for one in marked if (one.info["environ"] or {}).get(MARK) == mark]
 
 

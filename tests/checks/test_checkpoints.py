@@ -37,7 +37,7 @@ def judged(after: Any, *, device: str = "cpu") -> tuple[Finding, ...]:
 def test_a_training_that_goes_on() -> None:
     (finding,) = judged(AFTER)
     assert finding.level is Level.OK
-    assert "1 ranks on cpu: TP2" in finding.observed
+    assert "1 rank on cpu: TP2" in finding.observed
 
 
 def test_what_trains_in_bfloat16_is_not_saved() -> None:

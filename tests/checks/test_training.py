@@ -250,7 +250,7 @@ def test_groups_that_are_right_say_what_they_cost() -> None:
     (finding,) = judged("parallel-groups", layout)
     assert finding.level is Level.OK
     assert finding.observed == (
-        "1 ranks on npu: TP2, PP2; megatron.core 0.15.3, through nothing; "
+        "1 rank on npu: TP2, PP2; megatron.core 0.15.3, through nothing; "
         "1 MiB of device memory for a group"
     )
 

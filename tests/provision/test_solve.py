@@ -293,8 +293,8 @@ def test_twinkle_and_mindspeed_cannot_share_an_environment() -> None:
     [
         ("v0.16.0", "use core_v0.16.0"),
         ("core_r0.17.1", "use core_v0.17.1"),
-        ("9.9", "no row"),
-        ("spam", "no row"),
+        ("9.9", "is not known"),
+        ("spam", "is not known"),
     ],
 )
 def test_wishes_that_name_no_release(megatron: str, told: str) -> None:
