@@ -30,7 +30,7 @@ NAMES = {
     "/data/Qwen3-8B-mcore": "qwen3-8b",
     "Qwen/Qwen3-8B-Base": "qwen3-8b",
     "Qwen/Qwen3-14B-FP8": "qwen3-14b",
-    "/root/Qwen3-4B_torch_dist/": "qwen3-4b",
+    "/home/user/Qwen3-4B_torch_dist/": "qwen3-4b",
     "Qwen/Qwen3-4B-Instruct-2507": "qwen3-4b",
     "Qwen/Qwen3-30B-A3B-Instruct-2507-FP8": "qwen3-30b-a3b",
     "Qwen/Qwen3-235B-A22B-Thinking-2507": "qwen3-235b-a22b",
