@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 import time
@@ -135,6 +136,7 @@ def _mend(files: Sequence[str], rows: Catalog, base: Snapshot, chosen: tuple[Che
     """Write files without slips, and show the changes, and those to decide. Raises DataError."""
     for path in files:
 
+        @functools.cache
         def judge(content: bytes, path: str = path) -> Judgement:
             inputs = subjects(path, content, rows, run_shellcheck)
             return Judgement(

@@ -208,7 +208,7 @@ def mend(content: bytes, file: str, judge: Judge) -> bytes:
 
 def _is_better(before: Judgement, after: Judgement, changed: Iterable[int]) -> bool:
     """Whether something is gone, and nothing new stands at a changed line."""
-    old, new = Counter(_complaints(before)), Counter(_complaints(after))
+    old, new = Counter(complaints(before)), Counter(complaints(after))
     places, gone = {number + 1 for number in changed}, old - new
     revealed = _REVEALED if any(check in _SYNTAX for check, _, _ in gone) else frozenset()
     return bool(gone) and not any(
@@ -217,7 +217,8 @@ def _is_better(before: Judgement, after: Judgement, changed: Iterable[int]) -> b
     )
 
 
-def _complaints(judgement: Judgement) -> Iterator[tuple[str, str, int]]:
+def complaints(judgement: Judgement) -> Iterator[tuple[str, str, int]]:
+    """Check, title and line of each error and warning; line 0 where it has none."""
     for finding in judgement.findings:
         if finding.level in {Level.ERROR, Level.WARNING}:
             line = finding.location.line if finding.location is not None else 0

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.linting.fixing import Judge, Judgement
+from ascend_doctor.linting.fixing import Judge, Judgement, complaints
 
 # The lines of a file, with what a finding says of them; None where that is not to be told.
 Proposal = Callable[[list[str], Finding], list[str] | None]
@@ -118,17 +118,11 @@ def _next(judgement: Judgement, file: str, refused: set[tuple[str, str]]) -> Fin
 
 
 def _is_better(before: Judgement, after: Judgement) -> bool:
-    old, new = (Counter(_complaints(each)) for each in (before, after))
+    """Whether something is gone and nothing is new, at whatever line: lines move."""
+    old, new = (
+        Counter((check, title) for check, title, _ in complaints(each)) for each in (before, after)
+    )
     return bool(old - new) and not new - old
-
-
-def _complaints(judgement: Judgement) -> list[tuple[str, str]]:
-    """What is complained of, wherever: lines move."""
-    return [
-        (finding.check, finding.title)
-        for finding in judgement.findings
-        if finding.level in {Level.ERROR, Level.WARNING}
-    ]
 
 
 def _number(finding: Finding) -> int:

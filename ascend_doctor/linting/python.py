@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import warnings
 from collections.abc import Iterator, Sequence
@@ -43,11 +44,21 @@ class HydraMain(msgspec.Struct, frozen=True):
     folder: str
 
 
+@functools.lru_cache(maxsize=1)
+def _parse(content: str) -> ast.Module | None:
+    """The syntax tree, which several readers of one file ask for; None where it is no Python."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(content)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
 def find_hydra_main(content: str) -> HydraMain | None:
     """What `@hydra.main` of an entry file says; None where there is none to be read."""
-    try:
-        tree = ast.parse(content)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = _parse(content)
+    if tree is None:
         return None
     decorators = (
         decorator
@@ -68,11 +79,8 @@ def find_hydra_main(content: str) -> HydraMain | None:
 
 def script(content: str, file: str) -> Script | None:
     """Imports and calls of a file; None where it is no Python."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(content)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = _parse(content)
+    if tree is None:
         return None
     source = _Source(file, content)
     imports: list[Spot] = []
@@ -120,13 +128,8 @@ def settings(content: str) -> dict[str, Word]:
 
     What it sets for other devices only (`if torch.cuda.is_available():`) is left out.
     """
-    if not _FOR_NPUS.search(content):
-        return {}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(content)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = _parse(content) if _FOR_NPUS.search(content) else None
+    if tree is None:
         return {}
     source = _Source("", content)
     words: dict[str, Word] = {}
