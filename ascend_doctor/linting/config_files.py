@@ -17,6 +17,13 @@ _PYTHON = re.compile(r"\S*\.py")
 _SIZED = frozenset({"megatron", "megatron-swift"})
 # LLaMA-Factory and xtuner have commands of their own.
 _COMMANDS = frozenset({"llamafactory-cli", "xtuner"})
+_LAUNCHERS = frozenset(
+    {"torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "deepspeed"}
+)
+# Its sizes have rules, whatever program takes them.
+_OF_MEGATRON = re.compile(
+    r"--(?:(?:tensor|pipeline|expert)[-_]model|context|expert[-_]tensor)[-_]parallel[-_]size"
+)
 # Neither has groups of ranks to be split, or its sizes are of no training.
 _NO_TRAINING = re.compile(
     r"infer|chat|eval|generate|generation|preprocess|convert|export|merge|download|serve|deploy|rollout|test",
@@ -44,16 +51,25 @@ def find_config_files(words: Sequence[str], script: str) -> Iterator[int]:
         name = _name_of(words, number)
         if name and (sized or _splits(words) or not _splits_nothing(name, script)):
             yield number
+    if not program(words) and _starts_ranks(words):
+        yield from (number for number in _splits(words) if not _OF_MEGATRON.match(words[number]))
 
 
-def _splits(words: Sequence[str]) -> bool:
-    """Whether options spread something over ranks: `--parallel.tp_size 2`."""
-    pairs = pairwise((*words, ""))
-    return any(
-        _SPLIT.search(f" {word[2:]}" if "=" in word else f" {word[2:]}={value}") is not None
-        for word, value in pairs
-        if word.startswith("--")
-    )
+def _splits(words: Sequence[str]) -> list[int]:
+    """The options, by number, that spread something over ranks: `--parallel.tp_size 2`."""
+    texts = (word.replace("-", "_") for word in words)
+    return [
+        number
+        for number, (word, value) in enumerate(pairwise((*texts, "")))
+        if word.startswith("__")
+        and _SPLIT.search(f" {word[2:]}" if "=" in word else f" {word[2:]}={value}") is not None
+    ]
+
+
+def _starts_ranks(words: Sequence[str]) -> bool:
+    """Whether a launcher starts a Python program."""
+    names = {word.rpartition("/")[2] for word in words[:_MOST_BEFORE]}
+    return bool(names & _LAUNCHERS) and any(True for _ in _programs(words[:_MOST_BEFORE]))
 
 
 def _programs(words: Sequence[str]) -> Iterator[str]:

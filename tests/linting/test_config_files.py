@@ -53,6 +53,23 @@ def test_the_word_that_names_the_file_is_told(tmp_path: Path, command: str, show
 
 
 @pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("torchrun --nproc_per_node 8 train_cp.py --cp-size 2", "--cp-size 2"),
+        ("accelerate launch train.py --dp_shard_size=4", "--dp_shard_size=4"),
+        ("deepspeed train.py --ulysses-parallel-size 2", "--ulysses-parallel-size 2"),
+        ("torchrun --nproc_per_node 8 train_cp.py --cp-size 1", ""),
+        ("torchrun --nproc_per_node 8 infer_cp.py --cp-size 2", ""),
+        ("python train_cp.py --cp-size 2", ""),
+    ],
+)
+def test_sizes_without_rules_are_not_judged(tmp_path: Path, command: str, shown: str) -> None:
+    observed = unread(tmp_path, command)
+    assert bool(observed) is bool(shown)
+    assert all(shown in each for each in observed)
+
+
+@pytest.mark.parametrize(
     "command",
     [
         "torchrun --nproc_per_node 8 train_fsdp2.py conf/a.yaml --lr 1e-4",
