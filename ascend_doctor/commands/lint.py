@@ -110,6 +110,9 @@ def command(  # noqa: PLR0913 - the options of the command
         *_of_files(files, stdin_filename, rows, contents),
         *(of_command(words, rows) if words else ()),
     ]
+    if inputs and all(_is_of_shell(each) for each in inputs):
+        message = say("No launch of a training is known here; shell and variables are judged.")
+        click.echo(message, err=True)
     shown = unique(
         tuple(
             finding
@@ -185,6 +188,12 @@ def _of_files(
             content = read(path)
         contents[path] = content
         yield from subjects(path, content, rows, run_shellcheck)
+
+
+def _is_of_shell(subject: LintInput) -> bool:
+    """Whether it is a script as text, or what that sets."""
+    launched = subject.launch is not None and subject.launch.present
+    return not launched and subject.script is None and subject.pods is None
 
 
 def _add_sourced(findings: tuple[Finding, ...], contents: dict[str, bytes]) -> None:

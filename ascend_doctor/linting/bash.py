@@ -682,7 +682,7 @@ class _Walker:
                 )
             )
         if kind == "simple_expansion":
-            return self._variable(self._text(node)[1:], node)
+            return self._variable(self._text(node).lstrip(_BEFORE)[1:], node)
         if kind == "expansion":
             array = self._array(node)
             if array is not None:  # within a text it is its items with blanks between
@@ -708,8 +708,8 @@ class _Walker:
         for child in node.named_children:
             if child.start_byte > end:
                 pieces.append(self._gap(node, end, child.start_byte, point))
-            # The grammar takes blanks before ${ into the expansion.
-            if child.type == "expansion" and not self._text(child).startswith("$"):
+            # The grammar takes blanks before $ into the expansion.
+            if child.type in _EXPANSIONS and not self._text(child).startswith("$"):
                 pieces.append(self._piece(" ", *self._position(child)))
             pieces += self._value(child, depth + 1)
             end, point = child.end_byte, child.end_point
@@ -791,7 +791,12 @@ class _Walker:
         return content.decode("utf-8", "replace")
 
     def _position(self, node: Any) -> tuple[int, int]:
-        return node.start_point[0] + 1, self._column(node.start_point)
+        row = node.start_point[0]
+        if node.type in _EXPANSIONS:
+            *lines, last = self._text(node).partition("$")[0].split("\n")
+            if lines:
+                return row + len(lines) + 1, len(last) + 1
+        return row + 1, self._column(node.start_point)
 
     def _column(self, point: Any) -> int:
         """tree-sitter counts bytes, people count characters."""
@@ -855,13 +860,17 @@ def option_lists(words: Sequence[Word]) -> list[Word]:
     return [
         word
         for before, word in zip(("", *(each.text for each in words)), words, strict=False)
-        if word.text == UNTOLD
-        and word.many
-        and (
-            not takes_value(before)
-            or (_OF_OPTIONS.search(_sources(word)) and not _OUTPUT.match(_sources(word)))
-        )
+        if word.many and _holds_options(word, before)
     ]
+
+
+def _holds_options(word: Word, before: str) -> bool:
+    """Whether a word behind another one may be several options: `$ARGS`, `--bf16$ARGS`."""
+    if word.text != UNTOLD:
+        return word.text.startswith("--") and UNTOLD in word.text.partition("=")[0]
+    sources = _sources(word)
+    of_options = _OF_OPTIONS.search(sources) is not None and not _OUTPUT.match(sources)
+    return of_options or not takes_value(before)
 
 
 def _find_inner_script(call: Sequence[Word]) -> Sequence[Word]:
@@ -891,6 +900,7 @@ _READ = frozenset({"read", "mapfile", "readarray", "getopts", "let", "printf"})
 _LINE_END = re.compile(r"(?<!\\)\n|;\s+")
 _ANY_NAME = re.compile(rf"{UNTOLD}(=|$)")
 _BEFORE = " \t\r\n\\"
+_EXPANSIONS = frozenset({"simple_expansion", "expansion"})
 _WHOLE_ARRAY = re.compile(r"\$\{([A-Za-z_]\w*)\[[@*]\]\}")
 _OPTION = re.compile(r"(--[a-zA-Z][\w-]*|\+{0,2}\w+(?:\.\w+)+(?==))")
 _ARGUMENTS = re.compile(r"\"?\$(?:[@*]|\{[@*](?::[^}]*)?\})\"?")

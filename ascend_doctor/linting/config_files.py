@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from ascend_doctor.collect.launch import program
 from ascend_doctor.facts import UNTOLD
-from ascend_doctor.linting.sourcing import find_above, read_source
+from ascend_doctor.linting.python import find_hydra_main, find_sizes
+from ascend_doctor.linting.rl_configuration import HYDRA_FILE, read_configuration
+from ascend_doctor.linting.sourcing import SourcedFile, find_above, read_source
 
 _MOST_BEFORE = 40
-_OPTION = re.compile(r"--(?:config|cfg|conf|args|recipe)(?:[_-](?:file|path|yaml))?(?:=|$)")
+# `nohup python`, `NAME=x exec python3.11`.
+_INTERPRETER = re.compile(r"(?:\S*/)?python[\d.]*")
+_MOST_WORDS_BEFORE = 4
+_MODULE = frozenset({"-m", "--module"})
+# Hydra puts a configuration together from others.
+_COMPOSED = re.compile(rb"^defaults:", re.MULTILINE)
+_OPTION = re.compile(
+    r"--(?:\w+\.)?(?:config|cfg|conf|args|recipe)(?:[_-](?:file|path|yaml))?(?:=|$)"
+)
 _NAME = re.compile(r"\S+\.(?:ya?ml|json|toml|py)")
 _PYTHON = re.compile(r"\S*\.py")
 _SIZED = frozenset({"megatron", "megatron-swift"})
 # LLaMA-Factory and xtuner have commands of their own.
 _COMMANDS = frozenset({"llamafactory-cli", "xtuner"})
 _LAUNCHERS = frozenset(
-    {"torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "deepspeed"}
+    (
+        *("torchrun", "torch.distributed.run", "torch.distributed.launch"),
+        *("accelerate", "deepspeed", "ray"),
+    )
 )
+_OF_RAY = re.compile(r"(?:^|_)ray(?:_|\.|$)")
 # Its sizes have rules, whatever program takes them.
 _OF_MEGATRON = re.compile(
     r"--(?:(?:tensor|pipeline|expert)[-_]model|context|expert[-_]tensor)[-_]parallel[-_]size"
@@ -51,8 +66,68 @@ def find_config_files(words: Sequence[str], script: str) -> Iterator[int]:
         name = _name_of(words, number)
         if name and (sized or _splits(words) or not _splits_nothing(name, script)):
             yield number
-    if not program(words) and _starts_ranks(words):
+    if program(words):
+        return
+    yield from _find_entries(words, script)
+    if _starts_ranks(words):
         yield from (number for number in _splits(words) if not _OF_MEGATRON.match(words[number]))
+
+
+def is_configured(words: Sequence[str], script: str) -> bool:
+    """Whether Python runs a program, of whatever name, that a file spreads over ranks.
+
+    ROLL's pipelines have folder and name of theirs in two options (alibaba/ROLL:examples).
+    """
+    if not any(_INTERPRETER.fullmatch(word) for word in words[:_MOST_WORDS_BEFORE]):
+        return False
+    if _NO_TRAINING.search(" ".join(_programs(words[:_MOST_BEFORE]))):
+        return False
+    if names_configuration(words) or any(_find_entries(words, script)):
+        return True
+    names = (_name_of(words, number) for number in range(len(words)))
+    return any(
+        _read(name, script) is not None and not _splits_nothing(name, script)
+        for name in names
+        if name
+    )
+
+
+def names_configuration(words: Sequence[str]) -> bool:
+    """Whether options give the folder and the name of a configuration, or Hydra's the name."""
+    options = {word.partition("=")[0] for word in words if word.startswith("--config")}
+    return "--config-name" in options or {"--config_name", "--config_path"} <= options
+
+
+def _find_entries(words: Sequence[str], script: str) -> Iterator[int]:
+    """The program, by number, that spreads something by itself, or by what Hydra reads for it."""
+    if any(HYDRA_FILE.match(word) for word in words):
+        return
+    for number, (before, word) in enumerate(pairwise(("", *words[:_MOST_BEFORE]))):
+        name = word.replace(".", "/") + ".py" if before in _MODULE else word
+        entry = _read(name, script) if _PYTHON.fullmatch(name) else None
+        if entry is None:
+            continue
+        content = entry.content.decode("utf-8", "replace")
+        if any(_SPLIT.search(size) for size in find_sizes(content)):
+            yield number
+            continue
+        main = find_hydra_main(content)
+        if main is None or not main.name:
+            continue
+        file = os.path.normpath(
+            os.path.join(os.path.dirname(entry.name), main.folder, f"{main.name}.yaml")
+        )
+        if not _is_judged(file):
+            yield number
+
+
+def _is_judged(file: str) -> bool:
+    """Whether a configuration of Hydra spreads nothing over ranks, or is one of MindSpeed-RL."""
+    source = read_source(file)
+    if source is None:
+        return False
+    whole = _COMPOSED.search(source.content) is None
+    return (whole and not _spreads(source.content)) or read_configuration(file) is not None
 
 
 def _splits(words: Sequence[str]) -> list[int]:
@@ -67,9 +142,10 @@ def _splits(words: Sequence[str]) -> list[int]:
 
 
 def _starts_ranks(words: Sequence[str]) -> bool:
-    """Whether a launcher starts a Python program."""
+    """Whether a launcher starts a Python program, or Ray does, which a program may start itself."""
     names = {word.rpartition("/")[2] for word in words[:_MOST_BEFORE]}
-    return bool(names & _LAUNCHERS) and any(True for _ in _programs(words[:_MOST_BEFORE]))
+    programs = [*_programs(words[:_MOST_BEFORE])]
+    return any(names & _LAUNCHERS or _OF_RAY.search(name) for name in programs)
 
 
 def _programs(words: Sequence[str]) -> Iterator[str]:
@@ -77,7 +153,7 @@ def _programs(words: Sequence[str]) -> Iterator[str]:
     for before, word in zip(("", *words), words, strict=False):
         if _PYTHON.fullmatch(word):
             yield word.rpartition("/")[2]
-        elif before == "-m" or before.rpartition("/")[2] in {"swift", "megatron"}:
+        elif before in _MODULE or before.rpartition("/")[2] in {"swift", "megatron"}:
             yield word.rpartition(".")[2]
 
 
@@ -86,7 +162,10 @@ def _name_of(words: Sequence[str], number: int) -> str:
     word, following = words[number], "".join(words[number + 1 : number + 2])
     if _OPTION.match(word):
         value = word.partition("=")[2] or following
-        return value if _NAME.fullmatch(value) or UNTOLD in value else ""
+        of_file = _NAME.fullmatch(value) is not None or UNTOLD in value
+        # Of a registry: `--config llama3_8b` (pytorch/torchtitan).
+        registered = word == "--config" and _starts_ranks(words) and value[:1].isalpha()
+        return value if of_file or registered else ""
     before = words[number - 1] if number else ""
     command = words[number - 2].rpartition("/")[2] if number > 1 else ""
     first = _PYTHON.fullmatch(before) is not None or command in _COMMANDS
@@ -96,8 +175,15 @@ def _name_of(words: Sequence[str], number: int) -> str:
 
 def _splits_nothing(name: str, script: str) -> bool:
     """Whether a configuration can be read, and spreads nothing over ranks."""
+    source = _read(name, script)
+    return source is not None and not _spreads(source.content)
+
+
+def _read(name: str, script: str) -> SourcedFile | None:
+    """The file that a launch names, where it can be read."""
     file = find_above(script, name.strip("\"'")) if UNTOLD not in name else ""
-    source = read_source(file) if file else None
-    if source is None:
-        return False
-    return _SPLIT.search(source.content.decode("utf-8", "replace")) is None
+    return read_source(file) if file else None
+
+
+def _spreads(content: bytes) -> bool:
+    return _SPLIT.search(content.decode("utf-8", "replace")) is not None

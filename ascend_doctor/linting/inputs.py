@@ -26,7 +26,11 @@ from ascend_doctor.facts import (
 from ascend_doctor.findings import Place
 from ascend_doctor.judging.spelling import slip_of
 from ascend_doctor.linting.bash import ShellCommand, commands, launches, option_lists
-from ascend_doctor.linting.config_files import find_config_files
+from ascend_doctor.linting.config_files import (
+    find_config_files,
+    is_configured,
+    names_configuration,
+)
 from ascend_doctor.linting.documents import (
     Leaf,
     PodContainer,
@@ -68,6 +72,7 @@ _BY_SWIFT = {"NPROC_PER_NODE", "NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_POR
 # What follows is the name of a file with options: Megatron-LM's, argparse's own way, ms-swift's
 # (modelscope/ms-swift@3602360a:swift/cli/main.py).
 _FROM_FILE = re.compile(r"--yaml-cfg(?:=|$)|@[\w./~-]+$")
+_NAMED = re.compile(r"--config_(?:name|path)(?:=|$)")
 # The configurations that verl ships, whose sizes are known
 # (verl-project/verl@1dda039b:verl/trainer/config, verl/experimental/*/config).
 _OF_VERL = re.compile(
@@ -199,7 +204,7 @@ def _shell_script(
 
     shell_commands = commands(filled.replace(b"\r\n", b"\n"), note_names)
     sourced = any(command.sourced for command in shell_commands)
-    started = tuple(launches(shell_commands))
+    started = tuple(_launches(shell_commands, file))
     own = own_marks(filled, started, None if sourced else outside, file)
     # Quotes in a value may be meant, unless they arrive at a launch.
     quoted = any(
@@ -235,7 +240,7 @@ def _shell(
     """``moved`` gives the places of the script in its file; ``variables`` come from outside."""
     shell_commands = commands(content, follow)
     some = False
-    for command in launches(shell_commands):
+    for command in _launches(shell_commands, file):
         some = True
         for subject in _launch_roles(file, command, catalog, moved, variables):
             yield _with_meshes(subject, command, follow)
@@ -243,6 +248,14 @@ def _shell(
         # A file that only sets variables is sourced by others.
         last = max(shell_commands, key=lambda command: len(command.exported))
         yield _subject(file, ShellCommand((), last.exported, {}, open=True), catalog, moved)
+
+
+def _launches(shell_commands: tuple[ShellCommand, ...], file: str) -> Iterator[ShellCommand]:
+    """The commands that start a training, by their names or by the files that they name."""
+    named = {id(command) for command in launches(shell_commands)}
+    for command in shell_commands:
+        if id(command) in named or is_configured([word.text for word in command.words], file):
+            yield command
 
 
 def _launch_roles(
@@ -553,8 +566,9 @@ def _names_options(texts: Sequence[str], number: int) -> bool:
     """Whether a word names a file that has options of the launch."""
     if _FROM_FILE.match(texts[number]):
         return True
-    named = any(text.startswith("--config-name") for text in texts)
-    if HYDRA_FILE.match(texts[number]) and (named or any(map(_HYDRA.match, texts))):
+    named = names_configuration(texts)
+    file = HYDRA_FILE.match(texts[number]) or (named and _NAMED.match(texts[number]))
+    if file and (named or any(map(_HYDRA.match, texts))):
         _, equals, name = texts[number].partition("=")
         name = name if equals else " ".join(texts[number + 1 : number + 2])
         return _OF_VERL.fullmatch(name.strip("\"'")) is None

@@ -122,6 +122,7 @@ def _join_word(letters: list[str], start: tuple[int, int], parts: list[Piece]) -
 
 def spelt(word: Word) -> str:
     """The word as the script has it, with the expressions that stand for what is not known."""
-    sources = iter(word.unresolved)
+    sources = (piece.source for piece in word.unresolved)
     parts = word.text.split(UNTOLD)
-    return parts[0] + "".join(f"{next(sources).source}{part}" for part in parts[1:])
+    # Of a text that was read again, parts may have lost theirs.
+    return parts[0] + "".join(f"{next(sources, '...')}{part}" for part in parts[1:])

@@ -77,6 +77,20 @@ def find_hydra_main(content: str) -> HydraMain | None:
     return None
 
 
+def find_sizes(content: str) -> Iterator[str]:
+    """The whole numbers that a program gives to names: `tp_size=2` of a call or an assignment."""
+    tree = _parse(content)
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.keyword):
+            names = [node.arg]
+        elif isinstance(node, ast.Assign):
+            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+        else:
+            continue
+        if isinstance(node.value, ast.Constant) and type(node.value.value) is int:
+            yield from (f"{name}={node.value.value}" for name in names)
+
+
 def script(content: str, file: str) -> Script | None:
     """Imports and calls of a file; None where it is no Python."""
     tree = _parse(content)

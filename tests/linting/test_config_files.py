@@ -43,6 +43,9 @@ def unread(tmp_path: Path, command: str, content: str | None = None) -> list[str
         ("megatron rlhf --use_ray true --config conf/a.yaml", "--config conf/a.yaml"),
         ("torchrun --nproc_per_node 8 pretrain_transformers.py conf/a.yaml", "conf/a.yaml"),
         ("accelerate launch --config_file $CONFIG train.py", "--config_file $CONFIG"),
+        ("torchrun --nproc_per_node 8 -m own.train --job.config_file conf/a.toml", "conf/a.toml"),
+        ("torchrun --nproc_per_node 8 -m own.train --config llama3_8b", "--config llama3_8b"),
+        ("python start_rlvr.py --config_path conf --config_name rlvr", "--config_name rlvr"),
     ],
 )
 def test_the_word_that_names_the_file_is_told(tmp_path: Path, command: str, shown: str) -> None:
@@ -52,10 +55,46 @@ def test_the_word_that_names_the_file_is_told(tmp_path: Path, command: str, show
         assert shown in observed[0]
 
 
+HYDRA = "import hydra\n@hydra.main(config_path='conf', config_name='a')\ndef main(cfg): ...\n"
+FOREIGN = (
+    "import hydra\n@hydra.main(config_path='pkg://own', config_name='a')\ndef main(cfg): ...\n"
+)
+MESH = "mesh = DeviceMesh.from_sizes(dp_size=2, tp_size=2)\n"
+FLAT = "mesh = DeviceMesh.from_sizes(dp_size=1, tp_size=1)\nbatch_size = 8\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "entry", "content", "judged_"),
+    [
+        ("torchrun --nproc_per_node 8 start.py", HYDRA, SPLIT, False),
+        ("python start.py lr=1e-5", HYDRA, SPLIT, False),
+        ("python -m start lr=1e-5", HYDRA, SPLIT, False),
+        ("python start.py lr=1e-5", HYDRA, f"defaults:\n- b\n{WHOLE}", False),
+        ("python train.py lr=1e-5", FOREIGN, WHOLE, False),
+        ("python start.py lr=1e-5", HYDRA, WHOLE, True),
+        ("torchrun --nproc_per_node 8 start.py", MESH, WHOLE, False),
+        ("torchrun --nproc_per_node 8 start.py", FLAT, WHOLE, True),
+        ("python start.py --settings conf/a.yaml", "", SPLIT, True),
+        ("python start.py --config conf/a.yaml", "", SPLIT, False),
+        ("python start.py --config conf/a.yaml", "", WHOLE, True),
+        ("python convert.py --config conf/a.yaml", "", SPLIT, True),
+    ],
+)
+def test_programs_have_configurations_of_their_own(
+    tmp_path: Path, command: str, entry: str, content: str, judged_: bool
+) -> None:
+    for name in ("start.py", "train.py", "convert.py"):
+        (tmp_path / name).write_text(entry)
+    observed = unread(tmp_path, command, content)
+    assert bool(observed) is not judged_
+
+
 @pytest.mark.parametrize(
     ("command", "shown"),
     [
         ("torchrun --nproc_per_node 8 train_cp.py --cp-size 2", "--cp-size 2"),
+        ("python -m openrlhf.cli.train_ppo_ray --vllm.tensor_parallel_size 2", "parallel_size 2"),
+        ("ray job submit -- python train.py --vllm_tensor_parallel_size 2", "parallel_size 2"),
         ("accelerate launch train.py --dp_shard_size=4", "--dp_shard_size=4"),
         ("deepspeed train.py --ulysses-parallel-size 2", "--ulysses-parallel-size 2"),
         ("torchrun --nproc_per_node 8 train_cp.py --cp-size 1", ""),

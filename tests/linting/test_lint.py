@@ -52,6 +52,10 @@ def words(script: str) -> list[list[str]]:
         ("A=1; run $A > log 2>&1 &", ["run", "1"]),
         ("run ü $A", ["run", "ü", UNTOLD]),
         (
+            'A="--x 1"\nB=--y\nC="$B $A  \\\n $B z"\nrun $C',
+            ["run", "--y", *["--x", "1", "--y", "z"]],
+        ),
+        (
             'A=(--x 1)\nB=2\nC="r ${A[@]} \\\n ${B} \\\n ${A[@]}"\neval $C',
             ["r", "--x", "1", "2", "--x", "1"],
         ),
@@ -200,8 +204,14 @@ def test_good_bad_and_nothing_have_their_codes(doctor: Command, tmp_path: Path) 
     good = "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 2 --bf16\n"
     (tmp_path / "good.sh").write_text(good, "utf-8")
     (tmp_path / "nothing.sh").write_text("", "utf-8")
-    assert doctor("lint", "good.sh", "--megatron", "0.15.3", cwd=tmp_path).returncode == 0
+    judged = doctor("lint", "good.sh", "--megatron", "0.15.3", cwd=tmp_path)
+    assert judged.returncode == 0
+    assert not judged.stderr
     assert doctor("lint", "nothing.sh", cwd=tmp_path).returncode == 3
+    (tmp_path / "shell.sh").write_text("echo $HOME\n", "utf-8")
+    shell = doctor("lint", "shell.sh", cwd=tmp_path)
+    assert shell.returncode == 0
+    assert "No launch of a training is known here" in shell.stderr
     assert doctor("lint", "missing.sh", cwd=tmp_path).returncode == 2
     assert doctor("lint", cwd=tmp_path).returncode == 2
 

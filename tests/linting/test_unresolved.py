@@ -49,6 +49,8 @@ def judged(script: str, path: str = "train.sh", *, allow: bool = False) -> dict[
         (LAUNCH.format("--num-layers $LAYERS"), 4, "$LAYERS", "run-layers-divide"),
         (LAUNCH.format('--global-batch-size "$((2 * N))"'), 4, "$((2 * N))", "run-batch-divides"),
         (LAUNCH.format("$MORE_ARGS"), 4, "$MORE_ARGS", "run-layers-divide"),
+        (LAUNCH.format("--bf16$MORE"), 4, "$MORE", "run-layers-divide"),
+        ('A="--bf16"\nB="$A \\\n  $MORE"\n' + LAUNCH.format("$B"), 3, "$MORE", "run-layers-divide"),
         (
             "TP=$(nproc)\n" + LAUNCH.format("--tensor-model-parallel-size $TP"),
             1,
