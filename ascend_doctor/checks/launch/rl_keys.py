@@ -1,0 +1,102 @@
+"""Keys of MindSpeed-RL's configurations that its classes do not have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ascend_doctor.checks.launch.rl_roles import MINDSPEED_RL, ROLES, role_settings
+from ascend_doctor.facts import UNTOLD, Launch
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, error, unknown
+from ascend_doctor.judging.spelling import slip_of
+
+_UPDATE = f"{MINDSPEED_RL}:mindspeed_rl/config_cls/base_config.py:32"
+# The parts of a configuration, and the class whose keys each has.
+_PARTS = {
+    "megatron_training": "MegatronConfig",
+    **{f"{role}_config": "MegatronConfig" for role in ROLES},
+    "rl_config": "RLConfig",
+    "generate_config": "GenerateConfig",
+    "profiler_config": "ProfilerConfig",
+    "msprobe_config": "MsprobeConfig",
+}
+_SAMPLING = ("generate_config", "sampling_config")
+_SHOWN = 8
+
+
+@check("run-rl-keys", "MindSpeed-RL has all keys of its configuration", scope="launch")
+def run_rl_keys(case: Case) -> Iterator[Finding]:
+    """MindSpeed-RL's configuration classes refuse keys that they do not have.
+
+    Their keys are kept as data, of all branches together. One that differs from a known one by a
+    slip is an error; one that none of them has could be registered by whoever uses it. The model
+    that `model` names stands in the file that `defaults` names.
+    """
+    launch, _ = role_settings(case)
+    others: list[str] = []
+    for key in launch.values:
+        part, *rest = key.split(".")
+        owner = f"model.{rest[0]}" if part == "model" and rest else part
+        named = [name.replace("-", "_") for name in (rest[1:] if part == "model" else rest)]
+        known, name = _find_names(case, part, named)
+        if not known or not name or name in known:
+            continue
+        close = slip_of(name, known)
+        if not close:
+            others.append(key)
+            continue
+        yield error(
+            f"MindSpeed-RL has no key {name} in {owner}",
+            observed=name,
+            required=close,
+            because="Its configuration class raises ValueError for what it does not have.",
+            remedy=Remedy(summary=f"Write {close}"),
+            refs=(_UPDATE,),
+            location=launch.places.get(f"key {key}"),
+        )
+    yield from _find_lost_models(launch)
+    if others:
+        left = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+        yield unknown(
+            "Keys that MindSpeed-RL's classes do not have",
+            observed=", ".join(others[:_SHOWN]) + left,
+            because="They have to be registered there.",
+            location=launch.places.get(f"key {others[0]}"),
+        )
+
+
+def _find_names(case: Case, part: str, names: list[str]) -> tuple[frozenset[str], str]:
+    """The keys of a part, and the name of one of it that has to be among them."""
+    table = case.catalog.options
+    if part not in {*_PARTS, "model"}:
+        parts = frozenset({*_PARTS, "model", "defaults"})
+        return (parts, part) if slip_of(part, parts) else (frozenset(), "")
+    if part == "profiler_config":  # profiler_config.integrated.stage
+        names = names[1:]
+    if not names:
+        return frozenset(), ""
+    own = table.of(f"MindSpeed-RL/{_PARTS.get(part, 'MegatronConfig')}")
+    if part in {"generate_config", "rl_config"} and len(names) > 1 and names[0] in own:
+        inner = "num_npus" if names[0].endswith("_resource") else ""
+        sampled = table.of("MindSpeed-RL/GenerateConfig.sampling_config")
+        if (part, names[0]) == _SAMPLING:
+            return sampled, names[1]
+        return (frozenset({inner}), names[1]) if inner else (frozenset(), "")
+    return own | {"model"}, names[0]
+
+
+def _find_lost_models(launch: Launch) -> Iterator[Finding]:
+    """Parts that train a model which no file of `defaults` has."""
+    models = {key.split(".")[1] for key in launch.values if re.match(r"model\.[^.]+\.", key)}
+    for part in ("megatron_training", *(f"{role}_config" for role in ROLES)):
+        name = launch.values.get(f"{part}.model", "")
+        if models and name and UNTOLD not in name and name not in models:
+            yield error(
+                f"The configuration has no model {name}",
+                observed=f"{part}.model {name}",
+                required=" or ".join(sorted(models)),
+                because="MindSpeed-RL looks it up in the files that `defaults` names.",
+                refs=(f"{MINDSPEED_RL}:mindspeed_rl/config_cls/base_config.py:22",),
+                location=launch.places.get(f"{part}.model"),
+            )
