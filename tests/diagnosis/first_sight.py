@@ -37,6 +37,7 @@ KINDS = (
     *("fourteenth-failing", "fourteenth-foreign", "fourteenth-healthy"),
     *("fifteenth-failing", "fifteenth-foreign", "fifteenth-healthy"),
     *("sixteenth-failing", "sixteenth-foreign", "sixteenth-healthy"),
+    *("seventeenth-failing", "seventeenth-foreign", "seventeenth-healthy"),
 )
 
 Guilt = Literal["right", "could not tell", "wrong"]
