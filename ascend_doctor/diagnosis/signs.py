@@ -58,6 +58,8 @@ _DIED = (
     r"Signal \d+ \(SIG|\bexitcode:? *:? -\d|killed by signal|death signal",
     r"Out of memory: Kill|Out Of Memory|oom[-_]kill|OOMKilled",
     r"(^|[\s:])Killed(\s|$)|Bus error|(^|[\s:])Aborted( |$)",
+    # A shell, behind the letters of arrow keys, too.
+    r"(^|\^\[\[[A-D])Terminated\s*$|\d\]?[+-]? +Terminated( |$)",
     r"[Ee]xit(s|ed)? (with )?(return |exit |non-zero )?(status|code)( = |:? )-?[1-9]",
     r"returned non-zero exit status|\bEXIT CODE: [1-9]",
     # glibc's checks of its heap and of the stack, Go, Rust
@@ -142,6 +144,8 @@ _LEVEL = re.compile(
     r"|\[(?:(?P<bracket>info|warn|warning|debug|trace|notice)|error|err|critical|fatal)\]"
 )
 _NONE = re.compile(
+    # torch_npu, HCCL and GE say so of some of their own.
+    r"\b[Ee]rror log can be ignored\b|"
     r"\bFAILED\s*[:=]\s*0\b|(?<![\d.])\b(?:0|[Nn]o|[Nn]one of) (?:[\w-]+ ){0,3}(?:FAILED|failed)\b"
 )
 _NCCL = re.compile(r"NCCL WARN (?!Missing |NUMA auto balancing)")

@@ -135,7 +135,7 @@ _SAYS_IN_CHINESE = re.compile(
 # called, comments and commands that are only echoed.
 _EXCUSES = re.compile(
     r"\b(?:errors?|fail(?:s|ed|ures?)|exceptions?|invalid|missing|killed|abort(?:ed|s)|"
-    r"mismatch(?:es)?|"
+    r"mismatch(?:es)?|overflow(?: cond)?|"
     r"time-?outs?|conflicts?|dead|wrong)"
     r"[\"')]?\s*[:=]\s*[\"']?(?:0\b|\d+\.\d|\d+e-|null|none|false|true|nan|n/a|\[\]|\{\}|\"\"|'')|"
     r"\b(?:errors?|faults?|fail\w*)[\w ]{0,30}?\s*[:|]\s*(?:0|na|n/a|none|ok)\s*\|?\s*$|"
@@ -162,6 +162,7 @@ _EXCUSES = re.compile(
     r"^-- |^(?:checking|looking) |\.\.\. ?(?:ok|yes|done)\b|\b(?:PASSED|ok|OK)\s*$|^\s*\+ |^\s*#+ |"
     r"^\s*(?:[\w.-]+@[\w.-]+:\S*|\[[\w.-]+@[\w.-]+ [^\]]*\])[#$] |^\$ |\bACPI\b|\.{5,} |"
     r"^[\s\w]{0,40}(?:errors|failures|exceptions|faults):\s*$|\bfault[- ](?:toleran|detect)|"
+    r"\byou may observe\b|"
     r"level[\"']?\s*[:=]|\berrors? (?:key|rate|metric|bar|term|code table|function|\d*\.\d)",
     _PLAIN,
 )
