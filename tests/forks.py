@@ -29,6 +29,11 @@ from pathlib import Path
 from typing import NoReturn
 
 _SIZE = 1 << 20
+# What torchrun imports beside torch.
+_TORCHRUN = (
+    "torch.distributed.launcher.api",
+    "torch.distributed.elastic.rendezvous.c10d_rendezvous_backend",
+)
 # Of open files: as many are passed on, and none has a number above.
 _FILES = 64
 _ABOVE = 256
@@ -45,10 +50,11 @@ def interpreter(
     import subprocess  # noqa: PLC0415 - what a rank's client does without
 
     path, server = folder / "python", folder / "socket"
+    server.unlink(missing_ok=True)
     words = shlex.join([str(python), "-I", "-S", __file__, str(server)])
     path.write_text(f'#!/bin/sh\nexec {words} "$0" "$@"\n')
     path.chmod(0o755)
-    command = [python, __file__, "serve", server, *modules]
+    command = [str(python), __file__, "serve", str(server), *modules]
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         try:
@@ -61,12 +67,12 @@ def interpreter(
 def serve(path: str, module: str, others: list[str]) -> None:
     """Fork for whoever connects."""
     importlib.import_module(module)
-    for name in others:
+    for name in (*_TORCHRUN, *others):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     packages = {name.partition(".")[0] for name in others}
     for name in list(sys.modules):
-        if name.partition(".")[0] in packages - {"torch"}:
+        if name.partition(".")[0] in packages:
             del sys.modules[name]
     # Of this process alone.
     own = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -105,7 +111,7 @@ def _start(connection: socket.socket) -> NoReturn:
     for file in files:
         os.close(file)
     ended = os.pidfd_open(pid)
-    ready, _, _ = select.select([ended, connection], [], [])
+    ready, _, _ = select.select([ended, connection.fileno()], [], [])
     if ended not in ready:
         _end(pid)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
