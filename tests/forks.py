@@ -24,6 +24,7 @@ import site
 import socket
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NoReturn
@@ -169,8 +170,9 @@ def _become(
     _run_hooks()
     while (word := words.pop(0)) in {"-u", "-W"}:
         if word == "-W":
-            importlib.import_module("warnings").simplefilter(words.pop(0))
-        sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
+            warnings.simplefilter(words.pop(0))  # type: ignore[arg-type]
+        else:
+            sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
     if word == "-c":
         sys.argv = ["-c", *words[1:]]
         sys.path.insert(0, "")
