@@ -23,8 +23,6 @@ from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.render.plain import one_line
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from ascend_doctor.probing.request import ProbeRequest
 
 _REFRESH = 8
@@ -154,12 +152,7 @@ class ProgressBar:
             self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         live, self._live = self._live, None
         if live is not None:
             live.stop()
@@ -210,13 +203,8 @@ class ProbeDisplay:
         self._progress.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._progress.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._progress.__exit__()
 
     def expect(self, requests: Sequence[ProbeRequest]) -> None:
         """Those that are to run."""
@@ -315,13 +303,8 @@ class NodeDisplay:
         self._progress.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._progress.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._progress.__exit__()
         self._look()
         self._progress.line(
             f"{self._progress.count()}, {show_seconds(self._progress.tasks.elapsed)}"

@@ -34,6 +34,15 @@ def _there(name: str) -> bool:
     return importlib.util.find_spec(name) is not None
 
 
+def begin(probe: Probe) -> Any:
+    """Torch, with megatron.core; skips where there is none."""
+    if not find_installed():
+        probe.skip(ABSENT)
+    torch = probe.torch()
+    load(probe, torch)
+    return torch
+
+
 def load(probe: Probe, torch: Any) -> None:
     """Import what must come before megatron.core, then it, and record which one it is."""
     with probe.stage("megatron"), _probe.importing():

@@ -15,10 +15,7 @@ from parallel_groups import initialise
 
 def begin(probe: Probe) -> Any:
     """Torch with Megatron and the world's group; skips where there is no megatron.core."""
-    if not _megatron.find_installed():
-        probe.skip(_megatron.ABSENT)
-    torch = probe.torch()
-    _megatron.load(probe, torch)
+    torch = _megatron.begin(probe)
     _megatron.prepare_training(probe, torch)
     probe.join()
     return torch

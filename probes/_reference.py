@@ -8,6 +8,7 @@ key and its value; of a gated ``linear_fc1`` all of the gate, then all of the ot
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 from collections.abc import Sequence
@@ -95,15 +96,16 @@ STEP_FAULTS = {
 }
 
 
-def draw(name: str, shape: Any) -> Any:
+@functools.cache  # each reference, of which a run has twenty, asks for the same again
+def draw(name: str, shape: tuple[int, ...]) -> Any:
     """Numbers of variance 1 that depend on the name alone, on no library and no device."""
     source = random.Random(name)  # noqa: S311 - weights are no secret
     count = math.prod(shape)
     flat = torch.tensor([source.uniform(-1.0, 1.0) for _ in range(count)])
-    return flat.reshape(tuple(shape)) * 3**0.5
+    return flat.reshape(shape) * 3**0.5
 
 
-def first_half(name: str, shape: Any) -> Any:
+def first_half(name: str, shape: tuple[int, ...]) -> Any:
     """The half of the adapter of this layer that is not zero at the start."""
     return draw(f"{name}.first", shape) / shape[1] ** 0.5
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import _cases
 import _probe
+from _packages import find_folder
 from _patches import ADAPTOR, Order, decisions, name_of
 from _probe import Probe
 
@@ -60,9 +61,9 @@ def body(probe: Probe) -> None:
     with probe.stage("find"):
         absent = {name: missing(name, probe.device) for name in ENTRIES}
         there = [name for name in ENTRIES if not absent[name]]
-        if package_folder("twinkle") and "twinkle" in there:
+        if find_folder("twinkle") and "twinkle" in there:
             there.append("registry")
-        if probe.device == "npu" and package_folder("fla") and package_folder("mindspeed"):
+        if probe.device == "npu" and find_folder("fla") and find_folder("mindspeed"):
             there.append("fla")
         probe.measure("absent", {name: why for name, why in absent.items() if why})
         if not there:
@@ -70,22 +71,12 @@ def body(probe: Probe) -> None:
     _cases.run(probe, __file__, there, limit=CASE_SECONDS, apart=True)
 
 
-def package_folder(name: str) -> str | None:
-    """The folder of a top-level package, None where it is not there."""
-    try:
-        spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError):
-        return None
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    return places[0] if places else None
-
-
 def missing(name: str, device: str) -> str:
     """Why there is no such entry point, "" where there is; nothing is imported for it."""
     if device not in ONLY.get(name, (device,)):
         return f"not for {device}"
     top, *parts = ENTRIES[name][-1].split(".")
-    folder = package_folder(top)
+    folder = find_folder(top)
     if folder is None:
         return f"{top} is not installed"
     path = os.path.join(folder, *parts)
@@ -98,7 +89,7 @@ def enter(name: str, device: str) -> dict[str, Any]:
     order = Order()
     start(device)
     for module in ENTRIES[name]:
-        if module != ADAPTOR or (device == "npu" and package_folder("mindspeed")):
+        if module != ADAPTOR or (device == "npu" and find_folder("mindspeed")):
             importlib.import_module(module)
     engine = sys.modules.get("transformer_engine")
     return {

@@ -46,10 +46,7 @@ LAYOUTS = (
 
 def body(probe: Probe) -> None:
     """The members of Megatron's parallel groups in large worlds."""
-    if not _megatron.find_installed():
-        probe.skip(_megatron.ABSENT)
-    torch = probe.torch()
-    _megatron.load(probe, torch)
+    _megatron.begin(probe)
     import torch.distributed as dist
     from megatron.core import parallel_state
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import _probe
+from _packages import find_folder
 from _probe import Probe
 
 MANIFEST = {
@@ -86,7 +87,7 @@ def body(probe: Probe) -> None:
         taken["get_gpt_layer_local_spec"] = taken.get(
             "get_gpt_layer_local_submodules", taken.get("get_gpt_layer_local_spec", [])
         )
-        folders = {name: folder(name) for name in CALLERS}
+        folders = {name: find_folder(name) for name in CALLERS}
         there = {name: folder for name, folder in folders.items() if folder}
         probe.measure("searched", sorted(there))
         probe.measure("callers", find_refusals(there, taken))
@@ -98,13 +99,9 @@ def body(probe: Probe) -> None:
 
 
 def origin(name: str) -> str | None:
-    """The folder that an import would take. Only the namespace above it is imported."""
-    try:
-        spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError):
-        return None
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    return os.path.realpath(places[0]) if places else None
+    """The folder that an import would take, without links."""
+    folder = find_folder(name)
+    return os.path.realpath(folder) if folder else None
 
 
 def copies() -> list[dict[str, Any]]:
@@ -184,15 +181,6 @@ def fields(node: ast.ClassDef) -> list[str]:
 # ---------------------------------------------------------------- who calls it
 
 
-def folder(name: str) -> str | None:
-    try:
-        spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError):
-        return None
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    return places[0] if places else None
-
-
 def find_refusals(folders: dict[str, str], taken: dict[str, list[str]]) -> list[dict[str, Any]]:
     """Calls with keywords that are no parameters, by file and line."""
     calls_refused: list[dict[str, Any]] = []
@@ -259,7 +247,7 @@ def in_try(node: ast.AST) -> Iterator[ast.AST]:
 
 def gated_delta_nets(core: str) -> dict[str, Any]:
     """What there is for them: in Megatron, MindSpeed, mcore-bridge and flash-linear-attention."""
-    bridge, mindspeed = folder("mcore_bridge"), folder("mindspeed")
+    bridge, mindspeed = find_folder("mcore_bridge"), find_folder("mindspeed")
     texts = list(read(bridge)) if bridge else []
     return {
         "megatron": any(
@@ -271,7 +259,7 @@ def gated_delta_nets(core: str) -> dict[str, Any]:
         "bridge": bridge is not None,
         "bridge_has": any("GatedDeltaNet" in text for text in texts),
         "bridge_masks": any("attention_mask_2d" in text for text in texts),
-        "fla": folder("fla") is not None,
+        "fla": find_folder("fla") is not None,
         "variable": os.environ.get("USE_MCORE_GDN"),
     }
 

@@ -28,6 +28,7 @@ from typing import Any
 
 import _cases
 import _probe
+from _packages import find_folder
 from _patches import (
     ADAPTOR,
     Order,
@@ -82,7 +83,7 @@ def body(probe: Probe) -> None:
     if probe.device != "npu":
         probe.skip(f"MindSpeed is for NPUs; the device is {probe.device}")
     with probe.stage("find"):
-        root = folder("mindspeed")
+        root = find_folder("mindspeed")
         if root is None or importlib.util.find_spec("megatron") is None:
             probe.skip("MindSpeed is not installed" if root is None else "there is no megatron")
         probe.measure("line", line(root))
@@ -103,12 +104,6 @@ def body(probe: Probe) -> None:
         late = {name: after.get(name, "not patched") for name in before}
         probe.measure("differ", name_changes(before, late))
     probe.measure("cases", outcomes)
-
-
-def folder(name: str) -> str | None:
-    spec = importlib.util.find_spec(name)
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    return places[0] if places else None
 
 
 def line(root: str) -> str:

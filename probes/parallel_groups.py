@@ -52,10 +52,7 @@ GETTERS = {
 
 def body(probe: Probe) -> None:
     """The members of Megatron's parallel groups, and a sum in each."""
-    if not _megatron.find_installed():
-        probe.skip(_megatron.ABSENT)
-    torch = probe.torch()
-    _megatron.load(probe, torch)
+    torch = _megatron.begin(probe)
     from megatron.core import parallel_state
 
     dist = probe.join()

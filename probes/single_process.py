@@ -35,10 +35,7 @@ OF_TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 def body(probe: Probe) -> None:
     """Megatron's groups in a process without torchrun."""
-    if not _megatron.find_installed():
-        probe.skip(_megatron.ABSENT)
-    torch = probe.torch()
-    _megatron.load(probe, torch)
+    torch = _megatron.begin(probe)
     import torch.distributed as dist
     from megatron.core import parallel_state
 

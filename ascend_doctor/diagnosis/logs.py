@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import io
 import os
 import re
 import sys
@@ -13,7 +12,7 @@ from typing import IO, Any
 
 from ascend_doctor.diagnosis import archives
 from ascend_doctor.diagnosis.origins import NODE_RANK, Origin
-from ascend_doctor.diagnosis.packed import BLOCK, BROKEN, unpack
+from ascend_doctor.diagnosis.packed import BLOCK, BROKEN, stream_of, unpack
 from ascend_doctor.diagnosis.trees import nodes_of
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import open_descriptor, reason
@@ -278,7 +277,7 @@ def _plain(raw: IO[bytes]) -> Any:
         encoding = _wide(buffered.peek(_SAMPLE)[:_SAMPLE])
     except BROKEN:
         return buffered
-    return io.BufferedReader(_Recoded(buffered, encoding), BLOCK) if encoding else buffered
+    return stream_of(_recode(buffered, encoding)) if encoding else buffered
 
 
 def _wide(head: bytes) -> str:
@@ -298,26 +297,10 @@ def _wide(head: bytes) -> str:
     return encoding
 
 
-class _Recoded(io.RawIOBase):
-    """A stream of UTF-16 as one of UTF-8."""
-
-    def __init__(self, stream: Any, encoding: str) -> None:
-        super().__init__()
-        self._stream = stream
-        self._decoder = codecs.getincrementaldecoder(encoding)("replace")
-        self._left = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._left:
-            piece = self._stream.read1(BLOCK)
-            text = self._decoder.decode(piece, final=not piece)
-            self._left = text.encode("utf-8", "replace")
-            if not piece:
-                break
-        count = min(len(buffer), len(self._left))
-        buffer[:count] = self._left[:count]
-        self._left = self._left[count:]
-        return count
+def _recode(stream: Any, encoding: str) -> Iterator[bytes]:
+    """A stream of UTF-16 in UTF-8."""
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    piece = b"more"
+    while piece:
+        piece = stream.read1(BLOCK)
+        yield decoder.decode(piece, final=not piece).encode("utf-8", "replace")

@@ -9,7 +9,7 @@ import lzma
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 import zstandard
@@ -37,3 +37,29 @@ def unpack(buffered: Any) -> Any:
         if buffered.peek(_MAGIC).startswith(magic):
             return io.BufferedReader(opener(buffered), BLOCK)
     return buffered
+
+
+def stream_of(pieces: Iterator[bytes]) -> io.BufferedReader:
+    """What comes in pieces of any size as a buffered stream."""
+    return io.BufferedReader(_Pieces(pieces), BLOCK)
+
+
+class _Pieces(io.RawIOBase):
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        super().__init__()
+        self._pieces = pieces
+        self._left = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._left:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._left = piece
+        count = min(len(buffer), len(self._left))
+        buffer[:count] = self._left[:count]
+        self._left = self._left[count:]
+        return count

@@ -13,11 +13,10 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from ascend_doctor.diagnosis.logs import Log, blocks
 from ascend_doctor.diagnosis.origins import moment
-from ascend_doctor.diagnosis.packed import BLOCK
+from ascend_doctor.diagnosis.packed import stream_of
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import open_descriptor
 
@@ -167,34 +166,16 @@ def _split_file(log: Log) -> list[Log]:
 
 
 def _open(log: Log, pids: set[str]) -> io.BufferedReader:
-    return io.BufferedReader(_Lines(log, pids), BLOCK)
+    return stream_of(_own_lines(log, pids))
 
 
-class _Lines(io.RawIOBase):
-    """A file with the lines of some of its processes; those of the others are empty."""
-
-    def __init__(self, log: Log, pids: set[str]) -> None:
-        super().__init__()
-        self._blocks = blocks(log, [])
-        self._pids = pids
-        self._own = True
-        self._left = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._left:
-            block = next(self._blocks, b"")
-            if not block:
-                return 0
-            self._left = b"".join(map(self._row, block.splitlines(keepends=True)))
-        count = min(len(buffer), len(self._left))
-        buffer[:count] = self._left[:count]
-        self._left = self._left[count:]
-        return count
-
-    def _row(self, row: bytes) -> bytes:
-        if match := _LINE.match(row):
-            self._own = match[1].decode() in self._pids
-        return row if self._own else b"\n"
+def _own_lines(log: Log, pids: set[str]) -> Iterator[bytes]:
+    """Those of some of its processes; the lines of the others are empty."""
+    own = True
+    for block in blocks(log, []):
+        rows = []
+        for row in block.splitlines(keepends=True):
+            if match := _LINE.match(row):
+                own = match[1].decode() in pids
+            rows.append(row if own else b"\n")
+        yield b"".join(rows)

@@ -70,11 +70,12 @@ def wait_while_alive(
 
 
 @contextmanager
-def signals_passed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
+def signals_passed_on(*processes: subprocess.Popen[bytes]) -> Iterator[None]:
     """The launch ends itself, and with it we do: a scheduler's SIGTERM and Ctrl-C are for it."""
 
     def pass_on(number: int, _: object) -> None:
-        process.send_signal(number)
+        for process in processes:
+            process.send_signal(number)
 
     before = {
         number: signal.signal(number, pass_on)

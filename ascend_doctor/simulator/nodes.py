@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 import ascend_doctor
+from ascend_doctor.probing.keeper import SIGNALLED, signals_passed_on
 from ascend_doctor.simulator.layout import NODE_LIBRARY
 from ascend_doctor.simulator.ledger import SUFFIX, hold
 from ascend_doctor.simulator.machines import SimulatedMachine, write_tools
@@ -24,7 +24,6 @@ _MAIN = f"import sys; sys.path.append({_ROOT!r}); from {__name__} import main; m
 # What is left to the other nodes when the command of one has failed.
 _GRACE = 15.0
 _POLL = 0.1
-_SIGNALLED = 128
 
 
 class SimulatedNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,21 +86,8 @@ def run_on_nodes(command: Sequence[str], nodes: Sequence[SimulatedNode]) -> int:
         path = f"{node.programs}:{os.environ['PATH']}"
         env = {**os.environ, **node.variables, "PATH": path}
         processes.append(subprocess.Popen(command, env=env))  # noqa: S603 - the user's own
-
-    def pass_on(number: int, _: object) -> None:
-        for process in processes:
-            process.send_signal(number)
-
-    before = {
-        number: signal.signal(number, pass_on)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is not signal.SIG_IGN
-    }
-    try:
+    with signals_passed_on(*processes):
         return _wait(processes)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> int:
@@ -116,7 +102,7 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> int:
             limit = float("inf")
         time.sleep(_POLL)
     failure = failure or next(filter(None, codes), 0)
-    return failure if failure >= 0 else _SIGNALLED - failure
+    return failure if failure >= 0 else SIGNALLED - failure
 
 
 def _free_port() -> int:

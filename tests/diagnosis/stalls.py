@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,10 +31,9 @@ import click
 from ascend_doctor.diagnosis.stall_files import read_stall_files
 from ascend_doctor.diagnosis.stall_result import Stall
 from ascend_doctor.simulator import build
+from tests import forks
 
 PROGRAM = Path(__file__).with_name("programs") / "stall.py"
-FORKED = PROGRAM.with_name("forked.py")
-SOCKET = "STALLS_SOCKET"  # of the process that ranks are forked from
 DOCTOR = Path(sys.executable).with_name("ascend-doctor")
 QUIET = 12  # seconds without progress; the default of `run` is 60
 PATIENCE = 120  # seconds, and as many again for each rank: they import one after another
@@ -257,34 +256,12 @@ def _launch(
         str(python), "-m", "torch.distributed.run", f"--nnodes={case.nodes}",
         f"--node-rank={node}", "--master-addr=127.0.0.1", f"--master-port={port}",
         f"--nproc_per_node={case.layout.world // case.nodes}",
-        *_program(python, env),
+        str(PROGRAM),
         case.kind, ",".join(map(str, case.guilty)), str(case.step), str(case.layout), case.place,
     ]  # fmt: skip
     reached = {"HANG_REACHED": str(place / "reached")}
     with (place / f"stderr-{node}").open("wb") as log:
         return subprocess.Popen(argv, stdout=log, stderr=log, env={**env, **reached})
-
-
-def _program(python: Path, env: Mapping[str, str]) -> list[str]:
-    if SOCKET not in env:
-        return [str(PROGRAM)]
-    return ["--no-python", str(python), "-I", "-S", str(FORKED), env[SOCKET], str(PROGRAM)]
-
-
-@contextlib.contextmanager
-def serve(python: Path, folder: Path, env: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """The environment of launches whose ranks are forked from one process."""
-    path = folder / "forks"
-    path.unlink(missing_ok=True)
-    # torch_npu reads this once, when it is imported; `run` sets it for ranks, and they are forked.
-    armed = {**env, "TORCH_HCCL_TRACE_BUFFER_SIZE": "512"}
-    with subprocess.Popen([str(python), str(FORKED), "serve", str(path)], env=armed) as server:
-        try:
-            while not path.exists() and server.poll() is None:
-                time.sleep(0.5)
-            yield {**env, SOCKET: str(path)}
-        finally:
-            server.kill()
 
 
 def _reports(errors: Path) -> int:
@@ -345,7 +322,10 @@ def main(  # noqa: PLR0913 - the options of the command
     env = {} if again else simulate(python)
     stack = contextlib.ExitStack()
     if forked and not again:
-        env = stack.enter_context(serve(python, folder, env))
+        # torch_npu reads this once, when it is imported; `run` sets it for ranks, and they are
+        # forked.
+        armed = {**env, "TORCH_HCCL_TRACE_BUFFER_SIZE": "512"}
+        python = stack.enter_context(forks.interpreter(python, folder, armed, "torch_npu"))
     drawn = draw(seed, count, sizes=sizes, spies=spies is not None, places=places, quiet=quiet)
     cases = drawn[first:]
 

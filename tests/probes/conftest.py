@@ -2,9 +2,41 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests import forks
+
+# What probes import of Megatron.
+_MEGATRON = tuple(
+    f"megatron.core.{name}"
+    for name in (
+        *("dist_checkpointing", "distributed", "models.gpt.gpt_layer_specs"),
+        *("models.gpt.gpt_model", "optimizer", "pipeline_parallel"),
+    )
+)
+
+
+@pytest.fixture(scope="session")
+def forked_python(
+    examined_python: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """The examined interpreter for the CPU, whose processes have imported torch."""
+    env = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "OMP_NUM_THREADS": "1"}
+    folder = tmp_path_factory.mktemp("forks")
+    with forks.interpreter(examined_python, folder, env, "torch", *_MEGATRON) as path:
+        yield path
+
+
+@pytest.fixture(scope="session")
+def forked_megatron(
+    examined_megatron: Path,  # noqa: ARG001 - skips
+    forked_python: Path,
+) -> Path:
+    """The same where it has a megatron.core; each process imports that from its own path."""
+    return forked_python
 
 
 @pytest.fixture(scope="session")

@@ -40,15 +40,15 @@ dist.barrier = lambda: None
 """
 
 
-def test_every_collective_on_the_cpu(examined_python: Path) -> None:
-    run = started(examined_python, "collectives", ranks=3)
+def test_every_collective_on_the_cpu(forked_python: Path) -> None:
+    run = started(forked_python, "collectives", ranks=3)
     for rank in run.ranks:
         # 10 results in 3 dtypes and 2 lengths, in float32 3, then 3 at once, and the barrier.
         assert (rank.ok, rank.wrong, rank.compared) == (True, (), 74)
 
 
-def test_every_broken_collective_is_found(examined_python: Path, tmp_path: Path) -> None:
-    run = started(examined_python, "collectives", ranks=3, mutation=MUTATION, folder=tmp_path)
+def test_every_broken_collective_is_found(forked_python: Path, tmp_path: Path) -> None:
+    run = started(forked_python, "collectives", ranks=3, mutation=MUTATION, folder=tmp_path)
     found = {one.what.partition(" of ")[0] for rank in run.ranks for one in rank.wrong}
     assert found == {
         "all-gather",
@@ -90,22 +90,22 @@ dist.all_reduce = broken
     ],
 )
 def test_sums_that_are_wrong_by_size_or_at_once(
-    examined_python: Path, tmp_path: Path, condition: str, what: str
+    forked_python: Path, tmp_path: Path, condition: str, what: str
 ) -> None:
     mutation = LARGE.format(condition=condition)
-    run = started(examined_python, "allreduce", ranks=2, mutation=mutation, folder=tmp_path)
+    run = started(forked_python, "allreduce", ranks=2, mutation=mutation, folder=tmp_path)
     assert run.ranks[0].wrong[0].what == what
 
 
-def test_a_wrong_value_shows_in_bandwidth_too(examined_python: Path) -> None:
-    run = started(examined_python, "bandwidth", ranks=2, fault="rank=1,stage=all-gather,do=value")
+def test_a_wrong_value_shows_in_bandwidth_too(forked_python: Path) -> None:
+    run = started(forked_python, "bandwidth", ranks=2, fault="rank=1,stage=all-gather,do=value")
     assert {one.what.partition(" of 1")[0] for one in run.ranks[0].wrong} >= {
         "elements of all-gather"
     }
     assert all(" all-gather " in one.what for one in run.ranks[0].wrong)
 
 
-def test_a_spoilt_value_is_seen_by_its_receiver(examined_python: Path) -> None:
+def test_a_spoilt_value_is_seen_by_its_receiver(forked_python: Path) -> None:
     fault = "rank=1,stage=ring int64,do=value"
-    run = started(examined_python, "collectives", ranks=3, fault=fault)
+    run = started(forked_python, "collectives", ranks=3, fault=fault)
     assert [len(one.wrong) for one in run.ranks] == [0, 0, 2]

@@ -113,9 +113,9 @@ Measured = dict[str, dict[str, dict[str, float]]]
 
 
 @pytest.fixture(scope="module")
-def measured(examined_python: Path) -> Measured:
+def measured(forked_python: Path) -> Measured:
     done = subprocess.run(
-        [examined_python, "-c", SUBJECTS, PROBES],
+        [forked_python, "-c", SUBJECTS, PROBES],
         check=False,
         capture_output=True,
         text=True,
@@ -172,16 +172,16 @@ torch.nn.functional.scaled_dot_product_attention = lambda *both, **_: attention(
 """
 
 
-def test_flash_attention_on_the_cpu(examined_python: Path, tmp_path: Path) -> None:
-    (rank,) = started(examined_python, "flash-attention").ranks
+def test_flash_attention_on_the_cpu(forked_python: Path, tmp_path: Path) -> None:
+    (rank,) = started(forked_python, "flash-attention").ranks
     assert set(rank.values["cases"]) == {"sdpa causal", "sdpa padding"}
     assert not wrong(rank.values["cases"])
-    run = started(examined_python, "flash-attention", mutation=UNMASKED, folder=tmp_path)
+    run = started(forked_python, "flash-attention", mutation=UNMASKED, folder=tmp_path)
     assert wrong(run.ranks[0].values["cases"]) == {"sdpa causal", "sdpa padding"}
 
 
-def test_there_are_no_fused_operators_without_an_npu(examined_python: Path) -> None:
-    (rank,) = started(examined_python, "fused-ops").ranks
+def test_there_are_no_fused_operators_without_an_npu(forked_python: Path) -> None:
+    (rank,) = started(forked_python, "fused-ops").ranks
     assert rank.skipped == "these are operators of torch_npu, not of cpu"
 
 
@@ -215,9 +215,9 @@ print(json.dumps({name: case(torch, "there") for name, case in dtype.CASES.items
 """
 
 
-def test_a_dtype_that_is_wrong_is_measured(examined_python: Path) -> None:
+def test_a_dtype_that_is_wrong_is_measured(forked_python: Path) -> None:
     done = subprocess.run(
-        [examined_python, "-c", MUTATED_DTYPES, PROBES],
+        [forked_python, "-c", MUTATED_DTYPES, PROBES],
         check=False,
         capture_output=True,
         text=True,
@@ -232,8 +232,8 @@ def test_a_dtype_that_is_wrong_is_measured(examined_python: Path) -> None:
     assert (fine["differ"], fine["sum"]) == (0, True)
 
 
-def test_dtypes_on_the_cpu(examined_python: Path) -> None:
-    (rank,) = started(examined_python, "dtype").ranks
+def test_dtypes_on_the_cpu(forked_python: Path) -> None:
+    (rank,) = started(forked_python, "dtype").ranks
     cases = rank.values["cases"]
     assert list(cases) == [
         *("float32", "bfloat16", "float16", "float64", "float8_e4m3fn", "float8_e5m2")
@@ -253,8 +253,8 @@ if os.environ.get("TRITON_INTERPRET"):
 """
 
 
-def test_triton_by_its_interpreter(examined_python: Path, tmp_path: Path) -> None:
-    run = started(examined_python, "triton-kernel")
+def test_triton_by_its_interpreter(forked_python: Path, tmp_path: Path) -> None:
+    run = started(forked_python, "triton-kernel")
     (rank,) = run.ranks
     if rank.skipped:
         assert rank.skipped == "triton is not installed"
@@ -263,5 +263,5 @@ def test_triton_by_its_interpreter(examined_python: Path, tmp_path: Path) -> Non
         "scale and add": 0,
         "row sums": 0,
     }
-    run = started(examined_python, "triton-kernel", mutation=NO_TAIL, folder=tmp_path)
+    run = started(forked_python, "triton-kernel", mutation=NO_TAIL, folder=tmp_path)
     assert run.ranks[0].values["cases"]["scale and add"]["differ"] == 1000 % 256

@@ -28,8 +28,8 @@ def findings(run: ProbeRun) -> tuple[Finding, ...]:
 # ---------------------------------------------------------------- object-collectives
 
 
-def test_objects_travel_over_both_groups(examined_python: Path) -> None:
-    run = started(examined_python, "object-collectives", ranks=2)
+def test_objects_travel_over_both_groups(forked_python: Path) -> None:
+    run = started(forked_python, "object-collectives", ranks=2)
     assert judged(run) == [(Level.OK, "Object collectives work")]
     assert [one.values["peers"]["set"]["step"] for one in run.ranks] == ["done"] * 2
     # Three calls over Gloo and three over the group of the device; one more with megatron.core.
@@ -37,9 +37,9 @@ def test_objects_travel_over_both_groups(examined_python: Path) -> None:
     assert [one.compared for one in run.ranks] == [6 + more, 4 + more]
 
 
-def test_an_object_of_another_rank_is_found(examined_python: Path) -> None:
+def test_an_object_of_another_rank_is_found(forked_python: Path) -> None:
     fault = "rank=1,stage=gloo,do=value"
-    run = started(examined_python, "object-collectives", ranks=2, fault=fault)
+    run = started(forked_python, "object-collectives", ranks=2, fault=fault)
     wrong = {one.what for rank in run.ranks for one in rank.wrong}
     assert wrong == {"all_gather_object over a Gloo group", "gather_object over a Gloo group"}
 
@@ -53,10 +53,10 @@ def test_an_object_of_another_rank_is_found(examined_python: Path) -> None:
     ],
 )
 def test_a_group_of_the_device_that_fails_is_named(
-    examined_python: Path, act: str, title: str, text: str
+    forked_python: Path, act: str, title: str, text: str
 ) -> None:
     fault = f"rank=1,stage=inside set,do={act}"
-    run = started(examined_python, "object-collectives", ranks=2, fault=fault)
+    run = started(forked_python, "object-collectives", ranks=2, fault=fault)
     (finding,) = findings(run)
     assert finding.level is Level.WARNING
     assert finding.title == f"object-collectives: over the group of the device {title}"
@@ -126,8 +126,8 @@ def test_what_happens_without_set_device_is_told_but_no_fault() -> None:
 # ---------------------------------------------------------------- bound-device-id
 
 
-def test_a_binding_that_gloo_does_not_know_is_seen_and_cleared(examined_python: Path) -> None:
-    run = started(examined_python, "bound-device-id", ranks=2)
+def test_a_binding_that_gloo_does_not_know_is_seen_and_cleared(forked_python: Path) -> None:
+    run = started(forked_python, "bound-device-id", ranks=2)
     for one in run.ranks:
         assert one.values["bound"] == (
             "RuntimeError: No backend type associated with device type xpu"
@@ -154,15 +154,15 @@ dist.new_group = sticky
 """
 
 
-def test_a_binding_that_stays_is_an_error(examined_python: Path, tmp_path: Path) -> None:
-    run = started(examined_python, "bound-device-id", ranks=2, mutation=STUCK, folder=tmp_path)
+def test_a_binding_that_stays_is_an_error(forked_python: Path, tmp_path: Path) -> None:
+    run = started(forked_python, "bound-device-id", ranks=2, mutation=STUCK, folder=tmp_path)
     title = "bound-device-id: no Gloo group beside a default group whose binding was cleared"
     assert judged(run) == [(Level.ERROR, title)]
 
 
-def test_a_sum_that_is_wrong_is_found(examined_python: Path) -> None:
+def test_a_sum_that_is_wrong_is_found(forked_python: Path) -> None:
     fault = "rank=1,stage=cleared,do=value"
-    run = started(examined_python, "bound-device-id", ranks=2, fault=fault)
+    run = started(forked_python, "bound-device-id", ranks=2, fault=fault)
     wrong = {one.what for rank in run.ranks for one in rank.wrong}
     assert wrong == {"sum in a Gloo group, cleared"}
 
@@ -202,8 +202,8 @@ def test_who_drives_what(ranks: list[ProbeResult], level: Level) -> None:
     assert finding.level is level
 
 
-def test_ranks_on_the_cpu_have_no_devices(examined_python: Path) -> None:
-    run = started(examined_python, "device-per-rank", ranks=2)
+def test_ranks_on_the_cpu_have_no_devices(forked_python: Path) -> None:
+    run = started(forked_python, "device-per-rank", ranks=2)
     title = "Each rank drives a device of its own: ranks on the CPU have no devices of their own"
     assert judged(run) == [(Level.SKIPPED, title)]
 
@@ -211,8 +211,8 @@ def test_ranks_on_the_cpu_have_no_devices(examined_python: Path) -> None:
 # ---------------------------------------------------------------- single-process
 
 
-def test_one_process_without_torchrun(examined_megatron: Path) -> None:
-    run = started(examined_megatron, "single-process")
+def test_one_process_without_torchrun(forked_megatron: Path) -> None:
+    run = started(forked_megatron, "single-process")
     assert judged(run) == [(Level.OK, "Megatron's groups work in one process")]
     values = run.ranks[0].values
     assert values["without_group"] == "AssertionError: "
@@ -220,6 +220,6 @@ def test_one_process_without_torchrun(examined_megatron: Path) -> None:
     assert run.ranks[0].compared == 7
 
 
-def test_a_sum_over_one_process_that_is_wrong(examined_megatron: Path) -> None:
-    run = started(examined_megatron, "single-process", fault="rank=0,stage=groups,do=value")
+def test_a_sum_over_one_process_that_is_wrong(forked_megatron: Path) -> None:
+    run = started(forked_megatron, "single-process", fault="rank=0,stage=groups,do=value")
     assert [one.what for one in run.ranks[0].wrong] == ["sum over one process"]

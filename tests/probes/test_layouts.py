@@ -137,9 +137,9 @@ print(json.dumps([tried, wrong]))
 """
 
 
-def test_megatron_builds_the_same_groups(examined_megatron: Path) -> None:
+def test_megatron_builds_the_same_groups(forked_megatron: Path) -> None:
     done = subprocess.run(
-        [examined_megatron, "-c", REAL, PROBES],
+        [forked_megatron, "-c", REAL, PROBES],
         check=True,
         capture_output=True,
         env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},

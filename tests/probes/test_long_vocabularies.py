@@ -118,10 +118,10 @@ PROBES: dict[str, dict[str, tuple[str, str]]] = {
     ("probe", "name"), [(probe, name) for probe, cases in PROBES.items() for name in cases]
 )
 def test_it_finds_what_is_wrong(
-    examined_megatron: Path, tmp_path: Path, probe: str, name: str
+    forked_megatron: Path, tmp_path: Path, probe: str, name: str
 ) -> None:
     mutation, wanted = PROBES[probe][name]
-    run = started(examined_megatron, probe, ranks=2, mutation=mutation, folder=tmp_path)
+    run = started(forked_megatron, probe, ranks=2, mutation=mutation, folder=tmp_path)
     found = judged(run)
     if not mutation:
         assert [level for level, _ in found] == [Level.OK]
@@ -138,11 +138,11 @@ def test_it_finds_what_is_wrong(
         ("weight-sync", 0, "send, actor first"),
     ],
 )
-def test_one_rank_differs(examined_megatron: Path, probe: str, rank: int, stage: str) -> None:
-    run = started(examined_megatron, probe, ranks=2, fault=f"rank={rank},stage={stage},do=value")
+def test_one_rank_differs(forked_megatron: Path, probe: str, rank: int, stage: str) -> None:
+    run = started(forked_megatron, probe, ranks=2, fault=f"rank={rank},stage={stage},do=value")
     assert {level for level, _ in judged(run)} == {Level.ERROR}
 
 
-def test_weights_need_somebody_to_send_them_to(examined_megatron: Path) -> None:
-    run = started(examined_megatron, "weight-sync")
+def test_weights_need_somebody_to_send_them_to(forked_megatron: Path) -> None:
+    run = started(forked_megatron, "weight-sync")
     assert run.ranks[0].skipped == "weights are sent from one rank to another, and there is one"

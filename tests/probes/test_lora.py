@@ -82,12 +82,12 @@ PROBES: dict[str, dict[str, tuple[str, str]]] = {
     ("probe", "name"), [(probe, name) for probe, cases in PROBES.items() for name in cases]
 )
 def test_lora_on_the_real_megatron(
-    examined_megatron: Path, tmp_path: Path, probe: str, name: str
+    forked_megatron: Path, tmp_path: Path, probe: str, name: str
 ) -> None:
     mutation, wanted = PROBES[probe][name]
     # Experts on two ranks and their tensors on two: that takes four.
     ranks = 4 if probe == "lora-experts" else 2
-    run = started(examined_megatron, probe, ranks=ranks, mutation=mutation, folder=tmp_path)
+    run = started(forked_megatron, probe, ranks=ranks, mutation=mutation, folder=tmp_path)
     found = judged(run)
     if not mutation:
         assert [level for level, _ in found] == [Level.OK]
@@ -95,13 +95,13 @@ def test_lora_on_the_real_megatron(
     assert wanted in {title for level, title in found if level in {Level.ERROR, Level.WARNING}}
 
 
-def test_a_rank_that_has_another_group(examined_megatron: Path) -> None:
+def test_a_rank_that_has_another_group(forked_megatron: Path) -> None:
     fault = "rank=1,stage=expert of both,do=value"
-    run = started(examined_megatron, "expert-shapes", ranks=2, fault=fault)
+    run = started(forked_megatron, "expert-shapes", ranks=2, fault=fault)
     assert judged(run) == [(Level.ERROR, "experts are cut otherwise with ETP given to both")]
 
 
-def test_one_rank_has_no_tensor_parallel_neighbour(examined_megatron: Path) -> None:
+def test_one_rank_has_no_tensor_parallel_neighbour(forked_megatron: Path) -> None:
     for probe in PROBES:
-        run = started(examined_megatron, probe)
+        run = started(forked_megatron, probe)
         assert "even number of ranks" in run.ranks[0].skipped

@@ -210,13 +210,13 @@ RUNS = [(name, device) for name, row in ROWS.items() for device in row.devices]
 
 
 @pytest.fixture(scope="module")
-def environments(examined_megatron: Path, simulator_cache: Path) -> dict[str, dict[str, str]]:
+def environments(forked_megatron: Path, simulator_cache: Path) -> dict[str, dict[str, str]]:
     """Of a machine with four simulated NPUs, where these tests run, and of none."""
     base = {**os.environ, "PYTHONWARNINGS": "ignore"}
     base.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
     if not os.environ.get("ASCEND_DOCTOR_TEST_NUMBERS"):
         return {"cpu": base}
-    tree = build(examined_megatron, cache=simulator_cache, kernels="ascend910b")
+    tree = build(forked_megatron, cache=simulator_cache, kernels="ascend910b")
     whole = tree.environment(base, soc="Ascend910B3", devices=4, memory_bytes=1 << 30)
     return {"cpu": base, "npu": whole}
 
@@ -249,7 +249,7 @@ def test_the_probe_that_claims_it_catches_it(
     name: str,
     device: str,
     core: Path,
-    examined_megatron: Path,
+    forked_megatron: Path,
     environments: dict[str, dict[str, str]],
     tmp_path: Path,
 ) -> None:
@@ -258,7 +258,7 @@ def test_the_probe_that_claims_it_catches_it(
         row.quick or os.environ.get("ASCEND_DOCTOR_TEST_NUMBERS")
     ):
         pytest.skip("ASCEND_DOCTOR_TEST_NUMBERS is not set; the whole table takes ten minutes")
-    errors = found(examined_megatron, row, device, environments[device], tmp_path, core)
+    errors = found(forked_megatron, row, device, environments[device], tmp_path, core)
     texts = (row.texts,) if isinstance(row.texts, str) else row.texts
     assert [
         one for one in errors if all(text in f"{one.title} {one.observed}" for text in texts)

@@ -105,7 +105,7 @@ def judged(run: ProbeRun) -> tuple[Finding, ...]:
 def test_wrong_mathematics_get_their_name(
     name: str,
     core: Path,
-    examined_megatron: Path,
+    forked_megatron: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -113,7 +113,7 @@ def test_wrong_mathematics_get_their_name(
         pytest.skip("ASCEND_DOCTOR_TEST_NUMBERS is not set; the whole table takes five minutes")
     mutation, wanted = MUTATIONS[name]
     monkeypatch.setenv("PYTHONPATH", str(mutated(core, tmp_path, mutation)))
-    run = started(examined_megatron, "smoke-train", ranks=2)
+    run = started(forked_megatron, "smoke-train", ranks=2)
     errors = [one for one in judged(run) if one.level is Level.ERROR]
     for layout, text in wanted.items():
         assert [one for one in errors if layout in one.title and text in one.observed], errors

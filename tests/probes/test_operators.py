@@ -30,21 +30,21 @@ torch.Tensor.__getitem__, torch.Tensor.__setitem__ = backwards, forgetful
 """
 
 
-def test_boolean_indexing_on_the_cpu(examined_python: Path) -> None:
-    (rank,) = started(examined_python, "bool-index").ranks
+def test_boolean_indexing_on_the_cpu(forked_python: Path) -> None:
+    (rank,) = started(forked_python, "bool-index").ranks
     assert (rank.ok, rank.wrong, rank.compared) == (True, (), 7)
     assert all("error" not in one for one in rank.values["cases"].values())
 
 
-def test_a_wrong_read_and_a_lost_write_are_found(examined_python: Path, tmp_path: Path) -> None:
-    run = started(examined_python, "bool-index", mutation=MUTATED_INDEX, folder=tmp_path)
+def test_a_wrong_read_and_a_lost_write_are_found(forked_python: Path, tmp_path: Path) -> None:
+    run = started(forked_python, "bool-index", mutation=MUTATED_INDEX, folder=tmp_path)
     wrong = {one.what.partition(":")[0] for one in run.ranks[0].wrong}
     assert wrong == {"read", "write", "vector", "rows", "backward", "repeated"}
 
 
-def test_a_crash_is_repeated_apart_and_takes_no_other_case_along(examined_python: Path) -> None:
+def test_a_crash_is_repeated_apart_and_takes_no_other_case_along(forked_python: Path) -> None:
     fault = "rank=0,stage=inside write,do=segv"
-    (rank,) = started(examined_python, "bool-index", fault=fault).ranks
+    (rank,) = started(forked_python, "bool-index", fault=fault).ranks
     cases = rank.values["cases"]
     assert cases["write"]["error"] == "ChildProcessError: the process crashed with SIGSEGV"
     assert [name for name, one in cases.items() if one.get("error")] == ["write"]
@@ -52,8 +52,8 @@ def test_a_crash_is_repeated_apart_and_takes_no_other_case_along(examined_python
     assert {"case write", "import for case write", "import for case vector"} <= set(rank.stages)
 
 
-def test_there_is_no_fused_softmax_without_an_npu(examined_python: Path) -> None:
-    (rank,) = started(examined_python, "fused-softmax").ranks
+def test_there_is_no_fused_softmax_without_an_npu(forked_python: Path) -> None:
+    (rank,) = started(forked_python, "fused-softmax").ranks
     assert rank.skipped == "npu_scaled_masked_softmax is an operator of NPUs, not of cpu"
 
 
@@ -78,9 +78,9 @@ print(json.dumps({**found, "plain": probe.plain(torch, "cpu")}))
 
 
 @pytest.fixture(scope="module")
-def softmaxes(examined_python: Path) -> dict[str, dict[str, float]]:
+def softmaxes(forked_python: Path) -> dict[str, dict[str, float]]:
     done = subprocess.run(
-        [examined_python, "-c", MUTATED_SOFTMAX, PROBES],
+        [forked_python, "-c", MUTATED_SOFTMAX, PROBES],
         check=True,
         capture_output=True,
         env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},

@@ -92,8 +92,8 @@ def judged(values: dict[str, Any]) -> list[Finding]:
     return [*verdicts(table, names, device="cpu")]
 
 
-def test_every_node_has_the_whole_table(examined_python: Path, tmp_path: Path) -> None:
-    told = by_hand(examined_python, tmp_path, local=2)
+def test_every_node_has_the_whole_table(forked_python: Path, tmp_path: Path) -> None:
+    told = by_hand(forked_python, tmp_path, local=2)
     assert told[0]["pairs"] == told[1]["pairs"] == told[2]["pairs"]
     rows = read_record(PairTable, told[0]).pairs
     assert {row.pair for row in rows} == {(0, 1), (0, 2), (1, 2)}
@@ -108,9 +108,9 @@ def test_every_node_has_the_whole_table(examined_python: Path, tmp_path: Path) -
     [(WRONG, "n2 adds up wrongly with the others"), (CRASHES, "n2 has no link to the others")],
 )
 def test_the_spoilt_node_is_named(
-    spoilt: str, title: str, examined_python: Path, tmp_path: Path
+    spoilt: str, title: str, forked_python: Path, tmp_path: Path
 ) -> None:
-    told = by_hand(examined_python, tmp_path, spoilt=spoilt)
+    told = by_hand(forked_python, tmp_path, spoilt=spoilt)
     for values in told:
         (found,) = judged(values)
         assert (found.level, found.title) == (Level.ERROR, f"pair-rounds: {title}")
@@ -118,9 +118,9 @@ def test_the_spoilt_node_is_named(
 
 
 def test_ranks_that_do_not_reach_the_store_accuse_nobody(
-    examined_python: Path, tmp_path: Path
+    forked_python: Path, tmp_path: Path
 ) -> None:
-    told = by_hand(examined_python, tmp_path, spoilt=ASTRAY)
+    told = by_hand(forked_python, tmp_path, spoilt=ASTRAY)
     found = judged(told[0])
     assert [one.level for one in found] == [Level.UNKNOWN, Level.OK]
     assert "node 2 in stage store: RuntimeError: no way to the store" in found[0].observed
@@ -128,18 +128,18 @@ def test_ranks_that_do_not_reach_the_store_accuse_nobody(
     assert found[0].nodes == ("n2",)
 
 
-def test_one_node_is_skipped(examined_python: Path) -> None:
-    run = launch(request(1, 0, examined_python, 0, 2))
+def test_one_node_is_skipped(forked_python: Path) -> None:
+    run = launch(request(1, 0, forked_python, 0, 2))
     assert "no other" in run.ranks[0].skipped
     assert run.blocks == ""
 
 
-def test_what_listens_and_is_no_store_is_no_fault_of_a_node(examined_python: Path) -> None:
+def test_what_listens_and_is_no_store_is_no_fault_of_a_node(forked_python: Path) -> None:
     """It takes connections and never answers, and torch's store would wait for ever."""
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen(64)
-        asked = request(2, 1, examined_python, silent.getsockname()[1], 1)
+        asked = request(2, 1, forked_python, silent.getsockname()[1], 1)
         run = launch(msgspec.structs.replace(asked, deadline=75.0))
     (result,) = run.ranks
     assert result.ok
@@ -147,14 +147,15 @@ def test_what_listens_and_is_no_store_is_no_fault_of_a_node(examined_python: Pat
     assert run.blocks
 
 
-def test_a_port_that_another_holds_is_no_fault_of_a_node(examined_python: Path) -> None:
+def test_a_port_that_another_holds_is_no_fault_of_a_node(forked_python: Path) -> None:
+    before = psutil.Process().children(recursive=True)
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         held.listen()
         port = held.getsockname()[1]
-        run = launch(request(2, 0, examined_python, port, 1))
+        run = launch(request(2, 0, forked_python, port, 1))
     (result,) = run.ranks
     assert result.ok
     assert "address already in use" in result.values["untold"]
     assert run.blocks
-    assert not [one for one in psutil.Process().children(recursive=True) if one.is_running()]
+    assert set(psutil.Process().children(recursive=True)) <= {*before}

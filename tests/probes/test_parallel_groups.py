@@ -34,14 +34,14 @@ def wrong(run: ProbeRun) -> set[tuple[str, str]]:
     return {(match[1], match[2]) for match in found if match}
 
 
-def test_there_are_no_groups_without_megatron(examined_python: Path, tmp_path: Path) -> None:
+def test_there_are_no_groups_without_megatron(forked_python: Path, tmp_path: Path) -> None:
     hide = "import sys\nsys.modules['megatron'] = None"
-    run = started(examined_python, "parallel-groups", mutation=hide, folder=tmp_path)
+    run = started(forked_python, "parallel-groups", mutation=hide, folder=tmp_path)
     assert run.ranks[0].skipped == "megatron-core is not installed"
 
 
-def test_the_groups_of_the_real_megatron(examined_megatron: Path) -> None:
-    run = started(examined_megatron, "parallel-groups", ranks=4)
+def test_the_groups_of_the_real_megatron(forked_megatron: Path) -> None:
+    run = started(forked_megatron, "parallel-groups", ranks=4)
     assert all(one.ok and not one.wrong for one in run.ranks)
     assert list(run.ranks[0].values["layouts"]) == [
         "TP2",
@@ -57,8 +57,8 @@ def test_the_groups_of_the_real_megatron(examined_megatron: Path) -> None:
     assert [one.values["float64_sum"] for one in run.ranks] == [10.0] * 4
 
 
-def test_other_members_than_there_should_be(examined_megatron: Path, tmp_path: Path) -> None:
-    run = started(examined_megatron, "parallel-groups", ranks=4, mutation=MUTATION, folder=tmp_path)
+def test_other_members_than_there_should_be(forked_megatron: Path, tmp_path: Path) -> None:
+    run = started(forked_megatron, "parallel-groups", ranks=4, mutation=MUTATION, folder=tmp_path)
     found = wrong(run)
     assert found == {
         *((kind, "TP2 EP2 ETP1") for kind in ("ep", "etp", "tp_ep", "edp")),
@@ -66,9 +66,9 @@ def test_other_members_than_there_should_be(examined_megatron: Path, tmp_path: P
     }
 
 
-def test_a_group_that_adds_up_something_else(examined_megatron: Path) -> None:
+def test_a_group_that_adds_up_something_else(forked_megatron: Path) -> None:
     fault = "rank=3,stage=sums in TP2 EP2,do=value"
-    run = started(examined_megatron, "parallel-groups", ranks=4, fault=fault)
+    run = started(forked_megatron, "parallel-groups", ranks=4, fault=fault)
     # The groups of rank 3, and whoever shares one with it.
     assert {layout for _, layout in wrong(run)} == {"TP2 EP2", "TP2 EP2 ETP1"}
     assert ("ep", "TP2 EP2") in wrong(run)

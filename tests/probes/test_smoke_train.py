@@ -46,8 +46,8 @@ def judged(run: ProbeRun, check: str = "smoke-train") -> list[tuple[Level, str]]
     return [(found.level, found.title) for found in judge(case, chosen)]
 
 
-def test_two_ranks_train_what_one_would(examined_megatron: Path) -> None:
-    run = started(examined_megatron, "smoke-train", ranks=2)
+def test_two_ranks_train_what_one_would(forked_megatron: Path) -> None:
+    run = started(forked_megatron, "smoke-train", ranks=2)
     assert [level for level, _ in judged(run)] == [Level.OK]
     assert [level for level, _ in judged(run, "checkpoint")] == [Level.OK]
     first, second = (one.values["layouts"] for one in run.ranks)
@@ -101,9 +101,9 @@ MUTATIONS = {
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_broken_training_is_found(examined_megatron: Path, tmp_path: Path, name: str) -> None:
+def test_a_broken_training_is_found(forked_megatron: Path, tmp_path: Path, name: str) -> None:
     mutation, wanted = MUTATIONS[name]
-    run = started(examined_megatron, "smoke-train", ranks=2, mutation=mutation, folder=tmp_path)
+    run = started(forked_megatron, "smoke-train", ranks=2, mutation=mutation, folder=tmp_path)
     assert {title for level, title in judged(run) if level is Level.ERROR} == wanted
 
 
@@ -127,10 +127,10 @@ CHECKPOINTS = {
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
-def test_a_broken_checkpoint_is_found(examined_megatron: Path, tmp_path: Path, name: str) -> None:
+def test_a_broken_checkpoint_is_found(forked_megatron: Path, tmp_path: Path, name: str) -> None:
     mutation, fault, wanted = CHECKPOINTS[name]
     run = started(
-        examined_megatron, "smoke-train", ranks=2, mutation=mutation, fault=fault, folder=tmp_path
+        forked_megatron, "smoke-train", ranks=2, mutation=mutation, fault=fault, folder=tmp_path
     )
     assert [level for level, _ in judged(run)] == [Level.OK]
     assert judged(run, "checkpoint") == [(Level.ERROR, f"checkpoint: {wanted}")]
@@ -146,9 +146,9 @@ def not_finite(run: ProbeRun) -> list[tuple[str, str, tuple[int, ...]]]:
     ]
 
 
-def test_a_weight_that_is_no_number_on_one_rank(examined_megatron: Path) -> None:
+def test_a_weight_that_is_no_number_on_one_rank(forked_megatron: Path) -> None:
     fault = "rank=1,stage=step 3 of TP2,do=value"
-    run = started(examined_megatron, "smoke-train", ranks=2, fault=fault)
+    run = started(forked_megatron, "smoke-train", ranks=2, fault=fault)
     where = "in a weight of decoder.layers.0.self_attention.linear_proj.first, before the step"
     assert not_finite(run) == [
         (
@@ -212,11 +212,11 @@ SPOILT = {
 
 @pytest.mark.parametrize("name", SPOILT)
 def test_a_nan_is_followed_to_where_it_began(
-    examined_megatron: Path, tmp_path: Path, name: str
+    forked_megatron: Path, tmp_path: Path, name: str
 ) -> None:
     mutation, tensor, tensor_ranks, pipeline, pipeline_ranks = SPOILT[name]
     mutation = SPOILER + mutation
-    run = started(examined_megatron, "smoke-train", ranks=2, mutation=mutation, folder=tmp_path)
+    run = started(forked_megatron, "smoke-train", ranks=2, mutation=mutation, folder=tmp_path)
     first, second = not_finite(run)
     assert first == (
         "the loss is not finite under TP2 EP2 ETP1",

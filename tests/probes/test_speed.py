@@ -58,8 +58,8 @@ time.perf_counter = lambda: float(next(seconds))
 """
 
 
-def test_units_of_bandwidth(examined_python: Path, tmp_path: Path) -> None:
-    run = started(examined_python, "bandwidth", ranks=2, mutation=CLOCK, folder=tmp_path)
+def test_units_of_bandwidth(forked_python: Path, tmp_path: Path) -> None:
+    run = started(forked_python, "bandwidth", ranks=2, mutation=CLOCK, folder=tmp_path)
     for rank in run.ranks:
         assert set(rank.values["rates"]) == {
             *("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast")
@@ -74,13 +74,13 @@ def test_units_of_bandwidth(examined_python: Path, tmp_path: Path) -> None:
                 assert one["busbw"] == pytest.approx(one["algbw"] * half)
 
 
-def test_units_of_products_and_copies(examined_python: Path, tmp_path: Path) -> None:
-    run = started(examined_python, "gemm", ranks=2, mutation=CLOCK, folder=tmp_path)
+def test_units_of_products_and_copies(forked_python: Path, tmp_path: Path) -> None:
+    run = started(forked_python, "gemm", ranks=2, mutation=CLOCK, folder=tmp_path)
     for rank in run.ranks:
         assert rank.wrong == ()
         for rate in rank.values["rates"].values():
             assert rate == pytest.approx(10 * 2 * 256**3 / 1e12)
-    run = started(examined_python, "hbm", ranks=2, mutation=CLOCK, folder=tmp_path)
+    run = started(forked_python, "hbm", ranks=2, mutation=CLOCK, folder=tmp_path)
     for rank in run.ranks:
         assert rank.wrong == ()
         # Ten copies in a second, each read and written.
@@ -94,9 +94,9 @@ def test_units_of_products_and_copies(examined_python: Path, tmp_path: Path) -> 
         ("hbm", "copy", "elements that a copy changed"),
     ],
 )
-def test_a_wrong_element_is_found(examined_python: Path, probe: str, stage: str, what: str) -> None:
+def test_a_wrong_element_is_found(forked_python: Path, probe: str, stage: str, what: str) -> None:
     fault = f"rank=1,stage={stage},do=value"
-    run = started(examined_python, probe, ranks=2, fault=fault)
+    run = started(forked_python, probe, ranks=2, fault=fault)
     assert [[one.what for one in rank.wrong] for rank in run.ranks] == [[], [what]]
 
 
@@ -113,9 +113,9 @@ dist.all_reduce = some
 """
 
 
-def test_a_soak_compares_every_product_and_sum(examined_python: Path, tmp_path: Path) -> None:
+def test_a_soak_compares_every_product_and_sum(forked_python: Path, tmp_path: Path) -> None:
     fault = "rank=1,stage=tenth 4,do=value"
-    run = started(examined_python, "soak", ranks=2, fault=fault, minutes=0.02)
+    run = started(forked_python, "soak", ranks=2, fault=fault, minutes=0.02)
     assert [[one.what for one in rank.wrong] for rank in run.ranks] == [
         [],
         ["products that were wrong"],
@@ -124,12 +124,12 @@ def test_a_soak_compares_every_product_and_sum(examined_python: Path, tmp_path: 
     assert len({one.values["rounds"] for one in run.ranks}) == 1
     assert [len(one.values["rates"]) for one in run.ranks] == [10, 10]
     run = started(
-        examined_python, "soak", ranks=2, mutation=LOSES_A_SUM, folder=tmp_path, minutes=0.02
+        forked_python, "soak", ranks=2, mutation=LOSES_A_SUM, folder=tmp_path, minutes=0.02
     )
     for rank in run.ranks:
         assert [(one.what, one.got) for one in rank.wrong] == [("sums that were wrong", "1")]
 
 
-def test_the_cpu_has_no_bus_to_itself(examined_python: Path) -> None:
-    (rank,) = started(examined_python, "h2d").ranks
+def test_the_cpu_has_no_bus_to_itself(forked_python: Path) -> None:
+    (rank,) = started(forked_python, "h2d").ranks
     assert rank.skipped == "there is no bus between the CPU and itself"

@@ -47,8 +47,8 @@ sys.meta_path.insert(0, After())
 """
 
 
-def test_the_real_megatron(examined_megatron: Path) -> None:
-    run = ran(PROBE, python=str(examined_megatron), device="cpu")
+def test_the_real_megatron(forked_megatron: Path) -> None:
+    run = ran(PROBE, python=str(forked_megatron), device="cpu")
     (plans,) = findings(run, "schedule")
     assert plans.level is Level.OK, plans
     assert plans.observed == (
@@ -59,10 +59,10 @@ def test_the_real_megatron(examined_megatron: Path) -> None:
 
 
 @pytest.mark.parametrize("check", list(MUTATIONS))
-def test_a_mutation_is_found(examined_megatron: Path, tmp_path: Path, check: str) -> None:
+def test_a_mutation_is_found(forked_megatron: Path, tmp_path: Path, check: str) -> None:
     hook = HOOK.format(target=TARGETS[check], text=MUTATIONS[check])
     (tmp_path / "sitecustomize.py").write_text(hook, "utf-8")
-    run = ran(PROBE, tmp_path, python=str(examined_megatron), device="cpu")
+    run = ran(PROBE, tmp_path, python=str(forked_megatron), device="cpu")
     for name in MUTATIONS:
         (finding,) = findings(run, name)
         assert (finding.level is Level.ERROR) is (name == check), finding

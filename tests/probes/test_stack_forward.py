@@ -88,9 +88,9 @@ print(json.dumps(found))
 """
 
 
-def test_a_mask_that_is_lost_and_a_wrong_type_are_measured(examined_megatron: Path) -> None:
+def test_a_mask_that_is_lost_and_a_wrong_type_are_measured(forked_megatron: Path) -> None:
     done = subprocess.run(
-        [examined_megatron, "-W", "ignore", "-c", CASES, PROBES],
+        [forked_megatron, "-W", "ignore", "-c", CASES, PROBES],
         check=True,
         capture_output=True,
         env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},

@@ -96,10 +96,10 @@ print(json.dumps(probe.wrong))
     ],
 )
 def test_a_communicator_that_disabled_itself(
-    examined_python: Path, state: str, wrong: list[str]
+    forked_python: Path, state: str, wrong: list[str]
 ) -> None:
     done = subprocess.run(
-        [examined_python, "-W", "ignore", "-c", PROGRAM, state],
+        [forked_python, "-W", "ignore", "-c", PROGRAM, state],
         check=True,
         capture_output=True,
         text=True,

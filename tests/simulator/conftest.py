@@ -1,15 +1,15 @@
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
 from ascend_doctor.simulator import Tree, build
+from tests import forks
 
 PROGRAMS = Path(__file__).parent / "programs"
 QUIET = {"PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
@@ -72,70 +72,38 @@ def simulate(built: Tree) -> Run:
 
 
 class Forked(Protocol):
-    def __call__(  # noqa: PLR0913 - what a test may want otherwise
-        self,
-        program: str | Path,
-        *arguments: object,
-        ranks: int = 0,
-        faults: tuple[str, ...] = (),
-        env: Mapping[str, str] | None = None,
-        devices: int = 8,
-        memory: int = 1 << 30,
-        haste: float = 1,
+    def __call__(
+        self, program: str | Path, *arguments: object, ranks: int = 0, **options: Any
     ) -> subprocess.CompletedProcess[str]: ...
 
 
 @pytest.fixture(scope="session")
-def imported(examined_python: Path, built: Tree) -> Iterator[subprocess.Popen[str]]:
-    """A process that has imported torch_npu and runs programs in copies of itself."""
+def forked_python(
+    examined_python: Path, built: Tree, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """The examined interpreter, whose processes have imported torch_npu on a simulated machine."""
     env = built.environment(os.environ | QUIET, soc="Ascend910B3", devices=8, memory_bytes=1 << 30)
-    with subprocess.Popen(
-        [examined_python, PROGRAMS / "forked.py"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=env,
-    ) as server:
-        yield server
+    folder = tmp_path_factory.mktemp("forks")
+    with forks.interpreter(examined_python, folder, env, "torch_npu") as path:
+        yield path
 
 
 @pytest.fixture
-def forked(built: Tree, imported: subprocess.Popen[str], tmp_path: Path) -> Forked:
+def forked(simulate: Run, forked_python: Path) -> Forked:
     """What `simulate` tells of a program or, with ranks, of torchrun, in a fraction of the time."""
 
-    def run(  # noqa: PLR0913 - as above
-        program: str | Path,
-        *arguments: object,
-        ranks: int = 0,
-        faults: tuple[str, ...] = (),
-        env: Mapping[str, str] | None = None,
-        devices: int = 8,
-        memory: int = 1 << 30,
-        haste: float = 1,
+    def run(
+        program: str | Path, *arguments: object, ranks: int = 0, **options: Any
     ) -> subprocess.CompletedProcess[str]:
-        whole = built.environment(
-            os.environ | QUIET,
-            soc="Ascend910B3",
-            devices=devices,
-            memory_bytes=memory,
-            faults=faults,
-            haste=haste,
-        )
-        argv = [str(PROGRAMS / program), *map(str, arguments)]
-        stdout, stderr = (tmp_path / name for name in ("stdout", "stderr"))
-        stdout.write_bytes(b"")
-        stderr.write_bytes(b"")
-        case = {
-            "argv": argv,
-            "env": {**whole, **(env or {})},
-            "ranks": ranks,
-            "stdout": str(stdout),
-            "stderr": str(stderr),
-        }
-        assert imported.stdin is not None
-        assert imported.stdout is not None
-        print(json.dumps(case), file=imported.stdin, flush=True)
-        code = int(imported.stdout.readline())
-        return subprocess.CompletedProcess(argv, code, stdout.read_text(), stderr.read_text())
+        command: list[object] = [PROGRAMS / program, *arguments]
+        if ranks:
+            command = torchrun(ranks, *command)
+        return simulate(forked_python, *command, **options)
 
     return run
+
+
+def torchrun(ranks: int, *command: object) -> list[object]:
+    """The arguments of an interpreter that starts a program on so many ranks."""
+    launcher = ("-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}")
+    return [*launcher, *command]

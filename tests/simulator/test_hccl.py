@@ -11,17 +11,10 @@ import psutil
 import pytest
 
 from ascend_doctor.simulator import Tree
-from tests.simulator.conftest import PROGRAMS, Forked, Run
+from tests.simulator.conftest import PROGRAMS, Forked, Run, torchrun
 
 # Seconds until HCCL calls a collective hung, before haste; by default half an hour.
 SOON = {"HCCL_EXEC_TIMEOUT": "100"}
-
-
-def torchrun(python: Path, ranks: int, program: str) -> list[object]:
-    return [
-        python, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}",
-        PROGRAMS / program,
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
@@ -33,8 +26,8 @@ def test_every_collective_gives_the_right_values(forked: Forked, ranks: int) -> 
 def test_every_collective_with_sanitizers(
     simulate: Run, examined_python: Path, sanitized: Tree
 ) -> None:
-    launch = torchrun(examined_python, 2, "collectives.py")
-    right(simulate(*launch, memory=4 << 30, tree=sanitized), 2)
+    launch = torchrun(2, PROGRAMS / "collectives.py")
+    right(simulate(examined_python, *launch, memory=4 << 30, tree=sanitized), 2)
 
 
 def right(done: subprocess.CompletedProcess[str], ranks: int) -> None:
@@ -89,28 +82,25 @@ def test_faults_end_in_the_errors_of_hccl(forked: Forked, fault: str, texts: lis
         assert "rank 1 step 1 value 2\n" not in done.stdout
 
 
-def test_the_watchdog_tells_why_it_ends_a_rank(simulate: Run, examined_python: Path) -> None:
+def test_the_watchdog_tells_why_it_ends_a_rank(forked: Forked) -> None:
     faults = ("hccl-hangs rank=1 step=2",)
-    launch = torchrun(examined_python, 2, "steps.py")
-    done = simulate(*launch, faults=faults, haste=20, env={"LINGER": "1", **SOON})
+    env = {"LINGER": "1", **SOON}
+    done = forked("steps.py", ranks=2, faults=faults, haste=20, env=env)
     _, found, reason = done.stderr.rpartition("HCCL watchdog thread terminated with exception:")
     assert found, done.stderr
     assert reason.lstrip().startswith("EI0002: ")
     assert "exitcode  : -6" in done.stderr
 
 
-def test_a_rank_that_dies_ends_the_job(simulate: Run, examined_python: Path) -> None:
-    done = simulate(
-        *torchrun(examined_python, 2, "steps.py"), faults=("hccl-dies rank=1 step=2",), haste=20
-    )
+def test_a_rank_that_dies_ends_the_job(forked: Forked) -> None:
+    done = forked("steps.py", ranks=2, faults=("hccl-dies rank=1 step=2",), haste=20)
     assert done.returncode != 0
     assert "exitcode  : -9" in done.stderr
 
 
-def test_gathering_objects_can_hang_alone(simulate: Run, examined_python: Path) -> None:
+def test_gathering_objects_can_hang_alone(forked: Forked) -> None:
     fault = "hccl-hangs rank=1 on=AllGather:uint8"
-    launch = torchrun(examined_python, 2, "steps.py")
-    done = simulate(*launch, faults=(fault,), haste=20, env=SOON)
+    done = forked("steps.py", ranks=2, faults=(fault,), haste=20, env=SOON)
     assert "rank 0 step 3 value 2" in done.stdout
     assert "objects" not in done.stdout
     # Whichever is first: the error at the wait, or torch_npu's watchdog.
@@ -144,7 +134,7 @@ def test_nothing_is_left_of_killed_ranks(built: Tree, examined_python: Path) -> 
         faults=("hccl-hangs rank=1 step=2",),
     )  # fmt: skip
     launcher = subprocess.Popen(
-        [str(one) for one in torchrun(examined_python, 2, "steps.py")],
+        [examined_python, *map(str, torchrun(2, PROGRAMS / "steps.py"))],
         env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     everybody: list[psutil.Process] = []

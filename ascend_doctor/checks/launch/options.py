@@ -27,6 +27,11 @@ _OF_MODEL_FILE = frozenset(
         *("num_experts", "moe_router_topk", "moe_ffn_hidden_size"),
     )
 )
+# What starts Megatron, and what trains by its own arguments, which it validates.
+_MEGATRON = frozenset({"megatron", "megatron-swift", "verl", "mindspeed-rl"})
+VALIDATED = frozenset({"megatron", "mindspeed-rl"})
+# Megatron-LM up to 0.12 gives an encoder ranks beside those of the decoder.
+_ENCODER = ("encoder_tensor_model_parallel_size", "encoder_pipeline_model_parallel_size")
 _OFF = {"false", "0", "none", "no", "null"}
 
 
@@ -36,6 +41,23 @@ def options(case: Case) -> dict[str, str]:
     if not launch.present:
         raise NotApplicable("no launch command was given; append it after --")
     return launch.options
+
+
+def megatron_options(case: Case) -> dict[str, str]:
+    """The options of a command that Megatron reads. Raises NotApplicable for another one."""
+    launch_options = options(case)
+    if case.need(Launch).program not in _MEGATRON | {""}:
+        raise NotApplicable("the launch command does not start Megatron")
+    if any(name in launch_options for name in _ENCODER):
+        raise NotApplicable("the encoder has parallel sizes of its own")
+    return launch_options
+
+
+def part_sizes(case: Case) -> dict[str, int]:
+    """Sizes of parallelism by their short names."""
+    names = {"TP": "tensor", "PP": "pipeline", "EP": "expert"}
+    sizes = {short: number(case, f"{name}_model_parallel_size", 1) for short, name in names.items()}
+    return {**sizes, "CP": number(case, "context_parallel_size", 1)}
 
 
 def at(case: Case, *names: str) -> Place | None:

@@ -13,6 +13,7 @@ from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.packages import npu_only
 from ascend_doctor.judging.version_compare import is_in_range, leading
+from ascend_doctor.matrix.schema import Function
 from ascend_doctor.probe_records.stack import MegatronTreeRecord, RefusedCall
 
 _PROBE = "megatron-tree"
@@ -116,51 +117,59 @@ def api_drift(case: Case) -> Iterator[Finding]:
     calls, version = _require(record.callers), record.version
     if not is_in_range(version, _READ):
         raise Unknown(f"the table has no Megatron-core {version}")
-    number = ".".join(map(str, leading(version, 3)))
-    clean = True
-    unused: list[str] = []
-    for function in case.catalog.component("megatron-core").functions:
-        required = [
-            name for r, names in function.takes.items() if _within(number, r) for name in names
-        ]
-        other = [
-            name for names in function.takes.values() for name in names if name not in required
-        ]
-        if required and other and not function.name.endswith("Config"):
-            unused.append(f"{_last(function.name)}({', '.join(other)})")
-        has = record.api.get(function.name, [])
-        missing = [name for name in required if name not in has]
-        if missing:
-            clean = False
-            yield error(
-                f"{_last(function.name)} of this Megatron-core {version} does not take "
-                + ", ".join(missing),
-                observed=f"{function.name}({', '.join(has)})"
-                if has
-                else f"there is no {function.name}",
-                required=f"as in release {version}",
-                because="Frameworks that are made for this release call it so: TypeError.",
-                remedy=Remedy(summary="Check the tree out again at its release"),
-            )
-        new = [name for name in has if name not in required]
-        if new:
-            clean = False
-            yield warning(
-                f"{_last(function.name)} takes more than release {version}: {', '.join(new)}",
-                observed=", ".join(new),
-                required=f"as in release {version}",
-                because="The tree was changed, or is between two releases.",
-            )
+    functions = case.catalog.component("megatron-core").functions
+    findings = [finding for function in functions for finding in _compare(function, record)]
     if calls:
-        clean = False
-        yield _refusal(version, calls)
-    if clean:
+        findings.append(_refusal(version, calls))
+    yield from findings
+    if not findings:
+        unused = [
+            f"{_last(function.name)}({', '.join(others)})"
+            for function in functions
+            for required, others in [_split_parameters(function, version)]
+            if required and others and not function.name.endswith("Config")
+        ]
         yield note(
             "Megatron's functions match their release",
             observed=f"{len(record.api)} functions of megatron.core {version}; "
             f"calls read in: {', '.join(record.searched) or 'no framework'}",
             because=f"Other releases take {', '.join(unused)} as well." if unused else "",
         )
+
+
+def _compare(function: Function, record: MegatronTreeRecord) -> Iterator[Finding]:
+    """What a function of this tree takes, against its release."""
+    version = record.version
+    required, _ = _split_parameters(function, version)
+    has = record.api.get(function.name, [])
+    missing = [name for name in required if name not in has]
+    if missing:
+        yield error(
+            f"{_last(function.name)} of this Megatron-core {version} does not take "
+            + ", ".join(missing),
+            observed=f"{function.name}({', '.join(has)})"
+            if has
+            else f"there is no {function.name}",
+            required=f"as in release {version}",
+            because="Frameworks that are made for this release call it so: TypeError.",
+            remedy=Remedy(summary="Check the tree out again at its release"),
+        )
+    new = [name for name in has if name not in required]
+    if new:
+        yield warning(
+            f"{_last(function.name)} takes more than release {version}: {', '.join(new)}",
+            observed=", ".join(new),
+            required=f"as in release {version}",
+            because="The tree was changed, or is between two releases.",
+        )
+
+
+def _split_parameters(function: Function, version: str) -> tuple[list[str], list[str]]:
+    """What it takes in this release, and what it takes in others only."""
+    number = ".".join(map(str, leading(version, 3)))
+    rows = function.takes.items()
+    required = [name for releases, names in rows if _within(number, releases) for name in names]
+    return required, [name for _, names in rows for name in names if name not in required]
 
 
 def _within(number: str, versions: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from . import (
+from . import (  # noqa: F401 - importing them fills the table
     activations,
     aten,
     attention,
@@ -26,21 +26,6 @@ from .table import FUNCTIONS
 from .torch_releases import override
 
 NAMESPACES = ("aten", "npu", "atb")
-TABLED = (
-    activations,
-    attention,
-    casts,
-    dropout,
-    losses,
-    matrices,
-    moe,
-    moe_routing_map,
-    normalization,
-    optimizers,
-    ring_attention,
-    softmax,
-    triangles,
-)  # fmt: skip  importing them has filled the table
 
 
 def contiguous(

@@ -1,0 +1,200 @@
+"""Options of a launch that need or exclude each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.checks.launch.options import (
+    VALIDATED,
+    at,
+    flag,
+    is_given,
+    megatron_options,
+    options,
+    part_sizes,
+    version,
+)
+from ascend_doctor.errors import NotApplicable, Unresolved
+from ascend_doctor.facts import UNTOLD, Launch
+from ascend_doctor.findings import Finding
+from ascend_doctor.judging.judge import Case, check, error, warning
+from ascend_doctor.matrix.versions import satisfies
+
+_ARGUMENTS = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/training/arguments.py"
+_CONFIG = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/transformer/transformer_config.py"
+_MOE = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/transformer/moe/moe_layer.py"
+
+
+@check(
+    "run-moe-needs-sp",
+    "Experts with tensor parallelism train with sequence parallelism",
+    scope="launch",
+)
+def run_moe_needs_sp(case: Case) -> Iterator[Finding]:
+    """Megatron-core 0.12 to 0.16 refuse to train experts with TP above 1 without it.
+
+    The layer of experts raises ValueError in its first forward pass.
+    """
+    launch_options, size = megatron_options(case), part_sizes(case)["TP"]
+    launch = case.need(Launch)
+    if launch.program not in VALIDATED or not is_given(case, "num_experts") or size == 1:
+        return
+    if "deepspeed" in launch.flags:
+        raise NotApplicable("the experts are those of DeepSpeed")
+    if not flag(case, "sequence_parallel") and not is_given(case, "tp_2d"):
+        yield error(
+            "Experts with tensor parallelism need --sequence-parallel",
+            observed=f"num_experts {launch_options['num_experts']}, "
+            f"tensor_model_parallel_size {size}",
+            required="--sequence-parallel",
+            because="The layer raises ValueError in training.",
+            refs=(_MOE,),
+            location=at(case, "num_experts", "tensor_model_parallel_size"),
+        )
+
+
+@check("run-precision", "Only one precision is set", scope="launch")
+def run_precision(case: Case) -> Iterator[Finding]:
+    """FP16 and BF16 exclude each other, and Megatron-LM's experts are not trained in FP16."""
+    megatron_options(case)
+    if flag(case, "fp16") and flag(case, "bf16"):
+        yield error(
+            "FP16 and BF16 exclude each other",
+            observed="fp16 and bf16",
+            required="one of them; BF16 on Atlas A2 and later",
+            refs=(f"{_ARGUMENTS}:724",),
+            location=at(case, "fp16", "bf16"),
+        )
+    elif flag(case, "fp16") and part_sizes(case)["EP"] > 1:
+        yield error(
+            "Expert parallelism is refused in FP16",
+            observed=f"fp16, expert_model_parallel_size {part_sizes(case)['EP']}",
+            required="bf16",
+            refs=(f"{_ARGUMENTS}:1041",),
+            location=at(case, "fp16"),
+        )
+
+
+@check("run-recompute", "Recomputation options fit together", scope="launch")
+def run_recompute(case: Case) -> Iterator[Finding]:
+    """Full recomputation needs a method and a number of layers.
+
+    Selective recomputation takes neither.
+    """
+    launch_options = megatron_options(case)
+    kind, method = (
+        launch_options.get("recompute_granularity"),
+        launch_options.get("recompute_method"),
+    )
+    if not is_given(case, "recompute_granularity") or kind is None:
+        return
+    if UNTOLD in kind + (method or ""):
+        raise Unresolved("how it recomputes is known when the launch runs")
+    if kind not in {"full", "selective", "none", "null"}:
+        yield error(
+            f"There is no recompute granularity {kind!r}",
+            observed=f"recompute_granularity {kind}",
+            required="full or selective",
+            refs=(_ARGUMENTS,),
+            location=at(case, "recompute_granularity"),
+        )
+    elif kind == "full" and not is_given(case, "recompute_method"):
+        yield error(
+            "Full recomputation without a method",
+            observed="recompute_granularity full",
+            required="recompute_method uniform or block, and recompute_num_layers",
+            refs=(_CONFIG,),
+            location=at(case, "recompute_granularity"),
+        )
+    elif kind == "selective" and method not in {None, "none", "null"}:
+        yield error(
+            "Selective recomputation takes no method",
+            observed=f"recompute_granularity selective, recompute_method {method}",
+            required="no recompute_method",
+            refs=(f"{_ARGUMENTS}:915",),
+            location=at(case, "recompute_method"),
+        )
+
+
+@check("run-overlap", "Overlapped gathering uses the distributed optimizer", scope="launch")
+def run_overlap(case: Case) -> Iterator[Finding]:
+    """--overlap-param-gather needs the distributed optimizer and --overlap-grad-reduce."""
+    megatron_options(case)
+    if case.need(Launch).program not in VALIDATED or not flag(case, "overlap_param_gather"):
+        return
+    sharded = ("use_torch_fsdp2", "use_megatron_fsdp", "use_custom_fsdp")
+    if any(is_given(case, option) for option in sharded):
+        return
+    missing = [
+        name
+        for name in ("use_distributed_optimizer", "overlap_grad_reduce")
+        if not flag(case, name)
+    ]
+    if missing:
+        yield error(
+            "--overlap-param-gather lacks what it needs",
+            observed=f"no {', no '.join(missing)}",
+            required="--use-distributed-optimizer --overlap-grad-reduce",
+            refs=(f"{_ARGUMENTS}:626",),
+            location=at(case, "overlap_param_gather"),
+        )
+
+
+@check(
+    "run-swift-parallel", "Megatron's sizes are given to `megatron`, not to `swift`", scope="launch"
+)
+def run_swift_parallel(case: Case) -> Iterator[Finding]:
+    """`swift sft` trains with transformers and knows none of Megatron's parallel sizes."""
+    launch_options = options(case)
+    if case.need(Launch).program != "swift":
+        raise NotApplicable("the launch command does not start swift")
+    wrong = [name for name in launch_options if name.endswith("_model_parallel_size")]
+    if wrong:
+        yield error(
+            f"swift does not know {wrong[0]}",
+            observed=", ".join(f"--{name}" for name in wrong),
+            required="`megatron sft` instead of `swift sft`",
+            refs=("modelscope/ms-swift@3602360a:swift/megatron/arguments/megatron_args.py",),
+            location=at(case, *wrong),
+        )
+
+
+@check("verl-on-npu", "verl's configuration suits NPUs", scope="launch")
+def verl_on_npu(case: Case) -> Iterator[Finding]:
+    """Verl's device, checkpoint engine and router replay on NPUs.
+
+    The HCCL checkpoint engine is registered as nccl; router replay needs symbols that megatron-core
+    has from 0.14 on; a device other than npu is overruled with a warning by newer releases only.
+    """
+    launch_options = options(case)
+    if case.need(Launch).program not in {"verl", ""}:
+        raise NotApplicable("the launch command does not start verl")
+    if launch_options.get("checkpoint_engine.backend") == "hccl":
+        yield error(
+            "verl has no checkpoint engine that is called hccl",
+            observed="checkpoint_engine.backend hccl",
+            required="nccl, under which name the HCCL engine is registered on NPUs",
+            refs=(
+                "verl-project/verl@1dda039b:verl/checkpoint_engine/hccl_checkpoint_engine.py:103",
+            ),
+            location=at(case, "checkpoint_engine.backend"),
+        )
+    if launch_options.get("trainer.device") in {"cuda", "gpu"}:
+        yield warning(
+            f"verl is told to train on {launch_options['trainer.device']}",
+            observed=f"trainer.device {launch_options['trainer.device']}",
+            required="trainer.device=npu",
+            because="Newer releases take the NPU with a warning; older ones stop.",
+            refs=("verl-project/verl@1dda039b:verl/utils/device.py:150",),
+            location=at(case, "trainer.device"),
+        )
+    replay, newest = launch_options.get("router_replay.mode", ""), version(case)
+    if replay in {"R2", "R3"} and newest and not satisfies("pep440", newest, ">=0.14"):
+        yield error(
+            f"Router replay needs megatron-core 0.14; this is {newest}",
+            observed=f"router_replay.mode {replay}",
+            required="megatron-core 0.14 or newer, or no replay",
+            because="verl prints that NPUs do not support it, and trains without.",
+            refs=("verl-project/verl@main:verl/utils/megatron/router_replay_patch.py",),
+            location=at(case, "router_replay.mode"),
+        )

@@ -1,0 +1,203 @@
+"""How many ranks a launch starts, on which devices, and where they meet."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from collections.abc import Iterator
+
+from ascend_doctor.checks.launch.options import (
+    NODE_SIZES,
+    at,
+    megatron_options,
+    nodes,
+    number,
+    options,
+    part_sizes,
+    unseen,
+    world,
+)
+from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
+from ascend_doctor.facts import LOOPBACK, Launch
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, error, warning
+from ascend_doctor.judging.layout_rules import splits_ranks
+
+_STATE = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/parallel_state.py"
+_LAST_PORT = 65535
+# Devices of a node, where there are several nodes.
+_NODE = 8
+
+
+@check("run-world-size", "The parallel sizes divide the number of ranks", scope="launch")
+def run_world_size(case: Case) -> Iterator[Finding]:
+    """Megatron spreads the ranks over TP·PP·CP, and those of the experts over ETP·EP·PP.
+
+    Both products must divide the number of ranks, which is nproc_per_node times nnodes of torchrun,
+    NPROC_PER_NODE times NNODES of ms-swift, or trainer.n_gpus_per_node times trainer.nnodes of
+    verl. Unset, the expert tensor parallel size is the tensor parallel size.
+    """
+    megatron_options(case)
+    ranks = world(case)
+    yield from _too_many_parts(case, ranks)
+    size = part_sizes(case)
+    tensor = size["TP"]
+    if ranks % (tensor * size["PP"] * size["CP"]):
+        return
+    unset = 1 if case.need(Launch).program == "megatron-swift" else tensor
+    split = number(case, "expert_tensor_parallel_size", unset)
+    if not splits_ranks(ranks, split, size["EP"], size["PP"]):
+        yield error(
+            f"ETP·EP·PP is {split * size['EP'] * size['PP']}, which does not divide {ranks} ranks",
+            observed=f"EP {size['EP']}, PP {size['PP']}, ETP {split}",
+            required="sizes whose product divides the number of ranks",
+            because="Unset, the expert tensor parallel size is the tensor parallel size.",
+            remedy=Remedy(summary="`ascend-doctor plan` lists layouts that fit"),
+            refs=(_STATE,),
+            location=at(case, "expert_model_parallel_size", "expert_tensor_parallel_size"),
+        )
+
+
+def _too_many_parts(case: Case, ranks: int) -> Iterator[Finding]:
+    """What the known sizes alone do not divide, whatever the others are."""
+    names = {"TP": "tensor_model", "PP": "pipeline_model", "CP": "context"}
+    size: dict[str, int] = {}
+    for short, name in names.items():
+        with contextlib.suppress(Unknown):
+            size[short] = number(case, f"{name}_parallel_size", 1)
+    product = math.prod(size.values())
+    if ranks % product:
+        # First the size that divides nothing by itself, then the largest.
+        order = sorted(size, key=lambda short: (ranks % size[short] == 0, -size[short]))
+        devices = ("nproc_per_node", "trainer.n_gpus_per_node")
+        # No node has three devices, so that this number is the slip.
+        values = case.need(Launch).options
+        odd = [name for name in devices if values.get(name, "1") not in map(str, NODE_SIZES)]
+        if ranks not in NODE_SIZES and ranks % _NODE:
+            odd.append("worker_num")
+        yield error(
+            f"{'·'.join(size)} is {product}, which does not divide {ranks} ranks",
+            observed=", ".join(f"{name} {dimension}" for name, dimension in size.items()),
+            required="sizes whose product divides the number of ranks",
+            because="Megatron stops when it builds its groups.",
+            remedy=Remedy(summary="`ascend-doctor plan` lists layouts that fit"),
+            refs=(_STATE,),
+            location=at(
+                case, *odd, *(f"{names[short]}_parallel_size" for short in order), *devices
+            ),
+        )
+
+
+@check("run-node-rank", "The node rank is below the number of nodes", scope="launch")
+def run_node_rank(case: Case) -> Iterator[Finding]:
+    """Torchrun counts nodes from 0, so that the last one has the rank nnodes - 1.
+
+    With another rank the rendezvous waits for a node that never comes.
+    """
+    options(case)
+    rank, nodes = number(case, "node_rank", 0, least=0), number(case, "nnodes", 1)
+    if rank >= nodes:
+        yield error(
+            f"Node rank {rank} of {nodes} nodes",
+            observed=f"node_rank {rank}, nnodes {nodes}",
+            required=f"0 to {nodes - 1}",
+            because="The rendezvous never completes.",
+            remedy=Remedy(summary="Count node ranks from 0"),
+            location=at(case, "node_rank", "nnodes"),
+        )
+
+
+@check("run-master-port", "The rendezvous port is valid", scope="launch")
+def run_master_port(case: Case) -> Iterator[Finding]:
+    """Ports go from 1 to 65535. Rank 0 can listen on no other, so the ranks cannot meet."""
+    options(case)
+    port = number(case, "master_port", least=0)
+    if port > _LAST_PORT:
+        yield error(
+            f"Port {port} does not exist",
+            observed=f"master_port {port}",
+            required=f"1 to {_LAST_PORT}",
+            because="Rank 0 cannot listen there, and the rendezvous fails.",
+            refs=("https://www.rfc-editor.org/rfc/rfc9293#section-3.1",),
+            location=at(case, "master_port"),
+        )
+
+
+@check("run-master-address", "Several nodes meet at an address of one of them", scope="launch")
+def run_master_address(case: Case) -> Iterator[Finding]:
+    """With several nodes master_addr is an address of the first that the others reach.
+
+    At localhost each node waits for itself, until the rendezvous times out. ms-swift takes it from
+    MASTER_ADDR, and the number of nodes from NNODES.
+    """
+    launch_options, nodes = options(case), number(case, "nnodes", 1)
+    address = launch_options.get("master_addr", "")
+    if case.need(Launch).program.endswith("swift") and case.facts.environment is not None:
+        values = case.facts.environment.variables
+        master = values.get("MASTER_ADDR", "")
+        address, nodes = master if master in LOOPBACK else "", _nodes(values.get("NNODES", ""))
+    if nodes > 1 and address:
+        yield warning(
+            f"{nodes} nodes meet at {address}",
+            observed=f"master_addr {address}, nnodes {nodes}",
+            required="an address of the first node that the others reach",
+            because="Each node waits for itself, until the rendezvous times out.",
+            remedy=Remedy(summary="Give every node the address of the first"),
+            refs=("https://pytorch.org/docs/stable/elastic/run.html",),
+            location=at(case, "master_addr", "MASTER_ADDR"),
+        )
+
+
+def _nodes(text: str) -> int:
+    return int(text[:6]) if text.isdecimal() else 1
+
+
+@check("run-mesh-size", "Device meshes have no more ranks than there are", scope="launch")
+def run_mesh_size(case: Case) -> Iterator[Finding]:
+    """The sizes of a device mesh multiply to at most the number of ranks.
+
+    Read are the meshes of plain numbers in the Python file that is launched, where it stands beside
+    the script or in the current folder.
+    """
+    options(case)
+    meshes = case.need(Launch).meshes
+    if not meshes:
+        raise NotApplicable("the file that is launched was not read, or makes no mesh of numbers")
+    ranks = world(case)
+    for spot in meshes:
+        size = math.prod(map(int, re.findall(r"\d{1,6}", spot.argument)))
+        if size > ranks:
+            yield error(
+                f"A mesh of {size} ranks where there are {ranks}",
+                observed=spot.argument,
+                required=f"sizes that multiply to {ranks}",
+                because="init_device_mesh raises RuntimeError.",
+                refs=("pytorch/pytorch@v2.7.1:torch/distributed/device_mesh.py",),
+                location=spot.location,
+            )
+
+
+@check("run-visible-devices", "Every rank of a node has a visible device", scope="launch")
+def run_visible_devices(case: Case) -> Iterator[Finding]:
+    """ASCEND_RT_VISIBLE_DEVICES lists at least as many devices as a node starts ranks.
+
+    A rank without a device stops at set_device (107001).
+    """
+    options(case)
+    values = case.facts.environment.variables if case.facts.environment is not None else {}
+    listed = values.get("ASCEND_RT_VISIBLE_DEVICES", "")
+    if "ASCEND_RT_VISIBLE_DEVICES" in unseen(case):
+        raise Unresolved("ASCEND_RT_VISIBLE_DEVICES is known when the launch runs")
+    if not re.fullmatch(r"[0-9]{1,4}(,[0-9]{1,4})*", listed):
+        raise NotApplicable("the launch lists no visible devices")
+    count = len(set(listed.split(",")))
+    each = number(case, "nproc_per_node", 0) or world(case) // nodes(case)
+    if each > count and count == len(listed.split(",")):
+        yield error(
+            f"{each} ranks on a node, and {count} visible devices",
+            observed=f"ASCEND_RT_VISIBLE_DEVICES={listed}",
+            required=f"at least {each} devices, or fewer ranks",
+            because="A rank without a device stops at set_device (107001).",
+            location=at(case, "ASCEND_RT_VISIBLE_DEVICES", "nproc_per_node"),
+        )
