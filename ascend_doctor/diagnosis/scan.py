@@ -41,8 +41,8 @@ _HEAD = 256
 _LOGGED = 1000
 # And so many that have no more than a word of one, or that familiar failures explain.
 _LOOKED = 20_000
-# And so many that one pattern shows: they are counted no further. In a log with many that patterns
-# show, each is familiar sooner: so many ranks have said it.
+# And so many that one pattern shows: they are counted no further. Of the more than so many that
+# patterns show together, each has its share only: that many ranks have said it.
 _REPEATED = 5_000
 _SHOWN = 20_000
 # Where many logs have said enough, of each other one only so many.
@@ -181,7 +181,8 @@ class _Reader:
                 continue
             self._shown += 1
             self._times[pattern] += 1
-            if self._times[pattern] >= (_REPEATED if self._shown < _SHOWN else _LOGGED):
+            share = _LOGGED * _SHOWN // self._shown if self._shown >= _SHOWN else _REPEATED
+            if self._times[pattern] >= share:
                 self._familiar.add(pattern)
                 if seen := self.ledger.failures.get(self.patterns.name(pattern)):
                     seen.or_more = True
