@@ -38,6 +38,7 @@ KINDS = (
     *("fifteenth-failing", "fifteenth-foreign", "fifteenth-healthy"),
     *("sixteenth-failing", "sixteenth-foreign", "sixteenth-healthy"),
     *("seventeenth-failing", "seventeenth-foreign", "seventeenth-healthy"),
+    *("eighteenth-failing", "eighteenth-foreign", "eighteenth-healthy"),
 )
 
 Guilt = Literal["right", "could not tell", "wrong"]
