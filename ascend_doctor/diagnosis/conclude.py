@@ -92,7 +92,7 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
         step=ledger.step,
         work=evidence(ledger.work) if ledger.work else None,
         guilty=blamed,
-        undecided="" if blamed else describe_undecided(ledger, root, waits),
+        undecided="" if blamed else describe_undecided(ledger, root, stands, waits),
         first_error=_first_error(ledger, seen_by_name),
         unexplained=unexplained,
         error_lines=ledger.unexplained if unexplained else 0,

@@ -107,7 +107,7 @@ def _guilty(
             or _alone(ledger)
         )
     if not root.victim:
-        return _accuse_who_shows(ledger, seen)
+        return None if _is_common(ledger, root, seen) else _accuse_who_shows(ledger, seen)
     waited = frozenset(waits.ranks | set(ledger.watched))
     return (
         _accuse_by_name(ledger)
@@ -123,8 +123,10 @@ def _guilty(
     )
 
 
-def describe_undecided(ledger: Ledger, root: KnownFailure | None, waits: Occurrences) -> str:
-    """What the logs do say of a time-out for which they accuse nobody."""
+def describe_undecided(
+    ledger: Ledger, root: KnownFailure | None, seen: Occurrences | None, waits: Occurrences
+) -> str:
+    """What the logs do say of a failure for which they accuse nobody; ``seen`` as for `guilty`."""
     if ledger.clocks.unrelated:
         return (
             f"the logs of {', '.join(sorted(ledger.clocks.unrelated)[:8])} are of another time "
@@ -132,7 +134,8 @@ def describe_undecided(ledger: Ledger, root: KnownFailure | None, waits: Occurre
             "which node was first could not be told"
         )
     if root is not None and not root.victim:
-        return ""
+        common = seen is not None and _is_common(ledger, root, seen)
+        return "every rank shows it, so that the cause is common to them" if common else ""
     if root is None or not ledger.watched:
         return _describe_chain(ledger) if ledger.waiting.edges else ""
     return "; ".join(_describe_waits(ledger, waits))
@@ -225,8 +228,8 @@ def _of(sighting: Sighting, *, reason: str, sure: bool = True) -> Guilt | None:
 def _accuse_who_shows(ledger: Ledger, seen: Occurrences) -> Guilt | None:
     """Who shows a failure that is not a time-out; all of them where all do."""
     ranks = seen.ranks
-    if len(ranks) > 1 and (len(ranks) >= len(ledger.ranks) or not seen.first.moment):
-        who = "every rank" if len(ranks) >= len(ledger.ranks) else f"{len(ranks)} ranks"
+    if _is_of_all(ledger, seen) or (len(ranks) > 1 and not seen.first.moment):
+        who = "every rank" if _is_of_all(ledger, seen) else f"{len(ranks)} ranks"
         return Guilt(
             ranks=tuple(sorted(ranks)),
             nodes=tuple(sorted({origin.node for origin in seen.by_origin if origin.node})),
@@ -237,6 +240,15 @@ def _accuse_who_shows(ledger: Ledger, seen: Occurrences) -> Guilt | None:
     if not many and seen.first.origin.local is None:
         return None
     return _of(seen.first, reason="it is the first that shows the cause")
+
+
+def _is_common(ledger: Ledger, root: KnownFailure, seen: Occurrences) -> bool:
+    """Whether every rank shows what is no defect of a node: that accuses nobody."""
+    return root.verdict != "exclude" and _is_of_all(ledger, seen)
+
+
+def _is_of_all(ledger: Ledger, seen: Occurrences) -> bool:
+    return len(seen.ranks) > 1 and len(seen.ranks) >= len(ledger.ranks)
 
 
 def _accuse_by_name(ledger: Ledger) -> Guilt | None:

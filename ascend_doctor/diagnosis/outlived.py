@@ -49,6 +49,7 @@ _GOOD_END = (
     r"\bbuild succeeded\b|\bFinished [`a-z]{3,12} profile\b|"
     r"\b(?:process finished|job|script|command|build|run)\b.{0,40}"
     r"\bexit(?:ed)?(?: with)?(?: status| code)+[ :=]{1,3}0\b|"
+    r"\bsucceeded after \d{1,4} (?:retr|attempts)|"
     # The last of all steps.
     r"\b(?:iter(?:ation)?|step|epoch)s?\b['\"]?\s*[:=\[]?\s*([3-9]|[1-9]\d{1,8}) ?/ ?\1\b|"
     r"(?:训练|微调|评测|测试|运行|执行|安装|转换|推理)(?:已|全部|任务)?(?:完成|结束|成功|通过)"

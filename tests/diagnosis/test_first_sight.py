@@ -24,6 +24,7 @@ FAILED = [
     *("fifteenth-failing", "fifteenth-foreign"),
     *("sixteenth-failing", "sixteenth-foreign"),
     *("seventeenth-failing", "seventeenth-foreign"),
+    *("eighteenth-failing", "eighteenth-foreign"),
 ]
 COUNTS = (
     "second",
@@ -42,14 +43,15 @@ COUNTS = (
     "fifteenth",
     "sixteenth",
     "seventeenth",
+    "eighteenth",
 )
 # Where another program, or all that run on a host, hold what a rank needs, the rank that shows it
 # is told; where the cause is said to be common to ranks, all of these. By their labels nobody is
 # to be accused.
 ACCUSED = {
+    "a report on MindSpeed-MM on eight cards in a repository, 2026-06-15, 21:21",
     "https://github.com/areal-project/AReaL/issues/1099",
     "a thread of vllm-ascend kept in a repository, two instances on one server, 2025-12-04",
-    "a report on MindSpeed-MM on eight cards in a repository, 2026-06-15, 21:21",
     "a log of vllm-omni on eight cards kept in a repository, 2026-10-10",
 }
 # Errors by their own words, of which only people know that they mean nothing.
@@ -61,6 +63,16 @@ UNKNOWN = {
         "a guide to an installation of Elasticsearch in a repository, whose note says to ignore "
         "the error"
     ),
+    (
+        "a guide to LMCache on Ascend in a repository, whose note says to ignore the assertion "
+        "at the end"
+    ),
+    (
+        "a report on vllm-ascend kept in a repository, the offline run that works before the "
+        "server is tried"
+    ),
+    "https://github.com/fla-org/flash-linear-attention/pull/1011",
+    "the same notes, prompts with the adapter",
 }
 # Their one cause is of those that need not end a run.
 DEGRADED = {"npu-loss-zero-gradnorm-nan", "loss-scale-falling"}
@@ -113,6 +125,7 @@ def test_no_healthy_log_is_accused(kind: str) -> None:
         *[("fifteenth-failing", 0.97), ("fifteenth-foreign", 1)],
         *[("sixteenth-failing", 0.95), ("sixteenth-foreign", 1)],
         *[("seventeenth-failing", 1), ("seventeenth-foreign", 1)],
+        *[("eighteenth-failing", 0.94), ("eighteenth-foreign", 0.96)],
     ],
 )
 def test_what_was_learnt_stays_known(kind: str, share: float) -> None:
