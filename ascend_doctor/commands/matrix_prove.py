@@ -97,7 +97,7 @@ def run_stack(*, stack: Stack, rows: Catalog, prefix: str | None, **setup: Any) 
             prefix=prefix or scratch,
             yes=True,
             quiet=False,
-            megatron=_exact(stack.components.get("megatron-lm", "")),
+            megatron=_release(stack),
             additions=tuple(_additions(stack, rows)),
         )
         bare = _bare(options, simulated=prover.simulated)
@@ -113,17 +113,17 @@ def run_stack(*, stack: Stack, rows: Catalog, prefix: str | None, **setup: Any) 
         return msgspec.structs.replace(bare, stop=stop)
 
 
-def _exact(versions: str) -> str:
-    """The one version of a range. Raises DataError for a range of several."""
-    match = _EXACT.fullmatch(versions)
+def _release(stack: Stack) -> str:
+    """The Megatron-LM of a row; the first where it names several, as a tag before its branch."""
+    match = _EXACT.fullmatch(stack.components.get("megatron-lm", "").split("||")[0].strip())
     if match is None:
-        raise DataError("only a row with one Megatron-LM can be proven")
+        raise DataError("only a row that names its Megatron-LM can be proven")
     return match[1]
 
 
 def _additions(stack: Stack, rows: Catalog) -> Iterator[str]:
     """What the row has in one version, but for the interpreter and what a checkout brings."""
-    megatron = rows.component("megatron-lm").release(_exact(stack.components["megatron-lm"]))
+    megatron = rows.component("megatron-lm").release(_release(stack))
     brought = {"megatron-lm", "python", *(megatron.provides if megatron else ())}
     for name, versions in stack.components.items():
         match = _EXACT.fullmatch(versions)

@@ -85,6 +85,12 @@ def test_a_lock_becomes_evidence_and_says_where_it_differs(tmp_path: Path) -> No
     assert file.read_text("utf-8").startswith("# Written by")
 
 
+def test_every_stack_has_a_megatron_to_build_first() -> None:
+    releases = {stack.id: matrix_prove._release(stack) for stack in Catalog().stacks}
+    assert releases["mindspeed-core-0.16.0"] == "core_v0.16.0"
+    assert releases["mindspeed-core-0.18"] == "core_v0.18.2"
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return small_world.make(tmp_path_factory.mktemp("prove"))

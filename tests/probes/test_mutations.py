@@ -103,6 +103,11 @@ else:
 """
 TENSOR, CONTEXT = "bfloat16 TP2 EP2 ETP1", "bfloat16 EP2 CP2 ETP1"
 DDP = "distributed/distributed_data_parallel.py"
+STATE = "inner_state_dict = self.optimizer.state_dict()\n        state_dict = {}\n"
+FAILS_ON_RANK_0 = """
+        whole = self.data_parallel_group.size() == 4
+        assert not whole or self.data_parallel_group.rank(), "steps"
+"""
 ROWS = {
     "wrong sums": Row(
         "allreduce", "allreduce", "wrong values on ranks 0, 1", code=SUMS, quick=True
@@ -134,6 +139,16 @@ ROWS = {
             "optimizer/distrib_optimizer.py",
             (("for key in dst_tensors:", 'for key in ("param",):'),),
         ),
+    ),
+    "the optimizer of one rank alone cannot be saved": Row(
+        "smoke-train",
+        "checkpoint",
+        ("cannot be saved under no parallelism but DP", "AssertionError: steps"),
+        core=Mutation(
+            "optimizer/distrib_optimizer.py",
+            ((STATE, STATE + FAILS_ON_RANK_0),),
+        ),
+        ranks=4,
     ),
     "a mask is ignored": Row(
         "smoke-train",
