@@ -63,7 +63,8 @@ def pages_by_name(text: str, rows: Catalog) -> Iterator[str]:
     if failure := rows.failures.get(text):
         yield _explain_failure(failure)
     elif topic := TOPICS.get(text):
-        yield f"{text}: {say(topic.title)}\n{say('in merged reports')}\n\n{say(topic.explain)}"
+        head = f"{text}: {say(topic.title)}\n{say('in merged reports')}"
+        yield "\n\n".join((head, *_say_paragraphs(topic.explain)))
     elif check := next((check for check in all_checks() if check.id == text), None):
         yield _explain_check(check)
     elif variable := rows.variables.find(text):
@@ -122,7 +123,11 @@ def _pages_of_line(text: str, rows: Catalog) -> Iterator[str]:
 
 def _explain_check(check: Check) -> str:
     head = f"{check.id}: {say(check.title)}\n" + say(f"level {check.level}: {LEVELS[check.level]}")
-    return "\n\n".join((head, *map(_say_paragraph, inspect.cleandoc(check.explain).split("\n\n"))))
+    return "\n\n".join((head, *_say_paragraphs(check.explain)))
+
+
+def _say_paragraphs(text: str) -> Iterator[str]:
+    return map(_say_paragraph, inspect.cleandoc(text).split("\n\n"))
 
 
 def _say_paragraph(text: str) -> str:
@@ -150,12 +155,12 @@ def _explain_failure(failure: KnownFailure) -> str:
 
 def _explain_variable(variable: Variable) -> str:
     return _page(
-        f"{variable.name}: {variable.meaning}",
+        f"{variable.name}: {say(variable.meaning)}",
         {
             "Values": variable.valid,
             "Default": variable.default,
             "Recommended": variable.recommend,
-            "Mistakes": "\n".join(variable.mistakes),
+            "Mistakes": "\n".join(map(say, variable.mistakes)),
             "Sources": "\n".join(source.url for source in variable.sources),
         },
     )

@@ -25,6 +25,7 @@ from ascend_doctor.exits import (
     EXIT_UNKNOWN,
     EXIT_USAGE,
 )
+from ascend_doctor.language import say
 from ascend_doctor.machine.files import open_emptied, reason
 from ascend_doctor.machine.live import DOCTOR
 from ascend_doctor.probing.keeper import SIGNALLED, command_of_keeper, signals_passed_on
@@ -56,10 +57,12 @@ def diagnose_kept(
     if done.returncode == EXIT_USAGE and done.stderr:
         click.echo(done.stderr.decode("utf-8", "replace"), nl=False, err=True)
     if done.returncode in _DIAGNOSED:
-        click.echo(f"ascend-doctor: it {ended}; what its output in {log} shows:", err=True)
+        text = say(f"it {ended}; what its output in {log} shows:")
+        click.echo(f"ascend-doctor: {text}", err=True)
         click.echo(done.stdout.decode("utf-8", "replace"), nl=False, err=True)
     else:
-        click.echo(f"ascend-doctor: it {ended}; nothing in its output says why ({log})", err=True)
+        text = say(f"it {ended}; nothing in its output says why ({log})")
+        click.echo(f"ascend-doctor: {text}", err=True)
     return done.returncode
 
 

@@ -22,6 +22,7 @@ from ascend_doctor.commands.rehearsal import (
     search_path,
 )
 from ascend_doctor.errors import DataError
+from ascend_doctor.language import say
 from ascend_doctor.machine import scratch
 from ascend_doctor.machine.hooks import prepend_path
 from ascend_doctor.machine.live import LiveMachine
@@ -148,7 +149,8 @@ def run_pair(
         unfinished = scratch.new_folder()
         code = run_supervised(launch, log, env, folder=unfinished, shown=False, seconds=seconds)
         if code:
-            click.echo(f"ascend-doctor: the run on {name} failed; nothing is compared", err=True)
+            text = say(f"the run on {name} failed; nothing is compared")
+            click.echo(f"ascend-doctor: {text}", err=True)
             diagnose_kept(log, code)
             return None
         dumps.append(_read(folder / device, device, name, log))

@@ -18,6 +18,7 @@ from ascend_doctor.commands.kept_launch import diagnose_kept, run_supervised
 from ascend_doctor.diagnosis.steps import read_steps
 from ascend_doctor.errors import DataError
 from ascend_doctor.findings import show_bytes
+from ascend_doctor.language import say
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.machine.recorded import OverlayMachine
 from ascend_doctor.machine.scratch import new_folder
@@ -50,7 +51,7 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_faults() -> int:
     for fault in FAULTS:
-        click.echo(f"{fault.id:<22} {fault.title}")
+        click.echo(f"{fault.id:<22} {say(fault.title)}")
     return 0
 
 
@@ -74,8 +75,9 @@ def prepare(
 def hint_at_missing_packages(interpreter: str) -> None:
     """On standard error: without some packages probes are skipped."""
     if lacking := packages.missing(interpreter):
-        hint = f"without {', '.join(lacking)} some probes are skipped; install with"
-        click.echo(f"ascend-doctor: {hint} {packages.command(interpreter)}", err=True)
+        command = packages.command(interpreter)
+        hint = say(f"without {', '.join(lacking)} some probes are skipped; install with {command}")
+        click.echo(f"ascend-doctor: {hint}", err=True)
 
 
 def rehearse_launch(
@@ -170,7 +172,7 @@ def _closing_lines(log: str, account: Account, memory: int, npus: int) -> Iterat
 
 
 def _say(text: str) -> None:
-    click.echo(f"ascend-doctor: simulated: {text}", err=True)
+    click.echo(f"ascend-doctor: {say('simulated')}: {say(text)}", err=True)
 
 
 def _environment(

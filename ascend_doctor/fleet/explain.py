@@ -51,7 +51,7 @@ TOPICS = {
     "fleet-npus": Topic(
         "Every node has as many NPUs as most",
         "Device files are counted. A node with fewer than more than half of the nodes have lost\n"
-        "cards, or all of them, and fails: a job has a rank for each. Nodes with more only differ\n"
+        "cards, or all of them, and fails: a job has a rank for each. Nodes with more merely differ\n"
         "(fleet-drift). Merge the reports of nodes of different kinds apart.",
     ),
     "fleet-duplicate-address": Topic(
