@@ -107,6 +107,8 @@ _TABLES = {
     "commands/check.py": ("_NO_DEVICE", "_NO_PROBE"),
     "commands/matrix_upgrade.py": ("_TITLES",),
     "commands/fleet.py": ("COMMANDS",),
+    "commands/paired_runs.py": ("NAMES",),
+    "commands/rehearsal.py": ("_BUILD",),
     "commands/stack.py": ("COMMANDS",),
     "diagnosis/verdict.py": ("_REASONS",),
     "judging/subjects.py": ("_NAMES",),

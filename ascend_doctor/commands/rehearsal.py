@@ -23,6 +23,7 @@ from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.machine.recorded import OverlayMachine
 from ascend_doctor.machine.scratch import new_folder
 from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.progress import STEPS, TaskDisplay
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.shrinking.programs import write_programs
@@ -33,6 +34,7 @@ from ascend_doctor.simulator.nodes import command_on_nodes, prepare_nodes
 
 SIMULATED = "ASCEND_DOCTOR_SIMULATED"
 # What the simulated NPU has no kernel for, in the words of the runtime and of the dispatcher.
+_BUILD = "building the simulated NPU"
 _LACKING = re.compile(rb"\b([\w:.]{3,80}) is not simulated|Could not run '([\w:.]{3,80})'")
 
 
@@ -56,16 +58,25 @@ def list_faults() -> int:
 
 
 def prepare(
-    stack: Path | None, python: str | None, server: SimulatedMachine, faults: Sequence[str]
+    stack: Path | None,
+    python: str | None,
+    server: SimulatedMachine,
+    faults: Sequence[str],
+    *,
+    quiet: bool = False,
 ) -> Rehearsal:
     """A stack, or an interpreter, on a simulated machine in which something may be broken.
+
+    The stand-in of CANN is compiled once for a torch_npu, of which standard error tells.
 
     Raises DataError for what is not known or not there.
     """
     lock = locks.read(stack) if stack else None
     interpreter = find_interpreter(python, stack, lock)
     scratch = new_folder()
-    env = _environment(server, interpreter, scratch, [parse(text) for text in faults])
+    injections = [parse(text) for text in faults]
+    with TaskDisplay(STEPS, [_BUILD], quiet=quiet) as display, display.run(_BUILD):
+        env = _environment(server, interpreter, scratch, injections)
     prepared = Rehearsal(server=server, env=env, interpreter=interpreter, scratch=scratch)
     if not (stack and lock):
         return prepared

@@ -137,6 +137,7 @@ def command(  # noqa: PLR0913 - the options of the command
         python,
         machine(kind, soc=soc, npus=npus, memory=int(memory * (1 << 30))),
         faults,
+        quiet=output.quiet,
     )
     if launch:
         return rehearse_launch(prepared, launch, log=log, shrink=shrink, nodes=nodes)
