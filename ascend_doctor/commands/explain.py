@@ -51,7 +51,9 @@ def command(words: tuple[str, ...], overlays: tuple[str, ...]) -> int:
     if not text:
         raise click.UsageError("name a check, a failure, a code or a variable, or paste a line")
     rows = catalog(overlays)
-    pages = list(pages_by_name(text, rows)) or list(_pages_of_line(text, rows))
+    spellings = dict.fromkeys((text, text.lower(), text.upper()))
+    named = (list(pages_by_name(spelling, rows)) for spelling in spellings)
+    pages = next(filter(None, named), []) or list(_pages_of_line(text, rows))
     if not pages:
         raise click.UsageError(_why_nothing(text, rows))
     click.echo("\n\n".join(pages))
@@ -177,6 +179,9 @@ def _page(head: str, parts: dict[str, str]) -> str:
 
 def _why_nothing(text: str, rows: Catalog) -> str:
     shown = repr(one_line(text))
+    if text.isdigit():
+        hint = "explain the line that it stands in, or `ascend-doctor diagnose LOG`"
+        return f"no source that was read says what code {text} means; {hint}"
     if _NAME.fullmatch(text) or not re.search(r"\s", text):
         close = _near(text, rows)
         hint = f"did you mean {close}?" if close else "`ascend-doctor list` has the checks"

@@ -74,6 +74,13 @@ def diagnose_kept(
     return done.returncode
 
 
+def no_program(name: str) -> DataError:
+    """Why a command cannot be started, whose program was not found."""
+    if os.path.isfile(name):
+        return DataError(f"{name}: not executable; start it by its interpreter, as `python {name}`")
+    return DataError(f"{name}: no such program")
+
+
 def run_supervised(
     launch: Sequence[str],
     log: str,

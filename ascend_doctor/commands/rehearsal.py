@@ -14,7 +14,7 @@ import msgspec
 
 from ascend_doctor.collect.python import active
 from ascend_doctor.commands.env import environment
-from ascend_doctor.commands.kept_launch import diagnose_kept, run_supervised
+from ascend_doctor.commands.kept_launch import diagnose_kept, no_program, run_supervised
 from ascend_doctor.diagnosis.steps import read_steps
 from ascend_doctor.errors import DataError
 from ascend_doctor.findings import show_bytes
@@ -29,7 +29,7 @@ from ascend_doctor.render.plain import one_line
 from ascend_doctor.shrinking.programs import write_programs
 from ascend_doctor.simulator import FAULTS, Injection, build, packages, parse
 from ascend_doctor.simulator.ledger import SUFFIX, Account, hold, read_account
-from ascend_doctor.simulator.machines import SimulatedMachine, write_tools
+from ascend_doctor.simulator.machines import TOOLS, SimulatedMachine, write_tools
 from ascend_doctor.simulator.nodes import command_on_nodes, prepare_nodes
 
 SIMULATED = "ASCEND_DOCTOR_SIMULATED"
@@ -63,16 +63,20 @@ def prepare(
     server: SimulatedMachine,
     faults: Sequence[str],
     *,
+    launch: Sequence[str] = (),
     quiet: bool = False,
 ) -> Rehearsal:
     """A stack, or an interpreter, on a simulated machine in which something may be broken.
 
-    The stand-in of CANN is compiled once for a torch_npu, of which standard error tells.
+    The stand-in of CANN is compiled once for a torch_npu, of which standard error tells; the
+    program of a ``launch`` is looked for before that.
 
     Raises DataError for what is not known or not there.
     """
     lock = locks.read(stack) if stack else None
     interpreter = find_interpreter(python, stack, lock)
+    if launch and launch[0] not in TOOLS:
+        search_path(interpreter, launch, env=os.environ)
     scratch = new_folder()
     injections = [parse(text) for text in faults]
     with TaskDisplay(STEPS, [_BUILD], quiet=quiet) as display, display.run(_BUILD):
@@ -155,7 +159,7 @@ def search_path(
     folders = (*first, Path(interpreter).parent.absolute(), env.get("PATH"))
     path = ":".join(str(folder) for folder in folders if folder)
     if shutil.which(launch[0], path=path) is None:
-        raise DataError(f"{launch[0]}: no such program")
+        raise no_program(launch[0])
     return path
 
 

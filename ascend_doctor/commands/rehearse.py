@@ -137,6 +137,7 @@ def command(  # noqa: PLR0913 - the options of the command
         python,
         machine(kind, soc=soc, npus=npus, memory=int(memory * (1 << 30))),
         faults,
+        launch=launch,
         quiet=output.quiet,
     )
     if launch:
