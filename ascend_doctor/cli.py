@@ -123,7 +123,10 @@ def run(arguments: list[str]) -> int:
         if isinstance(error, click.exceptions.NoArgsIsHelpError):
             error.show()
         else:
-            _say(" ".join(error.format_message().split()) + _meant(error), hint=_usage(error))
+            _say(
+                " ".join(error.format_message().split()) + _suggest_option(error),
+                hint=_usage(error),
+            )
         return EXIT_USAGE
     except DoctorError as error:
         _say(str(error))
@@ -150,7 +153,7 @@ def _exhaustion(error: Exception) -> str:
     return ""
 
 
-def _meant(error: click.ClickException) -> str:
+def _suggest_option(error: click.ClickException) -> str:
     """The option that a word belongs to which stands by itself."""
     stray = _STRAY_WORD.fullmatch(error.format_message())
     if stray is None or not isinstance(error, click.UsageError) or error.ctx is None:

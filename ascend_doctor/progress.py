@@ -218,7 +218,8 @@ class Display:
 class TaskDisplay(Display):
     """Tasks one after the other that say nothing themselves; ``noun`` says what is counted.
 
-    Where nothing moves, a line says what runs once it has run for some seconds.
+    On a terminal where nothing moves, a line says what runs once it has run for some seconds;
+    nobody waits at a pipe.
     """
 
     def __init__(
@@ -230,6 +231,8 @@ class TaskDisplay(Display):
         console: Console | None = None,
         silence: float = _SILENCE,
     ) -> None:
+        console = console or Console(file=sys.stderr, markup=False, highlight=False)
+        quiet = quiet or not console.is_terminal
         super().__init__(ProgressBar(noun, quiet=quiet, console=console, detail=self._rows))
         self._progress.tasks.expect(dict.fromkeys(tasks, 0.0))
         self._silence = silence

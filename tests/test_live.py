@@ -163,20 +163,23 @@ def test_nodes_are_counted_by_their_reports(
     assert capsys.readouterr().err.splitlines()[1] == "2 nodes, 0 s"
 
 
-@pytest.mark.parametrize("terminal", [True, False])
-def test_a_task_without_a_word_is_told_once_it_lasts(*, terminal: bool) -> None:
+@pytest.mark.parametrize(
+    ("terminal", "kind", "words"),
+    [(True, "xterm", "1/2 runs"), (True, "dumb", "long ...\n"), (False, "xterm", "")],
+)
+def test_a_task_without_a_word_is_told_to_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, kind: str, words: str, *, terminal: bool
+) -> None:
+    monkeypatch.setenv("TERM", kind)
     file = io.StringIO()
-    display = TaskDisplay(
-        RUNS, ["short", "long"], console=console(file, terminal=terminal), silence=0.05
-    )
+    screen = console(file, terminal=terminal)
+    display = TaskDisplay(RUNS, ["short", "long"], console=screen, silence=0.05)
     for task, seconds in (("short", 0.0), ("long", 0.3)):
         with display, display.run(task):
             time.sleep(seconds)
-    if terminal:
-        assert "1/2 runs" in file.getvalue()
-        assert "long ..." not in file.getvalue()
-    else:
-        assert file.getvalue() == "long ...\n"
+    assert words in file.getvalue()
+    assert kind == "dumb" or "long ..." not in file.getvalue()
+    assert terminal or not file.getvalue()
 
 
 def test_a_narrow_terminal_breaks_no_line() -> None:

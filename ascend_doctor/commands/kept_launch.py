@@ -74,7 +74,7 @@ def diagnose_kept(
     return done.returncode
 
 
-def no_program(name: str) -> DataError:
+def explain_missing_program(name: str) -> DataError:
     """Why a command cannot be started, whose program was not found."""
     if os.path.isfile(name):
         return DataError(f"{name}: not executable; start it by its interpreter, as `python {name}`")

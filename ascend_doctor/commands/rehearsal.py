@@ -14,7 +14,11 @@ import msgspec
 
 from ascend_doctor.collect.python import active
 from ascend_doctor.commands.env import environment
-from ascend_doctor.commands.kept_launch import diagnose_kept, no_program, run_supervised
+from ascend_doctor.commands.kept_launch import (
+    diagnose_kept,
+    explain_missing_program,
+    run_supervised,
+)
 from ascend_doctor.diagnosis.steps import read_steps
 from ascend_doctor.errors import DataError
 from ascend_doctor.findings import show_bytes
@@ -159,7 +163,7 @@ def search_path(
     folders = (*first, Path(interpreter).parent.absolute(), env.get("PATH"))
     path = ":".join(str(folder) for folder in folders if folder)
     if shutil.which(launch[0], path=path) is None:
-        raise no_program(launch[0])
+        raise explain_missing_program(launch[0])
     return path
 
 

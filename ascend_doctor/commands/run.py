@@ -13,7 +13,7 @@ import click
 
 from ascend_doctor.commands.arming import watchdog_variables
 from ascend_doctor.commands.check import Wish, make_report
-from ascend_doctor.commands.kept_launch import diagnose_kept, no_program, run_kept
+from ascend_doctor.commands.kept_launch import diagnose_kept, explain_missing_program, run_kept
 from ascend_doctor.commands.options.check_filter import selection_options
 from ascend_doctor.commands.options.expectations import choose_expectations, expect_option
 from ascend_doctor.commands.options.launch import timeout_option
@@ -89,7 +89,7 @@ def command(  # noqa: PLR0913 - the options of the command
     75 restart, 69 exclude this node, 78 stop; and with its own code where that could not be told.
     """
     if shutil.which(launch[0]) is None:
-        raise no_program(launch[0])
+        raise explain_missing_program(launch[0])
     gate = dataclasses.replace(output, silent=True, quiet=True)
     wish = Wish(
         level=0,
