@@ -6,6 +6,7 @@ import contextlib
 import errno
 import gc
 import os
+import re
 import sys
 
 import click
@@ -21,6 +22,16 @@ from ascend_doctor.render.plain import lines, one_line
 _EXHAUSTED = {
     *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS),
+}
+
+_STRAY_WORD = re.compile(r"Got unexpected extra argument \((\S+)\)")
+# What a word means that the command has no place for.
+_STRAY = {
+    "setup": "--megatron {}",
+    "matrix solve": "--megatron {}",
+    "fix": "--only {}",
+    "snapshot": "-o {}",
+    "fleet torchrun": "--hosts {}",
 }
 
 # Name and one line of help; the module of a command is imported when it is called.
@@ -112,7 +123,10 @@ def run(arguments: list[str]) -> int:
         if isinstance(error, click.exceptions.NoArgsIsHelpError):
             error.show()
         else:
-            _say(error.format_message(), hint=_usage(error))
+            _say(
+                " ".join(error.format_message().split()) + _suggest_option(error),
+                hint=_usage(error),
+            )
         return EXIT_USAGE
     except DoctorError as error:
         _say(str(error))
@@ -137,6 +151,16 @@ def _exhaustion(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno in _EXHAUSTED:
         return f"{error.filename or 'the machine'}: {error.strerror}"
     return ""
+
+
+def _suggest_option(error: click.ClickException) -> str:
+    """The option that a word belongs to which stands by itself."""
+    stray = _STRAY_WORD.fullmatch(error.format_message())
+    if stray is None or not isinstance(error, click.UsageError) or error.ctx is None:
+        return ""
+    path = error.ctx.command_path
+    form = _STRAY.get(path.removeprefix("ascend-doctor "))
+    return f"; did you mean `{path} {form.format(stray[1])}`?" if form else ""
 
 
 def _usage(error: click.ClickException) -> str:

@@ -27,7 +27,7 @@ _SEVERAL = re.compile(r"[:;] |\n")
 # A number and what is counted.
 _COUNT = re.compile(
     r"\{0\} (?:of \{1\} )?(?!.*\b(?:is|are|was|were|came|did|does|do|has|have|may|not|cannot|be)\b)"
-    r"(?:[a-z -]+|[A-Z]{2,}s)"
+    r"(?:[a-z -]+|[A-Z]{2,}s?)"
 )
 # What has numbers, and not only names.
 _NUMBERED = re.compile(r"(?:devices?|ranks?|node) \{0\}")
@@ -76,6 +76,11 @@ class Dictionary(NamedTuple):
         for colon in reversed([match.start() for match in re.finditer(": ", text)]):
             if (head := text[:colon]) in self.exact:
                 return f"{self.exact[head]}\uff1a{self.say(text[colon + 2 :])}"
+        # A statement and, behind it, what a row of the matrix says of it.
+        for stop in re.finditer(r"\. ", text):
+            head, tail = text[: stop.start()], text[stop.end() :]
+            if tail in self.exact and (translation := self.say(head)) != head:
+                return f"{translation}\u3002{self.exact[tail]}"
         # A slot that holds more than one statement is the last resort.
         last: Match | None = None
         for template in self.templates:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
@@ -23,15 +24,19 @@ from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.render.plain import one_line
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from ascend_doctor.probing.request import ProbeRequest
 
 _REFRESH = 8
 _ROWS = 16
 _BAR = 24
-NOUNS = PROBES, STEPS, NODES = ("probes", "steps", "nodes")
+NOUNS = PROBES, STEPS, NODES, RUNS = ("probes", "steps", "nodes", "runs")
 # The share of all weights that has to be done before it tells the pace of the rest.
 _BASIS = 0.1
 _MINUTE, _HOUR = 60, 3600
+# Seconds of silence after which a person wonders.
+_SILENCE = 3.0
 
 
 class Tasks:
@@ -139,7 +144,7 @@ class ProgressBar:
         console = self._console
         return not self.quiet and console.is_terminal and not console.is_dumb_terminal
 
-    def __enter__(self) -> ProgressBar:  # noqa: PYI034 - Self is newer than Python 3.10
+    def __enter__(self) -> Self:
         if self.moves:
             self._live = Live(
                 console=self._console,
@@ -184,27 +189,74 @@ class ProgressBar:
         return f"{done}/{self.tasks.total} {noun}" if self.tasks.all_known else f"{done} {noun}"
 
 
-class ProbeDisplay:
+class Display:
+    """A bar for as long as it is entered."""
+
+    def __init__(self, progress: ProgressBar) -> None:
+        self._progress = progress
+
+    def __enter__(self) -> Self:
+        self._progress.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.__exit__()
+
+
+class TaskDisplay(Display):
+    """Tasks one after the other that say nothing themselves; ``noun`` says what is counted.
+
+    On a terminal where nothing moves, a line says what runs once it has run for some seconds;
+    nobody waits at a pipe.
+    """
+
+    def __init__(
+        self,
+        noun: str,
+        tasks: Sequence[str],
+        *,
+        quiet: bool = False,
+        console: Console | None = None,
+        silence: float = _SILENCE,
+    ) -> None:
+        console = console or Console(file=sys.stderr, markup=False, highlight=False)
+        quiet = quiet or not console.is_terminal
+        super().__init__(ProgressBar(noun, quiet=quiet, console=console, detail=self._rows))
+        self._progress.tasks.expect(dict.fromkeys(tasks, 0.0))
+        self._silence = silence
+
+    @contextlib.contextmanager
+    def run(self, task: str) -> Iterator[None]:
+        """Enclose a task."""
+        self._progress.tasks.begin(task)
+        text = f"{say(task)} ..."
+        timer = threading.Timer(self._silence, self._progress.line, [text])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            self._progress.tasks.end(task)
+
+    def _rows(self) -> list[RenderableType]:
+        return [_row(say(task)) for task in self._progress.tasks.running]
+
+
+class ProbeDisplay(Display):
     """Which probes run, in which stages their ranks are, and which ended.
 
     ``runs`` are the runs that have ended, for whoever interrupts.
     """
 
     def __init__(self, *, quiet: bool = False, console: Console | None = None) -> None:
+        super().__init__(ProgressBar(PROBES, quiet=quiet, console=console, detail=self._rows))
         self.runs: list[ProbeRun] = []
-        self._progress = ProgressBar(PROBES, quiet=quiet, console=console, detail=self._rows)
         self._request: ProbeRequest | None = None
         self._stages: dict[int, tuple[str, float]] = {}
         self._shown_stages: set[str] = set()
         self._ended: dict[str, str] = {}
         self._start = 0.0
-
-    def __enter__(self) -> ProbeDisplay:  # noqa: PYI034 - Self is newer than Python 3.10
-        self._progress.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.__exit__()
 
     def expect(self, requests: Sequence[ProbeRequest]) -> None:
         """Those that are to run."""
@@ -252,18 +304,22 @@ class ProbeDisplay:
             )
 
     def _rows(self) -> list[RenderableType]:
-        rows: list[RenderableType] = []
-        for word in ("passed", "failed", "not started"):
-            if names := [probe for probe, end in self._ended.items() if end == word]:
-                text = f"{say(word)}: {', '.join(names)}"
-                rows.append(Text(one_line(text), no_wrap=True, overflow="ellipsis"))
-        return [*rows, self._table(self._request)] if self._request else rows
+        ended: dict[str, list[str]] = {"passed": [], "failed": [], "not started": []}
+        for probe, end in self._ended.items():
+            ended[end].append(probe)
+        rows: list[RenderableType] = [
+            _row(f"{say(word)}: {', '.join(names)}") for word, names in ended.items() if names
+        ]
+        if request := self._request:
+            elapsed = time.monotonic() - self._start
+            state = f"{elapsed:.0f} / {request.deadline:.0f} s"
+            rows += [_row(f"{request.probe}: {request.device}  {state}"), self._table(request)]
+        return rows
 
     def _table(self, request: ProbeRequest) -> Table:
         """The ranks, or from 17 ranks on how many are in each stage."""
         elapsed = time.monotonic() - self._start
-        title = f"{request.probe}: {request.device}  {elapsed:.0f} / {request.deadline:.0f} s"
-        table = Table(title=Text(title), box=None, title_justify="left", pad_edge=False)
+        table = Table(box=None, pad_edge=False)
         if len(request.ranks) > _ROWS:
             table.add_column(say("ranks"), justify="right")
             table.add_column(say("stage"))
@@ -288,23 +344,22 @@ def _crowding(request: ProbeRequest) -> float:
     return max(1.0, len(request.ranks) / cores) if request.device == "cpu" else 1.0
 
 
-class NodeDisplay:
+class NodeDisplay(Display):
     """Which of the nodes of a fleet have written their reports, a file each, into a folder."""
 
     def __init__(self, folder: str, nodes: int, *, seconds: float, quiet: bool) -> None:
+        super().__init__(ProgressBar(NODES, quiet=quiet, detail=self._look, rate=1))
         self._folder = folder
         self._seconds = seconds
-        self._progress = ProgressBar(NODES, quiet=quiet, detail=self._look, rate=1)
         if nodes:
             self._progress.tasks.expect({str(number): 0.0 for number in range(nodes)})
 
-    def __enter__(self) -> NodeDisplay:  # noqa: PYI034 - Self is newer than Python 3.10
+    def __enter__(self) -> Self:
         self._progress.line(say(f"The nodes are checked, for at most {self._seconds:g} s."))
-        self._progress.__enter__()
-        return self
+        return super().__enter__()
 
     def __exit__(self, *_: object) -> None:
-        self._progress.__exit__()
+        super().__exit__()
         self._look()
         self._progress.line(
             f"{self._progress.count()}, {show_seconds(self._progress.tasks.elapsed)}"
@@ -316,6 +371,10 @@ class NodeDisplay:
             for number in range(reports):
                 self._progress.tasks.end(str(number))
         return []
+
+
+def _row(text: str) -> Text:
+    return Text(one_line(text), no_wrap=True, overflow="ellipsis")
 
 
 def show_seconds(seconds: float) -> str:

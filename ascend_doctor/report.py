@@ -59,10 +59,11 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     def text(self) -> str:
         """One line for people."""
+        complaints = self.error + self.warning + self.unknown
         parts = [
             quantity(self.error, "error"),
             quantity(self.warning, "warning"),
-            f"{self.unknown} unknown ({self.consequences} of them consequences)"
+            f"{self.unknown} unknown ({self.consequences} of these {complaints} are consequences)"
             if self.consequences
             else f"{self.unknown} unknown",
             f"{self.ok} ok",

@@ -50,7 +50,7 @@ class SimulatedNpus(msgspec.Struct, frozen=True, kw_only=True):
         that does not exist, subprocess.TimeoutExpired after everything has been ended.
         """
         server = machine(_KIND, soc=self.soc, npus=self.count, memory=self.memory)
-        rehearsal = prepare(None, sys.executable, server, faults)
+        rehearsal = prepare(None, sys.executable, server, faults, quiet=True)
         life_line, ours = os.pipe()
         try:
             variables = {**launch_environment(rehearsal, command), **(env or {})}
@@ -118,7 +118,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 def _environment(server: SimulatedMachine) -> dict[str, str]:
     """That of this process on a simulated machine. Raises UsageError where it cannot be built."""
     try:
-        rehearsal = prepare(None, sys.executable, server, ())
+        rehearsal = prepare(None, sys.executable, server, (), quiet=True)
     except DoctorError as error:
         raise pytest.UsageError(f"{_OPTION}: {error}") from error
     scratch.remove(rehearsal.scratch)

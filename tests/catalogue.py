@@ -20,27 +20,35 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from string import Formatter
-from typing import NamedTuple
+from typing import NamedTuple, get_args, get_type_hints
 
 import click
 from babel.messages.catalog import Catalog
 from babel.messages.pofile import read_po, write_po
 from jinja2 import Environment, nodes
 
+from ascend_doctor.checks import all_checks
 from ascend_doctor.cli import doctor
+from ascend_doctor.commands.fix import Outcome
 from ascend_doctor.comparison.comparable import Group
 from ascend_doctor.findings import Level
+from ascend_doctor.fleet.explain import TOPICS
 from ascend_doctor.matrix.catalog import Catalog as Matrix
+from ascend_doctor.matrix.evidence import Standing
 from ascend_doctor.matrix.models import every as all_models
+from ascend_doctor.matrix.schema import Release, Stack
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "ascend_doctor"
 LOCALE = PACKAGE / "locale"
 _SLOT = re.compile(r"\{\d+\}")
-_FINDINGS = frozenset({"error", "warning", "note", "unknown", "Finding", "Remedy"})
+_FINDINGS = frozenset({"error", "warning", "note", "unknown", "Finding", "Remedy", "Fault"})
 _FIELDS = frozenset({"title", "observed", "required", "because", "summary", "reason"})
-_FIRST = frozenset(
-    {"NotApplicable", "Unknown", "NeedsRoot", "Unresolved", "UsageError", "BadParameter", "say"}
+_FIRST = frozenset({"NotApplicable", "Unknown", "NeedsRoot", "Unresolved", "say"})
+# What these say may begin with an option.
+_ERRORS = frozenset(
+    {"UsageError", "BadParameter", "DoctorError", "DataError", "CommandError", "NoStackError"}
+    | {"UndatedError"}
 )
 # Of these the second argument is a text.
 _SECOND = frozenset({"check", "start_again", "mount_again"})
@@ -83,6 +91,10 @@ _WHOLE = frozenset(
         "render/pairs.py",
         "commands/help_pages.py",
         "commands/plan.py",
+        "commands/setup_display.py",
+        "matrix/queries.py",
+        "provision/conflict.py",
+        "provision/solution_plan.py",
     }
     | {f"planning/{name}.py" for name in ("rules", "picture", "memory", "step_time")}
 )
@@ -92,11 +104,17 @@ _OPERANDS = ("checks", "judging", "diagnosis/guilt.py")
 # Tables whose texts are shown, by module.
 _TABLES = {
     "cli.py": ("SECTIONS",),
+    "commands/check.py": ("_NO_DEVICE", "_NO_PROBE"),
+    "commands/matrix_upgrade.py": ("_TITLES",),
     "commands/fleet.py": ("COMMANDS",),
+    "commands/paired_runs.py": ("NAMES",),
+    "commands/rehearsal.py": ("_BUILD",),
     "commands/stack.py": ("COMMANDS",),
     "diagnosis/verdict.py": ("_REASONS",),
     "judging/subjects.py": ("_NAMES",),
     "planning/memory.py": ("MEMORY_PARTS",),
+    "provision/cann_env.py": ("_WHY",),
+    "provision/stack_env.py": ("_WHY",),
     "planning/picture.py": ("NAMES", "TITLES"),
     "render/fleet_grid.py": ("VERDICTS",),
     "render/formats/html.py": ("_ENDED",),
@@ -205,11 +223,12 @@ class _Module:
         names = {part.id for part in ast.walk(call.func) if isinstance(part, ast.Name)}
         if isinstance(call.func, ast.Attribute):
             names = {call.func.attr}
-        if names & (_FINDINGS | _FIRST):
+        if names & (_FINDINGS | _FIRST | _ERRORS):
             for argument in call.args[:1]:
-                yield from self.said(argument, prose="say" not in names)
+                yield from self.said(argument, prose=not names & (_ERRORS | {"say"}))
         if names & _SECOND and len(call.args) > 1:
             yield from self.said(call.args[1], prose="check" not in names)
+        yield from self._of_steps(names, call.args)
         if names & {"quantity"} and len(call.args) > 1:
             for noun in self.forms(call.args[1]):
                 yield from (Text(f"{{0}} {noun}{end}", self.where) for end in ("", "s"))
@@ -217,6 +236,15 @@ class _Module:
         if names & _FINDINGS or self.inside.startswith(_HELPERS):
             for name in sorted(_FIELDS & set(keywords)):
                 yield from self.said(keywords[name], prose=True)
+
+    def _of_steps(self, names: set[str], arguments: list[ast.expr]) -> Iterator[Text]:
+        """What a step of ``setup`` is called and ends with, and why ``env`` changes a variable."""
+        if names & {"done", "step"} and self.inside.startswith("provision"):
+            for argument in arguments[:2]:
+                yield from self.said(argument)
+        if names & {"Change"}:
+            for argument in arguments[2:]:
+                yield from self.said(argument)
 
     def _of_operands(self, node: ast.IfExp | ast.BoolOp | ast.Dict) -> Iterator[Text]:
         """What fills a slot of another text: one of two, or of a table."""
@@ -340,7 +368,13 @@ def _help_texts(command: click.Command, ctx: click.Context) -> Iterator[str]:
     yield from paragraphs(command.help or "")
     for parameter in command.params:
         if isinstance(parameter, click.Option) and parameter.help:
-            yield parameter.help
+            words, *notes = parameter.help.split("  [")
+            yield words
+            yield from (
+                value
+                for note in notes
+                if re.search("[a-z] [a-z]", value := note.rstrip("]").removeprefix("default: "))
+            )
     if isinstance(command, click.Group):
         for name in command.list_commands(ctx):
             inner = command.get_command(ctx, name)
@@ -360,11 +394,18 @@ def texts() -> dict[str, list[str]]:
             known.setdefault(text, []).append(path.relative_to(ROOT).as_posix())
     for text in _help_texts(doctor, click.Context(doctor)):
         known.setdefault(text, []).append("ascend_doctor/commands")
+    explanations = [check.explain for check in all_checks()]
+    explanations += [text for topic in TOPICS.values() for text in (topic.title, topic.explain)]
+    for text in itertools.chain(*map(paragraphs, explanations)):
+        known.setdefault(text, []).append("ascend_doctor/checks")
     for where, text in matrix_texts():
         if re.search(r"(?=.*[a-z]{2}).*[ .]", text):  # else a name or number by itself
             known.setdefault(text, []).append(where)
-    for member in (*Level, *Group):
-        known.setdefault(member.value, []).append("ascend_doctor")
+    statuses = (get_type_hints(row)["status"] for row in (Stack, Release))
+    words = (get_args(kind) for kind in (Standing, Outcome, *statuses))
+    members = (member.value for member in (*Level, *Group))
+    for word in filter(None, itertools.chain(members, *words)):
+        known.setdefault(word, []).append("ascend_doctor")
     return known
 
 
@@ -376,6 +417,13 @@ def matrix_texts() -> Iterator[tuple[str, str]]:
             yield "matrices/failures", text
     for hazard in matrix.hazards.hazards:
         yield from (("matrices/hazards.yaml", text) for text in (hazard.what, hazard.want))
+    for variable in matrix.variables.variables:
+        hurts = variable.hurts.values()
+        texts_ = (variable.meaning, variable.valid, variable.default, variable.recommend)
+        for text in (*texts_, *variable.mistakes, *hurts):
+            yield "matrices/environment.yaml", text
+    for miss in matrix.variables.near_misses:
+        yield "matrices/environment.yaml", miss.note
     yield from (("matrices/models", model.note) for model in all_models(matrix) if model.note)
 
 

@@ -34,7 +34,7 @@ _AFFIX = re.compile(
     r"(?<=[A-Z\d])s$|(?<=[A-Z\d])(?:-[a-z]+)+$|(?<=\d)(?:th|nd)$|'s$|^(?:[a-z]+-)+(?=[A-Z])"
 )
 # Those that are words in Chinese, and those that Chinese has for words.
-_WORDS = {"e.g", "i.e", "NIC", "SIMULATED", "INTERRUPTED"}
+_WORDS = {"=", "e.g", "i.e", "NIC", "NO", "SIMULATED", "INTERRUPTED", "SuperPoD"}
 _SHORT = {"BOM", "CANN", "GB", "KV", "NPU"}
 _SUMMARY = """Root Cause (first observed failure):
 [0]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import time
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,15 @@ from rich.console import Console
 
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from ascend_doctor.probing.request import ProbeRequest
-from ascend_doctor.progress import NodeDisplay, ProbeDisplay, ProgressBar, Tasks, show_seconds
+from ascend_doctor.progress import (
+    RUNS,
+    NodeDisplay,
+    ProbeDisplay,
+    ProgressBar,
+    TaskDisplay,
+    Tasks,
+    show_seconds,
+)
 
 HOSTILE = "\x1b[31m[red]\n\x07sum"
 
@@ -17,8 +26,8 @@ def request(ranks: int = 2, probe: str = "allreduce") -> ProbeRequest:
     return ProbeRequest(probe=probe, device="cpu", python="python", script="x.py", world_size=ranks)
 
 
-def console(file: io.StringIO, *, terminal: bool) -> Console:
-    return Console(file=file, force_terminal=terminal, color_system=None, width=100, markup=False)
+def console(file: io.StringIO, *, terminal: bool, width: int = 100) -> Console:
+    return Console(file=file, force_terminal=terminal, color_system=None, width=width, markup=False)
 
 
 def shown(*, terminal: bool, quiet: bool = False, ranks: int = 2) -> tuple[str, ProbeDisplay]:
@@ -152,6 +161,34 @@ def test_nodes_are_counted_by_their_reports(
     with NodeDisplay(str(tmp_path), 0, seconds=60, quiet=False):
         pass
     assert capsys.readouterr().err.splitlines()[1] == "2 nodes, 0 s"
+
+
+@pytest.mark.parametrize(
+    ("terminal", "kind", "words"),
+    [(True, "xterm", "1/2 runs"), (True, "dumb", "long ...\n"), (False, "xterm", "")],
+)
+def test_a_task_without_a_word_is_told_to_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, kind: str, words: str, *, terminal: bool
+) -> None:
+    monkeypatch.setenv("TERM", kind)
+    file = io.StringIO()
+    screen = console(file, terminal=terminal)
+    display = TaskDisplay(RUNS, ["short", "long"], console=screen, silence=0.05)
+    for task, seconds in (("short", 0.0), ("long", 0.3)):
+        with display, display.run(task):
+            time.sleep(seconds)
+    assert words in file.getvalue()
+    assert kind == "dumb" or "long ..." not in file.getvalue()
+    assert terminal or not file.getvalue()
+
+
+def test_a_narrow_terminal_breaks_no_line() -> None:
+    file = io.StringIO()
+    screen = console(file, terminal=True, width=20)
+    with ProbeDisplay(console=screen) as display:
+        display.started(request(1, "vocab-parallel-logprob"))
+    assert "vocab-parallel-logp" in file.getvalue()
+    assert "300 s" not in file.getvalue()
 
 
 def test_seconds_in_words() -> None:

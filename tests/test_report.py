@@ -191,7 +191,7 @@ def test_what_follows_from_an_error_stands_below_it_and_is_counted() -> None:
     text = text_of(CAUSE, EFFECT)
     assert "Leads to  No libhccl  [torch-npu-libraries]" in text
     assert "✗ No libhccl" not in text
-    assert "2 errors, 0 warnings, 0 unknown (1 of them consequences)" in text
+    assert "2 errors, 0 warnings, 0 unknown (1 of these 2 are consequences)" in text
     assert "Start here: Install it" in text
     for render in (markdown.render, issue.render):
         assert "Leads to: No libhccl" in render(both)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -110,6 +112,8 @@ def command(  # noqa: PLR0913 - the options of the command
     Exit codes: 0 nothing found, 1 findings at or above --fail-on, 2 bad usage or bad data,
     3 nothing worse than "could not tell" or something that was asked for did not run.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    if len(launch) == 1 and not os.path.exists(launch[0]) and shutil.which(launch[0]) is None:
+        raise click.UsageError(f"{launch[0]}: no such program; append a launch command after `--`")
     wish = Wish(
         level=level,
         device=device,

@@ -119,13 +119,15 @@ def command(  # noqa: PLR0913 - the options of the command
         record_run,
         run_pair,
     )
-    from ascend_doctor.commands.rehearsal import choose_stack  # noqa: PLC0415
+    from ascend_doctor.commands.rehearsal import choose_stack, search_path  # noqa: PLC0415
 
     recorder = RecorderOptions(steps=steps, seed=seed, keep_dropout=keep_dropout, seconds=timeout)
     stack = choose_stack(prefix, None)
     if record:
         return record_run(words, record, recorder, find_home(stack, python))
-    npu = choose_npu(device, find_home(stack, python), npus=npus, memory=memory)
+    home = find_home(stack, python)
+    search_path(home.interpreter, words, env=home.env)
+    npu = choose_npu(device, home, npus=npus, memory=memory)
     pair = run_pair(words, npu, recorder, keep)
     return _compare(*pair, limits, shape) if pair else EXIT_UNKNOWN
 

@@ -27,6 +27,7 @@ from ascend_doctor.diagnosis.stall_files import read_stall_files
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.findings import Finding
+from ascend_doctor.language import say
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.redact import Redactor, ours
 from ascend_doctor.render import diagnosis as page
@@ -149,7 +150,7 @@ def _names(diagnosis: Diagnosis) -> tuple[str, ...]:
 
 def _patterns(matrix: Catalog) -> Patterns:
     if not has_hyperscan():
-        click.echo(f"ascend-doctor: {SLOWER}", err=True)
+        click.echo(f"ascend-doctor: {say(SLOWER)}", err=True)
     return Patterns(matrix.failures.values())
 
 

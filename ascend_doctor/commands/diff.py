@@ -13,6 +13,7 @@ from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import redact_option, redacts
 from ascend_doctor.comparison.differences import differences
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK
+from ascend_doctor.language import say
 from ascend_doctor.redact import Redactor, local_key, redactor
 from ascend_doctor.render.formats.json import pretty
 from ascend_doctor.render.plain import one_line
@@ -43,10 +44,10 @@ def command(
         click.echo(pretty({"schema": 1, "differences": rows}), nl=False, color=True)
     else:
         for group, rows in groupby(drifts, key=lambda difference: difference.group):
-            click.echo(f"{group}:")
+            click.echo(f"{say(group)}:")
             for row in rows:
-                line = f"  {row.setting}: {row.left} -> {row.right}"
+                line = f"  {say(row.setting)}: {row.left} -> {row.right}"
                 click.echo(one_line(line))
         if not drifts:
-            click.echo("no difference in what is compared")
+            click.echo(say("no difference in what is compared"))
     return EXIT_FINDINGS if drifts else EXIT_OK

@@ -13,6 +13,7 @@ import click
 
 from ascend_doctor.collect.cann_host import cann_host
 from ascend_doctor.errors import DataError, DoctorError
+from ascend_doctor.language import say
 from ascend_doctor.machine.live import LiveMachine, Machine, is_directory
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.cann_env import CannHost
@@ -89,7 +90,7 @@ def command(
 def _undo(environ: Mapping[str, str]) -> list[Change]:
     changes = undone(environ)
     if not changes:
-        click.echo("ascend-doctor: there is nothing to undo", err=True)
+        click.echo(f"ascend-doctor: {say('there is nothing to undo')}", err=True)
     return changes
 
 
@@ -115,12 +116,12 @@ def _changes(environ: Mapping[str, str], folder: Path | None) -> list[Change]:
     changes, host = _plan_changes(LiveMachine(environ), folder, lock)
     version = lock.system.get("cann") if lock else None
     if host.cann is None:
-        message = "no CANN toolkit was found; torch will not load torch_npu"
+        message = say("no CANN toolkit was found; torch will not load torch_npu")
         click.echo(f"ascend-doctor: {message}", err=True)
     elif version and host.version != version:
         here = host.version or "an unknown version"
-        summary = f"the stack was made for CANN {version}; here is {here}"
-        click.echo(f"ascend-doctor: {one_line(summary)} in {one_line(host.cann.root)}", err=True)
+        summary = say(f"the stack was made for CANN {version}; here is {here} in {host.cann.root}")
+        click.echo(f"ascend-doctor: {one_line(summary)}", err=True)
     return changes
 
 
@@ -189,7 +190,7 @@ def _show(environ: Mapping[str, str], changes: Sequence[Change]) -> None:
         old = environ.get(change.name)
         if change.name == NAME or old == change.value:
             continue
-        click.echo(f"# {change.name}: {one_line(change.because)}")
+        click.echo(f"# {change.name}: {one_line(say(change.because))}")
         listed = ":" if change.name.endswith("PATH") else None
         gone, come = (
             value.split(listed) if value and listed else [value] for value in (old, change.value)

@@ -51,7 +51,9 @@ def command(words: tuple[str, ...], overlays: tuple[str, ...]) -> int:
     if not text:
         raise click.UsageError("name a check, a failure, a code or a variable, or paste a line")
     rows = catalog(overlays)
-    pages = list(pages_by_name(text, rows)) or list(_pages_of_line(text, rows))
+    spellings = dict.fromkeys((text, text.lower(), text.upper()))
+    named = (list(pages_by_name(spelling, rows)) for spelling in spellings)
+    pages = next(filter(None, named), []) or list(_pages_of_line(text, rows))
     if not pages:
         raise click.UsageError(_why_nothing(text, rows))
     click.echo("\n\n".join(pages))
@@ -63,7 +65,8 @@ def pages_by_name(text: str, rows: Catalog) -> Iterator[str]:
     if failure := rows.failures.get(text):
         yield _explain_failure(failure)
     elif topic := TOPICS.get(text):
-        yield f"{text}: {say(topic.title)}\n{say('in merged reports')}\n\n{say(topic.explain)}"
+        head = f"{text}: {say(topic.title)}\n{say('in merged reports')}"
+        yield "\n\n".join((head, *_say_paragraphs(topic.explain)))
     elif check := next((check for check in all_checks() if check.id == text), None):
         yield _explain_check(check)
     elif variable := rows.variables.find(text):
@@ -122,7 +125,11 @@ def _pages_of_line(text: str, rows: Catalog) -> Iterator[str]:
 
 def _explain_check(check: Check) -> str:
     head = f"{check.id}: {say(check.title)}\n" + say(f"level {check.level}: {LEVELS[check.level]}")
-    return "\n\n".join((head, *map(_say_paragraph, inspect.cleandoc(check.explain).split("\n\n"))))
+    return "\n\n".join((head, *_say_paragraphs(check.explain)))
+
+
+def _say_paragraphs(text: str) -> Iterator[str]:
+    return map(_say_paragraph, inspect.cleandoc(text).split("\n\n"))
 
 
 def _say_paragraph(text: str) -> str:
@@ -150,12 +157,12 @@ def _explain_failure(failure: KnownFailure) -> str:
 
 def _explain_variable(variable: Variable) -> str:
     return _page(
-        f"{variable.name}: {variable.meaning}",
+        f"{variable.name}: {say(variable.meaning)}",
         {
             "Values": variable.valid,
             "Default": variable.default,
             "Recommended": variable.recommend,
-            "Mistakes": "\n".join(variable.mistakes),
+            "Mistakes": "\n".join(map(say, variable.mistakes)),
             "Sources": "\n".join(source.url for source in variable.sources),
         },
     )
@@ -172,6 +179,9 @@ def _page(head: str, parts: dict[str, str]) -> str:
 
 def _why_nothing(text: str, rows: Catalog) -> str:
     shown = repr(one_line(text))
+    if text.isdigit():
+        hint = "explain the line that it stands in, or `ascend-doctor diagnose LOG`"
+        return f"no source that was read says what code {text} means; {hint}"
     if _NAME.fullmatch(text) or not re.search(r"\s", text):
         close = _near(text, rows)
         hint = f"did you mean {close}?" if close else "`ascend-doctor list` has the checks"

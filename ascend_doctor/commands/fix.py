@@ -20,6 +20,7 @@ from ascend_doctor.commands.options.target import Examination
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_INTERRUPTED
 from ascend_doctor.findings import Level, quantity
 from ascend_doctor.judging.repair import Action, RepairStep, change, steps
+from ascend_doctor.language import say
 from ascend_doctor.machine.live import LiveMachine, ProgramMissing
 from ascend_doctor.redact import Redactor
 from ascend_doctor.render.formats.json import pretty
@@ -198,7 +199,7 @@ def _take(
         return _end(step, "by hand", quiet=quiet)
     if not (ask or go):
         return _end(step, "not asked", quiet=quiet)
-    if ask and not click.confirm("   Apply this?", default=False, err=True):
+    if ask and not click.confirm(f"   {say('Apply this?')}", default=False, err=True):
         return _end(step, "skipped", quiet=quiet)
     if why := repair.apply(step.actions):
         return _end(step, "failed", why, quiet=quiet)
@@ -210,16 +211,16 @@ def _take(
 
 def _end(step: RepairStep, outcome: Outcome, reason: str = "", *, quiet: bool) -> StepOutcome:
     if not quiet and outcome not in {"by hand", "not asked"}:
-        click.echo(f"   {outcome}{f': {reason}' if reason else ''}")
+        click.echo(f"   {say(outcome)}{f': {say(reason)}' if reason else ''}")
     return StepOutcome(step=step, outcome=outcome, reason=reason)
 
 
 def _show(step: RepairStep) -> None:
-    click.echo(f"\n{step.number}. {one_line(step.title)}  [{step.check}]")
+    click.echo(f"\n{step.number}. {one_line(say(step.title))}  [{step.check}]")
     if step.summary:
-        click.echo(f"   {one_line(step.summary)}")
+        click.echo(f"   {one_line(say(step.summary))}")
     for action in step.actions:
-        note = f"   # {_KINDS[action.kind]}" if _KINDS[action.kind] else ""
+        note = f"   # {say(_KINDS[action.kind])}" if _KINDS[action.kind] else ""
         first, *more = action.text.split("\n")
         click.echo(f"   $ {one_line(first)}{'' if more else note}")
         for line in more:
@@ -230,22 +231,24 @@ def _say_end(outcomes: list[StepOutcome], lines: list[str], report: Report) -> N
     if lines or outcomes:
         click.echo()
     if lines:
-        click.echo("Type in your shell, for this program cannot change it:")
+        click.echo(say("Type in your shell, for this program cannot change it:"))
         for line in lines:
             click.echo(f"  {one_line(line)}")
         click.echo()
     if not outcomes:
         click.echo(
-            "No command mends what was found; ascend-doctor check says what does"
-            if report.complaints
-            else "Nothing to fix"
+            say(
+                "No command mends what was found; ascend-doctor check says what does"
+                if report.complaints
+                else "Nothing to fix"
+            )
         )
     else:
         words = dict.fromkeys(outcome.outcome for outcome in outcomes)
-        counts = [f"{sum(o.outcome == word for o in outcomes)} {word}" for word in words]
-        click.echo(f"{quantity(len(outcomes), 'step')}: {', '.join(counts)}")
+        counts = [f"{sum(o.outcome == word for o in outcomes)} {say(word)}" for word in words]
+        click.echo(f"{say(quantity(len(outcomes), 'step'))}: {', '.join(counts)}")
         if "not asked" in words:
             click.echo(
-                "apply what is safe: ascend-doctor fix --yes, or fix at a terminal to be asked"
+                say("apply what is safe: ascend-doctor fix --yes, or fix at a terminal to be asked")
             )
     click.echo(report.verdict.text())

@@ -29,12 +29,25 @@ CLICK = (
     "No such option '{0}'. (Did you mean one of: {1}?)",
     "Missing argument '{0}'.",
     "Invalid value for {0}: {1}",
+    "{0} is not one of {1}.",
+    "{0} is not a valid {1}.",
+    "{0} is not in the range {1}.",
+    "File {0} does not exist.",
+    "Path {0} does not exist.",
+    "Directory {0} does not exist.",
+    "File {0} is a directory.",
+    "Directory {0} is a file.",
+    "Option '{0}' does not take a value.",
+    "Option {0} does not take a value.",
+    "Missing option '{0}'.",
     "Option '{0}' requires an argument.",
     "Got unexpected extra argument ({0})",
+    "Got unexpected extra arguments ({0})",
     "no such command: {0}; did you mean {1}?",
     "no such command: {0}",
 )
-_DEFAULT = "  ["
+_NOTE = "  ["
+DEFAULT = "default: "
 _GAP = 2
 _TERM_LONGEST = 30
 _TERM_SHORTEST = 13
@@ -101,12 +114,16 @@ class _HelpPage(click.HelpFormatter):
 
 
 def _say_option(text: str) -> str:
-    """The help of an option; what click adds about its default stays."""
-    whole = say(text)
-    if whole != text:
-        return whole
-    words, bracket, rest = text.rpartition(_DEFAULT)
-    return f"{say(words)}{bracket}{rest}" if bracket else text
+    """The help of an option, and the defaults and ranges in brackets behind it."""
+    words, *notes = text.split(_NOTE)
+    return _NOTE.join([say(words), *map(_say_note, notes)])
+
+
+def _say_note(text: str) -> str:
+    value = text.rstrip("]").removeprefix(DEFAULT)
+    if value == text.rstrip("]"):
+        return text
+    return f"{say('default')}: {say(value)}]"
 
 
 class _SpeakingContext(click.Context):

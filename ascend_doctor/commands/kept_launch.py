@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,9 +26,11 @@ from ascend_doctor.exits import (
     EXIT_UNKNOWN,
     EXIT_USAGE,
 )
+from ascend_doctor.language import current, say
 from ascend_doctor.machine.files import open_emptied, reason
 from ascend_doctor.machine.live import DOCTOR
 from ascend_doctor.probing.keeper import SIGNALLED, command_of_keeper, signals_passed_on
+from ascend_doctor.progress import STEPS, TaskDisplay
 from ascend_doctor.redact import Redactor
 from ascend_doctor.redact.streams import KeptLog
 
@@ -47,20 +50,35 @@ def diagnose_kept(
     ended = f"ended with {code}"
     if code > SIGNALLED and code - SIGNALLED in set(signal.Signals):
         ended += f" ({signal.Signals(code - SIGNALLED).name})"
-    done = subprocess.run(  # noqa: S603 - our own command line
-        [*DOCTOR, "diagnose", *options, "--", log, *([gathered] if gathered else [])],
-        capture_output=True,
-        timeout=600,
-        check=False,
-    )
+    as_here = ["--lang", current()]
+    if sys.stderr.isatty():  # the user's own, as where `diagnose` is called
+        as_here.append("--no-redact")
+    task = say("looking for the cause in its output")
+    with TaskDisplay(STEPS, [task]) as display, display.run(task):
+        done = subprocess.run(  # noqa: S603 - our own command line
+            [*DOCTOR, "diagnose", *as_here, *options, "--", log, *([gathered] if gathered else [])],
+            env={**os.environ, "COLUMNS": str(shutil.get_terminal_size((100, 24)).columns)},
+            capture_output=True,
+            timeout=600,
+            check=False,
+        )
     if done.returncode == EXIT_USAGE and done.stderr:
         click.echo(done.stderr.decode("utf-8", "replace"), nl=False, err=True)
     if done.returncode in _DIAGNOSED:
-        click.echo(f"ascend-doctor: it {ended}; what its output in {log} shows:", err=True)
+        text = say(f"it {ended}; what its output in {log} shows:")
+        click.echo(f"ascend-doctor: {text}", err=True)
         click.echo(done.stdout.decode("utf-8", "replace"), nl=False, err=True)
     else:
-        click.echo(f"ascend-doctor: it {ended}; nothing in its output says why ({log})", err=True)
+        text = say(f"it {ended}; nothing in its output says why ({log})")
+        click.echo(f"ascend-doctor: {text}", err=True)
     return done.returncode
+
+
+def explain_missing_program(name: str) -> DataError:
+    """Why a command cannot be started, whose program was not found."""
+    if os.path.isfile(name):
+        return DataError(f"{name}: not executable; start it by its interpreter, as `python {name}`")
+    return DataError(f"{name}: no such program")
 
 
 def run_supervised(

@@ -12,6 +12,18 @@ import click
 from ascend_doctor.commands.help_pages import speak
 
 Table = Mapping[str, str]
+# What other programs call it.
+_HABITS = {
+    "doctor": "check",
+    "verify": "check",
+    "init": "setup",
+    "install": "setup",
+    "activate": "env",
+    "rm": "remove",
+    "delete": "remove",
+    "uninstall": "stack",
+    "version": "--version",
+}
 
 
 class SuggestingGroup(click.Group):
@@ -23,7 +35,11 @@ class SuggestingGroup(click.Group):
         """Raises UsageError for a name that is no command."""
         name = args[0]
         if not name.startswith("-") and name not in (names := self.list_commands(ctx)):
-            close = difflib.get_close_matches(name, names, n=1)
+            close = [
+                habit
+                for habit in (_HABITS.get(name, ""),)
+                if habit in names or (habit[:1] == "-" and ctx.parent is None)
+            ] or difflib.get_close_matches(name, names, n=1)
             hint = f"; did you mean `{close[0]}`?" if close else ""
             ctx.fail(f"no such command: {name!r}{hint}")
         return super().resolve_command(ctx, args)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -95,6 +96,8 @@ def command(  # noqa: PLR0913 - the options of the command
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     start = time.monotonic()
     sources, words = _split(arguments, sys.argv)
+    if sources and not os.path.exists(sources[0]) and shutil.which(sources[0]):
+        raise click.UsageError(f"{sources[0]}: no such file; append a command after `--`")
     files = list(walk(sources))
     if not sources and not words:
         raise click.UsageError("give a file, or a command behind --")

@@ -7,6 +7,7 @@ import msgspec
 
 from ascend_doctor.checks import all_checks
 from ascend_doctor.commands.options.format_option import shape_option
+from ascend_doctor.language import say
 
 
 @click.command("list")
@@ -29,5 +30,5 @@ def command(shape: str) -> int:
         return 0
     width = max(len(check.id) for check in known)
     for check in known:
-        click.echo(f"{check.level}  {check.id:<{width}}  {check.title}")
+        click.echo(f"{check.level}  {check.id:<{width}}  {say(check.title)}")
     return 0

@@ -16,9 +16,12 @@ from ascend_doctor.commands.lazy import SuggestingGroup
 from ascend_doctor.commands.options.format_option import shape_option
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.exits import EXIT_FINDINGS
+from ascend_doctor.findings import quantity
+from ascend_doctor.language import say
 from ascend_doctor.matrix.lint import lint as lint_matrix
 from ascend_doctor.matrix.queries import choose, is_version, staleness, why
 from ascend_doctor.matrix.schema import Component, Need, Release, Source, Stack
+from ascend_doctor.render.columns import pad
 from ascend_doctor.render.formats.json import pretty
 from ascend_doctor.render.plain import one_line
 
@@ -46,20 +49,21 @@ def list_rows(overlays: tuple[str, ...], shape: str) -> int:
         }
         standings = {stack.id: rows.evidence(stack.id).standing for stack in rows.stacks}
         content = {"stacks": rows.stacks, "evidence": standings, "components": components}
-        _say(pretty({"schema": 1, **content}))
+        _write(pretty({"schema": 1, **content}))
         return 0
-    _say("Stacks")
+    _write(say("Stacks"))
     for stack in rows.stacks:
         standing = rows.evidence(stack.id).standing
-        status = "" if stack.status == "documented" else f"  ({stack.status})"
-        _say(f"  {stack.id:<28} {standing:<13} {stack.title}{status}")
-    _say("", "Components")
+        status = "" if stack.status == "documented" else f"  ({say(stack.status)})"
+        _write(f"  {stack.id:<28} {pad(say(standing), 13)} {say(stack.title)}{status}")
+    _write("", say("Components"))
     for component in rows.components:
-        versions = ", ".join(row.version for row in component.releases) or "not listed; bounds only"
-        _say(f"  {component.id:<22} {_cut(versions, 90)}")
+        versions = ", ".join(row.version for row in component.releases)
+        versions = versions or say("not listed; bounds only")
+        _write(f"  {component.id:<22} {_cut(versions, 90)}")
     note = staleness(rows, dt.datetime.now(dt.timezone.utc).date())
     if note:
-        click.echo(note, err=True)
+        click.echo(say(note), err=True)
     return 0
 
 
@@ -74,20 +78,21 @@ def show(identity: str, overlays: tuple[str, ...], shape: str) -> int:
     if stack is not None:
         evidence = rows.evidence(stack.id)
         if shape == "json":
-            _say(pretty({**msgspec.to_builtins(stack), "evidence": evidence.runs}))
+            _write(pretty({**msgspec.to_builtins(stack), "evidence": evidence.runs}))
         else:
-            _say(*_stack(stack), *(f"{run.standing}: {run.summary}" for run in evidence.runs))
+            runs = (f"{say(run.standing)}: {say(run.summary)}" for run in evidence.runs)
+            _write(*_stack(stack), *runs)
         return 0
     chosen = choose(rows, identity)
     if shape == "json":
-        _say(pretty(chosen.component if chosen.version is None else chosen.releases))
+        _write(pretty(chosen.component if chosen.version is None else chosen.releases))
         return 0
     if chosen.version is None:
-        _say(*_component(chosen.component))
+        _write(*_component(chosen.component))
     for release in chosen.releases:
-        _say("", *_release(release))
+        _write("", *_release(release))
     if not chosen.releases and chosen.version is not None:
-        _say("", f"no row speaks for {chosen.version}")
+        _write("", say(f"no row speaks for {chosen.version}"))
     return 0
 
 
@@ -100,9 +105,10 @@ def why_bound(component: str, other: str, overlays: tuple[str, ...]) -> int:
     rows = catalog(overlays)
     bonds = why(rows, choose(rows, component), choose(rows, other))
     for bond in bonds:
-        _say(f"{bond.kind}: {bond.row}: {bond.text}", *_sources(bond.sources, indent="    "))
+        line = f"{say(bond.kind)}: {bond.row}: {say(bond.text)}"
+        _write(line, *_sources(bond.sources, indent="    "))
     if not bonds:
-        _say(f"no row binds {component} and {other}")
+        _write(say(f"no row binds {component} and {other}"))
     return 0
 
 
@@ -112,9 +118,9 @@ def lint(overlays: tuple[str, ...]) -> int:
     """Check every matrix file: shape, references, ranges, cycles, sources, contradictions."""
     problems = lint_matrix(catalog(overlays))
     for problem in problems:
-        _say(str(problem))
-    count = len(problems)
-    click.echo(f"{count} problem{'s' * (count != 1)} in the matrix", err=True)
+        _write(str(problem))
+    count = quantity(len(problems), "problem")
+    click.echo(say(f"{count} in the matrix"), err=True)
     return EXIT_FINDINGS if problems else 0
 
 
@@ -158,15 +164,15 @@ def solve_stack(  # noqa: PLR0913 - a parameter an option
     solution = solve(rows, question)
     if shape == "json":
         result = solution or refusal(rows, question)
-        _say(
+        _write(
             pretty(
                 {"schema": 1, "machine": machine, "found": solution is not None, "result": result}
             )
         )
     elif solution is not None:
-        _say(*_solution(solution, machine))
+        _write(*_solution(solution, machine))
     else:
-        _say(*refusal_lines(refusal(rows, question), question))
+        _write(*refusal_lines(refusal(rows, question), question))
     return 0 if solution is not None else EXIT_FINDINGS
 
 
@@ -221,84 +227,90 @@ def _this_machine(rows: Catalog) -> dict[str, str]:
 
 
 def _solution(solution: Solution, machine: dict[str, str]) -> Iterable[str]:
-    yield "machine: " + (", ".join(f"{k} {v}" for k, v in machine.items()) or "any")
+    facts = ", ".join(f"{k} {v}" for k, v in machine.items()) or say("any")
+    yield f"{say('machine')}: {facts}"
     for name, version in sorted(solution.versions.items()):
         yield f"  {name:<22} {version}"
     for name, ranges in sorted(solution.ranges.items()):
-        yield f"  {name:<22} {', '.join(text for text in ranges if text) or 'any'}"
+        yield f"  {name:<22} {', '.join(text for text in ranges if text) or say('any')}"
     for doubt in solution.doubts:
-        got = f"got {doubt.version}" if doubt.version else "another range is needed"
-        yield f"doubt: {doubt.by} is documented with {_need(doubt.need)}; {got}"
-    yield from (f"stack: {name}" for name in solution.stacks)
+        got = say(f"got {doubt.version}" if doubt.version else "another range is needed")
+        need = say(f"{doubt.by} is documented with {_need(doubt.need)}")
+        yield f"{say('doubt')}: {need}; {got}"
+    yield from (f"{say('stack')}: {name}" for name in solution.stacks)
 
 
 def refusal_lines(refused: Refusal, question: SolveQuery) -> Iterable[str]:
     """A refusal in words, a line each."""
     wishes_ = [f"{name} {question.wishes[name]}".rstrip() for name in refused.wishes]
     pins = [f"{name} {question.machine[name]}" for name in refused.machine]
-    here = f" on a machine with {' and '.join(pins)}" if pins else ""
-    yield f"no stack has {' and '.join(wishes_)}{here}"
-    yield from (f"because {reason}" for reason in refused.reasons)
-    yield from (f"instead {change}" for change in refused.changes)
+    both = say(" and ")
+    shown = both.join(wishes_)
+    if pins:
+        yield say(f"no stack has {shown} on a machine with {both.join(pins)}")
+    else:
+        yield say(f"no stack has {shown}")
+    yield from (f"{say('because')} {say(reason)}" for reason in refused.reasons)
+    yield from (f"{say('instead')} {say(change)}" for change in refused.changes)
 
 
 def _stack(stack: Stack) -> Iterable[str]:
-    yield f"{stack.id}: {stack.title}"
-    yield f"status: {stack.status}"
+    yield f"{stack.id}: {say(stack.title)}"
+    yield f"{say('status')}: {say(stack.status)}"
     for name, versions in stack.components.items():
         yield f"  {name:<22} {versions}"
     for name, value in stack.environment.items():
         yield f"  export {name}={value}"
-    yield from (f"note: {note}" for note in stack.notes)
+    yield from (f"{say('note')}: {say(note)}" for note in stack.notes)
     yield from _sources(stack.sources)
 
 
 def _component(component: Component) -> Iterable[str]:
-    yield f"{component.id}: {component.title}"
+    yield f"{component.id}: {say(component.title)}"
     obtain = component.obtain
-    yield f"obtained: {obtain.kind} {obtain.url or obtain.distribution}".rstrip()
+    yield f"{say('obtained')}: {obtain.kind} {obtain.url or obtain.distribution}".rstrip()
     if component.note:
-        yield f"note: {component.note}"
+        yield f"{say('note')}: {say(component.note)}"
     for ref in component.refs:
-        state = "exists" if ref.exists else "does not exist"
-        use = f"; use {ref.use}" if ref.use else ""
-        yield f"ref {ref.ref}: {state}{use}{f' ({ref.note})' if ref.note else ''}"
+        state = say("exists" if ref.exists else "does not exist")
+        use = "; " + say(f"use {ref.use}") if ref.use else ""
+        yield f"ref {ref.ref}: {state}{use}{f' ({say(ref.note)})' if ref.note else ''}"
     yield from _sources(component.sources)
 
 
 def _release(release: Release) -> Iterable[str]:
     marks = [release.status, release.released, "moving branch" if release.moving else ""]
-    tail = ", ".join(mark for mark in marks if mark)
+    tail = ", ".join(say(mark) for mark in marks if mark)
     yield f"{release.version}{f'  ({tail})' if tail else ''}"
     if release.reports:
-        yield f"  says of itself: {release.reports}"
+        yield f"  {say('says of itself')}: {release.reports}"
     if release.commit:
         yield f"  commit: {release.commit}"
     for word, needs in (("needs", release.requires), ("conflicts with", release.conflicts)):
-        yield from (f"  {word} {_need(need)}" for need in needs)
+        yield from (f"  {say(word)} {_need(need)}" for need in needs)
     if release.note:
-        yield f"  note: {release.note}"
+        yield f"  {say('note')}: {say(release.note)}"
     yield from _sources(release.sources, indent="  ")
 
 
 def _need(need: Need) -> str:
-    when = "".join(f" where {name} is {value}" for name, value in need.when.items())
-    force = "" if need.hard else " (documented together)"
-    because = f": {need.because}" if need.because else ""
-    return f"{need.component} {need.versions or 'any'}{when}{force}{because}"
+    when = "".join(" " + say(f"where {name} is {value}") for name, value in need.when.items())
+    force = "" if need.hard else f" ({say('documented together')})"
+    because = f": {say(need.because)}" if need.because else ""
+    return f"{need.component} {need.versions or say('any')}{when}{force}{because}"
 
 
 def _sources(sources: Iterable[Source], *, indent: str = "") -> Iterable[str]:
     for source in sources:
-        date = f", read {source.date}" if source.date else ""
-        yield f"{indent}source: {source.url}{date}"
+        date = ", " + say(f"read {source.date}") if source.date else ""
+        yield f"{indent}{say('source')}: {source.url}{date}"
 
 
 def _cut(text: str, size: int) -> str:
     return text if len(text) <= size else f"{text[: size - 3].rstrip(', ')} …"
 
 
-def _say(*rows: str) -> None:
+def _write(*rows: str) -> None:
     for row in rows:
         for line in row.rstrip("\n").split("\n"):
             click.echo(one_line(line))

@@ -12,6 +12,7 @@ from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.prefix import prefix_option
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
+from ascend_doctor.language import say
 from ascend_doctor.matrix.queries import is_version
 from ascend_doctor.provision.request_ranges import FRAMEWORKS
 from ascend_doctor.render.formats.json import pretty
@@ -135,28 +136,25 @@ def upgrade_lines(result: Upgrade) -> Iterator[str]:
     for kind, title in _TITLES.items():
         changes = [change for change in result.changes if change.kind == kind]
         if changes:
-            yield title
+            yield say(title)
         for change in changes:
-            yield f"  {change.subject}: {change.text}"
-            yield f"    source: {', '.join(change.sources)}"
+            yield f"  {change.subject}: {say(change.text)}"
+            yield f"    {say('source')}: {', '.join(change.sources)}"
     if result.doubts:
-        yield "Doubts"
+        yield say("Doubts")
     for doubt in result.doubts:
-        yield (
-            f"  {doubt.by} is documented with {doubt.need.component} {doubt.need.versions}; "
-            f"got {doubt.version or 'another range'}"
-        )
+        got = say(f"got {doubt.version}" if doubt.version else "another range is needed")
+        need = f"{doubt.need.component} {doubt.need.versions}"
+        yield f"  {say(f'{doubt.by} is documented with {need}')}; {got}"
     if result.blanks:
-        yield "Could not tell"
-        yield from (f"  {blank}" for blank in result.blanks)
-        yield "  name clones with --git-mirror DIR, wheels with --wheels DIR"
+        yield say("Could not tell")
+        yield from (f"  {say(blank)}" for blank in result.blanks)
+        yield "  " + say("name clones with --git-mirror DIR, wheels with --wheels DIR")
 
 
 def next_lines(query: SolveQuery, versions: Mapping[str, str]) -> Iterator[str]:
     """The command that builds the target and rehearses it before it becomes current."""
     framework = next((name for name in FRAMEWORKS if name in query.wishes), "")
     chosen = f" --framework {framework}=={versions[framework]}" if framework in versions else ""
-    yield (
-        f"Next: ascend-doctor setup --megatron {versions['megatron-lm']}{chosen} "
-        "--prove rehearse; the old stack stays until it passes"
-    )
+    line = f"ascend-doctor setup --megatron {versions['megatron-lm']}{chosen} --prove rehearse"
+    yield say(f"Next: {line}; the old stack stays until it passes")

@@ -16,6 +16,7 @@ from ascend_doctor.commands.options.merged_output import (
 from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.merge import merge, report_files
 from ascend_doctor.fleet.merged_report import judge
+from ascend_doctor.machine.files import check_folder
 
 
 @click.command("merge")
@@ -39,6 +40,8 @@ def command(
     for path in paths:
         if not os.path.exists(path):
             raise DataError(f"{path}: no such file or folder; name the reports of the nodes")
+        if os.path.isdir(path):
+            check_folder(path)
     expected = read_hosts(expect) if expect else None
     merged = merge(report_files(paths), merged_output.stack, by_file=by_file)
     if not merged.nodes and not merged.unreadable:

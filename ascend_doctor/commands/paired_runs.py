@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +21,7 @@ from ascend_doctor.commands.rehearsal import (
     search_path,
 )
 from ascend_doctor.errors import DataError
+from ascend_doctor.language import say
 from ascend_doctor.machine import scratch
 from ascend_doctor.machine.hooks import prepend_path
 from ascend_doctor.machine.live import LiveMachine
@@ -29,11 +29,13 @@ from ascend_doctor.machine.patience import patience
 from ascend_doctor.precision import RECORDER
 from ascend_doctor.precision.dumps import read_dump
 from ascend_doctor.precision.records import Dump
+from ascend_doctor.progress import RUNS, TaskDisplay
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.simulator import machine
 
 DEVICE = "ASCEND_DOCTOR_DEVICE"
 _LOG = "ascend-doctor-compare-{}.log"
+_CPU, _NPU, _SIMULATED = NAMES = ("the CPU", "the NPU", "the simulated NPU")
 
 
 class RecorderOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +85,7 @@ class NpuMachine(NamedTuple):
 
     @property
     def name(self) -> str:
-        return "the simulated NPU" if self.simulated else "the NPU"
+        return _SIMULATED if self.simulated else _NPU
 
 
 def find_home(stack: Path | None, python: str | None) -> Home:
@@ -137,22 +139,23 @@ def run_pair(
     else:
         other = {**home.env, "PATH": path}
     dumps = []
-    for number, (device, name, base) in enumerate(
-        (("cpu", "the CPU", plain), ("npu", npu.name, other)), 1
-    ):
-        if sys.stderr.isatty():
-            click.echo(f"ascend-doctor: {number} of 2 runs, on {name}", err=True)
+    runs = (("cpu", _CPU, plain), ("npu", npu.name, other))
+    titles = {name: say(f"the run on {name}") for _, name, _ in runs}
+    display = TaskDisplay(RUNS, [*titles.values()])
+    for device, name, base in runs:
         log = _LOG.format(device)
         env = options.environment(base, str(folder / device), device)
         seconds = options.seconds * patience().factor
         unfinished = scratch.new_folder()
-        code = run_supervised(launch, log, env, folder=unfinished, shown=False, seconds=seconds)
+        with display, display.run(titles[name]):
+            code = run_supervised(launch, log, env, folder=unfinished, shown=False, seconds=seconds)
         if code:
-            click.echo(f"ascend-doctor: the run on {name} failed; nothing is compared", err=True)
+            text = say(f"the run on {name} failed; nothing is compared")
+            click.echo(f"ascend-doctor: {text}", err=True)
             diagnose_kept(log, code)
             return None
         dumps.append(_read(folder / device, device, name, log))
-    return DumpPair(dumps[0], dumps[1], ("the CPU", npu.name))
+    return DumpPair(dumps[0], dumps[1], (_CPU, npu.name))
 
 
 def _read(folder: Path, device: str, name: str, log: str) -> Dump:

@@ -14,24 +14,31 @@ import msgspec
 
 from ascend_doctor.collect.python import active
 from ascend_doctor.commands.env import environment
-from ascend_doctor.commands.kept_launch import diagnose_kept, run_supervised
+from ascend_doctor.commands.kept_launch import (
+    diagnose_kept,
+    explain_missing_program,
+    run_supervised,
+)
 from ascend_doctor.diagnosis.steps import read_steps
 from ascend_doctor.errors import DataError
 from ascend_doctor.findings import show_bytes
+from ascend_doctor.language import say
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.machine.recorded import OverlayMachine
 from ascend_doctor.machine.scratch import new_folder
 from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.progress import STEPS, TaskDisplay
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.shrinking.programs import write_programs
 from ascend_doctor.simulator import FAULTS, Injection, build, packages, parse
 from ascend_doctor.simulator.ledger import SUFFIX, Account, hold, read_account
-from ascend_doctor.simulator.machines import SimulatedMachine, write_tools
+from ascend_doctor.simulator.machines import TOOLS, SimulatedMachine, write_tools
 from ascend_doctor.simulator.nodes import command_on_nodes, prepare_nodes
 
 SIMULATED = "ASCEND_DOCTOR_SIMULATED"
 # What the simulated NPU has no kernel for, in the words of the runtime and of the dispatcher.
+_BUILD = "building the simulated NPU"
 _LACKING = re.compile(rb"\b([\w:.]{3,80}) is not simulated|Could not run '([\w:.]{3,80})'")
 
 
@@ -50,21 +57,34 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_faults() -> int:
     for fault in FAULTS:
-        click.echo(f"{fault.id:<22} {fault.title}")
+        click.echo(f"{fault.id:<22} {say(fault.title)}")
     return 0
 
 
 def prepare(
-    stack: Path | None, python: str | None, server: SimulatedMachine, faults: Sequence[str]
+    stack: Path | None,
+    python: str | None,
+    server: SimulatedMachine,
+    faults: Sequence[str],
+    *,
+    launch: Sequence[str] = (),
+    quiet: bool = False,
 ) -> Rehearsal:
     """A stack, or an interpreter, on a simulated machine in which something may be broken.
+
+    The stand-in of CANN is compiled once for a torch_npu, of which standard error tells; the
+    program of a ``launch`` is looked for before that.
 
     Raises DataError for what is not known or not there.
     """
     lock = locks.read(stack) if stack else None
     interpreter = find_interpreter(python, stack, lock)
+    if launch and launch[0] not in TOOLS:
+        search_path(interpreter, launch, env=os.environ)
     scratch = new_folder()
-    env = _environment(server, interpreter, scratch, [parse(text) for text in faults])
+    injections = [parse(text) for text in faults]
+    with TaskDisplay(STEPS, [_BUILD], quiet=quiet) as display, display.run(_BUILD):
+        env = _environment(server, interpreter, scratch, injections)
     prepared = Rehearsal(server=server, env=env, interpreter=interpreter, scratch=scratch)
     if not (stack and lock):
         return prepared
@@ -74,8 +94,9 @@ def prepare(
 def hint_at_missing_packages(interpreter: str) -> None:
     """On standard error: without some packages probes are skipped."""
     if lacking := packages.missing(interpreter):
-        hint = f"without {', '.join(lacking)} some probes are skipped; install with"
-        click.echo(f"ascend-doctor: {hint} {packages.command(interpreter)}", err=True)
+        command = packages.command(interpreter)
+        hint = say(f"without {', '.join(lacking)} some probes are skipped; install with {command}")
+        click.echo(f"ascend-doctor: {hint}", err=True)
 
 
 def rehearse_launch(
@@ -142,7 +163,7 @@ def search_path(
     folders = (*first, Path(interpreter).parent.absolute(), env.get("PATH"))
     path = ":".join(str(folder) for folder in folders if folder)
     if shutil.which(launch[0], path=path) is None:
-        raise DataError(f"{launch[0]}: no such program")
+        raise explain_missing_program(launch[0])
     return path
 
 
@@ -170,7 +191,7 @@ def _closing_lines(log: str, account: Account, memory: int, npus: int) -> Iterat
 
 
 def _say(text: str) -> None:
-    click.echo(f"ascend-doctor: simulated: {text}", err=True)
+    click.echo(f"ascend-doctor: {say('simulated')}: {say(text)}", err=True)
 
 
 def _environment(

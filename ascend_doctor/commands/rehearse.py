@@ -130,13 +130,13 @@ def command(  # noqa: PLR0913 - the options of the command
     if "list" in faults:
         return list_faults()
     _refuse_unused(launch)
-    if shrink and nodes > 1:
-        raise click.UsageError("--shrink makes launches of one node; leave --nodes out")
     prepared = prepare(
         choose_stack(prefix, megatron),
         python,
         machine(kind, soc=soc, npus=npus, memory=int(memory * (1 << 30))),
         faults,
+        launch=launch,
+        quiet=output.quiet,
     )
     if launch:
         return rehearse_launch(prepared, launch, log=log, shrink=shrink, nodes=nodes)
@@ -153,6 +153,8 @@ def _refuse_unused(launch: tuple[str, ...]) -> None:
     both = {"launch", "python", "prefix", "megatron", "kind", "soc", "faults", "npus", "memory"}
     of_command = {"log", "nodes", "shrink"}
     context = click.get_current_context()
+    if context.params["shrink"] and context.params["nodes"] > 1:
+        raise click.UsageError("--shrink makes launches of one node; leave --nodes out")
     for parameter in context.command.params:
         name = parameter.name or ""
         typed = context.get_parameter_source(name) is ParameterSource.COMMANDLINE

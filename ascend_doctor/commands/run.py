@@ -13,7 +13,7 @@ import click
 
 from ascend_doctor.commands.arming import watchdog_variables
 from ascend_doctor.commands.check import Wish, make_report
-from ascend_doctor.commands.kept_launch import diagnose_kept, run_kept
+from ascend_doctor.commands.kept_launch import diagnose_kept, explain_missing_program, run_kept
 from ascend_doctor.commands.options.check_filter import selection_options
 from ascend_doctor.commands.options.expectations import choose_expectations, expect_option
 from ascend_doctor.commands.options.launch import timeout_option
@@ -26,6 +26,8 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_INTERRUPTED
 from ascend_doctor.findings import Level
 from ascend_doctor.judging.expectations import CHECKS, Expectation
+from ascend_doctor.language import say
+from ascend_doctor.render.columns import pad
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.render.stall import stall_rows, stall_title
 from ascend_doctor.report import Report
@@ -87,7 +89,7 @@ def command(  # noqa: PLR0913 - the options of the command
     75 restart, 69 exclude this node, 78 stop; and with its own code where that could not be told.
     """
     if shutil.which(launch[0]) is None:
-        raise DataError(f"{launch[0]}: no such program")
+        raise explain_missing_program(launch[0])
     gate = dataclasses.replace(output, silent=True, quiet=True)
     wish = Wish(
         level=0,
@@ -101,7 +103,8 @@ def command(  # noqa: PLR0913 - the options of the command
     if report.interrupted:
         return EXIT_INTERRUPTED
     if _is_kept_back(report) and not anyway:
-        click.echo("ascend-doctor: not started; --anyway starts it in spite of this", err=True)
+        text = say("not started; --anyway starts it in spite of this")
+        click.echo(f"ascend-doctor: {text}", err=True)
         return report.verdict.exit_code
     return _launch(launch, log, stall, asked)
 
@@ -110,11 +113,11 @@ def _launch(launch: tuple[str, ...], log: str, stall: float, asked: RunVerdict) 
     """Run it, and say why where it fails. Gives the exit code of `run`."""
     variables = watchdog_variables(launch, os.environ)
     for name, value in variables.items():
-        click.echo(
-            f"ascend-doctor: started with {name}={value}: if it hangs, its log says who did not"
-            f" join ({name}=0 before the command keeps it off)",
-            err=True,
+        text = say(
+            f"started with {name}={value}: if it hangs, its log says who did not join "
+            f"({name}=0 before the command keeps it off)"
         )
+        click.echo(f"ascend-doctor: {text}", err=True)
     env = {**os.environ, **variables}
     watch = _arm(log, stall, env)
     code = run_kept(launch, log, env, watch=watch)
@@ -134,17 +137,19 @@ def _arm(log: str, seconds: float, env: dict[str, str]) -> StallWatch | None:
     try:
         env.update(watch.environment(env))
     except DataError as error:
-        click.echo(f"ascend-doctor: not watched for stalls: {error}", err=True)
+        click.echo(f"ascend-doctor: {say(f'not watched for stalls: {error}')}", err=True)
         return None
     return watch
 
 
 def _show_stall(folder: Path, stall: Stall) -> None:
-    click.echo(f"ascend-doctor: no progress; {one_line(stall_title(stall))}", err=True)
+    title = one_line(say(stall_title(stall)))
+    click.echo(f"ascend-doctor: {say('no progress')}; {title}", err=True)
     for label, text in stall_rows(stall):
-        click.echo(f"    {label:8} {one_line(text)}", err=True)
+        click.echo(f"    {pad(say(label), 8)} {one_line(say(text))}", err=True)
     again = shlex.join(["ascend-doctor", "diagnose", str(folder.parent)])
-    click.echo(f"ascend-doctor: to read what was gathered again: {one_line(again)}", err=True)
+    text = say(f"to read what was gathered again: {one_line(again)}")
+    click.echo(f"ascend-doctor: {text}", err=True)
 
 
 def _is_kept_back(report: Report) -> bool:

@@ -14,11 +14,13 @@ from rich.text import Text
 
 from ascend_doctor.exits import EXIT_FINDINGS
 from ascend_doctor.findings import show_bytes
+from ascend_doctor.language import say
 from ascend_doctor.progress import STEPS, ProgressBar
 from ascend_doctor.provision.kept import measure_folder
 from ascend_doctor.provision.lock import Lock, Prefix
 from ascend_doctor.provision.options import Plan, SetupOptions
 from ascend_doctor.provision.steps import Outcome, Steps
+from ascend_doctor.render.columns import pad
 from ascend_doctor.render.plain import one_line
 
 _LITTLE = 64  # MiB
@@ -43,14 +45,14 @@ class SetupDisplay(Steps):
     def show_plan(self, plan: Plan, *, finished: bool) -> None:
         """Raises UsageError where nobody can be asked, and Exit where the answer is no."""
         if not self._quiet:
-            say(describe(plan, self._prefix))
+            write_lines(describe(plan, self._prefix))
         checkouts = [checkout.name for checkout in plan.lock.checkouts]
         self._progress.tasks.expect(dict.fromkeys([*checkouts, *self._last], 0.0))
         if finished or self._yes:
             return
         if not sys.stdin.isatty():
             raise click.UsageError("there is no terminal to ask on; --yes builds without asking")
-        if not click.confirm("Build this?", default=True, err=True):
+        if not click.confirm(say("Build this?"), default=True, err=True):
             raise click.exceptions.Exit(EXIT_FINDINGS)
 
     @contextlib.contextmanager
@@ -61,7 +63,7 @@ class SetupDisplay(Steps):
         # What has no folders may have a display of its own, as the proof has.
         moving = self._progress.moves and folders
         if not moving and not self._quiet:
-            say([f"{title} ..."])
+            write_lines([f"{say(title)} ..."])
         try:
             with self._progress if moving else contextlib.nullcontext():
                 yield
@@ -69,7 +71,7 @@ class SetupDisplay(Steps):
             self._cost = (time.monotonic() - start, self._grown())
 
     def _rows(self) -> list[Text]:
-        return [Text(one_line(f"{self._now[0]}  {show_bytes(self._grown())}"))]
+        return [Text(one_line(f"{say(self._now[0])}  {show_bytes(self._grown())}"))]
 
     def _grown(self) -> int:
         """Bytes by which the folders of the step grew."""
@@ -87,39 +89,41 @@ class SetupDisplay(Steps):
             grown = f", {show_bytes(cost[1])}" if cost[1] else ""
             took = f"  ({cost[0]:.1f} s{grown})"
         count = f"  {self._progress.count()}" if self._progress.tasks.all_known else ""
-        say([f"{outcome.word:<9} {outcome.title}: {outcome.detail}{took}{count}"])
+        word, title, detail = say(outcome.word), say(outcome.title), say(outcome.detail)
+        write_lines([f"{pad(word, 9)} {title}: {detail}{took}{count}"])
 
     def show_failure(self, error: Exception) -> None:
         """The setup ended with an error, and goes on where it is called again."""
-        lines = [f"ascend-doctor: {error}"]
+        lines = [f"ascend-doctor: {say(str(error))}"]
         with contextlib.suppress(OSError):
             free = shutil.disk_usage(self._prefix.root).free >> 20
             if free < _LITTLE:  # what venv and pip ran into they do not always say
-                lines.append(f"{free} MiB are left on the disk of {self._prefix.root}")
-        hint = "what is done is kept: run the same command again to go on"
-        say([*lines, f"ascend-doctor: setup failed; {hint}"])
+                lines.append(say(f"{free} MiB are left on the disk of {self._prefix.root}"))
+        hint = say("setup failed; what is done is kept: run the same command again to go on")
+        write_lines([*lines, f"ascend-doctor: {hint}"])
 
     def show_carried(self, options: SetupOptions, lock: Lock) -> None:
         """What to do with a bundle for another machine."""
         there = f"{lock.python.arch} with Python {lock.python.version}"
         carry = f"ascend-doctor setup --offline --from {options.bundle} --yes"
-        say([f"for {there}, where it is proven; nothing was installed here", f"there: {carry}"])
+        made = say(f"for {there}, where it is proven; nothing was installed here")
+        write_lines([made, f"{say('there')}: {carry}"])
 
     def show_unproven(self, lock: Lock) -> None:
         """What became of a stack that did not stand its proof."""
         stack, current = self._prefix.stack(lock.id), self._prefix.current()
         still = f"the stack in use is still {current}"
-        say(
+        write_lines(
             f"ascend-doctor: {line}"
             for line in (
-                f"{stack} was built and does not work: {lock.proof_summary}",
-                still if current not in (None, stack) else "no stack was put in use",
-                "the same command proves it again; --prove 0 puts it in use as it is",
+                say(f"{stack} was built and does not work: {lock.proof_summary}"),
+                say(still if current not in (None, stack) else "no stack was put in use"),
+                say("the same command proves it again; --prove 0 puts it in use as it is"),
             )
         )
 
 
-def say(lines: Iterable[str], *, err: bool = True) -> None:
+def write_lines(lines: Iterable[str], *, err: bool = True) -> None:
     for line in lines:
         click.echo(one_line(line), err=err)
 
@@ -127,24 +131,29 @@ def say(lines: Iterable[str], *, err: bool = True) -> None:
 def describe(plan: Plan, prefix: Prefix) -> Iterator[str]:
     """The plan in words."""
     lock = plan.lock
-    yield f"stack {lock.id} in {prefix.root}"
+    yield say(f"stack {lock.id} in {prefix.root}")
     for checkout in lock.checkouts:
-        where = checkout.commit or "the commit that it names then"
+        where = checkout.commit or say("the commit that it names then")
         yield f"  {checkout.name:<22} {checkout.ref}  {where}"
     yield f"  {'python':<22} {lock.python.version}  {plan.python}"
     if plan.exact:
-        yield f"  {'wheels':<22} {len(lock.wheels)}, by their hashes"
+        yield _row("wheels", say(f"{len(lock.wheels)}, by their hashes"))
     else:
         yield from (f"  {'pip':<22} {requirement}" for requirement in plan.requirements)
-        yield from (f"  {'constraint':<22} {constraint}" for constraint in plan.constraints)
+        yield from (_row("constraint", constraint) for constraint in plan.constraints)
     if lock.as_of and not plan.exact:
-        yield f"  {'as of':<22} {lock.as_of}: nothing younger is taken from an index"
+        yield _row("as of", say(f"{lock.as_of}: nothing younger is taken from an index"))
     for name, version in lock.preserved.items():
-        yield f"  {'kept':<22} {name} {version}"
+        yield _row("kept", f"{name} {version}")
     for requirement, urls in plan.indexes.items():
-        yield f"  {'index':<22} {requirement}: {', '.join(urls)}, where yours do not have it"
+        where = say(f"{', '.join(urls)}, where yours do not have it")
+        yield _row("index", f"{requirement}: {where}")
     for setting in lock.settings:
-        yield f"  {'variable':<22} {setting.name}={setting.value}"
-    yield from (f"accepted: {text}" for text in lock.accepted.values())
-    yield from (f"note: {doubt}" for doubt in plan.doubts)
-    yield from (f"to get: {text}" for text in plan.missing)
+        yield _row("variable", f"{setting.name}={setting.value}")
+    yield from (f"{say('accepted')}: {say(text)}" for text in lock.accepted.values())
+    yield from (f"{say('note')}: {say(doubt)}" for doubt in plan.doubts)
+    yield from (f"{say('to get')}: {say(text)}" for text in plan.missing)
+
+
+def _row(label: str, text: str) -> str:
+    return f"  {pad(say(label), 22)} {text}"

@@ -11,7 +11,7 @@ from ascend_doctor.checks.cann.cann_python import LISTED, STOPS
 from ascend_doctor.collect.snapshot import take
 from ascend_doctor.commands.env import environment
 from ascend_doctor.commands.options.matrix import catalog
-from ascend_doctor.commands.setup_display import SetupDisplay, describe, say
+from ascend_doctor.commands.setup_display import SetupDisplay, describe, write_lines
 from ascend_doctor.commands.setup_proof import Prover
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK
 from ascend_doctor.facts import Snapshot
@@ -39,13 +39,15 @@ def run_setup(
     options, prover, display = prepare(**request)
     try:
         if dry_run:
-            say(describe(make_plan(options), options.prefix), err=False)
+            write_lines(describe(make_plan(options), options.prefix), err=False)
             return EXIT_OK
         lock = build(options)
     except NoStackError as none:
         from ascend_doctor.commands.matrix import refusal_lines  # noqa: PLC0415 - slow to import
 
-        say((*refusal_lines(none.refusal, none.query), *accept_lines(options.catalog, none.query)))
+        write_lines(
+            (*refusal_lines(none.refusal, none.query), *accept_lines(options.catalog, none.query))
+        )
         return EXIT_FINDINGS
     except (CommandError, OSError) as error:
         display.show_failure(error)

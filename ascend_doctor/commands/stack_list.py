@@ -10,8 +10,10 @@ import click
 from ascend_doctor.commands.options.format_option import shape_option
 from ascend_doctor.commands.options.prefix import prefix_option
 from ascend_doctor.findings import show_bytes
+from ascend_doctor.language import say
 from ascend_doctor.provision.kept import KeptStack, KeptWheel, list_stacks, list_wheels
 from ascend_doctor.provision.lock import Prefix
+from ascend_doctor.render.columns import pad
 from ascend_doctor.render.formats.json import pretty
 from ascend_doctor.render.plain import one_line
 
@@ -31,19 +33,19 @@ def command(*, prefix: str | None, shape: str) -> int:
         return 0
     for stack in stacks:
         mark = "*" if stack.in_use else " "
-        state = stack.lock.proof_summary if stack.lock else "setup has not ended"
-        line = (
-            f"{mark} {stack.id:<28} {show_bytes(stack.size):>9}  {_age(stack.changed):<11} {state}"
-        )
+        state = say(stack.lock.proof_summary if stack.lock else "setup has not ended")
+        age = pad(say(_age(stack.changed)), 11)
+        line = f"{mark} {stack.id:<28} {show_bytes(stack.size):>9}  {age} {state}"
         click.echo(one_line(line))
     if not stacks:
-        click.echo(one_line(f"no stack in {whole.root}"))
+        click.echo(one_line(say(f"no stack in {whole.root}")))
     unused = [wheel for wheel in wheels if not wheel.stacks]
     sizes = (sum(wheel.size for wheel in group) for group in (wheels, unused))
     size, size_unused = map(show_bytes, sizes)
-    click.echo(f"  {len(wheels)} wheels, {size}; {len(unused)} of no stack, {size_unused}")
+    text = say(f"{len(wheels)} wheels, {size}; {len(unused)} of no stack, {size_unused}")
+    click.echo(f"  {text}")
     if any(stack.in_use for stack in stacks):
-        click.echo("  * in use", err=True)
+        click.echo(f"  * {say('in use')}", err=True)
     return 0
 
 

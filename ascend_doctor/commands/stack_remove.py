@@ -6,6 +6,7 @@ import click
 
 from ascend_doctor.commands.options.prefix import prefix_option
 from ascend_doctor.findings import show_bytes
+from ascend_doctor.language import say
 from ascend_doctor.provision.kept import list_stacks, remove_stacks, remove_unused_wheels
 from ascend_doctor.provision.lock import Prefix
 from ascend_doctor.render.plain import one_line
@@ -27,9 +28,9 @@ def command(*, names: tuple[str, ...], wheels: bool, prefix: str | None) -> int:
     if names:
         remove_stacks(whole, tuple(dict.fromkeys(names)))
     for name in dict.fromkeys(names):
-        click.echo(one_line(f"removed {name}, {show_bytes(sizes[name])}"))
+        click.echo(one_line(say(f"removed {name}, {show_bytes(sizes[name])}")))
     if wheels:
         unused = remove_unused_wheels(whole)
         size = show_bytes(sum(wheel.size for wheel in unused))
-        click.echo(f"removed {len(unused)} wheels, {size}")
+        click.echo(say(f"removed {len(unused)} wheels, {size}"))
     return 0

@@ -15,7 +15,7 @@ from ascend_doctor.diagnosis.origins import NODE_RANK, Origin
 from ascend_doctor.diagnosis.packed import BLOCK, BROKEN, stream_of, unpack
 from ascend_doctor.diagnosis.trees import nodes_of
 from ascend_doctor.errors import DataError
-from ascend_doctor.machine.files import open_descriptor, reason
+from ascend_doctor.machine.files import check_folder, open_descriptor, reason
 
 _SAMPLE = 4096
 _NULS = 20  # one zero byte in as many is no text
@@ -94,6 +94,7 @@ def find(names: tuple[str, ...], without: Collection[str] = ()) -> tuple[list[Lo
         if name == "-":
             listing.logs.append(Log(name="standard input", path=None))
         elif os.path.isdir(name):
+            check_folder(name)
             for path in _files(name):
                 if path not in without and os.path.isfile(path):
                     listing.add(path)

@@ -9,7 +9,7 @@ from ascend_doctor.comparison.comparable import DEVICE_FILES, Group
 from ascend_doctor.findings import Finding, Level, Remedy, quantity
 from ascend_doctor.fleet.merge import Merged
 from ascend_doctor.fleet.outliers import far_below, more_is_worse, outliers
-from ascend_doctor.report import Drift
+from ascend_doctor.report import Differing, Drift
 
 _NAMED = 8
 _SETTINGS = 2  # as many as a title names
@@ -32,9 +32,7 @@ def fewer_npus(drifts: Iterable[Drift]) -> Iterator[Finding]:
                 check="fleet-npus",
                 level=Level.ERROR,
                 title="Nodes have fewer NPUs than most",
-                observed=some(
-                    [f"{value.value} on {quantity(value.count, 'node')}" for value in few]
-                ),
+                observed=some([_on_nodes(value) for value in few]),
                 required=f"{quantity(int(drift.majority), 'NPU')}, as on most nodes",
                 because="A card that the driver lost leaves a rank of the job without a device.",
                 remedy=Remedy(
@@ -87,8 +85,14 @@ def _difference(drifts: Sequence[Drift], few: tuple[str, ...]) -> Finding:
     )
 
 
+def _on_nodes(value: Differing) -> str:
+    if value.count == 1:
+        return f"{value.value} on 1 node"
+    return f"{value.value} on {value.count} nodes"
+
+
 def _values(drift: Drift, *, named: bool) -> str:
-    values = some([f"{value.value} on {quantity(value.count, 'node')}" for value in drift.values])
+    values = some([_on_nodes(value) for value in drift.values])
     return f"{drift.setting}: {values}" if named else values
 
 

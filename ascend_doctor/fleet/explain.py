@@ -51,8 +51,8 @@ TOPICS = {
     "fleet-npus": Topic(
         "Every node has as many NPUs as most",
         "Device files are counted. A node with fewer than more than half of the nodes have lost\n"
-        "cards, or all of them, and fails: a job has a rank for each. Nodes with more only differ\n"
-        "(fleet-drift). Merge the reports of nodes of different kinds apart.",
+        "cards, or all of them, and fails: a job has a rank for each. Nodes with more merely\n"
+        "differ (fleet-drift). Merge the reports of nodes of different kinds apart.",
     ),
     "fleet-duplicate-address": Topic(
         "Every NPU has an address of its own",

@@ -56,7 +56,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 def read_settings(path: str) -> Settings:
     """Raises DataError that names file and place."""
     if not Path(path).is_file():
-        raise DataError(f"{path}: no such file; --config takes a file like docs/gates.md shows")
+        why = "a folder" if Path(path).is_dir() else "no such file"
+        raise DataError(f"{path}: {why}; --config takes a file like docs/gates.md shows")
     settings = load(Path(path), Settings)
     for number, acknowledgement in enumerate(settings.acknowledged):
         if problem := _problem(acknowledgement):

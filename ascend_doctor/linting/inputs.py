@@ -53,7 +53,7 @@ from ascend_doctor.linting.rl_configuration import (
 )
 from ascend_doctor.linting.shell_marks import find_placeholders, own_marks
 from ascend_doctor.linting.sourcing import SourcedFile, follower
-from ascend_doctor.machine.files import read_bytes
+from ascend_doctor.machine.files import check_folder, read_bytes
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.models import find_named, sizes_of
 
@@ -108,12 +108,14 @@ def walk(paths: Iterable[str]) -> Iterator[str]:
     """The files among these paths, and those of folders that may launch something.
 
     Of Python files in folders only those that are run by themselves. Links, hidden folders and
-    what cannot be read are left out. Raises DataError for more than 5,000 files in a folder.
+    what cannot be read are left out. Raises DataError for more than 5,000 files in a folder, and
+    for a folder that cannot be read itself.
     """
     for path in paths:
         if path == "-" or not os.path.isdir(path):
             yield path
             continue
+        check_folder(path)
         count = 0
         for folder, names, files in os.walk(path):
             names[:] = sorted(name for name in names if name[0] not in "._")

@@ -208,10 +208,19 @@ def read_bytes(path: str | Path, limit: int) -> bytes:
     return data
 
 
+def check_folder(path: str) -> None:
+    """Raises DataError for a folder whose files cannot be listed: none seen is not none there."""
+    try:
+        os.listdir(path)
+    except OSError as error:
+        raise DataError(f"{path}: {reason(error)}") from error
+
+
 def open_regular(path: str) -> int:
     """A descriptor of a regular file to read. Raises OSError."""
-    if not stat.S_ISREG(os.stat(path).st_mode):  # opening some devices does something
-        raise OSError(0, "not a regular file")
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode):  # opening some devices does something
+        raise OSError(0, "a folder, not a file" if stat.S_ISDIR(mode) else "not a regular file")
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(number).st_mode):
         os.close(number)

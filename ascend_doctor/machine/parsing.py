@@ -120,7 +120,10 @@ class _Count:
 
 def read_json(path: str | Path, *, limit: int = JSON_BYTES) -> Any:
     """The plain values of a JSON file. Raises DataError that names it."""
-    return json_of(read_bytes(path, limit), str(path))
+    data = read_bytes(path, limit)
+    if not data.strip():
+        raise DataError(f"{path}: nothing is in it")
+    return json_of(data, str(path))
 
 
 def json_of(data: bytes | str, name: str, shape: type[T] | Any = Any) -> Any:

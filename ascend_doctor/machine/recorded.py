@@ -71,6 +71,8 @@ class ReplayMachine:
 
     def __init__(self, folder: Path, env: Mapping[str, str] | None = None) -> None:
         path = folder / "machine.yaml"
+        if not path.exists():
+            raise DataError(f"{folder}: no machine.yaml in it; `check --record` writes one")
         try:
             self.recording = msgspec.convert(read_yaml(path), Recording)
         except (DataError, msgspec.ValidationError) as error:

@@ -38,6 +38,8 @@ _COUNTERS = (
     *("HBM Single Bit Error Count", "HBM Double Bit Error Count"),
     *("HBM Single Bit Isolated Pages Count", "HBM Double Bit Isolated Pages Count"),
 )
+# Programs of the simulated machine.
+TOOLS = ("npu-smi", "hccn_tool")
 
 
 class MachineKind(msgspec.Struct, frozen=True, kw_only=True):
