@@ -68,7 +68,7 @@ def interpreter(
 def serve(path: str, module: str, others: list[str]) -> None:
     """Fork for whoever connects."""
     importlib.import_module(module)
-    for name in (*_TORCHRUN, *others):
+    for name in (*(_TORCHRUN if "torch" in sys.modules else ()), *others):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     packages = {name.partition(".")[0] for name in others}

@@ -238,10 +238,9 @@ def fp8_on_a2_a3(case: Case) -> Iterator[Finding]:
     if chip.fp8 is None:
         raise Unknown(f"no source says whether {chip.title} has FP8")
     if not chip.fp8:
-        shown = ", ".join(f"--{name} {value}".rstrip() for name, value in asked.items())
         yield error(
             f"{chip.title} has no FP8",
-            observed=shown,
+            observed=", ".join(f"--{name} {value}".rstrip() for name, value in asked.items()),
             required="BF16 on this chip, or Ascend 950",
             because="The operator tables list FP8 types under Ascend 950 only.",
             remedy=Remedy(summary="Take the FP8 options out, and convert FP8 weights to BF16"),

@@ -110,21 +110,18 @@ def _dispatches(own: RoleSettings) -> Iterator[Finding]:
         dispatched = own.of(key)
         size = own.number(dispatched)
         if size and most and size > most:
-            title = f"{name}_dispatch_size {size} is more than the {most} samples of a replica"
             observed, required = f"{name}_dispatch_size {size}", f"at most {most}"
             yield refuse(
-                title=title,
+                title=f"{name}_dispatch_size {size} is more than the {most} samples of a replica",
                 observed=observed,
                 required=required,
                 line=377,
                 location=dispatched.location,
             )
         elif size and whole and whole % size:
-            title = f"{name}_dispatch_size {size} does not divide {whole} samples"
-            observed = f"{name}_dispatch_size {size}, {whole} samples"
             yield refuse(
-                title=title,
-                observed=observed,
+                title=f"{name}_dispatch_size {size} does not divide {whole} samples",
+                observed=f"{name}_dispatch_size {size}, {whole} samples",
                 required=f"a divisor of {whole}",
                 line=312,
                 location=dispatched.location,

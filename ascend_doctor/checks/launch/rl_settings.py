@@ -30,10 +30,9 @@ def run_rl_settings(case: Case) -> Iterator[Finding]:
 def _precision(own: RoleSettings) -> Iterator[Finding]:
     dtype, bf16 = own.of("generate_config.dtype", "bfloat16"), own.of_role("actor", "bf16", "true")
     if dtype.text != "bfloat16":
-        observed = f"generate_config.dtype {dtype.text}"
         yield refuse(
             title="The rollout is not in BF16",
-            observed=observed,
+            observed=f"generate_config.dtype {dtype.text}",
             required="bfloat16",
             line=26,
             location=dtype.location,
@@ -65,9 +64,8 @@ def _workers(own: RoleSettings) -> Iterator[Finding]:
     if not own.integrated:
         mode = own.of("rl_config.integrated_mode_config")
         if mode.there:
-            title = "integrated_mode_config without integrated workers"
             yield refuse(
-                title=title,
+                title="integrated_mode_config without integrated workers",
                 observed="use_integrated_worker false",
                 required="true",
                 line=43,
@@ -78,10 +76,9 @@ def _workers(own: RoleSettings) -> Iterator[Finding]:
         npus = own.of(f"{part}.num_npus")
         if npus.there:
             name = part.rpartition(".")[2]
-            observed = f"{name}, use_integrated_worker true"
             yield refuse(
                 title=f"Integrated workers take no {name}",
-                observed=observed,
+                observed=f"{name}, use_integrated_worker true",
                 required=f"no {name}",
                 line=line,
                 location=npus.location,
@@ -107,9 +104,8 @@ def _padding(own: RoleSettings) -> Iterator[Finding]:
                 location=setting.location or removed.location,
             )
     if own.of("rl_config.is_multimodal", "false").on:
-        title = "use_remove_padding is refused for multimodal models"
         yield refuse(
-            title=title,
+            title="use_remove_padding is refused for multimodal models",
             observed="is_multimodal true",
             required="false",
             line=74,
@@ -146,10 +142,9 @@ def _context(own: RoleSettings) -> Iterator[Finding]:
 def _rollout_stages(own: RoleSettings) -> Iterator[Finding]:
     stages = own.of("generate_config.infer_pipeline_parallel_size", "1")
     if own.number(stages) > 1:
-        observed = f"infer_pipeline_parallel_size {stages.text}"
         yield refuse(
             title="The rollout has no pipeline",
-            observed=observed,
+            observed=f"infer_pipeline_parallel_size {stages.text}",
             required="1",
             line=169,
             location=stages.location,
@@ -171,20 +166,17 @@ def _rollout_tensor(own: RoleSettings) -> Iterator[Finding]:
         title = (
             f"The rollout's TP {size} and the actor's TP {tensor} are no multiples of each other"
         )
-        required = "sizes of which one divides the other"
-        line = 653 if size > tensor else 161
         yield refuse(
             title=title,
             observed=observed,
-            required=required,
-            line=line,
+            required="sizes of which one divides the other",
+            line=653 if size > tensor else 161,
             location=where,
             ref=_WEIGHTS,
         )
     elif ranks // stages % size:
-        title = f"The rollout's TP {size} does not divide {ranks // stages} NPUs of a stage"
         yield refuse(
-            title=title,
+            title=f"The rollout's TP {size} does not divide {ranks // stages} NPUs of a stage",
             observed=f"{observed}, num_npus {ranks}",
             required="a divisor",
             line=169,
@@ -239,24 +231,20 @@ def _overlong(own: RoleSettings) -> Iterator[Finding]:
     buffer = own.of("rl_config.overlong_buffer", "0")
     rollout = own.of("rl_config.rollout_max_tokens", "2048")
     if own.number(buffer) >= own.number(tokens):
-        observed = f"overlong_buffer {buffer.text}, max_tokens {tokens.text}"
-        title = "The overlong buffer is as long as an answer"
         yield refuse(
-            title=title,
-            observed=observed,
+            title="The overlong buffer is as long as an answer",
+            observed=f"overlong_buffer {buffer.text}, max_tokens {tokens.text}",
             required="less than max_tokens",
             line=480,
             location=buffer.location,
         )
     if own.number(rollout) != own.number(tokens):
-        observed = f"rollout_max_tokens {rollout.text}, sampling_config.max_tokens {tokens.text}"
-        where = rollout.location or tokens.location
         yield refuse(
             title="The rollout has two lengths",
-            observed=observed,
+            observed=f"rollout_max_tokens {rollout.text}, sampling_config.max_tokens {tokens.text}",
             required="the same number",
             line=484,
-            location=where,
+            location=rollout.location or tokens.location,
         )
 
 
@@ -264,14 +252,12 @@ def _clipping(own: RoleSettings) -> Iterator[Finding]:
     low = own.of("rl_config.clip_ratio_low", "0.1")
     high = own.of("rl_config.clip_ratio_high", "0.1")
     if own.of("rl_config.clip_higher_enable", "false").on and _is_above(low.text, high.text):
-        observed = f"clip_ratio_low {low.text}, clip_ratio_high {high.text}"
-        where = low.location or high.location
         yield refuse(
             title="The clip ratios are exchanged",
-            observed=observed,
+            observed=f"clip_ratio_low {low.text}, clip_ratio_high {high.text}",
             required="low up to high",
             line=491,
-            location=where,
+            location=low.location or high.location,
         )
 
 
@@ -288,11 +274,9 @@ def _filter(own: RoleSettings) -> Iterator[Finding]:
     known = functions and not any(UNTOLD in name for name in functions)
     enabled = own.of("rl_config.filter_groups_enable", "false").on
     if enabled and known and metric.text not in functions:
-        observed = f"filter_groups_metric {metric.text}"
-        title = "Groups are filtered by a metric that nothing computes"
         yield refuse(
-            title=title,
-            observed=observed,
+            title="Groups are filtered by a metric that nothing computes",
+            observed=f"filter_groups_metric {metric.text}",
             required=" or ".join(functions),
             line=500,
             location=metric.location,
@@ -303,9 +287,8 @@ def _turns(own: RoleSettings) -> Iterator[Finding]:
     parts = own.of("rl_config.partial_rollout_max_split", "1")
     order = own.of("rl_config.guarantee_order", "false")
     if own.number(parts) > 1 and order.on:
-        title = "Partial rollouts keep no order"
         yield refuse(
-            title=title,
+            title="Partial rollouts keep no order",
             observed="guarantee_order true",
             required="false",
             line=506,
@@ -317,24 +300,21 @@ def _turns(own: RoleSettings) -> Iterator[Finding]:
     tokens = own.of("generate_config.sampling_config.max_tokens", "128")
     total = own.of("rl_config.max_total_response_length", "0")
     if own.number(total) < own.number(tokens):
-        observed = f"max_total_response_length {total.text}, max_tokens {tokens.text}"
-        where = total.location or several.location
         yield refuse(
             title="All turns are shorter than one",
-            observed=observed,
+            observed=f"max_total_response_length {total.text}, max_tokens {tokens.text}",
             required="max_tokens or more",
             line=513,
-            location=where,
+            location=total.location or several.location,
         )
     engine = own.of("rl_config.async_engine", "false")
     if not engine.on:
-        where = engine.location or several.location
         yield refuse(
             title="Several turns need async_engine",
             observed="false",
             required="true",
             line=517,
-            location=where,
+            location=engine.location or several.location,
         )
 
 
@@ -342,12 +322,10 @@ def _verifiers(own: RoleSettings) -> Iterator[Finding]:
     functions = own.items("rl_config.verifier_function")
     weights = own.items("rl_config.verifier_weight")
     if functions and weights and len(functions) != len(weights):
-        observed = f"{len(functions)} functions, {len(weights)} weights"
-        where = own.of("rl_config.verifier_weight.0").location
         yield refuse(
             title="Each verifier needs a weight",
-            observed=observed,
+            observed=f"{len(functions)} functions, {len(weights)} weights",
             required="as many of both",
             line=472,
-            location=where,
+            location=own.of("rl_config.verifier_weight.0").location,
         )
