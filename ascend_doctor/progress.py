@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -24,8 +24,6 @@ from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.render.plain import one_line
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from ascend_doctor.probing.request import ProbeRequest
 
 _REFRESH = 8
@@ -144,7 +142,7 @@ class ProgressBar:
         console = self._console
         return not self.quiet and console.is_terminal and not console.is_dumb_terminal
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> ProgressBar:  # noqa: PYI034 - Self is newer than Python 3.10
         if self.moves:
             self._live = Live(
                 console=self._console,
@@ -189,13 +187,16 @@ class ProgressBar:
         return f"{done}/{self.tasks.total} {noun}" if self.tasks.all_known else f"{done} {noun}"
 
 
+_OwnDisplay = TypeVar("_OwnDisplay", bound="Display")
+
+
 class Display:
     """A bar for as long as it is entered."""
 
     def __init__(self, progress: ProgressBar) -> None:
         self._progress = progress
 
-    def __enter__(self) -> Self:
+    def __enter__(self: _OwnDisplay) -> _OwnDisplay:  # noqa: PYI019 - Self is newer than Python 3.10
         self._progress.__enter__()
         return self
 
@@ -354,7 +355,7 @@ class NodeDisplay(Display):
         if nodes:
             self._progress.tasks.expect({str(number): 0.0 for number in range(nodes)})
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> NodeDisplay:  # noqa: PYI034 - as above
         self._progress.line(say(f"The nodes are checked, for at most {self._seconds:g} s."))
         return super().__enter__()
 
