@@ -16,9 +16,15 @@ PLAIN = {"differ": 0, "sum": True, "product": 1e-7, "seconds": 0.1}
 REFUSED = {"error": "RuntimeError: EZ9999 not implemented"}
 
 
-def only(probe: str, device: str = "npu", soc: str = "", **values: Any) -> Finding:
+def only(
+    probe: str, device: str = "npu", soc: str = "", *, simulated: bool = False, **values: Any
+) -> Finding:
     run = ProbeRun(
-        probe=probe, device=device, exit_code=0, ranks=(ProbeResult(ok=True, values=values),)
+        probe=probe,
+        device=device,
+        exit_code=0,
+        simulated=simulated,
+        ranks=(ProbeResult(ok=True, values=values),),
     )
     told = ProbeRun(probe="device", ranks=(ProbeResult(ok=True, values={"name": soc}),))
     case = Case(facts=Snapshot(probes=(told, run)), catalog=Catalog(), device=device)
@@ -82,6 +88,21 @@ def test_a_kernel_names_whose_triton_it_is(outcome: dict[str, Any]) -> None:
     finding = only("triton-kernel", distributions=["triton 3.5.0"], cases={"sums": outcome})
     assert finding.level is Level.ERROR
     assert finding.because == "The module triton comes from triton 3.5.0."
+
+
+@pytest.mark.parametrize(
+    ("simulated", "error", "level"),
+    [
+        (True, "FileNotFoundError: [Errno 2] No such file or directory: 'npuc'", Level.UNKNOWN),
+        (False, "FileNotFoundError: [Errno 2] No such file or directory: 'npuc'", Level.ERROR),
+        (True, "RuntimeError: 0 active drivers ([]). There should only be one.", Level.ERROR),
+    ],
+)
+def test_a_simulated_npu_compiles_no_kernels(*, simulated: bool, error: str, level: Level) -> None:
+    cases = {"sums": {"error": error}}
+    owners = ["triton-ascend 3.2.0"]
+    finding = only("triton-kernel", simulated=simulated, cases=cases, distributions=owners)
+    assert finding.level is level
 
 
 def test_kernels_that_are_right() -> None:
