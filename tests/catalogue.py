@@ -197,6 +197,8 @@ class _Module:
         match node:
             case ast.Expr(value=ast.Constant()) | ast.Subscript() | ast.Raise():
                 return
+            case ast.Call(func=ast.Name(id="TypeVar")):
+                return
             case ast.Constant(value=str()) | ast.JoinedStr():
                 yield from self.said(node, prose=True)
                 inner = [part for part in ast.walk(node) if isinstance(part, ast.IfExp)]
