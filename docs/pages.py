@@ -1,11 +1,10 @@
-"""Writes the generated pages of the documentation: commands, checks, the matrix, known failures.
+"""The generated pages of the documentation: commands, checks, the matrix, known failures.
 
-Run by `mkdocs build`; nothing that it writes is kept in the repository.
+They are in the language in use; nothing of them is kept in the repository.
 """
 
 from __future__ import annotations
 
-import ast
 import importlib
 import inspect
 import re
@@ -13,24 +12,37 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
-import mkdocs_gen_files
+from paragraphs import PROBES, probe_manual, translations
 
 from ascend_doctor.checks import all_checks
 from ascend_doctor.cli import SECTIONS
 from ascend_doctor.commands.explain import pages_by_name
 from ascend_doctor.fleet.explain import TOPICS
 from ascend_doctor.judging.judge import Check
+from ascend_doctor.language import current, say
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import Component, KnownFailure, Source
 from ascend_doctor.report import LEVELS
 
-ROOT = Path(__file__).parent.parent
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")
 
 
 def plain(text: str) -> str:
-    """Text of the data in Markdown, without markup of its own."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    """Text of the data in Markdown, in the language in use, without markup of its own."""
+    return _SPECIAL.sub(r"\\\1", say(" ".join(text.split())))
+
+
+def phrase(text: str, *values: object) -> str:
+    """What only these pages say, in the language in use."""
+    chinese = translations().get(text) if current() == "zh" else None
+    return (chinese or text).format(*values)
+
+
+def manual(text: str) -> str:
+    """A manual in Markdown, each paragraph in the language in use where it has one."""
+    parts = inspect.cleandoc(text).split("\n\n")
+    whole = [(part, " ".join(part.split())) for part in parts]
+    return "\n\n".join(part if say(line) == line else say(line) for part, line in whole)
 
 
 def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
@@ -40,17 +52,8 @@ def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[st
     yield ""
 
 
-def home() -> Iterator[str]:
-    """The README, whose links are those of the repository."""
-    text = (ROOT / "README.md").read_text("utf-8")
-    text = re.sub(r"\]\(docs/([\w-]+\.md)\)", r"](\1)", text)
-    yield re.sub(
-        r"^- .*\]\((?:CONTRIBUTING|CHANGELOG|README)[\w.]*\).*\n", "", text, flags=re.MULTILINE
-    )
-
-
 def commands() -> Iterator[str]:
-    yield "# Commands\n"
+    yield f"# {phrase('Commands')}\n"
     for name in (name for table in SECTIONS.values() for name in table):
         found: click.Command = importlib.import_module(f"ascend_doctor.commands.{name}").command
         yield from described(found, f"ascend-doctor {name}", None, "##")
@@ -70,16 +73,17 @@ def described(
 
 
 def checks() -> Iterator[str]:
-    yield "# Checks\n\nThe manual of each, as `ascend-doctor explain ID` prints it.\n"
+    yield f"# {phrase('Checks')}\n"
+    yield phrase("The manual of each, as `ascend-doctor explain ID` prints it.") + "\n"
     for level, adds in enumerate(LEVELS):
-        yield f"## Level {level}: {adds}\n"
+        yield f"## {say(f'level {level}: {adds}')}\n"
         for one in all_checks():
             if one.level == level:
                 yield f"### {one.id}\n\n**{plain(one.title)}.**\n"
-                yield inspect.cleandoc(one.explain) + "\n"
-    yield "## In merged reports\n"
+                yield manual(one.explain) + "\n"
+    yield f"## {phrase('In merged reports')}\n"
     for name, topic in TOPICS.items():
-        yield f"### {name}\n\n**{plain(topic.title)}.**\n\n{topic.explain}\n"
+        yield f"### {name}\n\n**{plain(topic.title)}.**\n\n{manual(topic.explain)}\n"
 
 
 def sources(found: tuple[Source, ...]) -> str:
@@ -87,9 +91,9 @@ def sources(found: tuple[Source, ...]) -> str:
 
 
 def matrix(catalog: Catalog) -> Iterator[str]:
-    yield "# The matrix\n\n## Stacks\n"
+    yield f"# {phrase('The matrix')}\n\n## {phrase('Stacks')}\n"
     yield from table(
-        ("stack", "status", "components", "sources"),
+        (phrase("stack"), phrase("status"), phrase("components"), phrase("sources")),
         (
             (
                 plain(one.id),
@@ -108,7 +112,7 @@ def of(component: Component) -> Iterator[str]:
     yield f"## {plain(component.title)}\n\n`{component.id}`. {plain(component.note)}\n"
     if component.releases:
         yield from table(
-            ("version", "status", "needs", "sources"),
+            (phrase("version"), phrase("status"), phrase("needs"), phrase("sources")),
             (
                 (
                     plain(one.version),
@@ -123,33 +127,41 @@ def of(component: Component) -> Iterator[str]:
         )
     if component.refs:
         yield from table(
-            ("ref that documents name", "there", "use"),
+            (phrase("ref that documents name"), phrase("there"), phrase("use")),
             (
-                (plain(one.ref), "yes" if one.exists else "no", plain(one.use or one.note))
+                (
+                    plain(one.ref),
+                    phrase("yes") if one.exists else phrase("no"),
+                    plain(one.use or one.note),
+                )
                 for one in component.refs
             ),
         )
 
 
 def failures(catalog: Catalog) -> Iterator[str]:
-    yield "# Known failures\n\nWhat `ascend-doctor diagnose` finds in logs.\n"
+    yield f"# {phrase('Known failures')}\n"
+    yield phrase("What `ascend-doctor diagnose` finds in logs.") + "\n"
     for name, one in sorted(catalog.failures.items()):
         yield from failure(name, one, "##")
 
 
 def failure(name: str, one: KnownFailure, mark: str) -> Iterator[str]:
-    yield f"{mark} {name}\n\n**{plain(one.title)}** ({one.severity})\n"
+    yield f"{mark} {name}\n\n**{plain(one.title)}** ({say(one.severity)})\n"
     if one.example:
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", one.example)), default=0))
         yield f"{fence}text\n{one.example}\n{fence}\n"
     yield f"{plain(one.cause)}\n\n{plain(one.fix)}\n"
-    yield "Sources: " + ", ".join(plain(url) for url in one.sources) + "\n"
+    yield phrase("Sources: ") + ", ".join(plain(url) for url in one.sources) + "\n"
 
 
 def variables(catalog: Catalog) -> Iterator[str]:
-    yield "# Environment variables\n"
+    yield f"# {phrase('Environment variables')}\n"
     yield from table(
-        ("variable", "meaning", "default", "recommended", "sources"),
+        (
+            *(phrase("variable"), phrase("meaning"), phrase("default"), phrase("recommended")),
+            phrase("sources"),
+        ),
         (
             (
                 f"`{one.name}`",
@@ -170,7 +182,7 @@ def entries(catalog: Catalog) -> Iterator[tuple[str, Iterator[str]]]:
         yield f"command/{name}.md", described(module.command, f"ascend-doctor {name}", None, "#")
     for check in all_checks():
         yield f"check/{check.id}.md", one_check(check)
-    for probe in sorted((ROOT / "probes").glob("[a-z]*.py")):
+    for probe in PROBES:
         yield f"probe/{probe.stem.replace('_', '-')}.md", one_probe(probe)
     for name, known in catalog.failures.items():
         yield f"failure/{name}.md", failure(name, known, "#")
@@ -179,20 +191,25 @@ def entries(catalog: Catalog) -> Iterator[tuple[str, Iterator[str]]]:
 
 
 def one_check(check: Check) -> Iterator[str]:
-    yield f"# {check.id}\n\n**{plain(check.title)}.** Level {check.level}.\n"
-    yield inspect.cleandoc(check.explain) + "\n"
+    yield f"# {check.id}\n\n**{plain(check.title)}.** "
+    yield phrase("Level {0}.", check.level) + "\n"
+    yield manual(check.explain) + "\n"
     if check.probe:
-        yield f"It judges what the probe [{check.probe}](../probe/{check.probe}.md) measured.\n"
+        link = f"[{check.probe}](../probe/{check.probe}.md)"
+        yield phrase("It judges what the probe {0} measured.", link) + "\n"
     yield f"```bash\nascend-doctor check -l {check.level} --only {check.id}\n```\n"
 
 
 def one_probe(file: Path) -> Iterator[str]:
     name = file.stem.replace("_", "-")
     yield f"# {name}\n"
-    text = ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
-    yield "```text\n" + text.replace("```", "") + "\n```\n"
+    summary, *more = probe_manual(file)
+    yield phrase(summary) + "\n"
+    yield phrase("How to run it alone, and what it records:") + "\n"
+    yield "```text\n" + "\n\n".join(more).replace("```", "") + "\n```\n"
     judges = [check.id for check in all_checks() if check.probe == name]
-    yield from (f"- judged by [{check}](../check/{check}.md)" for check in judges)
+    for check in judges:
+        yield "- " + phrase("judged by {0}", f"[{check}](../check/{check}.md)")
 
 
 def codes(catalog: Catalog) -> list[str]:
@@ -202,7 +219,8 @@ def codes(catalog: Catalog) -> list[str]:
 
 
 def code_index(catalog: Catalog) -> Iterator[str]:
-    yield "# Error codes\n\nWhat `ascend-doctor explain CODE` says of each.\n"
+    yield f"# {phrase('Error codes')}\n"
+    yield phrase("What `ascend-doctor explain CODE` says of each.") + "\n"
     yield " ".join(f"[{code}](code/{code}.md)" for code in codes(catalog)) + "\n"
 
 
@@ -212,20 +230,15 @@ def one_code(code: str, catalog: Catalog) -> Iterator[str]:
         yield "```text\n" + page.replace("```", "") + "\n```\n"
 
 
-def write() -> None:
-    catalog = Catalog()
+def pages(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    """All generated pages by the place of their files."""
     for name, page in (
         *entries(catalog),
         ("codes.md", code_index(catalog)),
-        ("index.md", home()),
         ("commands.md", commands()),
         ("checks.md", checks()),
         ("matrix.md", matrix(catalog)),
         ("failures.md", failures(catalog)),
         ("variables.md", variables(catalog)),
     ):
-        with mkdocs_gen_files.open(name, "w") as file:
-            file.write("\n".join(page))
-
-
-write()
+        yield name, "\n".join(page)

@@ -2,10 +2,10 @@
 
 usage: python -m tests.catalogue [--missing]
 
-Without an option it brings ascend_doctor/locale/*.po in step with the code; --missing lists what
-has no translation yet. A text is what finding constructors, exceptions of checks, ``say``,
-options, commands, a few tables and the matrix have. ``{0}``, ``{1}`` stand for what f-strings
-fill in.
+Without an option it brings ascend_doctor/locale/*.po in step with the code, docs/zh.po with the
+documentation, and README.zh.md with README.md; --missing lists which texts of the code have no
+translation yet. A text is what finding constructors, exceptions of checks, ``say``, options,
+commands, a few tables and the matrix have. ``{0}``, ``{1}`` stand for what f-strings fill in.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from ascend_doctor.matrix.catalog import Catalog as Matrix
 from ascend_doctor.matrix.evidence import Standing
 from ascend_doctor.matrix.models import every as all_models
 from ascend_doctor.matrix.schema import Release, Stack
+from docs import paragraphs as pages
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "ascend_doctor"
@@ -460,6 +461,7 @@ def main() -> None:
     path = LOCALE / "zh.po"
     path.write_text(written("zh", translations("zh")), "utf-8")
     sys.stdout.write(f"{len(texts())} texts, {len(missing('zh'))} without a translation\n")
+    pages.write()
 
 
 if __name__ == "__main__":

@@ -265,6 +265,12 @@ def test_a_known_failure_is_explained_in_chinese(tmp_path: Path) -> None:
         assert re.sub(r"\s", "", language.say(text)) in re.sub(r"\s", "", pages["explain"])
 
 
+@pytest.mark.parametrize("name", ["cann-installed", "fleet-drift", "HCCL_CONNECT_TIMEOUT"])
+def test_manuals_are_chinese(name: str) -> None:
+    paragraphs = [part for part in output("explain", name, "--lang", "zh").split("\n\n") if part]
+    assert all(_CHINESE.search(part) for part in paragraphs)
+
+
 def test_a_terminal_without_chinese_letters_is_told_in_english() -> None:
     from ascend_doctor.render.page import Page  # noqa: PLC0415 - beside what it is about
 

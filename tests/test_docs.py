@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -36,6 +37,11 @@ def told() -> list[tuple[str, str]]:
     ]
 
 
+def places(site: Path) -> list[str]:
+    """The addresses of the pages of a site."""
+    return [page.parent.relative_to(site).as_posix() for page in site.rglob("index.html")]
+
+
 def test_the_documentation_builds_strictly(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
     done = subprocess.run(
@@ -53,6 +59,17 @@ def test_the_documentation_builds_strictly(tmp_path: Path) -> None:
     )
     for name in entries:
         assert (tmp_path / "site" / name / "index.html").is_file(), name
+    english, chinese = (set(places(folder)) for folder in (tmp_path / "site", tmp_path / "site/zh"))
+    assert chinese == {name for name in english if name.split("/")[0] != "zh"}
+    for name in (*entries, "setup", "fidelity"):
+        text, other = ((tmp_path / "site" / folder / name / "index.html") for folder in ("", "zh"))
+        up = "../" * (name.count("/") + 1)
+        assert f'href="{up}zh/{name}/" hreflang="zh"' in text.read_text("utf-8")
+        assert f'href="../{up}{name}/" hreflang="en"' in other.read_text("utf-8")
+        assert '<html lang="zh"' in other.read_text("utf-8")
+        assert '<html lang="en"' in text.read_text("utf-8")
+    index = json.loads((tmp_path / "site" / "search" / "search_index.json").read_text("utf-8"))
+    assert any("\u5e76\u884c\u200b" in part["text"] for part in index["docs"])
     for name in ("checks", "commands", "failures", "matrix"):
         assert (tmp_path / "site" / name / "index.html").stat().st_size > 10_000
 

@@ -5,16 +5,22 @@ from __future__ import annotations
 import os
 import re
 
+from ascend_doctor.language import current
+
 BASE = "ASCEND_DOCTOR_DOCS"
 _ADDRESS = re.compile(r"https?://[\x21-\x7e]+")
 _ONE_CHECK = re.compile(r"[a-z0-9-]{1,64}")
 
 
 def page_of(check: str) -> str:
-    """The address of a check's page below ``ASCEND_DOCTOR_DOCS``, "" where that is unset."""
+    """The address of a check's page below ``ASCEND_DOCTOR_DOCS``, "" where that is unset.
+
+    Every page is in Chinese at the same address below ``zh/``.
+    """
     base = os.environ.get(BASE, "").rstrip("/")
     known = _ADDRESS.fullmatch(base) and _ONE_CHECK.fullmatch(check)
-    return f"{base}/check/{check}/" if known else ""
+    folder = "" if current() == "en" else f"/{current()}"
+    return f"{base}{folder}/check/{check}/" if known else ""
 
 
 def link(text: str, address: str) -> str:

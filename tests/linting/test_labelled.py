@@ -19,7 +19,7 @@ from tests.linting.test_examples import clone, git
 
 CATALOG = Catalog()
 CHECKS = tuple(check for check in all_checks() if suits(check))
-# Of the mistakes that seed 20261122 puts in; the rest are told in docs/lint.md.
+# Of the mistakes that seed 20261122 puts in; the rest are told in docs/lint-record.md.
 LEAST_FOUND = 0.85
 
 

@@ -16,7 +16,7 @@ from tests.linting.seeding import Mistake, mistakes, prepared
 from tests.linting.started import can_be_alone, starts
 from tests.linting.test_labelled import CATALOG, CHECKS, Label, launches, reports
 
-# Of 100; the figures of several seeds are told in docs/lint.md.
+# Of 100; the figures of several seeds are told in docs/lint-record.md.
 LEAST_MENDED = 60
 LEAST_STARTED = 10
 

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from ascend_doctor import language
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.render.formats import html, sarif, text
 from ascend_doctor.render.manual import BASE, link, page_of
@@ -33,6 +34,16 @@ def test_every_format_that_can_links_to_the_page(monkeypatch: pytest.MonkeyPatch
     assert f'<a href="{address}">' in html.render(report(BROKEN))
     assert f"\x1b]8;;{address}\x1b\\" in text.render(report(BROKEN), color=True)
     assert "\x1b" not in text.render(report(BROKEN))
+
+
+def test_a_chinese_report_leads_to_the_chinese_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(BASE, "https://docs.example/")
+    language.choose("zh")
+    address = "https://docs.example/zh/check/hccl-up/"
+    rule = json.loads(sarif.render(report(BROKEN)))["runs"][0]["tool"]["driver"]["rules"][0]
+    assert rule["helpUri"] == address
+    assert f'<a href="{address}">' in html.render(report(BROKEN))
+    assert f"\x1b]8;;{address}\x1b\\" in text.render(report(BROKEN), color=True)
 
 
 def test_without_it_the_first_source_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
