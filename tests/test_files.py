@@ -102,7 +102,7 @@ def test_a_disk_that_is_full_leaves_the_old_file(
 def test_only_regular_files_are_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
-        with pytest.raises(DataError, match="not a regular file"):
+        with pytest.raises(DataError, match=r"not a (regular )?file"):
             read_bytes(path, 10)
     (tmp_path / "large").write_bytes(b"x" * 11)
     with pytest.raises(DataError, match="larger than"):
