@@ -35,11 +35,9 @@ class SuggestingGroup(click.Group):
         """Raises UsageError for a name that is no command."""
         name = args[0]
         if not name.startswith("-") and name not in (names := self.list_commands(ctx)):
-            close = [
-                habit
-                for habit in (_HABITS.get(name, ""),)
-                if habit in names or (habit[:1] == "-" and ctx.parent is None)
-            ] or difflib.get_close_matches(name, names, n=1)
+            habit = _HABITS.get(name, "")
+            known = habit in names or (habit.startswith("-") and ctx.parent is None)
+            close = [habit] if known else difflib.get_close_matches(name, names, n=1)
             hint = f"; did you mean `{close[0]}`?" if close else ""
             ctx.fail(f"no such command: {name!r}{hint}")
         return super().resolve_command(ctx, args)

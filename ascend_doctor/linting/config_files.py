@@ -64,7 +64,7 @@ def find_config_files(words: Sequence[str], script: str) -> Iterator[int]:
     sized = program(words) in _SIZED
     for number in range(len(words)):
         name = _name_of(words, number)
-        if name and (sized or _splits(words) or not _splits_nothing(name, script)):
+        if name and (sized or _splits(words) or _is_spread(name, script) is not False):
             yield number
     if program(words):
         return
@@ -85,11 +85,7 @@ def is_configured(words: Sequence[str], script: str) -> bool:
     if names_configuration(words) or any(_find_entries(words, script)):
         return True
     names = (_name_of(words, number) for number in range(len(words)))
-    return any(
-        _read(name, script) is not None and not _splits_nothing(name, script)
-        for name in names
-        if name
-    )
+    return any(_is_spread(name, script) for name in names if name)
 
 
 def names_configuration(words: Sequence[str]) -> bool:
@@ -173,10 +169,10 @@ def _name_of(words: Sequence[str], number: int) -> str:
     return word if first and named and number < _MOST_BEFORE else ""
 
 
-def _splits_nothing(name: str, script: str) -> bool:
-    """Whether a configuration can be read, and spreads nothing over ranks."""
+def _is_spread(name: str, script: str) -> bool | None:
+    """Whether a configuration spreads anything over ranks; None where it cannot be read."""
     source = _read(name, script)
-    return source is not None and not _spreads(source.content)
+    return None if source is None else _spreads(source.content)
 
 
 def _read(name: str, script: str) -> SourcedFile | None:
