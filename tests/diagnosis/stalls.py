@@ -320,6 +320,7 @@ def main(  # noqa: PLR0913 - the options of the command
 ) -> None:
     python = Path(os.environ.get("ASCEND_DOCTOR_TEST_PYTHON", sys.executable))
     env = {} if again else simulate(python)
+    folder.mkdir(parents=True, exist_ok=True)
     stack = contextlib.ExitStack()
     if forked and not again:
         # torch_npu reads this once, when it is imported; `run` sets it for ranks, and they are
