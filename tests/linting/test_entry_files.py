@@ -160,6 +160,16 @@ def test_a_gpu_is_chosen_only_where_it_means_an_npu() -> None:
     assert reports("entry.py", patched.encode()) == []
 
 
+def test_one_device_is_right_for_a_file_without_ranks() -> None:
+    alone = "import torch, torch_npu\ntorch.npu.set_device(0)\nprint(torch.ones(1).npu())\n"
+    assert reports("try.py", alone.encode()) == []
+    several = alone + "import torch.distributed as dist\ndist.init_process_group('hccl')\n"
+    found = reports("try.py", several.encode())
+    assert [(each.check, each.location and each.location.line) for each in found] == [
+        ("entry-set-device", 2)
+    ]
+
+
 def test_boolean_indexing_is_a_hint() -> None:
     text = ENTRY.replace(
         "def main", "class A:\n    def forward(self, x):\n        return x[x > 0]\n\n\ndef main"

@@ -338,3 +338,17 @@ def test_variables_that_python_sets_are_judged(text: str, expected: list[tuple[s
 def test_a_file_for_other_devices_is_not_judged() -> None:
     text = 'import os  # ascending inputs\nos.environ["CUDA_VISIBLE_DEVICES"] = "0"\n'
     assert ids("entry.py", text) == []
+
+
+def test_sizes_of_minus_one_come_from_a_checkpoint() -> None:
+    """As Megatron-DeepSpeed's examples_deepspeed/MoE/ds_evalharness.sh starts its evaluation."""
+    text = MEGATRON.replace("layers 8", "layers -1").replace("size 1024", "size -1")
+    (launch,) = subjects("a.sh", text.encode(), CATALOG)
+    of_values = [
+        (finding.level, finding.observed)
+        for finding in findings(launch, machine("0.15.3", ""), CATALOG, CHECKS)
+        if finding.check == "run-option-values"
+    ]
+    assert of_values == [(Level.UNKNOWN, "--num-layers -1, --hidden-size -1")]
+    (finding,) = reports("a.sh", MEGATRON.replace("layers 8", "layers 0"))
+    assert finding.title == "--num-layers does not take '0'"

@@ -19,6 +19,10 @@ _PATCHES = "Ascend/MindSpeed@core_r0.15.3:mindspeed/patch_utils.py"
 _TRANSFER = "Ascend/MindSpeed@master:mindspeed/megatron_adaptor.py:11"
 # They patch torch.cuda to mean the NPU.
 _PATCHING = ("torch_npu.contrib", "mindspeed", "mindspeed_llm", "mindspeed_mm", "mindspeed_rl")
+_SEVERAL_RANKS = (
+    *("torch.distributed", "megatron", "mcore_bridge", "mindspeed", "mindspeed_llm"),
+    *("mindspeed_mm", "swift", "verl", "twinkle", "deepspeed", "accelerate"),
+)
 _GROUPS = ("init_process_group", "new_group", "new_subgroups")
 _ETP = "expert_tensor_parallel_size"
 _ETP_OF_GROUPS = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/parallel_state.py:743"
@@ -79,9 +83,14 @@ def entry_set_device(case: Case) -> Iterator[Finding]:
     """set_device(0) with all devices visible puts every rank of a node on NPU 0.
 
     It is right only where ASCEND_RT_VISIBLE_DEVICES is set to one device for each rank, before
-    torch_npu is imported.
+    torch_npu is imported. A file with nothing of several ranks in it is started alone.
     """
     script = _script(case)
+    every = (*script.imports, *script.late_imports)
+    if not _imports(every, _SEVERAL_RANKS) and not any(
+        "distributed" in call.name or call.name.endswith(_GROUPS) for call in script.calls
+    ):
+        return
     own = any(_VISIBLE in call.argument for call in script.calls)
     for call in script.calls:
         if call.name in _SET_DEVICE and call.argument in {"0", "'npu:0'", "'cuda:0'"} and not own:

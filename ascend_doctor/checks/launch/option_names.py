@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from ascend_doctor.checks.launch.options import options, version
 from ascend_doctor.errors import NotApplicable, Unknown
@@ -249,11 +249,10 @@ def run_option_values(case: Case) -> Iterator[Finding]:
         }
     else:
         launch, kinds = _megatron_launch(case), case.catalog.options.kinds
+    yield from _find_sizes_below_one(launch, kinds)
     for name, value in launch.values.items():
         kind = kinds.get(name, "")
         expected = "" if UNTOLD in value else _describe_kind(kind, value)
-        if not expected and kind and name in _POSITIVE and _INT.fullmatch(value) and int(value) < 1:
-            expected = "1 or more"
         if expected and "|" in kind:
             close = slip_of(value, kind.strip("|").split("|"))
             expected = f"--{name} {close}" if close else ""
@@ -270,6 +269,35 @@ def run_option_values(case: Case) -> Iterator[Finding]:
                 ),
                 location=launch.places.get(f"--{name}=", launch.places.get(f"--{name}")),
             )
+
+
+def _find_sizes_below_one(launch: Launch, kinds: Mapping[str, str]) -> Iterator[Finding]:
+    """Sizes that no training has; several of -1 stand for those that a checkpoint holds.
+
+    Megatron-DeepSpeed's tasks/eval_harness/evaluate.py takes -1 for what it reads from there.
+    """
+    sizes = {
+        name: value
+        for name, value in launch.values.items()
+        if name in kinds and name in _POSITIVE and _INT.fullmatch(value) and int(value) < 1
+    }
+    elsewhere = [name for name, value in sizes.items() if int(value) == -1]
+    if len(elsewhere) > 1:
+        yield unknown(
+            "Sizes of the launch come from elsewhere",
+            observed=", ".join(f"--{name} -1" for name in elsewhere),
+            because="Programs that read sizes from a checkpoint are started with -1 instead.",
+            location=launch.places.get(f"--{elsewhere[0]}"),
+        )
+        sizes = {name: value for name, value in sizes.items() if name not in elsewhere}
+    for name, value in sizes.items():
+        yield error(
+            f"--{name} does not take {value!r}",
+            observed=f"--{name} {value}",
+            required="1 or more",
+            because="It is no size that a training can have.",
+            location=launch.places.get(f"--{name}=", launch.places.get(f"--{name}")),
+        )
 
 
 def _describe_kind(kind: str, value: str) -> str:
