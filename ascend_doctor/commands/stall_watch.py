@@ -206,9 +206,12 @@ def _gather_state(folder: Path, rank: RankProcess, holder: int | None) -> None:
     with contextlib.suppress(OSError):
         os.truncate(stacks, 0)
     spied = _spy(rank.pid, folder / f"rank-{rank.rank}.spy") if state != "gone" else False
-    for pid in processes:
-        if not (spied and pid == rank.pid) and _state(pid)[0] not in {"T", "t", "Z", "gone"}:
-            _signal(pid, rank.signal, stacks)
+    asked = [
+        pid
+        for pid in processes
+        if not (spied and pid == rank.pid) and _state(pid)[0] not in {"T", "t", "Z", "gone"}
+    ]
+    written = [pid for pid in asked if _signal(pid, rank.signal, stacks)]
     answer = ProcessState(
         rank=rank.rank,
         world_size=rank.world_size,
@@ -216,16 +219,17 @@ def _gather_state(folder: Path, rank: RankProcess, holder: int | None) -> None:
         pid=rank.pid,
         state=state,
         main=rank.main,
+        dumped=rank.pid in written,
         age=round(age, 1),
         lock_holder=holder,
     )
     write_whole(str(folder / f"rank-{rank.rank}.state"), msgspec.json.encode(answer))
 
 
-def _signal(pid: int, number: int, stacks: Path) -> None:
+def _signal(pid: int, number: int, stacks: Path) -> bool:
     """Have faulthandler write, and wait until it has; one process at a time writes to the file."""
     if not _catches(pid, number):
-        return
+        return False
     before = stacks.stat().st_size
     with contextlib.suppress(OSError):
         os.kill(pid, number)
@@ -234,8 +238,9 @@ def _signal(pid: int, number: int, stacks: Path) -> None:
         time.sleep(0.05)
         now = stacks.stat().st_size
         if now == size and now > before:
-            return
+            return True
         size = now
+    return size > before
 
 
 def _catches(pid: int, number: int) -> bool:

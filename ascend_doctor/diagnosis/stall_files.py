@@ -51,6 +51,8 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     pid: int = 0
     state: str = ""
     main: str = ""
+    # Whether the first dump of rank-N.stacks is the rank's; the others are its helpers'.
+    dumped: bool = True
     # Seconds between what is in rank-N.progress and the gathering.
     age: float = 0.0
     lock_holder: int | None = None
@@ -86,7 +88,8 @@ class StallFiles:
 
     traces: dict[int, RankTrace] = field(default_factory=dict)
     states: dict[int, ProcessState] = field(default_factory=dict)
-    stacks: dict[int, list[tuple[ThreadStack, ...]]] = field(default_factory=dict)
+    stacks: dict[int, tuple[ThreadStack, ...]] = field(default_factory=dict)
+    helpers: dict[int, list[tuple[ThreadStack, ...]]] = field(default_factory=dict)
     progress: dict[int, Progress] = field(default_factory=dict)
     groups: dict[int, dict[str, TracedGroup]] = field(default_factory=dict)
     calls: dict[int, HostCall] = field(default_factory=dict)
@@ -131,12 +134,11 @@ class StallFiles:
             return trace
         title = "" if call.title == "undefined" else call.title
         group = TracedGroup(name=name, title=title, ranks=call.ranks)
-        dumps = self.stacks.get(trace.rank, [])
         first = TracedCall(
             group=name,
             number=1,
             operation=call.operation,
-            frames=main_frames(dumps[0]) if dumps else (),
+            frames=main_frames(self.stacks.get(trace.rank, ())),
         )
         return msgspec.structs.replace(
             trace, groups={**trace.groups, name: group}, calls=(*trace.calls, first)
@@ -144,8 +146,7 @@ class StallFiles:
 
     def _standing(self, rank: int) -> Standing:
         state = self.states.get(rank) or ProcessState(rank=rank)
-        dumps = self.stacks.get(rank, [])
-        frames = main_frames(dumps[0]) if dumps else ()
+        frames = main_frames(self.stacks.get(rank, ()))
         age = 0.0
         if not frames and rank in self.progress:
             age = max(state.age, 0.1)
@@ -157,7 +158,7 @@ class StallFiles:
             rank=rank,
             state=state.state,
             frames=frames,
-            helpers=tuple(main_frames(dump) for dump in dumps[1:]),
+            helpers=tuple(main_frames(dump) for dump in self.helpers.get(rank, ())),
             age=age,
             lock_holder=state.lock_holder,
         )
@@ -236,7 +237,7 @@ def _read(path: str, files: StallFiles) -> None:
         _read_own(path, int(match[1]), match[2], files)
     elif match := _TRACEBACK.search(name):
         text = read_bytes(path, _SMALL).decode("utf-8", "replace")
-        files.stacks.setdefault(int(match[1]), []).append(parse_npu_traceback(text))
+        files.stacks.setdefault(int(match[1]), parse_npu_traceback(text))
         files.paths.append(path)
     elif (match := _DUMP.search(name)) and not _LOG_NAME.search(name) and is_dump(_head(path)):
         rank = int(match[1])
@@ -251,11 +252,13 @@ def _read_own(path: str, rank: int, kind: str, files: StallFiles) -> None:
     data = read_bytes(path, _SMALL)
     if kind == "stacks":
         text = data.decode("utf-8", "replace")
-        main = files.states[rank].main if rank in files.states else ""
-        # py-spy's stack, where there is one, stands in front.
-        files.stacks.setdefault(rank, []).extend(parse_faulthandler(text, main))
+        state = files.states.get(rank) or ProcessState(rank=rank)
+        dumps = parse_faulthandler(text, state.main)
+        if dumps and state.dumped:
+            files.stacks.setdefault(rank, dumps[0])
+        files.helpers[rank] = list(dumps[state.dumped :])
     elif kind == "spy":
-        files.stacks.setdefault(rank, []).insert(0, parse_py_spy(data, path))
+        files.stacks[rank] = parse_py_spy(data, path)
     elif kind == "state":
         files.states[rank] = _decode(data, ProcessState, path)
     elif kind == "groups":

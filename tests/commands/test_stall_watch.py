@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ascend_doctor.commands.stall_watch import RankProcess, StallWatch, folder_beside, gather
+from ascend_doctor.diagnosis.stacks import main_frames
 from ascend_doctor.diagnosis.stall_files import read_stall_files
 from ascend_doctor.diagnosis.stall_result import Stall
 from ascend_doctor.errors import DataError
@@ -112,6 +113,33 @@ def test_stacks_and_states_are_gathered(tmp_path: Path, *, stopped: bool) -> Non
     assert stall
     lines = [position.line for position in stall.positions]
     assert lines == ([] if stopped else [f"{program}:2 in <module>"])
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_what_a_helper_shows_is_not_the_rank_s(tmp_path: Path, *, stopped: bool) -> None:
+    """A stopped rank writes no stacks, but the worker that it forked does."""
+    folder = tmp_path / "s"
+    program = tmp_path / "loader.py"
+    program.write_text(
+        "import os, sys, time\ndef help():\n    time.sleep(60)\n"
+        "if os.fork() == 0:\n    help()\nprint(flush=True)\ntime.sleep(60)\n"
+    )
+    env = watched(folder, RANK="0", LOCAL_RANK="0", WORLD_SIZE="2", PATH="/nowhere")
+    with subprocess.Popen(
+        [sys.executable, str(program)], env=env, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        assert process.stdout
+        process.stdout.readline()
+        time.sleep(0.3)
+        if stopped:
+            process.send_signal(signal.SIGSTOP)
+        gather(folder, 1)
+        os.killpg(process.pid, signal.SIGKILL)
+    files = read_stall_files([str(folder)])
+    own = [str(frame) for frame in main_frames(files.stacks.get(0, ()))]
+    assert own == ([] if stopped else [f"{program}:7 in <module>"])
+    (helper,) = files.helpers[0]
+    assert str(main_frames(helper)[0]) == f"{program}:3 in help"
 
 
 def test_a_process_that_took_the_number_gets_no_signal(tmp_path: Path) -> None:
