@@ -85,6 +85,11 @@ def test_without_a_release_all_are_judged_together() -> None:
     assert complaints(fork, "") == []
 
 
+@pytest.mark.parametrize(("megatron", "count"), [("", 0), ("0.7.0", 0), ("0.12.1", 1)])
+def test_old_mindspeed_takes_a_fraction_as_rotary_base(megatron: str, count: int) -> None:
+    assert len(complaints(MEGATRON + "--rotary-base 1000000.0", megatron)) == count
+
+
 @pytest.mark.parametrize(
     ("name", "known", "slip"),
     [

@@ -11,6 +11,7 @@ from ascend_doctor.facts import UNTOLD, Launch
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, unknown, warning
 from ascend_doctor.judging.spelling import slip_of
+from ascend_doctor.matrix.versions import satisfies
 
 _FAMILY = ("MindSpeed", "MindSpeed-LLM", "MindSpeed-MM")
 # The line of Megatron-LM that MindSpeed's master is for (Ascend/MindSpeed@master:README.md).
@@ -26,6 +27,9 @@ _LAUNCHERS = frozenset(
         *("main_process_port", "mixed_precision", "deepspeed_config_file"),
     )
 )
+# Of MindSpeed up to Megatron-LM 0.7 and of MindSpeed-LLM 1.0, in place of Megatron-LM's own
+# (Ascend/MindSpeed@1.0.0_core_r0.7.0:mindspeed/arguments.py:412).
+_KINDS_OF_OLD_MINDSPEED = {"rotary-base": "float"}
 _VERL = ("actor_rollout_ref.", "trainer.", "critic.", "algorithm.")
 _STOPS = "argparse stops at an option that it does not know."
 _SHOWN = 8
@@ -250,6 +254,9 @@ def run_option_values(case: Case) -> Iterator[Finding]:
     else:
         launch, kinds = _megatron_launch(case), case.catalog.options.kinds
     yield from _find_sizes_below_one(launch, kinds)
+    newest = version(case)
+    if not newest or satisfies("pep440", newest, "<0.8"):
+        kinds = {**kinds, **_KINDS_OF_OLD_MINDSPEED}
     for name, value in launch.values.items():
         kind = kinds.get(name, "")
         expected = "" if UNTOLD in value else _describe_kind(kind, value)
