@@ -363,6 +363,9 @@ def _subject(
     unread = {number for number in range(len(texts)) if _names_options(texts, number)}
     unread |= {*find_config_files(texts, file)}
     partial = command.open or bool(unread)
+    # What stands at or behind the program's name is the program's.
+    program_at = next((number for number, text in enumerate(texts) if text.endswith(_PYTHON)), 0)
+    launcher_seen = not command.open and 0 < program_at <= min(unread, default=-1)
     launch_ = launch(texts, partial=partial) if texts else Launch(present=False)
     if texts and texts[0] == "verl.config":
         launch_ = msgspec.structs.replace(launch_, program="verl", module=_trainer(texts))
@@ -392,6 +395,7 @@ def _subject(
         values=_override_values(texts)
         | (_option_values(texts, catalog) if launch_.program in {"megatron", ""} else {})
         | {key: size for key, (size, _) in sizes.items()},
+        launcher_seen=launcher_seen,
         open_environment=bool(command.sourced),
         unresolved=(
             *_unknown_spots(command, options, unread, locate),
@@ -469,10 +473,17 @@ def _with_meshes(
     entry = script(source.content.decode("utf-8", "replace"), source.name) if source else None
     if entry is None or subject.launch is None:
         return subject
+    makers = ["init_device_mesh"]
+    # With Ray each group of workers has its own mesh.
+    if any(
+        call.name == "twinkle.initialize" and call.argument == "mode='local'"
+        for call in entry.calls
+    ):
+        makers.append("DeviceMesh.from_sizes")
     meshes = tuple(
         call
         for call in entry.calls
-        if call.name.endswith("init_device_mesh") and call.argument.startswith("mesh_shape=(")
+        if call.name.endswith(tuple(makers)) and call.argument.startswith("mesh_shape=(")
     )
     launched = msgspec.structs.replace(subject.launch, meshes=meshes)
     return msgspec.structs.replace(subject, launch=launched)

@@ -32,6 +32,7 @@ _MEGATRON = frozenset({"megatron", "megatron-swift", "verl", "mindspeed-rl"})
 VALIDATED = frozenset({"megatron", "mindspeed-rl"})
 # Megatron-LM up to 0.12 gives an encoder ranks beside those of the decoder.
 _ENCODER = ("encoder_tensor_model_parallel_size", "encoder_pipeline_model_parallel_size")
+_OF_LAUNCHER = ("nnodes", "nproc_per_node", "node_rank", "master_addr", "master_port")
 _OFF = {"false", "0", "none", "no", "null"}
 
 
@@ -74,7 +75,7 @@ def is_given(case: Case, name: str) -> bool:
         return True
     if in_file and any(key.startswith("mm_model/") for key in launch.values):
         raise NotApplicable(f"{name} stands in the file of --mm-model, which run-mm-model judges")
-    if launch.partial or in_file:
+    if (launch.partial and not (launch.launcher_seen and name in _OF_LAUNCHER)) or in_file:
         raise Unresolved(f"whether {name} is given; the command takes options from elsewhere")
     return False
 
@@ -196,6 +197,11 @@ def launch_resolved(case: Case) -> Iterator[Finding]:
 
 
 def _how_to_resolve(case: Case, launch: Launch) -> str:
+    if all(spot.name.endswith(".py") for spot in launch.unresolved):
+        return (
+            "See in the program whether its sizes fit these ranks, and accept with "
+            "--allow-unresolved that they are not judged"
+        )
     # The model stands among what is not known by its name, and a value by its expression.
     if not all(launch.model_name.startswith(spot.name) for spot in launch.unresolved):
         return (
