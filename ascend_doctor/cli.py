@@ -124,7 +124,7 @@ def run(arguments: list[str]) -> int:
             error.show()
         else:
             _say(
-                " ".join(error.format_message().split()) + _suggest_option(error),
+                " ".join(_narrow(error).format_message().split()) + _suggest_option(error),
                 hint=_usage(error),
             )
         return EXIT_USAGE
@@ -151,6 +151,23 @@ def _exhaustion(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno in _EXHAUSTED:
         return f"{error.filename or 'the machine'}: {error.strerror}"
     return ""
+
+
+def _narrow(error: click.ClickException) -> click.ClickException:
+    """The error, with those of the options that click holds for near that were probably meant."""
+    if not isinstance(error, click.NoSuchOption) or not error.possibilities:
+        return error
+    from ascend_doctor.judging.spelling import slip_of  # noqa: PLC0415 - as below
+
+    name = error.option_name.lstrip("-")
+    near = [
+        option
+        for option in error.possibilities
+        if (known := option.lstrip("-")).startswith(name)
+        or name.startswith(known)
+        or slip_of(name, [known])
+    ]
+    return click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx)
 
 
 def _suggest_option(error: click.ClickException) -> str:

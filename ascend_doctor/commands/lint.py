@@ -28,6 +28,7 @@ from ascend_doctor.linting.inputs import (
     LintInput,
     of_command,
     read,
+    refuse_binary,
     subjects,
     walk,
 )
@@ -187,6 +188,7 @@ def _of_files(
             if len(content) > MOST_BYTES:
                 raise DataError(f"standard input is larger than {MOST_BYTES >> 20} MiB")
             path = name  # noqa: PLW2901 - as editors give it
+            refuse_binary(path, content)
         else:
             content = read(path)
         contents[path] = content

@@ -100,8 +100,16 @@ class LintInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(path: str) -> bytes:
-    """The content of a file. Raises DataError."""
-    return read_bytes(path, MOST_BYTES)
+    """The content of a file. Raises DataError, and for what is no text."""
+    return refuse_binary(path, read_bytes(path, MOST_BYTES))
+
+
+def refuse_binary(path: str, content: bytes) -> bytes:
+    """The content as it is. Raises DataError where it is no text: a shell stops at it, too."""
+    zero = content.find(b"\0")
+    if zero >= 0:
+        raise DataError(f"{path}: no text in UTF-8: byte {zero} is zero; give the script itself")
+    return content
 
 
 def walk(paths: Iterable[str]) -> Iterator[str]:
