@@ -211,8 +211,7 @@ def _fact(rows: Catalog, name: str, version: str) -> str:
         begun = [release for release in known if release.startswith(version)]
         near = begun or difflib.get_close_matches(version, known, n=3, cutoff=0.3) or known[:6]
         raise click.UsageError(
-            f"--on {name}={version}: the matrix knows no {component.title} {version}; "
-            f"known are {', '.join(near)}"
+            f"--on {name}={version}: no such version in the matrix; known are {', '.join(near)}"
         )
     return version
 

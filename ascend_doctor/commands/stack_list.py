@@ -9,6 +9,7 @@ import click
 
 from ascend_doctor.commands.options.format_option import shape_option
 from ascend_doctor.commands.options.prefix import prefix_option
+from ascend_doctor.errors import DataError
 from ascend_doctor.findings import show_bytes
 from ascend_doctor.language import say
 from ascend_doctor.provision.kept import KeptStack, KeptWheel, list_stacks, list_wheels
@@ -26,6 +27,8 @@ _DAY = 86400
 def command(*, prefix: str | None, shape: str) -> int:
     """List the stacks of a prefix, youngest first, and the wheels that they share."""
     whole = Prefix.of(prefix)
+    if prefix and not whole.root.is_dir():
+        raise DataError(f"{whole.root}: no such folder")
     stacks = list_stacks(whole)
     wheels = list_wheels(whole, stacks)
     if shape == "json":

@@ -157,7 +157,8 @@ class Catalog:
     def _last(self, kind: str, identity: str) -> Path:
         paths = self.files(kind).get(identity)
         if paths is None:
-            raise DataError(f"{kind} has no {identity}")
+            known = ", ".join(self.files(kind))
+            raise DataError(f"{identity}: there is no such row in {kind}; there are {known}")
         return paths[-1]
 
     @functools.cached_property
