@@ -144,6 +144,54 @@ def test_a_cache_that_is_damaged_is_made_again(
             "bool-mask-index-nonzero",
         ),
         ("ModuleNotFoundError: No module named 'tbe'", "tbe-python-module-import-failed"),
+        ("RuntimeError: ASCEND_LAUNCH_BLOCKING should be 0 or 1.", "torch-npu-switch-value"),
+        ("RuntimeError: COMBINED_ENABLE should be 0 or 1.", "torch-npu-switch-value"),
+        (
+            "RuntimeError: ASCEND_GLOBAL_LOG_LEVEL should be 0, 1, 2, 3 or 4.",
+            "torch-npu-switch-value",
+        ),
+        (
+            "RuntimeError: input tensor must be the same type as the output tensor.",
+            "collective-tensors-differ",
+        ),
+        (
+            "RuntimeError: endAllocatePool: not currently recording to mempool_id",
+            "npu-graph-capture-order",
+        ),
+        (
+            "RuntimeError: Capture must end on the same stream it began on.",
+            "npu-graph-capture-order",
+        ),
+        (
+            "RuntimeError: Called NPUGraph::replay without a preceding successful capture.",
+            "npu-graph-capture-order",
+        ),
+        (
+            "RuntimeError: Called NPUGraph::pool() without a preceding successful capture.",
+            "npu-graph-capture-order",
+        ),
+        (
+            "UserWarning: Called NPUGraph::debug_dump without a preceding successful capture.",
+            "unknown",
+        ),
+        (
+            "[ERROR] PTA(1,python): UCE ERROR happened, set task queue status to UCE_EXIT",
+            "hbm-ecc-error",
+        ),
+        ("RuntimeError: SUSPECT MEM ERROR happened with workEnqueue.", "hbm-ecc-error"),
+        ("[ERROR] PTA(1,python): getRepoStopFlag in Run, throw ECC ERROR.", "hbm-ecc-error"),
+        ("[ERROR] PTA(1,python): getUceErrorFlag in Enqueue, throw UCE ERROR.", "hbm-ecc-error"),
+        ("RuntimeError: UCE ERROR", "hbm-ecc-error"),
+        (
+            "[ERROR] PTA(1,python): HCCS LINK ERROR happened, set task queue status",
+            "hccs-link-error",
+        ),
+        ("[ERROR] PTA(1,python): getRepoStopFlag in Run, throw UB LINK ERROR.", "hccs-link-error"),
+        ("RuntimeError: HCCS LINK ERROR", "hccs-link-error"),
+        (
+            "[ERROR] PTA(1,python): getRepoStopFlag in Run, throw SUSPECT REMOTE ERROR.",
+            "suspect-remote-error-507057",
+        ),
     ],
 )
 def test_what_was_told_wrongly_before(line: str, identity: str) -> None:
