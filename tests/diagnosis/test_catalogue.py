@@ -207,7 +207,7 @@ def test_a_cache_that_is_damaged_is_made_again(
         ),
         (
             "UserWarning: Called NPUGraph::debug_dump without a preceding successful capture.",
-            "unknown",
+            "none",
         ),
         (
             "[ERROR] PTA(1,python): UCE ERROR happened, set task queue status to UCE_EXIT",
