@@ -39,6 +39,7 @@ KINDS = (
     *("sixteenth-failing", "sixteenth-foreign", "sixteenth-healthy"),
     *("seventeenth-failing", "seventeenth-foreign", "seventeenth-healthy"),
     *("eighteenth-failing", "eighteenth-foreign", "eighteenth-healthy"),
+    *("nineteenth-failing", "nineteenth-foreign", "nineteenth-healthy"),
 )
 
 Guilt = Literal["right", "could not tell", "wrong"]
