@@ -179,6 +179,12 @@ def test_a_cache_that_is_damaged_is_made_again(
             "[Error]: An exception occurs during the execution of an internal task.",
             "fftsplus-exception-507049",
         ),
+        (
+            "RuntimeError: Failed to find function aclrtGetDeviceResLimit",
+            "torch-npu-cann-symbol-mismatch",
+        ),
+        ("RuntimeError: Failed to find function HcclCommConfig", "torch-npu-cann-symbol-mismatch"),
+        ("RuntimeError: Failed to find function prepare_batch", "unknown"),
         ("RuntimeError: ASCEND_LAUNCH_BLOCKING should be 0 or 1.", "torch-npu-switch-value"),
         ("RuntimeError: COMBINED_ENABLE should be 0 or 1.", "torch-npu-switch-value"),
         (
