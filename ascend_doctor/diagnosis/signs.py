@@ -105,7 +105,7 @@ _PROGRAMS = (
 # (docs.nvidia.com/deeplearning/nccl: NCCL_DEBUG).
 _LIBRARIES = (
     r"\[FUNC:\w+\]\[FILE:[\w.-]+\]|\b(NPU|HCCL|OPS|ACL) function error ?:",
-    r"NCCL WARN \S|\bInner Error!|\bOP_REQUIRES failed",
+    r"NCCL WARN \S|\] [\w/]{1,60}\.(cc|cu|h):\d+ WARN \S|\bInner Error!|\bOP_REQUIRES failed",
     # Sentences, whoever writes them.
     r"[a-z\])\"'] (has |have )?failed[.!]?\r?$",
     r"\bfailed at \S+:\d|\bfailed, (ret|err\w*|result|code)\b",
@@ -148,7 +148,9 @@ _NONE = re.compile(
     r"\b[Ee]rror log can be ignored\b|"
     r"\bFAILED\s*[:=]\s*0\b|(?<![\d.])\b(?:0|[Nn]o|[Nn]one of) (?:[\w-]+ ){0,3}(?:FAILED|failed)\b"
 )
-_NCCL = re.compile(r"NCCL WARN (?!Missing |NUMA auto balancing)")
+_NCCL = re.compile(
+    r"(?:NCCL|\] [\w/]{1,60}\.(?:cc|cu|h):\d+) WARN (?!Missing |NUMA auto balancing)"
+)
 
 
 def harmless(line: str) -> bool:
