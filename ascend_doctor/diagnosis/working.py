@@ -20,7 +20,7 @@ _STEP = (
     r"\b\w{0,40}(?:loss|reward|accuracy|acc|perplexity|ppl|grad_norm)\w{0,40}['\"]?"
     rf"(?:\s*[:=|]\s*['\"]?{_NUMBER}|\s+\d+\.\d)|"
     r"\d\s?(?:it|step|samples?|tokens?|tok|iter|images?|imgs?)/s\b|\d\s?s/(?:it|step|iter)\b|"
-    r"\d tokens per second|\b\d{1,3}%\|(?![^|]{0,99}\| 0/)|"
+    r"\d tokens per second|\b\d{1,3}%\|(?![^|]{0,400}\| 0/)|"
     r"\d\s?(?:TFLOPS?|TFLOP/s|GB/s|GiB/s|MB/s)|"
     rf"throughput\W{{1,4}}(?:\w{{1,20}}\W{{1,4}}){{0,3}}{_NUMBER}"
 )
@@ -50,7 +50,7 @@ _COUNTERS = tuple(
     for shape in (
         r"\b(?:epochs?|rounds?)\b['\"]?\s*[:=#\[(]?",
         r"\b(?:iter(?:ation)?s?|(?:global[ _])?steps?|n?updates?)\b['\"]?\s*[:=#\[(]?",
-        r"(?:\bbatch(?:es)?\b['\"]?\s*[:=#\[(]?|\[(?=\s*\d+/\d)|%\|[^|]{0,99}\|)",
+        r"(?:\bbatch(?:es)?\b['\"]?\s*[:=#\[(]?|\[(?=\s*\d+/\d)|%\|[^|]{0,400}\|)",
     )
 )
 _GETS_ON, _ENDS_WELL, _SPOILS_STEP, _SPOILS_WORD = (

@@ -40,6 +40,9 @@ HARMLESS = {
     "{'train_runtime': '52.74', 'train_samples_per_second': '4.55', 'train_loss': '1.2'}\n",
     "an upload": f"2025-01-01 10:00:00,123 ERROR up.py: could not upload the metrics\n{STEPS}",
     "the end of a training": "ERROR: no swap space\ntraining has finished\nsaved model.pt\n",
+    "a known failure that is a warning here": "[WARNING] DEVICE(1,ffff,python):2025-01-01-10:00:00"
+    ".000.000 [a.cc:1] Load] Malloc device memory failed, may be other processes occupying this"
+    f" card\n{STEPS}",
     "训练": "ERROR: no swap space\n训练完成\n",
 }
 # A part of it may have failed, or an earlier run in the same file.

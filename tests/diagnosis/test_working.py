@@ -24,6 +24,7 @@ NO_WORK = [
     "[INFO] acl init success",
     "Loading safetensors checkpoint shards:   0% Completed | 0/1 [00:00<?, ?it/s]",
     "  0%|          | 0/13080 [00:00<?, ?it/s]",
+    f"Loading checkpoint shards:   0%|{' ' * 150}| 0/4 [00:00<?, ?it/s]",
     "Waiting for the server to become ready",
     "the job has not completed yet",
     "Running setup before step is done",
