@@ -233,6 +233,293 @@ def test_a_cache_that_is_damaged_is_made_again(
             "[ERROR] PTA(1,python): getRepoStopFlag in Run, throw SUSPECT REMOTE ERROR.",
             "suspect-remote-error-507057",
         ),
+        (
+            (
+                "[ERROR]    2024/01/10 02:29:39.034681 60      "
+                "collector/npu_collector.go:1924    deviceManager init failed, prepare dcmi "
+                "failed, err: dcmi init call failed, error code: -8005"
+            ),
+            "npu-smi-dcmi-init-8005",
+        ),
+        (
+            (
+                "docker: Error response from daemon: stderr: failed to mount src dir: "
+                "/dev/davinci0 to dst dir: "
+                "/var/lib/docker/overlay2/x/merged/dev/davinci0.failed to mount dev."
+            ),
+            "docker-ascend-runtime-hook-failed",
+        ),
+        (
+            "docker: Error response from daemon: stderr: failed to do mount directories.",
+            "docker-ascend-runtime-hook-failed",
+        ),
+        (
+            "AssertionError: World size (8) must be divisible by tp*cp*pp (3)",
+            "megatron-world-size-divisible",
+        ),
+        (
+            (
+                "RuntimeError: data_parallel_size * context_parallel_size (6) is not "
+                "divisible by expert_model_parallel_size "
+            ),
+            "megatron-world-size-divisible",
+        ),
+        (
+            (
+                "AssertionError: number of layers of the model must be divisible pipeline "
+                "model parallel size"
+            ),
+            "megatron-pp-layers-divisible",
+        ),
+        (
+            (
+                "AssertionError: number of layers per pipeline stage must be divisible "
+                "number of layers per virtual pipeline stage"
+            ),
+            "megatron-pp-layers-divisible",
+        ),
+        (
+            (
+                "AssertionError: number of layers per pipeline stage must be divisible by "
+                "number of layers per virtual pipeline stage"
+            ),
+            "megatron-pp-layers-divisible",
+        ),
+        (
+            (
+                "ValueError: number of layers at middle stage: 7 must be divisible bythe "
+                "middle pipeline model parallel size 2"
+            ),
+            "megatron-pp-layers-divisible",
+        ),
+        (
+            (
+                "ValueError: number of middle layers: 7 must be divisible by middle "
+                "pipeline_model_parallel_size 2"
+            ),
+            "megatron-pp-layers-divisible",
+        ),
+        (
+            (
+                "ValueError: num_layers: 29 after "
+                "enableaccount_for_embedding_in_pipeline_split or "
+                "account_for_loss_in_pipeline_split must be divisibleby "
+                "pipeline_model_parallel_size 4"
+            ),
+            "megatron-pp-layers-divisible",
+        ),
+        (
+            (
+                "ValueError: number of layers on each pipeline rank: 7(after enable "
+                "account_for_embedding_in_pipeline_split or "
+                "account_for_loss_in_pipeline_split) must be divisible "
+                "byvirtual_pipeline_model_parallel_size2"
+            ),
+            "megatron-pp-layers-divisible",
+        ),
+        (
+            (
+                "AssertionError: With uneven pipelineing the left over layers must be "
+                "divisible by left over stages"
+            ),
+            "megatron-pp-layers-divisible",
+        ),
+        (
+            "AssertionError: num_layers: 7 must be divisible by virtual_model_parallel_size 2",
+            "megatron-pp-layers-divisible",
+        ),
+        (
+            "AssertionError: Number of experts should be divisible by expert parallel size",
+            "megatron-experts-divisible",
+        ),
+        (
+            "AssertionError: Number of experts(60) is not divisible by ep size(8).",
+            "megatron-experts-divisible",
+        ),
+        (
+            "ValueError: ep must be divisible by the number of experts",
+            "megatron-experts-divisible",
+        ),
+        (
+            (
+                "AssertionError: seq-length should be a multiple of 2 * "
+                "context-parallel-size if context-parallel-size > 1."
+            ),
+            "mindspeed-sequence-divisible",
+        ),
+        (
+            "AssertionError: Sequence length per GPU needs to be divisible by 2!",
+            "mindspeed-sequence-divisible",
+        ),
+        (
+            (
+                "AssertionError: sequence length must be divisible by 2 * ampipe_degree * "
+                "context_parallel_size * tensor_model_parallel_size"
+            ),
+            "mindspeed-sequence-divisible",
+        ),
+        (
+            (
+                "AssertionError: num_attention_heads must be divisible by "
+                "ulysse-degree-in-cp * tensor_model_parallel_size in hybrid cp"
+            ),
+            "mindspeed-context-heads",
+        ),
+        (
+            (
+                "RuntimeError: Unexpected result inf (message='found Inf in local forward "
+                "loss calculation')"
+            ),
+            "megatron-grad-nan-append-eod",
+        ),
+        (
+            (
+                "FileNotFoundError: One or both of the .idx and .bin files cannot be found "
+                "at the path prefix /data/x_text_document"
+            ),
+            "mindspeed-dataset-not-exist",
+        ),
+        (
+            "FileNotFoundError: Tokenizer path not found: /data/qwen",
+            "mindspeed-tokenizer-folder",
+        ),
+        (
+            (
+                "torch.distributed.DistNetworkError: The client socket has failed to connect "
+                "to any network address of (node-0, 29500)."
+            ),
+            "store-connect-timeout",
+        ),
+        (
+            "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
+            "store-connect-timeout",
+        ),
+        (
+            (
+                "ValueError: Default process group has not been initialized, please make "
+                "sure to call init_process_group."
+            ),
+            "default-process-group-missing",
+        ),
+        (
+            (
+                "RuntimeError: Default process group has not been initialized, please make "
+                "sure to call init_process_group."
+            ),
+            "default-process-group-missing",
+        ),
+        (
+            "RuntimeError: Cannot support runtime soc_version: 104.",
+            "vllm-ascend-older-card",
+        ),
+        (
+            "AssertionError: Prefill context parallel is not support on decoder nodes",
+            "vllm-prefill-context-parallel",
+        ),
+        (
+            "NotImplementedError: Ascend MRV2 PCP does not support LoRA yet.",
+            "vllm-prefill-context-parallel",
+        ),
+        (
+            "RuntimeError: EPLB not support w4a8",
+            "vllm-eplb-quant-unsupported",
+        ),
+        (
+            "NotImplementedError: Unsupported quant_type=W4A4 for layer_type=moe.",
+            "vllm-quant-type-unsupported",
+        ),
+        (
+            "Shape Join Failed: shape1 = (2, 3, 4, 5), shape2 = ().",
+            "mindspore-branches-differ",
+        ),
+        (
+            "Type Join Failed: dtype1 = Float32, dtype2 = Float16.",
+            "mindspore-branches-differ",
+        ),
+        (
+            "AssertionError: World size (8) must be divisible by expt_tp*ep*pp (3)",
+            "megatron-world-size-divisible",
+        ),
+        (
+            (
+                "    raise AssertionError(f'{args.tokenizer_name_or_path} not "
+                "exists!')\nAssertionError: /data/qwen not exists!"
+            ),
+            "mindspeed-tokenizer-folder",
+        ),
+        (
+            (
+                "[ERROR] DISTRIBUTED(1,ffff,python):2025-02-25-18:40:56.176.403 "
+                "[mindspore/ccsrc/distributed/cluster/cluster_context.cc:150] BuildCluster] "
+                "Failed to initialize the node."
+            ),
+            "mindspore-meta-server-unreachable",
+        ),
+        (
+            (
+                "[WARNING] DISTRIBUTED(1,ffff,python):2025-02-25-18:40:56.176.403 "
+                "[mindspore/ccsrc/distributed/cluster/topology/compute_graph_node.cc:173] "
+                "Register] Failed to connect to the meta server node url: 192.0.2.1:8118"
+            ),
+            "none",
+        ),
+        (
+            "AssertionError: --overlap-param-gather only supported with distributed optimizer",
+            "megatron-overlap-param-gather",
+        ),
+        (
+            (
+                "Unable to load rng state from checkpoint ckpt. Specify --no-load-rng or "
+                "--finetune to prevent attempting to load the rng state, exiting ..."
+            ),
+            "megatron-checkpoint-without-optimizer",
+        ),
+        (
+            (
+                "RuntimeError: Memory isn't enough and alloc failed, kernel name: "
+                "Default/Add-op1, alloc size: 1024B."
+            ),
+            "unknown",
+        ),
+        (
+            "AssertionError: num_moe_experts (8) should be divisible by moe_router_num_groups (3).",
+            "unknown",
+        ),
+        (
+            "ValueError: World size 6 must be divisible by sharding_size 4. ",
+            "unknown",
+        ),
+        (
+            (
+                "ValueError: linear_num_value_heads (6) must be a multiple of "
+                "linear_num_key_heads (4)."
+            ),
+            "unknown",
+        ),
+        (
+            "ValueError: The function <megatron.core.x.y> not exist.",
+            "unknown",
+        ),
+        (
+            "RuntimeError: Undefined soc_version: ascend910x. Please file an issue to vllm-ascend.",
+            "unknown",
+        ),
+        (
+            (
+                "[W1125 10:00:00.000000000 socket.cpp:752] [c10d] The client socket has "
+                "failed to connect to any network address of (node-0, 29500)."
+            ),
+            "none",
+        ),
+        (
+            (
+                "WARNING 04-28 16:10:09 utils.py:450] Failed to register custom ops, all "
+                "custom ops will be disabled. error=x. The custom ops library might not be "
+                "installed or the environment is not configured correctly. Please check the "
+                "custom ops installation and environment variables."
+            ),
+            "none",
+        ),
     ],
 )
 def test_what_was_told_wrongly_before(line: str, identity: str) -> None:
