@@ -28,6 +28,10 @@ _CLOSE_NORM = 1e-4
 _EXACT_STATE = 1e-3
 _ROUNDED_STATE = 0.3
 _STEPS = "https://github.com/modelscope/ms-swift/pull/9460"
+_LOADING = (
+    "https://github.com/Ascend/MindSpeed/blob/core_r0.16.0/mindspeed/core/megatron_basic/"
+    "megatron_basic.py"
+)
 
 
 @check("checkpoint", "Training resumes from a checkpoint unchanged", level=3, probe="smoke-train")
@@ -48,6 +52,8 @@ def checkpoint(case: Case) -> Iterator[Finding]:
 
     With MindSpeed core_r0.15.3 saving ends in "AssertionError: steps": its Adam keeps the step of
     each group as a tensor on the NPU, and Megatron counts equal tensors as different numbers.
+    MindSpeed core_r0.16.0 saves as fully_reshardable, and loading ends in "NotImplementedError:
+    Unknown sharding_type: fully_reshardable".
 
     If only bits differ, look at the disk and at who else writes there. If only the steps differ,
     the optimizer's state was lost, as it is when adapters alone are saved. Where the ranks are on
@@ -181,7 +187,9 @@ def _judge_loading(
                     f"checkpoint: what was saved cannot be loaded under {where}",
                     observed=f"{way}: {loaded.error}",
                     required="the training as it was",
-                    because="A checkpoint that cannot be read is found out when it is needed.",
+                    because=_because_of_loading(loaded.error),
+                    remedy=_remedy_of_loading(way, loaded.error, outcome),
+                    refs=(_LOADING,) if _by_sharding(loaded.error) else (),
                 )
                 return
             if not right or loaded.off is None:
@@ -208,6 +216,35 @@ def _judge_loading(
                     ranks=(result.rank,),
                 )
                 return
+
+
+def _by_sharding(text: str) -> bool:
+    return text.startswith("NotImplementedError: Unknown sharding_type")
+
+
+def _because_of_loading(text: str) -> str:
+    if _by_sharding(text):
+        return (
+            "MindSpeed puts a load_state_dict of its own in place of that of Megatron's "
+            "distributed optimizer. It does not know this way of sharding, in which Megatron saves "
+            "without an error. The training dies when it is to go on."
+        )
+    return "A checkpoint that cannot be read is found out when it is needed."
+
+
+def _remedy_of_loading(way: str, text: str, outcome: ResumedLayout) -> Remedy | None:
+    if not _by_sharding(text):
+        return None
+    plain = outcome.loaded.get("dp_reshardable")
+    if way == "fully_reshardable" and plain and plain.error is None:
+        summary = (
+            "Save without --dist-ckpt-optim-fully-reshardable: the optimizer is then saved as "
+            "dp_reshardable, which loads. It cannot go on under other tensor, pipeline or expert "
+            "parallel sizes; what is saved already loads without it (--no-load-optim)"
+        )
+    else:
+        summary = "Load without the optimizer (--no-load-optim); Adam then starts anew"
+    return Remedy(summary=summary)
 
 
 # ------------------------------------------------------------------ goes on
