@@ -27,7 +27,7 @@ _CLOSE_NORM = 1e-4
 # are trained by other tokens.
 _EXACT_STATE = 1e-3
 _ROUNDED_STATE = 0.3
-_STEPS = "https://github.com/modelscope/ms-swift/pull/9460"
+_SWIFT = "https://github.com/modelscope/ms-swift/pull/9460"
 _LOADING = (
     "https://github.com/Ascend/MindSpeed/blob/core_r0.16.0/mindspeed/core/megatron_basic/"
     "megatron_basic.py"
@@ -125,7 +125,7 @@ def _judge_saving(run: ProbeRun) -> Iterator[Finding]:
                 required="a checkpoint by megatron.core's dist_checkpointing",
                 because=_because(text),
                 remedy=_remedy(text),
-                refs=(_STEPS,) if _by_step(text) else (),
+                refs=(_SWIFT,) if _by_step(text) else (),
             )
             return
 
@@ -153,8 +153,8 @@ def _remedy(text: str) -> Remedy | None:
     if not _by_step(text):
         return None
     return Remedy(
-        summary="Use a framework that turns these steps into numbers while it saves, as ms-swift "
-        "does since that change, or save without the optimizer (--no-save-optim)"
+        summary="Use ms-swift 4.3.0 or newer, which turns these steps into numbers while it saves, "
+        "with the Megatron-LM of its documents; or save without the optimizer (--no-save-optim)"
     )
 
 
@@ -189,7 +189,7 @@ def _judge_loading(
                     required="the training as it was",
                     because=_because_of_loading(loaded.error),
                     remedy=_remedy_of_loading(way, loaded.error, outcome),
-                    refs=(_LOADING,) if _by_sharding(loaded.error) else (),
+                    refs=(_LOADING, _SWIFT) if _by_sharding(loaded.error) else (),
                 )
                 return
             if not right or loaded.off is None:
@@ -236,14 +236,17 @@ def _remedy_of_loading(way: str, text: str, outcome: ResumedLayout) -> Remedy | 
     if not _by_sharding(text):
         return None
     plain = outcome.loaded.get("dp_reshardable")
+    summary = (
+        "Load with ms-swift 4.3.0 or newer, which takes Megatron's own function for this; or "
+        "without the optimizer (--no-load-optim): Adam then starts anew"
+    )
     if way == "fully_reshardable" and plain and plain.error is None:
         summary = (
-            "Save without --dist-ckpt-optim-fully-reshardable: the optimizer is then saved as "
-            "dp_reshardable, which loads. It cannot go on under other tensor, pipeline or expert "
-            "parallel sizes; what is saved already loads without it (--no-load-optim)"
+            "Save without --dist-ckpt-optim-fully-reshardable: as dp_reshardable the optimizer "
+            "loads, though not under other tensor, pipeline or expert parallel sizes. What is "
+            "saved already loads with ms-swift 4.3.0 or newer, or without the optimizer "
+            "(--no-load-optim)"
         )
-    else:
-        summary = "Load without the optimizer (--no-load-optim); Adam then starts anew"
     return Remedy(summary=summary)
 
 
