@@ -36,6 +36,12 @@ _HEAD = "# Written by ascend-doctor matrix prove; what was seen, beside the row 
 @click.command("prove")
 @click.argument("identity", metavar="[ROW]", required=False)
 @click.option("--framework", metavar="F", help="With this framework, as for setup.")
+@click.option(
+    "--accept",
+    multiple=True,
+    metavar="WHO:WHAT",
+    help="As for setup; the evidence has the conflict among what differs.",
+)
 @click.option("--python", metavar="PATH", help="Interpreter of the stack.  [default: active]")
 @click.option(
     "--prefix",
@@ -105,12 +111,18 @@ def run_stack(*, stack: Stack, rows: Catalog, prefix: str | None, **setup: Any) 
             return _of_lock(bare, build(options), stack, rows)
         except NoStackError as none:
             refused = none.refusal
-            why, contradicts = "; ".join(refused.reasons), not refused.machine
-            stop = Stop(step="plan", why=_shorten(why), contradicts=contradicts)
+            contradicts = not refused.machine and _is_of(stack, options.framework)
+            why = _shorten("; ".join(refused.reasons))
+            stop = Stop(step="plan", why=why, contradicts=contradicts)
         except (CommandError, DataError, OSError) as error:
             step = display.failure.title if display.failure else "setup"
             stop = Stop(step=step, why=_shorten(str(error)))
         return msgspec.structs.replace(bare, stop=stop)
+
+
+def _is_of(stack: Stack, framework: str | None) -> bool:
+    """Whether the row says that it goes with a framework; another that does not is no news."""
+    return not framework or framework.partition("==")[0] in stack.frameworks
 
 
 def _release(stack: Stack) -> str:
@@ -155,7 +167,7 @@ def _of_lock(bare: StackRun, lock: Lock, stack: Stack, rows: Catalog) -> StackRu
     )
     run = msgspec.structs.replace(
         bare,
-        differs=tuple(differs),
+        differs=(*differs, *(f"accepted: {text}" for text in lock.accepted.values())),
         checkouts={checkout.name: checkout.commit for checkout in lock.checkouts},
         wheels={wheel.name: wheel.version for wheel in lock.wheels},
     )

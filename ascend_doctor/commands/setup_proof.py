@@ -25,7 +25,8 @@ from ascend_doctor.machine.recorded import OverlayMachine
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_records.training import SmokeTrainRecord
 from ascend_doctor.probe_results import ProbeRun
-from ascend_doctor.provision.lock import FILE, Lock, Proof, environment_of
+from ascend_doctor.provision import lock as locks
+from ascend_doctor.provision.lock import Lock, Proof, environment_of
 from ascend_doctor.report import Report
 
 REHEARSE = "rehearse"
@@ -65,6 +66,8 @@ class Prover:
             simulated=self.simulated,
             date=dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
         )
+        if lock.failed:  # or the check finds that proof in the lock, and fails for it again
+            locks.write(folder / locks.FILE, msgspec.structs.replace(lock, proof=None))
         try:
             return self._prove(proof, folder, lock)
         except DataError:
@@ -107,7 +110,7 @@ class Prover:
 
     def examine(self, folder: Path, python: str, lock: Lock) -> Examination:
         """The machine, or a simulated one, in whose shell the stack's variables were sourced."""
-        file = str(folder / FILE)
+        file = str(folder / locks.FILE)
         if not self.simulated:
             machine = LiveMachine(environment(LiveMachine(), folder, lock))
             return Examination(machine, python=python, overlays=self.overlays, lock=file)
@@ -155,7 +158,8 @@ def _findings(report: Report, level: Level) -> Iterator[str]:
     probing = {check.id for check in all_checks() if check.probe} | {"stack-lock", "early-end"}
     for finding in report.findings:
         if finding.level is level and finding.check in probing:
-            yield f"{finding.check}: {finding.title}"
+            title = finding.title.removeprefix(f"{finding.check}: ")
+            yield f"{finding.check}: {title}"
 
 
 def _losses(runs: Iterable[ProbeRun]) -> dict[str, tuple[float, ...]]:

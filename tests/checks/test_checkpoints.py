@@ -128,6 +128,20 @@ def test_steps_that_are_tensors_are_explained() -> None:
     assert other.remedy is None
 
 
+def test_a_way_that_mindspeed_cannot_load_is_explained() -> None:
+    text = "NotImplementedError: Unknown sharding_type: fully_reshardable"
+    (finding,) = of_whole(loaded={"fully_reshardable": {"error": text}})
+    assert finding.observed == f"fully_reshardable: {text}"
+    assert "MindSpeed puts a load_state_dict of its own" in finding.because
+    assert finding.remedy is not None
+    assert "--dist-ckpt-optim-fully-reshardable" in finding.remedy.summary
+    text = "NotImplementedError: Unknown sharding_type: dp_reshardable"
+    (other,) = of_whole(loaded={"dp_reshardable": {"error": text}})
+    assert other.remedy is not None
+    assert "--no-load-optim" in other.remedy.summary
+    assert "--dist-ckpt-optim-fully-reshardable" not in other.remedy.summary
+
+
 @pytest.mark.parametrize(
     ("loaded", "elsewhere", "title", "found"),
     [

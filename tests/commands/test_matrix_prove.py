@@ -75,9 +75,13 @@ def test_a_lock_becomes_evidence_and_says_where_it_differs(tmp_path: Path) -> No
     stack = rows.stack(ROW)
     proof = Proof(level=3, simulated=True, date=RUN.date, probes=("inspect-env",))
     versions = {"python": "3.11", "cann": "9.0.0", "numpy": "1.26.0"}
-    lock = msgspec.structs.replace(LOCK, rows=versions, proof=proof)
+    conflict = {"twinkle:numpy": "twinkle needs numpy >=2; the stack has 1.26.0"}
+    lock = msgspec.structs.replace(LOCK, rows=versions, proof=proof, accepted=conflict)
     run = matrix_prove._of_lock(RUN, lock, stack, rows)
-    assert run.differs == ("python 3.11, where the row has ==3.10.*",)
+    assert run.differs == (
+        "python 3.11, where the row has ==3.10.*",
+        "accepted: twinkle needs numpy >=2; the stack has 1.26.0",
+    )
     assert run.checkouts == {checkout.name: checkout.commit for checkout in LOCK.checkouts}
     assert run.probes == ("inspect-env",)
     file = matrix_prove.write_run(stack, rows, run, tmp_path)
@@ -96,9 +100,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return small_world.make(tmp_path_factory.mktemp("prove"))
 
 
-def prove(world: World, into: Path, **env: str) -> tuple[int, dict[str, Any]]:
+def prove(world: World, into: Path, *more: str, **env: str) -> tuple[int, dict[str, Any]]:
     done = world.run(
-        *("matrix", "prove", ROW, "--matrix", world.rows, "--git-mirror", world.mirrors),
+        *("matrix", "prove", ROW, *more, "--matrix", world.rows, "--git-mirror", world.mirrors),
         *("--into", into, "--prefix", into / "prefix"),
         **env,
     )
@@ -112,6 +116,12 @@ def test_rows_that_exclude_each_other_contradict_a_stack(world: World, tmp_path:
     """The small world has no torch_npu 2.7.1.post4."""
     code, run = prove(world, tmp_path)
     assert (code, run["stop"]["step"], run["stop"]["contradicts"]) == (1, "plan", True)
+
+
+def test_a_framework_that_no_row_names_contradicts_nothing(world: World, tmp_path: Path) -> None:
+    code, run = prove(world, tmp_path, "--framework", "verl")
+    assert (code, run["stop"]["step"]) == (3, "plan")
+    assert "contradicts" not in run["stop"]
 
 
 def test_what_stops_a_setup_tells_nothing_of_the_row(world: World, tmp_path: Path) -> None:

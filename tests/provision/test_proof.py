@@ -102,6 +102,21 @@ def test_a_probe_that_told_nothing_proves_nothing(monkeypatch: pytest.MonkeyPatc
     assert prove(monkeypatch, early).unknown
     wrong = Finding(check="inspect-env", level=Level.ERROR, title="torch is gone")
     assert prove(monkeypatch, wrong).failed == ("inspect-env: torch is gone",)
+    named = Finding(check="checkpoint", level=Level.ERROR, title="checkpoint: nothing is saved")
+    assert prove(monkeypatch, named).failed == ("checkpoint: nothing is saved",)
+
+
+def test_a_proof_that_failed_is_not_found_by_the_next(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    failed = msgspec.structs.replace(PASSED, failed=("checkpoint: nothing is saved",))
+    for proof, left in ((failed, None), (PASSED, PASSED)):
+        lock = msgspec.structs.replace(LOCK, proof=proof)
+        locks.write(tmp_path / locks.FILE, lock)
+        prover = setup_proof.Prover(level=1, simulated=False, overlays=(), quiet=True)
+        monkeypatch.setattr(prover, "_prove", lambda proof, *_: proof)
+        prover(tmp_path, lock)
+        assert locks.read(tmp_path).proof == left
 
 
 def test_an_interrupted_proof_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,11 @@ _CLOSE_NORM = 1e-4
 # are trained by other tokens.
 _EXACT_STATE = 1e-3
 _ROUNDED_STATE = 0.3
-_STEPS = "https://github.com/modelscope/ms-swift/pull/9460"
+_SWIFT = "https://github.com/modelscope/ms-swift/pull/9460"
+_LOADING = (
+    "https://github.com/Ascend/MindSpeed/blob/core_r0.16.0/mindspeed/core/megatron_basic/"
+    "megatron_basic.py"
+)
 
 
 @check("checkpoint", "Training resumes from a checkpoint unchanged", level=3, probe="smoke-train")
@@ -48,6 +52,8 @@ def checkpoint(case: Case) -> Iterator[Finding]:
 
     With MindSpeed core_r0.15.3 saving ends in "AssertionError: steps": its Adam keeps the step of
     each group as a tensor on the NPU, and Megatron counts equal tensors as different numbers.
+    MindSpeed core_r0.16.0 saves as fully_reshardable, and loading ends in "NotImplementedError:
+    Unknown sharding_type: fully_reshardable".
 
     If only bits differ, look at the disk and at who else writes there. If only the steps differ,
     the optimizer's state was lost, as it is when adapters alone are saved. Where the ranks are on
@@ -119,7 +125,7 @@ def _judge_saving(run: ProbeRun) -> Iterator[Finding]:
                 required="a checkpoint by megatron.core's dist_checkpointing",
                 because=_because(text),
                 remedy=_remedy(text),
-                refs=(_STEPS,) if _by_step(text) else (),
+                refs=(_SWIFT,) if _by_step(text) else (),
             )
             return
 
@@ -147,8 +153,8 @@ def _remedy(text: str) -> Remedy | None:
     if not _by_step(text):
         return None
     return Remedy(
-        summary="Use a framework that turns these steps into numbers while it saves, as ms-swift "
-        "does since that change, or save without the optimizer (--no-save-optim)"
+        summary="Use ms-swift 4.3.0 or newer, which turns these steps into numbers while it saves, "
+        "with the Megatron-LM of its documents; or save without the optimizer (--no-save-optim)"
     )
 
 
@@ -181,7 +187,9 @@ def _judge_loading(
                     f"checkpoint: what was saved cannot be loaded under {where}",
                     observed=f"{way}: {loaded.error}",
                     required="the training as it was",
-                    because="A checkpoint that cannot be read is found out when it is needed.",
+                    because=_because_of_loading(loaded.error),
+                    remedy=_remedy_of_loading(way, loaded.error, outcome),
+                    refs=(_LOADING, _SWIFT) if _by_sharding(loaded.error) else (),
                 )
                 return
             if not right or loaded.off is None:
@@ -208,6 +216,38 @@ def _judge_loading(
                     ranks=(result.rank,),
                 )
                 return
+
+
+def _by_sharding(text: str) -> bool:
+    return text.startswith("NotImplementedError: Unknown sharding_type")
+
+
+def _because_of_loading(text: str) -> str:
+    if _by_sharding(text):
+        return (
+            "MindSpeed puts a load_state_dict of its own in place of that of Megatron's "
+            "distributed optimizer. It does not know this way of sharding, in which Megatron saves "
+            "without an error. The training dies when it is to go on."
+        )
+    return "A checkpoint that cannot be read is found out when it is needed."
+
+
+def _remedy_of_loading(way: str, text: str, outcome: ResumedLayout) -> Remedy | None:
+    if not _by_sharding(text):
+        return None
+    plain = outcome.loaded.get("dp_reshardable")
+    summary = (
+        "Load with ms-swift 4.3.0 or newer, which takes Megatron's own function for this; or "
+        "without the optimizer (--no-load-optim): Adam then starts anew"
+    )
+    if way == "fully_reshardable" and plain and plain.error is None:
+        summary = (
+            "Save without --dist-ckpt-optim-fully-reshardable: as dp_reshardable the optimizer "
+            "loads, though not under other tensor, pipeline or expert parallel sizes. What is "
+            "saved already loads with ms-swift 4.3.0 or newer, or without the optimizer "
+            "(--no-load-optim)"
+        )
+    return Remedy(summary=summary)
 
 
 # ------------------------------------------------------------------ goes on
