@@ -52,7 +52,7 @@ _ERRORS = frozenset(
     | {"UndatedError"}
 )
 # Of these the second argument is a text.
-_SECOND = frozenset({"check", "start_again", "mount_again"})
+_SECOND = frozenset({"check", "start_again", "mount_again", "OSError", "PermissionError"})
 # What helpers of these return is part of findings.
 _HELPERS: tuple[str, ...] = ("checks", "judging", "fleet/compared_findings.py", "fleet/outliers.py")
 _HELPERS += (

@@ -100,8 +100,14 @@ class LintInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(path: str) -> bytes:
-    """The content of a file. Raises DataError."""
-    return read_bytes(path, MOST_BYTES)
+    """The content of a file of text. Raises DataError."""
+    if path.lower().endswith(".json"):
+        raise DataError(f"{path}: JSON is judged with the script that names it; give that script")
+    content = read_bytes(path, MOST_BYTES)
+    if b"\0" in content:
+        place = content.index(0)
+        raise DataError(f"{path}: not a text file (NUL at byte {place}); give a launch script")
+    return content
 
 
 def walk(paths: Iterable[str]) -> Iterator[str]:
@@ -139,6 +145,11 @@ def _is_entry(file: str) -> bool:
     return inputs is not None and inputs.entry
 
 
+def is_yaml(path: str) -> bool:
+    """Whether a file is read as YAML."""
+    return os.path.splitext(path)[1].lower() in _YAML
+
+
 def is_shell(path: str, content: bytes) -> bool:
     """Whether a file is read as a shell script."""
     ending = os.path.splitext(path)[1].lower()
@@ -155,9 +166,8 @@ def subjects(
 
     ``shellcheck`` reads scripts as text; without it that is left out.
     """
-    ending = os.path.splitext(path)[1].lower()
     text = content.decode("utf-8", "replace").replace("\r\n", "\n")
-    if ending in _YAML:
+    if is_yaml(path):
         return tuple(_documents(path, text, catalog))
     if not is_shell(path, content):
         return tuple(_python(path, text, catalog))
