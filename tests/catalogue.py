@@ -427,6 +427,10 @@ def matrix_texts() -> Iterator[tuple[str, str]]:
             yield "matrices/environment.yaml", text
     for miss in matrix.variables.near_misses:
         yield "matrices/environment.yaml", miss.note
+    for component in matrix.components:
+        needs = [need for row in component.releases for need in (*row.requires, *row.conflicts)]
+        for row in (*needs, *component.obtain.indexes):
+            yield "matrices/components", row.because
     yield from (("matrices/models", model.note) for model in all_models(matrix) if model.note)
 
 

@@ -105,8 +105,8 @@ def read(path: str) -> bytes:
         raise DataError(f"{path}: JSON is judged with the script that names it; give that script")
     content = read_bytes(path, MOST_BYTES)
     if b"\0" in content:
-        place = content.index(0)
-        raise DataError(f"{path}: not a text file (NUL at byte {place}); give a launch script")
+        byte = content.index(0)
+        raise DataError(f"{path}: not a text file (NUL at byte {byte}); give a launch script")
     return content
 
 
