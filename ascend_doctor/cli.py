@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import errno
 import gc
 import os
 import re
 import sys
+from collections.abc import Iterable
 
 import click
 
@@ -32,6 +34,24 @@ _STRAY = {
     "fix": "--only {}",
     "snapshot": "-o {}",
     "fleet torchrun": "--hosts {}",
+    "plan": "--model {}",
+    "env": "--prefix {}",
+}
+# What other programs call an option, and what comes nearest here.
+_OPTION_HABITS = {
+    "--all": "--help-all",
+    "--chip": "--soc",
+    "--gpus": "--npus",
+    "--hosts": "--expect",
+    "--nodes": "--npus",
+    "--npus": "--nproc",
+    "--ranks": "--nproc",
+    "--seq-len": "--seq",
+    "--unset": "--undo",
+}
+_OPTIONS_ELSEWHERE = {
+    ("check", "--fix"): "ascend-doctor fix",
+    ("setup", "--list"): "ascend-doctor stack list",
 }
 
 # Name and one line of help; the module of a command is imported when it is called.
@@ -123,10 +143,7 @@ def run(arguments: list[str]) -> int:
         if isinstance(error, click.exceptions.NoArgsIsHelpError):
             error.show()
         else:
-            _say(
-                " ".join(_narrow(error).format_message().split()) + _suggest_option(error),
-                hint=_usage(error),
-            )
+            _say(_describe(error) + _suggest_option(error), hint=_usage(error))
         return EXIT_USAGE
     except DoctorError as error:
         _say(str(error))
@@ -153,21 +170,28 @@ def _exhaustion(error: Exception) -> str:
     return ""
 
 
-def _narrow(error: click.ClickException) -> click.ClickException:
-    """The error, with those of the options that click holds for near that were probably meant."""
-    if not isinstance(error, click.NoSuchOption) or not error.possibilities:
-        return error
-    from ascend_doctor.judging.spelling import slip_of  # noqa: PLC0415 - as below
+def _describe(error: click.ClickException) -> str:
+    """What click says, with no option that is far from what was typed, and what is missing."""
+    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+        near = list(_near_options(error.option_name, error.ctx))
+        error = click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx)
+    text = " ".join(error.format_message().split())
+    if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option):
+        return f"{language.say(text)} {language.say(error.param.help or '')}".strip()
+    return text
 
-    name = error.option_name.lstrip("-")
-    near = [
-        option
-        for option in error.possibilities
-        if (known := option.lstrip("-")).startswith(name)
-        or name.startswith(known)
-        or slip_of(name, [known])
-    ]
-    return click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx)
+
+def _near_options(name: str, ctx: click.Context) -> Iterable[str]:
+    """Options of a command that one may mean; the dashes that all have bring none nearer."""
+    known = [option for parameter in ctx.command.params for option in parameter.opts]
+    habit = _OPTION_HABITS.get(name, "")
+    path = ctx.command_path.removeprefix("ascend-doctor ")
+    if elsewhere := _OPTIONS_ELSEWHERE.get((path, name)):
+        return (elsewhere,)
+    if habit in known:
+        return (habit,)
+    words = {option.lstrip("-"): option for option in known}
+    return (words[word] for word in difflib.get_close_matches(name.lstrip("-"), words))
 
 
 def _suggest_option(error: click.ClickException) -> str:

@@ -52,7 +52,7 @@ _ERRORS = frozenset(
     | {"UndatedError"}
 )
 # Of these the second argument is a text.
-_SECOND = frozenset({"check", "start_again", "mount_again"})
+_SECOND = frozenset({"check", "start_again", "mount_again", "OSError", "PermissionError"})
 # What helpers of these return is part of findings.
 _HELPERS: tuple[str, ...] = ("checks", "judging", "fleet/compared_findings.py", "fleet/outliers.py")
 _HELPERS += (
@@ -427,6 +427,12 @@ def matrix_texts() -> Iterator[tuple[str, str]]:
             yield "matrices/environment.yaml", text
     for miss in matrix.variables.near_misses:
         yield "matrices/environment.yaml", miss.note
+    for component in matrix.components:
+        needs = [need for row in component.releases for need in (*row.requires, *row.conflicts)]
+        reasons = [need.because for need in needs]
+        reasons += [index.because for index in component.obtain.indexes]
+        for reason in reasons:
+            yield "matrices/components", reason
     yield from (("matrices/models", model.note) for model in all_models(matrix) if model.note)
 
 

@@ -321,7 +321,7 @@ def test_where_nothing_trains_the_first_line_says_so_and_nothing_is_ticked() -> 
                 notices=("No NPU, no driver and no CANN here", HOSTILE),
             ),
             ascii_only=ascii_only,
-            width=40,
+            width=60,
         )
         assert "No NPU, no driver and no CANN here" in shown.splitlines()[0]
         assert tick not in [row[:1] for row in shown.splitlines()]

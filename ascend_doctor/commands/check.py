@@ -112,8 +112,8 @@ def command(  # noqa: PLR0913 - the options of the command
     Exit codes: 0 nothing found, 1 findings at or above --fail-on, 2 bad usage or bad data,
     3 nothing worse than "could not tell" or something that was asked for did not run.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
-    if len(launch) == 1 and not os.path.exists(launch[0]) and shutil.which(launch[0]) is None:
-        raise click.UsageError(f"{launch[0]}: no such program; append a launch command after `--`")
+    if len(launch) == 1 and not os.path.isfile(launch[0]) and shutil.which(launch[0]) is None:
+        raise _explain_no_launch(launch[0])
     wish = Wish(
         level=level,
         device=device,
@@ -124,6 +124,19 @@ def command(  # noqa: PLR0913 - the options of the command
         expected=choose_expectations(output.expected, expect, examination.catalog),
     )
     return conduct(examination, output, wish, only=only, skip=skip)
+
+
+def _explain_no_launch(word: str) -> click.UsageError:
+    """Why a word that stands alone is no launch command, and what else it may be meant as."""
+    if os.path.isdir(word):
+        return click.UsageError(
+            f"{word}: a folder, not a program; append a launch command after `--`"
+        )
+    if any(check.id == word for check in all_checks()):
+        return click.UsageError(
+            f"{word}: no such program; did you mean `ascend-doctor check --only {word}`?"
+        )
+    return click.UsageError(f"{word}: no such program; append a launch command after `--`")
 
 
 def conduct(

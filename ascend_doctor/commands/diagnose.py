@@ -96,7 +96,7 @@ def command(
     )
     diagnosis = reader.diagnose(named, skipped, conceal=_conceal)
     if not diagnosis.bytes and diagnosis.stall is None:
-        raise DataError(_why_nothing(logs, diagnosis.not_read))
+        raise _explain_nothing(logs, diagnosis.not_read)
     real = diagnosis.verdict
     hidden = ours(others=_names(diagnosis))
     diagnosis = _finish(diagnosis, hidden, overlays if now else None, output, start)
@@ -154,10 +154,12 @@ def _patterns(matrix: Catalog) -> Patterns:
     return Patterns(matrix.failures.values())
 
 
-def _why_nothing(logs: Sequence[str], skipped: Sequence[NotRead]) -> str:
+def _explain_nothing(logs: Sequence[str], skipped: Sequence[NotRead]) -> DataError:
     """Why no log could be read, by the first of those that were named."""
-    reasons = [f"{log.name}: {log.reason}" for log in skipped if log.name in set(logs)]
-    return reasons[0] if reasons else f"{logs[0]}: there is nothing in it to read"
+    for log in skipped:
+        if log.name in set(logs):
+            return DataError(f"{log.name}: {log.reason}")
+    return DataError(f"{logs[0]}: there is nothing in it to read")
 
 
 def _now(diagnosis: Diagnosis, overlays: tuple[str, ...], *, redact: bool) -> tuple[Finding, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import os
 import re
 from collections.abc import Iterator, Sequence
 
@@ -23,6 +24,7 @@ from ascend_doctor.report import LEVELS
 _MOST_FAILURES = 5
 _WIDTH = 98
 _CODE = re.compile(r"(?:ERR|E)?[0-9A-Z]{0,2}\d{1,6}", re.IGNORECASE)
+_NUMBER = re.compile(r"\d{5,}")
 _SHORTEST_IN_A_LINE = 5
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 _OWNERS = {"reported": "CANN", "acl": "the CANN runtime (aclError)", "hccl": "HCCL (HcclResult)"}
@@ -183,6 +185,13 @@ def _why_nothing(text: str, rows: Catalog) -> str:
         hint = "explain the line that it stands in, or `ascend-doctor diagnose LOG`"
         return f"no source that was read says what code {text} means; {hint}"
     if _NAME.fullmatch(text) or not re.search(r"\s", text):
+        if os.path.exists(text):
+            command = f"`ascend-doctor diagnose {one_line(text)}`"
+            return f"{shown} is a file or folder; {command} reads logs"
+        root = click.get_current_context().find_root()
+        if isinstance(root.command, click.Group) and text in root.command.list_commands(root):
+            command = f"`ascend-doctor {text} --help`"
+            return f"{shown} is a command; {command} explains it"
         close = _near(text, rows)
         hint = f"did you mean {close}?" if close else "`ascend-doctor list` has the checks"
         return f"no check, failure, code or variable is called {shown}; {hint}"
@@ -190,6 +199,9 @@ def _why_nothing(text: str, rows: Catalog) -> str:
 
 
 def _near(text: str, rows: Catalog) -> str:
+    number = _NUMBER.search(text)
+    if number and any(pages_by_name(number[0], rows)):
+        return number[0]
     names: Sequence[str] = [
         *(check.id for check in all_checks()),
         *rows.failures,

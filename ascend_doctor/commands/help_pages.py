@@ -46,6 +46,16 @@ CLICK = (
     "no such command: {0}; did you mean {1}?",
     "no such command: {0}",
 )
+# What the kernel says of files.
+SYSTEM = (
+    "No such file or directory",
+    "Not a directory",
+    "Is a directory",
+    "File exists",
+    "Permission denied",
+    "No space left on device",
+    "Read-only file system",
+)
 _NOTE = "  ["
 DEFAULT = "default: "
 _GAP = 2

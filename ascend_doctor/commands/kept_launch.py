@@ -37,6 +37,7 @@ from ascend_doctor.redact.streams import KeptLog
 _BLOCK = 1 << 16
 _DIAGNOSED = {EXIT_FINDINGS, EXIT_UNKNOWN, EXIT_RESTART, EXIT_EXCLUDE, EXIT_STOP}
 _WAIT = 0.2
+_INTERPRETERS = {".py": "python", ".sh": "bash", ".bash": "bash"}
 
 
 def diagnose_kept(
@@ -76,8 +77,14 @@ def diagnose_kept(
 
 def explain_missing_program(name: str) -> DataError:
     """Why a command cannot be started, whose program was not found."""
+    if os.path.isdir(name):
+        return DataError(f"{name}: a folder, not a program")
     if os.path.isfile(name):
-        return DataError(f"{name}: not executable; start it by its interpreter, as `python {name}`")
+        interpreter = _INTERPRETERS.get(os.path.splitext(name)[1])
+        if interpreter is None:
+            return DataError(f"{name}: not executable")
+        command = f"`{interpreter} {name}`"
+        return DataError(f"{name}: not executable; start it by its interpreter, as {command}")
     return DataError(f"{name}: no such program")
 
 

@@ -20,12 +20,14 @@ from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import Snapshot
-from ascend_doctor.findings import Excerpt, Finding, Level, quantity
+from ascend_doctor.findings import Excerpt, Finding, Level, Remedy, quantity
 from ascend_doctor.language import say
+from ascend_doctor.linting.documents import why_unread
 from ascend_doctor.linting.fixing import Judgement, mend, show_changes
 from ascend_doctor.linting.inputs import (
     MOST_BYTES,
     LintInput,
+    is_yaml,
     of_command,
     read,
     refuse_binary,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
 # Of a longer line an excerpt has the beginning.
 _MOST_LINE = 1000
+_TO_GIVE = "give what starts the training, or append its command after `--`"
 
 
 @click.command("lint", context_settings={"ignore_unknown_options": False})
@@ -100,6 +103,8 @@ def command(  # noqa: PLR0913 - the options of the command
     if sources and not os.path.exists(sources[0]) and shutil.which(sources[0]):
         raise click.UsageError(f"{sources[0]}: no such file; append a command after `--`")
     files = list(walk(sources))
+    if sources and not files:
+        raise DataError(f"{sources[0]}: no script, YAML or Python program in it; {_TO_GIVE}")
     if not sources and not words:
         raise click.UsageError("give a file, or a command behind --")
     rows = catalog(overlays)
@@ -111,9 +116,11 @@ def command(  # noqa: PLR0913 - the options of the command
         _mend(files, rows, base, chosen)
     contents: dict[str, bytes] = {}
     inputs = [
-        *_of_files(files, stdin_filename, rows, contents),
+        *_of_files(files, stdin_filename, rows, contents, sources),
         *(of_command(words, rows) if words else ()),
     ]
+    if contents and not words and not any(content.strip() for content in contents.values()):
+        raise DataError(f"{files[0]}: nothing is in it; {_TO_GIVE}")
     if inputs and all(_is_of_shell(each) for each in inputs):
         message = say("No launch of a training is known here; shell and variables are judged.")
         click.echo(message, err=True)
@@ -125,7 +132,7 @@ def command(  # noqa: PLR0913 - the options of the command
         )
     )
     _add_sourced(shown, contents)
-    shown = _with_lines(shown, contents)
+    shown = _with_lines((*shown, *_unread(contents)), contents)
     report = _report(shown, base, output, time.monotonic() - start)
     output.write(report, Redactor(key=local_key()))
     return report.verdict.exit_code
@@ -179,9 +186,16 @@ def _show(what: str, before: bytes, after: bytes, path: str) -> None:
 
 
 def _of_files(
-    files: Sequence[str], name: str, rows: Catalog, contents: dict[str, bytes]
+    files: Sequence[str],
+    name: str,
+    rows: Catalog,
+    contents: dict[str, bytes],
+    named: Sequence[str],
 ) -> Iterator[LintInput]:
-    """What there is to judge; ``contents`` gets what was read, by file."""
+    """What there is to judge; ``contents`` gets what was read, by file.
+
+    What is no text is an error where it was ``named`` itself, and left out of a folder, aloud.
+    """
     for path in files:
         if path == "-":
             content = sys.stdin.buffer.read(MOST_BYTES + 1)
@@ -190,9 +204,30 @@ def _of_files(
             path = name  # noqa: PLW2901 - as editors give it
             refuse_binary(path, content)
         else:
-            content = read(path)
+            try:
+                content = read(path)
+            except DataError as error:
+                if path in named:
+                    raise
+                click.echo(f"ascend-doctor: {one_line(say(str(error)))}", err=True)
+                continue
         contents[path] = content
         yield from subjects(path, content, rows, run_shellcheck)
+
+
+def _unread(contents: dict[str, bytes]) -> Iterator[Finding]:
+    """The files of YAML that could not be read, which is not to be without a launch."""
+    for path, content in contents.items():
+        if not is_yaml(path):
+            continue
+        if why := why_unread(content.decode("utf-8", "replace")):
+            yield Finding(
+                check="lint",
+                level=Level.UNKNOWN,
+                title=f"{path} cannot be read as YAML",
+                observed=why,
+                remedy=Remedy(summary="Mend it; of a template, give what it renders to"),
+            )
 
 
 def _is_of_shell(subject: LintInput) -> bool:
@@ -247,7 +282,8 @@ def _report(
 ) -> Report:
     if not findings:
         title = "nothing in these files launches a training that the doctor knows"
-        findings = (Finding(check="lint", level=Level.UNKNOWN, title=title),)
+        remedy = Remedy(summary="Give what starts the training, or append its command after `--`")
+        findings = (Finding(check="lint", level=Level.UNKNOWN, title=title, remedy=remedy),)
     return Report(
         tool_version=__version__,
         taken_at=base.taken_at,

@@ -52,7 +52,11 @@ _SHAPES = ("text", "json", "html")
 
 @click.command("plan")
 @click.option(
-    "--model", "name", required=True, metavar="M", help="A config.json, its folder, or a row."
+    "--model",
+    "name",
+    required=True,
+    metavar="M",
+    help="A config.json, its folder, or a known model such as Qwen3-8B.",
 )
 @click.option(
     "--npus",

@@ -30,6 +30,8 @@ _LOG = re.compile(
     r"(?:^(?!.*\.[A-Za-z]\w*$)|\.(?:log|txt|out|err)(?:[.-][\w-]+)*$|^std(?:out|err)"
     r"|^(?:error|journal[\w.-]*)\.json$)"
 )
+# What somebody pastes, or types of an error, in place of the name of a log.
+_LINE = re.compile(r"\s|^(?:[A-Z]{1,3})?\d{4,}$")
 _PACKED = re.compile(r"\.(?:gz|xz|bz2|zst)$")
 
 # torchrun --log-dir: <run>/attempt_0/3/stderr.log. Its number is the rank on its node.
@@ -99,13 +101,13 @@ def find(names: tuple[str, ...], without: Collection[str] = ()) -> tuple[list[Lo
                 if path not in without and os.path.isfile(path):
                     listing.add(path)
         elif not os.path.exists(name):
-            raise DataError(f"{name}: no such file or folder")
+            raise _explain_absent(name)
         elif archives.ENDING.search(name):
             listing.archive(name)
         elif name not in without:
             listing.logs.append(Log(name=name, path=name, origin=origin(name)))
     if not listing.logs and not without:
-        raise DataError(listing.none(names))
+        raise listing.none(names)
     return _name_trees(listing.logs), listing.skipped
 
 
@@ -151,11 +153,19 @@ class _Listing:
             else:
                 self.skipped.append(Skipped(name=member.name, reason="not a log by its name"))
 
-    def none(self, names: tuple[str, ...]) -> str:
+    def none(self, names: tuple[str, ...]) -> DataError:
         if not names:
-            return "no log was named"
+            return DataError("no log was named")
         refused = next((member for member in self.skipped if member.name in names), None)
-        return f"{names[0]}: {refused.reason if refused else 'no logs in it'}"
+        if refused:
+            return DataError(f"{names[0]}: {refused.reason}")
+        return DataError(f"{names[0]}: no logs in it")
+
+
+def _explain_absent(name: str) -> DataError:
+    if _LINE.search(name):
+        return DataError(f"{name}: no such file; `ascend-doctor explain` takes such a line")
+    return DataError(f"{name}: no such file or folder")
 
 
 def _open_file(path: str, name: str) -> Any:

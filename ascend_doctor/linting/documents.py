@@ -33,6 +33,22 @@ class Leaf(msgspec.Struct, frozen=True):
 
 def leaves(content: str) -> tuple[tuple[Leaf, ...], ...] | None:
     """The scalars of every document; None where this is no YAML."""
+    try:
+        return _read(content)
+    except DataError:
+        return None
+
+
+def why_unread(content: str) -> str:
+    """Why this is no YAML, as a template of Helm or Jinja is none; "" where it is."""
+    try:
+        _read(content)
+    except DataError as error:
+        return str(error).removeprefix(": ")
+    return ""
+
+
+def _read(content: str) -> tuple[tuple[Leaf, ...], ...]:
     import yaml  # noqa: PLC0415 - only to lint a file of YAML
 
     try:
@@ -41,8 +57,8 @@ def leaves(content: str) -> tuple[tuple[Leaf, ...], ...] | None:
         return tuple(
             tuple(_walk(document, (), 0, [0])) for document in documents if document is not None
         )
-    except (yaml.YAMLError, RecursionError, ValueError, DataError):
-        return None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise DataError(" ".join(str(error).split())) from error
 
 
 def _walk(

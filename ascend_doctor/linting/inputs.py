@@ -100,15 +100,17 @@ class LintInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(path: str) -> bytes:
-    """The content of a file. Raises DataError, and for what is no text."""
+    """The content of a file of text. Raises DataError."""
+    if path.lower().endswith(".json"):
+        raise DataError(f"{path}: JSON is judged with the script that names it; give that script")
     return refuse_binary(path, read_bytes(path, MOST_BYTES))
 
 
 def refuse_binary(path: str, content: bytes) -> bytes:
     """The content as it is. Raises DataError where it is no text: a shell stops at it, too."""
-    zero = content.find(b"\0")
-    if zero >= 0:
-        raise DataError(f"{path}: no text in UTF-8: byte {zero} is zero; give the script itself")
+    byte = content.find(b"\0")
+    if byte >= 0:
+        raise DataError(f"{path}: not a text file (NUL at byte {byte}); give a launch script")
     return content
 
 
@@ -147,6 +149,11 @@ def _is_entry(file: str) -> bool:
     return inputs is not None and inputs.entry
 
 
+def is_yaml(path: str) -> bool:
+    """Whether a file is read as YAML."""
+    return os.path.splitext(path)[1].lower() in _YAML
+
+
 def is_shell(path: str, content: bytes) -> bool:
     """Whether a file is read as a shell script."""
     ending = os.path.splitext(path)[1].lower()
@@ -163,9 +170,8 @@ def subjects(
 
     ``shellcheck`` reads scripts as text; without it that is left out.
     """
-    ending = os.path.splitext(path)[1].lower()
     text = content.decode("utf-8", "replace").replace("\r\n", "\n")
-    if ending in _YAML:
+    if is_yaml(path):
         return tuple(_documents(path, text, catalog))
     if not is_shell(path, content):
         return tuple(_python(path, text, catalog))

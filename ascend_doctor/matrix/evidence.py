@@ -90,7 +90,15 @@ class StackEvidence(Row, frozen=True, kw_only=True):
         return "executed" if "executed" in standings else "documented"
 
     def add(self, run: StackRun) -> StackEvidence:
-        """With a run, in place of the one with the same subject."""
+        """With a run, in place of the one with the same subject.
+
+        One that told nothing, as without a network, takes the place of none that did.
+        """
+        tells = run.standing != "documented"
+        if not tells and any(
+            old.subject == run.subject and old.standing != "documented" for old in self.runs
+        ):
+            return self
         others = (old for old in self.runs if old.subject != run.subject)
         return msgspec.structs.replace(self, runs=(run, *others))
 

@@ -87,8 +87,8 @@ def _component(catalog: Catalog, name: str) -> Component:
         if replace and replace == component.obtain.distribution.lower():
             return component
     near = difflib.get_close_matches(replace, catalog.component_ids, n=3)
-    hint = f"; did you mean {', '.join(near)}?" if near else ""
-    raise DataError(f"no component is called {name!r}{hint}")
+    hint = f"did you mean {', '.join(near)}?" if near else "`ascend-doctor matrix list` has them"
+    raise DataError(f"no component is called {name!r}; {hint}")
 
 
 def requirements(catalog: Catalog, component: str, version: str) -> tuple[Need, ...]:

@@ -83,7 +83,7 @@ def test_the_first_line_says_that_another_python_was_examined(
     options = ("check", "-l", "0", "--only", "examined-python", "-q", "--no-redact")
     code, out, _ = say(*options)
     told = f"No environment is active, so {folder}/python3 was examined"
-    assert told in out.splitlines()[0]
+    assert "".join(told.split()) in "".join(out.split("\nRan")[0].split())
     if importlib.util.find_spec("torch_npu") is not None:
         assert code == 1
         assert f"$ ascend-doctor check --python {sys.executable}" in out

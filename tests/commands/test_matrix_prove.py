@@ -55,6 +55,15 @@ def test_a_newer_run_takes_the_place_of_the_one_with_its_subject() -> None:
     assert evidence.add(other).standing == "contradicted"
 
 
+def test_a_run_without_a_network_takes_the_place_of_no_proof() -> None:
+    evidence = StackEvidence(schema=1, id=ROW, runs=(RUN,))
+    offline = changed(date="2026-11-23T00:00:00+00:00", stop=Stop(step="refs", why="no host"))
+    assert evidence.add(offline) == evidence
+    refuted = changed(failed=("a: b",))
+    assert StackEvidence(schema=1, id=ROW, runs=(refuted,)).add(offline).runs == (refuted,)
+    assert StackEvidence(schema=1, id=ROW).add(offline).runs == (offline,)
+
+
 @pytest.mark.slow
 def test_verified_wants_a_run_on_an_npu(tmp_path: Path) -> None:
     row = read_yaml(Catalog().files("stacks")[ROW][0])
@@ -101,8 +110,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 def prove(world: World, into: Path, *more: str, **env: str) -> tuple[int, dict[str, Any]]:
+    arguments: tuple[str | Path, ...] = ("matrix", "prove", ROW, *more)
     done = world.run(
-        *("matrix", "prove", ROW, *more, "--matrix", world.rows, "--git-mirror", world.mirrors),
+        *(*arguments, "--matrix", world.rows, "--git-mirror", world.mirrors),
         *("--into", into, "--prefix", into / "prefix"),
         **env,
     )
@@ -129,6 +139,8 @@ def test_what_stops_a_setup_tells_nothing_of_the_row(world: World, tmp_path: Pat
     row["components"] |= {"torch-npu": "==2.13.0", "torch": "==2.13.0"}
     (world.rows / "stacks").mkdir()
     (world.rows / "stacks" / f"{ROW}.yaml").write_text(yaml.safe_dump(row))
+    (world.rows / "evidence").mkdir()
+    (world.rows / "evidence" / f"{ROW}.yaml").write_text(yaml.safe_dump({"schema": 1, "id": ROW}))
     code, run = prove(world, tmp_path, PIP_FIND_LINKS="/nowhere")
     assert (code, run["stop"]["step"]) == (3, "environment")
     assert "contradicts" not in run["stop"]

@@ -203,7 +203,7 @@ def test_a_command_is_judged_as_a_script_is(doctor: Command) -> None:
 def test_good_bad_and_nothing_have_their_codes(doctor: Command, tmp_path: Path) -> None:
     good = "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 2 --bf16\n"
     (tmp_path / "good.sh").write_text(good, "utf-8")
-    (tmp_path / "nothing.sh").write_text("", "utf-8")
+    (tmp_path / "nothing.sh").write_text("# nothing\n", "utf-8")
     judged = doctor("lint", "good.sh", "--megatron", "0.15.3", cwd=tmp_path)
     assert judged.returncode == 0
     assert not judged.stderr
@@ -214,6 +214,43 @@ def test_good_bad_and_nothing_have_their_codes(doctor: Command, tmp_path: Path) 
     assert "No launch of a training is known here" in shell.stderr
     assert doctor("lint", "missing.sh", cwd=tmp_path).returncode == 2
     assert doctor("lint", cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.sh", b"\x7fELF\0\0", "a.sh: not a text file (NUL at byte 4); give a launch script"),
+        ("a.sh", " \n", "a.sh: nothing is in it; give what starts the training"),
+        ("a.json", "{}", "a.json: JSON is judged with the script that names it"),
+        ("d/README", "x", "d: no script, YAML or Python program in it"),
+    ],
+)
+def test_what_is_no_launch_is_bad_usage(
+    doctor: Command, tmp_path: Path, name: str, content: str | bytes, words: str
+) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    done = doctor("lint", str(file if file.parent == tmp_path else file.parent))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+
+
+def test_what_is_no_text_is_left_out_of_a_folder_aloud(doctor: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.sh").write_bytes(b"\x7fELF\0\0")
+    (tmp_path / "b.sh").write_text("export HCCL_CONNECT_TIMEOUT=abc\ntorchrun train.py\n")
+    done = doctor("lint", str(tmp_path))
+    assert done.returncode == 1
+    assert "a.sh: not a text file" in done.stderr
+
+
+def test_yaml_that_cannot_be_read_is_not_well(doctor: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("a: [\n")
+    (tmp_path / "b.sh").write_text("torchrun --nproc_per_node 8 train.py\n")
+    done = doctor("lint", ".", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "a.yaml cannot be read as YAML" in done.stdout
+    assert "Found     line 2: " in done.stdout
 
 
 def test_the_remedy_for_a_variable_of_a_script_is_its_line() -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ascend_doctor
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level, Remedy
 from ascend_doctor.fleet.merge import merge, report_files
@@ -81,6 +82,9 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
+
+
+_TEMPLATES = Path(ascend_doctor.__file__).parent / "render" / "pages"
 
 
 def single(*findings: Finding, probes: tuple[ProbeRun, ...] = ()) -> Report:
@@ -201,6 +205,14 @@ def test_a_stage_has_the_colour_of_its_end() -> None:
         ["unknown"],
         ["error"],
     ]
+
+
+@pytest.mark.parametrize("template", sorted(_TEMPLATES.glob("*.html")), ids=lambda path: path.name)
+def test_no_region_is_called_as_its_section(template: Path) -> None:
+    """A screen reader lists regions by their names (axe: landmark-unique)."""
+    text = template.read_text("utf-8")
+    sections = set(re.findall(r"<h2[^>]*>(\{\{.*?\}\})", text))
+    assert not sections & set(re.findall(r'role="region" aria-label="(\{\{.*?\}\})"', text))
 
 
 def test_long_words_are_broken_where_they_divide() -> None:

@@ -22,11 +22,13 @@ matrix_option = click.option(
 def catalog(overlays: tuple[str, ...]) -> Catalog:
     """The shipped matrix with the site's folders over it; what comes later wins.
 
-    Raises DataError for a folder that is not there.
+    Raises DataError for a folder that is not there, or without a file of rows.
     """
     named = [word for word in os.environ.get("ASCEND_DOCTOR_MATRIX", "").split(":") if word]
     folders = [Path(folder) for folder in (*named, *overlays)]
     for folder in folders:
         if not folder.is_dir():
             raise DataError(f"{folder}: no such folder; --matrix takes a folder like matrices/")
+        if not any(True for pattern in ("*.yaml", "*/*.yaml") for _ in folder.glob(pattern)):
+            raise DataError(f"{folder}: no YAML in it; --matrix takes a folder like matrices/")
     return Catalog(folders)

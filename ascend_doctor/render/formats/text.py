@@ -55,9 +55,9 @@ class _TextPage(Page):
     def head(self, report: Report) -> None:
         host, python = report.snapshot.host, report.snapshot.python
         parts = [f"ascend-doctor {report.tool_version}"]
-        if report.notices:  # on the first line, however long
+        if report.notices:  # before all else
             first = self.separator.join(map(one_line, (*parts, *map(self.say, report.notices))))
-            self.rows.append(self.styled(first, fg="yellow", bold=True))
+            self.rows += [self.styled(row, fg="yellow", bold=True) for row in self.wrap(first, 0)]
             parts = []
         if report.host or report.levels:
             host_text = self.say(report.host) if report.fleet else report.host
