@@ -173,8 +173,8 @@ def _exhaustion(error: Exception) -> str:
 def _describe(error: click.ClickException) -> str:
     """What click says, with no option that is far from what was typed, and what is missing."""
     if isinstance(error, click.NoSuchOption) and error.ctx is not None:
-        near = list(_near_options(error.option_name, error.ctx))
-        error = click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx)
+        # Newer releases of click declare it final, and choose among what the constructor gets.
+        vars(error)["possibilities"] = list(_near_options(error.option_name, error.ctx))
     text = " ".join(error.format_message().split())
     if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option):
         return f"{language.say(text)} {language.say(error.param.help or '')}".strip()
