@@ -384,13 +384,6 @@ def test_a_cache_that_is_damaged_is_made_again(
             "mindspeed-tokenizer-folder",
         ),
         (
-            (
-                "torch.distributed.DistNetworkError: The client socket has failed to connect "
-                "to any network address of (node-0, 29500)."
-            ),
-            "store-connect-timeout",
-        ),
-        (
             "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
             "store-connect-timeout",
         ),
