@@ -94,7 +94,7 @@ def test_a_lock_becomes_evidence_and_says_where_it_differs(tmp_path: Path) -> No
     assert run.checkouts == {checkout.name: checkout.commit for checkout in LOCK.checkouts}
     assert run.probes == ("inspect-env",)
     file = matrix_prove.write_run(stack, rows, run, tmp_path)
-    assert Catalog((tmp_path,)).evidence(ROW).runs == (run,)
+    assert Catalog((tmp_path,)).evidence(ROW).runs[0] == run
     assert file.read_text("utf-8").startswith("# Written by")
 
 
@@ -144,5 +144,6 @@ def test_what_stops_a_setup_tells_nothing_of_the_row(world: World, tmp_path: Pat
     code, run = prove(world, tmp_path, PIP_FIND_LINKS="/nowhere")
     assert (code, run["stop"]["step"]) == (3, "environment")
     assert "contradicts" not in run["stop"]
+    assert Catalog((tmp_path,)).evidence(ROW).runs[0].standing == "documented"
     done = world.run("matrix", "list", "--matrix", tmp_path, "--format", "json")
-    assert json.loads(done.stdout)["evidence"][ROW] == "documented"
+    assert json.loads(done.stdout)["evidence"][ROW] == Catalog((tmp_path,)).evidence(ROW).standing
