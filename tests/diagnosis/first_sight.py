@@ -40,6 +40,7 @@ KINDS = (
     *("seventeenth-failing", "seventeenth-foreign", "seventeenth-healthy"),
     *("eighteenth-failing", "eighteenth-foreign", "eighteenth-healthy"),
     *("nineteenth-failing", "nineteenth-foreign", "nineteenth-healthy"),
+    *("twentieth-failing", "twentieth-healthy"),
 )
 
 Guilt = Literal["right", "could not tell", "wrong"]
