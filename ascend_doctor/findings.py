@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import msgspec
@@ -109,6 +109,12 @@ def show_bytes(size: int) -> str:
     """Bytes in the unit that fits: "5.15 MiB"."""
     unit = min((size.bit_length() - 1) // 10, len(_BYTE_UNITS) - 1) if size else 0
     return f"{size / 1024**unit:.4g} {_BYTE_UNITS[unit]}"
+
+
+def first_of(texts: Sequence[str], most: int, *, separator: str = ", ") -> str:
+    """The first of them, and how many there are more."""
+    shown = separator.join(texts[:most])
+    return f"{shown} and {len(texts) - most} more" if len(texts) > most else shown
 
 
 def quantity(number: int, noun: str, *, or_more: bool = False) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from ascend_doctor import __version__
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.facts import Snapshot
-from ascend_doctor.findings import Finding, Level, Remedy, quantity, root_causes
+from ascend_doctor.findings import Finding, Level, Remedy, first_of, quantity, root_causes
 from ascend_doctor.judging.judge import Case, Check, judge
 from ascend_doctor.judging.subjects import Subject, subjects
 from ascend_doctor.machine.patience import patience
@@ -232,10 +232,9 @@ def _fold(untold: Iterable[Finding]) -> Iterator[Finding]:
             yield group[0]
             continue
         names = list(dict.fromkeys(finding.check for finding in group))
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         by_root = group[0].needs == "root"
         yield Finding(
-            check=", ".join(names[:_NAMED]) + more,
+            check=first_of(names, _NAMED),
             level=Level.UNKNOWN,
             title=why if by_root else f"{why}; {len(group)} checks could not be judged",
             observed="; ".join(finding.title for finding in group) if by_root else "",

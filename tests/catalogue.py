@@ -54,7 +54,13 @@ _ERRORS = frozenset(
 # Of these the second argument is a text.
 _SECOND = frozenset({"check", "start_again", "mount_again", "OSError", "PermissionError"})
 # What helpers of these return is part of findings.
-_HELPERS: tuple[str, ...] = ("checks", "judging", "fleet/compared_findings.py", "fleet/outliers.py")
+_HELPERS: tuple[str, ...] = (
+    "findings.py",
+    "checks",
+    "judging",
+    "fleet/compared_findings.py",
+    "fleet/outliers.py",
+)
 _HELPERS += (
     "probe_results.py",
     "diagnosis/guilt.py",

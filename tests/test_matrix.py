@@ -137,6 +137,9 @@ def test_lint_finds_files_that_do_not_load(tmp_path: Path) -> None:
     overlay(tmp_path, "stacks/x.yaml", "schema: 1\n")
     overlay(tmp_path, "components/spam.yaml", f"{HEAD}title: T\n")
     overlay(tmp_path, "components/egg.yaml", HEAD)
+    overlay(tmp_path, "failures/x.yaml", "schema: 1\nfailures: [{id: x}]\n")
+    overlay(tmp_path, "models/x.yaml", "schema: one\n")
+    overlay(tmp_path, "error-codes.yaml", "schema: one\n")
     found = lint(overlay(tmp_path, "hazards.yaml", "schema: 1\nhazards: [{name: 1}]\n"))
     assert [(Path(one.file).name, one.key_path) for one in found] == [
         ("cann.yaml", "releases[0].version"),
@@ -144,6 +147,9 @@ def test_lint_finds_files_that_do_not_load(tmp_path: Path) -> None:
         ("spam.yaml", "line 1"),
         ("x.yaml", ""),
         ("hazards.yaml", "hazards[0].name"),
+        ("error-codes.yaml", "schema"),
+        ("x.yaml", "failures[0]"),
+        ("x.yaml", "schema"),
     ]
     assert "the key title is there twice" in found[2].what
     assert str(found[0]).startswith(f"{tmp_path}/components/cann.yaml: releases[0].version: Exp")

@@ -100,11 +100,7 @@ def command(  # noqa: PLR0913 - the options of the command
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     start = time.monotonic()
     sources, words = _split(arguments, sys.argv)
-    if sources and not os.path.exists(sources[0]) and shutil.which(sources[0]):
-        raise click.UsageError(f"{sources[0]}: no such file; append a command after `--`")
-    files = list(walk(sources))
-    if sources and not files:
-        raise DataError(f"{sources[0]}: no script, YAML or Python program in it; {_TO_GIVE}")
+    files = _find_files(sources)
     if not sources and not words:
         raise click.UsageError("give a file, or a command behind --")
     rows = catalog(overlays)
@@ -136,6 +132,15 @@ def command(  # noqa: PLR0913 - the options of the command
     report = _report(shown, base, output, time.monotonic() - start)
     output.write(report, Redactor(key=local_key()))
     return report.verdict.exit_code
+
+
+def _find_files(sources: Sequence[str]) -> list[str]:
+    if sources and not os.path.exists(sources[0]) and shutil.which(sources[0]):
+        raise click.UsageError(f"{sources[0]}: no such file; append a command after `--`")
+    files = list(walk(sources))
+    if sources and not files:
+        raise DataError(f"{sources[0]}: no script, YAML or Python program in it; {_TO_GIVE}")
+    return files
 
 
 def _split(arguments: Sequence[str], argv: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -28,7 +28,7 @@ from ascend_doctor.diagnosis.stall_result import Stall
 from ascend_doctor.diagnosis.timeline import rank_events
 from ascend_doctor.diagnosis.verdict import is_of_hang, judge_run
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
-from ascend_doctor.findings import Level
+from ascend_doctor.findings import Level, first_of
 from ascend_doctor.matrix.schema import ErrorCodes, KnownFailure
 
 _Kind: TypeAlias = tuple[Literal["exception", "death", "code", "logged"], Occurrences]
@@ -108,9 +108,7 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
 
 def _describe_clocks(ledger: Ledger) -> str:
     offsets = sorted(ledger.clocks.offsets.items())
-    which = ", ".join(_describe_clock(*offset) for offset in offsets[:_CLOCKS])
-    if len(offsets) > _CLOCKS:
-        which += f" and {len(offsets) - _CLOCKS} more"
+    which = first_of([_describe_clock(*offset) for offset in offsets], _CLOCKS)
     return f"clocks differ and were put right: {which}"
 
 

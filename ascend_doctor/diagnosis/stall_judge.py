@@ -18,6 +18,7 @@ from ascend_doctor.diagnosis.stall_result import (
     Standing,
     WaitingRanks,
 )
+from ascend_doctor.findings import first_of
 
 _SHOWN = 8
 # Of a group so small one that calls and one that does not are equally likely wrong.
@@ -291,6 +292,4 @@ def _line(frames: tuple[Frame, ...]) -> str:
 
 
 def _numbers(ranks: Iterable[int]) -> str:
-    numbers = sorted(ranks)
-    more = f" and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
-    return ", ".join(map(str, numbers[:_SHOWN])) + more
+    return first_of([str(rank) for rank in sorted(ranks)], _SHOWN)

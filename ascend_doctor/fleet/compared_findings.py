@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from ascend_doctor.comparison.comparable import DEVICE_FILES, Group
-from ascend_doctor.findings import Finding, Level, Remedy, quantity
+from ascend_doctor.findings import Finding, Level, Remedy, first_of, quantity
 from ascend_doctor.fleet.merge import Merged
 from ascend_doctor.fleet.outliers import far_below, more_is_worse, outliers
 from ascend_doctor.report import Differing, Drift
@@ -17,8 +17,7 @@ _SETTINGS = 2  # as many as a title names
 
 def some(texts: Sequence[str], *, separator: str = "; ") -> str:
     """The first of them, and how many there are more."""
-    more = f" and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
-    return separator.join(texts[:_NAMED]) + more
+    return first_of(texts, _NAMED, separator=separator)
 
 
 def fewer_npus(drifts: Iterable[Drift]) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.machine.parsing import YAML_BYTES, check_yaml
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.evidence import StackEvidence
+from ascend_doctor.matrix.models import every
 from ascend_doctor.matrix.schema import Component, Family, Need, Release, Stack
 from ascend_doctor.matrix.versions import (
     Scheme,
@@ -78,20 +79,26 @@ def _files_that_do_not_load(catalog: Catalog) -> Iterator[RowProblem]:
             for path in paths:
                 yield from _duplicate_keys(path)
             yield from _try(functools.partial(_load, loader, paths[-1]))
-    for name in (
-        "hazards.yaml",
-        "environment.yaml",
-        "images.yaml",
-        "warnings.yaml",
-        "error-guides.yaml",
-    ):
-        for path in catalog.single(name):
+    for kind in ("failures", "models"):
+        for paths in catalog.files(kind).values():
+            for path in paths:
+                yield from _duplicate_keys(path)
+    single: dict[str, Callable[[], object]] = {
+        "hazards.yaml": lambda: catalog.hazards,
+        "environment.yaml": lambda: catalog.variables,
+        "images.yaml": lambda: catalog.images,
+        "warnings.yaml": lambda: catalog.known_warnings,
+        "error-guides.yaml": lambda: catalog.error_guides,
+        "error-codes.yaml": lambda: catalog.error_codes,
+        "flags.yaml": lambda: catalog.flags,
+        "options.yaml": lambda: catalog.options,
+    }
+    for file, load in single.items():
+        for path in catalog.single(file):
             yield from _duplicate_keys(path)
-    yield from _try(lambda: catalog.hazards)
-    yield from _try(lambda: catalog.variables)
-    yield from _try(lambda: catalog.images)
-    yield from _try(lambda: catalog.known_warnings)
-    yield from _try(lambda: catalog.error_guides)
+        yield from _try(load)
+    yield from _try(lambda: catalog.failures)
+    yield from _try(lambda: every(catalog))
 
 
 def _load(loader: _Loader, path: Path) -> None:

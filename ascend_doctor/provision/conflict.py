@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ascend_doctor.errors import DoctorError
+from ascend_doctor.findings import first_of
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.queries import allowed_range
 from ascend_doctor.provision.solve import (
@@ -152,9 +153,8 @@ def _ends(causes: Iterable[Demand]) -> Iterator[str]:
             yield f"{verb or f'{asker} provides'} {component} {required}"
             continue
         askers = [demand.by.partition(" ")[2] for demand in demands]
-        more = f" and {len(askers) - 2} more" if len(askers) > 2 else ""  # noqa: PLR2004
         verb = "excludes" if demands[0].negated else "needs" if need.hard else "is documented with"
-        reason = f"{asker} {', '.join(askers[:2])}{more} {verb} {component} {required}"
+        reason = f"{asker} {first_of(askers, 2)} {verb} {component} {required}"
         yield f"{reason}. {need.because}".strip()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from ascend_doctor.checks.launch.options import options, version
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import UNTOLD, Launch
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding, Remedy, first_of
 from ascend_doctor.judging.judge import Case, check, error, unknown, warning
 from ascend_doctor.judging.spelling import slip_of
 from ascend_doctor.matrix.versions import satisfies
@@ -225,11 +225,9 @@ def _is_other_spelling(name: str, known: str) -> bool:
 def _strangers(launch: Launch, names: list[str], where: str) -> Iterator[Finding]:
     """One finding about all options that no table has."""
     if names:
-        shown = ", ".join(f"--{name}" for name in names[:_SHOWN])
-        left = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         yield unknown(
             f"Options that are not known to {where}",
-            observed=shown + left,
+            observed=first_of([f"--{name}" for name in names], _SHOWN),
             because="They may belong to the script that is launched.",
             location=launch.places.get(f"--{names[0]}"),
         )

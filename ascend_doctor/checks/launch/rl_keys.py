@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.checks.launch.rl_roles import MINDSPEED_RL, ROLES, role_settings
 from ascend_doctor.facts import UNTOLD, Launch
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding, Remedy, first_of
 from ascend_doctor.judging.judge import Case, check, error, unknown
 from ascend_doctor.judging.spelling import slip_of
 
@@ -57,10 +57,9 @@ def run_rl_keys(case: Case) -> Iterator[Finding]:
         )
     yield from _find_lost_models(launch)
     if others:
-        left = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
         yield unknown(
             "Keys that MindSpeed-RL's classes do not have",
-            observed=", ".join(others[:_SHOWN]) + left,
+            observed=first_of(others, _SHOWN),
             because="They have to be registered there.",
             location=launch.places.get(f"key {others[0]}"),
         )

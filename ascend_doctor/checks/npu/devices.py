@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import DeviceNode, Driver, Host
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding, Remedy, first_of
 from ascend_doctor.judging.chip import (
     ascend,
     container,
@@ -93,9 +93,7 @@ def device_access(case: Case) -> Iterator[Finding]:
     first = closed[0]
     host = case.need(Host)
     yield error(
-        "This user may not open "
-        + ", ".join(node.path for node in closed[:3])
-        + (f" and {len(closed) - 3} more" if len(closed) > 3 else ""),  # noqa: PLR2004 - as cut
+        "This user may not open " + first_of([node.path for node in closed], 3),
         observed=f"{first.path} belongs to {_owner(first)}, mode {first.mode or 'not known'}; this "
         f"is uid {host.uid} in groups {', '.join(map(str, host.gids)) or 'not known'}",
         required="read and write access",

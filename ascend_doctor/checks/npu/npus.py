@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Npu, Npus, Topology
-from ascend_doctor.findings import Finding, Remedy, quantity
+from ascend_doctor.findings import Finding, Remedy, first_of, quantity
 from ascend_doctor.judging.chip import ascend, container, family_or_none, npu_name, npu_names
 from ascend_doctor.judging.judge import Case, check, error, note, unknown, warning
 
@@ -201,11 +201,10 @@ def npu_topology(case: Case) -> Iterator[Finding]:
     pairs = list(_pairs(npus.topology, a3=family.topology == "card"))
     bad = [pair for pair in pairs if pair[2] in _SLOW]
     if bad:
-        listed = ", ".join(f"{a}-{b} {code}" for a, b, code in bad[:6])
         inside = case.facts.host is not None and case.facts.host.virtual_machine is not None
         yield warning(
             f"{len(bad)} pairs of NPUs have no HCCS between them",
-            observed=listed + (f" and {len(bad) - 6} more" if len(bad) > 6 else ""),  # noqa: PLR2004 - as cut
+            observed=first_of([f"{a}-{b} {code}" for a, b, code in bad], _SHOWN),
             required="SIO inside a card, HCCS or HCCS_SW to all others"
             if family.topology == "card"
             else "HCCS between all cards of a group of 8",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Distribution, ImportPath, Python
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding, Remedy, first_of
 from ascend_doctor.judging.chip import ascend
 from ascend_doctor.judging.judge import Case, check, error
 from ascend_doctor.judging.packages import npu_only, pip, torch_wanted
@@ -99,12 +99,10 @@ def package_files(case: Case) -> Iterator[Finding]:
     for distribution in looked:
         if distribution.shadowed or not distribution.files_missing:
             continue
-        shown = ", ".join(distribution.files_missing[:_SHOWN])
-        more = len(distribution.files_missing) - _SHOWN
+        shown = first_of(distribution.files_missing, _SHOWN)
         yield error(
             f"Files of {distribution.name} {distribution.version} are missing",
-            observed=f"gone from {distribution.location}: {shown}"
-            + (f" and {more} more" if more > 0 else ""),
+            observed=f"gone from {distribution.location}: {shown}",
             required=f"the {distribution.files_listed} modules and libraries of its RECORD",
             because="An import or a call ends with ModuleNotFoundError or an attribute error.",
             remedy=_install_again(case, distribution),
