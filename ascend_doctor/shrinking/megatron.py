@@ -2,7 +2,8 @@
 
 Sources: NVIDIA/Megatron-LM@core_v0.15.3:megatron/training/arguments.py,
 Ascend/MindSpeed-LLM@2.3.0:mindspeed_llm/features_manager,
-modelscope/ms-swift@3602360a:swift/megatron.
+modelscope/ms-swift@3602360a:swift/megatron,
+flagos-ai/Megatron-LM-FL@175ae90ec:megatron/core/ssm/mamba_hybrid_layer_allocation.py.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from ascend_doctor.shrinking.sizes import (
 from ascend_doctor.shrinking.words import Option
 
 _SEQUENCES = {"seq-length", "max-position-embeddings", "max-length", "decoder-seq-length"}
+# A layer a letter, in the place of a number of layers; after a slash stand those of multi-token
+# prediction, and a bar begins a pipeline stage.
+_PATTERN = "hybrid-layer-pattern"
 _STEPS = {"train-iters", "lr-decay-iters", "max-steps"}
 _SAMPLES = {"train-samples", "lr-decay-samples"}
 # What is read from or written to a place that a rehearsal has not, and sizes that no longer fit.
@@ -43,7 +47,8 @@ _MASK = 2048
 
 def is_pretraining(options: Sequence[Option]) -> bool:
     """Whether they are those of Megatron-LM's own pretraining, which has mock data."""
-    return {"num-layers", "seq-length"} <= {option.name for option in options}
+    names = {option.name for option in options}
+    return "seq-length" in names and bool({"num-layers", _PATTERN} & names)
 
 
 def shrink_options(options: Sequence[Option], layout: SmallLayout) -> list[Option]:
@@ -82,11 +87,20 @@ def _needs_mask(options: Sequence[Option]) -> bool:
 
 
 def _shrink(option: Option, layout: SmallLayout, sequence: int) -> Option:
+    if option.name == _PATTERN:
+        return _shrink_pattern(option, layout)
     size = option.number
     limit = sequence if option.name in _SEQUENCES else _limit(option.name, layout)
     if size is None or limit is None or size <= limit:
         return option
     return Option(option.typed, (str(limit),))
+
+
+def _shrink_pattern(option: Option, layout: SmallLayout) -> Option:
+    """Each stage with a layer of every kind that there is, in their order."""
+    pattern = "".join(option.arguments).strip("'\"").partition("/")[0].replace("|", "")
+    small = "".join(dict.fromkeys(pattern)) * layout.pipeline
+    return option if len(small) >= len(pattern) else Option(option.typed, (small,))
 
 
 def _limit(name: str, layout: SmallLayout) -> int | None:

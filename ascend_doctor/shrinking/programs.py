@@ -23,7 +23,7 @@ from ascend_doctor.shrinking.hydra import (
     parallel_sizes,
     shrink_overrides,
 )
-from ascend_doctor.shrinking.megatron import describe, shrink_options
+from ascend_doctor.shrinking.megatron import describe, is_pretraining, shrink_options
 from ascend_doctor.shrinking.sizes import PARALLEL, SmallLayout, shrink_layout
 from ascend_doctor.shrinking.stand_ins import (
     copy_small_model,
@@ -78,7 +78,7 @@ def shrink(
     sizes = {option.name: option.number for option in launch.options if option.name in PARALLEL}
     known = {name: size for name, size in sizes.items() if size}
     names = {option.name for option in launch.options}
-    if not ({"num-layers", "seq-length"} <= names or {"model", "dataset"} <= names):
+    if not (is_pretraining(launch.options) or {"model", "dataset"} <= names):
         return None
     layout = shrink_layout(known, launch.ranks or nproc, settings.npus)
     options = shrink_options(launch.options, layout)

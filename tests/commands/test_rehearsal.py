@@ -197,3 +197,35 @@ def test_nothing_outlives_it(
         time.sleep(0.1)
     assert not psutil.pid_exists(sleeper)
     assert left_in(environment) == []
+
+
+def test_what_hides_does_not_outlive_us(
+    command: list[str], environment: dict[str, str], tmp_path: Path
+) -> None:
+    """A daemon that has left its session and a program that ignores signals end with us."""
+    daemon = (
+        "import os, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    if os.fork(): os._exit(0)\n"
+        "    print(os.getpid(), flush=True)\n"
+        "    for stream in range(3): os.close(stream)\n"
+        "    time.sleep(600)\n"
+    )
+    script = "trap '' TERM HUP INT; python -c \"$0\"; echo $$; while :; do sleep 1; done"
+    with subprocess.Popen(
+        [*command, "--", "bash", "-c", script, daemon],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        started = [int(process.stdout.readline()) for _ in range(2)]
+        assert all(map(psutil.pid_exists, started))
+        process.kill()
+    limit = time.monotonic() + 30
+    while any(map(psutil.pid_exists, started)) or left_in(environment):
+        assert time.monotonic() < limit
+        time.sleep(0.1)

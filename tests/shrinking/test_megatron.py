@@ -38,6 +38,15 @@ def test_a_sequence_that_a_mask_is_made_of_stays() -> None:
     assert "--seq-length 128" in words(shrink_options(options(f"{text} {flash}"), LAYOUT))
 
 
+def test_a_pattern_of_layers_keeps_every_kind() -> None:
+    text = "--hybrid-layer-pattern M-M-M--M|-*M-M-/MM/MM --seq-length 4096"
+    small = words(shrink_options(options(text), LAYOUT))
+    assert small.startswith("--hybrid-layer-pattern M-*M-* --seq-length 128 --mock-data")
+    assert "--hybrid-layer-pattern M* " in words(
+        shrink_options(options("--hybrid-layer-pattern M* --seq-length 64"), LAYOUT)
+    )
+
+
 def test_what_changed_is_listed() -> None:
     before = options("--num-layers 96 --seq-length 64 --load x")
     lines = list(describe(before, shrink_options(before, LAYOUT)))
