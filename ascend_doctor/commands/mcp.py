@@ -136,16 +136,25 @@ def command() -> int:
     """
     try:
         from mcp.server import MCPServer  # noqa: PLC0415 - an extra
+        from mcp.server.mcpserver.tools import Tool  # noqa: PLC0415 - as above
         from mcp.types import ToolAnnotations  # noqa: PLC0415 - as above
     except ImportError as error:
         raise click.UsageError(
             f"the library for this is not installed ({error}); pip install 'ascend-doctor[mcp]'"
         ) from error
+    only_reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    tools = [Tool.from_function(function, annotations=only_reads) for function in _TOOLS]
+    for tool in tools:
+        # A misspelt "snapshot" that is passed over would give the verdict on another machine.
+        tool.parameters["additionalProperties"] = False
+        tool.fn_metadata.arg_model.model_config["extra"] = "forbid"
+        tool.fn_metadata.arg_model.model_rebuild(force=True)
     server = MCPServer(
-        "ascend-doctor", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
+        "ascend-doctor",
+        version=__version__,
+        instructions=_INSTRUCTIONS,
+        log_level="WARNING",
+        tools=tools,
     )
-    for tool in _TOOLS:
-        only_reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-        server.tool(annotations=only_reads)(tool)
     server.run("stdio")
     return 0

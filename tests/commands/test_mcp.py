@@ -64,9 +64,11 @@ async def session(folder: Path) -> dict[str, tuple[bool, str]]:
         tools = (await client.list_tools()).tools
         assert {tool.name for tool in tools} == {tool.__name__ for tool in module._TOOLS}
         assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
+        assert all(not tool.input_schema["additionalProperties"] for tool in tools)
         calls = {**CASES, "missing": ({"subject": "zzz"}, ""), "option": ({"path": "--fix"}, "")}
+        calls["misspelt"] = ({"snapshoot": "other.json"}, "")
         for name, (arguments, _) in calls.items():
-            tool = {"missing": "explain", "option": "lint"}.get(name, name)
+            tool = {"missing": "explain", "option": "lint", "misspelt": "check"}.get(name, name)
             answer = await client.call_tool(tool, arguments)
             text = "".join(getattr(part, "text", "") for part in answer.content)
             answers[name] = (bool(answer.is_error), text)
@@ -84,6 +86,8 @@ def test_every_tool_answers_the_reference_client(tmp_path: Path) -> None:
     assert answers["missing"][0]
     assert "is called 'zzz'" in answers["missing"][1]
     assert answers["option"][0]  # a path, however it is called
+    assert answers["misspelt"][0]
+    assert "snapshoot" in answers["misspelt"][1]
     assert (tmp_path / "launch.sh").read_text().startswith("torchrun")
 
 
