@@ -114,9 +114,9 @@ def test_unknown_names() -> None:
     catalog = Catalog()
     with pytest.raises(DataError, match="no component is called spam"):
         catalog.component("spam")
-    with pytest.raises(DataError, match="no spam"):
+    with pytest.raises(DataError, match="spam: there is no such row"):
         catalog.stack("spam")
-    with pytest.raises(DataError, match="no spam"):
+    with pytest.raises(DataError, match="spam: there is no such row"):
         catalog.family("spam")
     assert catalog.family_of("Ascend910Z") is None
 
