@@ -179,6 +179,15 @@ def test_a_cache_that_is_damaged_is_made_again(
             "[Error]: An exception occurs during the execution of an internal task.",
             "fftsplus-exception-507049",
         ),
+        ("AttentionRunner_2_0:0 node[2] setup fail, error code:13", "atb-setup-failed"),
+        (
+            "Calling acl failed. (Calling Function = aclrtCreateContext, Code = 507033, M)",
+            "device-start-failed-507033",
+        ),
+        (
+            "rtStreamSetMode execute failed, reason=[feature not support]",
+            "runtime-feature-unsupported-207000",
+        ),
         (
             "RuntimeError: Failed to find function aclrtGetDeviceResLimit",
             "torch-npu-cann-symbol-mismatch",
