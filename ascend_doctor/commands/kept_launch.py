@@ -135,7 +135,7 @@ def run_kept(
         fdopen = os.fdopen(open_emptied(log), "wb")
     except OSError as error:
         raise DataError(f"--log {log}: {reason(error)}") from error
-    with fdopen:
+    with fdopen, signals_passed_on() as pass_on_to:
         try:
             process = subprocess.Popen(  # noqa: S603 - the user's own command, no shell
                 launch,
@@ -147,7 +147,8 @@ def run_kept(
             )
         except OSError as error:
             raise DataError(f"{launch[0]}: {error.strerror}") from error
-        with process, signals_passed_on(process):
+        pass_on_to(process)
+        with process:
             log_lines = KeptLog(fdopen, Redactor().secrets)
             if watch:
                 watch.start()

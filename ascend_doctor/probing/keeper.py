@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import ascend_doctor
@@ -40,12 +40,13 @@ def keep(command: Sequence[str], life_line: int, folder: str) -> int:
     """Run a command until it ends or the life line closes, then end the rest; gives its code."""
     with adopting_orphans():
         descendants = Descendants()
-        try:
-            process = subprocess.Popen(command)  # noqa: S603 - the user's own command, no shell
-        except OSError as error:
-            sys.stderr.write(f"{command[0]}: {error.strerror}\n")
-            return SIGNALLED - 1 if isinstance(error, FileNotFoundError) else SIGNALLED - 2
-        with signals_passed_on(process):
+        with signals_passed_on() as pass_on_to:
+            try:
+                process = subprocess.Popen(command)  # noqa: S603 - the user's own command, no shell
+            except OSError as error:
+                sys.stderr.write(f"{command[0]}: {error.strerror}\n")
+                return SIGNALLED - 1 if isinstance(error, FileNotFoundError) else SIGNALLED - 2
+            pass_on_to(process)
             code = wait_while_alive(process, life_line)
         if code is None:
             end(process)
@@ -70,12 +71,23 @@ def wait_while_alive(
 
 
 @contextmanager
-def signals_passed_on(*processes: subprocess.Popen[bytes]) -> Iterator[None]:
-    """The launch ends itself, and with it we do: a scheduler's SIGTERM and Ctrl-C are for it."""
+def signals_passed_on() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
+    """The launch ends itself, and with it we do: a scheduler's SIGTERM and Ctrl-C are for it.
+
+    Gives the function that names a process of the launch; what came before its start it gets then.
+    """
+    processes: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
 
     def pass_on(number: int, _: object) -> None:
+        early.append(number)
         for process in processes:
             process.send_signal(number)
+
+    def pass_on_to(process: subprocess.Popen[bytes]) -> None:
+        for number in early:
+            process.send_signal(number)
+        processes.append(process)
 
     before = {
         number: signal.signal(number, pass_on)
@@ -83,7 +95,7 @@ def signals_passed_on(*processes: subprocess.Popen[bytes]) -> Iterator[None]:
         if signal.getsignal(number) is not signal.SIG_IGN
     }
     try:
-        yield
+        yield pass_on_to
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

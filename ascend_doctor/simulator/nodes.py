@@ -82,11 +82,12 @@ def command_on_nodes(command: Sequence[str], nodes: Sequence[SimulatedNode]) -> 
 def run_on_nodes(command: Sequence[str], nodes: Sequence[SimulatedNode]) -> int:
     """Run a command on each node with our own streams; gives the code of the first failure."""
     processes = []
-    for node in nodes:
-        path = f"{node.programs}:{os.environ['PATH']}"
-        env = {**os.environ, **node.variables, "PATH": path}
-        processes.append(subprocess.Popen(command, env=env))  # noqa: S603 - the user's own
-    with signals_passed_on(*processes):
+    with signals_passed_on() as pass_on_to:
+        for node in nodes:
+            path = f"{node.programs}:{os.environ['PATH']}"
+            env = {**os.environ, **node.variables, "PATH": path}
+            processes.append(subprocess.Popen(command, env=env))  # noqa: S603 - the user's own
+            pass_on_to(processes[-1])
         return _wait(processes)
 
 

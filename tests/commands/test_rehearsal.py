@@ -199,6 +199,22 @@ def test_nothing_outlives_it(
     assert left_in(environment) == []
 
 
+def test_a_signal_that_comes_before_the_command_starts_reaches_it() -> None:
+    program = (
+        "import os, signal, subprocess, sys\n"
+        "from ascend_doctor.probing.keeper import signals_passed_on\n"
+        "with signals_passed_on() as pass_on_to:\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    process = subprocess.Popen(['sleep', '60'])\n"
+        "    pass_on_to(process)\n"
+        "    print(process.wait(30))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, "-15\n"), done.stderr
+
+
 def test_what_hides_does_not_outlive_us(
     command: list[str], environment: dict[str, str], tmp_path: Path
 ) -> None:
