@@ -44,8 +44,10 @@ _SECONDS = re.compile(
 _UNREAD = frozenset(SYNTAX) - {"placeholder", "typographic-dash"}
 # Where one of these is new, the script is read otherwise than before.
 _SYNTAX = frozenset({"shell-syntax", "shell-continued"})
-# What is said of a value, which is seen once the shell can read it.
-_REVEALED = frozenset({"shell-placeholders"})
+# What is said of a value or the name of an option, which is seen once the shell can read it.
+_REVEALED = frozenset(
+    ("shell-placeholders", "run-flags-known", "run-option-values", "run-swift-options"),
+)
 
 
 def _around(line: str, _: ShellMark) -> str:

@@ -29,6 +29,19 @@ def test_what_is_meant_is_written_and_nothing_else(doctor: Command, tmp_path: Pa
 
 
 @pytest.mark.slow
+def test_two_mistakes_of_a_line_are_mended_one_behind_the_other(
+    doctor: Command, tmp_path: Path
+) -> None:
+    """The option's name is judged once the shell reads the whole command."""
+    sizes = "--hidden-size 64 --num-attention-heads 4 --seq-length 64 --micro-batch-size 1 --bf16"
+    text = "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-paralel-size 2 \\ \n"
+    file = tmp_path / "a.sh"
+    file.write_text(f"{text}  --num-layers 8 --max-position-embeddings 64 {sizes}\n")
+    doctor("lint", "--fix", str(file), cwd=tmp_path)
+    better = text.replace("paralel", "parallel").replace("\\ ", "\\")
+    assert file.read_text().startswith(better)
+
+
 def test_carriage_returns_go(doctor: Command, tmp_path: Path) -> None:
     script = tmp_path / "train.sh"
     script.write_bytes(LAUNCH.format("").replace("\n", "\r\n").encode() + b"# \xff\r\n")
