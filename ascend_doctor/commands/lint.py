@@ -27,6 +27,7 @@ from ascend_doctor.linting.fixing import Judgement, mend, show_changes
 from ascend_doctor.linting.inputs import (
     MOST_BYTES,
     LintInput,
+    decode,
     is_yaml,
     of_command,
     read,
@@ -111,10 +112,10 @@ def command(  # noqa: PLR0913 - the options of the command
     if fix:
         _mend(files, rows, base, chosen)
     contents: dict[str, bytes] = {}
-    inputs = [
-        *_of_files(files, stdin_filename, rows, contents, sources),
-        *(of_command(words, rows) if words else ()),
-    ]
+    judged = list(_of_files(files, stdin_filename, rows, contents, sources))
+    unread = [each for each in judged if isinstance(each, Finding)]
+    inputs = [each for each in judged if isinstance(each, LintInput)]
+    inputs += of_command(words, rows) if words else ()
     if contents and not words and not any(content.strip() for content in contents.values()):
         raise DataError(f"{files[0]}: nothing is in it; {_TO_GIVE}")
     if inputs and all(_is_of_shell(each) for each in inputs):
@@ -128,7 +129,7 @@ def command(  # noqa: PLR0913 - the options of the command
         )
     )
     _add_sourced(shown, contents)
-    shown = _with_lines((*shown, *_unread(contents)), contents)
+    shown = _with_lines((*shown, *unread), contents)
     report = _report(shown, base, output, time.monotonic() - start)
     output.write(report, Redactor(key=local_key()))
     return report.verdict.exit_code
@@ -196,8 +197,8 @@ def _of_files(
     rows: Catalog,
     contents: dict[str, bytes],
     named: Sequence[str],
-) -> Iterator[LintInput]:
-    """What there is to judge; ``contents`` gets what was read, by file.
+) -> Iterator[LintInput | Finding]:
+    """What there is to judge, and what cannot be; ``contents`` gets what was read, by file.
 
     What is no text is an error where it was ``named`` itself, and left out of a folder, aloud.
     """
@@ -218,14 +219,8 @@ def _of_files(
                 continue
         contents[path] = content
         yield from subjects(path, content, rows, run_shellcheck)
-
-
-def _unread(contents: dict[str, bytes]) -> Iterator[Finding]:
-    """The files of YAML that could not be read, which is not to be without a launch."""
-    for path, content in contents.items():
-        if not is_yaml(path):
-            continue
-        if why := why_unread(content.decode("utf-8", "replace")):
+        # Not to be read is not to be without a launch.
+        if is_yaml(path) and (why := why_unread(decode(content))):
             yield Finding(
                 check="lint",
                 level=Level.UNKNOWN,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 import msgspec
@@ -48,6 +49,7 @@ def why_unread(content: str) -> str:
     return ""
 
 
+@functools.lru_cache(maxsize=1)  # the same file is asked for its launches, and why it has none
 def _read(content: str) -> tuple[tuple[Leaf, ...], ...]:
     import yaml  # noqa: PLC0415 - only to lint a file of YAML
 

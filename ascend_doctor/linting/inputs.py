@@ -149,6 +149,11 @@ def _is_entry(file: str) -> bool:
     return inputs is not None and inputs.entry
 
 
+def decode(content: bytes) -> str:
+    """The text of a file, with the ends of lines of Unix."""
+    return content.decode("utf-8", "replace").replace("\r\n", "\n")
+
+
 def is_yaml(path: str) -> bool:
     """Whether a file is read as YAML."""
     return os.path.splitext(path)[1].lower() in _YAML
@@ -170,7 +175,7 @@ def subjects(
 
     ``shellcheck`` reads scripts as text; without it that is left out.
     """
-    text = content.decode("utf-8", "replace").replace("\r\n", "\n")
+    text = decode(content)
     if is_yaml(path):
         return tuple(_documents(path, text, catalog))
     if not is_shell(path, content):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -85,27 +87,34 @@ def test_only_a_rank_is_armed_and_none_of_its_children(tmp_path: Path) -> None:
     assert not list((tmp_path / "s").glob("rank-*"))
 
 
-@pytest.mark.parametrize("stopped", [False, True])
-def test_stacks_and_states_are_gathered(tmp_path: Path, *, stopped: bool) -> None:
-    folder = tmp_path / "s"
-    program = tmp_path / "sleeper.py"
-    program.write_text(SLEEPER)
+@contextlib.contextmanager
+def first_rank(folder: Path, program: Path, *, stopped: bool) -> Iterator[subprocess.Popen[bytes]]:
+    """A rank that has said a line, with what it forked; all of them are killed."""
     env = watched(folder, RANK="0", LOCAL_RANK="0", WORLD_SIZE="2", PATH="/nowhere")
     with subprocess.Popen(
-        [sys.executable, str(program)], env=env, stdout=subprocess.PIPE
+        [sys.executable, str(program)], env=env, stdout=subprocess.PIPE, start_new_session=True
     ) as process:
         assert process.stdout
         process.stdout.readline()
         time.sleep(0.3)
         if stopped:
             process.send_signal(signal.SIGSTOP)
+        yield process
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_stacks_and_states_are_gathered(tmp_path: Path, *, stopped: bool) -> None:
+    folder = tmp_path / "s"
+    program = tmp_path / "sleeper.py"
+    program.write_text(SLEEPER)
+    with first_rank(folder, program, stopped=stopped) as process:
         os.environ["PATH"], path = "/nowhere", os.environ["PATH"]
         try:
             gather(folder, 1)
         finally:
             os.environ["PATH"] = path
         assert process.poll() is None
-        process.kill()
     files = read_stall_files([str(folder)])
     assert files.states[0].state == ("T" if stopped else "S")
     assert files.states[0].world_size == 2
@@ -124,17 +133,8 @@ def test_what_a_helper_shows_is_not_the_rank_s(tmp_path: Path, *, stopped: bool)
         "import os, sys, time\ndef help():\n    time.sleep(60)\n"
         "if os.fork() == 0:\n    help()\nprint(flush=True)\ntime.sleep(60)\n"
     )
-    env = watched(folder, RANK="0", LOCAL_RANK="0", WORLD_SIZE="2", PATH="/nowhere")
-    with subprocess.Popen(
-        [sys.executable, str(program)], env=env, stdout=subprocess.PIPE, start_new_session=True
-    ) as process:
-        assert process.stdout
-        process.stdout.readline()
-        time.sleep(0.3)
-        if stopped:
-            process.send_signal(signal.SIGSTOP)
+    with first_rank(folder, program, stopped=stopped):
         gather(folder, 1)
-        os.killpg(process.pid, signal.SIGKILL)
     files = read_stall_files([str(folder)])
     own = [str(frame) for frame in main_frames(files.stacks.get(0, ()))]
     assert own == ([] if stopped else [f"{program}:7 in <module>"])
