@@ -99,7 +99,7 @@ def test_ids_are_kebab_case_and_every_check_explains_itself() -> None:
     for check in known:
         assert check.id == check.id.lower()
         assert set(check.id) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
-        assert len(check.explain) > 80, check.id
+        assert len(check.explain) > 80, f"{check.id}: its docstring is the page of explain"
         first = check.title.split()[0]
         assert not first.isalpha() or first[0].isupper() or first in {"torch", "verl"}, check.id
 
