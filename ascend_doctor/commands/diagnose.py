@@ -49,6 +49,12 @@ _USUAL = "verdict exit_verdict history nodes now formats files redact verbose fa
     type=click.IntRange(0),
     help="The number of the node whose logs these are, where they do not say it.",
 )
+@click.option(
+    "--exit-status",
+    metavar="N",
+    type=int,
+    help="What the run ended with. Not 0: no step after an error says that it was got over.",
+)
 @verdict_options
 @matrix_option
 @output_options
@@ -56,10 +62,10 @@ def command(
     *,
     logs: tuple[str, ...],
     now: bool,
-    node_rank: int | None,
     asked: VerdictOptions,
     overlays: tuple[str, ...],
     output: Output,
+    **known: int | None,
 ) -> int:
     """Find known failures in logs: the root cause, the guilty rank, and what to do.
 
@@ -88,10 +94,10 @@ def command(
         patterns=_patterns(matrix),
         options=JobOptions(
             fail_on=output.fail_on,
-            node_rank=node_rank,
             nodes=asked.nodes,
             history=asked.history,
             stall=stalled.judge(),
+            **known,
         ),
     )
     diagnosis = reader.diagnose(named, skipped, conceal=_conceal)

@@ -51,7 +51,7 @@ def diagnose_kept(
     ended = f"ended with {code}"
     if code > SIGNALLED and code - SIGNALLED in set(signal.Signals):
         ended += f" ({signal.Signals(code - SIGNALLED).name})"
-    as_here = ["--lang", current()]
+    as_here = ["--lang", current(), "--exit-status", str(code)]
     if sys.stderr.isatty():  # the user's own, as where `diagnose` is called
         as_here.append("--no-redact")
     task = say("looking for the cause in its output")

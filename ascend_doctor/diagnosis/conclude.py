@@ -51,14 +51,16 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     *,
     skipped: Sequence[Skipped] = (),
     stall: Stall | None = None,
+    exit_status: int | None = None,
     fail_on: Level = Level.ERROR,
     nodes: Sequence[str] = (),
 ) -> Diagnosis:
-    """The diagnosis of what was seen; ``nodes`` are those of the job, by rank."""
+    """The diagnosis; ``nodes`` are the job's by rank. What ended badly has got over nothing."""
     ledger.settle()
     survives = {name for name, failure in failures.items() if failure.severity != "fatal"}
-    outlived = ledger.forget(survives) if ledger.outlived and stall is None else []
-    works = ledger.work is not None and not (outlived and ledger.got_over_failure)
+    ended_well = stall is None and not exit_status
+    outlived = ledger.forget(survives) if ledger.outlived and ended_well else []
+    works = bool(ledger.work) and not (exit_status or (outlived and ledger.got_over_failure))
     seen_by_name = {name: seen for name, seen in ledger.failures.items() if _harms(failures[name])}
     seen_by_name.update(
         (name, seen) for name, seen in ledger.endings.items() if failures[name].only_if_last
@@ -90,6 +92,7 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
         causes=causes,
         verdict=judge_run(ledger, root, blamed, waits, nodes=nodes, stall=stall),
         step=ledger.step,
+        exit_status=exit_status,
         work=evidence(ledger.work) if ledger.work else None,
         guilty=blamed,
         undecided="" if blamed else describe_undecided(ledger, root, stands, waits),

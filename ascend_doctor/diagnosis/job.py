@@ -27,7 +27,7 @@ class JobOptions:
     """``nodes`` are the names of the job's nodes by rank; ``node_rank`` that of the logs' one node.
 
     ``history`` are files or folders of earlier diagnoses, the oldest first; ``stall`` is what was
-    gathered of a hang of the last attempt.
+    gathered of a hang of the last attempt, and ``exit_status`` what that attempt ended with.
     """
 
     fail_on: Level = Level.ERROR
@@ -35,6 +35,7 @@ class JobOptions:
     nodes: tuple[str, ...] = ()
     history: tuple[str, ...] = ()
     stall: Stall | None = None
+    exit_status: int | None = None
 
 
 @dataclass
@@ -67,7 +68,7 @@ class JobReader:
                 name,
                 self._diagnose_attempt(
                     _name_nodes(attempt, self.options.nodes),
-                    self.options.stall if number == len(attempts) else None,
+                    last=number == len(attempts),
                 ),
             )
             for number, (name, attempt) in enumerate(attempts, start=1)
@@ -94,7 +95,7 @@ class JobReader:
             last, attempt=name, verdict=verdict, not_read=(*unread, *last.not_read)
         )
 
-    def _diagnose_attempt(self, logs: Sequence[Log], stall: Stall | None) -> Diagnosis:
+    def _diagnose_attempt(self, logs: Sequence[Log], *, last: bool) -> Diagnosis:
         ledger = Ledger(places=Places(node_rank=self.options.node_rank))
         unread: list[Skipped] = []
         try:
@@ -110,7 +111,8 @@ class JobReader:
             self.failures,
             self.codes,
             skipped=unread,
-            stall=stall,
+            stall=self.options.stall if last else None,
+            exit_status=self.options.exit_status if last else None,
             fail_on=self.options.fail_on,
             nodes=self.options.nodes,
         )

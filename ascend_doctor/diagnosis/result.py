@@ -177,8 +177,9 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     the first of ``outlived_lines`` that read like an error and that the run got over; ``now`` is
     what the checks that look for it find on this machine, where that was asked for; ``paste`` is a
     text for a bug report; ``attempt`` is which of several runs in the logs this is, the last, and
-    ``step`` the last training step in it; ``work`` is the last line that shows it getting on or
-    ended well, without which no run is fine; ``stall`` is what the gathered dumps and stacks say;
+    ``step`` the last training step in it, ``exit_status`` what it is known to have ended with;
+    ``work`` is the last line that shows it getting on or ended well, without which no run is fine;
+    ``stall`` is what the gathered dumps and stacks say;
     ``without_log`` are ranks that the run had, in a folder with a log of each other; ``timeline``
     has the ranks that failed or wait, the first to fail first.
     """
@@ -201,6 +202,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     verdict: JobVerdict | None = None
     attempt: str = ""
     step: int | None = None
+    exit_status: int | None = None
     work: Evidence | None = None
     guilty: Guilt | None = None
     undecided: str = ""

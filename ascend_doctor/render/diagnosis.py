@@ -293,6 +293,9 @@ def describe_guilty(diagnosis: Diagnosis, say: Callable[[str], str] = str) -> st
 
 def describe_work(diagnosis: Diagnosis) -> str:
     """What shows that the run got on, or that nothing does; empty where something failed."""
+    if diagnosis.exit_status and diagnosis.outcome == "could not tell":
+        last = f" Last at work: {show(diagnosis.work)}" if diagnosis.work else ""
+        return f"It ended with {diagnosis.exit_status}, and no line of the logs says why.{last}"
     if diagnosis.work and _got_over_failure(diagnosis):
         return f"{_SURVIVED}. Last at work: {show(diagnosis.work)}"
     if shows_no_work(diagnosis):

@@ -84,7 +84,7 @@ def test_its_exit_code_is_ours(rehearse: Rehearse, script: str, code: int) -> No
     done = rehearse("sh", "-c", script)
     assert done.returncode == code
     assert f"it ended with {code}" in done.stderr.decode()
-    assert "nothing in its output says why" in done.stderr.decode()
+    assert "nothing in its output says why" in done.stderr.decode()  # it has none
 
 
 def test_a_script_finds_the_machine(rehearse: Rehearse, examined_python: Path) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.diagnosis.logs import answer, of_files, of_text
+from ascend_doctor.diagnosis.job import JobOptions
+from ascend_doctor.diagnosis.logs import find
+from ascend_doctor.render import diagnosis as page
+from tests.diagnosis.logs import answer, of_files, of_text, reader
 
 STEPS = "".join(
     f" iteration {step:8d}/    5000 | lm loss: 2.{step:03d}E+00 | grad norm: 1.2 |\n"
@@ -138,3 +143,27 @@ def test_what_degrades_a_run_is_not_outlived() -> None:
 def test_a_log_that_is_full_of_errors_has_not_got_over_them() -> None:
     text = "".join(f"ERROR: plugin {number} is gone\n" for number in range(1100))
     assert answer(of_text(f"{text}{STEPS}Training finished\n")) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("error", "root"),
+    [
+        ("", "none"),
+        ("import error: No module named 'liger'\n", "unknown"),
+        ("ERROR    svc:client.py:4 refused\n", "unknown"),
+        ("tee: logs/train.log: No such file or directory\n", "tee-file-unwritable"),
+    ],
+)
+def test_what_ended_badly_got_over_nothing(tmp_path: Path, error: str, root: str) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(f"{error}{STEPS}")
+    named, skipped = find((str(log),))
+    ended = {
+        status: reader(JobOptions(exit_status=status)).diagnose(named, skipped) for status in (0, 1)
+    }
+    assert answer(ended[1]) == root
+    assert ended[1].exit_code != 0
+    assert not ended[1].outlived
+    assert ended[0].exit_code == 0
+    if not error:
+        assert "It ended with 1, and no line of the logs says why." in page.render(ended[1])
