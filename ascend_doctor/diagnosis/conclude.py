@@ -61,10 +61,7 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     ended_well = stall is None and not exit_status
     outlived = ledger.forget(survives) if ledger.outlived and ended_well else []
     works = bool(ledger.work) and not (exit_status or (outlived and ledger.got_over_failure))
-    seen_by_name = {name: seen for name, seen in ledger.failures.items() if _harms(failures[name])}
-    seen_by_name.update(
-        (name, seen) for name, seen in ledger.endings.items() if failures[name].only_if_last
-    )
+    seen_by_name = _harmful(ledger, failures)
     causes = _causes(ledger, seen_by_name, failures)
     root = failures[causes[0].id] if causes else None
     settled = root and root.severity == "fatal" and not _weak(root)
@@ -107,6 +104,12 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
         benign=_benign(ledger, failures),
         not_read=tuple(NotRead(name=log.name, reason=log.reason) for log in skipped),
     )
+
+
+def _harmful(ledger: Ledger, failures: Mapping[str, KnownFailure]) -> dict[str, Occurrences]:
+    seen = {name: seen for name, seen in ledger.failures.items() if _harms(failures[name])}
+    ends = {name: seen for name, seen in ledger.endings.items() if failures[name].only_if_last}
+    return seen | ends
 
 
 def _describe_clocks(ledger: Ledger) -> str:
