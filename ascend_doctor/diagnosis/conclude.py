@@ -106,7 +106,7 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     )
 
 
-def _harmful(ledger: Ledger, failures: Mapping[str, KnownFailure]) -> dict[str, Occurrences]:
+def _harmful(ledger: Ledger, failures: dict[str, KnownFailure]) -> dict[str, Occurrences]:
     seen = {name: seen for name, seen in ledger.failures.items() if _harms(failures[name])}
     ends = {name: seen for name, seen in ledger.endings.items() if failures[name].only_if_last}
     return seen | ends
