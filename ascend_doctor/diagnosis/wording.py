@@ -140,6 +140,8 @@ _EXCUSES = re.compile(
     r"time-?outs?|conflicts?|dead|wrong)"
     r"[\"')]?\s*[:=]\s*[\"']?(?:0\b|\d+\.\d|\d+e-|null|none|false|true|nan|n/a|\[\]|\{\}|\"\"|'')|"
     r"\b(?:errors?|faults?|fail\w*)[\w ]{0,30}?\s*[:|]\s*(?:0|na|n/a|none|ok)\s*\|?\s*$|"
+    # A measured error: "L2 error on domain: 0.003".
+    r"\berrors? (?:on|of|at|\()[^:=]{0,40}[:=]\s*\d+\.\d+(?:e[-+]?\d+)?\s*(?:[,;%]|$)|"
     r"\(0: ?normal|"
     r":\s*\[\]|\b(?:count|total)\W{0,3}0\b|\berrors?[ -]handling|\bwill (?:not )?be (?:enabled|"
     r"disabled|"
