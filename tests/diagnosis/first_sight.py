@@ -41,6 +41,7 @@ KINDS = (
     *("eighteenth-failing", "eighteenth-foreign", "eighteenth-healthy"),
     *("nineteenth-failing", "nineteenth-foreign", "nineteenth-healthy"),
     *("twentieth-failing", "twentieth-healthy"),
+    *("twenty-first-failing", "twenty-first-foreign", "twenty-first-healthy"),
 )
 
 Guilt = Literal["right", "could not tell", "wrong"]
@@ -50,12 +51,14 @@ Guilt = Literal["right", "could not tell", "wrong"]
 class Case:
     """``guilty`` of None is not judged; an empty one means that nobody may be accused.
 
-    ``now`` is the entry that the catalogue learnt from the case, after the first run.
+    ``also`` are answers that are as right as ``root``, ``now`` is the entry that the catalogue
+    learnt from the case, after the first run.
     """
 
     source: str
     root: str
     now: str
+    also: tuple[str, ...]
     guilty: tuple[int, ...] | None
     files: Mapping[str, str]
 
@@ -69,7 +72,7 @@ class Answer:
 
     @property
     def right(self) -> bool:
-        return self.root == (self.case.now or self.case.root)
+        return self.root in {self.case.now or self.case.root, *self.case.also}
 
 
 def cases(files: str) -> Iterator[Case]:
@@ -80,6 +83,7 @@ def cases(files: str) -> Iterator[Case]:
                 source=row["source"],
                 root=row["root"],
                 now=row.get("now", ""),
+                also=tuple(row.get("also", ())),
                 guilty=None if guilty is None else tuple(guilty),
                 files=row.get("files") or {"train.log": row["text"]},
             )
