@@ -99,8 +99,9 @@ def _guilty(
     ledger: Ledger, root: KnownFailure | None, seen: Occurrences | None, waits: Occurrences
 ) -> Guilt | None:
     if root is None or seen is None:
+        own = None if _is_shared(ledger) else _by_summary(ledger, frozenset(ledger.watched))
         return (
-            _by_summary(ledger, frozenset(ledger.watched))
+            own
             or _first_raised(ledger)
             or _accuse_by_name(ledger)
             or _chain(ledger)
@@ -547,8 +548,22 @@ def _late_by_its_own_node(ledger: Ledger, last: Sighting, timed: list[Sighting])
     return bool(others) and stamps[-1] - max(stamps[:-1]) > _APART
 
 
+def _is_shared(ledger: Ledger) -> bool:
+    """Whether most ranks raise the exception that came first: its cause is common to them."""
+    first = earliest(seen.first for seen in ledger.exceptions.values())
+    seen = next((seen for seen in ledger.exceptions.values() if seen.first == first), None)
+    if seen is None:
+        return False
+    if seen.ranks:
+        return len(seen.ranks) > 1 and 2 * len(seen.ranks) >= len(ledger.ranks)
+    ended = [end for end in ledger.ended.values() if end.code != -signal.SIGTERM]
+    return len(ended) > 1 and seen.count >= len(ended)
+
+
 def _first_raised(ledger: Ledger) -> Guilt | None:
     """Whose error came first; of one rank alone nothing tells what the others did."""
+    if _is_shared(ledger):
+        return None
     ends = (*ledger.exceptions.values(), *ledger.deaths.values())
     origins = {origin for seen in ends for origin in seen.by_origin}
     first = earliest(seen.first for seen in ends)

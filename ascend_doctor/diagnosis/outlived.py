@@ -20,8 +20,10 @@ from ascend_doctor.diagnosis.working import counts_on
 # So many lines after the complaint are looked at, from the end of the log, and so far into each.
 _ROWS = 300
 _REACH = 4096
-# So many steps in a row are a training that counts on; so many lines, a program that did.
+# So many steps in a row are a training that counts on, so many answers a server that serves on,
+# so many lines a program that did.
 _STEPS = 3
+_ANSWERS = 3
 _LINES = 10
 _LAST = 5
 # Standard output that goes into a file is written by the 8 KiB, at the end of a process as well.
@@ -68,9 +70,15 @@ _SPOILS = (
     r"until|when|once|if|will|should|aborted|killed|timed out)\b|n't\b|未|不|没|后|失败"
 )
 _END_OF_JOB = rf"{_ENDS.format(_JOB)}|\btrain_runtime\b|训练(?:已|全部|任务)?(?:完成|结束)"
-_ENDED, _JOB_ENDED, _PASSED, _STARTED, _SPOILED = (
+# A server that answered a request after one that failed; those for its health say nothing.
+_SERVED = r"\"POST [^\"]{1,200}\" 200\b"
+# What started the job says that it ended with something else than 0.
+_BAD_END = (
+    r"\b(?:exit(?:ed|ing)?|ret(?:urn)?)[ _]?(?:with )?(?:exit )?(?:code|status)\b\W{0,3}[1-9]"
+)
+_ENDED, _JOB_ENDED, _PASSED, _STARTED, _SPOILED, _SERVES, _FAILED = (
     re.compile(shape, re.IGNORECASE)
-    for shape in (_GOOD_END, _END_OF_JOB, _TESTED, _GOOD_START, _SPOILS)
+    for shape in (_GOOD_END, _END_OF_JOB, _TESTED, _GOOD_START, _SPOILS, _SERVED, _BAD_END)
 )
 
 
@@ -99,9 +107,12 @@ def ends_job(text: bytes) -> bool:
 def judge(rest: bytes, complaint: LastComplaint, *, apart: int) -> Aftermath:
     """What follows a complaint says of it, of ``rest``, which begins so many bytes ``apart``."""
     rows = list(_rows(rest))
+    if any(_FAILED.search(row) for _, row in rows):
+        return "stands"
     if any(_says(_PASSED, row) for _, row in rows):
         return "harmless"
     outlived = any(_says(_ENDED, row) for _, row in rows)
+    outlived |= sum(_SERVES.search(row) is not None for _, row in rows) >= _ANSWERS
     steps = counts_on(rows)[-_STEPS:]
     counted = len(steps) == _STEPS
     if complaint.gravity is Gravity.WORDS:

@@ -492,3 +492,12 @@ def test_ranks_without_a_log_are_told_of_two_nodes_as_well() -> None:
     assert of_files(files).without_log == ()
     again = {**files, "node-0/job/attempt_1/0/stderr.log": STEP}
     assert of_files(again).without_log == ()
+
+
+def test_an_unknown_error_of_most_ranks_accuses_nobody() -> None:
+    raised = 'Traceback (most recent call last):\n  File "t.py", line 3\nAssertionError: only Adam'
+    common = of_text(interleaved(dict.fromkeys((11, 4, 5, 9), raised)))
+    assert (common.outcome, common.guilty) == ("unknown error", None)
+    alone = of_text(interleaved({11: raised, 4: RAISED, 5: RAISED.replace("7", "8")}))
+    assert alone.guilty is not None
+    assert alone.guilty.ranks == (11,)

@@ -100,6 +100,20 @@ def test_what_may_have_ended_a_run_stands(text: str) -> None:
     assert not seen.outlived
 
 
+def test_who_ended_badly_is_not_done() -> None:
+    end = 'level=info msg="retCode 255 has been written"\ntraining is completed\n'
+    assert answer(of_text(f"{STEPS}{TRACEBACK}{end}")) == "unknown"
+    assert answer(of_text(f"{STEPS}{TRACEBACK}the job is finished\n")) == "none"
+
+
+def test_a_server_that_answers_on_has_got_over_a_request() -> None:
+    served = 'INFO:     127.0.0.1:48684 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
+    seen = of_text(f"{TRACEBACK}{served * 3}")
+    assert (answer(seen), seen.outcome) == ("none", "could not tell")
+    watched = of_text(f"{TRACEBACK}{served.replace('POST', 'GET') * 3}")
+    assert answer(watched) == "unknown"
+
+
 def test_an_error_that_the_run_got_over_is_fine() -> None:
     seen = of_text(HARMLESS["a test that raises"])
     assert (seen.outcome, seen.exit_code) == ("nothing known found", 0)

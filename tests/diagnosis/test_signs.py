@@ -41,7 +41,7 @@ ERRORS = [
     "/var/spool/slurmd/job1/slurm_script: line 28:  8156 Killed                  python3 main.py",
     "Killed",
     "Segmentation fault (core dumped)",
-    "bash: line 4: torchrun: command not found",
+    "bash: line 4: hccl_test_all: command not found",
     "/bin/sh: 1: hccn_tool: not found",
     "bash: /usr/local/bin/npu-smi: No such file or directory",
     "train-0   0/1   ImagePullBackOff   0   4s",
