@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import inspect
 import io
 import itertools
@@ -42,6 +43,7 @@ from docs import paragraphs as pages
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "ascend_doctor"
 LOCALE = PACKAGE / "locale"
+_CODES = "matrices/error-codes.yaml"
 _SLOT = re.compile(r"\{\d+\}")
 _FINDINGS = frozenset({"error", "warning", "note", "unknown", "Finding", "Remedy", "Fault"})
 _FIELDS = frozenset({"title", "observed", "required", "because", "summary", "reason"})
@@ -408,7 +410,8 @@ def texts() -> dict[str, list[str]]:
     for text in itertools.chain(*map(paragraphs, explanations)):
         known.setdefault(text, []).append("ascend_doctor/checks")
     for where, text in matrix_texts():
-        if re.search(r"(?=.*[a-z]{2}).*[ .]", text):  # else a name or number by itself
+        # Else a name or number by itself; what a code means is said in full.
+        if where == _CODES or re.search(r"(?=.*[a-z]{2}).*[ .]", text):
             known.setdefault(text, []).append(where)
     statuses = (get_type_hints(row)["status"] for row in (Stack, Release))
     words = (get_args(kind) for kind in (Standing, Outcome, *statuses))
@@ -437,9 +440,26 @@ def matrix_texts() -> Iterator[tuple[str, str]]:
         needs = [need for row in component.releases for need in (*row.requires, *row.conflicts)]
         reasons = [need.because for need in needs]
         reasons += [index.because for index in component.obtain.indexes]
-        for reason in reasons:
-            yield "matrices/components", reason
+        notes = [component.note, *(row.note for row in component.releases)]
+        notes += [row.note for row in component.refs]
+        told = [row.text for row in component.behaviours if f'"{row.id}"' in _code()]
+        for text in (component.title, *reasons, *notes, *told):
+            yield "matrices/components", text
+    yield from (("matrices/stacks", note) for stack in matrix.stacks for note in stack.notes)
+    yield from ((_CODES, text) for text in meanings(matrix))
     yield from (("matrices/models", model.note) for model in all_models(matrix) if model.note)
+
+
+def meanings(matrix: Matrix) -> list[str]:
+    """What `explain` says that the codes of CANN, its runtime and HCCL mean."""
+    codes = matrix.error_codes
+    return [*codes.reported.values(), *codes.acl.values(), *codes.hccl.values()]
+
+
+@functools.cache
+def _code() -> str:
+    """The checks, which tell of a behaviour that they name."""
+    return "".join(path.read_text("utf-8") for path in sorted((PACKAGE / "checks").rglob("*.py")))
 
 
 def translations(language: str) -> Mapping[str, str]:

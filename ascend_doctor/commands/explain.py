@@ -26,8 +26,14 @@ _WIDTH = 98
 _CODE = re.compile(r"(?:ERR|E)?[0-9A-Z]{0,2}\d{1,6}", re.IGNORECASE)
 _NUMBER = re.compile(r"\d{5,}")
 _SHORTEST_IN_A_LINE = 5
+# A shorter one, of HCCL, is any number of a text.
+_SHORTEST_KNOWN = 4
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
-_OWNERS = {"reported": "CANN", "acl": "the CANN runtime (aclError)", "hccl": "HCCL (HcclResult)"}
+_OWNERS = {
+    "reported": "CANN",
+    "acl": "the CANN runtime (aclError)",
+    "hccl": "the HCCL library (HcclResult)",
+}
 
 
 def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
@@ -102,7 +108,8 @@ def _pages_of_code(code: str, rows: Catalog) -> Iterator[str]:
     failures = [
         row
         for row in rows.failures.values()
-        if any(as_word.search(text) for text in (row.title, row.example, *row.matches))
+        if len(code) >= _SHORTEST_KNOWN
+        and any(as_word.search(text) for text in (row.title, row.example, *row.matches))
     ]
     if failures:
         yield say("Known failures with this code:") + "".join(
