@@ -167,6 +167,21 @@ def test_texts_with_slots() -> None:
     assert say("It rains\n---") == "\u4e0b\u96e8\n---"
 
 
+def test_sentences_behind_a_statement_are_said() -> None:
+    say = make_dictionary(
+        {
+            "{0} is wet": "{0}\u662f\u6e7f\u7684",
+            "It rains.": "\u4e0b\u96e8\u3002",
+            "So it is.": "\u662f\u7684\u3002",
+        }
+    ).say
+    assert (
+        say("a is wet. It rains. So it is.")
+        == "a\u662f\u6e7f\u7684\u3002\u4e0b\u96e8\u3002\u662f\u7684\u3002"
+    )
+    assert say("a is wet. It rains. So be it.").endswith("So be it.")
+
+
 def test_a_slot_takes_no_title_or_second_statement() -> None:
     say = make_dictionary(
         {

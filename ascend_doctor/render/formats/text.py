@@ -190,7 +190,7 @@ class _TextPage(Page):
             if level.asked and not level.ran:
                 self.dim(self.say(f"Level {level.level} did not run: {level.reason}"), 8)
         more = [
-            self.say(f"-l {level.level} adds {level.adds}")
+            self.say(f"-l {level.level} also checks {self.say(level.adds)}")
             for level in report.levels
             if not level.asked
         ]
