@@ -229,17 +229,17 @@ def _alike(text: str, names: Sequence[str], rows: Catalog) -> list[str]:
     """Names that are spelt nearly so; else those that speak of all of its words."""
     if near := difflib.get_close_matches(text, names, n=1, cutoff=_ALIKE):
         return near
-    told = re.split(r"[\W_]+", text.lower())
-    words = [word for word in told if word and word not in _SMALL]
+    parts = re.split(r"[\W_]+", text.lower())
+    words = [word for word in parts if word and word not in _SMALL]
     titles = {name: _with_title(name, rows).lower() for name in names}
     fits = [
         name for name, title in titles.items() if words and all(word in title for word in words)
     ]
-    absent = [f"{word}-installed" for no, word in itertools.pairwise(told) if no in _NONE]
-    found = [name for name in absent if name in titles]
-    found += difflib.get_close_matches(text, fits, n=_NEAREST, cutoff=0)
-    found += difflib.get_close_matches(text, names, n=_NEAREST)
-    return list(dict.fromkeys(found))[:_NEAREST]
+    absent = [f"{word}-installed" for no, word in itertools.pairwise(parts) if no in _NONE]
+    choice = [name for name in absent if name in titles]
+    choice += difflib.get_close_matches(text, fits, n=_NEAREST, cutoff=0)
+    choice += difflib.get_close_matches(text, names, n=_NEAREST)
+    return list(dict.fromkeys(choice))[:_NEAREST]
 
 
 def _with_title(name: str, rows: Catalog) -> str:

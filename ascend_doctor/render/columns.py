@@ -33,8 +33,8 @@ def pad(text: str, room: int) -> str:
 def wrap(text: str, room: int) -> list[str]:
     """The lines of a text, each of at most so many columns where a word is not longer."""
     if not _WIDE.search(text):
-        kept = _UNIT.sub(_KEPT, text)
-        rows = textwrap.wrap(kept, room, break_on_hyphens=False)
+        joined = _UNIT.sub(_KEPT, text)
+        rows = textwrap.wrap(joined, room, break_on_hyphens=False)
         return [row.replace(_KEPT, " ") for row in rows]
     rows = [""]
     for piece in _pieces(text):

@@ -122,6 +122,7 @@ def test_json_is_short_for_its_format(doctor: Command) -> None:
         (["check", "--python", "/etc/hosts", "-l", "0"], "/etc/hosts: not an interpreter; name"),
         (["check", "--python", "/usr/lib", "-l", "0"], "a folder without bin/python is no env"),
         (["rehearse", "--python", "/etc/hosts"], "no interpreter; name the python of an environ"),
+        (["rehearse", "--only", "zzz", "--python", "/nope"], "no check is called 'zzz'"),
         (["check", "-l", "two"], "'two' is not a whole number."),
         (["check", "--expect", "8"], "such as npus=8"),
         (["plan", "--model", "Qwen3-8B", "--soc", "zzz"], "known are Ascend310P1, "),
