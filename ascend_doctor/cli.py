@@ -37,6 +37,13 @@ _STRAY = {
     "plan": "--model {}",
     "env": "--prefix {}",
 }
+# What click calls the type of a value.
+_KINDS = {
+    "integer range": "a whole number",
+    "integer": "a whole number",
+    "float range": "a number",
+    "float": "a number",
+}
 # What other programs call an option, and what comes nearest here.
 _OPTION_HABITS = {
     "--all": "--help-all",
@@ -176,6 +183,8 @@ def _describe(error: click.ClickException) -> str:
         # Newer releases of click declare it final, and choose among what the constructor gets.
         vars(error)["possibilities"] = list(_near_options(error.option_name, error.ctx))
     text = " ".join(error.format_message().split())
+    for kind, plain in _KINDS.items():
+        text = text.replace(f"is not a valid {kind}", f"is not {plain}")
     if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option):
         return f"{language.say(text)} {language.say(error.param.help or '')}".strip()
     return text

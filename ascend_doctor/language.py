@@ -78,9 +78,9 @@ class Dictionary(NamedTuple):
                 return f"{self.exact[head]}\uff1a{self.say(text[colon + 2 :])}"
         # A statement and, behind it, what a row of the matrix says of it.
         for stop in re.finditer(r"\. ", text):
-            head, tail = text[: stop.start()], text[stop.end() :]
-            if tail in self.exact and (translation := self.say(head)) != head:
-                return f"{translation}\u3002{self.exact[tail]}"
+            head, tail = text[: stop.start()], self._sentences(text[stop.end() :])
+            if tail and (translation := self.say(head)) != head:
+                return f"{translation}\u3002{tail}"
         # A slot that holds more than one statement is the last resort.
         last: Match | None = None
         for template in self.templates:
@@ -90,6 +90,16 @@ class Dictionary(NamedTuple):
                 last = last or Match(template, match)
         parts = self._parts(text)
         return parts if parts != text or last is None else self._fill(last)
+
+    def _sentences(self, text: str) -> str:
+        """Sentences that are all known, one behind the other; empty for others."""
+        if text in self.exact:
+            return self.exact[text]
+        for stop in re.finditer(r"\. ", text):
+            head, tail = text[: stop.start() + 1], text[stop.end() :]
+            if head in self.exact and (translation := self._sentences(tail)):
+                return self.exact[head] + translation
+        return ""
 
     def _fill(self, match: Match) -> str:
         values = {name: self._value(value) for name, value in match.slots.groupdict().items()}

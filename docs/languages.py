@@ -86,3 +86,10 @@ def on_page_context(
     ]
     context["nav"] = _navigations[config.theme["language"]]
     return context
+
+
+def on_post_page(output: str, *, page: Page, **_: object) -> str:
+    """Names the search, which the theme leaves without a name for who does not see it."""
+    name = "\u641c\u7d22" if page.url.startswith(FOLDER) else "Search"
+    dialog = 'data-md-component="search" role="dialog"'
+    return output.replace(dialog, f'{dialog} aria-label="{name}"')

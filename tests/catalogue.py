@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import inspect
 import io
 import itertools
@@ -42,6 +43,7 @@ from docs import paragraphs as pages
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "ascend_doctor"
 LOCALE = PACKAGE / "locale"
+_CODES = "matrices/error-codes.yaml"
 _SLOT = re.compile(r"\{\d+\}")
 _FINDINGS = frozenset({"error", "warning", "note", "unknown", "Finding", "Remedy", "Fault"})
 _FIELDS = frozenset({"title", "observed", "required", "because", "summary", "reason"})
@@ -130,8 +132,9 @@ _TABLES = {
 }
 _COUNT = re.compile(r"\{0\} (?:of \{1\} )?[a-z]+[a-z ]*")
 _COMMAND = re.compile(
-    r"-(?!l \{0\} adds|v shows)|[$|\"]|/(?!\S+ (?:has|is) )|export [A-Z]|for \w in |npu-smi info|"
-    r"ascend-doctor (?:check|setup)|megatron sft|cat <<|docker |sudo |\(\?i\)|torch/|hiascend"
+    r"-(?!l \{0\} also checks|v shows)|[$|\"]|/(?!\S+ (?:has|is) )|export [A-Z]|for \w in |"
+    r"npu-smi info|ascend-doctor (?:check|setup)|megatron sft|cat <<|docker |sudo |\(\?i\)|torch/|"
+    r"hiascend"
 )
 _NAMED_SLOT = re.compile(r"\{[a-z]")
 _HEADER = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=utf-8\\n"\n\n'
@@ -177,8 +180,26 @@ class _Module:
                     yield from self._of_operands(node)
                 case ast.Assign():
                     yield from self._of_assignment(node)
+        yield from self._of_growing() if self.inside.startswith("checks") else ()
         if self.inside == _SETTINGS:
             yield from self._of_settings()
+
+    def _of_growing(self) -> Iterator[Text]:
+        """The statements of a text that is put together with ``+=``."""
+        grown: dict[str, list[ast.expr]] = {}
+        for node in ast.walk(self.tree):
+            match node:
+                case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=value):
+                    grown.setdefault(name, [*self.values.get(name, ())]).append(value)
+        for form in (
+            form for values in grown.values() for each in values for form in self.forms(each)
+        ):
+            for statement in form.removeprefix("{}: ").split("; "):
+                text = _number(statement.strip())
+                if len(re.sub(r"[^A-Za-z]", "", _SLOT.sub("", text))) >= _FEWEST and _is_prose(
+                    text
+                ):
+                    yield Text(text, self.where)
 
     def _of_assignment(self, node: ast.Assign) -> Iterator[Text]:
         for name in (target.id for target in node.targets if isinstance(target, ast.Name)):
@@ -314,6 +335,42 @@ class _Module:
         return ["{}"]
 
 
+def _skips() -> Iterator[Text]:
+    """Why a probe does not run."""
+    for path in sorted((ROOT / "probes").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            match node:
+                case ast.Call(func=ast.Attribute(attr="skip"), args=[reason]):
+                    reasons = _reasons(reason)
+                case ast.FunctionDef(name="unable"):
+                    told = [
+                        inner.value for inner in ast.walk(node) if isinstance(inner, ast.Return)
+                    ]
+                    reasons = [form for value in told if value for form in _reasons(value) if form]
+                case _:
+                    continue
+            for form in reasons:
+                yield Text(_number(form), path.relative_to(ROOT).as_posix())
+
+
+def _reasons(node: ast.expr) -> list[str]:
+    match node:
+        case ast.Constant(value=str(text)):
+            return [text]
+        case ast.JoinedStr(values=parts):
+            known = [part.value if isinstance(part, ast.Constant) else "{}" for part in parts]
+            return ["".join(map(str, known))]
+        case ast.IfExp(body=first, orelse=second):
+            return [*_reasons(first), *_reasons(second)]
+    return []
+
+
+def _pages() -> Iterator[Text]:
+    for path in sorted((PACKAGE / "render" / "pages").glob("*.html")):
+        for text in _page_texts(path.read_text("utf-8")):
+            yield Text(text, path.relative_to(ROOT).as_posix())
+
+
 def _page_texts(source: str) -> Iterator[str]:
     """What a template of a page says: ``say``, ``form`` and ``quantity``."""
     tree = Environment(autoescape=True).parse(source)
@@ -398,9 +455,8 @@ def texts() -> dict[str, list[str]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         for text, where in _Module(path).texts():
             known.setdefault(text, []).append(where)
-    for path in sorted((PACKAGE / "render" / "pages").glob("*.html")):
-        for text in _page_texts(path.read_text("utf-8")):
-            known.setdefault(text, []).append(path.relative_to(ROOT).as_posix())
+    for text, where in itertools.chain(_skips(), _pages()):
+        known.setdefault(text, []).append(where)
     for text in _help_texts(doctor, click.Context(doctor)):
         known.setdefault(text, []).append("ascend_doctor/commands")
     explanations = [check.explain for check in all_checks()]
@@ -408,7 +464,8 @@ def texts() -> dict[str, list[str]]:
     for text in itertools.chain(*map(paragraphs, explanations)):
         known.setdefault(text, []).append("ascend_doctor/checks")
     for where, text in matrix_texts():
-        if re.search(r"(?=.*[a-z]{2}).*[ .]", text):  # else a name or number by itself
+        # Else a name or number by itself; what a code means is said in full.
+        if where == _CODES or re.search(r"(?=.*[a-z]{2}).*[ .]", text):
             known.setdefault(text, []).append(where)
     statuses = (get_type_hints(row)["status"] for row in (Stack, Release))
     words = (get_args(kind) for kind in (Standing, Outcome, *statuses))
@@ -437,9 +494,26 @@ def matrix_texts() -> Iterator[tuple[str, str]]:
         needs = [need for row in component.releases for need in (*row.requires, *row.conflicts)]
         reasons = [need.because for need in needs]
         reasons += [index.because for index in component.obtain.indexes]
-        for reason in reasons:
-            yield "matrices/components", reason
+        notes = [component.note, *(row.note for row in component.releases)]
+        notes += [row.note for row in component.refs]
+        told = [row.text for row in component.behaviours if f'"{row.id}"' in _code()]
+        for text in (component.title, *reasons, *notes, *told):
+            yield "matrices/components", text
+    yield from (("matrices/stacks", note) for stack in matrix.stacks for note in stack.notes)
+    yield from ((_CODES, text) for text in meanings(matrix))
     yield from (("matrices/models", model.note) for model in all_models(matrix) if model.note)
+
+
+def meanings(matrix: Matrix) -> list[str]:
+    """What `explain` says that the codes of CANN, its runtime and HCCL mean."""
+    codes = matrix.error_codes
+    return [*codes.reported.values(), *codes.acl.values(), *codes.hccl.values()]
+
+
+@functools.cache
+def _code() -> str:
+    """The checks, which tell of a behaviour that they name."""
+    return "".join(path.read_text("utf-8") for path in sorted((PACKAGE / "checks").rglob("*.py")))
 
 
 def translations(language: str) -> Mapping[str, str]:

@@ -13,12 +13,13 @@ import pytest
 
 from ascend_doctor import language
 from ascend_doctor.cli import run
+from ascend_doctor.commands.explain import pages_by_name
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.language import make_dictionary, of_locale, read_catalogue
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.render.columns import pad, width, wrap
 from ascend_doctor.render.diagnosis import render
-from tests.catalogue import LOCALE, missing, texts, translations, written
+from tests.catalogue import LOCALE, meanings, missing, texts, translations, written
 from tests.diagnosis.logs import of_text
 from tests.glossary import TERMS
 from tests.test_machines import NAMES, folder_of
@@ -34,8 +35,10 @@ _AFFIX = re.compile(
     r"(?<=[A-Z\d])s$|(?<=[A-Z\d])(?:-[a-z]+)+$|(?<=\d)(?:th|nd)$|'s$|^(?:[a-z]+-)+(?=[A-Z])"
 )
 # Those that are words in Chinese, and those that Chinese has for words.
-_WORDS = {"=", "e.g", "i.e", "NIC", "NO", "SIMULATED", "INTERRUPTED", "SuperPoD"}
-_SHORT = {"BOM", "CANN", "GB", "KV", "NPU"}
+_WORDS = {"=", "1.The", "1,actual", "down.Suggest", "e.g", "i.e", "ERROR", "INTERRUPTED", "MEM"}
+_WORDS |= {"NIC", "NO", "NOT", "SIMULATED", "SUPPORTED", "SuperPoD"}
+_SHORT = {"BOM", "CANN", "DMA", "GB", "ID", "JPEG", "KV", "NPU"}
+_SENTENCE = re.compile("[a-z]{2,} [a-z]{2,} [a-z]{2,}")
 _SUMMARY = """Root Cause (first observed failure):
 [0]:
   host      : a
@@ -164,6 +167,21 @@ def test_texts_with_slots() -> None:
     assert say("It rains\n---") == "\u4e0b\u96e8\n---"
 
 
+def test_sentences_behind_a_statement_are_said() -> None:
+    say = make_dictionary(
+        {
+            "{0} is wet": "{0}\u662f\u6e7f\u7684",
+            "It rains.": "\u4e0b\u96e8\u3002",
+            "So it is.": "\u662f\u7684\u3002",
+        }
+    ).say
+    assert (
+        say("a is wet. It rains. So it is.")
+        == "a\u662f\u6e7f\u7684\u3002\u4e0b\u96e8\u3002\u662f\u7684\u3002"
+    )
+    assert say("a is wet. It rains. So be it.").endswith("So be it.")
+
+
 def test_a_slot_takes_no_title_or_second_statement() -> None:
     say = make_dictionary(
         {
@@ -269,6 +287,27 @@ def test_a_known_failure_is_explained_in_chinese(tmp_path: Path) -> None:
 def test_manuals_are_chinese(name: str) -> None:
     paragraphs = [part for part in output("explain", name, "--lang", "zh").split("\n\n") if part]
     assert all(_CHINESE.search(part) for part in paragraphs)
+
+
+@pytest.mark.slow
+def test_every_error_code_is_explained_in_chinese() -> None:
+    rows = Catalog()
+    codes = rows.error_codes
+    language.choose("zh")
+    for meaning in meanings(rows):
+        said = language.say(meaning)
+        assert _CHINESE.search(said), meaning
+        assert not _SENTENCE.search(said), said
+    for code in (*codes.reported, *map(str, codes.acl), *map(str, codes.hccl)):
+        for part in "\n\n".join(pages_by_name(code, rows)).split("\n\n"):
+            assert _CHINESE.search(part), (code, part)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [row.id for row in Catalog().components])
+def test_what_the_matrix_says_of_a_component_is_chinese(name: str) -> None:
+    for row in output("matrix", "show", name, "--lang", "zh").splitlines():
+        assert "\u6765\u6e90: " in row or not _SENTENCE.search(row), row
 
 
 def test_a_terminal_without_chinese_letters_is_told_in_english() -> None:

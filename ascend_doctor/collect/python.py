@@ -15,7 +15,14 @@ import msgspec
 from ascend_doctor.collect import interpreter_script
 from ascend_doctor.errors import DataError, Unknown
 from ascend_doctor.facts import Doctor, Python
-from ascend_doctor.machine.live import Completed, Machine, NotRecorded, ProgramMissing, is_directory
+from ascend_doctor.machine.live import (
+    Completed,
+    Machine,
+    NotRecorded,
+    ProgramMissing,
+    exists,
+    is_directory,
+)
 
 DEADLINE = 20.0
 # The second group is what the Python part of CANN imports; the third is CANN's own.
@@ -68,7 +75,7 @@ def python(machine: Machine, executable: str | None = None) -> Python:
         )
     except ProgramMissing as missing:
         if executable:
-            raise DataError(f"--python: {missing}") from missing
+            raise _explain(machine, executable, chosen) from missing
         raise Unknown(f"the interpreter cannot be started: {missing}") from missing
     interpreter = parse_interpreter(done.stdout)
     if interpreter is None:
@@ -101,6 +108,15 @@ def _active(machine: Machine) -> tuple[str | None, str]:
 def _within(machine: Machine, path: str) -> str:
     """A folder stands for the environment that it holds."""
     return f"{path.rstrip('/')}/bin/python" if is_directory(machine, path) else path
+
+
+def _explain(machine: Machine, asked: str, chosen: str) -> DataError:
+    """Why what was asked for cannot be an interpreter, and what to name instead."""
+    if chosen != asked:
+        return DataError(f"--python {asked}: a folder without bin/python is no environment")
+    if not exists(machine, asked):
+        return DataError(f"--python {asked}: no such interpreter; name one, or its environment")
+    return DataError(f"--python {asked}: not an interpreter; name one, or its environment")
 
 
 def _is_program(machine: Machine, path: str) -> bool:

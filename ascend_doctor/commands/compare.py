@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 
 import click
@@ -112,6 +113,10 @@ def command(  # noqa: PLR0913 - the options of the command
         if len(words) != 2 or record or keep:  # noqa: PLR2004 - a pair
             raise click.UsageError("two dumps are compared, without --record and --keep")
         return _compare(read_dump(words[0]), read_dump(words[1]), ("A", "B"), limits, shape)
+    if len(words) == 2 and not record and shutil.which(words[0]) is None:  # noqa: PLR2004 - a pair
+        raise DataError(
+            f"{words[0]}: no such dump; name two folders that --record or msprobe wrote"
+        )
     from ascend_doctor.commands.paired_runs import (  # noqa: PLC0415 - not for --help
         RecorderOptions,
         choose_npu,

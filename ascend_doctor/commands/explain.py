@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -26,8 +27,19 @@ _WIDTH = 98
 _CODE = re.compile(r"(?:ERR|E)?[0-9A-Z]{0,2}\d{1,6}", re.IGNORECASE)
 _NUMBER = re.compile(r"\d{5,}")
 _SHORTEST_IN_A_LINE = 5
+# A shorter one, of HCCL, is any number of a text.
+_SHORTEST_KNOWN = 4
+# How alike a misspelt name is, how many others are named, and words that tell nothing.
+_ALIKE = 0.85
+_NEAREST = 3
+_NONE = frozenset({"missing", "no", "without"})
+_SMALL = _NONE | {"and", "in", "is", "not", "of", "on", "the", "with"}
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
-_OWNERS = {"reported": "CANN", "acl": "the CANN runtime (aclError)", "hccl": "HCCL (HcclResult)"}
+_OWNERS = {
+    "reported": "CANN",
+    "acl": "the CANN runtime (aclError)",
+    "hccl": "the HCCL library (HcclResult)",
+}
 
 
 def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
@@ -102,7 +114,8 @@ def _pages_of_code(code: str, rows: Catalog) -> Iterator[str]:
     failures = [
         row
         for row in rows.failures.values()
-        if any(as_word.search(text) for text in (row.title, row.example, *row.matches))
+        if len(code) >= _SHORTEST_KNOWN
+        and any(as_word.search(text) for text in (row.title, row.example, *row.matches))
     ]
     if failures:
         yield say("Known failures with this code:") + "".join(
@@ -209,4 +222,29 @@ def _near(text: str, rows: Catalog) -> str:
         *(variable.name for variable in rows.variables.variables),
         *rows.error_codes.reported,
     ]
-    return next(iter(difflib.get_close_matches(text, names, n=1)), "")
+    return ", ".join(_with_title(name, rows) for name in _alike(text, names, rows))
+
+
+def _alike(text: str, names: Sequence[str], rows: Catalog) -> list[str]:
+    """Names that are spelt nearly so; else those that speak of all of its words."""
+    if near := difflib.get_close_matches(text, names, n=1, cutoff=_ALIKE):
+        return near
+    parts = re.split(r"[\W_]+", text.lower())
+    words = [word for word in parts if word and word not in _SMALL]
+    titles = {name: _with_title(name, rows).lower() for name in names}
+    fits = [
+        name for name, title in titles.items() if words and all(word in title for word in words)
+    ]
+    absent = [f"{word}-installed" for no, word in itertools.pairwise(parts) if no in _NONE]
+    choice = [name for name in absent if name in titles]
+    choice += difflib.get_close_matches(text, fits, n=_NEAREST, cutoff=0)
+    choice += difflib.get_close_matches(text, names, n=_NEAREST)
+    return list(dict.fromkeys(choice))[:_NEAREST]
+
+
+def _with_title(name: str, rows: Catalog) -> str:
+    """A name, and what it is about."""
+    check = next((check for check in all_checks() if check.id == name), None)
+    failure = rows.failures.get(name)
+    title = check.title if check else failure.title if failure else ""
+    return f"{name} ({say(title)})" if title else name

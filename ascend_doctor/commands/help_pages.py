@@ -31,6 +31,8 @@ CLICK = (
     "Invalid value for {0}: {1}",
     "{0} is not one of {1}.",
     "{0} is not a valid {1}.",
+    "{0} is not a whole number.",
+    "{0} is not a number.",
     "{0} is not in the range {1}.",
     "File {0} does not exist.",
     "Path {0} does not exist.",

@@ -272,21 +272,21 @@ def _component(component: Component) -> Iterable[str]:
         yield f"{say('note')}: {say(component.note)}"
     for ref in component.refs:
         state = say("exists" if ref.exists else "does not exist")
-        use = "; " + say(f"use {ref.use}") if ref.use else ""
+        use = "; " + say(f"use ref {ref.use}") if ref.use else ""
         yield f"ref {ref.ref}: {state}{use}{f' ({say(ref.note)})' if ref.note else ''}"
     yield from _sources(component.sources)
 
 
 def _release(release: Release) -> Iterable[str]:
-    marks = [release.status, release.released, "moving branch" if release.moving else ""]
-    tail = ", ".join(say(mark) for mark in marks if mark)
+    moving = say("moving branch") if release.moving else ""
+    tail = ", ".join(filter(None, (say(release.status), release.released, moving)))
     yield f"{release.version}{f'  ({tail})' if tail else ''}"
     if release.reports:
         yield f"  {say('says of itself')}: {release.reports}"
     if release.commit:
         yield f"  commit: {release.commit}"
-    for word, needs in (("needs", release.requires), ("conflicts with", release.conflicts)):
-        yield from (f"  {say(word)} {_need(need)}" for need in needs)
+    yield from (f"  {say('needs')} {_need(need)}" for need in release.requires)
+    yield from (f"  {say('conflicts with')} {_need(need)}" for need in release.conflicts)
     if release.note:
         yield f"  {say('note')}: {say(release.note)}"
     yield from _sources(release.sources, indent="  ")
@@ -301,7 +301,7 @@ def _need(need: Need) -> str:
 
 def _sources(sources: Iterable[Source], *, indent: str = "") -> Iterable[str]:
     for source in sources:
-        date = ", " + say(f"read {source.date}") if source.date else ""
+        date = ", " + say(f"read on {source.date}") if source.date else ""
         yield f"{indent}{say('source')}: {source.url}{date}"
 
 

@@ -187,7 +187,8 @@ def _budget(rows: Catalog, name: str | None, per_node: int) -> RankBudget:
         return rank_budget(None, None, per_node)
     family = rows.family_of(name)
     if family is None:
-        raise click.UsageError(f"--soc {name}: no hardware row has this name")
+        known = ", ".join(sorted(soc.soc for row in rows.families for soc in row.socs))
+        raise click.UsageError(f"--soc {name}: no such chip in the matrix; known are {known}")
     chips = [soc for soc in family.socs if soc.soc in {name, f"Ascend{name}"}]
     where = rank_budget(family, chips[0] if chips else None, per_node)
     if not where.memory:

@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from ascend_doctor.commands.check import Wish, conduct
-from ascend_doctor.commands.options.check_filter import selection_options
+from ascend_doctor.commands.options.check_filter import refuse_unknown, selection_options
 from ascend_doctor.commands.options.launch import (
     level_option,
     memory_option,
@@ -129,7 +129,7 @@ def command(  # noqa: PLR0913 - the options of the command
 
     if "list" in faults:
         return list_faults()
-    _refuse_unused(launch)
+    _refuse_unused(launch, (*only, *skip))
     prepared = prepare(
         choose_stack(prefix, megatron),
         python,
@@ -148,8 +148,9 @@ def command(  # noqa: PLR0913 - the options of the command
     return conduct(examination, output, wish, only=only, skip=skip)
 
 
-def _refuse_unused(launch: tuple[str, ...]) -> None:
+def _refuse_unused(launch: tuple[str, ...], named: tuple[str, ...]) -> None:
     """What only the check has must not be named beside a command, and the other way round."""
+    refuse_unknown(named)
     both = {"launch", "python", "prefix", "megatron", "kind", "soc", "faults", "npus", "memory"}
     of_command = {"log", "nodes", "shrink"}
     context = click.get_current_context()

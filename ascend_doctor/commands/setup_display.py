@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import sys
 import time
@@ -20,10 +21,11 @@ from ascend_doctor.provision.kept import measure_folder
 from ascend_doctor.provision.lock import Lock, Prefix
 from ascend_doctor.provision.options import Plan, SetupOptions
 from ascend_doctor.provision.steps import Outcome, Steps
-from ascend_doctor.render.columns import pad
+from ascend_doctor.render.columns import pad, width, wrap
 from ascend_doctor.render.plain import one_line
 
 _LITTLE = 64  # MiB
+_ROW = re.compile(r"  \S+(?: \S+)*  +")
 
 
 class SetupDisplay(Steps):
@@ -45,7 +47,7 @@ class SetupDisplay(Steps):
     def show_plan(self, plan: Plan, *, finished: bool) -> None:
         """Raises UsageError where nobody can be asked, and Exit where the answer is no."""
         if not self._quiet:
-            write_lines(describe(plan, self._prefix))
+            write_plan(plan, self._prefix)
         checkouts = [checkout.name for checkout in plan.lock.checkouts]
         self._progress.tasks.expect(dict.fromkeys([*checkouts, *self._last], 0.0))
         if finished or self._yes:
@@ -153,6 +155,23 @@ def describe(plan: Plan, prefix: Prefix) -> Iterator[str]:
     yield from (f"{say('accepted')}: {say(text)}" for text in lock.accepted.values())
     yield from (f"{say('note')}: {say(doubt)}" for doubt in plan.doubts)
     yield from (f"{say('to get')}: {say(text)}" for text in plan.missing)
+
+
+def write_plan(plan: Plan, prefix: Prefix, *, err: bool = True) -> None:
+    """On a terminal what is longer than a line goes on below where it began."""
+    shown = (sys.stderr if err else sys.stdout).isatty()
+    room = shutil.get_terminal_size((100, 24)).columns
+    for line in describe(plan, prefix):
+        write_lines(_fold(line, room) if shown else [line], err=err)
+
+
+def _fold(line: str, room: int) -> list[str]:
+    if width(line) <= room:
+        return [line]
+    row = _ROW.match(line)
+    indent = row.end() if row and row.end() < room // 2 else 4
+    first, *more = wrap(line[indent:], room - indent)
+    return [line[:indent] + first, *(" " * indent + rest for rest in more)]
 
 
 def _row(label: str, text: str) -> str:

@@ -11,7 +11,7 @@ from ascend_doctor.checks.cann.cann_python import LISTED, STOPS
 from ascend_doctor.collect.snapshot import take
 from ascend_doctor.commands.env import environment
 from ascend_doctor.commands.options.matrix import catalog
-from ascend_doctor.commands.setup_display import SetupDisplay, describe, write_lines
+from ascend_doctor.commands.setup_display import SetupDisplay, write_lines, write_plan
 from ascend_doctor.commands.setup_proof import Prover
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK
 from ascend_doctor.facts import Snapshot
@@ -39,7 +39,7 @@ def run_setup(
     options, prover, display = prepare(**request)
     try:
         if dry_run:
-            write_lines(describe(make_plan(options), options.prefix), err=False)
+            write_plan(make_plan(options), options.prefix, err=False)
             return EXIT_OK
         lock = build(options)
     except NoStackError as none:

@@ -78,7 +78,9 @@ def parse(text: str) -> Expectation:
     match = _PARTS.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         quoted = f"; in a shell quote it: '{shown}>=…'" if normalised(text) in KEYS else ""
-        raise DataError(f"{shown!r}: wanted KEY=VALUE or KEY>=VALUE{quoted}; {_keys()}")
+        raise DataError(
+            f"{shown!r}: wanted KEY=VALUE or KEY>=VALUE, such as npus=8{quoted}; {_keys()}"
+        )
     key = normalised(match[1])
     expectation = Expectation(
         key=_ALIASES.get(key, key), operator="=" if match[2] == "==" else match[2], value=match[3]

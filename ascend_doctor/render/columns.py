@@ -11,6 +11,9 @@ _WIDE = re.compile(
 )
 # What does not begin a line, stands with what is before it.
 _PIECE = re.compile(r"\s+|[^\s\u2e80-\ua4cf\uff00-\uff60]+|[\u2e80-\ua4cf\uff00-\uff60]")
+# The blank of a number and its unit, which stay on one line.
+_UNIT = re.compile(r"(?<=\d) (?=(?:[KMGT]i?B|[mun]?s|min|h|%|TFLOPS)\b)")
+_KEPT = "\x1f"
 _NOT_FIRST = frozenset("，。；：！？）】》”、,.;:!?)")  # noqa: RUF001 - Chinese punctuation
 _NOT_LAST = frozenset("（【《“(")  # noqa: RUF001 - as above
 
@@ -30,7 +33,9 @@ def pad(text: str, room: int) -> str:
 def wrap(text: str, room: int) -> list[str]:
     """The lines of a text, each of at most so many columns where a word is not longer."""
     if not _WIDE.search(text):
-        return textwrap.wrap(text, room, break_on_hyphens=False)
+        joined = _UNIT.sub(_KEPT, text)
+        rows = textwrap.wrap(joined, room, break_on_hyphens=False)
+        return [row.replace(_KEPT, " ") for row in rows]
     rows = [""]
     for piece in _pieces(text):
         if rows[-1] and width(rows[-1]) + width(piece.rstrip()) > room:

@@ -66,7 +66,9 @@ def find_wheel(python: Path) -> TorchNpuWheel:
     try:
         done = LiveMachine().run([str(python), "-c", LOCATE], deadline=60)
     except ProgramMissing as error:
-        raise DataError(f"{python}: no interpreter: {error}") from error
+        raise DataError(
+            f"{python}: no interpreter; name the python of an environment with torch_npu"
+        ) from error
     if done.exit_code != 0:
         last = (done.stderr.strip().splitlines() or ["no answer"])[-1]
         raise DataError(f"{python}: cannot look for torch_npu: {last}")

@@ -257,7 +257,7 @@ def test_it_is_known_what_named_the_interpreter(bare_venv: Path, tmp_path: Path,
 def test_no_interpreter_is_a_gap_and_a_wrong_one_an_error(tmp_path: Path) -> None:
     with pytest.raises(Unknown, match="no active Python"):
         python(LiveMachine({"PATH": str(tmp_path)}))
-    with pytest.raises(DataError, match="No such file"):
+    with pytest.raises(DataError, match="no such interpreter"):
         python(LiveMachine(), str(tmp_path / "python"))
     with pytest.raises(DataError, match="bin/python"):
         python(LiveMachine(), str(tmp_path))

@@ -42,7 +42,7 @@ def test_show_gives_a_release_with_its_needs_and_sources(doctor: Command) -> Non
     text = doctor("matrix", "show", "torch-npu==2.7.1.post4").stdout
     assert "needs cann ==9.0.0 (documented together)" in text
     assert "source: Ascend/pytorch@master:COMPATIBILITY.en.md" in text
-    assert "use core_v0.16.0" in doctor("matrix", "show", "megatron-lm").stdout
+    assert "use ref core_v0.16.0" in doctor("matrix", "show", "megatron-lm").stdout
     assert "core_v0.15.3" in doctor("matrix", "show", "mindspeed-core-0.15.3").stdout
 
 

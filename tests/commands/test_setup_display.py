@@ -4,9 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor.commands.setup_display import SetupDisplay
+from ascend_doctor.commands.setup_display import SetupDisplay, _fold
 from ascend_doctor.provision.lock import Prefix
 from ascend_doctor.provision.steps import Outcome
+
+
+def test_a_long_row_of_a_plan_goes_on_where_it_began() -> None:
+    row = f"  {'index':<22} torch==2.7.1: https://download.pytorch.org/whl/cpu, where yours has not"
+    first, *more = _fold(row, 70)
+    assert [first, *more] == [
+        f"  {'index':<22} torch==2.7.1:",
+        f"{'':25}https://download.pytorch.org/whl/cpu, where",
+        f"{'':25}yours has not",
+    ]
+    assert _fold(row, 200) == [row]
+    assert all(len(line) <= 40 for line in _fold(row, 40))
 
 
 def test_what_was_no_step_has_no_time_of_the_step_before(

@@ -11,7 +11,7 @@ import pytest
 
 from ascend_doctor import language
 from ascend_doctor.cli import run
-from ascend_doctor.render.columns import width, wrap_list
+from ascend_doctor.render.columns import width, wrap, wrap_list
 from tests.diagnosis import faults
 from tests.fleet.nodes import node, write
 from tests.test_machines import folder_of
@@ -89,3 +89,8 @@ def test_names_of_settings_are_no_counts() -> None:
     assert language.say("3 nodes came to no verdict") == "3个节点没有结论"
     assert language.say("device files") == "设备文件"
     assert language.say("devices 0-7") == "设备0-7"
+
+
+def test_a_number_keeps_its_unit() -> None:
+    assert wrap("it ran in 1.5 s", 13) == ["it ran in", "1.5 s"]
+    assert wrap("a copy of 60.9 GiB more", 14) == ["a copy of", "60.9 GiB more"]

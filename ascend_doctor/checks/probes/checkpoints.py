@@ -98,8 +98,8 @@ def _well(run: ProbeRun, names: list[str]) -> str:
     """What was saved how, and what was compared."""
     resumed = _resumptions(run.ranks[0])
     ways = sorted({way for name in names for way in resumed[name].loaded})
-    text = f"{run.where}: {', '.join(names)}; every bit of the weights, the loss on unseen "
-    text += "batches, and two steps"
+    text = f"{run.where}: {', '.join(names)}; "
+    text += "every bit of the weights, the loss on unseen batches, and two steps"
     if ways:
         text += f"; Megatron's checkpoints with the optimizer as {', '.join(ways)}"
     others = sorted(

@@ -16,6 +16,7 @@ from ascend_doctor.probe_records.common import ProbeRecord
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
 _SHOWN = 8
+_STRANGE = "Not known:"
 
 
 @functools.cache
@@ -92,4 +93,4 @@ def _list_strange(strange: Counter[str]) -> str:
         return ""
     lines = [f"{line} ({count}x)" for line, count in strange.most_common(_SHOWN)]
     more = len(strange) - len(lines)
-    return "\n".join(["Not known:", *lines, *([f"and {more} more"] if more > 0 else [])])
+    return "\n".join([_STRANGE, *lines, *([f"and {more} more"] if more > 0 else [])])

@@ -25,6 +25,16 @@ def selection_options(command: F) -> F:
     return command
 
 
+def refuse_unknown(names: Collection[str]) -> None:
+    """Raises UsageError for an unknown id."""
+    ids = [check.id for check in all_checks()]
+    for name in names:
+        if name not in ids:
+            close = difflib.get_close_matches(name, ids, n=1)
+            hint = f"; did you mean {close[0]}?" if close else "; `ascend-doctor list` has them"
+            raise click.UsageError(f"no check is called {name!r}{hint}")
+
+
 def choose(
     only: tuple[str, ...],
     skip: tuple[str, ...],
@@ -37,12 +47,7 @@ def choose(
     Raises UsageError for an unknown id, and where an expectation is to be left out.
     """
     known = all_checks()
-    ids = [check.id for check in known]
-    for name in (*only, *skip):
-        if name not in ids:
-            close = difflib.get_close_matches(name, ids, n=1)
-            hint = f"; did you mean {close[0]}?" if close else "; `ascend-doctor list` has them"
-            raise click.UsageError(f"no check is called {name!r}{hint}")
+    refuse_unknown((*only, *skip))
     needed = {expectation.check: expectation.key for expectation in expected}
     for name in skip:
         if name in needed:

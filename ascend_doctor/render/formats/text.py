@@ -70,11 +70,11 @@ class _TextPage(Page):
             self.rows.append(self.styled(row, bold=True))
         if report.simulated:
             text = self.say("SIMULATED: no NPU was touched; this says nothing about hardware.")
-            self.rows.append(self.styled(text, fg="yellow", bold=True))
+            self.rows += [self.styled(row, fg="yellow", bold=True) for row in self.wrap(text, 0)]
         if report.patience > 1:
             because = one_line(report.patience_because)
             text = self.say(f"Every deadline times {report.patience:g}: {because}")
-            self.rows.append(self.styled(text, dim=True))
+            self.rows += [self.styled(row, dim=True) for row in self.wrap(text, 0)]
         if scope := self.separator.join(map(self.say, _scope(report))):
             self.dim(scope, 0)
 
@@ -190,7 +190,7 @@ class _TextPage(Page):
             if level.asked and not level.ran:
                 self.dim(self.say(f"Level {level.level} did not run: {level.reason}"), 8)
         more = [
-            self.say(f"-l {level.level} adds {level.adds}")
+            self.say(f"-l {level.level} also checks {self.say(level.adds)}")
             for level in report.levels
             if not level.asked
         ]
@@ -202,14 +202,16 @@ class _TextPage(Page):
         mark = self.mark(worst)
         verdict = self.say(report.outcome)
         rows = self.wrap(f"{verdict}{self.separator}{report.seconds:.1f} s", 2)
+        room = self.width - 2 - width(rows[-1].strip())
         first, *more = (self.styled(row, bold=True) for row in rows)
-        tail = "".join(
-            self.styled(f" ({self.say(word)})", fg="yellow", bold=True)
-            for word, true in (("simulated", report.simulated), ("interrupted", report.interrupted))
-            if true
-        )
+        marks = (("simulated", report.simulated), ("interrupted", report.interrupted))
+        tail = " ".join(f"({self.say(word)})" for word, true in marks if true)
         self.rows += [f"{mark} {first}", *more]
-        self.rows[-1] += tail
+        if tail:
+            beside = width(tail) < room
+            self.rows[-1] += " " if beside else ""
+            self.rows += [] if beside else ["  "]
+            self.rows[-1] += self.styled(tail, fg="yellow", bold=True)
         if report.fleet and worst > Level.SKIPPED:
             self.dim(self.say("-v shows what was found on which node, and what to do about it."))
         if report.redacted:
