@@ -118,6 +118,14 @@ def out_keeps_its_strides() -> None:
 
 
 @case
+def a_list_of_out_tensors_is_written() -> None:
+    x = torch.arange(12.0).reshape(3, 4)
+    out = [torch.empty(3, 1, device=NPU), torch.empty(3, 6, device=NPU)[:, ::2]]
+    torch.split_with_sizes_copy(x.to(NPU), [1, 3], 1, out=out)
+    close(out, x.split([1, 3], 1))
+
+
+@case
 def strides_and_formats_survive() -> None:
     x = torch.randn(2, 3, 4, 5)
     for one in (x.permute(3, 1, 0, 2), x.contiguous(memory_format=torch.channels_last)):
