@@ -36,6 +36,7 @@ from ascend_doctor.shrinking.words import LaunchWords, Option, split_launch
 
 _LLAMA_FACTORY = "llamafactory-cli"
 PROGRAMS = ("python", "python3", "torchrun", "megatron", "swift", _LLAMA_FACTORY)
+_VISIBLE = "ASCEND_RT_VISIBLE_DEVICES"
 _SETTINGS = "ASCEND_DOCTOR_SHRINK"
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(ascend_doctor.__file__)))
 _MAIN = f"import sys; sys.path.append({_ROOT!r}); from {__name__} import main; main()"
@@ -158,6 +159,10 @@ def _count_ranks(env: Mapping[str, str]) -> int | None:
     return int(each) * int(nodes) if each.isdigit() and nodes.isdigit() else None
 
 
+def _visible_npus(env: Mapping[str, str], npus: int) -> list[str]:
+    return [npu for npu in env.get(_VISIBLE, "").split(",") if npu] or [*map(str, range(npus))]
+
+
 def main() -> None:
     """Start the real program, with a small launch where it is given a training."""
     program, *words = sys.argv[1:]
@@ -178,4 +183,6 @@ def main() -> None:
         env |= {"PATH": path, "NNODES": "1", "NODE_RANK": "0", "MASTER_ADDR": "127.0.0.1"}
         if program in {"megatron", "swift", _LLAMA_FACTORY}:
             env["NPROC_PER_NODE"] = str(ranks)
+            # ms-swift divides a model among NPUs that no rank has.
+            env[_VISIBLE] = ",".join(_visible_npus(env, settings.npus)[:ranks])
     os.execve(real, [real, *words], env)  # noqa: S606 - what the user's own script starts
