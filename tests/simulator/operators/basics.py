@@ -126,6 +126,28 @@ def a_list_of_out_tensors_is_written() -> None:
 
 
 @case
+def factories_that_a_framework_replaced_do_no_harm() -> None:
+    """As DeepSpeed's zero.Init does: on the device, and of another dtype."""
+    names = ("arange", "empty", "ones", "tensor", "zeros")
+    own = {name: getattr(torch, name) for name in names}
+    x = torch.arange(12.0).reshape(3, 4)
+
+    def replaced(factory: Any) -> Any:
+        return lambda *args, **named: factory(*args, **{**named, "device": NPU}).bfloat16()
+
+    try:
+        for name, factory in own.items():
+            setattr(torch, name, replaced(factory))
+        found = x.to(NPU).t().contiguous() * 2
+        mask = torch.ops.npu._npu_dropout(found, 0.5)[1]
+    finally:
+        for name, factory in own.items():
+            setattr(torch, name, factory)
+    close(found, x.t() * 2)
+    assert mask.dtype == torch.uint8
+
+
+@case
 def strides_and_formats_survive() -> None:
     x = torch.randn(2, 3, 4, 5)
     for one in (x.permute(3, 1, 0, 2), x.contiguous(memory_format=torch.channels_last)):
