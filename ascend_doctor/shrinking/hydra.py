@@ -63,8 +63,8 @@ def shrink_overrides(words: Sequence[str], ranks: int) -> list[str]:
     given, one is added.
     """
     small = [_shrink(word, ranks) for word in words]
-    given = {word.partition("=")[0].lstrip("+") for word in words}
-    return small if _BATCH in given else [*small, f"{_BATCH}={_SMALL['train_batch_size']}"]
+    keys = {word.partition("=")[0].lstrip("+") for word in words}
+    return small if _BATCH in keys else [*small, f"{_BATCH}={_SMALL['train_batch_size']}"]
 
 
 def _shrink(word: str, ranks: int) -> str:

@@ -16,13 +16,14 @@ _STEPS = {"megatron": "--train_iters", "swift": "--max_steps"}
 
 
 def end_early(options: Sequence[Option], launcher: str, folder: Path) -> list[Option]:
-    """The options with STEPS steps in the place of epochs, saving into ``folder``."""
+    """The options with STEPS steps in the place of epochs, all logged, saving into ``folder``."""
     if launcher not in _STEPS:
         return list(options)
     replaced = {
         "num-train-epochs": (),
         "output-dir": (Option("--output_dir", (str(folder / "saved"),)),),
     }
-    kept = [new for option in options for new in replaced.get(option.name, (option,))]
-    steps = Option(_STEPS[launcher], (str(STEPS),))
-    return kept if steps.name in {option.name for option in kept} else [*kept, steps]
+    small = [new for option in options for new in replaced.get(option.name, (option,))]
+    names = {option.name for option in small}
+    added = (Option(_STEPS[launcher], (str(STEPS),)), Option("--logging_steps", ("1",)))
+    return [*small, *(option for option in added if option.name not in names)]

@@ -15,12 +15,13 @@ def words(launcher: str, text: str) -> str:
 
 def test_epochs_become_steps_and_what_is_saved_goes() -> None:
     small = "--model a --output_dir /scratch/saved --lr 1e-5"
-    assert words("megatron", WORDS) == f"{small} --train_iters 5"
-    assert words("swift", WORDS) == f"{small} --max_steps 5"
+    assert words("megatron", WORDS) == f"{small} --train_iters 5 --logging_steps 1"
+    assert words("swift", WORDS) == f"{small} --max_steps 5 --logging_steps 1"
 
 
 def test_steps_that_are_given_stay() -> None:
-    assert words("swift", "sft --max_steps 3 --model a") == "--max_steps 3 --model a"
+    given = "--max_steps 3 --model a --logging_steps 1"
+    assert words("swift", f"sft {given}") == given
 
 
 def test_other_launchers_keep_their_options() -> None:
