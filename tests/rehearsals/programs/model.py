@@ -31,6 +31,7 @@ def main(family: str, folder: str) -> None:
     wrapped.save_pretrained(folder)
     config = AutoConfig.for_model(family)
     config.architectures = [{"qwen3": "Qwen3ForCausalLM"}[family]]
+    config.dtype = "bfloat16"
     config.save_pretrained(folder)
 
 
