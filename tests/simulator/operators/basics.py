@@ -148,6 +148,13 @@ def factories_that_a_framework_replaced_do_no_harm() -> None:
 
 
 @case
+def a_cast_to_double_is_one_to_float() -> None:
+    x = torch.ones(3, device=NPU)
+    assert x.double().dtype == x.to(torch.float64).dtype == torch.float32
+    assert torch.ones(3, dtype=torch.float64).to(NPU).dtype == torch.float64
+
+
+@case
 def strides_and_formats_survive() -> None:
     x = torch.randn(2, 3, 4, 5)
     for one in (x.permute(3, 1, 0, 2), x.contiguous(memory_format=torch.channels_last)):
