@@ -37,7 +37,17 @@ from ascend_doctor.redact.streams import KeptLog
 _BLOCK = 1 << 16
 _DIAGNOSED = {EXIT_FINDINGS, EXIT_UNKNOWN, EXIT_RESTART, EXIT_EXCLUDE, EXIT_STOP}
 _WAIT = 0.2
+# Where a rank failed torchrun ends with it, also where `| tee` hides the exit code.
+_RANKS_FAILED = b"torch.distributed.elastic.multiprocessing.errors.ChildFailedError"
+_TAIL = 1 << 20
 _INTERPRETERS = {".py": "python", ".sh": "bash", ".bash": "bash"}
+
+
+def ranks_failed(log: str) -> bool:
+    """Whether a launcher of ranks says at the end of a log that one of them failed."""
+    with open(log, "rb") as file:
+        file.seek(max(0, os.path.getsize(log) - _TAIL))
+        return _RANKS_FAILED in file.read()
 
 
 def diagnose_kept(
@@ -48,7 +58,7 @@ def diagnose_kept(
     ``options`` are more options of `diagnose`, ``gathered`` is the folder of the stall that the
     launch ended in. Gives its exit code.
     """
-    ended = f"ended with {code}"
+    ended = f"ended with {code}" if code else "ended with 0, though its ranks failed"
     if code > SIGNALLED and code - SIGNALLED in set(signal.Signals):
         ended += f" ({signal.Signals(code - SIGNALLED).name})"
     as_here = ["--lang", current(), "--exit-status", str(code)]

@@ -17,6 +17,7 @@ from ascend_doctor.commands.env import environment
 from ascend_doctor.commands.kept_launch import (
     diagnose_kept,
     explain_missing_program,
+    ranks_failed,
     run_supervised,
 )
 from ascend_doctor.diagnosis.steps import read_steps
@@ -134,7 +135,7 @@ def rehearse_launch(
     account = read_account(*map(Path, ledgers))
     for line in _closing_lines(log, account, server.memory, nodes * server.kind.devices):
         _say(line)
-    if code:
+    if code or ranks_failed(log):
         diagnose_kept(log, code)
     return code
 

@@ -13,7 +13,12 @@ import click
 
 from ascend_doctor.commands.arming import watchdog_variables
 from ascend_doctor.commands.check import Wish, make_report
-from ascend_doctor.commands.kept_launch import diagnose_kept, explain_missing_program, run_kept
+from ascend_doctor.commands.kept_launch import (
+    diagnose_kept,
+    explain_missing_program,
+    ranks_failed,
+    run_kept,
+)
 from ascend_doctor.commands.options.check_filter import selection_options
 from ascend_doctor.commands.options.expectations import choose_expectations, expect_option
 from ascend_doctor.commands.options.launch import timeout_option
@@ -121,7 +126,7 @@ def _launch(launch: tuple[str, ...], log: str, stall: float, asked: RunVerdict) 
     env = {**os.environ, **variables}
     watch = _arm(log, stall, env)
     code = run_kept(launch, log, env, watch=watch)
-    if not code:
+    if not (code or ranks_failed(log)):
         return code
     gathered = str(watch.folder.parent) if watch and watch.is_stalled else None
     options = asked.diagnose_options(launch, os.environ)

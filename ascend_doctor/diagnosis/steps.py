@@ -1,7 +1,7 @@
 """Training steps in what a run printed: how many, and the first and the last loss.
 
-The lines are those of Megatron-LM (megatron/training/training.py: `training_log`) and of
-transformers' Trainer, which ms-swift and accelerate's examples have, too.
+The lines are those of Megatron-LM (megatron/training/training.py: `training_log`), of
+transformers' Trainer, which ms-swift and accelerate's examples have, too, and of verl.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ _MEGATRON = re.compile(
     rb"\biteration +(?P<step>\d+)/ *\d+ \|.*?\b(?P<name>[a-z0-9_ ]*loss): (?P<loss>%s)" % _NUMBER
 )
 _TRAINER = re.compile(rb"\{'(?P<name>loss)': '?(?P<loss>%s)'?[,}]" % _NUMBER)
+_VERL = re.compile(
+    rb"\bstep:(?P<step>\d{1,9}) - (?:.*? - )?(?P<name>train/loss|actor/pg_loss):(?P<loss>%s)"
+    % _NUMBER
+)
 
 # The step in Megatron's line, in ms-swift's (swift/trainers/patcher.py), and in that of verl
 # (verl/utils/logger/aggregate_logger.py: "step:12 - ").
@@ -58,7 +62,7 @@ def read_steps(lines: Iterable[bytes]) -> TrainingSteps | None:
     losses: dict[int, float] = {}
     name = b""
     for line in lines:
-        match = _MEGATRON.search(line) or _TRAINER.search(line)
+        match = _MEGATRON.search(line) or _TRAINER.search(line) or _VERL.search(line)
         if match:
             name = name or match["name"].strip()
             step = match.groupdict().get("step")

@@ -5,7 +5,7 @@ Source: volcengine/verl@b178a3cd:verl/trainer/config.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ascend_doctor.shrinking.sizes import PARALLEL
 from ascend_doctor.shrinking.words import Option
@@ -29,6 +29,8 @@ _SMALL = {
     "total_training_steps": 2,
     "max_num_batched_tokens": 1024,
 }
+
+_BATCH = "data.train_batch_size"
 
 
 def is_hydra(options: Sequence[Option]) -> bool:
@@ -54,9 +56,15 @@ def count_ranks(options: Sequence[Option]) -> int | None:
     return int(nodes) * int(each) if nodes.isdigit() and each.isdigit() else None
 
 
-def shrink_overrides(words: Iterable[str], ranks: int) -> list[str]:
-    """Overrides with small sizes, on one node of so many ranks."""
-    return [_shrink(word, ranks) for word in words]
+def shrink_overrides(words: Sequence[str], ranks: int) -> list[str]:
+    """Overrides with small sizes, on one node of so many ranks.
+
+    A batch of verl's own size is more than all made-up rows, and would be dropped: where none is
+    given, one is added.
+    """
+    small = [_shrink(word, ranks) for word in words]
+    keys = {word.partition("=")[0].lstrip("+") for word in words}
+    return small if _BATCH in keys else [*small, f"{_BATCH}={_SMALL['train_batch_size']}"]
 
 
 def _shrink(word: str, ranks: int) -> str:

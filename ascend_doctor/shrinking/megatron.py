@@ -2,13 +2,17 @@
 
 Sources: NVIDIA/Megatron-LM@core_v0.15.3:megatron/training/arguments.py,
 Ascend/MindSpeed-LLM@2.3.0:mindspeed_llm/features_manager,
+Ascend/MindSpeed@d0d5809d:mindspeed/features_manager/pipeline_parallel/unaligned_pineline_feature.py,
 modelscope/ms-swift@3602360a:swift/megatron,
 flagos-ai/Megatron-LM-FL@175ae90ec:megatron/core/ssm/mamba_hybrid_layer_allocation.py.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.shrinking.sizes import (
@@ -25,6 +29,12 @@ _SEQUENCES = {"seq-length", "max-position-embeddings", "max-length", "decoder-se
 # A layer a letter, in the place of a number of layers; after a slash stand those of multi-token
 # prediction, and a bar begins a pipeline stage.
 _PATTERN = "hybrid-layer-pattern"
+# Which part of the layers is of a kind, rounded to whole ones: of four, a quarter is one.
+_RATIOS = {"hybrid-attention-ratio", "hybrid-mlp-ratio"}
+_RATIO = "0.25"
+# Layers of each stage, and in it of each virtual one, as [[0,1],[1,1]*2,[3,0]].
+_STAGES = "pipeline-num-transformer-layers"
+_VIRTUAL = {"num-layers-per-virtual-pipeline-stage", "num-virtual-stages-per-pipeline-rank"}
 _STEPS = {"train-iters", "lr-decay-iters", "max-steps"}
 _SAMPLES = {"train-samples", "lr-decay-samples"}
 # What is read from or written to a place that a rehearsal has not, and sizes that no longer fit.
@@ -61,6 +71,10 @@ def shrink_options(options: Sequence[Option], layout: SmallLayout) -> list[Optio
     gone = _LEFT_OUT | _DATA | _TOKENIZER if is_pretraining(options) else _LEFT_OUT
     remaining = [option for option in options if option.name not in gone]
     sequence = _MASK if _needs_mask(remaining) else SEQUENCE
+    if any(_is_part(option) for option in remaining):
+        layout = msgspec.structs.replace(layout, layers_of_stage=4)
+    if any(option.name in _VIRTUAL for option in remaining):
+        layout = msgspec.structs.replace(layout, virtual_stages=2)
     small = [_shrink(option, layout, sequence) for option in remaining]
     return [*small, *_additions(options)] if is_pretraining(options) else small
 
@@ -89,11 +103,33 @@ def _needs_mask(options: Sequence[Option]) -> bool:
 def _shrink(option: Option, layout: SmallLayout, sequence: int) -> Option:
     if option.name == _PATTERN:
         return _shrink_pattern(option, layout)
+    if option.name == _STAGES:
+        return Option(option.typed, (_uneven_stages(layout),))
+    if _is_part(option):
+        return Option(option.typed, (_RATIO,))
     size = option.number
     limit = sequence if option.name in _SEQUENCES else _limit(option.name, layout)
     if size is None or limit is None or size <= limit:
         return option
     return Option(option.typed, (str(limit),))
+
+
+def _uneven_stages(layout: SmallLayout) -> str:
+    """The first has a layer less than its part, and the last one more."""
+    each = layout.layers_of_stage // layout.virtual_stages
+    stages = [[each] * layout.virtual_stages for _ in range(layout.pipeline)]
+    stages[0][0] -= 1
+    stages[-1][-1] += 1
+    return str(stages).replace(" ", "")
+
+
+def _is_part(option: Option) -> bool:
+    """Whether some, but not all layers are of a kind."""
+    if option.name not in _RATIOS or len(option.arguments) != 1:
+        return False
+    with contextlib.suppress(ValueError):
+        return 0 < float(option.arguments[0]) < 1
+    return False
 
 
 def _shrink_pattern(option: Option, layout: SmallLayout) -> Option:
@@ -123,7 +159,11 @@ def _limit(name: str, layout: SmallLayout) -> int | None:
         "mtp-num-layers": 1,
         # The end of a document has a number after the vocabulary's.
         "padded-vocab-size": VOCABULARY + 120,
+        "per-device-train-batch-size": 1,
+        "per-device-eval-batch-size": 1,
+        "gradient-accumulation-steps": 2,
         "log-interval": 1,
+        "logging-steps": 1,
         "eval-iters": 1,
         "lr-warmup-iters": 1,
         "num-workers": 1,

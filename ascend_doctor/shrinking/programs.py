@@ -17,6 +17,7 @@ import msgspec
 import ascend_doctor
 from ascend_doctor.errors import DataError, DoctorError
 from ascend_doctor.render.plain import one_line
+from ascend_doctor.shrinking import llama_factory
 from ascend_doctor.shrinking.hydra import (
     count_ranks,
     is_hydra,
@@ -24,6 +25,7 @@ from ascend_doctor.shrinking.hydra import (
     shrink_overrides,
 )
 from ascend_doctor.shrinking.megatron import describe, is_pretraining, shrink_options
+from ascend_doctor.shrinking.ms_swift import end_early
 from ascend_doctor.shrinking.sizes import PARALLEL, SmallLayout, shrink_layout
 from ascend_doctor.shrinking.stand_ins import (
     copy_small_model,
@@ -32,7 +34,9 @@ from ascend_doctor.shrinking.stand_ins import (
 )
 from ascend_doctor.shrinking.words import LaunchWords, Option, split_launch
 
-PROGRAMS = ("python", "python3", "torchrun", "megatron", "swift")
+_LLAMA_FACTORY = "llamafactory-cli"
+PROGRAMS = ("python", "python3", "torchrun", "megatron", "swift", _LLAMA_FACTORY)
+_VISIBLE = "ASCEND_RT_VISIBLE_DEVICES"
 _SETTINGS = "ASCEND_DOCTOR_SHRINK"
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(ascend_doctor.__file__)))
 _MAIN = f"import sys; sys.path.append({_ROOT!r}); from {__name__} import main; main()"
@@ -75,6 +79,10 @@ def shrink(
     launch = split_launch(program, words)
     if is_hydra(launch.options):
         return _shrink_hydra(launch, settings)
+    if llama_factory.find_configuration(launch.options):
+        # Its own launcher starts a rank for each NPU where nothing says how many.
+        ranks = nproc or (settings.npus if program == _LLAMA_FACTORY else None)
+        return _shrink_llama_factory(launch, settings, ranks)
     sizes = {option.name: option.number for option in launch.options if option.name in PARALLEL}
     known = {name: size for name, size in sizes.items() if size}
     names = {option.name for option in launch.options}
@@ -83,6 +91,7 @@ def shrink(
     layout = shrink_layout(known, launch.ranks or nproc, settings.npus)
     options = shrink_options(launch.options, layout)
     options = [_stand_in(option, layout, settings) for option in options]
+    options = end_early(options, program, Path(settings.folder))
     _say(describe(launch.options, options))
     small = msgspec.structs.replace(launch.on_one_node(layout.ranks), options=tuple(options))
     return small.words(), layout.ranks
@@ -111,12 +120,31 @@ def _shrink_hydra(launch: LaunchWords, settings: ProgramSettings) -> tuple[list[
             after[at] = f"{key}={copy}"
         elif key.endswith(_DATA_KEYS):
             after[at] = f"{key}={write_questions(folder, settings.python)}"
-    changed = zip(before, after, strict=True)
+    changed = zip(before, after, strict=False)
     _say(f"{old} to {new.partition('=')[2]}" for old, new in changed if old != new)
+    _say(f"{word} is added" for word in after[len(before) :])
     rest = (Option("", tuple(after)),)
     return msgspec.structs.replace(
         launch.on_one_node(layout.ranks), options=rest
     ).words(), layout.ranks
+
+
+def _shrink_llama_factory(
+    launch: LaunchWords, settings: ProgramSettings, ranks: int | None
+) -> tuple[list[str], int]:
+    file, *others = launch.options[0].arguments
+    sizes = llama_factory.parallel_sizes(llama_factory.read_settings(file))
+    layout = shrink_layout(sizes, launch.ranks or ranks, settings.npus)
+    folder = Path(settings.folder)
+
+    def copy_model(model: str) -> str:
+        return copy_small_model(model, folder, layout.layers, settings.python)
+
+    words, changes = llama_factory.shrink_configuration(file, others, folder, copy_model)
+    _say(changes)
+    options = (Option("", tuple(words)), *launch.options[1:])
+    small = msgspec.structs.replace(launch.on_one_node(layout.ranks), options=options)
+    return small.words(), layout.ranks
 
 
 def _say(changes: Iterable[str]) -> None:
@@ -129,6 +157,10 @@ def _count_ranks(env: Mapping[str, str]) -> int | None:
     """As ms-swift's launchers are told."""
     each, nodes = env.get("NPROC_PER_NODE", ""), env.get("NNODES", "1")
     return int(each) * int(nodes) if each.isdigit() and nodes.isdigit() else None
+
+
+def _visible_npus(env: Mapping[str, str], npus: int) -> list[str]:
+    return [npu for npu in env.get(_VISIBLE, "").split(",") if npu] or [*map(str, range(npus))]
 
 
 def main() -> None:
@@ -149,6 +181,8 @@ def main() -> None:
     if small is not None:
         words, ranks = small
         env |= {"PATH": path, "NNODES": "1", "NODE_RANK": "0", "MASTER_ADDR": "127.0.0.1"}
-        if program in {"megatron", "swift"}:
+        if program in {"megatron", "swift", _LLAMA_FACTORY}:
             env["NPROC_PER_NODE"] = str(ranks)
+            # ms-swift divides a model among NPUs that no rank has.
+            env[_VISIBLE] = ",".join(_visible_npus(env, settings.npus)[:ranks])
     os.execve(real, [real, *words], env)  # noqa: S606 - what the user's own script starts

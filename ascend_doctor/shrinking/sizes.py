@@ -44,6 +44,10 @@ MODEL = {
     "qk-pos-emb-head-dim": 8,
     "qk-rope-head-dim": 8,
     "v-head-dim": 16,
+    # Of a state space model: 2 groups, each with heads for two tensor parallel ranks.
+    "mamba-num-groups": 2,
+    "mamba-head-dim": 16,
+    "mamba-state-dim": 16,
 }
 PARALLEL = (
     *("tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size"),
@@ -58,6 +62,8 @@ class SmallLayout(msgspec.Struct, frozen=True, kw_only=True):
     pipeline: int
     context: int
     ranks: int
+    layers_of_stage: int = 2
+    virtual_stages: int = 1
 
     @property
     def data(self) -> int:
@@ -65,7 +71,7 @@ class SmallLayout(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def layers(self) -> int:
-        return 2 * self.pipeline
+        return self.layers_of_stage * self.pipeline
 
     @property
     def batch(self) -> int:

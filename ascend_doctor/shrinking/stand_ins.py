@@ -14,7 +14,7 @@ from ascend_doctor.shrinking.model_config import shrink_config
 
 _SCRIPT = str(Path(__file__).parent / "site" / "stand_ins.py")
 _WEIGHTS = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack"}
-_ROWS = 64
+ROWS = 64
 _LARGEST = 64 << 20
 _DEADLINE = 300
 
@@ -30,7 +30,8 @@ def copy_small_model(model: str, folder: Path, layers: int, python: str) -> str:
         raise DataError(
             f"{model}: not a folder with a config.json, which is what can be shrunk without network"
         )
-    copy = folder / f"model-{source.name}"
+    # ms-swift tells the kind of a model by the name of its folder.
+    copy = folder / "models" / source.absolute().name
     if copy.is_dir():
         return str(copy)
     copy.mkdir(parents=True)
@@ -56,7 +57,7 @@ def write_conversations(folder: Path) -> str:
             {"role": "user", "content": f"What is {number} + 1?"},
             {"role": "assistant", "content": f"It is {number + 1}."},
         ]
-        for number in range(_ROWS)
+        for number in range(ROWS)
     )
     text = "".join(json.dumps({"messages": row}) + "\n" for row in rows)
     path.write_text(text, "utf-8")

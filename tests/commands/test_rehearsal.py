@@ -140,6 +140,15 @@ def test_a_killed_rank_is_diagnosed(rehearse: Rehearse, tmp_path: Path) -> None:
     assert "rank 1" in done.stderr.decode().lower()
 
 
+def test_ranks_that_fail_before_a_pipe_are_diagnosed(rehearse: Rehearse, tmp_path: Path) -> None:
+    """As in scripts that end in `| tee logs/train.log`, and so with 0."""
+    (tmp_path / "train.py").write_text("raise ValueError('no such layout')")
+    launch = "python -m torch.distributed.run --standalone --nproc-per-node 2 train.py 2>&1 | cat"
+    done = rehearse("sh", "-c", launch)
+    assert done.returncode == 0
+    assert "it ended with 0, though its ranks failed; what its output" in done.stderr.decode()
+
+
 def test_a_shell_has_simulated_npus(
     examined_python: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -37,6 +37,19 @@ def test_a_failure_is_diagnosed_and_its_code_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_ranks_that_fail_before_a_pipe_are_diagnosed(tmp_path: Path) -> None:
+    """As in scripts that end in `| tee logs/train.log`, and so with 0."""
+    (tmp_path / "log").write_text(
+        "RuntimeError: The Inner error is reported as above. EI0006: Getting socket times out\n"
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+    )
+    done = run("--log", "x.log", "--", "sh", "-c", "cat log | tee copy", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "it ended with 0, though its ranks failed; what its output" in done.stderr
+    assert "EI0006" in done.stderr
+
+
+@pytest.mark.slow
 def test_a_launch_that_cannot_work_is_not_started(tmp_path: Path) -> None:
     options = ("--train_type", "lora", "--expert_tensor_parallel_size", "2")
     command = ["sh", "-c", "touch started", "megatron", "sft", *options]

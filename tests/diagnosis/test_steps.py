@@ -27,3 +27,13 @@ TRAINER = (
 )
 def test_steps_are_read(lines: tuple[bytes, ...], steps: TrainingSteps | None) -> None:
     assert read_steps(lines) == steps
+
+
+def test_steps_of_verl_are_read() -> None:
+    lines = [
+        b"Epoch 1/1:  25%| 2/8 [00:10<00:28]step:3 - train/loss:11.5 - train/lr(1e-3):0.06\n",
+        b"step:3 - val/loss:11.8\n",
+        b"step:4 - global_seqlen/min:9 - actor/entropy:0.3 - actor/pg_loss:-0.25 - perf/mfu:0\n",
+    ]
+    steps = read_steps(lines)
+    assert steps == TrainingSteps(logged=2, name="train/loss", first=11.5, last=-0.25)

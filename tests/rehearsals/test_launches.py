@@ -1,15 +1,19 @@
-"""Real launches are run, made small, to the end that is on record (launches.yaml, `seen`).
+"""Real launches are run, made small, to the end that is on record (`seen`).
+
+They stand in launches.yaml and to_steps.yaml.
 
 ASCEND_DOCTOR_TEST_LAUNCHES names a folder with clones as OWNER+NAME/repo, those of Megatron-LM and
 MindSpeed too; ASCEND_DOCTOR_TEST_JOBS_PYTHON an interpreter as for test_jobs.py, with what
-MindSpeed-LLM imports. One to five minutes each. Launches that step are run once more with a seeded
-mistake that `lint --fix` has mended, and without which they start something else.
+MindSpeed-LLM imports; ASCEND_DOCTOR_TEST_FRAMEWORKS_PYTHON one with ms-swift, LLaMA-Factory and
+verl, without torchvision. One to five minutes each. Launches that step are run once more with a
+seeded mistake that `lint --fix` has mended, and without which they start something else.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -25,9 +29,12 @@ from tests.rehearsals import megatron_jobs as jobs
 
 SEED = 20261125
 CLONES = os.environ.get("ASCEND_DOCTOR_TEST_LAUNCHES", "")
+FRAMEWORKS = os.environ.get("ASCEND_DOCTOR_TEST_FRAMEWORKS_PYTHON", "")
+HERE = Path(__file__).parent
 LABELS = [
     label
-    for label in yaml.safe_load(Path(__file__).with_name("launches.yaml").read_text("utf-8"))
+    for file in ("launches.yaml", "to_steps.yaml")
+    for label in yaml.safe_load((HERE / file).read_text("utf-8"))
     if "seen" in label
 ]
 pytestmark = pytest.mark.skipif(
@@ -39,15 +46,21 @@ MINDSPEED = {
     "NVIDIA/Megatron-LM": (None, "d0d5809d"),
     "swiss-ai/Megatron-LM": (None, "d0d5809d"),
     "Ascend/MindSpeed": (("NVIDIA/Megatron-LM", "core_v0.15.3", "."), "d0d5809d"),
+    "modelscope/ms-swift": (("NVIDIA/Megatron-LM", "core_v0.15.3", "megatron"), "d0d5809d"),
 }
+# Their scripts import MindSpeed's adaptor themselves.
+ADAPTED = {"Ascend/MindSpeed-LLM", "modelscope/ms-swift"}
+STEPS = re.compile(r"simulated: \d+ steps, (lm )?loss ")
 
 
 @pytest.mark.parametrize("label", LABELS, ids=lambda label: Path(label["path"]).stem)
 def test_a_small_launch_ends_as_on_record(label: dict[str, Any], tmp_path: Path) -> None:
+    if "model" in label and not FRAMEWORKS:
+        pytest.skip("ASCEND_DOCTOR_TEST_FRAMEWORKS_PYTHON names no interpreter")
     _put_together(label, tmp_path)
     done = _rehearse(label, tmp_path)
     if label["seen"] == "steps":
-        assert "simulated: 5 steps, lm loss " in done.stderr, done.stderr[-4000:]
+        assert STEPS.search(done.stderr), done.stderr[-4000:]
     else:
         assert label["seen"] in done.stdout + done.stderr
 
@@ -55,7 +68,7 @@ def test_a_small_launch_ends_as_on_record(label: dict[str, Any], tmp_path: Path)
 @pytest.mark.skipif(not can_be_alone(), reason="no mounts of its own on this machine")
 @pytest.mark.parametrize(
     "label",
-    [label for label in LABELS if label["seen"] == "steps"],
+    [label for label in LABELS if label["seen"] == "steps" and "model" not in label],
     ids=lambda label: Path(label["path"]).stem,
 )
 def test_a_mended_launch_steps(label: dict[str, Any], tmp_path: Path) -> None:
@@ -85,10 +98,11 @@ def _mended(label: Label, text: str, folder: Path) -> str:
 
 
 def _rehearse(label: dict[str, Any], folder: Path) -> subprocess.CompletedProcess[str]:
-    given = [f"given-{number}" for number in range(1, 6)]
-    words = [label["path"], *label.get("words", given)]
-    options = ["--python", jobs.PYTHON, "--npus", "8", "--shrink"]
-    return jobs.run([jobs.DOCTOR, "rehearse", *options, "--", "bash", *words], folder, folder)
+    given = [] if "command" in label else [f"given-{number}" for number in range(1, 6)]
+    command = [*label.get("command", ["bash"]), label["path"], *label.get("words", given)]
+    python = FRAMEWORKS if "model" in label else jobs.PYTHON
+    options = ["--python", python, "--npus", "8", "--shrink"]
+    return jobs.run([jobs.DOCTOR, "rehearse", *options, "--", *command], folder, folder)
 
 
 def _put_together(label: dict[str, Any], tmp_path: Path) -> None:
@@ -99,11 +113,27 @@ def _put_together(label: dict[str, Any], tmp_path: Path) -> None:
         _unpack(tmp_path, "Ascend/MindSpeed", mindspeed, "mindspeed")
         if below:
             _unpack(tmp_path, *below)
-        if repository != "Ascend/MindSpeed-LLM":  # whose scripts import it
+        if repository not in ADAPTED:
             script = tmp_path / "pretrain_gpt.py"
             script.write_text(f"import mindspeed.megatron_adaptor\n{script.read_text('utf-8')}")
         jobs.compile_helpers(tmp_path)
+    if "model" in label:
+        _make_model(label, tmp_path)
     (tmp_path / "logs").mkdir(exist_ok=True)
+
+
+def _make_model(label: dict[str, Any], tmp_path: Path) -> None:
+    """A folder in the place of a name on a hub, as a user has who has loaded it."""
+    model = tmp_path / "models" / label["model"].rpartition("/")[2]
+    subprocess.run(
+        [FRAMEWORKS, HERE / "programs" / "model.py", "qwen3", model],
+        check=True,
+        capture_output=True,
+        timeout=300,
+        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+    )
+    script = tmp_path / label["path"]
+    script.write_text(script.read_text("utf-8").replace(label["model"], str(model)), "utf-8")
 
 
 def _unpack(folder: Path, repository: str, ref: str, *below: str) -> None:

@@ -35,3 +35,8 @@ def test_overrides_are_small_and_on_one_node() -> None:
         "trainer.nnodes=1",
         "trainer.logger=console",
     ]
+
+
+def test_a_batch_that_is_not_given_is_smaller_than_the_data() -> None:
+    words = ["model.path=a", "trainer.nnodes=1"]
+    assert shrink_overrides(words, 2) == [*words, "data.train_batch_size=8"]

@@ -1,4 +1,4 @@
-"""Real launches are shrunk as they were labelled (tests/rehearsals/launches.yaml).
+"""Real launches are shrunk as they were labelled (launches.yaml and to_steps.yaml of rehearsals).
 
 ASCEND_DOCTOR_TEST_LAUNCHES names a folder with clones as OWNER+NAME/repo. The launchers here only
 print what they are given; that the launches step then is in docs/fidelity.md.
@@ -17,7 +17,14 @@ from ascend_doctor.machine.parsing import read_yaml
 from ascend_doctor.shrinking.programs import PROGRAMS, write_programs
 
 CLONES = os.environ.get("ASCEND_DOCTOR_TEST_LAUNCHES", "")
-LABELS = read_yaml(Path(__file__).parent.parent / "rehearsals" / "launches.yaml")
+LABELLED = Path(__file__).parent.parent / "rehearsals"
+# What is made of a model's folder is told by those tests that have an interpreter for it.
+LABELS = [
+    label
+    for name in ("launches.yaml", "to_steps.yaml")
+    for label in read_yaml(LABELLED / name)
+    if "model" not in label
+]
 ON_A_HUB = "the model is a name on a hub, not a folder"
 NO_DATA = "fine-tuning on instructions has no mock data"
 

@@ -47,6 +47,25 @@ def test_a_pattern_of_layers_keeps_every_kind() -> None:
     )
 
 
+def test_ratios_of_layers_keep_every_kind() -> None:
+    text = "--num-layers 56 --hybrid-attention-ratio 0.08 --hybrid-mlp-ratio {} --seq-length 64"
+    small = words(shrink_options(options(text.format("0.5")), LAYOUT))
+    ratios = "--hybrid-attention-ratio 0.25 --hybrid-mlp-ratio 0.25"
+    assert small.startswith(f"--num-layers 8 {ratios} --seq-length 64")
+    assert "--hybrid-mlp-ratio 0.0 " in words(shrink_options(options(text.format("0.0")), LAYOUT))
+
+
+@pytest.mark.parametrize(
+    ("virtual", "stages"),
+    [("", "[[1],[3]]"), ("--num-layers-per-virtual-pipeline-stage 2", "[[0,1],[1,2]]")],
+)
+def test_uneven_stages_stay_uneven(virtual: str, stages: str) -> None:
+    text = f"--pipeline-num-transformer-layers [[0,1],[1,1]*2,[3,0]] {virtual} --num-layers 8"
+    small = words(shrink_options(options(text), LAYOUT))
+    assert small.startswith(f"--pipeline-num-transformer-layers {stages} ")
+    assert small.endswith("--num-layers 4")
+
+
 def test_what_changed_is_listed() -> None:
     before = options("--num-layers 96 --seq-length 64 --load x")
     lines = list(describe(before, shrink_options(before, LAYOUT)))

@@ -34,3 +34,18 @@ def test_what_cannot_be_shrunk_is_not_started(tmp_path: Path) -> None:
     done = start(tmp_path, ["sh", "-c", script])
     assert (done.returncode, done.stdout) == (2, "")
     assert "\x1b" not in done.stderr
+
+
+def test_its_launchers_see_as_many_npus_as_they_have_ranks(tmp_path: Path) -> None:
+    model = tmp_path / "scratch" / "programs" / "models" / "model"
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    script = f"""
+        mkdir -p {model}
+        printf '#!/bin/sh\\necho $ASCEND_RT_VISIBLE_DEVICES $NPROC_PER_NODE\\n' > real/swift
+        export NPROC_PER_NODE=4
+        swift sft --model {tmp_path}/model --dataset a
+        ASCEND_RT_VISIBLE_DEVICES=4,5,6,7 swift sft --model {tmp_path}/model --dataset a
+    """
+    done = start(tmp_path, ["sh", "-c", script])
+    assert done.stdout == "0,1 2\n4,5 2\n", done.stderr

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+import runpy
 from pathlib import Path
 
 import pytest
 
 from ascend_doctor.errors import DataError, DoctorError
-from ascend_doctor.shrinking.stand_ins import copy_small_model, write_conversations
+from ascend_doctor.shrinking.stand_ins import _SCRIPT, copy_small_model, write_conversations
 
 
 def test_a_copy_has_a_small_config_and_none_of_the_weights(tmp_path: Path) -> None:
@@ -19,6 +20,7 @@ def test_a_copy_has_a_small_config_and_none_of_the_weights(tmp_path: Path) -> No
     python.write_text("#!/bin/sh\necho made > $3/model.safetensors\n")
     python.chmod(0o755)
     copy = Path(copy_small_model(str(model), tmp_path / "scratch", 4, str(python)))
+    assert copy.name == "model"
     assert json.loads((copy / "config.json").read_text()) == {"num_hidden_layers": 4}
     assert sorted(path.name for path in copy.iterdir()) == [
         "config.json",
@@ -47,3 +49,11 @@ def test_conversations_are_rows_of_messages(tmp_path: Path) -> None:
     rows = Path(write_conversations(tmp_path)).read_text().splitlines()
     assert len(rows) == 64
     assert [message["role"] for message in json.loads(rows[0])["messages"]] == ["user", "assistant"]
+
+
+def test_questions_have_what_fine_tuning_reads() -> None:
+    row = runpy.run_path(_SCRIPT)["make_row"](3)
+    assert row["extra_info"] == {
+        "index": 3, "split": "train", "question": "What is 3 + 1?", "answer": "It is 4.",
+    }  # fmt: skip
+    assert [message["role"] for message in row["messages"]] == ["user", "assistant"]

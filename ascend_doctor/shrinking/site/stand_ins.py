@@ -7,6 +7,7 @@ usage: stand_ins.py weights FOLDER | stand_ins.py rows FILE.parquet
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 ROWS = 64
 
@@ -25,17 +26,21 @@ def write_rows(path: str) -> None:
     """Questions with answers, in the form of verl's GSM8K example."""
     import pandas as pd  # noqa: PLC0415
 
-    rows = [
-        {
-            "data_source": "openai/gsm8k",
-            "prompt": [{"role": "user", "content": f"What is {number} + 1?"}],
-            "ability": "math",
-            "reward_model": {"style": "rule", "ground_truth": str(number + 1)},
-            "extra_info": {"index": number, "split": "train"},
-        }
-        for number in range(ROWS)
-    ]
-    pd.DataFrame(rows).to_parquet(path)
+    pd.DataFrame([make_row(number) for number in range(ROWS)]).to_parquet(path)
+
+
+def make_row(number: int) -> dict[str, Any]:
+    """With what verl's preparation of GSM8K writes, for fine-tuning too."""
+    question, answer = f"What is {number} + 1?", f"It is {number + 1}."
+    asked = {"role": "user", "content": question}
+    return {
+        "data_source": "openai/gsm8k",
+        "prompt": [asked],
+        "messages": [asked, {"role": "assistant", "content": answer}],
+        "ability": "math",
+        "reward_model": {"style": "rule", "ground_truth": str(number + 1)},
+        "extra_info": {"index": number, "split": "train", "question": question, "answer": answer},
+    }
 
 
 if __name__ == "__main__":

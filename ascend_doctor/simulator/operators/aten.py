@@ -11,8 +11,10 @@ from .generators import drawing, elements_in
 from .kernels import DEVICE, Kernel, kernel_for
 
 # These allocate, or touch nothing but metadata, and stay torch_npu's own, as do all operators that
-# change a tensor's sizes in place and all views.
+# change a tensor's sizes in place and all views. So does _to_copy, which allocates and copies; its
+# cast to float64 is one to float32 (torch_npu 2.7.1: csrc/aten/common/ToKernelNpu.cpp, line 39).
 _NATIVE = frozenset({
+    "aten::_to_copy",
     "aten::empty.memory_format", "aten::empty_like", "aten::empty_strided", "aten::is_pinned",
     "aten::is_set_to", "aten::new_empty_strided", "aten::_pin_memory", "aten::record_stream",
 })  # fmt: skip

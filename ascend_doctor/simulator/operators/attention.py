@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from . import factories
 from .attention_pieces import (
     AttentionPiece,
     AttentionProblem,
@@ -200,7 +201,7 @@ def fusion_attention_v3(
 ) -> tuple[Any, ...]:
     """As the first version, with seed and offset as tensors."""
     *results, seed, offset = _attend(q, k, v, head_num, input_layout, *rest, **named)
-    return (*results, torch.tensor([seed]), torch.tensor([offset]))
+    return (*results, factories.tensor([seed]), factories.tensor([offset]))
 
 
 @implements("npu::npu_fusion_attention_grad", "npu::npu_fusion_attention_grad_v3")

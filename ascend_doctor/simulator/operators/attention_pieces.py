@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from . import factories
 from .table import NotSimulatedError
 
 Tensor = torch.Tensor
@@ -83,7 +84,7 @@ def key_heads(problem: AttentionProblem, q: Tensor, k: Tensor) -> int:
 @lru_cache(maxsize=8)
 def _right_of(rows: int, columns: int, diagonal: int) -> Tensor:
     """True where column > row + diagonal; kept, since each layer of each step asks for it."""
-    return torch.arange(columns) > torch.arange(rows).unsqueeze(1) + diagonal
+    return factories.arange(columns) > factories.arange(rows).unsqueeze(1) + diagonal
 
 
 def _mask_out(
@@ -109,9 +110,9 @@ def _mask_out(
         right = _right_of(sq, sk, shift + problem.after)
         return right | ~_right_of(sq, sk, shift - problem.before - 1)
     if mode == PREFIX_COMPRESSED:
-        prefixes = torch.tensor(problem.prefix or []).view(-1, 1, 1, 1)
+        prefixes = factories.tensor(problem.prefix or []).view(-1, 1, 1, 1)
         allowed = prefixes if batch is None else prefixes[batch]
-        return _right_of(sq, sk, sk - sq) & (torch.arange(sk) >= allowed)
+        return _right_of(sq, sk, sk - sq) & (factories.arange(sk) >= allowed)
     dense = mask.bool()
     if dense.dim() == 4 and batch is not None:  # noqa: PLR2004  B or 1, N or 1, Sq, Sk
         dense = dense[batch if dense.shape[0] > 1 else 0]

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from . import factories
 from .generators import drawing
 from .table import implements
 
@@ -37,13 +38,13 @@ def npu_dropout(x: Tensor, p: float) -> tuple[Tensor, Tensor]:
     """(result, mask of bits packed in bytes)."""
     mask = draw_mask(x, p) if p > 0 else torch.ones_like(x, dtype=torch.bool)
     length = (x.numel() + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
-    bits = torch.zeros(length, dtype=torch.uint8)
+    bits = factories.zeros(length, dtype=torch.uint8)
     bits[: x.numel()] = mask.flatten()
-    packed = (bits.view(-1, 8) << torch.arange(8, dtype=torch.uint8)).sum(1, dtype=torch.uint8)
+    packed = (bits.view(-1, 8) << factories.arange(8, dtype=torch.uint8)).sum(1, dtype=torch.uint8)
     return scale(x, mask, p), packed
 
 
 @implements("npu::npu_dropout_backward", "npu::_dropout_with_byte_mask_backward")
 def npu_dropout_backward(dy: Tensor, packed: Tensor, p: float) -> Tensor:
-    bits: Any = (packed.unsqueeze(1) >> torch.arange(8, dtype=torch.uint8)) & 1
+    bits: Any = (packed.unsqueeze(1) >> factories.arange(8, dtype=torch.uint8)) & 1
     return scale(dy, bits.flatten()[: dy.numel()].view(dy.shape), p)

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 import torch_npu
 
+from . import factories
+
 REMEMBERED = 4096  # states, 5 KB each
 _states: OrderedDict[tuple[int, int], torch.Tensor] = OrderedDict()
 
@@ -56,7 +58,7 @@ def drawing(
     result = draw(twister)
     moved = (seed, offset + max(4, (elements + 3) // 4 * 4))
     _remember(moved, twister.get_state())
-    npu.set_state(torch.tensor(moved, dtype=torch.int64).view(torch.uint8))
+    npu.set_state(factories.tensor(moved, dtype=torch.int64).view(torch.uint8))
     return result
 
 
@@ -75,5 +77,5 @@ def reserve(increment: int) -> tuple[int, int]:
         twister.manual_seed((seed + 0x9E3779B97F4A7C15 * offset) % 2**64)
         state = twister.get_state()
     _remember(moved, state)
-    npu.set_state(torch.tensor(moved, dtype=torch.int64).view(torch.uint8))
+    npu.set_state(factories.tensor(moved, dtype=torch.int64).view(torch.uint8))
     return seed, offset

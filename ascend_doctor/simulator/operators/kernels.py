@@ -135,20 +135,32 @@ def writing_out(compute: Kernel, schema: torch.FunctionSchema) -> Kernel:
         targets = [kwargs[n] for n in names]
         lowered = Arguments(args, kwargs)
         for name, target in zip(names, targets, strict=True):
-            if target.device.type == DEVICE:
-                lowered.named[name] = torch.empty_strided(
-                    target.size(), target.stride(), dtype=target.dtype
-                )
+            lowered.named[name] = _set_aside(target)
         result = compute(*lowered.positional, **lowered.named)
         for name, target in zip(names, targets, strict=True):
-            written = lowered.named[name]
-            if target.device.type == DEVICE:
-                if target.shape != written.shape:
-                    target.resize_(written.shape)
-                host(target).copy_(written)
+            _take_over(target, lowered.named[name])
         return _return_tensors(places, args, kwargs, result, lowered.device)
 
     return kernel
+
+
+def _set_aside(target: Any) -> Any:
+    """A host tensor, or a list of them, to be written in the place of an `out` argument."""
+    if not isinstance(target, Tensor):
+        return [_set_aside(each) for each in target]
+    if target.device.type != DEVICE:
+        return target
+    return torch.empty_strided(target.size(), target.stride(), dtype=target.dtype)
+
+
+def _take_over(target: Any, written: Any) -> None:
+    if not isinstance(target, Tensor):
+        for each, result in zip(target, written, strict=True):
+            _take_over(each, result)
+    elif target.device.type == DEVICE:
+        if target.shape != written.shape:
+            target.resize_(written.shape)
+        host(target).copy_(written)
 
 
 def _return_sources(schema: torch.FunctionSchema) -> tuple[tuple[str, int | str] | None, ...]:

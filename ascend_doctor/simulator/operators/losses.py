@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import torch
 
+from . import factories
 from .table import implements
 
 Tensor = torch.Tensor
@@ -76,7 +77,7 @@ def repeat_interleave_backward_tensor(
     axis = 0 if dim is None else dim
     flat = x.flatten() if dim is None else x
     counts = repeats.expand(flat.shape[axis])
-    places = torch.repeat_interleave(torch.arange(flat.shape[axis]), counts)
+    places = torch.repeat_interleave(factories.arange(flat.shape[axis]), counts)
     return torch.zeros_like(flat).index_add_(axis, places, dy).view(x.shape)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812  its usual name
 
+from . import factories
 from .table import NotSimulatedError, implements
 
 Tensor = torch.Tensor
@@ -93,7 +94,7 @@ def _ends(group_list: Any, list_type: int) -> list[int] | None:
     """Where each group ends; list types: 0 ends, 1 sizes, 2 pairs of group and size."""
     if group_list is None:
         return None
-    ends = group_list if isinstance(group_list, Tensor) else torch.tensor(group_list)
+    ends = group_list if isinstance(group_list, Tensor) else factories.tensor(group_list)
     if list_type == 2:  # noqa: PLR2004
         raise NotSimulatedError("npu_grouped_matmul", "group_list_type 2")
     return (ends.cumsum(0) if list_type == 1 else ends).tolist()

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 import torch_npu
 
+from . import factories
+
 CPU = torch.device("cpu")
 KEPT_VIEWS = 4096
 _views: dict[tuple[Any, ...], torch.Tensor] = {}
@@ -62,7 +64,7 @@ def _view(
     if not pointer:
         return torch.empty_strided(size, stride, dtype=dtype)
     storage = _storage_at(pointer, CPU, size_in_bytes)
-    view = torch.empty(0, dtype=dtype).set_(storage, offset, size, stride)
+    view = factories.empty(0, dtype=dtype).set_(storage, offset, size, stride)
     if len(_views) >= KEPT_VIEWS:
         forget_views()
     _views[pointer, size_in_bytes, offset, size, stride, dtype] = view
@@ -77,7 +79,7 @@ def upload(value: torch.Tensor, device: torch.device) -> torch.Tensor:
     """A new device tensor with the values and, where they are dense, the strides of a CPU one."""
     plain = value.is_contiguous() and not (value.is_neg() or value.is_conj())
     if plain:
-        result = torch.empty(value.size(), dtype=value.dtype, device=device)
+        result = factories.empty(value.size(), dtype=value.dtype, device=device)
     else:
         result = torch.empty_like(value, device=device)
     if size_in_bytes := value.nbytes:
@@ -96,7 +98,7 @@ def make_written(
     write: Callable[[torch.Tensor], object],
 ) -> torch.Tensor:
     """A new device tensor whose values ``write`` puts in place, which spares large ones a copy."""
-    result = torch.empty(size, dtype=dtype, device=device)
+    result = factories.empty(size, dtype=dtype, device=device)
     wait_for(result.get_device())
     write(host(result))
     return result

@@ -18,6 +18,8 @@ from typing import Any
 import torch
 import torch_npu
 
+from . import factories
+
 Tensor = torch.Tensor
 BUILDERS = {
     "mindspeed.op_builder.builder": "MindSpeedOpBuilder",
@@ -30,7 +32,7 @@ def _group(
     x: list[Tensor], weight: list[Tensor], bias: list[Tensor], groups: Any, **kind: Any
 ) -> Any:
     if not isinstance(groups, Tensor):
-        groups = torch.tensor(groups, device=x[0].device)
+        groups = factories.tensor(groups, device=x[0].device)
     return torch_npu.npu_grouped_matmul(
         x, weight, bias=bias or None, group_list=groups, split_item=3, **kind
     )

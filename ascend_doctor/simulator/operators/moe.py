@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import torch
 
+from . import factories
 from .table import implements
 
 Tensor = torch.Tensor
@@ -125,5 +126,5 @@ def gating_top_k_softmax(
     if finished is not None:
         experts = experts.masked_fill(finished.unsqueeze(-1), x.shape[-1])
     rows = y.numel() // k
-    row_idx = torch.arange(y.numel()).view(k, rows).t().reshape(y.shape)
+    row_idx = factories.arange(y.numel()).view(k, rows).t().reshape(y.shape)
     return y.to(x.dtype), experts.int(), row_idx.int()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import torch
 
+from . import factories
 from .table import implements
 
 Tensor = torch.Tensor
@@ -27,7 +28,7 @@ def _pad_rows(routing_map: Tensor, capacity: int) -> Tensor:
 
 
 def _pairs(tokens: Tensor, experts: int) -> tuple[Tensor, Tensor]:
-    return tokens.long(), torch.arange(experts).repeat_interleave(tokens.numel() // experts)
+    return tokens.long(), factories.arange(experts).repeat_interleave(tokens.numel() // experts)
 
 
 @implements("npu::npu_moe_token_permute_with_routing_map")
@@ -62,7 +63,7 @@ def token_permute_with_routing_map_grad(
         rows, columns = _pairs(sorted_indices, experts_num)
     else:
         columns, rows = _choose(routing_map)
-    d_tokens = torch.zeros(tokens_num, dy.shape[1]).index_add_(0, rows, dy.float())
+    d_tokens = factories.zeros(tokens_num, dy.shape[1]).index_add_(0, rows, dy.float())
     if probs_grad is None:
         return d_tokens.to(dy.dtype), None
     d_probs = probs_grad.new_zeros(tokens_num, experts_num)
@@ -86,13 +87,13 @@ def token_unpermute_with_routing_map_saving(
         rows = rows * permuted_probs.float().index_select(
             0, _at(out_index, drop_and_pad)
         ).unsqueeze(1)
-    total = torch.zeros(restore_shape[0], permuted.shape[1]).index_add_(0, tokens.long(), rows)
+    total = factories.zeros(restore_shape[0], permuted.shape[1]).index_add_(0, tokens.long(), rows)
     return total.to(permuted.dtype), out_index.int(), tokens.int(), permuted_probs
 
 
 def _at(out_index: Tensor, drop_and_pad: bool) -> Tensor:
     """Where the permuted probs of a row are: by row with padding, by copy without."""
-    return out_index.long() if drop_and_pad else torch.arange(out_index.numel())
+    return out_index.long() if drop_and_pad else factories.arange(out_index.numel())
 
 
 def _origin(
@@ -109,7 +110,7 @@ def _origin(
     if routing_map is not None:
         held = routing_map.bool().nonzero(as_tuple=True)[0]
     else:
-        held = torch.arange(tokens).repeat_interleave(sorted_indices.numel() // tokens)
+        held = factories.arange(tokens).repeat_interleave(sorted_indices.numel() // tokens)
     return held, sorted_indices, lambda probs: probs.masked_select(routing_map.bool())
 
 
@@ -141,7 +142,7 @@ def token_unpermute_with_routing_map_grad(
         tokens, columns = routing_map.bool().nonzero(as_tuple=True)
     else:
         count = restore_shape[0]
-        tokens = torch.arange(count).repeat_interleave(out_index.numel() // count)
+        tokens = factories.arange(count).repeat_interleave(out_index.numel() // count)
         columns = None
     long = out_index.long()
     d_rows = dy.float().index_select(0, tokens)
@@ -150,9 +151,9 @@ def token_unpermute_with_routing_map_grad(
         if columns is None:
             columns = long // (out_index.numel() // probs.shape[1])
         rows = permuted_tokens.float().index_select(0, long)
-        d_probs = torch.zeros(probs.shape)
+        d_probs = factories.zeros(probs.shape)
         d_probs.index_put_((tokens, columns), (d_rows * rows).sum(-1), accumulate=True)
         d_rows = d_rows * probs.float()[tokens, columns].unsqueeze(1)
         d_probs = d_probs.to(dy.dtype)
-    d_permuted = torch.zeros(out_index.numel(), dy.shape[1]).index_copy_(0, long, d_rows)
+    d_permuted = factories.zeros(out_index.numel(), dy.shape[1]).index_copy_(0, long, d_rows)
     return d_permuted.to(dy.dtype), d_probs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from . import factories
 from .table import implements
 
 Tensor = torch.Tensor
@@ -15,7 +16,7 @@ def scaled_masked_softmax(
 ) -> Tensor:
     """Softmax of x * scale, masked scores at -10000 (op-plugin, test_scaled_masked_softmax.py)."""
     if fixed_triu_mask:
-        mask = torch.ones(x.shape[-2:], dtype=torch.bool).triu(1)
+        mask = factories.ones(x.shape[-2:], dtype=torch.bool).triu(1)
     scores = (x.float() * scale).masked_fill(mask.bool(), -10000.0)
     return scores.softmax(-1).to(x.dtype)
 
@@ -25,7 +26,7 @@ def scaled_masked_softmax_backward(
     dy: Tensor, y: Tensor, mask: Tensor, scale: float, fixed_triu_mask: bool
 ) -> Tensor:
     if fixed_triu_mask:
-        mask = torch.ones(y.shape[-2:], dtype=torch.bool).triu(1)
+        mask = factories.ones(y.shape[-2:], dtype=torch.bool).triu(1)
     dy32, y32 = dy.float(), y.float()
     dx = y32 * (dy32 - (dy32 * y32).sum(-1, keepdim=True)) * scale
     return dx.masked_fill(mask.bool(), 0.0).to(dy.dtype)

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from . import factories
 from .kernels import Written
 from .table import implements
 
@@ -22,7 +23,7 @@ LARGE = 1 << 20
 def ones(size: Sequence[int], **named: Any) -> torch.Tensor | Written:
     """Ones; large boolean ones are written in place."""
     if named.get("dtype") != torch.bool or torch.Size(size).numel() < LARGE:
-        return torch.ones(size, **named)
+        return factories.ones(size, **named)
     return Written(size, torch.bool, lambda out: out.view(torch.uint8).fill_(1))
 
 
@@ -37,4 +38,4 @@ def triu(x: torch.Tensor, diagonal: int = 0) -> torch.Tensor | Written:
 
 @lru_cache(maxsize=4)
 def _upper(rows: int, columns: int, diagonal: int) -> torch.Tensor:
-    return torch.ones(rows, columns, dtype=torch.bool).triu(diagonal)
+    return factories.ones(rows, columns, dtype=torch.bool).triu(diagonal)

@@ -118,6 +118,43 @@ def out_keeps_its_strides() -> None:
 
 
 @case
+def a_list_of_out_tensors_is_written() -> None:
+    x = torch.arange(12.0).reshape(3, 4)
+    out = [torch.empty(3, 1, device=NPU), torch.empty(3, 6, device=NPU)[:, ::2]]
+    torch.split_with_sizes_copy(x.to(NPU), [1, 3], 1, out=out)
+    close(out, x.split([1, 3], 1))
+
+
+@case
+def factories_that_a_framework_replaced_do_no_harm() -> None:
+    """As DeepSpeed's zero.Init does: on the device, and of another dtype."""
+    names = ("arange", "empty", "ones", "tensor", "zeros")
+    own = {name: getattr(torch, name) for name in names}
+    x = torch.arange(12.0).reshape(3, 4)
+
+    def replaced(factory: Any) -> Any:
+        return lambda *args, **named: factory(*args, **{**named, "device": NPU}).bfloat16()
+
+    try:
+        for name, factory in own.items():
+            setattr(torch, name, replaced(factory))
+        found = x.to(NPU).t().contiguous() * 2
+        mask = torch.ops.npu._npu_dropout(found, 0.5)[1]
+    finally:
+        for name, factory in own.items():
+            setattr(torch, name, factory)
+    close(found, x.t() * 2)
+    assert mask.dtype == torch.uint8
+
+
+@case
+def a_cast_to_double_is_one_to_float() -> None:
+    x = torch.ones(3, device=NPU)
+    assert x.double().dtype == x.to(torch.float64).dtype == torch.float32
+    assert torch.ones(3, dtype=torch.float64).to(NPU).dtype == torch.float64
+
+
+@case
 def strides_and_formats_survive() -> None:
     x = torch.randn(2, 3, 4, 5)
     for one in (x.permute(3, 1, 0, 2), x.contiguous(memory_format=torch.channels_last)):

@@ -1,0 +1,108 @@
+"""LLaMA-Factory's configurations made small: flat YAML files, and `key=value` words after them.
+
+Source: hiyouga/LLaMA-Factory@ff6d4d12e:src/llamafactory/hparams.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.machine.files import reason
+from ascend_doctor.shrinking.sizes import PARALLEL, SEQUENCE, STEPS
+from ascend_doctor.shrinking.stand_ins import ROWS
+from ascend_doctor.shrinking.words import Option
+
+_ENTRY = re.compile(r"(?P<key>[a-z_0-9]+)(?P<sign>\s*:\s+|=)(?P<value>[^#\n]*)")
+_FILES = (".yaml", ".yml")
+_SMALL = {
+    "cutoff_len": SEQUENCE,
+    "max_steps": STEPS,
+    "max_samples": ROWS,
+    "per_device_train_batch_size": 1,
+    "per_device_eval_batch_size": 1,
+    "gradient_accumulation_steps": 2,
+    "logging_steps": 1,
+    "preprocessing_num_workers": 1,
+    "dataloader_num_workers": 1,
+    **{name.replace("-", "_"): 2 for name in PARALLEL},
+}
+_MODELS = {"model_name_or_path", "ref_model", "reward_model"}
+_LEFT_OUT = {"adapter_name_or_path", "resume_from_checkpoint"}
+_ADDED = ("max_steps", "max_samples")
+
+
+def find_configuration(options: Sequence[Option]) -> str | None:
+    """The word that names a training's configuration, of a command without options."""
+    words = options[0].arguments if options and not options[0].typed else ()
+    if words and words[0].endswith(_FILES) and Path(words[0]).is_file():
+        keys = read_settings(words[0]).keys()
+        return words[0] if {"stage", "model_name_or_path"} <= keys else None
+    return None
+
+
+def read_settings(file: str) -> dict[str, str]:
+    """What a configuration says, a key a line. Raises DataError where it cannot be read."""
+    entries = map(_ENTRY.match, _lines(file))
+    return {entry["key"]: _value(entry) for entry in entries if entry}
+
+
+def parallel_sizes(settings: Mapping[str, str]) -> dict[str, int]:
+    """Those of PARALLEL that a configuration has."""
+    sizes = {name: settings.get(name.replace("-", "_"), "") for name in PARALLEL}
+    return {name: int(size) for name, size in sizes.items() if size.isdigit()}
+
+
+def shrink_configuration(
+    file: str, words: Sequence[str], folder: Path, copy_model: Callable[[str], str]
+) -> tuple[list[str], list[str]]:
+    """The file's stand-in in ``folder`` and the words after it, and what of them changed.
+
+    Data sets stay, which are files of the checkout; what is saved goes into ``folder``.
+    """
+    changes: list[str] = []
+
+    def shrink(text: str) -> str:
+        entry = _ENTRY.match(text)
+        if entry is None:
+            return text
+        key, before = entry["key"], _value(entry)
+        if key in _LEFT_OUT and before != "null":
+            changes.append(f"{key} is left out")
+            return f"{key}{entry['sign']}null"
+        after = copy_model(before) if key in _MODELS else _small_value(key, before, folder)
+        if after == before:
+            return text
+        changes.append(f"{key} {before} to {after}")
+        return f"{key}{entry['sign']}{after}"
+
+    lines = [shrink(line) for line in _lines(file)]
+    after = [shrink(word) for word in words]
+    for key in _ADDED:
+        if key not in read_settings(file):
+            lines.append(f"{key}: {_SMALL[key]}")
+            changes.append(f"{key}: {_SMALL[key]} is added")
+    small = folder / Path(file).name
+    small.write_text("\n".join(lines) + "\n", "utf-8")
+    return [str(small), *after], changes
+
+
+def _small_value(key: str, value: str, folder: Path) -> str:
+    if key == "output_dir":
+        return str(folder / "saved")
+    limit = _SMALL.get(key)
+    small = limit is not None and value.isdigit() and int(value) > limit
+    return str(limit) if small else value
+
+
+def _value(entry: re.Match[str]) -> str:
+    return entry["value"].strip().strip("'\"")
+
+
+def _lines(file: str) -> Iterator[str]:
+    try:
+        yield from Path(file).read_text("utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise DataError(f"{file}: {reason(error)}") from error

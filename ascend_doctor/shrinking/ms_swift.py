@@ -1,0 +1,29 @@
+"""What ends a training of ms-swift early, and where it saves.
+
+Source: modelscope/ms-swift@3602360a:swift/megatron/arguments/megatron_args.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ascend_doctor.shrinking.sizes import STEPS
+from ascend_doctor.shrinking.words import Option
+
+# By launcher. `megatron` counts its steps anew where it is given epochs.
+_STEPS = {"megatron": "--train_iters", "swift": "--max_steps"}
+
+
+def end_early(options: Sequence[Option], launcher: str, folder: Path) -> list[Option]:
+    """The options with STEPS steps in the place of epochs, all logged, saving into ``folder``."""
+    if launcher not in _STEPS:
+        return list(options)
+    replaced = {
+        "num-train-epochs": (),
+        "output-dir": (Option("--output_dir", (str(folder / "saved"),)),),
+    }
+    small = [new for option in options for new in replaced.get(option.name, (option,))]
+    names = {option.name for option in small}
+    added = (Option(_STEPS[launcher], (str(STEPS),)), Option("--logging_steps", ("1",)))
+    return [*small, *(option for option in added if option.name not in names)]

@@ -1,0 +1,39 @@
+"""Makes a folder with the config.json of a family and a tokenizer: python model.py FAMILY FOLDER.
+
+Such a folder is what `rehearse --shrink` makes small without a network; weights it makes itself.
+"""
+
+# mypy: ignore-errors
+
+import sys
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import AutoConfig, PreTrainedTokenizerFast
+
+CHAT = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"
+    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+
+
+def main(family: str, folder: str) -> None:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(special_tokens=SPECIAL, initial_alphabet=alphabet)
+    tokenizer.train_from_iterator(["What is one and one? It is two."], trainer)
+    wrapped = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token=SPECIAL[2], pad_token=SPECIAL[0]
+    )
+    wrapped.chat_template = CHAT
+    wrapped.save_pretrained(folder)
+    config = AutoConfig.for_model(family)
+    config.architectures = [{"qwen3": "Qwen3ForCausalLM"}[family]]
+    config.dtype = "bfloat16"
+    config.save_pretrained(folder)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
