@@ -137,6 +137,8 @@ def describe_undecided(
     if root is not None and not root.victim:
         common = seen is not None and _is_common(ledger, root, seen)
         return "every rank shows it, so that the cause is common to them" if common else ""
+    if root is None and _is_shared(ledger):
+        return "most ranks raise the same error, so that its cause is common to them"
     if root is None or not ledger.watched:
         return _describe_chain(ledger) if ledger.waiting.edges else ""
     return "; ".join(_describe_waits(ledger, waits))

@@ -498,6 +498,7 @@ def test_an_unknown_error_of_most_ranks_accuses_nobody() -> None:
     raised = 'Traceback (most recent call last):\n  File "t.py", line 3\nAssertionError: only Adam'
     common = of_text(interleaved(dict.fromkeys((11, 4, 5, 9), raised)))
     assert (common.outcome, common.guilty) == ("unknown error", None)
+    assert "its cause is common to them" in common.undecided
     alone = of_text(interleaved({11: raised, 4: RAISED, 5: RAISED.replace("7", "8")}))
     assert alone.guilty is not None
     assert alone.guilty.ranks == (11,)
