@@ -50,6 +50,16 @@ def test_fused_operators(probe: str, outcome: dict[str, Any], level: Level, text
     assert (finding.remedy is not None) == (level is Level.ERROR)
 
 
+def test_a_kernel_that_is_not_simulated_is_no_fault() -> None:
+    lacking = {"error": "RuntimeError: EZ9999: [PID: 7] aclnnTriu is not simulated: no kernel"}
+    cases = {"sdpa causal": lacking, "packed": GOOD}
+    finding = only("flash-attention", simulated=True, cases=cases)
+    assert finding.level is Level.UNKNOWN
+    assert finding.title == "Could not tell whether sdpa causal can be used"
+    assert finding.observed == "the simulated NPU has no kernel for aclnnTriu"
+    assert only("flash-attention", cases=cases).level is Level.ERROR
+
+
 def test_failed_cases_are_told_together() -> None:
     finding = only("fused-ops", cases={"a": REFUSED, "b": GOOD, "c": REFUSED})
     assert finding.title == "fused-ops: a, c fail"

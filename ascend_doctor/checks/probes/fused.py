@@ -9,7 +9,7 @@ from ascend_doctor.checks.cann.operators import read_outcomes
 from ascend_doctor.checks.probes.run_failures import failures, ran, story
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.judge import Case, check, error, note
+from ascend_doctor.judging.judge import Case, check, error, note, unknown
 from ascend_doctor.probe_records.common import ProbeRecord
 from ascend_doctor.probe_records.operators import (
     DtypeCase,
@@ -27,6 +27,8 @@ _FUSED = {"value": 2e-2, "gradient": 2e-2, "sum": 2e-2, "arrived": 0.0}
 # CANN's compiler of kernels, by the names under which triton-ascend looks for it
 # (triton/backends/ascend/utils.py of 3.2.0).
 _COMPILER = re.compile(r"FileNotFoundError.*'(?:bishengir-compile|npuc)'")
+# What the stand-in for CANN says of a kernel that it lacks.
+_NO_KERNEL = re.compile(r"\b(\w{3,80}) is not simulated")
 # What every case of a probe measures.
 _ALWAYS = {"flash-attention": ("value", "gradient"), "fused-ops": ("value",)}
 # A product of 64 x 64 matrices, relative to its largest element; seen: 2e-7, 2e-3, 2e-4, 0.
@@ -107,9 +109,21 @@ def _judge_kernel(
     """One finding for all cases that fail in the same way, the first of them told in full."""
     cases = run.first_record(KernelsRecord).cases
     outcomes = read_outcomes(cases, broken=any(not rank.ok for rank in run.ranks))
+    untold = {
+        name: lacking[1]
+        for name, outcome in outcomes.items()
+        if run.simulated and (lacking := _NO_KERNEL.search(outcome.error or ""))
+    }
+    if untold:
+        kernels = ", ".join(sorted(set(untold.values())))
+        yield unknown(
+            f"Could not tell whether {', '.join(untold)} can be used",
+            observed=f"the simulated NPU has no kernel for {kernels}",
+        )
     texts = {
         name: story(outcome) if outcome.error else problem(outcome)
         for name, outcome in outcomes.items()
+        if name not in untold
     }
     for how, failed in (
         ("fails", [name for name in texts if outcomes[name].error]),
