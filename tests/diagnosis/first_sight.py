@@ -42,6 +42,7 @@ KINDS = (
     *("nineteenth-failing", "nineteenth-foreign", "nineteenth-healthy"),
     *("twentieth-failing", "twentieth-healthy"),
     *("twenty-first-failing", "twenty-first-foreign", "twenty-first-healthy"),
+    *("twenty-second-failing", "twenty-second-foreign", "twenty-second-healthy"),
 )
 
 Guilt = Literal["right", "could not tell", "wrong"]
