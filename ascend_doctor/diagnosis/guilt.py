@@ -558,8 +558,10 @@ def _is_shared(ledger: Ledger) -> bool:
         return False
     if seen.ranks:
         return len(seen.ranks) > 1 and 2 * len(seen.ranks) >= len(ledger.ranks)
-    ended = [end for end in ledger.ended.values() if end.code != -signal.SIGTERM]
-    return len(ended) > 1 and seen.count >= len(ended)
+    if any(end.code == -signal.SIGTERM for end in ledger.ended.values()):
+        return False
+    # One rank may print its exception twice, where it wraps it.
+    return seen.count >= max(len(ledger.ended), _MANY if len(ledger.ended) > 1 else 2 * _MANY)
 
 
 def _first_raised(ledger: Ledger) -> Guilt | None:

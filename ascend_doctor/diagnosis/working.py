@@ -37,7 +37,7 @@ _WORD = (
 _WRONG = (
     r"\b(?:fail\w*|time[ds]?[ _-]?out|terminat\w*|non-zero|unable|cannot|retry\w*)\b|"
     r"\bexit(?:ed)?\b.{0,30}\b[1-9]\d{0,2}\b|[:=(]\s{0,2}nan\b|(?:^|\D)0% |"
-    r"\w*(?:Error|Exception)\b(?!\s*[:=(]?\s*\d)|失败|崩溃|报错|错误|异常"
+    r"\w*(?:Error|Exception)\b(?!\s*[:=(]?\s*\d)|\bresum(?:ed|ing) from\b|失败|崩溃|报错|错误|异常"
 )
 _NOT_YET = (
     r"\b(?:not|no|never|without|wait\w*|until|before|after|if|when|once|should|will|would|please|"
