@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pages
 from mkdocs.config.defaults import MkDocsConfig
@@ -17,6 +19,7 @@ from ascend_doctor import language
 from ascend_doctor.matrix.catalog import Catalog
 
 FOLDER = "zh/"
+_CORNER = re.compile(r"<th([^>]*)></th>")
 _NAMES = {"en": "English", "zh": "\u4e2d\u6587"}
 _navigations: dict[str, Navigation] = {}
 
@@ -89,7 +92,14 @@ def on_page_context(
 
 
 def on_post_page(output: str, *, page: Page, **_: object) -> str:
-    """Names the search, which the theme leaves without a name for who does not see it."""
+    """For who does not see the page: the search has a name, the corner of a table is no head."""
     name = "\u641c\u7d22" if page.url.startswith(FOLDER) else "Search"
     dialog = 'data-md-component="search" role="dialog"'
-    return output.replace(dialog, f'{dialog} aria-label="{name}"')
+    named = output.replace(dialog, f'{dialog} aria-label="{name}"')
+    return _CORNER.sub(r"<td\1></td>", named)
+
+
+def on_post_build(config: MkDocsConfig, **_: object) -> None:
+    """The theme asks for the list of pages of each language."""
+    site = Path(config.site_dir)
+    shutil.copy(site / "sitemap.xml", site / FOLDER / "sitemap.xml")
