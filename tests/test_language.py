@@ -24,7 +24,9 @@ _CODE = re.compile(r"^ *```.*?^ *```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _APART = "\n\n* * *\n\n"
 # Quotes and dots are those of terminals and code; the adaptor of MindSpeed is called so, and B4
 # ends a chip's name.
-_VENDORS = re.compile(r"typography\.|'adapter' is the preferred spelling|'B4' is chatspeak")
+_VENDORS = re.compile(
+    r"typography\.|'(adapter|allocable)' is\s+the preferred spelling|'B4' is chatspeak"
+)
 _PRINTED += ("CONTRIBUTING.md", "SECURITY.md")
 
 

@@ -35,6 +35,7 @@ KEYS = {
         "without_log",
         "verdict",
         "attempt",
+        "exit_status",
         "step",
         "stall",
     ),
