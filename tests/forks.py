@@ -35,9 +35,8 @@ _TORCHRUN = (
     "torch.distributed.launcher.api",
     "torch.distributed.elastic.rendezvous.c10d_rendezvous_backend",
 )
-# Of open files: as many are passed on, and none has a number above.
+# So many open files are passed on.
 _FILES = 64
-_ABOVE = 256
 
 
 @contextlib.contextmanager
@@ -156,8 +155,9 @@ def _become(
     files: list[int], *, numbers: list[int], argv: list[str], env: dict[str, str], cwd: str
 ) -> None:
     """Run the command line of an interpreter, as one does that has just started."""
-    copies = [fcntl.fcntl(file, fcntl.F_DUPFD, _ABOVE) for file in files]
-    os.closerange(3, _ABOVE)
+    above = max(*numbers, *files) + 1
+    copies = [fcntl.fcntl(file, fcntl.F_DUPFD, above) for file in files]
+    os.closerange(3, above)
     for number, copy in zip(numbers, copies, strict=True):
         os.dup2(copy, number)
         os.close(copy)

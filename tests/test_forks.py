@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -58,8 +59,11 @@ def test_it_ends_as_an_interpreter_does(forked: Path, name: str) -> None:
     assert done[0].stderr.splitlines()[-1:] == done[1].stderr.splitlines()[-1:]
 
 
-def test_files_are_passed_on(forked: Path) -> None:
-    reader, writer = os.pipe()
+@pytest.mark.parametrize("number", [3, 259])
+def test_files_are_passed_on(forked: Path, number: int) -> None:
+    reader, low = os.pipe()
+    writer = fcntl.fcntl(low, fcntl.F_DUPFD, number)
+    os.close(low)
     code = f"import os; os.write({writer}, b'told')"
     subprocess.run([forked, "-c", code], check=True, pass_fds=(writer,))
     os.close(writer)

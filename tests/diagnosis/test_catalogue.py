@@ -580,8 +580,8 @@ def test_explain_has_every_failure(doctor: Command) -> None:
 @pytest.mark.slow
 def test_two_failures_of_one_line_come_in_the_same_order_always() -> None:
     """Sets of names have another order in every process; the answer has not."""
-    line = "[ERROR] RUNTIME(1,python): ProcessSdmaErrorInfo:report error module_name=EE8888 \
-report error module_type=3, module_name=EE8888\n"
+    line = "[ERROR] RUNTIME(1,python): ProcessSdmaErrorInfo:report error module_type=3, \
+module_name=EE8888\n"
     program = (
         "from tests.diagnosis.logs import of_text; "
         f"print([one.id for one in of_text({line!r}).causes])"
