@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pages
 from mkdocs.config.defaults import MkDocsConfig
@@ -19,6 +17,8 @@ from ascend_doctor import language
 from ascend_doctor.matrix.catalog import Catalog
 
 FOLDER = "zh/"
+# From these the theme looks for a list of pages beside each page.
+_ALTERNATE = re.compile(r"<link rel=\"?alternate\"? [^>]*hreflang[^>]*>")
 _CORNER = re.compile(r"<th([^>]*)></th>")
 _NAMES = {"en": "English", "zh": "\u4e2d\u6587"}
 _navigations: dict[str, Navigation] = {}
@@ -92,14 +92,9 @@ def on_page_context(
 
 
 def on_post_page(output: str, *, page: Page, **_: object) -> str:
-    """For who does not see the page: the search has a name, the corner of a table is no head."""
-    name = "\u641c\u7d22" if page.url.startswith(FOLDER) else "Search"
+    """For who does not see the page: the search has a name, and so has the corner of a table."""
+    chinese = page.url.startswith(FOLDER)
+    name, subject = ("\u641c\u7d22", "\u9879\u76ee") if chinese else ("Search", "Subject")
     dialog = 'data-md-component="search" role="dialog"'
     named = output.replace(dialog, f'{dialog} aria-label="{name}"')
-    return _CORNER.sub(r"<td\1></td>", named)
-
-
-def on_post_build(config: MkDocsConfig, **_: object) -> None:
-    """The theme asks for the list of pages of each language."""
-    site = Path(config.site_dir)
-    shutil.copy(site / "sitemap.xml", site / FOLDER / "sitemap.xml")
+    return _ALTERNATE.sub("", _CORNER.sub(rf'<th\1 aria-label="{subject}"></th>', named))
