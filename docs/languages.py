@@ -97,4 +97,5 @@ def on_post_page(output: str, *, page: Page, **_: object) -> str:
     name, subject = ("\u641c\u7d22", "\u9879\u76ee") if chinese else ("Search", "Subject")
     dialog = 'data-md-component="search" role="dialog"'
     named = output.replace(dialog, f'{dialog} aria-label="{name}"')
-    return _ALTERNATE.sub("", _CORNER.sub(rf'<th\1 aria-label="{subject}"></th>', named))
+    corner = rf'<th\1><span class="unseen">{subject}</span></th>'
+    return _ALTERNATE.sub("", _CORNER.sub(corner, named))
