@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console, Group, RenderableType
@@ -75,6 +75,13 @@ class Tasks:
         self._seconds[name] = 0.0 if begin is None else self._clock() - begin
         if begin is None:
             self._weights[name] = self._certain[name] = 0.0
+
+    def pass_over(self, names: Iterable[str]) -> None:
+        """Those of these tasks that have not begun are not to come any more."""
+        for name in names:
+            if name not in self._running and name not in self._seconds:
+                self._weights.pop(name, None)
+                self._certain.pop(name, None)
 
     @property
     def elapsed(self) -> float:

@@ -40,6 +40,7 @@ class SetupDisplay(Steps):
         self._quiet = quiet
         self._yes = yes
         self._last = tuple(last)
+        self._order: tuple[str, ...] = ()
         self._progress = ProgressBar(STEPS, quiet=quiet, detail=self._rows, rate=1)
         self._now: tuple[str, Sequence[Path], int] = ("", (), 0)
         self._cost: tuple[float, int] | None = None
@@ -49,7 +50,8 @@ class SetupDisplay(Steps):
         if not self._quiet:
             write_plan(plan, self._prefix)
         checkouts = [checkout.name for checkout in plan.lock.checkouts]
-        self._progress.tasks.expect(dict.fromkeys([*checkouts, *self._last], 0.0))
+        self._order = (*checkouts, *self._last)
+        self._progress.tasks.expect(dict.fromkeys(self._order, 0.0))
         if finished or self._yes:
             return
         if not sys.stdin.isatty():
@@ -84,6 +86,9 @@ class SetupDisplay(Steps):
         super().end(outcome)
         cost, self._cost = self._cost, None  # of the step that this was, if it was any
         self._progress.tasks.end(outcome.title)
+        if outcome.title in self._order:
+            before = self._order[: self._order.index(outcome.title)]
+            self._progress.tasks.pass_over(before)
         if self._quiet and outcome.word != "failed":
             return
         took = ""

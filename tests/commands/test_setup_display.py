@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.commands.setup_display import SetupDisplay, _fold
+from ascend_doctor.progress import Tasks
 from ascend_doctor.provision.lock import Prefix
 from ascend_doctor.provision.steps import Outcome
 
@@ -31,3 +32,13 @@ def test_what_was_no_step_has_no_time_of_the_step_before(
     lines = capsys.readouterr().err.splitlines()
     assert lines[1].startswith("built     environment: 2 wheels  (")
     assert lines[2] == "built     helpers_cpp: helpers_cpp.so"
+
+
+def test_steps_that_were_passed_over_are_not_counted() -> None:
+    tasks = Tasks()
+    tasks.expect(dict.fromkeys(("environment", "lock", "proof", "stack in use"), 0.0))
+    tasks.end("environment")
+    tasks.begin("stack in use")
+    tasks.pass_over(("environment", "lock", "proof"))
+    tasks.end("stack in use")
+    assert (tasks.done, tasks.total) == (2, 2)
