@@ -79,7 +79,7 @@ def diagnose_kept(
         text = say(f"it {ended}; what its output in {log} shows:")
         click.echo(f"ascend-doctor: {text}", err=True)
         click.echo(done.stdout.decode("utf-8", "replace"), nl=False, err=True)
-    else:
+    elif code:  # what a launcher said of its ranks may be of an attempt that was made again
         text = say(f"it {ended}; nothing in its output says why ({log})")
         click.echo(f"ascend-doctor: {text}", err=True)
     return done.returncode

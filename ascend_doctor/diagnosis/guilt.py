@@ -99,14 +99,10 @@ def _guilty(
     ledger: Ledger, root: KnownFailure | None, seen: Occurrences | None, waits: Occurrences
 ) -> Guilt | None:
     if root is None or seen is None:
-        own = None if _is_shared(ledger) else _by_summary(ledger, frozenset(ledger.watched))
-        return (
-            own
-            or _first_raised(ledger)
-            or _accuse_by_name(ledger)
-            or _chain(ledger)
-            or _alone(ledger)
-        )
+        first = None
+        if not _is_shared(ledger):
+            first = _by_summary(ledger, frozenset(ledger.watched)) or _first_raised(ledger)
+        return first or _accuse_by_name(ledger) or _chain(ledger) or _alone(ledger)
     if not root.victim:
         return None if _is_common(ledger, root, seen) else _accuse_who_shows(ledger, seen)
     waited = frozenset(waits.ranks | set(ledger.watched))
@@ -566,8 +562,6 @@ def _is_shared(ledger: Ledger) -> bool:
 
 def _first_raised(ledger: Ledger) -> Guilt | None:
     """Whose error came first; of one rank alone nothing tells what the others did."""
-    if _is_shared(ledger):
-        return None
     ends = (*ledger.exceptions.values(), *ledger.deaths.values())
     origins = {origin for seen in ends for origin in seen.by_origin}
     first = earliest(seen.first for seen in ends)
