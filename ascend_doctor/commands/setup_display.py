@@ -149,7 +149,7 @@ def describe(plan: Plan, prefix: Prefix) -> Iterator[str]:
         yield from (f"  {'pip':<22} {requirement}" for requirement in plan.requirements)
         yield from (_row("constraint", constraint) for constraint in plan.constraints)
     if lock.as_of and not plan.exact:
-        yield _row("as of", say(f"{lock.as_of}: nothing younger is taken from an index"))
+        yield _row("as of", say(f"{lock.as_of}, where an index tells the days of its files"))
     for name, version in lock.preserved.items():
         yield _row("kept", f"{name} {version}")
     for requirement, urls in plan.indexes.items():

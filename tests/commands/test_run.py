@@ -50,6 +50,14 @@ def test_ranks_that_fail_before_a_pipe_are_diagnosed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_failure_without_a_reason_is_told(tmp_path: Path) -> None:
+    done = run("--log", "x.log", "--", "sh", "-c", "echo hello; exit 3", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "ascend-doctor: it ended with 3" in done.stderr
+    assert "x.log" in done.stderr
+
+
+@pytest.mark.slow
 def test_a_launch_that_cannot_work_is_not_started(tmp_path: Path) -> None:
     options = ("--train_type", "lora", "--expert_tensor_parallel_size", "2")
     command = ["sh", "-c", "touch started", "megatron", "sft", *options]
