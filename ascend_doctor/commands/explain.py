@@ -17,7 +17,7 @@ from ascend_doctor.fleet.explain import TOPICS
 from ascend_doctor.judging.judge import Check
 from ascend_doctor.language import current, say
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.matrix.schema import KnownFailure, Variable
+from ascend_doctor.matrix.schema import KnownFailure, Variable, urls
 from ascend_doctor.render.columns import wrap
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import LEVELS
@@ -178,7 +178,7 @@ def _explain_variable(variable: Variable) -> str:
             "Default": variable.default,
             "Recommended": variable.recommend,
             "Mistakes": "\n".join(map(say, variable.mistakes)),
-            "Sources": "\n".join(source.url for source in variable.sources),
+            "Sources": "\n".join(urls(variable.sources)),
         },
     )
 

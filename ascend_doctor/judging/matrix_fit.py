@@ -14,7 +14,7 @@ from ascend_doctor.judging.packages import cann_version, distribution, family, f
 from ascend_doctor.judging.requirements import range_declared
 from ascend_doctor.judging.source_trees import core_version, megatron, mindspeed
 from ascend_doctor.judging.version_compare import is_in_range, leading
-from ascend_doctor.matrix.schema import Need, Release, Source
+from ascend_doctor.matrix.schema import Need, Release, urls
 from ascend_doctor.matrix.versions import VersionError, key
 
 Fit = Literal["fits", "near", "doubt", "bad"]
@@ -35,15 +35,11 @@ class Relation:
 
     @property
     def refs(self) -> tuple[str, ...]:
-        return refs(self.need.sources)
+        return urls(self.need.sources)
 
     @property
     def range_text(self) -> str:
         return spoken(self.need.versions)
-
-
-def refs(sources: tuple[Source, ...]) -> tuple[str, ...]:
-    return tuple(source.url for source in sources)
 
 
 def spoken(versions: str) -> str:

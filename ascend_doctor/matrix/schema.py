@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 import msgspec
@@ -27,6 +28,10 @@ class Source(Row, frozen=True, kw_only=True):
 
 
 Sources = Annotated[tuple[Source, ...], msgspec.Meta(min_length=1)]
+
+
+def urls(sources: Iterable[Source]) -> tuple[str, ...]:
+    return tuple(source.url for source in sources)
 
 
 class Need(Row, frozen=True, kw_only=True):

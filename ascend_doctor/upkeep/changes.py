@@ -11,7 +11,7 @@ from typing import Literal
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.matrix.schema import Component, Need, Source
+from ascend_doctor.matrix.schema import Component, Need, urls
 from ascend_doctor.matrix.versions import satisfies
 from ascend_doctor.upkeep.imports import find_losses
 from ascend_doctor.upkeep.source_tree import SourceTree
@@ -53,7 +53,7 @@ def _behaviours(component: Component, old: str, new: str) -> Iterator[ReleaseCha
             satisfies(component.scheme, version, behaviour.versions) for version in (old, new)
         )
         if before is not after:
-            shown[after].append((behaviour.text, _urls(behaviour.sources)))
+            shown[after].append((behaviour.text, urls(behaviour.sources)))
     for after, facts in shown.items():
         for text, sources in facts:
             yield ReleaseChange(
@@ -103,7 +103,7 @@ def _needs(component: Component, old: str, new: str) -> Iterator[ReleaseChange]:
                 subject=component.id,
                 text=f"needs {need.component} {need.versions or 'of any version'}"
                 + (f", before {was}" if was else ""),
-                sources=_urls(need.sources or row.sources) if row else (),
+                sources=urls(need.sources or row.sources) if row else (),
             )
 
 
@@ -133,11 +133,7 @@ def _options(catalog: Catalog, old: str, new: str) -> Iterator[ReleaseChange]:
 
 def _row_urls(component: Component, *versions: str) -> tuple[str, ...]:
     rows = (component.release(version) for version in versions)
-    return tuple(dict.fromkeys(url for row in rows if row for url in _urls(row.sources)))
-
-
-def _urls(sources: Iterable[Source]) -> tuple[str, ...]:
-    return tuple(source.url for source in sources)
+    return tuple(dict.fromkeys(url for row in rows if row for url in urls(row.sources)))
 
 
 def import_changes(

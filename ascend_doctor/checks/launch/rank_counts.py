@@ -16,6 +16,7 @@ from ascend_doctor.checks.launch.options import (
     options,
     part_sizes,
     unseen,
+    variables,
     world,
 )
 from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
@@ -192,8 +193,7 @@ def run_visible_devices(case: Case) -> Iterator[Finding]:
     A rank without a device stops at set_device (107001).
     """
     options(case)
-    values = case.facts.environment.variables if case.facts.environment is not None else {}
-    listed = values.get("ASCEND_RT_VISIBLE_DEVICES", "")
+    listed = variables(case).get("ASCEND_RT_VISIBLE_DEVICES", "")
     if "ASCEND_RT_VISIBLE_DEVICES" in unseen(case):
         raise Unresolved("ASCEND_RT_VISIBLE_DEVICES is known when the launch runs")
     if not re.fullmatch(r"[0-9]{1,4}(,[0-9]{1,4})*", listed):

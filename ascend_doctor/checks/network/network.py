@@ -14,9 +14,9 @@ from ascend_doctor.judging.chip import ascend, container, family_or_none, lacks_
 from ascend_doctor.judging.judge import Case, check, error, note, rerun_as_root, unknown, warning
 
 _TOOL = "/usr/local/Ascend/driver/tools/hccn_tool"
-_SOURCE = "hicann/driver@ef377e95:src/custom/network/hccn"
+HCCN_SOURCE = "hicann/driver@ef377e95:src/custom/network/hccn"
 _STALE = "https://github.com/vllm-project/vllm-ascend/pull/16847"
-_VERIFY = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/cluster_info_verify_fail.md"
+VERIFY = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/cluster_info_verify_fail.md"
 
 
 def answers(case: Case) -> tuple[HccnDevice, ...]:
@@ -174,7 +174,7 @@ def hccn_conf(case: Case) -> Iterator[Finding]:
                 if key == "address"
                 else "It changes with the next restart.",
                 remedy=_set_again(device, key, written),
-                refs=(_STALE, _VERIFY),
+                refs=(_STALE, VERIFY),
                 devices=(device.device,),
             )
     if silent:
@@ -207,7 +207,7 @@ def _unwritten(conf: dict[str, str] | None, devices: tuple[HccnDevice, ...]) -> 
                     if device.netmask
                 ),
             ),
-            refs=(_SOURCE,),
+            refs=(HCCN_SOURCE,),
             devices=tuple(device.device for device in lost),
         )
 
@@ -254,7 +254,7 @@ def hccn_addresses(case: Case) -> Iterator[Finding]:
             required="an address on every NPU",
             because="Jobs of several servers cannot use these devices.",
             remedy=_give(lacking),
-            refs=(_SOURCE,),
+            refs=(HCCN_SOURCE,),
             devices=lacking,
         )
     elif lacking and family is not None and family.network == "planes":
@@ -264,14 +264,14 @@ def hccn_addresses(case: Case) -> Iterator[Finding]:
             required="an address on every NPU",
             because="The first generation needs them even inside one server.",
             remedy=_give(lacking),
-            refs=(_SOURCE,),
+            refs=(HCCN_SOURCE,),
         )
     elif lacking:
         yield note(
             "The NPUs have no network addresses",
             observed="jobs of one server work; those of several need addresses, but for one A3 "
             "SuperPoD",
-            refs=(_SOURCE,),
+            refs=(HCCN_SOURCE,),
         )
     yield from _twice(devices, broken)
     if family is not None and family.network == "planes":
@@ -302,7 +302,7 @@ def _twice(devices: tuple[HccnDevice, ...], broken: Callable[..., Finding]) -> I
                 required="every address once in the cluster",
                 because="Packets for one of them reach the other.",
                 remedy=_give(tuple(of)),
-                refs=(_SOURCE,),
+                refs=(HCCN_SOURCE,),
                 devices=tuple(of),
             )
 
@@ -322,7 +322,7 @@ def _planes(devices: tuple[HccnDevice, ...]) -> Iterator[Finding]:
                     observed=f"{plane}: {net}; {other}: {far}",
                     required="one subnet for 0/4, 1/5, 2/6 and 3/7 each",
                     because="Collectives inside the server run in four planes.",
-                    refs=(_SOURCE,),
+                    refs=(HCCN_SOURCE,),
                     devices=(plane, other),
                 )
 
@@ -354,7 +354,7 @@ def hccn_gateway(case: Case) -> Iterator[Finding]:
                 summary="Have the administrator set it: hccn_tool -i N -gateway -s gateway G",
                 commands=(each("-gateway -g", (answer.device,)),),
             ),
-            refs=(_SOURCE,),
+            refs=(HCCN_SOURCE,),
             devices=(answer.device,),
         )
     if not is_950(case):

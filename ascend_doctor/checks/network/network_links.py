@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ascend_doctor.checks.network.network import answers, each, is_950, needs_addresses, untold
+from ascend_doctor.checks.network.network import (
+    HCCN_SOURCE,
+    VERIFY,
+    answers,
+    each,
+    is_950,
+    needs_addresses,
+    untold,
+)
 from ascend_doctor.facts import HccnDevice
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.chip import numbers
 from ascend_doctor.judging.judge import Case, check, error, note, unknown, warning
 
-_SOURCE = "hicann/driver@ef377e95:src/custom/network/hccn"
-_VERIFY = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/cluster_info_verify_fail.md"
 _DOWN = "https://github.com/vllm-project/vllm-ascend/issues/1815"
 _HEALTH = (
     "hicann/driver@ef377e95:docs/en/Ascend_910B_DCMI_API/Ascend_910B_DCMI_API/"
@@ -62,7 +68,7 @@ def hccn_link(case: Case) -> Iterator[Finding]:
                 summary="Check cable, optical module and switch port",
                 commands=(each("-link -g", down), each("-optical -g", down)),
             ),
-            refs=(_DOWN, _SOURCE),
+            refs=(_DOWN, HCCN_SOURCE),
             devices=down,
         )
     for hccn_device in devices:
@@ -87,14 +93,14 @@ def _histories(hccn_device: HccnDevice) -> Iterator[Finding]:
             f"Some ports of device {hccn_device.device} are not up",
             observed=f"die/port: {', '.join(ports)}",
             because="Ports that your server does not wire are never up.",
-            refs=(_SOURCE,),
+            refs=(HCCN_SOURCE,),
         )
     if hccn_device.link == "UP" and "DOWN" in hccn_device.link_changes:
         yield note(
             f"The link of device {hccn_device.device} was down before",
             observed=f"it came up {hccn_device.link_ups or 'several'} times since the start",
             because="A link that goes down again and again has a bad cable or module.",
-            refs=(_SOURCE,),
+            refs=(HCCN_SOURCE,),
         )
 
 
@@ -160,7 +166,7 @@ def hccn_tls(case: Case) -> Iterator[Finding]:
                 summary="Turn it off on all, as most guides do, or on",
                 commands=(each("-tls -s enable 0", tuple(on)),),
             ),
-            refs=(_VERIFY,),
+            refs=(VERIFY,),
             devices=tuple(on),
         )
     yield from untold(case, "the TLS switch", "-tls", lambda device: device.tls is not None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ascend_doctor.checks.network.network import VERIFY
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Environment, RankEntry, RankTable
 from ascend_doctor.findings import Finding, Remedy
@@ -18,7 +19,6 @@ _VARIABLE = (
     "RANK_TABLE_FILE.md"
 )
 _LOAD = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/rank_table_load_fail.md"
-_VERIFY = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/cluster_info_verify_fail.md"
 _A3_POD = "1.2"
 
 
@@ -71,7 +71,7 @@ def rank_table_content(case: Case) -> Iterator[Finding]:
             required="the addresses of hccn_tool -ip -g",
             because="HCCL compares them and stops with EI0014.",
             remedy=unset(_NAME),
-            refs=(_VERIFY,),
+            refs=(VERIFY,),
         )
 
 

@@ -11,7 +11,7 @@ from ascend_doctor.findings import Finding, Remedy, first_of, quantity
 from ascend_doctor.judging.chip import ascend, container, family_or_none, npu_name, npu_names
 from ascend_doctor.judging.judge import Case, check, error, note, unknown, warning
 
-_SOURCE = "hicann/driver@ef377e95:npucli/npu_smi.c"
+NPU_SMI_SOURCE = "hicann/driver@ef377e95:npucli/npu_smi.c"
 _ECC = (
     "https://github.com/hicann/runtime/blob/master/docs/en/error_code_ref/EZ2001-Execution_Error.md"
 )
@@ -64,7 +64,7 @@ def npu_table(case: Case) -> Iterator[Finding]:
                 summary="See which one is missing, then restart the host",
                 commands=("npu-smi info -l", "npu-smi info -m"),
             ),
-            refs=(_SOURCE,),
+            refs=(NPU_SMI_SOURCE,),
         )
 
 
@@ -101,7 +101,7 @@ def npu_health(case: Case) -> Iterator[Finding]:
                 required="OK",
                 because="It may fail under load, or compute wrongly.",
                 remedy=remedy,
-                refs=(_SOURCE,),
+                refs=(NPU_SMI_SOURCE,),
                 devices=devices,
             )
         elif npu.health == "Warning":
@@ -111,7 +111,7 @@ def npu_health(case: Case) -> Iterator[Finding]:
                 required="OK",
                 because="It works, and something is not as it should be.",
                 remedy=remedy,
-                refs=(_SOURCE,),
+                refs=(NPU_SMI_SOURCE,),
                 devices=devices,
             )
         else:
