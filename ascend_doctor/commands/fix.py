@@ -13,7 +13,7 @@ import msgspec
 from ascend_doctor.commands.check import Wish, make_report
 from ascend_doctor.commands.options.check_filter import selection_options
 from ascend_doctor.commands.options.format_option import shape_option
-from ascend_doctor.commands.options.launch import patience_option
+from ascend_doctor.commands.options.launch import examined_option, patience_option
 from ascend_doctor.commands.options.matrix import matrix_option
 from ascend_doctor.commands.options.output import Output, redacts
 from ascend_doctor.commands.options.target import Examination
@@ -119,9 +119,7 @@ def _run(action: Action) -> str:
     help="How deep to check: 0 files, 1 imports, 2 one device, 3 groups and a training step.",
 )  # fmt: skip
 @selection_options
-@click.option(
-    "--python", metavar="PATH", help="Interpreter to examine.  [default: the active environment's]"
-)
+@examined_option
 @shape_option
 @patience_option()
 @matrix_option

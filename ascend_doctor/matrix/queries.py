@@ -17,6 +17,10 @@ from ascend_doctor.matrix.schema import Component, Need, Release, Source, Stack
 from ascend_doctor.matrix.versions import Scheme, VersionError, parse, satisfies
 
 Fit = Literal["fits", "also", "outside"]
+# What a machine is, rather than what is installed on it by a stack.
+MACHINE_FACTS = ("cann", "driver", "python", "arch", "soc", "glibc")
+
+
 _STALE_AFTER = dt.timedelta(days=180)
 
 

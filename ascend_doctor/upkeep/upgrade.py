@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.queries import MACHINE_FACTS
 from ascend_doctor.matrix.versions import normalised
 from ascend_doctor.provision.lock import Lock
 from ascend_doctor.provision.request_ranges import FRAMEWORKS, wishes
@@ -36,7 +37,6 @@ _TOPS = {
     "torch-npu": ("torch_npu", "torch_npu"),
 }
 _KEPT_FIRST = (*FRAMEWORKS, "mindspeed", "torch", "torch-npu", "mcore-bridge", "triton-ascend")
-_GIVEN = ("cann", "driver", "python", "arch", "soc", "glibc")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +123,7 @@ def target_query(catalog: Catalog, lock: Lock, changes: Mapping[str, str]) -> So
     Raises DataError for a name or version that the matrix does not know.
     """
     megatron, framework, rest = targets(lock, changes)
-    machine = {name: rest.pop(name) for name in _GIVEN if name in rest}
+    machine = {name: rest.pop(name) for name in MACHINE_FACTS if name in rest}
     python = ".".join(lock.python.version.split(".")[:2])
     known = {"python": python, "arch": lock.python.arch}
     if unknown := [name for name in rest if name not in catalog.component_ids]:
@@ -169,7 +169,7 @@ def upgrade(catalog: Catalog, lock: Lock, target: Solution, sources: Sources) ->
         for name in names
         if old.get(name, "") != target.versions.get(name, "")
         and name in target.versions
-        and (name in old or name not in _GIVEN)
+        and (name in old or name not in MACHINE_FACTS)
     }
     changes: list[ReleaseChange] = []
     blanks: list[str] = []

@@ -17,6 +17,18 @@ MOST_NPUS = 16
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+framework_option = click.option(
+    "--framework", metavar="F", help="ms-swift, twinkle, verl, mindspeed-llm; or F==V."
+)
+examined_option = click.option(
+    "--python", metavar="PATH", help="Interpreter to examine.  [default: the active environment's]"
+)
+trainer_option = click.option(
+    "--python",
+    metavar="PATH",
+    help="Interpreter with torch and torch_npu.  [default: the active environment's]",
+)
+
 
 def level_option(text: str) -> Option:
     """Up to which level to check."""
