@@ -21,6 +21,7 @@ from ascend_doctor.matrix.queries import (
     applies,
     candidates,
     is_version,
+    meets,
     requirements,
 )
 from ascend_doctor.matrix.schema import Component, Need, Release, Stack
@@ -532,10 +533,7 @@ def _stacks_near(catalog: Catalog, question: SolveQuery) -> Iterator[Stack]:
 def _meet(catalog: Catalog, name: str, question: SolveQuery, stack: Stack) -> bool:
     component = catalog.component(name)
     ranges = (question.wishes[name], stack.components[name])
-    return any(
-        all(satisfies(component.scheme, version, version_range) for version_range in ranges)
-        for version in candidates(component, ranges)
-    )
+    return meets(component, ranges)
 
 
 def solution(catalog: Catalog, question: SolveQuery, pins: dict[str, str]) -> Solution:
