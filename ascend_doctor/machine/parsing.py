@@ -21,6 +21,7 @@ YAML_BYTES = 32 << 20
 JSON_BYTES = 256 << 20
 _DEPTH = 100
 _NODES = 1_000_000  # with aliases written out
+# Python takes quadratic time for long numbers; newer ones refuse more than 4300 digits.
 _NUMBER = 100
 _DIGITS = frozenset("0123456789_:.+-")
 

@@ -50,6 +50,7 @@ def keep(command: Sequence[str], life_line: int, folder: str) -> int:
                 process = subprocess.Popen(command)  # noqa: S603 - the user's own command, no shell
             except OSError as error:
                 sys.stderr.write(f"{command[0]}: {error.strerror}\n")
+                # 127 and 126, as a shell says of a program that is not there or cannot be run.
                 return SIGNALLED - 1 if isinstance(error, FileNotFoundError) else SIGNALLED - 2
             pass_on_to(process)
             code = wait_while_alive(process, life_line)
@@ -70,6 +71,8 @@ def wait_while_alive(
         if time.monotonic() >= until:
             return None
         ready, _, _ = select.select([life_line], [], [], _POLL)
+        # Nothing to read from a pipe that is ready: all its other ends are closed, so their owner
+        # died.
         if ready and not os.read(life_line, 4096):
             return None
     return process.returncode
