@@ -42,6 +42,7 @@ _RANK_NAME = re.compile(
 )
 # msrun of MindSpore and launchers of its kind: worker_3.log.
 _WORKER_NAME = re.compile(r"(?:^|/)worker_(\d{1,6})\.log(?:\.|$)")
+# node-3/train.log, or train-node3.log.
 _NODE_NAME = re.compile(
     r"(?:^|/)(?:((?:node|host|worker)[._-]?[\w.-]*)/|((?:node|host)[._-]?\d{1,6})(?=[._-][^/]*$|$))",
     re.IGNORECASE,
