@@ -24,6 +24,7 @@ from ascend_doctor.provision.wheels import hash_file, wheel_path
 
 SUMS = "SHA256SUMS"
 _SUMS_BYTES = 16 << 20
+# As sha256sum writes it: * says that the file was read in binary.
 _LINE = re.compile(r"([0-9a-f]{64}) [ *]([^\n]+)")
 
 

@@ -29,6 +29,8 @@ from ascend_doctor.matrix.versions import satisfies
 
 ABSENT = ""
 _ROUNDS = 5000
+# Between the last two stands what no stack has (_OUTSIDE_STACKS): it is better than a stack that is
+# known to be bad.
 _RANK = {"verified": 0, "documented": 1, "derived": 2, "end-of-life": 3, "known-bad": 5}
 _OUTSIDE_STACKS = 4
 # What a machine is cannot be chosen for it: where these are not known, rows about them are silent.
@@ -43,6 +45,7 @@ _WHOLE = {
     "verl": ("triton-ascend",),
 }
 _EXACT = re.compile(r"^==([^\s,|*]+)$")
+# Exact releases of CANN in a range, by their first two numbers.
 _PATCHED = re.compile(r"==(\d+\.\d+)\.\d+(?=$|\s|,)")
 
 

@@ -35,6 +35,7 @@ _MAKE, _RESOLVE, _INSTALL = 600.0, 7200.0, 3600.0
 # The first day that a zip archive can name.
 _EPOCH = "315532800"
 _STRING = r"\"[^\"]*\"|'[^']*'"
+# Python 3.10 has no reader of TOML.
 _BUILD_REQUIRES = re.compile(
     rf"^\[build-system\]\s*?\n(?:(?!\[).*\n)*?requires\s*=\s*(\[(?:{_STRING}|[^\]\"'])*\])",
     re.MULTILINE,

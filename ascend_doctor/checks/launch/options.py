@@ -38,6 +38,7 @@ VALIDATED = frozenset({"megatron", "mindspeed-rl"})
 # Megatron-LM up to 0.12 gives an encoder ranks beside those of the decoder.
 _ENCODER = ("encoder_tensor_model_parallel_size", "encoder_pipeline_model_parallel_size")
 _OF_LAUNCHER = ("nnodes", "nproc_per_node", "node_rank", "master_addr", "master_port")
+# Of YAML files and Hydra, where a switch has a value; a bare --switch has an empty one.
 _OFF = {"false", "0", "none", "no", "null"}
 
 
@@ -109,6 +110,7 @@ def number(case: Case, name: str, unset: int | None = None, *, least: int = 1) -
         if UNTOLD in text:
             raise Unresolved(f"{name} is known when the launch runs")
         raise Unknown(f"{name} is {text!r}, which is no size")
+    # Cut, for Python takes quadratic time for digits without end; no size has more.
     return int(text[:12])
 
 

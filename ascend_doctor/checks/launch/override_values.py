@@ -13,6 +13,8 @@ from ascend_doctor.judging.spelling import edit_distance
 
 _CONFIGS = {"mindspeed-rl": "Ascend/MindSpeed-RL@05a90d77:mindspeed_rl/config_cls"}
 _VERL = "verl-project/verl@1dda039b:verl/trainer/config"
+# MindSpeed-RL's roles and models have Megatron's own settings, which stand by another name in its
+# tables.
 _ROLE = re.compile(r"^(?:actor|ref|reward|critic)_config\.|^model\.[^.]+\.")
 _TRUTH = frozenset({"true", "false"})
 # In a file of YAML these are truth values, too.
@@ -20,6 +22,7 @@ _YAML_TRUTH = {"mindspeed-rl": frozenset({"yes", "no", "on", "off"})}
 _FLOAT = re.compile(r"[-+]?(\d[\d_]*\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan", re.IGNORECASE)
 _NOT_GIVEN = frozenset({"null", "none", "~"})
 _NUMERIC = re.compile(r"[-+]?\.?\d")
+# A number with a letter behind it, such as 1e-6x: a slip, and not a word that the key may take.
 _STRAY = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?[a-z]", re.IGNORECASE)
 # Counts that are one or more in every framework with such keys.
 _COUNT = re.compile(

@@ -46,6 +46,7 @@ def run_world_size(case: Case) -> Iterator[Finding]:
     tensor = size["TP"]
     if ranks % (tensor * size["PP"] * size["CP"]):
         return
+    # ms-swift's own default is 1; Megatron-LM takes the tensor parallel size.
     unset = 1 if case.need(Launch).program == "megatron-swift" else tensor
     split = number(case, "expert_tensor_parallel_size", unset)
     if not splits_ranks(ranks, split, size["EP"], size["PP"]):

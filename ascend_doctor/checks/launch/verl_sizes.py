@@ -24,6 +24,7 @@ _MINI = f"{_ACTOR_KEY}.ppo_mini_batch_size"
 INT = re.compile(r"[-+]?\d[\d_]*")
 # verl's own trainers. Asynchronous ones and recipes have batches and devices of their own.
 _TRAINERS = frozenset({"verl.trainer.main_ppo", "verl.trainer.main"})
+# Trainers of projects on top of verl are called after its own.
 _LIKE_VERLS = re.compile(r"(?:^|\.)main_ppo(?:_\w+)?$")
 _APART = re.compile(r"async|recipe|experimental|off_policy|split")
 

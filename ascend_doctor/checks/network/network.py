@@ -157,6 +157,7 @@ def hccn_conf(case: Case) -> Iterator[Finding]:
         if device.address is None and hccn.conf.get(f"address_{device.device}")
     ]
     for device in devices:
+        # The keys of /etc/hccn.conf and what hccn_tool tells as the active value of each.
         for key, active in (
             ("address", device.address),
             ("netmask", device.netmask),
@@ -315,6 +316,7 @@ def _planes(devices: tuple[HccnDevice, ...]) -> Iterator[Finding]:
             if (
                 plane < other
                 and (net == far) != (plane % 4 == other % 4)
+                # Of a server; a host with 16 devices has two groups of planes.
                 and plane // 8 == other // 8
             ):
                 yield warning(

@@ -25,6 +25,7 @@ _HEALTH = (
 )
 # Init: no address to probe is set, or no probe was made yet.
 _FINE = frozenset({"Success", "Init", "Detect ip set"})
+# Words of dcmi_get_device_network_health, in the spelling of old and new tools.
 _FAILED = frozenset(
     {
         *("Socket fail", "Socket failed", "Receive timeout", "Unreachable"),

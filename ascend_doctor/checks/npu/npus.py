@@ -16,6 +16,7 @@ _ECC = (
     "https://github.com/hicann/runtime/blob/master/docs/en/error_code_ref/EZ2001-Execution_Error.md"
 )
 _TOPOLOGY = "hicann/driver@ef377e95"
+# Of sixteen A2 cards the halves are linked by HCCS within, and not with each other.
 _CARDS_OF_A_GROUP = 8
 # The legend of `npu-smi info -t topo`: paths over PCIe.
 _SLOW = frozenset({"SYS", "PHB", "PIX", "PXB"})
@@ -37,6 +38,7 @@ def visible_npus(case: Case) -> Npus:
 
 
 def _query(kind: str, npu: Npu, layout: str | None) -> str:
+    # npu-smi of 950 takes no -c.
     chip = "" if layout == "950" else f" -c {npu.chip_id}"
     return f"npu-smi info -t {kind} -i {npu.npu_id}{chip}"
 

@@ -16,6 +16,7 @@ from ascend_doctor.findings import Finding, Level, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note, unknown
 from ascend_doctor.probe_records.stack import ImportedModule, InspectEnvRecord
 
+# Messages of glibc's loader (elf/dl-load.c, dl-lookup.c) and of Python's import.
 _LIBRARY = re.compile(r"(?P<name>[\w.+-]+\.so[\w.]*): cannot open shared object file")
 _MODULE = re.compile(r"^ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
 _SYMBOL = re.compile(r"undefined symbol: (?P<name>\S+)")

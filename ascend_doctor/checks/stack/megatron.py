@@ -81,6 +81,7 @@ def _mixture(
     package_copies: tuple[PackageCopy, ...], taken: PackageCopy
 ) -> tuple[str, PackageCopy] | None:
     """A part of Megatron-LM that comes from another tree than megatron.core, and that tree."""
+    # The other parts of Megatron-LM's namespace; each may come from a tree of its own.
     for part in ("training", "legacy", "rl", "post_training", "inference"):
         other = winner(package_copies, part)
         if other is not None and other.path != taken.path:

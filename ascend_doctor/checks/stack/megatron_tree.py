@@ -19,6 +19,7 @@ from ascend_doctor.probe_records.stack import MegatronTreeRecord, RefusedCall
 
 _PROBE = "megatron-tree"
 _MASK = "modelscope/mcore-bridge@v1.2.1:src/mcore_bridge/model/gpts/qwen3_next.py"
+# The releases whose functions were read into the matrix.
 _READ = ">=0.12,<0.20"
 _SHOWN = 8
 
