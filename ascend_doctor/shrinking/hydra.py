@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ascend_doctor.shrinking.sizes import PARALLEL
+from ascend_doctor.shrinking.sizes import PARALLEL, SEQUENCE
 from ascend_doctor.shrinking.words import Option
 
 _SMALL = {
@@ -16,7 +16,7 @@ _SMALL = {
     "gen_batch_size": 8,
     "max_prompt_length": 64,
     "max_response_length": 16,
-    "max_length": 128,
+    "max_length": SEQUENCE,
     "ppo_mini_batch_size": 8,
     "ppo_micro_batch_size_per_gpu": 1,
     "micro_batch_size_per_gpu": 1,
