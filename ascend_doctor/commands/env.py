@@ -23,6 +23,7 @@ from ascend_doctor.provision.lock import Lock
 from ascend_doctor.provision.stack_env import StackPaths, stack_of, variables
 from ascend_doctor.render.plain import one_line
 
+# A process substitution, a wrapper script and a launcher of Python may stand between.
 _GENERATIONS = 8
 
 
@@ -180,6 +181,8 @@ def _calling_shell(environ: Mapping[str, str]) -> str:
         name = head.partition("(")[2].lstrip("-")
         if name in SHELLS or name in {"sh", "dash", "ksh"}:
             return name if name in SHELLS else "bash"
+        # The name is in parentheses and may hold blanks: fields are counted from behind it
+        # (proc(5)).
         process = int(tail.split()[1])
     login = os.path.basename(environ.get("SHELL", ""))
     return login if login in SHELLS else "bash"

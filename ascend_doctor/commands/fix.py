@@ -29,9 +29,11 @@ from ascend_doctor.report import Report
 
 _TIMEOUT = 600.0
 _PIP_DEADLINE = 1800.0
+# pip's reason is its last line or two.
 _TOLD = 400
 _ROUNDS = 3
 _CHANGED = ("repaired", "still there", "failed")
+# What stands behind a command; packages need no word, as they are what is applied.
 _KINDS = {
     "packages": "",
     "shell": "in your shell",
@@ -75,6 +77,7 @@ class _RepairRun:
         output = Output(
             targets=(), fail_on=Level.ERROR, color=False, redact=False, verbose=False, quiet=True
         )
+        # A step's own checks are looked at again, even where one was asked to be left out.
         skip = () if only else self._skip
         report = make_report(examination, output, wish, only=only or self._only, skip=skip)
         return report, examination.redactor(report.snapshot)
@@ -202,6 +205,7 @@ def _take(
     if why := repair.apply(step.actions):
         return _end(step, "failed", why, quiet=quiet)
     ids = [name for name in step.check.split(", ") if " " not in name]
+    # Only what the step was about: the whole check may take minutes.
     again, _ = repair.check(*ids)
     left = [finding for finding in again.complaints if finding.level.value == step.level]
     return _end(step, "still there" if left else "repaired", quiet=quiet)

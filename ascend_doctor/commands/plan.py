@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 
 _MOST_NPUS = 4096
 _USUAL_SOC = "Ascend910B3"  # assumed where neither the chip nor the number of NPUs is asked for
+# Of the JSON that is written; a change that a reader could stumble over raises it.
 _SCHEMA = 1
+# By how much the rest of a broken line is indented, and what is left to it on a narrow page.
 _HANGING, _ROOM = 2, 20
 _PAGE, _WIDEST = 100, 120
 _SHAPES = ("text", "json", "html")
@@ -227,6 +229,7 @@ def _broken(row: str, width: int) -> list[str]:
     line = one_line(row)
     if isinstance(row, _Prose):
         line = _say_line(line)
+    # A command that is broken could not be copied, and a table would lose its columns.
     if not isinstance(row, _Prose) or not width:
         return [line]
     indent = len(line) - len(line.lstrip())

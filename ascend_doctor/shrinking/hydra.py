@@ -23,6 +23,7 @@ _SMALL = {
     "log_prob_micro_batch_size_per_gpu": 1,
     "ulysses_sequence_parallel_size": 2,
     "data_parallel_size": 1,
+    # Answers to a question: an algorithm that compares those of one, as GRPO, needs two.
     "n": 2,
     "nnodes": 1,
     "total_epochs": 1,

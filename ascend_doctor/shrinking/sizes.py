@@ -103,6 +103,7 @@ def shrink_layout(sizes: Mapping[str, int], ranks: int | None, npus: int) -> Sma
         raise DataError(
             f"--npus {npus}: this launch needs {least} to keep its kinds of parallelism"
         )
+    # A launch with replicas of the model keeps two, where there are NPUs for them.
     before = 1
     for name in PARALLEL[:3]:
         before *= sizes.get(name, 1)

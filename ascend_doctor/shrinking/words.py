@@ -100,6 +100,7 @@ def _options(words: Sequence[str]) -> Iterator[Option]:
     """``--name=value`` is split; words before the first option are one without a name."""
     typed, values = "", list[str]()
     for word in words:
+        # A negative number is a value, so that one dash begins no option.
         if not word.startswith("--"):
             values.append(word)
             continue
