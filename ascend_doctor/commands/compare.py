@@ -128,6 +128,7 @@ def command(  # noqa: PLR0913 - the options of the command
     if record:
         return record_run(words, record, recorder, find_home(stack, python))
     home = find_home(stack, python)
+    # A misspelt program is told before a simulated machine is built.
     search_path(home.interpreter, words, env=home.env)
     npu = choose_npu(device, home, npus=npus, memory=memory)
     pair = run_pair(words, npu, recorder, keep)

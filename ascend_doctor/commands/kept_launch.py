@@ -6,7 +6,6 @@ import contextlib
 import math
 import os
 import selectors
-import shutil
 import signal
 import subprocess
 import sys
@@ -33,6 +32,7 @@ from ascend_doctor.probing.keeper import SIGNALLED, command_of_keeper, signals_p
 from ascend_doctor.progress import STEPS, TaskDisplay
 from ascend_doctor.redact import Redactor
 from ascend_doctor.redact.streams import KeptLog
+from ascend_doctor.render.columns import terminal_width
 
 # As much as a pipe holds (pipe(7)).
 _BLOCK = 1 << 16
@@ -73,7 +73,7 @@ def diagnose_kept(
         done = subprocess.run(  # noqa: S603 - our own command line
             [*DOCTOR, "diagnose", *as_here, *options, "--", log, *([gathered] if gathered else [])],
             # Its output is a pipe, which has no width.
-            env={**os.environ, "COLUMNS": str(shutil.get_terminal_size((100, 24)).columns)},
+            env={**os.environ, "COLUMNS": str(terminal_width())},
             capture_output=True,
             timeout=600,
             check=False,

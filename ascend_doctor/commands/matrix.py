@@ -206,6 +206,7 @@ def _fact(rows: Catalog, name: str, version: str) -> str:
         family = rows.family_of(version)
         version = family.id if family else version
     elif name == "python" and re.fullmatch(r"3\.\d+\.\d+", version):
+        # Rows speak of lines of Python, as 3.10: wheels are the same for all of one.
         version = version.rpartition(".")[0]
     listed = version in known or not known or name == "driver"
     if not listed or not is_version(component.scheme, version):

@@ -152,6 +152,7 @@ def relation(case: Case, need: Need, have: str) -> Relation:
     if is_in_range(have, need.versions, scheme):
         return Relation(need=need, have=have, fit="fits")
     allowed = bool(need.also) and is_in_range(have, need.also, scheme)
+    # A patch release of CANN is rarely named by the documents of a release.
     if not need.hard and scheme == "ascend" and _same_line(have, need.versions):
         return Relation(need=need, have=have, fit="near", allowed=allowed)
     return Relation(

@@ -24,9 +24,9 @@ from ascend_doctor.facts import LOOPBACK, Launch
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, warning
 from ascend_doctor.judging.layout_rules import splits_ranks
+from ascend_doctor.judging.value_bounds import LAST_PORT
 
 _STATE = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/parallel_state.py"
-_LAST_PORT = 65535
 # Devices of a node, where there are several nodes.
 _NODE = 8
 
@@ -115,11 +115,11 @@ def run_master_port(case: Case) -> Iterator[Finding]:
     """Ports go from 1 to 65535. Rank 0 can listen on no other, so the ranks cannot meet."""
     options(case)
     port = number(case, "master_port", least=0)
-    if port > _LAST_PORT:
+    if port > LAST_PORT:
         yield error(
             f"Port {port} does not exist",
             observed=f"master_port {port}",
-            required=f"1 to {_LAST_PORT}",
+            required=f"1 to {LAST_PORT}",
             because="Rank 0 cannot listen there, and the rendezvous fails.",
             refs=("https://www.rfc-editor.org/rfc/rfc9293#section-3.1",),
             location=at(case, "master_port"),

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from ascend_doctor.checks.network.sockets import address
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Driver, Hccn, HccnDevice
-from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.chip import ascend, container, family_or_none, lacks_root, numbers
+from ascend_doctor.findings import Finding, Remedy, spans
+from ascend_doctor.judging.chip import ascend, container, family_or_none, lacks_root
 from ascend_doctor.judging.judge import Case, check, error, note, rerun_as_root, unknown, warning
 
 _TOOL = "/usr/local/Ascend/driver/tools/hccn_tool"
@@ -61,7 +61,7 @@ def untold(
 
 
 def _of(devices: Iterable[int]) -> str:
-    listed = numbers(devices)
+    listed = spans(devices)
     return f"device{'' if listed.isdecimal() else 's'} {listed}"
 
 
@@ -251,7 +251,7 @@ def hccn_addresses(case: Case) -> Iterator[Finding]:
         yield broken(
             f"{_of(lacking).capitalize()} {'has' if len(lacking) == 1 else 'have'} no network "
             "address, and others have",
-            observed=f"no address: {numbers(lacking)}",
+            observed=f"no address: {spans(lacking)}",
             required="an address on every NPU",
             because="Jobs of several servers cannot use these devices.",
             remedy=_give(lacking),
@@ -298,7 +298,7 @@ def _twice(devices: tuple[HccnDevice, ...], broken: Callable[..., Finding]) -> I
     for text, of in owners.items():
         if len(of) > 1:
             yield broken(
-                f"Devices {numbers(of)} have the same network address",
+                f"Devices {spans(of)} have the same network address",
                 observed=text,
                 required="every address once in the cluster",
                 because="Packets for one of them reach the other.",

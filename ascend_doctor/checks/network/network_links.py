@@ -14,8 +14,7 @@ from ascend_doctor.checks.network.network import (
     untold,
 )
 from ascend_doctor.facts import HccnDevice
-from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.chip import numbers
+from ascend_doctor.findings import Finding, Remedy, spans
 from ascend_doctor.judging.judge import Case, check, error, note, unknown, warning
 
 _DOWN = "https://github.com/vllm-project/vllm-ascend/issues/1815"
@@ -59,7 +58,7 @@ def hccn_link(case: Case) -> Iterator[Finding]:
             if hccn_device.device in down and hccn_device.optical
         )
         yield (error if wired else warning)(
-            f"The network link of devices {numbers(down)} is down",
+            f"The network link of devices {spans(down)} is down",
             observed="link status: DOWN" + (f"; {optics}" if optics else ""),
             required="link status: UP",
             because="Jobs of several servers cannot use these devices; the others are wired."
@@ -125,12 +124,12 @@ def hccn_health(case: Case) -> Iterator[Finding]:
     for state, of in groups.items():
         if state not in _FAILED:
             yield unknown(
-                f"Network health of devices {numbers(of)} could not be told",
+                f"Network health of devices {spans(of)} could not be told",
                 observed=f"net health status: {state}",
             )
             continue
         yield warning(
-            f"Network health of devices {numbers(of)}: {state}",
+            f"Network health of devices {spans(of)}: {state}",
             observed=f"net health status: {state}",
             required="Success, or Init where no address is probed",
             because="The address that they probe does not answer.",
@@ -160,7 +159,7 @@ def hccn_tls(case: Case) -> Iterator[Finding]:
     if on and off:
         yield error(
             "The TLS switch is on for some NPUs and off for others",
-            observed=f"on: {numbers(on)}; off: {numbers(off)}",
+            observed=f"on: {spans(on)}; off: {spans(off)}",
             required="the same on all NPUs of a job",
             because="HCCL refuses to connect them (EI0016).",
             remedy=Remedy(
