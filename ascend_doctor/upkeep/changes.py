@@ -18,9 +18,11 @@ from ascend_doctor.upkeep.source_tree import SourceTree
 
 Kind = Literal["breaks", "goes", "comes"]
 # A schema as torch's dispatcher registers it, which stands in the library as text.
+# As torch's registration has it in the library: name(arguments) -> results.
 _SCHEMA = re.compile(
     rb"(?<![A-Za-z0-9_:.])(_?npu_[a-z0-9_]+(?:\.[A-Za-z0-9_]+)?)(\([^\0\n]*?\) -> [^\0\n]*)"
 )
+# Read by os.environ or os.getenv, or by get_env_args of ms-swift.
 _VARIABLE = re.compile(
     r"""(?:environ(?:\.get|\.setdefault)?[\[(]|getenv\(|get_env_args\()\s*["']([A-Z][A-Z0-9_]+)["']"""
 )
@@ -80,6 +82,7 @@ def _functions(component: Component, old: str, new: str) -> Iterator[ReleaseChan
             ("comes", "also takes", after - before),
         )
         for kind, verb, parameters in lists:
+            # A function that one release lacks altogether is another change.
             if before and after and parameters:
                 yield ReleaseChange(
                     kind=kind,
@@ -221,6 +224,7 @@ def operator_changes(users: Iterable[SourceTree], old: Path, new: Path) -> Itera
 def _parameters(schema: str) -> set[str]:
     """The names in ``(Tensor self, int dim=-1, *, bool x=True) -> Tensor``."""
     inside = schema[1 : schema.index(") -> ")]
+    # Commas inside lists part no parameters; aliases, as in Tensor(a!), are taken out before.
     parts = re.split(r",(?![^\[(]*[\])])", re.sub(r"\([a-z!]*\)", "", inside))
     names = (part.strip().rpartition("=")[0] or part.strip() for part in parts)
     return {name.split()[-1] for name in names if name and name != "*"}

@@ -96,6 +96,7 @@ def _bindings(text: str) -> _Bindings:
     """The names that a module binds when it is imported, and what it imports all of."""
     parsed = python_of(text)
     if parsed is None:
+        # Nobody can say what is not in it: it counts as one that computes its names.
         return _Bindings(frozenset({"__getattr__"}), ())
     names: set[str] = set()
     stars: list[tuple[int, str]] = []
@@ -123,6 +124,7 @@ def _import_nodes(
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node, guarded
         else:
+            # The body of a class runs when its module is imported.
             inside = guarded or not isinstance(node, ast.ClassDef)
             yield from _import_nodes(ast.iter_child_nodes(node), guarded=inside)
 

@@ -36,6 +36,7 @@ _TOPS = {
     "mindspeed-llm": ("mindspeed_llm", "mindspeed_llm"),
     "torch-npu": ("torch_npu", "torch_npu"),
 }
+# What people chose themselves is kept before what only follows from it.
 _KEPT_FIRST = (*FRAMEWORKS, "mindspeed", "torch", "torch-npu", "mcore-bridge", "triton-ascend")
 
 
@@ -98,6 +99,7 @@ class Sources:
         if not Path(source.url).is_dir():
             return None
         refs = [row.commit, row.ref] if row else []
+        # The commit of a row first: a branch may have moved, and a clone may have tags only.
         for ref in (*refs, version, f"v{version}"):
             if ref:
                 try:
@@ -151,6 +153,7 @@ def nearest_target(catalog: Catalog, lock: Lock, query: SolveQuery) -> Solution 
             continue
         pinned = replace(query, wishes={**query.wishes, name: f"=={old}"})
         solution = solve(catalog, pinned)
+        # An old version is kept only where no more pairs become unnamed by it.
         if solution is not None and _doubts(solution) <= _doubts(best):
             best, query = solution, pinned
     return best
