@@ -14,6 +14,7 @@ from ascend_doctor.judging.packages import cann_version, distribution, family, f
 from ascend_doctor.judging.requirements import range_declared
 from ascend_doctor.judging.source_trees import core_version, megatron, mindspeed
 from ascend_doctor.judging.version_compare import is_in_range, leading
+from ascend_doctor.matrix.queries import is_meant
 from ascend_doctor.matrix.schema import Need, Release, urls
 from ascend_doctor.matrix.versions import VersionError, key
 
@@ -131,19 +132,13 @@ _FACTS: dict[str, Callable[[Case], str]] = {
 
 def applies(case: Case, need: Need) -> bool:
     """Whether a row speaks for this machine. Raises Unknown and NotApplicable."""
-    return all(_matches(_machine(case, name), required) for name, required in need.when.items())
+    return all(is_meant(_machine(case, name), required) for name, required in need.when.items())
 
 
 def _machine(case: Case, name: str) -> str:
     if name == "arch":
         return case.need(Python).machine or case.need(Host).arch
     return family(case).id
-
-
-def _matches(value: str, required: str) -> bool:
-    if required.startswith("!"):
-        return value != required[1:]
-    return value in required.split("|")
 
 
 def relation(case: Case, need: Need, have: str) -> Relation:

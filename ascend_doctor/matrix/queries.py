@@ -21,6 +21,7 @@ Fit = Literal["fits", "also", "outside"]
 MACHINE_FACTS = ("cann", "driver", "python", "arch", "soc", "glibc")
 
 
+# torch_npu and MindSpeed release every quarter.
 _STALE_AFTER = dt.timedelta(days=180)
 
 
@@ -123,13 +124,18 @@ def applies(need: Need, machine: Mapping[str, str]) -> bool | None:
         value = machine.get(name)
         if value is None:
             answers.append(None)
-        elif required.startswith("!"):
-            answers.append(value != required[1:])
         else:
-            answers.append(value in required.split("|"))
+            answers.append(is_meant(value, required))
     if False in answers:
         return False
     return None if None in answers else True
+
+
+def is_meant(value: str, required: str) -> bool:
+    """Whether a machine's fact is one of those that ``when`` of a need names, or no other one."""
+    if required.startswith("!"):
+        return value != required[1:]
+    return value in required.split("|")
 
 
 def fit(catalog: Catalog, need: Need, version: str) -> Fit:
@@ -170,6 +176,7 @@ def _bonds(catalog: Catalog, chosen: Chosen, other: Chosen) -> Iterator[Bond]:
         for need in row.conflicts:
             if need.component in targets:
                 bond = _bond(catalog, "conflicts", label, row, need, targets[need.component])
+                # A conflict with another version than the one asked about binds nothing.
                 if bond.fit != "outside":
                     yield bond
 

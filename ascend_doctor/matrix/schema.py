@@ -195,6 +195,7 @@ class Component(Row, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def _by_version(self) -> dict[object, Release]:
+        # Of rows that compare equal the first counts.
         rows = reversed(self.releases)
         return {parse(self.scheme, release.version): release for release in rows}
 

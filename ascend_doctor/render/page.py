@@ -29,7 +29,7 @@ _ROOM = 20
 class Page:
     """Rows that become one text. ``width`` is in columns; ``label`` is the room of a field's name.
 
-    Texts that reach a row go through ``wrapped`` or ``plain.one_line``.
+    Texts that reach a row go through ``wrap`` or ``plain.one_line``.
     """
 
     def __init__(self, *, color: bool, width: int, ascii_only: bool, label: int) -> None:
