@@ -14,8 +14,7 @@ from ascend_doctor.judging.packages import cann_version, distribution, family, f
 from ascend_doctor.judging.requirements import range_declared
 from ascend_doctor.judging.source_trees import core_version, megatron, mindspeed
 from ascend_doctor.judging.version_compare import is_in_range, leading
-from ascend_doctor.matrix.queries import is_meant
-from ascend_doctor.matrix.schema import Need, Release, urls
+from ascend_doctor.matrix.schema import Need, Release, is_meant, urls
 from ascend_doctor.matrix.versions import VersionError, key
 
 Fit = Literal["fits", "near", "doubt", "bad"]

@@ -13,7 +13,7 @@ import msgspec
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.matrix.schema import Component, Need, Release, Source, Stack
+from ascend_doctor.matrix.schema import Component, Need, Release, Source, Stack, is_meant
 from ascend_doctor.matrix.versions import Scheme, VersionError, parse, satisfies
 
 Fit = Literal["fits", "also", "outside"]
@@ -129,13 +129,6 @@ def applies(need: Need, machine: Mapping[str, str]) -> bool | None:
     if False in answers:
         return False
     return None if None in answers else True
-
-
-def is_meant(value: str, required: str) -> bool:
-    """Whether a machine's fact is one of those that ``when`` of a need names, or no other one."""
-    if required.startswith("!"):
-        return value != required[1:]
-    return value in required.split("|")
 
 
 def fit(catalog: Catalog, need: Need, version: str) -> Fit:

@@ -56,6 +56,13 @@ class Need(Row, frozen=True, kw_only=True):
     sources: tuple[Source, ...] = ()
 
 
+def is_meant(value: str, required: str) -> bool:
+    """Whether a machine's fact is one of those that ``when`` of a need names, or no other one."""
+    if required.startswith("!"):
+        return value != required[1:]
+    return value in required.split("|")
+
+
 class Release(Row, frozen=True, kw_only=True):
     """One release, branch or package of a component.
 
