@@ -279,6 +279,7 @@ def _move(file: Path, path: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
+        # Under another name first: a copy takes time, and a file under its own counts as whole.
         scratch = path.with_name(f".{path.name}.{os.getpid()}")
         shutil.copyfile(file, scratch)
         scratch.replace(path)
@@ -333,6 +334,7 @@ def requirements_of(folder: Path, unasked: frozenset[str], *, built: bool) -> It
     for name in ("requirements-npu.txt", "requirements.txt"):
         if (folder / name).is_file():
             lines = (folder / name).read_text("utf-8", "replace").splitlines()
+            # A file that is read by pip itself keeps its relative paths and options.
             if any(requires(line, unasked) for line in lines):
                 yield from (line for line in lines if not requires(line, unasked))
             else:
