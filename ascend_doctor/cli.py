@@ -21,6 +21,7 @@ from ascend_doctor.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_UNKNOWN, EXIT_U
 from ascend_doctor.machine import live, streams, watchdog
 from ascend_doctor.render.plain import lines, one_line
 
+# Too many files, memory, processes, and no room to write: of the machine, not of us.
 _EXHAUSTED = {
     *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS),
@@ -147,6 +148,7 @@ def run(arguments: list[str]) -> int:
     try:
         code = doctor.main(arguments, prog_name="ascend-doctor", standalone_mode=False)
     except click.ClickException as error:
+        # A group that is called alone shows its help, which is no message about a mistake.
         if isinstance(error, click.exceptions.NoArgsIsHelpError):
             error.show()
         else:
@@ -241,6 +243,7 @@ def _bug(arguments: list[str]) -> int:
         f"arguments: {arguments}\n\n{traceback.format_exc()}"
     )
     location = ""
+    # The disk may be full, or the folder for temporary files read-only.
     with (
         contextlib.suppress(OSError),
         tempfile.NamedTemporaryFile(

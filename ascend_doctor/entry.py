@@ -25,12 +25,15 @@ def own(path: list[str], pythonpath: str | None) -> list[str]:
     """The entries of the interpreter that this is installed in, and where it lies itself."""
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     foreign = {os.getcwd() if _has_folder() else "", ""}
+    # With -I or -E Python has not put them on the path, and an equal entry is the interpreter's
+    # own.
     if pythonpath and not sys.flags.ignore_environment:
         foreign |= {os.path.abspath(entry) for entry in pythonpath.split(os.pathsep)}
         foreign |= set(pythonpath.split(os.pathsep))
     home = site.getusersitepackages()
     if home in path and not os.geteuid() and _owner(home):  # else it may never answer
         foreign.add(home)
+    # A checkout that is run in place may be the current folder, or on PYTHONPATH, itself.
     return [entry for entry in path if entry not in foreign or entry == here]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
 import msgspec
@@ -109,6 +109,19 @@ def show_bytes(size: int) -> str:
     """Bytes in the unit that fits: "5.15 MiB"."""
     unit = min((size.bit_length() - 1) // 10, len(_BYTE_UNITS) - 1) if size else 0
     return f"{size / 1024**unit:.4g} {_BYTE_UNITS[unit]}"
+
+
+def runs_of(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """The first and the last of each run of neighbours among numbers."""
+    known = set(numbers)
+    starts = sorted(number for number in known if number - 1 not in known)
+    ends = sorted(number for number in known if number + 1 not in known)
+    return zip(starts, ends, strict=True)
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """Numbers as ranges: 0-3,6."""
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs_of(numbers))
 
 
 def first_of(texts: Sequence[str], most: int, *, separator: str = ", ") -> str:

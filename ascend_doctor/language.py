@@ -109,6 +109,7 @@ class Dictionary(NamedTuple):
         """A title and what follows it, several lines or statements, or items that are known."""
         for colon in reversed([match.start() for match in re.finditer(": ", text)]):
             head, tail = text[:colon], text[colon + 2 :]
+            # A colon inside of parentheses parts nothing.
             if head.count("(") > head.count(")"):
                 continue
             if (title := self.say(head)) != head or tail in self.exact:
@@ -118,6 +119,7 @@ class Dictionary(NamedTuple):
             if len(parts) > 1:
                 translation = [self.say(part) for part in parts]
                 changed = [new != old for new, old in zip(translation, parts, strict=True)]
+                # Half of a list in another language reads worse than none of it.
                 enough = all(changed) if separator == ", " else any(changed)
                 return join.join(translation) if enough else text
         return text
@@ -178,6 +180,7 @@ def make_dictionary(messages: Mapping[str, str]) -> Dictionary:
     slotted = [
         row for row in messages.items() if row[1] not in {"", row[0]} and _SLOT.search(row[0])
     ]
+    # The most letters first: of two forms that fit a text it is the more exact one.
     slotted.sort(key=lambda row: -len(_SLOT.sub("", row[0])))
     templates = (
         Template(text, max(_SLOT.split(text)[::2], key=len), translation)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ascend_doctor.probing.request import ProbeRequest
 
 _REFRESH = 8
+# As many ranks as a machine has NPUs; more would push the rest off the screen.
 _ROWS = 16
 _BAR = 24
 NOUNS = PROBES, STEPS, NODES, RUNS = ("probes", "steps", "nodes", "runs")

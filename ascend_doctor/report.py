@@ -216,6 +216,7 @@ def _untold(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 _BARE = "No NPU, no driver and no CANN here"
 _WITHOUT_NPU = "No NPU and no driver here"
+# Checks that a title names; the rest are counted.
 _NAMED = 4
 _ROW = '- {id: "*", unknown: needs-root, reason: nobody runs it as root}'
 _WRITE_ROW = f"printf '%s\\n' 'acknowledged:' '{_ROW}' > ascend-doctor.yaml"
@@ -226,6 +227,7 @@ def _fold(untold: Iterable[Finding]) -> Iterator[Finding]:
     groups: dict[str, list[Finding]] = {}
     for number, finding in enumerate(untold):
         why = "Not checked, needs root" if finding.needs == "root" else finding.reason
+        # What has no reason in common with anything stays by itself.
         groups.setdefault(why or str(number), []).append(finding)
     for why, group in groups.items():
         if len(group) == 1:
@@ -333,6 +335,7 @@ def assemble(  # noqa: PLR0913 - what a report is made of
 
 def _notices(facts: Snapshot) -> Iterator[str]:
     driver, npus, cann = facts.driver, facts.npus, facts.cann
+    # What was not looked at is not absent.
     seen = driver is None or driver.present or npus is None or npus.tool or npus.devices
     if not seen and cann is not None:
         yield _WITHOUT_NPU if cann.installs else _BARE

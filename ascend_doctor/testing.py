@@ -25,6 +25,7 @@ _OPTION = "--simulated-npus"
 _COUNT = "ASCEND_SIMULATOR_DEVICES"
 _KIND = "a2-8"
 _MOST = 16
+# The keeper ends what is left of the launch when its life line closes.
 _GRACE = 30.0
 
 

@@ -223,6 +223,7 @@ def iterate_reduced(model: Any) -> Iterator[tuple[Any, int, Any]]:
         shared = model.ddp_config.use_distributed_optimizer
         size, rank = (group.size(), group.rank()) if shared else (1, 0)
         for bucket in buffer.buckets:
+            # Buckets are padded, so that data parallel ranks have equal parts of them.
             part = bucket.grad_data.numel() // size
             begin = bucket.grad_data.storage_offset() + rank * part
             for weight in bucket.params:
@@ -242,6 +243,8 @@ def distance(value: Any, whole: Any) -> float:
     parts = parallel_state.get_context_parallel_world_size()
     if parts > 1 and value.shape[0] < len(whole):
         cp_rank = parallel_state.get_context_parallel_rank()
+        # Megatron gives a rank a part from the front and its mirror image from the end, so that
+        # causal attention costs all ranks the same (get_batch_on_this_cp_rank).
         pieces = whole.chunk(2 * parts)
         whole = torch.cat([pieces[cp_rank], pieces[2 * parts - 1 - cp_rank]])
     value = value.detach()

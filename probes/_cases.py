@@ -78,6 +78,7 @@ def _outcomes(
             return
         for name in names:
             with probe.stage(f"case {name}"):
+                # The rest is for the record of a case that does not end.
                 seconds = min(limit * _probe.PATIENCE, max(probe.left() - 5, 1))
                 outcome = child.next(seconds)
             yield name, outcome
@@ -192,6 +193,7 @@ def _fork(
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if not pid:
+        # A group of its own, which `close` ends with the compilers that the case starts.
         os.setsid()
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor, number in ((null, 0), (null, 1), (stderr, 2)):

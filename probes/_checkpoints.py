@@ -182,6 +182,7 @@ def meet() -> None:
 def forget(run: Any) -> None:
     """So that a load that does nothing shows."""
     for weight in run.bare.parameters():
+        # Any number that no weight is drawn as.
         weight.fill_(-7.0)
     for _, tensors, _, _ in state_of(run):
         for key in STATE:

@@ -54,6 +54,8 @@ class Meeting:
                 store = self._open(is_master=False)
                 while time.monotonic() < end:
                     with self._guard.within(ANSWER_SECONDS):
+                        # Whatever listens may be the store of another launch, which does not have
+                        # the key.
                         if store.check([f"{PREFIX}/here"]):
                             return store
                     why = "what listens there is no agent of node 0"

@@ -16,6 +16,7 @@ import _probe
 from _rates import bandwidths
 
 MESSAGES = 200
+# The first ones make connections and are not counted.
 WARM = 5
 # Bytes of the large messages, and the seconds for the small and for the large ones. A message that
 # HCCL's network loses is sent again after seconds.
@@ -122,6 +123,7 @@ def small(
         dist.all_reduce(flag)
         wait()
         times.append(time.perf_counter() - start)
+        # The sum tells all ranks alike whether any of them has no time left.
         if flag.item():
             break
     measured = sorted(times[WARM:] or times)
@@ -153,6 +155,7 @@ def large(
             wait()
             return time.perf_counter() - start
 
+        # All ranks have to repeat as often, so that the slowest one says how often that is.
         longest = torch.tensor([once()], device=device_name)
         dist.all_reduce(longest, op=dist.ReduceOp.MAX)
         first = float(longest.item())

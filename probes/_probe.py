@@ -47,7 +47,9 @@ HCCL_LIMITS = {"HCCL_CONNECT_TIMEOUT": "120", "HCCL_EXEC_TIMEOUT": "136"}
 # the first generation has no bfp16, 310P neither bfp16 nor int64.
 LACKING = ((range(100, 105), {"bfloat16"}), (range(200, 206), {"bfloat16", "int64"}))
 BEAT_SECONDS = 1.0
+# A broken device gives thousands; each kept one is a line of the record.
 WRONG_KEPT = 20
+# linux/include/uapi/linux/prctl.h; Python has no name for it.
 PR_SET_PDEATHSIG = 1
 # Processes that ranks have started meet over the store of the ranks under this prefix of its keys.
 PREFIX = "ASCEND_DOCTOR_STORE_PREFIX"
@@ -122,6 +124,8 @@ class Probe:
         self._stacks = open(f"{base}.stack", "w")  # noqa: SIM115
         faulthandler.enable(self._stacks)
         faulthandler.register(signal.SIGUSR1, self._stacks)
+        # torchrun ends ranks so. The handler that was there comes after, so that the rank still
+        # ends.
         faulthandler.register(signal.SIGTERM, self._stacks, chain=True)
         # The last resort should the doctor have been killed.
         faulthandler.dump_traceback_later(deadline + 10, exit=True, file=self._stacks)
@@ -197,6 +201,7 @@ class Probe:
 
         if self.device == "npu":
             for name, value in HCCL_LIMITS.items():
+                # What the user has set is tried as it is.
                 os.environ.setdefault(name, value)
         with self.stage("rendezvous"):
             if dist.is_initialized():
@@ -225,6 +230,7 @@ class Probe:
     def _meeting(self, dist: Any) -> dict[str, Any]:
         """Where the ranks meet, if it is not where the launcher says."""
         if "MASTER_ADDR" not in os.environ:
+            # Started by hand, without torchrun: there is nobody to meet.
             return {"store": dist.HashStore(), "rank": 0, "world_size": 1}
         if PREFIX not in os.environ:
             return {}
@@ -320,6 +326,7 @@ def importing() -> Iterator[None]:
 def import_torch(device: str) -> Any:
     """Torch, with torch_npu for NPUs and without it on the CPU."""
     if device == "cpu":
+        # From 2.5 on `import torch` imports torch_npu, too (pytorch/pytorch#127074).
         os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     with importing():
         import torch
@@ -370,6 +377,7 @@ def connect(folder: str, rank: int) -> None:
     die_with_parent()
     with contextlib.suppress(FileNotFoundError):
         pipe = os.open(os.path.join(folder, f"rank-{rank}.out"), os.O_WRONLY)
+        # Not sys.stdout alone: CANN and the libraries in C write to the descriptors.
         os.dup2(pipe, 1)
         os.dup2(pipe, 2)
         os.close(pipe)
@@ -405,6 +413,7 @@ def innermost(error: BaseException) -> str:
     inner: BaseException | None = error
     while inner is not None and inner not in seen:
         seen.append(inner)
+        # As Python prints it: `raise ... from None` hides what came before.
         inner = inner.__cause__ or (None if inner.__suppress_context__ else inner.__context__)
     error = seen[-1]
     return f"{type(error).__name__}: {error}"[:4000]
@@ -456,6 +465,7 @@ def main(body: Callable[[Probe], None], *, name: str) -> None:
     ok = probe.run(body)
     if ok:
         probe.take_down()
+    # The doctor reads wrong values in the record; by hand the exit code has to tell them.
     leave(ok=ok and not (probe.alone and probe.wrong))
 
 

@@ -22,6 +22,7 @@ HIDDEN = 64
 # So that each product keeps the size of what it gets: attention looks at some tokens and not at
 # others. With 0.02 one that looks at all alike moves the first loss by 8e-5.
 SPREAD = 0.15
+# As Megatron has them where nothing is said: layernorm_epsilon and rotary_base.
 EPSILON = 1e-5
 ROTARY = 10000
 TOP = 2
@@ -354,6 +355,7 @@ def train(
         norm = sum(gradient.square().sum().item() for gradient in gradients.values()) ** 0.5
         trace.losses.append(loss)
         trace.grad_norms.append(norm)
+        # The small number is Megatron's (megatron/core/optimizer/clip_grads.py).
         scale = min(recipe.clip / (norm + 1e-6), 1.0)
         rate = recipe.rate * (1 - (step - 1) / recipe.end)
         for name, weight in model.trained().items():

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 ALL_PAIRS = 8  # nodes up to which every pair is measured
+# A tournament of all is a round a node; two rounds show whom to look at again.
 FIRST_ROUNDS = 2
 MORE_ROUNDS = 8
 # What is measured again, by the same limits by which the check accuses.
@@ -45,6 +46,7 @@ def _base(count: int) -> int:
 def tournament(nodes: Sequence[int], number: int) -> list[Pair]:
     """Disjoint pairs; over the rounds every node meets every other one once (circle method)."""
     ring: list[int | None] = [*nodes, *([None] if len(nodes) % 2 else [])]
+    # The first node stays, the others turn by one seat a round.
     turn = number % (len(ring) - 1)
     ring = [ring[0], *ring[len(ring) - turn :], *ring[1 : len(ring) - turn]]
     half = len(ring) // 2

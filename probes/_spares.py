@@ -27,6 +27,7 @@ class Spare:
     """A forked process that waits for its script."""
 
     def __init__(self) -> None:
+        # Of packets: a script's words and its descriptors come together or not at all.
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.pid = os.fork()
         if not self.pid:
@@ -83,6 +84,7 @@ def _become(theirs: socket.socket) -> NoReturn:
     _probe.die_with_parent()
     text, descriptors, *_ = socket.recv_fds(theirs, MESSAGE, 3)
     theirs.close()
+    # The rank has ended without a wish.
     if not text:
         os._exit(0)
     wish = json.loads(text)

@@ -104,6 +104,7 @@ def check(probe: Probe, torch: Any, dist: Any, dtype: str) -> None:
     """Sums of all sizes of one dtype, by value."""
     kind = getattr(torch, dtype)
     for size in sizes_of(probe, dtype):
+        # Three more: a number that neither ranks nor pieces of the buffer share evenly.
         count = max(size // kind.itemsize, 1) + (3 if size > MIB else 0)
         tensor, expected = addend(probe, torch, dtype, count)
         dist.all_reduce(tensor)
@@ -114,6 +115,7 @@ def addend(probe: Probe, torch: Any, dtype: str, count: int, turn: int = 0) -> t
     """What this rank gives, on the device, and the sum of all."""
     values, period = weights(probe.world_size, EXACT[dtype])
     kind = getattr(torch, dtype)
+    # Each of several at once has its pattern turned, so that two that are exchanged show.
     pattern = ((torch.arange(period) + turn) % period + 1).repeat(count // period + 1)[:count]
     mine = (pattern * values[probe.rank]).to(kind)
     if probe.tampers(f"sum {dtype}"):

@@ -53,6 +53,7 @@ def body(probe: Probe) -> None:
                 # A number of elements that all ranks share evenly.
                 count = max(size // ITEM // probe.world_size, 1) * probe.world_size
                 work, compare = prepare(probe, torch, dist, count)
+                # A large message takes long enough to be timed by a few.
                 repeats = 20 if size < 1 << 24 else 5
                 seconds = mean_seconds(
                     work, lambda: probe.synchronise(torch), repeats=repeats, warm=WARM
@@ -68,6 +69,7 @@ def body(probe: Probe) -> None:
 
 # What is timed, and what says whether it moves the right numbers.
 Work = tuple[Callable[[], Any], Callable[[], bool]]
+# Prime, as in collectives.py: shares of any length begin with different marks.
 PERIOD = 251
 
 
@@ -92,6 +94,7 @@ class Values:
         return value
 
     def factor(self, rank: int) -> int:
+        # Small, so that sums stay below 2**24, up to which float32 has all whole numbers.
         return rank % 7 + 1
 
     @property

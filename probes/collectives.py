@@ -39,12 +39,15 @@ MANIFEST = {
 
 # Experts get int64 indices and bfloat16 tokens; float32 are gradients.
 DTYPES = ("float32", "bfloat16", "int64")
+# One element, and a prime number of them, which no ranks share evenly.
 LENGTHS = (1, 5003)
 # Of float32; on the CPU and on a simulated NPU as large as gradients are in buckets.
 LARGE = 1 << 19
 # Prime, so that neighbours, ranks and positions differ; all are exact in bfloat16.
 MODULUS = 251
+# No piece has it: marks go from 1 to 251.
 STALE = 255
+# Long beside a barrier, which takes microseconds.
 LATE_SECONDS = 0.2
 
 

@@ -27,6 +27,7 @@ MANIFEST = {
 }
 
 FORMATS = ("float8_e4m3fn", "float8_e5m2")
+# torch._scaled_mm wants multiples of 16.
 ROWS, DEPTH, COLUMNS = 32, 64, 48
 SCALES = (0.5, 4.0)
 LEAST_CAPABILITY = (8, 9)
@@ -34,6 +35,7 @@ LEAST_CAPABILITY = (8, 9)
 ASCEND_950 = 260
 # Exponents of scales are stored with a bias of 127: one is 2 to the power of 0.
 ONE_E8M0 = 127
+# Scales of two blocks of 32 elements lie side by side.
 PAIRS_OF = 64
 
 

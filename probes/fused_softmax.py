@@ -33,6 +33,8 @@ MANIFEST = {
 
 SHAPE = (1, 2, 64, 64)
 SCALE = 0.5
+# What Megatron fills with, in place of infinity (attention_mask_func of
+# megatron/core/transformer/utils.py).
 MASKED = -10000.0
 # A first call may compile.
 CASE_SECONDS = 180.0

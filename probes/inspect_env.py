@@ -50,6 +50,7 @@ STACK = (
     "verl",
     "twinkle",
 )
+# Without them its error would be theirs once more.
 NEEDS = {"mindspeed.megatron_adaptor": ("torch_npu", "megatron.core")}
 # What the adaptor stands in for, the bridge imports by NVIDIA's name; ms-swift imports the adaptor
 # before it on NPUs (swift/megatron/__init__.py).
@@ -193,10 +194,12 @@ def ask(code: str, argument: str, *, limit: float, env: dict[str, str] | None = 
     listener = threading.Thread(target=keep_last, args=(child.stderr, printed), daemon=True)
     listener.start()
     try:
+        # The child ends itself at its limit, with a stack; this is for one that cannot.
         child.wait(limit + 2)
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
+    # A process that the child has left behind may still hold the other end.
     os.set_blocking(reader, False)
     with os.fdopen(reader, "rb") as file:
         text = file.read()

@@ -101,6 +101,7 @@ class Work:
     def add_up(self, *, over: bool) -> bool:
         """Whether the first rank says that the time is over."""
         tensor = self._addend.clone()
+        # One collective both checks the device and tells the end; a second one would cost time.
         tensor[0] = float(over and self.probe.rank == 0)
         self.dist.all_reduce(tensor)
         self.wrong_sums += int((tensor[1:] != self._total).any())

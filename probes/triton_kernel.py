@@ -30,6 +30,7 @@ MANIFEST = {
 
 # A kernel is compiled at its first launch.
 CASE_SECONDS = 180.0
+# No multiple of the block: the last one is masked.
 COUNT, BLOCK, FACTOR = 1000, 256, 3
 ROWS, COLUMNS = 5, 100
 

@@ -43,6 +43,7 @@ OBJECT = {"k": 1}
 WEIGHTS = {"bfloat16": 1 << 20, "uint8": 1 << 16}
 # Prime, so that rows differ; whole numbers up to 256 are exact in bfloat16.
 PERIOD = 251
+# No weight has it: they go from 1 to 252.
 UNSENT = 255
 
 

@@ -20,10 +20,13 @@ from ascend_doctor.machine.live import (
 )
 
 STATUS_DEADLINE = 10.0
+# SHA-1, or SHA-256 of newer repositories.
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+# A line beginning with ^ has the commit that the annotated tag above it stands for.
 _PACKED = re.compile(rf"^({_COMMIT.pattern}) (refs/\S+)$|^\^({_COMMIT.pattern})$", re.MULTILINE)
 _SHORT = re.compile(r"refs/(?:tags|heads|remotes/[^/]+)/(.+)")
 _LOOSE_LIMIT = 1000
+# git status is asked of repositories with SHA-1 alone: the folder made for it has no other format.
 _SHA1 = 40
 
 

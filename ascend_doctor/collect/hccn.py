@@ -26,6 +26,7 @@ from ascend_doctor.machine.live import Machine, read_or_none
 _CONF = "/etc/hccn.conf"
 _CALL_DEADLINE = 10.0
 _SECONDS = 25.0
+# The PCI device id of Ascend 950, whose hccn_tool has other questions.
 _ASCEND950 = "0xd806"
 _UB_FOLDERS = ("/dev/uburma/", "/dev/ummu/")
 # Answers, not faults: a setting that nobody made, a question that this product does not know.
@@ -105,6 +106,7 @@ def _port(asked: _Questions) -> HccnDevice:
     gateway = parse_gateway(asked.ask("-gateway"))
     tls = parse_tls(asked.ask("-tls"))
     ups, changes = parse_link_stat(asked.ask("-link_stat"))
+    # Only where it may explain something: each question takes its time.
     optical = parse_optical(asked.ask("-optical")) if link not in {None, "UP"} else {}
     return HccnDevice(
         device=asked.device,

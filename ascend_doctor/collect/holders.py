@@ -15,7 +15,9 @@ from ascend_doctor.facts import Holders
 from ascend_doctor.machine.live import Machine
 
 _DEVICE = re.compile(r"/dev/davinci([0-9]{1,6})$")
+# Words of the cgroups that container engines and Kubernetes make.
 _CONTAINER = re.compile(r"docker|kubepods|containerd|libpod|crio|lxc")
+# A host may have tens of thousands of processes, each with thousands of open files.
 _SECONDS = 10.0
 
 

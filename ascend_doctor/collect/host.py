@@ -29,6 +29,7 @@ _CAPABILITIES = {
     24: "CAP_SYS_RESOURCE",
 }
 _GLIBCXX = re.compile(r"GLIBCXX_(\d+(?:\.\d+)+)\b")
+# cgroup v1 says 2**63 less a page where nothing is limited.
 _CGROUP_NO_LIMIT = 1 << 60
 
 
@@ -189,6 +190,7 @@ def newest_glibcxx(machine: Machine, path: str) -> str | None:
 
 def _newest_glibcxx(path: str) -> str | None:
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        # Version names stand together in .dynstr; strings(1) looks for them likewise.
         start = data.find(b"GLIBCXX_3")
         names = data[start : start + (1 << 18)] if start > 0 else b""
     return parse_glibcxx(names.decode("latin-1")) if names else None
@@ -207,6 +209,7 @@ def _container(machine: Machine, status: str) -> Container | None:
         read_or_none(machine, "/proc/1/cgroup") or "",
         read_or_none(machine, "/proc/1/mountinfo") or "",
     )
+    # The kubelet sets it in every container; the cgroup may only name containerd.
     if machine.env.get("KUBERNETES_SERVICE_HOST"):
         kind = "kubernetes"
     if kind is None and exists(machine, "/.dockerenv"):
@@ -219,6 +222,7 @@ def _container(machine: Machine, status: str) -> Container | None:
     return Container(
         kind=kind,
         ascend_docker_runtime=machine.env.get("ASCEND_DOCKER_RUNTIME") == "True",
+        # Docker grants it to privileged containers alone, unless --cap-add names it.
         privileged=None if capabilities is None else "CAP_SYS_MODULE" in capabilities,
     )
 

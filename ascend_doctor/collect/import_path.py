@@ -18,6 +18,7 @@ NAMES = (
 # Megatron-LM says its version in a sub-package. MindSpeed says it in setup.py alone.
 _FILES = {"megatron": {"core": ("core/package_info.py",)}}
 _USUAL = ("version.py", "_version.py", "__init__.py")
+# A constant at the start of a line, annotated or not; bounded, for the file may be anything.
 _VERSION = re.compile(
     r"""^[ \t]*(?:__version__|version)[ \t]*(?::[^=\n]{0,40})?=[ \t]*["']v?(\d[^"'\s]{0,63})["']""",
     re.MULTILINE,

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 SENTINEL = "ascend-doctor interpreter: "
+# Headers stand first; a file of metadata may go on with a long description.
 _LINES = 20000
+# That of torch has some two megabytes.
 _RECORD_LIMIT = 1 << 24
 # Whose files are looked for one by one; other packages fail by themselves, and plainly.
 WATCHED = ("torch", "torch-npu", "triton-ascend", "mindspeed")
+# Of local disks; on a network file system thousands of stats would take the whole run's time.
 _FILES_DEADLINE = 0.3
 _MISSING_SHOWN = 20
 

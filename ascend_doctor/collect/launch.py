@@ -62,7 +62,9 @@ _SWITCHES = frozenset(
 # Of a command these may be the launcher and its options.
 _MOST_BEFORE = 40
 _FILE = re.compile(r"[\w./-]+\.py")
+# `-tensor-model-parallel-size`: long options behind one dash, which argparse takes as short ones.
 _ONE_DASH = re.compile(r"-([a-zA-Z][\w-]{3,})")
+# Hydra's forms with + and ++ (add, or override) among them.
 _ASSIGNED = re.compile(r"(?:--)?\+{0,2}((?:[\w-]+\.)*)([\w-]+)=(.*)", re.DOTALL)
 # Of verl's roles the actor is trained; the others have sizes of their own.
 _OTHER_ROLE = re.compile(r"(?:^|\.)(?:rollout|ref|critic|reward\w*|teacher|distillation)\.")

@@ -128,6 +128,8 @@ class Linker:
             return
         yield from ((f"{folder}/{name}", rule) for folder, rule in self._preloaded)
         loaded: Loaded | None = asking
+        # Up the chain of who asked, as ld.so(8) has it: a RUNPATH of the asker switches all RPATHs
+        # off.
         while loaded is not None and not asking.header.runpath:
             if not loaded.header.runpath:
                 yield from _join(loaded, loaded.header.rpath, name, "RPATH")

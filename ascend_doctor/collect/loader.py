@@ -15,6 +15,7 @@ def library_path(machine: Machine) -> tuple[str, ...]:
     """Folders of LD_LIBRARY_PATH in their order; an empty entry is the current folder."""
     return tuple(
         word or "."
+        # ld.so(8) takes semicolons as well.
         for word in re.split("[:;]", machine.env.get("LD_LIBRARY_PATH", ""))
         if machine.env.get("LD_LIBRARY_PATH")
     )

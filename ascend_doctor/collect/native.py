@@ -24,6 +24,7 @@ _OF_TORCH = re.compile(
 # those of libatb.so, which is built on Mki (Ascend/ascend-transformer-boost@master:src/kernels).
 _OF_CANN = re.compile(r"acl|Hccl|Msprof|rt[A-Z]|_Z(?:T[VITS])?N?[KVrRO]*2ge")
 _OF_NNAL = re.compile(r"_Z(?:T[VITS])?N?[KVrRO]*(?:3atb|3Mki)")
+# The interpreter itself has these, whichever library is missing.
 _OF_PYTHON = re.compile(r"_?Py[A-Z_]")
 _TORCH_LIBRARY = re.compile(r"lib(?:torch|c10|shm)")
 _FILES_LIMIT = 500
@@ -48,6 +49,7 @@ def native(machine: Machine, python: Python) -> Native:
     header = linker.link(module, "torch_npu")
     if not header.needed:
         raise Unknown(f"{module}: {header.error or 'what it needs could not be told'}")
+    # What is linked so far is loaded by the import; other objects are loaded later, if at all.
     early = frozenset(linker.files)
     objects = _objects(machine, folder)
     for path in objects:

@@ -7,6 +7,7 @@ import re
 from ascend_doctor.collect.vendor_text import first, parse_columns, parse_pairs, whole
 from ascend_doctor.facts import NpuBoard, NpuEcc, NpuHealth, NpuMapping, NpuProcess, Topology
 
+# All in one line; a name may hold blanks, so that the next label ends it.
 _PROCESS = re.compile(
     r"Process id:\s*([0-9]{1,9})\s{1,64}Process name:(.{0,256}?)\s{1,64}"
     r"Process memory\(MB\):\s*([0-9]{1,9})"

@@ -17,7 +17,9 @@ from ascend_doctor.facts import Npu, NpuProcess, Usage
 _TITLE = re.compile(r"npu-smi\s+(\S+)\s+Version:\s*(\S+)")
 _BUS = re.compile(r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]$")
 _IDLE = re.compile(r"No running processes found in NPU\s+([0-9]{1,9})")
+# What people put in place of rows when they paste a table into an issue.
 _ELIDED = re.compile(r"(?:\.{3,}|…+)$")
+# Memory and HBM, used and total, with any number of blanks around the slash.
 _USAGE = re.compile(r"([0-9]{1,12})\s*/\s*([0-9]{1,12})")
 
 # A row of the device table has these cells in every layout; 950 puts a frame line into the first.

@@ -99,6 +99,7 @@ def _active(machine: Machine) -> tuple[str | None, str]:
     """The same, and the variable that says so."""
     env = machine.env
     roots = [name for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if env.get(name)]
+    # An environment that is active comes before PATH, which a profile may have changed since.
     paths = [(f"{env[name]}/bin/python", name) for name in roots]
     for name in ("python3", "python"):
         paths += [(f"{word}/{name}", "PATH") for word in env.get("PATH", "").split(":") if word]

@@ -6,6 +6,7 @@ import re
 
 Pairs = tuple[tuple[str, str], ...]
 
+# In front of keys of hccn_tool: "[devid 0]" in captures, "[device 0]" in documents.
 _DEVICE = re.compile(r"\[dev(?:id|ice) [0-9]{1,4}\]")
 _COLUMNS = re.compile(r"\s{2,}|\t")
 _RULE = re.compile(r"^\+[-=+]+\+?$")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from ascend_doctor.collect.launch import parse_options
+from ascend_doctor.shrinking.words import TORCH_MODULES
 
 _REPORT = "TORCH_HCCL_DESYNC_DEBUG"
 # The older spelling, which the newer one would overrule; and what the report would overrule or be
@@ -16,7 +17,6 @@ _LEFT_TO_THE_USER = (
     *("TORCH_HCCL_ASYNC_ERROR_HANDLING", "HCCL_ASYNC_ERROR_HANDLING"),
     "TORCH_HCCL_BLOCKING_WAIT",
 )
-_MODULES = {"torch.distributed.run", "torch.distributed.launch"}
 # Where each launcher takes the number of nodes from, if no option gives it.
 _NODES = {"torchrun": "PET_NNODES", "swift": "NNODES", "megatron": "NNODES"}
 
@@ -49,4 +49,4 @@ def _nodes(launch: Sequence[str], environment: Mapping[str, str]) -> str:
 def _launcher(launch: Sequence[str]) -> str:
     name = PurePath(launch[0]).name
     modules = {after for word, after in itertools.pairwise(launch) if word == "-m"}
-    return "torchrun" if name.startswith("python") and modules & _MODULES else name
+    return "torchrun" if name.startswith("python") and modules & TORCH_MODULES else name

@@ -45,6 +45,7 @@ from ascend_doctor.report import LEVELS, LevelRun, Report, assemble
 
 _NO_DEVICE = "no NPU on this machine; --device cpu or --device cuda says where to run instead"
 _NO_PROBE = "this version has no probe of this level"
+# Groups need more than one, and each computes on the cores that the others have too.
 _CPU_RANKS = 2
 
 

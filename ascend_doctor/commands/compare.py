@@ -14,6 +14,7 @@ from ascend_doctor.commands.options.launch import (
     npus_option,
     patience_option,
     timeout_option,
+    trainer_option,
 )
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
@@ -34,11 +35,7 @@ from ascend_doctor.render.plain import one_line
     show_default=True,
     help="What the CPU is compared with; auto takes NPUs where there are any.",
 )
-@click.option(
-    "--python",
-    metavar="PATH",
-    help="Interpreter with torch and torch_npu.  [default: the active environment's]",
-)
+@trainer_option
 @click.option(
     "--prefix",
     metavar="DIR",
@@ -131,6 +128,7 @@ def command(  # noqa: PLR0913 - the options of the command
     if record:
         return record_run(words, record, recorder, find_home(stack, python))
     home = find_home(stack, python)
+    # A misspelt program is told before a simulated machine is built.
     search_path(home.interpreter, words, env=home.env)
     npu = choose_npu(device, home, npus=npus, memory=memory)
     pair = run_pair(words, npu, recorder, keep)

@@ -103,6 +103,7 @@ def command(
     diagnosis = reader.diagnose(named, skipped, conceal=_conceal)
     if not diagnosis.bytes and diagnosis.stall is None:
         raise _explain_nothing(logs, diagnosis.not_read)
+    # A scheduler is to act on true names, whatever the page hides.
     real = diagnosis.verdict
     hidden = ours(others=_names(diagnosis))
     diagnosis = _finish(diagnosis, hidden, overlays if now else None, output, start)

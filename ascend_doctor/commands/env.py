@@ -23,6 +23,7 @@ from ascend_doctor.provision.lock import Lock
 from ascend_doctor.provision.stack_env import StackPaths, stack_of, variables
 from ascend_doctor.render.plain import one_line
 
+# A process substitution, a wrapper script and a launcher of Python may stand between.
 _GENERATIONS = 8
 
 
@@ -80,6 +81,7 @@ def command(
         _show(environ, changes)
         return 0
     chosen = form or _calling_shell(environ)
+    # What is kept for --undo is of use to a shell alone.
     if chosen not in SHELLS:
         changes = [change for change in changes if change.name != NAME]
     sys.stdout.flush()
@@ -180,6 +182,8 @@ def _calling_shell(environ: Mapping[str, str]) -> str:
         name = head.partition("(")[2].lstrip("-")
         if name in SHELLS or name in {"sh", "dash", "ksh"}:
             return name if name in SHELLS else "bash"
+        # The name is in parentheses and may hold blanks: fields are counted from behind it
+        # (proc(5)).
         process = int(tail.split()[1])
     login = os.path.basename(environ.get("SHELL", ""))
     return login if login in SHELLS else "bash"

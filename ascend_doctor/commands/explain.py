@@ -17,21 +17,24 @@ from ascend_doctor.fleet.explain import TOPICS
 from ascend_doctor.judging.judge import Check
 from ascend_doctor.language import current, say
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.matrix.schema import KnownFailure, Variable
+from ascend_doctor.matrix.schema import KnownFailure, Variable, urls
 from ascend_doctor.render.columns import wrap
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import LEVELS
 
 _MOST_FAILURES = 5
 _WIDTH = 98
+# As EI0006, E10001, ERR02005, 507018 or 9.
 _CODE = re.compile(r"(?:ERR|E)?[0-9A-Z]{0,2}\d{1,6}", re.IGNORECASE)
 _NUMBER = re.compile(r"\d{5,}")
+# Shorter numbers in a line are lines of files, ranks and ports.
 _SHORTEST_IN_A_LINE = 5
 # A shorter one, of HCCL, is any number of a text.
 _SHORTEST_KNOWN = 4
 # How alike a misspelt name is, how many others are named, and words that tell nothing.
 _ALIKE = 0.85
 _NEAREST = 3
+# "no torch_npu" asks for the check of whether it is installed.
 _NONE = frozenset({"missing", "no", "without"})
 _SMALL = _NONE | {"and", "in", "is", "not", "of", "on", "the", "with"}
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
@@ -178,7 +181,7 @@ def _explain_variable(variable: Variable) -> str:
             "Default": variable.default,
             "Recommended": variable.recommend,
             "Mistakes": "\n".join(map(say, variable.mistakes)),
-            "Sources": "\n".join(source.url for source in variable.sources),
+            "Sources": "\n".join(urls(variable.sources)),
         },
     )
 

@@ -13,7 +13,7 @@ import msgspec
 from ascend_doctor.commands.check import Wish, make_report
 from ascend_doctor.commands.options.check_filter import selection_options
 from ascend_doctor.commands.options.format_option import shape_option
-from ascend_doctor.commands.options.launch import patience_option
+from ascend_doctor.commands.options.launch import examined_option, patience_option
 from ascend_doctor.commands.options.matrix import matrix_option
 from ascend_doctor.commands.options.output import Output, redacts
 from ascend_doctor.commands.options.target import Examination
@@ -29,9 +29,11 @@ from ascend_doctor.report import Report
 
 _TIMEOUT = 600.0
 _PIP_DEADLINE = 1800.0
+# pip's reason is its last line or two.
 _TOLD = 400
 _ROUNDS = 3
 _CHANGED = ("repaired", "still there", "failed")
+# What stands behind a command; packages need no word, as they are what is applied.
 _KINDS = {
     "packages": "",
     "shell": "in your shell",
@@ -75,6 +77,7 @@ class _RepairRun:
         output = Output(
             targets=(), fail_on=Level.ERROR, color=False, redact=False, verbose=False, quiet=True
         )
+        # A step's own checks are looked at again, even where one was asked to be left out.
         skip = () if only else self._skip
         report = make_report(examination, output, wish, only=only or self._only, skip=skip)
         return report, examination.redactor(report.snapshot)
@@ -119,9 +122,7 @@ def _run(action: Action) -> str:
     help="How deep to check: 0 files, 1 imports, 2 one device, 3 groups and a training step.",
 )  # fmt: skip
 @selection_options
-@click.option(
-    "--python", metavar="PATH", help="Interpreter to examine.  [default: the active environment's]"
-)
+@examined_option
 @shape_option
 @patience_option()
 @matrix_option
@@ -204,6 +205,7 @@ def _take(
     if why := repair.apply(step.actions):
         return _end(step, "failed", why, quiet=quiet)
     ids = [name for name in step.check.split(", ") if " " not in name]
+    # Only what the step was about: the whole check may take minutes.
     again, _ = repair.check(*ids)
     left = [finding for finding in again.complaints if finding.level.value == step.level]
     return _end(step, "still there" if left else "repaired", quiet=quiet)

@@ -156,6 +156,7 @@ def _folder(named: str | None, *, shared: bool) -> Iterator[str]:
         return
     try:
         os.makedirs(named, exist_ok=True)
+        # Reports of an earlier check would be merged with those of this one.
         old = next(report_files([named]), None)
     except OSError as error:
         raise DataError(f"--reports {named}: {error.strerror}") from error

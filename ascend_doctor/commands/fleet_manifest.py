@@ -34,7 +34,9 @@ _KINDS: dict[str, Callable[[ManifestOptions], dict[str, Any]]] = {
 }
 # RFC 1035 labels, as services want them; Volcano makes a service of a job's name.
 _NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,38}[a-z0-9])?")
+# Keys of annotations as Kubernetes has them: a prefix of a domain, a slash and a name.
 _PAIR = re.compile(r"(?P<key>[A-Za-z0-9._/-]+)=(?P<value>[^\s=]*)")
+# As `kubectl describe node` prints them; a toleration without a value or effect takes any.
 _TAINT = re.compile(
     r"(?P<key>[A-Za-z0-9._/-]+)(?:=(?P<value>[A-Za-z0-9._-]*))?"
     r"(?::(?P<effect>NoSchedule|PreferNoSchedule|NoExecute))?"
@@ -180,6 +182,7 @@ def _source_lines(files: tuple[str, ...]) -> tuple[str, ...]:
     if not files:
         return ()
     first = "".join(f"source {shlex.quote(file)} && " for file in files)
+    # The command itself follows as words of the shell's, so that nothing in it is quoted again.
     return ("bash", "-c", f'{first}exec "$@"', "bash")
 
 

@@ -60,9 +60,12 @@ SYSTEM = (
 )
 _NOTE = "  ["
 DEFAULT = "default: "
+# As click has it between an option and its help.
 _GAP = 2
+# As click has it; on a narrow page a third of it.
 _TERM_LONGEST = 30
 _TERM_SHORTEST = 13
+# Wider than 80 click's page does not become; narrower than 30 no help is readable.
 _WIDEST, _NARROWEST = 80, 30
 _CODES = "Exit codes"
 
@@ -93,6 +96,8 @@ class _HelpPage(click.HelpFormatter):
             verbatim_text = paragraph.removeprefix("\b\n")
             translation = say(verbatim_text if verbatim else " ".join(paragraph.split()))
             if codes:
+                # The codes are a list in one paragraph; Chinese has no blank where lines are
+                # joined.
                 blank = " " if language.current() == "en" else ""
                 translation = say(verbatim_text).replace("\n", blank)
             if language.current() == "en":

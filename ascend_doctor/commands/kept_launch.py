@@ -6,7 +6,6 @@ import contextlib
 import math
 import os
 import selectors
-import shutil
 import signal
 import subprocess
 import sys
@@ -33,12 +32,17 @@ from ascend_doctor.probing.keeper import SIGNALLED, command_of_keeper, signals_p
 from ascend_doctor.progress import STEPS, TaskDisplay
 from ascend_doctor.redact import Redactor
 from ascend_doctor.redact.streams import KeptLog
+from ascend_doctor.render.columns import terminal_width
 
+# As much as a pipe holds (pipe(7)).
 _BLOCK = 1 << 16
+# With another it found no cause, or could not begin to look.
 _DIAGNOSED = {EXIT_FINDINGS, EXIT_UNKNOWN, EXIT_RESTART, EXIT_EXCLUDE, EXIT_STOP}
+# How soon it is noticed that a process has ended whose pipe a child keeps open.
 _WAIT = 0.2
 # Where a rank failed torchrun ends with it, also where `| tee` hides the exit code.
 _RANKS_FAILED = b"torch.distributed.elastic.multiprocessing.errors.ChildFailedError"
+# The launcher's own words come last, but ranks' output that was buffered may follow them.
 _TAIL = 1 << 20
 _INTERPRETERS = {".py": "python", ".sh": "bash", ".bash": "bash"}
 
@@ -68,7 +72,8 @@ def diagnose_kept(
     with TaskDisplay(STEPS, [task]) as display, display.run(task):
         done = subprocess.run(  # noqa: S603 - our own command line
             [*DOCTOR, "diagnose", *as_here, *options, "--", log, *([gathered] if gathered else [])],
-            env={**os.environ, "COLUMNS": str(shutil.get_terminal_size((100, 24)).columns)},
+            # Its output is a pipe, which has no width.
+            env={**os.environ, "COLUMNS": str(terminal_width())},
             capture_output=True,
             timeout=600,
             check=False,
@@ -153,6 +158,7 @@ def run_kept(
                 pass_fds=pass_fds,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
+                # Signals of the terminal reach it by us alone, and once.
                 start_new_session=True,
             )
         except OSError as error:
@@ -182,6 +188,7 @@ def _copy(
                 selector.register(pipe, selectors.EVENT_READ, ours.buffer)
         while selector.get_map():
             ready = selector.select(_WAIT)
+            # A daemon that it left behind has the pipe open and may never end.
             if not ready and process.poll() is not None:
                 return
             for key, _ in ready:

@@ -14,12 +14,13 @@ import msgspec
 from ascend_doctor.commands import matrix_prove, matrix_refresh, matrix_upgrade
 from ascend_doctor.commands.lazy import SuggestingGroup
 from ascend_doctor.commands.options.format_option import shape_option
+from ascend_doctor.commands.options.launch import framework_option
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.exits import EXIT_FINDINGS
 from ascend_doctor.findings import quantity
 from ascend_doctor.language import say
 from ascend_doctor.matrix.lint import lint as lint_matrix
-from ascend_doctor.matrix.queries import choose, is_version, staleness, why
+from ascend_doctor.matrix.queries import MACHINE_FACTS, choose, is_version, staleness, why
 from ascend_doctor.matrix.schema import Component, Need, Release, Source, Stack
 from ascend_doctor.render.columns import pad
 from ascend_doctor.render.formats.json import pretty
@@ -126,7 +127,7 @@ def lint(overlays: tuple[str, ...]) -> int:
 
 @command.command("solve")
 @click.option("--megatron", required=True, metavar="X", help="0.15.3, 0.15, or a ref.")
-@click.option("--framework", metavar="F", help="ms-swift, twinkle, verl, mindspeed-llm; or F==V.")
+@framework_option
 @click.option(
     "--on",
     "pins",
@@ -181,8 +182,6 @@ command.add_command(matrix_upgrade.command)
 command.add_command(matrix_refresh.refresh)
 command.add_command(matrix_refresh.stale)
 
-_FACTS = ("cann", "driver", "python", "arch", "soc", "glibc")
-
 
 def facts_on(rows: Catalog, pins: Iterable[str]) -> dict[str, str]:
     """Machine facts as --on has them: a chip is its family, Python its line.
@@ -192,8 +191,10 @@ def facts_on(rows: Catalog, pins: Iterable[str]) -> dict[str, str]:
     machine = {}
     for pin in pins:
         name, mark, version = pin.partition("=")
-        if not mark or name not in _FACTS:
-            raise click.UsageError(f"--on {pin}: give NAME=VERSION with one of {', '.join(_FACTS)}")
+        if not mark or name not in MACHINE_FACTS:
+            raise click.UsageError(
+                f"--on {pin}: give NAME=VERSION with one of {', '.join(MACHINE_FACTS)}"
+            )
         machine[name] = _fact(rows, name, version)
     return machine
 
@@ -205,6 +206,7 @@ def _fact(rows: Catalog, name: str, version: str) -> str:
         family = rows.family_of(version)
         version = family.id if family else version
     elif name == "python" and re.fullmatch(r"3\.\d+\.\d+", version):
+        # Rows speak of lines of Python, as 3.10: wheels are the same for all of one.
         version = version.rpartition(".")[0]
     listed = version in known or not known or name == "driver"
     if not listed or not is_version(component.scheme, version):

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from ascend_doctor.provision.lock import Lock
     from ascend_doctor.provision.options import SetupOptions
 
+# One version; a range, a wildcard or a choice of several is none that can be installed.
 _EXACT = re.compile(r"==([^\s,|*]+)")
+# Evidence is read by people, beside the row; a compiler's output is not for them.
 _LONGEST = 600
 _EXIT_CODES = {"executed": EXIT_OK, "documented": EXIT_UNKNOWN, "contradicted": EXIT_FINDINGS}
 _HEAD = "# Written by ascend-doctor matrix prove; what was seen, beside the row of the same name.\n"
@@ -111,6 +113,7 @@ def run_stack(*, stack: Stack, rows: Catalog, prefix: str | None, **setup: Any) 
             return _of_lock(bare, build(options), stack, rows)
         except NoStackError as none:
             refused = none.refusal
+            # A row is contradicted where the matrix itself refuses it, not where this machine does.
             contradicts = not refused.machine and _is_of(stack, options.framework)
             why = _shorten("; ".join(refused.reasons))
             stop = Stop(step="plan", why=why, contradicts=contradicts)

@@ -18,6 +18,7 @@ from ascend_doctor.machine.live import DOCTOR
 from ascend_doctor.machine.patience import patience
 
 _DEADLINE = 300.0
+# What a command has printed with these is an answer; with others it is nothing, or half of one.
 _ANSWERS = (EXIT_OK, EXIT_FINDINGS, EXIT_UNKNOWN)
 _COMPLAINTS = frozenset(("error", "warning", "unknown"))
 _INSTRUCTIONS = (
@@ -86,6 +87,7 @@ def matrix(
         names = ("--megatron", "--framework")
         arguments = [f"{name}={word}" for name, word in zip(names, arguments, strict=False)]
     else:
+        # A name that begins with a dash must not become an option.
         arguments = ["--", *arguments]
     whole: dict[str, Any] = msgspec.json.decode(
         _ask("matrix", question, "--format", "json", *arguments)
@@ -125,6 +127,7 @@ def _report(text: str) -> dict[str, Any]:
         *("host", "python", "device", "simulated", "redacted"),
         *("notices", "subjects", "verdict"),
     )
+    # The facts of a machine are thousands of lines, which an assistant would read in vain.
     return {**{name: report.get(name) for name in names}, "findings": complaints}
 
 

@@ -51,6 +51,7 @@ class RecorderOptions(msgspec.Struct, frozen=True, kw_only=True):
         env = {
             **base,
             "PYTHONPATH": prepend_path(RECORDER, base.get("PYTHONPATH")),
+            # The order of a set may decide that of modules or of data.
             "PYTHONHASHSEED": "0",
             "ASCEND_DOCTOR_RECORD": dump,
             "ASCEND_DOCTOR_RECORD_STEPS": str(self.steps),

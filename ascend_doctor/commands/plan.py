@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -44,9 +43,10 @@ if TYPE_CHECKING:
 
 _MOST_NPUS = 4096
 _USUAL_SOC = "Ascend910B3"  # assumed where neither the chip nor the number of NPUs is asked for
+# Of the JSON that is written; a change that a reader could stumble over raises it.
 _SCHEMA = 1
+# By how much the rest of a broken line is indented, and what is left to it on a narrow page.
 _HANGING, _ROOM = 2, 20
-_PAGE, _WIDEST = 100, 120
 _SHAPES = ("text", "json", "html")
 
 
@@ -209,8 +209,7 @@ def _fewest(asked: LayoutQuery, where: RankBudget) -> int:
 
 def _width(file: str | None) -> int:
     """The columns of the terminal; a file has those of a page."""
-    room = shutil.get_terminal_size((_PAGE, 24)).columns if file in {None, "-"} else _PAGE
-    return min(room, _WIDEST)
+    return columns.page_width() if file in {None, "-"} else columns.PAGE
 
 
 class _Prose(str):
@@ -227,6 +226,7 @@ def _broken(row: str, width: int) -> list[str]:
     line = one_line(row)
     if isinstance(row, _Prose):
         line = _say_line(line)
+    # A command that is broken could not be copied, and a table would lose its columns.
     if not isinstance(row, _Prose) or not width:
         return [line]
     indent = len(line) - len(line.lstrip())

@@ -81,6 +81,7 @@ def prepare(
     lock = locks.read(stack) if stack else None
     interpreter = find_interpreter(python, stack, lock)
     if launch and launch[0] not in TOOLS:
+        # A misspelt program is told before a compiler is waited for.
         search_path(interpreter, launch, env=os.environ)
     scratch = new_folder()
     injections = [parse(text) for text in faults]
@@ -135,6 +136,7 @@ def rehearse_launch(
     account = read_account(*map(Path, ledgers))
     for line in _closing_lines(log, account, server.memory, nodes * server.kind.devices):
         _say(line)
+    # A script that pipes its launch into `tee` ends with 0 all the same.
     if code or ranks_failed(log):
         diagnose_kept(log, code)
     return code
@@ -161,6 +163,7 @@ def search_path(
 
     Raises DataError where the program of the command is not there.
     """
+    # Beside the interpreter is the torchrun that belongs to it.
     folders = (*first, Path(interpreter).parent.absolute(), env.get("PATH"))
     path = ":".join(str(folder) for folder in folders if folder)
     if shutil.which(launch[0], path=path) is None:

@@ -16,6 +16,7 @@ from ascend_doctor.commands.options.launch import (
     npus_option,
     patience_option,
     timeout_option,
+    trainer_option,
 )
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.commands.options.probe_scope import ProbeScope, layout_options
@@ -29,11 +30,7 @@ _USUAL = "prefix megatron kind soc faults npus nproc level only timeout formats 
 
 
 @click.command("rehearse", cls=ShortHelpCommand, usual=_USUAL)
-@click.option(
-    "--python",
-    metavar="PATH",
-    help="Interpreter with torch and torch_npu.  [default: the active environment's]",
-)
+@trainer_option
 @click.option(
     "--prefix",
     metavar="DIR",

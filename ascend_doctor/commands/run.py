@@ -95,6 +95,7 @@ def command(  # noqa: PLR0913 - the options of the command
     """
     if shutil.which(launch[0]) is None:
         raise explain_missing_program(launch[0])
+    # In front of a launch a check that found nothing would be noise in the job's output.
     gate = dataclasses.replace(output, silent=True, quiet=True)
     wish = Wish(
         level=0,
@@ -128,6 +129,7 @@ def _launch(launch: tuple[str, ...], log: str, stall: float, asked: RunVerdict) 
     code = run_kept(launch, log, env, watch=watch)
     if not (code or ranks_failed(log)):
         return code
+    # A stall that passed says nothing of an end that came later.
     gathered = str(watch.folder.parent) if watch and watch.is_stalled else None
     options = asked.diagnose_options(launch, os.environ)
     return asked.exit_code(code, diagnose_kept(log, code, options, gathered))

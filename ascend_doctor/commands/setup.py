@@ -9,7 +9,9 @@ from typing import Any
 
 import click
 
+from ascend_doctor.commands.options.launch import framework_option
 from ascend_doctor.commands.options.matrix import matrix_option
+from ascend_doctor.commands.options.prefix import prefix_option
 from ascend_doctor.commands.short_help import ShortHelpCommand
 
 LEVELS = ("0", "1", "2", "3", "4", "rehearse")
@@ -27,18 +29,15 @@ def _day(_: click.Context, __: click.Parameter, value: str | None) -> str | None
         raise click.BadParameter(f"{value}: give a day as 2026-06-30") from error
 
 
+# Options that speak of this machine, and say nothing of another one that a bundle is for.
 _HERE = ("venv", "active", "keep", "locked", "carried")
 _USUAL = "megatron framework prefix venv dry_run locked accept keep proof offline yes"
 
 
 @click.command("setup", cls=ShortHelpCommand, usual=_USUAL)
 @click.option("--megatron", metavar="X", help="0.15.3, 0.15, or a ref of Megatron-LM.")
-@click.option("--framework", metavar="F", help="ms-swift, twinkle, verl, mindspeed-llm; or F==V.")
-@click.option(
-    "--prefix",
-    metavar="DIR",
-    help="Where stacks are built.  [default: ASCEND_DOCTOR_PREFIX, or the user's data folder]",
-)
+@framework_option
+@prefix_option
 @click.option("--venv", metavar="DIR", help="Environment to install into.  [default: the stack's]")
 @click.option(
     "--on",

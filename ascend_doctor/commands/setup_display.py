@@ -21,10 +21,11 @@ from ascend_doctor.provision.kept import measure_folder
 from ascend_doctor.provision.lock import Lock, Prefix
 from ascend_doctor.provision.options import Plan, SetupOptions
 from ascend_doctor.provision.steps import Outcome, Steps
-from ascend_doctor.render.columns import pad, width, wrap
+from ascend_doctor.render.columns import pad, terminal_width, width, wrap
 from ascend_doctor.render.plain import one_line
 
 _LITTLE = 64  # MiB
+# A label and the blanks behind it, up to where the text of a row begins.
 _ROW = re.compile(r"  \S+(?: \S+)*  +")
 
 
@@ -165,7 +166,7 @@ def describe(plan: Plan, prefix: Prefix) -> Iterator[str]:
 def write_plan(plan: Plan, prefix: Prefix, *, err: bool = True) -> None:
     """On a terminal what is longer than a line goes on below where it began."""
     shown = (sys.stderr if err else sys.stdout).isatty()
-    room = shutil.get_terminal_size((100, 24)).columns
+    room = terminal_width()
     for line in describe(plan, prefix):
         write_lines(_fold(line, room) if shown else [line], err=err)
 
@@ -174,6 +175,7 @@ def _fold(line: str, room: int) -> list[str]:
     if width(line) <= room:
         return [line]
     row = _ROW.match(line)
+    # Where the label takes half of the page its text would have no room beside it.
     indent = row.end() if row and row.end() < room // 2 else 4
     first, *more = wrap(line[indent:], room - indent)
     return [line[:indent] + first, *(" " * indent + rest for rest in more)]

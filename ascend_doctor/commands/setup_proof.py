@@ -31,6 +31,7 @@ from ascend_doctor.report import Report
 
 REHEARSE = "rehearse"
 _REHEARSED = 3
+# Two kinds of groups at once, as of tensors and of data, need four.
 _RANKS = 4
 _IMPORT = 600.0
 _TIMES = {0: 300.0, 1: 900.0}

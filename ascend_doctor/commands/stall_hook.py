@@ -27,6 +27,7 @@ _SIGNAL = int(getattr(signal, "SIGRTMIN", 34)) + 11
 _POLL = 0.5
 # A rank and the helpers that it starts have the same variables; the rank comes first.
 _MARK = "ASCEND_DOCTOR_STALL_RANK"
+# The innermost ones say where a rank stands; a recursion would fill the file twice a second.
 _FRAMES = 40
 _COLLECTIVES = os.path.join("torch", "distributed", "distributed_c10d.py")
 
@@ -55,12 +56,15 @@ def _report(rank: str) -> None:
         with contextlib.suppress(Exception):
             status = _text(_recorder("_dump_hccl_trace_json", includeCollectives=False))
             frames = _frames(sys._current_frames().get(main or 0))  # noqa: SLF001 - no other way
+            # Only what moved is written: the file's time says since when nothing has.
             if (status, frames) != before:
                 before = (status, frames)
                 text = json.dumps({"time": time.time(), "status": status, "frames": frames})
                 _replace(f"rank-{rank}.progress", text.encode())
         with contextlib.suppress(Exception):
             asked = _requests()
+            # Numbers grow with each stall, so that an answer to an earlier one is told from this
+            # one's.
             if asked > answered:
                 answered = asked
                 trace = _recorder(
@@ -71,6 +75,7 @@ def _report(rank: str) -> None:
                 _replace(f"rank-{rank}.groups", groups)
                 if trace:
                     _replace(f"hccl_trace_rank_{rank}", trace)
+                # Last: who waits for it reads the other files at once.
                 _replace(f"rank-{rank}.answered", str(asked).encode())
 
 
@@ -135,12 +140,15 @@ def _replace(name: str, data: bytes) -> None:
     path = os.path.join(_FOLDER, name)
     with open(path + ".new", "wb") as file:
         file.write(data)
+    # The watch reads at any moment, and is never to see half a file.
     os.replace(path + ".new", path)
 
 
 def _arm(rank: str) -> None:
     stacks = os.open(
         os.path.join(_FOLDER, f"rank-{rank}.stacks"),
+        # Appended to: the watch truncates the file before it asks, and writing goes on at its new
+        # end.
         os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC,
         0o600,
     )

@@ -29,12 +29,17 @@ _BUFFER = ("TORCH_HCCL_TRACE_BUFFER_SIZE", "512")
 _PREFIX = "TORCH_HCCL_DEBUG_INFO_TEMP_FILE"
 _POLL = 0.5
 _CALLED = "last_enqueued_collective"
+# A rank answers from a thread, which gets its turn late where the main one holds the interpreter.
 _ANSWER = 10.0
+# By a signal handler, which no lock holds up.
 _STACK = 3.0
 _SPY = 10.0
 _PLOG_TAIL = 1 << 20
+# Of a file that a rank writes of itself, a few KiB.
 _LIMIT = 1 << 20
+# A host's name becomes that of a folder, and must not begin with a dot or hold a slash.
 _NOT_A_NAME = re.compile(r"[^\w-]|^\W+")
+# What stands in the folder besides these is somebody else's, and stays.
 _OURS = ("rank-*.*", "hccl_trace_rank_*", "gather", "plog/*", "hook/*")
 
 
@@ -80,6 +85,7 @@ class StallWatch:
             raise DataError(f"{self.folder}: {reason(error)}") from error
         armed = {"PYTHONPATH": prepend_path(str(hook), base.get("PYTHONPATH"))}
         for name, value in (_BUFFER, (_PREFIX, str(self.folder / "hccl_trace_rank_"))):
+            # Who has set the recorder up keeps what was chosen.
             armed.update({} if name in base else {name: value})
         return {**base, **armed}
 
@@ -113,6 +119,8 @@ class StallWatch:
                 before = now
                 self.note_output()
             latest = self._latest
+            # No rank has loaded the hook yet, or this stall was reported before, or it is not one
+            # yet.
             if not now or latest == reported or time.monotonic() - latest < self._seconds:
                 continue
             reported = latest
@@ -136,6 +144,7 @@ class StallWatch:
             with contextlib.suppress(DataError, msgspec.MsgspecError):
                 data = read_bytes(path.with_suffix(".progress"), _LIMIT)
                 progress = msgspec.json.decode(data, type=_RankProgress)
+                # After that its line moves while it waits, in a loop that polls, and says nothing.
                 began = _CALLED in progress.status
                 texts.append(progress.status.encode() if began else data)
         return b"\n".join(texts)
@@ -189,6 +198,7 @@ def _has_answered(folder: Path, rank: RankProcess, number: int) -> bool:
     """Whether a rank has answered, or never will: before torch is imported nobody is there to."""
     if not (folder / f"rank-{rank.rank}.progress").exists():
         return True
+    # Stopped, traced, dead or gone: no thread of it runs that could answer.
     if _state(rank.pid)[0] in {"T", "t", "Z", "gone"}:
         return True
     with contextlib.suppress(OSError, ValueError):
@@ -233,6 +243,7 @@ def _signal(pid: int, number: int, stacks: Path) -> bool:
     before = stacks.stat().st_size
     with contextlib.suppress(OSError):
         os.kill(pid, number)
+    # Written a line at a time: it is done where nothing has come since the last look.
     end, size = time.monotonic() + _STACK, before
     while time.monotonic() < end:
         time.sleep(0.05)
@@ -310,6 +321,7 @@ def _lock_holders(ranks: Mapping[int, int]) -> dict[int, int]:
             number, _, rest = line.partition(":")
             blocked = rest.split()[0] == "->"
             pid = int(rest.split()[4 if blocked else 3])
+            # Lines of a lock have its number: first who holds it, then with an arrow who waits.
             if not blocked:
                 holders[number] = pid
             elif pid in ranks and holders.get(number) in ranks:

@@ -127,6 +127,7 @@ def _python(python: Python | None, stack: frozenset[str]) -> Iterator[Row]:
         return
     yield Group.STACK, "Python", python.version, False
     for distribution in python.distributions:
+        # Of two with one name only the first on the path is imported.
         if not distribution.shadowed:
             group = Group.STACK if distribution.name in stack else Group.PACKAGES
             text = (
@@ -167,6 +168,7 @@ def _environment(environment: Environment | None) -> Iterator[Row]:
             yield Group.ENVIRONMENT, name, value, True
     for name in environment.withheld:
         if name not in _OF_A_RANK:
+            # Values of secrets are not kept: that one is there is all that can be compared.
             yield Group.ENVIRONMENT, name, "(set)", True
     if environment.interfaces is not None:
         up = sorted(interface.name for interface in environment.interfaces if interface.up)

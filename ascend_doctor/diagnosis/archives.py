@@ -26,11 +26,14 @@ from ascend_doctor.machine import scratch
 ENDING = re.compile(r"\.(?:zip|tar(?:\.(?:gz|xz|bz2|zst))?|tgz|txz|tbz2?|tzst)$", re.IGNORECASE)
 # An archive in an archive in an archive.
 DEPTH = 3
+# An archive may be made to unpack without end (a zip bomb).
 MEMBERS = 20_000
 BYTES = 8 << 30
 # No header of an archive is longer; a tar may claim so.
 _HEADER = 64 << 20
+# The first header of a file, and the end of an archive without any (APPNOTE.TXT 4.3.7, 4.3.16).
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+# Bit 0 of a member's flags (APPNOTE.TXT 4.4.4).
 _ENCRYPTED = 1
 # What zipfile and tarfile raise for what nobody wrote with them.
 REFUSED = (

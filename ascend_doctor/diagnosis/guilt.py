@@ -285,10 +285,7 @@ def _accuse_who_raised(ledger: Ledger, waits: Occurrences) -> Guilt | None:
         for sighting in kind.by_origin.values()
         if sighting.origin.named
         and not _is_of_launcher(ledger, sighting)
-        and (
-            sighting.origin not in waits.by_origin
-            or sighting.before(waits.by_origin[sighting.origin])
-        )
+        and waits.came_after(sighting)
     ]
     own = earliest(several) if ledger.in_order(several) else None
     return (
@@ -313,6 +310,7 @@ def _by_summary(ledger: Ledger, waited: frozenset[int]) -> Guilt | None:
     """
     first = [ended for ended in ledger.ended.values() if ended.first]
     ended = min(first, key=_when) if first else ledger.first
+    # torchrun itself sends SIGTERM to all others as soon as one has failed.
     if ended is None or ended.rank in waited or ended.code == -signal.SIGTERM:
         return None
     reason = "torchrun saw it fail first"

@@ -18,6 +18,7 @@ from ascend_doctor.diagnosis.waiting import Party, Waiting
 _ORIGINS = 4096
 _KINDS = 256
 
+# Addresses, sizes, steps and ranks: the same error has other ones on each rank.
 _VARYING = re.compile(r"0x[0-9a-f]+|\d+")
 _SHORT = 160
 
@@ -46,6 +47,8 @@ class Sighting:
         apart = self.file != other.file or (
             self.origin.named and other.origin.named and self.origin != other.origin
         )
+        # Lines of one process stand in the order in which they were written; stamps of it may be
+        # missing or go back.
         if apart and self.moment and other.moment:
             return self.moment.seconds < other.moment.seconds
         return self.order < other.order
@@ -109,6 +112,11 @@ class Occurrences:
     @property
     def ranks(self) -> set[int]:
         return {origin.rank for origin in self.by_origin if origin.rank is not None}
+
+    def came_after(self, sighting: Sighting) -> bool:
+        """Whether the process of a line shows none of these, or only later."""
+        own = self.by_origin.get(sighting.origin)
+        return own is None or sighting.before(own)
 
 
 @dataclass

@@ -42,6 +42,7 @@ _RANK_NAME = re.compile(
 )
 # msrun of MindSpore and launchers of its kind: worker_3.log.
 _WORKER_NAME = re.compile(r"(?:^|/)worker_(\d{1,6})\.log(?:\.|$)")
+# node-3/train.log, or train-node3.log.
 _NODE_NAME = re.compile(
     r"(?:^|/)(?:((?:node|host|worker)[._-]?[\w.-]*)/|((?:node|host)[._-]?\d{1,6})(?=[._-][^/]*$|$))",
     re.IGNORECASE,
@@ -54,7 +55,7 @@ _PROCESS = re.compile(
 # What FaultDiag (Ascend/mind-cluster) makes of plogs lies in a folder called like their node.
 _PARSED = re.compile(r"(?:^|/)([^/]+)/plog-parser-\d+-[01]\.log$")
 # CANN's debug/device-3/
-_DEVICE = re.compile(r"(?:^|/)device-(\d{1,4})/[^/]+$")
+OF_DEVICE = re.compile(r"(?:^|/)device-(\d{1,4})/[^/]+$")
 # What stands behind the name that the parts of one log share: stdout.log, train.err, train.log.1.gz
 _ENDINGS = re.compile(
     r"(?:(?<=/)std(?:out|err))?(?:\.(?:log|txt|out|err|gz|xz|bz2|zst|\d{1,3})|-\d{8})*$"
@@ -196,7 +197,7 @@ def origin(path: str) -> Origin:
     """What the path says of the process that wrote the file."""
     named = _POD.search(path) or _NODE_NAME.search(path) or _PARSED.search(path)
     node = archives.ENDING.sub("", next(filter(None, named.groups()))) if named else ""
-    device, process = _DEVICE.search(path), _PROCESS.search(path)
+    device, process = OF_DEVICE.search(path), _PROCESS.search(path)
     own = Origin(
         launcher=node or _ENDINGS.sub("", path),
         node=node,

@@ -51,6 +51,7 @@ _TENSOR_RANK = re.compile(
 )
 # A launcher of which no more is known than the number of its node.
 NODE_RANK = "node_rank_"
+# Launchers write theirs in front of each other's: srun, kubectl, torchrun, Ray and a logger.
 _PREFIXES = 8
 _KNOWN = 8192
 
@@ -95,6 +96,7 @@ _STAMPS = (
         r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:\.(?P<part>\d{1,6}))?"
     ),
 )
+# Days before each month, as of a leap year: stamps without a year may be of one.
 _DAYS = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)
 
 

@@ -28,6 +28,7 @@ _UNPACK: dict[bytes, Callable[[IO[bytes]], Any]] = {
         max_window_size=1 << 27
     ).stream_reader(raw, read_across_frames=True),
 }
+# As many bytes as the longest of these marks has.
 _MAGIC = 6
 
 

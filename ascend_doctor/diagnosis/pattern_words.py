@@ -10,9 +10,11 @@ _PART = re.compile(
     r"\\x[0-9a-fA-F]{2}|\\.|\((?:\?(?:P?<\w+>|P=|<?[=!]|[a-zA-Z-]*:?))?|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|\{\d*,?\d*\}|.",
     re.DOTALL,
 )
+# One letter is in nearly every line, and tells nothing.
 _LEAST = 2
 # A group whose text is part of the match: no lookaround.
 _GROUP = re.compile(r"\((\?[a-zA-Z-]*:|\?P?<\w+>)?")
+# What repeats once or more is in every match; behind * or ? it may be absent.
 _NEVER_LESS = re.compile(r"\+|\{[1-9]")
 
 

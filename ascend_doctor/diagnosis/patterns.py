@@ -48,6 +48,7 @@ class Patterns:
         # they are left out, and the line alone decides.
         self._texts = [text.removeprefix("^") for text in texts]
         self._common = self._of_signs(COMMON)
+        # Of each set of signs that is left out; there are three of them at most.
         self._others: dict[tuple[frozenset[Sign], Mode], tuple[Sequence[int], Automaton]] = {}
         with_exceptions = {failure.id for failure in failures if failure.unless}
         # A line in which one of these is has its explanation.

@@ -39,6 +39,7 @@ _BROKEN = re.compile(
     r"cqe err(?:or)? status\[\d{1,4}\].{0,400}?"
     r"(?:remoteIP\{.{0,200}?deviceIp\[|remoteIP:\[|remoteEid\[eid\[|ip:\[)([\w.:]{1,64})\]"
 )
+# Ranks in HCCL's list have leading zeros.
 _CONNECTED = re.compile(r"\[0*(\d{1,6})\]")
 _TASK = re.compile(
     r"taskType\[Notify Wait\], tag\[(\w+?)_([^\]]{1,200})\](?:, index\[(\d{1,9})\])?"
@@ -74,6 +75,7 @@ _NAMED = re.compile(
     r"(?P<busy>joined but didn't finish)|(?:started|finished) (?P<operation>[A-Z_]+)$)"
 )
 _PAIRED = frozenset({"SEND", "RECV"})
+# Megatron prints it first: "using world size: 8, data-parallel size: ..." (arguments.py).
 _WORLD = re.compile(r"using world size: (\d{1,6})")
 
 
@@ -169,6 +171,8 @@ class Peers:
     def _wait(self, text: str, row: LogLine) -> Wait | None:
         """Whom this line says that its process waits for."""
         if match := _SETTING_UP.search(text):
+            # The number counts in the group; where it is another one than the rank's in the job,
+            # the peer's cannot be named either.
             if row.origin.rank not in {None, int(match[1])}:
                 return None
             return Wait(waiter=row.origin, own=int(match[1]), peer=HcclPeer(rank=int(match[2])))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from ascend_doctor.diagnosis.origins import NODE_RANK, Origin
 
 _MANY = 4096
+# node-3, job-worker-0, n0017.cluster: the number of a node in its name.
 _NUMBERED = re.compile(r"(?P<stem>.*?)(?P<number>\d{1,6})(?P<rest>\D{0,64})")
 # Kubeflow's training operator calls the first node <job>-master-0 and the second <job>-worker-0.
 _AFTER_A_MASTER = "worker"

@@ -14,14 +14,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from ascend_doctor.diagnosis.logs import Log, blocks
+from ascend_doctor.diagnosis.logs import OF_DEVICE, Log, blocks
 from ascend_doctor.diagnosis.origins import moment
 from ascend_doctor.diagnosis.packed import stream_of
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import open_descriptor
 
 _NAME = re.compile(r"(?:^|/)(?:plog|device)-(?P<pid>\d{1,12})_(?P<stamp>\d{14})\d*\.log")
-_CARD = re.compile(r"(?:^|/)device-(\d{1,4})/[^/]+$")
 _LINE = re.compile(rb"\[[A-Z]+\] ?[A-Z_]+\((\d{1,12}),[^)\n]{0,80}\):([\d-]{10}-[\d:]{8})")
 _TAIL = 1 << 16
 _HEAD = 256
@@ -55,7 +54,7 @@ def split_runs(logs: Sequence[Log]) -> list[tuple[str, list[Log]]]:
             )
             process.start = min(process.start, start)
             process.logs.append(log)
-            if card := _CARD.search(log.name):
+            if card := OF_DEVICE.search(log.name):
                 process.cards.add(int(card[1]))
         else:
             others.append(log)

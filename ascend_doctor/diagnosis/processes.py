@@ -19,6 +19,7 @@ Key = tuple[str, str]
 _FIELD = re.compile(r"(\w+) ?\[([^\[\]]{0,200})\]")
 _LISTENS = re.compile(r"Listen on ip\[([\w.:]{1,64})\].{0,60}?devPhyId\[(\d{1,4})\]")
 _SIZES = ("rankNum", "totalRanks", "nRanks", "ranks")
+# Bounds of memory: logs of any size and number are read.
 _PROCESSES = 4096
 _MEMBERS = 1 << 16
 _ADDRESSES = 1 << 16

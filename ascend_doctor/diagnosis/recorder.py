@@ -104,6 +104,7 @@ def _as_list(values: Any) -> list[Any]:
 
 def is_dump(head: bytes) -> bool:
     """Whether a file that begins so may be a dump: a pickle of a mapping, or JSON of it."""
+    # PROTO and its version; torch's pickler writes 2 (torch/csrc/jit/serialization/pickler.cpp).
     if head.startswith((b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")):
         return b"pg_config" in head or b"entries" in head or b"version" in head
     return (head.lstrip().startswith(b"{") and b'"pg_config"' in head) or b'"entries"' in head[:64]

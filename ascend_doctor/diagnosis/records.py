@@ -78,6 +78,7 @@ def _number(fields: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
         value = fields.get(name)
         if isinstance(value, str) and value.isdecimal() and len(value) < 8:  # noqa: PLR2004
             value = int(value)
+        # True is a number to Python, and a flag to whoever wrote it.
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _RANKS:
             return value
     return None

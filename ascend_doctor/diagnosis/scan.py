@@ -30,6 +30,7 @@ _ANSI = re.compile(
 _LINE_END = re.compile(rb"[\r\n]+")
 # A line is looked at this far on both sides of what was found in it.
 _REACH = 4096
+# A line without an end, as of a progress bar or of binary data, is cut here.
 _LONG = 1 << 16
 # Where no stamp stands in the line, its neighbours have one: torch_npu's [ERROR] line follows.
 _AFTER, _BEFORE = 3, 30
@@ -49,9 +50,12 @@ _SHOWN = 20_000
 _ENOUGH = 20_000
 _FEW = 20
 
+# The last line of a traceback, "torch.OutOfMemoryError: ..." or an exception without a text;
+# bounded, for a line may be one long word.
 _EXCEPTION = re.compile(
     r"((?:[A-Za-z_][\w.]{0,120}(?:Error|Exception|Interrupt)|Exception)(?:\(\w+\))?)(?:: (.*)|:?$)"
 )
+# Launchers and Ray put their own exception around that of the rank, which came before.
 _WRAPPER = re.compile(
     r"ChildFailedError|RayTaskError|RayActorError|ActorDiedError|EngineDeadError|"
     r"ProcessRaisedException|CalledProcessError|Engine core initialization failed|"
@@ -61,7 +65,10 @@ _WRAPPER = re.compile(
 _HANDLER = re.compile(rb", in \w*(?:signal|sig(?:term|int|usr\d)|terminat\w*)\w*|\(sig\w*, frame\)")
 # What torchrun does to the others when one has failed.
 _CLOSED = re.compile(r"SIGTERM|\bexitcode +: -15\b")
+# CANN's error manager: "EI0006: ", "Name(EI0006)", "EZ9999[PID: 1]".
 _REPORTED = re.compile(r"\b(E[A-Z0-9]\d{4})(?=:|\)|\[PID)")
+# Behind words that other programs use as well only what aclError has: 107, 207, 500 and 507
+# thousand and some (acl_base.h).
 _RESULT = re.compile(
     r"(?:error ?[cC]ode(?: is|:| =)|runtime result =|failed ?:) ?(\d{1,6})\b|"
     r"(?:ErrCode|[Rr]et[Cc]ode|ret|result|status)(?: is|:| =|=|\[) ?([12]07\d{3}|50[07]\d{3})\b"
@@ -125,6 +132,7 @@ class _Reader:
         self._familiar: set[int] = set()
 
     def block(self, raw: bytes) -> None:
+        # The look for the byte is what most blocks cost: few logs have colours.
         data = _ANSI.sub(b"", raw) if b"\x1b" in raw else raw
         counted, line = 0, self._line
         if self._line == 1:
@@ -181,6 +189,8 @@ class _Reader:
                 continue
             self._shown += 1
             self._times[pattern] += 1
+            # The more lines patterns show, the smaller the share of each: a log full of many
+            # failures is read as fast as one that is full of one.
             share = _LOGGED * _SHOWN // self._shown if self._shown >= _SHOWN else _REPEATED
             if self._times[pattern] >= share:
                 self._familiar.add(pattern)
@@ -216,6 +226,7 @@ class _Reader:
         if complaint is None:
             self.ledger.ended_well |= works and ends_job(self._tail)
             return
+        # Where the complaint ended within the tail; negative where it lies before it.
         start = complaint.stop - (self._size - len(self._tail))
         rest = self._tail[max(start, 0) :]
         full = bool(self._familiar or self._enough())

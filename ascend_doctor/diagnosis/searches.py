@@ -56,6 +56,7 @@ class Searches:
         for number, pattern in self._wordless:
             for match in pattern.finditer(text):
                 yield number, match.end()
+        # Once for all words: patterns may ignore case, and a folded text is searched by bytes.find.
         lower = text.lower()
         for word, patterns in self._by_word.items():
             if word in lower:

@@ -148,6 +148,7 @@ _NONE = re.compile(
     r"\b[Ee]rror log can be ignored\b|"
     r"\bFAILED\s*[:=]\s*0\b|(?<![\d.])\b(?:0|[Nn]o|[Nn]one of) (?:[\w-]+ ){0,3}(?:FAILED|failed)\b"
 )
+# NCCL calls errors WARN, and some notices as well.
 _NCCL = re.compile(
     r"(?:NCCL|\] [\w/]{1,60}\.(?:cc|cu|h):\d+) WARN (?!Missing |NUMA auto balancing)"
 )

@@ -33,10 +33,13 @@ from ascend_doctor.machine.files import open_descriptor, read_bytes
 
 T = TypeVar("T")
 
+# Whoever writes a dump chooses the prefix; the rank stands at the end of the name.
 _DUMP = re.compile(r"(?:^|[^\d])(\d+)(?:\.json|\.pkl|\.pickle)?$")
 _OWN = re.compile(r"rank-(\d+)\.(state|stacks|spy|progress|groups|call|json|answered)$")
 _TRACEBACK = re.compile(r"(\d+)_py_traceback$")
+# Logs and programs end with a number, too: rank_3.log, train_7.py.
 _LOG_NAME = re.compile(r"\.(?:log|txt|out|err|gz|zip|tar|py|yaml|yml)$")
+# A dump has the stack of each call that the recorder keeps; the other files are small.
 _BYTES = 256 << 20
 _SMALL = 32 << 20
 _HEAD = 4096

@@ -26,6 +26,7 @@ _MAJORITY = 3
 # So many calls before one are looked at for another of the same collective, and of so many members.
 _BACK = 8
 _MEMBERS = 16
+# States of proc(5): stopped, traced, zombie; and no process any more.
 _NOT_RUNNING = frozenset({"T", "t", "Z", "gone"})
 
 

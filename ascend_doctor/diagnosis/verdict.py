@@ -251,8 +251,7 @@ def _by_exception(ledger: Ledger, waits: Occurrences) -> JobVerdict | None:
         sighting
         for seen in ledger.exceptions.values()
         for sighting in seen.by_origin.values()
-        if sighting.origin not in waits.by_origin
-        or sighting.before(waits.by_origin[sighting.origin])
+        if waits.came_after(sighting)
     ]
     first = earliest(own)
     if first is None:

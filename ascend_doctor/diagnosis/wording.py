@@ -169,6 +169,7 @@ _EXCUSES = re.compile(
     r"level[\"']?\s*[:=]|\berrors? (?:key|rate|metric|bar|term|code table|function|\d*\.\d)",
     _PLAIN,
 )
+# What a model answers or thinks, printed by an evaluation: sentences of somebody who speaks.
 _PROSE_MARKS = re.compile(
     r"\b(?:[Ww]e|[Ll]et's|[Ll]et me|[Tt]herefore|[Tt]hus|[Hh]ence|[Ss]he|[Hh]e|[Tt]hey|[Ww]ait,|"
     r"[Ss]o,|"

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 from ascend_doctor.errors import DataError
 
+# Words that sbatch reads the same with and without quotes; these first ones part the options of a
+# heterogeneous job.
 _PLAIN = re.compile(r"(?!:|hetjob|packjob)[A-Za-z0-9_@%+=:,./\[\]-]+", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 

@@ -11,6 +11,7 @@ from ascend_doctor.fleet.merge import Merged
 from ascend_doctor.fleet.outliers import far_below, more_is_worse, outliers
 from ascend_doctor.report import Differing, Drift
 
+# More names nobody reads on a line; the lists of nodes have all.
 _NAMED = 8
 _SETTINGS = 2  # as many as a title names
 
@@ -47,6 +48,7 @@ def differences(drifts: Iterable[Drift]) -> Iterator[Finding]:
     groups: dict[tuple[bool, tuple[str, ...]], list[Drift]] = defaultdict(list)
     for drift in drifts:
         few = tuple(name for value in drift.values for name in value.nodes)
+        # Without a majority nobody knows which nodes are the odd ones, so that those stand apart.
         groups[drift.majority is not None, few if drift.majority is not None else ()].append(drift)
     for (known, few), group in groups.items():
         stack = [drift for drift in group if drift.group == Group.STACK.value]
@@ -135,6 +137,7 @@ def slow_nodes(merged: Merged) -> Iterator[Finding]:
         worse_above = bool(more_is_worse(name))
         for figure in measured:
             by_node[figure.node].append(figure.value)
+        # The slowest NPU of a node is what others wait for.
         worst = max if worse_above else min
         numbers = list(by_node)
         values = [worst(by_node[number]) for number in numbers]

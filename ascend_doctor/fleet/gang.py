@@ -8,8 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from ascend_doctor.errors import DataError
-
-_TOP_PORT = 65535
+from ascend_doctor.judging.value_bounds import LAST_PORT
 
 
 class Gang(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +55,7 @@ class GangVariables:
 
     def number(self, name: str) -> int:
         text = self.env.get(name, "")
+        # int() would take signs, blanks, underscores and digits of other scripts.
         if not re.fullmatch(r"[0-9]{1,9}", text):
             raise DataError(f"--gang: {name}={text!r} is no number")
         return int(text)
@@ -73,7 +73,7 @@ class GangVariables:
             self.need(host, port)
             default = ("", 0)
         number = (self.number(port) if self.env.get(port) else default[1]) + plus
-        if not 0 < number <= _TOP_PORT:
+        if not 0 < number <= LAST_PORT:
             raise DataError(f"--gang: {port}={self.env.get(port)!r} gives no port")
         return self.env.get(host) or default[0], number
 

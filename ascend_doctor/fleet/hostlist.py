@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ascend_doctor.errors import DataError
+from ascend_doctor.findings import runs_of
 
 _RANGES = re.compile(r"^(?P<head>[^\[\]]*)\[(?P<ranges>[0-9,-]+)\](?P<tail>.*)$")
 _RANGE = re.compile(r"^(\d+)(?:-(\d+))?$")
+# A slip such as node[1-99999999] would fill the memory.
 _MOST = 1_000_000
 
 
@@ -49,6 +51,7 @@ def expand(word: str) -> Iterator[str]:
         if int(last) - int(first) > _MOST:
             raise ValueError(f"{part!r} in {word!r} is more than {_MOST} nodes")
         for number in range(int(first), int(last) + 1):
+            # What follows may have brackets of its own: rack[1-2]node[1-4].
             yield from expand(f"{match['head']}{number:0{len(first)}d}{match['tail']}")
 
 
@@ -67,14 +70,16 @@ def compress(names: Iterable[str]) -> str:
     groups: dict[tuple[str, int, str], list[int]] = {}
     plain: list[str] = []
     for name in names:
+        # The last number of a name is what its nodes are counted by.
         match = re.match(r"^(.*?)(\d{1,9})(\D*)$", name)
         if match:
+            # node9 and node10 are no range with zeros: names of one length go together.
             key = (match[1], len(match[2]), match[3])
             groups.setdefault(key, []).append(int(match[2]))
         else:
             plain.append(name)
     for (head, width, tail), numbers in groups.items():
-        runs = list(_runs(sorted(set(numbers))))
+        runs = list(runs_of(numbers))
         text = ",".join(
             f"{first:0{width}d}" + (f"-{last:0{width}d}" if last > first else "")
             for first, last in runs
@@ -82,13 +87,3 @@ def compress(names: Iterable[str]) -> str:
         single = len(runs) == 1 and runs[0][0] == runs[0][1]
         plain.append(f"{head}{text}{tail}" if single else f"{head}[{text}]{tail}")
     return ",".join(plain)
-
-
-def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
-    start = previous = numbers[0]
-    for number in numbers[1:]:
-        if number != previous + 1:
-            yield start, previous
-            start = number
-        previous = number
-    yield start, previous

@@ -29,6 +29,7 @@ def gang(env: Mapping[str, str]) -> Gang:
             " an AscendJob, NODE_RANK of Ray Train; give --nnodes, --node-rank, --rdzv-endpoint"
         )
     first = gangs[0]
+    # Launchers within each other count the same nodes, or one of them is of another launch.
     for other in gangs[1:]:
         if other.count != first.count:
             raise DataError(

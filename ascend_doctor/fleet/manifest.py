@@ -17,6 +17,7 @@ from ascend_doctor.matrix.schema import ChipResource
 
 Mapping = dict[str, Any]
 
+# What of the paths is a file; of the host's other paths every one is a folder.
 _FILES = ("version.info", "npu-smi", "ascend_install.info", "hccn.conf", "hccn_tool")
 _FOLDER, _SHARED_MEMORY = "/reports", "/dev/shm"  # noqa: S108 - a mount, not a file
 _NODE = "NODE_NAME"
@@ -82,6 +83,7 @@ def volcano(options: ManifestOptions) -> Mapping:
             "minAvailable": options.least,
             "schedulerName": "volcano",
             "queue": options.queue,
+            # A check that failed is a result.
             "maxRetry": 1,
             # The plugins give every pod the names and the number that --gang reads.
             **({"plugins": {"env": [], "svc": []}} if options.gang else {}),
@@ -184,6 +186,7 @@ def _pod(options: ManifestOptions, name: str, *, annotated: bool = True, **more:
             {"name": name, "hostPath": {"path": path, "type": _kind(path)}}
             for name, path in paths.items()
         ),
+        # Containers have 64 MiB of shared memory, which workers that load data run out of.
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "64Gi"}},
     ]
     # Kubernetes replaces $(NAME) in a command, and makes $ of $$.

@@ -25,6 +25,7 @@ from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.machine.parsing import JSON_BYTES
 from ascend_doctor.report import SCHEMA, Node, Unreadable, Verdict
 
+# What a merged report tells of a node; thousands of good results would hide it.
 _SHOWN = (Level.ERROR, Level.UNKNOWN, Level.WARNING)
 
 
@@ -101,6 +102,7 @@ class Merged:
         for subject in report.subjects:
             self.subjects[subject.name][subject.level] += 1
         for setting, value in settings(report.snapshot, stack).items():
+            # The same few values come thousands of times: one text each, and numbers of four bytes.
             _at(self.settings.setdefault(setting, {}), sys.intern(value)).append(number)
         for section in {setting.section for setting in self.settings}:
             if getattr(report.snapshot, section) is not None:
@@ -115,8 +117,10 @@ class Merged:
                 key = Complaint(finding.check, finding.level, finding.title)
                 self.examples.setdefault(key, finding)
                 known = _at(self.complaints, key)
+                # A machine counts once, however many ranks it was found on.
                 if not known or known[-1] != number:
                     known.append(number)
+        # Pseudonyms of addresses are the same only for who has the same key.
         if not report.redacted:
             self._add_addresses(number, report.snapshot)
         self._add_figures(number, report.snapshot)
@@ -191,6 +195,7 @@ def report_files(paths: Iterable[str]) -> Iterator[str]:
 
 
 _DECODER = msgspec.json.Decoder(NodeReport)
+# Only the names of a file's parts, to tell what else it may be.
 _HEAD = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 

@@ -230,6 +230,7 @@ def _spread(
 def _drift(merged: Merged, setting: ComparedSetting, spread: dict[str, Sequence[int]]) -> Drift:
     ordered = sorted(spread.items(), key=lambda row: (-len(row[1]), row[0]))
     value, numbers = ordered[0]
+    # More than half: of two halves neither is the odd one.
     most = value if 2 * len(numbers) > sum(len(nodes) for nodes in spread.values()) else None
     return Drift(
         group=setting.group.value,

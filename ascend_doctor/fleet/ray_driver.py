@@ -28,11 +28,13 @@ from ascend_doctor.fleet.ray_engine import NodeOrder, Told
 from ascend_doctor.fleet.ray_node import OnNode
 from ascend_doctor.fleet.supervised import Ending
 
+# How soon a closed life line and late nodes are seen.
 _POLL = 0.5
 # How long others may hold a node's NPUs before it is called busy.
 _PLACING, _PLACING_SHARE = 30.0, 0.25
 # What an answer takes of the time, and before it the end of what was started on the node.
 _ANSWER, _ANSWER_SHARE = 10.0, 0.2
+# For ray.shutdown, before a driver that Ray keeps is ended all the same.
 _LET_GO = 4.0
 _LONGEST_REASON = 400
 
@@ -107,12 +109,15 @@ class RayDriver:
     def _start(self, node: RayNode) -> None:
         """One actor that holds all NPUs of its node, and no CPU, which others may use up."""
         npus = {NPU: node.npus} if node.npus else {}
+        # Ray has a resource of every node, named by its address: with a bit of it the actor lands
+        # there.
         group = placement_group([{f"node:{node.address}": 0.001, **npus}])
         actor = (
             ray.remote(OnNode)
             .options(
                 num_cpus=0,
                 resources=npus,
+                # A node that failed once is told of, and not tried again behind our back.
                 max_restarts=0,
                 scheduling_strategy=PlacementGroupSchedulingStrategy(group),
             )
@@ -132,6 +137,7 @@ class RayDriver:
             check.end()
             return
         node_id, check.port = value
+        # Two raylets behind one address, as in containers that share a network.
         if node_id != check.node.id:
             self._silent(check.node.name, f"another Ray node has its address {check.node.address}")
             check.end()
@@ -166,6 +172,7 @@ class RayDriver:
             path = os.path.join(self._job.folder, f"{name}.json")
             with open(f"{path}.part", "wb") as file:
                 file.write(ending.output)
+            # Who merges or shows progress reads the folder meanwhile.
             os.replace(f"{path}.part", path)
             return
         last = ending.errors.strip().rpartition("\n")[2][:_LONGEST_REASON]
@@ -206,6 +213,7 @@ def _why(error: Exception) -> str:
 
 def main() -> None:
     """Whoever started this reads what Ray prints on standard error only."""
+    # Ray prints to standard output, which is for lines of ours alone.
     out = os.dup(1)
     os.dup2(2, 1)
 

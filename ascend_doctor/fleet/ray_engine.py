@@ -17,7 +17,9 @@ from ascend_doctor.machine.live import MODULE, wait_for
 
 # What Ray needs of the time to let go of its cluster; where it does not, it is killed in time.
 _MARGIN, _MARGIN_SHARE = 5.0, 0.1
+# Shares of that: until the driver has told the last, and until it has let go.
 _OF_IT_FOLLOWED, _OF_IT_WAITED = 0.5, 0.4
+# As long, where something of ours ends before that: an interrupt or an error.
 _PATIENCE = 5.0
 
 

@@ -77,6 +77,7 @@ class Rounds:
         known.reports[recorded.node] = name
         known.unfinished = known.unfinished or recorded.table.unfinished
         for row in recorded.table.pairs:
+            # Both nodes of a pair report it, with the same row.
             known.rows.setdefault((row.round, row.pair), row)
 
     def findings(self) -> Iterator[Finding]:

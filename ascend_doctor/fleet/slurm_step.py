@@ -29,6 +29,7 @@ fi
 echo $? >"$folder/$node.exit"
 """
 _POLL = 0.2
+# Each is a call of the controller, which has other users.
 _ASK_EVERY = 2.0
 # The last two shares of the time: for checks that are asked to end and write what they have, and
 # for Slurm to end what does not.
@@ -64,12 +65,15 @@ class SlurmStep:
         """Of srun: one task a node; a node that is lost does not end the others."""
         count = len(self.nodes) or self.job.count
         where = (
+            # In an allocation other steps may hold the CPUs, and this one would wait for them.
             ("--overlap",)
             if self.slurm.allocation
+            # Slurm counts whole minutes, and the deadline is ours to keep.
             else (f"--time={math.ceil(self.job.deadline / 60) + 1}", "--no-kill")
         )
         named = (f"--nodelist={compress(self.nodes)}",) if self.nodes else ()
         return (
+            # --wait=0: a node that ends first does not end the others.
             *("srun", f"--job-name={self.name}", "--input=none", "--wait=0"),
             *(f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"),
             # Without it a task is bound to one core, and so is what it measures.
@@ -181,6 +185,7 @@ class SlurmStep:
             return f"the check ended with {code}: {last}"
         if node in states and states[node].away():
             return str(states[node])
+        # What srun says of a node names it among punctuation.
         reasons = [row for row in lines if node in row.replace(":", " ").replace(",", " ").split()]
         if reasons and not self._began(node):
             return reasons[-1]

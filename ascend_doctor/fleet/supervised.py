@@ -21,6 +21,7 @@ from ascend_doctor.machine.live import MODULE
 from ascend_doctor.probing.keeper import end, wait_while_alive
 from ascend_doctor.probing.processes import Descendants, adopting_orphans
 
+# The end of a traceback; it travels over the network for every node.
 _KEPT_ERRORS = 4000
 
 
@@ -66,6 +67,7 @@ def supervise(command: Sequence[str], seconds: float, life_line: int) -> Ending:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=errors,
+            # What a check that is killed leaves in its temporary folder goes with ours.
             env={**os.environ, "TMPDIR": scratch},
             start_new_session=True,
         )
@@ -90,6 +92,7 @@ def main() -> None:
     """The guard, which may be killed, and the supervisor, its child, which outlives it."""
     supervisor = os.fork()
     if supervisor:
+        # The caller reads until the last of both has closed it, which is the supervisor.
         os.close(sys.stdout.fileno())
         os.waitpid(supervisor, 0)
         os._exit(0)

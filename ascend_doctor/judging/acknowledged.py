@@ -107,6 +107,7 @@ def acknowledge(
         _acknowledge(finding, next((row for row in valid if row.about(finding)), None))
         for finding in findings
     ]
+    # A row that was written anew below an old one needs no reminder of the old one.
     renewed = {(acknowledgement.id, acknowledgement.unknown) for acknowledgement in valid}
     expired = [
         acknowledgement

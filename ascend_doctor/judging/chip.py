@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Container, Npu
+from ascend_doctor.findings import spans
 from ascend_doctor.judging.judge import Case
 from ascend_doctor.judging.packages import family, npu_only
 from ascend_doctor.matrix.schema import Family
@@ -50,6 +51,7 @@ def device_count(case: Case) -> int | None:
         return len(numbered)
     if npus is not None and npus.devices and npus.complete:
         return len(npus.devices)
+    # Both were looked at, and neither shows one.
     return 0 if driver is not None and npus is not None and npus.error is None else None
 
 
@@ -65,16 +67,5 @@ def npu_names(npus: Iterable[Npu]) -> str:
     if len(listed) == 1:
         return npu_name(listed[0])
     if all(npu.device is not None for npu in listed):
-        return f"devices {numbers(npu.device for npu in listed if npu.device is not None)}"
+        return f"devices {spans(npu.device for npu in listed if npu.device is not None)}"
     return f"{len(listed)} NPUs"
-
-
-def numbers(devices: Iterable[int]) -> str:
-    """Device numbers as ranges: 0-3,6."""
-    runs: list[list[int]] = []
-    for device in sorted(set(devices)):
-        if runs and device == runs[-1][1] + 1:
-            runs[-1][1] = device
-        else:
-            runs.append([device, device])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 
-from ascend_doctor.findings import Remedy
-from ascend_doctor.judging.chip import family_or_none, numbers
+from ascend_doctor.findings import Remedy, spans
+from ascend_doctor.judging.chip import family_or_none
 from ascend_doctor.judging.judge import Case
 from ascend_doctor.matrix.schema import Family
 
@@ -24,6 +24,9 @@ _MOUNTS = (
 )
 # A subsystem id that stands for a card of two devices behind one PCI function.
 _TWO_DEVICES = "0x0110"
+# HCCL listens on the host's addresses, ranks and loaders share memory, RDMA locks pages, and every
+# rank has files and sockets for all others.
+_LIMITS = "  --net=host --shm-size=64g --ulimit memlock=-1 --ulimit nofile=65536:65536"
 # A shell stops here and says what is missing.
 _IMAGE = '"${IMAGE:?set it to the image of this container}"'
 
@@ -102,6 +105,7 @@ def _docker_run(case: Case, image: str = _IMAGE) -> str:
     driver = case.facts.driver
     paths = [device.path for device in driver.devices] if driver else []
     devices = [f"--device={shlex.quote(path)}" for path in paths]
+    # Inside of a container without devices the host's are not known.
     listed = " ".join(devices) or "$(printf -- '--device=%s ' /dev/davinci[0-9]*)"
     return " \\\n".join(
         (
@@ -109,7 +113,7 @@ def _docker_run(case: Case, image: str = _IMAGE) -> str:
             f"  {listed}",
             f"  {' '.join(f'--device={path}' for path in managers(case))}",
             *(f"  -v {path}:{path}:ro" for path in mounts(case)),
-            "  --net=host --shm-size=64g --ulimit memlock=-1 --ulimit nofile=65536:65536",
+            _LIMITS,
             f"  {image}",
         )
     )
@@ -118,13 +122,13 @@ def _docker_run(case: Case, image: str = _IMAGE) -> str:
 def _ascend_runtime(case: Case) -> str:
     """Ascend Docker Runtime mounts devices and libraries by itself, but not these files."""
     count = device_count(case)
-    devices = numbers(range(count)) if count else "0"
+    devices = spans(range(count)) if count else "0"
     own = (f"{_DRIVER}/version.info", *mounts(case)[4:])
     return " \\\n".join(
         (
             f"docker run --rm -it --runtime=ascend -e ASCEND_VISIBLE_DEVICES={devices}",
             *(f"  -v {path}:{path}:ro" for path in own),
-            "  --net=host --shm-size=64g --ulimit memlock=-1 --ulimit nofile=65536:65536",
+            _LIMITS,
             f"  {_IMAGE}",
         )
     )

@@ -47,6 +47,7 @@ KEYS: dict[str, Key] = {
 _ALIASES = {"megatron-core": "megatron", "megatron-lm": "megatron", "npu": "npus", "link": "links"}
 _PARTS = re.compile(r"\s*([A-Za-z][\w.-]*)\s*(==|!=|>=|<=|=|>|<)\s*([^\s<>=!](?:.*\S)?)\s*")
 _EQUALITY = ("=", "!=")
+# It is repeated in messages.
 _LONGEST = 100
 
 

@@ -211,6 +211,7 @@ def _with_cause(
         return finding
     path = [finding.check]
     own = (finding.because_of,) if finding.because_of else causes.get(finding.check, ())
+    # Up the chain of causes to the first of them, never in a circle.
     while cause := next((name for name in own if name in failed and name not in path), ""):
         path.append(cause)
         own = causes.get(cause, ())
@@ -254,6 +255,7 @@ def _findings(check: Check, case: Case) -> Iterator[Finding]:
             yield Finding(check=check.id, level=Level.OK, title=check.title)
 
 
+# Names that a title may begin with and that look like ordinary words.
 _NAMES = ("Ascend", "Gloo", "Megatron", "Python", "Triton")
 
 

@@ -14,7 +14,7 @@ from ascend_doctor.judging.packages import cann_version, distribution, family, f
 from ascend_doctor.judging.requirements import range_declared
 from ascend_doctor.judging.source_trees import core_version, megatron, mindspeed
 from ascend_doctor.judging.version_compare import is_in_range, leading
-from ascend_doctor.matrix.schema import Need, Release, Source
+from ascend_doctor.matrix.schema import Need, Release, is_meant, urls
 from ascend_doctor.matrix.versions import VersionError, key
 
 Fit = Literal["fits", "near", "doubt", "bad"]
@@ -35,15 +35,11 @@ class Relation:
 
     @property
     def refs(self) -> tuple[str, ...]:
-        return refs(self.need.sources)
+        return urls(self.need.sources)
 
     @property
     def range_text(self) -> str:
         return spoken(self.need.versions)
-
-
-def refs(sources: tuple[Source, ...]) -> tuple[str, ...]:
-    return tuple(source.url for source in sources)
 
 
 def spoken(versions: str) -> str:
@@ -135,7 +131,7 @@ _FACTS: dict[str, Callable[[Case], str]] = {
 
 def applies(case: Case, need: Need) -> bool:
     """Whether a row speaks for this machine. Raises Unknown and NotApplicable."""
-    return all(_matches(_machine(case, name), required) for name, required in need.when.items())
+    return all(is_meant(_machine(case, name), required) for name, required in need.when.items())
 
 
 def _machine(case: Case, name: str) -> str:
@@ -144,18 +140,13 @@ def _machine(case: Case, name: str) -> str:
     return family(case).id
 
 
-def _matches(value: str, required: str) -> bool:
-    if required.startswith("!"):
-        return value != required[1:]
-    return value in required.split("|")
-
-
 def relation(case: Case, need: Need, have: str) -> Relation:
     """How a version on this machine stands to a need. Raises Unknown for no version."""
     scheme = case.catalog.component(need.component).scheme
     if is_in_range(have, need.versions, scheme):
         return Relation(need=need, have=have, fit="fits")
     allowed = bool(need.also) and is_in_range(have, need.also, scheme)
+    # A patch release of CANN is rarely named by the documents of a release.
     if not need.hard and scheme == "ascend" and _same_line(have, need.versions):
         return Relation(need=need, have=have, fit="near", allowed=allowed)
     return Relation(

@@ -65,6 +65,8 @@ def family(case: Case) -> Family:
             return family_of
     for function in (driver.pci or ()) if driver else ():
         for other in case.catalog.families:
+            # Vendor and device may stand together, of which only the last four digits are the
+            # device.
             if other.pci_device and other.pci_device[-4:].lower() == function.device[-4:].lower():
                 return other
     if driver is not None and not driver.present and not (npus and npus.devices):
@@ -123,5 +125,6 @@ def torch_pair(case: Case) -> Remedy:
 
 def torch_wanted(python: Python, torch_npu: Distribution) -> str:
     """The requirement on torch that this torch_npu declares; its own base version for none."""
+    # 2.7.1.post2 and 2.7.1rc1 are of torch 2.7.1.
     base = re.split(r"[+]|[.]?(?:post|rc|dev)", torch_npu.version)[0]
     return f"torch{range_declared(python, torch_npu, 'torch') or f'=={base}'}"

@@ -19,13 +19,16 @@ Kind = Literal["packages", "shell", "look", "root", "hand"]
 _LOOKS = frozenset(
     ("npu-smi", "lspci", "lsmod", "ls", "df", "du", "ps", "ss", "ip", "id", "cat", "ldconfig")
 )
+# Commands of ours that read, and change nothing.
 _OWN_LOOKS = frozenset(("check", "list", "explain", "matrix", "diagnose"))
 _ROOT = frozenset(("sudo", "kill", "reboot", "systemctl", "docker"))
 _SHELL = frozenset(("export", "unset", "source", "ulimit"))
+# What makes more than one command of a line.
 _OPERATORS = frozenset("();<>|&")
 _SUBSTITUTES = re.compile(r"[`\n]|\$\(")
 _PIP = ("-m", "pip")
 _CHANGES = frozenset(("install", "uninstall"))
+# ${NAME:+:$NAME}, which remedies put behind a folder: the old value, where there is one.
 _APPENDED = re.compile(r"\$\{(\w+):\+:\$\1\}")
 _NAMED = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 
@@ -93,6 +96,7 @@ def classify(line: str, *, python: str) -> Action:
     if first in _SHELL:
         return Action(text=line, kind="shell", argv=tuple(words))
     pip = tuple(words[1:3]) == _PIP and words[3:4] and words[3] in _CHANGES
+    # Packages of another interpreter than the examined one are nobody's wish.
     if python and first == python and pip and "$" not in line:
         return Action(text=line, kind="packages", argv=tuple(words))
     return Action(text=line, kind="hand")
@@ -116,6 +120,7 @@ def change(env: Mapping[str, str], action: Action) -> dict[str, str] | None:
         for word in words:
             after.pop(word, None)
         return after
+    # In single quotes a shell takes $ as it is; shlex has taken the quotes away.
     if first != "export" or not words or ("'" in action.text and "$" in action.text):
         return None
     for word in words:

@@ -11,6 +11,7 @@ from ascend_doctor.judging.judge import Case
 from ascend_doctor.judging.packages import find_distribution
 from ascend_doctor.matrix.schema import Release
 
+# MindSpeed's branches and tags are called after the Megatron that they are for.
 _LINE = re.compile(r"core_r(\d+)\.(\d+)(?:\.\d+)*$")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
+# A shorter name is a letter away from too many others.
 _SHORTEST, _LONG = 5, 10
 # Of the words between hyphens: up to here another letter makes another word, from there on two may
 # be slips.
@@ -46,6 +47,7 @@ def slip_of(name: str, known: Collection[str], most: int = 2) -> str:
 
 def _is_same_words(name: str, known: str) -> bool:
     """Whether two names have the same words between their hyphens, but for slips in them."""
+    # A hyphen too many or too few.
     if name.replace("-", "") == known.replace("-", ""):
         return True
     pairs = list(zip(name.split("-"), known.split("-"), strict=False))

@@ -66,10 +66,9 @@ def subjects(
     for folder, name in _NAMES.items():
         about = by_folder.get(folder, [])
         levels = {finding.level for finding in roots if folders.get(finding.check) == folder}
-        complaints = levels - {Level.OK, Level.SKIPPED}
-        level = max(complaints, default=Level.OK if Level.OK in levels else Level.SKIPPED)
         text = _describe(folder, facts, about)
-        if about and (text or complaints):
+        level = _worst(levels)
+        if about and (text or level not in {Level.OK, Level.SKIPPED}):
             yield Subject(name=name, level=level, text=text)
 
 
@@ -82,9 +81,13 @@ def merge_subjects(levels: Mapping[str, Counter[Level]]) -> Iterator[Subject]:
             for level, on_nodes in _ON_NODES.items()
             if counts[level]
         ]
-        complaints = set(counts) - {Level.OK, Level.SKIPPED}
-        level = max(complaints, default=Level.OK if counts[Level.OK] else Level.SKIPPED)
-        yield Subject(name=name, level=level, text=", ".join(texts))
+        yield Subject(name=name, level=_worst(+counts), text=", ".join(texts))
+
+
+def _worst(levels: Collection[Level]) -> Level:
+    """The worst complaint; what passed stands for what was skipped, too."""
+    complaints = set(levels) - {Level.OK, Level.SKIPPED}
+    return max(complaints, default=Level.OK if Level.OK in levels else Level.SKIPPED)
 
 
 def _describe(folder: str, facts: Snapshot, findings: list[Finding]) -> str:

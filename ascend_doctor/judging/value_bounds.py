@@ -10,9 +10,11 @@ from ascend_doctor.matrix.schema import Bounds, Family, Variable
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?")
+# Of HCCL_SOCKET_IFNAME: names with ^ for all but these and = for exactly these.
 _FILTER = re.compile(r"\^?=?[^\s,=^*?\"']+(,[^\s,=^*?\"']+)*")
 _PORTS = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
-_LAST_PORT = 65535
+LAST_PORT = 65535
+# Those of word processors, too, which come with what is copied from a document.
 _QUOTES = "\"'\u201c\u201d\u2018\u2019"
 
 
@@ -131,7 +133,7 @@ def ports(value: str) -> list[range] | None:
         if match is None:
             return None
         low, high = int(match[1]), int(match[2] or match[1])
-        if not 1 <= low <= high <= _LAST_PORT:
+        if not 1 <= low <= high <= LAST_PORT:
             return None
         ranges.append(range(low, high + 1))
     ranges.sort(key=lambda port_range: port_range.start)

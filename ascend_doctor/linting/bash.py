@@ -33,17 +33,20 @@ from ascend_doctor.linting.positioned_text import (
 )
 from ascend_doctor.linting.sourcing import SourcedFile, changes_nothing, folder_of_script
 
+# Bounds for scripts that anybody may have written: recursion, loops of calls, endless sources.
 _MOST_DEPTH = 60
 _MOST_CALLS = 4
 _MOST_DIGITS = 9
 _MOST_COMMANDS = 2000
 _MOST_SOURCES = 8
 _MOST_SHOWN = 60
+# Digits and operators alone, so that a calculation runs no code.
 _NUMBER = re.compile(r"[-+*/%() 0-9]{1,60}")
 _BEYOND = re.compile(rb"[\xf0-\xff][\x80-\xbf]{3}")
 # How scripts for several kinds of devices name them.
 _NPU = frozenset({"npu", "ascend"})
 _OTHER_DEVICES = frozenset({"gpu", "cuda", "nvidia", "rocm"})
+# `set -a`, also among other letters (`set -ea`), and `set -o allexport`.
 _EXPORTS_ALL = re.compile(r"-[a-z]*a[a-z]*|allexport")
 
 
@@ -220,6 +223,7 @@ class _Walker:
     def run(self, node: Any, depth: int) -> None:
         if depth > _MOST_DEPTH or len(self.shell_commands) >= _MOST_COMMANDS:
             return
+        # The grammar has several kinds of nodes for it, a command among them.
         if self._text(node).startswith("(("):
             self._calculate_into(node)
             return

@@ -13,6 +13,7 @@ from ascend_doctor.linting.python import find_hydra_main, find_sizes
 from ascend_doctor.linting.rl_configuration import HYDRA_FILE, read_configuration
 from ascend_doctor.linting.sourcing import SourcedFile, find_above, read_source
 
+# A program's name stands near the start of a command; lists of options may have thousands.
 _MOST_BEFORE = 40
 # `nohup python`, `NAME=x exec python3.11`.
 _INTERPRETER = re.compile(r"(?:\S*/)?python[\d.]*")

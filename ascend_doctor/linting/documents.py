@@ -86,6 +86,7 @@ def _walk(
     elif isinstance(node, MappingNode):
         for key, value in node.value:
             if isinstance(key, ScalarNode):
+                # YAML's merge key: what it names are keys of this mapping.
                 inner = path if key.value == "<<" else (*path, key.value)
                 mark = key.start_mark
                 spot = (mark.line + 1, mark.column + 1)

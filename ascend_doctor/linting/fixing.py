@@ -26,14 +26,18 @@ class Judgement(msgspec.Struct, frozen=True):
 Judge = Callable[[bytes], Judgement]
 Change = Callable[[str, ShellMark], str]
 
+# A change may reveal the next mistake; each try judges the whole script again.
 _MOST_ROUNDS, _MOST_TRIES = 3, 40
 _CONTINUED = re.compile(r"\\[ \t]+$")
+# `NAME = value` alone on its line; with more words it may be a command.
 _ALONE = re.compile(r"^(\s*(?:export\s+)?\w+)[ \t]*=[ \t]*(\S+)(?=\s*(?:#.*)?$)")
 # What stands before a command is set for it, and takes no export.
 _ASSIGNED = re.compile(r"^(\s*)(?=[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|[^\s\\\"';&|]*)\s*(?:#.*)?$)")
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+# Hyphens, dashes and the minus sign of Unicode, as word processors make them of two hyphens.
 _DASHES = re.compile(r"(?<!\S)[\u2010-\u2015\u2212]+(?=[a-zA-Z])")
 _PLAIN = str.maketrans("\u201c\u201d\u201e\u2018\u2019\u201a", "\"\"\"'''")
+# Single quotes around a variable alone, which would arrive as characters of its value.
 _QUOTED = re.compile(r"'(\$(?:\w+|\{\w+\}))'")
 _TEST_END = re.compile(r"\s*;\s*(?:then|do)\s*(?:#.*)?$")
 # Those that are whole numbers of seconds, with that unit behind them.
@@ -176,6 +180,7 @@ def _edits(lines: list[str], judgement: Judgement, file: str) -> dict[int, str]:
         if finding.location is None or finding.location.file != file:
             continue
         number = finding.location.line - 1
+        # A line that goes on with the one before stands within a command, where export is no word.
         goes_on = 0 < number < len(lines) and lines[number - 1].endswith("\\")
         if not (goes_on and finding.check == "variables-exported"):
             edit(number, functools.partial(_mend_finding, finding=finding))

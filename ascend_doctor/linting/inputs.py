@@ -128,6 +128,7 @@ def walk(paths: Iterable[str]) -> Iterator[str]:
         check_folder(path)
         count = 0
         for folder, names, files in os.walk(path):
+            # In place: os.walk goes into what is left of the list.
             names[:] = sorted(name for name in names if name[0] not in "._")
             for name in sorted(files):
                 file = os.path.join(folder, name)
@@ -241,6 +242,7 @@ def of_command(words: Iterable[str], catalog: Catalog) -> tuple[LintInput, ...]:
     """A command that was given on the command line, as the shell has split it."""
     column, split = 1, []
     for word in words:
+        # The places are those in the command as it was typed, one blank between words.
         split.append(Word(word, 1, column))
         column += len(word) + 1
     command = ShellCommand(tuple(split), {}, {}, open=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import functools
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -13,6 +12,7 @@ import msgspec
 from ascend_doctor.facts import UNTOLD, Script, Spot
 from ascend_doctor.findings import Place
 from ascend_doctor.linting.positioned_text import Piece, Word, word
+from ascend_doctor.machine.parsing import python_of
 
 _MOST = 2000
 _ENVIRON = "os.environ"
@@ -45,15 +45,8 @@ class HydraMain(msgspec.Struct, frozen=True):
     folder: str
 
 
-@functools.lru_cache(maxsize=1)
-def _parse(content: str) -> ast.Module | None:
-    """The syntax tree, which several readers of one file ask for; None where it is no Python."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(content)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+# Several readers ask for the tree of one file.
+_parse = functools.lru_cache(maxsize=1)(python_of)
 
 
 def find_hydra_main(content: str) -> HydraMain | None:

@@ -14,6 +14,7 @@ from ascend_doctor.findings import Place
 from ascend_doctor.judging.spelling import edit_distance, slip_of
 from ascend_doctor.linting.bash import ShellCommand, syntax_tree
 
+# Of shorter names too many others are near: TP, PP, EP, DP.
 _LEAST = 4
 _LONGEST = 200
 _CAPITALS = re.compile(r"[A-Z][A-Z0-9_]+")
@@ -51,6 +52,8 @@ _TEMPLATE = re.compile(
 )
 _SETTING = re.compile(r"[A-Za-z_]\w*=\S*")
 _EXPORT = "export"
+# An assignment whose quote does not close on its line, where the next line begins another: quotes
+# of several lines are usual elsewhere.
 _OPEN_QUOTE = re.compile(r"\s*(?:export )?\w+=\"[^\"\\$]*[^\"\\\s]")
 _QUOTED = re.compile(r"\s*(?:export )?\w+=\"")
 # What launchers and schedulers set.
@@ -80,6 +83,7 @@ def find_placeholders(content: bytes, file: str) -> tuple[bytes, tuple[ShellMark
     for number, line in enumerate(lines):
         for match in _PLACEHOLDER.finditer(line):
             before = line[: match.start()]
+            # Within quotes or a comment it is text.
             if before.count(b'"') % 2 or before.count(b"'") % 2 or b"#" in before:
                 continue
             spot = (number, match.start())

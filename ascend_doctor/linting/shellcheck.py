@@ -80,6 +80,7 @@ def _answer(copy: str) -> str:
     beside = os.path.join(sysconfig.get_path("scripts"), "shellcheck")
     program = beside if os.access(beside, os.X_OK) else "shellcheck"
     machine = LiveMachine()
+    # Options of the user's would change what is found.
     env = {name: value for name, value in machine.env.items() if name != "SHELLCHECK_OPTS"}
     argv = [program, "--norc", "--shell=bash", "--format=json1", "--", copy]
     try:
@@ -88,6 +89,7 @@ def _answer(copy: str) -> str:
         raise Unknown("shellcheck is not installed") from None
     if done.timed_out:
         raise Unknown(f"shellcheck did not end within {DEADLINE:.0f} seconds")
+    # 1 says that there are comments (shellcheck(1), RETURN VALUES).
     if done.exit_code not in {0, 1} or done.truncated:
         raise Unknown(f"shellcheck ended with {done.exit_code}")
     return done.stdout

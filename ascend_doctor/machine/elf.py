@@ -28,6 +28,7 @@ _TAG = struct.Struct("<qQ")
 _GNU_HEAD = struct.Struct("<IIII")
 _VERSIONS = struct.Struct("<HHIII")  # Elf64_Verneed
 _VERSION = struct.Struct("<IHHII")  # Elf64_Vernaux
+# Bounds for files that are damaged or made to be: mangled names of torch_npu are far shorter.
 _NAME_LIMIT = 8192
 _MOST_VERSIONS = 4096
 _LONGEST_CHAIN = 65536
@@ -53,6 +54,7 @@ class Elf:
                 self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             except ValueError as empty:
                 raise NotElf(f"{path}: {empty}") from empty
+        # Magic number, class (64 bit) and byte order (little endian) of e_ident, elf(5).
         if self._data[:6] != b"\x7fELF\x02\x01":
             raise NotElf(f"{path}: no ELF file of 64 bit, little endian")
         self._loads, dynamic = self._segments()
@@ -144,6 +146,7 @@ class Elf:
         for symbol in symbols:
             name, value = symbol
             word = bloom[(value >> 6) % words]
+            # Both bits of the name have to be set; a set pair may still be of other names.
             if word >> (value & 63) & word >> ((value >> shift) & 63) & 1:
                 index = self._number(_U32, buckets + 4 * (value % count))
                 chains = buckets + 4 * (count - first)
@@ -185,6 +188,7 @@ class Elf:
     def _section(self, kind: int) -> tuple[int, int, int] | None:
         """Offset and size of a table of symbols, and the offset of its names."""
         start, size, count = (
+            # e_shoff, e_shentsize and e_shnum of Elf64_Ehdr.
             self._number(_U64, 40),
             self._number(_U16, 58),
             self._number(_U16, 60),
@@ -199,6 +203,7 @@ class Elf:
     def _segments(self) -> tuple[list[tuple[int, int, int]], tuple[int, int]]:
         """(address, size, offset) of what is loaded, and (offset, size) of the dynamic section."""
         start, size, count = (
+            # e_phoff, e_phentsize and e_phnum of Elf64_Ehdr.
             self._number(_U64, 32),
             self._number(_U16, 54),
             self._number(_U16, 56),

@@ -117,6 +117,7 @@ def _status(path: str) -> os.stat_result | None:
 
 def _replace(target: str, data: bytes, there: os.stat_result | None) -> bool:
     """False where the old one cannot be replaced by one of the same owner."""
+    # Beside the target, for a rename is only whole within one file system.
     scratch = f"{target}.{secrets.token_hex(4)}.new"
     try:
         # The kernel applies the umask, which a process cannot read without changing it.
@@ -148,6 +149,7 @@ def _replace(target: str, data: bytes, there: os.stat_result | None) -> bool:
 
 
 def _write_in_place(target: str, data: bytes, there: os.stat_result) -> None:
+    # Without O_NONBLOCK a pipe that nobody reads would hold the run here.
     flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
     number = os.open(target, flags)
     try:

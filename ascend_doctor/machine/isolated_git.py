@@ -55,6 +55,7 @@ class GitFolder:
                 with open(os.path.join(folder, name), "x", encoding="ascii") as file:
                     file.write(content)
             argv = [
+                # status else writes what it learnt into the index, which is somebody's file.
                 *("git", "--no-optional-locks", "-C", self.root, "status", "--porcelain"),
                 *("--untracked-files=no", "--ignore-submodules=all"),
             ]

@@ -29,10 +29,12 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DOCTOR = (sys.executable, "-I", os.path.join(_PACKAGE, "__main__.py"))
 _SAFE_PATH = (3, 11)  # the first Python with -P
 MODULE = (sys.executable, *(("-P",) if sys.version_info >= _SAFE_PATH else ()), "-m")
+# Files of /proc, /etc and CANN are far smaller; a wrong path may lead to anything.
 READ_LIMIT = 1 << 20
 OUTPUT_LIMIT = 4 << 20
 DEADLINE = 30.0
 _LOOK = 0.2
+# Of a command that has ended: what its pipes still hold comes at once.
 _LINGER = 1.0
 
 
@@ -170,6 +172,8 @@ class LiveMachine:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=dict(self.env if env is None else env),
+                # A session of its own: one signal ends it with all its children, and Ctrl-C does
+                # not reach it.
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
@@ -270,6 +274,7 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
     """SIGKILL to the whole session of a command; a process stuck in the kernel is left behind."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+    # A process in an uninterruptible call (a hung driver or mount) does not end for SIGKILL either.
     wait_for(process, 2)
 
 
@@ -306,6 +311,7 @@ def _end_running() -> None:
         kill_group(process)
 
 
+# linux/include/uapi/linux/prctl.h; Python has no name for it.
 _PR_SET_CHILD_SUBREAPER = 36
 _STRAYS = 2.0
 _alone = False

@@ -1,7 +1,9 @@
-"""YAML and JSON that anybody may have written: within limits of size, depth and aliases."""
+"""YAML, JSON and Python that anybody may have written: within limits, and never run."""
 
 from __future__ import annotations
 
+import ast
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +21,7 @@ YAML_BYTES = 32 << 20
 JSON_BYTES = 256 << 20
 _DEPTH = 100
 _NODES = 1_000_000  # with aliases written out
+# Python takes quadratic time for long numbers; newer ones refuse more than 4300 digits.
 _NUMBER = 100
 _DIGITS = frozenset("0123456789_:.+-")
 
@@ -136,3 +139,14 @@ def json_of(data: bytes | str, name: str, shape: type[T] | Any = Any) -> Any:
         raise DataError(f"{name}: damaged or cut short ({error})") from error
     except RecursionError as error:
         raise DataError(f"{name}: nested too deep") from error
+
+
+def python_of(text: str) -> ast.Module | None:
+    """The syntax tree of a Python file; None where it is no Python."""
+    try:
+        with warnings.catch_warnings():
+            # Of escapes and comparisons that are not ours.
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None

@@ -9,6 +9,7 @@ from typing import NamedTuple
 VARIABLE = "ASCEND_DOCTOR_PATIENCE"
 # Imports of torch and Megatron-LM took 10 to 20 times as long under qemu-user (2026-11-22).
 EMULATED = 20.0
+# More is a slip: it would make half a minute eight hours.
 MOST = 1000.0
 # qemu-user answers for /proc/self/exe; this name of the same file it passes through to the kernel.
 _PROGRAM = Path("/proc/thread-self/exe")

@@ -107,6 +107,7 @@ class ReplayMachine:
 
     def _resolve(self, path: str) -> str:
         """Follow the recorded links, longest prefix first."""
+        # A recording is somebody's file, and its links may lead in a circle.
         for _ in range(16):
             parts = path.split("/")
             for size in range(len(parts), 1, -1):

@@ -32,6 +32,7 @@ class _Patient(io.FileIO):
         except OSError as error:
             if not isinstance(error, BrokenPipeError):
                 self.failure = self.failure or error
+            # Else each later write fails again, the one at the interpreter's end with a traceback.
             nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
             os.dup2(nowhere, self.fileno())
             os.close(nowhere)

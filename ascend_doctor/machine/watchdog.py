@@ -21,6 +21,7 @@ from types import FrameType
 from ascend_doctor.exits import EXIT_INTERRUPTED, EXIT_UNKNOWN
 from ascend_doctor.machine import live, scratch
 
+# Beyond its time a run may still gather what it has and write the report.
 LEAST_GRACE = 5.0
 _SHARE = 0.05
 _HEED = 3.0  # seconds that the main thread has to notice a signal
@@ -42,6 +43,8 @@ class _Watchdog:
         self._bell, self._rope = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
     def start(self) -> None:
+        # Python runs handlers in the main thread alone, which may never come back; this is written
+        # to by the C handler itself.
         signal.set_wakeup_fd(self._rope, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup, and jobs in the background

@@ -86,6 +86,7 @@ class Catalog:
             for identity, paths in self.files(kind).items():
                 for path in paths:
                     data = read_bytes(path, YAML_BYTES)
+                    # The length parts a file's bytes from the next file's name.
                     content.update(f"{kind}/{identity} {len(data)}\n".encode() + data)
         return content.digest()
 

@@ -279,6 +279,7 @@ def _broken(catalog: Catalog, release: Release, rows: dict[str, list[Release]]) 
     for kind, needs in (("requires", release.requires), ("conflicts", release.conflicts)):
         for need in needs:
             others = rows.get(need.component)
+            # What holds on some machines only contradicts no stack.
             if not others or not need.hard or need.when:
                 continue
             scheme = catalog.component(need.component).scheme
@@ -298,6 +299,7 @@ def _family(catalog: Catalog, family: Family) -> Found:
         yield from _range("ascend", f">={train}", f"first_torch_npu[{name}]")
     mine = {*family.names, *family.npu_smi_names}
     for other in catalog.families:
+        # Each pair once.
         if other.id > family.id:
             for name in sorted(mine & {*other.names, *other.npu_smi_names}):
                 yield "names", f"{name} is also a name of {other.id}"

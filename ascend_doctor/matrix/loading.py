@@ -53,6 +53,7 @@ def load(path: Path, shape: type[T]) -> T:
 
 def decode(data: bytes, path: Path, shape: type[T]) -> T:
     """The same for what was read of ``path`` already."""
+    # By content, not by name and time: nothing goes stale, and overlays share it.
     cached = CacheEntry.of("matrix", data)
     value = cached.get()
     if value is not None:

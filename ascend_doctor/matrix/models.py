@@ -15,6 +15,7 @@ from ascend_doctor.matrix.loading import load
 from ascend_doctor.matrix.schema import Row, Source
 
 _NEAR = 0.5  # how alike names are of which one may be meant
+# A config.json has some KiB; a file of weights that was named instead is not to be read.
 _CONFIG_BYTES = 16 << 20
 # Layouts are tried for each divisor of these.
 _MOST = {
@@ -163,6 +164,7 @@ def _spell(name: str) -> str:
 
 def _strip_copy(name: str) -> str:
     spelt, before = _spell(name), ""
+    # One ending may stand behind another, as in Qwen3-4B-bf16-hf.
     while spelt != before:
         before, spelt = spelt, _COPY.sub("", spelt)
     return spelt
@@ -200,6 +202,7 @@ def from_config(config: Any, *, title: str) -> Model:
     if not isinstance(config, dict):
         raise DataError("this is no model configuration")
     outer = config
+    # Models that see or hear have the sizes of their language model in there.
     config = config.get("text_config", config)
     if not isinstance(config, dict):
         raise DataError("text_config is no object")

@@ -13,10 +13,15 @@ import msgspec
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.matrix.schema import Component, Need, Release, Source, Stack
+from ascend_doctor.matrix.schema import Component, Need, Release, Source, Stack, is_meant
 from ascend_doctor.matrix.versions import Scheme, VersionError, parse, satisfies
 
 Fit = Literal["fits", "also", "outside"]
+# What a machine is, rather than what is installed on it by a stack.
+MACHINE_FACTS = ("cann", "driver", "python", "arch", "soc", "glibc")
+
+
+# torch_npu and MindSpeed release every quarter.
 _STALE_AFTER = dt.timedelta(days=180)
 
 
@@ -119,10 +124,8 @@ def applies(need: Need, machine: Mapping[str, str]) -> bool | None:
         value = machine.get(name)
         if value is None:
             answers.append(None)
-        elif required.startswith("!"):
-            answers.append(value != required[1:])
         else:
-            answers.append(value in required.split("|"))
+            answers.append(is_meant(value, required))
     if False in answers:
         return False
     return None if None in answers else True
@@ -166,6 +169,7 @@ def _bonds(catalog: Catalog, chosen: Chosen, other: Chosen) -> Iterator[Bond]:
         for need in row.conflicts:
             if need.component in targets:
                 bond = _bond(catalog, "conflicts", label, row, need, targets[need.component])
+                # A conflict with another version than the one asked about binds nothing.
                 if bond.fit != "outside":
                     yield bond
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 import msgspec
@@ -29,6 +30,10 @@ class Source(Row, frozen=True, kw_only=True):
 Sources = Annotated[tuple[Source, ...], msgspec.Meta(min_length=1)]
 
 
+def urls(sources: Iterable[Source]) -> tuple[str, ...]:
+    return tuple(source.url for source in sources)
+
+
 class Need(Row, frozen=True, kw_only=True):
     """A relation to another component; in ``conflicts``, to what must not be there with it.
 
@@ -49,6 +54,13 @@ class Need(Row, frozen=True, kw_only=True):
     evidence: Evidence = "stated"
     because: str = ""
     sources: tuple[Source, ...] = ()
+
+
+def is_meant(value: str, required: str) -> bool:
+    """Whether a machine's fact is one of those that ``when`` of a need names, or no other one."""
+    if required.startswith("!"):
+        return value != required[1:]
+    return value in required.split("|")
 
 
 class Release(Row, frozen=True, kw_only=True):
@@ -190,6 +202,7 @@ class Component(Row, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def _by_version(self) -> dict[object, Release]:
+        # Of rows that compare equal the first counts.
         rows = reversed(self.releases)
         return {parse(self.scheme, release.version): release for release in rows}
 

@@ -20,9 +20,11 @@ Scheme = Literal["pep440", "ascend", "unordered", "ref"]
 _LONGEST = 200
 # alpha < beta < rc < final. No source orders T builds and 0day releases; first, they meet no floor.
 _STAGES = {"t": 0, "0day": 1, "alpha": 2, "beta": 3, "rc": 4}
+# 8.5.0.1 and a build of 8.5.0 come after 8.5.0 itself.
 _FINAL, _PATCH, _BUILD = 5, 6, 7
 _NAMES = {rank: name for name, rank in _STAGES.items()} | {_BUILD: "b"}
 _RELEASE = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})*")
+# What may follow the numbers: RC1, alpha001, T5, B120, SPC1, .0day, or another number.
 _TOKEN = re.compile(
     r"[.-](?P<day>0day)|[.-]?(?P<stage>alpha|beta|rc|t|b|spc)(?:\.?(?P<count>[0-9]{1,9}))?"
     r"|\.(?P<patch>[0-9]{1,9})"
@@ -45,6 +47,7 @@ class Ascend:
     @property
     def key(self) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
         numbers = self.release
+        # 8.5 and 8.5.0 are the same release.
         while len(numbers) > 1 and numbers[-1] == 0:
             numbers = numbers[:-1]
         return numbers, (*self.suffix, (_FINAL, 0))
@@ -101,7 +104,7 @@ def numbers(scheme: Scheme, text: str, count: int) -> tuple[int, ...]:
 
 
 def satisfies(scheme: Scheme, version: str, version_range: str) -> bool:
-    """Whether ``version`` lies in the range ``wanted``. Raises VersionError.
+    """Whether ``version`` lies in ``version_range``. Raises VersionError.
 
     A range is comparisons joined by ``,`` (and) and ``||`` (or); "" is any version. Ascend ranges
     know lines (``==25.2.X``, ``>=25.2.X``), and intervals as version.info has them
@@ -120,7 +123,7 @@ def _satisfies(scheme: Scheme, version: str, version_range: str) -> bool:
 
 
 def check_range(scheme: Scheme, version_range: str) -> None:
-    """Raises VersionError where ``wanted`` is no range of the scheme."""
+    """Raises VersionError where ``version_range`` is no range of the scheme."""
     satisfies(scheme, "0", version_range)
 
 

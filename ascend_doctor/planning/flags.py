@@ -9,6 +9,7 @@ from ascend_doctor.planning.ranking import RankedLayout
 from ascend_doctor.planning.rules import LayoutQuery
 from ascend_doctor.planning.weights import stages
 
+# Every layer by itself: the least memory, and what the estimate counts.
 _RECOMPUTE = {
     "recompute_granularity": "full",
     "recompute_method": "uniform",
@@ -27,6 +28,7 @@ def _sizes(asked: LayoutQuery, choice: RankedLayout) -> dict[str, str]:
         sizes["expert_model_parallel_size"] = str(layout.ep)
         sizes["expert_tensor_parallel_size"] = str(layout.expert_tensor)
     last = len(stages(asked.model, layout)[-1])
+    # Megatron itself takes only layers that all stages share alike.
     if layout.pp > 1 and last * layout.pp != asked.model.layers:
         sizes["decoder_last_pipeline_num_layers"] = str(last)
     return sizes

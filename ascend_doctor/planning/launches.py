@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 from ascend_doctor.judging.layout_rules import holds_experts
 from ascend_doctor.matrix.models import Model
-from ascend_doctor.matrix.versions import satisfies
 from ascend_doctor.planning.flags import ms_swift
 from ascend_doctor.planning.ranking import RankedLayout
-from ascend_doctor.planning.rules import LayoutQuery, heads_split
+from ascend_doctor.planning.rules import LayoutQuery, heads_split, is_from
 
 _GATED = "0.16.0.dev0"  # the first megatron-core with a gated delta net
 _NODE = 8
@@ -31,7 +30,7 @@ def limits(asked: LayoutQuery) -> Iterator[str]:
         ]
         yield f"EP {', '.join(map(str, sizes))}"
     if model.delta is not None:
-        late = bool(asked.megatron) and satisfies("pep440", asked.megatron, ">=0.18.0")
+        late = is_from(asked, "0.18.0")
         yield "CP any" if late else "CP 1 before megatron-core 0.18 (MindSpeed core_r0.16.0 has it)"
         yield "packing only with USE_MCORE_GDN=1"
 
@@ -42,7 +41,7 @@ def environment(asked: LayoutQuery) -> Iterator[str]:
     Source: modelscope/mcore-bridge@v1.0.0:src/mcore_bridge/config/parser.py.
     """
     if asked.model.delta is not None:
-        old = bool(asked.megatron) and not satisfies("pep440", asked.megatron, f">={_GATED}")
+        old = bool(asked.megatron) and not is_from(asked, _GATED)
         yield f"export USE_MCORE_GDN={0 if old else 1}"
 
 

@@ -38,6 +38,7 @@ EXPERT: Mapping[str, tuple[str, ...]] = {
     "etp-ep": ("etp", "ep"),
     "etp-ep-pp": ("etp", "ep", "pp"),
 }
+# etp before tp, which it ends with.
 _PART = re.compile(r"(etp|tp|pp|ep|cp)\s*[=:]?\s*([0-9]{1,5})", re.IGNORECASE)
 
 
@@ -140,5 +141,6 @@ def communicators(layout: Layout) -> int:
         for expert, table in ((False, DENSE), (True, EXPERT))
         for along in table.values()
     )
+    # The first and the last stage share one for the embedding (parallel_state.py).
     embedding = layout.pp > 1
     return kinds + embedding + (layout.npus > 1)

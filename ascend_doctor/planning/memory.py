@@ -23,6 +23,7 @@ from ascend_doctor.planning.weights import (
 
 GIB = 1 << 30
 _BF16, _FP32 = 2, 4
+# accumulate_allreduce_grads_in_fp32, which Megatron sets itself with --bf16.
 _GRADIENT = _FP32
 _OPTIMIZER = 3 * _FP32
 # Logits stay in BF16 until the loss has made an FP32 copy, which backward needs.
@@ -148,6 +149,7 @@ def activations(
     # Of the layer that backward is at: gradients of its network, and what is computed again.
     wide = max((3 * _network(model, layer) for layer in layers), default=0.0)
     once = _BF16 * tokens / layout.tp * wide + (max(each, default=0.0) if recompute else 0.0)
+    # Of a layer that is computed again only its input stays.
     held = _BF16 * tokens / layout.tp * model.hidden * len(layers) if recompute else sum(each)
     flight = layout.pp - stage
     if stage == layout.pp - 1:

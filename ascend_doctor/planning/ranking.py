@@ -129,6 +129,7 @@ def _key(ranked: RankedLayout) -> tuple[object, ...]:
     layout = ranked.layout
     fit = {True: 0, None: 1, False: 2}[ranked.fits]
     costly = sum(kind in ranked.crosses for kind in ("tp", "cp", "ep", "etp"))
+    # What does not fit is of use only by how little it lacks.
     if ranked.fits is False:
         return (fit, ranked.memory.total)
     experts = ranked.experts > 0

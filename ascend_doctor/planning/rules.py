@@ -115,14 +115,15 @@ def _delta(asked: LayoutQuery, layout: Layout) -> str:
     delta = asked.model.delta
     if delta is None:
         return ""
-    if layout.cp > 1 and not _from(asked, "0.18.0"):
+    if layout.cp > 1 and not is_from(asked, "0.18.0"):
         return "gated delta nets take no CP before megatron-core 0.18 (MindSpeed core_r0.16.0 does)"
     return _whole(delta.key_heads, "key heads of the delta nets", layout.tp, "TP") or _whole(
         delta.value_heads, "value heads of the delta nets", layout.tp, "TP"
     )
 
 
-def _from(asked: LayoutQuery, version: str) -> bool:
+def is_from(asked: LayoutQuery, version: str) -> bool:
+    """Whether megatron-core is known to be this release or a newer one."""
     return bool(asked.megatron) and satisfies("pep440", asked.megatron, f">={version}")
 
 

@@ -55,6 +55,7 @@ def rank_parameters(model: Model, layout: Layout, stage: int) -> RankParameters:
         total += _layer(model, layout, layer)
     rows = vocabulary(model, layout) * model.hidden
     last = stage == layout.pp - 1
+    # A tied output shares its rows with the embedding only where one rank holds both.
     ends = (stage == 0) + (last and not (model.tied and layout.pp == 1))
     return total + RankParameters(dense=ends * rows + last * model.hidden)
 

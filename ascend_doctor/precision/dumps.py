@@ -16,6 +16,7 @@ from ascend_doctor.precision.records import Dump, RankRecords, TensorRecord
 
 WRITER = "ascend-doctor"
 _T = TypeVar("_T")
+# A second number is that of another process with the same rank, as of a job in a job.
 _FILE = re.compile(r"rank-(\d{1,6})(?:-(\d{1,6}))?\.jsonl")
 
 

@@ -33,6 +33,7 @@ _FORWARD = {
 }
 # The gradients that come into a backward pass are those of what went out of the forward one.
 _BACKWARD = {"input": TensorKind.OUTPUT_GRADIENT, "output": TensorKind.INPUT_GRADIENT}
+# Arguments of modules are nested a few times; a file made by hand may exhaust the stack.
 _DEPTH = 20
 
 

@@ -86,6 +86,7 @@ def find_parting(
             return Parting(
                 module=module, cause=PartingCause.MISSING, reference=record, agreed=index
             )
+        # What follows a coarse tensor was computed from it, whatever its own format is.
         format_ = coarsest(format_, format_of(record.dtype), format_of(counterpart.dtype))
         scale = scales.get(_family(record), 0.0)
         if parting := _compare(record, counterpart, format_, tolerances, scale):
@@ -126,6 +127,7 @@ def _compare(
     cause: PartingCause | None = None
     difference: float | None = None
     allowed: float | None = None
+    # The plainest cause first: of another shape or dtype the values would say nothing.
     if record.shape != counterpart.shape:
         cause = PartingCause.SHAPE
     elif record.dtype != counterpart.dtype:

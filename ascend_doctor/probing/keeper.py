@@ -19,11 +19,16 @@ from ascend_doctor.probing.processes import Descendants, adopting_orphans
 
 SIGNALLED = 128  # what a shell adds to the number of a signal
 _POLL = 0.1
-# Not by -m: PYTHONPATH is the launch's, and the package may not be installed.
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(ascend_doctor.__file__)))
-_MAIN = f"import sys; sys.path.append({_ROOT!r}); from {__name__} import main; main()"
 # A launch that is told to end may write what it has.
 _GRACE = 5.0
+
+
+def command_of_main(module: str) -> tuple[str, ...]:
+    """The command that calls ``main`` of one of our modules."""
+    # Not by -m: PYTHONPATH is the launch's, and the package may not be installed.
+    code = f"import sys; sys.path.append({_ROOT!r}); from {module} import main; main()"
+    return (sys.executable, "-I", "-c", code)
 
 
 def command_of_keeper(command: Sequence[str], life_line: int, folder: str) -> list[str]:
@@ -33,7 +38,7 @@ def command_of_keeper(command: Sequence[str], life_line: int, folder: str) -> li
     command has the same standard streams. The exit code is its own, 128 and the number where a
     signal ended it.
     """
-    return [sys.executable, "-I", "-c", _MAIN, str(life_line), folder, *command]
+    return [*command_of_main(__name__), str(life_line), folder, *command]
 
 
 def keep(command: Sequence[str], life_line: int, folder: str) -> int:
@@ -45,6 +50,7 @@ def keep(command: Sequence[str], life_line: int, folder: str) -> int:
                 process = subprocess.Popen(command)  # noqa: S603 - the user's own command, no shell
             except OSError as error:
                 sys.stderr.write(f"{command[0]}: {error.strerror}\n")
+                # 127 and 126, as a shell says of a program that is not there or cannot be run.
                 return SIGNALLED - 1 if isinstance(error, FileNotFoundError) else SIGNALLED - 2
             pass_on_to(process)
             code = wait_while_alive(process, life_line)
@@ -65,6 +71,8 @@ def wait_while_alive(
         if time.monotonic() >= until:
             return None
         ready, _, _ = select.select([life_line], [], [], _POLL)
+        # Nothing to read from a pipe that is ready: all its other ends are closed, so their owner
+        # died.
         if ready and not os.read(life_line, 4096):
             return None
     return process.returncode

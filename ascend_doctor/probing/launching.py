@@ -23,9 +23,11 @@ from ascend_doctor.probing.processes import Descendants, Stream, Tail, adopting_
 from ascend_doctor.probing.request import ProbeRequest, ProbeWatch, Unwatched, not_started
 
 POLL = 0.05
+# faulthandler writes from the signal handler itself, whatever the thread waits for.
 DUMP_SECONDS = 0.5
 END_SECONDS = 1.0
 LAUNCHER_BYTES = 64 << 10
+# No probe gets anywhere in less; it is reported as not run.
 LEAST_SECONDS = 1.0
 # torch.distributed.run --standalone waits a minute and more for its store at localhost:0, and then
 # shows a stack of C++ (torch 2.13.0 without /etc/hosts).
@@ -209,6 +211,7 @@ class _Launch:
         first = self._first
         for position, rank in enumerate(first.ranks):
             path = os.path.join(self._folder, f"rank-{rank}.out")
+            # A pipe a rank: torchrun mixes what its ranks print.
             os.mkfifo(path, 0o600)
             self._streams.append(
                 Stream({part.request.probe: part.tails[position] for part in self._parts})

@@ -11,6 +11,7 @@ import msgspec
 
 from ascend_doctor.probe_results import ProbeResult, Wrong
 
+# A rank gone wild may write without end, and its record is kept in memory.
 RECORD_LIMIT = 8 << 20
 STACK_LIMIT = 8000
 
@@ -47,6 +48,7 @@ class Record:
             file.seek(self._offset)
             data = file.read(max(RECORD_LIMIT - self._offset, 0))
             self._offset += len(data)
+            # The last line may still be written: it waits for its end.
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:
                 self._take(line)

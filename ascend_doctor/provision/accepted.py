@@ -23,6 +23,7 @@ from ascend_doctor.provision.solve import (
 )
 
 Conflict = tuple[str, str]
+# Each is a search of its own.
 _MOST = 4
 # What a machine is, no flag changes.
 _FIXED = ("python", "arch", "glibc", "soc")
@@ -129,6 +130,7 @@ def relax_wheel(file: Path, folder: Path, names: frozenset[str]) -> Path:
                 text = archive.read(member).decode("utf-8", "replace")
                 if member.endswith("METADATA"):
                     text = relax_metadata(text, names)
+                # A fixed time: the same wheel gives the same file.
                 relaxed.writestr(zipfile.ZipInfo(member), text)
     return target
 

@@ -23,7 +23,9 @@ from ascend_doctor.provision.sources import RepositorySource
 from ascend_doctor.provision.wheels import hash_file, wheel_path
 
 SUMS = "SHA256SUMS"
+# A hundred thousand lines, which no stack has.
 _SUMS_BYTES = 16 << 20
+# As sha256sum writes it: * says that the file was read in binary.
 _LINE = re.compile(r"([0-9a-f]{64}) [ *]([^\n]+)")
 
 
@@ -31,6 +33,7 @@ def write(folder: Path, prefix: Prefix, lock: Lock, git: Git) -> None:
     """Write the bundle of a stack that was built; the sums last. Raises DoctorError, OSError."""
     (folder / "git").mkdir(parents=True, exist_ok=True)
     (folder / "wheels").mkdir(exist_ok=True)
+    # A bundle that is only half written over must not look whole.
     (folder / SUMS).unlink(missing_ok=True)
     files = []
     for checkout in lock.checkouts:

@@ -75,6 +75,7 @@ def _restore(environ: Mapping[str, str], base: Mapping[str, str]) -> Iterator[Ch
 def _without(current: str, was: Was) -> str | None:
     """A list that has grown since: the old one in place of the new, or without its entries."""
     entries, new, old = (text.split(":") if text else [] for text in (current, was.new, was.old))
+    # Others put theirs before or behind the list of env, which stays in one piece then.
     for start in range(len(entries) - len(new) + 1):
         if entries[start : start + len(new)] == new:
             left = [*entries[:start], *old, *entries[start + len(new) :]]

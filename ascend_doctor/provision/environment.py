@@ -23,6 +23,8 @@ from ascend_doctor.provision.options import Plan, SetupOptions
 from ascend_doctor.provision.steps import Outcome
 
 _PROVE = 120.0
+# What a resolution leaves behind; it may be as large as the environment.
+_SCRATCH = ("scratch", "pins", "relaxed")
 # The current folder is no part of the stack. The answer stands last: a sitecustomize may print.
 _WHERE = """
 import sys
@@ -91,7 +93,7 @@ class VirtualEnvironment:
                 if checkout.editable:
                     self.pip.install_editable(self.folder / checkout.path, self._state / "linked")
             self._come_from_checkouts()
-            for name in ("scratch", "pins", "relaxed"):
+            for name in _SCRATCH:
                 shutil.rmtree(self._state / name, ignore_errors=True)
             mark.touch()
             done("repaired" if before else "built", f"{len(known)} wheels")
@@ -103,7 +105,7 @@ class VirtualEnvironment:
             if not self.pip.exists():
                 self.pip.make(beside=False)
             known = self._wheels(before)
-            for name in ("scratch", "pins", "relaxed", "pip"):
+            for name in (*_SCRATCH, "pip"):
                 shutil.rmtree(self._state / name, ignore_errors=True)
             done("built", f"{len(known)} wheels for {self.plan.lock.python.arch}")
         return known

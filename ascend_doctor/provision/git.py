@@ -17,11 +17,14 @@ from ascend_doctor.provision.running import CommandError, Runner
 from ascend_doctor.provision.sources import RepositorySource
 
 _ASK, _FETCH, _LOCAL = 120.0, 3600.0, 600.0
+# A ref of ours for each commit that was fetched to its end; git also keeps what a ref leads to.
 _KEEP = "refs/ascend-doctor/"
 _REF_KINDS = ("refs/heads/", "refs/tags/")
 _OPTIONS = (
     *("-c", "gc.auto=0", "-c", "maintenance.auto=false"),  # checkouts stand on the cache
+    # A server that sends less than 1000 bytes a second for a minute is given up (git-config(1)).
     *("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60"),
+    # No program of the user's configuration runs on what was fetched.
     *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
     *("-c", "core.autocrlf=false", "-c", "protocol.version=2", "-c", "advice.detachedHead=false"),
 )
@@ -129,7 +132,9 @@ class Git:
         up = "../" * 6  # objects, .git, the component, src, the stack's id, stacks
         (git / "objects/info/alternates").write_text(f"{up}objects/{cache.name}/objects\n", "utf-8")
         if (cache / "shallow").is_file():
+            # Else git looks for the parents of commits that were fetched without history.
             shutil.copyfile(cache / "shallow", git / "shallow")
+        # So that git itself, and what asks it, tells the name of what is checked out.
         kind = "remotes/origin" if checkout.moving else "tags"
         self._run("update-ref", f"refs/{kind}/{checkout.ref}", checkout.commit, at=scratch)
         self._run("config", "--", "remote.origin.url", checkout.url, at=scratch)

@@ -14,6 +14,7 @@ from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.lock import Lock, Prefix
 from ascend_doctor.provision.running import exclusively
 
+# Half of a stack would look like a whole one: it is renamed, and then removed.
 _REMOVING = ".removing-"
 
 

@@ -29,6 +29,7 @@ from ascend_doctor.provision.signatures import Signers
 
 FILE = "ascend-doctor.lock"
 SCHEMA = 1
+# msgspec's words for a value that no pattern lets in.
 _PATTERN = re.compile(r"Expected `str` matching regex .*(?= - at )")
 
 
@@ -53,6 +54,7 @@ _Url = Annotated[
         r"[^\x00-\x20\x7f-][^\x00-\x1f\x7f]*"
     ),
 ]
+# No part of the path is . or .., and it does not begin at the root.
 _INSIDE = r"(?!(?:.*/)?\.\.?(?:/|\Z))[A-Za-z0-9_.+@][A-Za-z0-9_.+@/-]*"
 _Inside = Annotated[str, _whole(_INSIDE)]
 _Environment = Annotated[str, _whole(r"venv|/[^\x00-\x1f\x7f:]*")]
@@ -265,6 +267,7 @@ class Prefix:
         scratch = self.root / f".current.{os.getpid()}"
         with contextlib.suppress(FileNotFoundError):
             scratch.unlink()
+        # Relative, so that a prefix may be moved, or mounted elsewhere.
         scratch.symlink_to(Path("stacks") / identity)
         scratch.replace(self.link)
 
@@ -321,5 +324,6 @@ def write(path: Path, lock: Lock) -> None:
     with scratch.open("w", encoding="utf-8") as file:
         file.write(head + text)
         file.flush()
+        # The rename must not reach the disk before the content does.
         os.fsync(file.fileno())
     scratch.replace(path)

@@ -14,6 +14,7 @@ from ascend_doctor.matrix.versions import VersionError, normalised, satisfies
 
 FRAMEWORKS = ("ms-swift", "twinkle", "verl", "mindspeed-llm")
 _SHOWN = 4  # releases, the newest first
+# A name, or a name with one version: a URL or a marker would be another way into the environment.
 _ADDITION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(==[A-Za-z0-9][A-Za-z0-9._+!-]*)?")
 # torchvision: the image processors of Transformers, which adaptor and frameworks import, need it.
 _ALWAYS = ("mindspeed", "torch", "torch-npu", "torchvision", "cann", "python")

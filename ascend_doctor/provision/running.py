@@ -19,8 +19,10 @@ from ascend_doctor.machine.live import kill_group
 
 # In the environment of every command of a setup: a later one finds what a killed one left running.
 OWNER = "ASCEND_DOCTOR_SETUP_OWNER"
+# A killed process is gone at once, unless the kernel waits for a disk or a network share.
 _PATIENCE = 20.0
 _KEPT_LINES = 12
+# Each has pip install elsewhere than into the environment that it belongs to.
 _INHERITED_BY_PIP = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_REQUIRE_VIRTUALENV")
 
 
@@ -75,6 +77,7 @@ class Runner:
         except subprocess.TimeoutExpired:
             raise CommandError(title, f"did not end within {deadline:.0f} s") from None
         finally:
+            # What a command leaves running in its group would hold its pipes open.
             kill_group(process)
             for pipe in (process.stdin, process.stdout, process.stderr):
                 if pipe is not None:
@@ -101,6 +104,7 @@ class Runner:
             for position, line in enumerate(lines)
             if line.lower().startswith(("error", "fatal"))
         ]
+        # pip and git say the cause first, and then what followed from it.
         shown = lines[errors[0] :][:_KEPT_LINES] if errors else lines[-_KEPT_LINES:]
         return " / ".join(line.strip() for line in shown) or f"ended with {code} and said nothing"
 

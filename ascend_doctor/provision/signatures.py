@@ -18,6 +18,7 @@ NAMESPACE = "ascend-doctor"
 SUFFIX = ".sig"
 _BYTES = 1 << 20
 _DEADLINE = 30.0
+# Without options in front of it and comments behind: this becomes a line of allowed_signers.
 _KEY = re.compile(r"((?:ssh|ecdsa|sk-ssh|sk-ecdsa)-[\w.@-]+ +[A-Za-z0-9+/=]+)(?: [^\r\n]*)?")
 
 

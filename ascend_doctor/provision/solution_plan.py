@@ -80,6 +80,7 @@ def _in_order(catalog: Catalog, names: Iterable[str]) -> list[str]:
     """Components after those that their rows say come first; else by name."""
     left, done = sorted(names), list[str]()
     while left:
+        # In a circle nothing is ready, and the first by name goes on.
         ready = next(
             (name for name in left if not set(catalog.component(name).after) & set(left)), left[0]
         )

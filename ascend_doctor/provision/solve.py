@@ -21,6 +21,7 @@ from ascend_doctor.matrix.queries import (
     applies,
     candidates,
     is_version,
+    meets,
     requirements,
 )
 from ascend_doctor.matrix.schema import Component, Need, Release, Stack
@@ -28,6 +29,8 @@ from ascend_doctor.matrix.versions import satisfies
 
 ABSENT = ""
 _ROUNDS = 5000
+# Between the last two stands what no stack has (_OUTSIDE_STACKS): it is better than a stack that is
+# known to be bad.
 _RANK = {"verified": 0, "documented": 1, "derived": 2, "end-of-life": 3, "known-bad": 5}
 _OUTSIDE_STACKS = 4
 # What a machine is cannot be chosen for it: where these are not known, rows about them are silent.
@@ -42,6 +45,7 @@ _WHOLE = {
     "verl": ("triton-ascend",),
 }
 _EXACT = re.compile(r"^==([^\s,|*]+)$")
+# Exact releases of CANN in a range, by their first two numbers.
 _PATCHED = re.compile(r"==(\d+\.\d+)\.\d+(?=$|\s|,)")
 
 
@@ -532,10 +536,7 @@ def _stacks_near(catalog: Catalog, question: SolveQuery) -> Iterator[Stack]:
 def _meet(catalog: Catalog, name: str, question: SolveQuery, stack: Stack) -> bool:
     component = catalog.component(name)
     ranges = (question.wishes[name], stack.components[name])
-    return any(
-        all(satisfies(component.scheme, version, version_range) for version_range in ranges)
-        for version in candidates(component, ranges)
-    )
+    return meets(component, ranges)
 
 
 def solution(catalog: Catalog, question: SolveQuery, pins: dict[str, str]) -> Solution:

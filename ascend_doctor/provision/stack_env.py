@@ -155,6 +155,7 @@ def _timeouts(base: Mapping[str, str]) -> Iterator[Change]:
         yield Change("HCCL_EXEC_TIMEOUT", "1836", why)
     if "HCCL_EVENT_TIMEOUT" not in base:
         execute = base.get("HCCL_EXEC_TIMEOUT", "")
+        # The defaults are as far apart: 1836 and 1868.
         event = int(execute) + 32 if execute.isascii() and execute.isdecimal() else 0
         why = "above HCCL_EXEC_TIMEOUT, so that the message of HCCL, which names ranks, comes first"
         yield Change("HCCL_EVENT_TIMEOUT", str(max(event, 1868)), why)

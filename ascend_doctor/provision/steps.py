@@ -27,7 +27,7 @@ class Outcome:
 
 
 class Steps:
-    """Shows nothing; who does overrides ``show_plan``, ``show`` and ``ended``.
+    """Shows nothing; who does overrides ``show_plan``, ``show`` and ``end``.
 
     ``changed``: a step has changed the stack. ``failure`` is how the last step failed.
     """
@@ -50,7 +50,7 @@ class Steps:
 
     @contextlib.contextmanager
     def step(self, title: str, *folders: Path) -> Iterator[Done]:
-        """A step; what it calls ``done`` with counts once it has ended, and so does a failure."""
+        """A step; what its Done is told counts once the step has ended, and so does a failure."""
         outcomes: list[Outcome] = []
         try:
             with self.show(title, folders):

@@ -35,6 +35,7 @@ _MAKE, _RESOLVE, _INSTALL = 600.0, 7200.0, 3600.0
 # The first day that a zip archive can name.
 _EPOCH = "315532800"
 _STRING = r"\"[^\"]*\"|'[^']*'"
+# Python 3.10 has no reader of TOML.
 _BUILD_REQUIRES = re.compile(
     rf"^\[build-system\]\s*?\n(?:(?!\[).*\n)*?requires\s*=\s*(\[(?:{_STRING}|[^\]\"'])*\])",
     re.MULTILINE,
@@ -278,6 +279,7 @@ def _move(file: Path, path: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
+        # Under another name first: a copy takes time, and a file under its own counts as whole.
         scratch = path.with_name(f".{path.name}.{os.getpid()}")
         shutil.copyfile(file, scratch)
         scratch.replace(path)
@@ -332,6 +334,7 @@ def requirements_of(folder: Path, unasked: frozenset[str], *, built: bool) -> It
     for name in ("requirements-npu.txt", "requirements.txt"):
         if (folder / name).is_file():
             lines = (folder / name).read_text("utf-8", "replace").splitlines()
+            # A file that is read by pip itself keeps its relative paths and options.
             if any(requires(line, unasked) for line in lines):
                 yield from (line for line in lines if not requires(line, unasked))
             else:

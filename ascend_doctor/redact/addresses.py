@@ -26,6 +26,7 @@ def pseudonym(address: Address, key: bytes) -> str:
     if isinstance(address, ipaddress.IPv4Address):
         if address.is_link_local:
             return str(address)
+        # 10.0.0.0/8 and fd00::/8 are private: no pseudonym is an address of somebody.
         return str(ipaddress.IPv4Address(_flip(int(address), 32, 8, key) | 10 << 24))
     if address.is_link_local:
         return str(ipaddress.IPv6Address(_flip(int(address), 128, 64, key) | 0xFE80 << 112))
@@ -33,7 +34,7 @@ def pseudonym(address: Address, key: bytes) -> str:
 
 
 def _flip(number: int, size: int, leading: int, key: bytes) -> int:
-    """The bits behind the first ``kept``, each flipped as those before it and the key say."""
+    """The bits behind the ``leading`` ones, each flipped as those before it and the key say."""
     bits = f"{number:0{size}b}"
     flipped = 0
     for index in range(leading, size):

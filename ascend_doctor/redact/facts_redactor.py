@@ -12,6 +12,7 @@ from ascend_doctor.redact.addresses import parse_address
 from ascend_doctor.redact.local import hosts, logins
 from ascend_doctor.redact.redactor import Redactor
 
+# Their values name a machine by host or address, some with a port.
 _ADDRESS_VARIABLES = ("HCCL_IF_IP", "MASTER_ADDR", "RAY_ADDRESS")
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -42,6 +43,7 @@ def redactor(
 
 def _name(text: str) -> str:
     """A name or an address without its port."""
+    # An IPv6 address has more than one colon.
     return text if text.count(":") != 1 else text.partition(":")[0]
 
 

@@ -8,8 +8,11 @@ from typing import NamedTuple
 from ascend_doctor.redact.shapes import Shape
 
 _NAME = r"[a-z_][\w.-]*"
+# Addresses are found by themselves, and the names that every machine has tell nothing.
 _HOST = r"(?!localhost\b|(?:\d{1,3}\.){3}\d|root\b)[a-z0-9][\w-]*(?:\.[\w-]+)*"
+# As Slurm lists them: node[01-04],login1.
 _HOSTS = r"(?!localhost\b|(?:\d{1,3}\.){3}\d)[a-z][\w.,\[\]-]*"
+# Accounts that are the same everywhere.
 _PERSON = r"(?!root\b|git\b|user\b|HwHiAiUser\b)"
 
 # ``kind`` "host" and "user" become pseudonyms of that name.
@@ -120,6 +123,7 @@ class Around(NamedTuple):
     version: re.Pattern[str]
 
 
+# As far as a word stands from the number that it is about.
 _LENGTH = 48
 AROUND = Around(
     re.compile(
@@ -146,5 +150,7 @@ def is_address(text: str, start: int, end: int) -> bool:
     if AROUND.version.search(before):
         return False
     first, second = map(int, text[start:end].split(".")[:2])
+    # RFC 1918.
     private = first == 10 or (first, second) == (192, 168) or (first == 172 and 16 <= second < 32)  # noqa: PLR2004
+    # A port or the length of a mask follows addresses only.
     return private or first >= LOWEST or bool(re.match(r":\d{2,5}\b|/\d{1,2}\b", text[end:]))

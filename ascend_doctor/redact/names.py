@@ -16,6 +16,7 @@ _WORDS = frozenset(
     slurm kube system service share public linux bin lib opt usr var dev null true false error
     """.split()  # noqa: SIM905 - a list of a hundred words is no more readable
 )
+# Two letters are part of too many words.
 _SHORTEST = 3
 _SHORT = re.compile(r"[A-Za-z][0-9]")  # a node may be called n1
 
@@ -34,8 +35,10 @@ def compile_names(
         # A colon may stand before and after a name (a port), but belongs to an IPv6 address.
         listed = [
             rf"(?<!:){re.escape(host)}(?!:)" if ":" in host else re.escape(host)
+            # The longest first: a name may begin with another one.
             for host in sorted({*machines, *filter(_tells, short)}, key=len, reverse=True)
         ]
+        # Other machines of the same site are named after it as well.
         others = [rf"(?:[\w-]+\.)+{re.escape(domain)}" for domain in sorted(domains)]
         shape = "|".join((*others, *listed))
         # Letters alone may be a word elsewhere, in capitals above all (Ascend, Alice).

@@ -22,6 +22,7 @@ Hidden = tuple[str, str, str]
 _HOME = "/home/user"
 _GONE = "[redacted]"
 _MAC = "00:00:00:00:00:00"
+# What was hidden before, as in a report that is merged, keeps its pseudonym.
 _PSEUDONYM = re.compile(r"(?:host|user|serial)-[0-9a-f]{8}")
 _EVERY = (*SHAPES, *NAMES, *PAIRS, *NUMBERS)
 
@@ -29,7 +30,7 @@ _EVERY = (*SHAPES, *NAMES, *PAIRS, *NUMBERS)
 class Redactor:
     """Knows what to hide on one machine. ``key`` makes pseudonyms comparable between reports.
 
-    ``hosts`` are names of other machines, ``logins`` those of people; ``kept`` are names and
+    ``hosts`` are names of other machines, ``logins`` those of people; ``visible`` are names and
     addresses that stay, because nodes are called so. ``hidden`` counts what was hidden, as
     (kind, what it was, what it became).
     """
@@ -45,6 +46,7 @@ class Redactor:
         visible: Iterable[str] = (),
         key: bytes | None = None,
     ) -> None:
+        # A key that nobody knows: else names could be tried until one has the pseudonym.
         self._key = key or secrets.token_bytes(16)
         self._home = re.compile(rf"(?<![\w.-]){re.escape(home.rstrip('/'))}(?![\w.-])")
         self._home_folder = home.rstrip("/")
@@ -73,6 +75,7 @@ class Redactor:
             return was
         if (address := parse_address(was)) is not None:
             return self._became("address", was, pseudonym(address, self._key))
+        # Letters of host names have no case (RFC 4343).
         known_as = was.partition(".")[0].lower() if kind == "host" else was
         return self._became(kind, was, f"{kind}-{self._digest(known_as)}")
 
@@ -112,6 +115,7 @@ class Redactor:
         for shape in active:
             if shape in _SECRET:
                 text = shape.compile_shape().sub(self._hide(shape), text)
+        # Before names: the folder often ends with the login.
         if self._home_folder and self._home_folder in text:
             text = self._home.sub(lambda match: self._became("home", match[0], home), text)
         for kind, pattern in self._names:
@@ -175,6 +179,7 @@ class Redactor:
         return self._whole(value, self.secrets)
 
     def _whole(self, value: T, clean: Callable[[str], str]) -> T:
+        # One look through all of a value spares one for each of its thousands of texts.
         self._active = within("\n".join(texts_of(value)).lower(), _EVERY)
         try:
             cleaned: T = RedactedTree(clean, self._cleaned.setdefault(clean.__name__, {})).cleaned(

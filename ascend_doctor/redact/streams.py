@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable
 from typing import IO
 
+# A line or key that does not end by then is written as it is: memory is not to grow with it.
 _MOST = 1 << 16
+# Progress bars end their lines with a carriage return alone.
 _ENDS = re.compile(rb"[\r\n]")
 _BEGUN = b"-----BEGIN "
 _ENDED = b"-----END "
@@ -38,6 +40,7 @@ class KeptLog:
 
     def _put(self, data: bytes) -> None:
         if data:
+            # Bytes that are no UTF-8 come out as they went in.
             text = data.decode("utf-8", "surrogateescape")
             self._file.write(self._clean(text).encode("utf-8", "surrogateescape"))
             self._file.flush()

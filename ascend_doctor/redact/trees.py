@@ -76,6 +76,7 @@ class RedactedTree:
         return cleaned
 
     def _clean_by_name(self, text: str, name: str) -> str:
+        # Shapes know secrets and addresses by the name before them, as in a text of assignments.
         head = f'{name}="'
         whole = self._clean(f'{head}{text}"')
         return whole[len(head) : -1] if whole.startswith(head) and whole.endswith('"') else text

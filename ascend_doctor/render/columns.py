@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
 import textwrap
 import unicodedata
 
+PAGE = 100  # columns of what no terminal shows
+_WIDEST = 120  # beyond that a line of text is hard to follow
+# Blocks of Unicode whose letters take two columns: of Chinese, Japanese and Korean.
 _WIDE = re.compile(
     "[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60]"
 )
@@ -13,9 +17,20 @@ _WIDE = re.compile(
 _PIECE = re.compile(r"\s+|[^\s\u2e80-\ua4cf\uff00-\uff60]+|[\u2e80-\ua4cf\uff00-\uff60]")
 # The blank of a number and its unit, which stay on one line.
 _UNIT = re.compile(r"(?<=\d) (?=(?:[KMGT]i?B|[mun]?s|min|h|%|TFLOPS)\b)")
+# Stands for that blank while lines are broken, and in no text that is shown.
 _KEPT = "\x1f"
 _NOT_FIRST = frozenset("，。；：！？）】》”、,.;:!?)")  # noqa: RUF001 - Chinese punctuation
 _NOT_LAST = frozenset("（【《“(")  # noqa: RUF001 - as above
+
+
+def terminal_width() -> int:
+    """The columns of the terminal; where there is none, those of a page."""
+    return shutil.get_terminal_size((PAGE, 24)).columns
+
+
+def page_width() -> int:
+    """The columns of a page for people."""
+    return min(terminal_width(), _WIDEST)
 
 
 def width(text: str) -> int:

@@ -17,8 +17,11 @@ from ascend_doctor.probe_results import ProbeRun
 # The picture in its own units: the box of the lines, and room for what stands beside it.
 LEFT, TOP, WIDTH, HEIGHT = 64, 16, 620, 260
 _STEPS = (1.0, 2.0, 5.0, 10.0)
+# More lines than that nobody tells apart by their colour.
 _MOST_LINES = 8
+# As many sizes as have room below the picture without touching.
 _LABELS = 5
+# More is a record that was made by hand, and would flatten every other line.
 _MOST_GBYTES_S = 1e9
 
 
@@ -145,4 +148,5 @@ def _round_up(rate: float) -> float:
     if rate <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(rate))
+    # A rate of 1.0001 has no need of an axis up to 2.
     return next(step * power for step in _STEPS if step * power >= rate * 0.999)

@@ -16,10 +16,10 @@ from ascend_doctor.diagnosis.result import (
     Unexplained,
 )
 from ascend_doctor.facts import Snapshot
-from ascend_doctor.findings import Finding, Level, Remedy, quantity, show_bytes
+from ascend_doctor.findings import Finding, Level, Remedy, quantity, show_bytes, spans
 from ascend_doctor.render.page import Page
 from ascend_doctor.render.plain import one_line
-from ascend_doctor.render.stall import spans, stall_rows, stall_title
+from ascend_doctor.render.stall import stall_rows, stall_title
 from ascend_doctor.report import Report, verdict
 
 OWN_ERROR = "An error that the catalogue does not know, and the other ranks waited"
@@ -33,6 +33,7 @@ _LEVELS = {
     "degraded": Level.WARNING,
 }
 _LABEL = 10
+# The last ones; a loop of restarts has hundreds, which say the same.
 _ATTEMPTS = 8
 _CODES = 12
 
@@ -139,6 +140,7 @@ class _DiagnosisPage(Page):
         if not diagnosis.causes:
             lines = error_lines(diagnosis)
             self._title("unknown", f"unknown: {lines} that the catalogue does not explain")
+            # What is said of a stall names the guilty already.
             if diagnosis.stall is None:
                 self._guilty(diagnosis)
         for number, unexplained in enumerate(not_told(diagnosis)):
@@ -151,6 +153,7 @@ class _DiagnosisPage(Page):
             self.rows += [f"    {one_line(row)}" for row in diagnosis.paste.split("\n")]
 
     def codes(self, diagnosis: Diagnosis, *, verbose: bool) -> None:
+        # What a known cause is known by says more than its code.
         if not diagnosis.codes or (diagnosis.causes and not verbose):
             return
         self.rows += ["", self.styled(self.say("Codes"), bold=True)]
@@ -288,6 +291,7 @@ def describe_guilty(diagnosis: Diagnosis, say: Callable[[str], str] = str) -> st
     who += [f"{kind} {name}" for kind, several in names for name in several]
     head = ", ".join(who) if guilty.sure else say(f"probably {', '.join(who)}")
     reason = say(guilty.reason)
+    # A reason in Chinese follows a colon of its own width.
     return (": " if reason == guilty.reason else "\uff1a").join((head, reason))
 
 

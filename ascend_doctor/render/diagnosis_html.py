@@ -29,6 +29,7 @@ def render(diagnosis: Diagnosis) -> str:
     level, title = say_outcome(diagnosis)
     stall = diagnosis.stall
     rows = list(stall_rows(stall, every=True)) if stall else []
+    # The rows begin with those of the absent, and only a label parts them from the rest.
     accused = list(itertools.takewhile(lambda row: row[0] not in {"waiting", "stands"}, rows))
     return page("diagnosis.html").render(
         diagnosis=diagnosis,

@@ -12,6 +12,7 @@ from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import Stack
 from ascend_doctor.matrix.versions import VersionError, satisfies
 
+# As many columns as stand beside each other on a page.
 _NEAREST = 3
 # Without one of these there is no stack to compare.
 _TELLING = ("torch-npu", "mindspeed", "megatron-core")

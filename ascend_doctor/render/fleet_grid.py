@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ascend_doctor.fleet.hostlist import compress
 from ascend_doctor.report import Report
 
+# In the order of the fleet's own lists, and of their colours below.
 VERDICTS = ("failed", "missing", "no verdict", "passed")
 _STYLES = ("error", "missing", "unknown", "ok")
 
@@ -69,6 +70,7 @@ def _group_by_rack(cells: list[NodeCell]) -> list[tuple[str, list[NodeCell]]]:
     for cell in cells:
         match = _RACK.match(cell.name)
         racks[match[1] if match else ""].append(cell)
+    # A rack for every node, or one for all, would tell nothing.
     if "" in racks or not 1 < len(racks) < len(cells):
         return [("", cells)]
     return list(racks.items())

@@ -11,6 +11,7 @@ from ascend_doctor.render.page import Page
 
 _LABEL = 18
 _SHOWN = 4  # letters of a secret: enough to know which
+# Whoever pastes has to see these whole, to tell whether the right thing was hidden.
 _PLAIN = frozenset({"host", "user", "home", "address", "MAC address", "serial", "GUID"})
 
 

@@ -16,6 +16,7 @@ from ascend_doctor.report import Report
 
 # GitHub takes 65,536 characters; the words of whoever reports need some of them.
 LONGEST = 60_000
+# Whoever answers a report asks for these first.
 _FIRST = (Group.STACK, Group.DEVICES)
 
 
@@ -69,6 +70,7 @@ def _parts(report: Report) -> Iterator[list[str]]:
 
 def _fold(title: str, rows: list[str]) -> list[str]:
     """Markdown is not read in the line of the title, so that is HTML."""
+    # A word joiner behind them keeps the site from making mentions and references.
     harmless = re.sub("([@#])", "\\1\u2060", one_line(title))
     head = f"<details><summary>{html.escape(harmless, quote=False)}</summary>"
     return [head, "", *rows, "", "</details>", ""]

@@ -12,6 +12,7 @@ from ascend_doctor.probe_records.groups import ParallelGroupsRecord
 from ascend_doctor.probe_records.training import SmokeTrainRecord
 from ascend_doctor.probe_results import ProbeRun
 
+# A column each: what a wide window shows at once.
 MOST_RANKS = 64
 _MOST_NPUS = 4096
 _RECORDS: dict[str, type[ParallelGroupsRecord | SmokeTrainRecord]] = {

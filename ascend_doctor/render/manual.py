@@ -8,6 +8,7 @@ import re
 from ascend_doctor.language import current
 
 BASE = "ASCEND_DOCTOR_DOCS"
+# It goes into the escape sequence of a link: nothing but letters that print may be in it.
 _ADDRESS = re.compile(r"https?://[\x21-\x7e]+")
 _ONE_CHECK = re.compile(r"[a-z0-9-]{1,64}")
 

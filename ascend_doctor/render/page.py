@@ -13,21 +13,23 @@ from ascend_doctor.render.manual import link, page_of
 from ascend_doctor.render.plain import lines, one_line, without_command
 
 # Symbols differ in shape as well as in colour; the second is for terminals without Unicode.
-_MARKS: dict[Level, tuple[str, str, dict[str, Any]]] = {
+MARKS: dict[Level, tuple[str, str, dict[str, Any]]] = {
     Level.ERROR: ("✗", "x", {"fg": "red", "bold": True}),
     Level.UNKNOWN: ("?", "?", {"fg": "magenta", "bold": True}),
     Level.WARNING: ("!", "!", {"fg": "yellow", "bold": True}),
     Level.OK: ("✓", "+", {"fg": "green"}),
     Level.SKIPPED: ("·", "-", {"dim": True}),
 }
+# Of a narrower terminal lines overflow, which is read more easily than a word a line.
 _NARROWEST = 40
+# What a deep indentation leaves of a narrow page.
 _ROOM = 20
 
 
 class Page:
     """Rows that become one text. ``width`` is in columns; ``label`` is the room of a field's name.
 
-    Texts that reach a row go through ``wrapped`` or ``plain.one_line``.
+    Texts that reach a row go through ``wrap`` or ``plain.one_line``.
     """
 
     def __init__(self, *, color: bool, width: int, ascii_only: bool, label: int) -> None:
@@ -58,12 +60,12 @@ class Page:
 
     def mark(self, level: Level) -> str:
         """The symbol of a level."""
-        fancy, simple, _ = _MARKS[level]
+        fancy, simple, _ = MARKS[level]
         return self.leveled(level, simple if self.ascii_only else fancy)
 
     def leveled(self, level: Level, text: str) -> str:
         """The text in the colour of a level."""
-        return self.styled(text, **_MARKS[level][2])
+        return self.styled(text, **MARKS[level][2])
 
     def wrap(self, text: str, indent: int) -> list[str]:
         """The lines of a text in what is left of the width; the first is not indented."""

@@ -10,6 +10,7 @@ from ascend_doctor.findings import Level
 from ascend_doctor.probing.pair_bisection import Pair, Pairs
 from ascend_doctor.report import Report
 
+# Of a pair; every other outcome is something that failed.
 _LEVELS = {"fine": Level.OK, "unsteady": Level.UNKNOWN, "untold": Level.UNKNOWN}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+# Some six lines; names that no range takes together would fill pages.
 _NODES_LONGEST = 600
 
 # C0 and C1 controls, and the Unicode controls that reorder or hide text.
@@ -42,6 +43,7 @@ def _escape(match: re.Match[str]) -> str:
 def json_text(encoded: bytes) -> str:
     """JSON text in which every control character, C1 and reordering ones too, is escaped."""
     text = _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", encoded.decode())
+    # In JSON a blank would change the text, an escape does not.
     return re.sub(r"##(?=\[|vso\[|teamcity\[)", r"#\\u0023", text) if "##" in text else text
 
 

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from ascend_doctor.diagnosis.result import Diagnosis, Evidence, RankEvent
 from ascend_doctor.diagnosis.stall_result import AbsentRank, WaitingRanks
-from ascend_doctor.findings import Level
-from ascend_doctor.render.stall import spans
+from ascend_doctor.findings import Level, spans
 
 # So many rows have their own times; of more only the first of those that are alike.
 _ROWS = 32
@@ -75,6 +74,7 @@ def _single_rows(diagnosis: Diagnosis) -> Iterator[RankRow]:
     guilty = diagnosis.guilty.ranks if diagnosis.guilty else ()
     numbers = {*diagnosis.ranks, *events, *absent, *waiting, *silent, *guilty}
     for rank in numbers | {*(stall.ranks if stall else ())}:
+        # What was gathered of a stall says more of a rank than the last line of its log.
         if rank in absent:
             yield _absent_row(absent[rank])
         elif rank in waiting:

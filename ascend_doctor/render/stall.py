@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ascend_doctor.diagnosis.stall_result import AbsentRank, Stall, WaitingRanks
-from ascend_doctor.findings import quantity
+from ascend_doctor.findings import quantity, spans
 
+# The ranks of one machine of 16 NPUs; --verbose has all.
 _SHOWN = 16
 _WAITS = 6
 
@@ -16,7 +17,7 @@ def stall_title(stall: Stall) -> str:
     if not stall.absent:
         return f"could not tell which rank the others wait for: {stall.undecided}"
     first = stall.absent[0]
-    ranks = f"rank{'s' * (len(stall.absent) > 1)} {spans(tuple(r.rank for r in stall.absent))}"
+    ranks = f"rank{'s' * (len(stall.absent) > 1)} {spans(r.rank for r in stall.absent)}"
     if first.kind == "other call":
         return f"{ranks} called something else than the others wait in"
     return f"{ranks} did not come"
@@ -34,6 +35,7 @@ def stall_rows(stall: Stall, *, every: bool = False) -> Iterator[tuple[str, str]
     rows: dict[tuple[str, float], list[int]] = {}
     for position in stall.positions:
         rows.setdefault((position.line, position.age), []).append(position.rank)
+    # Where few stand comes first: the one rank that is elsewhere is who others wait for.
     ordered = sorted(rows.items(), key=lambda row: (len(row[1]), row[1]))
     for number, ((line, age), ranks) in enumerate(ordered[: None if every else _SHOWN]):
         last = f" (last seen {age:.1f} s before)" if age else ""
@@ -60,15 +62,4 @@ def _waiting(waits: WaitingRanks) -> str:
 
 
 def _ranks(ranks: tuple[int, ...] | list[int]) -> str:
-    return f"rank{'s' * (len(ranks) != 1)} {spans(tuple(ranks))}"
-
-
-def spans(ranks: tuple[int, ...]) -> str:
-    """Ranks as 0-3,7."""
-    ranges: list[list[int]] = []
-    for rank in sorted(ranks):
-        if ranges and rank == ranges[-1][1] + 1:
-            ranges[-1][1] = rank
-        else:
-            ranges.append([rank, rank])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)
+    return f"rank{'s' * (len(ranks) != 1)} {spans(ranks)}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ascend_doctor.shrinking.sizes import PARALLEL
+from ascend_doctor.shrinking.sizes import PARALLEL, SEQUENCE
 from ascend_doctor.shrinking.words import Option
 
 _SMALL = {
@@ -16,13 +16,14 @@ _SMALL = {
     "gen_batch_size": 8,
     "max_prompt_length": 64,
     "max_response_length": 16,
-    "max_length": 128,
+    "max_length": SEQUENCE,
     "ppo_mini_batch_size": 8,
     "ppo_micro_batch_size_per_gpu": 1,
     "micro_batch_size_per_gpu": 1,
     "log_prob_micro_batch_size_per_gpu": 1,
     "ulysses_sequence_parallel_size": 2,
     "data_parallel_size": 1,
+    # Answers to a question: an algorithm that compares those of one, as GRPO, needs two.
     "n": 2,
     "nnodes": 1,
     "total_epochs": 1,

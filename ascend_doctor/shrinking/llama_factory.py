@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import reason
-from ascend_doctor.shrinking.sizes import PARALLEL, SEQUENCE, STEPS
+from ascend_doctor.shrinking.sizes import PARALLEL, SEQUENCE, STEPS, TRAINER
 from ascend_doctor.shrinking.stand_ins import ROWS
 from ascend_doctor.shrinking.words import Option
 
@@ -21,12 +21,8 @@ _SMALL = {
     "cutoff_len": SEQUENCE,
     "max_steps": STEPS,
     "max_samples": ROWS,
-    "per_device_train_batch_size": 1,
-    "per_device_eval_batch_size": 1,
-    "gradient_accumulation_steps": 2,
-    "logging_steps": 1,
     "preprocessing_num_workers": 1,
-    "dataloader_num_workers": 1,
+    **{name.replace("-", "_"): size for name, size in TRAINER.items()},
     **{name.replace("-", "_"): 2 for name in PARALLEL},
 }
 _MODELS = {"model_name_or_path", "ref_model", "reward_model"}

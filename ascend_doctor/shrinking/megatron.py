@@ -20,6 +20,7 @@ from ascend_doctor.shrinking.sizes import (
     PARALLEL,
     SEQUENCE,
     STEPS,
+    TRAINER,
     VOCABULARY,
     SmallLayout,
 )
@@ -150,6 +151,7 @@ def _limit(name: str, layout: SmallLayout) -> int | None:
     if name in _SAMPLES:
         return STEPS * layout.batch
     return {
+        **TRAINER,
         "num-layers": layout.layers,
         "global-batch-size": layout.batch,
         "micro-batch-size": 1,
@@ -159,15 +161,10 @@ def _limit(name: str, layout: SmallLayout) -> int | None:
         "mtp-num-layers": 1,
         # The end of a document has a number after the vocabulary's.
         "padded-vocab-size": VOCABULARY + 120,
-        "per-device-train-batch-size": 1,
-        "per-device-eval-batch-size": 1,
-        "gradient-accumulation-steps": 2,
         "log-interval": 1,
-        "logging-steps": 1,
         "eval-iters": 1,
         "lr-warmup-iters": 1,
         "num-workers": 1,
-        "dataloader-num-workers": 1,
         "dataset-num-proc": 1,
     }.get(name)
 

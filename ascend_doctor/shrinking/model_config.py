@@ -19,6 +19,7 @@ def _shrink(key: str, value: Any, layers: int) -> Any:
     if isinstance(value, dict):
         return shrink_config(value, layers)
     if key in _BY_LAYER and isinstance(value, list):
+        # The last layer may be of another kind, and every kind stays.
         return [*value[: layers - 1], value[-1]] if len(value) > layers else value
     limit = layers if key in _LAYERS else MODEL.get(key.replace("_", "-"))
     whole = isinstance(value, int) and not isinstance(value, bool)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-import ascend_doctor
 from ascend_doctor.errors import DataError, DoctorError
+from ascend_doctor.probing.keeper import command_of_main
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.shrinking import llama_factory
 from ascend_doctor.shrinking.hydra import (
@@ -38,8 +38,6 @@ _LLAMA_FACTORY = "llamafactory-cli"
 PROGRAMS = ("python", "python3", "torchrun", "megatron", "swift", _LLAMA_FACTORY)
 _VISIBLE = "ASCEND_RT_VISIBLE_DEVICES"
 _SETTINGS = "ASCEND_DOCTOR_SHRINK"
-_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(ascend_doctor.__file__)))
-_MAIN = f"import sys; sys.path.append({_ROOT!r}); from {__name__} import main; main()"
 _MODELS = {"model", "model-name-or-path", "ref-model"}
 _MODEL_KEYS = ("model.path", "model.partial_pretrain")
 _DATA_KEYS = ("data.train_files", "data.val_files")
@@ -60,7 +58,7 @@ def write_programs(folder: Path, npus: int, python: str, path: str) -> dict[str,
     """
     programs = folder / "programs"
     programs.mkdir()
-    command = shlex.join([sys.executable, "-I", "-c", _MAIN])
+    command = shlex.join(command_of_main(__name__))
     for name in PROGRAMS:
         program = programs / name
         program.write_text(f'#!/bin/sh\nexec {command} {name} "$@"\n', "utf-8")

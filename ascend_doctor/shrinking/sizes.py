@@ -49,6 +49,14 @@ MODEL = {
     "mamba-head-dim": 16,
     "mamba-state-dim": 16,
 }
+# Of Hugging Face's TrainingArguments, which ms-swift and LLaMA-Factory have for their own.
+TRAINER = {
+    "per-device-train-batch-size": 1,
+    "per-device-eval-batch-size": 1,
+    "gradient-accumulation-steps": _BATCHES,
+    "logging-steps": 1,
+    "dataloader-num-workers": 1,
+}
 PARALLEL = (
     *("tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size"),
     *("expert-model-parallel-size", "expert-tensor-parallel-size"),
@@ -95,6 +103,7 @@ def shrink_layout(sizes: Mapping[str, int], ranks: int | None, npus: int) -> Sma
         raise DataError(
             f"--npus {npus}: this launch needs {least} to keep its kinds of parallelism"
         )
+    # A launch with replicas of the model keeps two, where there are NPUs for them.
     before = 1
     for name in PARALLEL[:3]:
         before *= sizes.get(name, 1)

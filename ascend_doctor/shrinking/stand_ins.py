@@ -14,7 +14,9 @@ from ascend_doctor.shrinking.model_config import shrink_config
 
 _SCRIPT = str(Path(__file__).parent / "site" / "stand_ins.py")
 _WEIGHTS = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack"}
+# More than a batch of any shrunk training: one that they do not fill would be dropped.
 ROWS = 64
+# A model's code, tokenizer and configuration are smaller; what is larger has weights.
 _LARGEST = 64 << 20
 _DEADLINE = 300
 
@@ -67,7 +69,7 @@ def write_conversations(folder: Path) -> str:
 def write_questions(folder: Path, python: str) -> str:
     """The path of a file with rows as verl reads them. Raises DoctorError without pandas."""
     path = str(folder / "questions.parquet")
-    _run(python, "rows", path)
+    _run(python, "rows", path, str(ROWS))
     return path
 
 

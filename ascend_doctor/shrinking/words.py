@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-_LAUNCHERS = {"torch.distributed.run", "torch.distributed.launch"}
+TORCH_MODULES = {"torch.distributed.run", "torch.distributed.launch"}
 _MODULE = {"-m", "--module"}
 # What says where the ranks are; one node of a few ranks has its own.
 _PLACES = {
@@ -73,7 +73,7 @@ def split_launch(program: str, words: Sequence[str]) -> LaunchWords:
     rest = list(words)
     launcher: tuple[str, ...] = ()
     if program != "torchrun":
-        if rest[:1] != ["-m"] or rest[1:2] == [] or rest[1] not in _LAUNCHERS:
+        if rest[:1] != ["-m"] or rest[1:2] == [] or rest[1] not in TORCH_MODULES:
             start = _program_start(rest) if program.startswith("python") else 0
             end = start + (2 if rest[start : start + 1] == ["-m"] else 1)
             return LaunchWords(program=tuple(rest[:end]), options=tuple(_options(rest[end:])))
@@ -100,6 +100,7 @@ def _options(words: Sequence[str]) -> Iterator[Option]:
     """``--name=value`` is split; words before the first option are one without a name."""
     typed, values = "", list[str]()
     for word in words:
+        # A negative number is a value, so that one dash begins no option.
         if not word.startswith("--"):
             values.append(word)
             continue

@@ -95,8 +95,10 @@ def libraries(
         others = (FORWARDS.get(name, "ascendcl"), "ascendcl") if name != FIRST[0] else ()
         _run(
             compiler,
+            # Stubs have other types than functions that the compiler knows.
             [*FLAGS, "-fno-builtin", "-w", *extra, "-shared", f"-Wl,-soname,{name}"],
             ["-o", str(folder / name), str(source), *map(str, ours.get(name, ()))],
+            # -z defs: a symbol that is defined nowhere fails here and not in the middle of a run.
             [f"-L{folder}", "-Wl,-rpath,$ORIGIN", "-Wl,-z,defs", "-Wl,--no-as-needed"],
             [f"-l{other}" for other in others],
         )

@@ -13,14 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-import ascend_doctor
-from ascend_doctor.probing.keeper import SIGNALLED, signals_passed_on
+from ascend_doctor.probing.keeper import SIGNALLED, command_of_main, signals_passed_on
 from ascend_doctor.simulator.layout import NODE_LIBRARY
 from ascend_doctor.simulator.ledger import SUFFIX, hold
 from ascend_doctor.simulator.machines import SimulatedMachine, write_tools
 
-_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(ascend_doctor.__file__)))
-_MAIN = f"import sys; sys.path.append({_ROOT!r}); from {__name__} import main; main()"
 # What is left to the other nodes when the command of one has failed.
 _GRACE = 15.0
 _POLL = 0.1
@@ -76,7 +73,7 @@ def command_on_nodes(command: Sequence[str], nodes: Sequence[SimulatedNode]) -> 
 
     Its exit code is that of the node that failed first; the others then have some time to end.
     """
-    return [sys.executable, "-I", "-c", _MAIN, msgspec.json.encode(nodes).decode(), *command]
+    return [*command_of_main(__name__), msgspec.json.encode(nodes).decode(), *command]
 
 
 def run_on_nodes(command: Sequence[str], nodes: Sequence[SimulatedNode]) -> int:

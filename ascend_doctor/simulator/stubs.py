@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 # Graph engine calls that return a status; 0 would claim success.
 GRAPH_STATUS = re.compile(r"_ZNK?2ge(7Session\d|12GEInitialize|10GEFinalize|5Graph28Load)")
+# Vtables, type information and type names (Itanium C++ ABI): data, not functions.
 DATA = ("_ZTV", "_ZTI", "_ZTS")
 HEADER = """#include <stddef.h>
 extern int sim_not_simulated(const char *);
@@ -35,6 +36,7 @@ def kernels(names: Iterable[str]) -> str:
 
 def _stub(symbol: str) -> str:
     if symbol.startswith(DATA):
+        # As large as any vtable that is linked against; nobody calls through it.
         return f"void *{symbol}[64];\n"
     if GRAPH_STATUS.match(symbol):
         return f'unsigned {symbol}(void) {{ sim_not_simulated("{symbol}"); return 0xffffffffU; }}\n'

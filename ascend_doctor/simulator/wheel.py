@@ -156,6 +156,7 @@ def _cann_libraries(
     return sorted(set(names) - _SYSTEM)
 
 
+# The C library's parts and the compilers' run times: of the machine, and not of CANN.
 _SYSTEM = {
     "libpthread.so.0",
     "libdl.so.2",

@@ -11,16 +11,18 @@ from typing import Literal
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.matrix.schema import Component, Need, Source
+from ascend_doctor.matrix.schema import Component, Need, urls
 from ascend_doctor.matrix.versions import satisfies
 from ascend_doctor.upkeep.imports import find_losses
 from ascend_doctor.upkeep.source_tree import SourceTree
 
 Kind = Literal["breaks", "goes", "comes"]
 # A schema as torch's dispatcher registers it, which stands in the library as text.
+# As torch's registration has it in the library: name(arguments) -> results.
 _SCHEMA = re.compile(
     rb"(?<![A-Za-z0-9_:.])(_?npu_[a-z0-9_]+(?:\.[A-Za-z0-9_]+)?)(\([^\0\n]*?\) -> [^\0\n]*)"
 )
+# Read by os.environ or os.getenv, or by get_env_args of ms-swift.
 _VARIABLE = re.compile(
     r"""(?:environ(?:\.get|\.setdefault)?[\[(]|getenv\(|get_env_args\()\s*["']([A-Z][A-Z0-9_]+)["']"""
 )
@@ -53,7 +55,7 @@ def _behaviours(component: Component, old: str, new: str) -> Iterator[ReleaseCha
             satisfies(component.scheme, version, behaviour.versions) for version in (old, new)
         )
         if before is not after:
-            shown[after].append((behaviour.text, _urls(behaviour.sources)))
+            shown[after].append((behaviour.text, urls(behaviour.sources)))
     for after, facts in shown.items():
         for text, sources in facts:
             yield ReleaseChange(
@@ -80,6 +82,7 @@ def _functions(component: Component, old: str, new: str) -> Iterator[ReleaseChan
             ("comes", "also takes", after - before),
         )
         for kind, verb, parameters in lists:
+            # A function that one release lacks altogether is another change.
             if before and after and parameters:
                 yield ReleaseChange(
                     kind=kind,
@@ -103,7 +106,7 @@ def _needs(component: Component, old: str, new: str) -> Iterator[ReleaseChange]:
                 subject=component.id,
                 text=f"needs {need.component} {need.versions or 'of any version'}"
                 + (f", before {was}" if was else ""),
-                sources=_urls(need.sources or row.sources) if row else (),
+                sources=urls(need.sources or row.sources) if row else (),
             )
 
 
@@ -133,11 +136,7 @@ def _options(catalog: Catalog, old: str, new: str) -> Iterator[ReleaseChange]:
 
 def _row_urls(component: Component, *versions: str) -> tuple[str, ...]:
     rows = (component.release(version) for version in versions)
-    return tuple(dict.fromkeys(url for row in rows if row for url in _urls(row.sources)))
-
-
-def _urls(sources: Iterable[Source]) -> tuple[str, ...]:
-    return tuple(source.url for source in sources)
+    return tuple(dict.fromkeys(url for row in rows if row for url in urls(row.sources)))
 
 
 def import_changes(
@@ -225,6 +224,7 @@ def operator_changes(users: Iterable[SourceTree], old: Path, new: Path) -> Itera
 def _parameters(schema: str) -> set[str]:
     """The names in ``(Tensor self, int dim=-1, *, bool x=True) -> Tensor``."""
     inside = schema[1 : schema.index(") -> ")]
+    # Commas inside lists part no parameters; aliases, as in Tensor(a!), are taken out before.
     parts = re.split(r",(?![^\[(]*[\])])", re.sub(r"\([a-z!]*\)", "", inside))
     names = (part.strip().rpartition("=")[0] or part.strip() for part in parts)
     return {name.split()[-1] for name in names if name and name != "*"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import functools
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from ascend_doctor.machine.parsing import python_of
 from ascend_doctor.upkeep.source_tree import SourceTree
 
 _STARS = 6  # modules that import all of each other, at most
@@ -37,7 +37,7 @@ def read_imports(tree: SourceTree, top: str) -> Iterator[ImportedName]:
     for path, text in tree.files.items():
         if top not in text:
             continue
-        parsed = _parse(text)
+        parsed = python_of(text)
         if parsed is not None:
             for node, guarded in _import_nodes(parsed.body, guarded=False):
                 yield from _names(node, top, path, guarded=guarded)
@@ -94,8 +94,9 @@ class _Bindings:
 @functools.lru_cache(maxsize=4096)
 def _bindings(text: str) -> _Bindings:
     """The names that a module binds when it is imported, and what it imports all of."""
-    parsed = _parse(text)
+    parsed = python_of(text)
     if parsed is None:
+        # Nobody can say what is not in it: it counts as one that computes its names.
         return _Bindings(frozenset({"__getattr__"}), ())
     names: set[str] = set()
     stars: list[tuple[int, str]] = []
@@ -116,15 +117,6 @@ def _bindings(text: str) -> _Bindings:
     return _Bindings(frozenset(names), tuple(stars))
 
 
-def _parse(text: str) -> ast.Module | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
 def _import_nodes(
     body: Iterable[ast.AST], *, guarded: bool
 ) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
@@ -132,6 +124,7 @@ def _import_nodes(
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node, guarded
         else:
+            # The body of a class runs when its module is imported.
             inside = guarded or not isinstance(node, ast.ClassDef)
             yield from _import_nodes(ast.iter_child_nodes(node), guarded=inside)
 

@@ -70,6 +70,7 @@ def _python(
 
 
 def _minor(python: str) -> int:
+    # As numbers, 3.10 comes after 3.9.
     return int(python.partition(".")[2])
 
 

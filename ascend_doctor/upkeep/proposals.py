@@ -16,6 +16,7 @@ from ascend_doctor.provision.git import Git, GitRef
 from ascend_doctor.provision.running import CommandError
 from ascend_doctor.provision.sources import RepositorySource
 
+# Of megatron/core/package_info.py.
 _PART = re.compile(r"^(MAJOR|MINOR|PATCH)\s*=\s*(\d+)|^PRE_RELEASE\s*=\s*['\"](\w*)", re.MULTILINE)
 _PARTS = 4
 
@@ -150,6 +151,7 @@ def find_lost_refs(component: Component, refs: Iterable[DatedRef]) -> Iterator[L
     """Refs of rows that the repository has no more; none where it has no refs at all."""
     names = {dated.ref.name for dated in refs}
     for row in component.releases if names and component.upstream else ():
+        # A commit is no ref, and lists of refs do not have it.
         if row.ref and row.ref not in names and not re.fullmatch(r"[0-9a-f]{7,40}", row.ref):
             yield LostRef(component=component.id, version=row.version, ref=row.ref)
 
@@ -193,6 +195,7 @@ def _is_final(text: str) -> bool:
         version = Version(text)
     except InvalidVersion:
         return False
+    # 0+unknown and the like are of builds outside of a checkout.
     return not version.is_prerelease and not text.startswith("0+")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.queries import MACHINE_FACTS
 from ascend_doctor.matrix.versions import normalised
 from ascend_doctor.provision.lock import Lock
 from ascend_doctor.provision.request_ranges import FRAMEWORKS, wishes
@@ -35,8 +36,8 @@ _TOPS = {
     "mindspeed-llm": ("mindspeed_llm", "mindspeed_llm"),
     "torch-npu": ("torch_npu", "torch_npu"),
 }
+# What people chose themselves is kept before what only follows from it.
 _KEPT_FIRST = (*FRAMEWORKS, "mindspeed", "torch", "torch-npu", "mcore-bridge", "triton-ascend")
-_GIVEN = ("cann", "driver", "python", "arch", "soc", "glibc")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +99,7 @@ class Sources:
         if not Path(source.url).is_dir():
             return None
         refs = [row.commit, row.ref] if row else []
+        # The commit of a row first: a branch may have moved, and a clone may have tags only.
         for ref in (*refs, version, f"v{version}"):
             if ref:
                 try:
@@ -123,7 +125,7 @@ def target_query(catalog: Catalog, lock: Lock, changes: Mapping[str, str]) -> So
     Raises DataError for a name or version that the matrix does not know.
     """
     megatron, framework, rest = targets(lock, changes)
-    machine = {name: rest.pop(name) for name in _GIVEN if name in rest}
+    machine = {name: rest.pop(name) for name in MACHINE_FACTS if name in rest}
     python = ".".join(lock.python.version.split(".")[:2])
     known = {"python": python, "arch": lock.python.arch}
     if unknown := [name for name in rest if name not in catalog.component_ids]:
@@ -151,6 +153,7 @@ def nearest_target(catalog: Catalog, lock: Lock, query: SolveQuery) -> Solution 
             continue
         pinned = replace(query, wishes={**query.wishes, name: f"=={old}"})
         solution = solve(catalog, pinned)
+        # An old version is kept only where no more pairs become unnamed by it.
         if solution is not None and _doubts(solution) <= _doubts(best):
             best, query = solution, pinned
     return best
@@ -169,7 +172,7 @@ def upgrade(catalog: Catalog, lock: Lock, target: Solution, sources: Sources) ->
         for name in names
         if old.get(name, "") != target.versions.get(name, "")
         and name in target.versions
-        and (name in old or name not in _GIVEN)
+        and (name in old or name not in MACHINE_FACTS)
     }
     changes: list[ReleaseChange] = []
     blanks: list[str] = []

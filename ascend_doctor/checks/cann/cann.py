@@ -24,6 +24,7 @@ from ascend_doctor.judging.packages import (
 from ascend_doctor.judging.version_compare import leading
 
 _GUIDE = "Ascend/MindSpeed@26.0.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
+# The folder of all installers, also below a home folder; what is in it is not the user's own.
 _VENDOR = "/Ascend/"
 _PATHS = "https://ascendnpu-ir.gitcode.com/en/developer_guide/conversion/triton_interface.html"
 
@@ -51,6 +52,7 @@ def _of(cann: Cann, path: str | None) -> CannInstall | None:
     return next(
         (
             install
+            # The innermost: one install may lie below another's root.
             for install in sorted(cann.installs, key=lambda install: -len(install.root))
             if f"{path}/".startswith(f"{install.root}/")
         ),

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Container, Driver, Environment, Host
-from ascend_doctor.findings import Finding, Remedy, quantity
-from ascend_doctor.judging.chip import container, numbers
+from ascend_doctor.findings import Finding, Remedy, quantity, spans
+from ascend_doctor.judging.chip import container
 from ascend_doctor.judging.container_fix import REF, managers, mount_again, pci_devices, start_again
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.packages import npu_only
@@ -48,7 +48,7 @@ def container_devices(case: Case) -> Iterator[Finding]:
         if lacking:
             yield error(
                 f"The container has devices, but not {', '.join(lacking)}",
-                observed=f"/dev/davinci{numbers(device.number or 0 for device in driver.devices)}",
+                observed=f"/dev/davinci{spans(device.number or 0 for device in driver.devices)}",
                 required=", ".join(managers(case)),
                 because="Every process needs them to open a device.",
                 remedy=start_again(case, "Start the container again with them"),

@@ -36,8 +36,8 @@ def shared_memory(case: Case) -> Iterator[Finding]:
     free = host.shm_free
     if size < _SHM_LITTLE:
         yield warning(
-            f"{_PLACE} has {_size(size)} only",
-            observed=f"{_size(size)}" + ("" if free is None else f", {_size(free)} free"),
+            f"{_PLACE} has {show_size(size)} only",
+            observed=f"{show_size(size)}" + ("" if free is None else f", {show_size(free)} free"),
             required="several GB",
             because="Data loader workers die of a bus error, and HCCL cannot share memory.",
             remedy=_larger(host),
@@ -45,8 +45,8 @@ def shared_memory(case: Case) -> Iterator[Finding]:
         )
     elif free is not None and free < _GIB:
         yield warning(
-            f"{_PLACE} is nearly full: {_size(free)} are free",
-            observed=f"{_size(free)} of {_size(size)} free",
+            f"{_PLACE} is nearly full: {show_size(free)} are free",
+            observed=f"{show_size(free)} of {show_size(size)} free",
             required="several GB free",
             because="Files of jobs that were killed stay there until somebody removes them.",
             remedy=Remedy(
@@ -57,7 +57,7 @@ def shared_memory(case: Case) -> Iterator[Finding]:
         )
 
 
-def _size(size: int) -> str:
+def show_size(size: int) -> str:
     return f"{size / _GIB:.1f} GB" if size >= _GIB else f"{size / (1 << 20):.0f} MB"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ascend_doctor.checks.host.left_behind import LOADER
 from ascend_doctor.checks.npu.npus import visible_npus as seen
 from ascend_doctor.checks.python.torch_import import native_of
 from ascend_doctor.errors import NotApplicable, Unknown
@@ -16,7 +17,6 @@ from ascend_doctor.judging.version_compare import leading
 
 _GIB = 1 << 30
 _MIB = 1 << 20
-_LOADER = "https://man7.org/linux/man-pages/man8/ld.so.8.html"
 
 
 @check("host-memory", "The host has enough memory for the ranks")
@@ -123,7 +123,7 @@ def system_libraries(case: Case) -> Iterator[Finding]:
                 required=f"{name}_{least} or newer",
                 because=f"The import ends with: version `{name}_{least}' not found.",
                 remedy=_newer(name),
-                refs=(_LOADER,),
+                refs=(LOADER,),
             )
 
 

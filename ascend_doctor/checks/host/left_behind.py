@@ -11,7 +11,7 @@ from ascend_doctor.judging.env_values import settings, show_values, unset
 from ascend_doctor.judging.judge import Case, check, warning
 
 _RUN = "https://pytorch.org/docs/stable/elastic/run.html"
-_LOADER = "https://man7.org/linux/man-pages/man8/ld.so.8.html"
+LOADER = "https://man7.org/linux/man-pages/man8/ld.so.8.html"
 _HOME = "https://docs.python.org/3/using/cmdline.html#envvar-PYTHONHOME"
 
 
@@ -62,7 +62,7 @@ def ld_preload(case: Case) -> Iterator[Finding]:
             required="libraries that exist, or no LD_PRELOAD",
             because="The loader skips them with a message in every process.",
             remedy=unset("LD_PRELOAD"),
-            refs=(_LOADER,),
+            refs=(LOADER,),
         )
 
 

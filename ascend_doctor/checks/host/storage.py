@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from ascend_doctor.checks.host.host import show_size
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import FileSystem, Storage
 from ascend_doctor.findings import Finding, Remedy
@@ -62,7 +63,7 @@ def _judge_file_system(system: FileSystem) -> Iterator[Finding]:
         yield (error if full and needed else warning)(
             f"The file system of {_name_file_system(system)} "
             f"is {'full' if full else 'nearly full'}",
-            observed=f"{_size(system.free)} of {_size(system.size)} free"
+            observed=f"{show_size(system.free)} of {show_size(system.size)} free"
             + (f", {system.files_free} of {system.files} inodes free" if system.files else "")
             + f"; for {what}",
             required="some GB and inodes free",
@@ -85,7 +86,3 @@ def _name_file_system(system: FileSystem) -> str:
 
 def _quote_path(system: FileSystem) -> str:
     return shlex.quote(system.path)
-
-
-def _size(size: int) -> str:
-    return f"{size / _GIB:.1f} GB" if size >= _GIB else f"{size / (1 << 20):.0f} MB"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ascend_doctor.checks.launch.options import (
+    ARGUMENTS,
+    CONFIG,
     VALIDATED,
     at,
     flag,
@@ -20,8 +22,6 @@ from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, warning
 from ascend_doctor.matrix.versions import satisfies
 
-_ARGUMENTS = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/training/arguments.py"
-_CONFIG = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/transformer/transformer_config.py"
 _MOE = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/transformer/moe/moe_layer.py"
 
 
@@ -62,7 +62,7 @@ def run_precision(case: Case) -> Iterator[Finding]:
             "FP16 and BF16 exclude each other",
             observed="fp16 and bf16",
             required="one of them; BF16 on Atlas A2 and later",
-            refs=(f"{_ARGUMENTS}:724",),
+            refs=(f"{ARGUMENTS}:724",),
             location=at(case, "fp16", "bf16"),
         )
     elif flag(case, "fp16") and part_sizes(case)["EP"] > 1:
@@ -70,7 +70,7 @@ def run_precision(case: Case) -> Iterator[Finding]:
             "Expert parallelism is refused in FP16",
             observed=f"fp16, expert_model_parallel_size {part_sizes(case)['EP']}",
             required="bf16",
-            refs=(f"{_ARGUMENTS}:1041",),
+            refs=(f"{ARGUMENTS}:1041",),
             location=at(case, "fp16"),
         )
 
@@ -95,7 +95,7 @@ def run_recompute(case: Case) -> Iterator[Finding]:
             f"There is no recompute granularity {kind!r}",
             observed=f"recompute_granularity {kind}",
             required="full or selective",
-            refs=(_ARGUMENTS,),
+            refs=(ARGUMENTS,),
             location=at(case, "recompute_granularity"),
         )
     elif kind == "full" and not is_given(case, "recompute_method"):
@@ -103,7 +103,7 @@ def run_recompute(case: Case) -> Iterator[Finding]:
             "Full recomputation without a method",
             observed="recompute_granularity full",
             required="recompute_method uniform or block, and recompute_num_layers",
-            refs=(_CONFIG,),
+            refs=(CONFIG,),
             location=at(case, "recompute_granularity"),
         )
     elif kind == "selective" and method not in {None, "none", "null"}:
@@ -111,7 +111,7 @@ def run_recompute(case: Case) -> Iterator[Finding]:
             "Selective recomputation takes no method",
             observed=f"recompute_granularity selective, recompute_method {method}",
             required="no recompute_method",
-            refs=(f"{_ARGUMENTS}:915",),
+            refs=(f"{ARGUMENTS}:915",),
             location=at(case, "recompute_method"),
         )
 
@@ -135,7 +135,7 @@ def run_overlap(case: Case) -> Iterator[Finding]:
             "--overlap-param-gather lacks what it needs",
             observed=f"no {', no '.join(missing)}",
             required="--use-distributed-optimizer --overlap-grad-reduce",
-            refs=(f"{_ARGUMENTS}:626",),
+            refs=(f"{ARGUMENTS}:626",),
             location=at(case, "overlap_param_gather"),
         )
 

@@ -20,8 +20,8 @@ from ascend_doctor.judging.judge import Case, check, error, warning
 from ascend_doctor.judging.packages import variable
 from ascend_doctor.judging.version_compare import is_in_range
 
+BRIDGE_PARSER = "modelscope/mcore-bridge@v1.0.0:src/mcore_bridge/config/parser.py"
 NAME = "USE_MCORE_GDN"
-_PARSER = "modelscope/mcore-bridge@v1.0.0:src/mcore_bridge/config/parser.py"
 _PACKED = "modelscope/mcore-bridge@v1.2.2:src/mcore_bridge/model/mm_gpts/qwen3_5_gdn.py"
 # The models for which mcore-bridge reads the variable, as launches spell them.
 _MODELS = ("qwen3.5", "qwen3_5", "qwen3-next", "qwen3_next")
@@ -87,7 +87,7 @@ def run_gdn_megatron(case: Case) -> Iterator[Finding]:
             required=f"{NAME}=0, or Megatron-core 0.16.0 or newer",
             because="No module named megatron.core.ssm.gated_delta_net: the launch never starts.",
             remedy=_REMEDY,
-            refs=(_PARSER, *behaviour_refs(case, "megatron-core", "no-gdn")),
+            refs=(BRIDGE_PARSER, *behaviour_refs(case, "megatron-core", "no-gdn")),
             location=at(case, NAME, "use_mcore_gdn", "model"),
         )
 

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ascend_doctor.checks.launch.torch_npu_settings import (
+    HCCL_VARIABLES,
+    MEGATRON_OPTIONS,
+    TORCH_NPU_VARIABLES,
+)
 from ascend_doctor.facts import Environment
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.chip import family_or_none
@@ -11,9 +16,7 @@ from ascend_doctor.judging.env_values import number, settings, show_values, unse
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.value_bounds import ports
 
-_HCCL = "hicann/hccl@09300b70:docs/zh/user_guide/hccl_env"
-_TORCH_NPU = "Ascend/pytorch@9e73e708:docs/zh/api/environment_variable"
-_MEGATRON = "NVIDIA/Megatron-LM@d98e8a64:megatron/training/arguments.py"
+# Seconds, where the variable is not set (matrices/environment.yaml).
 _EXEC_DEFAULT = 1836
 # Megatron's --distributed-timeout-minutes, and what HCCL adds to its own time-out.
 _GROUP_SECONDS, _HCCL_ADDS = 600, 20
@@ -44,7 +47,7 @@ def variables_links(case: Case) -> Iterator[Finding]:
             because="Creating a process group fails.",
             remedy=unset(*names),
             refs=(
-                f"{_HCCL}/HCCL_INTRA_ROCE_ENABLE.md",
+                f"{HCCL_VARIABLES}/HCCL_INTRA_ROCE_ENABLE.md",
                 "hicann/hccl@09300b70:src/common/alg_env_config.cc",
             ),
         )
@@ -58,7 +61,7 @@ def variables_links(case: Case) -> Iterator[Finding]:
                 because="Where the NPUs have HCCS between them, RoCE is slower, and a port that is "
                 "down then stops jobs of one server too.",
                 remedy=unset(*names),
-                refs=(f"{_HCCL}/HCCL_INTRA_ROCE_ENABLE.md",),
+                refs=(f"{HCCL_VARIABLES}/HCCL_INTRA_ROCE_ENABLE.md",),
             )
 
 
@@ -87,7 +90,7 @@ def variables_timeouts(case: Case) -> Iterator[Finding]:
                 summary="Raise it above the other",
                 commands=(f"export HCCL_EVENT_TIMEOUT={int(execute) + 32}",),
             ),
-            refs=(f"{_TORCH_NPU}/collective_communication/HCCL_EVENT_TIMEOUT.md",),
+            refs=(f"{TORCH_NPU_VARIABLES}/collective_communication/HCCL_EVENT_TIMEOUT.md",),
         )
     connect = number(values.get("HCCL_CONNECT_TIMEOUT"), 0)
     if connect and connect + _HCCL_ADDS > _GROUP_SECONDS:
@@ -96,7 +99,7 @@ def variables_timeouts(case: Case) -> Iterator[Finding]:
             observed=show_values(values, "HCCL_CONNECT_TIMEOUT"),
             because="A Megatron job whose --distributed-timeout-minutes is below that (10 minutes "
             "where not given) ends before HCCL says which rank is missing.",
-            refs=(f"{_HCCL}/HCCL_CONNECT_TIMEOUT.md", _MEGATRON),
+            refs=(f"{HCCL_VARIABLES}/HCCL_CONNECT_TIMEOUT.md", MEGATRON_OPTIONS),
         )
 
 
@@ -115,7 +118,7 @@ def variables_whitelist(case: Case) -> Iterator[Finding]:
             required="unset, or a white list",
             because="HCCL lets no address of another rank in.",
             remedy=unset("HCCL_WHITELIST_DISABLE"),
-            refs=(f"{_HCCL}/HCCL_WHITELIST_DISABLE.md",),
+            refs=(f"{HCCL_VARIABLES}/HCCL_WHITELIST_DISABLE.md",),
         )
 
 
@@ -127,7 +130,7 @@ def port_ranges(case: Case) -> Iterator[Finding]:
     """
     values = settings(case)
     names = ("HCCL_HOST_SOCKET_PORT_RANGE", "HCCL_NPU_SOCKET_PORT_RANGE")
-    refs = tuple(f"{_HCCL}/{name}.md" for name in names)
+    refs = tuple(f"{HCCL_VARIABLES}/{name}.md" for name in names)
     if names[0] in values and names[1] not in values:
         yield note(
             f"{names[0]} is set without {names[1]}",
@@ -177,5 +180,5 @@ def variables_memory(case: Case) -> Iterator[Finding]:
             observed=f"{show_values(values, 'HCCL_BUFFSIZE')}: "
             f"{size:g} MB x {_BUFFERS} x about {_GROUPS} "
             f"groups of {min(totals)} MB",
-            refs=(f"{_HCCL}/HCCL_BUFFSIZE.md",),
+            refs=(f"{HCCL_VARIABLES}/HCCL_BUFFSIZE.md",),
         )

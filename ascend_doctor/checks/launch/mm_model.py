@@ -7,7 +7,14 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from ascend_doctor.checks.launch.options import at, is_given, number, options, version
+from ascend_doctor.checks.launch.options import (
+    GROUPS,
+    at,
+    is_given,
+    number,
+    options,
+    version,
+)
 from ascend_doctor.errors import NotApplicable, Unresolved
 from ascend_doctor.facts import Launch
 from ascend_doctor.findings import Finding, Place
@@ -20,7 +27,6 @@ _PREDICTOR = f"{_REPOSITORY}:mindspeed_mm/models/predictor/predict_model.py"
 _ATTENTION = f"{_REPOSITORY}:mindspeed_mm/models/common/attention.py:292"
 _VALIDATE = f"{_REPOSITORY}:mindspeed_mm/patchs/validate_args_patch.py:282"
 _CONFIG = "NVIDIA/Megatron-LM@core_v0.12.1:megatron/core/transformer/transformer_config.py"
-_GROUPS = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/transformer/attention.py:1073"
 _MOE = "NVIDIA/Megatron-LM@core_v0.12.1:megatron/core/transformer/moe/moe_layer.py:46"
 # Entry files that build their models from these parts; others take models of transformers.
 _ENTRIES = re.compile(r"(?:^|\.)(?:pretrain|posttrain|inference|evaluate)_(?:vlm|sora)(?:_\w+)?$")
@@ -141,7 +147,7 @@ def _heads_divide(case: Case, part: _ModelPart, tensor: int) -> Iterator[Finding
             observed=f"num_attention_heads {heads}, num_query_groups {groups}",
             required="heads as a multiple of the groups",
             because="As many heads share each group; the first forward pass stops otherwise.",
-            refs=(_GROUPS,),
+            refs=(GROUPS,),
             location=part.locate("num_query_groups"),
         )
     elif part.name == "predictor" and heads and width % heads:

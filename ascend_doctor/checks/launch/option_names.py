@@ -37,6 +37,7 @@ _SHOWN = 8
 _LONG_WORD = 8
 # A script of a fork has options of its own; where they are this many, near misses are no mistakes.
 _LEAST_KNOWN, _FEWEST = 0.7, 3
+# A program that took a third of its options over, and many, is an extension of Megatron-LM.
 _LEAST_SHARED, _FEWEST_SHARED = 0.3, 12
 # Shorter names of a program's own are near to others by chance.
 _LEAST_LETTERS = 10
@@ -48,6 +49,7 @@ _POSITIVE = frozenset(
         *("pipeline-model-parallel-size", "context-parallel-size"),
     )
 )
+# `--seq-length4096`: the blank before the value is missing.
 _JOINED = re.compile(r"([a-z][a-z-]+)(\d+(?:\.\d+)?)")
 _FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan", re.IGNORECASE)
 _INT = re.compile(r"[-+]?\d+(_\d+)*")

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
 from ascend_doctor.facts import UNTOLD, Launch, Spot
 from ascend_doctor.findings import Finding, Place, Remedy
-from ascend_doctor.judging import matrix_fit
 from ascend_doctor.judging.judge import Case, check, error, unknown, warning
 from ascend_doctor.judging.layout_rules import MOST_EXPERTS, holds_experts
 from ascend_doctor.judging.packages import family
 from ascend_doctor.judging.source_trees import core_version
 from ascend_doctor.matrix.models import find_near
+from ascend_doctor.matrix.schema import urls
 
+# Of the release that the options of launches are read as.
+ARGUMENTS = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/training/arguments.py"
+CONFIG = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/transformer/transformer_config.py"
+GROUPS = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/transformer/attention.py:1073"
+STAGE_ENDS = ("decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers")
 _SHOWN_SPOTS = 6
 # Devices of a node that a launch may take; of other numbers the number itself is suspect.
 NODE_SIZES = frozenset({1, 2, 4, 8, 16})
@@ -33,6 +38,7 @@ VALIDATED = frozenset({"megatron", "mindspeed-rl"})
 # Megatron-LM up to 0.12 gives an encoder ranks beside those of the decoder.
 _ENCODER = ("encoder_tensor_model_parallel_size", "encoder_pipeline_model_parallel_size")
 _OF_LAUNCHER = ("nnodes", "nproc_per_node", "node_rank", "master_addr", "master_port")
+# Of YAML files and Hydra, where a switch has a value; a bare --switch has an empty one.
 _OFF = {"false", "0", "none", "no", "null"}
 
 
@@ -104,6 +110,7 @@ def number(case: Case, name: str, unset: int | None = None, *, least: int = 1) -
         if UNTOLD in text:
             raise Unresolved(f"{name} is known when the launch runs")
         raise Unknown(f"{name} is {text!r}, which is no size")
+    # Cut, for Python takes quadratic time for digits without end; no size has more.
     return int(text[:12])
 
 
@@ -123,8 +130,7 @@ def world(case: Case) -> int:
         return number(case, "worker_num")
     if "num_gpus" in launch.options:  # deepspeed's
         return number(case, "num_gpus") * nodes(case)
-    values = case.facts.environment.variables if case.facts.environment is not None else {}
-    ranks = values.get("NPROC_PER_NODE", "")
+    ranks = variables(case).get("NPROC_PER_NODE", "")
     if launch.partial or "NPROC_PER_NODE" in unseen(case):
         raise Unresolved("how many ranks there are")
     if not launch.program.endswith("swift") or not ranks:
@@ -132,6 +138,11 @@ def world(case: Case) -> int:
     if not ranks.isdecimal() or not int(ranks[:6]):
         raise Unknown("NPROC_PER_NODE is no number here")
     return int(ranks[:6]) * nodes(case)
+
+
+def variables(case: Case) -> Mapping[str, str]:
+    """Those that a launch has beside its options; none where nothing is known of them."""
+    return case.facts.environment.variables if case.facts.environment is not None else {}
 
 
 def nodes(case: Case) -> int:
@@ -143,10 +154,9 @@ def nodes(case: Case) -> int:
         return number(case, "num_nodes", 1)
     if not launch.program.endswith("swift") or "nproc_per_node" in launch.options:
         return number(case, "nnodes", 1)
-    values = case.facts.environment.variables if case.facts.environment is not None else {}
     if "NNODES" in unseen(case):
         raise Unresolved("NNODES is known when the launch runs")
-    count = values.get("NNODES", "1")
+    count = variables(case).get("NNODES", "1")
     if not count.isdecimal() or not int(count[:6]):
         raise Unknown("NNODES is no number here")
     return int(count[:6])
@@ -250,7 +260,7 @@ def fp8_on_a2_a3(case: Case) -> Iterator[Finding]:
             required="BF16 on this chip, or Ascend 950",
             because="The operator tables list FP8 types under Ascend 950 only.",
             remedy=Remedy(summary="Take the FP8 options out, and convert FP8 weights to BF16"),
-            refs=matrix_fit.refs(chip.sources),
+            refs=urls(chip.sources),
             location=at(case, *asked),
         )
 

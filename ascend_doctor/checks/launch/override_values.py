@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ascend_doctor.checks.launch.verl_sizes import is_colocated, overriding_launch
+from ascend_doctor.checks.launch.verl_sizes import INT, is_colocated, overriding_launch
 from ascend_doctor.facts import UNTOLD, Launch
 from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error
@@ -13,14 +13,16 @@ from ascend_doctor.judging.spelling import edit_distance
 
 _CONFIGS = {"mindspeed-rl": "Ascend/MindSpeed-RL@05a90d77:mindspeed_rl/config_cls"}
 _VERL = "verl-project/verl@1dda039b:verl/trainer/config"
+# MindSpeed-RL's roles and models have Megatron's own settings, which stand by another name in its
+# tables.
 _ROLE = re.compile(r"^(?:actor|ref|reward|critic)_config\.|^model\.[^.]+\.")
 _TRUTH = frozenset({"true", "false"})
 # In a file of YAML these are truth values, too.
 _YAML_TRUTH = {"mindspeed-rl": frozenset({"yes", "no", "on", "off"})}
 _FLOAT = re.compile(r"[-+]?(\d[\d_]*\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan", re.IGNORECASE)
-_INT = re.compile(r"[-+]?\d[\d_]*")
 _NOT_GIVEN = frozenset({"null", "none", "~"})
 _NUMERIC = re.compile(r"[-+]?\.?\d")
+# A number with a letter behind it, such as 1e-6x: a slip, and not a word that the key may take.
 _STRAY = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?[a-z]", re.IGNORECASE)
 # Counts that are one or more in every framework with such keys.
 _COUNT = re.compile(
@@ -96,7 +98,7 @@ def _describe_lack(  # noqa: PLR0911 - a kind each
         return " or ".join(near)
     if slip := _slip_of_truth(low):
         return slip
-    if kind == "count" and not _INT.fullmatch(value):
+    if kind == "count" and not INT.fullmatch(value):
         return "" if low in _NOT_GIVEN else "a whole number"
     if kind == "bool":
         fine = {*_TRUTH, *_NOT_GIVEN, "0", "1", *_YAML_TRUTH.get(launch.program, ())}

@@ -16,6 +16,7 @@ from ascend_doctor.checks.launch.options import (
     options,
     part_sizes,
     unseen,
+    variables,
     world,
 )
 from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
@@ -23,9 +24,9 @@ from ascend_doctor.facts import LOOPBACK, Launch
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, warning
 from ascend_doctor.judging.layout_rules import splits_ranks
+from ascend_doctor.judging.value_bounds import LAST_PORT
 
 _STATE = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/parallel_state.py"
-_LAST_PORT = 65535
 # Devices of a node, where there are several nodes.
 _NODE = 8
 
@@ -45,6 +46,7 @@ def run_world_size(case: Case) -> Iterator[Finding]:
     tensor = size["TP"]
     if ranks % (tensor * size["PP"] * size["CP"]):
         return
+    # ms-swift's own default is 1; Megatron-LM takes the tensor parallel size.
     unset = 1 if case.need(Launch).program == "megatron-swift" else tensor
     split = number(case, "expert_tensor_parallel_size", unset)
     if not splits_ranks(ranks, split, size["EP"], size["PP"]):
@@ -113,11 +115,11 @@ def run_master_port(case: Case) -> Iterator[Finding]:
     """Ports go from 1 to 65535. Rank 0 can listen on no other, so the ranks cannot meet."""
     options(case)
     port = number(case, "master_port", least=0)
-    if port > _LAST_PORT:
+    if port > LAST_PORT:
         yield error(
             f"Port {port} does not exist",
             observed=f"master_port {port}",
-            required=f"1 to {_LAST_PORT}",
+            required=f"1 to {LAST_PORT}",
             because="Rank 0 cannot listen there, and the rendezvous fails.",
             refs=("https://www.rfc-editor.org/rfc/rfc9293#section-3.1",),
             location=at(case, "master_port"),
@@ -192,8 +194,7 @@ def run_visible_devices(case: Case) -> Iterator[Finding]:
     A rank without a device stops at set_device (107001).
     """
     options(case)
-    values = case.facts.environment.variables if case.facts.environment is not None else {}
-    listed = values.get("ASCEND_RT_VISIBLE_DEVICES", "")
+    listed = variables(case).get("ASCEND_RT_VISIBLE_DEVICES", "")
     if "ASCEND_RT_VISIBLE_DEVICES" in unseen(case):
         raise Unresolved("ASCEND_RT_VISIBLE_DEVICES is known when the launch runs")
     if not re.fullmatch(r"[0-9]{1,4}(,[0-9]{1,4})*", listed):

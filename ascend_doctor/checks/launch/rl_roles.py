@@ -16,6 +16,7 @@ from ascend_doctor.judging.judge import Case, error
 MINDSPEED_RL = "Ascend/MindSpeed-RL@05a90d77"
 ROLES = ("actor", "ref", "reward", "critic")
 _VALIDATE = f"{MINDSPEED_RL}:mindspeed_rl/config_cls/validate_config.py"
+# MindSpeed-RL calls the role ref_config and its devices reference_resource.
 _RESOURCES = {"ref": "reference"}
 _INT = re.compile(r"\d{1,12}")
 _OFF = {"", "false", "no", "off", "null", "none", "~", "0"}

@@ -6,6 +6,10 @@ import re
 from collections.abc import Iterator
 
 from ascend_doctor.checks.launch.options import (
+    ARGUMENTS,
+    CONFIG,
+    GROUPS,
+    STAGE_ENDS,
     VALIDATED,
     at,
     flag,
@@ -27,9 +31,6 @@ from ascend_doctor.judging.layout_rules import (
     splits_sequence,
 )
 
-_ARGUMENTS = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/training/arguments.py"
-_CONFIG = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/transformer/transformer_config.py"
-_GROUPS = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/transformer/attention.py:1073"
 _LAYERS = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/tensor_parallel/layers.py"
 # Each takes another way of giving layers to stages, so that they need not divide.
 _UNEVEN = (
@@ -37,7 +38,6 @@ _UNEVEN = (
     *("pipeline_num_transformer_layers", "hybrid_layer_pattern", "hybrid_override_pattern"),
     *("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"),
 )
-_ENDS = ("decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers")
 
 
 def _must_divide(case: Case, name: str, size: int, what: str, option: str, ref: str) -> Finding:
@@ -71,7 +71,7 @@ def run_experts_divide(case: Case) -> Iterator[Finding]:
             observed=f"expert_model_parallel_size {size}, no num_experts",
             required="--num-experts",
             because="Megatron asserts it.",
-            refs=(f"{_ARGUMENTS}:1038",),
+            refs=(f"{ARGUMENTS}:1038",),
             location=at(case, "expert_model_parallel_size"),
         )
     if not is_given(case, "num_experts"):
@@ -79,7 +79,7 @@ def run_experts_divide(case: Case) -> Iterator[Finding]:
     experts = number(case, "num_experts")
     if experts % size:
         option = "expert_model_parallel_size"
-        yield _must_divide(case, "num_experts", size, "EP", option, f"{_ARGUMENTS}:1039")
+        yield _must_divide(case, "num_experts", size, "EP", option, f"{ARGUMENTS}:1039")
     split = number(case, "expert_tensor_parallel_size", 1)
     if is_given(case, "moe_ffn_hidden_size") and number(case, "moe_ffn_hidden_size") % split:
         option = "expert_tensor_parallel_size"
@@ -107,24 +107,24 @@ def run_heads_divide(case: Case) -> Iterator[Finding]:
     size = part_sizes(case)["TP"]
     option = "tensor_model_parallel_size"
     if is_given(case, "num_attention_heads") and number(case, "num_attention_heads") % size:
-        yield _must_divide(case, "num_attention_heads", size, "TP", option, f"{_CONFIG}:743")
+        yield _must_divide(case, "num_attention_heads", size, "TP", option, f"{CONFIG}:743")
     elif _has_uneven_groups(case):
         where = "num_query_groups"
         groups = number(case, where)
-        yield _must_divide(case, "num_attention_heads", groups, "query groups", where, _GROUPS)
+        yield _must_divide(case, "num_attention_heads", groups, "query groups", where, GROUPS)
     elif (
         is_given(case, "num_query_groups")
         and flag(case, "group_query_attention")
         # What depends on the version is no ground for an error where that is not known.
         and splits_groups(number(case, "num_query_groups"), size, version(case)) is False
     ):
-        yield _must_divide(case, "num_query_groups", size, "TP", option, f"{_CONFIG}:758")
+        yield _must_divide(case, "num_query_groups", size, "TP", option, f"{CONFIG}:758")
     both = is_given(case, "num_attention_heads") and is_given(case, "hidden_size")
     if both and not is_given(case, "kv_channels"):
         heads = number(case, "num_attention_heads")
         if number(case, "hidden_size") % heads and not flag(case, "multi_latent_attention"):
             where = "num_attention_heads"
-            yield _must_divide(case, "hidden_size", heads, "heads", where, f"{_ARGUMENTS}:840")
+            yield _must_divide(case, "hidden_size", heads, "heads", where, f"{ARGUMENTS}:840")
 
 
 def _has_uneven_groups(case: Case) -> bool:
@@ -148,7 +148,7 @@ def run_layers_divide(case: Case) -> Iterator[Finding]:
             "Virtual pipeline stages without a pipeline",
             observed=f"{virtual} {launch_options[virtual]}, pipeline_model_parallel_size 1",
             required="a pipeline parallel size of 2 or more",
-            refs=(f"{_ARGUMENTS}:604",),
+            refs=(f"{ARGUMENTS}:604",),
             location=at(case, virtual),
         )
     if not is_given(case, "num_layers"):
@@ -157,19 +157,19 @@ def run_layers_divide(case: Case) -> Iterator[Finding]:
     if any(is_given(case, name) for name in _UNEVEN):
         return
     layers = number(case, "num_layers")
-    ends = {name: number(case, name, least=0) for name in _ENDS if is_given(case, name)}
+    ends = {name: number(case, name, least=0) for name in STAGE_ENDS if is_given(case, name)}
     if ends:
-        if not splits_layers(layers, size, *(ends.get(name) for name in _ENDS)):
+        if not splits_layers(layers, size, *(ends.get(name) for name in STAGE_ENDS)):
             yield error(
                 f"{layers} layers cannot be split over {size} stages with these ends",
                 observed=", ".join(f"{name} {count}" for name, count in ends.items()),
                 required="layers in each stage, the same number in those between the ends",
-                refs=(_CONFIG,),
+                refs=(CONFIG,),
                 location=at(case, *ends),
             )
     elif not splits_layers(layers, size, None, None):
         option = "pipeline_model_parallel_size"
-        yield _must_divide(case, "num_layers", size, "PP", option, f"{_ARGUMENTS}:572")
+        yield _must_divide(case, "num_layers", size, "PP", option, f"{ARGUMENTS}:572")
 
 
 def _misses_layers(case: Case, stages: int) -> Iterator[Finding]:
@@ -209,11 +209,11 @@ def run_sequence_divides(case: Case) -> Iterator[Finding]:
     length = number(case, "seq_length")
     if not splits_sequence(length, size["CP"]):
         option = "context_parallel_size"
-        ref = f"{_ARGUMENTS}:844"
+        ref = f"{ARGUMENTS}:844"
         yield _must_divide(case, "seq_length", 2 * size["CP"], "2·CP", option, ref)
     elif flag(case, "sequence_parallel") and length // size["CP"] % size["TP"]:
         option = "tensor_model_parallel_size"
-        yield _must_divide(case, "seq_length", size["TP"], "TP", option, _CONFIG)
+        yield _must_divide(case, "seq_length", size["TP"], "TP", option, CONFIG)
     if (
         is_given(case, "max_position_embeddings")
         and number(case, "max_position_embeddings") < length
@@ -222,7 +222,7 @@ def run_sequence_divides(case: Case) -> Iterator[Finding]:
             f"Sequences of {length} are longer than the position embeddings",
             observed=f"max_position_embeddings {launch_options['max_position_embeddings']}",
             required=f"at least {length}",
-            refs=(f"{_ARGUMENTS}:856",),
+            refs=(f"{ARGUMENTS}:856",),
             location=at(case, "max_position_embeddings"),
         )
 

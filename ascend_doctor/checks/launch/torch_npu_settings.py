@@ -11,11 +11,11 @@ from ascend_doctor.judging.env_values import settings, show_values, unset
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.value_bounds import pairs
 
-_HCCL = "hicann/hccl@09300b70:docs/zh/user_guide/hccl_env"
-_TORCH_NPU = "Ascend/pytorch@9e73e708:docs/zh/api/environment_variable"
+HCCL_VARIABLES = "hicann/hccl@09300b70:docs/zh/user_guide/hccl_env"
+TORCH_NPU_VARIABLES = "Ascend/pytorch@9e73e708:docs/zh/api/environment_variable"
 _ALLOCATOR = "Ascend/pytorch@9e73e708:torch_npu/csrc/core/npu/NPUAllocatorConfig.cpp"
 _OPTIONS = "Ascend/pytorch@9e73e708:torch_npu/csrc/core/npu/register/OptionsManager.cpp"
-_MEGATRON = "NVIDIA/Megatron-LM@d98e8a64:megatron/training/arguments.py"
+MEGATRON_OPTIONS = "NVIDIA/Megatron-LM@d98e8a64:megatron/training/arguments.py"
 _ALLOC = "PYTORCH_NPU_ALLOC_CONF"
 
 
@@ -35,7 +35,7 @@ def variables_allocator(case: Case) -> Iterator[Finding]:
         for option in ("max_split_size_mb", "garbage_collection_threshold")
         if option in options
     ]
-    ref = f"{_TORCH_NPU}/memory_management/PYTORCH_NPU_ALLOC_CONF.md"
+    ref = f"{TORCH_NPU_VARIABLES}/memory_management/PYTORCH_NPU_ALLOC_CONF.md"
     if expandable and clash:
         yield error(
             f"expandable_segments:True excludes {' and '.join(clash)}",
@@ -55,7 +55,7 @@ def variables_allocator(case: Case) -> Iterator[Finding]:
             required=f"{_ALLOC}=expandable_segments:True, or no zero copy",
             because="Without expandable segments there is no zero copy.",
             remedy=unset("TORCH_HCCL_ZERO_COPY"),
-            refs=(f"{_TORCH_NPU}/collective_communication/TORCH_HCCL_ZERO_COPY.md",),
+            refs=(f"{TORCH_NPU_VARIABLES}/collective_communication/TORCH_HCCL_ZERO_COPY.md",),
         )
     if _ALLOC in values and "PYTORCH_ALLOC_CONF" in case.need(Environment).withheld:
         yield warning(
@@ -83,7 +83,7 @@ def variables_overflow(case: Case) -> Iterator[Finding]:
     forced = values.get("INF_NAN_MODE_FORCE_DISABLE") == "1"
     family = family_or_none(case)
     names = ("INF_NAN_MODE_ENABLE", "INF_NAN_MODE_FORCE_DISABLE")
-    refs = (f"{_TORCH_NPU}/op_execution/INF_NAN_MODE_ENABLE.md",)
+    refs = (f"{TORCH_NPU_VARIABLES}/op_execution/INF_NAN_MODE_ENABLE.md",)
     if off and not forced and (family is None or family.inf_nan_only):
         yield (warning if family is None else error)(
             "INF_NAN_MODE_ENABLE=0 is refused on A2 and A3",
@@ -101,7 +101,7 @@ def variables_overflow(case: Case) -> Iterator[Finding]:
             required="INF_NAN_MODE_FORCE_DISABLE unset",
             because="Strict order of sums is not available in saturation mode.",
             remedy=unset(*names),
-            refs=(f"{_HCCL}/HCCL_DETERMINISTIC.md",),
+            refs=(f"{HCCL_VARIABLES}/HCCL_DETERMINISTIC.md",),
         )
 
 
@@ -130,7 +130,7 @@ def variables_agree(case: Case) -> Iterator[Finding]:
         yield note(
             "TASK_QUEUE_ENABLE has no effect while ASCEND_LAUNCH_BLOCKING=1",
             observed=show_values(values, "ASCEND_LAUNCH_BLOCKING", "TASK_QUEUE_ENABLE"),
-            refs=(f"{_TORCH_NPU}/op_execution/TASK_QUEUE_ENABLE.md",),
+            refs=(f"{TORCH_NPU_VARIABLES}/op_execution/TASK_QUEUE_ENABLE.md",),
         )
 
 
@@ -149,5 +149,5 @@ def max_connections(case: Case) -> Iterator[Finding]:
             f"CUDA_DEVICE_MAX_CONNECTIONS={value!r} suits {fits}",
             observed="1 is wanted with tensor and sequence parallelism and refused with FSDP2, "
             "Megatron FSDP and custom_fsdp",
-            refs=(_MEGATRON, "Ascend/MindSpeed@028de58c:docs/zh/features/custom_fsdp.md"),
+            refs=(MEGATRON_OPTIONS, "Ascend/MindSpeed@028de58c:docs/zh/features/custom_fsdp.md"),
         )

@@ -13,7 +13,7 @@ from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.packages import family, npu_only
 from ascend_doctor.judging.spelling import slip_of
 from ascend_doctor.judging.value_bounds import clean, describe_bounds, unknown_keys
-from ascend_doctor.matrix.schema import NearMiss, Variable
+from ascend_doctor.matrix.schema import NearMiss, Variable, urls
 
 # Variables of shells and launchers, which are no rows of the matrix.
 COMMON = ("PYTHONPATH", "LD_LIBRARY_PATH", "MASTER_ADDR", "MASTER_PORT")
@@ -34,10 +34,6 @@ def _set(case: Case) -> Iterator[tuple[Variable, str]]:
         value = values.get(variable.name, "")
         if value and variable.name not in _OWN_CHECK:
             yield variable, value
-
-
-def _refs(variable: Variable) -> tuple[str, ...]:
-    return tuple(source.url for source in variable.sources)
 
 
 def _default(variable: Variable) -> str:
@@ -68,7 +64,7 @@ def variables_valid(case: Case) -> Iterator[Finding]:
                 observed=f"{variable.name}={value!r}",
                 required=f"keys of: {', '.join(variable.keys)}",
                 because="A key that the installed release does not know may stop the job.",
-                refs=_refs(variable),
+                refs=urls(variable.sources),
             )
 
 
@@ -86,7 +82,7 @@ def _invalid(variable: Variable, value: str, should: str, *, tidy: bool) -> Find
         required=f"{should} (default: {_default(variable)})",
         because=_CONSEQUENCES.get(variable.invalid, documented),
         remedy=remedy,
-        refs=_refs(variable),
+        refs=urls(variable.sources),
     )
 
 
@@ -114,7 +110,7 @@ def variables_harmful(case: Case) -> Iterator[Finding]:
                 required=variable.recommend or _default(variable),
                 because=variable.meaning,
                 remedy=unset(variable.name),
-                refs=_refs(variable),
+                refs=urls(variable.sources),
             )
 
 
@@ -132,7 +128,7 @@ def variables_effective(case: Case) -> Iterator[Finding]:
             yield note(
                 f"{variable.name} has no effect on {chip.title}",
                 observed=f"{variable.name}={value!r}; it is read on {', '.join(variable.products)}",
-                refs=_refs(variable),
+                refs=urls(variable.sources),
             )
 
 
@@ -162,7 +158,7 @@ def variables_misspelt(case: Case) -> Iterator[Finding]:
 
 def _sources(case: Case, names: list[str]) -> tuple[str, ...]:
     rows = map(case.catalog.variables.find, names)
-    return tuple(url for row in rows if row is not None for url in _refs(row)[:1])
+    return tuple(url for row in rows if row is not None for url in urls(row.sources)[:1])
 
 
 def _misspelt(miss: NearMiss, absent: list[str], refs: tuple[str, ...]) -> Finding:

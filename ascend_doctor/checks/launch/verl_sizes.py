@@ -21,9 +21,10 @@ _FSDP = "verl-project/verl@v0.7.0:verl/workers/fsdp_workers.py:256"
 _ROLES = ("actor_rollout_ref.actor.", "actor_rollout_ref.rollout.")
 _ACTOR_KEY = "actor_rollout_ref.actor"
 _MINI = f"{_ACTOR_KEY}.ppo_mini_batch_size"
-_INT = re.compile(r"[-+]?\d[\d_]*")
+INT = re.compile(r"[-+]?\d[\d_]*")
 # verl's own trainers. Asynchronous ones and recipes have batches and devices of their own.
 _TRAINERS = frozenset({"verl.trainer.main_ppo", "verl.trainer.main"})
+# Trainers of projects on top of verl are called after its own.
 _LIKE_VERLS = re.compile(r"(?:^|\.)main_ppo(?:_\w+)?$")
 _APART = re.compile(r"async|recipe|experimental|off_policy|split")
 
@@ -48,7 +49,7 @@ def _count(launch: Launch, *endings: str) -> tuple[str, int]:
                 if UNTOLD in value:
                     raise Unresolved(f"{ending} is known when the launch runs")
                 bare = value.strip("\"'")
-                return (key, int(bare)) if _INT.fullmatch(bare) and int(bare) > 0 else ("", 0)
+                return (key, int(bare)) if INT.fullmatch(bare) and int(bare) > 0 else ("", 0)
     return "", 0
 
 

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from ascend_doctor.checks.network.sockets import address
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Driver, Hccn, HccnDevice
-from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.chip import ascend, container, family_or_none, lacks_root, numbers
+from ascend_doctor.findings import Finding, Remedy, spans
+from ascend_doctor.judging.chip import ascend, container, family_or_none, lacks_root
 from ascend_doctor.judging.judge import Case, check, error, note, rerun_as_root, unknown, warning
 
 _TOOL = "/usr/local/Ascend/driver/tools/hccn_tool"
-_SOURCE = "hicann/driver@ef377e95:src/custom/network/hccn"
+HCCN_SOURCE = "hicann/driver@ef377e95:src/custom/network/hccn"
 _STALE = "https://github.com/vllm-project/vllm-ascend/pull/16847"
-_VERIFY = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/cluster_info_verify_fail.md"
+VERIFY = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/cluster_info_verify_fail.md"
 
 
 def answers(case: Case) -> tuple[HccnDevice, ...]:
@@ -61,7 +61,7 @@ def untold(
 
 
 def _of(devices: Iterable[int]) -> str:
-    listed = numbers(devices)
+    listed = spans(devices)
     return f"device{'' if listed.isdecimal() else 's'} {listed}"
 
 
@@ -157,6 +157,7 @@ def hccn_conf(case: Case) -> Iterator[Finding]:
         if device.address is None and hccn.conf.get(f"address_{device.device}")
     ]
     for device in devices:
+        # The keys of /etc/hccn.conf and what hccn_tool tells as the active value of each.
         for key, active in (
             ("address", device.address),
             ("netmask", device.netmask),
@@ -174,7 +175,7 @@ def hccn_conf(case: Case) -> Iterator[Finding]:
                 if key == "address"
                 else "It changes with the next restart.",
                 remedy=_set_again(device, key, written),
-                refs=(_STALE, _VERIFY),
+                refs=(_STALE, VERIFY),
                 devices=(device.device,),
             )
     if silent:
@@ -207,7 +208,7 @@ def _unwritten(conf: dict[str, str] | None, devices: tuple[HccnDevice, ...]) -> 
                     if device.netmask
                 ),
             ),
-            refs=(_SOURCE,),
+            refs=(HCCN_SOURCE,),
             devices=tuple(device.device for device in lost),
         )
 
@@ -250,11 +251,11 @@ def hccn_addresses(case: Case) -> Iterator[Finding]:
         yield broken(
             f"{_of(lacking).capitalize()} {'has' if len(lacking) == 1 else 'have'} no network "
             "address, and others have",
-            observed=f"no address: {numbers(lacking)}",
+            observed=f"no address: {spans(lacking)}",
             required="an address on every NPU",
             because="Jobs of several servers cannot use these devices.",
             remedy=_give(lacking),
-            refs=(_SOURCE,),
+            refs=(HCCN_SOURCE,),
             devices=lacking,
         )
     elif lacking and family is not None and family.network == "planes":
@@ -264,14 +265,14 @@ def hccn_addresses(case: Case) -> Iterator[Finding]:
             required="an address on every NPU",
             because="The first generation needs them even inside one server.",
             remedy=_give(lacking),
-            refs=(_SOURCE,),
+            refs=(HCCN_SOURCE,),
         )
     elif lacking:
         yield note(
             "The NPUs have no network addresses",
             observed="jobs of one server work; those of several need addresses, but for one A3 "
             "SuperPoD",
-            refs=(_SOURCE,),
+            refs=(HCCN_SOURCE,),
         )
     yield from _twice(devices, broken)
     if family is not None and family.network == "planes":
@@ -297,12 +298,12 @@ def _twice(devices: tuple[HccnDevice, ...], broken: Callable[..., Finding]) -> I
     for text, of in owners.items():
         if len(of) > 1:
             yield broken(
-                f"Devices {numbers(of)} have the same network address",
+                f"Devices {spans(of)} have the same network address",
                 observed=text,
                 required="every address once in the cluster",
                 because="Packets for one of them reach the other.",
                 remedy=_give(tuple(of)),
-                refs=(_SOURCE,),
+                refs=(HCCN_SOURCE,),
                 devices=tuple(of),
             )
 
@@ -315,6 +316,7 @@ def _planes(devices: tuple[HccnDevice, ...]) -> Iterator[Finding]:
             if (
                 plane < other
                 and (net == far) != (plane % 4 == other % 4)
+                # Of a server; a host with 16 devices has two groups of planes.
                 and plane // 8 == other // 8
             ):
                 yield warning(
@@ -322,7 +324,7 @@ def _planes(devices: tuple[HccnDevice, ...]) -> Iterator[Finding]:
                     observed=f"{plane}: {net}; {other}: {far}",
                     required="one subnet for 0/4, 1/5, 2/6 and 3/7 each",
                     because="Collectives inside the server run in four planes.",
-                    refs=(_SOURCE,),
+                    refs=(HCCN_SOURCE,),
                     devices=(plane, other),
                 )
 
@@ -354,7 +356,7 @@ def hccn_gateway(case: Case) -> Iterator[Finding]:
                 summary="Have the administrator set it: hccn_tool -i N -gateway -s gateway G",
                 commands=(each("-gateway -g", (answer.device,)),),
             ),
-            refs=(_SOURCE,),
+            refs=(HCCN_SOURCE,),
             devices=(answer.device,),
         )
     if not is_950(case):

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ascend_doctor.checks.network.network import answers, each, is_950, needs_addresses, untold
+from ascend_doctor.checks.network.network import (
+    HCCN_SOURCE,
+    VERIFY,
+    answers,
+    each,
+    is_950,
+    needs_addresses,
+    untold,
+)
 from ascend_doctor.facts import HccnDevice
-from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.chip import numbers
+from ascend_doctor.findings import Finding, Remedy, spans
 from ascend_doctor.judging.judge import Case, check, error, note, unknown, warning
 
-_SOURCE = "hicann/driver@ef377e95:src/custom/network/hccn"
-_VERIFY = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/cluster_info_verify_fail.md"
 _DOWN = "https://github.com/vllm-project/vllm-ascend/issues/1815"
 _HEALTH = (
     "hicann/driver@ef377e95:docs/en/Ascend_910B_DCMI_API/Ascend_910B_DCMI_API/"
@@ -19,6 +24,7 @@ _HEALTH = (
 )
 # Init: no address to probe is set, or no probe was made yet.
 _FINE = frozenset({"Success", "Init", "Detect ip set"})
+# Words of dcmi_get_device_network_health, in the spelling of old and new tools.
 _FAILED = frozenset(
     {
         *("Socket fail", "Socket failed", "Receive timeout", "Unreachable"),
@@ -52,7 +58,7 @@ def hccn_link(case: Case) -> Iterator[Finding]:
             if hccn_device.device in down and hccn_device.optical
         )
         yield (error if wired else warning)(
-            f"The network link of devices {numbers(down)} is down",
+            f"The network link of devices {spans(down)} is down",
             observed="link status: DOWN" + (f"; {optics}" if optics else ""),
             required="link status: UP",
             because="Jobs of several servers cannot use these devices; the others are wired."
@@ -62,7 +68,7 @@ def hccn_link(case: Case) -> Iterator[Finding]:
                 summary="Check cable, optical module and switch port",
                 commands=(each("-link -g", down), each("-optical -g", down)),
             ),
-            refs=(_DOWN, _SOURCE),
+            refs=(_DOWN, HCCN_SOURCE),
             devices=down,
         )
     for hccn_device in devices:
@@ -87,14 +93,14 @@ def _histories(hccn_device: HccnDevice) -> Iterator[Finding]:
             f"Some ports of device {hccn_device.device} are not up",
             observed=f"die/port: {', '.join(ports)}",
             because="Ports that your server does not wire are never up.",
-            refs=(_SOURCE,),
+            refs=(HCCN_SOURCE,),
         )
     if hccn_device.link == "UP" and "DOWN" in hccn_device.link_changes:
         yield note(
             f"The link of device {hccn_device.device} was down before",
             observed=f"it came up {hccn_device.link_ups or 'several'} times since the start",
             because="A link that goes down again and again has a bad cable or module.",
-            refs=(_SOURCE,),
+            refs=(HCCN_SOURCE,),
         )
 
 
@@ -118,12 +124,12 @@ def hccn_health(case: Case) -> Iterator[Finding]:
     for state, of in groups.items():
         if state not in _FAILED:
             yield unknown(
-                f"Network health of devices {numbers(of)} could not be told",
+                f"Network health of devices {spans(of)} could not be told",
                 observed=f"net health status: {state}",
             )
             continue
         yield warning(
-            f"Network health of devices {numbers(of)}: {state}",
+            f"Network health of devices {spans(of)}: {state}",
             observed=f"net health status: {state}",
             required="Success, or Init where no address is probed",
             because="The address that they probe does not answer.",
@@ -153,14 +159,14 @@ def hccn_tls(case: Case) -> Iterator[Finding]:
     if on and off:
         yield error(
             "The TLS switch is on for some NPUs and off for others",
-            observed=f"on: {numbers(on)}; off: {numbers(off)}",
+            observed=f"on: {spans(on)}; off: {spans(off)}",
             required="the same on all NPUs of a job",
             because="HCCL refuses to connect them (EI0016).",
             remedy=Remedy(
                 summary="Turn it off on all, as most guides do, or on",
                 commands=(each("-tls -s enable 0", tuple(on)),),
             ),
-            refs=(_VERIFY,),
+            refs=(VERIFY,),
             devices=tuple(on),
         )
     yield from untold(case, "the TLS switch", "-tls", lambda device: device.tls is not None)

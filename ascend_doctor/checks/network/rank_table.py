@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ascend_doctor.checks.network.network import VERIFY
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Environment, RankEntry, RankTable
-from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.chip import family_or_none, numbers
+from ascend_doctor.findings import Finding, Remedy, spans
+from ascend_doctor.judging.chip import family_or_none
 from ascend_doctor.judging.env_values import unset
 from ascend_doctor.judging.judge import Case, check, error, warning
 from ascend_doctor.judging.packages import npu_only
@@ -18,7 +19,6 @@ _VARIABLE = (
     "RANK_TABLE_FILE.md"
 )
 _LOAD = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/rank_table_load_fail.md"
-_VERIFY = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/cluster_info_verify_fail.md"
 _A3_POD = "1.2"
 
 
@@ -71,7 +71,7 @@ def rank_table_content(case: Case) -> Iterator[Finding]:
             required="the addresses of hccn_tool -ip -g",
             because="HCCL compares them and stops with EI0014.",
             remedy=unset(_NAME),
-            refs=(_VERIFY,),
+            refs=(VERIFY,),
         )
 
 
@@ -115,7 +115,7 @@ def _faults(case: Case, table: RankTable) -> Iterator[tuple[str, str]]:
 
 def _list(ranks: list[int | None]) -> str:
     """Rank ids in short; "none" stands for a device without one."""
-    text = numbers(rank for rank in ranks if rank is not None)
+    text = spans(rank for rank in ranks if rank is not None)
     return f"{text or 'no ids'}" + (", some without id" if None in ranks else "")
 
 
@@ -142,7 +142,7 @@ def _stale(case: Case, table: RankTable) -> str:
 
     name, here = max(by_server.items(), key=lambda item: right(item[1]))
     if not right(here):
-        return f"none of the addresses of device {numbers(active)} is in the table"
+        return f"none of the addresses of device {spans(active)} is in the table"
     wrong = [entry for entry in here if active.get(entry.device or 0) != entry.address]
     return "; ".join(
         f"{name} device {entry.device}: {entry.address} in the table, "

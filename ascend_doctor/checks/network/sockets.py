@@ -64,6 +64,7 @@ def socket_interface(case: Case) -> Iterator[Finding]:
         value = clean(values.get(name, ""))
         if not value:
             continue
+        # gloo and tensorpipe take whole names; only HCCL knows forms with = and ^.
         exact = f"={value}" if name != names[0] else value
         matches = matching(exact, interfaces)
         chosen[name] = {interface.name for interface in matches}
@@ -134,6 +135,7 @@ def socket_address(case: Case) -> Iterator[Finding]:
             remedy=unset("HCCL_IF_IP"),
             refs=(f"{_HCCL}/HCCL_IF_IP.md",),
         )
+    # Bridges of docker and libvirt have the same address on every host.
     elif own[bind_address] == "lo" or own[bind_address].startswith(("docker", "virbr")):
         yield warning(
             f"HCCL_IF_IP is the address of {own[bind_address]}, which other nodes cannot reach",
@@ -147,6 +149,7 @@ def socket_address(case: Case) -> Iterator[Finding]:
 
 def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
+        # Behind % stands the interface of a link-local IPv6 address.
         return ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ascend_doctor.checks.npu.devices import SOURCE, with_devices
-from ascend_doctor.findings import Finding, Remedy, quantity
-from ascend_doctor.judging.chip import MOST_DEVICES, container, family_or_none, numbers
+from ascend_doctor.findings import Finding, Remedy, quantity, spans
+from ascend_doctor.judging.chip import MOST_DEVICES, container, family_or_none
 from ascend_doctor.judging.container_fix import pci_devices
 from ascend_doctor.judging.judge import Case, check, error, unknown, warning
 
@@ -64,7 +64,7 @@ def _numbering(case: Case, present: list[int]) -> Iterator[str]:
     last = max(present, default=-1)
     gaps = set(range(last + 1)) - set(present)
     if gaps:
-        yield f"no /dev/davinci{numbers(gaps)}"
+        yield f"no /dev/davinci{spans(gaps)}"
     conf = case.facts.hccn.conf if case.facts.hccn else None
     named = {
         int(number)
@@ -73,7 +73,7 @@ def _numbering(case: Case, present: list[int]) -> Iterator[str]:
     }
     if beyond := {number for number in named if last < number < MOST_DEVICES}:
         yield (
-            f"/etc/hccn.conf has addresses of devices {numbers(named)}, and {numbers(beyond)} "
+            f"/etc/hccn.conf has addresses of devices {spans(named)}, and {spans(beyond)} "
             + ("is" if len(beyond) == 1 else "are")
             + " not there"
         )
@@ -95,7 +95,7 @@ def _number_of_servers(case: Case, present: list[int]) -> Iterator[str]:
 def _find_lost(observed: str, present: list[int]) -> Finding:
     return error(
         "A device is missing",
-        observed=f"{observed}; there: {numbers(present) or 'none'}",
+        observed=f"{observed}; there: {spans(present) or 'none'}",
         required="a /dev/davinciN for every NPU of the server",
         because="A card that the driver lost cannot be used until the host is restarted; if it "
         "stays away, it is broken.",
@@ -125,10 +125,10 @@ def _against_table(case: Case, present: list[int]) -> Iterator[Finding]:
     has_subset = container(case) is not None or _virtual(case)
     yield (warning if has_subset and set(present) <= set(known) else error)(
         "npu-smi and /dev do not show the same devices",
-        observed=f"npu-smi: {numbers(known)}; /dev: {numbers(present) or 'none'}",
+        observed=f"npu-smi: {spans(known)}; /dev: {spans(present) or 'none'}",
         required="the same numbers",
         because="Device "
-        + numbers(only)
+        + spans(only)
         + " is in one of them only. npu-smi shows all cards of the container or host.",
         remedy=Remedy(
             summary="Look at both; in a container, hand in every device that you mean to use",

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from ascend_doctor.checks.npu.npus import visible_npus
+from ascend_doctor.checks.npu.npus import NPU_SMI_SOURCE, visible_npus
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Npus, PciFunction
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.chip import npu_name, npu_names
 from ascend_doctor.judging.judge import Case, check, error, warning
 
-_SOURCE = "hicann/driver@ef377e95:npucli/npu_smi.c"
 # MindCluster ToolBox measures at less than this; no public source says where chips throttle.
 _HOT_C = 90
 _TOOLBOX = "hiascend.com MindCluster ToolBox guide 26.1 (toolboxug_0015)"
@@ -59,7 +58,7 @@ def npu_alike(case: Case) -> Iterator[Finding]:
                 summary="See which card was replaced, and leave it out of jobs",
                 commands=("npu-smi info", "lspci -d 19e5:"),
             ),
-            refs=(_SOURCE,),
+            refs=(NPU_SMI_SOURCE,),
         )
     elif len(chips) > 1:
         yield _differ("chips", chips)
@@ -101,7 +100,7 @@ def _differ(what: str, values: dict[str, list[str]]) -> Finding:
             "release of the others, or leave it out of jobs",
             commands=("npu-smi info", "npu-smi info -t board -i 0"),
         ),
-        refs=(_SOURCE,),
+        refs=(NPU_SMI_SOURCE,),
     )
 
 

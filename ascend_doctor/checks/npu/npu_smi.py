@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ascend_doctor.checks.npu.npus import NPU_SMI_SOURCE
 from ascend_doctor.facts import Npus, ToolError
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.chip import ascend, container
 from ascend_doctor.judging.container_fix import managers, mount_again, start_again
 from ascend_doctor.judging.judge import Case, check, error, unknown, warning
 
-_SOURCE = "hicann/driver@ef377e95:npucli/npu_smi.c"
 _IN_USE = "https://github.com/vllm-project/vllm-ascend/issues/2698"
 _ACCESS = "https://github.com/vllm-project/vllm-ascend/issues/9490"
 # What a DCMI code says, without its thousands: -8005 and -9005 are 5 (dcmi_interface_api.h).
@@ -50,7 +50,7 @@ _DMESG = "sudo dmesg | grep -iE 'ascend|davinci|devdrv' | tail -n 40"
 class _Cause:
     because: str
     remedy: Remedy
-    refs: tuple[str, ...] = (_SOURCE,)
+    refs: tuple[str, ...] = (NPU_SMI_SOURCE,)
 
 
 def _restart(summary: str) -> Remedy:
@@ -79,7 +79,7 @@ _OCCUPIED = _Cause(
         "one other cards",
         commands=(_HOLDERS,),
     ),
-    refs=(_SOURCE, _IN_USE),
+    refs=(NPU_SMI_SOURCE, _IN_USE),
 )
 
 
@@ -110,7 +110,7 @@ def npu_smi(case: Case) -> Iterator[Finding]:
             observed=reason,
             because="What it did not answer could not be checked.",
             remedy=Remedy(summary="Ask it by hand", commands=("npu-smi info",)),
-            refs=(_SOURCE,),
+            refs=(NPU_SMI_SOURCE,),
         )
         return
     cause = _cause(case, npus.error)
@@ -168,7 +168,7 @@ def _missing(case: Case) -> Finding:
         remedy=mount_again(case, "Mount npu-smi and /usr/local/dcmi when you start the container")
         if inside
         else Remedy(summary="It is part of the driver; have the driver installed in full"),
-        refs=(_SOURCE,),
+        refs=(NPU_SMI_SOURCE,),
     )
 
 
@@ -199,7 +199,7 @@ def _inner_error(case: Case) -> _Cause:
             remedy=Remedy(
                 summary="See device-access for what to do; npu-smi works as root in the meantime"
             ),
-            refs=(_SOURCE, _ACCESS),
+            refs=(NPU_SMI_SOURCE, _ACCESS),
         )
     lacking = [path for path in needed if path not in nodes]
     bare = driver is not None and not driver.devices
@@ -207,7 +207,7 @@ def _inner_error(case: Case) -> _Cause:
         return _Cause(
             because=f"The container lacks {', '.join(lacking) or 'device files'}.",
             remedy=start_again(case, "Start the container again with the devices"),
-            refs=(_SOURCE, _IN_USE),
+            refs=(NPU_SMI_SOURCE, _IN_USE),
         )
     if bare:
         return _Cause(
@@ -225,7 +225,7 @@ def _inner_error(case: Case) -> _Cause:
                 summary="On the host, see whether npu-smi works there and which containers run",
                 commands=("npu-smi info", "docker ps"),
             ),
-            refs=(_SOURCE, _IN_USE),
+            refs=(NPU_SMI_SOURCE, _IN_USE),
         )
     return _Cause(
         because="Devices are here and open: driver or firmware was changed and the host was not "
@@ -247,5 +247,5 @@ def _library(case: Case) -> _Cause:
         "/etc/ld.so.conf.d/ascend_driver_so.conf names it; containers and shells without a login "
         "often lack it.",
         remedy=remedy,
-        refs=("https://github.com/vllm-project/vllm-ascend/issues/1440", _SOURCE),
+        refs=("https://github.com/vllm-project/vllm-ascend/issues/1440", NPU_SMI_SOURCE),
     )

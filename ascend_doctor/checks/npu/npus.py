@@ -11,11 +11,12 @@ from ascend_doctor.findings import Finding, Remedy, first_of, quantity
 from ascend_doctor.judging.chip import ascend, container, family_or_none, npu_name, npu_names
 from ascend_doctor.judging.judge import Case, check, error, note, unknown, warning
 
-_SOURCE = "hicann/driver@ef377e95:npucli/npu_smi.c"
+NPU_SMI_SOURCE = "hicann/driver@ef377e95:npucli/npu_smi.c"
 _ECC = (
     "https://github.com/hicann/runtime/blob/master/docs/en/error_code_ref/EZ2001-Execution_Error.md"
 )
 _TOPOLOGY = "hicann/driver@ef377e95"
+# Of sixteen A2 cards the halves are linked by HCCS within, and not with each other.
 _CARDS_OF_A_GROUP = 8
 # The legend of `npu-smi info -t topo`: paths over PCIe.
 _SLOW = frozenset({"SYS", "PHB", "PIX", "PXB"})
@@ -37,6 +38,7 @@ def visible_npus(case: Case) -> Npus:
 
 
 def _query(kind: str, npu: Npu, layout: str | None) -> str:
+    # npu-smi of 950 takes no -c.
     chip = "" if layout == "950" else f" -c {npu.chip_id}"
     return f"npu-smi info -t {kind} -i {npu.npu_id}{chip}"
 
@@ -64,7 +66,7 @@ def npu_table(case: Case) -> Iterator[Finding]:
                 summary="See which one is missing, then restart the host",
                 commands=("npu-smi info -l", "npu-smi info -m"),
             ),
-            refs=(_SOURCE,),
+            refs=(NPU_SMI_SOURCE,),
         )
 
 
@@ -101,7 +103,7 @@ def npu_health(case: Case) -> Iterator[Finding]:
                 required="OK",
                 because="It may fail under load, or compute wrongly.",
                 remedy=remedy,
-                refs=(_SOURCE,),
+                refs=(NPU_SMI_SOURCE,),
                 devices=devices,
             )
         elif npu.health == "Warning":
@@ -111,7 +113,7 @@ def npu_health(case: Case) -> Iterator[Finding]:
                 required="OK",
                 because="It works, and something is not as it should be.",
                 remedy=remedy,
-                refs=(_SOURCE,),
+                refs=(NPU_SMI_SOURCE,),
                 devices=devices,
             )
         else:

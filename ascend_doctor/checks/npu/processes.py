@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from ascend_doctor.checks.npu.npus import visible_npus
 from ascend_doctor.errors import NeedsRoot, Unknown
 from ascend_doctor.facts import Holder, Holders, Npu, NpuProcess, Npus
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding, Remedy, spans
 from ascend_doctor.judging.chip import (
     ascend,
     container,
@@ -15,7 +15,6 @@ from ascend_doctor.judging.chip import (
     lacks_root,
     npu_name,
     npu_names,
-    numbers,
 )
 from ascend_doctor.judging.judge import Case, check, warning
 
@@ -130,14 +129,14 @@ def _in_use(owners: list[Holder], rows: list[tuple[Npu, NpuProcess]]) -> Finding
 
 
 def _devices(ids: Collection[int]) -> str:
-    return f"device{'s' if len(ids) > 1 else ''} {numbers(ids)}"
+    return f"device{'s' if len(ids) > 1 else ''} {spans(ids)}"
 
 
 def _owner(holder: Holder) -> str:
     age = "" if holder.age is None else f", since {_span(holder.age)}"
     inside = ", in a container" if holder.container else ""
     name, user = holder.name or "(no name)", holder.user or "not known"
-    return f"pid {holder.pid} {name} of {user}{age}{inside} on {numbers(holder.devices)}"
+    return f"pid {holder.pid} {name} of {user}{age}{inside} on {spans(holder.devices)}"
 
 
 def _span(seconds: float) -> str:

@@ -12,6 +12,7 @@ from ascend_doctor.judging import matrix_fit
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.packages import distribution, family, npu_only
 from ascend_doctor.judging.version_compare import is_in_range
+from ascend_doctor.matrix.schema import urls
 
 _ATC = (
     "https://www.hiascend.com/document/detail/zh/CANNCommunityEdition/83RC1/devaids/atctool/"
@@ -78,7 +79,7 @@ def soc_unknown(case: Case) -> Iterator[Finding]:
                 required=f"TorchNPU {first} or newer",
                 because="It raises an error for a chip that is not in its table.",
                 remedy=Remedy(summary=f"Install a torch_npu of TorchNPU {first} or newer"),
-                refs=tuple(source.url for source in chip.sources),
+                refs=urls(chip.sources),
             )
 
 
@@ -144,7 +145,7 @@ def soc_training(case: Case) -> Iterator[Finding]:
             observed=chip.title,
             required="Atlas A2, Atlas A3 or Ascend 950",
             because=behaviour.text,
-            refs=matrix_fit.refs(behaviour.sources),
+            refs=urls(behaviour.sources),
         )
     if chip.bf16 is False:
         yield note(

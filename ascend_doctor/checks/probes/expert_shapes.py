@@ -10,6 +10,7 @@ from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, note
 from ascend_doctor.probe_records.groups import ExpertShapes, ExpertShapesRecord
 
+# The sizes of the probe (probes/expert_shapes.py), which a check does not import.
 _HIDDEN = 8
 _FFN = 16
 _TP = 2

@@ -153,6 +153,8 @@ def _peers(run: ProbeRun, name: str) -> Iterator[Finding]:
     }
     if not failed:
         return
+    # Who failed by itself is asked first, then who was still waiting, last who suffered from
+    # others.
     least = min(map(_innocence, failed.values()))
     guilty = [rank for rank, outcome in failed.items() if _innocence(outcome) == least]
     earliest = min(guilty, key=lambda rank: _count_reached(failed[rank]))

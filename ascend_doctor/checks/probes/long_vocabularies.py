@@ -16,6 +16,7 @@ from ascend_doctor.probe_records.operators import (
 )
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
+# As many as the probe draws (vocab_parallel_logprob.py): chunks and so collectives depend on it.
 _TOKENS = 6
 # Seen on a CPU: 1.1e-7 and 7e-9 from float64.
 _VALUE_OFF = 1e-5

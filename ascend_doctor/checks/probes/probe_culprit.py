@@ -25,6 +25,7 @@ _WAITS = r"torch/distributed/|\bin synchronize\b"
 # torchrun sends SIGTERM to the ranks that are left once one has failed; a native abort is often
 # the watchdog of a rank that lost its peer.
 _ENDED_BY_LAUNCHER = -signal.SIGTERM
+# Wrappers of torch and torch_npu stand between the waiting call and the program.
 _INNERMOST = 4
 
 

@@ -88,8 +88,11 @@ def float64_allreduce(case: Case) -> Iterator[Finding]:
         )
 
 
+# What a layout that has no record at all was to take (STEPS of probes/smoke_train.py).
 _STEPS = 10
+# Ranks compute the same number in the same order but for the reduction: far less than this apart.
 _UNEQUAL = 1e-4
+# Far above what so small a model takes; the first step, which may compile, does not count.
 _SLOW_STEP = 5.0
 
 

@@ -14,6 +14,7 @@ from ascend_doctor.judging.requirements import requirements
 
 # nvidia-nvshmem-cu12, transformer-engine-cu13, cupy-cuda12x.
 _SUFFIX = re.compile(r"^(?P<name>.+)-cu(?:da)?(?P<major>\d{2})x?$")
+# The local version of torch's wheels: 2.7.1+cu126.
 _LOCAL = re.compile(r"\+cu(?P<major>\d{2})\d")
 _UPSTREAM = "https://github.com/NovaSky-AI/SkyRL/pull/1543"
 

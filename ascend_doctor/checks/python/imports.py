@@ -10,12 +10,13 @@ import msgspec
 
 from ascend_doctor.checks.cann.cann_python import LISTED, STOPS
 from ascend_doctor.checks.probes.run_failures import failures, ran
-from ascend_doctor.checks.python.torch_import import OF_CANN, load_cann
+from ascend_doctor.checks.python.torch_import import AUTOLOAD_REF, OF_CANN, load_cann
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Level, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note, unknown
 from ascend_doctor.probe_records.stack import ImportedModule, InspectEnvRecord
 
+# Messages of glibc's loader (elf/dl-load.c, dl-lookup.c) and of Python's import.
 _LIBRARY = re.compile(r"(?P<name>[\w.+-]+\.so[\w.]*): cannot open shared object file")
 _MODULE = re.compile(r"^ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
 _SYMBOL = re.compile(r"undefined symbol: (?P<name>\S+)")
@@ -24,7 +25,6 @@ _ENVIRONMENT = Remedy(
     "`ascend-doctor setup` makes one"
 )
 _WITHOUT = "torch without autoload"
-_AUTOLOAD_REF = "https://github.com/pytorch/pytorch/pull/127074"
 
 
 @check("inspect-env", "The packages of the stack can be imported", level=1, probe="inspect-env")
@@ -72,7 +72,7 @@ def _torch(case: Case, failed: dict[str, ImportedModule]) -> Iterator[Finding]:
             because="Everything that imports torch fails with it, torchrun included. With "
             "TORCH_DEVICE_BACKEND_AUTOLOAD=0 torch imports, but there is no NPU.",
             remedy=_remedy(case, torch),
-            refs=(_AUTOLOAD_REF,),
+            refs=(AUTOLOAD_REF,),
             because_of="torch-autoload",
         )
     elif without is not None:

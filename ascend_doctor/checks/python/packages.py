@@ -14,7 +14,7 @@ from ascend_doctor.judging.judge import Case, check, error, warning
 from ascend_doctor.judging.packages import find_distribution, npu_only, pip
 from ascend_doctor.judging.requirements import requirements
 from ascend_doctor.judging.version_compare import is_in_range
-from ascend_doctor.matrix.schema import Hazard
+from ascend_doctor.matrix.schema import Hazard, urls
 from ascend_doctor.matrix.versions import normalised
 
 # Where CANN's own modules lie below its root, which may go by another name than the listed one.
@@ -63,7 +63,7 @@ def mindspeed_placeholder(case: Case) -> Iterator[Finding]:
                     "branch that fits your Megatron-LM",
                     commands=(pip(case, "uninstall", "-y", distribution.name),),
                 ),
-                refs=tuple(source.url for source in hazard.sources),
+                refs=urls(hazard.sources),
             )
 
 
@@ -84,7 +84,7 @@ def package_namesakes(case: Case) -> Iterator[Finding]:
                 remedy=Remedy(
                     summary="Remove it", commands=(pip(case, "uninstall", "-y", distribution.name),)
                 ),
-                refs=tuple(source.url for source in hazard.sources),
+                refs=urls(hazard.sources),
             )
 
 

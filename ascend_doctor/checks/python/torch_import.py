@@ -34,7 +34,7 @@ _OF_TORCH = ("libtorch", "libc10", "libshm")
 _C_SEC = "libc_sec.so"
 _OF_DRIVER = ("libascend_hal.so", _C_SEC)
 _FAQ = "https://gitcode.com/Ascend/pytorch/blob/master/docs/zh/installation_guide/faq.md"
-_AUTOLOAD_REF = "https://github.com/pytorch/pytorch/pull/127074"
+AUTOLOAD_REF = "https://github.com/pytorch/pytorch/pull/127074"
 
 
 def native_of(case: Case) -> Native:
@@ -173,7 +173,7 @@ def torch_autoload(case: Case) -> Iterator[Finding]:
                 "meanwhile, switch the automatic import off",
                 commands=(f"export {AUTOLOAD}=0",),
             ),
-            refs=(_AUTOLOAD_REF,),
+            refs=(AUTOLOAD_REF,),
         )
 
 

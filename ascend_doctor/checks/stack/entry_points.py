@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ascend_doctor.checks.probes.run_failures import failures, ran, story
+from ascend_doctor.checks.stack.megatron import SWIFT_ON_NPUS
 from ascend_doctor.checks.stack.mindspeed_patches import LATE, ORDER, import_order_faults
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Level
@@ -15,7 +16,6 @@ from ascend_doctor.probe_records.stack import EntryCase, EntryPointsRecord
 
 _PROBE = "entry-points"
 _OTHERS = ("registry", "fla")
-_TRITON_ASCEND = "modelscope/ms-swift@main:docs/source_en/BestPractices/NPU-support.md"
 
 
 def _cases(case: Case) -> dict[str, EntryCase]:
@@ -128,5 +128,5 @@ def fla_owner(case: Case) -> Iterator[Finding]:
             observed="; ".join(f"{when}: {owner}" for when, owner in owners.items()),
             required="the same function all the time",
             because="Which kernels run depends on who was imported first.",
-            refs=(_TRITON_ASCEND,),
+            refs=(SWIFT_ON_NPUS,),
         )

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from ascend_doctor.checks.npu import soc
 from ascend_doctor.errors import NeedsRoot, NotApplicable, Unknown
 from ascend_doctor.facts import Cann, Driver, Hccn, HccnDevice
-from ascend_doctor.findings import Finding, Remedy, quantity
+from ascend_doctor.findings import Finding, Remedy, quantity, spans
 from ascend_doctor.judging import matrix_fit
-from ascend_doctor.judging.chip import lacks_root, numbers
+from ascend_doctor.judging.chip import lacks_root
 from ascend_doctor.judging.expectations import KEYS, LINKS, NPUS, SOC, VERSIONS, Expectation
 from ascend_doctor.judging.judge import Case, check, error, note, unknown
 from ascend_doctor.judging.packages import family
@@ -166,7 +166,7 @@ def _links(case: Case, _: Expectation) -> _Seen:
     states = {hccn_device.device: _up(hccn_device) for hccn_device in hccn.devices}
     down = [device for device, up in states.items() if up is False]
     if down:
-        return f"not up: device {numbers(down)}", False
+        return f"not up: device {spans(down)}", False
     count = sum(up is True for up in states.values())
     if count < len(driver.devices):
         refused = hccn.error is not None and hccn.error.kind == "permission"

@@ -9,7 +9,7 @@ from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging import matrix_fit
 from ascend_doctor.judging.judge import Case, check, unknown, warning
 from ascend_doctor.judging.packages import distribution, find_distribution, npu_only
-from ascend_doctor.matrix.schema import Need
+from ascend_doctor.matrix.schema import Need, urls
 
 # Components of the matrix and their distributions.
 _FRAMEWORKS = {
@@ -65,7 +65,7 @@ def framework_stack(case: Case) -> Iterator[Finding]:
                     summary="Move to the documented versions together, or keep this in mind when "
                     "something fails"
                 ),
-                refs=matrix_fit.refs(row.sources),
+                refs=urls(row.sources),
             )
         if untold:
             yield unknown(

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ascend_doctor.checks.launch.gdn_launch import BRIDGE_PARSER, has_gated_delta_nets
 from ascend_doctor.checks.launch.gdn_launch import NAME as _NAME
-from ascend_doctor.checks.launch.gdn_launch import has_gated_delta_nets
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging import matrix_fit
 from ascend_doctor.judging.judge import Case, check, note, warning
 from ascend_doctor.judging.packages import distribution, find_distribution, npu_only, pip, variable
 from ascend_doctor.judging.source_trees import core_version, mindspeed
 from ascend_doctor.judging.version_compare import behaviour, is_in_range
-from ascend_doctor.matrix.schema import Behaviour
+from ascend_doctor.matrix.schema import Behaviour, urls
 
 _OLD_NAME = "SWIFT_USE_MCORE_GDN"
-_PARSER = "modelscope/mcore-bridge@v1.0.0:src/mcore_bridge/config/parser.py"
 _ONLY = "This concerns models with gated delta net layers (Qwen3.5, Qwen3-Next) only."
 
 
@@ -57,7 +55,7 @@ def gdn_needs_zero(case: Case) -> Iterator[Finding]:
                 summary="For such a model, choose the implementation of transformers",
                 commands=(f"export {_NAME}=0",),
             ),
-            refs=(_PARSER, *matrix_fit.refs(row.sources)),
+            refs=(BRIDGE_PARSER, *urls(row.sources)),
         )
 
 
@@ -83,7 +81,7 @@ def gdn_env_old_name(case: Case) -> Iterator[Finding]:
                 summary="Use the other name",
                 commands=(f'export {read}="${ignored}"', f"unset {ignored}"),
             ),
-            refs=matrix_fit.refs(reads.sources),
+            refs=urls(reads.sources),
         )
 
 
@@ -122,7 +120,7 @@ def gdn_one_on_npu_old_bridge(case: Case) -> Iterator[Finding]:
                 summary="Upgrade it",
                 commands=(pip(case, "install", "--no-deps", "mcore-bridge>=1.4.2"),),
             ),
-            refs=matrix_fit.refs(row.sources),
+            refs=urls(row.sources),
         )
 
 
@@ -141,7 +139,7 @@ def qwen3_next_bridge_bug(case: Case) -> Iterator[Finding]:
                 summary="Upgrade it",
                 commands=(pip(case, "install", "--no-deps", "mcore-bridge>=1.2.3,<1.3"),),
             ),
-            refs=matrix_fit.refs(row.sources),
+            refs=urls(row.sources),
         )
 
 
@@ -181,7 +179,7 @@ def swift_fla_patch_missing(case: Case) -> Iterator[Finding]:
                         "that belongs to it",
                         commands=("ascend-doctor matrix show ms-swift",),
                     ),
-                    refs=(*matrix_fit.refs(affected.sources), *matrix_fit.refs(row.sources)),
+                    refs=(*urls(affected.sources), *urls(row.sources)),
                 )
             return
     raise NotApplicable(f"ms-swift {swift.version} does not look there")
@@ -212,5 +210,5 @@ def gdn_packing(case: Case) -> Iterator[Finding]:
         yield note(
             f"Packed training of gated delta nets would need {' and '.join(lacks)}",
             because=f"{row.text} {_ONLY}",
-            refs=matrix_fit.refs(row.sources),
+            refs=urls(row.sources),
         )

@@ -20,8 +20,8 @@ from ascend_doctor.judging.source_trees import copies, core, find_megatron_ref, 
 from ascend_doctor.judging.version_compare import is_in_range
 
 _NOT_OFFERED = ("end-of-life", "unlisted", "unmapped")
-_TWO = "https://github.com/modelscope/ms-swift/issues/9661"
-_SWIFT_DOC = "modelscope/ms-swift@main:docs/source_en/BestPractices/NPU-support.md"
+TWO_COPIES = "https://github.com/modelscope/ms-swift/issues/9661"
+SWIFT_ON_NPUS = "modelscope/ms-swift@main:docs/source_en/BestPractices/NPU-support.md"
 
 
 def _title(copy: PackageCopy) -> str:
@@ -57,7 +57,7 @@ def megatron_two_copies(case: Case) -> Iterator[Finding]:
             required="both from one tree",
             because="Functions of one release are called with the arguments of another.",
             remedy=_one_tree(case, other),
-            refs=(_TWO,),
+            refs=(TWO_COPIES,),
         )
     elif len(trees) > 1:
         versions = {tree.versions.get("core") for tree in trees}
@@ -73,7 +73,7 @@ def megatron_two_copies(case: Case) -> Iterator[Finding]:
             because="Which one is imported depends on the order of the path, and tools that read "
             "package metadata see the other.",
             remedy=_one_tree(case, taken),
-            refs=(_TWO,),
+            refs=(TWO_COPIES,),
         )
 
 
@@ -81,6 +81,7 @@ def _mixture(
     package_copies: tuple[PackageCopy, ...], taken: PackageCopy
 ) -> tuple[str, PackageCopy] | None:
     """A part of Megatron-LM that comes from another tree than megatron.core, and that tree."""
+    # The other parts of Megatron-LM's namespace; each may come from a tree of its own.
     for part in ("training", "legacy", "rl", "post_training", "inference"):
         other = winner(package_copies, part)
         if other is not None and other.path != taken.path:
@@ -119,7 +120,7 @@ def megatron_path(case: Case) -> Iterator[Finding]:
             required="that tree, on PYTHONPATH",
             because="The framework looks for megatron.core there.",
             remedy=_clone(case),
-            refs=(_SWIFT_DOC,),
+            refs=(SWIFT_ON_NPUS,),
         )
         return
     if not f"{taken.path}/".startswith(f"{value.rstrip('/')}/"):
@@ -133,7 +134,7 @@ def megatron_path(case: Case) -> Iterator[Finding]:
                 "that is imported",
                 commands=(f"export PYTHONPATH={shlex.quote(value)}${{PYTHONPATH:+:$PYTHONPATH}}",),
             ),
-            refs=(_SWIFT_DOC,),
+            refs=(SWIFT_ON_NPUS,),
         )
 
 
@@ -193,7 +194,7 @@ def mindspeed_installed(case: Case) -> Iterator[Finding]:
             required="MindSpeed at the branch that fits this Megatron",
             because="Without it Megatron falls back to CUDA and fails.",
             remedy=_install_mindspeed(case, release),
-            refs=(_SWIFT_DOC,),
+            refs=(SWIFT_ON_NPUS,),
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from ascend_doctor.checks.probes.run_failures import failures, ran
+from ascend_doctor.checks.stack.megatron import TWO_COPIES
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note, warning
@@ -17,8 +18,8 @@ from ascend_doctor.matrix.schema import Function
 from ascend_doctor.probe_records.stack import MegatronTreeRecord, RefusedCall
 
 _PROBE = "megatron-tree"
-_TWO = "https://github.com/modelscope/ms-swift/issues/9661"
 _MASK = "modelscope/mcore-bridge@v1.2.1:src/mcore_bridge/model/gpts/qwen3_next.py"
+# The releases whose functions were read into the matrix.
 _READ = ">=0.12,<0.20"
 _SHOWN = 8
 
@@ -68,7 +69,7 @@ def megatron_origin(case: Case) -> Iterator[Finding]:
             required="both from one tree",
             because="Functions of one release are called with the arguments of another.",
             remedy=_prepend(other),
-            refs=(_TWO,),
+            refs=(TWO_COPIES,),
         )
     elif len(record.copies) > 1:
         yield warning(
@@ -76,7 +77,7 @@ def megatron_origin(case: Case) -> Iterator[Finding]:
             observed="; ".join(f"{copy.version} in {copy.path}" for copy in record.copies),
             required="one",
             because="Which one is imported depends on the order of the path.",
-            refs=(_TWO,),
+            refs=(TWO_COPIES,),
         )
     if record.distributions and version not in record.distributions:
         yield warning(

@@ -21,6 +21,7 @@ from ascend_doctor.judging.source_trees import (
     names,
 )
 from ascend_doctor.judging.version_compare import behaviour, is_in_range, leading
+from ascend_doctor.matrix.schema import urls
 
 _NO_GUARD = "Ascend/MindSpeed@core_r0.18.0:mindspeed"
 _LAYERS = "Ascend/MindSpeed@core_r0.17.0:README.md"
@@ -91,7 +92,7 @@ def mindspeed_version_lies(case: Case) -> Iterator[Finding]:
             "plain linear layers."
             if bridge
             else "Tools that read the version draw the wrong conclusion.",
-            refs=matrix_fit.refs(row.sources),
+            refs=urls(row.sources),
         )
 
 
@@ -114,7 +115,7 @@ def megatron_tag_selfreport(case: Case) -> Iterator[Finding]:
                 f"Megatron-LM at {name} reports {version}",
                 observed=f"{name}, megatron.core.__version__ {version}",
                 because=row.note,
-                refs=matrix_fit.refs(row.sources),
+                refs=urls(row.sources),
             )
             return
 
@@ -188,7 +189,7 @@ def mindspeed_stack(case: Case) -> Iterator[Finding]:
             + ", ".join(f"{relation.need.component} {relation.range_text}" for relation in other),
             observed=", ".join(f"{relation.need.component} {relation.have}" for relation in other),
             because="Other sets are in use as well; this one has fewer reports behind it.",
-            refs=matrix_fit.refs(row.sources),
+            refs=urls(row.sources),
         )
 
 
@@ -251,7 +252,7 @@ def mcore_bridge_range(case: Case) -> Iterator[Finding]:
             observed=f"megatron.core {version}",
             required="Megatron-core below 0.18 on NPUs",
             because=unsupported.text,
-            refs=matrix_fit.refs(unsupported.sources),
+            refs=urls(unsupported.sources),
         )
 
 

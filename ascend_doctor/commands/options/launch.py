@@ -17,6 +17,18 @@ MOST_NPUS = 16
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+framework_option = click.option(
+    "--framework", metavar="F", help="ms-swift, twinkle, verl, mindspeed-llm; or F==V."
+)
+examined_option = click.option(
+    "--python", metavar="PATH", help="Interpreter to examine.  [default: the active environment's]"
+)
+trainer_option = click.option(
+    "--python",
+    metavar="PATH",
+    help="Interpreter with torch and torch_npu.  [default: the active environment's]",
+)
+
 
 def level_option(text: str) -> Option:
     """Up to which level to check."""
@@ -122,6 +134,7 @@ def timeout_option(text: str, *, default: int = 900, least: int = 1, whole: bool
     """Seconds for all that a command does (``whole``), or for what ``text`` names."""
     return click.option(
         "--timeout",
+        # Before other options are read, as of files that may lie where nothing answers.
         is_eager=whole,
         callback=_check_seconds if whole else None,
         type=click.FloatRange(min=least),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import importlib
 import os
-import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from ascend_doctor.facts import Python, Snapshot
 from ascend_doctor.findings import Excerpt, Level
 from ascend_doctor.machine.files import not_trusted, why_not_written, write_whole
 from ascend_doctor.redact import Redactor
+from ascend_doctor.render.columns import page_width
 from ascend_doctor.render.formats import FORMATS, format_of
 from ascend_doctor.report import Report
 
@@ -134,6 +134,8 @@ class Output:
             if file is not None:
                 write_whole(file, text)
             elif code or not self.silent:
+                # Whether it has colours was decided: click would take them away where no terminal
+                # is.
                 click.echo(text, nl=False, color=True)
             if name == "github" and (code or not self.silent):
                 _summarise(report)
@@ -158,7 +160,7 @@ class Output:
         encoding = "utf-8" if to_file else sys.stdout.encoding or "ascii"
         return {
             "color": self.color and not to_file,
-            "width": min(shutil.get_terminal_size((100, 24)).columns, 120),
+            "width": page_width(),
             "ascii_only": "utf" not in encoding.lower(),
         }
 
@@ -192,7 +194,7 @@ def show_hidden(hidden: Redactor, *, color: bool = False) -> None:
     """Say on the user's terminal what was hidden and as what."""
     from ascend_doctor.render.hidden import render  # noqa: PLC0415 - seldom asked for
 
-    width = min(shutil.get_terminal_size((100, 24)).columns, 120)
+    width = page_width()
     ascii_only = "utf" not in (sys.stderr.encoding or "ascii").lower()
     page = render(hidden.hidden, color=color, width=width, ascii_only=ascii_only)
     click.echo(page, nl=False, err=True)
@@ -317,6 +319,7 @@ def output_options(command: F) -> F:
 def _site(config: str | None) -> Settings | None:
     if config is None and not os.path.isfile(FILE):
         return None
+    # A file in a folder that others may write to could have findings passed over.
     if config is None and (why := not_trusted(FILE)):
         warning_ = f"ascend-doctor: ./{FILE} is not obeyed: {why}; --config {FILE} takes it"
         click.echo(warning_, err=True)

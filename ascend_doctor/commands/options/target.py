@@ -13,6 +13,7 @@ import msgspec
 from ascend_doctor.collect.launch import launch
 from ascend_doctor.collect.snapshot import SECTION_DEADLINE, Taking, take
 from ascend_doctor.collect.storage import NAMED_BY
+from ascend_doctor.commands.options.launch import examined_option
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.facts import Snapshot, StackLock
 from ascend_doctor.machine.live import LiveMachine, Machine, strays_ended
@@ -97,6 +98,7 @@ class Examination:
         env = {name: self.machine.env[name] for name in _KEPT if name in self.machine.env}
         if (environment := facts.environment) is not None:
             env = {
+                # Their values are nobody's business, and that they are set is a fact.
                 **dict.fromkeys((*environment.withheld, *environment.misspelt), ""),
                 **env,
                 **environment.variables,
@@ -156,11 +158,7 @@ def add_target_options(command: F) -> F:
             metavar="DIR",
             help="Save what was read as a machine that can be replayed, redacted.",
         ),
-        click.option(
-            "--python",
-            metavar="PATH",
-            help="Interpreter to examine.  [default: the active environment's]",
-        ),
+        examined_option,
     ):
         option(gather)
     return gather  # type: ignore[return-value]

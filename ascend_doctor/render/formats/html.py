@@ -24,6 +24,7 @@ from ascend_doctor.render.fields import fields
 from ascend_doctor.render.fleet_grid import grid_of
 from ascend_doctor.render.layouts import layouts
 from ascend_doctor.render.manual import page_of
+from ascend_doctor.render.page import MARKS
 from ascend_doctor.render.pairs import matrix_of
 from ascend_doctor.render.plain import one_line, shorten
 from ascend_doctor.report import Report
@@ -39,13 +40,7 @@ _ENDED = {
     False: ("failed", Level.ERROR),
     None: ("no result", Level.UNKNOWN),
 }
-_MARKS = {
-    Level.OK: "✓",
-    Level.ERROR: "✗",
-    Level.WARNING: "!",
-    Level.UNKNOWN: "?",
-    Level.SKIPPED: "·",
-}
+_MARKS = {level: mark for level, (mark, _, _) in MARKS.items()}
 _LOCALES = {"en": "en", "zh": "zh-CN"}
 
 
@@ -95,6 +90,7 @@ def page(name: str) -> jinja2.Template:
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
+        # A misspelt name would else be an empty place on the page.
         undefined=jinja2.StrictUndefined,
         finalize=_harmless,
     )
@@ -120,6 +116,7 @@ def _fields(finding: Finding, consequences: Iterable[Finding]) -> list[tuple[str
 
 def _harmless(value: Any) -> Any:
     """Texts of the report without control characters; the page's own parts as they are."""
+    # Markup is a subclass of str, and has been made harmless where it was made.
     return one_line(value) if type(value) is str else value
 
 
@@ -184,6 +181,7 @@ def _timeline(run: ProbeRun) -> Timeline:
             ended, level = "skipped", Level.SKIPPED
         at, spans = 0.0, []
         for stage, seconds in result.stages.items():
+            # A stage of no time at all is to be seen all the same.
             width = max(100 * seconds / longest, 0.2)
             of = level if stage == result.stage else Level.OK
             pale = bool(names.index(stage) % 2)

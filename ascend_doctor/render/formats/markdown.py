@@ -12,6 +12,7 @@ from ascend_doctor.render.plain import lines, one_line
 from ascend_doctor.report import Report
 
 _NODES = 16  # in the matrix of pairs
+# All that begins markup, a mention, a formula or HTML on GitHub or GitLab.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#+!|~&@$-])")
 # What code hosts make links of, whatever is escaped: mentions, issues, commits of a repository.
 _LINKED = re.compile(r"\\([@#])")

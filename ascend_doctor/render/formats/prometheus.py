@@ -23,6 +23,7 @@ def render(report: Report) -> str:
         *(f'ascend_doctor_check{{check="{name}"}} {level.rank}' for name, level in worst.items()),
         *_head("exit_code", "Exit code of the last run."),
         f"ascend_doctor_exit_code {report.verdict.exit_code}",
+        # A node whose timer stopped would else look well for ever.
         *_head("last_run_timestamp_seconds", "When the last run took its facts."),
         f"ascend_doctor_last_run_timestamp_seconds {taken:.0f}",
         *_head("info", "Version of the doctor, and whether the NPUs were simulated."),

@@ -13,8 +13,10 @@ from ascend_doctor.render.manual import page_of
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report
 
+# A note is what SARIF has for results that are neither good nor bad.
 _LEVELS = {Level.ERROR: "error", Level.UNKNOWN: "note", Level.WARNING: "warning"}
 
+# OWNER/REPO@REF:path:line, as checks cite their sources.
 _REF = re.compile(r"([\w.-]+/[\w.-]+)@([\w./-]+):([\w./+-]+?)(?::(\d+))?")
 
 
@@ -71,6 +73,7 @@ def _invocation(report: Report) -> dict[str, Any]:
 
 
 def _result(finding: Finding, rule: int) -> dict[str, Any]:
+    # GitHub refuses a result without a file, and most findings are of no file.
     physical: dict[str, Any] = {"artifactLocation": {"uri": f"machine/{finding.check}"}}
     if finding.location is not None:
         region = {"startLine": finding.location.line, "startColumn": finding.location.column}

@@ -18,6 +18,7 @@ from ascend_doctor.render.plain import lines, one_line
 from ascend_doctor.report import Report
 
 _LABEL = 10
+# Where the texts of fields begin, so that commands stand below them.
 _PROMPT = 12
 _SUBJECT = 20
 _MEASURES = 2  # the first level that asks a device
@@ -175,6 +176,7 @@ class _TextPage(Page):
         command = " && ".join(action.text for action in own or actions[:1])
         text = command or remedy.summary
         if len(lines(text)) > 1:
+            # Of a here-document the first line alone would wait for the rest.
             text = f"the command of {worst.check} above"
         start = self.say(_START)
         rows = [one_line(text)]  # a command stays on one line, to be pasted

@@ -1,6 +1,6 @@
 """Runs in the job's interpreter: random weights for a config.json, or rows as verl reads them.
 
-usage: stand_ins.py weights FOLDER | stand_ins.py rows FILE.parquet
+usage: stand_ins.py weights FOLDER | stand_ins.py rows FILE.parquet COUNT
 """
 # ruff: noqa: INP001 - no package: a script for another interpreter
 
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import sys
 from typing import Any
-
-ROWS = 64
 
 
 def write_weights(folder: str) -> None:
@@ -22,11 +20,11 @@ def write_weights(folder: str) -> None:
     model.save_pretrained(folder)
 
 
-def write_rows(path: str) -> None:
+def write_rows(path: str, count: str) -> None:
     """Questions with answers, in the form of verl's GSM8K example."""
     import pandas as pd  # noqa: PLC0415
 
-    pd.DataFrame([make_row(number) for number in range(ROWS)]).to_parquet(path)
+    pd.DataFrame([make_row(number) for number in range(int(count))]).to_parquet(path)
 
 
 def make_row(number: int) -> dict[str, Any]:
@@ -44,4 +42,4 @@ def make_row(number: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    {"weights": write_weights, "rows": write_rows}[sys.argv[1]](sys.argv[2])
+    {"weights": write_weights, "rows": write_rows}[sys.argv[1]](*sys.argv[2:])

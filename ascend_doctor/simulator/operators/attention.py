@@ -49,6 +49,7 @@ def forward(
     for piece in pieces_of(problem, tensors, extra):
         scores = _scores(problem, piece)
         if scores.shape[-1]:
+            # Of a row that is masked whole the maximum is -inf, and -inf - -inf no number.
             top = scores.amax(-1, keepdim=True).clamp(min=torch.finfo(torch.float32).min)
         else:
             top = scores.new_zeros(*scores.shape[:-1], 1)
@@ -127,6 +128,7 @@ def backward(
     for piece, top, total, (gradient, output) in zip(pieces, tops, totals, pairs, strict=True):
         weights = (_scores(problem, piece) - top).exp() / total.masked_fill(total == 0, 1)
         share = 1.0 if piece.survivors is None else piece.survivors / problem.keep_prob
+        # As in FlashAttention (Dao et al. 2022, algorithm 4): the sum over keys without the keys.
         delta = (gradient * output).sum(-1, keepdim=True)
         d_scores = weights * ((gradient @ piece.v.transpose(-1, -2)) * share - delta)
         grads[0].append(d_scores @ piece.k * problem.scale)

@@ -17,6 +17,7 @@ from .table import NotSimulatedError
 
 Tensor = torch.Tensor
 COMPRESSED = 2048  # side of the triangle that sparse modes 2, 3 and 4 want
+# The values of sparse_mode; 0 is a mask as it is, with the two token counts.
 ALL, LEFT_UP, RIGHT_DOWN, BAND, PREFIX, PREFIX_COMPRESSED = 1, 2, 3, 4, 5, 6
 
 
@@ -189,6 +190,7 @@ def problem_of(head_num: int, layout: str, named: dict[str, Any]) -> AttentionPr
         layout=layout,
         scale=named.get("scale", named.get("scale_value", 1.0)),
         keep_prob=named.get("keep_prob", 1.0),
+        # The operator's own spelling; the gradient has the other one.
         before=named.get("pre_tockens", named.get("pre_tokens", 2147483647)),
         after=named.get("next_tockens", named.get("next_tokens", 2147483647)),
         sparse_mode=named.get("sparse_mode", 0),

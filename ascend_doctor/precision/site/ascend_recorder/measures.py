@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 PROJECTIONS = 8
+# Signs and elements of so many take 18 MiB in double precision.
 _CHUNK = 1 << 18
 
 
@@ -64,6 +65,7 @@ def _flat(tensor: Any) -> Any:
     return tensor.to("cpu").reshape(-1)
 
 
+# Most tensors fit one chunk, and signs take longer than the sums.
 _first_signs: dict[int, Any] = {}
 
 

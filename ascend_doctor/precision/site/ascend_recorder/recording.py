@@ -35,7 +35,9 @@ class RankRecording:
         self._calls: Counter[tuple[str, str]] = Counter()
         self._file: Any = None
         self._records = 0
+        # Backward runs in threads of its own, which record gradients.
         self._lock = threading.RLock()
+        # A job may end before its steps are over, and its file is whole all the same.
         atexit.register(self.close)
 
     def disable(self) -> None:
@@ -119,4 +121,5 @@ class RankRecording:
 
     def _line(self, record: dict[str, Any]) -> None:
         self._file.write(json.dumps(record, allow_nan=False, separators=(",", ":")) + "\n")
+        # A job that is killed leaves all that it had recorded.
         self._file.flush()

@@ -25,6 +25,7 @@ def watch(recording: RankRecording) -> None:
 
     @functools.wraps(original)
     def call(module: Any, *arguments: Any, **keywords: Any) -> Any:
+        # Inside of a compiled model these lines would become part of it.
         if not recording.active or torch.compiler.is_compiling():
             return original(module, *arguments, **keywords)
         return calls.run(original, module, arguments, keywords)
@@ -105,6 +106,7 @@ class _Calls:
         step = self._recording.step
 
         def record(gradient: Any) -> None:
+            # A graph that was kept from an earlier step belongs to that one.
             if self._recording.active and self._recording.step == step:
                 self._recording.add(kind, name, gradient, **fields)
 
