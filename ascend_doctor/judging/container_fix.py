@@ -26,7 +26,10 @@ _MOUNTS = (
 _TWO_DEVICES = "0x0110"
 # HCCL listens on the host's addresses, ranks and loaders share memory, RDMA locks pages, and every
 # rank has files and sockets for all others.
-_LIMITS = "  --net=host --shm-size=64g --ulimit memlock=-1 --ulimit nofile=65536:65536"
+_LIMITS = (
+    *("--net=host", "--shm-size=64g"),
+    *("--ulimit", "memlock=-1", "--ulimit", "nofile=65536:65536"),
+)
 # A shell stops here and says what is missing.
 _IMAGE = '"${IMAGE:?set it to the image of this container}"'
 
@@ -113,7 +116,7 @@ def _docker_run(case: Case, image: str = _IMAGE) -> str:
             f"  {listed}",
             f"  {' '.join(f'--device={path}' for path in managers(case))}",
             *(f"  -v {path}:{path}:ro" for path in mounts(case)),
-            _LIMITS,
+            f"  {' '.join(_LIMITS)}",
             f"  {image}",
         )
     )
@@ -128,7 +131,7 @@ def _ascend_runtime(case: Case) -> str:
         (
             f"docker run --rm -it --runtime=ascend -e ASCEND_VISIBLE_DEVICES={devices}",
             *(f"  -v {path}:{path}:ro" for path in own),
-            _LIMITS,
+            f"  {' '.join(_LIMITS)}",
             f"  {_IMAGE}",
         )
     )
