@@ -15,7 +15,7 @@ from ascend_doctor.shrinking.sizes import STEPS
 from ascend_doctor.shrinking.stand_ins import write_data_set
 from ascend_doctor.shrinking.words import Option
 
-MODELS = {
+_MODELS = {
     *("model", "model-name", "model-id", "model-name-or-path", "base-model", "ref-model"),
     *("base-model-name-or-path", "pretrained-model-name-or-path", "reward-model"),
     *("reward-model-path", "sft-model-path"),
@@ -30,6 +30,14 @@ _LEFT_OUT = {
     *("dataset-config", "dataset-config-name", "dataset-train-split", "dataset-test-split"),
     *("resume-from-checkpoint", "with-tracking"),
 }
+
+
+def names_model(option: Option) -> bool:
+    """Whether an option names a model; `--model` of other programs is a kind, as lm_eval's `hf`."""
+    if option.name not in _MODELS or not option.arguments:
+        return False
+    value = option.arguments[0]
+    return option.name != "model" or "/" in value or Path(value).is_dir()
 
 
 def shrink_script(options: Sequence[Option], script: str, folder: Path) -> list[Option]:

@@ -9,8 +9,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -45,7 +44,7 @@ _VISIBLE = "ASCEND_RT_VISIBLE_DEVICES"
 _SETTINGS = "ASCEND_DOCTOR_SHRINK"
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(ascend_doctor.__file__)))
 _MAIN = f"import sys; sys.path.append({_ROOT!r}); from {__name__} import main; main()"
-_MODELS = frozenset({"model", "model-name-or-path", "ref-model"})
+_MODELS = {"model", "model-name-or-path", "ref-model"}
 _MODEL_KEYS = ("model.path", "model.partial_pretrain")
 _DATA_KEYS = ("data.train_files", "data.val_files")
 
@@ -118,22 +117,27 @@ def _shrink_accelerate(launch: LaunchWords, settings: ProgramSettings) -> tuple[
     small = accelerate.shrink_places(before, layout.ranks)
     options = shrink_options(launch.options, layout)
     options = hugging_face.shrink_script(options, launch.program[-1], Path(settings.folder))
-    options = [_stand_in(option, layout, settings, hugging_face.MODELS) for option in options]
+    names_model = hugging_face.names_model
+    options = [_stand_in(option, layout, settings, names_model) for option in options]
     _say(describe(before.places, small.places))
     _say(describe(launch.options, options))
-    if not hugging_face.MODELS & {option.name for option in options}:
+    if not any(map(names_model, options)):
         _say(["no option names a model: one that the script names itself stays as large as it is"])
     return msgspec.structs.replace(small, options=tuple(options)).words(), layout.ranks
+
+
+def _names_model(option: Option) -> bool:
+    return option.name in _MODELS and bool(option.arguments)
 
 
 def _stand_in(
     option: Option,
     layout: SmallLayout,
     settings: ProgramSettings,
-    models: AbstractSet[str] = _MODELS,
+    names_model: Callable[[Option], bool] = _names_model,
 ) -> Option:
     folder = Path(settings.folder)
-    if option.name in models and option.arguments:
+    if names_model(option):
         copy = copy_small_model(option.arguments[0], folder, layout.layers, settings.python)
         return Option(option.typed, (copy,))
     if option.name in {"dataset", "val-dataset"}:

@@ -82,8 +82,11 @@ def _make_pair(number: int) -> dict[str, Any]:
 def _make_conversation(number: int) -> dict[str, Any]:
     """Also as plain text, which other scripts read."""
     question, answer = f"What is {number} + 1?", f"It is {number + 1}."
-    asked, told = {"role": "user", "content": question}, {"role": "assistant", "content": answer}
-    return {"messages": [asked, told], "text": f"{question} {answer}"}
+    asked, answered = (
+        {"role": "user", "content": question},
+        {"role": "assistant", "content": answer},
+    )
+    return {"messages": [asked, answered], "text": f"{question} {answer}"}
 
 
 def write_questions(folder: Path, python: str) -> str:

@@ -133,3 +133,16 @@ def test_a_script_with_options_of_its_own_gets_none_that_it_does_not_have(tmp_pa
         *("prompt", "chosen", "rejected"),
     }
     assert "no option names a model" in done.stderr
+
+
+def test_a_kind_of_model_is_no_model(tmp_path: Path) -> None:
+    done = start(tmp_path, ["accelerate", "launch", "-m", "lm_eval", "--model", "hf"])
+    assert done.stdout.split() == [
+        "launch",
+        "--num_processes",
+        "2",
+        "-m",
+        "lm_eval",
+        "--model",
+        "hf",
+    ]
