@@ -26,7 +26,10 @@ from ascend_doctor.shrinking.sizes import (
 )
 from ascend_doctor.shrinking.words import Option
 
-_SEQUENCES = {"seq-length", "max-position-embeddings", "max-length", "decoder-seq-length"}
+_SEQUENCES = {
+    *("seq-length", "max-position-embeddings", "max-length", "decoder-seq-length"),
+    *("max-seq-length", "max-prompt-length", "block-size"),
+}
 # A layer a letter, in the place of a number of layers; after a slash stand those of multi-token
 # prediction, and a bar begins a pipeline stage.
 _PATTERN = "hybrid-layer-pattern"
@@ -36,7 +39,7 @@ _RATIO = "0.25"
 # Layers of each stage, and in it of each virtual one, as [[0,1],[1,1]*2,[3,0]].
 _STAGES = "pipeline-num-transformer-layers"
 _VIRTUAL = {"num-layers-per-virtual-pipeline-stage", "num-virtual-stages-per-pipeline-rank"}
-_STEPS = {"train-iters", "lr-decay-iters", "max-steps"}
+_STEPS = {"train-iters", "lr-decay-iters", "max-steps", "max-train-steps"}
 _SAMPLES = {"train-samples", "lr-decay-samples"}
 # What is read from or written to a place that a rehearsal has not, and sizes that no longer fit.
 _LEFT_OUT = {
@@ -166,6 +169,9 @@ def _limit(name: str, layout: SmallLayout) -> int | None:
         "lr-warmup-iters": 1,
         "num-workers": 1,
         "dataset-num-proc": 1,
+        "preprocessing-num-workers": 1,
+        "max-completion-length": 16,
+        "num-generations": 2,
     }.get(name)
 
 

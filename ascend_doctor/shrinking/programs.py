@@ -9,7 +9,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,7 +17,7 @@ import msgspec
 from ascend_doctor.errors import DataError, DoctorError
 from ascend_doctor.probing.keeper import command_of_main
 from ascend_doctor.render.plain import one_line
-from ascend_doctor.shrinking import llama_factory
+from ascend_doctor.shrinking import accelerate, hugging_face, llama_factory
 from ascend_doctor.shrinking.hydra import (
     count_ranks,
     is_hydra,
@@ -28,6 +28,7 @@ from ascend_doctor.shrinking.megatron import describe, is_pretraining, shrink_op
 from ascend_doctor.shrinking.ms_swift import end_early
 from ascend_doctor.shrinking.sizes import PARALLEL, SmallLayout, shrink_layout
 from ascend_doctor.shrinking.stand_ins import (
+    DATA_SET,
     copy_small_model,
     write_conversations,
     write_questions,
@@ -35,7 +36,10 @@ from ascend_doctor.shrinking.stand_ins import (
 from ascend_doctor.shrinking.words import LaunchWords, Option, split_launch
 
 _LLAMA_FACTORY = "llamafactory-cli"
-PROGRAMS = ("python", "python3", "torchrun", "megatron", "swift", _LLAMA_FACTORY)
+PROGRAMS = (
+    *("python", "python3", "torchrun", "accelerate", "accelerate-launch"),
+    *("megatron", "swift", _LLAMA_FACTORY),
+)
 _VISIBLE = "ASCEND_RT_VISIBLE_DEVICES"
 _SETTINGS = "ASCEND_DOCTOR_SHRINK"
 _MODELS = {"model", "model-name-or-path", "ref-model"}
@@ -75,6 +79,8 @@ def shrink(
     ``nproc`` is how many ranks the environment says. Raises DataError and DoctorError.
     """
     launch = split_launch(program, words)
+    if launch.accelerate:
+        return _shrink_accelerate(launch, settings) if launch.program else None
     if is_hydra(launch.options):
         return _shrink_hydra(launch, settings)
     if llama_factory.find_configuration(launch.options):
@@ -95,9 +101,41 @@ def shrink(
     return small.words(), layout.ranks
 
 
-def _stand_in(option: Option, layout: SmallLayout, settings: ProgramSettings) -> Option:
+def _shrink_accelerate(launch: LaunchWords, settings: ProgramSettings) -> tuple[list[str], int]:
+    """It starts a rank for each NPU where nothing says how many."""
+    before = accelerate.add_configuration(launch)
+    ranks = before.ranks or settings.npus
+    if llama_factory.find_configuration(launch.options):
+        return _shrink_llama_factory(before, settings, ranks)
+    typed = {option.name: option.number for option in launch.options if option.name in PARALLEL}
+    sizes = {name: size for name, size in typed.items() if size}
+    sizes |= accelerate.parallel_sizes(before.places)
+    layout = shrink_layout(sizes, ranks, settings.npus)
+    layout = accelerate.divide_replicas(before.places, layout, settings.npus)
+    small = accelerate.shrink_places(before, layout.ranks)
+    options = shrink_options(launch.options, layout)
+    options = hugging_face.shrink_script(options, launch.program[-1], Path(settings.folder))
+    names_model = hugging_face.names_model
+    options = [_stand_in(option, layout, settings, names_model) for option in options]
+    _say(describe(before.places, small.places))
+    _say(describe(launch.options, options))
+    if not any(map(names_model, options)):
+        _say(["no option names a model: one that the script names itself stays as large as it is"])
+    return msgspec.structs.replace(small, options=tuple(options)).words(), layout.ranks
+
+
+def _names_model(option: Option) -> bool:
+    return option.name in _MODELS and bool(option.arguments)
+
+
+def _stand_in(
+    option: Option,
+    layout: SmallLayout,
+    settings: ProgramSettings,
+    names_model: Callable[[Option], bool] = _names_model,
+) -> Option:
     folder = Path(settings.folder)
-    if option.name in _MODELS and option.arguments:
+    if names_model(option):
         copy = copy_small_model(option.arguments[0], folder, layout.layers, settings.python)
         return Option(option.typed, (copy,))
     if option.name in {"dataset", "val-dataset"}:
@@ -179,6 +217,8 @@ def main() -> None:
     if small is not None:
         words, ranks = small
         env |= {"PATH": path, "NNODES": "1", "NODE_RANK": "0", "MASTER_ADDR": "127.0.0.1"}
+        if (cached := Path(settings.folder, DATA_SET)).is_dir():
+            env["HF_DATASETS_CACHE"] = f"{cached}-read"
         if program in {"megatron", "swift", _LLAMA_FACTORY}:
             env["NPROC_PER_NODE"] = str(ranks)
             # ms-swift divides a model among NPUs that no rank has.

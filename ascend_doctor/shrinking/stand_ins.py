@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from ascend_doctor.errors import DataError, DoctorError
 from ascend_doctor.machine.parsing import read_json
@@ -16,6 +17,7 @@ _SCRIPT = str(Path(__file__).parent / "site" / "stand_ins.py")
 _WEIGHTS = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack"}
 # More than a batch of any shrunk training: one that they do not fill would be dropped.
 ROWS = 64
+DATA_SET = "rows"
 # A model's code, tokenizer and configuration are smaller; what is larger has weights.
 _LARGEST = 64 << 20
 _DEADLINE = 300
@@ -54,16 +56,39 @@ def copy_small_model(model: str, folder: Path, layers: int, python: str) -> str:
 def write_conversations(folder: Path) -> str:
     """The path of a file with rows as ms-swift reads them."""
     path = folder / "conversations.jsonl"
-    rows = (
-        [
-            {"role": "user", "content": f"What is {number} + 1?"},
-            {"role": "assistant", "content": f"It is {number + 1}."},
-        ]
-        for number in range(ROWS)
-    )
-    text = "".join(json.dumps({"messages": row}) + "\n" for row in rows)
+    rows = ({"messages": _make_conversation(number)["messages"]} for number in range(ROWS))
+    text = "".join(json.dumps(row) + "\n" for row in rows)
     path.write_text(text, "utf-8")
     return str(path)
+
+
+def write_data_set(folder: Path, *, pairs: bool) -> str:
+    """The path of a folder that `datasets` reads: conversations, or answers of which one is better.
+
+    Its splits are train, test and validation.
+    """
+    data = folder / DATA_SET
+    data.mkdir(exist_ok=True)
+    rows = [_make_pair(number) if pairs else _make_conversation(number) for number in range(ROWS)]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    for split in ("train", "test", "validation"):
+        (data / f"{split}.jsonl").write_text(text, "utf-8")
+    return str(data)
+
+
+def _make_pair(number: int) -> dict[str, Any]:
+    answers = {"chosen": f"It is {number + 1}.", "rejected": f"It is {number}."}
+    return {"prompt": f"What is {number} + 1?", **answers}
+
+
+def _make_conversation(number: int) -> dict[str, Any]:
+    """Also as plain text, which other scripts read."""
+    question, answer = f"What is {number} + 1?", f"It is {number + 1}."
+    asked, answered = (
+        {"role": "user", "content": question},
+        {"role": "assistant", "content": answer},
+    )
+    return {"messages": [asked, answered], "text": f"{question} {answer}"}
 
 
 def write_questions(folder: Path, python: str) -> str:

@@ -8,11 +8,21 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 TORCH_MODULES = {"torch.distributed.run", "torch.distributed.launch"}
+_ACCELERATE = "accelerate.commands.launch"
 _MODULE = {"-m", "--module"}
+_FLAGS = {"-u", "-B", "-I", "-s", "-E", "-O"}
 # What says where the ranks are; one node of a few ranks has its own.
 _PLACES = {
     *("nnodes", "node-rank", "nproc-per-node", "master-addr", "master-port", "standalone"),
     *("rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf", "local-addr"),
+}
+# The same of accelerate, whose configuration may say otherwise. Port 0 is one that is free.
+_HERE = {
+    "num-machines": "1",
+    "machine-rank": "0",
+    "main-process-ip": "127.0.0.1",
+    "main-process-port": "0",
+    "gpu-ids": "all",
 }
 
 
@@ -38,9 +48,13 @@ class Option(msgspec.Struct, frozen=True):
 
 
 class LaunchWords(msgspec.Struct, frozen=True, kw_only=True):
-    """``launcher`` is how torchrun is called after Python; ``program`` is what Python runs."""
+    """``launcher`` is how torchrun is called after Python; ``program`` is what Python runs.
+
+    ``accelerate`` is whether accelerate starts the ranks, whose own options are then ``places``.
+    """
 
     starts_ranks: bool = False
+    accelerate: bool = False
     launcher: tuple[str, ...] = ()
     places: tuple[Option, ...] = ()
     program: tuple[str, ...] = ()
@@ -55,6 +69,8 @@ class LaunchWords(msgspec.Struct, frozen=True, kw_only=True):
     def ranks(self) -> int | None:
         """Ranks that the launcher starts on all nodes; None where it does not say."""
         numbers = {option.name: option.number for option in self.places}
+        if self.accelerate:
+            return numbers.get("num-processes")
         each = numbers.get("nproc-per-node")
         nodes = numbers.get("nnodes", 1)
         return each * nodes if each and nodes else None
@@ -63,30 +79,57 @@ class LaunchWords(msgspec.Struct, frozen=True, kw_only=True):
         """The same, with so many ranks on this machine."""
         if not self.starts_ranks:
             return self
+        if self.accelerate:
+            return msgspec.structs.replace(self, places=self._on_this_machine(ranks))
         others = tuple(option for option in self.places if option.name not in _PLACES)
         here = (Option("--standalone"), Option(f"--nproc-per-node={ranks}"))
         return msgspec.structs.replace(self, places=(*here, *others))
+
+    def _on_this_machine(self, ranks: int) -> tuple[Option, ...]:
+        values = {**_HERE, "num-processes": str(ranks)}
+        others = [option for option in self.places if not option.name.startswith("rdzv")]
+        here = [
+            Option(option.typed, (values[option.name],)) if option.name in values else option
+            for option in others
+        ]
+        counted = any(option.name == "num-processes" for option in here)
+        return tuple(here if counted else [*here, Option("--num_processes", (str(ranks),))])
 
 
 def split_launch(program: str, words: Sequence[str]) -> LaunchWords:
     """What a program, as torchrun or python, is started with."""
     rest = list(words)
-    launcher: tuple[str, ...] = ()
-    if program != "torchrun":
-        if rest[:1] != ["-m"] or rest[1:2] == [] or rest[1] not in TORCH_MODULES:
-            start = _program_start(rest) if program.startswith("python") else 0
-            end = start + (2 if rest[start : start + 1] == ["-m"] else 1)
-            return LaunchWords(program=tuple(rest[:end]), options=tuple(_options(rest[end:])))
-        launcher, rest = tuple(rest[:2]), rest[2:]
+    launcher = _launcher_end(program, rest)
+    if launcher is None:
+        start = _program_start(rest) if program.startswith("python") else 0
+        end = start + (2 if rest[start : start + 1] == ["-m"] else 1)
+        return LaunchWords(program=tuple(rest[:end]), options=tuple(_options(rest[end:])))
+    accelerate = program.startswith("accelerate") or _ACCELERATE in rest[:launcher]
+    before, rest = tuple(rest[:launcher]), rest[launcher:]
     start = _program_start(rest)
     end = start + (2 if rest[start : start + 1] and rest[start] in _MODULE else 1)
     return LaunchWords(
         starts_ranks=True,
-        launcher=launcher,
+        accelerate=accelerate,
+        launcher=before,
         places=tuple(_options(rest[:start])),
         program=tuple(rest[start:end]),
         options=tuple(_options(rest[end:])),
     )
+
+
+def _launcher_end(program: str, words: Sequence[str]) -> int | None:
+    """How many words are the launcher's name; None where none starts ranks."""
+    if program in {"torchrun", "accelerate-launch"}:
+        return 0
+    if program == "accelerate":
+        return 1 if words[:1] == ["launch"] else None
+    # As -u, which some scripts give Python itself.
+    flags = next((at for at, word in enumerate(words) if word not in _FLAGS), len(words))
+    if list(words[flags : flags + 1]) != ["-m"]:
+        return None
+    module = "".join(words[flags + 1 : flags + 2])
+    return flags + 2 if module in {*TORCH_MODULES, _ACCELERATE} else None
 
 
 def _program_start(words: Sequence[str]) -> int:

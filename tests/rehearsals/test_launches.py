@@ -1,6 +1,6 @@
 """Real launches are run, made small, to the end that is on record (`seen`).
 
-They stand in launches.yaml and to_steps.yaml.
+They stand in launches.yaml, to_steps.yaml and accelerate.yaml.
 
 ASCEND_DOCTOR_TEST_LAUNCHES names a folder with clones as OWNER+NAME/repo, those of Megatron-LM and
 MindSpeed too; ASCEND_DOCTOR_TEST_JOBS_PYTHON an interpreter as for test_jobs.py, with what
@@ -33,7 +33,7 @@ FRAMEWORKS = os.environ.get("ASCEND_DOCTOR_TEST_FRAMEWORKS_PYTHON", "")
 HERE = Path(__file__).parent
 LABELS = [
     label
-    for file in ("launches.yaml", "to_steps.yaml")
+    for file in ("launches.yaml", "to_steps.yaml", "accelerate.yaml")
     for label in yaml.safe_load((HERE / file).read_text("utf-8"))
     if "seen" in label
 ]
@@ -99,10 +99,17 @@ def _mended(label: Label, text: str, folder: Path) -> str:
 
 def _rehearse(label: dict[str, Any], folder: Path) -> subprocess.CompletedProcess[str]:
     given = [] if "command" in label else [f"given-{number}" for number in range(1, 6)]
-    command = [*label.get("command", ["bash"]), label["path"], *label.get("words", given)]
-    python = FRAMEWORKS if "model" in label else jobs.PYTHON
+    words = label.get("words", given)
+    if "model" in label:
+        words = [word.replace(label["model"], _model_folder(label, folder)) for word in words]
+    start = folder / label.get("folder", "")
+    script = os.path.relpath(folder / label["path"], start)
+    command = [*label.get("command", ["bash"]), script, *words]
+    python = FRAMEWORKS if "model" in label or "places" in label else jobs.PYTHON
     options = ["--python", python, "--npus", "8", "--shrink"]
-    return jobs.run([jobs.DOCTOR, "rehearse", *options, "--", *command], folder, folder)
+    packages = folder / label.get("python_path", "")
+    launch = [jobs.DOCTOR, "rehearse", *options, "--", *command]
+    return jobs.run(launch, packages, start, label.get("env", {}))
 
 
 def _put_together(label: dict[str, Any], tmp_path: Path) -> None:
@@ -124,16 +131,21 @@ def _put_together(label: dict[str, Any], tmp_path: Path) -> None:
 
 def _make_model(label: dict[str, Any], tmp_path: Path) -> None:
     """A folder in the place of a name on a hub, as a user has who has loaded it."""
-    model = tmp_path / "models" / label["model"].rpartition("/")[2]
+    model = _model_folder(label, tmp_path)
+    family = label.get("family", "qwen3")
     subprocess.run(
-        [FRAMEWORKS, HERE / "programs" / "model.py", "qwen3", model],
+        [FRAMEWORKS, HERE / "programs" / "model.py", family, model],
         check=True,
         capture_output=True,
         timeout=300,
         env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
     )
     script = tmp_path / label["path"]
-    script.write_text(script.read_text("utf-8").replace(label["model"], str(model)), "utf-8")
+    script.write_text(script.read_text("utf-8").replace(label["model"], model), "utf-8")
+
+
+def _model_folder(label: dict[str, Any], folder: Path) -> str:
+    return str(folder / "models" / label["model"].rpartition("/")[2])
 
 
 def _unpack(folder: Path, repository: str, ref: str, *below: str) -> None:

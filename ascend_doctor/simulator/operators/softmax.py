@@ -1,4 +1,4 @@
-"""Scaled, masked softmax of torch_npu: npu_scaled_masked_softmax."""
+"""Logarithm of softmax, and the scaled, masked softmax of torch_npu: npu_scaled_masked_softmax."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ from . import factories
 from .table import implements
 
 Tensor = torch.Tensor
+
+
+@implements("aten::_log_softmax")
+def log_softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    """In single precision: torch's CPU kernel sums float16 in float16, which ends at 65504."""
+    if x.dtype != torch.float16:
+        return torch._log_softmax(x, dim, half_to_float)  # noqa: SLF001
+    return torch._log_softmax(x.float(), dim, half_to_float).to(x.dtype)  # noqa: SLF001
 
 
 @implements("npu::npu_scaled_masked_softmax")

@@ -30,7 +30,7 @@ def main(family: str, folder: str) -> None:
     wrapped.chat_template = CHAT
     wrapped.save_pretrained(folder)
     config = AutoConfig.for_model(family)
-    config.architectures = [{"qwen3": "Qwen3ForCausalLM"}[family]]
+    config.architectures = [f"{family.capitalize()}ForCausalLM"]
     config.dtype = "bfloat16"
     config.save_pretrained(folder)
 
