@@ -112,7 +112,7 @@ _SETTINGS = "comparison/comparable.py"
 _OPERANDS = ("checks", "judging", "diagnosis/guilt.py")
 # Tables whose texts are shown, by module.
 _TABLES = {
-    "cli.py": ("SECTIONS",),
+    "cli.py": ("SECTIONS", "_EXAMPLES"),
     "commands/check.py": ("_NO_DEVICE", "_NO_PROBE"),
     "commands/matrix_upgrade.py": ("_TITLES",),
     "commands/fleet.py": ("COMMANDS",),
