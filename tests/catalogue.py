@@ -376,8 +376,9 @@ def _names() -> Iterator[Text]:
                 case _:
                     continue
             for part in parts if name in naming else ():
-                if _is_text(part) and _NAME.fullmatch(part.value):
-                    yield Text(str(part.value), file)
+                match part:
+                    case ast.Constant(value=str(text)) if _NAME.fullmatch(text):
+                        yield Text(text, file)
 
 
 def _reasons(node: ast.expr) -> list[str]:

@@ -107,11 +107,10 @@ def command(
     real = diagnosis.verdict
     hidden = ours(others=_names(diagnosis))
     diagnosis = _finish(diagnosis, hidden, overlays if now else None, output, start)
-    next_step = choose_next(diagnosis, logs)
-    next_step = hidden.apply(next_step) if output.redact else next_step
+    following = _choose_next(diagnosis, logs, hidden, output)
     asked.report(output).emit(
         page.as_report(diagnosis, output.fail_on),
-        lambda name, to_file: _render(name, diagnosis, output, next_step, to_file=to_file),
+        lambda name, to_file: _render(name, diagnosis, output, following, to_file=to_file),
         code=diagnosis.exit_code,
     )
     if asked.line and real:
@@ -141,6 +140,13 @@ def _finish(
     return msgspec.structs.replace(
         diagnosis, paste=page.paste(diagnosis), seconds=round(time.monotonic() - start, 3)
     )
+
+
+def _choose_next(
+    diagnosis: Diagnosis, logs: Sequence[str], hidden: Redactor, output: Output
+) -> str:
+    text = choose_next(diagnosis, logs)
+    return hidden.apply(text) if output.redact else text
 
 
 def _conceal(node: str) -> str:

@@ -67,7 +67,7 @@ def answer(*typed: str) -> str:
         texts = []
         for stream in (out, err):
             stream.flush()
-            texts.append(stream.buffer.getvalue().decode())  # type: ignore[attr-defined]
+            texts.append(stream.buffer.getvalue().decode())
     return "".join(texts)
 
 
