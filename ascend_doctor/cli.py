@@ -29,6 +29,14 @@ _EXHAUSTED = {
 
 _STRAY_WORD = re.compile(r"Got unexpected extra argument \((\S+)\)")
 # What a word means that the command has no place for.
+# What a command without its arguments is told to be typed as.
+_EXAMPLES = {
+    "merge": "The reports of the nodes, such as `ascend-doctor merge reports`.",
+    "judge": "Such as `ascend-doctor judge node.json`, which `ascend-doctor snapshot` writes.",
+    "diff": "Two snapshots or reports, such as `ascend-doctor diff good.json bad.json`.",
+    "run": "Such as `ascend-doctor run -- torchrun --nproc-per-node 8 train.py`.",
+    "matrix why": "Two components, such as `ascend-doctor matrix why megatron-lm cann`.",
+}
 _STRAY = {
     "setup": "--megatron {}",
     "matrix solve": "--megatron {}",
@@ -189,6 +197,9 @@ def _describe(error: click.ClickException) -> str:
         text = text.replace(f"is not a valid {kind}", f"is not {plain}")
     if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option):
         return f"{language.say(text)} {language.say(error.param.help or '')}".strip()
+    if isinstance(error, click.MissingParameter) and error.ctx is not None:
+        path = error.ctx.command_path.removeprefix("ascend-doctor ")
+        return f"{language.say(text)} {language.say(_EXAMPLES.get(path, ''))}".strip()
     return text
 
 

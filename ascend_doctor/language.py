@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import json
+import operator
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -32,6 +33,8 @@ _COUNT = re.compile(
 # What has numbers, and not only names.
 _NUMBERED = re.compile(r"(?:devices?|ranks?|node) \{0\}")
 _WORDS = re.compile(r"[A-Za-z]{2}")
+# What is called the same in both: sizes of layouts, identifiers, versions.
+_SAME = re.compile(r"(?:bfloat16 )?[A-Z]+\d+(?: [A-Z]+\d+)*|[\w.]*[_\d][\w.]*")
 # Texts from outside are longer than anything the catalogue has.
 _LONGEST = 2_000
 
@@ -69,10 +72,10 @@ class Dictionary(NamedTuple):
 
     def say(self, text: str) -> str:
         """The text, or a title with what follows it, in this language, or as it is."""
-        if text in self.exact:
-            return self.exact[text]
         if len(text) > _LONGEST or not _WORDS.search(text):
-            return text
+            return self.exact.get(text, text)
+        if known := self._sentences(text):
+            return known
         for colon in reversed([match.start() for match in re.finditer(": ", text)]):
             if (head := text[:colon]) in self.exact:
                 return f"{self.exact[head]}\uff1a{self.say(text[colon + 2 :])}"
@@ -115,14 +118,28 @@ class Dictionary(NamedTuple):
             if (title := self.say(head)) != head or tail in self.exact:
                 return f"{title}\uff1a{self.say(tail)}"
         for separator, join in _SEPARATORS:
-            parts = text.split(separator)
+            parts = self._split(text, separator)
             if len(parts) > 1:
                 translation = [self.say(part) for part in parts]
                 changed = [new != old for new, old in zip(translation, parts, strict=True)]
+                enough = any(changed)
                 # Half of a list in another language reads worse than none of it.
-                enough = all(changed) if separator == ", " else any(changed)
+                if separator == ", ":
+                    known = [part in self.exact or bool(_SAME.fullmatch(part)) for part in parts]
+                    enough &= all(map(operator.or_, changed, known))
                 return join.join(translation) if enough else text
         return text
+
+    def _split(self, text: str, separator: str) -> list[str]:
+        """The items of a list; one that the catalogue has may hold the separator."""
+        items: list[str] = []
+        for part in text.split(separator):
+            joined = f"{items[-1]}{separator}{part}" if items else ""
+            if joined in self.exact:
+                items[-1] = joined
+            else:
+                items.append(part)
+        return items
 
     def _value(self, text: str) -> str:
         """What stands in a slot; a title inside of a sentence has lost its capital."""

@@ -14,7 +14,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ascend_doctor.commands.rehearsal import SIMULATED, launch_environment, prepare
+from ascend_doctor.commands.rehearsal import launch_environment, prepare
+from ascend_doctor.diagnosis.next_step import SIMULATED
 from ascend_doctor.errors import DoctorError
 from ascend_doctor.machine import scratch
 from ascend_doctor.probing.keeper import command_of_keeper

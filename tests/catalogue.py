@@ -18,7 +18,7 @@ import io
 import itertools
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from string import Formatter
 from typing import NamedTuple, get_args, get_type_hints
@@ -112,7 +112,7 @@ _SETTINGS = "comparison/comparable.py"
 _OPERANDS = ("checks", "judging", "diagnosis/guilt.py")
 # Tables whose texts are shown, by module.
 _TABLES = {
-    "cli.py": ("SECTIONS",),
+    "cli.py": ("SECTIONS", "_EXAMPLES"),
     "commands/check.py": ("_NO_DEVICE", "_NO_PROBE"),
     "commands/matrix_upgrade.py": ("_TITLES",),
     "commands/fleet.py": ("COMMANDS",),
@@ -130,6 +130,17 @@ _TABLES = {
     "progress.py": ("NOUNS",),
     "report.py": ("LEVELS",),
 }
+# Of probes whose cases a report lists: their tables, and the functions that give names.
+_NAMED = {
+    "probes/_fused.py": ("kernels",),
+    "probes/_layouts.py": ("name",),
+    "probes/bool_index.py": ("CASES",),
+    "probes/flash_attention.py": ("CASES", "MASKS"),
+    "probes/fused_ops.py": ("CASES",),
+    "probes/fused_softmax.py": ("CASES",),
+    "probes/triton_kernel.py": ("CASES",),
+}
+_NAME = re.compile(r"(?=.{4})[A-Za-z][A-Za-z\d', ]+")
 _COUNT = re.compile(r"\{0\} (?:of \{1\} )?[a-z]+[a-z ]*")
 _COMMAND = re.compile(
     r"-(?!l \{0\} also checks|v shows)|[$|\"]|/(?!\S+ (?:has|is) )|export [A-Z]|for \w in |"
@@ -353,6 +364,23 @@ def _skips() -> Iterator[Text]:
                 yield Text(_number(form), path.relative_to(ROOT).as_posix())
 
 
+def _names() -> Iterator[Text]:
+    """What probes call their cases, layouts, and what computes: reports list it."""
+    for file, naming in _NAMED.items():
+        for node in ast.walk(ast.parse((ROOT / file).read_text("utf-8"))):
+            match node:
+                case ast.AnnAssign(target=ast.Name(id=name), value=ast.Dict(keys=keys)):
+                    parts: Iterable[ast.AST] = filter(None, keys)
+                case ast.FunctionDef(name=name, body=[ast.Expr(), *body]):
+                    parts = (part for row in body for part in ast.walk(row))
+                case _:
+                    continue
+            for part in parts if name in naming else ():
+                match part:
+                    case ast.Constant(value=str(text)) if _NAME.fullmatch(text):
+                        yield Text(text, file)
+
+
 def _reasons(node: ast.expr) -> list[str]:
     match node:
         case ast.Constant(value=str(text)):
@@ -455,7 +483,7 @@ def texts() -> dict[str, list[str]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         for text, where in _Module(path).texts():
             known.setdefault(text, []).append(where)
-    for text, where in itertools.chain(_skips(), _pages()):
+    for text, where in itertools.chain(_skips(), _names(), _pages()):
         known.setdefault(text, []).append(where)
     for text in _help_texts(doctor, click.Context(doctor)):
         known.setdefault(text, []).append("ascend_doctor/commands")

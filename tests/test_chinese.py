@@ -37,8 +37,50 @@ _AFFIX = re.compile(
 # Those that are words in Chinese, and those that Chinese has for words.
 _WORDS = {"=", "1.The", "1,actual", "down.Suggest", "e.g", "i.e", "ERROR", "INTERRUPTED", "MEM"}
 _WORDS |= {"NIC", "NO", "NOT", "SIMULATED", "SUPPORTED", "SuperPoD"}
-_SHORT = {"BOM", "CANN", "DMA", "GB", "ID", "JPEG", "KV", "NPU"}
+_SHORT = {"BOM", "CANN", "DMA", "GB", "ID", "JPEG", "KV", "NPU", "RMS"}
 _SENTENCE = re.compile("[a-z]{2,} [a-z]{2,} [a-z]{2,}")
+# What programs say, as it is quoted, and names.
+_QUOTES = re.compile(
+    r"`[^`]*`|gated delta nets?|cannot open shared object file|"
+    r"Failed to load the backend extension|dcmi module initialize failed|"
+    r"Read file failed, cmd execute failed! pls check cmd run permission"
+)
+# What probes found in a rehearsal.
+_FOUND = (
+    (
+        "compared on npu: sdpa causal, sdpa padding, no mask, causal, 2 dimensions, padding, "
+        "one for all heads, padding, one a head, compressed triangle, packed"
+    ),
+    (
+        "compared on npu: rms norm, addition and rms norm, rotary embedding, swiglu, grouped "
+        "matrix product, permutation of tokens"
+    ),
+    "compared on npu: where, read, write, vector, rows, backward, repeated",
+    "plain, fused float16, fused bfloat16, fused float32; slowest 0.1 s",
+    (
+        "4 ranks on npu: TP2 EP2 ETP1, TP2 PP2 EP2 ETP1, no parallelism but DP; every bit of "
+        "the weights, the loss on unseen batches, and two steps; Megatron's checkpoints with "
+        "the optimizer as dp_reshardable, fully_sharded_model_space; TP2 PP2 EP2 ETP1 loaded as "
+        "EP2 ETP1; no parallelism but DP loaded as TP2"
+    ),
+    (
+        "4 ranks on npu; all-reduces of 4096 tokens: 3 at once, 1280, 160 in chunks of 16, 128; "
+        "writing into saved tensors: refused by autograd in 8 of 20 orders and chunks, harmless "
+        "in the rest"
+    ),
+    (
+        "4 ranks on npu: with ETP 1 equal adapters; with ETP 2 they drift by 0.028 in three "
+        "steps, so keep ETP at 1"
+    ),
+    (
+        "4 ranks on npu: no parallelism but DP, bfloat16 TP2 EP2 ETP1, bfloat16 TP2 EP2 CP2 "
+        "ETP1; losses, modules and gradients as in plain torch in every step; in bfloat16 with "
+        "attention: npu_fusion_attention, experts: npu_grouped_matmul, context parallelism: "
+        "keys and values gathered by the probe; megatron.core 0.15.3, through "
+        "torch_npu.contrib.transfer_to_npu"
+    ),
+    "2 undefined: _ZN5torch1A (wanted by libtorch_npu.so); _ZN5torch1B (wanted by libhccl.so)",
+)
 _SUMMARY = """Root Cause (first observed failure):
 [0]:
   host      : a
@@ -246,9 +288,12 @@ def test_a_report_is_chinese(name: str, tmp_path: Path) -> None:
             said = said[:1]
         for text in filter(None, said):
             assert _CHINESE.search(language.say(text)), text
-    replay(name, "--lang", "zh", "-o", str(tmp_path / "report.txt"))
+    replay(name, "--lang", "zh", "-vv", "-o", str(tmp_path / "report.txt"))
     report = (tmp_path / "report.txt").read_text("utf-8")
     assert _CHINESE.search(report)
+    for row in report.splitlines():
+        typed = re.match(r" *[$>] |\u4ece\u8fd9\u91cc\u5f00\u59cb|\u6765\u6e90|  \u6765\u6e90", row)
+        assert typed or not _SENTENCE.search(_QUOTES.sub("", row)), row
     assert not re.search(r"^  (Found|Expected|Why|Fix|Leads to) ", report, re.MULTILINE)
 
 
@@ -357,3 +402,11 @@ def test_who_is_guilty_and_why_is_said(text: str) -> None:
     reason = row.rpartition("\uff1a")[2]
     assert _CHINESE.search(reason), row
     assert not re.search(r"[a-z]{3,} [a-z]{2,}", reason), row
+
+
+@pytest.mark.parametrize("text", _FOUND)
+def test_what_probes_found_is_chinese(text: str) -> None:
+    language.choose("zh")
+    said = language.say(text)
+    assert not re.search(r"[a-z]{2,} [a-z]{2,}", said), said
+    assert all(stands(name, said) for name in names(text))

@@ -14,27 +14,9 @@ import click
 import pytest
 
 from ascend_doctor.cli import doctor
+from tests.docs_world import PAGES, ROOT, Line, lines
 
 pytestmark = pytest.mark.slow
-
-ROOT = Path(__file__).parent.parent
-PAGES = [
-    ROOT / "README.md",
-    *sorted(ROOT.glob("README.*.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
-]
-FENCE = re.compile(r"^ *```(?:bash|shell|sh|yaml|groovy)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
-WORDS = re.compile(r"ascend-doctor(?:, | )(?:'[^'\n]*'|>=|[^\n;'#)&|>`])*")
-
-
-def told() -> list[tuple[str, str]]:
-    """Every call of the doctor in a block of code, with its page."""
-    return [
-        (page.name, line.strip())
-        for page in PAGES
-        for block in FENCE.findall(page.read_text("utf-8"))
-        for line in WORDS.findall(re.sub(r"\\\n", " ", block))
-    ]
 
 
 def places(site: Path) -> list[str]:
@@ -87,14 +69,14 @@ def test_the_picture_asks_nobody_for_anything() -> None:
 
 
 def test_there_are_calls_to_look_at() -> None:
-    assert len(told()) > 20
+    assert len(lines()) > 20
 
 
-@pytest.mark.parametrize(("page", "line"), told())
-def test_what_is_told_to_type_is_taken(page: str, line: str) -> None:
-    whole = line if line.count('"') % 2 == 0 else line.rstrip("\"' ")
-    whole = whole.replace("$?", "1")
-    words = shlex.split(whole.replace(", ", " ").rstrip("] "), comments=True)[1:]
+@pytest.mark.parametrize("line", lines(), ids=lambda line: f"{line.page} {line.call}")
+def test_what_is_told_to_type_is_taken(line: Line) -> None:
+    page = line.page
+    whole = line.call if line.call.count('"') % 2 == 0 else line.call.rstrip("\"' ")
+    words = shlex.split(whole.replace("$?", "1"), comments=True)[1:]
     if not words or words[0].startswith("-"):
         return
     command = doctor.get_command(click.Context(doctor), words[0])

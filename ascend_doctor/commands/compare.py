@@ -105,7 +105,10 @@ def command(  # noqa: PLR0913 - the options of the command
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     limits = parse_tolerances(tolerances)
     if not words:
-        raise click.UsageError("name two dumps, or append the command after `--`")
+        raise click.UsageError(
+            "name two dumps, or append the command after `--`; "
+            "`ascend-doctor compare --record DIR -- COMMAND` writes a dump"
+        )
     if os.path.isdir(words[0]):
         if len(words) != 2 or record or keep:  # noqa: PLR2004 - a pair
             raise click.UsageError("two dumps are compared, without --record and --keep")

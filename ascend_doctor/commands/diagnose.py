@@ -21,6 +21,7 @@ from ascend_doctor.commands.short_help import ShortHelpCommand
 from ascend_doctor.diagnosis.automata import SLOWER, has_hyperscan
 from ascend_doctor.diagnosis.job import JobOptions, JobReader
 from ascend_doctor.diagnosis.logs import Skipped, find
+from ascend_doctor.diagnosis.next_step import PLOGS, choose_next
 from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.result import Diagnosis, NotRead
 from ascend_doctor.diagnosis.stall_files import read_stall_files
@@ -107,9 +108,10 @@ def command(
     real = diagnosis.verdict
     hidden = ours(others=_names(diagnosis))
     diagnosis = _finish(diagnosis, hidden, overlays if now else None, output, start)
+    following = _choose_next(diagnosis, logs, hidden, output)
     asked.report(output).emit(
         page.as_report(diagnosis, output.fail_on),
-        lambda name, to_file: _render(name, diagnosis, output, to_file=to_file),
+        lambda name, to_file: _render(name, diagnosis, output, following, to_file=to_file),
         code=diagnosis.exit_code,
     )
     if asked.line and real:
@@ -141,6 +143,13 @@ def _finish(
     )
 
 
+def _choose_next(
+    diagnosis: Diagnosis, logs: Sequence[str], hidden: Redactor, output: Output
+) -> str:
+    text = choose_next(diagnosis, logs)
+    return hidden.apply(text) if output.redact else text
+
+
 def _conceal(node: str) -> str:
     return ours(others=(node,)).apply(node)
 
@@ -166,7 +175,10 @@ def _explain_nothing(logs: Sequence[str], skipped: Sequence[NotRead]) -> DataErr
     for log in skipped:
         if log.name in set(logs):
             return DataError(f"{log.name}: {log.reason}")
-    return DataError(f"{logs[0]}: there is nothing in it to read")
+    return DataError(
+        f"{logs[0]}: there is nothing in it to read; "
+        f"`ascend-doctor diagnose {PLOGS}` reads what CANN wrote"
+    )
 
 
 def _now(diagnosis: Diagnosis, overlays: tuple[str, ...], *, redact: bool) -> tuple[Finding, ...]:
@@ -187,11 +199,14 @@ def _now(diagnosis: Diagnosis, overlays: tuple[str, ...], *, redact: bool) -> tu
     return tuple(clean(finding) for finding in findings)
 
 
-def _render(name: str, diagnosis: Diagnosis, output: Output, *, to_file: bool) -> str:
+def _render(
+    name: str, diagnosis: Diagnosis, output: Output, next_step: str, *, to_file: bool
+) -> str:
     if name == "json":
         return pretty(diagnosis)
     if name == "text":
-        return page.render(diagnosis, verbose=output.verbose, **output.paper(to_file=to_file))
+        paper = output.paper(to_file=to_file)
+        return page.render(diagnosis, verbose=output.verbose, next_step=next_step, **paper)
     if name == "html" or (name == "markdown" and not output.issue):
         module = importlib.import_module(f"ascend_doctor.render.diagnosis_{name}")
         return str(module.render(diagnosis))

@@ -242,7 +242,7 @@ def _say_end(outcomes: list[StepOutcome], lines: list[str], report: Report) -> N
             say(
                 "No command mends what was found; ascend-doctor check says what does"
                 if report.complaints
-                else "Nothing to fix"
+                else "Nothing to fix; ascend-doctor check -v shows what was found"
             )
         )
     else:
@@ -253,4 +253,4 @@ def _say_end(outcomes: list[StepOutcome], lines: list[str], report: Report) -> N
             click.echo(
                 say("apply what is safe: ascend-doctor fix --yes, or fix at a terminal to be asked")
             )
-    click.echo(report.verdict.text())
+    click.echo(say(report.verdict.text()))

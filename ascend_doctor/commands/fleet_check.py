@@ -79,7 +79,10 @@ def command(  # noqa: PLR0913 - the options of the command
         raise click.UsageError("--expect and --nodes exclude each other")
     hosts = read_hosts(expect) if expect else ()
     if (ray is not None) == slurm:
-        raise click.UsageError("give --ray or --slurm; without either, see fleet torchrun")
+        raise click.UsageError(
+            "give --ray or --slurm; without either, "
+            "`ascend-doctor fleet torchrun --hosts FILE` prints the line for each node"
+        )
     if ray is not None and (words or doctor):
         raise click.UsageError("--doctor and what stands behind -- go with --slurm")
     engine = (

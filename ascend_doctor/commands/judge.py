@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import click
@@ -62,7 +63,12 @@ def read_snapshot(path: str) -> Snapshot:
 
     Raises DataError that says what is wrong with the file and what to do.
     """
-    loaded = read_json(path)
+    if os.path.isdir(path):
+        raise DataError(f"{path}: a folder, not a file; `ascend-doctor merge` takes folders")
+    try:
+        loaded = read_json(path)
+    except DataError as error:
+        raise DataError(f"{error}; `ascend-doctor snapshot -o FILE` writes one") from error
     if isinstance(loaded, dict) and "snapshot" in loaded:
         loaded = loaded["snapshot"]
     schema = loaded.get("schema") if isinstance(loaded, dict) else None

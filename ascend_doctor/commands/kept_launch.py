@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import selectors
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 import click
 
 from ascend_doctor.commands.stall_watch import StallWatch
+from ascend_doctor.diagnosis.next_step import PLOGS, SIMULATED
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import (
     EXIT_EXCLUDE,
@@ -55,7 +57,12 @@ def ranks_failed(log: str) -> bool:
 
 
 def diagnose_kept(
-    log: str, code: int, options: Sequence[str] = (), gathered: str | None = None
+    log: str,
+    code: int,
+    options: Sequence[str] = (),
+    gathered: str | None = None,
+    *,
+    simulated: bool = False,
 ) -> int:
     """What is known about the failure, on standard error, by a process of its own.
 
@@ -73,7 +80,11 @@ def diagnose_kept(
         done = subprocess.run(  # noqa: S603 - our own command line
             [*DOCTOR, "diagnose", *as_here, *options, "--", log, *([gathered] if gathered else [])],
             # Its output is a pipe, which has no width.
-            env={**os.environ, "COLUMNS": str(terminal_width())},
+            env={
+                **os.environ,
+                **({SIMULATED: "1"} if simulated else {}),
+                "COLUMNS": str(terminal_width()),
+            },
             capture_output=True,
             timeout=600,
             check=False,
@@ -86,6 +97,8 @@ def diagnose_kept(
         click.echo(done.stdout.decode("utf-8", "replace"), nl=False, err=True)
     elif code:  # what a launcher said of its ranks may be of an attempt that was made again
         text = say(f"it {ended}; nothing in its output says why ({log})")
+        if not simulated:
+            text += say(f"; next: ascend-doctor diagnose {shlex.quote(log)} {PLOGS}")
         click.echo(f"ascend-doctor: {text}", err=True)
     return done.returncode
 

@@ -45,7 +45,11 @@ def command(
     expected = read_hosts(expect) if expect else None
     merged = merge(report_files(paths), merged_output.stack, by_file=by_file)
     if not merged.nodes and not merged.unreadable:
-        raise DataError(f"{paths[0]}: holds no *.json report")
+        report = os.path.join(paths[0], "$(hostname).json")
+        raise DataError(
+            f"{paths[0]}: holds no *.json report; type on every node: "
+            f'ascend-doctor check --no-redact --format json -o "{report}"'
+        )
     report = judge(
         merged,
         expected=expected,

@@ -153,7 +153,7 @@ def run_pair(
         if code:
             text = say(f"the run on {name} failed; nothing is compared")
             click.echo(f"ascend-doctor: {text}", err=True)
-            diagnose_kept(log, code)
+            diagnose_kept(log, code, simulated=name != _NPU)
             return None
         dumps.append(_read(folder / device, device, name, log))
     return DumpPair(dumps[0], dumps[1], (_CPU, npu.name))

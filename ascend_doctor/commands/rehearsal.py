@@ -20,6 +20,7 @@ from ascend_doctor.commands.kept_launch import (
     ranks_failed,
     run_supervised,
 )
+from ascend_doctor.diagnosis.next_step import SIMULATED
 from ascend_doctor.diagnosis.steps import read_steps
 from ascend_doctor.errors import DataError
 from ascend_doctor.findings import show_bytes
@@ -37,7 +38,6 @@ from ascend_doctor.simulator.ledger import SUFFIX, Account, hold, read_account
 from ascend_doctor.simulator.machines import TOOLS, SimulatedMachine, write_tools
 from ascend_doctor.simulator.nodes import command_on_nodes, prepare_nodes
 
-SIMULATED = "ASCEND_DOCTOR_SIMULATED"
 # What the simulated NPU has no kernel for, in the words of the runtime and of the dispatcher.
 _BUILD = "building the simulated NPU"
 _LACKING = re.compile(rb"\b([\w:.]{3,80}) is not simulated|Could not run '([\w:.]{3,80})'")
@@ -138,7 +138,7 @@ def rehearse_launch(
         _say(line)
     # A script that pipes its launch into `tee` ends with 0 all the same.
     if code or ranks_failed(log):
-        diagnose_kept(log, code)
+        diagnose_kept(log, code, simulated=True)
     return code
 
 

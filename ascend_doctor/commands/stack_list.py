@@ -41,7 +41,7 @@ def command(*, prefix: str | None, shape: str) -> int:
         line = f"{mark} {stack.id:<28} {show_bytes(stack.size):>9}  {age} {state}"
         click.echo(one_line(line))
     if not stacks:
-        click.echo(one_line(say(f"no stack in {whole.root}")))
+        click.echo(one_line(say(f"no stack in {whole.root}; ascend-doctor setup builds one")))
     unused = [wheel for wheel in wheels if not wheel.stacks]
     sizes = (sum(wheel.size for wheel in group) for group in (wheels, unused))
     size, size_unused = map(show_bytes, sizes)

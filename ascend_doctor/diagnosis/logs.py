@@ -160,7 +160,10 @@ class _Listing:
         refused = next((member for member in self.skipped if member.name in names), None)
         if refused:
             return DataError(f"{names[0]}: {refused.reason}")
-        return DataError(f"{names[0]}: no logs in it")
+        return DataError(
+            f"{names[0]}: no logs in it; "
+            "`ascend-doctor diagnose ~/ascend/log` reads what CANN wrote"
+        )
 
 
 def _explain_absent(name: str) -> DataError:

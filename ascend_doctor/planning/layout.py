@@ -106,7 +106,7 @@ def parse(text: str, npus: int) -> Layout:
     if not layout.divides:
         raise DataError(
             f"{layout.name}: TP·PP·CP and ETP·EP·PP (ETP is TP unless it is given) must divide "
-            f"the {npus} NPUs"
+            f"the {npus} NPUs; `ascend-doctor plan` without --layout lists those that do"
         )
     return layout
 

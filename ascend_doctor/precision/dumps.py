@@ -58,8 +58,10 @@ def read_dump(path: str) -> Dump:
     if not files:
         if dump := msprobe.read(path, names):
             return dump
-        message = "no dump: neither rank-0.jsonl, nor step0/rank0/dump.json of msprobe"
-        raise DataError(f"{path}: {message}")
+        raise DataError(
+            f"{path}: no dump: neither rank-0.jsonl, nor step0/rank0/dump.json of msprobe;"
+            f" `ascend-doctor compare --record {path} -- COMMAND` writes one"
+        )
     ranks = {
         label(int(match[1]), int(match[2] or 1)): _read_rank(os.path.join(path, match[0]))
         for match in sorted(files, key=lambda match: (int(match[1]), int(match[2] or 1)))

@@ -45,8 +45,9 @@ def render(
     width: int = 100,
     ascii_only: bool = False,
     verbose: bool = False,
+    next_step: str = "",
 ) -> str:
-    """The whole diagnosis, the root cause first."""
+    """The whole diagnosis, the root cause first; ``next_step`` is to be typed where none is."""
     page = _DiagnosisPage(color=color, width=width, ascii_only=ascii_only, label=_LABEL)
     page.head(diagnosis)
     page.verdict(diagnosis)
@@ -59,7 +60,8 @@ def render(
     page.unexplained(diagnosis)
     page.codes(diagnosis, verbose=verbose)
     page.now(diagnosis)
-    page.foot(diagnosis, verbose=verbose)
+    page.remarks(diagnosis, verbose=verbose)
+    page.foot(diagnosis, next_step)
     return page.text
 
 
@@ -169,7 +171,8 @@ class _DiagnosisPage(Page):
             if finding.observed and finding.level is not Level.OK:
                 self.field("", finding.observed)
 
-    def foot(self, diagnosis: Diagnosis, *, verbose: bool) -> None:
+    def remarks(self, diagnosis: Diagnosis, *, verbose: bool) -> None:
+        """What was passed over, what is missing, and what the run came to."""
         self.rows.append("")
         if diagnosis.benign:
             count = sum(sighting.count for sighting in diagnosis.benign)
@@ -194,6 +197,10 @@ class _DiagnosisPage(Page):
             self.rows += self.wrap(f"    {show(line)}", 4)
         if work := describe_work(diagnosis):
             self.rows += self.wrap(self.say(work), 4)
+
+    def foot(self, diagnosis: Diagnosis, next_step: str) -> None:
+        if next_step:  # on one line, to be pasted
+            self.rows += [*([""] if self.rows[-1] else []), self.say(f"Type next: {next_step}"), ""]
         level, _ = say_outcome(diagnosis)
         words = {
             "known failure": self.say("known failure"),
@@ -202,8 +209,8 @@ class _DiagnosisPage(Page):
         }
         outcome = words.get(diagnosis.outcome) or self.say(diagnosis.outcome)
         outcome = self.styled(outcome, bold=True)
-        seconds = self.say(f"in {diagnosis.seconds:.1f} s")
-        self.rows.append(f"{self.mark(level)} {outcome} {seconds}")
+        seconds = f"{diagnosis.seconds:.1f} s"
+        self.rows.append(f"{self.mark(level)} {outcome}{self.separator}{seconds}")
         if diagnosis.redacted:
             self.pseudonyms()
 

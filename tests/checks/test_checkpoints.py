@@ -107,7 +107,7 @@ def of_whole(
 def test_what_was_loaded_is_told() -> None:
     (finding,) = of_whole()
     assert finding.level is Level.OK
-    assert "with the optimizer as dp_reshardable; PP2 as TP2" in finding.observed
+    assert "with the optimizer as dp_reshardable; PP2 loaded as TP2" in finding.observed
 
 
 def test_a_wrong_training_is_no_measure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ def only(
 @pytest.mark.parametrize(
     ("outcome", "level", "text"),
     [
-        (GOOD, Level.OK, "some case on npu"),
+        (GOOD, Level.OK, "compared on npu: some case"),
         ({**GOOD, "value": 0.5}, Level.ERROR, "value off by 0.5"),
         ({**GOOD, "gradient": "nan"}, Level.ERROR, "gradient off by nan"),
         ({"seconds": 0.1}, Level.ERROR, "no value"),

@@ -57,7 +57,7 @@ def test_the_cost_of_chunks() -> None:
 def test_log_probabilities_that_are_right() -> None:
     (finding,) = judged("vocab-parallel-logprob", VOCABULARY)
     assert finding.level is Level.OK
-    assert "1280 in chunks of 16" in finding.observed
+    assert "1280, 160, 80 in chunks of 16, 128, 256" in finding.observed
     assert "refused by autograd in 4 of 10 orders and chunks" in finding.observed
 
 

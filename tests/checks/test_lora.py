@@ -45,7 +45,7 @@ TIED = {"whole": RIGHT, "pipeline": RIGHT}
             "without the mark sequence_parallel they drift by 0.03",
         ),
         ("lora-sequence-parallel", {**SEQUENCE, "unmarked": RIGHT}, "they stay equal, too"),
-        ("lora-experts", EXPERTS, "with ETP 2 they drift by 0.03 in three steps: keep ETP at 1"),
+        ("lora-experts", EXPERTS, "with ETP 2 they drift by 0.03 in three steps, so keep ETP at 1"),
         ("lora-experts", {**EXPERTS, "ETP2": RIGHT}, "with ETP 2 they are equal here, too"),
         ("lora-tied-embeddings", TIED, "the losses of plain torch, megatron.core 0.15.3"),
     ],

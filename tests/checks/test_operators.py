@@ -29,7 +29,7 @@ def only(probe: str, *, ok: bool = True, **values: Any) -> Finding:
 
 def test_boolean_indexing_that_works_is_listed() -> None:
     finding = only("bool-index", cases={"where": FINE, "read": FINE})
-    assert (finding.level, finding.observed) == (Level.OK, "where, read on npu")
+    assert (finding.level, finding.observed) == (Level.OK, "compared on npu: where, read")
 
 
 def test_a_crash_names_its_cases_and_a_remedy_that_was_seen_to_work() -> None:

@@ -309,11 +309,11 @@ def test_bfloat16_may_round_and_says_what_computed() -> None:
     (finding,) = of_simulated(rounded)
     assert finding.level is Level.OK
     assert finding.observed.endswith(
-        "in bfloat16 attention by npu_fusion_attention, experts by npu_grouped_matmul; no context "
+        "in bfloat16 with attention: npu_fusion_attention, experts: npu_grouped_matmul; no context "
         "parallelism, which takes an even number of ranks; megatron.core 0.15.3, through nothing"
     )
     context = {**rounded, "kernels": {**kernels, "context parallelism": "a ring"}}
-    assert "context parallelism by a ring; megatron" in of_simulated(context)[0].observed
+    assert "context parallelism: a ring; megatron" in of_simulated(context)[0].observed
 
 
 def test_what_lacks_bfloat16_says_so() -> None:

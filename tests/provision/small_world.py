@@ -233,6 +233,32 @@ def make(root: Path) -> World:
     return world
 
 
+def make_for_two(root: Path) -> World:
+    """The same with a torch and what it needs for both architectures, and without a source."""
+    world = make(root)
+    for arch in ("aarch64", "x86_64"):
+        needs = [
+            f"only-{one.replace('_', '-')}; platform_machine == '{one}'"
+            for one in ("aarch64", "x86_64")
+        ]
+        file = wheel(world.index, "torch", "2.14.0", *needs)
+        file.rename(file.with_name(f"torch-2.14.0-py3-none-manylinux_2_28_{arch}.whl"))
+        wheel(world.index, f"only-{arch.replace('_', '-')}", "1.0")
+    wheel(world.index, "torch-npu", "2.14.0", "torch==2.14.0")
+    wheel(world.index, "decorator", "0.15.0")
+    wheel(world.index, "torchvision", "0.29.0", "torch==2.14.0")
+    file = world.rows / "components/torch-npu.yaml"
+    rows = yaml.safe_load(file.read_text())
+    rows["releases"][0] |= {
+        "version": "2.14.0",
+        "requires": [{"component": "torch", "versions": "==2.14.0"}],
+    }
+    file.write_text(yaml.safe_dump(rows))
+    file = world.rows / "components/mindspeed.yaml"
+    file.write_text(file.read_text().replace("==2.13.0", "==2.14.0"))
+    return world
+
+
 def make_upstream(root: Path, megatron: Path, mindspeed: Path) -> World:
     """The same with repositories that were cloned from upstream, and with what these require.
 

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.provision import bundle
@@ -22,28 +21,7 @@ LINE = f"3.{sys.version_info.minor}"
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """With a torch that wants another package on each machine, and has a file for each."""
-    whole = small_world.make(tmp_path_factory.mktemp("target"))
-    for arch in (THERE, platform.machine()):
-        needs = [
-            f"only-{arch.replace('_', '-')}; platform_machine == '{arch}'"
-            for arch in ("aarch64", "x86_64")
-        ]
-        file = small_world.wheel(whole.index, "torch", "2.14.0", *needs)
-        file.rename(file.with_name(f"torch-2.14.0-py3-none-manylinux_2_28_{arch}.whl"))
-        small_world.wheel(whole.index, f"only-{arch.replace('_', '-')}", "1.0")
-    small_world.wheel(whole.index, "torch-npu", "2.14.0", "torch==2.14.0")
-    small_world.wheel(whole.index, "decorator", "0.15.0")
-    small_world.wheel(whole.index, "torchvision", "0.29.0", "torch==2.14.0")
-    file = whole.rows / "components/torch-npu.yaml"
-    rows = yaml.safe_load(file.read_text())
-    rows["releases"][0] |= {
-        "version": "2.14.0",
-        "requires": [{"component": "torch", "versions": "==2.14.0"}],
-    }
-    file.write_text(yaml.safe_dump(rows))
-    file = whole.rows / "components/mindspeed.yaml"
-    file.write_text(file.read_text().replace("==2.13.0", "==2.14.0"))
-    return whole
+    return small_world.make_for_two(tmp_path_factory.mktemp("target"))
 
 
 def test_a_bundle_for_another_machine_has_its_wheels(world: World, tmp_path: Path) -> None:

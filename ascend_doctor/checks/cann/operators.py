@@ -67,7 +67,7 @@ def bool_index(case: Case) -> Iterator[Finding]:
             raise Unknown("the probe bool-index did not count what differs")
         yield note(
             "Boolean indexing works",
-            observed=f"{', '.join(outcomes)} on {run.device}",
+            observed=f"compared on {run.device}: {', '.join(outcomes)}",
             because="A crash that needs more than this was not reproduced here."
             if run.device == "npu"
             else "",

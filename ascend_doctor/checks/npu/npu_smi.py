@@ -138,8 +138,8 @@ def npu_smi(case: Case) -> Iterator[Finding]:
 
 
 def _describe_error(tool_error: ToolError) -> str:
-    code = "" if tool_error.exit_code is None else f" (exit status {tool_error.exit_code})"
-    return f"{tool_error.text.strip()}{code}"
+    text, code = tool_error.text.strip(), tool_error.exit_code
+    return text if code is None else f"{text} (exit status {code})"
 
 
 def _title(tool_error: ToolError) -> str:

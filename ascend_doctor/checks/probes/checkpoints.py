@@ -103,11 +103,15 @@ def _well(run: ProbeRun, names: list[str]) -> str:
     if ways:
         text += f"; Megatron's checkpoints with the optimizer as {', '.join(ways)}"
     others = sorted(
-        f"{name} as {outcome.layout}"
+        _describe_change(name, outcome.layout)
         for name in names
         if (outcome := resumed.get(f"{name} elsewhere")) and outcome.loaded
     )
-    return text + (f"; {', '.join(others)}" if others else "")
+    return text + (f"; {'; '.join(others)}" if others else "")
+
+
+def _describe_change(name: str, layout: str) -> str:
+    return f"{name} loaded as {layout}"
 
 
 # ------------------------------------------------------------------ saved and loaded

@@ -100,7 +100,7 @@ def _all(
     yield from findings
     if not findings:
         outcomes = read_outcomes(run.first_record(KernelsRecord).cases, broken=False)
-        yield note(title, observed=f"{', '.join(outcomes)} on {run.device}")
+        yield note(title, observed=f"compared on {run.device}: {', '.join(outcomes)}")
 
 
 def _judge_kernel(

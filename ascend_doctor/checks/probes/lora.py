@@ -82,7 +82,7 @@ def experts(case: Case) -> Iterator[Finding]:
     if drift <= _EQUAL:
         text += "; with ETP 2 they are equal here, too"
     else:
-        text += f"; with ETP 2 they drift by {drift:.2g} in three steps: keep ETP at 1"
+        text += f"; with ETP 2 they drift by {drift:.2g} in three steps, so keep ETP at 1"
     yield note("LoRA on experts is right", observed=text)
 
 

@@ -150,10 +150,15 @@ def _kernels(run: ProbeRun) -> str:
         return "".join(f"not run: {name}, {reason}; " for name, reason in missing.items())
     if not kernels_used:
         return ""
-    text = ", ".join(f"{what} by {kernel}" for what, kernel in kernels_used.items())
+    text = _in_bfloat16(kernels_used)
     if "context parallelism" not in kernels_used:
         text += "; no context parallelism, which takes an even number of ranks"
-    return f"in bfloat16 {text}; "
+    return f"{text}; "
+
+
+def _in_bfloat16(kernels_used: Mapping[str, str]) -> str:
+    listed = ", ".join(f"{what}: {kernel}" for what, kernel in kernels_used.items())
+    return f"in bfloat16 with {listed}"
 
 
 def _layouts(result: ProbeResult) -> Mapping[str, LayoutRecord]:

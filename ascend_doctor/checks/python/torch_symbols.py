@@ -100,6 +100,10 @@ def _require_symbols(native: Native) -> None:
         raise Unknown("no symbols could be compared")
 
 
+def _describe(symbol: MissingSymbol) -> str:
+    return f"{symbol.name} (wanted by {symbol.wanted_by})"
+
+
 def _list_symbols(symbols: tuple[MissingSymbol, ...]) -> str:
-    shown = "; ".join(f"{symbol.name} (wanted by {symbol.wanted_by})" for symbol in symbols[:3])
+    shown = "; ".join(map(_describe, symbols[:3]))
     return f"{len(symbols)} undefined: {shown}{' ...' if len(symbols) > 3 else ''}"  # noqa: PLR2004 - as cut

@@ -220,6 +220,9 @@ class _TextPage(Page):
             self.pseudonyms(*(("Addresses",) if report.fleet else ()))
 
 
+_DEVICES = {"npu": "device npu", "cpu": "device cpu", "cuda": "device cuda"}
+
+
 def _scope(report: Report) -> list[str]:
     if (fleet := report.fleet) is not None:
         return [fleet.text()]
@@ -227,7 +230,8 @@ def _scope(report: Report) -> list[str]:
         return []
     ran = [str(level.level) for level in report.levels if level.ran]
     levels = f"Ran level {ran[0]}" if len(ran) == 1 else f"Ran levels {', '.join(ran)}"
-    device = "no NPU found" if report.bare else f"device {one_line(report.device)}"
+    device = _DEVICES.get(report.device) or f"device {one_line(report.device)}"
+    device = "no NPU found" if report.bare else device
     programs = sorted({os.path.basename(path) for path in report.snapshot.started})
     started = f"started {one_line(', '.join(programs))}" if programs else ""
     return [part for part in (levels, device, started) if part]

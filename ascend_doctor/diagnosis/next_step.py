@@ -1,0 +1,36 @@
+"""What to type next where a run ended badly and no line of its logs says why."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+
+from ascend_doctor.diagnosis.result import Diagnosis
+
+# Where CANN writes what its own parts say, unless ASCEND_PROCESS_LOG_PATH names another folder.
+PLOGS = "~/ascend/log"
+# Set in simulated machines, which have no such logs.
+SIMULATED = "ASCEND_DOCTOR_SIMULATED"
+_MOST_NAMED = 3
+
+
+def choose_next(diagnosis: Diagnosis, logs: Sequence[str]) -> str:
+    """A command that may find the cause; empty where there is one, or nothing ended badly.
+
+    CANN's own logs say more than what ranks print. Where they were read, the machine is asked.
+    """
+    explained = diagnosis.causes or diagnosis.stall or diagnosis.outcome == "nothing known found"
+    if explained or os.environ.get(SIMULATED):
+        return ""
+    named = [log for log in logs if log != "-"]
+    if any(_has_plogs(log) for log in named):
+        return "ascend-doctor check"
+    if len(named) > _MOST_NAMED:
+        named = [os.path.commonpath([os.path.abspath(log) for log in named])]
+    return f"{shlex.join(['ascend-doctor', 'diagnose', *named])} {PLOGS}"
+
+
+def _has_plogs(path: str) -> bool:
+    parts = os.path.abspath(os.path.expanduser(path)).split(os.sep)
+    return "plog" in parts or parts[-2:] == ["ascend", "log"] or parts[-1].startswith("plog-")
