@@ -89,6 +89,7 @@ def _redirect(torch: Any) -> None:
                 arguments = tuple(on_cpu(argument) for argument in arguments)
             return function(*arguments, **options)
 
+    # Never left: it is for the whole of the process.
     OnCpu().__enter__()
 
 

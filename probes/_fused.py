@@ -66,6 +66,7 @@ class FlashAttention(torch.nn.Module):
         self.parts = config.context_parallel_size
 
     def forward(self, query: Any, key: Any, value: Any, *_: Any, **__: Any) -> Any:
+        # Which tokens of the sequence this rank asks for, and which it sees.
         mine = seen = torch.arange(len(query))
         if self.parts > 1 and (attention := ring()):
             tensors = [tensor.flatten(2) for tensor in (query, key, value)]
@@ -173,6 +174,7 @@ def gmm(rows: Any, matrices: Any, sizes: Any, trans_b: bool = False) -> Any:
     sizes = sizes.to(rows.device, torch.int64)
     if on_npu(rows):
         return Grouped.apply(rows, matrices, sizes)
+    # torch takes where groups end, torch_npu with group_list_type 1 how long they are.
     ends = sizes.cumsum(0).to(torch.int32)
     return torch.nn.functional.grouped_mm(rows, matrices, offs=ends)
 

@@ -8,6 +8,7 @@ import traceback
 from typing import Any
 
 ADAPTOR = "mindspeed.megatron_adaptor"
+# The innermost ones name whoever imported it.
 FRAMES = 6
 # Where megatron.core decides at import time what a later patch cannot repair.
 MODULES = (

@@ -20,6 +20,7 @@ def bus_factor(name: str, ranks: int) -> float:
     """Bus over algorithm bandwidth of a collective."""
     if name == "broadcast":
         return 1.0
+    # What a rank has already crosses no link; an all-reduce is a scatter and a gather.
     share = (ranks - 1) / ranks
     return 2 * share if name == "all-reduce" else share
 
@@ -43,6 +44,7 @@ def mean_seconds(
     work: Callable[[], Any], wait: Callable[[], Any], repeats: int, warm: int
 ) -> float:
     """Mean time of a call. ``wait`` waits for the device; calls only enqueue."""
+    # The first calls compile, allocate and connect.
     for _ in range(warm):
         work()
     wait()

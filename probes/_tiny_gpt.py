@@ -49,8 +49,10 @@ def configuration(layout: ProbeLayout, kind: Any) -> Any:
         activation_func=torch.nn.functional.silu,
         add_bias_linear=False,
         normalization="RMSNorm",
+        # Random numbers would differ by layout and device.
         hidden_dropout=0.0,
         attention_dropout=0.0,
+        # Fused forms come with Transformer Engine or Apex, and round otherwise.
         masked_softmax_fusion=False,
         gradient_accumulation_fusion=False,
         bias_dropout_fusion=False,

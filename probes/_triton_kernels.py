@@ -12,6 +12,7 @@ import triton.language as tl
 def scale_and_add(left, right, result, count, FACTOR: tl.constexpr, BLOCK: tl.constexpr):  # noqa: ANN001, ANN202, N803 - a kernel
     """``left * FACTOR + right``, with a last block that is not full."""
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    # The last block reaches beyond the end, where nothing may be read or written.
     inside = offsets < count
     first = tl.load(left + offsets, mask=inside, other=0.0)
     second = tl.load(right + offsets, mask=inside, other=0.0)

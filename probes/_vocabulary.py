@@ -30,6 +30,7 @@ class LogProbability(torch.autograd.Function):
         for part in parts(logits.shape[1], chunk):
             softmax, shift, total = shares(logits[:, part])
             mine = torch.where(here[:, part], pick(logits[:, part] - shift, index[:, part]), 0.0)
+            # One rank has the label's logit, the others give 0.
             dist.all_reduce(mine)
             losses.append(mine - total.log().squeeze(-1))
         ctx.chunk, ctx.in_place = chunk, in_place
@@ -74,6 +75,7 @@ class Entropy(torch.autograd.Function):
 def shares(logits: Any) -> tuple[Any, Any, Any]:
     """The softmax, the largest logit and the sum of exponentials over all ranks."""
     shift = logits.max(-1, keepdim=True).values
+    # Of all ranks: exponentials of a rank's own largest could overflow beside another's.
     dist.all_reduce(shift, op=dist.ReduceOp.MAX)
     exponentials = (logits - shift).exp()
     total = exponentials.sum(-1, keepdim=True)

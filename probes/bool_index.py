@@ -31,6 +31,7 @@ MANIFEST = {
     "on_cpu": "the same",
 }
 
+# A small and a large one, one element, and none.
 SHAPES = ((2, 16), (4, 4096), (1, 1), (0, 8))
 # Mixed, nothing, everything: every third element, none, all.
 MASKS = {"mixed": (3, 1), "empty": (1, 0), "full": (1, 1)}

@@ -47,6 +47,7 @@ LARGE = 1 << 19
 MODULUS = 251
 # No piece has it: marks go from 1 to 251.
 STALE = 255
+# Long beside a barrier, which takes microseconds.
 LATE_SECONDS = 0.2
 
 

@@ -47,6 +47,7 @@ def body(probe: Probe) -> None:
     with probe.stage("memory"):
         if accelerator:
             accelerator.synchronize()
+            # Blocks that torch keeps for later are no leak.
             accelerator.empty_cache()
             probe.measure("leaked_bytes", accelerator.memory_allocated() - before)
 
@@ -84,6 +85,7 @@ def multiply(probe: Probe, torch: Any, kind: Any) -> dict[str, Any]:
     except Exception as error:  # noqa: BLE001 - a dtype that this device lacks is a measurement
         return {"error": _probe.innermost(error)}
     if probe.tampers(probe.stage_name):
+        # More than any product of these numbers is off by rounding.
         got[3, 4] += 100.0
     difference = (got - expected).abs().max() / expected.abs().max()
     return {

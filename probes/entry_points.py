@@ -51,6 +51,7 @@ ENTRIES = {
     "megatron-adaptor": ("megatron_adaptor",),
     "transformer-engine": ("transformer_engine.pytorch",),
 }
+# By device; an entry point that is not among them is for all.
 ONLY = {"verl-engine": ("cuda", "cpu"), "verl-engine-npu": ("npu",), "megatron-adaptor": ("npu",)}
 REGISTRY = "twinkle.model.megatron"
 RULE = "fla.ops.gated_delta_rule"

@@ -134,6 +134,7 @@ def multiply_groups(torch: Any, device: str) -> dict[str, Any]:
         draw.pair(TOKENS, WIDTH),
         draw.pair(EXPERTS, WIDTH, 2 * WIDTH),
     )
+    # Where the tokens of each expert end; the second one has none.
     ends = [10, 10, 37, TOKENS]
     with torch.no_grad():
         got = torch_npu.npu_grouped_matmul(

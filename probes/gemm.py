@@ -27,6 +27,7 @@ MANIFEST = {
     "on_cpu": "small ones",
 }
 
+# Large enough that the cores of a device compute rather than wait for memory.
 SIDES = {"npu": 8192, "cuda": 8192, "cpu": 256}
 DTYPES = ("bfloat16", "float16", "float32")
 REPEATS, WARM = 10, 3
@@ -60,6 +61,7 @@ def body(probe: Probe) -> None:
 
 def exact(probe: Probe, torch: Any, kind: Any, side: int) -> None:
     """Every element of this product is the number of terms that are not 0, at most 128."""
+    # bfloat16 has 8 significant bits: every whole number up to 256 is one of its own.
     there = (torch.arange(side) < min(side, 128)).to(kind).to(probe.torch_device())
     product = there.expand(side, side) @ torch.ones(
         side, side, dtype=kind, device=probe.torch_device()

@@ -48,6 +48,7 @@ def body(probe: Probe) -> None:
         rates = {}
         for name, target, source in (("h2d", there, host), ("d2h", back, there)):
             seconds = mean_seconds(
+                # Without non_blocking torch waits after each copy, and that is measured, too.
                 lambda to=target, of=source: to.copy_(of, non_blocking=True),
                 lambda: probe.synchronise(torch),
                 repeats=REPEATS,

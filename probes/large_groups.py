@@ -15,7 +15,7 @@ from typing import Any
 import _megatron
 from _layouts import ProbeLayout, groups, layout_of
 from _probe import Probe, main
-from parallel_groups import GETTERS, initialise
+from parallel_groups import initialise, made_groups
 
 MANIFEST = {
     "order": 320,
@@ -81,9 +81,7 @@ def compare(
     probe: Probe, dist: Any, parallel_state: Any, layout: ProbeLayout, size: int, rank: int
 ) -> None:
     lists = groups(layout, size)
-    for name, getter in GETTERS.items():
-        options = {"with_context_parallel": True} if name == "dp_cp" else {}
-        group = getattr(parallel_state, getter)(**options)
+    for name, group in made_groups(parallel_state).items():
         (mine,) = [ranks for ranks in lists[name] if rank in ranks]
         got = sorted(dist.get_process_group_ranks(group))
         if probe.tampers(probe.stage_name):

@@ -48,6 +48,7 @@ def body(probe: Probe) -> None:
         for decay, warmup in PLANS:
             taken = takes(torch, decay, warmup)
             probe.measure(f"decay {decay} warm-up {warmup}", taken)
+            # Its own assertions: lr_decay_steps > 0 and lr_warmup_steps < lr_decay_steps.
             allowed = decay > 0 and warmup < decay
             probe.expect(f"a plan of {decay} steps with {warmup} of warm-up", taken, allowed)
     with probe.stage("collected"):

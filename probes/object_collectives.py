@@ -148,6 +148,7 @@ def spoilt(dist: Any, group: Any, outcome: dict[str, Any]) -> bool:
 def peer(probe: Probe, name: str, prefix: str) -> dict[str, Any]:
     """What a child of this rank came to, with those of the other ranks, who meet under a prefix."""
     limit = STEP_SECONDS[probe.device]
+    # So that a hang is told of before the probe's own deadline.
     last = time.monotonic() + max(probe.left() - 10, 1)
     outcome: dict[str, Any] = {"step": "import"}
     child = _cases.Child(__file__, PEER, probe.device, name, str(limit), prefix)
@@ -206,6 +207,7 @@ def work(
             accelerator.set_device(me.local_rank)
         say(device=accelerator.current_device())
     say(step="rendezvous")
+    # A rank that is alone has no address to meet at.
     store: Any = dist.HashStore()
     if "MASTER_ADDR" in os.environ:
         store = dist.TCPStore(

@@ -35,7 +35,9 @@ MANIFEST = {
     "on_cpu": "with megatron-core",
 }
 
+# The first may take more than each of the others does.
 FURTHER_GROUPS = 4
+# Megatron's functions that give the group of a rank, by what the lists call it.
 GETTERS = {
     "tp": "get_tensor_model_parallel_group",
     "cp": "get_context_parallel_group",
@@ -76,12 +78,7 @@ def examine(probe: Probe, torch: Any, dist: Any, layout: ProbeLayout) -> dict[st
     start = time.monotonic()
     with probe.stage(f"groups of {layout.name}"):
         initialise(parallel_state, layout, probe.device)
-    made = {
-        name: getattr(parallel_state, getter)(
-            **({"with_context_parallel": True} if name == "dp_cp" else {})
-        )
-        for name, getter in GETTERS.items()
-    }
+    made = made_groups(parallel_state)
     with probe.stage(f"members of {layout.name}"):
         members(probe, dist, layout, made)
     with probe.stage(f"sums in {layout.name}"):
@@ -92,6 +89,15 @@ def examine(probe: Probe, torch: Any, dist: Any, layout: ProbeLayout) -> dict[st
     with probe.stage(f"teardown of {layout.name}"):
         parallel_state.destroy_model_parallel()
     return outcome
+
+
+def made_groups(parallel_state: Any) -> dict[str, Any]:
+    """The group of this rank of every kind, as Megatron has made them."""
+    options = {"dp_cp": {"with_context_parallel": True}}
+    return {
+        name: getattr(parallel_state, getter)(**options.get(name, {}))
+        for name, getter in GETTERS.items()
+    }
 
 
 def memory_of_groups(probe: Probe, torch: Any, dist: Any) -> list[int]:

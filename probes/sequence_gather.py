@@ -27,6 +27,7 @@ MANIFEST = {
     "on_cpu": "with megatron-core",
 }
 
+# All different, so that a dimension in the place of another shows.
 BATCH, LENGTH, WIDTH = 2, 3, 4
 
 

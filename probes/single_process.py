@@ -30,6 +30,7 @@ MANIFEST = {
     "on_cpu": "with megatron-core",
 }
 
+# With these init_process_group would find what it lacks.
 OF_TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 

@@ -46,10 +46,13 @@ MANIFEST = {
 }
 
 STEPS = 10
+# So many of the steps are taken again by fresh processes.
 AGAIN = 2
 # In bfloat16: a second one shows what the optimizer wrote, a third one its moments.
 FEW = 3
+# The tiny model has four experts.
 MOST_EXPERT_RANKS = 4
+# As `_reference` has them, which needs torch and is imported later.
 HIDDEN = 64
 SEQUENCE = 32
 

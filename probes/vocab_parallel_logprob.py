@@ -37,6 +37,7 @@ MANIFEST = {
 }
 
 SEED = 7
+# No multiple of 4, so that a last chunk is short; 16 is more than there are.
 TOKENS = 6
 WORDS = 8
 CHUNKS = (None, 1, 2, 4, 16)
