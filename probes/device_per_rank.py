@@ -62,7 +62,7 @@ def identity(accelerator: Any) -> str:
     """The identifier of the current device, "" where there is none or only zeros."""
     uuid = getattr(accelerator.get_device_properties(accelerator.current_device()), "uuid", None)
     text = str(uuid or "")
-    # Old drivers give zeros, which would be the same device for every rank.
+    # Zeros would be the same device for every rank.
     return text if text.strip("0-") else ""
 
 

@@ -26,7 +26,7 @@ MANIFEST = {
     "on_cpu": "32 MiB",
 }
 
-# More than any cache of a device holds, so that memory itself is read and written.
+# Of a device more than its caches hold, so that memory itself is read and written.
 BYTES = {"npu": 1 << 30, "cuda": 1 << 30, "cpu": 1 << 25}
 REPEATS, WARM = 10, 2
 ITEM = 4

@@ -15,7 +15,7 @@ from typing import Any
 import _megatron
 from _layouts import ProbeLayout, groups, layout_of
 from _probe import Probe, main
-from parallel_groups import initialise, made_groups
+from parallel_groups import find_groups, initialise
 
 MANIFEST = {
     "order": 320,
@@ -81,7 +81,7 @@ def compare(
     probe: Probe, dist: Any, parallel_state: Any, layout: ProbeLayout, size: int, rank: int
 ) -> None:
     lists = groups(layout, size)
-    for name, group in made_groups(parallel_state).items():
+    for name, group in find_groups(parallel_state).items():
         (mine,) = [ranks for ranks in lists[name] if rank in ranks]
         got = sorted(dist.get_process_group_ranks(group))
         if probe.tampers(probe.stage_name):

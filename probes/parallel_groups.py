@@ -35,7 +35,6 @@ MANIFEST = {
     "on_cpu": "with megatron-core",
 }
 
-# The first may take more than each of the others does.
 FURTHER_GROUPS = 4
 # Megatron's functions that give the group of a rank, by what the lists call it.
 GETTERS = {
@@ -78,7 +77,7 @@ def examine(probe: Probe, torch: Any, dist: Any, layout: ProbeLayout) -> dict[st
     start = time.monotonic()
     with probe.stage(f"groups of {layout.name}"):
         initialise(parallel_state, layout, probe.device)
-    made = made_groups(parallel_state)
+    made = find_groups(parallel_state)
     with probe.stage(f"members of {layout.name}"):
         members(probe, dist, layout, made)
     with probe.stage(f"sums in {layout.name}"):
@@ -91,7 +90,7 @@ def examine(probe: Probe, torch: Any, dist: Any, layout: ProbeLayout) -> dict[st
     return outcome
 
 
-def made_groups(parallel_state: Any) -> dict[str, Any]:
+def find_groups(parallel_state: Any) -> dict[str, Any]:
     """The group of this rank of every kind, as Megatron has made them."""
     options = {"dp_cp": {"with_context_parallel": True}}
     return {

@@ -86,7 +86,6 @@ def command(
     asked.check_targets(output)
     matrix = catalog(overlays)
     stalled = read_stall_files(logs)
-    # What was gathered of a stall is no log, and would be searched as one.
     named, skipped = find(logs, without=frozenset(stalled.paths))
     skipped += [Skipped(name=name, reason=why) for name, why in stalled.unreadable]
     reader = JobReader(
@@ -106,7 +105,6 @@ def command(
         raise _explain_nothing(logs, diagnosis.not_read)
     # A scheduler is to act on true names, whatever the page hides.
     real = diagnosis.verdict
-    # Logs name other machines than this one.
     hidden = ours(others=_names(diagnosis))
     diagnosis = _finish(diagnosis, hidden, overlays if now else None, output, start)
     asked.report(output).emit(

@@ -81,6 +81,7 @@ def command(
         _show(environ, changes)
         return 0
     chosen = form or _calling_shell(environ)
+    # What is kept for --undo is of use to a shell alone.
     if chosen not in SHELLS:
         changes = [change for change in changes if change.name != NAME]
     sys.stdout.flush()

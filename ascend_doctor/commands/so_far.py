@@ -54,6 +54,7 @@ class SoFar:
                 nproc=self.wish.nproc,
                 expected=self.wish.expected,
             ),
+            # Those of higher levels read probes, and none has run to its end.
             [check for check in self.chosen if not check.level],
             levels=levels,
             fail_on=self.output.fail_on,

@@ -96,6 +96,7 @@ def _find_wheel(lock: Path, prefix: str | None, wheel: Wheel) -> Path:
     Raises DataError where neither has it.
     """
     stack = lock.parent
+    # A lock that lies in a prefix has its wheels there, whatever the user's own prefix is.
     own = Prefix(stack.parent.parent) if stack.parent.name == "stacks" else Prefix.of(prefix)
     for file in (stack / "wheels" / wheel.file, wheel_path(own, wheel)):
         if file.is_file():

@@ -198,7 +198,7 @@ def _has_answered(folder: Path, rank: RankProcess, number: int) -> bool:
     """Whether a rank has answered, or never will: before torch is imported nobody is there to."""
     if not (folder / f"rank-{rank.rank}.progress").exists():
         return True
-    # Stopped, traced, dead or gone: a signal would wait with it.
+    # Stopped, traced, dead or gone: no thread of it runs that could answer.
     if _state(rank.pid)[0] in {"T", "t", "Z", "gone"}:
         return True
     with contextlib.suppress(OSError, ValueError):

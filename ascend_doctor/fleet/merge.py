@@ -195,6 +195,7 @@ def report_files(paths: Iterable[str]) -> Iterator[str]:
 
 
 _DECODER = msgspec.json.Decoder(NodeReport)
+# Only the names of a file's parts, to tell what else it may be.
 _HEAD = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 

@@ -68,10 +68,12 @@ class SlurmStep:
             # In an allocation other steps may hold the CPUs, and this one would wait for them.
             ("--overlap",)
             if self.slurm.allocation
+            # Slurm counts whole minutes, and the deadline is ours to keep.
             else (f"--time={math.ceil(self.job.deadline / 60) + 1}", "--no-kill")
         )
         named = (f"--nodelist={compress(self.nodes)}",) if self.nodes else ()
         return (
+            # --wait=0: a node that ends first does not end the others.
             *("srun", f"--job-name={self.name}", "--input=none", "--wait=0"),
             *(f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"),
             # Without it a task is bound to one core, and so is what it measures.

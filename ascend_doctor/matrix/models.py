@@ -164,6 +164,7 @@ def _spell(name: str) -> str:
 
 def _strip_copy(name: str) -> str:
     spelt, before = _spell(name), ""
+    # One ending may stand behind another, as in Qwen3-4B-bf16-hf.
     while spelt != before:
         before, spelt = spelt, _COPY.sub("", spelt)
     return spelt

@@ -77,6 +77,7 @@ class Runner:
         except subprocess.TimeoutExpired:
             raise CommandError(title, f"did not end within {deadline:.0f} s") from None
         finally:
+            # What a command leaves running in its group would hold its pipes open.
             kill_group(process)
             for pipe in (process.stdin, process.stdout, process.stderr):
                 if pipe is not None:

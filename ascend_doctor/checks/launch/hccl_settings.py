@@ -16,6 +16,7 @@ from ascend_doctor.judging.env_values import number, settings, show_values, unse
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.value_bounds import ports
 
+# Seconds, where the variable is not set (matrices/environment.yaml).
 _EXEC_DEFAULT = 1836
 # Megatron's --distributed-timeout-minutes, and what HCCL adds to its own time-out.
 _GROUP_SECONDS, _HCCL_ADDS = 600, 20

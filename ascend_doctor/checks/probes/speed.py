@@ -29,6 +29,7 @@ _THROTTLED = 0.9
 _TENTHS = 3
 # Far below what a healthy card does, and no more than hints: there are no public baselines.
 _PEAK_SHARE = 0.5
+# From 256 MiB on what every call takes is lost in what the bytes take.
 _LARGE = 1 << 28
 # By collective and bytes of the message.
 _Rates = Mapping[str, Mapping[int, CollectiveRate]]

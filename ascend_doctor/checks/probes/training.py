@@ -88,6 +88,7 @@ def float64_allreduce(case: Case) -> Iterator[Finding]:
         )
 
 
+# What a layout that has no record at all was to take (STEPS of probes/smoke_train.py).
 _STEPS = 10
 # Ranks compute the same number in the same order but for the reduction: far less than this apart.
 _UNEQUAL = 1e-4

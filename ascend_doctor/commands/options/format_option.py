@@ -12,6 +12,7 @@ class FormatOption(click.Option):
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
         super().add_to_parser(parser, ctx)
+        # No parameter of its own, which would have a value and a line of help beside this one's.
         action = "append_const" if self.multiple else "store_const"
         parser.add_option(self, opts=["--json"], dest=self.name, action=action, const="json")
 

@@ -134,6 +134,7 @@ def timeout_option(text: str, *, default: int = 900, least: int = 1, whole: bool
     """Seconds for all that a command does (``whole``), or for what ``text`` names."""
     return click.option(
         "--timeout",
+        # Before other options are read, as of files that may lie where nothing answers.
         is_eager=whole,
         callback=_check_seconds if whole else None,
         type=click.FloatRange(min=least),

@@ -22,6 +22,7 @@ from ascend_doctor.report import Fleet, Report
 
 # Names that are no path of a file, with a range or a comma.
 _LIST = re.compile(r"(?=.*[,\[])[\w.,\[\]-]+")
+# Names of a million nodes take a third of it.
 _HOSTS_LIMIT = 64 << 20
 
 expect_option = click.option(

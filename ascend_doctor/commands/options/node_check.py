@@ -118,5 +118,6 @@ def doctor_words(named: str | None) -> tuple[str, ...]:
         if not words:
             raise click.UsageError("--doctor names no command")
         return words
+    # The script beside this interpreter, which nodes find at the same place where they share it.
     script = os.path.join(os.path.dirname(sys.executable), "ascend-doctor")
     return (script,) if os.path.isfile(script) else DOCTOR

@@ -60,6 +60,7 @@ class ProbeScope:
 def ranks_of(sizes: dict[str, int]) -> int:
     """The least number of ranks that a layout fits, for its dense and its expert layers."""
     tp, pp, cp, ep = (sizes.get(size, 1) for size in ("tp", "pp", "cp", "ep"))
+    # The same ranks hold both, so that both products have to divide their number.
     return math.lcm(tp * pp * cp, sizes.get("etp", tp) * ep * pp)
 
 

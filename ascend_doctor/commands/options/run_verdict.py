@@ -42,6 +42,7 @@ class RunVerdict:
         options = ["--exit-verdict"] if self.exit_verdict else []
         nodes = self.nodes
         if not nodes and is_of_one_node(launch, environment):
+            # What a scheduler calls a node may not be what the host calls itself.
             names = (environment.get(name) for name in ("SLURMD_NODENAME", "NODE_NAME"))
             nodes = next(filter(None, names), "") or socket.gethostname()
         options += ["--nodes", nodes] if nodes else []

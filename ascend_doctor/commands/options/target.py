@@ -98,6 +98,7 @@ class Examination:
         env = {name: self.machine.env[name] for name in _KEPT if name in self.machine.env}
         if (environment := facts.environment) is not None:
             env = {
+                # Their values are nobody's business, and that they are set is a fact.
                 **dict.fromkeys((*environment.withheld, *environment.misspelt), ""),
                 **env,
                 **environment.variables,

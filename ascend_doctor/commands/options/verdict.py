@@ -71,6 +71,7 @@ def verdict_options(command: F) -> F:
             exit_verdict=exit_verdict,
             history=history,
             nodes=tuple(nodes.replace(",", " ").split()),
+            # Only where that was typed: a scheduler has to know the names as they are.
             redact=context.params.get("redact") is True,
         )
         return command(asked=asked, **others)
