@@ -50,10 +50,10 @@ def command(
             f"{paths[0]}: holds no *.json report; type on every node: "
             f'ascend-doctor check --no-redact --format json -o "{report}"'
         )
-    report = judge(
+    verdict = judge(
         merged,
         expected=expected,
         fail_on=merged_output.output.fail_on,
         seconds=time.monotonic() - start,
     )
-    return merged_output.write(report)
+    return merged_output.write(verdict)

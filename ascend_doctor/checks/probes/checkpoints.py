@@ -110,7 +110,7 @@ def _well(run: ProbeRun, names: list[str]) -> str:
     return text + (f"; {'; '.join(others)}" if others else "")
 
 
-def _describe_change(name: str, layout: str) -> str:
+def _describe_change(name: str, layout: str | None) -> str:
     return f"{name} loaded as {layout}"
 
 
