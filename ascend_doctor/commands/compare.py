@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import click
 import msgspec
@@ -104,19 +104,8 @@ def command(  # noqa: PLR0913 - the options of the command
     where runs part, 2 for a dump that cannot be read, 3 where a run failed.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     limits = parse_tolerances(tolerances)
-    if not words:
-        raise click.UsageError(
-            "name two dumps, or append the command after `--`; "
-            "`ascend-doctor compare --record DIR -- COMMAND` writes a dump"
-        )
-    if os.path.isdir(words[0]):
-        if len(words) != 2 or record or keep:  # noqa: PLR2004 - a pair
-            raise click.UsageError("two dumps are compared, without --record and --keep")
+    if _are_dumps(words, recorded=bool(record), kept=bool(keep)):
         return _compare(read_dump(words[0]), read_dump(words[1]), ("A", "B"), limits, shape)
-    if len(words) == 2 and not record and shutil.which(words[0]) is None:  # noqa: PLR2004 - a pair
-        raise DataError(
-            f"{words[0]}: no such dump; name two folders that --record or msprobe wrote"
-        )
     from ascend_doctor.commands.paired_runs import (  # noqa: PLC0415 - not for --help
         RecorderOptions,
         choose_npu,
@@ -136,6 +125,25 @@ def command(  # noqa: PLR0913 - the options of the command
     npu = choose_npu(device, home, npus=npus, memory=memory)
     pair = run_pair(words, npu, recorder, keep)
     return _compare(*pair, limits, shape) if pair else EXIT_UNKNOWN
+
+
+def _are_dumps(words: Sequence[str], *, recorded: bool, kept: bool) -> bool:
+    """Whether two dumps were named, not a command. Raises UsageError and DataError for neither."""
+    if not words:
+        raise click.UsageError(
+            "name two dumps, or append the command after `--`; "
+            "`ascend-doctor compare --record DIR -- COMMAND` writes a dump"
+        )
+    pair = len(words) == 2  # noqa: PLR2004
+    if os.path.isdir(words[0]):
+        if not pair or recorded or kept:
+            raise click.UsageError("two dumps are compared, without --record and --keep")
+        return True
+    if pair and not recorded and shutil.which(words[0]) is None:
+        raise DataError(
+            f"{words[0]}: no such dump; name two folders that --record or msprobe wrote"
+        )
+    return False
 
 
 def _compare(

@@ -109,17 +109,21 @@ def command(
     hidden = ours(others=_names(diagnosis))
     diagnosis = _finish(diagnosis, hidden, overlays if now else None, output, start)
     following = _choose_next(diagnosis, logs, hidden, output)
-    asked.report(output).emit(
-        page.as_report(diagnosis, output.fail_on),
-        lambda name, to_file: _render(name, diagnosis, output, following, to_file=to_file),
-        code=diagnosis.exit_code,
-    )
+    _emit(diagnosis, asked, output, following)
     if asked.line and real:
         show_verdict(diagnosis.verdict if asked.redact and diagnosis.verdict else real)
     output.show_hidden(hidden)
     if reader.interrupted:
         return EXIT_INTERRUPTED
     return exit_code_of(diagnosis) if asked.exit_verdict else diagnosis.exit_code
+
+
+def _emit(diagnosis: Diagnosis, asked: VerdictOptions, output: Output, following: str) -> None:
+    asked.report(output).emit(
+        page.as_report(diagnosis, output.fail_on),
+        lambda name, to_file: _render(name, diagnosis, output, following, to_file=to_file),
+        code=diagnosis.exit_code,
+    )
 
 
 def _finish(

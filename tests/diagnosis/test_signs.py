@@ -43,7 +43,7 @@ ERRORS = [
     "Segmentation fault (core dumped)",
     "bash: line 4: hccl_test_all: command not found",
     "/bin/sh: 1: hccn_tool: not found",
-    "bash: /usr/local/bin/npu-smi: No such file or directory",
+    "bash: /usr/local/bin/count-cards: No such file or directory",
     "train-0   0/1   ImagePullBackOff   0   4s",
     "  Warning  Failed     12s   kubelet   Failed to pull image",
     "Error response from daemon: could not select device driver",
