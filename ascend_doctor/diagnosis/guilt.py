@@ -546,6 +546,8 @@ def _late_by_its_own_node(ledger: Ledger, last: Sighting, timed: list[Sighting])
 
 def _is_shared(ledger: Ledger) -> bool:
     """Whether most ranks raise the exception that came first: its cause is common to them."""
+    if _ended_together(ledger):
+        return True
     first = earliest(seen.first for seen in ledger.exceptions.values())
     seen = next((seen for seen in ledger.exceptions.values() if seen.first == first), None)
     if seen is None:
@@ -556,6 +558,19 @@ def _is_shared(ledger: Ledger) -> bool:
         return False
     # One rank may print its exception twice, where it wraps it.
     return seen.count >= max(len(ledger.ended), _MANY if len(ledger.ended) > 1 else 2 * _MANY)
+
+
+def _ended_together(ledger: Ledger) -> bool:
+    """Whether torchrun saw several ranks end by themselves, with one code, in the same second.
+
+    It looks at them one after the other, so that the first one is that with the lowest number.
+    """
+    ends = Counter(
+        (end.code, int(end.sighting.moment.seconds))
+        for end in ledger.ended.values()
+        if end.code is not None and end.code > 0 and end.sighting.moment
+    )
+    return max(ends.values(), default=0) > max(_MANY, len(ledger.ended) // 2)
 
 
 def _first_raised(ledger: Ledger) -> Guilt | None:
