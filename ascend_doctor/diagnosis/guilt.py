@@ -133,6 +133,8 @@ def describe_undecided(
     if root is not None and not root.victim:
         common = seen is not None and _is_common(ledger, root, seen)
         return "every rank shows it, so that the cause is common to them" if common else ""
+    if root is None and _ended_together(ledger):
+        return "several ranks ended in the same second; torchrun's order of them tells nothing"
     if root is None and _is_shared(ledger):
         return "most ranks raise the same error, so that its cause is common to them"
     if root is None or not ledger.watched:
@@ -566,9 +568,9 @@ def _ended_together(ledger: Ledger) -> bool:
     It looks at them one after the other, so that the first one is that with the lowest number.
     """
     ends = Counter(
-        (end.code, int(end.sighting.moment.seconds))
+        (end.code, end.time)
         for end in ledger.ended.values()
-        if end.code is not None and end.code > 0 and end.sighting.moment
+        if end.code is not None and end.code > 0 and end.time
     )
     return max(ends.values(), default=0) > max(_MANY, len(ledger.ended) // 2)
 

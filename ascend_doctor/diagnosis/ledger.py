@@ -121,13 +121,17 @@ class Occurrences:
 
 @dataclass
 class Ended:
-    """A process as torchrun's summary names it; ``first``: the one that it saw fail first."""
+    """A process as torchrun's summary names it; ``first``: the one that it saw fail first.
+
+    ``time`` is of its node's clock, to the second, "" where the summary lacks it.
+    """
 
     rank: int
     node: str
     sighting: Sighting
     first: bool
     code: int | None = None
+    time: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,14 +271,14 @@ class Ledger:
         self.codes.clear()
         return dropped
 
-    def ends(self, rank: int, local: int, row: LogLine, *, node: str, first: bool) -> None:
+    def ends(self, ended: Ended, local: int, row: LogLine) -> None:
         """A process that torchrun's summary names by both its ranks."""
-        self.places.pair(row.writer, rank=rank, local=local, node=node)
-        self.places.know(rank, node=node)
-        if node and len(self.nodes) < _ORIGINS:
-            self.nodes.add(node)
-        if rank in self.ended or len(self.ended) < _ORIGINS:
-            self.ended[rank] = Ended(rank=rank, node=node, sighting=row.sighting, first=first)
+        self.places.pair(row.writer, rank=ended.rank, local=local, node=ended.node)
+        self.places.know(ended.rank, node=ended.node)
+        if ended.node and len(self.nodes) < _ORIGINS:
+            self.nodes.add(ended.node)
+        if ended.rank in self.ended or len(self.ended) < _ORIGINS:
+            self.ended[ended.rank] = ended
 
     def exits(self, rank: int, code: int) -> None:
         self.ended[rank].code = code

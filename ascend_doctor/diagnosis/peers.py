@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
-from ascend_doctor.diagnosis.ledger import Ledger, LogLine, WatchdogReport
+from ascend_doctor.diagnosis.ledger import Ended, Ledger, LogLine, WatchdogReport
 from ascend_doctor.diagnosis.origins import Origin
 from ascend_doctor.diagnosis.processes import HcclPeer
 from ascend_doctor.diagnosis.waiting import Wait, WaitKind
@@ -52,6 +52,7 @@ _OPERATION = re.compile(r"opData information is .{0,200}?\bgroup:([^,\s]{1,200})
 # torch/distributed/elastic/multiprocessing/errors/__init__.py prints every failed process so, the
 # first one behind its own heading; api.py names that one before, by its rank on the node.
 _HOST = re.compile(r"\bhost +: (\S{1,128})")
+_TIME = re.compile(r"\btime +: (\d{4}-\d\d-\d\d_\d\d:\d\d:\d\d)")
 _GLOBAL = re.compile(r"\brank +: (\d{1,6}) \(local_rank: (\d{1,6})\)")
 # torch/distributed/elastic/agent/server/api.py, where the agent logs at INFO.
 _RANKS = re.compile(r"\bglobal_ranks=\[(\d{1,6})(?:, |\])")
@@ -223,10 +224,15 @@ class Peers:
             self.ledger.first_ended(int(match[2]), int(match[1]), row)
         elif match := _GLOBAL.search(text):
             self._rank = int(match[1])
-            host = _HOST.search(before)
-            self.ledger.ends(
-                self._rank, int(match[2]), row, node=host[1] if host else "", first=self._root
+            host, time = _HOST.search(before), _TIME.search(before)
+            ended = Ended(
+                rank=self._rank,
+                node=host[1] if host else "",
+                sighting=row.sighting,
+                first=self._root,
+                time=time[1] if time else "",
             )
+            self.ledger.ends(ended, int(match[2]), row)
         elif (match := _EXIT.search(text)) and self._rank is not None:
             self.ledger.exits(self._rank, int(match[1]))
             self._rank = None

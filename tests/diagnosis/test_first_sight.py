@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.diagnosis.first_sight import answers
+from tests.diagnosis.first_sight import LOGS, answers
 
 FAILED = [
     *("failing", "vendor", "foreign"),
@@ -138,6 +138,18 @@ def test_what_was_learnt_stays_known(kind: str, share: float) -> None:
 def test_nobody_is_accused_wrongly(kind: str) -> None:
     wrong = {one.case.source for one in answers(kind) if one.guilty == "wrong"}
     assert wrong <= ACCUSED
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not LOGS, reason="ASCEND_DOCTOR_TEST_LOGS names no folder with these logs")
+def test_what_is_not_carried_stays_known() -> None:
+    failing, foreign, healthy = (
+        answers(f"twenty-third-{kind}") for kind in ("failing", "foreign", "healthy")
+    )
+    assert all(one.exit_code for one in (*failing, *foreign))
+    assert {one.exit_code for one in healthy} <= {0, 3}
+    assert not any(one.guilty == "wrong" for one in failing)
+    assert sum(one.right for one in (*failing, *foreign)) >= 0.87 * len((*failing, *foreign))
 
 
 def test_the_device_of_the_vendor_s_own_tests_is_named() -> None:

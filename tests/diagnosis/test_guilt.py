@@ -502,3 +502,21 @@ def test_an_unknown_error_of_most_ranks_accuses_nobody() -> None:
     alone = of_text(interleaved({11: raised, 4: RAISED, 5: RAISED.replace("7", "8")}))
     assert alone.guilty is not None
     assert alone.guilty.ranks == (11,)
+
+
+def test_ranks_that_ended_in_the_same_second_are_not_accused() -> None:
+    """torchrun looks at its processes by number, so that the lowest is the first it sees."""
+    summary = [
+        f"[{number}]:\n  time      : 2026-11-22_09:01:5{second}\n  host      : node-1\n"
+        f"  rank      : {rank} (local_rank: {rank})\n  exitcode  : 1 (pid: 7{rank})\n"
+        for number, (rank, second) in enumerate([(1, 9), (2, 9), (0, 9)], 1)
+    ]
+    text = (
+        "AttributeError: 'Namespace' object has no attribute 'size'\n"
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+        f"Failures:\n{''.join(summary[:2])}Root Cause (first observed failure):\n{summary[2]}"
+    )
+    assert of_text(text).guilty is None
+    apart = of_text(text.replace("_09:01:59", "_09:01:58", 2))
+    assert apart.guilty
+    assert apart.guilty.ranks == (0,)
