@@ -104,7 +104,7 @@ def command(  # noqa: PLR0913 - the options of the command
     where runs part, 2 for a dump that cannot be read, 3 where a run failed.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     limits = parse_tolerances(tolerances)
-    if _are_dumps(words, recorded=bool(record), kept=bool(keep)):
+    if _are_dumps(words, record=record, keep=keep):
         return _compare(read_dump(words[0]), read_dump(words[1]), ("A", "B"), limits, shape)
     from ascend_doctor.commands.paired_runs import (  # noqa: PLC0415 - not for --help
         RecorderOptions,
@@ -127,7 +127,7 @@ def command(  # noqa: PLR0913 - the options of the command
     return _compare(*pair, limits, shape) if pair else EXIT_UNKNOWN
 
 
-def _are_dumps(words: Sequence[str], *, recorded: bool, kept: bool) -> bool:
+def _are_dumps(words: Sequence[str], *, record: str | None, keep: str | None) -> bool:
     """Whether two dumps were named, not a command. Raises UsageError and DataError for neither."""
     if not words:
         raise click.UsageError(
@@ -136,10 +136,10 @@ def _are_dumps(words: Sequence[str], *, recorded: bool, kept: bool) -> bool:
         )
     pair = len(words) == 2  # noqa: PLR2004
     if os.path.isdir(words[0]):
-        if not pair or recorded or kept:
+        if not pair or record or keep:
             raise click.UsageError("two dumps are compared, without --record and --keep")
         return True
-    if pair and not recorded and shutil.which(words[0]) is None:
+    if pair and not record and shutil.which(words[0]) is None:
         raise DataError(
             f"{words[0]}: no such dump; name two folders that --record or msprobe wrote"
         )

@@ -133,7 +133,7 @@ def describe_undecided(
     if root is not None and not root.victim:
         common = seen is not None and _is_common(ledger, root, seen)
         return "every rank shows it, so that the cause is common to them" if common else ""
-    if root is None and _ended_together(ledger):
+    if root is None and _is_one_end(ledger):
         return "several ranks ended in the same second; torchrun's order of them tells nothing"
     if root is None and _is_shared(ledger):
         return "most ranks raise the same error, so that its cause is common to them"
@@ -548,7 +548,7 @@ def _late_by_its_own_node(ledger: Ledger, last: Sighting, timed: list[Sighting])
 
 def _is_shared(ledger: Ledger) -> bool:
     """Whether most ranks raise the exception that came first: its cause is common to them."""
-    if _ended_together(ledger):
+    if _is_one_end(ledger):
         return True
     first = earliest(seen.first for seen in ledger.exceptions.values())
     seen = next((seen for seen in ledger.exceptions.values() if seen.first == first), None)
@@ -562,7 +562,7 @@ def _is_shared(ledger: Ledger) -> bool:
     return seen.count >= max(len(ledger.ended), _MANY if len(ledger.ended) > 1 else 2 * _MANY)
 
 
-def _ended_together(ledger: Ledger) -> bool:
+def _is_one_end(ledger: Ledger) -> bool:
     """Whether torchrun saw several ranks end by themselves, with one code, in the same second.
 
     It looks at them one after the other, so that the first one is that with the lowest number.
