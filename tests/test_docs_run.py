@@ -274,11 +274,10 @@ def _cases() -> Iterator[object]:
     for typed, line in UNIQUE.items():
         how = RUNS.get(line.call, Run())
         needs = needs_of(line, how)
-        marks = [pytest.mark.slow] if {"torch", "small", "both", "slurm"} & {*needs} else []
         if typed.endswith("| source"):
             how = replace(how, shell="fish")
         if how.codes:
-            yield pytest.param(line, how, needs, id=typed, marks=marks)
+            yield pytest.param(line, how, needs, id=typed)
 
 
 def test_no_line_is_passed_over() -> None:
@@ -341,6 +340,7 @@ def _command(typed: str, how: Run, needs: tuple[str, ...]) -> list[str]:
     return ["script", "-qec", shlex.join(call), "/dev/null"] if "terminal" in needs else call
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("line", "how", "needs"), [*_cases()])
 def test_what_is_told_to_type_runs(
     line: Line,

@@ -100,7 +100,7 @@ def _guilty(
 ) -> Guilt | None:
     if root is None or seen is None:
         first = None
-        if not _is_shared(ledger):
+        if not (_is_one_end(ledger) or _is_shared(ledger)):
             first = _by_summary(ledger, frozenset(ledger.watched)) or _first_raised(ledger)
         return first or _accuse_by_name(ledger) or _chain(ledger) or _alone(ledger)
     if not root.victim:
@@ -548,8 +548,6 @@ def _late_by_its_own_node(ledger: Ledger, last: Sighting, timed: list[Sighting])
 
 def _is_shared(ledger: Ledger) -> bool:
     """Whether most ranks raise the exception that came first: its cause is common to them."""
-    if _is_one_end(ledger):
-        return True
     first = earliest(seen.first for seen in ledger.exceptions.values())
     seen = next((seen for seen in ledger.exceptions.values() if seen.first == first), None)
     if seen is None:
