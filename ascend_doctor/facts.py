@@ -432,7 +432,7 @@ class Python(Section, frozen=True, kw_only=True):
     """The examined interpreter. ``own``: it is the one that runs the doctor.
 
     ``by`` is what named it: --python, VIRTUAL_ENV, CONDA_PREFIX, or PATH where no environment is
-    active.
+    active. ``enums_by_getattr``: it pickles members of an enum by a call of getattr.
     """
 
     executable: str = ""
@@ -447,6 +447,7 @@ class Python(Section, frozen=True, kw_only=True):
     sys_path: tuple[str, ...] = ()
     distributions: tuple[Distribution, ...] = ()
     importable: dict[str, bool] = {}
+    enums_by_getattr: bool | None = None
 
     def find(self, name: str) -> Distribution | None:
         """The distribution that metadata lookups give for this normalised name."""

@@ -121,6 +121,7 @@ def healthy() -> Snapshot:
             machine="aarch64",
             distributions=distributions,
             importable={"tbe": True, "te": True, "acl": True, "torch": True, "torch_npu": True},
+            enums_by_getattr=False,
         ),
         native=Native(
             torch_npu=f"{SITE}/torch_npu",
