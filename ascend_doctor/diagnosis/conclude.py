@@ -219,7 +219,7 @@ def _explains(
     seen_by_name: dict[str, Occurrences],
     failures: dict[str, KnownFailure],
 ) -> bool:
-    """Whether one failure is behind another one; who only waited began it in its own process alone."""
+    """Whether one failure is behind another one; who only waited, if it began in its process."""
     if weaker not in seen_by_name:
         return False
     began = seen_by_name[weaker].first.origin
