@@ -193,7 +193,7 @@ def _causes(
     by_time = sorted(seen_by_name, key=lambda name: (seen_by_name[name].first.order, name))
     for name in by_time:
         for weaker in failures[name].beats:
-            if weaker in seen_by_name and weaker != name:
+            if weaker != name and _explains(name, weaker, seen_by_name, failures):
                 explained.setdefault(weaker, name)
     # Failures that beat each other in a ring explain nothing.
     left = [name for name in by_time if name not in explained] or by_time
@@ -211,6 +211,19 @@ def _causes(
         elif name != root:
             explained.setdefault(name, root)
     return tuple(_cause(name, seen_by_name, failures, explained, roots) for name in roots)
+
+
+def _explains(
+    name: str,
+    weaker: str,
+    seen_by_name: dict[str, Occurrences],
+    failures: dict[str, KnownFailure],
+) -> bool:
+    """Whether one failure is behind another one; who only waited, if it began in its process."""
+    if weaker not in seen_by_name:
+        return False
+    began = seen_by_name[weaker].first.origin
+    return not failures[name].victim or began in seen_by_name[name].by_origin
 
 
 def _weak(failure: KnownFailure) -> bool:
