@@ -50,6 +50,7 @@ KINDS = (
     *("twenty-first-failing", "twenty-first-foreign", "twenty-first-healthy"),
     *("twenty-second-failing", "twenty-second-foreign", "twenty-second-healthy"),
     *("twenty-third-failing", "twenty-third-foreign", "twenty-third-healthy"),
+    *("twenty-fourth-failing", "twenty-fourth-foreign", "twenty-fourth-healthy"),
 )
 
 Guilt = Literal["right", "could not tell", "wrong"]
