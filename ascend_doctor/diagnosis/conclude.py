@@ -222,8 +222,10 @@ def _explains(
     """Whether one failure is behind another one; who only waited, if it began in its process."""
     if weaker not in seen_by_name:
         return False
-    began = seen_by_name[weaker].first.origin
-    return not failures[name].victim or began in seen_by_name[name].by_origin
+    if not failures[name].victim:
+        return True
+    began, waits = seen_by_name[weaker].first.origin, seen_by_name[name].by_origin
+    return began in waits or not began.named or not any(origin.named for origin in waits)
 
 
 def _weak(failure: KnownFailure) -> bool:

@@ -67,7 +67,9 @@ _GOOD_START = (
 )
 _SPOILS = (
     r"(?<!\b0 )(?<!\b0 tests )\bfail\w*|\b(?:[1-9]\d* errors?|not|never|without|before|"
-    r"until|when|once|if|will|should|aborted|killed|timed out)\b|n't\b|未|不|没|后|失败"
+    r"until|when|once|if|will|should|aborted|killed|timed out)\b|n't\b|未|不|没|后|失败|"
+    # CANN's own logs tell of its parts alone.
+    r"(?-i:^\[(?:EVENT|INFO|DEBUG|WARNING|ERROR)\] [A-Z_]{2,20}\(\d+,)"
 )
 _END_OF_JOB = rf"{_ENDS.format(_JOB)}|\btrain_runtime\b|训练(?:已|全部|任务)?(?:完成|结束)"
 # A server that answered a request after one that failed; those for its health say nothing.

@@ -142,14 +142,15 @@ def test_nobody_is_accused_wrongly(kind: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not LOGS, reason="ASCEND_DOCTOR_TEST_LOGS names no folder with these logs")
-def test_what_is_not_carried_stays_known() -> None:
+@pytest.mark.parametrize("number", ["twenty-third", "twenty-fourth"])
+def test_what_is_not_carried_stays_known(number: str) -> None:
     failing, foreign, healthy = (
-        answers(f"twenty-third-{kind}") for kind in ("failing", "foreign", "healthy")
+        answers(f"{number}-{kind}") for kind in ("failing", "foreign", "healthy")
     )
     assert all(one.exit_code for one in (*failing, *foreign))
     assert {one.exit_code for one in healthy} <= {0, 3}
     assert not any(one.guilty == "wrong" for one in failing)
-    assert sum(one.right for one in (*failing, *foreign)) >= 0.87 * len((*failing, *foreign))
+    assert sum(one.right for one in (*failing, *foreign)) >= 0.9 * len((*failing, *foreign))
 
 
 def test_the_device_of_the_vendor_s_own_tests_is_named() -> None:
