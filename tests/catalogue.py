@@ -54,7 +54,9 @@ _ERRORS = frozenset(
     | {"UndatedError"}
 )
 # Of these the second argument is a text.
-_SECOND = frozenset({"check", "start_again", "mount_again", "OSError", "PermissionError"})
+_SECOND = frozenset(
+    {"check", "start_again", "mount_again", "OSError", "PermissionError", "_reject"}
+)
 # What helpers of these return is part of findings.
 _HELPERS: tuple[str, ...] = (
     "findings.py",
@@ -71,6 +73,7 @@ _HELPERS += (
 )
 _HELPERS += ("diagnosis/peers.py", "diagnosis/plog_runs.py", "diagnosis/stall_judge.py")
 _HELPERS += ("diagnosis/conclude.py", "diagnosis/waiting.py")
+_HELPERS += ("fleet/merged_report.py", "machine/syntax.py")
 _HELPERS += (
     "planning/launches.py",
     "planning/flags.py",
@@ -121,6 +124,7 @@ _TABLES = {
     "commands/stack.py": ("COMMANDS",),
     "diagnosis/verdict.py": ("_REASONS",),
     "judging/subjects.py": ("_NAMES",),
+    "machine/syntax.py": ("JSON_PROBLEMS", "SHAPE_PROBLEMS", "YAML_PROBLEMS"),
     "planning/memory.py": ("MEMORY_PARTS",),
     "provision/cann_env.py": ("_WHY",),
     "provision/stack_env.py": ("_WHY",),
