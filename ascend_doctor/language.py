@@ -126,8 +126,8 @@ class Dictionary(NamedTuple):
                 continue
             if (title := self.say(head)) != head or tail in self.exact:
                 return f"{title}\uff1a{self.say(tail)}"
-            if _FILE.fullmatch(head) and (translation := self.say(tail)) != tail:
-                return f"{head}\uff1a{translation}"
+            if _FILE.fullmatch(head) and (why := self.say(tail)) != tail:
+                return f"{head}\uff1a{why}"
         for separator, join in _SEPARATORS:
             parts = self._split(text, separator)
             if len(parts) > 1:
