@@ -35,6 +35,9 @@ _NUMBERED = re.compile(r"(?:devices?|ranks?|node) \{0\}")
 _WORDS = re.compile(r"[A-Za-z]{2}")
 # What is called the same in both: sizes of layouts, identifiers, versions.
 _SAME = re.compile(r"(?:bfloat16 )?[A-Z]+\d+(?: [A-Z]+\d+)*|[\w.]*[_\d][\w.]*")
+# What a statement may be about, and what parts statements about several.
+_FILE = re.compile(r"[\w/~+-]*[./][\w./~+-]*(?::\d+)?")
+_FILES = re.compile(rf"; (?={_FILE.pattern}: )")
 # Texts from outside are longer than anything the catalogue has.
 _LONGEST = 2_000
 
@@ -71,7 +74,13 @@ class Dictionary(NamedTuple):
     templates: tuple[Template, ...]
 
     def say(self, text: str) -> str:
-        """The text, or a title with what follows it, in this language, or as it is."""
+        """The text, or what it says of several files, in this language, or as it is."""
+        about = [text] if text in self.exact else _FILES.split(text)
+        translations = [self._say(part) for part in about]
+        return text if translations == about else "\uff1b".join(translations)
+
+    def _say(self, text: str) -> str:
+        """The text, or a title with what follows it."""
         if len(text) > _LONGEST or not _WORDS.search(text):
             return self.exact.get(text, text)
         if known := self._sentences(text):
@@ -117,6 +126,8 @@ class Dictionary(NamedTuple):
                 continue
             if (title := self.say(head)) != head or tail in self.exact:
                 return f"{title}\uff1a{self.say(tail)}"
+            if _FILE.fullmatch(head) and (why := self.say(tail)) != tail:
+                return f"{head}\uff1a{why}"
         for separator, join in _SEPARATORS:
             parts = self._split(text, separator)
             if len(parts) > 1:

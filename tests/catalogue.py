@@ -32,12 +32,14 @@ from ascend_doctor.checks import all_checks
 from ascend_doctor.cli import doctor
 from ascend_doctor.commands.fix import Outcome
 from ascend_doctor.comparison.comparable import Group
+from ascend_doctor.diagnosis.result import Unexplained
 from ascend_doctor.findings import Level
 from ascend_doctor.fleet.explain import TOPICS
 from ascend_doctor.matrix.catalog import Catalog as Matrix
 from ascend_doctor.matrix.evidence import Standing
 from ascend_doctor.matrix.models import every as all_models
 from ascend_doctor.matrix.schema import Release, Stack
+from ascend_doctor.render.rank_rows import RankState
 from docs import paragraphs as pages
 
 ROOT = Path(__file__).parent.parent
@@ -54,7 +56,9 @@ _ERRORS = frozenset(
     | {"UndatedError"}
 )
 # Of these the second argument is a text.
-_SECOND = frozenset({"check", "start_again", "mount_again", "OSError", "PermissionError"})
+_SECOND = frozenset(
+    {"check", "start_again", "mount_again", "OSError", "PermissionError", "_reject"}
+)
 # What helpers of these return is part of findings.
 _HELPERS: tuple[str, ...] = (
     "findings.py",
@@ -71,6 +75,7 @@ _HELPERS += (
 )
 _HELPERS += ("diagnosis/peers.py", "diagnosis/plog_runs.py", "diagnosis/stall_judge.py")
 _HELPERS += ("diagnosis/conclude.py", "diagnosis/waiting.py")
+_HELPERS += ("fleet/merged_report.py", "machine/syntax.py")
 _HELPERS += (
     "planning/launches.py",
     "planning/flags.py",
@@ -121,6 +126,7 @@ _TABLES = {
     "commands/stack.py": ("COMMANDS",),
     "diagnosis/verdict.py": ("_REASONS",),
     "judging/subjects.py": ("_NAMES",),
+    "machine/syntax.py": ("JSON_PROBLEMS", "SHAPE_PROBLEMS", "YAML_PROBLEMS"),
     "planning/memory.py": ("MEMORY_PARTS",),
     "provision/cann_env.py": ("_WHY",),
     "provision/stack_env.py": ("_WHY",),
@@ -496,7 +502,8 @@ def texts() -> dict[str, list[str]]:
         if where == _CODES or re.search(r"(?=.*[a-z]{2}).*[ .]", text):
             known.setdefault(text, []).append(where)
     statuses = (get_type_hints(row)["status"] for row in (Stack, Release))
-    words = (get_args(kind) for kind in (Standing, Outcome, *statuses))
+    kinds = get_type_hints(Unexplained)["kind"]
+    words = (get_args(kind) for kind in (Standing, Outcome, RankState, kinds, *statuses))
     members = (member.value for member in (*Level, *Group))
     for word in filter(None, itertools.chain(members, *words)):
         known.setdefault(word, []).append("ascend_doctor")

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from ascend_doctor import language
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.parsing import json_of, read_json, read_yaml, yaml_of
 
@@ -65,6 +68,41 @@ def test_healthy_yaml_is_read_with_its_aliases_and_merges() -> None:
 def test_hostile_json_is_one_line(data: bytes, told: str) -> None:
     with pytest.raises(DataError, match=told):
         json_of(data, "x.json")
+
+
+BROKEN = [
+    (json_of, '{"a": 1,\n "\u00e9": }\n', "invalid character in line 2, column 7"),
+    (json_of, '{"a": 1,\n "b"', "the text breaks off in line 2, column 5"),
+    (json_of, "[1]\n[2]", "trailing characters in line 2, column 1"),
+    (yaml_of, "a: b\nc: d: e\n", "mapping values are not allowed in this context in line 2, col"),
+    (yaml_of, "\u00e9:\n  \0", "control characters are not allowed in line 2, column 3"),
+    (yaml_of, "a:\n  - &b [*b]", "*b contains itself in line 2, column 9"),
+]
+
+
+@pytest.mark.parametrize(("read", "text", "told"), BROKEN, ids=[row[2] for row in BROKEN])
+def test_the_place_is_told_in_both_languages(
+    read: Callable[[str, str], object], text: str, told: str
+) -> None:
+    with pytest.raises(DataError) as refused:
+        read(text, "a/x.txt")
+    assert told in str(refused.value)
+    language.choose("zh")
+    said = language.say(str(refused.value))
+    line, column = re.findall(r"\d+", str(refused.value))
+    assert "a/x.txt\uff1a" in said
+    assert f"\u7b2c{line}\u884c\u7b2c{column}\u5217\uff1a" in said
+    assert not re.search("[a-z]{2,} [a-z]{2,}", said), said
+
+
+def test_what_else_is_wrong_is_told_in_chinese() -> None:
+    language.choose("zh")
+    for text in (
+        "a.json: Expected `int`, got `str` - at `$.b`",
+        "a.json: Object missing required field `c`; b.json: Object contains unknown field `d`",
+    ):
+        said = language.say(text)
+        assert not re.search("[A-Z]|[a-z]{2,} [a-z]{2,}", said), said
 
 
 @pytest.mark.slow

@@ -213,5 +213,5 @@ def _render(
         return page.render(diagnosis, verbose=output.verbose, next_step=next_step, **paper)
     if name == "html" or (name == "markdown" and not output.issue):
         module = importlib.import_module(f"ascend_doctor.render.diagnosis_{name}")
-        return str(module.render(diagnosis))
+        return str(module.render(diagnosis, next_step=next_step))
     return output.render(name, page.as_report(diagnosis, output.fail_on), to_file=to_file)

@@ -13,6 +13,7 @@ from ascend_doctor.diagnosis.logs import Log
 from ascend_doctor.diagnosis.result import Attempt, Diagnosis, JobVerdict
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes
+from ascend_doctor.machine.syntax import describe_json
 
 # torchrun's attempt_1/ (--max-restarts); what people call the folders of their restarts; the output
 # of one Slurm job after another, or of one that was requeued.
@@ -117,11 +118,14 @@ def _date(path: str) -> str:
 
 def _read_diagnosis(path: str) -> Diagnosis:
     try:
-        return msgspec.json.decode(read_bytes(path, _LARGEST), type=Diagnosis)
+        data = read_bytes(path, _LARGEST)
     except DataError as error:
         raise DataError(f"--history {error}") from error
-    except msgspec.DecodeError as error:
-        text = f"--history {path}: not what diagnose --format json writes: {error}"
+    try:
+        return msgspec.json.decode(data, type=Diagnosis)
+    except (msgspec.DecodeError, ValueError) as error:
+        why = describe_json(error, data)
+        text = f"--history {path}: not what diagnose --format json writes: {why}"
         raise DataError(text) from error
 
 

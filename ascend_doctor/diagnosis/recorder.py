@@ -19,6 +19,7 @@ import msgspec
 
 from ascend_doctor.diagnosis.stacks import Frame
 from ascend_doctor.errors import DataError
+from ascend_doctor.machine.syntax import describe_json
 
 # Enough to see what a rank does again and again; what has not ended is looked at in any case.
 HISTORY = 128
@@ -119,7 +120,9 @@ def parse_dump(data: bytes, rank: int, name: str) -> RankTrace:
             raw = json.loads(data)
         return _trace(raw, rank)
     except (pickle.UnpicklingError, ValueError, EOFError, MemoryError, RecursionError) as error:
-        raise DataError(f"{name}: no dump of a flight recorder: {error}") from error
+        raise DataError(
+            f"{name}: no dump of a flight recorder: {describe_json(error, data)}"
+        ) from error
     except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
         raise DataError(f"{name}: no dump of a flight recorder that we know") from error
 

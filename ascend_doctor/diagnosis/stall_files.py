@@ -30,6 +30,7 @@ from ascend_doctor.diagnosis.stall_judge import judge_stall
 from ascend_doctor.diagnosis.stall_result import Stall, Standing
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import open_descriptor, read_bytes
+from ascend_doctor.machine.syntax import describe_json
 
 T = TypeVar("T")
 
@@ -278,8 +279,8 @@ def _read_own(path: str, rank: int, kind: str, files: StallFiles) -> None:
 def _decode(data: bytes, shape: type[T], path: str) -> T:
     try:
         return msgspec.json.decode(data, type=shape)
-    except msgspec.MsgspecError as error:
-        raise DataError(f"{path}: {error}") from error
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise DataError(f"{path}: {describe_json(error, data)}") from error
 
 
 def _head(path: str) -> bytes:

@@ -23,6 +23,7 @@ from ascend_doctor.fleet.rounds import Rounds, own_exit_code, own_worst
 from ascend_doctor.judging.subjects import Subject
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.machine.parsing import JSON_BYTES
+from ascend_doctor.machine.syntax import describe_json
 from ascend_doctor.report import SCHEMA, Node, Unreadable, Verdict
 
 # What a merged report tells of a node; thousands of good results would hide it.
@@ -220,7 +221,7 @@ def _why(data: bytes, error: Exception) -> str:
     try:
         head = _HEAD.decode(data)
     except (msgspec.MsgspecError, RecursionError, ValueError) as broken:
-        return f"damaged or cut short ({broken})"
+        return f"damaged or cut short ({describe_json(broken, data)})"
     if "verdict" not in head or "snapshot" not in head:
         return "no report; `ascend-doctor check --format json` writes one"
     return f"not a report of this schema ({error})"

@@ -11,6 +11,7 @@ import msgspec
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes
+from ascend_doctor.machine.syntax import describe_json, describe_yaml, locate
 
 if TYPE_CHECKING:
     from yaml.events import Event
@@ -40,17 +41,7 @@ def yaml_of(data: bytes | str, name: str) -> Any:
     try:
         return yaml.load(text, Loader=yaml.CSafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise DataError(f"{name}: {_in_one_line(error)}") from error
-
-
-def _in_one_line(error: Exception) -> str:
-    """What the YAML reader says over several lines, which quote the text."""
-    import yaml  # noqa: PLC0415 - as above
-
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem:
-        mark = error.problem_mark or error.context_mark
-        return f"line {mark.line + 1}: {error.problem}" if mark else error.problem
-    return " ".join(str(error).split())
+        raise DataError(f"{name}: {describe_yaml(error, text)}") from error
 
 
 def _text(data: bytes | str, name: str) -> str:
@@ -75,7 +66,7 @@ def check_yaml(text: str, name: str) -> None:
         for event in yaml.parse(text, Loader=yaml.CSafeLoader):
             count.add(event)
     except (yaml.YAMLError, ValueError) as error:
-        raise DataError(f"{name}: {_in_one_line(error)}") from error
+        raise DataError(f"{name}: {describe_yaml(error, text)}") from error
 
 
 class _Count:
@@ -93,20 +84,20 @@ class _Count:
         anchor = getattr(event, "anchor", None)
         if isinstance(event, events.AliasEvent):
             if any(anchor == name for name, _ in self._open):
-                self._refuse(event, f"*{anchor} contains itself")
+                self._reject(event, f"*{anchor} contains itself")
             self._count(event, self._sizes.get(anchor or "", 1))
         elif isinstance(event, events.CollectionStartEvent):
             self._open.append((anchor, self._size))
             self._count(event, 1)
             if len(self._open) > _DEPTH:
-                self._refuse(event, f"nested more than {_DEPTH} deep")
+                self._reject(event, f"nested more than {_DEPTH} deep")
         elif isinstance(event, events.CollectionEndEvent):
             anchor, before = self._open.pop()
             if anchor:
                 self._sizes[anchor] = self._size - before
         elif isinstance(event, events.ScalarEvent):
             if len(event.value) > _NUMBER and not event.style and _DIGITS.issuperset(event.value):
-                self._refuse(event, f"a number of {len(event.value)} characters")
+                self._reject(event, f"a number of {len(event.value)} characters")
             self._count(event, 1)
             if anchor:
                 self._sizes[anchor] = 1
@@ -114,11 +105,12 @@ class _Count:
     def _count(self, event: Event, nodes: int) -> None:
         self._size += nodes
         if self._size > _NODES:
-            self._refuse(event, f"more than {_NODES} values, aliases written out")
+            self._reject(event, f"more than {_NODES} values, aliases written out")
 
-    def _refuse(self, event: Event, what: str) -> None:
-        line = event.start_mark.line + 1 if event.start_mark else 0
-        raise DataError(f"{self._name}: line {line}: {what}")
+    def _reject(self, event: Event, what: str) -> None:
+        mark = event.start_mark
+        where = locate(what, mark.line + 1, mark.column + 1) if mark else what
+        raise DataError(f"{self._name}: {where}")
 
 
 def read_json(path: str | Path, *, limit: int = JSON_BYTES) -> Any:
@@ -136,7 +128,7 @@ def json_of(data: bytes | str, name: str, shape: type[T] | Any = Any) -> Any:
     except msgspec.ValidationError as error:
         raise DataError(f"{name}: {error}") from error
     except (msgspec.MsgspecError, ValueError) as error:
-        raise DataError(f"{name}: damaged or cut short ({error})") from error
+        raise DataError(f"{name}: damaged or cut short ({describe_json(error, data)})") from error
     except RecursionError as error:
         raise DataError(f"{name}: nested too deep") from error
 

@@ -76,7 +76,8 @@ class ReplayMachine:
         try:
             self.recording = msgspec.convert(read_yaml(path), Recording)
         except (DataError, msgspec.ValidationError) as error:
-            raise DataError(f"{path}: not a recorded machine: {error}") from error
+            why = str(error).removeprefix(f"{path}: ")
+            raise DataError(f"{path}: not a recorded machine: {why}") from error
         if self.recording.schema != 1:
             raise DataError(f"{path}: schema {self.recording.schema} is newer than this doctor")
         self.folder = folder

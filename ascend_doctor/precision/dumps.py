@@ -11,6 +11,7 @@ import msgspec
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes, reason
 from ascend_doctor.machine.parsing import JSON_BYTES
+from ascend_doctor.machine.syntax import describe_json
 from ascend_doctor.precision import msprobe
 from ascend_doctor.precision.records import Dump, RankRecords, TensorRecord
 
@@ -102,4 +103,4 @@ def _decode(decoder: msgspec.json.Decoder[_T], line: bytes, path: str, number: i
     try:
         return decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DataError(f"{path}:{number}: {error}") from error
+        raise DataError(f"{path}:{number}: {describe_json(error, line, line=number)}") from error

@@ -17,6 +17,7 @@ from typing import Any
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.machine.parsing import JSON_BYTES
+from ascend_doctor.machine.syntax import describe_json
 from ascend_doctor.precision.records import Dump, RankRecords, TensorKind, TensorRecord
 
 WRITER = "msprobe"
@@ -78,11 +79,12 @@ def _files(folder: str) -> Iterator[tuple[str, str]]:
 
 
 def _records(path: str, step: int) -> Iterator[TensorRecord]:
+    written = read_bytes(path, JSON_BYTES)
     try:
         # Python's own: msprobe writes NaN and Infinity, which are no JSON.
-        content = json.loads(read_bytes(path, JSON_BYTES))
+        content = json.loads(written)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: {error}; dump again") from error
+        raise DataError(f"{path}: {describe_json(error, written)}; dump again") from error
     data = content.get("data") if isinstance(content, dict) else None
     if not isinstance(data, dict):
         raise DataError(f"{path}: no dump.json of msprobe: `data` is not there")

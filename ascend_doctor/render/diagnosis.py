@@ -152,7 +152,7 @@ class _DiagnosisPage(Page):
             self.quote("" if number else "Error", show(unexplained.evidence) + often)
         if diagnosis.paste and not diagnosis.causes:
             self.rows += ["", self.styled(self.say("For a bug report:"), dim=True)]
-            self.rows += [f"    {one_line(row)}" for row in diagnosis.paste.split("\n")]
+            self.rows += [f"    {row}" for row in paste(diagnosis, self.say).split("\n")]
 
     def codes(self, diagnosis: Diagnosis, *, verbose: bool) -> None:
         # What a known cause is known by says more than its code.
@@ -383,21 +383,22 @@ def meaning(code: Code) -> str:
     return f"{code.meaning or 'no meaning is documented'} ({times(code)} x, first {where})"
 
 
-def paste(diagnosis: Diagnosis) -> str:
+def paste(diagnosis: Diagnosis, say: Callable[[str], str] = str) -> str:
     """A text for a bug report about an error that the catalogue lacks."""
-    rows = list(_describe_paste(diagnosis))
-    return "\n".join(one_line(row) for row in rows)
+    return "\n".join(one_line(row) for row in _describe_paste(diagnosis, say))
 
 
-def _describe_paste(diagnosis: Diagnosis) -> Iterator[str]:
-    yield f"ascend-doctor {diagnosis.tool_version}: {diagnosis.outcome}"
-    yield f"logs: {diagnosis.logs}, lines: {diagnosis.lines}, ranks: {spans(diagnosis.ranks)}"
+def _describe_paste(diagnosis: Diagnosis, say: Callable[[str], str]) -> Iterator[str]:
+    yield f"ascend-doctor {diagnosis.tool_version}: {say(diagnosis.outcome)}"
+    ranks = spans(diagnosis.ranks)
+    yield say(f"logs: {diagnosis.logs}, lines: {diagnosis.lines}, ranks: {ranks}")
     if diagnosis.first_error:
-        yield f"first: {show(diagnosis.first_error)}"
+        yield f"{say('first')}: {show(diagnosis.first_error)}"
     for unexplained in diagnosis.unexplained:
-        yield f"{unexplained.kind} ({times(unexplained)} x): {show(unexplained.evidence)}"
+        often = say(times(unexplained))
+        yield f"{say(unexplained.kind)} ({often} x): {show(unexplained.evidence)}"
     for code in diagnosis.codes[:_CODES]:
-        yield f"code {code.code}: {meaning(code)}"
+        yield f"{say('code')} {code.code}: {say(meaning(code))}"
 
 
 def as_report(diagnosis: Diagnosis, fail_on: Level) -> Report:

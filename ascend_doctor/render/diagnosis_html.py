@@ -15,6 +15,7 @@ from ascend_doctor.render.diagnosis import (
     meaning,
     not_told,
     own_error,
+    paste,
     say_outcome,
     say_verdict,
     times,
@@ -24,8 +25,8 @@ from ascend_doctor.render.rank_rows import rank_rows
 from ascend_doctor.render.stall import stall_rows, stall_title
 
 
-def render(diagnosis: Diagnosis) -> str:
-    """One self-contained page, as that of a report is."""
+def render(diagnosis: Diagnosis, *, next_step: str = "") -> str:
+    """One self-contained page, as that of a report is; with what to type where no cause is."""
     level, title = say_outcome(diagnosis)
     stall = diagnosis.stall
     rows = list(stall_rows(stall, every=True)) if stall else []
@@ -49,6 +50,8 @@ def render(diagnosis: Diagnosis) -> str:
         standing=rows[len(accused) :],
         rows=rank_rows(diagnosis),
         times=times,
+        paste=paste(diagnosis, language.say),
+        next_step=next_step,
         codes=[(code.code, meaning(code)) for code in diagnosis.codes],
         **parts(),
     )

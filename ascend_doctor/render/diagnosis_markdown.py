@@ -20,6 +20,7 @@ from ascend_doctor.render.diagnosis import (
     meaning,
     not_told,
     own_error,
+    paste,
     say_outcome,
     say_verdict,
     show,
@@ -32,67 +33,72 @@ from ascend_doctor.render.stall import stall_rows, stall_title
 _ROWS = 64  # of ranks; a table that nobody scrolls through
 
 
-def render(diagnosis: Diagnosis) -> str:
-    """Headings, lists and a table of the ranks."""
-    return "\n".join(_rows(diagnosis)) + "\n"
+def render(diagnosis: Diagnosis, *, next_step: str = "") -> str:
+    """Headings, lists and a table of the ranks; ``next_step`` is to be typed where no cause is."""
+    return "\n".join(_rows(diagnosis, next_step)) + "\n"
 
 
-def _rows(diagnosis: Diagnosis) -> Iterator[str]:
+def _rows(diagnosis: Diagnosis, next_step: str) -> Iterator[str]:
     level, title = say_outcome(diagnosis)
-    yield f"## {level.value}: {plain(title)}"
+    yield f"## {say(level.value)}: {plain(say(title))}"
     yield ""
     if diagnosis.verdict and diagnosis.outcome not in NO_VERDICT:
-        yield from (f"**Verdict: {plain(say_verdict(diagnosis.verdict))}**", "")
-    yield from (plain(f"ascend-doctor {diagnosis.tool_version} · {describe_run(diagnosis)}"), "")
+        yield from (f"**{plain(say(f'Verdict: {say_verdict(diagnosis.verdict)}'))}**", "")
+    yield from (
+        plain(f"ascend-doctor {diagnosis.tool_version} · {describe_run(diagnosis, say)}"),
+        "",
+    )
     own = own_error(diagnosis)
     if own:
         yield from (
-            *(f"### Root cause: {OWN_ERROR}", ""),
-            f"- Guilty: {plain(describe_guilty(diagnosis))}",
-            *(f"- Found: {plain(show(own.evidence))}", ""),
+            *(f"### {say('Root cause')}: {say(OWN_ERROR)}", ""),
+            f"- {say('Guilty')}: {plain(describe_guilty(diagnosis, say))}",
+            *(f"- {say('Found')}: {plain(show(own.evidence))}", ""),
         )
     for number, cause in enumerate(diagnosis.causes):
         yield from _cause(cause, None if number or own else diagnosis, follows=not number)
     if diagnosis.stall:
-        yield from (f"### Stalled: {plain(stall_title(diagnosis.stall))}", "")
+        yield from (f"### {plain(say(f'Stalled: {stall_title(diagnosis.stall)}'))}", "")
         pairs = stall_rows(diagnosis.stall)
-        yield from (f"- {label}: {plain(text)}" if label else f"  - {plain(text)}"
-                    for label, text in pairs)  # fmt: skip
+        for label, text in pairs:
+            yield f"- {say(label)}: {plain(say(text))}" if label else f"  - {plain(say(text))}"
         yield ""
     if errors := not_told(diagnosis):
         yield from (
-            f"### Not explained: {error_lines(diagnosis)} that the catalogue does not know",
+            f"### {say('Not explained')}: {say(error_lines(diagnosis))}",
             "",
         )
-        if not diagnosis.causes and (guilty := describe_guilty(diagnosis)):
-            yield f"- Guilty: {plain(guilty)}"
-        yield from (f"- {times(error)} x {plain(show(error.evidence))}" for error in errors)
+        if not diagnosis.causes and (guilty := describe_guilty(diagnosis, say)):
+            yield f"- {say('Guilty')}: {plain(guilty)}"
+        yield from (f"- {say(times(error))} x {plain(show(error.evidence))}" for error in errors)
         yield ""
     for note in filter(None, (describe_outlived(diagnosis), describe_work(diagnosis))):
-        yield from (plain(note), "")
+        yield from (plain(say(note)), "")
+    if next_step:
+        yield from (f"### {say('Type next')}", "", *fence(next_step, "bash"), "")
     yield from _ranks(rank_rows(diagnosis))
     yield from _rest(diagnosis)
 
 
 def _cause(cause: Cause, diagnosis: Diagnosis | None, *, follows: bool) -> Iterator[str]:
-    word = f"Also {cause.severity}"
+    word = "also fatal" if cause.severity == "fatal" else "also degraded"
     if follows:
         word = "Root cause" if diagnosis else "What followed"
-    yield from (f"### {word}: {plain(say(cause.title))}", "")
-    if diagnosis and (guilty := describe_guilty(diagnosis)):
-        yield f"- Guilty: {plain(guilty)}"
-    yield from (f"- Found: {plain(show(line))}" for line in cause.evidence)
-    yield f"- Because: {plain(say(cause.cause))}"
-    yield f"- Fix: {plain(say(cause.fix))}"
+    yield from (f"### {say(word).capitalize()}: {plain(say(cause.title))}", "")
+    if diagnosis and (guilty := describe_guilty(diagnosis, say)):
+        yield f"- {say('Guilty')}: {plain(guilty)}"
+    yield from (f"- {say('Found')}: {plain(show(line))}" for line in cause.evidence)
+    yield f"- {say('Why')}: {plain(say(cause.cause))}"
+    yield f"- {say('Fix')}: {plain(say(cause.fix))}"
     if cause.caught_by or cause.before:
         checks = " ".join(f"--only {check}" for check in cause.caught_by)
         before = f"ascend-doctor check {checks}" if checks else say(cause.before)
-        yield f"- Before: {plain(before)}"
-    yield f"- Entry: `{cause.id}`"
+        yield f"- {say('Prevent')}: {plain(before)}"
+    yield f"- {say('Entry')}: `{cause.id}`"
     if cause.consequences:
-        yield from ("", "<details><summary>What followed from it</summary>", "")
+        yield from ("", f"<details><summary>{say('What followed from it')}</summary>", "")
         yield from (
-            f"- {plain(say(what.title))} (`{what.id}`), {lines_of(what)}"
+            f"- {plain(say(what.title))} (`{what.id}`), {say(lines_of(what))}"
             for what in cause.consequences
         )
         yield from ("", "</details>")
@@ -102,43 +108,52 @@ def _cause(cause: Cause, diagnosis: Diagnosis | None, *, follows: bool) -> Itera
 def _ranks(rows: list[RankRow]) -> Iterator[str]:
     if not rows:
         return
-    yield from ("### Ranks", "")
+    yield from (f"### {say('Ranks')}", "")
     cells = (
         (
-            row.name,
-            row.state + (f" for {', '.join(row.waits_for)}" if row.waits_for else ""),
+            say(row.name),
+            _state(row),
             "" if row.after is None else f"+{row.after:.1f} s",
-            row.text,
+            say(row.text),
             f"{row.evidence.file}:{row.evidence.line}" if row.evidence else "",
         )
         for row in rows[:_ROWS]
     )
-    yield from table(("", "state", "after the first failure", "what", "where"), cells)
+    head = (say("state"), say("after the first failure"), say("what it says"), say("file and line"))
+    yield from table(("", *head), cells)
     if len(rows) > _ROWS:
-        yield from ("", f"and {quantity(len(rows) - _ROWS, 'other row')}")
+        yield from ("", say(f"and {quantity(len(rows) - _ROWS, 'other row')}"))
     yield ""
+
+
+def _state(row: RankRow) -> str:
+    if not row.waits_for:
+        return say(row.state)
+    others = ", ".join(row.waits_for)
+    return f"{say('waits for')} {others}"
 
 
 def _rest(diagnosis: Diagnosis) -> Iterator[str]:
     if diagnosis.verdict and diagnosis.verdict.attempts:
-        yield from ("### Other attempts", "")
+        yield from (f"### {say('Other attempts')}", "")
         yield from (
-            f"1. {plain(describe_attempt(attempt))}" for attempt in diagnosis.verdict.attempts
+            f"1. {plain(say(describe_attempt(attempt)))}" for attempt in diagnosis.verdict.attempts
         )
         yield ""
     if diagnosis.now:
-        yield from ("### This machine now", "")
+        yield from (f"### {say('This machine now')}", "")
         yield from (
-            f"- {now.level.value}: {plain(now.title)} (`{now.check}`)" for now in diagnosis.now
+            f"- {say(now.level.value)}: {plain(say(now.title))} (`{now.check}`)"
+            for now in diagnosis.now
         )
         yield ""
     if diagnosis.codes:
-        yield from ("<details><summary>Error codes</summary>", "")
-        yield from (f"- `{code.code}`: {plain(meaning(code))}" for code in diagnosis.codes)
+        yield from (f"<details><summary>{say('Error codes')}</summary>", "")
+        yield from (f"- `{code.code}`: {plain(say(meaning(code)))}" for code in diagnosis.codes)
         yield from ("", "</details>", "")
     if diagnosis.paste and diagnosis.unexplained and not diagnosis.causes:
-        yield from ("### For a bug report", "", *fence(diagnosis.paste), "")
+        yield from (f"### {say('For a bug report')}", "", *fence(paste(diagnosis, say)), "")
     for log in diagnosis.not_read:
-        yield f"- not read: {plain(log.name)}: {plain(log.reason)}"
+        yield f"- {say('Not read')}: {plain(log.name)}: {plain(say(log.reason))}"
     if diagnosis.redacted:
-        yield "Names and addresses are pseudonyms; --no-redact shows them."
+        yield say("Names and addresses are pseudonyms; --no-redact shows them.")

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from ascend_doctor.diagnosis.result import Diagnosis, Evidence, RankEvent
 from ascend_doctor.diagnosis.stall_result import AbsentRank, WaitingRanks
 from ascend_doctor.findings import Level, spans
 
+RankState = Literal[
+    "guilty",
+    "failed",
+    "waits",
+    "stopped",
+    "ended",
+    "called something else",
+    "did not come",
+    "nothing known",
+    "no failure",
+]
 # So many rows have their own times; of more only the first of those that are alike.
 _ROWS = 32
 
@@ -21,7 +32,7 @@ class RankRow(NamedTuple):
     """
 
     ranks: tuple[int, ...]
-    state: str
+    state: RankState
     level: Level
     text: str
     evidence: Evidence | None = None
@@ -91,7 +102,11 @@ def _single_rows(diagnosis: Diagnosis) -> Iterator[RankRow]:
 
 
 def _absent_row(rank: AbsentRank) -> RankRow:
-    state = {"stopped": "stopped", "gone": "ended", "other call": "called something else"}
+    state: dict[str, RankState] = {
+        "stopped": "stopped",
+        "gone": "ended",
+        "other call": "called something else",
+    }
     where = f"; stands at {rank.line}" if rank.line else ""
     call = f"; called at {rank.call}" if rank.call else ""
     return RankRow(
@@ -116,7 +131,8 @@ def _event_row(
     event: RankEvent, diagnosis: Diagnosis, titles: dict[str, str], *, guilty: bool
 ) -> RankRow:
     root = diagnosis.causes[0].id if diagnosis.causes else ""
-    state, level = "failed", Level.WARNING
+    state: RankState = "failed"
+    level = Level.WARNING
     if guilty:
         state, level = "guilty", Level.ERROR
     elif event.waits_for:

@@ -250,7 +250,7 @@ def test_yaml_that_cannot_be_read_is_not_well(doctor: Command, tmp_path: Path) -
     done = doctor("lint", ".", cwd=tmp_path)
     assert done.returncode == 3
     assert "a.yaml cannot be read as YAML" in done.stdout
-    assert "Found     line 2: " in done.stdout
+    assert " in line 2, column " in done.stdout
 
 
 def test_the_remedy_for_a_variable_of_a_script_is_its_line() -> None:

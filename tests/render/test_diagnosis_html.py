@@ -65,3 +65,11 @@ def test_a_page_about_nothing_shows_what_was_at_work_last() -> None:
     page = render(of_text("starting\n"))
     assert "Nothing known was found" not in page
     assert "Nothing shows that the run got on" in page
+
+
+def test_what_to_type_next_stands_before_the_ranks() -> None:
+    diagnosis = of_unknown_error()
+    page = render(diagnosis, next_step="ascend-doctor diagnose 'a&b' ~/ascend/log")
+    shown = page.index("ascend-doctor diagnose &#39;a&amp;b&#39; ~/ascend/log</pre>")
+    assert page.index('id="next"') < shown < page.index('id="ranks"')
+    assert 'id="next"' not in render(diagnosis)

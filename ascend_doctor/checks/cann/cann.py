@@ -256,7 +256,7 @@ def cann_mixed(case: Case) -> Iterator[Finding]:
     if len({install.version for install in leading.values()}) > 1:
         yield error(
             "The environment mixes releases of CANN: "
-            + " and ".join(sorted({install.version or "unknown" for install in leading.values()})),
+            + ", ".join(sorted({install.version or "unknown" for install in leading.values()})),
             observed="; ".join(
                 f"{name}: {_name(install)} ({install.root})" for name, install in leading.items()
             ),
