@@ -1,6 +1,7 @@
 """Seeded faults on simulated NPUs: the module is named; healthy runs are silent.
 
-The labels stand in programs/cases.py; they were written before the first comparison.
+The labels stand in programs/cases.py; they were written before the first comparison. Faults that
+nobody has seen are drawn where ASCEND_DOCTOR_TEST_SEED is another number.
 """
 
 from __future__ import annotations

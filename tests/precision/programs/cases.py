@@ -5,10 +5,12 @@ Drawn by a seed from kinds and modules; the label follows from what is broken, n
 
 from __future__ import annotations
 
+import os
 import random
 from typing import NamedTuple
 
-SEED = 20261123
+# Another one draws other faults, with their labels.
+SEED = int(os.environ.get("ASCEND_DOCTOR_TEST_SEED", "20261123"))
 FAULTS = 30
 HEALTHY = 15
 
