@@ -59,7 +59,7 @@ class Pretraining:
         if device == "cpu":
             from tests.rehearsals.plain_cpu import prepare
 
-            sys.argv.append("--no-persist-layer-norm")
+            sys.argv += ["--no-persist-layer-norm", "--no-rope-fusion"]
             prepare()
         else:
             import mindspeed.megatron_adaptor  # noqa: F401
@@ -187,6 +187,8 @@ def main() -> None:
     for label, variant, fault in rows:
         os.environ["MASTER_PORT"] = meet(folder, label, rank)
         run_forked(functools.partial(job.run, variant, fault), recording, folder / label)
+        if not (fault or (folder / label).exists()):
+            sys.exit(f"{label}: nothing was recorded of a healthy run")
 
 
 main()
