@@ -16,11 +16,15 @@ from ascend_doctor.precision import RECORDER
 pytestmark = pytest.mark.slow
 DOCTOR = str(Path(sys.executable).with_name("ascend-doctor"))
 TRAIN = """
-import os, sys
+import importlib.util, os, sys
 import torch
 npu = os.environ.get("ASCEND_DOCTOR_DEVICE") == "npu"
-if npu or "always" in sys.argv:
+if npu or "always" in sys.argv or "asks" in sys.argv:
     import torch_npu
+if "always" in sys.argv:
+    torch.npu.set_device(0)
+if "asks" in sys.argv:  # as accelerate does
+    npu = importlib.util.find_spec("torch_npu") is not None and torch.npu.is_available()
 device = torch.device("npu" if npu and "never" not in sys.argv else "cpu")
 
 class Net(torch.nn.Module):
@@ -102,10 +106,21 @@ def test_a_run_that_fails_is_told(compare: Compare) -> None:
     assert "it ended with 7" in done.stderr
 
 
-def test_a_job_that_cannot_do_without_an_npu_is_told_so(compare: Compare) -> None:
+def test_a_job_that_cannot_do_without_an_npu_is_told_so(compare: Compare, tmp_path: Path) -> None:
     done = compare(*SIMULATED, *JOB, "always")
     assert done.returncode == 3
     assert "the run on the CPU failed" in done.stderr
+    assert (
+        "torch.npu.set_device: this is the run on the CPU, without an NPU"
+        in (tmp_path / "ascend-doctor-compare-cpu.log").read_text()
+    )
+
+
+def test_a_job_that_takes_an_npu_where_there_is_one_is_compared(compare: Compare) -> None:
+    done = compare(*SIMULATED, *JOB, "asks")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    done = compare(*SIMULATED, *JOB, "asks", "fault")
+    assert done.stdout.startswith("✗ Net: the CPU and the simulated NPU part here\n")
 
 
 def test_a_job_that_stays_on_the_cpu_is_no_comparison(compare: Compare) -> None:
