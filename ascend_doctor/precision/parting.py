@@ -21,9 +21,13 @@ _GRADIENTS = frozenset(
     {TensorKind.OUTPUT_GRADIENT, TensorKind.INPUT_GRADIENT, TensorKind.WEIGHT_GRADIENT}
     | {TensorKind.MAIN_GRADIENT, TensorKind.GRADIENT}
 )
+_FORWARD = frozenset({TensorKind.INPUT, TensorKind.OUTPUT, TensorKind.BUFFER})
 _WEIGHTS = frozenset({TensorKind.WEIGHT, TensorKind.UPDATE})
 # Adam divides by the size of a gradient, and so takes whole steps for noise.
 _UPDATE_SLACK = 4.0
+# What a small module gives is no rounding: with weights as they are drawn, a layer's output may be a
+# hundredth of the others. That of half of them would be lost below the floor of gradients.
+_FORWARD_FLOOR = 0.03
 # Which expert or token comes first may be decided by the last bit.
 _INTEGERS = 0.05
 
@@ -172,6 +176,8 @@ def _distance(
         return relative, _INTEGERS if coarse else 0.0
     tolerance = tolerances[format_ or "float32"]
     floor = tolerance.floor * scale * math.sqrt(record.elements)
+    if record.kind in _FORWARD:
+        floor *= _FORWARD_FLOOR
     slack = _UPDATE_SLACK if record.kind is TensorKind.UPDATE else 1.0
     allowed = max(tolerance.relative, floor / size if size else 0.0)
     return relative, allowed * slack * tolerance.at(record.step)

@@ -74,6 +74,25 @@ def test_equal_runs_do_not_part() -> None:
     assert find_parting([], [], DEFAULTS) is None
 
 
+def test_a_layer_that_gives_little_is_compared() -> None:
+    """With weights as they are drawn, experts' outputs are a three-hundredth of the others."""
+    expert = RUN[LAYERS.index("Model.layer.down") * 2 + 4]
+    assert (expert.kind, expert.name) == (TensorKind.OUTPUT, "Model.layer.down")
+    assert expert.norm is not None
+    small = msgspec.structs.replace(
+        expert,
+        norm=expert.norm / 300,
+        projections=tuple(value / 300 for value in expert.projections),
+    )
+    runs = [
+        [msgspec.structs.replace(record, dtype="bfloat16") for record in [*RUN[:8], end, *RUN[9:]]]
+        for end in (small, changed(small, 1.4))
+    ]
+    parting = find_parting(*runs, DEFAULTS)
+    assert parting is not None
+    assert (parting.module, direction(parting)) == ("Model.layer.down", "forward")
+
+
 @given(st.lists(st.integers(0, len(RUN) - 1), min_size=1, max_size=5, unique=True))
 def test_the_first_difference_is_named_whatever_follows(indices: list[int]) -> None:
     other = list(RUN)
