@@ -74,6 +74,82 @@ def test_equal_runs_do_not_part() -> None:
     assert find_parting([], [], DEFAULTS) is None
 
 
+def test_a_gradient_that_comes_back_twice_is_compared_with_its_like() -> None:
+    """As that of a weight that a module is given, of each micro batch."""
+    index = LAYERS.index("Model.embed") + 13
+    first = RUN[index]
+    assert first.kind in {TensorKind.INPUT_GRADIENT, TensorKind.OUTPUT_GRADIENT}
+    second = changed(first, 0.7)
+    run = [*RUN[: index + 1], second, *RUN[index + 1 :]]
+    assert find_parting(run, run, DEFAULTS) is None
+    parting = find_parting(run, [*run[: index + 1], first, *run[index + 2 :]], DEFAULTS)
+    assert parting is not None
+    assert (parting.record, parting.agreed) == (second, index + 1)
+    assert find_parting(run, [*run[: index + 1], *run[index + 2 :]], DEFAULTS) is not None or (
+        first.kind is TensorKind.INPUT_GRADIENT
+    )
+
+
+def test_that_a_module_was_not_called_is_the_doing_of_the_one_around() -> None:
+    other = [record for record in RUN if record.name != "Model.layer.down"]
+    parting = find_parting(RUN, other, DEFAULTS)
+    assert parting is not None
+    assert (parting.module, parting.cause) == ("Model.layer", PartingCause.MISSING)
+    outermost = [record for record in RUN if record.name not in LAYERS[1:4]]
+    parting = find_parting(RUN, outermost, DEFAULTS)
+    assert parting is not None
+    assert parting.module == "Model"
+
+
+def scaled(record: TensorRecord, factor: float) -> TensorRecord:
+    assert record.norm is not None
+    return msgspec.structs.replace(
+        record,
+        norm=record.norm * factor,
+        projections=tuple(value * factor for value in record.projections),
+    )
+
+
+def test_what_clipping_does_to_the_other_gradients_is_not_the_first_difference() -> None:
+    """Their norm is over all, so that each is scaled where one is wrong."""
+    wrong = f"{LAYERS[2]}.weight"
+    other = [
+        scaled(record, 0.0 if record.name == wrong else 1.1)
+        if record.kind is TensorKind.GRADIENT
+        else record
+        for record in RUN
+    ]
+    parting = find_parting(RUN, other, DEFAULTS)
+    assert parting is not None
+    assert (parting.module, direction(parting)) == (LAYERS[2], "optimizer")
+    assert parting.reference is not None
+    assert parting.reference in RUN
+
+
+def test_that_all_gradients_are_scaled_is_the_doing_of_no_module() -> None:
+    other = [
+        scaled(record, 1.1) if record.kind is TensorKind.GRADIENT else record for record in RUN
+    ]
+    parting = find_parting(RUN, other, DEFAULTS)
+    assert parting is not None
+    assert (parting.module, direction(parting)) == ("", "optimizer")
+
+
+def test_what_one_optimizer_keeps_and_the_other_nowhere_is_no_difference() -> None:
+    names = [f"{name}.weight" for name in LAYERS[:3]]
+    states = [
+        row(TensorKind.STATE, name, slot=slot) for name in names for slot in ("exp_avg", "step")
+    ]
+    run = [*states, *RUN]
+    other = [record for record in run if record.slot != "step"]
+    assert find_parting(run, other, DEFAULTS) is None
+    assert find_parting(other, run, DEFAULTS) is None
+    lost = [record for record in other if (record.name, record.slot) != (names[1], "exp_avg")]
+    parting = find_parting(run, lost, DEFAULTS)
+    assert parting is not None
+    assert (parting.module, parting.cause) == (LAYERS[1], PartingCause.MISSING)
+
+
 def test_a_layer_that_gives_little_is_compared() -> None:
     """With weights as they are drawn, experts' outputs are a three-hundredth of the others."""
     expert = RUN[LAYERS.index("Model.layer.down") * 2 + 4]
@@ -88,7 +164,7 @@ def test_a_layer_that_gives_little_is_compared() -> None:
         [msgspec.structs.replace(record, dtype="bfloat16") for record in [*RUN[:8], end, *RUN[9:]]]
         for end in (small, changed(small, 1.4))
     ]
-    parting = find_parting(*runs, DEFAULTS)
+    parting = find_parting(runs[0], runs[1], DEFAULTS)
     assert parting is not None
     assert (parting.module, direction(parting)) == ("Model.layer.down", "forward")
 

@@ -38,6 +38,7 @@ class Naming:
     def __init__(self) -> None:
         self._modules = _LivingNames()
         self._parameters = _LivingNames()
+        self._copies = _LivingNames()
         self._models: Counter[str] = Counter()
 
     def name(self, module: Any, callers: list[Any]) -> str:
@@ -56,7 +57,14 @@ class Naming:
         return name or type(module).__name__
 
     def parameter(self, parameter: Any) -> str | None:
-        return self._parameters.get(parameter)
+        """That of a weight, also of the copy in single precision that Megatron-LM steps."""
+        name = self._parameters.get(parameter) or self._copies.get(parameter)
+        if name is None:
+            for known, weight in self.parameters():
+                if getattr(weight, "main_param", None) is parameter:
+                    self._copies.set(parameter, known)
+                    return known
+        return name
 
     def parameters(self) -> Iterator[tuple[str, Any]]:
         return self._parameters.living()

@@ -99,7 +99,8 @@ class _Calls:
         for slot, tensor in tensors(value):
             attached = tensor.requires_grad and torch.is_grad_enabled()
             recording.add(kind, name, tensor, slot=slot, attached=attached, **fields)
-            if attached:
+            # A weight that is passed on, as that of shared embeddings, has its own hook.
+            if attached and not isinstance(tensor, torch.nn.Parameter):
                 tensor.register_hook(self._hook(f"{kind}-gradient", name, slot=slot, **fields))
 
     def _hook(self, kind: str, name: str, **fields: Any) -> Any:
