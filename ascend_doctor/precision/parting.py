@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
+from ascend_doctor.precision.choices import COARSE, NONE, ChangedChoices, find_changed_choices
 from ascend_doctor.precision.records import TensorKey, TensorKind, TensorRecord
 from ascend_doctor.precision.tolerances import Tolerance, coarsest, format_of
 
@@ -76,19 +77,35 @@ class Parting(msgspec.Struct, frozen=True, kw_only=True):
         return record
 
 
+def find_partings(
+    ranks: Mapping[str, tuple[Sequence[TensorRecord], Sequence[TensorRecord]]],
+    tolerances: Mapping[str, Tolerance],
+) -> dict[str, Parting | None]:
+    """Where each rank parts, of its reference and its other run."""
+    choices = find_changed_choices(ranks.values())
+    return {
+        rank: find_parting(reference, other, tolerances, choices)
+        for rank, (reference, other) in ranks.items()
+    }
+
+
 def find_parting(
     reference: Sequence[TensorRecord],
     other: Sequence[TensorRecord],
     tolerances: Mapping[str, Tolerance],
+    choices: ChangedChoices = NONE,
 ) -> Parting | None:
     """The first tensor in the order of the reference that differs, or that only one run has."""
-    reference, other = _with_common_states(reference, other)
+    reference, other = _with_common_states(
+        *([row for row in run if not choices.concern(row)] for run in (reference, other))
+    )
     keys = _number(reference)
     counterparts = dict(zip(_number(other), other, strict=True))
     pairs = [(record, counterparts.get(key)) for record, key in zip(reference, keys, strict=True)]
     scales = _scales(reference)
     extras = _extras(counterparts, frozenset(keys))
     format_: str | None = None
+    called: set[tuple[int, str]] = set()
     for index, record in enumerate(reference):
         if extra := extras.get(keys[index - 1] if index else None):
             return _of_extra(extra, other, index)
@@ -102,12 +119,17 @@ def find_parting(
             )
         # What follows a coarse tensor was computed from it, whatever its own format is.
         format_ = coarsest(format_, format_of(record.dtype), format_of(counterpart.dtype))
-        scale = scales.get(_family(record), 0.0)
-        if parting := _compare(record, counterpart, format_, tolerances, scale):
+        if record.kind is TensorKind.OUTPUT:
+            called.add((record.step, record.name))
+        compare = functools.partial(
+            _compare,
+            format_=format_,
+            tolerances=tolerances,
+            scale=scales.get(_family(record), 0.0),
+            reach=choices.reach(record, called),
+        )
+        if parting := compare(record, counterpart):
             if record.kind in _TAKEN_BY_OPTIMIZERS and parting.cause is PartingCause.VALUES:
-                compare = functools.partial(
-                    _compare, format_=format_, tolerances=tolerances, scale=scale
-                )
                 return _beside_clipping(pairs, index, parting, compare)
             module = blame(reference, index)
             return msgspec.structs.replace(parting, module=module, agreed=index)
@@ -241,8 +263,12 @@ def _compare(
     format_: str | None,
     tolerances: Mapping[str, Tolerance],
     scale: float,
+    reach: float,
 ) -> Parting | None:
-    """In what two tensors differ, None for nothing that counts; the module is still open."""
+    """In what two tensors differ, None for nothing that counts; the module is still open.
+
+    ``reach`` is how far changed choices let them be apart.
+    """
     cause: PartingCause | None = None
     difference: float | None = None
     allowed: float | None = None
@@ -259,6 +285,7 @@ def _compare(
         cause = PartingCause.NOT_FINITE
     else:
         difference, allowed = _distance(record, counterpart, format_, tolerances, scale)
+        allowed = math.hypot(allowed, reach) if reach else allowed
         cause = PartingCause.VALUES if difference > allowed else None
     if cause is None:
         return None
@@ -287,8 +314,7 @@ def _distance(
     size = max(record.norm or 0.0, counterpart.norm or 0.0)
     relative = apart / size if size else (math.inf if apart else 0.0)
     if format_of(record.dtype) is None:
-        coarse = format_ in {"float16", "bfloat16", "float8"}
-        return relative, _INTEGERS if coarse else 0.0
+        return relative, _INTEGERS if format_ in COARSE else 0.0
     tolerance = tolerances[format_ or "float32"]
     floor = tolerance.floor * scale * math.sqrt(record.elements)
     if record.kind in _FORWARD:

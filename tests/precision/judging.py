@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ascend_doctor.precision.dumps import read_dump
-from ascend_doctor.precision.parting import Parting, find_parting
+from ascend_doctor.precision.parting import Parting, find_partings
 from ascend_doctor.precision.tolerances import DEFAULTS
 from ascend_doctor.precision.wording import direction, explain
 from tests.precision.programs.cases import SEED, Fault, faults, variants
@@ -40,11 +40,9 @@ def first_parting(reference: Path, other: Path) -> Parting | None:
     """What comes first on any rank."""
     left, right = read_dump(str(reference)), read_dump(str(other))
     assert list(left.ranks) == list(right.ranks) == [f"rank {rank}" for rank in range(RANKS)]
-    partings = [
-        find_parting(left.ranks[rank].records, right.ranks[rank].records, DEFAULTS)
-        for rank in left.ranks
-    ]
-    return min(filter(None, partings), key=lambda parting: parting.agreed, default=None)
+    pairs = {rank: (left.ranks[rank].records, right.ranks[rank].records) for rank in left.ranks}
+    partings = find_partings(pairs, DEFAULTS)
+    return min(filter(None, partings.values()), key=lambda parting: parting.agreed, default=None)
 
 
 def judge(folder: Path, fault: Fault) -> Verdict:

@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.precision.parting import PartingCause, distance, find_parting
+from ascend_doctor.precision.parting import (
+    Parting,
+    PartingCause,
+    distance,
+    find_parting,
+    find_partings,
+)
 from ascend_doctor.precision.records import TensorKind, TensorRecord
 from ascend_doctor.precision.tolerances import DEFAULTS, parse_tolerances
 from ascend_doctor.precision.wording import describe, direction, explain, lines
@@ -133,6 +139,60 @@ def test_that_all_gradients_are_scaled_is_the_doing_of_no_module() -> None:
     parting = find_parting(RUN, other, DEFAULTS)
     assert parting is not None
     assert (parting.module, direction(parting)) == ("", "optimizer")
+
+
+ROUTER = "Model.moe.router"
+
+
+def routed(
+    *, other: int, rows: int, gradient: float, dtype: str = "bfloat16"
+) -> list[TensorRecord]:
+    """A router of 32 choices, of which some are others; an expert with rows; a gradient."""
+    mask = tuple(float(index < 32 - other) for index in range(32))
+    mask += tuple(float(index < other) for index in range(32))
+    return [
+        row(TensorKind.OUTPUT, "Model.attention", dtype=dtype),
+        row(TensorKind.OUTPUT, ROUTER, mask, dtype=dtype, slot="0"),
+        row(TensorKind.OUTPUT, ROUTER, mask, dtype="bool", slot="1"),
+        row(TensorKind.OUTPUT, "Model.moe.expert", tuple(map(float, range(1, rows))), dtype=dtype),
+        row(TensorKind.OUTPUT, "Model.moe", (3.0, 4.0), dtype=dtype),
+        changed(row(TensorKind.WEIGHT_GRADIENT, "Model.moe.expert.weight", dtype=dtype), gradient),
+    ]
+
+
+def parting_of_ranks(
+    left: list[TensorRecord], right: list[TensorRecord], rank: str = "rank 0"
+) -> Parting | None:
+    healthy = routed(other=0, rows=9, gradient=0)
+    ranks = {"rank 0": (healthy, healthy), "rank 1": (healthy, healthy), rank: (left, right)}
+    return find_partings(ranks, DEFAULTS)[rank]
+
+
+def test_a_token_that_goes_to_another_expert_by_rounding_is_no_difference() -> None:
+    healthy = routed(other=0, rows=9, gradient=0)
+    assert parting_of_ranks(healthy, routed(other=1, rows=10, gradient=0.3)) is None
+    # Too much for what changed, too many tokens, and no format in which rounding would do that.
+    parting = parting_of_ranks(healthy, routed(other=1, rows=10, gradient=0.9))
+    assert parting is not None
+    assert parting.module == "Model.moe.expert"
+    parting = parting_of_ranks(healthy, routed(other=4, rows=10, gradient=0))
+    assert parting is not None
+    assert parting.module == ROUTER
+    exact = [routed(other=number, rows=9, gradient=0, dtype="float32") for number in (0, 1)]
+    parting = parting_of_ranks(exact[0], exact[1])
+    assert parting is not None
+    assert parting.module == ROUTER
+
+
+def test_a_token_of_another_rank_changes_the_rows_of_experts_here() -> None:
+    healthy = routed(other=0, rows=9, gradient=0)
+    more = routed(other=0, rows=10, gradient=0.3)
+    ranks = {"rank 0": (healthy, routed(other=1, rows=9, gradient=0)), "rank 1": (healthy, more)}
+    assert find_partings(ranks, DEFAULTS) == {"rank 0": None, "rank 1": None}
+    ranks["rank 0"] = (healthy, healthy)
+    parting = find_partings(ranks, DEFAULTS)["rank 1"]
+    assert parting is not None
+    assert (parting.module, parting.cause) == ("Model.moe.expert", PartingCause.SHAPE)
 
 
 def test_what_one_optimizer_keeps_and_the_other_nowhere_is_no_difference() -> None:

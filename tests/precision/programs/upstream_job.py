@@ -32,6 +32,7 @@ from tests.rehearsals.megatron_jobs import MODEL
 
 STEPS = 3
 SECONDS = 180
+LEAVE_SECONDS = 15
 
 
 def meet(folder: Path, label: str, rank: int) -> str:
@@ -161,9 +162,13 @@ def run_forked(run: Callable[[], None], recording: Any, folder: Path) -> None:
             sys.stderr.write(f"{folder.name}: {error}\n{traceback.format_exc()[-1500:]}\n")
         recording.close()
         sys.stderr.flush()
+        folder.with_name(f"{folder.name}.done").touch()
         os._exit(0)
     end = time.monotonic() + SECONDS
     while os.waitpid(child, os.WNOHANG) == (0, 0):
+        # Where a rank has ended, another may wait for its store for ever.
+        if folder.with_name(f"{folder.name}.done").exists():
+            end = min(end, time.monotonic() + LEAVE_SECONDS)
         if time.monotonic() > end:
             os.kill(child, 9)
             os.waitpid(child, 0)
