@@ -163,6 +163,56 @@ def test_two_runs_are_recorded_and_compared(compare: Compare, tmp_path: Path) ->
     assert "initial weight Net.first.weight" in done.stdout
 
 
+NAMES = """
+import sys
+sys.path[:0] = sys.argv[1].split(":")
+import torch
+from ascend_recorder.naming import Naming
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Sequential(torch.nn.Linear(2, 2))
+
+def wrap(module, name):
+    outer = type(name[0], (torch.nn.Module,), {})()
+    setattr(outer, name[1], module)
+    return outer
+
+net = Net()
+layer = net.layer
+net.layer = wrap(layer, ("Divided", "_fsdp_wrapped_module"))
+model = wrap(wrap(net, ("Divided", "_fsdp_wrapped_module")), ("Copied", "module"))
+layer[0].weight.main_param = layer[0].weight.detach().double()
+naming = Naming()
+for module in (model, net, net.layer, layer, layer[0]):
+    print(naming.name(module, [model]))
+print(naming.parameter(layer[0].weight), naming.parameter(layer[0].weight.main_param))
+print(len(list(naming.parameters())), naming.parameter(torch.zeros(1)))
+"""
+
+
+def test_names_are_without_wrappers(examined_python: Path) -> None:
+    """Also those of the copies that Megatron-LM's optimizer steps in single precision."""
+    done = subprocess.run(
+        [examined_python, "-c", NAMES, RECORDER],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+    )
+    assert done.stdout.splitlines() == [
+        "Copied",
+        "Net",
+        "Net.layer.<Divided>",
+        "Net.layer",
+        "Net.layer.0",
+        "Net.layer.0.weight Net.layer.0.weight",
+        "2 None",
+    ]
+
+
 SIGNS = """
 import sys
 sys.path[:0] = sys.argv[1].split(":")
