@@ -25,7 +25,7 @@ RANKS = 2
 RECORD = os.environ.get("ASCEND_DOCTOR_TEST_FAULTS_RECORD", "")
 SEEN = Path(__file__).with_name("seen.jsonl")
 PAGE = Path(__file__).parents[2] / "docs" / "compare.md"
-_HEAD = "| run on | seed | job | module | and direction | healthy, silent | rounded otherwise |"
+_HEAD = "| on | seed | job | sight | module | and direction | healthy, silent | otherwise rounded |"
 _TABLE = re.compile(rf"(?<={re.escape(_HEAD)}\n)(\|.*\n)+")
 
 
@@ -89,12 +89,19 @@ def record(job: str, folder: Path) -> None:
 
 def with_table(page: str) -> str:
     rows = [json.loads(line) for line in SEEN.read_text("utf-8").splitlines()]
-    text = "".join(
-        f"| {row['date']} | {row['seed']} | {row['job']} | {row['module']} of {row['faults']} | "
-        f"{row['direction']} | {row['silent']} of {row['healthy']} | {row.get('rounded', '-')} |\n"
-        for row in rows
-    )
-    return _TABLE.sub(lambda _: f"|{' --- |' * 7}\n{text}", page, count=1)
+    before: set[tuple[int, str]] = set()
+    text = ""
+    for row in rows:
+        drawn = (row["seed"], row["job"])
+        sight = "again" if drawn in before else "first"
+        before.add(drawn)
+        rounded = f"{row['rounded']}/{row['healthy']}" if "rounded" in row else "-"
+        text += (
+            f"| {row['date']} | {row['seed']} | `{row['job']}` | {sight} | "
+            f"{row['module']}/{row['faults']} | {row['direction']}/{row['faults']} | "
+            f"{row['silent']}/{row['healthy']} | {rounded} |\n"
+        )
+    return _TABLE.sub(lambda _: f"|{' --- |' * 8}\n{text}", page, count=1)
 
 
 if __name__ == "__main__":

@@ -213,6 +213,31 @@ def test_names_are_without_wrappers(examined_python: Path) -> None:
     ]
 
 
+SIGNAL = """
+import sys
+sys.path[:0] = sys.argv[1].split(":")
+import torch
+torch.Tensor.double = torch.Tensor.float  # as torch_npu does
+from ascend_recorder.watching import _signal
+for gradient in ([0.0, 0.0], [1e-30, 0.0], [1.0, 1e-3]):
+    print(*(round(x, 2) for x in _signal(torch.tensor(gradient)).tolist()))
+"""
+
+
+def test_what_is_noise_in_a_gradient_is_told_in_single_precision_too(
+    examined_python: Path,
+) -> None:
+    done = subprocess.run(
+        [examined_python, "-c", SIGNAL, RECORDER],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+    )
+    assert done.stdout.splitlines() == ["0.0 0.0", "1.0 0.0", "1.0 0.0"]
+
+
 SIGNS = """
 import sys
 sys.path[:0] = sys.argv[1].split(":")

@@ -21,6 +21,7 @@ from ascend_doctor.precision.parting import (
 from ascend_doctor.precision.records import TensorKind, TensorRecord
 from ascend_doctor.precision.tolerances import DEFAULTS, parse_tolerances
 from ascend_doctor.precision.wording import describe, direction, explain, lines
+from tests.precision.judging import PAGE, with_table
 
 NAMES = ("the CPU", "the NPU")
 LAYERS = ("Model.embed", "Model.layer.up", "Model.layer.down", "Model.layer", "Model")
@@ -392,3 +393,8 @@ def test_tolerances_are_typed() -> None:
 def test_other_tolerances_are_refused(text: str) -> None:
     with pytest.raises(DataError, match="--tolerance"):
         parse_tolerances([text])
+
+
+def test_the_table_of_what_was_seen_is_in_step() -> None:
+    page = PAGE.read_text("utf-8")
+    assert with_table(page) == page, "run `python -m tests.precision.judging`"

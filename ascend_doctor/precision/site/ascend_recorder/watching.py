@@ -159,7 +159,11 @@ class _Steps:
 
 
 def _signal(gradient: Any) -> Any:
-    """From 0 for elements of a gradient that are noise beside the others, to 1."""
-    square = gradient.detach().double().square()
-    threshold = _NOISE**2 * square.mean()
-    return square / (square + threshold + torch.finfo(torch.float64).tiny)
+    """From 0 for elements of a gradient that are noise beside the others, to 1.
+
+    On an NPU torch_npu makes single precision of double: no number may need the range of that.
+    """
+    least = torch.finfo(torch.float32).tiny
+    size = gradient.detach().double().abs()
+    square = (size / size.max().clamp_min(least)).square() if size.numel() else size
+    return square / (square + _NOISE**2 * square.mean() + least)
