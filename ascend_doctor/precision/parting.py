@@ -30,6 +30,8 @@ _TAKEN_BY_OPTIMIZERS = frozenset({TensorKind.MAIN_GRADIENT, TensorKind.GRADIENT}
 _WEIGHTS = frozenset({TensorKind.WEIGHT, TensorKind.UPDATE})
 # Adam divides by the size of a gradient, and so takes whole steps for noise.
 _UPDATE_SLACK = 4.0
+# What is squared, as in Adam's exp_avg_sq, is twice as far apart.
+_SQUARE_SLACK = 2.0
 # What a small module gives is no rounding: with weights as they are drawn, a layer's output may be
 # a hundredth of the others, and would be lost below the floor of gradients.
 _FORWARD_FLOOR = 0.03
@@ -285,7 +287,7 @@ def _compare(
         cause = PartingCause.NOT_FINITE
     else:
         difference, allowed = _distance(record, counterpart, format_, tolerances, scale)
-        allowed = math.hypot(allowed, reach) if reach else allowed
+        allowed = math.hypot(allowed, reach * _slack(record)) if reach else allowed
         cause = PartingCause.VALUES if difference > allowed else None
     if cause is None:
         return None
@@ -319,9 +321,16 @@ def _distance(
     floor = tolerance.floor * scale * math.sqrt(record.elements)
     if record.kind in _FORWARD:
         floor *= _FORWARD_FLOOR
-    slack = _UPDATE_SLACK if record.kind is TensorKind.UPDATE else 1.0
+    slack = _slack(record)
     allowed = max(tolerance.relative, floor / size if size else 0.0)
     return relative, allowed * slack * tolerance.at(record.step)
+
+
+def _slack(record: TensorRecord) -> float:
+    """By how much further a tensor may be apart than what it was made of."""
+    if record.kind is TensorKind.UPDATE:
+        return _UPDATE_SLACK
+    return _SQUARE_SLACK if record.slot.endswith("_sq") else 1.0
 
 
 def distance(record: TensorRecord, counterpart: TensorRecord) -> float | None:

@@ -196,6 +196,13 @@ def test_a_token_of_another_rank_changes_the_rows_of_experts_here() -> None:
     assert (parting.module, parting.cause) == ("Model.moe.expert", PartingCause.SHAPE)
 
 
+def test_an_average_of_squares_may_be_twice_as_far_apart() -> None:
+    for slot, parts in (("exp_avg", True), ("exp_avg_sq", False)):
+        state = row(TensorKind.STATE, f"{LAYERS[0]}.weight", slot=slot)
+        parting = find_parting([state], [changed(state, 1.8e-4)], DEFAULTS)
+        assert (parting is not None) == parts
+
+
 def test_what_one_optimizer_keeps_and_the_other_nowhere_is_no_difference() -> None:
     names = [f"{name}.weight" for name in LAYERS[:3]]
     states = [
