@@ -27,6 +27,8 @@ STACKS = {
     "pretrain-experts": ("core_v0.12.1", "2.3.0_core_r0.12.1"),
 }
 LEAST = 0.95
+# Of a tensor that several modules with frozen weights take, which one's gradient is wrong is not told.
+LORA_LEAST = 0.9
 
 
 @pytest.fixture(scope="module", params=UPSTREAM)
@@ -70,7 +72,8 @@ def _run(job: str, device: str, folder: Path, stack: Path, script: Path) -> None
 def test_the_first_module_is_named(job: str, dumps: Path) -> None:
     rows = faults(job)
     wrong = [text for fault in rows if (text := judge(dumps, fault).wrong)]
-    assert 1 - len(wrong) / len(rows) >= LEAST, "\n".join(wrong)
+    least = LORA_LEAST if job == LORA else LEAST
+    assert 1 - len(wrong) / len(rows) >= least, "\n".join(wrong)
 
 
 def test_healthy_runs_are_silent(job: str, dumps: Path) -> None:
