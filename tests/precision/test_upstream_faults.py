@@ -1,4 +1,4 @@
-"""Seeded faults in jobs that others wrote: Megatron-LM with MindSpeed, and LoRA under FSDP.
+"""Seeded faults in jobs that others wrote: Megatron-LM with MindSpeed, and LoRA by accelerate.
 
 What is named is held to the labels in programs/cases.py. Variables as for tests/rehearsals. The
 folder that ASCEND_DOCTOR_TEST_DUMPS names keeps what was recorded, and is read where it is there.
@@ -27,7 +27,7 @@ STACKS = {
     "pretrain-experts": ("core_v0.12.1", "2.3.0_core_r0.12.1"),
 }
 LEAST = 0.95
-# Of a tensor that several modules with frozen weights take, which one's gradient is wrong is not told.
+# Of a tensor that several modules with frozen weights take, whose gradient is wrong is not told.
 LORA_LEAST = 0.9
 
 

@@ -100,7 +100,7 @@ EXPERTS = Job(
 )
 JOBS = {"ddp": DDP, "megatron": MEGATRON, "experts": EXPERTS}
 # Jobs that others wrote, two ranks each: Megatron-LM's pretrain_gpt.py under TP2 and under EP2,
-# with MindSpeed's modules on NPUs and its own on the CPU, and LoRA by peft under accelerate's FSDP.
+# with MindSpeed's modules on NPUs and its own on the CPU, and LoRA by peft under accelerate.
 # Options are those beside megatron_jobs.MODEL.
 LORA = "lora"
 _ADAPTED = "PeftModel.base_model.model.model.layers"
