@@ -19,7 +19,7 @@ from ascend_doctor.commands.options.launch import (
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.precision.dumps import read_dump
-from ascend_doctor.precision.parting import Parting, find_parting
+from ascend_doctor.precision.parting import Parting, find_partings
 from ascend_doctor.precision.records import Dump, RankRecords
 from ascend_doctor.precision.tolerances import Tolerance, parse_tolerances
 from ascend_doctor.precision.wording import direction, explain, lines
@@ -154,10 +154,11 @@ def _compare(
     shape: str,
 ) -> int:
     """Write where two dumps part; gives the exit code. Raises DataError as ``_common_ranks``."""
-    partings = {
-        rank: find_parting(reference.ranks[rank].records, records.records, tolerances)
-        for rank, records in _common_ranks(reference, other).items()
+    ranks = _common_ranks(reference, other)
+    pairs = {
+        rank: (reference.ranks[rank].records, records.records) for rank, records in ranks.items()
     }
+    partings = find_partings(pairs, tolerances)
     _write(partings, names, shape)
     return EXIT_FINDINGS if any(partings.values()) else EXIT_OK
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import enum
+import functools
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
-from ascend_doctor.precision.records import TensorKind, TensorRecord
+from ascend_doctor.precision.choices import COARSE, NONE, ChangedChoices, find_changed_choices
+from ascend_doctor.precision.records import TensorKey, TensorKind, TensorRecord
 from ascend_doctor.precision.tolerances import Tolerance, coarsest, format_of
 
 # Without these nothing is lost that another record does not show: inputs of a module are outputs
@@ -21,11 +25,22 @@ _GRADIENTS = frozenset(
     {TensorKind.OUTPUT_GRADIENT, TensorKind.INPUT_GRADIENT, TensorKind.WEIGHT_GRADIENT}
     | {TensorKind.MAIN_GRADIENT, TensorKind.GRADIENT}
 )
+_FORWARD = frozenset({TensorKind.INPUT, TensorKind.OUTPUT, TensorKind.BUFFER})
+_TAKEN_BY_OPTIMIZERS = frozenset({TensorKind.MAIN_GRADIENT, TensorKind.GRADIENT})
 _WEIGHTS = frozenset({TensorKind.WEIGHT, TensorKind.UPDATE})
 # Adam divides by the size of a gradient, and so takes whole steps for noise.
 _UPDATE_SLACK = 4.0
+# What is squared, as in Adam's exp_avg_sq, is twice as far apart.
+_SQUARE_SLACK = 2.0
+# What a small module gives is no rounding: with weights as they are drawn, a layer's output may be
+# a hundredth of the others, and would be lost below the floor of gradients.
+_FORWARD_FLOOR = 0.03
 # Which expert or token comes first may be decided by the last bit.
 _INTEGERS = 0.05
+
+
+# The key, and how often it came before.
+_NumberedKey = tuple[TensorKey, int]
 
 
 class PartingCause(enum.Enum):
@@ -64,48 +79,159 @@ class Parting(msgspec.Struct, frozen=True, kw_only=True):
         return record
 
 
+def find_partings(
+    ranks: Mapping[str, tuple[Sequence[TensorRecord], Sequence[TensorRecord]]],
+    tolerances: Mapping[str, Tolerance],
+) -> dict[str, Parting | None]:
+    """Where each rank parts, of its reference and its other run."""
+    choices = find_changed_choices(ranks.values())
+    return {
+        rank: find_parting(reference, other, tolerances, choices)
+        for rank, (reference, other) in ranks.items()
+    }
+
+
 def find_parting(
     reference: Sequence[TensorRecord],
     other: Sequence[TensorRecord],
     tolerances: Mapping[str, Tolerance],
+    choices: ChangedChoices = NONE,
 ) -> Parting | None:
     """The first tensor in the order of the reference that differs, or that only one run has."""
-    counterparts = {record.key: record for record in other}
-    known = {record.key for record in reference}
+    reference, other = _with_common_states(
+        *([row for row in run if not choices.concern(row)] for run in (reference, other))
+    )
+    keys = _number(reference)
+    counterparts = dict(zip(_number(other), other, strict=True))
+    pairs = [(record, counterparts.get(key)) for record, key in zip(reference, keys, strict=True)]
     scales = _scales(reference)
-    extras = _extras(other, known)
+    extras = _extras(counterparts, frozenset(keys))
     format_: str | None = None
+    called: set[tuple[int, str]] = set()
     for index, record in enumerate(reference):
-        if extra := extras.get(reference[index - 1].key if index else None):
+        if extra := extras.get(keys[index - 1] if index else None):
             return _of_extra(extra, other, index)
-        counterpart = counterparts.get(record.key)
+        counterpart = pairs[index][1]
         if counterpart is None:
             if record.kind in _OPTIONAL:
                 continue
-            module = blame(reference, index)
+            module = _blame_for_absence(reference, index, other)
             return Parting(
                 module=module, cause=PartingCause.MISSING, reference=record, agreed=index
             )
         # What follows a coarse tensor was computed from it, whatever its own format is.
         format_ = coarsest(format_, format_of(record.dtype), format_of(counterpart.dtype))
-        scale = scales.get(_family(record), 0.0)
-        if parting := _compare(record, counterpart, format_, tolerances, scale):
+        if record.kind is TensorKind.OUTPUT:
+            called.add((record.step, record.name))
+        compare = functools.partial(
+            _compare,
+            format_=format_,
+            tolerances=tolerances,
+            scale=scales.get(_family(record), 0.0),
+            reach=choices.reach(record, called),
+        )
+        if parting := compare(record, counterpart):
+            if record.kind in _TAKEN_BY_OPTIMIZERS and parting.cause is PartingCause.VALUES:
+                return _beside_clipping(pairs, index, parting, compare)
             module = blame(reference, index)
             return msgspec.structs.replace(parting, module=module, agreed=index)
-    if extra := extras.get(reference[-1].key if reference else None):
+    if extra := extras.get(keys[-1] if keys else None):
         return _of_extra(extra, other, len(reference))
     return None
 
 
+def _with_common_states(
+    reference: Sequence[TensorRecord], other: Sequence[TensorRecord]
+) -> tuple[list[TensorRecord], list[TensorRecord]]:
+    """Without what one of two optimizers keeps nowhere, as the number of a step beside each weight.
+
+    Of a weight whose state was lost the others have theirs.
+    """
+    slots = [
+        {record.slot for record in run if record.kind is TensorKind.STATE}
+        for run in (reference, other)
+    ]
+    foreign = slots[0] ^ slots[1] if all(slots) else set()
+    left, right = (
+        [
+            record
+            for record in run
+            if record.kind is not TensorKind.STATE or record.slot not in foreign
+        ]
+        for run in (reference, other)
+    )
+    return left, right
+
+
+def _beside_clipping(
+    pairs: Sequence[tuple[TensorRecord, TensorRecord | None]],
+    index: int,
+    parting: Parting,
+    compare: Callable[[TensorRecord, TensorRecord], Parting | None],
+) -> Parting:
+    """The first gradient that differs by more than a factor that all have in common.
+
+    Where one gradient is wrong, clipping by the norm of all of them scales every other.
+    """
+    kind, step = parting.record.kind, parting.record.step
+    family = [
+        (position, record, counterpart)
+        for position, (record, counterpart) in enumerate(pairs)
+        if (record.kind, record.step) == (kind, step) and counterpart and counterpart.projections
+    ]
+    reference = [record for record, _ in pairs]
+    factors = [_factor(record, counterpart) for _, record, counterpart in family]
+    factor = statistics.median(factors) if factors else 1.0
+    partings = {
+        position: compare(_multiply(record, factor), counterpart)
+        for position, record, counterpart in family
+    }
+    others = {position: other for position, other in partings.items() if other}
+    if 2 * len(others) >= len(family) or index in others:
+        return msgspec.structs.replace(parting, module=blame(reference, index), agreed=index)
+    if others:
+        index, parting = next(iter(others.items()))
+        return msgspec.structs.replace(
+            parting, module=blame(reference, index), reference=reference[index], agreed=index
+        )
+    # All of them: no module's doing, and less telling than what another rank may have.
+    return msgspec.structs.replace(parting, module="", agreed=family[-1][0])
+
+
+def _factor(record: TensorRecord, counterpart: TensorRecord) -> float:
+    """By what a tensor has to be multiplied to be as near to another as it can be."""
+    pairs = list(zip(record.projections, counterpart.projections, strict=False))
+    square = sum(left * left for left, _ in pairs)
+    return sum(left * right for left, right in pairs) / square if square else 1.0
+
+
+def _multiply(record: TensorRecord, factor: float) -> TensorRecord:
+    return msgspec.structs.replace(
+        record,
+        norm=None if record.norm is None else record.norm * abs(factor),
+        projections=tuple(value * factor for value in record.projections),
+    )
+
+
+def _number(records: Sequence[TensorRecord]) -> list[_NumberedKey]:
+    """What tensors are matched by: a gradient may come back to the same tensor several times."""
+    seen: Counter[TensorKey] = Counter()
+    keys = []
+    for record in records:
+        keys.append((record.key, seen[record.key]))
+        seen[record.key] += 1
+    return keys
+
+
 def _extras(
-    other: Sequence[TensorRecord], known: set[tuple[int, TensorKind, str, int, str]]
-) -> dict[tuple[int, TensorKind, str, int, str] | None, TensorRecord]:
+    others: Mapping[_NumberedKey, TensorRecord], known: AbstractSet[_NumberedKey]
+) -> dict[_NumberedKey | None, TensorRecord]:
     """What only the other run has, by the key of the last common record before it."""
-    extras: dict[tuple[int, TensorKind, str, int, str] | None, TensorRecord] = {}
+    extras: dict[_NumberedKey | None, TensorRecord] = {}
     last = None
-    for record in other:
-        if record.key in known:
-            last = record.key
+    for key, record in others.items():
+        if key in known:
+            last = key
         elif record.kind not in _OPTIONAL:
             extras.setdefault(last, record)
     return extras
@@ -116,14 +242,35 @@ def _of_extra(extra: TensorRecord, other: Sequence[TensorRecord], agreed: int) -
     return Parting(module=module, cause=PartingCause.EXTRA, other=extra, agreed=agreed)
 
 
+def _blame_for_absence(
+    reference: Sequence[TensorRecord], index: int, other: Sequence[TensorRecord]
+) -> str:
+    """As ``blame``; that a module was not called is the doing of the nearest around that was."""
+    record = reference[index]
+    if record.kind is not TensorKind.OUTPUT:
+        return blame(reference, index)
+    called = {(row.name, row.call) for row in other if row.step == record.step}
+    if (record.name, record.call) in called:
+        return blame(reference, index)
+    names = {name for name, _ in called}
+    name = record.name.rpartition(".")[0]
+    while name and name not in names:
+        name = name.rpartition(".")[0]
+    return name
+
+
 def _compare(
     record: TensorRecord,
     counterpart: TensorRecord,
     format_: str | None,
     tolerances: Mapping[str, Tolerance],
     scale: float,
+    reach: float,
 ) -> Parting | None:
-    """In what two tensors differ, None for nothing that counts; the module is still open."""
+    """In what two tensors differ, None for nothing that counts; the module is still open.
+
+    ``reach`` is how far changed choices let them be apart.
+    """
     cause: PartingCause | None = None
     difference: float | None = None
     allowed: float | None = None
@@ -140,6 +287,7 @@ def _compare(
         cause = PartingCause.NOT_FINITE
     else:
         difference, allowed = _distance(record, counterpart, format_, tolerances, scale)
+        allowed = math.hypot(allowed, reach * _slack(record)) if reach else allowed
         cause = PartingCause.VALUES if difference > allowed else None
     if cause is None:
         return None
@@ -168,13 +316,21 @@ def _distance(
     size = max(record.norm or 0.0, counterpart.norm or 0.0)
     relative = apart / size if size else (math.inf if apart else 0.0)
     if format_of(record.dtype) is None:
-        coarse = format_ in {"float16", "bfloat16", "float8"}
-        return relative, _INTEGERS if coarse else 0.0
+        return relative, _INTEGERS if format_ in COARSE else 0.0
     tolerance = tolerances[format_ or "float32"]
     floor = tolerance.floor * scale * math.sqrt(record.elements)
-    slack = _UPDATE_SLACK if record.kind is TensorKind.UPDATE else 1.0
+    if record.kind in _FORWARD:
+        floor *= _FORWARD_FLOOR
+    slack = _slack(record)
     allowed = max(tolerance.relative, floor / size if size else 0.0)
     return relative, allowed * slack * tolerance.at(record.step)
+
+
+def _slack(record: TensorRecord) -> float:
+    """By how much further a tensor may be apart than what it was made of."""
+    if record.kind is TensorKind.UPDATE:
+        return _UPDATE_SLACK
+    return _SQUARE_SLACK if record.slot.endswith("_sq") else 1.0
 
 
 def distance(record: TensorRecord, counterpart: TensorRecord) -> float | None:

@@ -23,6 +23,9 @@ class TensorKind(enum.Enum):
     UPDATE = "update"
 
 
+TensorKey = tuple[int, TensorKind, str, int, str]
+
+
 class TensorRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A tensor at one moment of a step. Sums leave out the elements that are not finite.
 
@@ -51,7 +54,7 @@ class TensorRecord(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = ""
 
     @property
-    def key(self) -> tuple[int, TensorKind, str, int, str]:
+    def key(self) -> TensorKey:
         """What the same tensor of another run has in common with it."""
         return (self.step, self.kind, self.name, self.call, self.slot)
 

@@ -16,11 +16,15 @@ from ascend_doctor.precision import RECORDER
 pytestmark = pytest.mark.slow
 DOCTOR = str(Path(sys.executable).with_name("ascend-doctor"))
 TRAIN = """
-import os, sys
+import importlib.util, os, sys
 import torch
 npu = os.environ.get("ASCEND_DOCTOR_DEVICE") == "npu"
-if npu or "always" in sys.argv:
+if npu or "always" in sys.argv or "asks" in sys.argv:
     import torch_npu
+if "always" in sys.argv:
+    torch.npu.set_device(0)
+if "asks" in sys.argv:  # as accelerate does
+    npu = importlib.util.find_spec("torch_npu") is not None and torch.npu.is_available()
 device = torch.device("npu" if npu and "never" not in sys.argv else "cpu")
 
 class Net(torch.nn.Module):
@@ -102,10 +106,21 @@ def test_a_run_that_fails_is_told(compare: Compare) -> None:
     assert "it ended with 7" in done.stderr
 
 
-def test_a_job_that_cannot_do_without_an_npu_is_told_so(compare: Compare) -> None:
+def test_a_job_that_cannot_do_without_an_npu_is_told_so(compare: Compare, tmp_path: Path) -> None:
     done = compare(*SIMULATED, *JOB, "always")
     assert done.returncode == 3
     assert "the run on the CPU failed" in done.stderr
+    assert (
+        "torch.npu.set_device: this is the run on the CPU, without an NPU"
+        in (tmp_path / "ascend-doctor-compare-cpu.log").read_text()
+    )
+
+
+def test_a_job_that_takes_an_npu_where_there_is_one_is_compared(compare: Compare) -> None:
+    done = compare(*SIMULATED, *JOB, "asks")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    done = compare(*SIMULATED, *JOB, "asks", "fault")
+    assert done.stdout.startswith("✗ Net: the CPU and the simulated NPU part here\n")
 
 
 def test_a_job_that_stays_on_the_cpu_is_no_comparison(compare: Compare) -> None:
@@ -146,6 +161,81 @@ def test_two_runs_are_recorded_and_compared(compare: Compare, tmp_path: Path) ->
     assert done.returncode == 1
     assert "✗ Net.first: A and B part here" in done.stdout
     assert "initial weight Net.first.weight" in done.stdout
+
+
+NAMES = """
+import sys
+sys.path[:0] = sys.argv[1].split(":")
+import torch
+from ascend_recorder.naming import Naming
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Sequential(torch.nn.Linear(2, 2))
+
+def wrap(module, name):
+    outer = type(name[0], (torch.nn.Module,), {})()
+    setattr(outer, name[1], module)
+    return outer
+
+net = Net()
+layer = net.layer
+net.layer = wrap(layer, ("Divided", "_fsdp_wrapped_module"))
+model = wrap(wrap(net, ("Divided", "_fsdp_wrapped_module")), ("Copied", "module"))
+layer[0].weight.main_param = layer[0].weight.detach().double()
+naming = Naming()
+for module in (model, net, net.layer, layer, layer[0]):
+    print(naming.name(module, [model]))
+print(naming.parameter(layer[0].weight), naming.parameter(layer[0].weight.main_param))
+print(len(list(naming.parameters())), naming.parameter(torch.zeros(1)))
+"""
+
+
+def test_names_are_without_wrappers(examined_python: Path) -> None:
+    """Also those of the copies that Megatron-LM's optimizer steps in single precision."""
+    done = subprocess.run(
+        [examined_python, "-c", NAMES, RECORDER],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+    )
+    assert done.stdout.splitlines() == [
+        "Copied",
+        "Net",
+        "Net.layer.<Divided>",
+        "Net.layer",
+        "Net.layer.0",
+        "Net.layer.0.weight Net.layer.0.weight",
+        "2 None",
+    ]
+
+
+SIGNAL = """
+import sys
+sys.path[:0] = sys.argv[1].split(":")
+import torch
+torch.Tensor.double = torch.Tensor.float  # as torch_npu does
+from ascend_recorder.watching import _signal
+for gradient in ([0.0, 0.0], [1e-30, 0.0], [1.0, 1e-3]):
+    print(*(round(x, 2) for x in _signal(torch.tensor(gradient)).tolist()))
+"""
+
+
+def test_what_is_noise_in_a_gradient_is_told_in_single_precision_too(
+    examined_python: Path,
+) -> None:
+    done = subprocess.run(
+        [examined_python, "-c", SIGNAL, RECORDER],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+    )
+    assert done.stdout.splitlines() == ["0.0 0.0", "1.0 0.0", "1.0 0.0"]
 
 
 SIGNS = """

@@ -1,6 +1,7 @@
 """Seeded faults on simulated NPUs: the module is named; healthy runs are silent.
 
-The labels stand in programs/cases.py; they were written before the first comparison.
+The labels stand in programs/cases.py; they were written before the first comparison. Faults that
+nobody has seen are drawn where ASCEND_DOCTOR_TEST_SEED is another number.
 """
 
 from __future__ import annotations
@@ -13,15 +14,13 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.precision import RECORDER
-from tests.precision.judging import RANKS, first_parting, judge
-from tests.precision.programs.cases import JOBS, faults, variants
+from tests.precision.judging import RANKS, judge, record, reported
+from tests.precision.programs.cases import JOBS, faults
 
 pytestmark = pytest.mark.slow
 PROGRAM = Path(__file__).parent / "programs" / "faulty_job.py"
 LEAST = 0.95
-# 27 of 30 at first sight.
 EXPERTS = "experts"
-EXPERTS_LEAST = 0.9
 
 
 @pytest.fixture(scope="module", params=JOBS)
@@ -34,10 +33,12 @@ def job(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def dumps(job: str, examined_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with dumps of the job on the CPU and on simulated NPUs."""
-    return record(job, examined_python, tmp_path_factory.mktemp(job))
+    folder = run(job, examined_python, tmp_path_factory.mktemp(job))
+    record(job, folder)
+    return folder
 
 
-def record(job: str, python: Path, folder: Path) -> Path:
+def run(job: str, python: Path, folder: Path) -> Path:
     doctor = str(Path(sys.executable).with_name("ascend-doctor"))
     launch = ("python", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node")
     path = f"{python.parent}:{os.environ['PATH']}"
@@ -58,16 +59,15 @@ def record(job: str, python: Path, folder: Path) -> Path:
 
 def test_the_first_module_is_named(job: str, dumps: Path) -> None:
     rows = faults(job)
-    wrong = [text for fault in rows if (text := judge(dumps, fault))]
-    least = EXPERTS_LEAST if job == EXPERTS else LEAST
-    assert 1 - len(wrong) / len(rows) >= least, "\n".join(wrong)
+    wrong = [text for fault in rows if (text := judge(dumps, fault).wrong)]
+    assert 1 - len(wrong) / len(rows) >= LEAST, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("other", ["npu", "rounded"])
 def test_healthy_runs_are_silent(job: str, dumps: Path, other: str) -> None:
-    """The simulated NPU computes with the CPU's kernels; ``rounded`` rounds otherwise."""
-    if (job, other) == (EXPERTS, "rounded"):
-        pytest.xfail("rounded to bfloat16, a token goes to another expert")
-    for variant in variants(job):
-        parting = first_parting(dumps / "cpu" / variant.name, dumps / other / variant.name)
-        assert parting is None, f"{variant}: {parting}"
+    """The simulated NPU computes with the CPU's kernels; ``rounded`` rounds otherwise.
+
+    One of 256 tokens that change their expert is seen in no projection of a mask.
+    """
+    most = 1 if (job, other) == (EXPERTS, "rounded") else 0
+    assert len(reported(job, dumps, other)) <= most

@@ -11,10 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.precision.parting import PartingCause, distance, find_parting
+from ascend_doctor.precision.parting import (
+    Parting,
+    PartingCause,
+    distance,
+    find_parting,
+    find_partings,
+)
 from ascend_doctor.precision.records import TensorKind, TensorRecord
 from ascend_doctor.precision.tolerances import DEFAULTS, parse_tolerances
 from ascend_doctor.precision.wording import describe, direction, explain, lines
+from tests.precision.judging import PAGE, with_table
 
 NAMES = ("the CPU", "the NPU")
 LAYERS = ("Model.embed", "Model.layer.up", "Model.layer.down", "Model.layer", "Model")
@@ -72,6 +79,162 @@ def changed(record: TensorRecord, by: float) -> TensorRecord:
 def test_equal_runs_do_not_part() -> None:
     assert find_parting(RUN, RUN, DEFAULTS) is None
     assert find_parting([], [], DEFAULTS) is None
+
+
+def test_a_gradient_that_comes_back_twice_is_compared_with_its_like() -> None:
+    """As that of a weight that a module is given, of each micro batch."""
+    index = LAYERS.index("Model.embed") + 13
+    first = RUN[index]
+    assert first.kind in {TensorKind.INPUT_GRADIENT, TensorKind.OUTPUT_GRADIENT}
+    second = changed(first, 0.7)
+    run = [*RUN[: index + 1], second, *RUN[index + 1 :]]
+    assert find_parting(run, run, DEFAULTS) is None
+    parting = find_parting(run, [*run[: index + 1], first, *run[index + 2 :]], DEFAULTS)
+    assert parting is not None
+    assert (parting.record, parting.agreed) == (second, index + 1)
+    assert find_parting(run, [*run[: index + 1], *run[index + 2 :]], DEFAULTS) is not None or (
+        first.kind is TensorKind.INPUT_GRADIENT
+    )
+
+
+def test_that_a_module_was_not_called_is_the_doing_of_the_one_around() -> None:
+    other = [record for record in RUN if record.name != "Model.layer.down"]
+    parting = find_parting(RUN, other, DEFAULTS)
+    assert parting is not None
+    assert (parting.module, parting.cause) == ("Model.layer", PartingCause.MISSING)
+    outermost = [record for record in RUN if record.name not in LAYERS[1:4]]
+    parting = find_parting(RUN, outermost, DEFAULTS)
+    assert parting is not None
+    assert parting.module == "Model"
+
+
+def scaled(record: TensorRecord, factor: float) -> TensorRecord:
+    assert record.norm is not None
+    return msgspec.structs.replace(
+        record,
+        norm=record.norm * factor,
+        projections=tuple(value * factor for value in record.projections),
+    )
+
+
+def test_what_clipping_does_to_the_other_gradients_is_not_the_first_difference() -> None:
+    """Their norm is over all, so that each is scaled where one is wrong."""
+    wrong = f"{LAYERS[2]}.weight"
+    other = [
+        scaled(record, 0.0 if record.name == wrong else 1.1)
+        if record.kind is TensorKind.GRADIENT
+        else record
+        for record in RUN
+    ]
+    parting = find_parting(RUN, other, DEFAULTS)
+    assert parting is not None
+    assert (parting.module, direction(parting)) == (LAYERS[2], "optimizer")
+    assert parting.reference is not None
+    assert parting.reference in RUN
+
+
+def test_that_all_gradients_are_scaled_is_the_doing_of_no_module() -> None:
+    other = [
+        scaled(record, 1.1) if record.kind is TensorKind.GRADIENT else record for record in RUN
+    ]
+    parting = find_parting(RUN, other, DEFAULTS)
+    assert parting is not None
+    assert (parting.module, direction(parting)) == ("", "optimizer")
+
+
+ROUTER = "Model.moe.router"
+
+
+def routed(
+    *, other: int, rows: int, gradient: float, dtype: str = "bfloat16"
+) -> list[TensorRecord]:
+    """A router of 32 choices, of which some are others; an expert with rows; a gradient."""
+    mask = tuple(float(index < 32 - other) for index in range(32))
+    mask += tuple(float(index < other) for index in range(32))
+    return [
+        row(TensorKind.OUTPUT, "Model.attention", dtype=dtype),
+        row(TensorKind.OUTPUT, ROUTER, mask, dtype=dtype, slot="0"),
+        row(TensorKind.OUTPUT, ROUTER, mask, dtype="bool", slot="1"),
+        row(TensorKind.OUTPUT, "Model.moe.expert", tuple(map(float, range(1, rows))), dtype=dtype),
+        row(TensorKind.OUTPUT, "Model.moe", (3.0, 4.0), dtype=dtype),
+        changed(row(TensorKind.WEIGHT_GRADIENT, "Model.moe.expert.weight", dtype=dtype), gradient),
+    ]
+
+
+def parting_of_ranks(
+    left: list[TensorRecord], right: list[TensorRecord], rank: str = "rank 0"
+) -> Parting | None:
+    healthy = routed(other=0, rows=9, gradient=0)
+    ranks = {"rank 0": (healthy, healthy), "rank 1": (healthy, healthy), rank: (left, right)}
+    return find_partings(ranks, DEFAULTS)[rank]
+
+
+def test_a_token_that_goes_to_another_expert_by_rounding_is_no_difference() -> None:
+    healthy = routed(other=0, rows=9, gradient=0)
+    assert parting_of_ranks(healthy, routed(other=1, rows=10, gradient=0.3)) is None
+    # Too much for what changed, too many tokens, and no format in which rounding would do that.
+    parting = parting_of_ranks(healthy, routed(other=1, rows=10, gradient=0.9))
+    assert parting is not None
+    assert parting.module == "Model.moe.expert"
+    parting = parting_of_ranks(healthy, routed(other=4, rows=10, gradient=0))
+    assert parting is not None
+    assert parting.module == ROUTER
+    exact = [routed(other=number, rows=9, gradient=0, dtype="float32") for number in (0, 1)]
+    parting = parting_of_ranks(exact[0], exact[1])
+    assert parting is not None
+    assert parting.module == ROUTER
+
+
+def test_a_token_of_another_rank_changes_the_rows_of_experts_here() -> None:
+    healthy = routed(other=0, rows=9, gradient=0)
+    more = routed(other=0, rows=10, gradient=0.3)
+    ranks = {"rank 0": (healthy, routed(other=1, rows=9, gradient=0)), "rank 1": (healthy, more)}
+    assert find_partings(ranks, DEFAULTS) == {"rank 0": None, "rank 1": None}
+    ranks["rank 0"] = (healthy, healthy)
+    parting = find_partings(ranks, DEFAULTS)["rank 1"]
+    assert parting is not None
+    assert (parting.module, parting.cause) == ("Model.moe.expert", PartingCause.SHAPE)
+
+
+def test_an_average_of_squares_may_be_twice_as_far_apart() -> None:
+    for slot, parts in (("exp_avg", True), ("exp_avg_sq", False)):
+        state = row(TensorKind.STATE, f"{LAYERS[0]}.weight", slot=slot)
+        parting = find_parting([state], [changed(state, 1.8e-4)], DEFAULTS)
+        assert (parting is not None) == parts
+
+
+def test_what_one_optimizer_keeps_and_the_other_nowhere_is_no_difference() -> None:
+    names = [f"{name}.weight" for name in LAYERS[:3]]
+    states = [
+        row(TensorKind.STATE, name, slot=slot) for name in names for slot in ("exp_avg", "step")
+    ]
+    run = [*states, *RUN]
+    other = [record for record in run if record.slot != "step"]
+    assert find_parting(run, other, DEFAULTS) is None
+    assert find_parting(other, run, DEFAULTS) is None
+    lost = [record for record in other if (record.name, record.slot) != (names[1], "exp_avg")]
+    parting = find_parting(run, lost, DEFAULTS)
+    assert parting is not None
+    assert (parting.module, parting.cause) == (LAYERS[1], PartingCause.MISSING)
+
+
+def test_a_layer_that_gives_little_is_compared() -> None:
+    """With weights as they are drawn, experts' outputs are a three-hundredth of the others."""
+    expert = RUN[LAYERS.index("Model.layer.down") * 2 + 4]
+    assert (expert.kind, expert.name) == (TensorKind.OUTPUT, "Model.layer.down")
+    assert expert.norm is not None
+    small = msgspec.structs.replace(
+        expert,
+        norm=expert.norm / 300,
+        projections=tuple(value / 300 for value in expert.projections),
+    )
+    runs = [
+        [msgspec.structs.replace(record, dtype="bfloat16") for record in [*RUN[:8], end, *RUN[9:]]]
+        for end in (small, changed(small, 1.4))
+    ]
+    parting = find_parting(runs[0], runs[1], DEFAULTS)
+    assert parting is not None
+    assert (parting.module, direction(parting)) == ("Model.layer.down", "forward")
 
 
 @given(st.lists(st.integers(0, len(RUN) - 1), min_size=1, max_size=5, unique=True))
@@ -237,3 +400,8 @@ def test_tolerances_are_typed() -> None:
 def test_other_tolerances_are_refused(text: str) -> None:
     with pytest.raises(DataError, match="--tolerance"):
         parse_tolerances([text])
+
+
+def test_the_table_of_what_was_seen_is_in_step() -> None:
+    page = PAGE.read_text("utf-8")
+    assert with_table(page) == page, "run `python -m tests.precision.judging`"

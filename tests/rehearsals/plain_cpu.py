@@ -1,6 +1,6 @@
 """Megatron-LM's pretrain_gpt.py on the CPU over gloo, beside which rehearsed losses are held.
 
-usage: plain_cpu.py SCRIPT OPTIONS…, a process a rank, Megatron-LM in PYTHONPATH and no torch_npu
+usage: plain_cpu.py SCRIPT OPTIONS…, a process a rank, Megatron-LM in PYTHONPATH
 
 Every call of CUDA gets the answer that lets the same code run on CPU tensors, as for our probes.
 """
@@ -56,6 +56,7 @@ def answer_training(torch: Any) -> None:
 
 def prepare() -> None:
     """Let megatron.training run on the CPU."""
+    sys.modules["torch_npu"] = None  # type: ignore[assignment]  # accelerate imports it where it is
     import torch
 
     _cuda_on_cpu.install("cpu", torch)

@@ -5,10 +5,12 @@ Drawn by a seed from kinds and modules; the label follows from what is broken, n
 
 from __future__ import annotations
 
+import os
 import random
 from typing import NamedTuple
 
-SEED = 20261123
+# Another one draws other faults, with their labels.
+SEED = int(os.environ.get("ASCEND_DOCTOR_TEST_SEED", "20261123"))
 FAULTS = 30
 HEALTHY = 15
 
@@ -98,7 +100,7 @@ EXPERTS = Job(
 )
 JOBS = {"ddp": DDP, "megatron": MEGATRON, "experts": EXPERTS}
 # Jobs that others wrote, two ranks each: Megatron-LM's pretrain_gpt.py under TP2 and under EP2,
-# with MindSpeed's modules on NPUs and its own on the CPU, and LoRA by peft under accelerate's FSDP.
+# with MindSpeed's modules on NPUs and its own on the CPU, and LoRA by peft under accelerate.
 # Options are those beside megatron_jobs.MODEL.
 LORA = "lora"
 _ADAPTED = "PeftModel.base_model.model.model.layers"

@@ -89,6 +89,9 @@ def move_mask(module: Any) -> None:
     original = module.forward
 
     def forward(query: Any, key: Any, value: Any, mask: Any, *rest: Any, **keywords: Any) -> Any:
+        if mask is None:  # MindSpeed makes its own further down
+            length = query.shape[0]
+            mask = torch.ones(1, 1, length, length, dtype=torch.bool, device=query.device)
         return original(query, key, value, mask.triu(2), *rest, **keywords)
 
     module.forward = forward

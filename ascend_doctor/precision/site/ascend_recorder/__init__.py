@@ -13,6 +13,7 @@ import random
 import sys
 from typing import Any
 
+DEVICE = "ASCEND_DOCTOR_DEVICE"
 SEED = "ASCEND_DOCTOR_RECORD_SEED"
 KEEP_DROPOUT = "ASCEND_DOCTOR_RECORD_DROPOUT"
 # Where a probability of dropout goes in, by position and by name.
@@ -31,6 +32,10 @@ def install() -> Any:
     folder = os.environ.get("ASCEND_DOCTOR_RECORD")
     if not folder:
         return None
+    if os.environ.get(DEVICE) == "cpu":
+        from ascend_recorder.without_npu import hide_npus
+
+        hide_npus()
     if seed := os.environ.get(SEED):
         _seed(int(seed))
     if not os.environ.get(KEEP_DROPOUT):

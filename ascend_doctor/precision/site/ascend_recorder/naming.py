@@ -7,6 +7,20 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+# What torch's wrappers call their only child.
+_INSIDE = frozenset({"_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
+_WRAPPED = _INSIDE | {"module"}
+
+
+def _only_child(module: Any) -> str:
+    """Its name; "" where there are none or several."""
+    names = [name for name, _ in module.named_children()]
+    return names[0] if len(names) == 1 else ""
+
+
+def _join(base: str, path: str) -> str:
+    return ".".join([base, *(part for part in path.split(".") if part and part not in _INSIDE)])
+
 
 class _LivingNames:
     """Names of objects that are the same while they live; equality of theirs is not asked."""
@@ -31,13 +45,15 @@ class _LivingNames:
 class Naming:
     """Modules by the models that they are in: ``Model.layers.0.mlp``.
 
-    A wrapper, as DistributedDataParallel, whose only child is ``module`` is no part of the path.
+    A wrapper, as DistributedDataParallel, whose only child is ``module`` is no part of the path,
+    nor are torch's own inside of a model, as of FSDP and of checkpointed activations.
     Where a class has several models, the second is ``Model#2``.
     """
 
     def __init__(self) -> None:
         self._modules = _LivingNames()
         self._parameters = _LivingNames()
+        self._copies = _LivingNames()
         self._models: Counter[str] = Counter()
 
     def name(self, module: Any, callers: list[Any]) -> str:
@@ -56,22 +72,31 @@ class Naming:
         return name or type(module).__name__
 
     def parameter(self, parameter: Any) -> str | None:
-        return self._parameters.get(parameter)
+        """That of a weight, also of the copy in single precision that Megatron-LM steps."""
+        name = self._parameters.get(parameter) or self._copies.get(parameter)
+        if name is None:
+            for known, weight in self.parameters():
+                if getattr(weight, "main_param", None) is parameter:
+                    self._copies.set(parameter, known)
+                    return known
+        return name
 
     def parameters(self) -> Iterator[tuple[str, Any]]:
         return self._parameters.living()
 
     def _walk(self, root: Any) -> None:
         model = root
-        while [name for name, _ in model.named_children()] == ["module"]:
+        while (inside := _only_child(model)) in _WRAPPED:
             if self._modules.get(model) is None:
                 self._modules.set(model, self._model(model))
-            model = model.module
+            model = getattr(model, inside)
         base = self._modules.get(model) or self._model(model)
         for path, module in model.named_modules():
-            self._modules.set(module, f"{base}.{path}" if path else base)
+            name = _join(base, path)
+            wraps = _only_child(module) in _INSIDE
+            self._modules.set(module, f"{name}.<{type(module).__name__}>" if wraps else name)
         for path, parameter in model.named_parameters():
-            self._parameters.set(parameter, f"{base}.{path}")
+            self._parameters.set(parameter, _join(base, path))
 
     def _model(self, model: Any) -> str:
         name = type(model).__name__

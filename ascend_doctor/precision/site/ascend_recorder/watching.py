@@ -99,7 +99,8 @@ class _Calls:
         for slot, tensor in tensors(value):
             attached = tensor.requires_grad and torch.is_grad_enabled()
             recording.add(kind, name, tensor, slot=slot, attached=attached, **fields)
-            if attached:
+            # A weight that is passed on, as that of shared embeddings, has its own hook.
+            if attached and not isinstance(tensor, torch.nn.Parameter):
                 tensor.register_hook(self._hook(f"{kind}-gradient", name, slot=slot, **fields))
 
     def _hook(self, kind: str, name: str, **fields: Any) -> Any:
@@ -158,7 +159,11 @@ class _Steps:
 
 
 def _signal(gradient: Any) -> Any:
-    """From 0 for elements of a gradient that are noise beside the others, to 1."""
-    square = gradient.detach().double().square()
-    threshold = _NOISE**2 * square.mean()
-    return square / (square + threshold + torch.finfo(torch.float64).tiny)
+    """From 0 for elements of a gradient that are noise beside the others, to 1.
+
+    On an NPU torch_npu makes single precision of double: no number may need the range of that.
+    """
+    least = torch.finfo(torch.float32).tiny
+    size = gradient.detach().double().abs()
+    square = (size / size.max().clamp_min(least)).square() if size.numel() else size
+    return square / (square + _NOISE**2 * square.mean() + least)
