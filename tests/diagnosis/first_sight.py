@@ -51,6 +51,7 @@ KINDS = (
     *("twenty-second-failing", "twenty-second-foreign", "twenty-second-healthy"),
     *("twenty-third-failing", "twenty-third-foreign", "twenty-third-healthy"),
     *("twenty-fourth-failing", "twenty-fourth-foreign", "twenty-fourth-healthy"),
+    *("twenty-fifth-failing", "twenty-fifth-foreign", "twenty-fifth-healthy"),
 )
 
 Guilt = Literal["right", "could not tell", "wrong"]
