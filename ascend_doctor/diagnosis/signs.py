@@ -66,6 +66,7 @@ _DIED = (
     r"\b(free|malloc|realloc|munmap_chunk)\(\): (invalid|double|corrupted|unsorted|unaligned)",
     r"double free or corruption|corrupted size vs\. prev_size|stack smashing detected",
     r"(^|[\s)\]>:|])panic: |\[signal SIG[A-Z]+: |thread '.{0,99}' panicked at",
+    r"\bpanic: runtime error: |\bcrashed with signal \d|^#\d+ .{0,40}\bin (__GI_)?(abort|raise) \(\)",
     # The kernel.
     r"-\[ cut here \]-",
     r"\bBUG: |\bsegfault at |blocked for more than \d|self-detected stall|\bOops: |heartbeat lost",
@@ -80,7 +81,7 @@ _DIED = (
 _LEVELS = (
     r"\[(ERROR|CRITICAL|FATAL|error|critical|fatal)[\]|:]",
     r"(^|[\s)|\]>:])(ERROR|CRITICAL|FATAL)( +[\d\[|(]|:| - )",
-    r"\d (ERROR|CRITICAL|FATAL) \S",
+    r"\dZ?\s{1,8}(ERROR|CRITICAL|FATAL)\s{1,8}\S",
     r"\blevel=(error|fatal|panic)\b|\"(level|severity)\": ?\"(error|fatal|ERROR|FATAL)",
     r"(^|[\s\[:\])|])[EF]\d{3,8} \d\d:\d\d:\d\d|\[[EF] \w+\.(cpp|cc):\d|,\d{3} [EC] \d+ \d+\]",
     r"\[[EF](\]|:[a-z]| \d\d)",

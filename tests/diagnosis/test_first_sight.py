@@ -142,7 +142,7 @@ def test_nobody_is_accused_wrongly(kind: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not LOGS, reason="ASCEND_DOCTOR_TEST_LOGS names no folder with these logs")
-@pytest.mark.parametrize("number", ["twenty-third", "twenty-fourth"])
+@pytest.mark.parametrize("number", ["twenty-third", "twenty-fourth", "twenty-fifth"])
 def test_what_is_not_carried_stays_known(number: str) -> None:
     failing, foreign, healthy = (
         answers(f"{number}-{kind}") for kind in ("failing", "foreign", "healthy")
