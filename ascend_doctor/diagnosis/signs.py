@@ -66,7 +66,9 @@ _DIED = (
     r"\b(free|malloc|realloc|munmap_chunk)\(\): (invalid|double|corrupted|unsorted|unaligned)",
     r"double free or corruption|corrupted size vs\. prev_size|stack smashing detected",
     r"(^|[\s)\]>:|])panic: |\[signal SIG[A-Z]+: |thread '.{0,99}' panicked at",
-    r"\bpanic: runtime error: |\bcrashed with signal \d|^#\d+ .{0,40}\bin (__GI_)?(abort|raise) \(\)",
+    r"\bpanic: runtime error: |\bcrashed with signal \d",
+    # A frame of gdb.
+    r"^#\d+ .{0,40}\bin (__GI_)?(abort|raise) \(\)",
     # The kernel.
     r"-\[ cut here \]-",
     r"\bBUG: |\bsegfault at |blocked for more than \d|self-detected stall|\bOops: |heartbeat lost",
