@@ -53,7 +53,7 @@ def test_a_component_loads(tmp_path: Path) -> None:
         ("pep440", "semver", r"Invalid enum value 'semver' - at `\$.scheme`"),
         ('    sources: [{url: "a/b@c:d", date: "2026-01-02"}]', "    note: x", "sources"),
         ('    sources: [{url: "a/b@c:d", date: "2026-01-02"}]', "    sources: []", "length"),
-        ("[{url", "[{{url", "line [0-9]+: "),
+        ("[{url", "[{{url", "line [0-9]+, column [0-9]+$"),
         ("schema: 1", "schema: [1", "line"),
     ],
 )
