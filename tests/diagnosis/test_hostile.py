@@ -66,7 +66,9 @@ def test_the_other_formats_show_no_control_sequences_either(name: str) -> None:
         ESCAPES + b"[rank3]: RuntimeError: NPU out of memory. Tried to allocate " + ESCAPES
     )
     render = importlib.import_module(f"ascend_doctor.render.formats.{name}").render
-    assert not CONTROL.search(render(page.as_report(found, Level.ERROR)))
+    # Our own, by which Markdown takes no source such as OWNER/NAME@COMMIT for a user.
+    shown = render(page.as_report(found, Level.ERROR)).replace("@\u2060", "@")
+    assert not CONTROL.search(shown)
 
 
 @pytest.mark.slow
