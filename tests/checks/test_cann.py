@@ -76,7 +76,7 @@ def test_an_environment_for_a_cann_that_is_gone() -> None:
 
 def test_libraries_of_one_release_and_operators_of_another() -> None:
     facts = shell(two(), library_roots=(OTHER, ROOT))
-    found = only("cann-mixed", facts, Level.ERROR, "8.5.0 and 9.0.0", "LD_LIBRARY_PATH: CANN 9.0.0")
+    found = only("cann-mixed", facts, Level.ERROR, "8.5.0, 9.0.0", "LD_LIBRARY_PATH: CANN 9.0.0")
     assert found.remedy is not None
     assert found.remedy.commands[0].startswith("unset LD_LIBRARY_PATH PYTHONPATH")
 
