@@ -192,17 +192,22 @@ print(len(list(naming.parameters())), naming.parameter(torch.zeros(1)))
 """
 
 
-def test_names_are_without_wrappers(examined_python: Path) -> None:
-    """Also those of the copies that Megatron-LM's optimizer steps in single precision."""
+def _ask_recorder(python: Path, program: str) -> list[str]:
+    """The lines that a program prints which has the recorder on its path."""
     done = subprocess.run(
-        [examined_python, "-c", NAMES, RECORDER],
+        [python, "-c", program, RECORDER],
         check=True,
         capture_output=True,
         text=True,
         timeout=120,
         env={"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
     )
-    assert done.stdout.splitlines() == [
+    return done.stdout.splitlines()
+
+
+def test_names_are_without_wrappers(examined_python: Path) -> None:
+    """Also those of the copies that Megatron-LM's optimizer steps in single precision."""
+    assert _ask_recorder(examined_python, NAMES) == [
         "Copied",
         "Net",
         "Net.layer.<Divided>",
@@ -227,15 +232,7 @@ for gradient in ([0.0, 0.0], [1e-30, 0.0], [1.0, 1e-3]):
 def test_what_is_noise_in_a_gradient_is_told_in_single_precision_too(
     examined_python: Path,
 ) -> None:
-    done = subprocess.run(
-        [examined_python, "-c", SIGNAL, RECORDER],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
-    )
-    assert done.stdout.splitlines() == ["0.0 0.0", "1.0 0.0", "1.0 0.0"]
+    assert _ask_recorder(examined_python, SIGNAL) == ["0.0 0.0", "1.0 0.0", "1.0 0.0"]
 
 
 SIGNS = """
@@ -261,15 +258,7 @@ def documented_sign(element: int, projection: int) -> int:
 
 
 def test_projections_are_those_of_the_documentation(examined_python: Path) -> None:
-    done = subprocess.run(
-        [examined_python, "-c", SIGNS, RECORDER],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
-    )
-    same, numbers = done.stdout.splitlines()
+    same, numbers = _ask_recorder(examined_python, SIGNS)
     assert same == "True"
     assert list(map(int, numbers.split())) == [
         documented_sign(element, projection)
