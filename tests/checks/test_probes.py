@@ -465,6 +465,24 @@ def test_ranks_that_still_advance_are_slow_and_do_not_hang() -> None:
     assert finding.ranks == (1,)
 
 
+@pytest.mark.parametrize("shortened", [False, True])
+def test_who_stands_as_long_as_others_waited_hangs(*, shortened: bool) -> None:
+    """Their own limit ended it, before the probe's deadline or one that --timeout shortened."""
+    error = "RuntimeError: ... EI0002: notify wait"
+    gone = ProbeResult(rank=0, ok=False, stage="sum", stages={"import": 9.0, "sum": 6.8})
+    gone = msgspec.structs.replace(gone, error=error)
+    stands = ProbeResult(rank=1, stage="sum", stages={"import": 9.0, "sum": 6.9}, stack=SLEEPING)
+    run = allreduce(gone, stands, seconds=16.0, shortened=shortened)
+    run = msgspec.structs.replace(run, deadline=300.0)
+    finding = only(run)
+    assert (finding.level, finding.ranks) == (Level.ERROR, (1,))
+    assert finding.title == "allreduce: rank 1 hangs in stage sum"
+    assert finding.required == "in the collective within the 7 s that the others waited"
+    late = msgspec.structs.replace(stands, stages={"import": 14.0, "sum": 1.9})
+    late_run = msgspec.structs.replace(run, ranks=(gone, late))
+    assert only(late_run).level is Level.WARNING
+
+
 def test_a_group_that_cannot_be_left_is_a_warning() -> None:
     ranks = [rank(0, ok=True), rank(1, ok=True, values={"teardown_error": "OSError: gone"})]
     finding = only(allreduce(*ranks, exit_code=0))

@@ -17,9 +17,10 @@ from ascend_doctor.probe_results import ProbeResult, ProbeRun
 # What ranks say that lost a peer or waited for one: gloo and c10d as seen with torch 2.13, HCCL's
 # EI0002 (notify wait), EI0006 (socket) and EI0015 (ranks that never joined) by its error codes.
 # torch_npu's own function AclrtSynchronizeStreamWithTimeout is no time-out.
+_TIMEOUT = r"(?i:\btimed?[ -]?out)|EI0002|EI0006|EI0015"
 _VICTIM = (
-    r"(?i)\btimed?[ -]?out|connection (closed|reset|refused)|closed by peer|broken pipe|"
-    r"^Dist(Network|Store|Backend)Error|EI0002|EI0006|EI0015"
+    rf"{_TIMEOUT}|(?i:connection (closed|reset|refused)|closed by peer|broken pipe)|"
+    r"^(?i:Dist(Network|Store|Backend)Error)"
 )
 _WAITS = r"torch/distributed/|\bin synchronize\b"
 # torchrun sends SIGTERM to the ranks that are left once one has failed; a native abort is often
@@ -114,6 +115,11 @@ def _find_exception(run: ProbeRun) -> Blame | None:
 def suffers(error: str) -> bool:
     """Whether an error only tells that another rank went, or did not come."""
     return re.search(_VICTIM, error) is not None
+
+
+def gives_up(error: str) -> bool:
+    """Whether an error tells that its rank waited as long as a time-out lets it."""
+    return re.search(_TIMEOUT, error) is not None
 
 
 def _stuck(run: ProbeRun) -> Blame | None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator
 
-from ascend_doctor.checks.probes.probe_culprit import Blame, blame, by_torchrun, frames, signal_name
+from ascend_doctor.checks.probes.probe_culprit import (
+    Blame,
+    blame,
+    by_torchrun,
+    frames,
+    gives_up,
+    signal_name,
+)
 from ascend_doctor.checks.python.known_warnings import fold_known
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Remedy
@@ -162,12 +169,14 @@ def _hang(run: ProbeRun, cause: Blame, guilty: list[ProbeResult]) -> Finding:
     stood = [
         probe_result.stages.get(probe_result.stage, 0.0) for probe_result in guilty or run.ranks
     ]
-    still = max(_STANDSTILL, _STANDSTILL_SHARE * run.deadline)
+    waited = 0.0 if run.timed_out else _longest_wait(run)
+    still = max(_STANDSTILL, waited / 2 or _STANDSTILL_SHARE * run.deadline)
+    shortened = run.shortened and run.timed_out
     who = ranks_text(cause.ranks) if cause.ranks else "every rank"
     advancing = min(stood) < still
-    if advancing and not run.shortened:
+    if advancing and not shortened:
         return _slow(run, who, cause)
-    if run.shortened and (not cause.ranks or advancing):
+    if shortened and (not cause.ranks or advancing):
         raise Unknown(
             f"--timeout left it {run.deadline:.0f} s, and it was not done: {who} in stage "
             f"{cause.stage}"
@@ -175,12 +184,22 @@ def _hang(run: ProbeRun, cause: Blame, guilty: list[ProbeResult]) -> Finding:
     return error(
         f"{run.probe}: {who} {'hang' if len(cause.ranks) > 1 else 'hangs'} in stage {cause.stage}",
         observed=_describe(run, guilty, _places(run)),
-        required=f"an end within {run.deadline:.0f} s",
+        required=f"in the collective within the {waited:.0f} s that the others waited"
+        if waited
+        else f"an end within {run.deadline:.0f} s",
         because="The other ranks wait for it in a collective; a time-out there names only them."
         if cause.ranks
         else "All ranks wait at the same place, for each other or for the link between them.",
         remedy=_again(run),
         ranks=cause.ranks,
+    )
+
+
+def _longest_wait(run: ProbeRun) -> float:
+    """Seconds until the first ranks gave up by a time-out of their own, 0 where none did."""
+    return max(
+        (rank.stages.get(rank.stage, 0.0) for rank in run.ranks if gives_up(rank.error)),
+        default=0.0,
     )
 
 
