@@ -43,7 +43,8 @@ def on_npu(tensor: Any) -> bool:
 def kernels(config: Any, device: str) -> dict[str, str]:
     """What computes, by what it computes."""
     npu = device == "npu"
-    kernels_used = {"attention": "npu_fusion_attention" if npu else "torch's flash attention"}
+    attention = {"npu": "npu_fusion_attention", "cuda": "torch's memory-efficient attention"}
+    kernels_used = {"attention": attention.get(device, "torch's flash attention")}
     if config.num_moe_experts:
         theirs = grouped_gemm_util.ops.gmm
         ours = "npu_grouped_matmul" if npu else "torch's grouped_mm"
@@ -128,9 +129,17 @@ def flash(query: Any, key: Any, value: Any, later: Any, scale: float) -> Any:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     tensors = [tensor.permute(1, 2, 0, 3) for tensor in (query, key, value)]
-    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+    kernel, on_cuda = SDPBackend.FLASH_ATTENTION, query.device.type == "cuda"
+    if on_cuda:
+        # There the flash kernel takes no mask (seen with torch 2.11.0), and the one that does
+        # takes no grouped queries.
+        kernel = SDPBackend.EFFICIENT_ATTENTION
+        tensors = [
+            tensor.repeat_interleave(query.shape[2] // tensor.shape[1], dim=1) for tensor in tensors
+        ]
+    with sdpa_kernel(kernel):
         output = torch.nn.functional.scaled_dot_product_attention(
-            *tensors, attn_mask=~later, scale=scale, enable_gqa=True
+            *tensors, attn_mask=~later, scale=scale, enable_gqa=not on_cuda
         )
     return output.permute(2, 0, 1, 3).flatten(2)
 

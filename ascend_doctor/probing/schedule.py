@@ -118,7 +118,11 @@ def run_all(
         if blocked:
             done = [not_started(first, blocked[0])]
         elif end - time.monotonic() < LEAST_SECONDS:
-            done = [not_started(first, f"the total time-out of {total:g} s was used up before")]
+            done = [
+                not_started(
+                    first, f"the total time-out of {round(total, 1):g} s was used up before"
+                )
+            ]
         else:
             batch = _together(pending, blocks, suspects)
             done = []
