@@ -29,7 +29,7 @@ if (field) {
     const shown = [];
     for (const [cell, text] of cells) {
       const fits = parts.every((word) => text.includes(word));
-      cell.hidden = !fits;
+      cell.classList.toggle("out", !fits);
       if (fits) shown.push(cell);
     }
     const names = shown.slice(0, most).map((cell) => cell.textContent);
