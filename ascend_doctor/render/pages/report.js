@@ -17,6 +17,7 @@ for (const button of document.querySelectorAll(".copy")) {
 const field = document.getElementById("filter");
 if (field) {
   const cells = [...document.querySelectorAll(".nodes li")].map((cell) => [cell, cell.title.toLowerCase()]);
+  const racks = [...document.querySelectorAll(".rack")];
   const said = document.getElementById("chosen");
   const most = 8;
   const fill = (text, ...values) => text.replace(/\{(\d)\}/g, (_, slot) => values[slot]);
@@ -32,6 +33,8 @@ if (field) {
       cell.classList.toggle("out", !fits);
       if (fits) shown.push(cell);
     }
+    const left = new Set(shown.map((cell) => cell.closest(".rack")));
+    for (const rack of racks) rack.hidden = !left.has(rack);
     const names = shown.slice(0, most).map((cell) => cell.textContent);
     const more = shown.length > most ? `, ${fill(said.dataset.more, shown.length - most)}` : "";
     if (shown.length === 1) said.textContent = shown[0].title;
