@@ -295,6 +295,11 @@ def test_a_report_is_chinese(name: str, tmp_path: Path) -> None:
         typed = re.match(r" *[$>] |\u4ece\u8fd9\u91cc\u5f00\u59cb|\u6765\u6e90|  \u6765\u6e90", row)
         assert typed or not _SENTENCE.search(_QUOTES.sub("", row)), row
     assert not re.search(r"^  (Found|Expected|Why|Fix|Leads to) ", report, re.MULTILINE)
+    replay(name, "--lang", "zh", "--format", "markdown", "-o", str(tmp_path / "report.md"))
+    markdown = (tmp_path / "report.md").read_text("utf-8")
+    rows = re.findall(r"^(?:###|- (?!\S*\u6765\u6e90)|\*\*).*", markdown, re.MULTILINE)
+    assert rows
+    assert all(_CHINESE.search(row) for row in rows)
 
 
 @pytest.mark.slow

@@ -8,9 +8,17 @@ from collections.abc import Iterator
 
 from ascend_doctor.comparison.comparable import Group, group_settings
 from ascend_doctor.findings import Level, quantity
+from ascend_doctor.language import say
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
-from ascend_doctor.render.formats.markdown import about, fence, plain, table
+from ascend_doctor.render.formats.markdown import (
+    about,
+    fence,
+    headline,
+    plain,
+    table,
+    verdict,
+)
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report
 
@@ -35,17 +43,16 @@ def render(report: Report) -> str:
         else:
             left_out += 1
     if left_out:
-        rows.append(f"{quantity(left_out, 'part')} left out for length; attach the JSON report.")
+        rows.append(
+            say(f"{quantity(left_out, 'part')} left out for length; attach the JSON report.")
+        )
     return "\n".join(rows) + "\n"
 
 
 def _parts(report: Report) -> Iterator[list[str]]:
-    simulated = " (SIMULATED: no NPU was touched)" if report.simulated else ""
-    yield [f"### ascend-doctor {plain(report.tool_version)}{simulated}", ""]
-    yield [line for notice in report.notices for line in (f"**{plain(notice)}**", "")]
-    yield [f"**{plain(report.verdict.text())}**", ""]
+    yield [f"### {headline(report)}", "", *verdict(report)]
     levels = "; ".join(
-        f"level {level_run.level} did not run: {level_run.reason}"
+        say(f"level {level_run.level} did not run: {level_run.reason}")
         for level_run in report.levels
         if level_run.asked and not level_run.ran
     )
@@ -54,18 +61,18 @@ def _parts(report: Report) -> Iterator[list[str]]:
     by_group = group_settings(report.snapshot, Catalog().distributions)
     first = [row for group in _FIRST for row in by_group[group]]
     if first:
-        yield [*table(("", "version or setting"), first), ""]
+        yield [*table(("", say("version or setting")), first), ""]
     for finding in report.complaints:
         yield about(finding, report)
     for run in report.snapshot.probes:
-        yield _fold(f"probe {run.probe}: {_describe_end(run)}", _probe(run))
+        yield _fold(say(f"probe {run.probe}: {_describe_end(run)}"), _probe(run))
     for group, listed in by_group.items():
         if listed and group not in _FIRST:
-            yield _fold(f"{group.value} ({len(listed)})", table(("", ""), listed))
+            yield _fold(f"{say(group.value)} ({len(listed)})", table(("", ""), listed))
     for level in (Level.OK, Level.SKIPPED):
         named = [finding.check for finding in report.findings if finding.level is level]
         if named:
-            yield _fold(f"{level.value} ({len(named)})", [plain(", ".join(named))])
+            yield _fold(f"{say(level.value)} ({len(named)})", [plain(", ".join(named))])
 
 
 def _fold(title: str, rows: list[str]) -> list[str]:
@@ -90,8 +97,10 @@ def _probe(run: ProbeRun) -> list[str]:
         (str(rank.rank), rank.stage, " ".join(rank.error.split())[-200:] if rank.error else "")
         for rank in run.ranks[:16]
     ]
-    rows_of_ranks = table(("rank", "stage", "error"), rows) if run.blocks and rows else []
+    rows_of_ranks = (
+        table((say("rank"), say("stage"), say("error")), rows) if run.blocks and rows else []
+    )
     again = fence(" ".join(run.argv), "bash") if run.argv else []
     output = fence(run.output[-2000:]) if run.blocks and run.output else []
-    reason = [plain(run.not_started)] if run.not_started else []
+    reason = [plain(say(run.not_started))] if run.not_started else []
     return [*(again and [*again, ""]), *(rows_of_ranks and [*rows_of_ranks, ""]), *output, *reason]

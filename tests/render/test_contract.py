@@ -170,7 +170,7 @@ def test_markdown(report: Report) -> None:
     fields = [row.split(":")[0] for row in rows if row.startswith("- ")]
     names = ("Nodes", "Ranks", "Device", "Found", "Expected", "Why", "Source", "Fix")
     rest = [f"- {name}" for name in names]
-    assert fields == ["- check", "- At", *rest, *(["- check", *rest] * 2)]
+    assert fields == ["- Check", "- At", *rest, *(["- Check", *rest] * 2)]
 
 
 def test_html(tmp_path: Path) -> None:

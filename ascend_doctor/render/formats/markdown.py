@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ascend_doctor.findings import Finding
+from ascend_doctor.language import say
 from ascend_doctor.render.fields import fields
 from ascend_doctor.render.pairs import matrix_of
 from ascend_doctor.render.plain import lines, one_line
@@ -20,15 +21,12 @@ _LINKED = re.compile(r"\\([@#])")
 
 def render(report: Report) -> str:
     """Verdict, findings by severity, then the environment in a fold."""
-    simulated = " (SIMULATED: no NPU was touched)" if report.simulated else ""
-    parts = [f"## ascend-doctor {plain(report.tool_version)}{simulated}", ""]
-    parts += [line for notice in report.notices for line in (f"**{plain(notice)}**", "")]
-    parts += [f"**{plain(report.verdict.text())}**", ""]
+    parts = [f"## {headline(report)}", "", *verdict(report)]
     for finding in report.complaints:
         parts += about(finding, report)
     parts += _pairs(report)
     parts += [
-        "<details><summary>Environment</summary>",
+        f"<details><summary>{say('Environment')}</summary>",
         "",
         *_environment(report),
         "",
@@ -37,11 +35,25 @@ def render(report: Report) -> str:
     return "\n".join(parts) + "\n"
 
 
+def headline(report: Report) -> str:
+    """Who says it, and whether of a simulated NPU."""
+    simulated = f" ({say('SIMULATED: no NPU was touched')})" if report.simulated else ""
+    return f"ascend-doctor {plain(report.tool_version)}{simulated}"
+
+
+def verdict(report: Report) -> list[str]:
+    """What the whole report says, and what has to be known of it, as lines."""
+    texts = (*report.notices, report.verdict.text())
+    return [line for text in texts for line in (f"**{plain(say(text))}**", "")]
+
+
 def about(finding: Finding, report: Report) -> list[str]:
     """A finding as lines: title, fields, what follows from it, what to type."""
-    rows = [f"### {finding.level.value}: {plain(finding.title)}", "", f"- check: `{finding.check}`"]
+    title = f"### {say(finding.level.value)}: {plain(say(finding.title))}"
+    rows = [title, "", f"- {say('Check')}: `{finding.check}`"]
     rows += [
-        f"- {label}: {plain(text)}" for label, text in fields(finding, report.consequences(finding))
+        f"- {say(label)}: {plain(say(text))}"
+        for label, text in fields(finding, report.consequences(finding), say)
     ]
     if finding.remedy and finding.remedy.commands:
         rows += ["", *fence("\n".join(finding.remedy.commands), "bash")]
@@ -61,10 +73,10 @@ def _pairs(report: Report) -> list[str]:
     if matrix is None:
         return []
     rows = (
-        (name, *(cell.text if cell else "" for cell in row))
+        (name, *(say(cell.text) if cell else "" for cell in row))
         for name, row in zip(matrix.names, matrix.rows, strict=True)
     )
-    return [matrix.title, "", *table(("", *matrix.names), rows), ""]
+    return [say(matrix.title), "", *table(("", *matrix.names), rows), ""]
 
 
 def _ticks(text: str) -> list[str]:
@@ -73,13 +85,13 @@ def _ticks(text: str) -> list[str]:
 
 def _environment(report: Report) -> list[str]:
     facts = report.snapshot
-    rows = [("taken", report.taken_at), ("device", report.device)]
+    rows = [(say("taken"), report.taken_at), (say("device"), report.device)]
     if facts.host is not None:
-        rows.append(("host", f"{facts.host.os_id} {facts.host.os_version} {facts.host.arch}"))
+        rows.append((say("host"), f"{facts.host.os_id} {facts.host.os_version} {facts.host.arch}"))
     if facts.driver is not None and facts.driver.version:
-        rows.append(("driver", facts.driver.version))
+        rows.append((say("driver"), facts.driver.version))
     if facts.cann is not None and facts.cann.in_use is not None:
-        rows.append(("CANN", facts.cann.in_use.version or "unknown"))
+        rows.append(("CANN", facts.cann.in_use.version or say("unknown")))
     if facts.python is not None:
         rows.append(("Python", facts.python.version))
         for name in ("torch", "torch-npu", "megatron-core", "mindspeed", "mcore-bridge"):
