@@ -196,7 +196,7 @@ def _hang(run: ProbeRun, cause: Blame, guilty: list[ProbeResult]) -> Finding:
 
 
 def _longest_wait(run: ProbeRun) -> float:
-    """Seconds until the first ranks gave up by a time-out of their own, 0 where none did."""
+    """The most seconds that a rank waited until a time-out of its own, 0 where none did."""
     return max(
         (rank.stages.get(rank.stage, 0.0) for rank in run.ranks if gives_up(rank.error)),
         default=0.0,
