@@ -13,12 +13,22 @@ from ascend_doctor.errors import DoctorError
 from ascend_doctor.machine.files import reason
 
 _folders: set[str] = set()
+_PREFIX = "ascend-doctor-"
+_RANDOM = 8  # characters that tempfile appends
+_SOCKET = 107  # characters that the path of a socket may have (unix(7))
+_SHORT = "/tmp"  # noqa: S108 - a private folder is made in it
 
 
-def new_folder() -> Path:
-    """A folder that no other user can enter. Raises DoctorError where there is no place for it."""
+def new_folder(*, room: int = 0) -> Path:
+    """A folder that no other user can enter. Raises DoctorError where there is no place for it.
+
+    ``room`` are characters that the path of a socket below it needs. Where they fit into TMPDIR
+    itself, but not into a folder there, it is made elsewhere.
+    """
+    length = len(tempfile.gettempdir()) + room
+    moved = length <= _SOCKET < length + len(f"/{_PREFIX}") + _RANDOM
     try:
-        path = tempfile.mkdtemp(prefix="ascend-doctor-")
+        path = tempfile.mkdtemp(prefix=_PREFIX, dir=_SHORT if moved else None)
     except OSError as error:
         message = (
             f"no temporary folder can be made ({reason(error)}); set TMPDIR to one that can be"
@@ -34,9 +44,9 @@ def remove(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def temporary() -> Iterator[str]:
+def temporary(*, room: int = 0) -> Iterator[str]:
     """A folder for as long as the block lasts."""
-    folder = new_folder()
+    folder = new_folder(room=room)
     try:
         yield str(folder)
     finally:

@@ -29,6 +29,9 @@ END_SECONDS = 1.0
 LAUNCHER_BYTES = 64 << 10
 # No probe gets anywhere in less; it is reported as not run.
 LEAST_SECONDS = 1.0
+# The socket of a manager, by which Megatron writes checkpoints: "/pymp-", "/listener-" and eight
+# characters each (Python's multiprocessing/util.py and connection.py).
+_LISTENER = 32
 # torch.distributed.run --standalone waits a minute and more for its store at localhost:0, and then
 # shows a stack of C++ (torch 2.13.0 without /etc/hosts).
 NO_LOCALHOST = (
@@ -64,7 +67,7 @@ def launch_together(
         return (not_started(first, NO_LOCALHOST),)
     try:
         with (
-            temporary() as records,
+            temporary(room=_LISTENER) as records,
             adopting_orphans(),
             _interrupt_on_signals(),
             _Launch(requests, records, watch, end) as running,

@@ -120,7 +120,7 @@ def run_all(
         elif end - time.monotonic() < LEAST_SECONDS:
             done = [
                 not_started(
-                    first, f"the total time-out of {round(total, 1):g} s was used up before"
+                    first, f"the total time-out of {round(total or 0.0, 1):g} s was used up before"
                 )
             ]
         else:
