@@ -49,11 +49,12 @@ RECIPES = {
     "prolog": Recipe(mark="# Slurm, Prolog="),
     "health": Recipe(mark="scontrol update"),
     "kubernetes": Recipe(mark="initContainers:"),
+    "node-condition": Recipe(mark="# Kubernetes, ascend-problem.sh"),
     "run": Recipe(mark="ascend-doctor run"),
     "without-root": Recipe(mark="unknown: needs-root"),
 }
-# Read by tests/test_acknowledged.py and here; it opens no gate of its own.
-OTHERS = ("id: hccn-conf",)
+# Read by tests/test_acknowledged.py and here; they open no gate of their own.
+OTHERS = ("id: hccn-conf", '"plugin": "custom"')
 
 
 def block(mark: str) -> str:
@@ -126,6 +127,8 @@ def opened(name: str, machine: str, folder: Path) -> bool:
     assert "command not found" not in done.stderr, done.stderr
     if name == "health":
         return not (folder / "drained").exists()
+    if name == "node-condition":
+        assert len(done.stdout.splitlines()) == (done.returncode == 1), done.stdout
     if name == "run":
         assert (folder / "started").exists() == (done.returncode == 0), done.stderr
     assert done.returncode == 0 or done.stdout or name in {"prolog", "gitlab", "jenkins"}

@@ -10,11 +10,12 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import msgspec
 import pytest
 
 from ascend_doctor.findings import Finding, Level, Place, Remedy
 from ascend_doctor.render.formats import github, html, jsonl, junit, markdown, prometheus, sarif
-from ascend_doctor.report import Report
+from ascend_doctor.report import Fleet, Report
 from tests.conftest import Command
 from tests.fleet.nodes import node
 from tests.later import jsonschema, xmlschema
@@ -159,6 +160,23 @@ def test_prometheus(report: Report) -> None:
         "ascend_doctor_last_run_timestamp_seconds": set(),
         "ascend_doctor_info": {"version", "simulated"},
     }
+
+
+def test_prometheus_has_the_nodes_of_a_fleet(report: Report) -> None:
+    fleet = Fleet(passing=("n1",), untold=("n2",), failing=('n"3',), missing=("n4",))
+    rows = prometheus.render(msgspec.structs.replace(report, fleet=fleet)).splitlines()
+    nodes = [row for row in rows if row.startswith("ascend_doctor_node{")]
+    assert nodes == [
+        'ascend_doctor_node{node="n1"} 0',
+        'ascend_doctor_node{node="n2"} 1',
+        r'ascend_doctor_node{node="n\"3"} 2',
+        'ascend_doctor_node{node="n4"} 3',
+    ]
+    found = {name for finding in report.complaints for name in finding.nodes}
+    shape = re.compile(r'ascend_doctor_node_check\{check="[\w-]+",node="(.+)"\} [234]')
+    told = [match[1] for row in rows if (match := shape.fullmatch(row))]
+    assert found
+    assert set(told) == found
 
 
 def test_markdown(report: Report) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 
 from ascend_doctor.findings import Level
 from ascend_doctor.report import Report
 
 
 def render(report: Report) -> str:
-    """Gauges: findings by level, the worst level of each check, exit code, time of the run."""
+    """Gauges: findings by level, the worst level of each check, exit code, time of the run.
+
+    Of a fleet also the verdict of each node, and what was found on it.
+    """
     counts = {level: sum(finding.level is level for finding in report.findings) for level in Level}
     worst: dict[str, Level] = {}
     for finding in report.findings:
@@ -28,8 +32,32 @@ def render(report: Report) -> str:
         f"ascend_doctor_last_run_timestamp_seconds {taken:.0f}",
         *_head("info", "Version of the doctor, and whether the NPUs were simulated."),
         f'ascend_doctor_info{{version="{report.tool_version}",simulated="{simulated}"}} 1',
+        *_nodes(report),
     ]
     return "\n".join(rows) + "\n"
+
+
+def _nodes(report: Report) -> Iterator[str]:
+    fleet = report.fleet
+    if fleet is None:
+        return
+    yield from _head("node", "Verdict of a node: 0 passed, 1 none, 2 failed, 3 missing.")
+    for value, nodes in enumerate((fleet.passing, fleet.untold, fleet.failing, fleet.missing)):
+        yield from (f'ascend_doctor_node{{node="{_escape(name)}"}} {value}' for name in nodes)
+    worst: dict[tuple[str, str], Level] = {}
+    for finding in report.complaints:
+        for name in finding.nodes:
+            key = finding.check, name
+            worst[key] = max(finding.level, worst.get(key, Level.OK))
+    yield from _head("node_check", "Worst level of a check on a node, where it is not well.")
+    for (name, node), level in worst.items():
+        labels = f'check="{name}",node="{_escape(node)}"'
+        yield f"ascend_doctor_node_check{{{labels}}} {level.rank}"
+
+
+def _escape(label: str) -> str:
+    """A value of a label (the text format of Prometheus)."""
+    return label.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
 def _seconds(taken_at: str) -> float:
