@@ -88,7 +88,7 @@ def test_the_wheel_says_what_it_needs(wheel: Path) -> None:
     info = f"ascend_doctor-{__version__}.dist-info/"
     metadata = zipfile.ZipFile(wheel).read(f"{info}METADATA").decode()
     assert f"Version: {__version__}" in metadata
-    assert "Requires-Python: <3.14,>=3.10" in metadata
+    assert "Requires-Python: <3.15,>=3.10" in metadata
     assert "Requires-Dist: torch" not in metadata.replace("; extra", ";extra").split(";extra")[0]
 
 

@@ -1,8 +1,8 @@
 """Many patterns searched for at once: by Hyperscan, or by Python where it has no wheel.
 
 Hyperscan reads a text once, whatever the number of patterns, and cannot backtrack: the time is
-linear in the text also for a pattern that a site added without care. It has no wheel for Python
-3.14, for machines but x86_64 and aarch64, and for old C libraries.
+linear in the text also for a pattern that a site added without care. It has no wheel for machines
+but x86_64 and aarch64, and for old C libraries.
 """
 
 from __future__ import annotations

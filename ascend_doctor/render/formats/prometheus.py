@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Iterator
 
 from ascend_doctor.findings import Level
+from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report
 
 
@@ -56,8 +57,8 @@ def _nodes(report: Report) -> Iterator[str]:
 
 
 def _escape(label: str) -> str:
-    """A value of a label (the text format of Prometheus)."""
-    return label.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    """A value of a label, harmless on a terminal (the text format of Prometheus)."""
+    return one_line(label).replace("\\", r"\\").replace('"', r"\"")
 
 
 def _seconds(taken_at: str) -> float:
