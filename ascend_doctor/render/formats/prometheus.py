@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator
+from typing import TypeVar
 
 from ascend_doctor.findings import Level
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 def render(report: Report) -> str:
@@ -16,9 +19,7 @@ def render(report: Report) -> str:
     Of a fleet also the verdict of each node, and what was found on it.
     """
     counts = {level: sum(finding.level is level for finding in report.findings) for level in Level}
-    worst: dict[str, Level] = {}
-    for finding in report.findings:
-        worst[finding.check] = max(finding.level, worst.get(finding.check, Level.OK))
+    worst = _worst((finding.check, finding.level) for finding in report.findings)
     simulated = str(report.simulated).lower()
     taken = _seconds(report.taken_at)
     rows = [
@@ -45,15 +46,23 @@ def _nodes(report: Report) -> Iterator[str]:
     yield from _head("node", "Verdict of a node: 0 passed, 1 none, 2 failed, 3 missing.")
     for value, nodes in enumerate((fleet.passing, fleet.untold, fleet.failing, fleet.missing)):
         yield from (f'ascend_doctor_node{{node="{_escape(name)}"}} {value}' for name in nodes)
-    worst: dict[tuple[str, str], Level] = {}
-    for finding in report.complaints:
-        for name in finding.nodes:
-            key = finding.check, name
-            worst[key] = max(finding.level, worst.get(key, Level.OK))
+    worst = _worst(
+        ((finding.check, node), finding.level)
+        for finding in report.complaints
+        for node in finding.nodes
+    )
     yield from _head("node_check", "Worst level of a check on a node, where it is not well.")
     for (name, node), level in worst.items():
         labels = f'check="{name}",node="{_escape(node)}"'
         yield f"ascend_doctor_node_check{{{labels}}} {level.rank}"
+
+
+def _worst(levels: Iterable[tuple[Key, Level]]) -> dict[Key, Level]:
+    """The worst level of each key, in the order of their first ones."""
+    worst: dict[Key, Level] = {}
+    for key, level in levels:
+        worst[key] = max(level, worst.get(key, Level.OK))
+    return worst
 
 
 def _escape(label: str) -> str:
