@@ -24,7 +24,9 @@ CODES = {0, 1, 2, 3}
 CONTROL = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
 )
-SAMPLE = re.compile(r'[a-z_]+(\{[a-z]+="[^"\\\n]*"(,[a-z]+="[^"\\\n]*")*\})? -?[0-9.e+]+')
+# A label's value escapes a backslash, a quote and a line's end, and nothing else.
+_LABEL = r'[a-z]+="(?:[^"\\\n]|\\[\\"n])*"'
+SAMPLE = re.compile(rf"[a-z_]+(\{{{_LABEL}(,{_LABEL})*\}})? -?[0-9.e+]+")
 ID = re.compile(r"[a-z0-9-]{1,64}")
 
 
