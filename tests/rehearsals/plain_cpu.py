@@ -8,6 +8,7 @@ Every call of CUDA gets the answer that lets the same code run on CPU tensors, a
 from __future__ import annotations
 
 import functools
+import importlib.util
 import runpy
 import sys
 import types
@@ -40,12 +41,15 @@ def answer_training(torch: Any) -> None:
     torch.cuda.FloatTensor, torch.cuda.LongTensor = torch.FloatTensor, torch.LongTensor
 
     from megatron.core.transformer.moe import moe_utils
-    from megatron.legacy import fused_kernels
-    from megatron.training import training
 
     # core_v0.15.3's router asks for this name, which is there with Transformer Engine alone.
     moe_utils.te_general_gemm = None
     torch.distributed.all_reduce = functools.partial(average, torch.distributed.all_reduce)
+    if not importlib.util.find_spec("megatron.training"):
+        return
+    from megatron.legacy import fused_kernels
+    from megatron.training import training
+
     fused_kernels.load = lambda _: None
     # It draws numbers on the device, which here would be those that weights are made of.
     training.set_jit_fusion_options = lambda: None
