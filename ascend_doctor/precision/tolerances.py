@@ -32,7 +32,7 @@ DEFAULTS = {
     "float64": Tolerance(1e-5, 1e-7, 10),
     "float32": Tolerance(1e-4, 1e-5, 10),
     "float16": Tolerance(1e-2, 5e-3, 3),
-    "bfloat16": Tolerance(5e-2, 2e-2, 3),
+    "bfloat16": Tolerance(5e-2, 2e-2, 5),
     "float8": Tolerance(3e-1, 1e-1, 1.5),
 }
 _SHORT = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
