@@ -132,6 +132,11 @@ def run_script_on_cpu(script: str, folder: Path, ranks: int) -> JobRun:
     return _run(command, folder, folder, env)
 
 
+def run_alone_on_cpu(stack: Path, folder: Path, program: list[str]) -> JobRun:
+    """A program of the tests in one process, with torch alone."""
+    return _run([PYTHON, *program], stack, folder, {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"})
+
+
 def record(row: dict[str, object]) -> None:
     """Add to the file of observations from which docs/fidelity.md is generated, where asked to."""
     if RECORD:
