@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import resource
@@ -63,11 +64,16 @@ def unpack(folder: Path, megatron: str, mindspeed: str) -> None:
     """Put both releases and the entry file into a folder, Megatron-LM's helpers compiled."""
     scripts = (MEGATRON, megatron, "megatron", ":(glob)*.py")
     for repository, ref, *below in (scripts, (MINDSPEED, mindspeed, "mindspeed")):
-        command = ["git", "-C", repository, "archive", ref, *below]
-        archive = subprocess.run(command, check=True, capture_output=True, timeout=120).stdout
-        subprocess.run(["tar", "x", "-C", folder], check=True, input=archive, timeout=120)
+        unpack_clone(folder, repository, ref, *below)
     compile_helpers(folder)
     (folder / "entry.py").write_text(ENTRY.format(script=str(folder / "pretrain_gpt.py")))
+
+
+def unpack_clone(folder: Path, repository: str, ref: str, *below: str) -> None:
+    """Put what a clone has at a commit, or some paths of it, into a folder."""
+    command = ["git", "-C", repository, "archive", ref, *below]
+    archive = subprocess.run(command, check=True, capture_output=True, timeout=120).stdout
+    subprocess.run(["tar", "x", "-C", folder], check=True, input=archive, timeout=120)
 
 
 def compile_helpers(folder: Path) -> None:
@@ -86,16 +92,25 @@ def compile_helpers(folder: Path) -> None:
 
 def rehearse(stack: Path, folder: Path, arguments: str, steps: int = STEPS) -> JobRun:
     """The job with MindSpeed on four simulated NPUs."""
+    return rehearse_options(stack, folder, "entry.py", _job(arguments, steps))
+
+
+def rehearse_options(stack: Path, folder: Path, script: str, options: list[str]) -> JobRun:
+    """A script of the stack on four simulated NPUs."""
     doctor = (DOCTOR, "rehearse", "--python", PYTHON, "--npus", "4", "--")
-    script = (str(stack / "entry.py"), "--distributed-backend", "nccl")
-    return _run([*doctor, *_torchrun(*script, arguments=arguments, steps=steps)], stack, folder, {})
+    command = _torchrun(str(stack / script), "--distributed-backend", "nccl", *options)
+    return _run([*doctor, *command], stack, folder, {})
 
 
 def run_on_cpu(stack: Path, folder: Path, arguments: str, steps: int = STEPS) -> JobRun:
     """The job of Megatron-LM alone on the CPU, over gloo."""
+    return run_options_on_cpu(stack, folder, _job(arguments, steps))
+
+
+def run_options_on_cpu(stack: Path, folder: Path, options: list[str]) -> JobRun:
+    """Megatron-LM's pretrain_gpt.py alone on the CPU, over gloo."""
     script = (PLAIN, str(stack / "pretrain_gpt.py"), "--distributed-backend", "gloo")
-    arguments = f"{arguments} --no-persist-layer-norm"
-    command = _torchrun(*script, arguments=arguments, steps=steps)
+    command = _torchrun(*script, *options, "--no-persist-layer-norm")
     # Otherwise torch compiles what Megatron marks for it, which takes longer than the job.
     env = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "TORCHDYNAMO_DISABLE": "1"}
     path = f"{Path(PYTHON).parent}:{os.environ['PATH']}"
@@ -117,6 +132,11 @@ def run_script_on_cpu(script: str, folder: Path, ranks: int) -> JobRun:
     return _run(command, folder, folder, env)
 
 
+def run_alone_on_cpu(stack: Path, folder: Path, program: list[str]) -> JobRun:
+    """A program of the tests in one process, with torch alone."""
+    return _run([PYTHON, *program], stack, folder, {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"})
+
+
 def record(row: dict[str, object]) -> None:
     """Add to the file of observations from which docs/fidelity.md is generated, where asked to."""
     if RECORD:
@@ -124,11 +144,33 @@ def record(row: dict[str, object]) -> None:
             file.write(json.dumps(row) + "\n")
 
 
-def _torchrun(*script: str, arguments: str, steps: int) -> list[str]:
-    return [
-        *("python", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"),
-        *(*script, *MODEL, "--train-iters", str(steps), *shlex.split(arguments)),
-    ]
+def row(release: str, job: str, layout: str, expected: JobRun, seen: JobRun) -> dict[str, object]:
+    """What is recorded of a job: each pair is that of the simulated NPUs, then that of the CPU."""
+    apart = max(
+        (abs(one - other) / other for one, other in zip(seen.losses, expected.losses, strict=True)),
+        default=math.nan,
+    )
+    return {
+        "release": release,
+        "job": job,
+        "layout": layout,
+        "losses": [seen.losses[0], seen.losses[-1]],
+        "expected": [expected.losses[0], expected.losses[-1]],
+        "apart": apart,
+        "step": [seen.step, expected.step],
+        "seconds": [seen.seconds, expected.seconds],
+        "cpu": [seen.cpu, expected.cpu],
+        "first_line": [seen.first_line, expected.first_line],
+    }
+
+
+def _job(arguments: str, steps: int) -> list[str]:
+    return [*MODEL, "--train-iters", str(steps), *shlex.split(arguments)]
+
+
+def _torchrun(*words: str) -> list[str]:
+    torchrun = ("python", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4")
+    return [*torchrun, *words]
 
 
 def _run(command: list[str], stack: Path, folder: Path, env: dict[str, str]) -> JobRun:

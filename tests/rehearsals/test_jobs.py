@@ -8,7 +8,6 @@ ASCEND_DOCTOR_TEST_JOBS_RECORD names a file to which what was seen is added, a l
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import pytest
@@ -63,7 +62,7 @@ def test_pretraining_has_the_losses_of_the_cpu(
     words = "--bf16" if dtype == "bf16" else ""
     expected = jobs.run_on_cpu(stack, tmp_path, f"{plain} {words}")
     seen = jobs.rehearse(stack, tmp_path, f"{simulated} {words}")
-    jobs.record(_row(stack, f"{job}, {dtype}", layout, expected, seen))
+    jobs.record(jobs.row(stack.name, f"{job}, {dtype}", layout, expected, seen))
     assert len(seen.losses) == len(expected.losses) == jobs.STEPS
     assert seen.losses == pytest.approx(expected.losses, rel=TOLERANCES[dtype])
     assert "simulated: 10 steps, lm loss " in seen.standard_error
@@ -82,7 +81,7 @@ def test_a_saved_job_goes_on_with_the_losses_of_the_cpu(stack: Path, tmp_path: P
     first = jobs.rehearse(stack, tmp_path, stopped)
     assert len(first.losses) == half
     seen = jobs.rehearse(stack, tmp_path, f"{DENSE} --load {saved}")
-    jobs.record(_row(stack, "saved and resumed, fp32", "TP2, PP2", expected, seen))
+    jobs.record(jobs.row(stack.name, "saved and resumed, fp32", "TP2, PP2", expected, seen))
     assert len(seen.losses) == jobs.STEPS - half
     assert seen.losses == pytest.approx(expected.losses, rel=TOLERANCES["fp32"])
 
@@ -99,7 +98,7 @@ def test_a_saved_job_goes_on_in_another_layout(stack: Path, tmp_path: Path) -> N
     stopped = f"{options} --save {saved} --save-interval {half} --exit-interval {half}"
     jobs.rehearse(stack, tmp_path, f"{DENSE} {stopped}")
     seen = jobs.rehearse(stack, tmp_path, f"{TENSOR} {options} --load {saved} --no-load-rng")
-    jobs.record(_row(stack, "resharded, fp32", "TP2, PP2 to TP2, DP2", expected, seen))
+    jobs.record(jobs.row(stack.name, "resharded, fp32", "TP2, PP2 to TP2, DP2", expected, seen))
     assert len(seen.losses) == jobs.STEPS - half
     assert seen.losses == pytest.approx(expected.losses, rel=TOLERANCES["fp32"])
 
@@ -109,28 +108,7 @@ def test_a_script_has_the_losses_of_the_cpu(tmp_path: Path, script: str) -> None
     path = str(Path(__file__).parent / "programs" / script)
     expected = jobs.run_script_on_cpu(path, tmp_path, 2)
     seen = jobs.rehearse_script(path, tmp_path, 2)
-    jobs.record(_row(Path("torch 2.7.1"), f"{SCRIPTS[script]}, fp32", "DP2", expected, seen))
+    jobs.record(jobs.row("torch 2.7.1", f"{SCRIPTS[script]}, fp32", "DP2", expected, seen))
     assert len(seen.losses) == len(expected.losses) == jobs.STEPS
     assert seen.losses == pytest.approx(expected.losses, rel=TOLERANCES["fp32"])
     assert 0 < expected.first_line < seen.first_line
-
-
-def _row(
-    stack: Path, job: str, layout: str, expected: jobs.JobRun, seen: jobs.JobRun
-) -> dict[str, object]:
-    apart = max(
-        (abs(one - other) / other for one, other in zip(seen.losses, expected.losses, strict=True)),
-        default=math.nan,
-    )
-    return {
-        "release": stack.name,
-        "job": job,
-        "layout": layout,
-        "losses": [seen.losses[0], seen.losses[-1]],
-        "expected": [expected.losses[0], expected.losses[-1]],
-        "apart": apart,
-        "step": [seen.step, expected.step],
-        "seconds": [seen.seconds, expected.seconds],
-        "cpu": [seen.cpu, expected.cpu],
-        "first_line": [seen.first_line, expected.first_line],
-    }
