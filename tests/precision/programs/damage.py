@@ -138,4 +138,4 @@ def disturb(fault: Fault, module: Any, optimizer: Any, step: int) -> None:
                 # As if another group's gradient had been added up: every rank has its own.
                 gradient.mul_(1 + (dist.get_rank() + 1) * fault.amount)
             case "dropped-state" if step == 1:
-                optimizer.state.pop(getattr(weight, "main_param", weight), None)
+                optimizer.state.pop(getattr(weight, "main_param", weight))

@@ -96,17 +96,24 @@ def break_training(fault: Fault) -> None:
 
     def set_up_broken(*arguments: Any, **keywords: Any) -> Any:
         model, optimizer, schedule = set_up(*arguments, **keywords)
-        optimizer.step = break_steps(fault, broken_modules[0], optimizer.step, inner_of(optimizer))
+        module = broken_modules[0]
+        inner = inner_of(optimizer, module)
+        optimizer.step = break_steps(fault, module, optimizer.step, inner)
         return model, optimizer, schedule
 
     package.pretrain = training.pretrain = broken
     training.setup_model_and_optimizer = set_up_broken
 
 
-def inner_of(optimizer: Any) -> Any:
-    """torch's optimizer of Megatron-LM's, which may be one of several."""
+def inner_of(optimizer: Any, module: Any) -> Any:
+    """torch's optimizer that has a module's weights; Megatron-LM has one of its own for experts."""
     chained = getattr(optimizer, "chained_optimizers", None) or [optimizer]
-    return chained[0].optimizer
+    inners = [one.optimizer for one in chained]
+    own = {id(getattr(weight, "main_param", weight)) for weight in module.parameters()}
+    for inner in inners:
+        if own & {id(weight) for group in inner.param_groups for weight in group["params"]}:
+            return inner
+    return inners[0]
 
 
 def break_steps(
