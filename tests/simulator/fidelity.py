@@ -4,7 +4,7 @@ usage: python -m tests.simulator.fidelity [WHEELS | JOBS]
 
 The operators are read from the simulator, the observations from fidelity.json beside this file.
 With WHEELS, a folder of torch_npu wheels of any architecture, what they need is read anew first;
-nothing of them is imported. With JOBS, a file that tests/rehearsals/test_jobs.py has written, the
+nothing of them is imported. With JOBS, a file that the tests of tests/rehearsals have written, the
 rows of these jobs are replaced. Which case calls which operator was noted by the scripts under
 operators/ with ASCEND_DOCTOR_TEST_OPERATORS set.
 """
@@ -171,7 +171,7 @@ def _base(name: str) -> str:
 
 
 def job_rows(jobs: list[dict[str, Any]]) -> Iterator[str]:
-    """Rows of jobs as tests/rehearsals/test_jobs.py records them: what was seen, then the CPU's."""
+    """Rows of jobs as tests/rehearsals/megatron_jobs.py records them: what was seen, then the CPU's."""
     for job in jobs:
         seen, expected = (" to ".join(f"{loss:.5f}" for loss in job[key]) for key in _LOSSES)
         step, plain = job["step"]
@@ -184,8 +184,9 @@ def job_rows(jobs: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def median_ratio(jobs: list[dict[str, Any]], key: str) -> str:
-    """How many times as much of something a job takes as on the CPU."""
-    return f"{statistics.median(job[key][0] / job[key][1] for job in jobs):.1f}"
+    """How many times as much of something a job takes as on the CPU, by as many processes."""
+    alike = [job[key] for job in jobs if "one process" not in job["layout"]]
+    return f"{statistics.median(seen / alone for seen, alone in alike):.1f}"
 
 
 # ------------------------------------------------------------ the page
@@ -230,7 +231,7 @@ def observe_wheels(seen: dict[str, Any], folder: Path) -> None:
 
 def observe_jobs(seen: dict[str, Any], file: Path) -> None:
     rows = [*seen["jobs"], *map(json.loads, file.read_text("utf-8").splitlines())]
-    jobs = {(row["release"], row["job"]): row for row in rows}
+    jobs = {(row["release"], row["job"], row["layout"]): row for row in rows}
     seen["jobs"] = [jobs[key] for key in sorted(jobs)]
 
 

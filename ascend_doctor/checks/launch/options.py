@@ -286,28 +286,3 @@ def ep_expert_cap(case: Case) -> Iterator[Finding]:
             refs=behaviour_refs(case, "mcore-bridge", "expert-cap"),
             location=at(case, "expert_model_parallel_size", "num_experts"),
         )
-
-
-@check("lora-etp", "LoRA on experts does not use expert tensor parallelism", scope="launch")
-def lora_etp(case: Case) -> Iterator[Finding]:
-    """LoRA on expert layers needs an expert tensor parallel size of 1.
-
-    mcore-bridge, which ms-swift and twinkle train with, raises otherwise. Give the launch command
-    behind `--` to have it judged.
-    """
-    launch_options = options(case)
-    kinds = {launch_options.get("train_type", ""), launch_options.get("tuner_type", "")}
-    lora = "lora" in kinds
-    size = number(case, "expert_tensor_parallel_size", 1)
-    if size > 1 and not lora and any(UNTOLD in kind for kind in kinds):
-        raise Unresolved("whether it trains LoRA is known when the launch runs")
-    if lora and size > 1:
-        yield error(
-            f"LoRA with expert tensor parallel size {size} is refused",
-            observed=f"LoRA, expert_tensor_parallel_size {size}",
-            required="expert_tensor_parallel_size 1",
-            because="mcore-bridge raises for LoRA on expert layers when the size is above 1.",
-            remedy=Remedy(summary="Set the size to 1; it defaults to the tensor parallel size"),
-            refs=behaviour_refs(case, "mcore-bridge", "lora-etp"),
-            location=at(case, "expert_tensor_parallel_size"),
-        )
