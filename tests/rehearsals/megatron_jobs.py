@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -61,13 +62,17 @@ class JobRun(NamedTuple):
 
 def unpack(folder: Path, megatron: str, mindspeed: str) -> None:
     """Put both releases and the entry file into a folder, Megatron-LM's helpers compiled."""
-    scripts = (MEGATRON, megatron, "megatron", ":(glob)*.py")
-    for repository, ref, *below in (scripts, (MINDSPEED, mindspeed, "mindspeed")):
-        command = ["git", "-C", repository, "archive", ref, *below]
-        archive = subprocess.run(command, check=True, capture_output=True, timeout=120).stdout
-        subprocess.run(["tar", "x", "-C", folder], check=True, input=archive, timeout=120)
+    unpack_clone(folder, MEGATRON, megatron, "megatron", ":(glob)*.py")
+    unpack_clone(folder, MINDSPEED, mindspeed, "mindspeed")
     compile_helpers(folder)
     (folder / "entry.py").write_text(ENTRY.format(script=str(folder / "pretrain_gpt.py")))
+
+
+def unpack_clone(folder: Path, clone: str, ref: str, *below: str) -> None:
+    """Put the files of a commit into a folder, all or those below some paths."""
+    command = ["git", "-C", clone, "archive", ref, *below]
+    archive = subprocess.run(command, check=True, capture_output=True, timeout=120).stdout
+    subprocess.run(["tar", "x", "-C", folder], check=True, input=archive, timeout=120)
 
 
 def compile_helpers(folder: Path) -> None:
@@ -152,8 +157,6 @@ def run(
     command: list[str], stack: Path, folder: Path, env: Mapping[str, str] = MappingProxyType({})
 ) -> subprocess.CompletedProcess[str]:
     """A command in a folder, with the checkouts of another one."""
-    # make finds what was compiled only by the python3-config of the interpreter.
-    config = Path(_ask("import sys; print(sys.base_prefix)")) / "bin"
     return subprocess.run(
         command,
         check=False,
@@ -161,15 +164,47 @@ def run(
         text=True,
         timeout=3600,
         cwd=folder,
-        env={
-            **os.environ,
-            "PATH": f"{config}:{os.environ['PATH']}",
-            "PYTHONPATH": str(stack),
-            "CUDA_DEVICE_MAX_CONNECTIONS": "1",
-            "OMP_NUM_THREADS": "1",
-            **env,
-        },
+        env=_environment(stack, env),
     )
+
+
+def watch(
+    command: list[str], loss: re.Pattern[str], stack: Path, folder: Path, env: Mapping[str, str]
+) -> JobRun:
+    """As ``run``, of a job that tells losses but no times: a step ends when its loss is told."""
+    start, used = time.time(), _processor_seconds()
+    losses, ends, lines = [], [], []
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=folder,
+        env=_environment(stack, {"PYTHONUNBUFFERED": "1", **env}),
+    ) as job:
+        for line in job.stdout or ():
+            lines.append(line)
+            if match := loss.search(line):
+                losses.append(float(match[1]))
+                ends.append(time.time())
+    output = "".join(lines)
+    assert job.returncode == 0, output[-6000:]
+    seconds, cpu = time.time() - start, _processor_seconds() - used
+    step = statistics.median(1000 * (end - at) for at, end in itertools.pairwise(ends))
+    return JobRun(losses, step, seconds, cpu, 0, output)
+
+
+def _environment(stack: Path, env: Mapping[str, str]) -> dict[str, str]:
+    # make finds what was compiled only by the python3-config of the interpreter.
+    config = Path(_ask("import sys; print(sys.base_prefix)")) / "bin"
+    return {
+        **os.environ,
+        "PATH": f"{config}:{os.environ['PATH']}",
+        "PYTHONPATH": str(stack),
+        "CUDA_DEVICE_MAX_CONNECTIONS": "1",
+        "OMP_NUM_THREADS": "1",
+        **env,
+    }
 
 
 def _ask(code: str) -> str:

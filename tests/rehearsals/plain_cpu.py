@@ -30,14 +30,23 @@ def average(all_reduce: Any, tensor: Any, op: Any = None, group: Any = None, **m
     return all_reduce(tensor, dist.ReduceOp.SUM, group, **more)
 
 
+def over_gloo(init_process_group: Any, backend: Any = None, *arguments: Any, **more: Any) -> Any:
+    """As torch.distributed.init_process_group, which the CPU cannot with NCCL."""
+    backend = "gloo" if backend == "nccl" else backend
+    return init_process_group(backend, *arguments, **more)
+
+
 def answer_training(torch: Any) -> None:
     """What megatron.training asks CUDA, beside what megatron.core does."""
     torch.cuda.device_count = lambda: 1
     # An architecture that makes Megatron-LM ask for nothing of CUDA's own.
-    torch.cuda.get_device_properties = lambda *_: types.SimpleNamespace(major=10, minor=0)
+    torch.cuda.get_device_properties = lambda *_: types.SimpleNamespace(
+        name="CPU", major=10, minor=0
+    )
     for name in ("memory_allocated", "max_memory_allocated", "memory_reserved"):
         setattr(torch.cuda, name, lambda *_: 0)
     torch.cuda.max_memory_reserved = torch.cuda.memory_allocated
+    torch.cuda.mem_get_info = lambda *_: (0, 0)
     torch.cuda.FloatTensor, torch.cuda.LongTensor = torch.FloatTensor, torch.LongTensor
 
     from megatron.core.transformer.moe import moe_utils
@@ -45,6 +54,9 @@ def answer_training(torch: Any) -> None:
     # core_v0.15.3's router asks for this name, which is there with Transformer Engine alone.
     moe_utils.te_general_gemm = None
     torch.distributed.all_reduce = functools.partial(average, torch.distributed.all_reduce)
+    torch.distributed.init_process_group = functools.partial(
+        over_gloo, torch.distributed.init_process_group
+    )
     if not importlib.util.find_spec("megatron.training"):
         return
     from megatron.legacy import fused_kernels

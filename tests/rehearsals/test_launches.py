@@ -149,7 +149,4 @@ def _model_folder(label: dict[str, Any], folder: Path) -> str:
 
 
 def _unpack(folder: Path, repository: str, ref: str, *below: str) -> None:
-    clone = f"{CLONES}/{repository.replace('/', '+')}/repo"
-    command = ["git", "-C", clone, "archive", ref, *below]
-    archive = subprocess.run(command, check=True, capture_output=True, timeout=120).stdout
-    subprocess.run(["tar", "x", "-C", folder], check=True, input=archive, timeout=120)
+    jobs.unpack_clone(folder, f"{CLONES}/{repository.replace('/', '+')}/repo", ref, *below)

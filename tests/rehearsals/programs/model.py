@@ -25,7 +25,10 @@ def main(family: str, folder: str) -> None:
     trainer = trainers.BpeTrainer(special_tokens=SPECIAL, initial_alphabet=alphabet)
     tokenizer.train_from_iterator(["What is one and one? It is two."], trainer)
     wrapped = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token=SPECIAL[2], pad_token=SPECIAL[0]
+        tokenizer_object=tokenizer,
+        eos_token=SPECIAL[2],
+        pad_token=SPECIAL[0],
+        model_input_names=["input_ids", "attention_mask"],  # as Qwen's, without token_type_ids
     )
     wrapped.chat_template = CHAT
     wrapped.save_pretrained(folder)
