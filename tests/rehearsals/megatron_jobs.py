@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import os
@@ -63,16 +62,15 @@ class JobRun(NamedTuple):
 
 def unpack(folder: Path, megatron: str, mindspeed: str) -> None:
     """Put both releases and the entry file into a folder, Megatron-LM's helpers compiled."""
-    scripts = (MEGATRON, megatron, "megatron", ":(glob)*.py")
-    for repository, ref, *below in (scripts, (MINDSPEED, mindspeed, "mindspeed")):
-        unpack_clone(folder, repository, ref, *below)
+    unpack_clone(folder, MEGATRON, megatron, "megatron", ":(glob)*.py")
+    unpack_clone(folder, MINDSPEED, mindspeed, "mindspeed")
     compile_helpers(folder)
     (folder / "entry.py").write_text(ENTRY.format(script=str(folder / "pretrain_gpt.py")))
 
 
-def unpack_clone(folder: Path, repository: str, ref: str, *below: str) -> None:
-    """Put what a clone has at a commit, or some paths of it, into a folder."""
-    command = ["git", "-C", repository, "archive", ref, *below]
+def unpack_clone(folder: Path, clone: str, ref: str, *below: str) -> None:
+    """Put the files of a commit into a folder, all or those below some paths."""
+    command = ["git", "-C", clone, "archive", ref, *below]
     archive = subprocess.run(command, check=True, capture_output=True, timeout=120).stdout
     subprocess.run(["tar", "x", "-C", folder], check=True, input=archive, timeout=120)
 
@@ -175,9 +173,9 @@ def _torchrun(*words: str) -> list[str]:
 
 
 def _run(command: list[str], stack: Path, folder: Path, env: dict[str, str]) -> JobRun:
-    start, used = time.time(), _processor_seconds()
+    start, used = time.time(), processor_seconds()
     done = run(command, stack, folder, env)
-    seconds, cpu = time.time() - start, _processor_seconds() - used
+    seconds, cpu = time.time() - start, processor_seconds() - used
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
     times = [float(text) for text in TIME.findall(done.stdout)]
     losses = [float(text) for text in LOSS.findall(done.stdout)]
@@ -186,7 +184,7 @@ def _run(command: list[str], stack: Path, folder: Path, env: dict[str, str]) -> 
     return JobRun(losses, step, seconds, cpu, started - start, done.stderr)
 
 
-def _processor_seconds() -> float:
+def processor_seconds() -> float:
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
@@ -202,37 +200,12 @@ def run(
         text=True,
         timeout=3600,
         cwd=folder,
-        env=_environment(stack, env),
+        env=environment(stack, env),
     )
 
 
-def watch(
-    command: list[str], loss: re.Pattern[str], stack: Path, folder: Path, env: Mapping[str, str]
-) -> JobRun:
-    """As ``run``, of a job that tells losses but no times: a step ends when its loss is told."""
-    start, used = time.time(), _processor_seconds()
-    losses, ends, lines = [], [], []
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=folder,
-        env=_environment(stack, {"PYTHONUNBUFFERED": "1", **env}),
-    ) as job:
-        for line in job.stdout or ():
-            lines.append(line)
-            if match := loss.search(line):
-                losses.append(float(match[1]))
-                ends.append(time.time())
-    output = "".join(lines)
-    assert job.returncode == 0, output[-6000:]
-    seconds, cpu = time.time() - start, _processor_seconds() - used
-    step = statistics.median(1000 * (end - at) for at, end in itertools.pairwise(ends))
-    return JobRun(losses, step, seconds, cpu, 0, output)
-
-
-def _environment(stack: Path, env: Mapping[str, str]) -> dict[str, str]:
+def environment(stack: Path, env: Mapping[str, str]) -> dict[str, str]:
+    """That of a job with the checkouts of a folder."""
     # make finds what was compiled only by the python3-config of the interpreter.
     config = Path(_ask("import sys; print(sys.base_prefix)")) / "bin"
     return {

@@ -1,8 +1,6 @@
 """ms-swift's `megatron sft`, unmodified, beside the same on the CPU.
 
-ASCEND_DOCTOR_TEST_LAUNCHES names a folder with a clone as modelscope+ms-swift/repo, and
-ASCEND_DOCTOR_TEST_FRAMEWORKS_PYTHON an interpreter with what it imports, mcore-bridge 1.5.0, torch
-2.7.1 and torch_npu 2.7.1.post4; the other variables are those of test_jobs.py. Two minutes each.
+The variables are those of frameworks.py; the interpreter has mcore-bridge 1.5.0. Two minutes each.
 
 What is trained is named, and no gradient is clipped, because on NPUs `all-linear` leaves
 linear_proj out and the norm of gradients lacks those of other tensor ranks (docs/fidelity.md).
@@ -11,19 +9,16 @@ ms-swift has no other precision than bfloat16 and float16.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.rehearsals import frameworks
 from tests.rehearsals import megatron_jobs as jobs
 from tests.rehearsals.test_jobs import TOLERANCES
-from tests.rehearsals.test_launches import CLONES, FRAMEWORKS
 
-HERE = Path(__file__).parent
 COMMIT = "3602360a"
 MEGATRON, MINDSPEED = "core_v0.15.3", "core_r0.15.3"
 OPTIONS = (
@@ -44,11 +39,7 @@ KINDS = {
 LAYOUT = "TP2, EP2"
 DEGREES = "--tensor_model_parallel_size 2 --sequence_parallel true --expert_model_parallel_size 2"
 LOSS = re.compile(r"\{'loss': ([0-9.e+-]+)")
-pytestmark = pytest.mark.skipif(
-    not (jobs.MINDSPEED and jobs.MEGATRON and jobs.PYTHON and CLONES and FRAMEWORKS),
-    reason="ASCEND_DOCTOR_TEST_MINDSPEED, _MEGATRON_LM, _JOBS_PYTHON, _LAUNCHES and"
-    " _FRAMEWORKS_PYTHON name no stack of ms-swift",
-)
+pytestmark = frameworks.named
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +47,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Megatron-LM, MindSpeed and ms-swift; mcore-bridge asks for the version of MindSpeed."""
     folder = tmp_path_factory.mktemp("ms-swift")
     jobs.unpack(folder, MEGATRON, MINDSPEED)
-    jobs.unpack_clone(folder, f"{CLONES}/modelscope+ms-swift/repo", COMMIT, "swift")
+    frameworks.unpack_framework(folder, "modelscope/ms-swift", COMMIT, "swift")
     metadata = folder / "mindspeed-0.15.3.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: mindspeed\nVersion: 0.15.3\n")
@@ -65,38 +56,19 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny Qwen3 with experts, and conversations."""
-    folder = tmp_path_factory.mktemp("qwen3_moe")
-    subprocess.run(
-        [FRAMEWORKS, HERE / "programs" / "tiny_model.py", "qwen3_moe", folder],
-        check=True,
-        capture_output=True,
-        timeout=300,
-        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
-    )
-    return folder
+    return frameworks.make_model("qwen3_moe", tmp_path_factory.mktemp("qwen3_moe"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_sft_has_the_losses_of_the_cpu(stack: Path, model: Path, tmp_path: Path, kind: str) -> None:
     where = f"--model {model} --dataset {model}/rows.jsonl --output_dir {tmp_path}/saved"
     options = shlex.split(f"{where} {OPTIONS} {DEGREES} {KINDS[kind]}")
-    words = [str(HERE / "programs" / "same_start.py"), str(stack / "swift/cli/_megatron/sft.py")]
-    # Otherwise torch compiles what Megatron marks for it, which takes longer than the job.
-    plain = {
-        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
-        "TORCHDYNAMO_DISABLE": "1",
-        "PYTHONPATH": f"{stack}:{HERE / 'plain'}",
-    }
-    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    program = [FRAMEWORKS, *launch, jobs.PLAIN, *words, *options]
-    expected = jobs.watch(program, LOSS, stack, tmp_path, plain)
-    doctor = (jobs.DOCTOR, "rehearse", "--python", FRAMEWORKS, "--npus", "2", "--", "python")
-    seen = jobs.watch([*doctor, *launch, *words, *options], LOSS, stack, tmp_path, {})
+    words = [frameworks.SAME_START, str(stack / "swift/cli/_megatron/sft.py"), *options]
+    expected = frameworks.run_on_cpu(words, 2, LOSS, stack, tmp_path)
+    seen = frameworks.rehearse(words, 2, LOSS, stack, tmp_path)
+    job = f"megatron sft of a Qwen3-MoE, {kind}, bf16"
     release = f"ms-swift {COMMIT}, {MEGATRON}"
-    jobs.record(
-        jobs.row(release, f"megatron sft of a Qwen3-MoE, {kind}, bf16", LAYOUT, expected, seen)
-    )
+    jobs.record(jobs.row(release, job, LAYOUT, expected, seen))
     assert len(seen.losses) == len(expected.losses) == jobs.STEPS
     assert seen.losses == pytest.approx(expected.losses, rel=TOLERANCES["bf16"])
     assert seen.losses[0] == pytest.approx(expected.losses[0], rel=1e-4)

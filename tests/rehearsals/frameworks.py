@@ -1,0 +1,98 @@
+"""Runs jobs of frameworks on simulated NPUs, and on the CPU.
+
+ASCEND_DOCTOR_TEST_LAUNCHES names a folder with clones as OWNER+NAME/repo,
+ASCEND_DOCTOR_TEST_FRAMEWORKS_PYTHON an interpreter with what the frameworks import, torch 2.7.1 and
+torch_npu 2.7.1.post4; the other variables are those of test_jobs.py. On the CPU plain/ stands in
+for Transformer Engine, and plain_cpu.py answers for CUDA.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import statistics
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.rehearsals import megatron_jobs as jobs
+from tests.rehearsals.test_launches import CLONES, FRAMEWORKS
+
+HERE = Path(__file__).parent
+SAME_START = str(HERE / "programs" / "same_start.py")
+named = pytest.mark.skipif(
+    not (jobs.MINDSPEED and jobs.MEGATRON and jobs.PYTHON and CLONES and FRAMEWORKS),
+    reason="ASCEND_DOCTOR_TEST_MINDSPEED, _MEGATRON_LM, _JOBS_PYTHON, _LAUNCHES and"
+    " _FRAMEWORKS_PYTHON name no stack",
+)
+# Otherwise torch compiles what Megatron marks for it, which takes longer than the job.
+_PLAIN = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "TORCHDYNAMO_DISABLE": "1"}
+_OFFLINE = {"HF_HUB_OFFLINE": "1", "MODELSCOPE_OFFLINE": "1"}
+
+
+def unpack_framework(folder: Path, repository: str, ref: str, *below: str) -> None:
+    """Put what the clone of a repository has at a commit into a folder."""
+    jobs.unpack_clone(folder, f"{CLONES}/{repository.replace('/', '+')}/repo", ref, *below)
+
+
+def make_model(family: str, folder: Path) -> Path:
+    """A tiny model of random weights, with its tokenizer and conversations."""
+    subprocess.run(
+        [FRAMEWORKS, HERE / "programs" / "tiny_model.py", family, folder],
+        check=True,
+        capture_output=True,
+        timeout=300,
+        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+    )
+    return folder
+
+
+def rehearse(
+    words: list[str], ranks: int, loss: re.Pattern[str], stack: Path, folder: Path
+) -> jobs.JobRun:
+    """What torchrun starts, on simulated NPUs."""
+    doctor = (jobs.DOCTOR, "rehearse", "--python", FRAMEWORKS, "--npus", str(ranks), "--")
+    return _watch([*doctor, "python", *_torchrun(ranks), *words], loss, stack, folder, {})
+
+
+def run_on_cpu(
+    words: list[str], ranks: int, loss: re.Pattern[str], stack: Path, folder: Path
+) -> jobs.JobRun:
+    """The same script on the CPU, over gloo."""
+    command = [FRAMEWORKS, *_torchrun(ranks), jobs.PLAIN, *words]
+    env = {**_PLAIN, "PYTHONPATH": f"{stack}:{HERE / 'plain'}"}
+    return _watch(command, loss, stack, folder, env)
+
+
+def _torchrun(ranks: int) -> tuple[str, ...]:
+    return ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks))
+
+
+def _watch(
+    command: list[str], loss: re.Pattern[str], stack: Path, folder: Path, env: Mapping[str, str]
+) -> jobs.JobRun:
+    """A job that tells losses but no times: a step ends when its loss is told."""
+    start, used = time.time(), jobs.processor_seconds()
+    losses, ends, lines = [], [], []
+    with subprocess.Popen(
+        ["timeout", "1800", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=folder,
+        env=jobs.environment(stack, {"PYTHONUNBUFFERED": "1", **_OFFLINE, **env}),
+    ) as job:
+        for line in job.stdout or ():
+            lines.append(line)
+            if match := loss.search(line):
+                losses.append(float(match[1]))
+                ends.append(time.time())
+    output = "".join(lines)
+    assert job.returncode == 0, output[-6000:]
+    seconds, cpu = time.time() - start, jobs.processor_seconds() - used
+    step = statistics.median(1000 * (end - at) for at, end in itertools.pairwise(ends))
+    return jobs.JobRun(losses, step, seconds, cpu, 0, output)
