@@ -171,7 +171,7 @@ def _base(name: str) -> str:
 
 
 def job_rows(jobs: list[dict[str, Any]]) -> Iterator[str]:
-    """Rows of jobs as tests/rehearsals/megatron_jobs.py records them: what was seen, then the CPU's."""
+    """Rows of jobs as tests/rehearsals record them: what was seen, then the CPU's."""
     for job in jobs:
         seen, expected = (" to ".join(f"{loss:.5f}" for loss in job[key]) for key in _LOSSES)
         step, plain = job["step"]
