@@ -218,6 +218,12 @@ def environment(stack: Path, env: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def has(package: str) -> bool:
+    """Whether the interpreter of the jobs has a package."""
+    code = f"from importlib.util import find_spec; print(find_spec({package!r}) is not None)"
+    return _ask(code) == "True"
+
+
 def _ask(code: str) -> str:
     return subprocess.run(
         [PYTHON, "-c", code], check=True, capture_output=True, text=True, timeout=60

@@ -61,6 +61,8 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def made(stack: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the model and the instructions."""
+    if not jobs.has("peft"):
+        pytest.skip("the interpreter of the jobs has no peft")
     folder = tmp_path_factory.mktemp("made")
     env = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     program = [jobs.PYTHON, str(PROGRAMS / "small_qwen3.py"), str(folder / "model")]
