@@ -32,7 +32,7 @@ from tests.rehearsals.megatron_jobs import MODEL
 
 STEPS = 3
 SECONDS = 180
-LEAVE_SECONDS = 5
+LEAVE_SECONDS = 60
 
 
 def meet(folder: Path, label: str, rank: int) -> str:
