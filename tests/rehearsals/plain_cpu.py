@@ -31,8 +31,9 @@ def average(all_reduce: Any, tensor: Any, op: Any = None, group: Any = None, **m
 
 
 def over_gloo(init_process_group: Any, backend: Any = None, *arguments: Any, **more: Any) -> Any:
-    """As torch.distributed.init_process_group, which the CPU cannot with NCCL."""
+    """As torch.distributed.init_process_group, which the CPU cannot with NCCL or bound to CUDA."""
     backend = "gloo" if backend == "nccl" else backend
+    more.pop("device_id", None)
     return init_process_group(backend, *arguments, **more)
 
 
