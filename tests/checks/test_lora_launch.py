@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ascend_doctor.findings import Level
-from tests.checks.machine import dist, only, packages, run
+from tests.checks.machine import copy, dist, imports, only, packages, run
 from tests.checks.test_launch import launched
 
 LORA = "megatron sft --model Qwen/Qwen3-30B-A3B --tuner_type lora"
@@ -33,8 +33,15 @@ def test_adapters_of_experts_keep_their_gradients(command: str, version: str, le
     assert found.level is level
 
 
-def test_the_way_out_is_a_newer_bridge() -> None:
+@pytest.mark.parametrize(
+    ("megatron", "command"), [("0.15.3", False), ("0.16.1", True), ("0.17.0", True)]
+)
+def test_a_newer_bridge_is_a_way_out_where_megatron_is_new_enough(
+    megatron: str, command: bool
+) -> None:
     facts = packages(launched(f"{LORA} {EP4}"), dist("mcore-bridge", "1.5.0"))
-    found = only("run-expert-lora", facts, Level.ERROR)
+    imported = imports(facts, "megatron", copy("/m/megatron", "/m", "core", core=megatron))
+    found = only("run-expert-lora", imported, Level.ERROR)
     assert found.remedy is not None
-    assert "mcore-bridge>=1.6.5" in found.remedy.commands[0]
+    assert ["mcore-bridge>=1.6.5" in text for text in found.remedy.commands] == [True] * command
+    assert ("1.6.5" in found.required) is command
