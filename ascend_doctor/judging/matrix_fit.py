@@ -212,3 +212,13 @@ def range_of(case: Case, name: str, other: str) -> str | None:
         needs = [require for require in row.requires if require.component == other] if row else []
         required = next((need.versions for need in needs if applies(case, need)), None)
     return required
+
+
+def releases_for(case: Case, name: str, other: str, version: str) -> list[str]:
+    """Releases of a component whose row takes this version of another, as listed: newest first."""
+    return [
+        row.version
+        for row in case.catalog.component(name).releases
+        for need in row.requires
+        if need.component == other and is_in_range(version, need.versions)
+    ]

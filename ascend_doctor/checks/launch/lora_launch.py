@@ -16,14 +16,14 @@ from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
 from ascend_doctor.facts import UNTOLD, Launch
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error
+from ascend_doctor.judging.matrix_fit import releases_for
 from ascend_doctor.judging.packages import distribution, pip
-from ascend_doctor.judging.version_compare import behaviour, is_in_range
+from ascend_doctor.judging.version_compare import behaviour
 from ascend_doctor.matrix.schema import urls
 
 # Names of target modules that take in layers of experts, as ms-swift spells them.
 _OF_EXPERTS = ("all-linear", "linear_fc1", "linear_fc2")
-# What the first release of mcore-bridge that marks them requires (its metadata).
-_OF_FIXED = ">=0.16"
+_REDUCED = "npu-expert-lora-reduced"
 
 
 def _trains_lora(case: Case) -> bool:
@@ -73,28 +73,33 @@ def run_expert_lora(case: Case) -> Iterator[Finding]:
         return
     targets = launch_options.get("target_modules", _OF_EXPERTS[0])
     bridge = distribution(case, "mcore-bridge")
-    row = behaviour(case, "mcore-bridge", "npu-expert-lora-reduced", bridge.version)
+    row = behaviour(case, "mcore-bridge", _REDUCED, bridge.version)
     if row is None:
         return
     if not any(name in targets for name in _OF_EXPERTS):
         # Of a list the first word is read.
         raise Unknown(f"whether experts have adapters: their target modules begin with {targets}")
-    newest = version(case)
-    can_upgrade = bool(newest) and is_in_range(newest, _OF_FIXED)
     yield error(
         f"mcore-bridge {bridge.version} mixes the gradients of experts' adapters",
         observed=f"LoRA of {targets}, expert_model_parallel_size {sizes['EP']}, "
         f"tensor_model_parallel_size {sizes['TP']}",
-        required="a tensor parallel size that the expert parallel size divides, or adapters of "
-        "linear_qkv and linear_proj alone"
-        + (", or mcore-bridge 1.6.5 or newer" if can_upgrade else ""),
+        required="mcore-bridge 1.6.5 or newer, or 1.4.3 or older",
         because=row.text,
-        remedy=Remedy(
-            summary="Upgrade it",
-            commands=(pip(case, "install", "--no-deps", "mcore-bridge>=1.6.5"),),
-        )
-        if can_upgrade
-        else Remedy(summary="Change the sizes: mcore-bridge 1.6.5 wants Megatron-core 0.16"),
+        remedy=_install_another(case),
         refs=urls(row.sources),
         location=at(case, "expert_model_parallel_size", "target_modules"),
     )
+
+
+def _install_another(case: Case) -> Remedy:
+    """The newest release for this Megatron-core that does it right, else other sizes."""
+    megatron = version(case)
+    fitting = (
+        release
+        for release in releases_for(case, "mcore-bridge", "megatron-core", megatron)
+        if behaviour(case, "mcore-bridge", _REDUCED, release) is None
+    )
+    if megatron and (release := next(fitting, "")):
+        command = pip(case, "install", "--no-deps", f"mcore-bridge=={release}")
+        return Remedy(summary="Install the newest that keeps them apart", commands=(command,))
+    return Remedy(summary="Give the tensor parallel size a multiple of the expert parallel size")

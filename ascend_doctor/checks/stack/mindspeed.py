@@ -231,7 +231,7 @@ def mcore_bridge_range(case: Case) -> Iterator[Finding]:
     if asked is None:
         raise Unknown(f"the range of mcore-bridge {bridge.version} is not known")
     if not is_in_range(version, asked):
-        fitting = _bridges_for(case, version)
+        fitting = matrix_fit.releases_for(case, "mcore-bridge", "megatron-core", version)
         yield error(
             f"mcore-bridge {bridge.version} does not take Megatron-core {version}",
             observed=f"megatron.core {version} in {core(case).path}",
@@ -254,13 +254,3 @@ def mcore_bridge_range(case: Case) -> Iterator[Finding]:
             because=unsupported.text,
             refs=urls(unsupported.sources),
         )
-
-
-def _bridges_for(case: Case, version: str) -> list[str]:
-    """Releases of mcore-bridge whose row takes this Megatron-core, as listed: newest first."""
-    return [
-        row.version
-        for row in case.catalog.component("mcore-bridge").releases
-        for need in row.requires
-        if need.component == "megatron-core" and is_in_range(version, need.versions)
-    ]
