@@ -20,8 +20,9 @@ from pathlib import Path
 import pytest
 
 from tests.rehearsals import megatron_jobs as jobs
-from tests.rehearsals.test_launches import CLONES, FRAMEWORKS
 
+CLONES = os.environ.get("ASCEND_DOCTOR_TEST_LAUNCHES", "")
+FRAMEWORKS = os.environ.get("ASCEND_DOCTOR_TEST_FRAMEWORKS_PYTHON", "")
 HERE = Path(__file__).parent
 SAME_START = str(HERE / "programs" / "same_start.py")
 named = pytest.mark.skipif(
@@ -29,8 +30,6 @@ named = pytest.mark.skipif(
     reason="ASCEND_DOCTOR_TEST_MINDSPEED, _MEGATRON_LM, _JOBS_PYTHON, _LAUNCHES and"
     " _FRAMEWORKS_PYTHON name no stack",
 )
-# Otherwise torch compiles what Megatron marks for it, which takes longer than the job.
-_PLAIN = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "TORCHDYNAMO_DISABLE": "1"}
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "MODELSCOPE_OFFLINE": "1"}
 
 
@@ -39,10 +38,18 @@ def unpack_framework(folder: Path, repository: str, ref: str, *below: str) -> No
     jobs.unpack_clone(folder, f"{CLONES}/{repository.replace('/', '+')}/repo", ref, *below)
 
 
-def make_model(family: str, folder: Path) -> Path:
-    """A tiny model of random weights, with its tokenizer and conversations."""
+def tell_version(folder: Path, name: str, version: str) -> None:
+    """Let a checkout in the folder be found as the distribution that it is."""
+    metadata = folder / f"{name}-{version}.dist-info"
+    metadata.mkdir()
+    text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    (metadata / "METADATA").write_text(text)
+
+
+def make_model(family: str, folder: Path, program: str = "tiny_model.py") -> Path:
+    """What a program makes of a family: a tiny model with weights, tokenizer and conversations."""
     subprocess.run(
-        [FRAMEWORKS, HERE / "programs" / "tiny_model.py", family, folder],
+        [FRAMEWORKS, HERE / "programs" / program, family, folder],
         check=True,
         capture_output=True,
         timeout=300,
@@ -64,7 +71,7 @@ def run_on_cpu(
 ) -> jobs.JobRun:
     """The same script on the CPU, over gloo."""
     command = [FRAMEWORKS, *_torchrun(ranks), jobs.PLAIN, *words]
-    env = {**_PLAIN, "PYTHONPATH": f"{stack}:{HERE / 'plain'}"}
+    env = {**jobs.ON_CPU, "PYTHONPATH": f"{stack}:{HERE / 'plain'}"}
     return _watch(command, loss, stack, folder, env)
 
 

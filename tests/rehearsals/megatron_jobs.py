@@ -24,6 +24,8 @@ RECORD = os.environ.get("ASCEND_DOCTOR_TEST_JOBS_RECORD", "")
 DOCTOR = str(Path(sys.executable).with_name("ascend-doctor"))
 PLAIN = str(Path(__file__).with_name("plain_cpu.py"))
 STEPS = 10
+# Otherwise torch compiles what Megatron marks for it, which takes longer than the job.
+ON_CPU = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "TORCHDYNAMO_DISABLE": "1"}
 # Weights are made on the CPU and nothing is dropped: two devices draw other numbers.
 MODEL = shlex.split(
     "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 64"
@@ -110,10 +112,8 @@ def run_options_on_cpu(stack: Path, folder: Path, options: list[str]) -> JobRun:
     """Megatron-LM's pretrain_gpt.py alone on the CPU, over gloo."""
     script = (PLAIN, str(stack / "pretrain_gpt.py"), "--distributed-backend", "gloo")
     command = _torchrun(*script, *options, "--no-persist-layer-norm")
-    # Otherwise torch compiles what Megatron marks for it, which takes longer than the job.
-    env = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "TORCHDYNAMO_DISABLE": "1"}
     path = f"{Path(PYTHON).parent}:{os.environ['PATH']}"
-    return _run(command, stack, folder, {**env, "PATH": path})
+    return _run(command, stack, folder, {**ON_CPU, "PATH": path})
 
 
 def rehearse_script(script: str, folder: Path, ranks: int) -> JobRun:

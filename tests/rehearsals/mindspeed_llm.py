@@ -6,15 +6,14 @@ for test_jobs.py, and the interpreter has what MindSpeed-LLM imports, with peft 
 
 from __future__ import annotations
 
-import os
 import shlex
 from pathlib import Path
 
 import pytest
 
 from tests.rehearsals import megatron_jobs as jobs
+from tests.rehearsals.frameworks import CLONES, unpack_framework
 
-CLONES = os.environ.get("ASCEND_DOCTOR_TEST_LAUNCHES", "")
 COMMIT = "62d4640b"
 RELEASE = f"MindSpeed-LLM {COMMIT}"
 MEGATRON, MINDSPEED = "core_v0.12.1", "2.3.0_core_r0.12.1"
@@ -47,7 +46,7 @@ OWN = shlex.split(
 
 
 def unpack(folder: Path) -> Path:
-    jobs.unpack_clone(folder, f"{CLONES}/Ascend+MindSpeed-LLM/repo", COMMIT)
+    unpack_framework(folder, "Ascend/MindSpeed-LLM", COMMIT)
     jobs.unpack_clone(folder, jobs.MINDSPEED, MINDSPEED, "mindspeed")
     jobs.unpack_clone(folder, jobs.MEGATRON, MEGATRON, "megatron")
     jobs.compile_helpers(folder)

@@ -26,10 +26,9 @@ from tests.linting.seeding import KINDS, mistakes, prepared
 from tests.linting.started import can_be_alone
 from tests.linting.test_labelled import Label
 from tests.rehearsals import megatron_jobs as jobs
+from tests.rehearsals.frameworks import CLONES, FRAMEWORKS, make_model, unpack_framework
 
 SEED = 20261125
-CLONES = os.environ.get("ASCEND_DOCTOR_TEST_LAUNCHES", "")
-FRAMEWORKS = os.environ.get("ASCEND_DOCTOR_TEST_FRAMEWORKS_PYTHON", "")
 HERE = Path(__file__).parent
 LABELS = [
     label
@@ -114,12 +113,12 @@ def _rehearse(label: dict[str, Any], folder: Path) -> subprocess.CompletedProces
 
 def _put_together(label: dict[str, Any], tmp_path: Path) -> None:
     repository = label["repository"]
-    _unpack(tmp_path, repository, label["commit"])
+    unpack_framework(tmp_path, repository, label["commit"])
     if repository in MINDSPEED:
         below, mindspeed = MINDSPEED[repository]
-        _unpack(tmp_path, "Ascend/MindSpeed", mindspeed, "mindspeed")
+        unpack_framework(tmp_path, "Ascend/MindSpeed", mindspeed, "mindspeed")
         if below:
-            _unpack(tmp_path, *below)
+            unpack_framework(tmp_path, *below)
         if repository not in ADAPTED:
             script = tmp_path / "pretrain_gpt.py"
             script.write_text(f"import mindspeed.megatron_adaptor\n{script.read_text('utf-8')}")
@@ -132,21 +131,10 @@ def _put_together(label: dict[str, Any], tmp_path: Path) -> None:
 def _make_model(label: dict[str, Any], tmp_path: Path) -> None:
     """A folder in the place of a name on a hub, as a user has who has loaded it."""
     model = _model_folder(label, tmp_path)
-    family = label.get("family", "qwen3")
-    subprocess.run(
-        [FRAMEWORKS, HERE / "programs" / "model.py", family, model],
-        check=True,
-        capture_output=True,
-        timeout=300,
-        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
-    )
+    make_model(label.get("family", "qwen3"), Path(model), "model.py")
     script = tmp_path / label["path"]
     script.write_text(script.read_text("utf-8").replace(label["model"], model), "utf-8")
 
 
 def _model_folder(label: dict[str, Any], folder: Path) -> str:
     return str(folder / "models" / label["model"].rpartition("/")[2])
-
-
-def _unpack(folder: Path, repository: str, ref: str, *below: str) -> None:
-    jobs.unpack_clone(folder, f"{CLONES}/{repository.replace('/', '+')}/repo", ref, *below)

@@ -48,9 +48,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ms-swift")
     jobs.unpack(folder, MEGATRON, MINDSPEED)
     frameworks.unpack_framework(folder, "modelscope/ms-swift", COMMIT, "swift")
-    metadata = folder / "mindspeed-0.15.3.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: mindspeed\nVersion: 0.15.3\n")
+    frameworks.tell_version(folder, "mindspeed", "0.15.3")
     return folder
 
 

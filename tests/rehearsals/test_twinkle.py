@@ -54,10 +54,7 @@ def stack(tmp_path: Path) -> Path:
     for package in Path(PACKAGES).iterdir():
         (folder / package.name).symlink_to(package)
     for name in ("megatron_core", "mindspeed"):
-        metadata = folder / f"{name}-0.15.3.dist-info"
-        metadata.mkdir()
-        text = f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.15.3\n"
-        (metadata / "METADATA").write_text(text)
+        frameworks.tell_version(folder, name, "0.15.3")
     return folder
 
 
