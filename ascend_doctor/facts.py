@@ -863,6 +863,7 @@ class StackLock(Section, frozen=True, kw_only=True):
 
     ``python`` is the tag of its interpreter (cp311), ``environment`` the folder of its wheels.
     ``proof`` is how the stack was run after it was built, ``proof_failed`` what did not pass then.
+    Errors of ``accepted_checks`` do not count: the user took the stack with them.
     """
 
     present: bool = msgspec.field(name="given", default=False)
@@ -873,6 +874,7 @@ class StackLock(Section, frozen=True, kw_only=True):
     wheels: tuple[LockedWheel, ...] = ()
     proof: str = ""
     proof_failed: tuple[str, ...] = ()
+    accepted_checks: tuple[str, ...] = ()
 
 
 class Gap(Part, frozen=True, kw_only=True):

@@ -77,7 +77,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     ``excerpt`` the line there.
     Of what could not be told, ``reason`` says why, and ``needs`` is "root" where root could tell,
     "values" where those of the launch could. ``because_of`` is the check whose error it follows
-    from: mend that first.
+    from: mend that first. ``accepted`` is a warning that is an error where nobody took the stack
+    with it.
     """
 
     check: CheckId = ""
@@ -96,6 +97,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     needs: str = ""
     because_of: str = ""
+    accepted: bool = False
 
 
 def root_causes(findings: Iterable[Finding]) -> tuple[Finding, ...]:

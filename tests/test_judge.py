@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ascend_doctor.checks import all_checks
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.facts import SECTIONS, Host, Npus, Snapshot
+from ascend_doctor.facts import SECTIONS, Host, Npus, Snapshot, StackLock
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, Check, error, judge, note, unknown, warning
 from ascend_doctor.judging.subjects import subjects
@@ -37,6 +37,21 @@ def test_findings_carry_the_id_of_their_check() -> None:
         ("the-check", "unknown"),
         ("the-check", "ok"),
     ]
+
+
+def test_an_error_with_which_a_stack_was_taken_is_a_warning() -> None:
+    both = [error("bad", because="It is."), warning("odd"), unknown("?")]
+    check = Check(id="the-check", title="It holds", explain="text", run=lambda _: both)
+    other = Check(id="another", title="It holds too", explain="text", run=lambda _: both)
+    lock = StackLock(present=True, accepted_checks=("the-check",))
+    found = judge(Case(facts=Snapshot(stack_lock=lock), catalog=CATALOG), [check, other])
+    assert [(f.level.value, f.accepted) for f in found[:3]] == [
+        ("warning", True),
+        ("warning", False),
+        ("unknown", False),
+    ]
+    assert found[0].because == "It is. The stack was built with --accept the-check."
+    assert [f.level.value for f in found[3:]] == ["error", "warning", "unknown"]
 
 
 def test_unknown_and_not_applicable_are_values() -> None:

@@ -152,6 +152,7 @@ def test_json_has_pinned_keys_and_fits_the_published_schema() -> None:
         "reason",
         "needs",
         "because_of",
+        "accepted",
     }
     assert set(loaded["findings"][0]["remedy"]) == {"summary", "commands", "step"}
     assert loaded["schema"] == 1

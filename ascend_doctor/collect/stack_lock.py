@@ -41,7 +41,8 @@ def stack_lock(machine: Machine, file: str) -> StackLock:
             for wheel in lock.wheels
         ),
         proof=lock.proof_summary,
-        proof_failed=lock.proof.doubtful if lock.proof else (),
+        proof_failed=lock.doubts,
+        accepted_checks=lock.accepted_checks,
     )
 
 

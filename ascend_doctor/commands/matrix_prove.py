@@ -41,8 +41,8 @@ _HEAD = "# Written by ascend-doctor matrix prove; what was seen, beside the row 
 @click.option(
     "--accept",
     multiple=True,
-    metavar="WHO:WHAT",
-    help="As for setup; the evidence has the conflict among what differs.",
+    metavar="WHO:WHAT|CHECK",
+    help="As for setup; the evidence has the conflict among what differs, and every error.",
 )
 @click.option("--python", metavar="PATH", help="Interpreter of the stack.  [default: active]")
 @click.option(

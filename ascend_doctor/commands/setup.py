@@ -76,8 +76,9 @@ _USUAL = "megatron framework prefix venv dry_run locked accept keep proof offlin
 @click.option(
     "--accept",
     multiple=True,
-    metavar="WHO:WHAT",
-    help="Build in spite of this documented conflict, as verl:torch; repeatable, and recorded.",
+    metavar="WHO:WHAT|CHECK",
+    help="Build in spite of this documented conflict, as verl:torch, or use the stack in spite of "
+    "this check's error; repeatable, and recorded.",
 )
 @click.option(
     "--keep",

@@ -117,16 +117,18 @@ class SetupDisplay(Steps):
         made = say(f"for {there}, where it is proven; nothing was installed here")
         write_lines([made, f"{say('there')}: {carry}"])
 
-    def show_unproven(self, lock: Lock) -> None:
-        """What became of a stack that did not stand its proof."""
+    def show_unproven(self, lock: Lock, flags: str) -> None:
+        """What became of a stack that did not stand its proof; ``flags`` take it as it is."""
         stack, current = self._prefix.stack(lock.id), self._prefix.current()
         still = f"the stack in use is still {current}"
+        take = f"to take it with that, on record in the lock, without another proof: {flags}"
         write_lines(
             f"ascend-doctor: {line}"
             for line in (
                 say(f"{stack} was built and does not work: {lock.proof_summary}"),
                 say(still if current not in (None, stack) else "no stack was put in use"),
                 say("the same command proves it again; --prove 0 puts it in use as it is"),
+                *([say(take)] if flags else ()),
             )
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from ascend_doctor.commands.options.probe_scope import NOTHING_ASKED, ProbeScope
 from ascend_doctor.commands.options.target import Examination
 from ascend_doctor.errors import DataError, DoctorError
 from ascend_doctor.facts import Snapshot
-from ascend_doctor.findings import Level
+from ascend_doctor.findings import Finding, Level
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.machine.recorded import OverlayMachine
 from ascend_doctor.matrix.catalog import Catalog
@@ -104,8 +104,8 @@ class Prover:
             proof,
             probes=tuple(dict.fromkeys(run.probe for run in runs if run.exit_code == 0)),
             imports=passed,
-            failed=(*_findings(report, Level.ERROR), *failed),
-            unknown=(*_levels_not_run(report), *_findings(report, Level.UNKNOWN)),
+            failed=(*_findings(report, _is_error), *failed),
+            unknown=(*_levels_not_run(report), *_findings(report, _is_unknown)),
             losses=_losses(runs),
         )
 
@@ -154,11 +154,20 @@ def _levels_not_run(report: Report) -> Iterator[str]:
             yield f"level {level.level} did not run: {level.reason}"
 
 
-def _findings(report: Report, level: Level) -> Iterator[str]:
-    """What running the stack gave at a level; its own packages and its lock count as well."""
+def _is_error(finding: Finding) -> bool:
+    """What the user accepts is recorded as well."""
+    return finding.accepted or finding.level is Level.ERROR
+
+
+def _is_unknown(finding: Finding) -> bool:
+    return finding.level is Level.UNKNOWN
+
+
+def _findings(report: Report, counts: Callable[[Finding], bool]) -> Iterator[str]:
+    """What running the stack gave of a kind; its own packages and its lock count as well."""
     probing = {check.id for check in all_checks() if check.probe} | {"stack-lock", "early-end"}
     for finding in report.findings:
-        if finding.level is level and finding.check in probing:
+        if finding.check in probing and counts(finding):
             title = finding.title.removeprefix(f"{finding.check}: ")
             yield f"{finding.check}: {title}"
 

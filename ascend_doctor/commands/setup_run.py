@@ -9,6 +9,7 @@ from typing import Any
 
 from ascend_doctor.checks.cann.cann_python import LISTED, STOPS
 from ascend_doctor.collect.snapshot import take
+from ascend_doctor.commands.accepted_checks import flags_to_accept, split_accepted
 from ascend_doctor.commands.env import environment
 from ascend_doctor.commands.options.matrix import catalog
 from ascend_doctor.commands.setup_display import SetupDisplay, write_lines, write_plan
@@ -56,7 +57,7 @@ def run_setup(
         display.show_carried(options, lock)
         return EXIT_OK
     if lock.failed:
-        display.show_unproven(lock)
+        display.show_unproven(lock, flags_to_accept(lock))
         return EXIT_FINDINGS
     return prover.exit_code
 
@@ -71,9 +72,14 @@ def prepare(  # noqa: PLR0913 - what is not part of the request as it was given
     yes: bool,
     quiet: bool,
     on: tuple[str, ...] = (),
+    accept: tuple[str, ...] = (),
     **request: Any,
 ) -> tuple[SetupOptions, Prover, SetupDisplay]:
-    """Look at the machine once; ``request`` are fields of SetupOptions."""
+    """Look at the machine once; ``request`` are fields of SetupOptions.
+
+    Raises UsageError for a check of ``accept`` that there is not.
+    """
+    conflicts, checks = split_accepted(accept)
     rows = catalog(overlays)
     sources = Mirrors(mirrors, rows.component_ids)
     facts = take(LiveMachine(), rows, python=_interpreter(python, request.get("venv")))
@@ -84,6 +90,8 @@ def prepare(  # noqa: PLR0913 - what is not part of the request as it was given
     display = SetupDisplay(Prefix.of(prefix), quiet=quiet, yes=yes, last=last)
     options = SetupOptions(
         **request,
+        accept=conflicts,
+        accepted_checks=checks,
         prefix=Prefix.of(prefix),
         mirrors=sources,
         catalog=rows,

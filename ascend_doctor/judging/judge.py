@@ -197,10 +197,25 @@ def note(
 
 def judge(case: Case, chosen: Collection[Check]) -> tuple[Finding, ...]:
     """Findings of the chosen checks; every check leaves at least one. Never raises."""
-    findings = tuple(finding for check in chosen for finding in _findings(check, case))
+    lock = case.facts.stack_lock
+    accepted = lock.accepted_checks if lock else ()
+    findings = tuple(
+        _accept(finding) if finding.check in accepted else finding
+        for check in chosen
+        for finding in _findings(check, case)
+    )
     causes = {check.id: check.caused_by for check in chosen if check.caused_by}
     failed = {finding.check for finding in findings if finding.level is Level.ERROR}
     return tuple(_with_cause(finding, causes, failed) for finding in findings)
+
+
+def _accept(finding: Finding) -> Finding:
+    """An error with which the user took the stack is a warning from then on."""
+    if finding.level is not Level.ERROR:
+        return finding
+    accepted = f"The stack was built with --accept {finding.check}."
+    because = f"{finding.because} {accepted}" if finding.because else accepted
+    return msgspec.structs.replace(finding, level=Level.WARNING, because=because, accepted=True)
 
 
 def _with_cause(

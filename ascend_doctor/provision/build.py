@@ -21,7 +21,7 @@ from ascend_doctor.provision.checkouts import Checkouts
 from ascend_doctor.provision.environment import VirtualEnvironment
 from ascend_doctor.provision.git import Git
 from ascend_doctor.provision.helpers import compile_helpers
-from ascend_doctor.provision.lock import Checkout, Lock, Proof
+from ascend_doctor.provision.lock import Checkout, Lock
 from ascend_doctor.provision.options import Plan, SetupOptions
 from ascend_doctor.provision.plan import make_plan
 from ascend_doctor.provision.running import exclusively
@@ -39,11 +39,16 @@ def build(options: SetupOptions) -> Lock:
     steps.show_plan(plan, finished=(folder / locks.FILE).is_file())
     with exclusively(options.prefix.exclusion) as held:
         options = replace(options, runner=replace(options.runner, held=held))
-        lock = _build(options, plan, folder)
+        before = _build(options, plan, folder)
+        lock = msgspec.structs.replace(
+            before, wish=plan.lock.wish, accepted_checks=plan.lock.accepted_checks
+        )
+        if lock != before:
+            locks.write(folder / locks.FILE, lock)
         if options.target:
             _carry(options, lock)
             return lock
-        if steps.changed or not _stands(lock.proof, options.level):
+        if steps.changed or not _stands(lock, options.level):
             with steps.step("proof") as done:
                 lock = msgspec.structs.replace(lock, proof=options.prove(folder, lock))
                 locks.write(folder / locks.FILE, lock)
@@ -64,8 +69,8 @@ def _carry(options: SetupOptions, lock: Lock) -> None:
             done("built", str(options.bundle))
 
 
-def _stands(proof: Proof | None, level: int) -> bool:
-    return proof is not None and not proof.doubtful and proof.level >= level
+def _stands(lock: Lock, level: int) -> bool:
+    return lock.proof is not None and not lock.failed and lock.proof.level >= level
 
 
 def _build(options: SetupOptions, plan: Plan, folder: Path) -> Lock:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +22,7 @@ from typing import Annotated
 import msgspec
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.findings import quantity
+from ascend_doctor.findings import CheckId, quantity
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.machine.parsing import YAML_BYTES
 from ascend_doctor.matrix.loading import data_folder, decode
@@ -150,7 +151,8 @@ class Proof(_Piece, frozen=True, kw_only=True):
 
     ``level`` is that of the probes; ``simulated``: on a simulated NPU. ``probes`` ran,
     ``imports`` are the import checks of documents that passed, ``failed`` what did not pass and
-    ``unknown`` what could not be told. ``losses`` are those of the training steps, by layout.
+    ``unknown`` what could not be told; each begins with the id of its check and a colon.
+    ``losses`` are those of the training steps, by layout.
     """
 
     level: int
@@ -162,21 +164,21 @@ class Proof(_Piece, frozen=True, kw_only=True):
     unknown: tuple[str, ...] = ()
     losses: dict[_Printed, tuple[float, ...]] = {}
 
-    @property
-    def doubtful(self) -> tuple[str, ...]:
-        """Why it proves nothing; empty where it stood."""
-        return (*self.failed, *self.unknown)
+    def doubts(self, accepted: Collection[str] = ()) -> tuple[str, ...]:
+        """Why it proves nothing, without errors of ``accepted`` checks; empty where it stood."""
+        failed = (text for text in self.failed if text.partition(":")[0] not in accepted)
+        return (*failed, *self.unknown)
 
-    @property
-    def summary(self) -> str:
+    def summary(self, accepted: Collection[str] = ()) -> str:
         """In one line."""
         where = "on a simulated NPU" if self.simulated else "on this machine"
         ran = f"level {self.level} {where} on {self.date[:10]}"
+        if doubts := self.doubts(accepted):
+            return f"{ran}: {'; '.join(doubts)}"
         checks = quantity(len(self.imports), "documented import check")
-        counts = f"{quantity(len(self.probes), 'probe')}, {checks}"
-        if self.doubtful:
-            return f"{ran}: {'; '.join(self.doubtful)}"
-        return f"{ran}: {counts}" if self.level else ran
+        counts = f": {quantity(len(self.probes), 'probe')}, {checks}" if self.level else ""
+        taken = f"; accepted: {'; '.join(self.failed)}" if self.failed else ""
+        return f"{ran}{counts}{taken}"
 
 
 class Lock(_Piece, frozen=True, kw_only=True):
@@ -188,8 +190,9 @@ class Lock(_Piece, frozen=True, kw_only=True):
     paths relative to the stack's folder, in order. ``venv``: "venv", or the full path of the
     environment that was named. ``as_of``: the day after which no file of an index counted; ""
     where all did. ``accepted`` are documented conflicts that the user accepted, as WHO:WHAT, and
-    what they are. ``preserved`` are packages that were there and that setup left alone, in the file
-    ``kept``. ``proof`` is None before the stack was run.
+    what they are; ``accepted_checks`` are those whose errors do not keep it from use.
+    ``preserved`` are packages that were there and that setup left alone, in the file ``kept``.
+    ``proof`` is None before the stack was run.
     """
 
     schema: int = SCHEMA
@@ -208,18 +211,24 @@ class Lock(_Piece, frozen=True, kw_only=True):
     venv: _Environment = "venv"
     as_of: _Printed = ""
     accepted: dict[_Printed, _Printed] = {}
+    accepted_checks: tuple[CheckId, ...] = ()
     preserved: dict[_Name, _Printed] = msgspec.field(default_factory=dict, name="kept")
     proof: Proof | None = None
 
     @property
     def failed(self) -> bool:
         """Whether it was run and did not pass."""
-        return self.proof is not None and bool(self.proof.doubtful)
+        return bool(self.doubts)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why its proof proves nothing; empty where it stood, or was never run."""
+        return self.proof.doubts(self.accepted_checks) if self.proof else ()
 
     @property
     def proof_summary(self) -> str:
         """The proof in one line."""
-        return self.proof.summary if self.proof else "never run"
+        return self.proof.summary(self.accepted_checks) if self.proof else "never run"
 
 
 @dataclass(frozen=True)

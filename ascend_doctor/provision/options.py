@@ -19,7 +19,8 @@ from ascend_doctor.provision.target import Target
 class SetupOptions:
     """What was asked for, the machine that it is asked of, and who looks on.
 
-    ``additions`` are those of --with, ``accept`` conflicts, ``carried`` the bundle of --from.
+    ``additions`` are those of --with, ``accept`` conflicts, ``accepted_checks`` those whose errors
+    do not keep the stack from use, ``carried`` the bundle of --from.
     ``undeclared`` are packages that CANN and torch_npu import without requiring them.
     ``target`` is the other machine of --on: the stack is only carried there, in ``bundle``.
     ``environment`` gives what a shell has that sources the variables of a stack; ``prove`` runs a
@@ -30,6 +31,7 @@ class SetupOptions:
     framework: str | None = None
     additions: tuple[str, ...] = ()
     accept: tuple[str, ...] = ()
+    accepted_checks: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     as_of: str | None = None
     venv: str | None = None
@@ -59,7 +61,7 @@ class SetupOptions:
             "megatron": self.megatron,
             "framework": self.framework,
             "with": " ".join(self.additions),
-            "accept": " ".join(self.accept),
+            "accept": " ".join((*self.accept, *self.accepted_checks)),
             "as-of": self.as_of,
             "on": " ".join(f"{name}={fact}" for name, fact in on.items()),
         }

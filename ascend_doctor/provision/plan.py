@@ -135,6 +135,7 @@ def _empty_plan(options: SetupOptions) -> Plan:
         id="",
         created_at="",
         wish=options.wish,
+        accepted_checks=options.accepted_checks,
         python=base,
         checkouts=(),
         wheels=(),

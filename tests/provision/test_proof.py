@@ -10,15 +10,17 @@ import msgspec
 import pytest
 
 from ascend_doctor.commands import setup_proof
+from ascend_doctor.commands.accepted_checks import flags_to_accept
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.provision import build
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.helpers import compile_helpers
-from ascend_doctor.provision.lock import Prefix, Proof
-from ascend_doctor.provision.options import SetupOptions
+from ascend_doctor.provision.lock import Lock, Prefix, Proof
+from ascend_doctor.provision.options import Plan, SetupOptions
 from ascend_doctor.provision.plan import from_lock
 from ascend_doctor.provision.request_ranges import split_additions, wishes
 from ascend_doctor.provision.running import CommandError, Runner
@@ -33,6 +35,7 @@ from tests.provision.test_lock import LOCK, empty
 
 CATALOG = Catalog()
 PASSED = Proof(level=1, simulated=True, date="2026-11-22T00:00:00+00:00", probes=("inspect-env",))
+UNSAVED = msgspec.structs.replace(PASSED, failed=("checkpoint: nothing is saved",))
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +44,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 def test_a_proof_is_told_in_one_line() -> None:
-    assert PASSED.summary == (
+    assert PASSED.summary() == (
         "level 1 on a simulated NPU on 2026-11-22: 1 probe, 0 documented import checks"
     )
     failed = msgspec.structs.replace(PASSED, simulated=False, failed=("a: no", "b: no"))
-    assert failed.summary == "level 1 on this machine on 2026-11-22: a: no; b: no"
+    assert failed.summary() == "level 1 on this machine on 2026-11-22: a: no; b: no"
+    assert failed.summary(["b"]) == "level 1 on this machine on 2026-11-22: a: no"
+    assert failed.summary(["a", "b"]).endswith("documented import checks; accepted: a: no; b: no")
     assert LOCK.proof_summary == "never run"
     assert not LOCK.failed
 
@@ -70,7 +75,7 @@ def test_a_stack_that_fails_its_proof_is_not_put_in_use(world: World, tmp_path: 
     (stack,) = (tmp_path / "prefix/stacks").glob("core_v0.15.3-*")
     lock = locks.read(stack)
     assert lock.proof is not None
-    assert lock.proof.doubtful
+    assert lock.doubts
     drift = world.run("check", "-l", "0", "--only", "stack-lock", "--lock", stack / locks.FILE)
     assert drift.returncode == 1
     assert "did not stand its proof" in drift.stdout
@@ -95,7 +100,7 @@ def prove(
 def test_a_probe_that_told_nothing_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     late = Finding(check="inspect-env", level=Level.UNKNOWN, title="the probe did not run")
     other = Finding(check="npu-health", level=Level.UNKNOWN, title="npu-smi is not there")
-    assert prove(monkeypatch, other).doubtful == ()
+    assert prove(monkeypatch, other).doubts() == ()
     assert prove(monkeypatch, late).unknown == ("inspect-env: the probe did not run",)
     assert prove(monkeypatch, ran=False).unknown == ("level 1 did not run: no time",)
     early = Finding(check="early-end", level=Level.UNKNOWN, title="The run ended early")
@@ -104,13 +109,71 @@ def test_a_probe_that_told_nothing_proves_nothing(monkeypatch: pytest.MonkeyPatc
     assert prove(monkeypatch, wrong).failed == ("inspect-env: torch is gone",)
     named = Finding(check="checkpoint", level=Level.ERROR, title="checkpoint: nothing is saved")
     assert prove(monkeypatch, named).failed == ("checkpoint: nothing is saved",)
+    accepted = msgspec.structs.replace(named, level=Level.WARNING, accepted=True)
+    assert prove(monkeypatch, accepted).failed == ("checkpoint: nothing is saved",)
+    assert prove(monkeypatch, msgspec.structs.replace(accepted, accepted=False)).failed == ()
+
+
+def build_with(
+    monkeypatch: pytest.MonkeyPatch, prefix: Prefix, lock: Lock, *accepted: str
+) -> tuple[Lock, list[Lock]]:
+    """What a setup gives that finds this stack built, and what it had to prove."""
+    planned = msgspec.structs.replace(lock, proof=None, accepted_checks=accepted)
+    proven = list[Lock]()
+
+    def prove_again(_: Path, lock: Lock) -> Proof:
+        proven.append(lock)
+        return UNSAVED
+
+    monkeypatch.setattr(build, "make_plan", lambda _: Plan(lock=planned, python="python"))
+    monkeypatch.setattr(build, "_build", lambda *_: lock)
+    options = SetupOptions(
+        prefix=prefix,
+        mirrors=Mirrors((), ()),
+        catalog=CATALOG,
+        facts=Snapshot(),
+        level=1,
+        environment=lambda *_: {},
+        prove=prove_again,
+    )
+    return build.build(options), proven
+
+
+def test_a_stack_is_taken_with_an_error_that_is_on_record(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    prefix = Prefix(tmp_path)
+    folder = prefix.stack(LOCK.id)
+    folder.mkdir(parents=True)
+    refused, proven = build_with(monkeypatch, prefix, LOCK)
+    assert (refused.failed, len(proven), prefix.current()) == (True, 1, None)
+    assert flags_to_accept(refused) == "--accept checkpoint"
+    taken, proven = build_with(monkeypatch, prefix, refused, "checkpoint")
+    assert (taken.failed, proven, prefix.current()) == (False, [], folder)
+    assert locks.read(folder) == taken
+    assert "; accepted: checkpoint: nothing is saved" in taken.proof_summary
+    # Whoever leaves the flag out again asks for a stack without that error.
+    again, proven = build_with(monkeypatch, prefix, taken)
+    assert (again.failed, len(proven)) == (True, 1)
+    other = msgspec.structs.replace(UNSAVED, failed=(*UNSAVED.failed, "inspect-env: no torch"))
+    worse = msgspec.structs.replace(taken, proof=other)
+    assert worse.doubts == ("inspect-env: no torch",)
+    assert flags_to_accept(worse) == "--accept checkpoint --accept inspect-env"
+    late = msgspec.structs.replace(worse, proof=msgspec.structs.replace(other, unknown=("a: b",)))
+    assert late.failed
+    assert flags_to_accept(late) == ""
+
+
+def test_a_check_that_no_proof_counts_is_no_error_to_accept(world: World, tmp_path: Path) -> None:
+    for name, told in (("checkpont", "did you mean checkpoint?"), ("npu-health", "no proof")):
+        done = world.setup("0.15.3", tmp_path, "--accept", name, "--dry-run")
+        assert (done.returncode, told in done.stderr) == (2, True), done.stderr
 
 
 def test_a_proof_that_failed_is_not_found_by_the_next(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    failed = msgspec.structs.replace(PASSED, failed=("checkpoint: nothing is saved",))
-    for proof, left in ((failed, None), (PASSED, PASSED)):
+    for proof, left in ((UNSAVED, None), (PASSED, PASSED)):
         lock = msgspec.structs.replace(LOCK, proof=proof)
         locks.write(tmp_path / locks.FILE, lock)
         prover = setup_proof.Prover(level=1, simulated=False, overlays=(), quiet=True)

@@ -66,7 +66,7 @@ def test_json_lines(report: Report) -> None:
         (
             *("schema", "host", "simulated", "kind", "check", "level", "title", "found", "wanted"),
             *("because", "remedy", "refs", "ranks", "devices", "nodes", "place", "excerpt"),
-            *("reason", "needs", "because_of"),
+            *("reason", "needs", "because_of", "accepted"),
         )
     }
     assert set(last) == {
