@@ -20,6 +20,7 @@ from ascend_doctor.provision.solve import (
     fewest_doubts,
     pin,
     solution,
+    solve,
 )
 
 Conflict = tuple[str, str]
@@ -60,8 +61,22 @@ def conflicts_to_accept(catalog: Catalog, question: SolveQuery) -> tuple[Conflic
             accepted |= {
                 _pair(doubt.by, doubt.need.component) for doubt in _doubts_of_nobody(nearest)
             }
-    solved = isinstance(pin(catalog, replace(question, accepted=accepted)), dict)
-    return tuple(sorted(accepted - question.accepted)) if solved else ()
+    return tuple(sorted(_needed(catalog, question, accepted) - question.accepted))
+
+
+def _needed(
+    catalog: Catalog, question: SolveQuery, accepted: frozenset[Conflict]
+) -> frozenset[Conflict]:
+    """Those of the accepted that the stack has which they give; none where they give none.
+
+    One that the search ended at first may be met by what it finds without another.
+    """
+    solved = solve(catalog, replace(question, accepted=accepted))
+    if solved is None:
+        return frozenset()
+    met = {_pair(doubt.by, doubt.need.component) for doubt in solved.doubts}
+    needed = question.accepted | (accepted & met)
+    return accepted if needed == accepted else _needed(catalog, question, needed) or accepted
 
 
 def _accept_until(

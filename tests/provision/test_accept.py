@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.accepted import (
     conflicts_to_accept,
+    describe_accepted,
     names_without_need,
     parse_conflicts,
     relax_metadata,
@@ -84,6 +86,20 @@ def test_the_flags_of_the_shipped_matrix_give_a_stack() -> None:
     assert solution is not None
     assert ">=2.0.0,<2.3.0" not in solution.ranges["numpy"]
     assert [doubt.need.component for doubt in solution.doubts].count("numpy") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("newer", ["26.0.0_core_r0.12.1", "26.1.0_core_r0.12.1"])
+def test_no_flag_is_named_that_is_refused_then(newer: str) -> None:
+    """The search for a stack of verl ends at its CANN first, which another release of it meets."""
+    asked = wishes(CATALOG, "0.12.1", "verl", [f"mindspeed=={newer}"])
+    query = SolveQuery(wishes=asked, machine={"arch": "x86_64", "python": "3.11"})
+    flags = conflicts_to_accept(CATALOG, query)
+    assert flags
+    accepted = frozenset(flags)
+    solution = solve(CATALOG, replace(query, accepted=accepted))
+    assert solution is not None
+    assert len(describe_accepted(solution, accepted)) == len(flags)
 
 
 def test_only_the_accepted_need_leaves_the_metadata(tmp_path: Path) -> None:
