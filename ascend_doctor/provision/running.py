@@ -95,7 +95,8 @@ class Runner:
         return replace(self, hidden=(*self.hidden, *(text for text in texts if text)))
 
     def _describe(self, code: int, output: bytes) -> str:
-        text = output.decode("utf-8", "replace")
+        # A git that dies ends what it says with a NUL.
+        text = output.decode("utf-8", "replace").replace("\0", "")
         for secret in self.hidden:
             text = text.replace(secret, "***")
         lines = [line for line in text.replace("\r", "\n").splitlines() if line.strip()]

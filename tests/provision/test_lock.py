@@ -475,12 +475,12 @@ def test_mirrors_speak_of_what_they_have(tmp_path: Path) -> None:
 
 def test_what_a_command_says_is_told_without_secrets() -> None:
     runner = Runner().hiding(["Passw0rd"])
-    with pytest.raises(CommandError, match=r"error: \*\*\* is wrong / more of it") as failed:
+    with pytest.raises(CommandError, match=r"error: \*\*\* is wrong / more of it$") as failed:
         runner.run(
             [
                 "sh",
                 "-c",
-                "echo noise; echo 'error: Passw0rd is wrong' >&2; echo more of it >&2; exit 3",
+                "echo noise; echo 'error: Passw0rd is wrong' >&2; printf 'more of it\\0' >&2; exit 3",
             ],
             title="git",
             deadline=60,
