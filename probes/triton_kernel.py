@@ -3,7 +3,8 @@
 Run it alone: ``python probes/triton.py --device npu``. On NPUs the package is triton-ascend; an
 upstream triton beside it, or over it, fails here. The numbers are whole, so results are exact.
 There is no compiler for the CPU; there triton's own interpreter runs the kernels. Recorded:
-``cases`` by kernel with ``differ``, the number of wrong elements, and ``version``.
+``cases`` by kernel with ``differ``, the number of wrong elements, and ``version``; where a kernel
+ended because the compiler is not there, ``interpretations``, the same by the interpreter.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
+import re
 from typing import Any
 
 import _cases
@@ -33,6 +35,8 @@ CASE_SECONDS = 180.0
 # No multiple of the block: the last one is masked.
 COUNT, BLOCK, FACTOR = 1000, 256, 3
 ROWS, COLUMNS = 5, 100
+# As triton-ascend names its compiler where it looks for it.
+NO_COMPILER = re.compile(r"FileNotFoundError.*'(?:bishengir-compile|npuc)'")
 
 
 def body(probe: Probe) -> None:
@@ -44,7 +48,13 @@ def body(probe: Probe) -> None:
         probe.measure("interpreted", probe.device == "cpu")
     if probe.device == "cpu":
         os.environ["TRITON_INTERPRET"] = "1"
-    _cases.run(probe, __file__, list(CASES), limit=CASE_SECONDS)
+    outcomes = _cases.run(probe, __file__, list(CASES), limit=CASE_SECONDS)
+    if any(NO_COMPILER.search(outcome.get("error", "")) for outcome in outcomes.values()):
+        os.environ["TRITON_INTERPRET"] = "1"
+        interpretations = _cases.run(probe, __file__, list(INTERPRETED), limit=CASE_SECONDS)
+        by_kernel = dict(zip(CASES, interpretations.values(), strict=True))
+        probe.measure("interpretations", by_kernel)
+        probe.measure("cases", outcomes)
 
 
 def distributions() -> list[str]:
@@ -69,9 +79,15 @@ def row_sums(torch: Any, device: str) -> dict[str, Any]:
     return {"differ": int((result.cpu() != matrix.sum(1)).sum())}
 
 
+def on_cpu(case: _cases.Case) -> _cases.Case:
+    """The case with tensors of the CPU, which the interpreter reads."""
+    return lambda torch, _: case(torch, "cpu")
+
+
 CASES: dict[str, _cases.Case] = {"scale and add": scale_and_add, "row sums": row_sums}
+INTERPRETED = {f"{name}, interpreted": on_cpu(case) for name, case in CASES.items()}
 
 
 if __name__ == "__main__":
-    _cases.answer(CASES)
+    _cases.answer({**CASES, **INTERPRETED})
     _probe.main(body, name="triton-kernel")

@@ -23,9 +23,13 @@ class BoolIndexRecord(ProbeRecord, frozen=True, kw_only=True):
 
 
 class TritonRecord(ProbeRecord, frozen=True, kw_only=True):
-    """probes/triton_kernel.py: which distributions bring the module triton."""
+    """probes/triton_kernel.py: which distributions bring the module triton.
+
+    ``interpretations`` are the kernels again where no compiler was found.
+    """
 
     cases: dict[str, ElementCase] | None = None
+    interpretations: dict[str, ElementCase] = {}
     distributions: list[str] = []
     interpreted: bool = False
 

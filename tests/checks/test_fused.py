@@ -115,6 +115,27 @@ def test_a_simulated_npu_compiles_no_kernels(*, simulated: bool, error: str, lev
     assert finding.level is level
 
 
+@pytest.mark.parametrize(
+    ("interpretation", "level"),
+    [({"differ": 0}, Level.OK), ({"differ": 3}, Level.ERROR), (REFUSED, Level.UNKNOWN)],
+)
+def test_where_no_compiler_is_simulated_the_interpreter_tells(
+    interpretation: dict[str, Any], level: Level
+) -> None:
+    cases = {"sums": {"error": "FileNotFoundError: No such file or directory: 'npuc'"}}
+    owners = ["triton-ascend 3.2.0"]
+    finding = only(
+        "triton-kernel",
+        simulated=True,
+        cases=cases,
+        interpretations={"sums": interpretation},
+        distributions=owners,
+    )
+    assert finding.level is level
+    if level is Level.OK:
+        assert finding.observed == "triton-ascend 3.2.0, by its interpreter"
+
+
 def test_kernels_that_are_right() -> None:
     cases = {"sums": {"differ": 0}}
     owner = ["triton 3.5.0"]

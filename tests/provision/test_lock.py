@@ -480,7 +480,10 @@ def test_what_a_command_says_is_told_without_secrets() -> None:
             [
                 "sh",
                 "-c",
-                "echo noise; echo 'error: Passw0rd is wrong' >&2; printf 'more of it\\0' >&2; exit 3",
+                (
+                    "echo noise; echo 'error: Passw0rd is wrong' >&2;"
+                    " printf 'more of it\\0' >&2; exit 3"
+                ),
             ],
             title="git",
             deadline=60,

@@ -157,6 +157,19 @@ def test_what_is_not_simulated_says_its_name(simulate: Run) -> None:
     assert "aclnnMatmul is not simulated" in done.stdout
 
 
+def test_masks_that_torch_npu_makes_past_the_dispatcher(simulate: Run) -> None:
+    """As the attention of torch_npu 2.7.1 does; other releases ask torch's operators."""
+    done = simulate(sys.executable, PROGRAMS / "masks_of_aclnn.py")
+    assert done.stdout.splitlines() == [
+        "0 [[1, 2, 3, 4], [0, 6, 7, 8], [0, 0, 11, 12]]",
+        "0 [[0, 2, 3, 4], [0, 0, 7, 8], [0, 0, 0, 12]]",
+        "0 [[1, 2, 3, 4], [5, 6, 7, 8], [0, 10, 11, 12]]",
+        "0 [[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]",
+        "161002",
+        "0 [True, False, False, True]",
+    ], done.stderr
+
+
 @pytest.mark.parametrize("autoload", ["0", "1"])
 def test_the_kernels_come_with_torch_npu(
     simulate: Run, examined_python: Path, tmp_path: Path, autoload: str

@@ -248,3 +248,86 @@ int aclnnConstantPadNd(void *workspace, uint64_t size, void *executor, aclrtStre
     free(executor);
     return code;
 }
+
+/* The attention of torch_npu 2.7.1 makes its causal mask by these two, past torch's dispatcher. */
+typedef struct {
+    sim_tensor target, source;
+    int64_t diagonal;
+} triangle;
+
+static aclError do_triu(void *arguments, aclError failed, char *message) {
+    static const int64_t nothing = 0;
+    const sim_tensor zero = {.type = ACL_INT64, .dims = 0, .data = (char *)&nothing};
+    const triangle *t = arguments;
+    const int row = t->target.dims - 2, column = row + 1;
+    aclError code = failed ? ACL_SUCCESS : sim_copy(&t->target, &t->source);
+    for (int64_t i = 0; !failed && !code && i < t->target.sizes[row]; i++) {
+        sim_tensor left = t->target;
+        const int64_t end = i + t->diagonal;
+        if (end <= 0)
+            continue;
+        left.data += i * left.strides[row] * (int64_t)sim_element_size(left.type);
+        left.sizes[row] = 1;
+        left.sizes[column] = end < left.sizes[column] ? end : left.sizes[column];
+        code = sim_copy(&left, &zero);
+    }
+    if (code)
+        sim_compose(message, "EZ9999", "The simulated triu refuses the shapes or types of its tensors.");
+    return code;
+}
+
+int aclnnTriuGetWorkspaceSize(const sim_tensor *source, int64_t diagonal, sim_tensor *target, uint64_t *workspace,
+                              void **executor) {
+    if (source->dims < 2 || source->dims != target->dims)
+        return ACLNN_ERR_PARAM_INVALID;
+    triangle *t = malloc(sizeof *t);
+    if (!t)
+        return ACLNN_ERR_INNER_NULLPTR;
+    *t = (triangle){*target, *source, diagonal};
+    *workspace = 0;
+    *executor = t;
+    return ACL_SUCCESS;
+}
+
+int aclnnTriu(void *workspace, uint64_t size, void *executor, aclrtStream stream) {
+    (void)workspace, (void)size;
+    aclError code = sim_launch(stream, do_triu, executor, sizeof(triangle), false);
+    free(executor);
+    return code;
+}
+
+/* Everything but zero is true, as a copy to bool has it; then each of these is turned around. */
+static aclError do_logical_not(void *arguments, aclError failed, char *message) {
+    const copy *c = arguments;
+    if (failed)
+        return ACL_SUCCESS;
+    sim_tensor truth = {.type = ACL_BOOL, .dims = c->source.dims};
+    int64_t count = 1;
+    for (int i = truth.dims - 1; i >= 0; i--) {
+        truth.sizes[i] = c->source.sizes[i];
+        truth.strides[i] = count;
+        count *= truth.sizes[i];
+    }
+    truth.data = malloc((size_t)count + 1);
+    aclError code = truth.data ? sim_copy(&truth, &c->source) : ACLNN_ERR_INNER_NULLPTR;
+    for (int64_t i = 0; !code && i < count; i++)
+        truth.data[i] = !truth.data[i];
+    if (!code)
+        code = sim_copy(&c->target, &truth);
+    free(truth.data);
+    if (code)
+        sim_compose(message, "EZ9999", "The simulated negation refuses the shapes or types of its tensors.");
+    return code;
+}
+
+int aclnnLogicalNotGetWorkspaceSize(const sim_tensor *source, sim_tensor *target, uint64_t *workspace,
+                                    void **executor) {
+    return prepare(target, source, workspace, executor);
+}
+
+int aclnnLogicalNot(void *workspace, uint64_t size, void *executor, aclrtStream stream) {
+    (void)workspace, (void)size;
+    aclError code = sim_launch(stream, do_logical_not, executor, sizeof(copy), false);
+    free(executor);
+    return code;
+}
