@@ -61,10 +61,10 @@ def conflicts_to_accept(catalog: Catalog, question: SolveQuery) -> tuple[Conflic
             accepted |= {
                 _pair(doubt.by, doubt.need.component) for doubt in _doubts_of_nobody(nearest)
             }
-    return tuple(sorted(_needed(catalog, question, accepted) - question.accepted))
+    return tuple(sorted(_leave_out_idle(catalog, question, accepted) - question.accepted))
 
 
-def _needed(
+def _leave_out_idle(
     catalog: Catalog, question: SolveQuery, accepted: frozenset[Conflict]
 ) -> frozenset[Conflict]:
     """Those of the accepted that the stack has which they give; none where they give none.
@@ -76,7 +76,9 @@ def _needed(
         return frozenset()
     met = {_pair(doubt.by, doubt.need.component) for doubt in solved.doubts}
     needed = question.accepted | (accepted & met)
-    return accepted if needed == accepted else _needed(catalog, question, needed) or accepted
+    return (
+        accepted if needed == accepted else _leave_out_idle(catalog, question, needed) or accepted
+    )
 
 
 def _accept_until(
