@@ -128,6 +128,14 @@ def test_steps_that_are_tensors_are_explained() -> None:
     assert other.remedy is None
 
 
+def test_a_numpy_that_is_too_new_is_explained() -> None:
+    text = "AttributeError: module 'numpy' has no attribute 'product'"
+    (finding,) = of_whole(saved={"fully_sharded_model_space": text})
+    assert "made for a NumPy below 2" in finding.because
+    assert finding.remedy is not None
+    assert finding.remedy.commands == ("pip install 'numpy<2'",)
+
+
 def test_a_way_that_mindspeed_cannot_load_is_explained() -> None:
     text = "NotImplementedError: Unknown sharding_type: fully_reshardable"
     (finding,) = of_whole(loaded={"fully_reshardable": {"error": text}})

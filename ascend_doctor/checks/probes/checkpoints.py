@@ -150,10 +150,21 @@ def _because(text: str) -> str:
             "The writer of this torch takes an argument that this megatron.core does not give: it "
             "is made for an older torch. The training dies at its first checkpoint."
         )
+    if _by_numpy(text):
+        return (
+            "megatron.core 0.15.3 and older are made for a NumPy below 2. The training dies at its "
+            "first checkpoint."
+        )
     return "The training dies at its first checkpoint, or goes on without its optimizer."
 
 
+def _by_numpy(text: str) -> bool:
+    return "module 'numpy' has no attribute" in text
+
+
 def _remedy(text: str) -> Remedy | None:
+    if _by_numpy(text):
+        return Remedy(summary="Install a NumPy below 2", commands=("pip install 'numpy<2'",))
     if not _by_step(text):
         return None
     return Remedy(
