@@ -44,8 +44,9 @@ def run(
 ) -> Outcomes:
     """Measurements of every case by name; ``error`` says how one ended that failed.
 
-    ``limit`` are the seconds for one case, ``apart`` gives every case a process of its own. The
-    outcomes so far are recorded as ``cases``. Where this process has torch and is given the
+    ``limit`` are the seconds for one case, ``apart`` gives every case a process of its own. What is
+    ended earlier, because the probe has no more time, says so and is no hang. The outcomes so far
+    are recorded as ``cases``. Where this process has torch and is given the
     ``cases`` themselves it forks; it must not touch a device then.
     """
     outcomes: Outcomes = {}
@@ -72,15 +73,16 @@ def _outcomes(
     """The outcomes of one process, in order, until one has an error."""
     try:
         with probe.stage(f"import for case {names[0]}"):
-            ready = child.next(min(IMPORT_SECONDS, probe.left()))
+            seconds = min(IMPORT_SECONDS, probe.left())
+            ready = child.next(seconds, of=IMPORT_SECONDS)
         if "error" in ready:
             yield names[0], ready
             return
         for name in names:
             with probe.stage(f"case {name}"):
                 # The rest is for the record of a case that does not end.
-                seconds = min(limit * _probe.PATIENCE, max(probe.left() - 5, 1))
-                outcome = child.next(seconds)
+                whole = limit * _probe.PATIENCE
+                outcome = child.next(min(whole, max(probe.left() - 5, 1)), of=whole)
             yield name, outcome
             if "error" in outcome:
                 return
@@ -135,13 +137,17 @@ class Child:
         self._selector.register(self._reader, selectors.EVENT_READ, "answer")
         self._selector.register(self._stderr, selectors.EVENT_READ, "print")
 
-    def next(self, seconds: float) -> dict[str, Any]:
-        """The next answer; an end or a time-out is an answer, too."""
+    def next(self, seconds: float, *, of: float = 0.0) -> dict[str, Any]:
+        """The next answer; an end or a time-out is an answer, too.
+
+        ``of``: the seconds that it would have with time enough.
+        """
         end = time.monotonic() + seconds
         while b"\n" not in self._lines:
             left = end - time.monotonic()
             if left <= 0:
-                return self._error(f"TimeoutError: no end after {seconds:.0f} s")
+                what = f"no time left, {seconds:.0f} of" if seconds < of else "no end after"
+                return self._error(f"TimeoutError: {what} {max(seconds, of):.0f} s")
             if not self._selector.get_map():
                 return self._error(f"ChildProcessError: the process {self._ending()}")
             for key, _ in self._selector.select(left):

@@ -49,3 +49,13 @@ class ChildOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     error: str = ""
     output: str = ""
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it did not end in its time, or the probe had no more time for it."""
+        return self.error.startswith("TimeoutError: no ")
+
+    @property
+    def was_cut_short(self) -> bool:
+        """Whether the probe had no more time for it; then it says nothing bad."""
+        return self.error.startswith("TimeoutError: no time left")

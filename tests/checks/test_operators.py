@@ -86,6 +86,18 @@ def test_the_unfused_softmax_is_no_remedy_where_it_fails_too() -> None:
     assert [found.remedy for found in judge(case, [one])] == [None, None]
 
 
+CUT = {"error": "TimeoutError: no time left, 9 of 180 s"}
+
+
+def test_a_case_for_which_the_probe_had_no_more_time_is_no_hang() -> None:
+    finding = only("fused-softmax", cases={"plain": SOFT, "fused bfloat16": CUT})
+    assert finding.level is Level.UNKNOWN
+    assert finding.reason == "the probe had no more time for fused bfloat16"
+    finding = only("fused-softmax", cases={"plain": SOFT, "fused bfloat16": CUT, "fused": CRASH})
+    assert finding.level is Level.ERROR
+    assert "bfloat16" not in finding.title
+
+
 @pytest.mark.parametrize(
     ("outcome", "how"),
     [

@@ -97,6 +97,23 @@ def test_a_mindspeed_without_repatch_and_a_slow_machine(check: str) -> None:
     assert said(check, {"cases": slow})[-1].level is Level.UNKNOWN
 
 
+@pytest.mark.parametrize("text", ["no end after 120 s", "no time left, 18 of 120 s"])
+@pytest.mark.parametrize(
+    ("check", "case"),
+    [
+        ("cp-ring", "ring"),
+        ("use-flash", "flash"),
+        ("type-strings", "types"),
+        ("framework-imports", "verl-actor"),
+    ],
+)
+def test_what_does_not_end_in_time_is_no_fault_of_the_stack(
+    check: str, case: str, text: str
+) -> None:
+    (finding,) = said(check, {"cases": {case: {"error": f"TimeoutError: {text}"}}})
+    assert finding.level is Level.UNKNOWN, finding
+
+
 def test_a_program_without_options_leaks_none() -> None:
     (finding,) = said("argv-leak", {"cases": PATCHES})
     assert finding.level is Level.OK

@@ -196,3 +196,20 @@ _probe.main(body, name='one')
     ]
     assert [one["compared"] for one in events if one["event"] == "end"] == [1, 1]
     assert not [one for one in events if one["event"] == "wrong"]
+
+
+def test_a_case_that_has_no_more_time_says_so(tmp_path: Path) -> None:
+    sleeper = tmp_path / "sleeper.py"
+    sleeper.write_text("import time; time.sleep(60)\n", "utf-8")
+    body = f"""
+import _cases
+for whole in (0.0, 90.0):
+    child = _cases.Child({str(sleeper)!r}, "--run-cases", "cpu")
+    probe.measure(str(whole), child.next(0.4, of=whole)["error"])
+    child.close()
+"""
+    _, events = run(tmp_path, body)
+    assert {event["name"]: event["value"] for event in events if event["event"] == "value"} == {
+        "0.0": "TimeoutError: no end after 0 s",
+        "90.0": "TimeoutError: no time left, 0 of 90 s",
+    }

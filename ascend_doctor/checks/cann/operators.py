@@ -24,10 +24,18 @@ _TOLERANCES = {"value": 1e-2, "row_sum": 1e-2, "masked": 1e-3, "gradient": 2e-2}
 
 
 def read_outcomes(cases: dict[str, _Case] | None, *, broken: bool) -> dict[str, _Case]:
-    """What was measured of each case. Raises Unknown where a run that is not broken has none."""
+    """What was measured of each case. Raises Unknown where a run that is not broken has none.
+
+    Cases for which the probe had no more time are left out beside others that failed; else what
+    they would have shown is unknown.
+    """
     if cases is None and not broken:
         raise Unknown("the probe recorded no case")
-    return cases or {}
+    ended = {name: case for name, case in (cases or {}).items() if not case.was_cut_short}
+    late = [name for name in cases or {} if name not in ended]
+    if late and not any(case.error for case in ended.values()):
+        raise Unknown(f"the probe had no more time for {', '.join(late)}")
+    return ended
 
 
 @check("bool-index", "Boolean indexing works", level=2, probe="bool-index")
@@ -151,7 +159,7 @@ def _how(outcome: SoftmaxCase) -> str:
     """How a case failed."""
     if not outcome.error:
         return "is wrong"
-    if outcome.error.startswith("TimeoutError: no end"):
+    if outcome.is_late:
         return "never ends; a first call compiles"
     return "cannot be compiled" if _COMPILING.search(story(outcome)) else "fails"
 

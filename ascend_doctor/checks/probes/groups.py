@@ -206,7 +206,7 @@ def _innocence(outcome: PeerOutcome) -> int:
 
 def _describe_wait(outcome: PeerOutcome) -> bool:
     """Whether a child was still there at the end; then it may only have waited for another."""
-    return outcome.error.startswith("TimeoutError: no end")
+    return outcome.is_late
 
 
 def _ends(outcome: PeerOutcome) -> str:

@@ -11,7 +11,7 @@ from ascend_doctor.checks.stack.megatron import SWIFT_ON_NPUS
 from ascend_doctor.checks.stack.mindspeed_patches import LATE, ORDER, import_order_faults
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging.judge import Case, check, error, note, unknown, warning
 from ascend_doctor.probe_records.stack import EntryCase, EntryPointsRecord
 
 _PROBE = "entry-points"
@@ -44,7 +44,13 @@ def framework_imports(case: Case) -> Iterator[Finding]:
     for name, outcome in _cases(case).items():
         if name in _OTHERS:
             continue
-        if outcome.error:
+        if outcome.is_late:
+            yield unknown(
+                f"Could not tell whether {name} can import its Megatron side: no end in time",
+                observed=outcome.error,
+                because="A busy machine, a slow file system and a hanging import look alike.",
+            )
+        elif outcome.error:
             finding = error(
                 f"{name} cannot import its Megatron side",
                 observed=story(outcome),

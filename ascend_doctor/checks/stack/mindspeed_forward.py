@@ -28,6 +28,9 @@ def _outcome(case: Case, name: str) -> ForwardCase:
     outcome = run.first_record(MindSpeedForwardRecord).cases.get(name)
     if outcome is None:
         raise Unknown(f"the probe {_PROBE} did not get this far")
+    # Imports take as long as they take; that is no fault of MindSpeed.
+    if outcome.is_late:
+        raise Unknown(f"the case {name} of {_PROBE}: {outcome.error}")
     return outcome
 
 

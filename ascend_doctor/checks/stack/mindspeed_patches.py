@@ -70,7 +70,7 @@ def _outcome(case: Case, name: str) -> PatchCase:
     if outcome is None:
         raise Unknown(f"the probe {_PROBE} did not get this far")
     # Imports take as long as they take; that is no fault of MindSpeed.
-    if outcome.error.startswith("TimeoutError"):
+    if outcome.is_late:
         raise Unknown(f"the case {name} of {_PROBE}: {outcome.error}")
     return outcome
 
