@@ -202,6 +202,7 @@ def test_a_case_that_has_no_more_time_says_so(tmp_path: Path) -> None:
     sleeper = tmp_path / "sleeper.py"
     sleeper.write_text("import time; time.sleep(60)\n", "utf-8")
     body = f"""
+sys.path.insert(0, {str(PROBES)!r})
 import _cases
 for whole in (0.0, 90.0):
     child = _cases.Child({str(sleeper)!r}, "--run-cases", "cpu")
@@ -209,7 +210,7 @@ for whole in (0.0, 90.0):
     child.close()
 """
     _, events = run(tmp_path, body)
-    assert {event["name"]: event["value"] for event in events if event["event"] == "value"} == {
+    assert {event["key"]: event["value"] for event in events if event["event"] == "value"} == {
         "0.0": "TimeoutError: no end after 0 s",
         "90.0": "TimeoutError: no time left, 0 of 90 s",
     }
