@@ -107,7 +107,9 @@ def defines(repository: Path, ref: str, name: ImportedName) -> bool:
     stem = name.module.replace(".", "/")
     files = [f"{stem}.py", f"{stem}/__init__.py"]
     word = re.escape(name.name)
-    defined = rf"^ *((async )?def|class) {word}\b(?!\(self)|^ *{word} *[:=]"
+    # A method stands further in; a function that is put on a class may have a self, too.
+    stands = r"((async )?def|class)"
+    defined = rf"^{stands} {word}\b|^ +{stands} {word}\b(?!\(self)|^ *{word} *[:=]"
     pattern = rf"{defined}|\b{word},?$|import .*\b{word}\b"
     here = ["git", "-C", str(repository)]
     found = subprocess.run(
