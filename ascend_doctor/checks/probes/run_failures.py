@@ -291,3 +291,9 @@ def _again(run: ProbeRun) -> Remedy | None:
         summary="Run this probe by itself to see all that it prints",
         commands=(prefix + shlex.join(run.argv),),
     )
+
+
+def refuse_late(outcome: ChildOutcome, name: str, probe: str) -> None:
+    """Imports take as long as they take, which is no fault of a stack. Raises Unknown for that."""
+    if outcome.is_late:
+        raise Unknown(f"the case {name} of {probe}: {outcome.error}")

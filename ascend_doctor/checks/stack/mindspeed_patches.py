@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ascend_doctor.checks.probes.run_failures import failures, ran, story
+from ascend_doctor.checks.probes.run_failures import failures, ran, refuse_late, story
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note, warning
@@ -69,9 +69,7 @@ def _outcome(case: Case, name: str) -> PatchCase:
     outcome = record.cases.get(name)
     if outcome is None:
         raise Unknown(f"the probe {_PROBE} did not get this far")
-    # Imports take as long as they take; that is no fault of MindSpeed.
-    if outcome.is_late:
-        raise Unknown(f"the case {name} of {_PROBE}: {outcome.error}")
+    refuse_late(outcome, name, _PROBE)
     return outcome
 
 
