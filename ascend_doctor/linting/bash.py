@@ -12,7 +12,7 @@ import fnmatch
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -178,6 +178,7 @@ def _language() -> Any:
     return tree_sitter.Language(tree_sitter_bash.language())
 
 
+@functools.lru_cache(maxsize=4)
 def syntax_tree(source: bytes) -> Any:
     """The root of the tree that tree-sitter makes of a script."""
     import tree_sitter  # noqa: PLC0415 - as above
@@ -205,6 +206,23 @@ class _Walker:
             name.decode("ascii")
             for name in re.findall(rb"\$\{?([A-Za-z_][A-Za-z0-9_]*)", source.content)
         )
+        self._handlers: Mapping[str, Callable[[Any, int], None]] = {
+            "variable_assignment": self._assign_node,
+            "declaration_command": lambda node, _: self._declare(node),
+            "unset_command": lambda node, _: self._unset(node),
+            "command": self._command,
+            "list": self._run_list,
+            "if_statement": self._if,
+            "case_statement": self._case,
+            "while_statement": self._loop,
+            "for_statement": self._loop,
+            "c_style_for_statement": self._loop,
+            "function_definition": lambda node, _: self._define(node),
+            "subshell": self._subshell,
+            "redirected_statement": self._heredoc,
+            "heredoc_body": lambda *_: None,
+            "comment": lambda *_: None,
+        }
 
     def walk(self) -> None:
         self.run(syntax_tree(self._source.content), 0)
@@ -224,34 +242,15 @@ class _Walker:
         if depth > _MOST_DEPTH or len(self.shell_commands) >= _MOST_COMMANDS:
             return
         # The grammar has several kinds of nodes for it, a command among them.
-        if self._text(node).startswith("(("):
+        if (node.text or b"").startswith(b"(("):
             self._calculate_into(node)
             return
-        handler = self._handlers().get(node.type)
+        handler = self._handlers.get(node.type)
         if handler is not None:
             handler(node, depth)
             return
         for child in node.named_children:
             self.run(child, depth + 1)
-
-    def _handlers(self) -> dict[str, Callable[[Any, int], None]]:
-        return {
-            "variable_assignment": self._assign_node,
-            "declaration_command": lambda node, _: self._declare(node),
-            "unset_command": lambda node, _: self._unset(node),
-            "command": self._command,
-            "list": self._run_list,
-            "if_statement": self._if,
-            "case_statement": self._case,
-            "while_statement": self._loop,
-            "for_statement": self._loop,
-            "c_style_for_statement": self._loop,
-            "function_definition": lambda node, _: self._define(node),
-            "subshell": self._subshell,
-            "redirected_statement": self._heredoc,
-            "heredoc_body": lambda *_: None,
-            "comment": lambda *_: None,
-        }
 
     def _assign_node(self, node: Any, _: int) -> None:
         self._assign(node)

@@ -182,15 +182,31 @@ def subjects(
     if not is_shell(path, content):
         return tuple(_python(path, text, catalog))
     follow = follower(path)
-    filled, _ = find_placeholders(content.replace(b"\r\n", b"\n"), path)
-    launched = tuple(_shell(path, filled, catalog, follow=follow))
+    set_outside = {variable.name for variable in catalog.variables.variables}
+
+    def note_names(target: str) -> SourcedFile | None:
+        source = follow(target)
+        set_outside.update(
+            _SETS.findall(source.content.decode("utf-8", "replace")) if source else ()
+        )
+        return source
+
+    filled, placeholders = find_placeholders(content, path)
+    shell_commands = commands(filled.replace(b"\r\n", b"\n"), note_names)
+    launched = tuple(_shell(path, shell_commands, catalog, follow=follow))
     if shellcheck is None:
         return launched
-    as_text = _shell_script(path, content, catalog, shellcheck, follow)
+    marks, unjudged = placeholders, ""
+    try:
+        marks = (*marks, *shellcheck(filled.replace(b"\r\n", b"\n"), path))
+    except Unknown as reason:
+        unjudged = str(reason)
+    marks = _choose_marks(path, filled, shell_commands, marks, set_outside)
     # A file without commands is no script.
-    return (
-        (LintInput(file=path, shell_script=as_text), *launched) if launched or as_text.marks else ()
-    )
+    if not launched and not marks:
+        return ()
+    as_text = ShellScript(marks=marks, unjudged=unjudged)
+    return (LintInput(file=path, shell_script=as_text), *launched)
 
 
 def _python(file: str, text: str, catalog: Catalog) -> Iterator[LintInput]:
@@ -203,28 +219,14 @@ def _python(file: str, text: str, catalog: Catalog) -> Iterator[LintInput]:
         yield _subject(file, command, catalog, lambda line, column: (line, column))
 
 
-def _shell_script(
+def _choose_marks(
     file: str,
-    content: bytes,
-    catalog: Catalog,
-    shellcheck: Shellcheck,
-    follow: Callable[[str], SourcedFile | None],
-) -> ShellScript:
-    """A script as text: what shellcheck says of it, and what its values give away."""
-    unjudged = ""
-    filled, marks = find_placeholders(content, file)
-    try:
-        marks = (*marks, *shellcheck(filled.replace(b"\r\n", b"\n"), file))
-    except Unknown as reason:
-        unjudged = str(reason)
-    outside = {variable.name for variable in catalog.variables.variables}
-
-    def note_names(target: str) -> SourcedFile | None:
-        source = follow(target)
-        outside.update(_SETS.findall(source.content.decode("utf-8", "replace")) if source else ())
-        return source
-
-    shell_commands = commands(filled.replace(b"\r\n", b"\n"), note_names)
+    filled: bytes,
+    shell_commands: tuple[ShellCommand, ...],
+    marks: tuple[ShellMark, ...],
+    outside: Collection[str],
+) -> tuple[ShellMark, ...]:
+    """The marks that count, with our own; ``outside`` are names that the script need not set."""
     sourced = any(command.sourced for command in shell_commands)
     started = tuple(_launches(shell_commands, file))
     own = own_marks(filled, started, None if sourced else outside, file)
@@ -234,8 +236,7 @@ def _shell_script(
         for each in started
         for word in each.words
     )
-    marks = tuple(mark for mark in marks if quoted or mark.rule != "SC2089")
-    return ShellScript(marks=(*marks, *own), unjudged=unjudged)
+    return (*(mark for mark in marks if quoted or mark.rule != "SC2089"), *own)
 
 
 def of_command(words: Iterable[str], catalog: Catalog) -> tuple[LintInput, ...]:
@@ -254,14 +255,13 @@ Moved = Callable[[int, int], tuple[int, int]]
 
 def _shell(
     file: str,
-    content: bytes,
+    shell_commands: tuple[ShellCommand, ...],
     catalog: Catalog,
     moved: Moved = lambda line, column: (line, column),
     variables: Mapping[str, Word] | None = None,
     follow: Callable[[str], SourcedFile | None] = lambda _: None,
 ) -> Iterator[LintInput]:
     """``moved`` gives the places of the script in its file; ``variables`` come from outside."""
-    shell_commands = commands(content, follow)
     some = False
     for command in _launches(shell_commands, file):
         some = True
@@ -356,7 +356,7 @@ def _block(
     """The launches of a script that is a value of a YAML file."""
     yield from _shell(
         file,
-        leaf.text.encode("utf-8", "replace"),
+        commands(leaf.text.encode("utf-8", "replace")),
         catalog,
         # A block begins on the line after its mark.
         lambda line, column: (leaf.line + line, column) if leaf.block else (leaf.line, leaf.column),

@@ -20,9 +20,11 @@ GONE = missing()
 _REQUEUED = 5.0
 PAGE = (Path(__file__).parents[2] / "docs" / "diagnose.md").read_text("utf-8")
 # What the ranks print in each attempt: a hang, a defect of the first node, an error of the code.
+# A rank that fails ends the other, which must have begun by then.
 TRAIN = """#!/bin/bash
 number=${attempt##*-}
 rank=$SLURM_PROCID
+until [ "$(ls "$attempt" | wc -l)" = 2 ]; do sleep 0.1; done
 echo "[rank$rank]: iteration        $((number + 5))/     100 | lm loss: 2.3"
 case $number in
 0) echo "[rank$rank]: EI0006: 2026-03-01-10:02:05.270.506 Getting socket times out."; exit 1 ;;

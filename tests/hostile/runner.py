@@ -21,7 +21,7 @@ from pathlib import Path
 from ascend_doctor import cli
 
 # Seconds of the processor, so that a busy machine is no failure; and of the clock, for what waits.
-WORKING, WAITING = 10, 120
+WORKING, WAITING = 20, 120
 _MEMORY = 6 << 30
 
 
