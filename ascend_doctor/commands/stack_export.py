@@ -58,12 +58,13 @@ def command(  # noqa: PLR0913 - a parameter an option
     """
     file = _lock_file(lock, prefix)
     whole = locks.read(file)
+    file_of = functools.partial(_find_wheel, file, prefix)
     if shape == "requirements":
-        text = render_requirements(whole)
+        text = render_requirements(whole, file_of)
     elif shape == "pylock":
         # ``..`` of a relative path goes up from where a link leads, as that of the stack in use.
         folder = Path(output).parent.resolve() if output else Path.cwd()
-        text = render_pylock(whole, functools.partial(_find_wheel, file, prefix), folder)
+        text = render_pylock(whole, file_of, folder)
     elif shape == "cyclonedx":
         text = render_cyclonedx(whole)
     else:

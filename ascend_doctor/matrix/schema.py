@@ -102,6 +102,18 @@ class Index(Row, frozen=True, kw_only=True):
     sources: Sources
 
 
+class SourceBuild(Row, frozen=True, kw_only=True):
+    """That a distribution is built from its source beside torch, where its wheels are for others.
+
+    ``variables`` are in the environment of the build, ``requires`` what it takes beside torch.
+    """
+
+    variables: dict[str, str]
+    requires: tuple[str, ...]
+    because: str
+    sources: Sources
+
+
 class Obtain(Row, frozen=True, kw_only=True):
     """How a component comes onto a machine. ``system``: by the administrator, never by us."""
 
@@ -110,6 +122,7 @@ class Obtain(Row, frozen=True, kw_only=True):
     distribution: str = ""
     editable: bool = False
     indexes: tuple[Index, ...] = ()
+    source_build: SourceBuild | None = None
 
 
 class Upstream(Row, frozen=True, kw_only=True):

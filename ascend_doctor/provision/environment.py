@@ -20,11 +20,12 @@ from ascend_doctor.provision.editable_wheel import stand_in
 from ascend_doctor.provision.installed import read_installed
 from ascend_doctor.provision.lock import Lock, Wheel, environment_of
 from ascend_doctor.provision.options import Plan, SetupOptions
+from ascend_doctor.provision.source_builds import SourceBuilder, pin_of
 from ascend_doctor.provision.steps import Outcome
 
 _PROVE = 120.0
 # What a resolution leaves behind; it may be as large as the environment.
-_SCRATCH = ("scratch", "pins", "relaxed")
+_SCRATCH = ("scratch", "pins", "relaxed", "sources")
 # The current folder is no part of the stack. The answer stands last: a sitecustomize may print.
 _WHERE = """
 import sys
@@ -61,6 +62,15 @@ class VirtualEnvironment:
     @property
     def _state(self) -> Path:
         return self.folder / ".state"
+
+    @property
+    def _sources(self) -> SourceBuilder:
+        return SourceBuilder(
+            options=self.options,
+            lock=self.plan.lock,
+            base=self.plan.python,
+            scratch=self._state / "sources",
+        )
 
     def build(self, before: Lock | None) -> tuple[Wheel, ...]:
         """The wheels that it has then. ``before``: the lock of the stack, where it was finished.
@@ -146,12 +156,17 @@ class VirtualEnvironment:
     def _resolve(self) -> tuple[Wheel, ...]:
         """Ask the indexes once, and keep what they gave."""
         provided = {name for checkout in self.plan.lock.checkouts for name in checkout.provides}
-        provided |= set(self.plan.lock.preserved)
+        provided |= {*self.plan.lock.preserved, *self._left_out}
         pins = [line for line in self.plan.requirements if "==" in line]
-        pinned = self.pip.pin(self._state / "pins", pins, self.plan.indexes)
+        sources, plain = self._sources, [pin for pin in pins if not self._is_built(pin)]
+        pinned = self.pip.pin(self._state / "pins", plain, self.plan.indexes)
+        built = sources.build(
+            dict.fromkeys((pin for pin in pins if self._is_built(pin)), ""), pinned
+        )
+        pinned += [download.file for download in built]
         relaxed = self._relax(pinned)
         exact = [relaxed.get(file, file) for file in pinned]
-        here = [*exact, *self._stand_ins(), *self._stand_ins_of_kept()]
+        here = [*exact, *self._stand_ins(), *self._stand_ins_of_absent()]
         asked = [
             *(line for line in self.plan.requirements if line not in pins),
             *(
@@ -174,6 +189,7 @@ class VirtualEnvironment:
         if hazards:
             raise DataError(f"pip would bring {', '.join(hazards)}: not what these names say")
         whole = {store.parse_name(file)[0]: store.Download(file) for file in relaxed}
+        whole |= {store.parse_name(download.file)[0]: download for download in built}
         own = [whole.get(name, file) for file, name in named.items() if name not in provided]
         known = store.keep(self.options.prefix, own)
         fresh = self._state / "wheels.new"
@@ -228,7 +244,7 @@ class VirtualEnvironment:
         scratch = self._state / "scratch"
         carried = self.options.carried
         if carried is None:
-            files = self.pip.download(scratch, missing)
+            files = self._download(scratch, missing, wheels)
         else:
             shutil.rmtree(scratch, ignore_errors=True)
             scratch.mkdir(parents=True)
@@ -245,6 +261,41 @@ class VirtualEnvironment:
             raise DataError(f"{', '.join(wrong)}: the content is not the lock's")
         return tuple(wheels_here.get(wheel.name, wheel) for wheel in wheels)
 
+    def _download(
+        self, scratch: Path, missing: Sequence[Wheel], wheels: Sequence[Wheel]
+    ) -> list[store.Download]:
+        """What is ``missing`` of the stack's wheels, from the indexes."""
+        built = {pin_of(wheel): wheel for wheel in missing if self._is_built(pin_of(wheel))}
+        plain = [wheel for wheel in missing if wheel not in built.values()]
+        files = self.pip.download(scratch, plain) if plain else []
+        there = [store.wheel_path(self.options.prefix, wheel) for wheel in wheels]
+        digests = {pin: wheel.source.sha256 if wheel.source else "" for pin, wheel in built.items()}
+        return [
+            *files,
+            *self._sources.build(
+                digests, [*(file.file for file in files), *filter(Path.is_file, there)]
+            ),
+        ]
+
+    def _is_built(self, pin: str) -> bool:
+        return self._sources.builds(normalised(pin.partition("==")[0]))
+
+    @property
+    def _left_out(self) -> dict[str, str]:
+        """Distributions whose place a part of the stack takes, and the version of that part.
+
+        triton-ascend is imported as triton, for which others ask.
+        """
+        catalog, left_out = self.options.catalog, {}
+        for name, version in self.plan.lock.rows.items():
+            part = catalog.component(name)
+            row = part.release(version) if part.obtain.kind == "pip" else None
+            for conflict in row.conflicts if row else ():
+                other = catalog.component(conflict.component)
+                if not conflict.versions and other.import_name == part.import_name:
+                    left_out[normalised(other.obtain.distribution)] = version
+        return left_out
+
     def _stand_ins(self) -> Iterator[Path]:
         """Wheels that stand for what comes with a checkout."""
         for checkout in self.plan.lock.checkouts:
@@ -253,9 +304,9 @@ class VirtualEnvironment:
                 path = self.folder / checkout.path
                 yield stand_in(self._state / "stand-ins", name, version, summary, path)
 
-    def _stand_ins_of_kept(self) -> Iterator[Path]:
-        """Wheels that tell pip what is there already; they are never installed."""
-        for name, version in self.plan.lock.preserved.items():
+    def _stand_ins_of_absent(self) -> Iterator[Path]:
+        """Wheels that tell pip what is there already, or must not be; they are never installed."""
+        for name, version in (self._left_out | self.plan.lock.preserved).items():
             yield stand_in(self._state / "stand-ins", name, version, "kept", None)
 
     def _come_from_checkouts(self) -> None:

@@ -111,7 +111,14 @@ def _requirements(options: SetupOptions, solution: Solution) -> Iterator[str]:
     """What no row pins."""
     catalog = options.catalog
     bounded = [catalog.component(name).obtain.distribution for name in solution.ranges]
-    yield from bounded
+    for name, ranges in solution.ranges.items():
+        obtain = catalog.component(name).obtain
+        exact = next(filter(_EXACT.fullmatch, ranges), "")
+        if obtain.source_build and not exact:
+            raise DataError(
+                f"{name} is built from its source: name a version, as in --with {name}==…"
+            )
+        yield f"{obtain.distribution}{exact if obtain.source_build else ''}"
     yield from split_additions(catalog, options.additions)
     # Megatron compiles its index of datasets with pybind11 (megatron/core/datasets/Makefile).
     builds = {"pybind11"} if "megatron-lm" in solution.versions else set()

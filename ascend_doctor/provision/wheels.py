@@ -187,6 +187,33 @@ class Pip:
         (wheel,) = path.glob("*.whl")
         return Download(wheel, LockedSource(file=file.name, sha256=hash_file(file)))
 
+    def install_from_index(self, arguments: Sequence[str]) -> None:
+        """Install requirements and what they need. Raises CommandError."""
+        self._pip(["install", "-q", *arguments], "pip install")
+
+    def download_source(self, scratch: Path, pin: str, sha256: str = "") -> Path:
+        """The source distribution of ``NAME==VERSION``, of which setup.py may ask this environment.
+
+        Raises CommandError, where the index has another than that of ``sha256`` as well.
+        """
+        name, files = pin.partition("==")[0], self._empty(scratch)
+        path = scratch / "requirements.txt"
+        path.write_text(f"{pin} --hash=sha256:{sha256}\n" if sha256 else f"{pin}\n", "utf-8")
+        options = ["--no-deps", "--no-build-isolation", "--no-binary", name]
+        arguments = ["download", "-q", *options, "-d", str(files), "-r", str(path)]
+        self._pip(arguments, f"pip download {pin}", _RESOLVE, scratch)
+        (source,) = files.iterdir()
+        return source
+
+    def build_beside(self, scratch: Path, source: Path, variables: Mapping[str, str]) -> Path:
+        """The wheel of a source distribution, built with what this environment has."""
+        path = scratch / "built" / source.name
+        options = ["--no-deps", "--no-build-isolation", "-w", str(path)]
+        title = f"pip wheel {source.name}"
+        self._pip(["wheel", "-q", *options, str(source)], title, _RESOLVE, scratch, variables)
+        (wheel,) = path.glob("*.whl")
+        return wheel
+
     def install(self, files: Iterable[Path], *, over: bool) -> None:
         """Install wheels and nothing else. ``over``: also where that version is there already."""
         forced = ["--force-reinstall"] if over else []
@@ -223,11 +250,12 @@ class Pip:
         title: str,
         deadline: float = _INSTALL,
         scratch: Path | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         # Without a pyproject.toml older pips call "setup.py develop", with which setuptools from
         # 80 on starts another pip that does ask the indexes; pips that know only PEP 517 have no
         # such option and ignore the variable.
-        env = {"PIP_USE_PEP517": "1"}
+        env = {"PIP_USE_PEP517": "1", **(variables or {})}
         if scratch is not None:
             # pip unpacks and downloads below TMPDIR; beside the target nothing is copied twice,
             # and a killed pip leaves its remains where the next setup clears them.

@@ -121,12 +121,13 @@ def wheel(
     return file
 
 
-def source(folder: Path, name: str, version: str, *, more: str = "") -> None:
-    """A source distribution of one module; no build tool is needed."""
+def source(folder: Path, name: str, version: str, *, more: str = "", backend: str = "") -> None:
+    """A source distribution, of one module without a backend; no build tool is needed."""
+    backend = backend or _SOURCE_BACKEND.replace("NAME", name).replace("VERSION", version)
     files = {
         "PKG-INFO": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
         "pyproject.toml": _PROJECT,
-        "backend.py": _SOURCE_BACKEND.replace("NAME", name).replace("VERSION", version) + more,
+        "backend.py": backend + more,
     }
     with tarfile.open(folder / f"{name}-{version}.tar.gz", "w:gz") as archive:
         for path, text in files.items():

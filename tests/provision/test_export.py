@@ -40,6 +40,13 @@ BUILT = Wheel(
     sha256="e" * 64,
     source=LockedSource(file="b-2.tar.gz", sha256="f" * 64),
 )
+UNLISTED = Wheel(
+    name="vllm",
+    version="0.11.0+empty",
+    file="vllm-0.11.0+empty-py3-none-any.whl",
+    sha256="e" * 64,
+    source=LockedSource(file="vllm-0.11.0.tar.gz", sha256="f" * 64),
+)
 WHOLE = msgspec.structs.replace(
     LOCK,
     wheels=(*LOCK.wheels, TORCH, BUILT),
@@ -63,7 +70,7 @@ def exported(world: World, shape: str, *more: str | Path) -> str:
 
 
 def test_requirements_have_the_hash_of_every_file_that_pip_could_take() -> None:
-    text = render_requirements(WHOLE).replace("\\\n", "")
+    text = render_requirements(WHOLE, lambda wheel: Path(wheel.file)).replace("\\\n", "")
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     assert [str(Requirement(line.split(" ")[0])) for line in lines] == [
         *("a==1", "torch==2.7.1+cpu", "b==2")
@@ -152,11 +159,15 @@ def test_the_bill_of_materials_has_every_part_and_validates() -> None:
 @pytest.mark.parametrize("system", ["openeuler", "ubuntu"])
 def test_a_containerfile_stands_on_an_image_of_a_document(system: Any, tmp_path: Path) -> None:
     hostile = Setting(name="A", value='x" $HOME', why="")
-    lock = msgspec.structs.replace(WHOLE, settings=(*WHOLE.settings, hostile))
+    lock = msgspec.structs.replace(
+        WHOLE, settings=(*WHOLE.settings, hostile), wheels=(*WHOLE.wheels, UNLISTED)
+    )
     text = render_containerfile(lock, CATALOG, system=system, family="ascend910b")
     assert f"FROM quay.io/ascend/cann:9.0.0-910b-{system}" in text
     assert "# Base: vllm-project/vllm-ascend@" in text
     assert "--extra-index-url https://download.pytorch.org/whl/cpu" in text
+    assert f"COPY {UNLISTED.file} ./" in text
+    assert "--find-links . " in text
     assert f"fetch -q --depth 1 {LOCK.checkouts[0].url} {LOCK.checkouts[0].commit}" in text
     assert r'ENV A="x\" \$HOME"' in text
     if linter := shutil.which("hadolint"):

@@ -59,9 +59,13 @@ def _lines(lock: Lock, catalog: Catalog, image: BaseImage) -> Iterator[str]:
     yield install.format(" ".join(catalog.images.packages[image.os]))
     yield f"WORKDIR {_ROOT}"
     yield "COPY requirements.txt ./"
+    unlisted = [wheel.file for wheel in lock.wheels if not wheel.is_listed]
+    for name in unlisted:
+        yield "# Of the folder that requirements.txt names with --find-links."
+        yield f"COPY {shlex.quote(name)} ./"
     yield (
         "RUN python3 -m pip install --no-cache-dir --no-deps --require-hashes "
-        f"{_indexes(lock, catalog)}-r requirements.txt"
+        f"{'--find-links . ' if unlisted else ''}{_indexes(lock, catalog)}-r requirements.txt"
     )
     for checkout in lock.checkouts:
         yield _fetch(checkout)

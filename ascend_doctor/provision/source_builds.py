@@ -1,0 +1,85 @@
+"""Wheels of distributions that are built from their source beside torch, as vLLM for NPUs is."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.matrix.schema import SourceBuild
+from ascend_doctor.matrix.versions import normalised
+from ascend_doctor.provision.lock import Lock, LockedSource, Wheel
+from ascend_doctor.provision.options import SetupOptions
+from ascend_doctor.provision.plan import arch_of
+from ascend_doctor.provision.solution_plan import indexes_of
+from ascend_doctor.provision.wheels import Download, Pip, distribution, hash_file
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceBuilder:
+    """The builds of a stack, in an environment of their own that has its torch.
+
+    ``base`` is the interpreter of that environment, ``scratch`` the folder for all of it.
+    """
+
+    options: SetupOptions
+    lock: Lock
+    base: str
+    scratch: Path
+
+    def builds(self, name: str) -> bool:
+        """Whether a distribution is built here."""
+        return name in self._source_builds
+
+    def build(self, pins: Mapping[str, str], files: Iterable[Path]) -> list[Download]:
+        """The wheels of pins ``NAME==VERSION``, each with the SHA-256 of its source, "" for any.
+
+        ``files`` are wheels of the stack, torch's among them. A wheel may have a local version, as
+        vllm 0.11.0+empty. Raises CommandError, and DataError for a wheel of this machine alone.
+        """
+        if not pins:
+            return []
+        pip = Pip(folder=self.scratch / "venv", base=self.base, runner=self.options.runner)
+        if not pip.exists():
+            pip.make(beside=False)
+        torch = self._torch(files)
+        return [self._build(pip, torch, pin, sha256) for pin, sha256 in pins.items()]
+
+    def _build(self, pip: Pip, torch: list[str], pin: str, sha256: str) -> Download:
+        name = pin.partition("==")[0]
+        source_build, scratch = self._source_builds[name], self.scratch / name
+        pip.install_from_index([*torch, *source_build.requires])
+        source = pip.download_source(scratch, pin, sha256)
+        wheel = pip.build_beside(scratch, source, source_build.variables)
+        target = self.options.target
+        if target and not wheel.name.endswith("-none-any.whl"):
+            raise DataError(f"{wheel.name} is for this machine, not for {target.arch}")
+        return Download(wheel, LockedSource(file=source.name, sha256=hash_file(source)))
+
+    def _torch(self, files: Iterable[Path]) -> list[str]:
+        """What pip is told to install the torch of the stack with, in a build for this machine."""
+        file = next((file for file in files if distribution(file) == "torch"), None)
+        if file is not None and not self.options.target:
+            return [str(file)]
+        component = self.options.catalog.component("torch")
+        version = self.lock.rows.get("torch") or self.lock.preserved["torch"]
+        python = msgspec.structs.replace(self.lock.python, arch=arch_of(self.options.facts))
+        urls = indexes_of(component, msgspec.structs.replace(self.lock, python=python))
+        return [f"torch=={version}", *(part for url in urls for part in ("--extra-index-url", url))]
+
+    @functools.cached_property
+    def _source_builds(self) -> dict[str, SourceBuild]:
+        return {
+            normalised(component.obtain.distribution): component.obtain.source_build
+            for component in self.options.catalog.components
+            if component.obtain.source_build
+        }
+
+
+def pin_of(wheel: Wheel) -> str:
+    """The release of which a wheel was built, without what the build added to its version."""
+    return f"{wheel.name}=={wheel.version.partition('+')[0]}"
