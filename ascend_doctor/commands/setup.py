@@ -70,8 +70,9 @@ _USUAL = "megatron framework prefix venv dry_run locked accept keep proof offlin
     "--with",
     "additions",
     multiple=True,
-    metavar="NAME[==VERSION]",
-    help="Have this as well, or in this version; repeatable, and recorded in the lock.",
+    metavar="NAME[==VERSION|@REF]",
+    help="Have this as well, or in this version, or from this branch, tag or full commit of its "
+    "repository; repeatable, and recorded in the lock.",
 )
 @click.option(
     "--accept",

@@ -203,6 +203,11 @@ class Component(Row, frozen=True, kw_only=True, dict=True):
     note: str = ""
     sources: Sources
 
+    @property
+    def repository(self) -> str:
+        """The URL that git fetches it from; "" where no row names one."""
+        return self.obtain.url or (self.upstream.repository if self.upstream else "")
+
     def release(self, version: str) -> Release | None:
         """The row of a version, exact first, then one that covers it. Raises VersionError."""
         exact = self._by_version.get(parse(self.scheme, version))

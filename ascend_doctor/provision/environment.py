@@ -166,7 +166,9 @@ class VirtualEnvironment:
         pinned += [download.file for download in built]
         relaxed = self._relax(pinned)
         exact = [relaxed.get(file, file) for file in pinned]
-        here = [*exact, *self._stand_ins(), *self._stand_ins_of_absent()]
+        described = self._describe_checkouts()
+        provided |= {store.distribution(file) for file in described}
+        here = [*exact, *described, *self._stand_ins(), *self._stand_ins_of_absent()]
         asked = [
             *(line for line in self.plan.requirements if line not in pins),
             *(
@@ -275,6 +277,14 @@ class VirtualEnvironment:
             *self._sources.build(
                 digests, [*(file.file for file in files), *filter(Path.is_file, there)]
             ),
+        ]
+
+    def _describe_checkouts(self) -> list[Path]:
+        """Wheels of checkouts of what comes from an index else; they are never installed."""
+        return [
+            self.pip.describe(self.folder / checkout.path, self._state / "sources")
+            for checkout in self.plan.lock.checkouts
+            if self.options.catalog.component(checkout.name).obtain.kind == "pip"
         ]
 
     def _is_built(self, pin: str) -> bool:

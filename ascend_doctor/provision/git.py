@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from ascend_doctor.provision.sources import RepositorySource
 _ASK, _FETCH, _LOCAL = 120.0, 3600.0, 600.0
 # A ref of ours for each commit that was fetched to its end; git also keeps what a ref leads to.
 _KEEP = "refs/ascend-doctor/"
+_SHORTENED = re.compile(r"[0-9a-f]{7,39}")
 _REF_KINDS = ("refs/heads/", "refs/tags/")
 _OPTIONS = (
     *("-c", "gc.auto=0", "-c", "maintenance.auto=false"),  # checkouts stand on the cache
@@ -256,4 +258,6 @@ def _no_ref(component: Component, ref: str, refs: Mapping[str, str], url: str) -
         return f"{component.title} has no ref {ref}; use {reason.use}. {reason.note}".strip()
     near = difflib.get_close_matches(ref, refs, n=3)
     hint = f"; near names: {', '.join(near)}" if near else ""
+    if _SHORTENED.fullmatch(ref):
+        hint = "; a commit is named by all of its 40 digits"
     return f"{url}: there is no ref {ref}{hint}"

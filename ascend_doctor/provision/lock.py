@@ -45,7 +45,8 @@ _Commit = Annotated[str, _whole(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")]
 _Name = Annotated[str, _whole(r"[A-Za-z0-9][A-Za-z0-9._-]*")]
 _Archive = Annotated[str, _whole(r"[A-Za-z0-9_][A-Za-z0-9_.+!-]*")]
 # gitcheck-ref-format(1), and nothing that a command could take for an option.
-_Ref = Annotated[str, _whole(r"(?!.*(?:\.\.|//|/\.|\.lock(?:/|\Z)))[A-Za-z0-9_][A-Za-z0-9._/+-]*")]
+REF = re.compile(r"(?!.*(?:\.\.|//|/\.|\.lock(?:/|\Z)))[A-Za-z0-9_][A-Za-z0-9._/+-]*")
+_Ref = Annotated[str, _whole(REF.pattern)]
 _Version = Annotated[str, _whole(r"[A-Za-z0-9_][A-Za-z0-9._/+!-]*")]
 _Printed = Annotated[str, _whole(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]*")]
 _Url = Annotated[

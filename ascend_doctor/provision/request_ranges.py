@@ -11,11 +11,14 @@ from ascend_doctor.facts import Snapshot
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import Release
 from ascend_doctor.matrix.versions import VersionError, normalised, satisfies
+from ascend_doctor.provision.lock import REF
 
 FRAMEWORKS = ("ms-swift", "twinkle", "verl", "mindspeed-llm")
 _SHOWN = 4  # releases, the newest first
 # A name, or a name with one version: a URL or a marker would be another way into the environment.
 _ADDITION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(==[A-Za-z0-9][A-Za-z0-9._+!-]*)?")
+# Or a component at a branch, a tag or a full commit.
+_AT_REF = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)@(.+)")
 # torchvision: the image processors of Transformers, which adaptor and frameworks import, need it.
 _ALWAYS = ("mindspeed", "torch", "torch-npu", "torchvision", "cann", "python")
 
@@ -35,6 +38,7 @@ def wishes(
         if name not in FRAMEWORKS:
             raise DataError(f"{name} is none of the frameworks {', '.join(FRAMEWORKS)}")
         ranges[name] = f"=={version}" if mark else ""
+    ranges |= {name: ranges.get(name, "") for name in refs_of(catalog, additions)}
     for addition in additions:
         name, mark, version = addition.partition("==")
         if (component := component_of(catalog, name)) is not None:
@@ -62,15 +66,31 @@ def machine_of(facts: Snapshot, rows: Catalog) -> dict[str, str]:
 def split_additions(catalog: Catalog, additions: Sequence[str]) -> tuple[str, ...]:
     """The additions that no component is called: requirements for pip alone.
 
-    Raises DataError for one that is neither NAME nor NAME==VERSION.
+    Raises DataError for one that is neither NAME nor NAME==VERSION, but for those at a ref.
     """
-    if wrong := next(
-        (addition for addition in additions if not _ADDITION.fullmatch(addition)), None
-    ):
-        raise DataError(f"--with {wrong}: give NAME or NAME==VERSION")
+    named = [addition for addition in additions if not _AT_REF.fullmatch(addition)]
+    if wrong := next((addition for addition in named if not _ADDITION.fullmatch(addition)), None):
+        raise DataError(f"--with {wrong}: give NAME, NAME==VERSION or NAME@REF")
     return tuple(
-        addition for addition in additions if not component_of(catalog, addition.partition("==")[0])
+        addition for addition in named if not component_of(catalog, addition.partition("==")[0])
     )
+
+
+def refs_of(catalog: Catalog, additions: Sequence[str]) -> dict[str, str]:
+    """The refs of NAME@REF by component.
+
+    Raises DataError for a ref that git does not take, and for what has no repository.
+    """
+    refs = {}
+    for match in filter(None, map(_AT_REF.fullmatch, additions)):
+        name, ref = match.groups()
+        component = component_of(catalog, name)
+        if component is None or not catalog.component(component).repository:
+            raise DataError(f"--with {name}@{ref}: the matrix names no repository of {name}")
+        if not REF.fullmatch(ref):
+            raise DataError(f"--with {name}@{ref}: that is no branch, tag or full commit")
+        refs[component] = ref
+    return refs
 
 
 def component_of(catalog: Catalog, name: str) -> str | None:

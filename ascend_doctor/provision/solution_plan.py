@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.matrix.schema import Component, Stack
+from ascend_doctor.matrix.schema import Component, Release, Stack
 from ascend_doctor.matrix.versions import satisfies
 from ascend_doctor.provision.lock import Checkout, Lock, Setting
 from ascend_doctor.provision.options import Plan, SetupOptions
-from ascend_doctor.provision.request_ranges import split_additions
+from ascend_doctor.provision.request_ranges import refs_of, split_additions
 from ascend_doctor.provision.solve import Solution
 
 _EXACT = re.compile(r"==[^|,*\s]+")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 _PATH_FIRST = ("megatron-lm", "mindspeed")
 
 
@@ -28,9 +29,16 @@ def plan_solution(
     Raises DataError for a component of git without a ref.
     """
     catalog, versions, lock = options.catalog, solution.versions, plan.lock
-    parts = [catalog.component(name) for name in _in_order(catalog, versions)]
-    checkouts = tuple(_checkout(part, versions) for part in parts if part.obtain.kind == "git")
-    there = {name for checkout in checkouts for name in checkout.provides} | {*lock.preserved}
+    refs = refs_of(catalog, options.additions)
+    names = {*versions, *refs}
+    parts = [catalog.component(name) for name in _in_order(catalog, names) if name in versions]
+    checkouts = tuple(
+        _checkout(part, versions, refs.get(part.id, ""))
+        for part in map(catalog.component, _in_order(catalog, names))
+        if part.obtain.kind == "git" or part.id in refs
+    )
+    there = {name for checkout in checkouts for name in checkout.provides}
+    there |= {*lock.preserved, *refs}
     pip = [part for part in parts if part.obtain.kind == "pip" and part.id not in there]
     pins = {part.id: f"{part.obtain.distribution}=={versions[part.id]}" for part in pip}
     stack = _nearest(catalog, solution, checkouts)
@@ -39,7 +47,11 @@ def plan_solution(
         checkouts=checkouts,
         settings=tuple(_settings(catalog, stack)),
         pythonpath=_pythonpath(checkouts),
-        rows=dict(versions),
+        rows={
+            part.id: versions[part.id]
+            for part in parts
+            if part.obtain.kind == "git" or part.id not in refs
+        },
         stacks=solution.stacks or ((stack.id,) if stack else ()),
         system={part.id: versions[part.id] for part in parts if part.obtain.kind == "system"},
         as_of=_youngest(parts, versions) if options.as_of is None else options.as_of,
@@ -47,11 +59,11 @@ def plan_solution(
     return Plan(
         lock=lock,
         python=plan.python,
-        requirements=(*pins.values(), *_requirements(options, solution)),
-        constraints=(*pins.values(), *_constraints(catalog, solution)),
+        requirements=(*pins.values(), *_requirements(options, solution, refs)),
+        constraints=(*pins.values(), *_constraints(catalog, solution, refs)),
         indexes={pins[part.id]: urls for part in pip if (urls := indexes_of(part, lock))},
         missing=tuple(_missing(catalog, parts, versions, machine)),
-        doubts=tuple(_doubts(solution)),
+        doubts=(*_doubts(solution), *_doubt_refs(refs, versions)),
     )
 
 
@@ -89,29 +101,52 @@ def _in_order(catalog: Catalog, names: Iterable[str]) -> list[str]:
     return done
 
 
-def _checkout(component: Component, versions: Mapping[str, str]) -> Checkout:
-    row = component.release(versions[component.id])
-    if row is None or not row.ref:
+def _checkout(component: Component, versions: Mapping[str, str], named: str) -> Checkout:
+    """What git checks out: the ref of the row, or that which was ``named``.
+
+    That provides what the row does with which the rest was solved; its own may be another.
+    """
+    git = component.obtain.kind == "git"
+    row = component.release(versions[component.id]) if git else None
+    ref = named or (row and row.ref)
+    if not ref:
         raise DataError(f"the row {component.id} {versions[component.id]} has no git ref")
+    provides = row.provides if row else {}
     return Checkout(
         name=component.id,
-        version=row.version,
-        ref=row.ref,
-        commit=row.commit or "",
-        url=component.obtain.url,
-        moving=row.moving,
+        version=row.version if row else named,
+        ref=ref,
+        commit=_commit(row, named),
+        url=component.repository,
+        moving=row is not None and row.moving and not named,
         editable=component.obtain.editable or bool(component.obtain.distribution),
         provides={
-            name: provide for name, provide in row.provides.items() if versions.get(name) == provide
+            name: provide for name, provide in provides.items() if versions.get(name) == provide
         },
     )
 
 
-def _requirements(options: SetupOptions, solution: Solution) -> Iterator[str]:
+def _commit(row: Release | None, named: str) -> str:
+    """The commit that is known before a server is asked, else ""."""
+    if named:
+        return named if _COMMIT.fullmatch(named) else ""
+    return (row.commit if row else "") or ""
+
+
+def _doubt_refs(refs: Mapping[str, str], versions: Mapping[str, str]) -> Iterator[str]:
+    for name, ref in refs.items():
+        solved = f", and the rest is for {versions[name]}" if name in versions else ""
+        yield f"{name} is taken from {ref}, of which the matrix says nothing{solved}"
+
+
+def _requirements(
+    options: SetupOptions, solution: Solution, refs: Collection[str]
+) -> Iterator[str]:
     """What no row pins."""
     catalog = options.catalog
-    bounded = [catalog.component(name).obtain.distribution for name in solution.ranges]
-    for name, ranges in solution.ranges.items():
+    open_ranges = {name: bounds for name, bounds in solution.ranges.items() if name not in refs}
+    bounded = [catalog.component(name).obtain.distribution for name in open_ranges]
+    for name, ranges in open_ranges.items():
         obtain = catalog.component(name).obtain
         exact = next(filter(_EXACT.fullmatch, ranges), "")
         if obtain.source_build and not exact:
@@ -125,9 +160,11 @@ def _requirements(options: SetupOptions, solution: Solution) -> Iterator[str]:
     yield from sorted({*options.undeclared, *builds} - set(bounded))
 
 
-def _constraints(catalog: Catalog, solution: Solution) -> Iterator[str]:
+def _constraints(catalog: Catalog, solution: Solution, refs: Collection[str]) -> Iterator[str]:
     """The ranges that rows give, and no version that is a placeholder."""
     for name, ranges in solution.ranges.items():
+        if name in refs:
+            continue
         component = catalog.component(name)
         for bounds in ranges:
             if "||" in bounds and any(_EXACT.fullmatch(other) for other in ranges):
@@ -142,7 +179,8 @@ def _constraints(catalog: Catalog, solution: Solution) -> Iterator[str]:
 
 def _nearest(catalog: Catalog, solution: Solution, checkouts: Iterable[Checkout]) -> Stack | None:
     """The documented stack of these checkouts, whose environment is theirs as well."""
-    pins = {checkout.name: checkout.version for checkout in checkouts}
+    names = (checkout.name for checkout in checkouts)
+    pins = {name: solution.versions[name] for name in names if name in solution.versions}
     for stack in catalog.stacks:
         shared = [name for name in pins if name in stack.components]
         if stack.id in solution.stacks or (

@@ -205,6 +205,17 @@ class Pip:
         (source,) = files.iterdir()
         return source
 
+    def describe(self, folder: Path, scratch: Path) -> Path:
+        """A wheel of a checkout, built of a copy, that tells what the checkout asks for."""
+        copy, path = scratch / folder.name, scratch / f"{folder.name}.built"
+        for there in (copy, path):
+            shutil.rmtree(there, ignore_errors=True)
+        shutil.copytree(folder, copy, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+        arguments = ["wheel", "-q", "--no-deps", "-w", str(path), str(copy)]
+        self._pip(arguments, f"pip wheel {folder}", _RESOLVE, scratch)
+        (wheel,) = path.glob("*.whl")
+        return wheel
+
     def build_beside(self, scratch: Path, source: Path, variables: Mapping[str, str]) -> Path:
         """The wheel of a source distribution, built with what this environment has."""
         path = scratch / "built" / source.name

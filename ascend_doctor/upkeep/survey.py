@@ -56,7 +56,7 @@ class Survey:
         remarks: list[str] = []
         failures: list[str] = []
         try:
-            if component.upstream:
+            if component.upstream and component.releases:
                 source = self.mirrors.source(component.id, component.upstream.repository)
                 refs = read_refs(source, self.git, dated=bool(self.as_of))
                 for row in propose_rows(component, refs, self.as_of):

@@ -45,6 +45,30 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
             "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
     })
 """
+# Of a project that the index has as well: it asks for more than a release does.
+_BRIDGE = """
+import os, zipfile
+
+def _wheel(folder, files):
+    name = "mcore_bridge-9.0.dev0-py3-none-any.whl"
+    info = "mcore_bridge-9.0.dev0.dist-info"
+    files |= {
+        f"{info}/METADATA": "Metadata-Version: 2.1\\nName: mcore-bridge\\nVersion: 9.0.dev0\\n"
+            "Requires-Dist: einops\\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
+        f"{info}/RECORD": "",
+    }
+    with zipfile.ZipFile(os.path.join(folder, name), "w") as archive:
+        for path, text in files.items():
+            archive.writestr(path, text)
+    return name
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    return _wheel(folder, {"mcore_bridge/__init__.py": ""})
+
+def build_editable(folder, config_settings=None, metadata_directory=None):
+    return _wheel(folder, {"mcore_bridge.pth": os.getcwd() + "\\n"})
+"""
 _PROJECT = """[build-system]
 requires = []
 build-backend = "backend"
@@ -231,6 +255,9 @@ def make(root: Path) -> World:
     git("init", "-q", "-b", "master", world.mirrors / "MindSpeed-LLM")
     commits["mindspeed-llm"] = commit(world.mirrors / "MindSpeed-LLM", files, "first")
     _rows(world.rows, commits)
+    bridge = {"mcore_bridge/__init__.py": "", "pyproject.toml": _PROJECT, "backend.py": _BRIDGE}
+    git("init", "-q", "-b", "main", world.mirrors / "mcore-bridge")
+    commit(world.mirrors / "mcore-bridge", bridge, "first")
     return world
 
 
