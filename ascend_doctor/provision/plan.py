@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from ascend_doctor import __version__
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import Python, Snapshot
 from ascend_doctor.machine.files import not_trusted
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.versions import normalised
 from ascend_doctor.provision import bundle
 from ascend_doctor.provision import lock as locks
@@ -24,8 +26,10 @@ from ascend_doctor.provision.options import Plan, SetupOptions
 from ascend_doctor.provision.request_ranges import machine_of, wishes
 from ascend_doctor.provision.signatures import Signers
 from ascend_doctor.provision.solution_plan import plan_solution
-from ascend_doctor.provision.solve import SolveQuery
+from ascend_doctor.provision.solve import Solution, SolveQuery
 from ascend_doctor.provision.solved import solve_once
+
+_ROLLOUT = {"verl": ("vllm", "vllm-ascend")}
 
 
 def make_plan(options: SetupOptions) -> Plan:
@@ -117,11 +121,39 @@ def _from_matrix(options: SetupOptions) -> Plan:
     solution = solve_once(catalog, query)
     if solution is None:
         raise NoStackError(refusal(catalog, query), query)
+    rollout = [name for name in _rollout(options.framework) if name not in ranges]
+    whole = _solve_with(catalog, query, solution, rollout) if rollout else None
+    solution = whole or solution
     plan = _empty_plan(options)
     conflicts = describe_accepted(solution, accepted)
     lock = msgspec.structs.replace(plan.lock, preserved=preserved, accepted=conflicts)
-    plan = replace(plan, lock=lock)
-    return _name(plan_solution(options, solution, machine, plan))
+    plan = plan_solution(options, solution, machine, replace(plan, lock=lock))
+    left_out = rollout if whole is None else []
+    return _name(replace(plan, doubts=(*plan.doubts, *_doubt_left_out(left_out))))
+
+
+def _rollout(framework: str | None) -> tuple[str, ...]:
+    """What the NPU guide of a framework installs to generate with, which no training needs."""
+    return _ROLLOUT.get((framework or "").partition("==")[0], ())
+
+
+def _doubt_left_out(names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        yield f"without {name}, which does not fit here: --with {name} says why"
+
+
+def _solve_with(
+    catalog: Catalog, query: SolveQuery, base: Solution, more: Iterable[str]
+) -> Solution | None:
+    """The same releases from git with ``more``; None where they do not go together."""
+    same = {
+        name: f"=={version}"
+        for name, version in base.versions.items()
+        if catalog.component(name).obtain.kind == "git"
+    }
+    return solve_once(
+        catalog, replace(query, wishes={**query.wishes, **same, **dict.fromkeys(more, "")})
+    )
 
 
 def _empty_plan(options: SetupOptions) -> Plan:

@@ -42,7 +42,7 @@ _VARIED = ("mindspeed", "cann", "torch-npu", "ms-swift", "twinkle", "verl")
 _WHOLE = {
     "ms-swift": ("mcore-bridge", "triton-ascend"),
     "twinkle": ("mcore-bridge",),
-    "verl": ("mbridge", "triton-ascend", "vllm", "vllm-ascend"),
+    "verl": ("mbridge", "triton-ascend"),
 }
 _EXACT = re.compile(r"^==([^\s,|*]+)$")
 # Exact releases of CANN in a range, by their first two numbers.
