@@ -148,6 +148,8 @@ def body(probe: Probe) -> None:
     checkpoints = _probe.neighbour("_checkpoints")
     layouts: dict[str, Any] = {}
     saved: dict[str, _resumed.Saved] = {}
+    with probe.stage("flags of the data"):
+        share_flags(probe)
     with tempfile.TemporaryDirectory(prefix="ascend-doctor-") as own:
         with probe.stage("folder of checkpoints"):
             shared = checkpoints.shared_folder(own)
@@ -168,6 +170,17 @@ def body(probe: Probe) -> None:
             probe.measure("resumed", _resumed.start(probe, own, STEPS - AGAIN, AGAIN, saved))
             # The folder is gone when rank 0 has ended.
             checkpoints.meet()
+
+
+def share_flags(probe: Probe) -> None:
+    """Which data there is, as Megatron's training shares it before its first step.
+
+    torch asks the device's capability in every broadcast from 2.13 on.
+    """
+    import torch
+    import torch.distributed as dist
+
+    dist.broadcast(torch.ones(3, dtype=torch.long, device=probe.torch_device()), 0)
 
 
 def choose(probe: Probe) -> list[TrainingCase]:

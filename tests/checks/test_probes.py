@@ -207,6 +207,19 @@ def test_a_hang_says_who_stands_where_and_how_to_repeat_it() -> None:
     assert command == f"TORCH_DEVICE_BACKEND_AUTOLOAD=0 {' '.join(TORCHRUN)}"
 
 
+def test_an_error_that_the_catalogue_knows_is_explained() -> None:
+    text = "TypeError: get_device_capability() takes 0 positional arguments but 1 was given"
+    known = Catalog().failures["device-capability-arguments"]
+    finding = only(allreduce(rank(0, ok=False, error=text)))
+    assert finding.because == known.cause
+    assert finding.remedy is not None
+    assert finding.remedy.summary == known.fix
+    # What several rows know, or none, is not.
+    unknown = only(allreduce(rank(0, ok=False, error="ValueError: sample 7 has no label")))
+    assert unknown.because == ""
+    assert "by itself" in (unknown.remedy.summary if unknown.remedy else "")
+
+
 def test_a_run_without_command_has_no_remedy() -> None:
     finding = only(ProbeRun(probe="allreduce", ranks=(rank(0, exit_code=-9),)))
     assert finding.remedy is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator
 
+from ascend_doctor.checks.probes.known_failures import find_failure
 from ascend_doctor.checks.probes.probe_culprit import (
     Blame,
     blame,
@@ -141,12 +142,13 @@ def _accuse(run: ProbeRun, cause: Blame) -> Finding:
         "exception": f"{who} failed{stage}",
         "lost": f"all ranks lost each other{stage}",
     }[cause.kind]
+    known = find_failure(cause.text) if cause.kind == "exception" else None
     return error(
         f"{run.probe}: {verb}",
         observed=_describe(run, guilty, cause.text if cause.kind in {"exception", "lost"} else ""),
         required="every rank ends with a result",
-        because=_BECAUSE.get(cause.text, ""),
-        remedy=_again(run),
+        because=known.cause if known else _BECAUSE.get(cause.text, ""),
+        remedy=Remedy(summary=known.fix) if known else _again(run),
         ranks=cause.ranks,
     )
 

@@ -1,0 +1,34 @@
+"""The failure of the catalogue that an error of a probe is."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.schema import KnownFailure
+
+
+@functools.cache
+def _causes() -> tuple[KnownFailure, ...]:
+    """Those that are causes: no wrappers, and nothing that a rank tells of another."""
+    return tuple(
+        row
+        for row in Catalog().failures.values()
+        if row.severity == "fatal" and not (row.secondary or row.victim or row.only_if_last)
+    )
+
+
+@functools.cache
+def find_failure(text: str) -> KnownFailure | None:
+    """The failure that an exception's text is; None where none is known, or several are."""
+    known = [row for row in _causes() if _is(row, text)]
+    beaten = {name for row in known for name in row.beats}
+    causes = [row for row in known if row.id not in beaten]
+    return causes[0] if len(causes) == 1 else None
+
+
+def _is(row: KnownFailure, text: str) -> bool:
+    if row.unless and re.search(row.unless, text):
+        return False
+    return any(re.search(pattern, text) for pattern in row.patterns)
