@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -15,8 +15,9 @@ from ascend_doctor.matrix.versions import normalised
 from ascend_doctor.provision.lock import Lock, LockedSource, Wheel
 from ascend_doctor.provision.options import SetupOptions
 from ascend_doctor.provision.plan import arch_of
+from ascend_doctor.provision.running import Runner
 from ascend_doctor.provision.solution_plan import indexes_of
-from ascend_doctor.provision.wheels import Download, Pip, distribution, hash_file
+from ascend_doctor.provision.wheels import IMPATIENT, Download, Pip, distribution, hash_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +44,7 @@ class SourceBuilder:
         """
         if not pins:
             return []
-        pip = Pip(folder=self.scratch / "venv", base=self.base, runner=self.options.runner)
+        pip = Pip(folder=self.scratch / "venv", base=self.base, runner=self._runner)
         if not pip.exists():
             pip.make(beside=False)
         torch = self._torch(files)
@@ -69,7 +70,16 @@ class SourceBuilder:
         version = self.lock.rows.get("torch") or self.lock.preserved["torch"]
         python = msgspec.structs.replace(self.lock.python, arch=arch_of(self.options.facts))
         urls = indexes_of(component, msgspec.structs.replace(self.lock, python=python))
-        return [f"torch=={version}", *(part for url in urls for part in ("--extra-index-url", url))]
+        more = [part for url in urls for part in ("--extra-index-url", url)]
+        return [f"torch=={version}", *IMPATIENT, *more]
+
+    @property
+    def _runner(self) -> Runner:
+        """What the user has set of a build would make pip see another version than the source's."""
+        ours = {name for build in self._source_builds.values() for name in build.variables}
+        runner = self.options.runner
+        env = {name: value for name, value in runner.env.items() if name not in ours}
+        return replace(runner, env=env)
 
     @functools.cached_property
     def _source_builds(self) -> dict[str, SourceBuild]:

@@ -46,7 +46,7 @@ _BUILD_REQUIRES = re.compile(
 _DATED_PIP = 26
 _NO_DATES = "does not provide upload-time"
 # An index of the documents may be out of reach; it is asked once, not for minutes.
-_IMPATIENT = ("--retries", "1", "--timeout", "20")
+IMPATIENT = ("--retries", "1", "--timeout", "20")
 
 
 class UndatedError(DoctorError):
@@ -104,7 +104,7 @@ class Pip:
             urls = dict.fromkeys(url for listed in lacking.values() for url in listed)
             more = [part for url in urls for part in ("--extra-index-url", url)]
             try:
-                self._download(scratch, pins, ["--no-deps", *_IMPATIENT, *more])
+                self._download(scratch, pins, ["--no-deps", *IMPATIENT, *more])
             except CommandError as again:
                 raise _no_index(lacking, again) from error
         return sorted(files.iterdir())
