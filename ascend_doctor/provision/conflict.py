@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -9,7 +10,9 @@ from ascend_doctor.errors import DoctorError
 from ascend_doctor.findings import first_of
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.queries import allowed_range
+from ascend_doctor.matrix.versions import satisfies
 from ascend_doctor.provision.solve import (
+    EXACT,
     Demand,
     Doubt,
     Solution,
@@ -91,7 +94,7 @@ def _reasons(catalog: Catalog, smallest: SolveQuery) -> Iterator[str]:
     """What the nearest stack breaks; where metadata and code leave none, where the search ended."""
     demands = pin(catalog, replace(smallest, doubts=True))
     if not isinstance(demands, dict):
-        yield from _ends(demands)
+        yield from _ends(_colliding(catalog, smallest, demands) or demands)
         return
     doubtful = replace(smallest, doubts=True)
     nearest = solution(catalog, doubtful, fewest_doubts(catalog, doubtful, demands))
@@ -101,6 +104,26 @@ def _reasons(catalog: Catalog, smallest: SolveQuery) -> Iterator[str]:
             instead = doubt.version or " and ".join(_others(catalog, nearest, doubt))
             reason = f"{doubt.by} is documented with {name} {required}, not {instead}"
             yield f"{reason}. {doubt.need.because}".strip()
+
+
+def _colliding(
+    catalog: Catalog, smallest: SolveQuery, demands: Iterable[Demand]
+) -> tuple[Demand, ...]:
+    """Two demands that exclude each other by themselves; none where it takes more.
+
+    Only what is fixed counts: a wish, a fact of the machine, and the needs of a version that is
+    wished for. Of the latter another version might have others.
+    """
+    wished = {f"{name} {text.removeprefix('==')}" for name, text in smallest.wishes.items()}
+    fixed = [each for each in demands if each.need is None or each.by in wished]
+    for exact, other in itertools.permutations(fixed, 2):
+        version = EXACT.fullmatch(exact.versions)
+        if version is None or exact.component != other.component or not other.binding:
+            continue
+        scheme = catalog.component(other.component).scheme
+        if satisfies(scheme, version[1], other.versions) is other.negated:
+            return exact, other
+    return ()
 
 
 def _others(catalog: Catalog, nearest: Solution, doubt: Doubt) -> Iterator[str]:

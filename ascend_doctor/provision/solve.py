@@ -43,8 +43,9 @@ _WHOLE = {
     "ms-swift": ("mcore-bridge", "triton-ascend"),
     "twinkle": ("mcore-bridge",),
     "verl": ("mbridge", "triton-ascend"),
+    "mindspeed-llm": ("triton-ascend",),
 }
-_EXACT = re.compile(r"^==([^\s,|*]+)$")
+EXACT = re.compile(r"^==([^\s,|*]+)$")
 # Exact releases of CANN in a range, by their first two numbers.
 _PATCHED = re.compile(r"==(\d+\.\d+)\.\d+(?=$|\s|,)")
 
@@ -382,10 +383,13 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
 
     def _order(
         self, component: Component, version: str, demands: tuple[Demand, ...]
-    ) -> tuple[int, int, bool, int]:
-        """Stacks by status, then the documented before the allowed, maintained, newest first."""
+    ) -> tuple[int, int, bool, bool, int]:
+        """Stacks by status, then the documented before the allowed, maintained, newest first.
+
+        A row that says nothing of the machine's CANN is no better documented than one that does.
+        """
         if version == ABSENT:
-            return -1, 0, False, 0
+            return -1, 0, False, False, 0
         matching = [
             _RANK[stack.status]
             for stack in self.stacks
@@ -402,8 +406,13 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
             if dependency.component in self.question.machine
         )
         row = _row(component, version)
+        mute = "cann" in self.question.machine and not any(
+            dependency.component == "cann"
+            for dependency in self._dependencies(component.id, version)
+        )
         index = component.releases.index(row)
-        return min(matching, default=_OUTSIDE_STACKS), weak, row.status == "end-of-life", index
+        rank = min(matching, default=_OUTSIDE_STACKS)
+        return rank, weak, mute, row.status == "end-of-life", index
 
     def get_dependencies(self, candidate: Choice) -> list[Demand]:
         if candidate.version == ABSENT:
@@ -499,7 +508,7 @@ def _covered_versions(
     component: Component, ranges: Sequence[str], listed: Sequence[str]
 ) -> tuple[str, ...]:
     """Exact versions that are asked for and that another row speaks for."""
-    exact = {match for version_range in ranges for match in _EXACT.findall(version_range)} - set(
+    exact = {match for version_range in ranges for match in EXACT.findall(version_range)} - set(
         listed
     )
     return tuple(

@@ -21,7 +21,11 @@ from ascend_doctor.provision.solve import Solution, SolveQuery, solve
 CATALOG = Catalog()
 QUESTIONS = read_yaml(Path(__file__).with_name("questions.yaml"))
 # The whole table takes most of a minute.
-ASKED = range(len(QUESTIONS)) if os.environ.get("ASCEND_DOCTOR_TEST_QUESTIONS") else range(0, len(QUESTIONS), 8)
+ASKED = (
+    range(len(QUESTIONS))
+    if os.environ.get("ASCEND_DOCTOR_TEST_QUESTIONS")
+    else range(0, len(QUESTIONS), 8)
+)
 # Answers that are not those of the table yet, and what they are instead.
 WRONG = {
     33: "torch 2.7.1, which torch_npu's table lets run on CANN 8.2.RC1; verl's image has 2.5.1",
