@@ -114,6 +114,36 @@ class SourceBuild(Row, frozen=True, kw_only=True):
     sources: Sources
 
 
+class PackageManager(Row, frozen=True, kw_only=True):
+    """How a package manager of the system installs a component from ``repository``.
+
+    ``package`` is how it writes a package: ``{name}`` as the matrix has it, ``{lower}`` in small
+    letters, ``{short}`` without ``ascend-``, ``{version}``. ``systems`` are ids of os-release, none
+    for any.
+    """
+
+    name: str
+    command: str
+    package: str
+    repository: Annotated[str, msgspec.Meta(pattern=r"^https://")]
+    versions: str
+    systems: tuple[str, ...] = ()
+    sources: Sources
+
+    def command_for(self, packages: Iterable[str], version: str) -> str:
+        """What installs packages of a version."""
+        words = (
+            self.package.format(
+                name=name,
+                lower=name.lower(),
+                short=name.lower().removeprefix("ascend-"),
+                version=version,
+            )
+            for name in packages
+        )
+        return " ".join((self.command, *words))
+
+
 class Obtain(Row, frozen=True, kw_only=True):
     """How a component comes onto a machine. ``system``: by the administrator, never by us."""
 
@@ -123,6 +153,8 @@ class Obtain(Row, frozen=True, kw_only=True):
     editable: bool = False
     indexes: tuple[Index, ...] = ()
     source_build: SourceBuild | None = None
+    packages: tuple[str, ...] = ()
+    managers: tuple[PackageManager, ...] = ()
 
 
 class Upstream(Row, frozen=True, kw_only=True):

@@ -192,7 +192,8 @@ class Lock(_Piece, frozen=True, kw_only=True):
 
     ``wish`` is what was asked for (megatron, framework). ``rows`` are the matrix rows used,
     versions by component; ``stacks`` the documented combinations among them. ``system`` are
-    versions that the stack needs and setup never installs (cann, driver ...). ``pythonpath``:
+    versions that the stack needs and setup never installs (cann, driver ...), ``install`` the
+    commands that do, by component, those of the documents. ``pythonpath``:
     paths relative to the stack's folder, in order. ``venv``: "venv", or the full path of the
     environment that was named. ``as_of``: the day after which no file of an index counted; ""
     where all did. ``accepted`` are documented conflicts that the user accepted, as WHO:WHAT, and
@@ -214,6 +215,7 @@ class Lock(_Piece, frozen=True, kw_only=True):
     rows: dict[_Name, _Printed] = {}
     stacks: tuple[_Name, ...] = ()
     system: dict[_Name, _Printed] = {}
+    install: dict[_Name, tuple[_Printed, ...]] = {}
     venv: _Environment = "venv"
     as_of: _Printed = ""
     accepted: dict[_Printed, _Printed] = {}

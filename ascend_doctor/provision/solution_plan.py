@@ -15,6 +15,7 @@ from ascend_doctor.provision.lock import Checkout, Lock, Setting
 from ascend_doctor.provision.options import Plan, SetupOptions
 from ascend_doctor.provision.request_ranges import refs_of, split_additions
 from ascend_doctor.provision.solve import Solution
+from ascend_doctor.provision.system_packages import install_commands
 
 _EXACT = re.compile(r"==[^|,*\s]+")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -54,6 +55,7 @@ def plan_solution(
         },
         stacks=solution.stacks or ((stack.id,) if stack else ()),
         system={part.id: versions[part.id] for part in parts if part.obtain.kind == "system"},
+        install=_install(catalog, parts, versions, machine.get("soc")),
         as_of=_youngest(parts, versions) if options.as_of is None else options.as_of,
     )
     return Plan(
@@ -62,7 +64,7 @@ def plan_solution(
         requirements=(*pins.values(), *_requirements(options, solution, refs)),
         constraints=(*pins.values(), *_constraints(catalog, solution, refs)),
         indexes={pins[part.id]: urls for part in pip if (urls := indexes_of(part, lock))},
-        missing=tuple(_missing(catalog, parts, versions, machine)),
+        missing=tuple(_missing(options, parts, versions, machine)),
         doubts=(*_doubts(solution), *_doubt_refs(refs, versions)),
     )
 
@@ -212,14 +214,27 @@ def _pythonpath(checkouts: Iterable[Checkout]) -> tuple[str, ...]:
     return tuple(paths[name] for name in names if name in paths)
 
 
+def _install(
+    catalog: Catalog, parts: Iterable[Component], versions: Mapping[str, str], family: str | None
+) -> dict[str, tuple[str, ...]]:
+    """The commands that install what the machine has to bring."""
+    commands = {
+        part.id: install_commands(catalog, part.id, versions[part.id], family)
+        for part in parts
+        if part.obtain.kind == "system"
+    }
+    return {name: tuple(by_manager.values()) for name, by_manager in commands.items() if by_manager}
+
+
 def _missing(
-    catalog: Catalog,
+    options: SetupOptions,
     parts: Iterable[Component],
     versions: Mapping[str, str],
     machine: Mapping[str, str],
 ) -> Iterator[str]:
-    """What an administrator has to get, exactly."""
-    family = machine.get("soc")
+    """What an administrator has to get, exactly, and with which command where one is documented."""
+    catalog, family = options.catalog, machine.get("soc")
+    host = options.facts.host if options.target is None else None
     for part in parts:
         if part.obtain.kind != "system" or part.id in machine:
             continue
@@ -227,6 +242,10 @@ def _missing(
         packages = catalog.family(family).ops_packages if family and part.id == "cann" else ()
         with_packages = f", with {' or '.join(packages)} of that version" if packages else ""
         yield f"{text}: have it installed{with_packages}; setup never does"
+        commands = install_commands(catalog, part.id, versions[part.id], family)
+        ours = [manager for manager in commands if host and host.os_id in manager.systems]
+        for manager in ours or commands:
+            yield f"{commands[manager]}, from {manager.repository}"
 
 
 def _doubts(solution: Solution) -> Iterator[str]:

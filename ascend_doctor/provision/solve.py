@@ -7,7 +7,7 @@ of components like others, and are not changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -135,7 +135,7 @@ def fewest_doubts(catalog: Catalog, question: SolveQuery, pins: dict[str, str]) 
     """The best of pins and of those that differ in one row of what doubts are about."""
     provider = _Provider(catalog, question)
     best = _solution(provider, pins)
-    least = _doubtfulness(catalog, best)
+    least = _doubtfulness(catalog, question, best)
     for name in _VARIED:
         if least == 0:
             break
@@ -152,7 +152,7 @@ def fewest_doubts(catalog: Catalog, question: SolveQuery, pins: dict[str, str]) 
             others = _search(provider.with_wish(name, f"=={row.version}"))
             if isinstance(others, dict):
                 other = _solution(provider, others)
-                doubtfulness = _doubtfulness(catalog, other)
+                doubtfulness = _doubtfulness(catalog, question, other)
                 if doubtfulness < least:
                     best, least, pins = other, doubtfulness, others
     return pins
@@ -162,9 +162,11 @@ def _is_allowed(catalog: Catalog, name: str, version: str, versions: str) -> boo
     return satisfies(catalog.component(name).scheme, version, versions)
 
 
-def _doubtfulness(catalog: Catalog, solution: Solution) -> int:
+def _doubtfulness(catalog: Catalog, question: SolveQuery, solution: Solution) -> int:
     """1 for a patch release, 2 for a pair that another source names, 5 for one that nobody names.
 
+    Of a framework's release that is asked for, what its documents name first counts more than
+    their second set: that is 4.
     A MindSpeed of no documented stack has fewer facts about it, and so fewer doubts: it counts 3.
     """
     version = solution.versions.get("mindspeed")
@@ -173,14 +175,17 @@ def _doubtfulness(catalog: Catalog, solution: Solution) -> int:
         for stack in catalog.stacks
         if "mindspeed" in stack.components
     )
-    cost = sum(_weight(doubt) for doubt in solution.doubts)
+    releases = {f"{name} {question.wishes.get(name, '').removeprefix('==')}" for name in _WHOLE}
+    cost = sum(_weight(doubt, releases) for doubt in solution.doubts)
     return cost + (0 if listed or not cost else 3)
 
 
-def _weight(doubt: Doubt) -> int:
+def _weight(doubt: Doubt, releases: Collection[str]) -> int:
     if doubt.need.component == "cann" and _is_patch(doubt.version, doubt.need.versions):
         return 1
-    return 2 if doubt.named else 5
+    if not doubt.named:
+        return 5
+    return 4 if doubt.by in releases else 2
 
 
 def _is_patch(version: str, versions: str) -> bool:
