@@ -6,6 +6,7 @@ of components like others, and are not changed.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +29,7 @@ from ascend_doctor.matrix.schema import Component, Need, Release, Stack
 from ascend_doctor.matrix.versions import satisfies
 
 ABSENT = ""
-_ROUNDS = 5000
+_ROUNDS, _FEW_ROUNDS = 5000, 1000
 # Between the last two stands what no stack has (_OUTSIDE_STACKS): it is better than a stack that is
 # known to be bad.
 _RANK = {"verified": 0, "documented": 1, "derived": 2, "end-of-life": 3, "known-bad": 5}
@@ -45,6 +46,8 @@ _WHOLE = {
     "verl": ("mbridge", "triton-ascend"),
     "mindspeed-llm": ("triton-ascend",),
 }
+# Documents from before it name older chips only, and mean no other.
+_LATEST = "ascend950"
 EXACT = re.compile(r"^==([^\s,|*]+)$")
 # Exact releases of CANN in a range, by their first two numbers.
 _PATCHED = re.compile(r"==(\d+\.\d+)\.\d+(?=$|\s|,)")
@@ -202,19 +205,22 @@ def pin(catalog: Catalog, question: SolveQuery) -> dict[str, str] | tuple[Demand
     pins = _search(_Provider(catalog, question))
     if isinstance(pins, dict):
         return pins
-    from_commits = _search(_Provider(catalog, question, commits=True))
-    return from_commits if isinstance(from_commits, dict) else pins
+    # Another chance, and no reason to say that nothing could be told.
+    with contextlib.suppress(DoctorError):
+        from_commits = _search(_Provider(catalog, question, commits=True), rounds=_FEW_ROUNDS)
+        return from_commits if isinstance(from_commits, dict) else pins
+    return pins
 
 
-def _search(provider: _Provider) -> dict[str, str] | tuple[Demand, ...]:
+def _search(provider: _Provider, rounds: int = _ROUNDS) -> dict[str, str] | tuple[Demand, ...]:
     search: Any = Resolution(provider, resolvelib.BaseReporter())
     demands = [*provider.wishes(), *provider.facts()]
     try:
-        state = search.resolve(demands, max_rounds=_ROUNDS)
+        state = search.resolve(demands, max_rounds=rounds)
     except resolvelib.ResolutionImpossible as impossible:
         return tuple(cause.requirement for cause in impossible.causes)
     except resolvelib.ResolutionTooDeep as endless:
-        raise DoctorError(f"no stack was found in {_ROUNDS} steps; narrow the wish") from endless
+        raise DoctorError(f"no stack was found in {rounds} steps; narrow the wish") from endless
     return _pins_of_wish(
         provider, demands, {name: state_.version for name, state_ in state.mapping.items()}
     )
@@ -497,12 +503,12 @@ def _strain(component: Component, demand: Demand, version: str) -> int:
 def _near(need: Need) -> str:
     """The range that a source allows, and what no document has had a word about.
 
-    These are patch releases of a documented CANN, and chips that came after the document; a
+    These are patch releases of a documented CANN, and the chip that came after most documents; a
     solution has a doubt about them.
     """
     ranges = allowed_range(need)
-    if need.component == "soc" and not need.hard:
-        return ""
+    if need.component == "soc" and ranges and not need.hard:
+        return f"{ranges} || =={_LATEST}"
     if need.component != "cann" or need.hard or not ranges:
         return ranges
     lines = dict.fromkeys(_PATCHED.findall(ranges))
