@@ -126,7 +126,7 @@ def test_a_release_needs_what_the_facts_say(facts: dict[str, Any]) -> None:
             told = row.get(field)
             if isinstance(told, str) and _PLAIN.fullmatch(told) and other != name:
                 mine = [one for one in needs if one.component == other]
-                # Where a wheel and a table disagree the row follows the wheel and names the table's.
+                # Where a wheel and a table disagree the row follows the wheel and names both.
                 named = any(told in one.because for one in mine)
                 if told != "unreleased" and not (
                     named or any(allows(other, told, one) for one in mine)

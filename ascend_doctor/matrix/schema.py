@@ -377,6 +377,11 @@ class Family(Row, frozen=True, kw_only=True):
     note: str = ""
     sources: Sources
 
+    @property
+    def is_new(self) -> bool:
+        """Whether torch_npu knows none of its names before a train: older documents lack it."""
+        return any(name.endswith("*") for name in self.first_torch_npu)
+
 
 class Stack(Row, frozen=True, kw_only=True):
     """``matrices/stacks/<id>.yaml``: a combination that some project documents.

@@ -46,8 +46,6 @@ _WHOLE = {
     "verl": ("mbridge", "triton-ascend"),
     "mindspeed-llm": ("triton-ascend",),
 }
-# Documents from before it name older chips only, and mean no other.
-_LATEST = "ascend950"
 EXACT = re.compile(r"^==([^\s,|*]+)$")
 # Exact releases of CANN in a range, by their first two numbers.
 _PATCHED = re.compile(r"==(\d+\.\d+)\.\d+(?=$|\s|,)")
@@ -447,7 +445,7 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
         for need in self._needs(name, version):
             yield Demand(
                 need.component,
-                _near(need),
+                _near(need, self.catalog),
                 by,
                 need,
                 conditional=need.optional and need.component not in _WHOLE.get(name, ()),
@@ -500,15 +498,15 @@ def _strain(component: Component, demand: Demand, version: str) -> int:
     return 2 if satisfies(component.scheme, version, demand.versions) else 3
 
 
-def _near(need: Need) -> str:
+def _near(need: Need, catalog: Catalog) -> str:
     """The range that a source allows, and what no document has had a word about.
 
-    These are patch releases of a documented CANN, and the chip that came after most documents; a
+    These are patch releases of a documented CANN, and chips that came after most documents; a
     solution has a doubt about them.
     """
     ranges = allowed_range(need)
     if need.component == "soc" and ranges and not need.hard:
-        return f"{ranges} || =={_LATEST}"
+        return " || ".join((ranges, *(f"=={new.id}" for new in catalog.families if new.is_new)))
     if need.component != "cann" or need.hard or not ranges:
         return ranges
     lines = dict.fromkeys(_PATCHED.findall(ranges))
