@@ -20,6 +20,7 @@ from ascend_doctor.provision.editable_wheel import stand_in
 from ascend_doctor.provision.installed import read_installed
 from ascend_doctor.provision.lock import Lock, Wheel, environment_of
 from ascend_doctor.provision.options import Plan, SetupOptions
+from ascend_doctor.provision.plan import arch_of
 from ascend_doctor.provision.source_builds import SourceBuilder, pin_of
 from ascend_doctor.provision.steps import Outcome
 
@@ -66,9 +67,12 @@ class VirtualEnvironment:
     @property
     def _sources(self) -> SourceBuilder:
         return SourceBuilder(
-            options=self.options,
+            catalog=self.options.catalog,
+            runner=self.options.runner,
+            target=self.options.target,
             lock=self.plan.lock,
             base=self.plan.python,
+            arch=arch_of(self.options.facts),
             scratch=self._state / "sources",
         )
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import msgspec
 
 from ascend_doctor.errors import DataError
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import SourceBuild
 from ascend_doctor.matrix.versions import normalised
 from ascend_doctor.provision.lock import Lock, LockedSource, Wheel
-from ascend_doctor.provision.options import SetupOptions
-from ascend_doctor.provision.plan import arch_of
 from ascend_doctor.provision.running import Runner
 from ascend_doctor.provision.solution_plan import indexes_of
+from ascend_doctor.provision.target import Target
 from ascend_doctor.provision.wheels import IMPATIENT, Download, Pip, distribution, hash_file
 
 
@@ -24,12 +24,16 @@ from ascend_doctor.provision.wheels import IMPATIENT, Download, Pip, distributio
 class SourceBuilder:
     """The builds of a stack, in an environment of their own that has its torch.
 
-    ``base`` is the interpreter of that environment, ``scratch`` the folder for all of it.
+    ``base`` is the interpreter of that environment and ``arch`` its machine, ``scratch`` the folder
+    for all of it; ``target`` is another machine that the wheels are for.
     """
 
-    options: SetupOptions
+    catalog: Catalog
+    runner: Runner
+    target: Target | None
     lock: Lock
     base: str
+    arch: str
     scratch: Path
 
     def builds(self, name: str) -> bool:
@@ -44,7 +48,7 @@ class SourceBuilder:
         """
         if not pins:
             return []
-        pip = Pip(folder=self.scratch / "venv", base=self.base, runner=self._runner)
+        pip = Pip(folder=self.scratch / "venv", base=self.base, runner=self._own_runner)
         if not pip.exists():
             pip.make(beside=False)
         torch = self._torch(files)
@@ -56,36 +60,34 @@ class SourceBuilder:
         pip.install_from_index([*torch, *source_build.requires])
         source = pip.download_source(scratch, pin, sha256)
         wheel = pip.build_beside(scratch, source, source_build.variables)
-        target = self.options.target
-        if target and not wheel.name.endswith("-none-any.whl"):
-            raise DataError(f"{wheel.name} is for this machine, not for {target.arch}")
+        if self.target and not wheel.name.endswith("-none-any.whl"):
+            raise DataError(f"{wheel.name} is for this machine, not for {self.target.arch}")
         return Download(wheel, LockedSource(file=source.name, sha256=hash_file(source)))
 
     def _torch(self, files: Iterable[Path]) -> list[str]:
         """What pip is told to install the torch of the stack with, in a build for this machine."""
         file = next((file for file in files if distribution(file) == "torch"), None)
-        if file is not None and not self.options.target:
+        if file is not None and not self.target:
             return [str(file)]
-        component = self.options.catalog.component("torch")
+        component = self.catalog.component("torch")
         version = self.lock.rows.get("torch") or self.lock.preserved["torch"]
-        python = msgspec.structs.replace(self.lock.python, arch=arch_of(self.options.facts))
+        python = msgspec.structs.replace(self.lock.python, arch=self.arch)
         urls = indexes_of(component, msgspec.structs.replace(self.lock, python=python))
         more = [part for url in urls for part in ("--extra-index-url", url)]
         return [f"torch=={version}", *IMPATIENT, *more]
 
     @property
-    def _runner(self) -> Runner:
+    def _own_runner(self) -> Runner:
         """What the user has set of a build would make pip see another version than the source's."""
         ours = {name for build in self._source_builds.values() for name in build.variables}
-        runner = self.options.runner
-        env = {name: value for name, value in runner.env.items() if name not in ours}
-        return replace(runner, env=env)
+        env = {name: value for name, value in self.runner.env.items() if name not in ours}
+        return replace(self.runner, env=env)
 
     @functools.cached_property
     def _source_builds(self) -> dict[str, SourceBuild]:
         return {
             normalised(component.obtain.distribution): component.obtain.source_build
-            for component in self.options.catalog.components
+            for component in self.catalog.components
             if component.obtain.source_build
         }
 

@@ -147,7 +147,7 @@ def test_cann_without_a_row_or_without_a_driver_row() -> None:
 def test_python_outside_of_the_table() -> None:
     facts = having(healthy(), "python", version="3.14.0")
     only("torch-python", facts, Level.WARNING, "Python 3.14.0", ">=3.9,<3.14")
-    disputed = having(torches("2.12.0", "2.12.0"), "python", version="3.14.0")
+    disputed = having(torches("2.12.0", "2.12.0.post1"), "python", version="3.14.0")
     only("torch-python", disputed, Level.OK, "3.14")
     only("torch-python", torches("2.7.1", "7.7.7"), Level.UNKNOWN)
 
