@@ -162,11 +162,10 @@ class VirtualEnvironment:
         provided = {name for checkout in self.plan.lock.checkouts for name in checkout.provides}
         provided |= {*self.plan.lock.preserved, *self._left_out}
         pins = [line for line in self.plan.requirements if "==" in line]
-        sources, plain = self._sources, [pin for pin in pins if not self._is_built(pin)]
+        sources = dict.fromkeys(filter(self._is_built, pins), "")
+        plain = [pin for pin in pins if pin not in sources]
         pinned = self.pip.pin(self._state / "pins", plain, self.plan.indexes)
-        built = sources.build(
-            dict.fromkeys((pin for pin in pins if self._is_built(pin)), ""), pinned
-        )
+        built = self._sources.build(sources, pinned)
         pinned += [download.file for download in built]
         relaxed = self._relax(pinned)
         exact = [relaxed.get(file, file) for file in pinned]
@@ -275,13 +274,9 @@ class VirtualEnvironment:
         plain = [wheel for wheel in missing if wheel not in built.values()]
         files = self.pip.download(scratch, plain) if plain else []
         there = [store.wheel_path(self.options.prefix, wheel) for wheel in wheels]
+        there = [*(file.file for file in files), *filter(Path.is_file, there)]
         digests = {pin: wheel.source.sha256 if wheel.source else "" for pin, wheel in built.items()}
-        return [
-            *files,
-            *self._sources.build(
-                digests, [*(file.file for file in files), *filter(Path.is_file, there)]
-            ),
-        ]
+        return [*files, *self._sources.build(digests, there)]
 
     def _describe_checkouts(self) -> list[Path]:
         """Wheels of checkouts of what comes from an index else; they are never installed."""
