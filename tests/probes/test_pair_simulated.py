@@ -41,7 +41,9 @@ def test_two_nodes_with_two_npus_each(examined_python: Path, simulator_cache: Pa
         for one in agents:
             one.kill()
     values = [json.loads(output.splitlines()[-1]) for output, _ in told]
-    (row,) = read_record(PairTable, values[0]).pairs
+    # A pair that did not meet in time on a busy machine is measured again.
+    *before, row = read_record(PairTable, values[0]).pairs
     assert row.outcome == "ok", told
+    assert all(earlier.outcome in {"failed", "untold"} for earlier in before), told
     assert row.messages > 10
     assert values[0]["pairs"] == values[1]["pairs"]
