@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -64,7 +65,7 @@ class VirtualEnvironment:
     def _state(self) -> Path:
         return self.folder / ".state"
 
-    @property
+    @functools.cached_property
     def _sources(self) -> SourceBuilder:
         return SourceBuilder(
             catalog=self.options.catalog,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -29,7 +30,8 @@ from ascend_doctor.provision.solution_plan import plan_solution
 from ascend_doctor.provision.solve import Solution, SolveQuery
 from ascend_doctor.provision.solved import solve_once
 
-_ROLLOUT = {"verl": ("vllm", "vllm-ascend")}
+# vllm comes with vllm-ascend, which is made for one release of it.
+_ROLLOUT = {"verl": ("vllm-ascend",)}
 
 
 def make_plan(options: SetupOptions) -> Plan:
@@ -129,7 +131,7 @@ def _from_matrix(options: SetupOptions) -> Plan:
     lock = msgspec.structs.replace(plan.lock, preserved=preserved, accepted=conflicts)
     plan = plan_solution(options, solution, machine, replace(plan, lock=lock))
     left_out = rollout if whole is None else []
-    return _name(replace(plan, doubts=(*plan.doubts, *_doubt_left_out(left_out))))
+    return _name(replace(plan, doubts=(*plan.doubts, *_doubt_left_out(left_out, solution))))
 
 
 def _rollout(framework: str | None) -> tuple[str, ...]:
@@ -137,9 +139,12 @@ def _rollout(framework: str | None) -> tuple[str, ...]:
     return _ROLLOUT.get((framework or "").partition("==")[0], ())
 
 
-def _doubt_left_out(names: Iterable[str]) -> Iterator[str]:
-    for name in names:
-        yield f"without {name}, which does not fit here: --with {name} says why"
+def _doubt_left_out(names: Iterable[str], solution: Solution) -> Iterator[str]:
+    releases = [
+        f"{name}=={solution.versions[name]}" for name in _ROLLOUT if name in solution.versions
+    ]
+    for name, release in itertools.product(names, releases):
+        yield f"without {name}, which does not fit here; see --framework {release} --with {name}"
 
 
 def _solve_with(

@@ -14,10 +14,9 @@ from ascend_doctor.matrix.versions import satisfies
 from ascend_doctor.provision.lock import Checkout, Lock, Setting
 from ascend_doctor.provision.options import Plan, SetupOptions
 from ascend_doctor.provision.request_ranges import refs_of, split_additions
-from ascend_doctor.provision.solve import Solution
+from ascend_doctor.provision.solve import EXACT, Solution
 from ascend_doctor.provision.system_packages import install_commands
 
-_EXACT = re.compile(r"==[^|,*\s]+")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _PATH_FIRST = ("megatron-lm", "mindspeed")
 
@@ -150,7 +149,7 @@ def _requirements(
     bounded = [catalog.component(name).obtain.distribution for name in open_ranges]
     for name, ranges in open_ranges.items():
         obtain = catalog.component(name).obtain
-        exact = next(filter(_EXACT.fullmatch, ranges), "")
+        exact = next(filter(EXACT.fullmatch, ranges), "")
         if obtain.source_build and not exact:
             raise DataError(
                 f"{name} is built from its source: name a version, as in --with {name}==…"
@@ -169,7 +168,7 @@ def _constraints(catalog: Catalog, solution: Solution, refs: Collection[str]) ->
             continue
         component = catalog.component(name)
         for bounds in ranges:
-            if "||" in bounds and any(_EXACT.fullmatch(other) for other in ranges):
+            if "||" in bounds and any(EXACT.fullmatch(other) for other in ranges):
                 continue  # the solver found that one within all of them
             if "||" in bounds:
                 raise DataError(f"pip cannot be told {name} {bounds}; pin it in an overlay")

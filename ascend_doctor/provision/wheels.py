@@ -181,10 +181,7 @@ class Pip:
         """A wheel as it is; of a source distribution its wheel."""
         if file.suffix == ".whl":
             return Download(file)
-        path = scratch / "built" / file.name
-        arguments = ["wheel", "-q", "--no-deps", "-w", str(path), str(file)]
-        self._pip(arguments, f"pip wheel {file.name}", _RESOLVE, scratch)
-        (wheel,) = path.glob("*.whl")
+        wheel = self._make_wheel(file, scratch)
         return Download(wheel, LockedSource(file=file.name, sha256=hash_file(file)))
 
     def install_from_index(self, arguments: Sequence[str]) -> None:
@@ -207,21 +204,22 @@ class Pip:
 
     def describe(self, folder: Path, scratch: Path) -> Path:
         """A wheel of a checkout, built of a copy, that tells what the checkout asks for."""
-        copy, path = scratch / folder.name, scratch / f"{folder.name}.built"
-        for there in (copy, path):
-            shutil.rmtree(there, ignore_errors=True)
+        copy = scratch / folder.name
+        shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(folder, copy, symlinks=True, ignore=shutil.ignore_patterns(".git"))
-        arguments = ["wheel", "-q", "--no-deps", "-w", str(path), str(copy)]
-        self._pip(arguments, f"pip wheel {folder}", _RESOLVE, scratch)
-        (wheel,) = path.glob("*.whl")
-        return wheel
+        return self._make_wheel(copy, scratch)
 
     def build_beside(self, scratch: Path, source: Path, variables: Mapping[str, str]) -> Path:
         """The wheel of a source distribution, built with what this environment has."""
+        return self._make_wheel(source, scratch, "--no-build-isolation", variables=variables)
+
+    def _make_wheel(
+        self, source: Path, scratch: Path, *options: str, variables: Mapping[str, str] | None = None
+    ) -> Path:
         path = scratch / "built" / source.name
-        options = ["--no-deps", "--no-build-isolation", "-w", str(path)]
-        title = f"pip wheel {source.name}"
-        self._pip(["wheel", "-q", *options, str(source)], title, _RESOLVE, scratch, variables)
+        shutil.rmtree(path, ignore_errors=True)
+        arguments = ["wheel", "-q", "--no-deps", *options, "-w", str(path), str(source)]
+        self._pip(arguments, f"pip wheel {source.name}", _RESOLVE, scratch, variables)
         (wheel,) = path.glob("*.whl")
         return wheel
 
