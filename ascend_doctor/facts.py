@@ -702,6 +702,26 @@ class Holders(Section, frozen=True, kw_only=True):
     complete: bool = True
 
 
+class BuildLock(Part, frozen=True, kw_only=True):
+    """A lock of an extension that torch compiles. ``age`` in seconds, None where it was not told.
+
+    ``holder`` is the process that holds it, None where none does. ``complete``: every process
+    could be asked; ``local``: no other machine writes to its file system.
+    """
+
+    path: str
+    age: float | None = None
+    holder: int | None = None
+    complete: bool = True
+    local: bool = True
+
+
+class BuildLocks(Section, frozen=True, kw_only=True):
+    """Locks below the folder where torch compiles extensions; ``source`` is the folder."""
+
+    locks: tuple[BuildLock, ...] = ()
+
+
 # ---------------------------------------------------------------- snapshot
 
 
@@ -917,6 +937,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     hccn: Hccn | None = None
     rank_table: RankTable | None = None
     holders: Holders | None = None
+    build_locks: BuildLocks | None = None
     launch: Launch | None = None
     script: Script | None = None
     shell_script: ShellScript | None = None
@@ -951,6 +972,7 @@ SECTIONS: dict[str, type[Section]] = {
     "hccn": Hccn,
     "rank_table": RankTable,
     "holders": Holders,
+    "build_locks": BuildLocks,
     "launch": Launch,
     "script": Script,
     "shell_script": ShellScript,

@@ -136,6 +136,20 @@ def test_descendants_in_other_sessions_are_ended_too(tmp_path: Path, mark: str) 
     assert not survivors(mark)
 
 
+def test_a_rank_that_is_killed_while_torch_compiles_leaves_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = tmp_path / "extensions" / "fused" / "lock"
+    lock.parent.mkdir(parents=True)
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(lock.parent.parent))
+    hold = f"os.open({str(lock)!r}, os.O_CREAT | os.O_EXCL)"
+    body = f"{hold}\nprint('held', flush=True)\ntime.sleep(600)"
+    run = launch(request(tmp_path, body, deadline=2.0))
+    assert run.ranks[0].output == "held"
+    assert run.timed_out
+    assert not lock.exists()
+
+
 def test_a_child_that_was_there_before_is_left_alone(tmp_path: Path) -> None:
     with psutil.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as mine:
         launch(request(tmp_path, "pass"))

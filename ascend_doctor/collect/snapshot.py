@@ -88,6 +88,7 @@ def _waves(
     machine: Machine, catalog: Catalog, interpreter: str | None
 ) -> tuple[dict[str, Collector], dict[str, Collector]]:
     """Collectors by section; a later wave may read the sections of the earlier ones."""
+    from ascend_doctor.collect.build_locks import build_locks  # noqa: PLC0415 - as below
     from ascend_doctor.collect.cann import cann  # noqa: PLC0415 - a broken collector is a gap
     from ascend_doctor.collect.driver import driver  # noqa: PLC0415
     from ascend_doctor.collect.environment import environment  # noqa: PLC0415
@@ -115,6 +116,7 @@ def _waves(
             "environment": lambda _: environment(machine, shown, misses),
             "rank_table": lambda _: rank_table(machine),
             "holders": lambda _: holders(machine),
+            "build_locks": lambda _: build_locks(machine),
         },
         {
             "native": lambda done: native(machine, _done(done, "python")),

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from ascend_doctor.errors import DoctorError
+from ascend_doctor.machine.build_locks import remove_dead
 from ascend_doctor.machine.patience import VARIABLE, patience
 from ascend_doctor.machine.scratch import temporary
 from ascend_doctor.probe_results import ProbeRun
@@ -326,6 +327,8 @@ class _Launch:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(END_SECONDS)
         left_behind = self._descendants.end()
+        # A rank that was killed while torch compiled would keep every later one waiting.
+        remove_dead(_environment(self._first, self._folder), self._begin)
         limit = time.monotonic() + DUMP_SECONDS
         while self._drain(0) and time.monotonic() < limit:
             pass

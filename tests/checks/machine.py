@@ -8,6 +8,7 @@ import msgspec
 
 from ascend_doctor.checks import all_checks
 from ascend_doctor.facts import (
+    BuildLocks,
     Cann,
     CannComponent,
     CannInstall,
@@ -135,6 +136,7 @@ def healthy() -> Snapshot:
             hal=Library(name="libascend_hal.so", path="/usr/local/Ascend/driver/lib64/x.so"),
             atb=Library(name="libatb.so", path="/usr/local/Ascend/nnal/atb/latest/x.so"),
         ),
+        build_locks=BuildLocks(),
         import_path=ImportPath(
             pythonpath=("/src/Megatron-LM",),
             names=(

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from ascend_doctor.facts import (
+    BuildLocks,
     Container,
     DeviceNode,
     Driver,
@@ -175,6 +176,7 @@ def a2(**environment: str) -> Snapshot:
         ),
         hccn=Hccn(conf=conf(ports), tool="/usr/local/Ascend/driver/tools/hccn_tool", devices=ports),
         holders=Holders(),
+        build_locks=BuildLocks(),
         rank_table=RankTable(),
     )
 

@@ -1,0 +1,133 @@
+"""Locks of extensions that torch compiles: whoever compiles one holds its file open.
+
+A process that is killed meanwhile leaves the file, and every later one waits for it without an end
+(torch/utils/file_baton.py, torch/utils/cpp_extension.py). Descriptors of Python are closed in
+children, so that the compilers do not hold it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+# A host may have tens of thousands of processes, each with thousands of open files.
+_SECONDS = 10.0
+# Nobody but this machine writes to these.
+_LOCAL = frozenset(
+    ("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs")
+)
+
+
+def folder(env: Mapping[str, str]) -> str:
+    """Where torch compiles extensions; "" where nothing names a home."""
+    home = env.get("HOME")
+    cache = env.get("XDG_CACHE_HOME") or (home and f"{home}/.cache")
+    return env.get("TORCH_EXTENSIONS_DIR") or (f"{cache}/torch_extensions" if cache else "")
+
+
+def locks(root: str, names: Callable[[str], Iterable[str]]) -> Iterator[str]:
+    """Paths below ``root``: NAME/lock, or pyVERSION_KIND/NAME/lock where no variable names it.
+
+    Raises OSError where a folder may not be list_names.
+    """
+
+    def list_names(path: str) -> Iterable[str]:
+        try:
+            return names(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+
+    for first in list_names(root):
+        for second in list_names(f"{root}/{first}"):
+            if second == "lock":
+                yield f"{root}/{first}/lock"
+            elif "lock" in list_names(f"{root}/{first}/{second}"):
+                yield f"{root}/{first}/{second}/lock"
+
+
+def examine(path: str) -> dict[str, Any]:
+    """``age`` in seconds, ``holder`` (a process id or None), ``complete``, ``local``.
+
+    ``complete``: every process could be asked; ``local``: no other machine writes there.
+    Raises OSError where the lock is gone.
+    """
+    status = os.stat(path)
+    holder, complete = _holder(status)
+    return {
+        "age": round(max(time.time() - status.st_mtime, 0), 1),
+        "holder": holder,
+        "complete": complete,
+        "local": _file_system(os.path.realpath(path)) in _LOCAL,
+    }
+
+
+def remove_dead(env: Mapping[str, str], since: float) -> None:
+    """Remove locks of this user that were made ``since`` then and that no process holds."""
+    with contextlib.suppress(OSError):
+        for path in list(locks(folder(env), os.listdir)):
+            status = os.stat(path)
+            if status.st_uid == os.geteuid() and status.st_mtime >= since:
+                state = examine(path)
+                if state["holder"] is None and state["complete"] and state["local"]:
+                    os.unlink(path)
+
+
+def _holder(lock: os.stat_result) -> tuple[int | None, bool]:
+    """Of processes that may not be asked those of the owner count, but for the first, init."""
+    end = time.monotonic() + _SECONDS
+    names = [name for name in os.listdir("/proc") if name.isdecimal()]
+    complete = "1" in names  # without it, hidepid hides the processes of other users, proc(5)
+    for name in names:
+        if time.monotonic() > end:
+            return None, False
+        try:
+            if any(_is_open(path, lock) for path in _descriptors(name)):
+                return int(name), True
+        except PermissionError:
+            init = name == "1"
+            complete = complete and (init or not _is_owned(f"/proc/{name}", lock.st_uid))
+        except OSError:
+            continue
+    return None, complete
+
+
+def _descriptors(process: str) -> list[str]:
+    folder = f"/proc/{process}/fd"
+    return [f"{folder}/{number}" for number in os.listdir(folder)]
+
+
+def _is_owned(path: str, user: int) -> bool:
+    try:
+        return os.stat(path).st_uid == user
+    except OSError:
+        return False
+
+
+def _is_open(descriptor: str, lock: os.stat_result) -> bool:
+    """A path is compared first: to ask for the status of a dead mount blocks."""
+    try:
+        if not os.readlink(descriptor).endswith("/lock"):
+            return False
+        status = os.stat(descriptor)
+    except FileNotFoundError:  # closed in between
+        return False
+    return (status.st_dev, status.st_ino) == (lock.st_dev, lock.st_ino)
+
+
+def _file_system(path: str) -> str:
+    """The kind of the mount that a path lies on, proc(5); "" where it could not be told."""
+    best, kind = "", ""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return ""
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        point = before.split()[4].rstrip("/")
+        if len(point) >= len(best) and (path + "/").startswith(f"{point}/"):
+            best, kind = point, after.split()[0]
+    return kind
