@@ -103,7 +103,7 @@ def _reasons(catalog: Catalog, smallest: SolveQuery, question: SolveQuery) -> It
     if not isinstance(demands, dict):
         yield from _ends(_colliding(catalog, smallest, demands) or demands)
         return
-    nearest = _nearest(catalog, smallest, question)
+    nearest = _find_nearest(catalog, smallest, question)
     for doubt in nearest.doubts:
         if not doubt.named:
             name, required = doubt.need.component, spoken(allowed_range(doubt.need))
@@ -112,38 +112,38 @@ def _reasons(catalog: Catalog, smallest: SolveQuery, question: SolveQuery) -> It
             yield f"{reason}. {doubt.need.because}".strip()
 
 
-def _nearest(catalog: Catalog, smallest: SolveQuery, question: SolveQuery) -> Solution:
+def _find_nearest(catalog: Catalog, smallest: SolveQuery, question: SolveQuery) -> Solution:
     """The stack with the fewest pairs that nobody names, on the machine that was asked about.
 
     What the smallest part of a question leaves open is chosen newest first; a document may name it.
     """
     doubtful = replace(smallest, doubts=True)
-    best = _found(catalog, doubtful)
+    best = _solve_doubtful(catalog, doubtful)
     assert best is not None  # noqa: S101 - the caller found pins
-    there = replace(doubtful, machine=question.machine)
-    tried = _found(catalog, there)
-    if tried and len(_unnamed(tried)) < len(_unnamed(best)):
-        doubtful, best = there, tried
-    for doubt in _unnamed(best):
+    on_machine = replace(doubtful, machine=question.machine)
+    other = _solve_doubtful(catalog, on_machine)
+    if other and len(_list_unnamed(other)) < len(_list_unnamed(best)):
+        doubtful, best = on_machine, other
+    for doubt in _list_unnamed(best):
         name, versions = doubt.need.component, allowed_range(doubt.need)
         if name in doubtful.machine or doubtful.wishes.get(name):
             continue
         narrower = replace(doubtful, wishes={**doubtful.wishes, name: versions})
-        tried = _found(catalog, narrower)
-        if tried and len(_unnamed(tried)) < len(_unnamed(best)):
-            doubtful, best = narrower, tried
+        other = _solve_doubtful(catalog, narrower)
+        if other and len(_list_unnamed(other)) < len(_list_unnamed(best)):
+            doubtful, best = narrower, other
     return best
 
 
-def _found(catalog: Catalog, query: SolveQuery) -> Solution | None:
+def _solve_doubtful(catalog: Catalog, query: SolveQuery) -> Solution | None:
     demands = pin(catalog, query)
     if not isinstance(demands, dict):
         return None
     return solution(catalog, query, fewest_doubts(catalog, query, demands))
 
 
-def _unnamed(found: Solution) -> tuple[Doubt, ...]:
-    return tuple(doubt for doubt in found.doubts if not doubt.named)
+def _list_unnamed(solved: Solution) -> tuple[Doubt, ...]:
+    return tuple(doubt for doubt in solved.doubts if not doubt.named)
 
 
 def _colliding(
@@ -218,12 +218,12 @@ def _ends(causes: Iterable[Demand]) -> Iterator[str]:
         verb = "excludes" if demands[0].negated else "needs" if need.hard else "is documented with"
         same_reason = lines.setdefault((f"{asker} {{}} {verb} {component}", need.because), [])
         same_reason.append((spoken(versions), demands))
-    for (said, because), groups in lines.items():
+    for (form, because), groups in lines.items():
         # Where many versions need as many ranges, each for itself explains no more than some.
         for some in [[group] for group in groups] if len(groups) < _MANY else [groups]:
             askers = [demand.by.partition(" ")[2] for _, demands in some for demand in demands]
             ranges = first_of([versions for versions, _ in some], 2)
-            yield f"{said.format(first_of(askers, 2))} {ranges}. {because}".strip()
+            yield f"{form.format(first_of(askers, 2))} {ranges}. {because}".strip()
 
 
 def spoken(versions: str) -> str:
