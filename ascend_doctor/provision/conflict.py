@@ -23,6 +23,7 @@ from ascend_doctor.provision.solve import (
     solve,
 )
 
+_MANY = 3
 _TOLD = ("megatron-lm", "mindspeed", "cann", "torch-npu", "python")
 
 
@@ -50,15 +51,21 @@ class NoStackError(DoctorError):
 def refusal(catalog: Catalog, question: SolveQuery) -> Refusal:
     """Why ``solve`` found nothing. The set is smallest: each wish and fact in it is needed.
 
-    Where the rest of the question has no stack either, the reasons of that are told as well.
+    What metadata and code exclude comes before what documents do not name. Where the rest of the
+    question has no stack either, the reasons of that are told as well.
     """
-    smallest = _shrink(catalog, question)
-    rests = (_without_wish(question, name) for name in smallest.wishes)
+    strict = replace(question, doubts=True)
+    asked = question if isinstance(pin(catalog, strict), dict) else strict
+    core = _shrink(catalog, asked)
+    rests = (_without_wish(asked, name) for name in core.wishes)
     others = (_shrink(catalog, rest) for rest in rests if not isinstance(pin(catalog, rest), dict))
     reasons = (
         reason
-        for each in (smallest, *others)
-        for reason in _reasons(catalog, _with_megatron(question, each))
+        for each in (core, *others)
+        for reason in _reasons(catalog, _with_megatron(question, each), question)
+    )
+    smallest = (
+        core if asked is question else _shrink(catalog, replace(core, doubts=question.doubts))
     )
     return Refusal(
         wishes=tuple(smallest.wishes),
@@ -90,20 +97,53 @@ def _with_megatron(question: SolveQuery, smallest: SolveQuery) -> SolveQuery:
     return replace(smallest, wishes={name: question.wishes[name], **smallest.wishes})
 
 
-def _reasons(catalog: Catalog, smallest: SolveQuery) -> Iterator[str]:
+def _reasons(catalog: Catalog, smallest: SolveQuery, question: SolveQuery) -> Iterator[str]:
     """What the nearest stack breaks; where metadata and code leave none, where the search ended."""
     demands = pin(catalog, replace(smallest, doubts=True))
     if not isinstance(demands, dict):
         yield from _ends(_colliding(catalog, smallest, demands) or demands)
         return
-    doubtful = replace(smallest, doubts=True)
-    nearest = solution(catalog, doubtful, fewest_doubts(catalog, doubtful, demands))
+    nearest = _find_nearest(catalog, smallest, question)
     for doubt in nearest.doubts:
         if not doubt.named:
             name, required = doubt.need.component, spoken(allowed_range(doubt.need))
             instead = doubt.version or " and ".join(_others(catalog, nearest, doubt))
             reason = f"{doubt.by} is documented with {name} {required}, not {instead}"
             yield f"{reason}. {doubt.need.because}".strip()
+
+
+def _find_nearest(catalog: Catalog, smallest: SolveQuery, question: SolveQuery) -> Solution:
+    """The stack with the fewest pairs that nobody names, on the machine that was asked about.
+
+    What the smallest part of a question leaves open is chosen newest first; a document may name it.
+    """
+    doubtful = replace(smallest, doubts=True)
+    best = _solve_doubtful(catalog, doubtful)
+    assert best is not None  # noqa: S101 - the caller found pins
+    on_machine = replace(doubtful, machine=question.machine)
+    other = _solve_doubtful(catalog, on_machine)
+    if other and len(_list_unnamed(other)) < len(_list_unnamed(best)):
+        doubtful, best = on_machine, other
+    for doubt in _list_unnamed(best):
+        name, versions = doubt.need.component, allowed_range(doubt.need)
+        if name in doubtful.machine or doubtful.wishes.get(name):
+            continue
+        narrower = replace(doubtful, wishes={**doubtful.wishes, name: versions})
+        other = _solve_doubtful(catalog, narrower)
+        if other and len(_list_unnamed(other)) < len(_list_unnamed(best)):
+            doubtful, best = narrower, other
+    return best
+
+
+def _solve_doubtful(catalog: Catalog, query: SolveQuery) -> Solution | None:
+    demands = pin(catalog, query)
+    if not isinstance(demands, dict):
+        return None
+    return solution(catalog, query, fewest_doubts(catalog, query, demands))
+
+
+def _list_unnamed(solved: Solution) -> tuple[Doubt, ...]:
+    return tuple(doubt for doubt in solved.doubts if not doubt.named)
 
 
 def _colliding(
@@ -168,17 +208,22 @@ def _ends(causes: Iterable[Demand]) -> Iterator[str]:
         same = alike.setdefault((asker, cause.component, cause.versions), [])
         if all(cause.by != other.by for other in same):
             same.append(cause)
+    lines: dict[tuple[str, str], list[tuple[str, list[Demand]]]] = {}
     for (asker, component, versions), demands in alike.items():
-        required = spoken(versions)
         need = demands[0].need
         if need is None:
             verb = {"you": "you want", "this machine": "this machine has"}.get(asker)
-            yield f"{verb or f'{asker} provides'} {component} {required}"
+            yield f"{verb or f'{asker} provides'} {component} {spoken(versions)}"
             continue
-        askers = [demand.by.partition(" ")[2] for demand in demands]
         verb = "excludes" if demands[0].negated else "needs" if need.hard else "is documented with"
-        reason = f"{asker} {first_of(askers, 2)} {verb} {component} {required}"
-        yield f"{reason}. {need.because}".strip()
+        same_reason = lines.setdefault((f"{asker} {{}} {verb} {component}", need.because), [])
+        same_reason.append((spoken(versions), demands))
+    for (form, because), groups in lines.items():
+        # Where many versions need as many ranges, each for itself explains no more than some.
+        for some in [[group] for group in groups] if len(groups) < _MANY else [groups]:
+            askers = [demand.by.partition(" ")[2] for _, demands in some for demand in demands]
+            ranges = first_of([versions for versions, _ in some], 2)
+            yield f"{form.format(first_of(askers, 2))} {ranges}. {because}".strip()
 
 
 def spoken(versions: str) -> str:
