@@ -33,7 +33,6 @@ WRONG = {
     67: "seven reasons: those of documents beside the two pins of torch that collide",
     102: "a commit of MindSpeed without a documented Python; no source has 26.1.0 with Python 3.12",
     109: "a third reason, true: without triton-ascend 3.2.0 torch_npu 2.10.0 fits no MindSpeed",
-    35: "refused, and for what its documents pair with CANN 9.1.0 rather than for NumPy",
 }
 
 
