@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ascend_doctor.errors import DoctorError
 from ascend_doctor.findings import first_of
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.matrix.queries import allowed_range
+from ascend_doctor.matrix.queries import allowed_range, meets
 from ascend_doctor.matrix.versions import satisfies
 from ascend_doctor.provision.solve import (
     EXACT,
@@ -23,6 +23,7 @@ from ascend_doctor.provision.solve import (
     solve,
 )
 
+_ASKED = ("you", "this machine")
 _TOLD = ("megatron-lm", "mindspeed", "cann", "torch-npu", "python")
 
 
@@ -50,15 +51,22 @@ class NoStackError(DoctorError):
 def refusal(catalog: Catalog, question: SolveQuery) -> Refusal:
     """Why ``solve`` found nothing. The set is smallest: each wish and fact in it is needed.
 
-    Where the rest of the question has no stack either, the reasons of that are told as well.
+    Where the rest of the question has no stack either, the reasons of that are told as well; but
+    where metadata or code exclude each other, what documents pair is not told beside them.
     """
     smallest = _shrink(catalog, question)
     rests = (_without_wish(question, name) for name in smallest.wishes)
     others = (_shrink(catalog, rest) for rest in rests if not isinstance(pin(catalog, rest), dict))
+    every = [smallest, *others]
+    told = [
+        each for each in every if not _is_documents_alone(catalog, _with_megatron(question, each))
+    ] or every
+    if all(told[0].wishes.values()):  # by what the user named
+        smallest = told[0]
     reasons = (
         reason
-        for each in (smallest, *others)
-        for reason in _reasons(catalog, _with_megatron(question, each))
+        for each in told
+        for reason in _reasons(catalog, question, _with_megatron(question, each))
     )
     return Refusal(
         wishes=tuple(smallest.wishes),
@@ -90,20 +98,68 @@ def _with_megatron(question: SolveQuery, smallest: SolveQuery) -> SolveQuery:
     return replace(smallest, wishes={name: question.wishes[name], **smallest.wishes})
 
 
-def _reasons(catalog: Catalog, smallest: SolveQuery) -> Iterator[str]:
+def _is_documents_alone(catalog: Catalog, part: SolveQuery) -> bool:
+    """Whether metadata and code would leave a stack."""
+    return isinstance(pin(catalog, replace(part, doubts=True)), dict)
+
+
+def _reasons(catalog: Catalog, question: SolveQuery, smallest: SolveQuery) -> Iterator[str]:
     """What the nearest stack breaks; where metadata and code leave none, where the search ended."""
     demands = pin(catalog, replace(smallest, doubts=True))
     if not isinstance(demands, dict):
-        yield from _ends(_colliding(catalog, smallest, demands) or demands)
+        yield from _ends(_colliding(catalog, smallest, demands) or _pertinent(catalog, demands))
         return
     doubtful = replace(smallest, doubts=True)
     nearest = solution(catalog, doubtful, fewest_doubts(catalog, doubtful, demands))
-    for doubt in nearest.doubts:
-        if not doubt.named:
-            name, required = doubt.need.component, spoken(allowed_range(doubt.need))
-            instead = doubt.version or " and ".join(_others(catalog, nearest, doubt))
-            reason = f"{doubt.by} is documented with {name} {required}, not {instead}"
-            yield f"{reason}. {doubt.need.because}".strip()
+    doubts = [doubt for doubt in nearest.doubts if not doubt.named]
+    for doubt in _of_what_was_asked(doubts, question, smallest) or doubts:
+        name, required = doubt.need.component, spoken(allowed_range(doubt.need))
+        instead = doubt.version or " and ".join(_others(catalog, nearest, doubt))
+        reason = f"{doubt.by} is documented with {name} {required}, not {instead}"
+        yield f"{reason}. {doubt.need.because}".strip()
+
+
+def _of_what_was_asked(
+    doubts: Iterable[Doubt], question: SolveQuery, smallest: SolveQuery
+) -> list[Doubt]:
+    """Doubts about the facts of the machine that matter, and else those of what was asked for."""
+    return [
+        doubt
+        for doubt in doubts
+        if doubt.need.component in smallest.machine
+        or (
+            doubt.by.partition(" ")[0] in smallest.wishes
+            and doubt.need.component not in question.machine
+        )
+    ]
+
+
+def _pertinent(catalog: Catalog, demands: tuple[Demand, ...]) -> tuple[Demand, ...]:
+    """One demand and what stands against it, where all else only says which versions are out.
+
+    These are versions of one component that a checkout does not go with.
+    """
+    binding = [each for each in demands if each.binding and not each.negated]
+    provided = [each for each in binding if each.need is None and each.by not in _ASKED]
+    for one in binding:
+        against = [each for each in binding if _exclude(catalog, one, each)]
+        askers = {each.by.partition(" ")[0] for each in against}
+        rest = [each for each in binding if each not in (one, *against, *provided)]
+        if (
+            one not in provided
+            and rest
+            and {each.by.partition(" ")[0] for each in rest} <= askers
+            and all(any(_exclude(catalog, each, other) for other in provided) for each in rest)
+        ):
+            return (one, *against)
+    return demands
+
+
+def _exclude(catalog: Catalog, one: Demand, other: Demand) -> bool:
+    """Whether no version meets both."""
+    if one.component != other.component:
+        return False
+    return not meets(catalog.component(one.component), (one.versions, other.versions))
 
 
 def _colliding(
@@ -132,8 +188,9 @@ def _others(catalog: Catalog, nearest: Solution, doubt: Doubt) -> Iterator[str]:
     for part, version in nearest.versions.items():
         row = catalog.component(part).release(version)
         for need in row.requires if row else ():
-            if need.component == name and need.versions in nearest.ranges.get(name, ()):
-                yield f"{need.versions} as {part} {version} needs it"
+            allowed = allowed_range(need)
+            if need.component == name and allowed in nearest.ranges.get(name, ()):
+                yield f"{allowed.replace(' || ', ' or ')} as {part} {version} needs it"
 
 
 def _without_fact(question: SolveQuery, name: str) -> SolveQuery:

@@ -30,9 +30,7 @@ ASKED = (
 WRONG = {
     33: "torch 2.7.1, which torch_npu's table lets run on CANN 8.2.RC1; verl's image has 2.5.1",
     59: "refused: CANN of vllm-ascend 0.13.0rc1 is not that of the MindSpeed for torch 2.8.0",
-    67: "seven reasons: those of documents beside the two pins of torch that collide",
-    102: "a commit of MindSpeed without a documented Python; no source has 26.1.0 with Python 3.12",
-    109: "a third reason, true: without triton-ascend 3.2.0 torch_npu 2.10.0 fits no MindSpeed",
+    102: "refused: no source has 26.1.0 with Python 3.12",
 }
 
 
