@@ -58,14 +58,14 @@ def refusal(catalog: Catalog, question: SolveQuery) -> Refusal:
     rests = (_without_wish(question, name) for name in smallest.wishes)
     others = (_shrink(catalog, rest) for rest in rests if not isinstance(pin(catalog, rest), dict))
     every = [smallest, *others]
-    told = [
+    parts = [
         each for each in every if not _is_documents_alone(catalog, _with_megatron(question, each))
     ] or every
-    if all(told[0].wishes.values()):  # by what the user named
-        smallest = told[0]
+    if all(parts[0].wishes.values()):  # by what the user named
+        smallest = parts[0]
     reasons = (
         reason
-        for each in told
+        for each in parts
         for reason in _reasons(catalog, question, _with_megatron(question, each))
     )
     return Refusal(
@@ -141,25 +141,25 @@ def _pertinent(catalog: Catalog, demands: tuple[Demand, ...]) -> tuple[Demand, .
     """
     binding = [each for each in demands if each.binding and not each.negated]
     provided = [each for each in binding if each.need is None and each.by not in _ASKED]
-    for one in binding:
-        against = [each for each in binding if _exclude(catalog, one, each)]
+    for demand in binding:
+        against = [each for each in binding if _exclude(catalog, demand, each)]
         askers = {each.by.partition(" ")[0] for each in against}
-        rest = [each for each in binding if each not in (one, *against, *provided)]
+        rest = [each for each in binding if each not in (demand, *against, *provided)]
         if (
-            one not in provided
+            demand not in provided
             and rest
             and {each.by.partition(" ")[0] for each in rest} <= askers
             and all(any(_exclude(catalog, each, other) for other in provided) for each in rest)
         ):
-            return (one, *against)
+            return (demand, *against)
     return demands
 
 
-def _exclude(catalog: Catalog, one: Demand, other: Demand) -> bool:
+def _exclude(catalog: Catalog, demand: Demand, other: Demand) -> bool:
     """Whether no version meets both."""
-    if one.component != other.component:
+    if demand.component != other.component:
         return False
-    return not meets(catalog.component(one.component), (one.versions, other.versions))
+    return not meets(catalog.component(demand.component), (demand.versions, other.versions))
 
 
 def _colliding(
