@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ascend_doctor.errors import DoctorError
 from ascend_doctor.findings import first_of
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.matrix.queries import allowed_range
+from ascend_doctor.matrix.queries import allowed_range, meets
 from ascend_doctor.matrix.versions import satisfies
 from ascend_doctor.provision.solve import (
     EXACT,
@@ -24,6 +24,7 @@ from ascend_doctor.provision.solve import (
 )
 
 _MANY = 3
+_ASKED = ("you", "this machine")
 _TOLD = ("megatron-lm", "mindspeed", "cann", "torch-npu", "python")
 
 
@@ -101,15 +102,61 @@ def _reasons(catalog: Catalog, smallest: SolveQuery, question: SolveQuery) -> It
     """What the nearest stack breaks; where metadata and code leave none, where the search ended."""
     demands = pin(catalog, replace(smallest, doubts=True))
     if not isinstance(demands, dict):
-        yield from _ends(_colliding(catalog, smallest, demands) or demands)
+        yield from _ends(_colliding(catalog, smallest, demands) or _pertinent(catalog, demands))
         return
     nearest = _find_nearest(catalog, smallest, question)
-    for doubt in nearest.doubts:
-        if not doubt.named:
-            name, required = doubt.need.component, spoken(allowed_range(doubt.need))
-            instead = doubt.version or " and ".join(_others(catalog, nearest, doubt))
-            reason = f"{doubt.by} is documented with {name} {required}, not {instead}"
-            yield f"{reason}. {doubt.need.because}".strip()
+    doubts = _list_unnamed(nearest)
+    for doubt in _of_what_was_asked(doubts, question, smallest) or doubts:
+        name, required = doubt.need.component, spoken(allowed_range(doubt.need))
+        instead = doubt.version or " and ".join(_others(catalog, nearest, doubt))
+        reason = f"{doubt.by} is documented with {name} {required}, not {instead}"
+        yield f"{reason}. {doubt.need.because}".strip()
+
+
+def _of_what_was_asked(
+    doubts: Iterable[Doubt], question: SolveQuery, smallest: SolveQuery
+) -> list[Doubt]:
+    """Doubts between two things that were asked for; else of one, or about the machine."""
+
+    def asker(doubt: Doubt) -> str:
+        return doubt.by.partition(" ")[0]
+
+    asked = {*smallest.wishes, *smallest.machine}
+    direct = [each for each in doubts if {asker(each), each.need.component} <= asked]
+    return direct or [
+        each
+        for each in doubts
+        if each.need.component in smallest.machine
+        or (asker(each) in smallest.wishes and each.need.component not in question.machine)
+    ]
+
+
+def _pertinent(catalog: Catalog, demands: tuple[Demand, ...]) -> tuple[Demand, ...]:
+    """One demand and what stands against it, where all else only says which versions are out.
+
+    These are versions of one component that a checkout does not go with.
+    """
+    binding = [each for each in demands if each.binding and not each.negated]
+    provided = [each for each in binding if each.need is None and each.by not in _ASKED]
+    for demand in binding:
+        against = [each for each in binding if _exclude(catalog, demand, each)]
+        askers = {each.by.partition(" ")[0] for each in against}
+        rest = [each for each in binding if each not in (demand, *against, *provided)]
+        if (
+            demand not in provided
+            and rest
+            and {each.by.partition(" ")[0] for each in rest} <= askers
+            and all(any(_exclude(catalog, each, other) for other in provided) for each in rest)
+        ):
+            return (demand, *against)
+    return demands
+
+
+def _exclude(catalog: Catalog, demand: Demand, other: Demand) -> bool:
+    """Whether no version meets both."""
+    if demand.component != other.component:
+        return False
+    return not meets(catalog.component(demand.component), (demand.versions, other.versions))
 
 
 def _find_nearest(catalog: Catalog, smallest: SolveQuery, question: SolveQuery) -> Solution:
@@ -172,8 +219,9 @@ def _others(catalog: Catalog, nearest: Solution, doubt: Doubt) -> Iterator[str]:
     for part, version in nearest.versions.items():
         row = catalog.component(part).release(version)
         for need in row.requires if row else ():
-            if need.component == name and need.versions in nearest.ranges.get(name, ()):
-                yield f"{need.versions} as {part} {version} needs it"
+            allowed = allowed_range(need)
+            if need.component == name and allowed in nearest.ranges.get(name, ()):
+                yield f"{allowed.replace(' || ', ' or ')} as {part} {version} needs it"
 
 
 def _without_fact(question: SolveQuery, name: str) -> SolveQuery:

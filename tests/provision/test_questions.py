@@ -28,7 +28,7 @@ ASKED = (
 )
 # Answers that are not those of the table yet, and what they are instead.
 WRONG = {
-    33: "torch 2.7.1, which torch_npu's table lets run on CANN 8.2.RC1; verl's image has 2.5.1",
+    33: "torch-npu 2.5.1.post1, which vllm-ascend 0.9.1 of the same image pins",
 }
 
 
