@@ -48,7 +48,11 @@ _WHOLE = {
 }
 EXACT = re.compile(r"^==([^\s,|*]+)$")
 # Exact releases of CANN in a range, by their first two numbers.
-_PATCHED = re.compile(r"==(\d+\.\d+)\.\d+(?=$|\s|,)")
+# The line that a release is a patch of: its first two numbers.
+_LINES = {
+    "cann": re.compile(r"==(\d+\.\d+)\.\d+(?=$|\s|,)"),
+    "megatron-lm": re.compile(r"==core_[rv](\d+\.\d+)\."),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,17 +186,20 @@ def _doubtfulness(catalog: Catalog, question: SolveQuery, solution: Solution) ->
 
 
 def _weight(doubt: Doubt, releases: Collection[str]) -> int:
-    if doubt.need.component == "cann" and _is_patch(doubt.version, doubt.need.versions):
+    if _is_patch(doubt):
         return 1
     if not doubt.named:
         return 5
     return 4 if doubt.by in releases else 2
 
 
-def _is_patch(version: str, versions: str) -> bool:
-    """Whether a CANN has the first two numbers of one that the range names."""
-    lines = _PATCHED.findall(versions)
-    return any(version == line or version.startswith(f"{line}.") for line in lines)
+def _is_patch(doubt: Doubt) -> bool:
+    """Whether a CANN or a Megatron-LM has the first two numbers of one that the range names."""
+    pattern = _LINES.get(doubt.need.component)
+    own = pattern.match(f"=={doubt.version}") if pattern else None
+    return (
+        pattern is not None and own is not None and own[1] in pattern.findall(doubt.need.versions)
+    )
 
 
 def pin(catalog: Catalog, question: SolveQuery) -> dict[str, str] | tuple[Demand, ...]:
@@ -501,16 +508,21 @@ def _strain(component: Component, demand: Demand, version: str) -> int:
 def _near(need: Need, catalog: Catalog) -> str:
     """The range that a source allows, and what no document has had a word about.
 
-    These are patch releases of a documented CANN, and chips that came after most documents; a
-    solution has a doubt about them.
+    These are patch releases of a documented CANN or Megatron-LM, and chips that came after most
+    documents; a solution has a doubt about them.
     """
     ranges = allowed_range(need)
+    pattern = _LINES.get(need.component)
     if need.component == "soc" and ranges and not need.hard:
         return " || ".join((ranges, *(f"=={new.id}" for new in catalog.families if new.is_new)))
-    if need.component != "cann" or need.hard or not ranges:
+    if pattern is None or need.hard or not ranges:
         return ranges
-    lines = dict.fromkeys(_PATCHED.findall(ranges))
-    return " || ".join((ranges, *(f"=={line}.X" for line in lines)))
+    lines = dict.fromkeys(pattern.findall(ranges))
+    if need.component == "cann":
+        return " || ".join((ranges, *(f"=={line}.X" for line in lines)))
+    rows = (f"=={row.version}" for row in catalog.component(need.component).releases)
+    near = [row for row in rows if (own := pattern.match(row)) and own[1] in lines]
+    return " || ".join((ranges, *near))
 
 
 def _covered_versions(
