@@ -14,7 +14,8 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import _probe
@@ -66,20 +67,25 @@ def shared_folder(folder: str) -> str | None:
 
 
 def save(run: Any, folder: str) -> dict[str, str]:
-    """Write a folder for each way; what is given is how those ended that failed."""
-    failed = {}
+    """Write a folder for each way; what is given is how those ended that failed.
+
+    All ways have one writer: where it fails no other way is tried, for of some only one rank
+    writes, and the others would wait for it until a time-out.
+    """
+    failed: dict[str, str] = {}
     for kind in types():
         path = os.path.join(folder, kind)
-        error = in_turn(
-            # Sharding asks for this first and then gathers, so that a rank that fails in it alone
-            # leaves the others waiting. With MindSpeed core_r0.15.3 "AssertionError: steps" is of
-            # those ranks only whose part has weights of more than one group.
-            lambda _: run.optimizer.state_dict(),
-            lambda _, kind=kind: shard(run, kind, loading=False),
-            lambda state, path=path: write(state, path),
+        state: dict[str, Any] = {}
+        # Sharding asks for this first and then gathers, so that a rank that fails in it alone
+        # leaves the others waiting. With MindSpeed core_r0.15.3 "AssertionError: steps" is of
+        # those ranks only whose part has weights of more than one group.
+        error = agree(run.optimizer.state_dict, waits=False) or agree(
+            lambda state=state, kind=kind: state.update(shard(run, kind, loading=False))
         )
         if error:
             failed[kind] = error
+        elif error := agree(lambda state=state, path=path: write(state, path)):
+            return failed | dict.fromkeys(types()[types().index(kind) :], error)
     return failed
 
 
@@ -126,10 +132,12 @@ def shard(run: Any, kind: str, *, loading: bool) -> dict[str, Any]:
 def load(run: Any, folder: str, kind: str, steps: int) -> dict[str, Any]:
     """Load into a model that holds something else; by how much tensors are off, or the error."""
     forget(run)
-    error = in_turn(
-        lambda _: shard(run, kind, loading=True),
-        lambda state: dist_checkpointing.load(state, os.path.join(folder, kind)),
-        lambda state: take(run, state),
+    state: dict[str, Any] = {}
+    path = os.path.join(folder, kind)
+    error = (
+        agree(lambda: state.update(shard(run, kind, loading=True)), waits=False)
+        or agree(lambda: state.update(dist_checkpointing.load(state, path)), waits=False)
+        or agree(lambda: take(run, state), waits=False)
     )
     return {"error": error} if error else {"off": compare(run, steps)}
 
@@ -141,26 +149,27 @@ def take(run: Any, state: dict[str, Any]) -> None:
 
 
 @torch.no_grad()
-def in_turn(*actions: Any) -> str:
-    """Actions that hand on what they give; where any rank fails none begins the next one.
+def agree(action: Callable[[], Any], *, waits: bool = True) -> str:
+    """How an action that all ranks do failed first on any of them; "" where it did not.
 
-    Given is the first error of any rank. Shards of a float32 model are views of its weights, which
-    autograd guards.
+    Shards of a float32 model are views of its weights, which autograd guards. ``waits``: ranks
+    wait for each other in it, and go on to train. Where not all fail alike, the others waited until
+    their time-out, and the groups cannot be used any more: RuntimeError, with what was first.
     """
-    value: Any = None
-    for action in actions:
-        error = ""
-        try:
-            value = action(value)
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as raised:  # noqa: BLE001 - torch's CheckpointException is no Exception
-            error = _probe.innermost(raised)[:600]
-        errors: list[Any] = [None] * torch.distributed.get_world_size()
-        torch.distributed.all_gather_object(errors, error, group=world())
-        if any(errors):
-            return next(str(error) for error in errors if error)
-    return ""
+    error = ""
+    try:
+        action()
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as raised:  # noqa: BLE001 - torch's CheckpointException is no Exception
+        error = _probe.innermost(raised)[:600]
+    ends: list[Any] = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(ends, (time.time(), error), group=world())
+    errors = [text for _, text in sorted(ends) if text]
+    alike = len({error.partition(":")[0] for error in errors}) <= 1
+    if waits and errors and not (alike and len(errors) == len(ends)):
+        raise RuntimeError(errors[0])
+    return errors[0] if errors else ""
 
 
 _groups: dict[int, Any] = {}

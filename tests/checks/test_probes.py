@@ -75,6 +75,22 @@ def only(run: ProbeRun, device: str = "cpu") -> Finding:
 
 # ---------------------------------------------------------------- who is guilty
 
+# torchrun of torch 2.10.0, without the lines of the other ranks.
+KILLED_BY_TORCHRUN = """[3]:
+  time      : 2026-11-26_21:15:33
+  host      : localhost
+  rank      : 0 (local_rank: 0)
+  exitcode  : -9 (pid: 3033)
+  error_file: <N/A>
+  traceback : Signal 9 (SIGKILL) received by PID 3033
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-26_21:15:03
+  host      : localhost
+  rank      : 1 (local_rank: 1)
+  exitcode  : 1 (pid: 3036)
+"""
 GUILT = {
     "a signal, not those that lost the peer": (
         allreduce(
@@ -87,6 +103,14 @@ GUILT = {
     "the crash before the abort of a watchdog": (
         allreduce(rank(0, exit_code=-6), rank(1, exit_code=-9), rank(2, exit_code=-6)),
         ("crash", (1,), "sum", "SIGKILL"),
+    ),
+    "the rank that others waited for, which torchrun ended": (
+        allreduce(
+            rank(0, exit_code=-9),
+            rank(1, ok=False, error=CLOSED, exit_code=1),
+            output=KILLED_BY_TORCHRUN,
+        ),
+        ("hang", (0,), "sum", ""),
     ),
     "an abort where there is nothing else": (
         allreduce(rank(0, exit_code=-6), waiting(1)),

@@ -165,6 +165,11 @@ def _by_numpy(text: str) -> bool:
 def _remedy(text: str) -> Remedy | None:
     if _by_numpy(text):
         return Remedy(summary="Install a NumPy below 2", commands=("pip install 'numpy<2'",))
+    if "_write_item() missing" in text:
+        return Remedy(
+            summary="Save in the older format (--ckpt-format torch), or take Megatron-core 0.13 or "
+            "newer, or torch below 2.8"
+        )
     if not _by_step(text):
         return None
     return Remedy(

@@ -26,6 +26,10 @@ _WAITS = r"torch/distributed/|\bin synchronize\b"
 # torchrun sends SIGTERM to the ranks that are left once one has failed; a native abort is often
 # the watchdog of a rank that lost its peer.
 _ENDED_BY_LAUNCHER = -signal.SIGTERM
+# It says which rank it saw fail first, and ends with SIGKILL whoever does not heed SIGTERM.
+_FIRST = re.compile(
+    r"Root Cause \(first observed failure\):.{0,400}?\brank +: (\d{1,9}) ", re.DOTALL
+)
 # Wrappers of torch and torch_npu stand between the waiting call and the program.
 _INNERMOST = 4
 
@@ -63,12 +67,14 @@ def _culprit(kind: str, ranks: Iterable[ProbeResult], text: str = "") -> Blame |
 
 
 def _find_crash(run: ProbeRun) -> Blame | None:
+    first = _FIRST.search(run.output)
     dead = [
         result
         for result in run.ranks
         if result.exit_code is not None
         and result.exit_code < 0
         and result.exit_code != _ENDED_BY_LAUNCHER
+        and not (result.exit_code == -signal.SIGKILL and first and int(first[1]) != result.rank)
     ]
     hard = [result for result in dead if result.exit_code != -signal.SIGABRT] or dead
     if not hard:

@@ -1,4 +1,4 @@
-"""Whether checkpoints that this Python writes can be loaded again."""
+"""Whether checkpoints can be written, and loaded again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from ascend_doctor.collect import interpreter_script
@@ -54,3 +55,30 @@ def test_what_the_interpreter_tells(tmp_path: Path, early: bool) -> None:
     )
     told = json.loads(done.stdout.rpartition(interpreter_script.SENTINEL)[2])
     assert told["enums_by_getattr"] is early
+
+
+@pytest.mark.parametrize(
+    ("core", "torch", "level"),
+    [
+        ("0.12.1", "2.7.1", Level.SKIPPED),
+        ("0.12.1", "2.8.0", Level.WARNING),
+        ("0.12.3", "2.10.0+cpu", Level.WARNING),
+        ("0.13.0", "2.8.0", Level.OK),
+        ("0.15.3", "2.13.0", Level.OK),
+    ],
+)
+def test_writing(core: str, torch: str, level: Level) -> None:
+    facts = packages(healthy(), dist("torch", torch))
+    names = tuple(
+        msgspec.structs.replace(
+            name,
+            copies=tuple(
+                msgspec.structs.replace(copy, versions={**copy.versions, "core": core})
+                for copy in name.copies
+            ),
+        )
+        if name.name == "megatron"
+        else name
+        for name in (facts.import_path.names if facts.import_path else ())
+    )
+    only("checkpoint-writer", having(facts, "import_path", names=names), level)

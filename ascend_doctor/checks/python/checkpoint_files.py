@@ -1,4 +1,4 @@
-"""Checkpoints that torch.load takes again."""
+"""Checkpoints that can be written, and that torch.load takes again."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from ascend_doctor.facts import Python
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, warning
 from ascend_doctor.judging.packages import find_distribution
-from ascend_doctor.judging.source_trees import core
+from ascend_doctor.judging.source_trees import core, core_version
 from ascend_doctor.judging.version_compare import is_in_range
+
+_WRITER = (
+    "https://github.com/NVIDIA/Megatron-LM/blob/core_v0.12.1/megatron/core/dist_checkpointing/"
+    "strategies/filesystem_async.py"
+)
 
 
 @check("enum-pickling", "Checkpoints of this Python can be loaded again")
@@ -43,4 +48,30 @@ def enum_pickling(case: Case) -> Iterator[Finding]:
                 "https://github.com/python/cpython/blob/v3.11.2/Lib/enum.py",
                 "https://github.com/pytorch/pytorch/blob/main/torch/_weights_only_unpickler.py",
             ),
+        )
+
+
+@check("checkpoint-writer", "This Megatron-core can write checkpoints with this torch")
+def checkpoint_writer(case: Case) -> Iterator[Finding]:
+    """Megatron-core writes a checkpoint of the format torch_dist by a function of torch's own.
+
+    Since torch 2.8 this function has one more argument, which Megatron-core up to 0.12 does not
+    give: "_write_item() missing 1 required positional argument: 'serialization_format'". The job
+    trains until its first checkpoint; where only some ranks write, the others wait for them until
+    a time-out. The older format, torch, is written by torch.save.
+    """
+    version = core_version(case)
+    torch = find_distribution(case, "torch")
+    if torch is None or not is_in_range(torch.version, ">=2.8"):
+        raise NotApplicable("torch has no such argument")
+    if is_in_range(version, "<0.13"):
+        yield warning(
+            f"Megatron-core {version} cannot write checkpoints with torch {torch.version}",
+            observed=f"Megatron-core {version}, torch {torch.version}",
+            required="Megatron-core 0.13 or newer, or torch below 2.8",
+            because="The job ends, or hangs, at its first checkpoint of the format torch_dist.",
+            remedy=Remedy(
+                summary="Save in the older format (--ckpt-format torch), or change one of the two"
+            ),
+            refs=("https://github.com/pytorch/pytorch/pull/151452", _WRITER),
         )
