@@ -74,7 +74,7 @@ def test_a_cann_that_only_a_disputed_source_allows_is_a_warning() -> None:
 
 def test_a_cann_that_no_table_names_is_a_warning() -> None:
     found = only(
-        "torch-npu-cann", install(healthy(), version="8.0.0"), Level.WARNING, "No table names"
+        "torch-npu-cann", install(healthy(), version="8.0.RC2"), Level.WARNING, "No table names"
     )
     assert found.remedy is not None
     assert found.remedy.summary == "Install CANN 8.5.0 and source its set_env.sh"
@@ -176,10 +176,10 @@ def test_vllm_ascend_documents_a_cann() -> None:
 
 
 def test_pins_come_from_the_package_where_the_table_has_none() -> None:
-    own = dist("vllm-ascend", "0.30.0rc1", requires=("torch==2.13.0", "torch-npu==2.13.0"))
+    own = dist("vllm-ascend", "0.99.0", requires=("torch==2.13.0", "torch-npu==2.13.0"))
     facts = packages(torches("2.7.1", "2.13.0"), own)
     only("vllm-ascend-torch", facts, Level.ERROR, "pins torch 2.13.0")
-    bare = packages(facts, dist("vllm-ascend", "0.30.0rc1"))
+    bare = packages(facts, dist("vllm-ascend", "0.99.0"))
     only("vllm-ascend-torch", bare, Level.UNKNOWN, "not known")
 
 
