@@ -228,14 +228,9 @@ def test_a_matrix_of_an_earlier_day_gets_exactly_the_rows_that_came_later(
     }
     later = {version for version, day in days.items() if day > frozen}
     rows = [*propose_rows(without(component, later), refs_of(repository))]
-    assert {row.version for row in rows} - known_gaps(name) == later
+    assert {row.version for row in rows} == later
     again = [*propose_rows(without(component, later), refs_of(repository), frozen)]
-    assert {row.version for row in again} - known_gaps(name) == set()
-
-
-def known_gaps(name: str) -> set[str]:
-    """Releases that the matrix leaves out; docs/matrix-coverage.md has them."""
-    return {"vllm-ascend": {"0.13.0rc2"}}.get(name, set())
+    assert {row.version for row in again} == set()
 
 
 def ref_of(repository: Path, name: str, version: str) -> str:
