@@ -169,6 +169,7 @@ def _stubs() -> tuple[str, ...]:
             "id",
             "ls",
             "cat",
+            "rm",
             "python3",
             "X",
         ),
