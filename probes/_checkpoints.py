@@ -73,7 +73,8 @@ def save(run: Any, folder: str) -> dict[str, str]:
     writes, and the others would wait for it until a time-out.
     """
     failed: dict[str, str] = {}
-    for kind in types():
+    kinds = types()
+    for number, kind in enumerate(kinds):
         path = os.path.join(folder, kind)
         state: dict[str, Any] = {}
         # Sharding asks for this first and then gathers, so that a rank that fails in it alone
@@ -85,7 +86,7 @@ def save(run: Any, folder: str) -> dict[str, str]:
         if error:
             failed[kind] = error
         elif error := agree(lambda state=state, path=path: write(state, path)):
-            return failed | dict.fromkeys(types()[types().index(kind) :], error)
+            return failed | dict.fromkeys(kinds[number:], error)
     return failed
 
 

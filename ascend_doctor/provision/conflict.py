@@ -106,7 +106,7 @@ def _reasons(catalog: Catalog, smallest: SolveQuery, question: SolveQuery) -> It
         return
     nearest = _find_nearest(catalog, smallest, question)
     doubts = _list_unnamed(nearest)
-    for doubt in _of_what_was_asked(doubts, question, smallest) or doubts:
+    for doubt in _of_what_was_asked(doubts, smallest, question) or doubts:
         name, required = doubt.need.component, spoken(allowed_range(doubt.need))
         instead = doubt.version or " and ".join(_others(catalog, nearest, doubt))
         reason = f"{doubt.by} is documented with {name} {required}, not {instead}"
@@ -114,7 +114,7 @@ def _reasons(catalog: Catalog, smallest: SolveQuery, question: SolveQuery) -> It
 
 
 def _of_what_was_asked(
-    doubts: Iterable[Doubt], question: SolveQuery, smallest: SolveQuery
+    doubts: Iterable[Doubt], smallest: SolveQuery, question: SolveQuery
 ) -> list[Doubt]:
     """Doubts between two things that were asked for; else of one, or about the machine."""
 
