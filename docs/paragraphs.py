@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
-import io
+import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import yaml
-from babel.messages.catalog import Catalog
-from babel.messages.pofile import read_po, write_po
 from markdown import Markdown
 from markdown_it import MarkdownIt
 
@@ -37,11 +35,14 @@ PAGES = (
 PROBES = sorted((ROOT / "probes").glob("[a-z]*.py"))
 _PARSER = MarkdownIt().enable("table")
 _PROSE = re.compile(r"[a-z]{2}")
+# A name or value, which is the same in both languages.
+_IDENTIFIER = re.compile(r"(?=.*[\d@/._-])[a-z][\w@./-]*")
 _CODE = re.compile(r"`[^`]*`|\]\([^)]*\)")
 _COMMENT = re.compile(r"(?:^|\s)# (\S.*)")
 _CELL = re.compile(r"(?<=\|) *((?:\\\||[^|])*?) *(?=\|)")
 _SOME_WITHOUT = "*本页有 {} 段只有英文。*\n"
 _WHOLE_WITHOUT = "*本页只有英文。*\n"
+_HEADER = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=utf-8\\n"\n'
 
 
 class Paragraph(NamedTuple):
@@ -152,27 +153,46 @@ def _titles(rows: list[dict[str, object]]) -> Iterator[str]:
                 yield from _titles(inner)
 
 
-def written() -> str:
-    """The catalogue as its file has it; what resembles a changed paragraph is kept as fuzzy."""
-    found = Catalog(locale="zh", fuzzy=False, charset="utf-8")
+def texts() -> dict[str, list[str]]:
+    """Every paragraph of the pages, with the files that have it."""
+    texts: dict[str, list[str]] = {}
     for title in titles():
-        found.add(title, locations=[("mkdocs.yml", 1)])
-    for text in sorted(phrases()):
-        found.add(text, locations=[("docs/pages.py", 1)])
+        texts.setdefault(title, []).append("mkdocs.yml")
+    for text in phrases():
+        texts.setdefault(text, []).append("docs/pages.py")
     for page in PAGES:
         for part in paragraphs(page.read_text("utf-8")):
-            found.add(part.text, locations=[(page.relative_to(ROOT).as_posix(), 1)])
-    with CATALOGUE.open("rb") as file:
-        known = read_po(file, locale="zh")
-    known.update(found, update_header_comment=False)
-    out = io.BytesIO()
-    write_po(*(out, known), width=100, omit_header=True, ignore_obsolete=True, include_lineno=False)
-    return out.getvalue().decode()
+            where = f"{page.relative_to(ROOT).as_posix()}:{part.begin + 1}"
+            texts.setdefault(part.text, []).append(where)
+    return texts
+
+
+def untranslated() -> dict[str, list[str]]:
+    """The paragraphs without Chinese that are more than a name, with the files that have them."""
+    known = translations()
+    return {
+        text: places
+        for text, places in texts().items()
+        if text not in known and not _IDENTIFIER.fullmatch(text)
+    }
+
+
+def catalogue(messages: Mapping[str, str]) -> str:
+    """A .po file: sorted, three lines a message, without places, flags and wrapping."""
+    rows = (
+        f"msgid {json.dumps(text, ensure_ascii=False)}\n"
+        f"msgstr {json.dumps(messages[text], ensure_ascii=False)}\n"
+        for text in sorted(messages)
+        if messages[text]
+    )
+    return "\n".join((_HEADER, *rows))
 
 
 def write() -> None:
-    """Writes docs/zh.po as the pages have it, and README.zh.md of it."""
-    CATALOGUE.write_text(written(), "utf-8")
+    """Drops obsolete paragraphs from docs/zh.po, and writes README.zh.md of the rest."""
+    known = texts()
+    messages = {text: chinese for text, chinese in translations().items() if text in known}
+    CATALOGUE.write_text(catalogue(messages), "utf-8")
     translations.cache_clear()
     (ROOT / "README.zh.md").write_text(readme(), "utf-8")
-    sys.stdout.write(f"{len(translations())} paragraphs of pages have Chinese\n")
+    sys.stdout.write(f"{len(messages)} of {len(known)} paragraphs of pages have Chinese\n")

@@ -2,10 +2,11 @@
 
 usage: python -m tests.catalogue [--missing]
 
-Without an option it brings ascend_doctor/locale/*.po in step with the code, docs/zh.po with the
-documentation, and README.zh.md with README.md; --missing lists which texts of the code have no
-translation yet. A text is what finding constructors, exceptions of checks, ``say``, options,
-commands, a few tables and the matrix have. ``{0}``, ``{1}`` stand for what f-strings fill in.
+Without an option it sorts ascend_doctor/locale/zh.po and docs/zh.po, drops texts that the code and
+the pages no longer have, and writes README.zh.md. --missing reports each text without Chinese, its
+places, and a count; the doctor shows it in English. A text is what finding constructors, exceptions
+of checks, ``say``, options, commands, a few tables and the matrix have. ``{0}``, ``{1}`` stand for
+what f-strings fill in.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import argparse
 import ast
 import functools
 import inspect
-import io
 import itertools
+import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,8 +25,6 @@ from string import Formatter
 from typing import NamedTuple, get_args, get_type_hints
 
 import click
-from babel.messages.catalog import Catalog
-from babel.messages.pofile import read_po, write_po
 from jinja2 import Environment, nodes
 
 from ascend_doctor.checks import all_checks
@@ -35,6 +34,7 @@ from ascend_doctor.comparison.comparable import Group
 from ascend_doctor.diagnosis.result import Unexplained
 from ascend_doctor.findings import Level
 from ascend_doctor.fleet.explain import TOPICS
+from ascend_doctor.language import read_catalogue
 from ascend_doctor.matrix.catalog import Catalog as Matrix
 from ascend_doctor.matrix.evidence import Standing
 from ascend_doctor.matrix.models import every as all_models
@@ -154,7 +154,6 @@ _COMMAND = re.compile(
     r"hiascend"
 )
 _NAMED_SLOT = re.compile(r"\{[a-z]")
-_HEADER = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=utf-8\\n"\n\n'
 _MOST = 16  # forms of one text
 _LONGEST_HELP = 500
 _FEWEST = 6  # letters that tell a text with slots from others
@@ -551,39 +550,39 @@ def _code() -> str:
     return "".join(path.read_text("utf-8") for path in sorted((PACKAGE / "checks").rglob("*.py")))
 
 
-def translations(language: str) -> Mapping[str, str]:
-    path = LOCALE / f"{language}.po"
-    if not path.exists():
-        return {}
-    with path.open("rb") as file:
-        return {str(row.id): str(row.string) for row in read_po(file) if row.id}
+def translations(language: str) -> dict[str, str]:
+    """The texts of the code that a catalogue translates."""
+    messages = read_catalogue((LOCALE / f"{language}.po").read_text("utf-8"))
+    return {text: translation for text, translation in messages if translation}
 
 
-def written(language: str, said: Mapping[str, str]) -> str:
-    """The catalogue as its file has it, of the texts of the code."""
-    catalogue = Catalog(locale=language, fuzzy=False, charset="utf-8")
-    for text, places in sorted(texts().items()):
-        locations = [(place, 1) for place in sorted(set(places))]
-        catalogue.add(text, said.get(text, ""), locations=locations)
-    out = io.BytesIO()
-    write_po(out, catalogue, width=100, omit_header=True, sort_output=True, include_lineno=False)
-    return _HEADER + out.getvalue().decode()
+def current(messages: Mapping[str, str], known: Iterable[str]) -> dict[str, str]:
+    """The messages without those whose text the code no longer has."""
+    return {text: messages[text] for text in known if messages.get(text)}
 
 
-def missing(language: str) -> list[str]:
-    said = translations(language)
-    return [text for text in texts() if not said.get(text)]
+def entries(texts: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """A .po entry to be filled in for each text, behind its places."""
+    for text, places in sorted(texts.items()):
+        where = ", ".join(sorted(set(places)))
+        yield f'#: {where}\nmsgid {json.dumps(text, ensure_ascii=False)}\nmsgstr ""\n'
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--missing", action="store_true")
+    known, messages = texts(), translations("zh")
     if parser.parse_args().missing:
-        sys.stdout.write("\n".join((*missing("zh"), "")))
+        absent = {text: places for text, places in known.items() if text not in messages}
+        for title, texts_ in (
+            ("ascend_doctor/locale/zh.po", absent),
+            ("docs/zh.po", pages.untranslated()),
+        ):
+            sys.stdout.write("\n".join((*entries(texts_), f"{title} lacks {len(texts_)} texts\n")))
         return
-    path = LOCALE / "zh.po"
-    path.write_text(written("zh", translations("zh")), "utf-8")
-    sys.stdout.write(f"{len(texts())} texts, {len(missing('zh'))} without a translation\n")
+    messages = current(messages, known)
+    (LOCALE / "zh.po").write_text(pages.catalogue(messages), "utf-8")
+    sys.stdout.write(f"{len(messages)} of {len(known)} texts of the code have Chinese\n")
     pages.write()
 
 

@@ -1,4 +1,4 @@
-"""The Chinese catalogue is whole, says what the glossary says, and changes nothing for programs."""
+"""The Chinese catalogue loads, says what the glossary says, and changes nothing for programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from ascend_doctor.language import make_dictionary, of_locale, read_catalogue
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.render.columns import pad, width, wrap
 from ascend_doctor.render.diagnosis import render
-from tests.catalogue import LOCALE, meanings, missing, texts, translations, written
+from docs.paragraphs import catalogue
+from tests.catalogue import current, entries, meanings, texts, translations
 from tests.diagnosis.logs import of_text
 from tests.glossary import TERMS
 from tests.test_machines import NAMES, folder_of
@@ -104,19 +105,23 @@ def replay(name: str, *more: str) -> str:
     return output("check", "-l", "0", "-q", "--redact", "--replay", str(folder_of(name)), *more)
 
 
-@pytest.mark.slow
-def test_every_text_has_a_translation() -> None:
-    assert list(missing("zh")) == []
+def test_a_catalogue_is_sorted_and_unwrapped() -> None:
+    text = catalogue({"b": "\u4e59", 'a\n"{0}"': "{0}\\", "none": ""})
+    rows = text.split("\n\n")[1:]
+    assert rows == ['msgid "a\\n\\"{0}\\""\nmsgstr "{0}\\\\"', 'msgid "b"\nmsgstr "\u4e59"\n']
+    assert dict(read_catalogue(text)) == {'a\n"{0}"': "{0}\\", "b": "\u4e59"}
 
 
-@pytest.mark.slow
-def test_the_catalogue_is_as_the_code_has_it() -> None:
-    known = (LOCALE / "zh.po").read_text("utf-8")
-    assert known == written("zh", translations("zh")), "python -m tests.catalogue"
+def test_obsolete_translations_are_dropped() -> None:
+    assert current({"a": "\u7532", "old": "\u65e7"}, ["a", "new"]) == {"a": "\u7532"}
 
 
-def test_nothing_is_fuzzy_and_every_slot_is_filled() -> None:
-    assert "#, fuzzy" not in (LOCALE / "zh.po").read_text("utf-8")
+def test_an_absent_translation_is_reported_with_places() -> None:
+    texts = {"say {0}": ["c.py:3", "b.py:2", "b.py:2"]}
+    assert list(entries(texts)) == ['#: b.py:2, c.py:3\nmsgid "say {0}"\nmsgstr ""\n']
+
+
+def test_every_slot_is_filled() -> None:
     for text, said in translations("zh").items():
         assert sorted({*_SLOT.findall(text)}) == sorted({*_SLOT.findall(said)}), text
         names = re.sub(r"\W", "", said) == re.sub(r"\W", "", text)
@@ -156,11 +161,6 @@ def test_what_a_name_is() -> None:
     assert stands("8", "8\u5361")
     assert not stands("8", "80\u5361")
     assert not stands("A3", "A310")
-
-
-def test_what_is_read_at_run_time_is_what_babel_reads() -> None:
-    read = dict(read_catalogue((LOCALE / "zh.po").read_text("utf-8")))
-    assert read == dict(translations("zh"))
 
 
 @pytest.mark.slow

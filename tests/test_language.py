@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.checks import all_checks
-from tests.catalogue import translations
+from tests.catalogue import texts
 
 ROOT = Path(__file__).parent.parent
 # Written by programs, of messages and names that are read elsewhere.
@@ -54,7 +54,7 @@ def blamed(text: str, folder: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_no_message_is_bad_english(tmp_path: Path) -> None:
-    messages = [*translations("zh"), *(inspect.cleandoc(check.explain) for check in all_checks())]
+    messages = [*texts(), *(inspect.cleandoc(check.explain) for check in all_checks())]
     assert blamed(_APART.join(messages), tmp_path) == []
 
 

@@ -73,11 +73,6 @@ def test_a_heading_keeps_its_anchor() -> None:
     ]
 
 
-def test_the_chinese_readme_is_as_the_catalogue_has_it() -> None:
-    known = (pages.ROOT / "README.zh.md").read_text("utf-8")
-    assert known == pages.readme(), "python -m tests.catalogue"
-
-
 def test_code_links_and_names_stay() -> None:
     for text, chinese in pages.translations().items():
         assert sorted({*_CODE.findall(text)}) == sorted({*_CODE.findall(chinese)}), text
