@@ -1,228 +1,152 @@
-"""Measures the words of the code: names, classes, functions, comments and files.
+"""Measures the house, beside the ceilings in tests/ceilings.txt.
 
-usage: python -m tests.house [--where NAME]
+usage: python -m tests.house [--lower | --where MEASURE]
 
-Names are those that the code binds or uses: variables, parameters, attributes, keywords, functions
-and classes. A function name is a participle where its first word ends as one does and is no verb;
-properties are named as what they hold, and are not counted among these.
+Measures are lines and bytes by kind of file, words of pages, the names in the code, and the prose
+that users read.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
-import itertools
+import os
 import re
 import statistics
+import subprocess
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).parent.parent
-PRODUCT = ("ascend_doctor", "probes")
-# Grammar, not things.
-BANNED = frozenset({"one", "found", "told", "said", "place", "kept", "wanted", "given"})
-LONGEST_FUNCTION = 60
-# Words that end as participles do and are verbs, nouns or adjectives of the field.
-_WORDS = frozenset(
-    {"embed", "feed", "need", "seed", "shed", "speed", "shared", "nested", "red", "mindspeed"}
+from tests import naming
+from tests.ceilings import FILE, Ceiling, lower, read_ceilings, write_ceilings
+from tests.naming import ROOT, Mention
+from tests.prose import SOURCES, WORDS, Prose, is_long, pages, prose, sentences, words
+
+_GENERATED = re.compile(
+    r"^(?:\.git|\.?venv|__pycache__|build|dist|site|\.hypothesis)$|_cache$|egg-info$"
 )
-# Values that are no probe's, and the two that read all keys alike.
-_OTHER_VALUES = frozenset(
-    {"self", "_state", "launch", "need(Launch)", "drift", "bounds", "recording"}
-)
-_ANY_KEY = frozenset({"ascend_doctor/probe_results.py", "ascend_doctor/fleet/merge.py"})
-# What the simulated CANN offers under the names of the real one.
-_STAND_INS = frozenset({"get_soc_name"})
-_FAMILY = re.compile(r"ascend(310|910|950)\w*")
-_IRREGULAR = frozenset(
-    {"bound", "built", "chosen", "drawn", "given", "gone", "held", "kept", "known", "left", "lost"}
-    | {"made", "meant", "met", "said", "seen", "sent", "shown", "spent", "stood", "taken", "told"}
-    | {"thrown", "written", "worn", "found"}
-)
+# Which of the tracked files each measure of lines and bytes has.
+_KINDS: dict[str, Callable[[Path], bool]] = {
+    "the whole repository": lambda _: True,
+    "package Python": lambda path: path.parts[0] == "ascend_doctor" and path.suffix == ".py",
+    "probes": lambda path: path.parts[0] == "probes" and path.suffix == ".py",
+    "tests Python": lambda path: path.parts[0] == "tests" and path.suffix == ".py",
+    "test data": lambda path: path.parts[0] == "tests" and path.suffix != ".py",
+    "catalogues": lambda path: path.suffix == ".po",
+    "matrices": lambda path: path.parts[0] == "matrices",
+}
 
 
-class Name(NamedTuple):
-    """A name where it stands."""
+class Measure(NamedTuple):
+    """A total that has a ceiling, and what is counted: mentions, or a number by file."""
 
-    text: str
-    path: Path
-    line: int
-
-
-class House(NamedTuple):
-    """Product code, measured."""
-
-    lines: int
-    names: Counter[str]
-    banned: tuple[Name, ...]
-    twice: dict[str, tuple[Path, ...]]
-    participles: tuple[Name, ...]
-    functions: int
-    long_functions: tuple[Name, ...]
-    untyped: tuple[Name, ...]
-    unused: tuple[Name, ...]
-    chips: tuple[Name, ...]
-    comment_lines: int
-    file_lines: tuple[int, ...]
+    name: str
+    total: int
+    mentions: tuple[str, ...]
 
 
-def sources() -> Iterator[Path]:
-    for folder in PRODUCT:
-        yield from sorted((ROOT / folder).rglob("*.py"))
+def tracked_files() -> list[Path]:
+    """The files of the repository by git, or outside a checkout all that are not generated."""
+    environment = {name: value for name, value in os.environ.items() if name[:4] != "GIT_"}
+    git = ["git", "-C", str(ROOT), "ls-files", "-z"]
+    try:
+        listing = subprocess.run(git, env=environment, check=True, capture_output=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        listing = b""
+    paths = [Path(name) for name in listing.decode().split("\0") if name]
+    return [path for path in paths or walk(ROOT) if (ROOT / path).is_file()]
 
 
-def names(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
-    for node in nodes:
-        match node:
-            case ast.Name(id=text) | ast.Attribute(attr=text) | ast.arg(arg=text):
-                yield text, node.lineno
-            case ast.FunctionDef(name=text) | ast.AsyncFunctionDef(name=text):
-                yield text, node.lineno
-            case ast.ClassDef(name=text) | ast.keyword(arg=str(text)):
-                yield text, node.lineno
-            case ast.MatchAs(name=str(text)) | ast.MatchStar(name=str(text)):
-                yield text, node.lineno
-            case ast.ExceptHandler(name=str(text)):
-                yield text, node.lineno
+def walk(root: Path) -> Iterator[Path]:
+    for folder, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if not _GENERATED.search(name)]
+        yield from ((Path(folder) / name).relative_to(root) for name in files)
 
 
-def is_participle(name: str) -> bool:
-    first = name.strip("_").split("_")[0]
-    if first in _WORDS:
-        return False
-    return first in _IRREGULAR or bool(re.fullmatch(r"[a-z]{2,}ed", first))
+def by_file(name: str, counts: Counter[Path]) -> Measure:
+    rows = (f"{path}: {count}" for path, count in counts.most_common())
+    return Measure(name, counts.total(), tuple(rows))
 
 
-def is_property(node: ast.FunctionDef) -> bool:
-    return any(ast.unparse(mark).endswith("property") for mark in node.decorator_list)
+def by_mention(name: str, mentions: list[Mention]) -> Measure:
+    rows = (f"{path}:{line}: {text}" for text, path, line in mentions)
+    return Measure(name, len(mentions), tuple(rows))
 
 
-def untyped_reads(nodes: Sequence[ast.AST], where: Path) -> Iterator[tuple[str, int]]:
-    """Where code reads what a probe wrote by its keys, and where a check has values of any type."""
-    if {"probes", "linting"} & {*where.parts[:2]} or where.as_posix() in _ANY_KEY:
-        return
-    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    for node in nodes:
-        if isinstance(node, ast.Attribute) and node.attr == "values" and id(node) not in called:
-            if ast.unparse(node.value).split(".")[-1] not in _OTHER_VALUES:
-                yield ast.unparse(node), node.lineno
-        elif "checks" in where.parts and isinstance(node, ast.Name) and node.id == "Any":
-            yield "Any", node.lineno
+def file_measures() -> Iterator[Measure]:
+    contents = {path: (ROOT / path).read_bytes() for path in tracked_files()}
+    for name, belongs in _KINDS.items():
+        files = {path: text for path, text in contents.items() if belongs(path)}
+        lines = Counter({path: text.count(b"\n") for path, text in files.items()})
+        yield by_file(f"lines of {name}", lines)
+        yield by_file(
+            f"bytes of {name}", Counter({path: len(text) for path, text in files.items()})
+        )
+    counts = {page: len(page.read_text("utf-8").split()) for page in pages()}
+    yield by_file("words of README and docs", Counter(counts))
 
 
-def unused_names() -> Iterator[Name]:
-    """Functions and classes of modules that no product code names but where they are defined."""
-    words: Counter[str] = Counter()
-    for folder in PRODUCT:
-        for path in (ROOT / folder).rglob("*"):
-            if path.suffix in {".py", ".html", ".j2", ".toml"}:
-                words.update(re.findall(r"\w+", path.read_text("utf-8")))
-    words.update(re.findall(r"\w+", (ROOT / "pyproject.toml").read_text("utf-8")))
-    for path in sources():
-        for node in ast.parse(path.read_text("utf-8")).body:
-            if (
-                isinstance(node, ast.FunctionDef | ast.ClassDef)
-                and not node.decorator_list
-                and words[node.name] == 1
-                and node.name not in _STAND_INS
-            ):
-                yield Name(node.name, path.relative_to(ROOT), node.lineno)
+def name_measures() -> Iterator[Measure]:
+    for name, mentions in naming.measure().items():
+        yield by_mention(name, mentions)
+    sizes = Counter({path: path.read_text("utf-8").count("\n") for path in naming.sources()})
+    median = by_file("median lines of a module", sizes)
+    yield median._replace(total=round(statistics.median(sizes.values())))
 
 
-def chip_families(nodes: Iterable[ast.AST], where: Path) -> Iterator[tuple[str, int]]:
-    """Families of chips by id: what is known of them stands in matrices/hardware."""
-    # The simulated CANN is of one chip; commands have a family for a default.
-    if {"simulator", "commands"} & {*where.parts}:
-        return
-    for node in nodes:
-        match node:
-            case ast.Constant(value=str(text)) if _FAMILY.fullmatch(text):
-                yield text, node.lineno
+def prose_measures() -> Iterator[Measure]:
+    texts = list(prose())
+    mentions = [Mention(word, text.path, text.line) for text in texts for word in words(text.text)]
+    for word in WORDS:
+        yield by_mention(
+            f"the word {word}", [mention for mention in mentions if mention.text == word]
+        )
+    for source in SOURCES:
+        yield long_sentences(source, [text for text in texts if text.source == source])
 
 
-def comment_lines(text: str, nodes: Iterable[ast.AST]) -> int:
-    """Lines that are comments, and not part of a string."""
-    strings = [
-        range(node.lineno, (node.end_lineno or node.lineno) + 1)
-        for node in nodes
-        if isinstance(node, ast.Constant | ast.JoinedStr) and node.end_lineno != node.lineno
+def long_sentences(source: str, texts: list[Prose]) -> Measure:
+    rows = [(text, sentence) for text in texts for sentence in sentences(text.text)]
+    mentions = [
+        Mention(sentence, text.path, text.line) for text, sentence in rows if is_long(sentence)
     ]
-    lines = (line for line, words in enumerate(text.split("\n"), 1) if words.lstrip()[:1] == "#")
-    return sum(not any(line in span for span in strings) for line in lines)
+    measure = by_mention(f"sentences above 30 words in 1,000 of {source}", mentions)
+    return measure._replace(total=round(1000 * len(mentions) / len(rows)))
 
 
-def measure() -> House:
-    every: Counter[str] = Counter()
-    banned, participles, long_functions, untyped, chips = [], [], [], [], []
-    classes: defaultdict[str, list[Path]] = defaultdict(list)
-    functions = comments = 0
-    sizes = []
-    for path in sources():
-        text = path.read_text("utf-8")
-        nodes = list(ast.walk(ast.parse(text)))
-        sizes.append(text.count("\n"))
-        comments += comment_lines(text, nodes)
-        where = path.relative_to(ROOT)
-        untyped += [Name(name, where, line) for name, line in untyped_reads(nodes, where)]
-        chips += [Name(name, where, line) for name, line in chip_families(nodes, where)]
-        for name, line in names(nodes):
-            every[name] += 1
-            if name.strip("_") in BANNED:
-                banned.append(Name(name, where, line))
-        for node in nodes:
-            if isinstance(node, ast.ClassDef):
-                classes[node.name].append(where)
-            elif isinstance(node, ast.FunctionDef):
-                functions += 1
-                if is_participle(node.name) and not is_property(node):
-                    participles.append(Name(node.name, where, node.lineno))
-                if (node.end_lineno or node.lineno) - node.lineno >= LONGEST_FUNCTION:
-                    long_functions.append(Name(node.name, where, node.lineno))
-    return House(
-        lines=sum(sizes),
-        names=every,
-        banned=tuple(banned),
-        twice={name: tuple(paths) for name, paths in classes.items() if len(paths) > 1},
-        participles=tuple(participles),
-        functions=functions,
-        long_functions=tuple(long_functions),
-        untyped=tuple(untyped),
-        unused=tuple(unused_names()),
-        chips=tuple(chips),
-        comment_lines=comments,
-        file_lines=tuple(sizes),
-    )
+def measures() -> list[Measure]:
+    with naming.without_collection():
+        return [*file_measures(), *name_measures(), *prose_measures()]
+
+
+def table(rows: list[Measure], ceilings: dict[str, Ceiling]) -> Iterator[str]:
+    yield f"{'total':>10} {'ceiling':>10} {'goal':>10}  measure\n"
+    for row in rows:
+        maximum, goal = ceilings.get(row.name, (None, None))
+        cells = ("-" if cell is None else f"{cell:,}" for cell in (row.total, maximum, goal))
+        yield " ".join(f"{cell:>10}" for cell in cells) + f"  {row.name}\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--where", metavar="NAME", help="list where this name stands")
-    where = parser.parse_args().where
-    house = measure()
-    if where:
-        lists = (house.banned, house.participles, house.long_functions, house.untyped)
-        for name in itertools.chain(*lists, house.unused, house.chips):
-            if where in {name.text, "all"}:
-                sys.stdout.write(f"{name.path}:{name.line}: {name.text}\n")
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument("--lower", action="store_true", help="lower the ceilings that are too high")
+    action.add_argument("--where", metavar="MEASURE", help="list what a measure counts")
+    arguments = parser.parse_args()
+    rows = measures()
+    ceilings = read_ceilings(FILE.read_text("utf-8") if FILE.exists() else "")
+    if arguments.where:
+        listed = [row for row in rows if arguments.where == row.name]
+        if not listed:
+            parser.error(f"no measure {arguments.where!r}; its name is in the last column")
+        sys.stdout.write("".join(f"{mention}\n" for mention in listed[0].mentions))
         return
-    share = 100 * len(house.participles) / house.functions
-    comments = 100 * house.comment_lines / house.lines
-    rows = (
-        f"files            {len(house.file_lines)}, median {statistics.median(house.file_lines)}",
-        f"lines            {house.lines}, comments {comments:.1f} %",
-        f"names            {sum(house.names.values())}",
-        f"banned           {len(house.banned)} {Counter(name.text for name in house.banned)}",
-        f"functions        {house.functions}, above 60 lines: {len(house.long_functions)}",
-        f"participles      {len(house.participles)}, {share:.1f} %",
-        f"untyped records  {len(house.untyped)}",
-        f"unused           {len(house.unused)}",
-        f"chip families    {len(house.chips)}",
-        f"classes twice    {len(house.twice)}: {' '.join(sorted(house.twice))}",
-    )
-    sys.stdout.write("\n".join(rows) + "\n")
+    if arguments.lower:
+        ceilings = lower(ceilings, ((row.name, row.total) for row in rows))
+        FILE.write_text(write_ceilings(ceilings), "utf-8")
+    sys.stdout.write("".join(table(rows, ceilings)))
 
 
 if __name__ == "__main__":

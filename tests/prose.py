@@ -1,0 +1,86 @@
+"""The prose that users read, measured by source: README, docs, help, findings.
+
+The findings are all texts of the code and the matrices other than help: titles, requirements,
+causes, remedies, and the pages of ``explain``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from docs.paragraphs import paragraphs
+from tests.catalogue import texts
+
+ROOT = Path(__file__).parent.parent
+SOURCES = ("README", "docs", "help", "findings")
+# Words that prose avoids, and how each is recognised.
+WORDS = {
+    "told": r"told",
+    "tells": r"tells",
+    "nobody": r"nobody",
+    "stands": r"stands",
+    "stood": r"stood",
+    "whom": r"whom",
+    "is no": r"is no(?! longer)",
+    "so that": r"so that",
+    "mend": r"mend(?:s|ed|ing)?",
+    "wish": r"wish(?:es|ed|ing)?",
+    "thereof": r"thereof",
+    "of its own": r"of its own",
+}
+LONGEST_SENTENCE = 30  # words
+_HELP = "ascend_doctor/commands"
+_CODE = re.compile(r"`[^`]*`")
+_LINK = re.compile(r"\]\([^)]*\)")
+_END = re.compile(r"(?<=[.!?])[)\"']*\s+(?=[A-Z`\"'(\d])|\n\n")
+
+
+class Prose(NamedTuple):
+    """A text of a source, and its position."""
+
+    source: str
+    text: str
+    path: Path
+    line: int
+
+
+def pages() -> Iterator[Path]:
+    """README and the documentation without its records."""
+    yield ROOT / "README.md"
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        if "records" not in page.relative_to(ROOT).parts:
+            yield page
+
+
+def prose() -> Iterator[Prose]:
+    for page in pages():
+        path = page.relative_to(ROOT)
+        source = "README" if path.stem == "README" else "docs"
+        for part in paragraphs(page.read_text("utf-8")):
+            yield Prose(source, part.text, path, part.begin + 1)
+    for text, origins in texts().items():
+        source = "help" if _HELP in origins else "findings"
+        yield Prose(source, text, Path(origins[0]), 1)
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text; a piece of code is a single word."""
+    bare = _LINK.sub("]", _CODE.sub("Code", text))
+    return [sentence for sentence in _END.split(bare) if sentence.strip()]
+
+
+def is_long(sentence: str) -> bool:
+    return len(re.findall(r"[^\W_]\S*", sentence)) > LONGEST_SENTENCE
+
+
+def words(text: str) -> list[str]:
+    """The avoided words of a text, as often as it has them."""
+    bare = " ".join(_CODE.sub("Code", text).split())
+    return [
+        word
+        for word, form in WORDS.items()
+        for _ in re.findall(rf"\b{form}\b", bare, re.IGNORECASE)
+    ]
