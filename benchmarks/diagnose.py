@@ -2,9 +2,9 @@
 
     python benchmarks/diagnose.py [--mib 1024] [--pairs 3] [--linear] [--errors] [--folder DIR]
 
-The lines are those of tests/diagnosis/threads (healthy runs, then failures) and progress of
-training as Megatron and transformers print it, in proportions of a run that fails in its last
-lines: 9,990 of 10,000 are progress, the others are warnings that mean no harm. grep runs in the C
+Of 10,000 lines 9,990 are progress of training as Megatron and transformers print it. The others
+are the catalogue's examples of harmless messages, and the log ends with examples of failures of
+memory. grep runs in the C
 locale, its fastest; patterns are written as POSIX extended regular expressions. Prints the median
 seconds of both, on the wall and of the processor, the median of the ratios, and the largest
 resident memory of the doctor; with
@@ -54,12 +54,12 @@ PROGRESS = (
 
 
 def texts() -> tuple[list[str], list[str]]:
-    """Lines that healthy runs print, and those of a run that ends."""
-    folder = ROOT / "tests" / "diagnosis" / "threads"
-    healthy = yaml.safe_load((folder / "healthy.yaml").read_text("utf-8"))
-    failed = yaml.safe_load((folder / "memory.yaml").read_text("utf-8"))
-    lines = [line for row in healthy for line in row["lines"]]
-    return lines, [line for row in failed for line in row["lines"]]
+    """Harmless lines, and those of a run that ends."""
+    failures = Catalog().failures
+    harmless = [failure.example for failure in failures.values() if failure.severity == "benign"]
+    memory = yaml.safe_load((ROOT / "matrices/failures/memory.yaml").read_text("utf-8"))
+    end = [row["example"] for row in memory if row["severity"] == "fatal"]
+    return "\n".join(harmless).splitlines(), "\n".join(end).splitlines()
 
 
 def write(path: Path, mib: int) -> None:

@@ -1,9 +1,9 @@
-"""Diagnoses of texts, the excerpts of public threads, and logs of several ranks."""
+"""Diagnoses of texts, and of logs of several ranks."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,10 +11,7 @@ from ascend_doctor.diagnosis.job import JobOptions, JobReader
 from ascend_doctor.diagnosis.logs import find
 from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.result import Diagnosis
-from ascend_doctor.machine.parsing import read_yaml
 from ascend_doctor.matrix.catalog import Catalog
-
-THREADS = Path(__file__).parent / "threads"
 
 
 @functools.cache
@@ -59,10 +56,3 @@ def answer(found: Diagnosis) -> str:
     if found.causes:
         return found.causes[0].id
     return "unknown" if found.unexplained else "none"
-
-
-def threads(files: str = "*") -> Iterator[tuple[str, str, str]]:
-    """Source, root cause and text of every excerpt."""
-    for path in sorted(THREADS.glob(f"{files}.yaml")):
-        for row in read_yaml(path):
-            yield row["source"], row["root"], "\n".join(row["lines"]) + "\n"

@@ -17,7 +17,7 @@ from ascend_doctor.redact import Redactor
 from ascend_doctor.render import diagnosis as page
 from ascend_doctor.render.formats import FORMATS
 from ascend_doctor.render.formats.json import pretty
-from tests.diagnosis.logs import catalog, of_text, threads
+from tests.diagnosis.logs import catalog, of_text
 
 # Escape sequences, carriage returns, C1 controls, controls that reorder text.
 CONTROL = re.compile(
@@ -25,8 +25,7 @@ CONTROL = re.compile(
 )
 ESCAPES = b"\x1b]0;x\x07\x1b[2J\x9b2J\xe2\x80\xae\r\x00\xff\xfe\x1b"
 EXAMPLES = [one.example.encode() for one in catalog().failures.values()]
-EXCERPTS = [text.encode() for _, _, text in threads()]
-PIECES = st.sampled_from([*EXAMPLES, *EXCERPTS, ESCAPES, b"\n", b"[rank3]: ", b"(a pid=1, ip=x) "])
+PIECES = st.sampled_from([*EXAMPLES, ESCAPES, b"\n", b"[rank3]: ", b"(a pid=1, ip=x) "])
 TEXTS = st.lists(PIECES | st.binary(max_size=40), max_size=12).map(b"".join) | st.binary(
     max_size=400
 )

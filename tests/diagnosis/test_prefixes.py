@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.diagnosis.result import Diagnosis
-from tests.diagnosis.first_sight import cases
 from tests.diagnosis.forms import OOM, WAITED, tarred, zipped
 from tests.diagnosis.logs import answer, of_paths
 
@@ -25,15 +24,13 @@ Run = Mapping[int, list[str]]
 Files = dict[str, str | bytes]
 
 
-def excerpt(source: str) -> list[str]:
-    """A failed process as somebody showed it in public."""
-    (text,) = [case.files["train.log"] for case in cases("failing") if case.source == source]
-    return text.splitlines()
-
-
 FAILURES: dict[str, list[str]] = {
     "npu-oom-torch": ["Traceback (most recent call last):", '  File "t.py", line 3', OOM],
-    "aicore-exception-507015": excerpt("https://github.com/deepspeedai/DeepSpeed/issues/4892"),
+    "aicore-exception-507015": [
+        "EZ9999: Inner Error!",
+        "EZ9999  Kernel task happen error, retCode=0x26, [aicore exception].",
+        "        The error from device(1), there is an aicore error, error code = 0x10",
+    ],
     # An error of its own that the catalogue lacks.
     "hccl-connect-timeout-ei0006": [
         "Traceback (most recent call last):",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import pathlib
 import re
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from ascend_doctor.facts import Environment, Host, Snapshot
 from ascend_doctor.redact import Redactor, local_key, ours, redactor
 from ascend_doctor.redact.shapes import SHAPES, Shape
 from ascend_doctor.render.hidden import render
+from tests.diagnosis.labelled import VARIABLE
 from tests.redaction.corpus import Row, hidden
 
 KEY = b"k" * 16
@@ -104,7 +106,7 @@ def test_real_lines_of_tools_lose_addresses_and_serial_numbers_alone() -> None:
     told = Redactor(key=KEY)
     files = [
         *(ROOT / "tests/samples").rglob("*.txt"),
-        *(ROOT / "tests/diagnosis/threads").rglob("*"),
+        *pathlib.Path(os.environ.get(VARIABLE, ROOT), "threads").glob("*.yaml"),
         *(ROOT / "matrices").rglob("*.yaml"),
     ]
     lines = [

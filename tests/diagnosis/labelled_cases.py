@@ -1,0 +1,189 @@
+"""Labelled logs of a folder, and the table that records each by address, digest and label."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.machine.parsing import read_yaml
+
+TABLE = Path(__file__).with_name("labelled.tsv")
+COLUMNS = ("set", "kind", "digest", "root", "now", "also", "guilty", "excused", "source")
+DIGEST_LENGTH = 12
+NOT_ACCUSED = "-"
+
+_UNITS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+_TEENS = ("tenth", "eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth")
+_ORDINALS = (
+    *(*_UNITS, *_TEENS, "seventeenth", "eighteenth", "nineteenth", "twentieth"),
+    *(f"twenty-{unit}" for unit in _UNITS),
+)
+
+Files = Mapping[str, str]
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the folder: a label with a text, or with the digest of the file of its texts."""
+
+    source: str
+    root: str
+    now: str = ""
+    also: tuple[str, ...] = ()
+    guilty: tuple[int, ...] | None = None
+    text: str = ""
+    lines: tuple[str, ...] = ()
+    files: dict[str, str] = {}
+    sha256: str = ""
+
+
+class Label(msgspec.Struct, frozen=True, kw_only=True):
+    """What is recorded of a case.
+
+    ``now`` is the entry that the catalogue learnt from the case, ``also`` are answers that are as
+    right. ``guilty`` of None is not judged; an empty one means that no rank may be accused.
+    """
+
+    set: str
+    kind: str
+    digest: str
+    root: str
+    now: str
+    also: tuple[str, ...]
+    guilty: tuple[int, ...] | None
+    source: str
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.set, self.kind, self.digest
+
+    @property
+    def name(self) -> str:
+        return f"set {self.set}, {self.kind}, {self.digest}, {self.source}"
+
+    @property
+    def right(self) -> frozenset[str]:
+        return frozenset({self.now or self.root, *self.also})
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """``files`` is None where the folder holds the label alone."""
+
+    label: Label
+    files: Files | None
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """``excused`` names the faults that the case may have: accused, alarm, fine."""
+
+    label: Label
+    excused: frozenset[str]
+
+
+def read_cases(folder: Path) -> list[Case]:
+    """All cases of the folder by set. Raises DataError that names what is wrong with it."""
+    sets = [(*_set_of(path), path) for path in folder.glob("first_sight/*.yaml")]
+    threads = [("threads", path.stem, path) for path in folder.glob("threads/*.yaml")]
+    if not sets or not threads:
+        raise DataError(f"{folder}: no folder with first_sight/*.yaml and threads/*.yaml")
+    ordered = sorted(sets, key=lambda each: (int(each[0]), each[1])) + sorted(threads)
+    return [case for name, kind, path in ordered for case in _cases_of(name, kind, path)]
+
+
+def _set_of(path: Path) -> tuple[str, str]:
+    """The number of the set and the kind; the first set's files have the kind alone."""
+    ordinal, _, kind = path.stem.rpartition("-")
+    if (ordinal or "first") not in _ORDINALS:
+        raise DataError(f"{path}: its name does not begin with the number of a set")
+    return str(_ORDINALS.index(ordinal or "first") + 1), kind
+
+
+def _cases_of(name: str, kind: str, path: Path) -> Iterator[Case]:
+    try:
+        rows = msgspec.convert(read_yaml(path), list[Row], strict=True)
+    except msgspec.ValidationError as error:
+        raise DataError(f"{path}: {error}") from error
+    for row in rows:
+        files = _files_of(row, path.parent.parent)
+        label = Label(
+            set=name,
+            kind=kind,
+            digest=row.sha256[:DIGEST_LENGTH] or _digest_of(files or {}),
+            root=row.root,
+            now=row.now,
+            also=row.also,
+            guilty=row.guilty,
+            source=" ".join(row.source.split()),
+        )
+        yield Case(label=label, files=files)
+
+
+def _files_of(row: Row, folder: Path) -> Files | None:
+    if row.sha256:
+        return _files_by_digest(folder / f"{row.sha256}.json", row.sha256)
+    if not (row.files or row.text or row.lines):
+        raise DataError(f"{folder}: the row {row.source!r} has no text and no digest")
+    return row.files or {"train.log": row.text or "\n".join(row.lines) + "\n"}
+
+
+def _files_by_digest(path: Path, digest: str) -> Files | None:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise DataError(f"{path}: its digest is not its name")
+    return msgspec.json.decode(data, type=dict[str, str])
+
+
+def _digest_of(files: Files) -> str:
+    data = msgspec.json.encode(files, order="sorted")
+    return hashlib.sha256(data).hexdigest()[:DIGEST_LENGTH]
+
+
+def read_records(table: Path = TABLE) -> dict[tuple[str, str, str], Record]:
+    """The recorded cases by set, kind and digest."""
+    if not table.exists():
+        return {}
+    _, *lines = table.read_text("utf-8").splitlines()
+    return {record.label.key: record for record in map(_parse_line, lines)}
+
+
+def _parse_line(line: str) -> Record:
+    values = dict(zip(COLUMNS, line.split("\t"), strict=True))
+    excused, also, guilty = values.pop("excused"), values.pop("also"), values.pop("guilty")
+    ranks = (
+        tuple(int(rank) for rank in guilty.split(",") if rank != NOT_ACCUSED) if guilty else None
+    )
+    label = Label(**values, also=tuple(also.split(",")) if also else (), guilty=ranks)
+    return Record(label=label, excused=frozenset(excused.split(",")) if excused else frozenset())
+
+
+def write_records(records: Iterable[Record], table: Path = TABLE) -> None:
+    lines = ["\t".join(COLUMNS), *map(_format_line, records)]
+    table.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def _format_line(record: Record) -> str:
+    label = record.label
+    guilty = "" if label.guilty is None else ",".join(map(str, label.guilty)) or NOT_ACCUSED
+    also, excused = ",".join(label.also), ",".join(sorted(record.excused))
+    return "\t".join((*label.key, label.root, label.now, also, guilty, excused, label.source))
+
+
+def find_mismatches(
+    cases: Iterable[Case], records: Mapping[tuple[str, str, str], Record]
+) -> list[str]:
+    """Where the folder and the table differ, a line each."""
+    labels = {case.label.key: case.label for case in cases}
+    problems = []
+    for key, label in labels.items():
+        if key not in records:
+            problems.append(f"{label.name}: the text has no recorded digest")
+        elif records[key].label != label:
+            problems.append(f"{label.name}: the label is not the recorded one")
+    absent = [record.label for key, record in records.items() if key not in labels]
+    return problems + [f"{label.name}: recorded, and not in the folder" for label in absent]
