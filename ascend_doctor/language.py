@@ -79,6 +79,11 @@ class Dictionary(NamedTuple):
         translations = [self._say(part) for part in about]
         return text if translations == about else "\uff1b".join(translations)
 
+    def form(self, text: str) -> str:
+        """A text in this language with its slots, or as it is."""
+        translations = (known.translation for known in self.templates if known.text == text)
+        return next(translations, text)
+
     def _say(self, text: str) -> str:
         """The text, or a title with what follows it."""
         if len(text) > _LONGEST or not _WORDS.search(text):
@@ -185,10 +190,7 @@ def say(text: str) -> str:
 
 def form(text: str) -> str:
     """A text of the catalogue with its slots, to be filled in by a script of a page."""
-    if _chosen[0] == "en":
-        return text
-    templates = dictionary(_chosen[0]).templates
-    return next((known.translation for known in templates if known.text == text), text)
+    return text if _chosen[0] == "en" else dictionary(_chosen[0]).form(text)
 
 
 @functools.cache

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from ascend_doctor import language
+from tests.pseudo import PseudoDictionary
 
 settings.register_profile(
     "default",
@@ -100,6 +101,13 @@ def no_real_home(
         if os.environ.get(name, "").startswith("zh"):
             monkeypatch.setenv(name, "C.UTF-8")
     return home
+
+
+@pytest.fixture
+def pseudo_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every text that passes the catalogue is translated."""
+    monkeypatch.setattr(language, "dictionary", lambda _: PseudoDictionary())
+    language.choose("zh")
 
 
 @pytest.fixture

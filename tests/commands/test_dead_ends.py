@@ -13,7 +13,6 @@ import pytest
 
 from ascend_doctor.cli import doctor, run
 
-_CHINESE = re.compile("[\u4e00-\u9fff]")
 _FAILED = "step 1 loss 2.3\ntorch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
 _COMMAND = re.compile(
     r"`(ascend-doctor [^`]+)`|(?:Type next: |\u63a5\u4e0b\u6765\u8f93\u5165\uff1a|on every node: |"
@@ -77,7 +76,6 @@ def test_a_dead_end_says_what_to_type_next(typed: tuple[str, ...], language: str
     text = answer("--lang", language, *typed)
     commands = [first or second for first, second in _COMMAND.findall(text)]
     assert f"ascend-doctor {ENDS[typed]}" in commands, text
-    assert language == "en" or _CHINESE.search(text)
 
 
 @pytest.mark.parametrize("following", sorted(set(ENDS.values())))

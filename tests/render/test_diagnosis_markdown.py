@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -45,21 +46,21 @@ def test_what_to_type_next_is_a_block_of_its_own() -> None:
     assert "Type next" not in render(of_text("starting\n"))
 
 
-def test_the_block_for_a_bug_report_is_chinese() -> None:
+@pytest.mark.usefixtures("pseudo_chinese")
+def test_the_block_for_a_bug_report_passes_the_catalogue() -> None:
+    language.choose("en")
     found = of_text("[rank0]: Traceback (most recent call last):\n[rank0]: FrobError: no frob\n")
     found = msgspec.structs.replace(found, paste=text_page.paste(found))
     assert "exception (1 x): " in found.paste
     language.choose("zh")
     for made in (render(found), text_page.render(found), diagnosis_html.render(found)):
-        assert "\u5f02\u5e38 (1 x): " in made
-        assert "\u65e5\u5fd7\uff1a1\uff0c\u884c\u6570\uff1a2" in made
         assert "exception (1 x)" not in made
 
 
-@pytest.mark.parametrize("diagnosis", [of_job(), of_unknown_error()], ids=["known", "unknown"])
-def test_a_page_in_chinese_has_no_english_but_what_logs_say(diagnosis: Diagnosis) -> None:
-    language.choose("zh")
+@pytest.mark.usefixtures("pseudo_chinese")
+@pytest.mark.parametrize("make", [of_job, of_unknown_error], ids=["known", "unknown"])
+def test_every_sentence_of_a_page_passes_the_catalogue(make: Callable[[], Diagnosis]) -> None:
     quotes = re.compile(r"rank\d\.log:\d.*|`[^`]*`")
-    rows = [quotes.sub("", row) for row in render(diagnosis, next_step="x").splitlines()]
+    rows = [quotes.sub("", row) for row in render(make(), next_step="x").splitlines()]
     assert [row for row in rows if re.search("[a-z]{2,} [a-z]{2,} [a-z]{2,}", row)] == []
     assert [row for row in rows if re.match("(?:#+|[-|]) [A-Za-z]{5,}", row)] == []

@@ -74,21 +74,9 @@ def test_a_list_of_nodes_breaks_behind_commas(
     assert wrap_list("a[1,3],b", 5) == ["a[1,", "3],b"]
     assert wrap_list("long-name,b", 4) == ["long-name,", "b"]
     write(tmp_path, *(node(f"n{number}") for number in range(3)))
-    rows = output(monkeypatch, 40, "merge", "--lang", "zh", str(tmp_path))
-    assert "3个节点" in rows[0]
-    assert rows[1].startswith("3个节点通过")
-
-
-def test_names_of_settings_are_no_counts() -> None:
-    language.choose("zh")
-    items = "各节点的NPU数\uff0c各rank和CPU数不同"
-    assert language.say("Nodes differ in NPUs, ranks and CPUs") == items
-    assert language.say("Nodes differ in a, b and 6 more settings") == (
-        "各节点的a, b以及另外6项设置不同"
-    )
-    assert language.say("3 nodes came to no verdict") == "3个节点没有结论"
-    assert language.say("device files") == "设备文件"
-    assert language.say("devices 0-7") == "设备0-7"
+    rows = output(monkeypatch, 40, "merge", str(tmp_path))
+    assert "3 nodes" in rows[0]
+    assert rows[1].startswith("3 passed, ")
 
 
 def test_a_number_keeps_its_unit() -> None:
