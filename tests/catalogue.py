@@ -19,7 +19,7 @@ import itertools
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from string import Formatter
 from typing import NamedTuple, get_args, get_type_hints
@@ -207,15 +207,14 @@ class _Module:
             match node:
                 case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=value):
                     grown.setdefault(name, [*self.values.get(name, ())]).append(value)
-        for form in (
-            form for values in grown.values() for each in values for form in self.forms(each)
-        ):
+        statements = (each for values in grown.values() for each in values)
+        for node, form in ((each, form) for each in statements for form in self.forms(each)):
             for statement in form.removeprefix("{}: ").split("; "):
                 text = _number(statement.strip())
                 if len(re.sub(r"[^A-Za-z]", "", _SLOT.sub("", text))) >= _FEWEST and _is_prose(
                     text
                 ):
-                    yield Text(text, self.where)
+                    yield self._text(text, node)
 
     def _of_assignment(self, node: ast.Assign) -> Iterator[Text]:
         for name in (target.id for target in node.targets if isinstance(target, ast.Name)):
@@ -232,9 +231,9 @@ class _Module:
                     names.append(name)
                 case ast.Dict(keys=keys):
                     names += keys
-        for form in (form for name in names if name for form in self.forms(name)):
+        for node, form in ((each, form) for each in names if each for form in self.forms(each)):
             if form != "{}":
-                yield Text(_number(form), self.where)
+                yield self._text(_number(form), node)
 
     def _of_whole(self, node: ast.AST) -> Iterator[Text]:
         """Every string that is for people, and not one inside of another's f-string."""
@@ -277,7 +276,7 @@ class _Module:
         yield from self._of_steps(names, call.args)
         if names & {"quantity"} and len(call.args) > 1:
             for noun in self.forms(call.args[1]):
-                yield from (Text(f"{{0}} {noun}{end}", self.where) for end in ("", "s"))
+                yield from (self._text(f"{{0}} {noun}{end}", call) for end in ("", "s"))
         keywords = {word.arg: word.value for word in call.keywords}
         if names & _FINDINGS or self.inside.startswith(_HELPERS):
             for name in sorted(_FIELDS & set(keywords)):
@@ -308,7 +307,7 @@ class _Module:
                 slots = {name: f"{{{number}}}" for number, name in enumerate(fields)}
                 text = argument.value.format_map(slots)
                 if _is_prose(text):
-                    yield Text(text, self.where)
+                    yield self._text(text, argument)
 
     def _of_function(self, function: ast.FunctionDef) -> Iterator[Text]:
         marks = [ast.unparse(mark) for mark in function.decorator_list]
@@ -324,7 +323,10 @@ class _Module:
             letters = re.sub(r"[^A-Za-z]", "", _SLOT.sub("", text))
             fewest = _FEWEST if "{0}" in text and not _COUNT.fullmatch(text) else 2
             if len(letters) >= fewest and (not prose or _is_prose(text)):
-                yield Text(text, self.where)
+                yield self._text(text, value)
+
+    def _text(self, text: str, node: ast.expr) -> Text:
+        return Text(text, f"{self.where}:{node.lineno}")
 
     def forms(  # noqa: PLR0911 - a case a kind of expression
         self, value: ast.expr, depth: int = 0
@@ -366,7 +368,7 @@ def _skips() -> Iterator[Text]:
                 case _:
                     continue
             for form in reasons:
-                yield Text(_number(form), path.relative_to(ROOT).as_posix())
+                yield Text(_number(form), f"{path.relative_to(ROOT).as_posix()}:{node.lineno}")
 
 
 def _names() -> Iterator[Text]:
@@ -462,9 +464,24 @@ def paragraphs(docstring: str) -> list[str]:
     ]
 
 
-def _help_texts(command: click.Command, ctx: click.Context) -> Iterator[str]:
+def _help_texts(command: click.Command, ctx: click.Context) -> Iterator[Text]:
     """What a command, its options and its commands say of themselves."""
-    yield from paragraphs(command.help or "")
+    where = _file(command.callback) if command.callback else "ascend_doctor/commands"
+    yield from (Text(text, where) for text in (*paragraphs(command.help or ""), *_options(command)))
+    if isinstance(command, click.Group):
+        for name in command.list_commands(ctx):
+            inner = command.get_command(ctx, name)
+            assert inner is not None
+            yield Text(inner.get_short_help_str(limit=_LONGEST_HELP), where)
+            yield from _help_texts(inner, ctx)
+
+
+def _file(function: Callable[..., object]) -> str:
+    """The file of a function, from the root of the repository."""
+    return function.__module__.replace(".", "/") + ".py"
+
+
+def _options(command: click.Command) -> Iterator[str]:
     for parameter in command.params:
         if isinstance(parameter, click.Option) and parameter.help:
             words, *notes = parameter.help.split("  [")
@@ -474,12 +491,6 @@ def _help_texts(command: click.Command, ctx: click.Context) -> Iterator[str]:
                 for note in notes
                 if re.search("[a-z] [a-z]", value := note.rstrip("]").removeprefix("default: "))
             )
-    if isinstance(command, click.Group):
-        for name in command.list_commands(ctx):
-            inner = command.get_command(ctx, name)
-            assert inner is not None
-            yield inner.get_short_help_str(limit=_LONGEST_HELP)
-            yield from _help_texts(inner, ctx)
 
 
 def texts() -> dict[str, list[str]]:
@@ -488,14 +499,9 @@ def texts() -> dict[str, list[str]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         for text, where in _Module(path).texts():
             known.setdefault(text, []).append(where)
-    for text, where in itertools.chain(_skips(), _names(), _pages()):
+    helps = _help_texts(doctor, click.Context(doctor))
+    for text, where in itertools.chain(_skips(), _names(), _pages(), helps, _explanations()):
         known.setdefault(text, []).append(where)
-    for text in _help_texts(doctor, click.Context(doctor)):
-        known.setdefault(text, []).append("ascend_doctor/commands")
-    explanations = [check.explain for check in all_checks()]
-    explanations += [text for topic in TOPICS.values() for text in (topic.title, topic.explain)]
-    for text in itertools.chain(*map(paragraphs, explanations)):
-        known.setdefault(text, []).append("ascend_doctor/checks")
     for where, text in matrix_texts():
         # Else a name or number by itself; what a code means is said in full.
         if where == _CODES or re.search(r"(?=.*[a-z]{2}).*[ .]", text):
@@ -509,19 +515,28 @@ def texts() -> dict[str, list[str]]:
     return known
 
 
+def _explanations() -> Iterator[Text]:
+    """The manuals of checks and of findings in merged reports."""
+    for check in all_checks():
+        yield from (Text(text, _file(check.run)) for text in paragraphs(check.explain))
+    for topic in TOPICS.values():
+        for text in (topic.title, *paragraphs(topic.explain)):
+            yield Text(text, "ascend_doctor/fleet/explain.py")
+
+
 def matrix_texts() -> Iterator[tuple[str, str]]:
     """Where the matrix says something to people, and what."""
     matrix = Matrix()
     for row in matrix.failures.values():
         for text in (row.title, row.cause, row.fix, row.before, row.affected):
-            yield "matrices/failures", text
+            yield f"matrices/failures {row.id}", text
     for hazard in matrix.hazards.hazards:
         yield from (("matrices/hazards.yaml", text) for text in (hazard.what, hazard.want))
     for variable in matrix.variables.variables:
         hurts = variable.hurts.values()
         texts_ = (variable.meaning, variable.valid, variable.default, variable.recommend)
         for text in (*texts_, *variable.mistakes, *hurts):
-            yield "matrices/environment.yaml", text
+            yield f"matrices/environment.yaml {variable.name}", text
     for miss in matrix.variables.near_misses:
         yield "matrices/environment.yaml", miss.note
     for component in matrix.components:
@@ -532,7 +547,7 @@ def matrix_texts() -> Iterator[tuple[str, str]]:
         notes += [row.note for row in component.refs]
         told = [row.text for row in component.behaviours if f'"{row.id}"' in _code()]
         for text in (component.title, *reasons, *notes, *told):
-            yield "matrices/components", text
+            yield f"matrices/components/{component.id}.yaml", text
     yield from (("matrices/stacks", note) for stack in matrix.stacks for note in stack.notes)
     yield from ((_CODES, text) for text in meanings(matrix))
     yield from (("matrices/models", model.note) for model in all_models(matrix) if model.note)
@@ -568,9 +583,18 @@ def entries(texts: Mapping[str, Iterable[str]]) -> Iterator[str]:
         yield f'#: {where}\nmsgid {json.dumps(text, ensure_ascii=False)}\nmsgstr ""\n'
 
 
+def moved_files() -> list[str]:
+    """The files and folders of the tables above that are absent; their texts would be dropped."""
+    listed = {PACKAGE / name for name in (*_HELPERS, *_WHOLE, *_OPERANDS, *_TABLES, _SETTINGS)}
+    listed |= {ROOT / name for name in _NAMED}
+    return sorted(path.relative_to(ROOT).as_posix() for path in listed if not path.exists())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--missing", action="store_true")
+    if moved := moved_files():
+        parser.error(f"tests/catalogue.py lists files that moved: {', '.join(moved)}")
     known, messages = texts(), translations("zh")
     if parser.parse_args().missing:
         absent = {text: places for text, places in known.items() if text not in messages}
@@ -580,9 +604,10 @@ def main() -> None:
         ):
             sys.stdout.write("\n".join((*entries(texts_), f"{title} lacks {len(texts_)} texts\n")))
         return
-    messages = current(messages, known)
-    (LOCALE / "zh.po").write_text(pages.catalogue(messages), "utf-8")
-    sys.stdout.write(f"{len(messages)} of {len(known)} texts of the code have Chinese\n")
+    left = current(messages, known)
+    (LOCALE / "zh.po").write_text(pages.catalogue(left), "utf-8")
+    sys.stdout.writelines(f"dropped: {text}\n" for text in sorted(set(messages) - set(left)))
+    sys.stdout.write(f"{len(left)} of {len(known)} texts of the code have Chinese\n")
     pages.write()
 
 
