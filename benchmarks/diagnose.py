@@ -37,18 +37,18 @@ MIB = 1 << 20
 SIZES = (10, 100, 1024, 4096)
 STEP = (
     "[rank{r}]: [2026-08-22 12:31:26] iteration {n:8d}/ 2000000 | consumed samples: {n:12d} | "
-    "elapsed time per iteration (ms): 5123.4 | learning rate: 1.507E-05 | global batch size:  1024 "
-    "| lm loss: 2.373574E+00 | loss scale: 1.0 | grad norm: 0.811 | number of skipped iterations:"
+    "elapsed time per iteration (ms): 5000.0 | learning rate: 1.500E-05 | global batch size:  1024 "
+    "| lm loss: 2.300000E+00 | loss scale: 1.0 | grad norm: 0.800 | number of skipped iterations:"
     "   0 | number of nan iterations:   0 |"
 )
 LOSS = (
-    "[rank{r}]: {{'loss': 0.2318, 'grad_norm': 0.6525, 'learning_rate': 8.6e-07, 'epoch': 0.64, "
-    "'global_step/max_steps': '{n}/2000000', 'memory(GiB)': 63.16}}"
+    "[rank{r}]: {{'loss': 0.2, 'grad_norm': 0.6, 'learning_rate': 1e-06, 'epoch': 0.6, "
+    "'global_step/max_steps': '{n}/2000000', 'memory(GiB)': 60.0}}"
 )
 PROGRESS = (
     STEP,
     LOSS,
-    "[rank{r}]: Train:  31%|###       | {n}/2000000 [1:22:38<2:57:04,  1.10it/s]",
+    "[rank{r}]: Train:  31%|###       | {n}/2000000 [1:00:00<2:00:00,  1.00it/s]",
     "(WorkerDict pid=90{r:02}, ip=10.0.0.1) step:{n} - actor/pg_loss:0.01 - actor/grad_norm:0.81",
 )
 

@@ -26,17 +26,17 @@ _STEP = (
     "iteration (ms): 50.1 | lm loss: 1.600000E+00 |"
 )
 _WATCHDOG = (
-    "[rank{rank}]:[E1123 09:01:59.920711292 ProcessGroupHCCL.cpp:975] [Rank {rank}] Watchdog caught"
+    "[rank{rank}]:[E1123 09:01:59.000000000 ProcessGroupHCCL.cpp:7] [Rank {rank}] Watchdog caught"
     " collective operation timeout: WorkHCCL(SeqNum=2, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, "
-    "Timeout(ms)=8000) ran for 8444 milliseconds before timing out."
+    "Timeout(ms)=8000) ran for 8400 milliseconds before timing out."
 )
 _NOTIFY = (
-    "[rank{rank}]: RuntimeError: EI0002: 2026-11-23-09:01:59.648.112 The wait execution of the "
+    "[rank{rank}]: RuntimeError: EI0002: 2026-11-23-09:01:59.000.000 The wait execution of the "
     "Notify register times out. Reason: The Notify register has not received the Notify record from"
     " remote rank [4294967295]."
 )
 _CONNECT = (
-    "[rank{rank}]: RuntimeError: EI0006: 2026-11-23-09:01:59.506.270 Getting socket times out. "
+    "[rank{rank}]: RuntimeError: EI0006: 2026-11-23-09:01:59.000.000 Getting socket times out. "
     "Reason: Remote Rank did not send the data in time. Please check the reason for the rank being "
     "stuck"
 )
@@ -45,10 +45,10 @@ _GLOO = (
     "{how} This is typically caused by a remote worker {why} Check the logs of the remote worker "
     "before reporting an error. GLHF! \N{BEACH WITH UMBRELLA}"
 )
-_RESET = ("537] Read error [127.0.0.1]:16585: Connection reset by peer.", "hanging or bugs.")
-_CLOSED = ("553] Connection closed by peer [127.0.0.1]:35743.", "crashing.")
+_RESET = ("537] Read error [127.0.0.1]:40000: Connection reset by peer.", "hanging or bugs.")
+_CLOSED = ("553] Connection closed by peer [127.0.0.1]:40000.", "crashing.")
 # torch_npu/csrc/distributed/TraceUtils.h: dumpSnapshot and what it calls.
-_REPORT = """[rank{rank}]:[E1123 09:02:00.100711292 ProcessGroupHCCL.cpp:1240] \
+_REPORT = """[rank{rank}]:[E1123 09:02:00.000000000 ProcessGroupHCCL.cpp:7] \
 Timeout at collective: ALLREDUCE, #7
 [rank{rank}]:\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the \
 desync are:

@@ -29,7 +29,7 @@ OOM = (
     "capacity; 55.02 GiB already allocated)"
 )
 WAITED = (
-    "EI0006: 2026-03-01-10:02:05.270.506 Getting socket times out. Reason: Remote Rank did"
+    "EI0006: 2026-03-01-10:02:05.000.000 Getting socket times out. Reason: Remote Rank did"
     " not send the data in time. Please check the reason for the rank being stuck"
 )
 STEP = " iteration       10/     100 | lm loss: 2.318E+00 |"
@@ -136,7 +136,7 @@ FOLDERS = torchrun({"node-0": 0, "node-1": 1}, 6)
 PODS = lines(8, 6, lambda n: f"[pod/job-worker-{n // 4}/trainer] [default{n % 4}]:")
 GLOBAL = {"train.log": lines(4, 2, lambda rank: f"[rank{rank}]: ")}
 AGENT = (
-    "[INFO] HCCL({pid},python3):2026-03-01-10:00:00.655.782 [topoinfo_detect.cc:506] [{pid}]"
+    "[INFO] HCCL({pid},python3):2026-03-01-10:00:00.000.000 [topoinfo_detect.cc:506] [{pid}]"
     "SetupAgent rankNum[4], rank[{rank}], server[192.0.2.7], logicDevId[{rank}], phydevId[{card}]\n"
 )
 SUMMARY = """torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
@@ -176,9 +176,9 @@ def plogs() -> dict[str, str]:
             pid=pid, rank=rank, card=card
         )
         found[f"ascend/log/debug/plog/plog-{pid}_20260301100000000.log"] = (
-            f"[ERROR] HCCL({pid},python3):2026-03-01-10:02:05.270.506 [x.cc:1] [{pid}]{WAITED}\n"
+            f"[ERROR] HCCL({pid},python3):2026-03-01-10:02:05.000.000 [x.cc:1] [{pid}]{WAITED}\n"
             if rank != 2
-            else f"[ERROR] RUNTIME({pid},python3):2026-03-01-10:02:01.270.506 [task_info.cc:1] "
+            else f"[ERROR] RUNTIME({pid},python3):2026-03-01-10:02:01.000.000 [task_info.cc:1] "
             "[PrintErrorInfo]Aicore kernel execute failed, device_id=6, stream_id=3, "
             "report_stream_id=3, task_id=5\n"
         )

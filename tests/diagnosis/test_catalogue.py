@@ -244,8 +244,8 @@ def test_a_cache_that_is_damaged_is_made_again(
         ),
         (
             (
-                "[ERROR]    2024/01/10 02:29:39.034681 60      "
-                "collector/npu_collector.go:1924    deviceManager init failed, prepare dcmi "
+                "[ERROR]    2026/01/02 10:00:00.000000 1001    "
+                "collector/a.go:7    deviceManager init failed, prepare dcmi "
                 "failed, err: dcmi init call failed, error code: -8005"
             ),
             "npu-smi-dcmi-init-8005",
@@ -451,16 +451,16 @@ def test_a_cache_that_is_damaged_is_made_again(
         ),
         (
             (
-                "[ERROR] DISTRIBUTED(1,ffff,python):2025-02-25-18:40:56.176.403 "
-                "[mindspore/ccsrc/distributed/cluster/cluster_context.cc:150] BuildCluster] "
+                "[ERROR] DISTRIBUTED(1,ffff,python):2026-01-02-10:00:00.000.000 "
+                "[mindspore/ccsrc/distributed/cluster/cluster_context.cc:7] BuildCluster] "
                 "Failed to initialize the node."
             ),
             "mindspore-meta-server-unreachable",
         ),
         (
             (
-                "[WARNING] DISTRIBUTED(1,ffff,python):2025-02-25-18:40:56.176.403 "
-                "[mindspore/ccsrc/distributed/cluster/topology/compute_graph_node.cc:173] "
+                "[WARNING] DISTRIBUTED(1,ffff,python):2026-01-02-10:00:00.000.000 "
+                "[mindspore/ccsrc/distributed/cluster/topology/compute_graph_node.cc:7] "
                 "Register] Failed to connect to the meta server node url: 192.0.2.1:8118"
             ),
             "none",
@@ -515,7 +515,7 @@ def test_a_cache_that_is_damaged_is_made_again(
         ),
         (
             (
-                "WARNING 04-28 16:10:09 utils.py:450] Failed to register custom ops, all "
+                "WARNING 01-02 10:00:00 utils.py:7] Failed to register custom ops, all "
                 "custom ops will be disabled. error=x. The custom ops library might not be "
                 "installed or the environment is not configured correctly. Please check the "
                 "custom ops installation and environment variables."

@@ -14,7 +14,7 @@ SLOW = (
 
 def at(minutes: float, ahead: float) -> str:
     total = round((10 * 60 + minutes + ahead) * 60)
-    return f"2026-03-01-{total // 3600:02}:{total // 60 % 60:02}:{total % 60:02}.270.506"
+    return f"2026-03-01-{total // 3600:02}:{total // 60 % 60:02}:{total % 60:02}.000.000"
 
 
 def joined(rank: int, when: str) -> str:

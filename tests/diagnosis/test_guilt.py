@@ -9,7 +9,7 @@ from ascend_doctor.matrix.schema import KnownFailure
 from tests.diagnosis.logs import catalog, of_files, of_text
 
 WAITED = (
-    "EI0006: 2026-03-01-10:0{minute}:05.270.506 Getting socket times out. Reason: Remote Rank did"
+    "EI0006: 2026-03-01-10:0{minute}:05.000.000 Getting socket times out. Reason: Remote Rank did"
     " not send the data in time. Please check the reason for the rank being stuck"
 )
 SLOW = (
@@ -124,7 +124,7 @@ def test_hccl_names_who_never_connected() -> None:
     [
         (
             "Cluster Exception Location[IP/ID]:[192.0.2.7/1], "
-            "Arrival Time:[Thu Nov 28 11:56:34 2024],"
+            "Arrival Time:[Fri Jan  2 10:00:00 2026],"
             " Discoverer:[192.0.2.7/0], ExceptionType:[Heartbeat Lost Occurred]"
         ),
         "        serverId[192.0.2.7], deviceId[1], Heartbeat Lost Occurred, Possible Reason: 1.",
@@ -235,9 +235,9 @@ def test_every_failure_of_one_rank_is_the_cause_of_the_others_time_outs(
 
 
 WATCHED = (
-    "[E1122 09:01:59.920711292 ProcessGroupHCCL.cpp:975] [Rank {group}] Watchdog caught collective "
+    "[E1122 09:01:59.000000000 ProcessGroupHCCL.cpp:7] [Rank {group}] Watchdog caught collective "
     "operation timeout: WorkHCCL(SeqNum={number}, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, "
-    "Timeout(ms)=8000) ran for 8444 milliseconds before timing out."
+    "Timeout(ms)=8000) ran for 8400 milliseconds before timing out."
 )
 ENDED = """  time      : 2026-11-22_09:01:59
   host      : node-1
@@ -300,7 +300,7 @@ def test_a_rank_that_crashed_by_itself_is_guilty_of_the_watchdogs_of_others() ->
     assert "killed by signal 11" in found.guilty.reason
 
 
-OUT_OF_STEP = """[rank0]:[E1122 09:14:08.563241421 ProcessGroupHCCL.cpp:2260]
+OUT_OF_STEP = """[rank0]:[E1122 09:14:08.000000000 ProcessGroupHCCL.cpp:7]
 [rank0]: 	 - [0] Timeout at collective: ALLREDUCE, #3
 [rank0]: 	 - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:
 [rank0]: 	     [{late}] finished collective #2, but didn't join collective #3 (count from 1)

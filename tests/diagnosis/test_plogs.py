@@ -1,6 +1,6 @@
 """CANN's own logs: who is who, who waits for whom, and where that ends.
 
-The lines are made as the fixtures of Ascend/mind-cluster have them.
+The lines have the form of CANN's plogs; their values are ours.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from tests.diagnosis import faultdiag, forms
 from tests.diagnosis.faultdiag import Label
 from tests.diagnosis.logs import of_files
 
-WORLD = "192.0.2.1%eth0_60000_0_1712529353144389"
-AT = "2026-03-01-10:{minute:02}:05.270.506"
+WORLD = "192.0.2.1%eth0_60000_0_1767348000000000"
+AT = "2026-03-01-10:{minute:02}:05.000.000"
 
 
 def run(rank: int, size: int, *, server: int, card: int, more: str = "") -> str:
     """run/plog of a process that joins the group of all."""
     pid = 100 + rank
     return (
-        f"[INFO] HCCL({pid},python3):2026-03-01-10:00:00.131.133 [topoinfo_detect.cc:506] [{pid}]"
+        f"[INFO] HCCL({pid},python3):2026-03-01-10:00:00.000.000 [topoinfo_detect.cc:506] [{pid}]"
         f"[HCCL_TRACE][Flat]SetupAgent rankNum[{size}], rank[{rank}], rootInfo identifier[{WORLD}],"
         f" server[192.0.2.{server}%eth0], serverPort[60000]deviceType[2], logicDevId[{card}],"
         f" phydevId[{card}], deviceIp[198.51.100.{rank}]\n"
-        f"[INFO] HCCL({pid},python3):2026-03-01-10:00:02.131.133 [network_manager.cc:561] [{pid}]"
+        f"[INFO] HCCL({pid},python3):2026-03-01-10:00:02.000.000 [network_manager.cc:561] [{pid}]"
         f"[Start][Vnic]Listen on ip[192.168.2.{90 + card}], port[16666] sucess, devPhyId[{card}],"
         f" devLogicId[{card}], isAutoPort[0]\n{more}"
     )
@@ -40,8 +40,8 @@ def run(rank: int, size: int, *, server: int, card: int, more: str = "") -> str:
 def joined(group: str, rank: int, size: int) -> str:
     """A line of a process that is in another group, too."""
     return (
-        "[INFO] HCCL(1,python3):2026-03-01-10:00:09.502.614 [hccl_comm.cc:129] [1]hcclCommInitInfo:"
-        f"commId[hccl-1-5-1754394529-x], rank[{rank}], totalRanks[{size}], serverId[%eth0],"
+        "[INFO] HCCL(1,python3):2026-03-01-10:00:09.000.000 [hccl_comm.cc:129] [1]hcclCommInitInfo:"
+        f"commId[hccl-1-5-1767348000-x], rank[{rank}], totalRanks[{size}], serverId[%eth0],"
         f" deviceType[4],logicDevId[0], identifier[{group}]\n"
     )
 
@@ -190,7 +190,7 @@ def test_a_broken_link_accuses_both_ends_unless_others_complain_of_one() -> None
     def broken(address: str) -> str:
         return (
             f"[ERROR] HCCL(1,python):{AT.format(minute=9)} [heartbeat.cc:551][1][2][Heartbeat]cqe "
-            f"err status[12], time:[2026-03-01 10:09:05.099518], ip:[{address}]\n"
+            f"err status[12], time:[2026-03-01 10:09:05.000000], ip:[{address}]\n"
         )
 
     lines = dict.fromkeys(range(8), "")
@@ -239,16 +239,16 @@ def failed_run(start: str, first: int, *, guilty: int, cards: bool = True) -> di
         pid = first + rank
         at = f"2026-03-01-{hour}:{minute}"
         files[f"run/plog/plog-{pid}_{stamp}.log"] = (
-            f"[INFO] HCCL({pid},python3):{at}:01.131.133 [topoinfo_detect.cc:506] [{pid}]"
+            f"[INFO] HCCL({pid},python3):{at}:01.000.000 [topoinfo_detect.cc:506] [{pid}]"
             f"SetupAgent rankNum[4], rank[{rank}], server[192.0.2.7], logicDevId[{rank}],"
             f" phydevId[{rank}]\n"
         )
         files[f"debug/plog/plog-{pid}_{stamp}.log"] = (
-            f"[ERROR] RUNTIME({pid},python3):{at}:09.270.506 [task_info.cc:1] [PrintErrorInfo]"
+            f"[ERROR] RUNTIME({pid},python3):{at}:09.000.000 [task_info.cc:1] [PrintErrorInfo]"
             f"Aicore kernel execute failed, device_id={rank}, stream_id=3, report_stream_id=3,"
             " task_id=5\n"
             if rank == guilty
-            else f"[ERROR] HCCL({pid},python3):{at}:12.270.506 [x.cc:1] [{pid}]EI0006: {at}:12 "
+            else f"[ERROR] HCCL({pid},python3):{at}:12.000.000 [x.cc:1] [{pid}]EI0006: {at}:12 "
             "Getting socket times out. Reason: Remote Rank did not send the data in time.\n"
         )
         if cards:
