@@ -187,7 +187,7 @@ class _Module:
                 case ast.Call(func=ast.Name(id="ShellRule"), args=arguments):
                     yield from self._of_rule(arguments)
                 case ast.Call(func=ast.Name(id="_findings"), args=[_, _, because]):
-                    yield from self.said(because)
+                    yield from self.texts_of(because)
                 case ast.Call():
                     yield from self._of_call(node)
                 case ast.FunctionDef():
@@ -221,7 +221,7 @@ class _Module:
             if name in _TABLES.get(self.inside, ()):
                 yield from self._of_table(node.value)
             elif self.inside.startswith(("checks", "judging")) and _is_text(node.value):
-                yield from self.said(node.value, prose=True)
+                yield from self.texts_of(node.value, prose=True)
 
     def _of_settings(self) -> Iterator[Text]:
         names: list[ast.expr | None] = []
@@ -243,10 +243,10 @@ class _Module:
             case ast.Call(func=ast.Name(id="TypeVar")):
                 return
             case ast.Constant(value=str()) | ast.JoinedStr():
-                yield from self.said(node, prose=True)
+                yield from self.texts_of(node, prose=True)
                 inner = [part for part in ast.walk(node) if isinstance(part, ast.IfExp)]
                 for part in inner:
-                    yield from self.said(part, prose=True)
+                    yield from self.texts_of(part, prose=True)
                 return
         for child in ast.iter_child_nodes(node):
             yield from self._of_whole(child)
@@ -255,14 +255,14 @@ class _Module:
         match value:
             case ast.Dict(keys=keys, values=values):
                 for key in keys if any(isinstance(inner, ast.Dict) for inner in values) else ():
-                    yield from self.said(key) if key else ()
+                    yield from self.texts_of(key) if key else ()
                 for inner in values:
                     yield from self._of_table(inner)
             case ast.Tuple(elts=values) | ast.List(elts=values):
                 for inner in values:
                     yield from self._of_table(inner)
             case _:
-                yield from self.said(value)
+                yield from self.texts_of(value)
 
     def _of_call(self, call: ast.Call) -> Iterator[Text]:
         names = {part.id for part in ast.walk(call.func) if isinstance(part, ast.Name)}
@@ -270,9 +270,9 @@ class _Module:
             names = {call.func.attr}
         if names & (_FINDINGS | _FIRST | _ERRORS):
             for argument in call.args[:1]:
-                yield from self.said(argument, prose=not names & (_ERRORS | {"say"}))
+                yield from self.texts_of(argument, prose=not names & (_ERRORS | {"say"}))
         if names & _SECOND and len(call.args) > 1:
-            yield from self.said(call.args[1], prose="check" not in names)
+            yield from self.texts_of(call.args[1], prose="check" not in names)
         yield from self._of_steps(names, call.args)
         if names & {"quantity"} and len(call.args) > 1:
             for noun in self.forms(call.args[1]):
@@ -280,22 +280,22 @@ class _Module:
         keywords = {word.arg: word.value for word in call.keywords}
         if names & _FINDINGS or self.inside.startswith(_HELPERS):
             for name in sorted(_FIELDS & set(keywords)):
-                yield from self.said(keywords[name], prose=True)
+                yield from self.texts_of(keywords[name], prose=True)
 
     def _of_steps(self, names: set[str], arguments: list[ast.expr]) -> Iterator[Text]:
         """What a step of ``setup`` is called and ends with, and why ``env`` changes a variable."""
         if names & {"done", "step"} and self.inside.startswith("provision"):
             for argument in arguments[:2]:
-                yield from self.said(argument)
+                yield from self.texts_of(argument)
         if names & {"Change"}:
             for argument in arguments[2:]:
-                yield from self.said(argument)
+                yield from self.texts_of(argument)
 
     def _of_operands(self, node: ast.IfExp | ast.BoolOp | ast.Dict) -> Iterator[Text]:
         """What fills a slot of another text: one of two, or of a table."""
         for value in ast.iter_child_nodes(node):
             if isinstance(value, ast.Constant | ast.JoinedStr):
-                for text in self.said(value, prose=True):
+                for text in self.texts_of(value, prose=True):
                     if not _NAMED_SLOT.search(text.text):
                         yield text
 
@@ -314,9 +314,9 @@ class _Module:
         if self.inside.startswith(_HELPERS) and not any("check(" in mark for mark in marks):
             for node in ast.walk(function):
                 if isinstance(node, ast.Return | ast.Yield) and node.value is not None:
-                    yield from self.said(node.value, prose=True)
+                    yield from self.texts_of(node.value, prose=True)
 
-    def said(self, value: ast.expr, *, prose: bool = False) -> Iterator[Text]:
+    def texts_of(self, value: ast.expr, *, prose: bool = False) -> Iterator[Text]:
         """The texts of an expression; ``prose``: only those that are more than a value."""
         for form in self.forms(value):
             text = _number(form)
@@ -361,10 +361,12 @@ def _skips() -> Iterator[Text]:
                 case ast.Call(func=ast.Attribute(attr="skip"), args=[reason]):
                     reasons = _reasons(reason)
                 case ast.FunctionDef(name="unable"):
-                    told = [
+                    returned = [
                         inner.value for inner in ast.walk(node) if isinstance(inner, ast.Return)
                     ]
-                    reasons = [form for value in told if value for form in _reasons(value) if form]
+                    reasons = [
+                        form for value in returned if value for form in _reasons(value) if form
+                    ]
                 case _:
                     continue
             for form in reasons:
@@ -545,8 +547,8 @@ def matrix_texts() -> Iterator[tuple[str, str]]:
         reasons += [index.because for index in component.obtain.indexes]
         notes = [component.note, *(row.note for row in component.releases)]
         notes += [row.note for row in component.refs]
-        told = [row.text for row in component.behaviours if f'"{row.id}"' in _code()]
-        for text in (component.title, *reasons, *notes, *told):
+        behaviours = [row.text for row in component.behaviours if f'"{row.id}"' in _code()]
+        for text in (component.title, *reasons, *notes, *behaviours):
             yield f"matrices/components/{component.id}.yaml", text
     yield from (("matrices/stacks", note) for stack in matrix.stacks for note in stack.notes)
     yield from ((_CODES, text) for text in meanings(matrix))

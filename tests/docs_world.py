@@ -65,9 +65,9 @@ def _leaves(value: object) -> Iterator[str]:
         case ["ascend-doctor", *words]:
             yield shlex.join(["ascend-doctor", *map(str, words)])
         case list(values):
-            yield from (call for one in values for call in _leaves(one))
+            yield from (call for value in values for call in _leaves(value))
         case dict(fields):
-            yield from (call for one in fields.values() for call in _leaves(one))
+            yield from (call for field in fields.values() for call in _leaves(field))
         case str(text) if text.startswith("ascend-doctor "):
             yield text
 
@@ -76,13 +76,13 @@ def _leaves(value: object) -> Iterator[str]:
 class Run:
     """How a line is run here, and what it has to end with.
 
-    ``given`` are options that the stand-in puts behind the command's name, with those of ``GIVEN``
+    ``options`` are those that the stand-in puts behind the command's name, with those of ``GIVEN``
     where they are ``usual``; ``codes`` is what the contract has for this situation, and ``why``
     says why that is not 0, or, where there is none, why the line is not run. ``needs`` names what
     of torch, a small world of packages, Slurm and a terminal it takes; ``words`` are replaced.
     """
 
-    given: str = ""
+    options: str = ""
     usual: bool = True
     codes: tuple[int, ...] = (0,)
     why: str = ""
@@ -126,7 +126,7 @@ _STEP = {
 }
 _TORCH = '--python "$TORCH"'
 # The whole check takes minutes, and tests/commands/test_rehearse.py runs its levels.
-_CHECKED = Run(given="--only allreduce --nproc 2")
+_CHECKED = Run(options="--only allreduce --nproc 2")
 _FEWER = {"--npus 8": "--npus 2", "--nproc-per-node 8": "--nproc-per-node 2"}
 _RECORDED = Run(
     words={"--record ": "--record new-", **_FEWER},
@@ -141,15 +141,15 @@ RUNS = {
     f"ascend-doctor {call}": how
     for call, how in {
         "check -l 1": Run(
-            usual=False, given=_TORCH, needs=("torch",), codes=(1,), why="torch_npu without CANN"
+            usual=False, options=_TORCH, needs=("torch",), codes=(1,), why="torch_npu without CANN"
         ),
         "check --device cpu --nproc 4": Run(
-            usual=False, given=f"{_TORCH} --only allreduce", needs=("torch",)
+            usual=False, options=f"{_TORCH} --only allreduce", needs=("torch",)
         ),
         # All four nodes at once.
         "check --nnodes 4 --node-rank 0 --rdzv-endpoint node0:29400 --only pair-rounds": Run(
             usual=False,
-            given=f"{_TORCH} --device cpu",
+            options=f"{_TORCH} --device cpu",
             needs=("torch",),
             words={
                 "node0:29400": "127.0.0.1:$MASTER_PORT",
@@ -166,11 +166,11 @@ RUNS = {
         ),
         "rehearse": _CHECKED,
         "rehearse --machine a3-16 --inject rank-hangs:rank=2": Run(
-            given="--only allreduce --nproc 4", codes=(1,), why="a rank hangs"
+            options="--only allreduce --nproc 4", codes=(1,), why="a rank hangs"
         ),
         "rehearse --inject list": Run(usual=False),
         "rehearse --prefix ~/stack": Run(
-            usual=False, given=_CHECKED.given, needs=("torch", "prefix")
+            usual=False, options=_CHECKED.options, needs=("torch", "prefix")
         ),
         "rehearse --prefix ~/stack --npus 4 -- bash examples/pretrain.sh": Run(
             usual=False, needs=("torch", "prefix")
@@ -194,12 +194,12 @@ RUNS = {
         ),
         "check -l 0 --record bug/": Run(
             usual=False,
-            given='--python "$WORLD/home/venv/bin/python"',
+            options='--python "$WORLD/home/venv/bin/python"',
             words={"bug/": "new/"},
         ),
         "check -l 0 --replay bug/": Run(usual=False),
         "check --lock ~/stack/current/ascend-doctor.lock": Run(
-            usual=False, given="-l 0 --only stack-lock", needs=("small",)
+            usual=False, options="-l 0 --only stack-lock", needs=("small",)
         ),
         "diff good.json bad.json": Run(codes=(1,), why="they differ"),
         "diagnose train.log": _FAILED,

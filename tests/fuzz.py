@@ -26,10 +26,10 @@ with atheris.instrument_imports(include=["ascend_doctor"]):
     from ascend_doctor.redact import Redactor
 
     MODULES = [
-        importlib.import_module(found.name)
+        importlib.import_module(module.name)
         for package in (collect, fleet, judging, provision)
-        for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
-        if found.name != "ascend_doctor.fleet.ray_driver"  # is a program, and imports Ray
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+        if module.name != "ascend_doctor.fleet.ray_driver"  # is a program, and imports Ray
     ]
 
 HERE = Path(__file__).parent
@@ -41,8 +41,8 @@ def readers() -> Iterator[Reader]:
     for module in MODULES:
         for name, function in sorted(inspect.getmembers(module, inspect.isfunction)):
             if name.startswith("parse_") and function.__module__ == module.__name__:
-                wanted = inspect.signature(function).parameters.values()
-                if [str(one.annotation) for one in wanted] == ["str"]:
+                expected = inspect.signature(function).parameters.values()
+                if [str(parameter.annotation) for parameter in expected] == ["str"]:
                     yield function
     yield lambda text: parsing.yaml_of(text, "x")
     yield lambda text: parsing.json_of(text, "x")
@@ -61,13 +61,13 @@ def read(data: bytes) -> None:
 def main() -> None:
     """Begin with what tools print, for every reader."""
     print(f"{len(READERS)} readers", file=sys.stderr)  # noqa: T201
-    with tempfile.TemporaryDirectory() as place:
-        samples = [one for one in (HERE / "samples").rglob("*.txt") if one.stat().st_size < 4096]
+    with tempfile.TemporaryDirectory() as folder:
+        samples = [path for path in (HERE / "samples").rglob("*.txt") if path.stat().st_size < 4096]
         for number, sample in enumerate(samples):
             for reader in range(len(READERS)):
-                file = Path(place) / f"{number}-{reader}"
+                file = Path(folder) / f"{number}-{reader}"
                 file.write_bytes(bytes([reader]) + sample.read_bytes())
-        atheris.Setup([sys.argv[0], "-timeout=10", "-max_len=4096", *sys.argv[1:], place], read)
+        atheris.Setup([sys.argv[0], "-timeout=10", "-max_len=4096", *sys.argv[1:], folder], read)
         atheris.Fuzz()
 
 

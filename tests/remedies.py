@@ -187,8 +187,8 @@ def unprinted() -> tuple[str, ...]:
 def works(command: str) -> bool:
     """Whether a command ends well with stand-ins, and none of its programs is missed."""
     with tempfile.TemporaryDirectory() as folder:
-        code, _, told = run(command, Path(folder))
-    return not code and not told
+        code, _, errors = run(command, Path(folder))
+    return not code and not errors
 
 
 def how(command: str) -> str:

@@ -25,14 +25,14 @@ def row(**more: Any) -> Acknowledgement:
 
 
 def judged(*rows: Acknowledgement, finding: Finding = BAD) -> list[tuple[str, Level]]:
-    found = acknowledge([finding], rows, host="build-7", today=TODAY)
-    return [(one.check, one.level) for one in found]
+    findings = acknowledge([finding], rows, host="build-7", today=TODAY)
+    return [(finding.check, finding.level) for finding in findings]
 
 
 def test_a_known_finding_is_skipped_with_its_reason_on_its_last_day_too() -> None:
-    (found,) = acknowledge([BAD], [row()], host="build-7", today=TODAY)
-    assert found.level is Level.SKIPPED
-    assert found.title == "no CANN (acknowledged until 2026-11-21: a build host)"
+    (finding,) = acknowledge([BAD], [row()], host="build-7", today=TODAY)
+    assert finding.level is Level.SKIPPED
+    assert finding.title == "no CANN (acknowledged until 2026-11-21: a build host)"
 
 
 @pytest.mark.parametrize("more", [{"id": "other"}, {"nodes": "gpu*"}])
@@ -62,9 +62,9 @@ ALL = row(id="*", unknown="needs-root", expires="")
 
 @pytest.mark.parametrize("identity", ["*", "hccn-tool"])
 def test_what_needs_root_can_be_acknowledged_without_a_day(identity: str) -> None:
-    (found,) = acknowledge([ROOT_ONLY], [msgspec.structs.replace(ALL, id=identity)], host="h")
-    assert found.level is Level.SKIPPED
-    assert found.title == "for root (not checked, needs root; acknowledged: a build host)"
+    (finding,) = acknowledge([ROOT_ONLY], [msgspec.structs.replace(ALL, id=identity)], host="h")
+    assert finding.level is Level.SKIPPED
+    assert finding.title == "for root (not checked, needs root; acknowledged: a build host)"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_it_can_expire_as_others_do() -> None:
 def test_a_site_says_what_it_expects(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("expect: [npus=8, 'cann>=8.5.0', links=up]")
-    assert [one.text for one in read_settings(str(file)).expected] == [
+    assert [expectation.text for expectation in read_settings(str(file)).expected] == [
         "npus=8",
         "cann>=8.5.0",
         "links=up",
@@ -98,7 +98,7 @@ def test_a_site_says_what_it_expects(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("text", "message"),
     [
         ("acknowledged: [{id: a, reason: b}]", "expires"),
         ("acknowledged: [{id: a, reason: b, expires: '2026-13-01'}]", r"acknowledged\[0\]"),
@@ -113,10 +113,10 @@ def test_a_site_says_what_it_expects(tmp_path: Path) -> None:
         ("[", "settings.yaml"),
     ],
 )
-def test_a_bad_file_names_the_place(tmp_path: Path, text: str, place: str) -> None:
+def test_a_bad_file_names_the_place(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text(text)
-    with pytest.raises(DataError, match=place):
+    with pytest.raises(DataError, match=message):
         read_settings(str(file))
 
 

@@ -73,11 +73,11 @@ def test_an_absent_translation_is_reported_with_places() -> None:
 
 
 def test_every_slot_is_filled() -> None:
-    for text, said in translations("zh").items():
-        assert sorted({*_SLOT.findall(text)}) == sorted({*_SLOT.findall(said)}), text
-        names = re.sub(r"\W", "", said) == re.sub(r"\W", "", text)
-        assert HAN.search(said) or names, text
-        assert set(re.findall(r"`[^`]*`", said)) == set(re.findall(r"`[^`]*`", text)), text
+    for text, translation in translations("zh").items():
+        assert sorted({*_SLOT.findall(text)}) == sorted({*_SLOT.findall(translation)}), text
+        names = re.sub(r"\W", "", translation) == re.sub(r"\W", "", text)
+        assert HAN.search(translation) or names, text
+        assert set(re.findall(r"`[^`]*`", translation)) == set(re.findall(r"`[^`]*`", text)), text
 
 
 def names(text: str) -> Iterator[str]:
@@ -98,10 +98,12 @@ def stands(name: str, text: str) -> bool:
 
 
 def test_names_and_numbers_stay() -> None:
-    for text, said in translations("zh").items():
+    for text, translation in translations("zh").items():
         english = set(names(text))
-        assert {name for name in english if not stands(name, said)} <= _WORDS, text
-        parts = {part for name in names(said) for part in re.split(r"[,;:()]+", name) if part}
+        assert {name for name in english if not stands(name, translation)} <= _WORDS, text
+        parts = {
+            part for name in names(translation) for part in re.split(r"[,;:()]+", name) if part
+        }
         new = {part for part in parts - english if not stands(part, text)}
         assert new <= _SHORT, text
 
@@ -212,9 +214,11 @@ def test_the_place_of_an_error_is_translated() -> None:
             "invalid character": "\u65e0\u6548\u5b57\u7b26",
         }
     ).say
-    place = "\u7b2c2\u884c\u7b2c7\u5217"
-    assert say("invalid character in line 2, column 7") == f"{place}\uff1a\u65e0\u6548\u5b57\u7b26"
-    assert say("a/x.txt: odd in line 2, column 7") == f"a/x.txt\uff1a{place}\uff1aodd"
+    location = "\u7b2c2\u884c\u7b2c7\u5217"
+    assert (
+        say("invalid character in line 2, column 7") == f"{location}\uff1a\u65e0\u6548\u5b57\u7b26"
+    )
+    assert say("a/x.txt: odd in line 2, column 7") == f"a/x.txt\uff1a{location}\uff1aodd"
 
 
 def test_a_text_without_translation_is_english() -> None:

@@ -43,7 +43,7 @@ def test_a_component_loads(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ('"1.10"', "1.10", r"Expected `str`, got `float` - at `\$.releases\[0\].version`"),
         ('"1.10"', "110", r"got `int` - at `\$.releases\[0\].version`"),
@@ -58,11 +58,11 @@ def test_a_component_loads(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_is_not_strict_is_refused(
-    tmp_path: Path, old: str, new: str, told: str
+    tmp_path: Path, old: str, new: str, message: str
 ) -> None:
     assert old in COMPONENT
     path = written(tmp_path / "spam.yaml", COMPONENT.replace(old, new))
-    with pytest.raises(DataError, match=told) as caught:
+    with pytest.raises(DataError, match=message) as caught:
         load(path, Component)
     assert str(caught.value).startswith(f"{path}: ")
 
@@ -88,7 +88,7 @@ def test_any_bytes_load_or_are_a_data_error(tmp_path: Path, content: bytes) -> N
 
 def test_every_shipped_file_loads() -> None:
     catalog = Catalog()
-    assert {one.id for one in catalog.components} == set(catalog.component_ids)
+    assert {component.id for component in catalog.components} == set(catalog.component_ids)
     assert catalog.stacks
     assert catalog.families
     assert catalog.hazards.hazards
@@ -135,9 +135,9 @@ def test_unknown_names() -> None:
     ],
 )
 def test_families_by_name(name: str, family: str) -> None:
-    found = Catalog().family_of(name)
-    assert found is not None
-    assert found.id == family
+    known_family = Catalog().family_of(name)
+    assert known_family is not None
+    assert known_family.id == family
 
 
 SOURCE = 'sources: [{url: "our own wiki", date: "2026-12-01"}]'
@@ -174,7 +174,9 @@ hazards:
     assert (new.title, new.sources) == (old.title, old.sources)
     assert catalog.component("spam").title == "Spam"
     assert len(catalog.hazards.hazards) == len(base.hazards.hazards) + 1
-    assert next(one.what for one in catalog.hazards.hazards if one.name == "apex") == "ours"
+    assert (
+        next(hazard.what for hazard in catalog.hazards.hazards if hazard.name == "apex") == "ours"
+    )
 
 
 def test_an_overlay_replaces_heads_stacks_and_families(tmp_path: Path) -> None:
@@ -210,9 +212,9 @@ def test_hazards_load_strictly(tmp_path: Path) -> None:
 def test_distributions_are_told_without_parsing_as_with_it() -> None:
     catalog = Catalog()
     assert catalog.distributions == {
-        canonicalize_name(one.obtain.distribution)
-        for one in catalog.components
-        if one.obtain.distribution
+        canonicalize_name(component.obtain.distribution)
+        for component in catalog.components
+        if component.obtain.distribution
     }
 
 
@@ -220,9 +222,9 @@ def test_a_file_that_changed_is_read_again_and_a_damaged_cache_is_ignored(tmp_pa
     path = tmp_path / "hazards.yaml"
     path.write_text("schema: 1\nhazards: []\n")
     assert load(path, Hazards).schema == 1
-    kept = CacheEntry.of("matrix", path.read_bytes())
-    assert kept.get() == {"schema": 1, "hazards": []}
-    kept.path.write_bytes(b"\xc1 damaged")
+    cached = CacheEntry.of("matrix", path.read_bytes())
+    assert cached.get() == {"schema": 1, "hazards": []}
+    cached.path.write_bytes(b"\xc1 damaged")
     assert load(path, Hazards).schema == 1
     path.write_text("schema: 22\nhazards: []\n")
     assert load(path, Hazards).schema == 22
@@ -234,8 +236,8 @@ def test_what_is_wrong_is_not_kept(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(DataError, match="schema"):
             load(path, Hazards)
-    kept = CacheEntry.of("matrix", path.read_bytes())
-    assert kept.get() is None
+    cached = CacheEntry.of("matrix", path.read_bytes())
+    assert cached.get() is None
 
 
 def test_a_cache_that_cannot_be_written_is_none(

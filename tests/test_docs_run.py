@@ -109,8 +109,8 @@ def prepared_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What lines speak of and no command changes in place; tests work in copies of it."""
     folder = tmp_path_factory.mktemp("docs")
     job, home = folder / "job", folder / "home"
-    for place in (job, home, folder / "log", folder / "media", folder / "programs"):
-        place.mkdir()
+    for path in (job, home, folder / "log", folder / "media", folder / "programs"):
+        path.mkdir()
     (home / "clones").mkdir()
     _write_programs(folder / "programs")
     (folder / "jobs/history").mkdir(parents=True)
@@ -123,18 +123,18 @@ def prepared_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _write_programs(place: Path) -> None:
+def _write_programs(path: Path) -> None:
     for name, text in _PROGRAMS.items():
-        (place / name).write_text(text)
-        (place / name).chmod(0o755)
+        (path / name).write_text(text)
+        (path / name).chmod(0o755)
 
 
-def _write_machines(place: Path) -> None:
-    place.mkdir()
+def _write_machines(folder: Path) -> None:
+    folder.mkdir()
     for name in ("healthy-a2", "one-card-lost"):
-        build(name, place / name)
+        build(name, folder / name)
     for number, node in enumerate(NODES, 10):
-        for path in build("healthy-a2", place / node).rglob("*"):
+        for path in build("healthy-a2", folder / node).rglob("*"):
             if path.is_file():
                 text = path.read_text("utf-8").replace("a2-node-0", node)
                 path.write_text(text.replace("192.0.2.", f"192.0.{number}."), "utf-8")
@@ -238,7 +238,7 @@ def _environment(world: Path, line: Line, how: Run) -> dict[str, str]:
         "PATH": programs,
         "DOCS_DOCTOR": str(DOCTOR),
         "DOCS_NAME": name,
-        "DOCS_GIVEN": f"{GIVEN.get(name, '')} {how.given}" if how.usual else how.given,
+        "DOCS_GIVEN": f"{GIVEN.get(name, '')} {how.options}" if how.usual else how.options,
         # What a job of Slurm has, and the recipe of docs/diagnose.md sets.
         "SLURMD_NODENAME": "node1",
         "JOB": str(world / "jobs"),
@@ -371,11 +371,11 @@ def test_what_is_told_to_type_runs(
         check=False, capture_output=True, text=True, timeout=900, cwd=docs_folder / "job", env=env,
         stdin=subprocess.DEVNULL,
     )  # fmt: skip
-    said = done.stdout + done.stderr
+    output = done.stdout + done.stderr
     codes = [int(code) for code in (docs_folder / "codes").read_text().split()]
-    assert codes, said
-    assert set(codes) <= set(how.codes), (codes, said)
-    assert done.returncode in codes, said
-    assert "Traceback" not in said
-    assert "No such option" not in said
-    assert "command not found" not in said
+    assert codes, output
+    assert set(codes) <= set(how.codes), (codes, output)
+    assert done.returncode in codes, output
+    assert "Traceback" not in output
+    assert "No such option" not in output
+    assert "command not found" not in output

@@ -58,18 +58,25 @@ def test_what_is_none_is_refused_with_the_keys_or_the_reason(text: str, words: s
 
 
 def test_the_last_source_that_has_a_key_counts() -> None:
-    preset, site, given = (
+    preset, site, options = (
         parse_expectations(texts, "here")
         for texts in (["npus>=1"], ["npus>=4", "npus<=8", "cann>=8.5.0"], ["npus=0"])
     )
-    assert [one.text for one in over(preset, site)] == ["npus>=4", "npus<=8", "cann>=8.5.0"]
-    assert [one.text for one in over(preset, site, given)] == ["npus=0", "cann>=8.5.0"]
+    assert [expectation.text for expectation in over(preset, site)] == [
+        "npus>=4",
+        "npus<=8",
+        "cann>=8.5.0",
+    ]
+    assert [expectation.text for expectation in over(preset, site, options)] == [
+        "npus=0",
+        "cann>=8.5.0",
+    ]
     assert over(preset) == preset
 
 
 def test_every_key_has_a_check_with_a_page() -> None:
-    pages = {one.id: one.explain for one in all_checks()}
-    assert {one.check for one in KEYS.values()} == set(CHECKS)
+    pages = {check.id: check.explain for check in all_checks()}
+    assert {key.check for key in KEYS.values()} == set(CHECKS)
     assert all("--expect" in pages[name] for name in CHECKS)
 
 

@@ -22,24 +22,26 @@ CHECKS = all_checks()
 CATALOG = Catalog()
 
 
-def leaves(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Places of all texts."""
     if isinstance(value, str):
-        return [place]
+        return [path]
     if isinstance(value, dict):
-        return [found for key, one in value.items() for found in leaves(one, (*place, key))]
+        return [leaf for key, inner in value.items() for leaf in leaves(inner, (*path, key))]
     if isinstance(value, list | tuple):
-        return [found for n, one in enumerate(value) for found in leaves(one, (*place, n))]
+        return [leaf for n, inner in enumerate(value) for leaf in leaves(inner, (*path, n))]
     return []
 
 
-def replaced(value: Any, place: tuple[Any, ...], text: str) -> Any:
-    if not place:
+def replaced(value: Any, path: tuple[Any, ...], text: str) -> Any:
+    if not path:
         return text
-    first, *rest = place
+    first, *rest = path
     if isinstance(value, dict):
         return {**value, first: replaced(value[first], tuple(rest), text)}
-    return [replaced(one, tuple(rest), text) if n == first else one for n, one in enumerate(value)]
+    return [
+        replaced(inner, tuple(rest), text) if n == first else inner for n, inner in enumerate(value)
+    ]
 
 
 PLACES = leaves({name: PLAIN[name] for name in SECTIONS if PLAIN[name] is not None})
@@ -50,8 +52,8 @@ TEXTS = st.text() | st.sampled_from(["\x1b[2J[red]\n", "8.5.0", "-1", "0" * 400,
 def snapshots(draw: st.DrawFn) -> Snapshot:
     """A healthy machine with sections knocked out and texts replaced by anything."""
     plain = PLAIN
-    for place in draw(st.lists(st.sampled_from(PLACES), max_size=6)):
-        plain = replaced(plain, place, draw(TEXTS))
+    for path in draw(st.lists(st.sampled_from(PLACES), max_size=6)):
+        plain = replaced(plain, path, draw(TEXTS))
     gone = draw(st.sets(st.sampled_from(sorted(SECTIONS)), max_size=4))
     return msgspec.convert({**plain, **dict.fromkeys(gone)}, Snapshot)
 
@@ -69,11 +71,11 @@ def test_snapshots_round_trip(facts: Snapshot) -> None:
 def test_any_snapshot_is_judged_and_shown(facts: Snapshot, device: str, nproc: int | None) -> None:
     case = Case(facts=facts, catalog=CATALOG, device=device, nproc=nproc)
     findings = judge(case, CHECKS)
-    assert {one.check for one in findings} == {one.id for one in CHECKS}
-    assert not [one for one in findings if "the check itself failed" in one.title]
+    assert {finding.check for finding in findings} == {check.id for check in CHECKS}
+    assert not [finding for finding in findings if "the check itself failed" in finding.title]
     report = assemble(case, CHECKS, levels=(), fail_on=Level.ERROR, seconds=0.0)
     text = text_format.render(report, verbose=True)
-    assert not [one for one in text if ord(one) < 32 and one != "\n"]
+    assert not [character for character in text if ord(character) < 32 and character != "\n"]
 
 
 def test_what_is_not_known_says_what_it_was() -> None:

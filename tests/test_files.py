@@ -21,7 +21,7 @@ def test_a_file_is_written_whole_with_the_mode_of_the_umask(tmp_path: Path) -> N
         os.umask(old)
     assert (tmp_path / "new").read_text() == "text"
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o640
-    assert [one.name for one in tmp_path.iterdir()] == ["new"]
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
 
 
 def test_owner_mode_links_and_other_names_stay(tmp_path: Path) -> None:
@@ -43,8 +43,8 @@ def test_the_owner_of_a_file_stays(tmp_path: Path) -> None:
     (tmp_path / "there").write_text("old")
     os.chown(tmp_path / "there", 12345, 54321)
     write_whole(str(tmp_path / "there"), "new")
-    found = (tmp_path / "there").stat()
-    assert (found.st_uid, found.st_gid) == (12345, 54321)
+    status = (tmp_path / "there").stat()
+    assert (status.st_uid, status.st_gid) == (12345, 54321)
 
 
 @root
@@ -96,7 +96,7 @@ def test_a_disk_that_is_full_leaves_the_old_file(
     with pytest.raises(DataError, match="No space left"):
         write_whole(str(tmp_path / "there"), "new")
     assert (tmp_path / "there").read_text() == "old"
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["there"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["there"]
 
 
 def test_only_regular_files_are_read(tmp_path: Path) -> None:

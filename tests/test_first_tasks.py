@@ -30,11 +30,11 @@ torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 5 \
 
 def tasks() -> dict[str, str]:
     """What is typed behind the name of the doctor, and what it answers now."""
-    found = {}
+    tasks = {}
     for typed, answer in _TASK.findall(PAGE.read_text("utf-8")):
         now = answer.partition("\nnow ")[2] or answer
-        found[typed.removeprefix("ascend-doctor ")] = now
-    return found
+        tasks[typed.removeprefix("ascend-doctor ")] = now
+    return tasks
 
 
 TASKS = {typed: now for typed, now in tasks().items() if typed not in _ELSEWHERE}
@@ -75,7 +75,7 @@ def test_a_first_task_is_answered_as_the_page_has_it(typed: str) -> None:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         run(shlex.split(typed))
         out.flush()
-        said = " ".join(out.buffer.getvalue().decode().split())
+        answer = " ".join(out.buffer.getvalue().decode().split())
     for piece in pieces(TASKS[typed]):
-        assert piece in said, said
-        said = said[said.index(piece) + len(piece) :]
+        assert piece in answer, answer
+        answer = answer[answer.index(piece) + len(piece) :]

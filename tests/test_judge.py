@@ -20,18 +20,18 @@ from ascend_doctor.probe_results import ProbeRun
 CATALOG = Catalog()
 
 
-def one(run: Any) -> tuple[Finding, ...]:
+def findings(run: Any) -> tuple[Finding, ...]:
     check = Check(id="the-check", title="It holds", explain="text", run=run)
     return judge(Case(facts=Snapshot(), catalog=CATALOG), [check])
 
 
 def test_silence_is_ok() -> None:
-    assert one(lambda _: ()) == (Finding(check="the-check", level=Level.OK, title="It holds"),)
+    assert findings(lambda _: ()) == (Finding(check="the-check", level=Level.OK, title="It holds"),)
 
 
 def test_findings_carry_the_id_of_their_check() -> None:
-    found = one(lambda _: [error("bad"), warning("odd"), unknown("?"), note("fine")])
-    assert [(f.check, f.level.value) for f in found] == [
+    judged = findings(lambda _: [error("bad"), warning("odd"), unknown("?"), note("fine")])
+    assert [(f.check, f.level.value) for f in judged] == [
         ("the-check", "error"),
         ("the-check", "warning"),
         ("the-check", "unknown"),
@@ -44,14 +44,14 @@ def test_an_error_with_which_a_stack_was_taken_is_a_warning() -> None:
     check = Check(id="the-check", title="It holds", explain="text", run=lambda _: both)
     other = Check(id="another", title="It holds too", explain="text", run=lambda _: both)
     lock = StackLock(present=True, accepted_checks=("the-check",))
-    found = judge(Case(facts=Snapshot(stack_lock=lock), catalog=CATALOG), [check, other])
-    assert [(f.level.value, f.accepted) for f in found[:3]] == [
+    findings = judge(Case(facts=Snapshot(stack_lock=lock), catalog=CATALOG), [check, other])
+    assert [(f.level.value, f.accepted) for f in findings[:3]] == [
         ("warning", True),
         ("warning", False),
         ("unknown", False),
     ]
-    assert found[0].because == "It is. The stack was built with --accept the-check."
-    assert [f.level.value for f in found[3:]] == ["error", "warning", "unknown"]
+    assert findings[0].because == "It is. The stack was built with --accept the-check."
+    assert [f.level.value for f in findings[3:]] == ["error", "warning", "unknown"]
 
 
 def test_unknown_and_not_applicable_are_values() -> None:
@@ -63,9 +63,9 @@ def test_unknown_and_not_applicable_are_values() -> None:
         raise NotApplicable("no Ascend device here")
         yield
 
-    assert one(cannot)[0].level is Level.UNKNOWN
-    assert "npu-smi did not answer" in one(cannot)[0].title
-    assert one(no_subject)[0].level is Level.SKIPPED
+    assert findings(cannot)[0].level is Level.UNKNOWN
+    assert "npu-smi did not answer" in findings(cannot)[0].title
+    assert findings(no_subject)[0].level is Level.SKIPPED
 
 
 def test_what_was_found_before_an_unknown_stays() -> None:
@@ -73,7 +73,7 @@ def test_what_was_found_before_an_unknown_stays() -> None:
         yield error("bad")
         raise Unknown("the rest")
 
-    assert [f.level for f in one(half)] == [Level.ERROR, Level.UNKNOWN]
+    assert [f.level for f in findings(half)] == [Level.ERROR, Level.UNKNOWN]
 
 
 def test_a_crash_is_unknown_and_says_that_it_is_our_bug() -> None:
@@ -81,9 +81,9 @@ def test_a_crash_is_unknown_and_says_that_it_is_our_bug() -> None:
         raise ZeroDivisionError("x")
         yield
 
-    (found,) = one(crash)
-    assert found.level is Level.UNKNOWN
-    assert "bug in ascend-doctor" in found.because
+    (finding,) = findings(crash)
+    assert finding.level is Level.UNKNOWN
+    assert "bug in ascend-doctor" in finding.because
 
 
 def test_levels_are_ordered() -> None:
@@ -122,8 +122,8 @@ def test_ids_are_kebab_case_and_every_check_explains_itself() -> None:
 @pytest.mark.slow
 @given(st.data())
 def test_judge_never_raises_whatever_sections_are_there(data: st.DataObject) -> None:
-    kept = data.draw(st.sets(st.sampled_from(sorted(SECTIONS))))
-    empty: dict[str, Any] = {name: SECTIONS[name]() for name in kept}
+    sections = data.draw(st.sets(st.sampled_from(sorted(SECTIONS))))
+    empty: dict[str, Any] = {name: SECTIONS[name]() for name in sections}
     case = Case(
         facts=Snapshot(**empty),
         catalog=CATALOG,
@@ -131,9 +131,9 @@ def test_judge_never_raises_whatever_sections_are_there(data: st.DataObject) -> 
         nproc=data.draw(st.none() | st.integers(-1, 64)),
     )
     known = all_checks()
-    found = judge(case, known)
-    assert {f.check for f in found} == {c.id for c in known}
-    crashed = [f for f in found if "the check itself failed" in f.title]
+    findings = judge(case, known)
+    assert {f.check for f in findings} == {c.id for c in known}
+    crashed = [f for f in findings if "the check itself failed" in f.title]
     assert not crashed
 
 

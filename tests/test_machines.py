@@ -45,34 +45,34 @@ HEALTHY = ("healthy-a2", "healthy-a3", "laptop")
 @functools.cache
 def folder_of(name: str) -> Path:
     """The machine as a recording, written once for all tests."""
-    kept = tempfile.TemporaryDirectory()
-    _KEPT.append(kept)
-    return build(name, Path(kept.name) / name)
+    directory = tempfile.TemporaryDirectory()
+    _KEPT.append(directory)
+    return build(name, Path(directory.name) / name)
 
 
 _KEPT: list[tempfile.TemporaryDirectory[str]] = []
 CATALOG = functools.cache(Catalog)
 
 
-def told(report: dict[str, Any]) -> dict[str, Any]:
+def summarise(report: dict[str, Any]) -> dict[str, Any]:
     """What expected.yaml has of a JSON report."""
-    levels = [one["level"] for one in report["findings"]]
-    found = {
+    levels = [finding["level"] for finding in report["findings"]]
+    summary = {
         "exit_code": report["verdict"]["exit_code"],
         **{level: levels.count(level) for level in ("error", "unknown", "warning")},
         "findings": [
             {
-                "check": one["check"],
-                "level": one["level"],
-                "title": one["title"],
-                **({"because_of": one["because_of"]} if one["because_of"] else {}),
+                "check": finding["check"],
+                "level": finding["level"],
+                "title": finding["title"],
+                **({"because_of": finding["because_of"]} if finding["because_of"] else {}),
             }
-            for one in report["findings"]
-            if one["level"] not in ("ok", "skipped")
+            for finding in report["findings"]
+            if finding["level"] not in ("ok", "skipped")
         ],
     }
-    assert all(report["verdict"][level] == found[level] for level in ("error", "unknown"))
-    return found
+    assert all(report["verdict"][level] == summary[level] for level in ("error", "unknown"))
+    return summary
 
 
 def asked(*arguments: str) -> tuple[int, Any]:
@@ -97,7 +97,7 @@ def expected(name: str) -> Any:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_report_is_the_expected_one(name: str) -> None:
     code, report = check(name)
-    assert told(report) == expected(name)
+    assert summarise(report) == expected(name)
     assert code == report["verdict"]["exit_code"]
     assert not report["redacted"]
 
@@ -107,7 +107,7 @@ def test_the_installed_command_says_the_same(doctor: Command) -> None:
     done = doctor(
         "check", "-l", "0", "--replay", str(folder_of(NAMES[0])), "--format", "json", "--no-redact"
     )
-    assert told(json.loads(done.stdout)) == expected(NAMES[0])
+    assert summarise(json.loads(done.stdout)) == expected(NAMES[0])
     assert done.returncode == expected(NAMES[0])["exit_code"]
     assert done.stderr == ""
 
@@ -116,11 +116,11 @@ def test_the_installed_command_says_the_same(doctor: Command) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_error_and_warning_says_what_to_do(name: str) -> None:
     _, report = check(name)
-    for one in report["findings"]:
-        if one["level"] in {"error", "warning"}:
-            assert one["found"], one["title"]
-            assert one["remedy"], one["title"]
-            assert one["because"], one["title"]
+    for finding in report["findings"]:
+        if finding["level"] in {"error", "warning"}:
+            assert finding["found"], finding["title"]
+            assert finding["remedy"], finding["title"]
+            assert finding["because"], finding["title"]
 
 
 @pytest.mark.parametrize("name", HEALTHY)
@@ -133,7 +133,9 @@ def test_healthy_machines_are_well(name: str) -> None:
 def test_every_machine_has_an_honest_origin(name: str) -> None:
     origin = ReplayMachine(folder_of(name)).recording.origin
     assert len(origin) > 40
-    assert name in HEALTHY or told(check(name)[1])["findings"], "a machine with nothing to find"
+    assert name in HEALTHY or summarise(check(name)[1])["findings"], (
+        "a machine with nothing to find"
+    )
 
 
 @pytest.mark.slow
@@ -153,8 +155,8 @@ def test_a_redacted_recording_replays_to_the_same_report(name: str, tmp_path: Pa
     machine = ReplayMachine(folder_of(name))
     machine.env = {**machine.env, "NPU_TOKEN": "withheld-value", "NPU_VISIBLE_DEVICES": "0"}
     Examination(machine, record=str(tmp_path / "again")).collect()
-    saved = [one for one in (tmp_path / "again").rglob("*") if one.is_file()]
-    text = "\n".join(f"{one}\n{one.read_text('utf-8')}" for one in saved)
+    saved = [path for path in (tmp_path / "again").rglob("*") if path.is_file()]
+    text = "\n".join(f"{path}\n{path.read_text('utf-8')}" for path in saved)
     secret = ("withheld-value", "ipaddr:192.0.2.", "address_0=192.0.2.", "/home/ada")
     assert [word for word in secret if word in text] == []
     assert _findings(ReplayMachine(tmp_path / "again")) == _findings(machine)
@@ -162,23 +164,23 @@ def test_a_redacted_recording_replays_to_the_same_report(name: str, tmp_path: Pa
 
 def _findings(machine: ReplayMachine) -> list[tuple[str, Level]]:
     facts = take(machine, CATALOG())
-    found = judge(
-        Case(facts=facts, catalog=CATALOG()), [one for one in all_checks() if one.level == 0]
+    findings = judge(
+        Case(facts=facts, catalog=CATALOG()), [check for check in all_checks() if check.level == 0]
     )
-    return [(one.check, one.level) for one in found]
+    return [(finding.check, finding.level) for finding in findings]
 
 
 def _levels(report: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(one["check"], one["level"]) for one in report["findings"]]
+    return [(finding["check"], finding["level"]) for finding in report["findings"]]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_one_check_alone_says_what_it_says_among_all(name: str) -> None:
-    one = next((found["check"] for found in expected(name)["findings"]), "shared-memory")
-    _, report = check(name, "--only", one)
-    assert {found["check"] for found in report["findings"]} == {one}
-    among = [found for found in check(name)[1]["findings"] if found["check"] == one]
+    check_id = next((finding["check"] for finding in expected(name)["findings"]), "shared-memory")
+    _, report = check(name, "--only", check_id)
+    assert {finding["check"] for finding in report["findings"]} == {check_id}
+    among = [finding for finding in check(name)[1]["findings"] if finding["check"] == check_id]
     assert report["findings"] == among
 
 
@@ -225,7 +227,7 @@ def questions(name: str) -> tuple[str, ...]:
     seen = RecordingMachine(ReplayMachine(folder_of(name)))
     take(seen, CATALOG())
     asked_of = {
-        "run": [key for key, one in seen._commands.items() if not one.missing],
+        "run": [key for key, command in seen._commands.items() if not command.missing],
         "read": seen._files,
         "status": seen._nodes,
         "names": seen._folders,
@@ -238,10 +240,10 @@ def judged(name: str, holes: frozenset[str] = frozenset()) -> dict[str, list[Fin
     """Findings by check. Collecting and judging never raise."""
     facts = take(Holed(folder_of(name), holes), CATALOG())
     by_check: dict[str, list[Finding]] = {}
-    for one in judge(
+    for finding in judge(
         Case(facts=facts, catalog=CATALOG()), [c for c in all_checks() if c.level == 0]
     ):
-        by_check.setdefault(one.check, []).append(one)
+        by_check.setdefault(finding.check, []).append(finding)
     return by_check
 
 
@@ -252,7 +254,9 @@ def holed(draw: st.DrawFn) -> tuple[str, frozenset[str]]:
     known = questions(name)
     kinds = draw(st.sets(st.sampled_from(["run", "read", "status", "names", "value"]), max_size=2))
     single = draw(st.sets(st.sampled_from(known), max_size=8))
-    return name, frozenset(single | {one for one in known if one.split(" ", 1)[0] in kinds})
+    return name, frozenset(
+        single | {question for question in known if question.split(" ", 1)[0] in kinds}
+    )
 
 
 @pytest.mark.slow
@@ -260,10 +264,10 @@ def holed(draw: st.DrawFn) -> tuple[str, frozenset[str]]:
 @given(holed())
 def test_holes_end_in_words_not_in_crashes(case: tuple[str, frozenset[str]]) -> None:
     crashes = [
-        f"{one.title}: {one.observed}"
-        for found in judged(*case).values()
-        for one in found
-        if "the check itself failed" in one.title
+        f"{finding.title}: {finding.observed}"
+        for findings in judged(*case).values()
+        for finding in findings
+        if "the check itself failed" in finding.title
     ]
     assert crashes == []
 
@@ -272,7 +276,7 @@ def test_holes_end_in_words_not_in_crashes(case: tuple[str, frozenset[str]]) -> 
 def silenced(draw: st.DrawFn) -> tuple[str, frozenset[str]]:
     """A machine, and commands and values that give no answer there."""
     name = draw(st.sampled_from(NAMES))
-    known = [one for one in questions(name) if one.startswith(("run ", "value "))]
+    known = [question for question in questions(name) if question.startswith(("run ", "value "))]
     return name, draw(st.frozensets(st.sampled_from(known), min_size=1, max_size=3))
 
 
@@ -281,9 +285,9 @@ def silenced(draw: st.DrawFn) -> tuple[str, frozenset[str]]:
 @given(silenced())
 def test_what_was_wrong_is_not_well_once_it_is_not_told(case: tuple[str, frozenset[str]]) -> None:
     name, holes = case
-    found = judged(name, holes)
-    wrong = [one["check"] for one in expected(name)["findings"]]
-    assert [one for one in wrong if found[one][0].level is Level.OK] == []
+    by_check = judged(name, holes)
+    wrong = [finding["check"] for finding in expected(name)["findings"]]
+    assert [check_id for check_id in wrong if by_check[check_id][0].level is Level.OK] == []
 
 
 # What npu-smi, hccn_tool and /proc alone can tell: without them nothing is OK.
@@ -300,11 +304,13 @@ ONLY_TOLD_BY = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("told_by", ONLY_TOLD_BY)
-@pytest.mark.parametrize("name", [one for one in NAMES if one != "laptop"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "laptop"])
 def test_what_was_not_seen_is_not_well(name: str, told_by: str) -> None:
-    holes = frozenset(one for one in questions(name) if one.startswith(told_by))
-    found = judged(name, holes)
-    well = [one for one in ONLY_TOLD_BY[told_by] if found[one][0].level is Level.OK]
+    holes = frozenset(question for question in questions(name) if question.startswith(told_by))
+    by_check = judged(name, holes)
+    well = [
+        check_id for check_id in ONLY_TOLD_BY[told_by] if by_check[check_id][0].level is Level.OK
+    ]
     assert well == []
 
 
@@ -314,13 +320,13 @@ if __name__ == "__main__":
     parser.add_argument("--write", nargs=2, metavar=("NAME", "DIR"))
     wish = parser.parse_args()
     for accepted in wish.accept:
-        place = MACHINES / accepted / "expected.yaml"
+        path = MACHINES / accepted / "expected.yaml"
         comments = [
             line
-            for line in (place.read_text("utf-8").splitlines() if place.exists() else ())
+            for line in (path.read_text("utf-8").splitlines() if path.exists() else ())
             if line.startswith("#")
         ]
-        text = yaml.safe_dump(told(check(accepted)[1]), sort_keys=False, width=100)
-        place.write_text("\n".join([*comments, text]), "utf-8")
+        text = yaml.safe_dump(summarise(check(accepted)[1]), sort_keys=False, width=100)
+        path.write_text("\n".join([*comments, text]), "utf-8")
     if wish.write:
         build(wish.write[0], Path(wish.write[1]))

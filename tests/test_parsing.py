@@ -20,7 +20,7 @@ MERGES = "\n".join(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("[" * 100_000, "nested|nesting"),  # libyaml's own limit, since 0.2.6
         ("{a: " * 100_000, "nested"),
@@ -37,10 +37,10 @@ MERGES = "\n".join(
         ("a: !!python/object/apply:os.system [id]", "constructor"),
         ("a\0b", "x.yaml"),
     ],
-    ids=lambda one: one[:12],
+    ids=lambda text: text[:12],
 )
-def test_hostile_yaml_is_one_line(text: str, told: str) -> None:
-    with pytest.raises(DataError, match=told) as refused:
+def test_hostile_yaml_is_one_line(text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message) as refused:
         yaml_of(text, "x.yaml")
     assert str(refused.value).startswith("x.yaml: ")
     assert len(str(refused.value).splitlines()) == 1
@@ -53,7 +53,7 @@ def test_healthy_yaml_is_read_with_its_aliases_and_merges() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [
         (b"[" * 100_000, "nested"),
         (b'{"a":' * 100_000, "nested"),
@@ -63,8 +63,8 @@ def test_healthy_yaml_is_read_with_its_aliases_and_merges() -> None:
         (b"\xff\xfe[\0]\0", "damaged"),
     ],
 )
-def test_hostile_json_is_one_line(data: bytes, told: str) -> None:
-    with pytest.raises(DataError, match=told):
+def test_hostile_json_is_one_line(data: bytes, message: str) -> None:
+    with pytest.raises(DataError, match=message):
         json_of(data, "x.json")
 
 
@@ -78,13 +78,13 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("read", "text", "told"), BROKEN, ids=[row[2] for row in BROKEN])
+@pytest.mark.parametrize(("read", "text", "location"), BROKEN, ids=[row[2] for row in BROKEN])
 def test_an_error_names_the_file_and_the_place(
-    read: Callable[[str, str], object], text: str, told: str
+    read: Callable[[str, str], object], text: str, location: str
 ) -> None:
     with pytest.raises(DataError, match=r"^a/x\.txt: ") as refused:
         read(text, "a/x.txt")
-    assert told in str(refused.value)
+    assert location in str(refused.value)
 
 
 @pytest.mark.slow

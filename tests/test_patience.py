@@ -71,9 +71,15 @@ def test_asking_for_none_holds_on_an_emulated_machine(
 
 
 def test_deadlines_of_probes_and_commands_grow(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = {one.probe: one.deadline for one in plan(4, device="npu", nproc=2, python="python")}
+    before = {
+        request.probe: request.deadline
+        for request in plan(4, device="npu", nproc=2, python="python")
+    }
     monkeypatch.setenv(VARIABLE, "4")
-    after = {one.probe: one.deadline for one in plan(4, device="npu", nproc=2, python="python")}
+    after = {
+        request.probe: request.deadline
+        for request in plan(4, device="npu", nproc=2, python="python")
+    }
     soak = 60.0  # the minute to soak stays one
     assert {name: (after[name] - 4 * before[name]) for name in after} == {
         name: -3 * soak if name == "soak" else 0.0 for name in after
@@ -101,6 +107,6 @@ def test_probes_hear_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_machine_without_localhost_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ascend_doctor.probing.launching._localhost", lambda: False)
     requests = plan(3, device="cpu", nproc=2, python=sys.executable)
-    run = launch(next(one for one in requests if one.probe == "allreduce"))
+    run = launch(next(request for request in requests if request.probe == "allreduce"))
     assert run.not_started == NO_LOCALHOST
     assert "/etc/hosts" in NO_LOCALHOST

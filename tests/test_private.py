@@ -21,7 +21,7 @@ def test_what_is_kept_is_for_this_user_alone(tmp_path: Path) -> None:
     assert read_mine(tmp_path / "a" / "b" / "kept") == b"data"
     for name, mode in (("a", 0o777), ("a/b", 0o700), ("a/b/kept", 0o600)):
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) & 0o777 in {mode, 0o700}
-    assert [one.name for one in (tmp_path / "a" / "b").iterdir()] == ["kept"]
+    assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == ["kept"]
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602])
@@ -52,15 +52,15 @@ def test_what_another_user_owns_is_not_read(
     no_real_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME")
-    kept = CacheEntry.of("matrix", b"x")
-    kept.put({"a": 1})
-    assert kept.get() == {"a": 1}
-    os.chown(kept.path, 12345, 12345)
-    assert kept.get() is None
-    os.chown(kept.path, 0, 0)
-    os.chown(kept.path.parent, 12345, 12345)
-    assert kept.get() is None
-    assert kept.path.is_relative_to(no_real_home)
+    cached = CacheEntry.of("matrix", b"x")
+    cached.put({"a": 1})
+    assert cached.get() == {"a": 1}
+    os.chown(cached.path, 12345, 12345)
+    assert cached.get() is None
+    os.chown(cached.path, 0, 0)
+    os.chown(cached.path.parent, 12345, 12345)
+    assert cached.get() is None
+    assert cached.path.is_relative_to(no_real_home)
 
 
 def test_a_file_of_the_same_time_and_size_is_another_one(tmp_path: Path) -> None:

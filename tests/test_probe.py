@@ -39,9 +39,11 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> str:
 
 def survivors(mark: str) -> list[psutil.Process]:
     """Living processes that carry the mark, zombies of ours included."""
-    marked = (one for one in psutil.process_iter(["environ"]) if one.pid != os.getpid())
-    ours = [one for one in psutil.Process().children(recursive=True) if one not in BEFORE]
-    return ours + [one for one in marked if (one.info["environ"] or {}).get(MARK) == mark]
+    marked = (process for process in psutil.process_iter(["environ"]) if process.pid != os.getpid())
+    ours = [child for child in psutil.Process().children(recursive=True) if child not in BEFORE]
+    return ours + [
+        process for process in marked if (process.info["environ"] or {}).get(MARK) == mark
+    ]
 
 
 def script(tmp_path: Path, body: str) -> str:
@@ -203,15 +205,15 @@ def test_a_doctor_that_is_ended_leaves_no_process(
     tmp_path: Path, mark: str, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # SIGKILL leaves the folder of the records
-    one = request(tmp_path, "with probe.stage('deep'):\n    time.sleep(600)")
+    endless = request(tmp_path, "with probe.stage('deep'):\n    time.sleep(600)")
     code = (
         "import sys\n"
         "from ascend_doctor.probing.launching import launch\n"
         "from ascend_doctor.probing.request import ProbeRequest, Unwatched\n"
         "class Ready(Unwatched):\n"
         "    def entered(self, *_): print('ready', flush=True)\n"
-        f"one = ProbeRequest(probe='one', device='cpu', python={one.python!r},"
-        f" script={one.script!r})\n"
+        f"one = ProbeRequest(probe='one', device='cpu', python={endless.python!r},"
+        f" script={endless.script!r})\n"
         "launch(one, watch=Ready())\n"
     )
     with subprocess.Popen(
@@ -247,47 +249,49 @@ def test_temporary_files_of_a_probe_go_with_its_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize("level", range(5))
 def test_the_plan_of_a_level(level: int) -> None:
     requests = plan(level, device="cpu", nproc=4, python="python")
-    levels = [one.level for one in requests]
+    levels = [request.level for request in requests]
     assert max(levels, default=0) == level
     # A later level builds on what the earlier ones found.
     assert levels == sorted(levels)
-    assert all(Path(one.script).is_file() for one in requests)
-    assert {one.world_size for one in requests if one.torchrun} == ({4} if level > 2 else set())
-    assert {one.world_size for one in requests if not one.torchrun} <= {1}
+    assert all(Path(request.script).is_file() for request in requests)
+    assert {request.world_size for request in requests if request.torchrun} == (
+        {4} if level > 2 else set()
+    )
+    assert {request.world_size for request in requests if not request.torchrun} <= {1}
 
 
 def test_needs_come_first() -> None:
     requests = plan(4, device="npu", nproc=2, python="python")
-    names = [one.probe for one in requests]
-    for one in requests:
-        assert all(names.index(need) < names.index(one.probe) for need in one.needs)
+    names = [request.probe for request in requests]
+    for request in requests:
+        assert all(names.index(need) < names.index(request.probe) for need in request.needs)
 
 
 def parts(script: Path) -> set[str]:
     """The modules beside a probe that it imports, at whatever remove."""
-    found: set[str] = set()
+    parts: set[str] = set()
     waiting = [script]
     while waiting:
         text = waiting.pop().read_text("utf-8")
         names = set(re.findall(r"^ *(?:import|from) (_\w+)", text, re.MULTILINE)) - {"__future__"}
-        waiting += [script.with_name(f"{one}.py") for one in names - found]
-        found |= names
-    return found
+        waiting += [script.with_name(f"{name}.py") for name in names - parts]
+        parts |= names
+    return parts
 
 
 def test_all_ranks_of_a_simulated_device_take_the_sizes_of_the_cpu() -> None:
     requests = plan(4, device="npu", nproc=2, python="python", extent=Extent(small=True))
-    assert {one.probe for one in requests if "--small" in one.argv} == {
-        one.probe for one in requests if one.torchrun
+    assert {request.probe for request in requests if "--small" in request.argv} == {
+        request.probe for request in requests if request.torchrun
     }
     usual = plan(4, device="npu", nproc=2, python="python")
-    assert not [one for one in usual if "--small" in one.argv]
+    assert not [request for request in usual if "--small" in request.argv]
 
 
 def test_who_comes_to_megatron_through_mindspeed_waits_for_it() -> None:
     requests = plan(4, device="npu", nproc=2, python="python")
-    through = {one.probe for one in requests if "_megatron" in parts(Path(one.script))}
-    needing = {one.probe for one in requests if "mindspeed-patches" in one.needs}
+    through = {request.probe for request in requests if "_megatron" in parts(Path(request.script))}
+    needing = {request.probe for request in requests if "mindspeed-patches" in request.needs}
     assert "smoke-train" in through
     assert needing == through | {"mindspeed-forward"}
 
@@ -384,9 +388,9 @@ def test_a_tail_keeps_the_end() -> None:
 def allreduce(python: Path, *, ranks: int, fault: str = "", deadline: float = 60.0) -> ProbeRun:
     env = {**os.environ, "ASCEND_DOCTOR_PROBE_FAULT": fault}
     requests = plan(3, device="cpu", nproc=ranks, python=str(python), env=env)
-    (one,) = [one for one in requests if one.probe == "allreduce"]
-    total = deadline if deadline < one.deadline else None
-    (run,) = run_all([one], total=total)
+    (request,) = [request for request in requests if request.probe == "allreduce"]
+    total = deadline if deadline < request.deadline else None
+    (run,) = run_all([request], total=total)
     return run
 
 
@@ -420,7 +424,7 @@ def test_a_rank_that_dies_is_known(
 def test_a_rank_that_hangs_ends_with_all_others(examined_python: Path, mark: str) -> None:
     run = allreduce(examined_python, ranks=3, fault="rank=1,stage=sum,do=hang", deadline=30)
     assert run.timed_out
-    assert [one.stage for one in run.ranks] == ["sum float32"] * 3
+    assert [rank.stage for rank in run.ranks] == ["sum float32"] * 3
     assert "all_reduce" in run.ranks[0].stack
     assert "all_reduce" not in run.ranks[1].stack
     assert not survivors(mark)
@@ -428,7 +432,7 @@ def test_a_rank_that_hangs_ends_with_all_others(examined_python: Path, mark: str
 
 def test_a_rank_that_prints_megabytes_passes(examined_python: Path, mark: str) -> None:
     run = allreduce(examined_python, ranks=2, fault="rank=1,stage=link,do=spam")
-    assert all(one.ok for one in run.ranks)
+    assert all(rank.ok for rank in run.ranks)
     assert 0 < len(run.ranks[1].output) <= 20 * 401
     assert run.ranks[0].output == ""
     assert not survivors(mark)
@@ -439,7 +443,7 @@ def test_a_wrong_value_is_seen_by_every_rank(examined_python: Path) -> None:
     for rank in run.ranks:
         assert rank.ok
         counts = (1, 128, 131072, 262147, 524291, 786435, 1179651)
-        assert [one.what.split(",")[0] for one in rank.wrong] == [
+        assert [wrong.what.split(",")[0] for wrong in rank.wrong] == [
             f"sum of {count} int64" for count in counts
         ]
 
@@ -450,14 +454,14 @@ def test_a_module_of_the_current_folder_is_not_run(
     (tmp_path / "torch.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     monkeypatch.chdir(tmp_path)
     run = allreduce(examined_python, ranks=2)
-    assert [one.ok for one in run.ranks] == [True, True]
+    assert [rank.ok for rank in run.ranks] == [True, True]
     assert not (tmp_path / "ran").exists()
 
 
 def test_one_device_computes(examined_python: Path) -> None:
     several = plan(2, device="cpu", nproc=1, python=str(examined_python))
-    one = next(one for one in several if one.probe == "device")
-    (rank,) = launch(one).ranks
+    request = next(request for request in several if request.probe == "device")
+    (rank,) = launch(request).ranks
     assert rank.ok
     assert set(rank.values["matmul"]) == {"float32", "float16", "bfloat16"}
     assert rank.values["matmul"]["float32"]["error_relative"] < 1e-5
@@ -467,8 +471,8 @@ def test_the_trap_of_the_autoload_is_told_from_a_broken_torch(
     examined_python: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TORCH_DEVICE_BACKEND_AUTOLOAD", raising=False)
-    one = plan(1, device="npu", nproc=1, python=str(examined_python))[0]
-    run = launch(one)
+    request = plan(1, device="npu", nproc=1, python=str(examined_python))[0]
+    run = launch(request)
     values = run.ranks[0].values
     if values["modules"]["torch"]["ok"]:
         pytest.skip("this environment has CANN")

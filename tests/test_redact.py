@@ -31,9 +31,9 @@ def test_a_quoted_home_stays_a_path_that_a_shell_expands() -> None:
 
 def test_paths_of_facts_and_recordings_stay_full_paths() -> None:
     hidden = Redactor(home="/home/alice", key=KEY)
-    told = hidden.fact('{"prefix": "/home/alice/venv", "base_prefix": "/home/alice2"}')
-    assert json.loads(told)["prefix"] == "/home/user/venv"
-    assert "alice" not in told
+    fact = hidden.fact('{"prefix": "/home/alice/venv", "base_prefix": "/home/alice2"}')
+    assert json.loads(fact)["prefix"] == "/home/user/venv"
+    assert "alice" not in fact
 
 
 def test_an_address_behind_a_colon_is_hidden_like_any_other() -> None:
@@ -41,9 +41,9 @@ def test_an_address_behind_a_colon_is_hidden_like_any_other() -> None:
     named = hidden.text("192.0.2.10")
     assert named != "192.0.2.10"
     assert hidden.text("ipaddr:192.0.2.10:60000") == f"ipaddr:{named}:60000"
-    told = hidden.text("a 2001:db8::1 b:2001:db8::1")
-    assert told.startswith(f"a {hidden.text('2001:db8::1')} fd")
-    assert "2001:db8" not in told, "what a colon begins is a longer address"
+    text = hidden.text("a 2001:db8::1 b:2001:db8::1")
+    assert text.startswith(f"a {hidden.text('2001:db8::1')} fd")
+    assert "2001:db8" not in text, "what a colon begins is a longer address"
 
 
 @pytest.mark.parametrize(
@@ -65,18 +65,20 @@ def test_secrets_are_hidden(secret: str) -> None:
 
 
 @given(addresses, addresses)
-def test_addresses_keep_equality_and_subnets_below_the_first_octet(one: str, two: str) -> None:
+def test_addresses_keep_equality_and_subnets_below_the_first_octet(
+    address: str, other: str
+) -> None:
     hidden = Redactor(key=KEY)
-    first, second = hidden.address(one), hidden.address(two)
-    assert hidden.address(one) == first
+    first, second = hidden.address(address), hidden.address(other)
+    assert hidden.address(address) == first
     if ipaddress.ip_address(first) not in ipaddress.ip_network("10.0.0.0/8"):
-        assert first == one
+        assert first == address
         return
-    if second == two or one.split(".", maxsplit=1)[0] != two.split(".", maxsplit=1)[0]:
+    if second == other or address.split(".", maxsplit=1)[0] != other.split(".", maxsplit=1)[0]:
         return
     for size in range(8, 33):
-        same = ipaddress.ip_network(f"{one}/{size}", strict=False) == ipaddress.ip_network(
-            f"{two}/{size}", strict=False
+        same = ipaddress.ip_network(f"{address}/{size}", strict=False) == ipaddress.ip_network(
+            f"{other}/{size}", strict=False
         )
         assert same == (
             ipaddress.ip_network(f"{first}/{size}", strict=False)

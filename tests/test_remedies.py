@@ -23,7 +23,7 @@ def test_there_are_commands_to_look_at() -> None:
 
 def test_bash_parses_every_command() -> None:
     commands = {*printed(), *written().values()}
-    assert {command: told for command in commands if (told := parse(command))} == {}
+    assert {command: problem for command in commands if (problem := parse(command))} == {}
 
 
 def test_a_command_that_is_none_is_seen() -> None:
@@ -39,9 +39,9 @@ def test_no_command_has_a_word_to_be_replaced() -> None:
 def test_every_command_can_be_typed(tmp_path: Path) -> None:
     failed = {}
     for command in printed():
-        code, calls, told = run(command, tmp_path)
-        if code or told:
-            failed[command] = f"{code}: {told}"
+        code, calls, errors = run(command, tmp_path)
+        if code or errors:
+            failed[command] = f"{code}: {errors}"
         elif how(command).startswith("run with"):
             assert calls, command
     assert failed == {}

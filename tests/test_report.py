@@ -63,8 +63,8 @@ def report(*findings: Finding, **more: Any) -> Report:
     ],
 )
 def test_exit_codes(levels: list[Level], fail_on: Level, code: int) -> None:
-    found = tuple(finding(level, f"c-{n}") for n, level in enumerate(levels))
-    assert verdict(found, fail_on=fail_on).exit_code == code
+    findings = tuple(finding(level, f"c-{n}") for n, level in enumerate(levels))
+    assert verdict(findings, fail_on=fail_on).exit_code == code
 
 
 def test_a_level_that_was_asked_for_and_did_not_run_is_never_0() -> None:
@@ -170,8 +170,8 @@ def test_the_schema_refuses_what_is_no_report() -> None:
 
 
 def test_a_report_round_trips() -> None:
-    one = report(finding(Level.WARNING, observed="x"))
-    assert msgspec.json.decode(msgspec.json.encode(one), type=Report) == one
+    original = report(finding(Level.WARNING, observed="x"))
+    assert msgspec.json.decode(msgspec.json.encode(original), type=Report) == original
 
 
 def text_of(*findings: Finding, **options: Any) -> str:
@@ -246,8 +246,8 @@ def test_text_shows_every_field_of_a_finding_and_its_commands() -> None:
 def test_text_says_what_was_started() -> None:
     level = LevelRun(level=0, adds=LEVELS[0], ran=True)
     facts = Snapshot(started=("/usr/local/bin/npu-smi", "git"))
-    told = text_format.render(report(levels=(level,), snapshot=facts))
-    assert "Ran level 0 · device npu · started git, npu-smi\n" in told
+    text = text_format.render(report(levels=(level,), snapshot=facts))
+    assert "Ran level 0 · device npu · started git, npu-smi\n" in text
 
 
 def test_errors_stand_before_warnings_and_unknowns() -> None:
@@ -273,14 +273,21 @@ def test_checks_that_could_not_tell_for_one_reason_are_one_complaint() -> None:
         untold("three", f"Threes: {why}", why),
         untold("seven", "Sevens"),
     )
-    assert [(one.check, one.title) for one in whole.complaints] == [
+    assert [(finding.check, finding.title) for finding in whole.complaints] == [
         ("six", "a title"),
         ("one", "Ones: it did not say"),
         ("two, three", f"{why}; 2 checks could not be judged"),
         ("five", "Fives"),
         ("seven", "Sevens"),
     ]
-    assert [one.check for one in whole.unfolded] == ["six", "one", "two", "five", "three", "seven"]
+    assert [finding.check for finding in whole.unfolded] == [
+        "six",
+        "one",
+        "two",
+        "five",
+        "three",
+        "seven",
+    ]
     assert len(json.loads(json_format.render(whole))["findings"]) == 6
     folded, unfolded = text_format.render(whole), text_format.render(whole, verbose=True)
     assert (folded.count("\n? "), unfolded.count("\n? ")) == (4, 5)
@@ -292,26 +299,26 @@ def test_what_is_folded_keeps_the_nodes_of_a_fleet() -> None:
         msgspec.structs.replace(untold(f"check-{n}", "t", "gone"), nodes=names)
         for n, names in enumerate(nodes)
     ]
-    (one,) = report(*rows).complaints
-    assert one.nodes == ("n1", "n2", "n3")
+    (finding,) = report(*rows).complaints
+    assert finding.nodes == ("n1", "n2", "n3")
 
 
 def test_what_needs_root_is_one_complaint_that_says_what_to_do() -> None:
-    (one,) = report(
+    (finding,) = report(
         untold("ports", "Ports were not seen", needs="root"),
         untold("owners", "Owners: not all", "not all", needs="root"),
     ).complaints
-    assert (one.check, one.title) == ("ports, owners", "Not checked, needs root")
-    assert one.observed == "Ports were not seen; Owners: not all"
-    assert one.remedy is not None
-    assert "unknown: needs-root" in one.remedy.commands[0]
+    assert (finding.check, finding.title) == ("ports, owners", "Not checked, needs root")
+    assert finding.observed == "Ports were not seen; Owners: not all"
+    assert finding.remedy is not None
+    assert "unknown: needs-root" in finding.remedy.commands[0]
 
 
 def test_eighty_checks_without_their_section_are_one_line() -> None:
     many = [untold(f"check-{n}", f"Title {n}: driver: gone", "driver: gone") for n in range(80)]
-    (one,) = report(*many).complaints
-    assert one.title == "driver: gone; 80 checks could not be judged"
-    assert one.check == "check-0, check-1, check-2, check-3 and 76 more"
+    (finding,) = report(*many).complaints
+    assert finding.title == "driver: gone; 80 checks could not be judged"
+    assert finding.check == "check-0, check-1, check-2, check-3 and 76 more"
 
 
 def test_where_nothing_trains_the_first_line_says_so_and_nothing_is_ticked() -> None:
@@ -334,8 +341,8 @@ def test_symbols_differ_in_shape_with_and_without_unicode() -> None:
     for ascii_only in (False, True):
         text = text_of(*levels, ascii_only=ascii_only, verbose=True)
         marks = {
-            next(line for line in text.splitlines() if one.title in line).split()[0]
-            for one in levels
+            next(line for line in text.splitlines() if finding.title in line).split()[0]
+            for finding in levels
         }
         assert len(marks) == 5
         assert ascii_only == text.isascii()
@@ -353,7 +360,7 @@ def test_long_commands_are_not_wrapped() -> None:
 
 
 def test_hostile_text_reaches_no_format_raw() -> None:
-    one = finding(
+    hostile = finding(
         Level.ERROR,
         title=HOSTILE,
         observed=HOSTILE,
@@ -363,7 +370,7 @@ def test_hostile_text_reaches_no_format_raw() -> None:
         remedy=Remedy(summary=HOSTILE, commands=(HOSTILE,)),
     )
     for level in Level:
-        text = text_of(msgspec.structs.replace(one, level=level), verbose=True)
+        text = text_of(msgspec.structs.replace(hostile, level=level), verbose=True)
         assert not {"\x1b", "\x07", "\r", "\u202e", "\u2066", "\x9b", "\ud800"} & set(text)
         assert "[bold red]x[/]" in text
 
@@ -372,7 +379,7 @@ def test_hostile_text_reaches_no_format_raw() -> None:
 def test_any_text_stays_on_its_lines_and_prints(text: str) -> None:
     out = text_of(finding(Level.ERROR, title=text, observed=text, refs=(text,)))
     out.encode("utf-8")
-    assert not any(ord(one) < 32 and one != "\n" for one in out)
+    assert not any(ord(character) < 32 and character != "\n" for character in out)
 
 
 def test_color_is_there_only_when_asked_for() -> None:

@@ -19,10 +19,10 @@ def test_a_folder_has_room_for_sockets_where_the_place_itself_has(
 ) -> None:
     """Longer than 75, TMPDIR has none for the training either, and that is to be seen."""
     with tempfile.TemporaryDirectory(dir="/tmp") as base:
-        place = Path(base, "x" * (length - len(base) - 1))
-        place.mkdir()
-        monkeypatch.setattr(tempfile, "tempdir", str(place))
+        path = Path(base, "x" * (length - len(base) - 1))
+        path.mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", str(path))
         with temporary(room=32) as folder:
-            assert (Path(folder).parent != place) is moved
+            assert (Path(folder).parent != path) is moved
             assert not moved or len(folder) + 32 <= 107
         assert not Path(folder).exists()

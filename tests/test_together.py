@@ -70,12 +70,12 @@ PID = (
 
 
 def pids(runs: tuple[ProbeRun, ...]) -> list[int]:
-    return [one.ranks[0].values["p"] for one in runs]
+    return [run.ranks[0].values["p"] for run in runs]
 
 
 def test_probes_share_a_process_and_keep_what_is_theirs(tmp_path: Path) -> None:
     listener = Listener()
-    runs = run_all([request(tmp_path, one, PID) for one in ("a", "b", "c")], watch=listener)
+    runs = run_all([request(tmp_path, name, PID) for name in ("a", "b", "c")], watch=listener)
     assert len(set(pids(runs))) == 1
     for name, run in zip("abc", runs, strict=True):
         (rank,) = run.ranks
@@ -95,19 +95,19 @@ def test_what_a_probe_rules_out_is_not_begun(tmp_path: Path) -> None:
         request(tmp_path, "c", PID, needs=("b",)),
         request(tmp_path, "d", PID, needs=("a",)),
     ]
-    one, other, ruled_out, last = run_all(several)
+    first, other, ruled_out, last = run_all(several)
     assert (ruled_out.not_started, ruled_out.ranks) == ("no way", ())
-    assert one.sound
+    assert first.sound
     assert other.sound
     assert last.sound
-    assert pids((one,)) == pids((other,)) != pids((last,))
+    assert pids((first,)) == pids((other,)) != pids((last,))
 
 
 def test_one_that_must_be_apart_is(tmp_path: Path) -> None:
-    first, second, third = (request(tmp_path, one, PID, together=one != "b") for one in "abc")
+    first, second, third = (request(tmp_path, name, PID, together=name != "b") for name in "abc")
     runs = run_all([first, second, third])
-    one, other, last = pids(runs)
-    assert one == last != other
+    first_pid, other, last = pids(runs)
+    assert first_pid == last != other
     assert [run.probe for run in runs] == ["a", "b", "c"]
 
 
@@ -140,7 +140,7 @@ def test_a_culprit_takes_nobody_along(
     tmp_path: Path, body: str, deadline: float, error: str, code: int | None
 ) -> None:
     culprit = request(tmp_path, "b", body, deadline=deadline)
-    others = [request(tmp_path, one, PID) for one in "ac"]
+    others = [request(tmp_path, name, PID) for name in "ac"]
     first, second, third = run_all([others[0], culprit, others[1]])
     assert first.sound
     assert third.sound
@@ -225,7 +225,7 @@ def test_forks_share_one_import_and_nothing_else(tmp_path: Path) -> None:
     assert listener.begun == listener.done == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("place", ["first", "second"])
+@pytest.mark.parametrize("position", ["first", "second"])
 @pytest.mark.parametrize(
     ("body", "deadline", "error", "code"),
     [
@@ -236,10 +236,10 @@ def test_forks_share_one_import_and_nothing_else(tmp_path: Path) -> None:
     ],
 )
 def test_a_fork_that_ends_badly_is_told_as_without_forks(
-    tmp_path: Path, place: str, body: str, deadline: float, error: str, code: int | None
+    tmp_path: Path, position: str, body: str, deadline: float, error: str, code: int | None
 ) -> None:
     culprit = forked(tmp_path, "b", body, deadline=deadline)
-    before = [forked(tmp_path, "a", PID)] if place == "second" else []
+    before = [forked(tmp_path, "a", PID)] if position == "second" else []
     *_, bad, third = run_all([*before, culprit, forked(tmp_path, "c", PID)])
     (alone,) = run_all([culprit.unforked])
     for run in (bad, alone):
@@ -275,8 +275,8 @@ def test_where_a_fork_could_not_use_torch_the_probes_start_for_themselves(
 ) -> None:
     tells = f"{PID}\nprobe.measure('had', 'torch' in sys.modules)"
     several = [
-        msgspec.structs.replace(forked(tmp_path, one, tells, torch=torch), device="npu")
-        for one in "ab"
+        msgspec.structs.replace(forked(tmp_path, name, tells, torch=torch), device="npu")
+        for name in "ab"
     ]
     (tmp_path / "torch_npu.py").touch()
     for name, run in zip("ab", run_all(several), strict=True):
@@ -351,14 +351,14 @@ def test_a_spare_process_becomes_a_script_and_then_an_interpreter_does(tmp_path:
     ]
 
 
-PRINTED = st.binary(max_size=40).filter(lambda one: b"\0" not in one)
+PRINTED = st.binary(max_size=40).filter(lambda data: b"\0" not in data)
 
 
 @given(st.lists(PRINTED, min_size=3, max_size=3), st.data())
 def test_output_is_cut_at_the_marks_however_it_comes(
     pieces: list[bytes], data: st.DataObject
 ) -> None:
-    tails = {one: Tail() for one in ("a", "b", "c")}
+    tails = {name: Tail() for name in ("a", "b", "c")}
     stream = Stream(tails)
     whole = b"".join(
         b"\0ascend-doctor probe %s\n%s" % (name.encode(), piece)
@@ -369,7 +369,7 @@ def test_output_is_cut_at_the_marks_however_it_comes(
         stream.feed(whole[begin:end])
     stream.end()
     texts = [piece.decode("utf-8", "replace") for piece in pieces]
-    assert [one.text for one in tails.values()] == texts
+    assert [tail.text for tail in tails.values()] == texts
 
 
 def test_zeros_that_are_no_mark_are_output() -> None:
@@ -382,9 +382,9 @@ def test_zeros_that_are_no_mark_are_output() -> None:
 
 def test_two_nodes_meet(examined_python: Path) -> None:
     """Two doctors, each with the ranks of its node."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
     code = (
         "import sys\n"
         "from ascend_doctor.probing.schedule import Extent, plan, run_all\n"
@@ -401,7 +401,7 @@ def test_two_nodes_meet(examined_python: Path) -> None:
         subprocess.Popen([sys.executable, "-c", code, str(rank)], stdout=subprocess.PIPE, env=env)
         for rank in (0, 1)
     ]
-    said = [one.communicate(timeout=180)[0].decode().strip() for one in both]
+    outputs = [process.communicate(timeout=180)[0].decode().strip() for process in both]
     # The first to end takes the store with it, of which the other's torchrun may complain.
-    assert said[0].startswith("[(0, 2, 40, ())] () 2")
-    assert said[1].startswith("[(1, 2, 40, ())] () 2")
+    assert outputs[0].startswith("[(0, 2, 40, ())] () 2")
+    assert outputs[1].startswith("[(1, 2, 40, ())] () 2")

@@ -93,7 +93,7 @@ def test_ascend_versions_are_in_order(texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "wanted", "holds"),
+    ("version", "bounds", "holds"),
     [
         ("25.2.rc1", ">=25.2.X", True),
         ("25.2.rc1", ">=25.2.0", False),
@@ -126,12 +126,12 @@ def test_ascend_versions_are_in_order(texts: list[str]) -> None:
         ("24.1.0", "[24.1.0]", True),
     ],
 )
-def test_ascend_ranges(version: str, wanted: str, holds: bool) -> None:
-    assert satisfies("ascend", version, wanted) is holds
+def test_ascend_ranges(version: str, bounds: str, holds: bool) -> None:
+    assert satisfies("ascend", version, bounds) is holds
 
 
 @pytest.mark.parametrize(
-    ("version", "wanted", "holds"),
+    ("version", "bounds", "holds"),
     [
         ("2.7.1+cpu", "==2.7.1", True),
         ("2.7.1", "==2.7.1+cpu", False),
@@ -146,8 +146,8 @@ def test_ascend_ranges(version: str, wanted: str, holds: bool) -> None:
         ("0.12.1", "==0.15.* || ==0.12.*", True),
     ],
 )
-def test_python_ranges(version: str, wanted: str, holds: bool) -> None:
-    assert satisfies("pep440", version, wanted) is holds
+def test_python_ranges(version: str, bounds: str, holds: bool) -> None:
+    assert satisfies("pep440", version, bounds) is holds
 
 
 def test_refs_are_equal_or_not() -> None:
@@ -195,7 +195,7 @@ def test_no_version(scheme: Scheme, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "wanted"),
+    ("scheme", "bounds"),
     [
         ("ascend", "8.5.0"),
         ("ascend", ">=8.5.0 <9"),
@@ -208,9 +208,9 @@ def test_no_version(scheme: Scheme, text: str) -> None:
         ("ref", "core_r0.16.0"),
     ],
 )
-def test_no_range(scheme: Scheme, wanted: str) -> None:
+def test_no_range(scheme: Scheme, bounds: str) -> None:
     with pytest.raises(VersionError):
-        check_range(scheme, wanted)
+        check_range(scheme, bounds)
 
 
 @given(ASCEND)
@@ -220,8 +220,8 @@ def test_ascend_versions_round_trip(text: str) -> None:
 
 
 @given(ASCEND, ASCEND, ASCEND)
-def test_ascend_order_is_total(one: str, two: str, three: str) -> None:
-    first, second, third = (key("ascend", text) for text in (one, two, three))
+def test_ascend_order_is_total(old: str, recent: str, new: str) -> None:
+    first, second, third = (key("ascend", text) for text in (old, recent, new))
     assert [first < second, first == second, first > second].count(True) == 1
     if first <= second <= third:
         assert first <= third
@@ -229,17 +229,17 @@ def test_ascend_order_is_total(one: str, two: str, three: str) -> None:
 
 @pytest.mark.slow
 @given(ASCEND, RANGE, RANGE)
-def test_a_range_and_its_alternatives(version: str, one: str, two: str) -> None:
-    either = satisfies("ascend", version, f"{one} || {two}")
-    assert either == (satisfies("ascend", version, one) or satisfies("ascend", version, two))
-    both = satisfies("ascend", version, f"{one},{two}")
-    assert both == (satisfies("ascend", version, one) and satisfies("ascend", version, two))
+def test_a_range_and_its_alternatives(version: str, bounds: str, other: str) -> None:
+    either = satisfies("ascend", version, f"{bounds} || {other}")
+    assert either == (satisfies("ascend", version, bounds) or satisfies("ascend", version, other))
+    both = satisfies("ascend", version, f"{bounds},{other}")
+    assert both == (satisfies("ascend", version, bounds) and satisfies("ascend", version, other))
 
 
 @given(ASCEND, ASCEND, st.sampled_from(["", ".X"]))
 def test_opposite_comparisons(version: str, bound: str, line: str) -> None:
-    for one, other in ((">=", "<"), ("<=", ">"), ("==", "!=")):
-        holds = satisfies("ascend", version, f"{one}{bound}{line}")
+    for comparison, other in ((">=", "<"), ("<=", ">"), ("==", "!=")):
+        holds = satisfies("ascend", version, f"{comparison}{bound}{line}")
         assert holds != satisfies("ascend", version, f"{other}{bound}{line}")
 
 
@@ -247,13 +247,13 @@ HOSTILE = st.text() | st.text(alphabet=string.digits + ".,|=<>![]-_+rcRCXb* ", m
 
 
 @given(st.sampled_from(SCHEMES), HOSTILE, HOSTILE)
-def test_any_text_is_a_version_or_a_version_error(scheme: Scheme, text: str, wanted: str) -> None:
+def test_any_text_is_a_version_or_a_version_error(scheme: Scheme, text: str, bounds: str) -> None:
     for step in (
         lambda: parse(scheme, text),
         lambda: key(scheme, text),
         lambda: numbers(scheme, text, 3),
-        lambda: satisfies(scheme, text, wanted),
-        lambda: check_range(scheme, wanted),
+        lambda: satisfies(scheme, text, bounds),
+        lambda: check_range(scheme, bounds),
     ):
         with contextlib.suppress(VersionError):
             step()

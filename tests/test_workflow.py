@@ -22,9 +22,9 @@ def commands() -> str:
 
 
 def test_what_the_policy_promises_is_run() -> None:
-    told = commands()
+    text = commands()
     for word in ("tests/run", "pip-audit", "detect-secrets-hook", "tests.fuzz", "diff --recursive"):
-        assert word in told
+        assert word in text
     used = {
         step["uses"].partition("@")[0]
         for job in JOBS.values()
@@ -47,8 +47,8 @@ def test_every_job_ends_and_may_only_read_unless_it_releases() -> None:
 
 def test_files_that_the_secret_scan_leaves_out_exist() -> None:
     (listed,) = re.findall(r"--exclude-files '\^tests/\(([^)]+)\)'", commands())
-    for one in listed.split("|"):
-        assert list((ROOT / "tests").glob(f"{one}*"))
+    for name in listed.split("|"):
+        assert list((ROOT / "tests").glob(f"{name}*"))
 
 
 @pytest.mark.slow

@@ -29,9 +29,9 @@ def denies(claim: str) -> Callable[[Test], Test]:
 
 
 def row(component: str, version: str) -> Release:
-    found = CATALOG.component(component).release(version)
-    assert found is not None, f"{component} {version}"
-    return found
+    release = CATALOG.component(component).release(version)
+    assert release is not None, f"{component} {version}"
+    return release
 
 
 def ranges(release: Release, component: str) -> list[str]:
@@ -39,7 +39,7 @@ def ranges(release: Release, component: str) -> list[str]:
 
 
 def wrong(component: str, ref: str) -> WrongRef:
-    return next(one for one in CATALOG.component(component).refs if one.ref == ref)
+    return next(row for row in CATALOG.component(component).refs if row.ref == ref)
 
 
 def shows(component: str, behaviour: str, version: str) -> bool:
@@ -71,16 +71,16 @@ def test_checkout_core_r0_17_1() -> None:
 @denies("mcore-bridge main works with Megatron-LM 0.15.3 (twinkle docs)")
 def test_mcore_bridge_main_works_with_megatron_0_15_3() -> None:
     accepting = [
-        one.version
-        for one in CATALOG.component("mcore-bridge").releases
-        for wanted in ranges(one, "megatron-core")
-        if satisfies("pep440", "0.15.3", wanted)
+        release.version
+        for release in CATALOG.component("mcore-bridge").releases
+        for bounds in ranges(release, "megatron-core")
+        if satisfies("pep440", "0.15.3", bounds)
     ]
     assert "1.4.3" in accepting
-    assert not any(satisfies("pep440", one, ">=1.5.0") for one in accepting)
-    (wanted,) = ranges(row("twinkle", "0.4.0"), "mcore-bridge")
-    assert {one for one in accepting if satisfies("pep440", one, wanted)} == {
-        one for one in accepting if satisfies("pep440", one, ">=1.2.0")
+    assert not any(satisfies("pep440", version, ">=1.5.0") for version in accepting)
+    (bounds,) = ranges(row("twinkle", "0.4.0"), "mcore-bridge")
+    assert {version for version in accepting if satisfies("pep440", version, bounds)} == {
+        version for version in accepting if satisfies("pep440", version, ">=1.2.0")
     }
 
 
@@ -98,8 +98,8 @@ def test_npu_users_need_the_branch_qwen3_5_npu() -> None:
 @denies("USE_MCORE_GDN is off unless set")
 def test_use_mcore_gdn_is_off_unless_set() -> None:
     releases = CATALOG.component("mcore-bridge").releases
-    read = [one for one in releases if one.status != "unmapped"]
-    assert {one.attributes["use_mcore_gdn_default"] for one in read} == {"1"}
+    read = [release for release in releases if release.status != "unmapped"]
+    assert {release.attributes["use_mcore_gdn_default"] for release in read} == {"1"}
     assert shows("ms-swift", "swift-use-mcore-gdn", "4.0.4")
     assert not shows("ms-swift", "swift-use-mcore-gdn", "4.1.0")
     assert shows("ms-swift", "use-mcore-gdn", "4.1.0")
@@ -117,9 +117,9 @@ def test_ms_swift_4_2_uses_the_triton_gdn_kernels_of_mindspeed_0_15_3() -> None:
 def test_flash_linear_attention_4_1_0() -> None:
     assert "0.x" in CATALOG.component("flash-linear-attention").note
     (need,) = (
-        one
-        for one in row("ms-swift", "4.2.0").requires
-        if one.component == "flash-linear-attention"
+        need
+        for need in row("ms-swift", "4.2.0").requires
+        if need.component == "flash-linear-attention"
     )
     assert need.versions == ""
     assert "4.1.0" in need.because
@@ -133,8 +133,8 @@ def test_torch_and_torch_npu_are_exactly_the_same_version() -> None:
 
 @denies("pip install torch==2.7.1 suits torch_npu everywhere")
 def test_plain_torch_suits_torch_npu_everywhere() -> None:
-    needs = [one for one in row("torch-npu", "2.7.1.post4").requires if one.component == "torch"]
-    by_arch = {one.when["arch"]: one.versions for one in needs}
+    needs = [need for need in row("torch-npu", "2.7.1.post4").requires if need.component == "torch"]
+    by_arch = {need.when["arch"]: need.versions for need in needs}
     assert not satisfies("pep440", "2.7.1", by_arch["x86_64"])
     assert satisfies("pep440", "2.7.1+cpu", by_arch["x86_64"])
     assert satisfies("pep440", "2.7.1", by_arch["aarch64"])
@@ -142,7 +142,7 @@ def test_plain_torch_suits_torch_npu_everywhere() -> None:
 
 @denies("pip install mindspeed installs MindSpeed")
 def test_pip_install_mindspeed_installs_mindspeed() -> None:
-    hazard = next(one for one in CATALOG.hazards.hazards if one.name == "mindspeed")
+    hazard = next(hazard for hazard in CATALOG.hazards.hazards if hazard.name == "mindspeed")
     assert hazard.kind == "placeholder"
     assert satisfies("pep440", "0.0.1.dev1", hazard.versions)
     assert not satisfies("pep440", "0.12.1", hazard.versions)
@@ -167,9 +167,9 @@ def test_npu_does_not_support_router_replay_in_verl() -> None:
 
 @denies("set the checkpoint engine backend to hccl on NPU (verl)")
 def test_the_checkpoint_engine_of_verl_is_called_hccl() -> None:
-    found = CATALOG.component("verl").behaviour("hccl-engine-is-nccl", "0.9.0")
-    assert found is not None
-    assert "nccl" in found.text
+    behaviour = CATALOG.component("verl").behaviour("hccl-engine-is-nccl", "0.9.0")
+    assert behaviour is not None
+    assert "nccl" in behaviour.text
 
 
 @denies("megatron-core below 0.13 has no expert tensor parallel")
