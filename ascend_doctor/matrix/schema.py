@@ -609,9 +609,10 @@ class KnownFailure(Row, frozen=True, kw_only=True):
     wrapper or a consequence of another failure. ``victim``: told by a rank that waited, while
     another one is guilty.
     ``beats``: ids of failures that this one explains better where both are found.
-    ``only_if_last``: a failure only where nothing follows the line. ``basis`` says where
-    ``example`` is from: a public log, a document, the source that prints it, or the usual form of
-    such a message. ``before`` is what to look at before a run, ``caught_by`` the checks that do.
+    ``only_if_last``: a failure only where nothing follows the line. ``example`` is written for this
+    file: the format of the program with neutral values. ``basis`` says what the patterns rest on: a
+    public log, a document, the source that prints the text, or the usual form of such a message.
+    ``before`` is what to look at before a run, ``caught_by`` the checks that do.
     ``verdict`` is what a scheduler should do: leave out the node that shows it, start again, or
     stop; without it, start again where a victim tells it, nothing where it is secondary, else stop.
     ``node`` is a regular expression whose first group is the node that a line names as failed.

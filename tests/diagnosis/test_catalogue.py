@@ -144,6 +144,13 @@ def test_a_cache_that_is_damaged_is_made_again(
             "bool-mask-index-nonzero",
         ),
         ("ModuleNotFoundError: No module named 'tbe'", "tbe-python-module-import-failed"),
+        (
+            (
+                "RuntimeError: [enforce fail at inline_container.cc:101] . "
+                "PytorchStreamWriter failed writing file data/0: file write failed"
+            ),
+            "checkpoint-write-failed",
+        ),
         ("[Error]: Failed to start the device.", "device-start-failed-507033"),
         ("[Error]: Vector core execution timed out.", "aicore-timeout-507014"),
         ("[Error]: The aicore trap read out-of-bounds exception.", "aicore-exception-507015"),
@@ -179,7 +186,7 @@ def test_a_cache_that_is_damaged_is_made_again(
             "[Error]: An exception occurs during the execution of an internal task.",
             "fftsplus-exception-507049",
         ),
-        ("AttentionRunner_2_0:0 node[2] setup fail, error code:13", "atb-setup-failed"),
+        ("AttentionRunner_0_0:0 node[2] setup fail, error code:13", "atb-setup-failed"),
         (
             "Calling acl failed. (Calling Function = aclrtCreateContext, Code = 507033, M)",
             "device-start-failed-507033",
@@ -508,7 +515,7 @@ def test_a_cache_that_is_damaged_is_made_again(
         ),
         (
             (
-                "[W1125 10:00:00.000000000 socket.cpp:752] [c10d] The client socket has "
+                "[W102 03:04:05.678901234 socket.cpp:101] [c10d] The client socket has "
                 "failed to connect to any network address of (node-0, 29500)."
             ),
             "none",
