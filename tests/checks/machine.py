@@ -38,7 +38,7 @@ from ascend_doctor.matrix.catalog import Catalog
 from tests.remedies import parse
 
 CATALOG = Catalog()
-CHECKS = {one.id: one for one in all_checks()}
+CHECKS = {check.id: check for check in all_checks()}
 ROOT = "/usr/local/Ascend/cann-8.5.0"
 SITE = "/venv/lib/python3.11/site-packages"
 LIBRARIES = (
@@ -128,8 +128,8 @@ def healthy() -> Snapshot:
             torch_npu=f"{SITE}/torch_npu",
             machine="aarch64",
             needed=tuple(
-                Needed(name=one, path=f"{ROOT}/lib64/{one}", wanted_by=(TORCH_NPU,))
-                for one in LIBRARIES
+                Needed(name=library, path=f"{ROOT}/lib64/{library}", wanted_by=(TORCH_NPU,))
+                for library in LIBRARIES
             ),
             symbols_checked=900,
             versions=("CXXABI_1.3.11", "GLIBCXX_3.4.22", "GLIBC_2.28"),
@@ -185,9 +185,13 @@ def without(facts: Snapshot, section: str) -> Snapshot:
 def packages(facts: Snapshot, *changed: Distribution, gone: tuple[str, ...] = ()) -> Snapshot:
     """The snapshot with distributions replaced by name, added, or gone."""
     assert facts.python is not None
-    names = {one.name for one in changed} | set(gone)
-    kept = tuple(one for one in facts.python.distributions if one.name not in names)
-    return having(facts, "python", distributions=(*kept, *changed))
+    names = {distribution.name for distribution in changed} | set(gone)
+    distributions = tuple(
+        distribution
+        for distribution in facts.python.distributions
+        if distribution.name not in names
+    )
+    return having(facts, "python", distributions=(*distributions, *changed))
 
 
 def install(facts: Snapshot, **fields: Any) -> Snapshot:
@@ -202,11 +206,13 @@ def shell(facts: Snapshot, **fields: Any) -> Snapshot:
     return having(facts, "cann", shell=msgspec.structs.replace(facts.cann.shell, **fields))
 
 
-def imports(facts: Snapshot, name: str, *found: PackageCopy) -> Snapshot:
+def imports(facts: Snapshot, name: str, *copies: PackageCopy) -> Snapshot:
     """The snapshot with the copies of an import name replaced."""
     assert facts.import_path is not None
-    kept = tuple(one for one in facts.import_path.names if one.name != name)
-    return having(facts, "import_path", names=(*kept, ImportName(name=name, copies=found)))
+    import_names = tuple(
+        import_name for import_name in facts.import_path.names if import_name.name != name
+    )
+    return having(facts, "import_path", names=(*import_names, ImportName(name=name, copies=copies)))
 
 
 def set_to(facts: Snapshot, **variables: str) -> Snapshot:
@@ -224,11 +230,13 @@ def run(identity: str, facts: Snapshot, device: str = "npu") -> tuple[Finding, .
 
 def only(identity: str, facts: Snapshot, level: Level, *words: str, device: str = "npu") -> Finding:
     """The one finding of a check; it has this level, and these words are in it."""
-    found = run(identity, facts, device)
-    assert len(found) == 1, found
-    assert found[0].check == identity
-    assert found[0].level is level, found[0]
-    text = f"{found[0].title} {found[0].observed} {found[0].required} {found[0].because}"
+    findings = run(identity, facts, device)
+    assert len(findings) == 1, findings
+    assert findings[0].check == identity
+    assert findings[0].level is level, findings[0]
+    text = (
+        f"{findings[0].title} {findings[0].observed} {findings[0].required} {findings[0].because}"
+    )
     for word in words:
         assert word in text, f"{word!r} is not in {text!r}"
-    return found[0]
+    return findings[0]

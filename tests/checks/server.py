@@ -77,11 +77,11 @@ def npu(number: int, *, a3: bool = False, **fields: Any) -> Npu:
 
 def ecc(number: int, *, a3: bool = False, **counters: int) -> NpuEcc:
     """Counters by their name with underscores for blanks."""
-    told = {name.replace("_", " "): count for name, count in counters.items()}
+    counts = {name.replace("_", " "): count for name, count in counters.items()}
     return NpuEcc(
         npu_id=number // 2 if a3 else number,
         chip_id=number % 2 if a3 else 0,
-        counters={"HBM Double Bit Error Count": 0, **told},
+        counters={"HBM Double Bit Error Count": 0, **counts},
     )
 
 
@@ -89,7 +89,7 @@ def boards(**fields: Any) -> tuple[NpuBoard, ...]:
     """The boards of all cards, each with these fields."""
     plain = NpuBoard(npu_id=0, compatibility="OK", driver_version="25.2.0")
     return tuple(
-        msgspec.structs.replace(plain, **{"npu_id": one, **fields}) for one in range(CARDS)
+        msgspec.structs.replace(plain, **{"npu_id": card, **fields}) for card in range(CARDS)
     )
 
 
@@ -110,8 +110,8 @@ def port(number: int, **fields: Any) -> HccnDevice:
 
 
 def conf(devices: tuple[HccnDevice, ...]) -> dict[str, str]:
-    found = {f"address_{one.device}": one.address or "" for one in devices}
-    return found | {f"netmask_{one.device}": one.netmask or "" for one in devices}
+    addresses = {f"address_{device.device}": device.address or "" for device in devices}
+    return addresses | {f"netmask_{device.device}": device.netmask or "" for device in devices}
 
 
 def mesh(count: int, code: str = "HCCS", prefix: str = "NPU") -> Topology:
@@ -143,11 +143,13 @@ def a2(**environment: str) -> Snapshot:
             compatible_drivers="[24.1.rc1,24.1.rc1.],[25.0.rc1,25.9.9]",
             install_info=InstallInfo(driver_status="complete"),
             nodes=nodes(CARDS),
-            libraries=tuple(Library(name=one, path=f"/driver/lib64/{one}") for one in LIBRARIES),
+            libraries=tuple(
+                Library(name=library, path=f"/driver/lib64/{library}") for library in LIBRARIES
+            ),
             modules=("drv_devmm_host",),
             pci=tuple(
-                PciFunction(address=f"0000:{place:02x}:00.0", device="0xd802")
-                for place in range(CARDS)
+                PciFunction(address=f"0000:{card:02x}:00.0", device="0xd802")
+                for card in range(CARDS)
             ),
         ),
         npus=Npus(
@@ -158,7 +160,7 @@ def a2(**environment: str) -> Snapshot:
             processes=(),
             idle=tuple(range(CARDS)),
             listed=CARDS,
-            ecc=tuple(ecc(one) for one in range(CARDS)),
+            ecc=tuple(ecc(card) for card in range(CARDS)),
             boards=boards(),
             topology=mesh(CARDS),
         ),
@@ -190,8 +192,8 @@ def a3(**environment: str) -> Snapshot:
         "driver",
         nodes=nodes(count),
         pci=tuple(
-            PciFunction(address=str(one), device="0xd803", subsystem_device="0x0110")
-            for one in range(CARDS)
+            PciFunction(address=str(card), device="0xd803", subsystem_device="0x0110")
+            for card in range(CARDS)
         ),
     )
     links = tuple(
@@ -204,7 +206,7 @@ def a3(**environment: str) -> Snapshot:
     return having(
         facts,
         "npus",
-        ecc=tuple(ecc(one, a3=True) for one in range(count)),
+        ecc=tuple(ecc(index, a3=True) for index in range(count)),
         layout="a3",
         devices=tuple(npu(number, a3=True) for number in range(count)),
         topology=Topology(names=names, links=links),

@@ -102,7 +102,7 @@ def test_hostile_texts_stay_data(version: str, path: str) -> None:
         copies=(copy(path, path, "core", core=version), copy("/b", "/b", "training")),
     )
     facts = having(facts, "import_path", names=(name,), pythonpath=(path, ""), absent=(path,))
-    for finding in judge(Case(facts=facts, catalog=CATALOG), [CHECKS[one] for one in MINE]):
+    for finding in judge(Case(facts=facts, catalog=CATALOG), [CHECKS[name] for name in MINE]):
         assert "the check itself failed" not in finding.title, finding
         for command in finding.remedy.commands if finding.remedy else ():
             # Where a hostile text is in a command, it is quoted as one word.

@@ -35,9 +35,9 @@ def test_the_operators_folder_is_not_named() -> None:
 
 def test_no_cann_is_an_error_where_there_is_an_npu_or_torch_npu() -> None:
     facts = having(healthy(), "cann", installs=(), active=None)
-    found = only("cann-installed", facts, Level.ERROR, "CANN is not installed")
-    assert found.remedy is not None
-    assert "CANN 8.5.0, which torch_npu 2.7.1.post2" in found.remedy.summary
+    finding = only("cann-installed", facts, Level.ERROR, "CANN is not installed")
+    assert finding.remedy is not None
+    assert "CANN 8.5.0, which torch_npu 2.7.1.post2" in finding.remedy.summary
     newest = only("cann-installed", packages(facts, dist("torch-npu", "2.13.0")), Level.ERROR)
     assert newest.remedy is not None
     assert "belongs to your torch_npu" in newest.remedy.summary
@@ -48,26 +48,26 @@ def test_no_cann_is_an_error_where_there_is_an_npu_or_torch_npu() -> None:
 
 def test_cann_that_is_not_sourced() -> None:
     facts = having(healthy(), "cann", shell=CannShell(), active=None)
-    found = only("cann-sourced", facts, Level.WARNING, "CANN 8.5.0 is installed, but")
-    assert found.remedy is not None
-    assert found.remedy.commands == (
+    finding = only("cann-sourced", facts, Level.WARNING, "CANN 8.5.0 is installed, but")
+    assert finding.remedy is not None
+    assert finding.remedy.commands == (
         "source /usr/local/Ascend/cann/set_env.sh",
         "source /usr/local/Ascend/nnal/atb/set_env.sh",
     )
     facts = having(facts, "native", needed=(Needed(name="libhccl.so"),))
     only("cann-sourced", facts, Level.ERROR, "does not find the libraries")
-    found = only("cann-sourced", install(facts, set_env=None), Level.ERROR)
-    assert found.remedy is not None
-    assert found.remedy.commands == ()
+    finding = only("cann-sourced", install(facts, set_env=None), Level.ERROR)
+    assert finding.remedy is not None
+    assert finding.remedy.commands == ()
 
 
 def test_an_environment_for_a_cann_that_is_gone() -> None:
     facts = shell(healthy(), home="/old/cann", stale=("/old/cann", "/old/cann/opp"))
     only("cann-stale", facts, Level.ERROR, "made for a CANN that is gone", "/old/cann")
     many = tuple(f"/old/{n}" for n in range(6))
-    found = only("cann-stale", shell(healthy(), stale=many), Level.WARNING, "6 folders", "...")
-    assert found.remedy is not None
-    assert found.remedy.commands[1:] == (
+    finding = only("cann-stale", shell(healthy(), stale=many), Level.WARNING, "6 folders", "...")
+    assert finding.remedy is not None
+    assert finding.remedy.commands[1:] == (
         "source /usr/local/Ascend/cann/set_env.sh",
         "source /usr/local/Ascend/nnal/atb/set_env.sh",
         "export PYTHONPATH=/src/Megatron-LM${PYTHONPATH:+:$PYTHONPATH}",
@@ -76,9 +76,9 @@ def test_an_environment_for_a_cann_that_is_gone() -> None:
 
 def test_libraries_of_one_release_and_operators_of_another() -> None:
     facts = shell(two(), library_roots=(OTHER, ROOT))
-    found = only("cann-mixed", facts, Level.ERROR, "8.5.0, 9.0.0", "LD_LIBRARY_PATH: CANN 9.0.0")
-    assert found.remedy is not None
-    assert found.remedy.commands[0].startswith("unset LD_LIBRARY_PATH PYTHONPATH")
+    finding = only("cann-mixed", facts, Level.ERROR, "8.5.0, 9.0.0", "LD_LIBRARY_PATH: CANN 9.0.0")
+    assert finding.remedy is not None
+    assert finding.remedy.commands[0].startswith("unset LD_LIBRARY_PATH PYTHONPATH")
 
 
 def test_a_second_release_behind_the_first_is_a_warning() -> None:
@@ -110,10 +110,10 @@ def test_of_two_releases_the_one_of_torch_npu_is_offered() -> None:
     facts = having(facts, "cann", installs=(old, ours), active="/old")
     mixed = shell(facts, home="/old", opp="/old/opp", library_roots=("/old",))
     for identity, level in (("cann-mixed", Level.ERROR), ("torch-npu-cann", Level.WARNING)):
-        found = only(identity, mixed, level, "8.1.RC1")
-        assert found.remedy is not None
-        assert f"source {ours.set_env}" in found.remedy.commands
-        assert "source /old/set_env.sh" not in found.remedy.commands
+        finding = only(identity, mixed, level, "8.1.RC1")
+        assert finding.remedy is not None
+        assert f"source {ours.set_env}" in finding.remedy.commands
+        assert "source /old/set_env.sh" not in finding.remedy.commands
 
 
 def test_the_stand_in_of_the_driver_library() -> None:
@@ -128,16 +128,16 @@ def test_the_stand_in_of_the_driver_library() -> None:
 def test_several_installations() -> None:
     only("cann-versions", two(), Level.OK, "CANN 8.5.0 is in use; 2 installations")
     facts = having(two(), "cann", active=None)
-    found = only("cann-versions", facts, Level.WARNING, "none is chosen", OTHER)
-    assert found.remedy is not None
-    assert f"{OTHER}/set_env.sh" in found.remedy.summary
+    finding = only("cann-versions", facts, Level.WARNING, "none is chosen", OTHER)
+    assert finding.remedy is not None
+    assert f"{OTHER}/set_env.sh" in finding.remedy.summary
 
 
 def test_the_script_to_source() -> None:
-    found = only("set-env-path", healthy(), Level.OK, "/usr/local/Ascend/cann/set_env.sh")
-    assert "older release" in found.because
-    found = only("set-env-path", install(healthy(), version="8.3.RC1"), Level.OK, "8.3.RC1")
-    assert found.because == ""
+    finding = only("set-env-path", healthy(), Level.OK, "/usr/local/Ascend/cann/set_env.sh")
+    assert "older release" in finding.because
+    finding = only("set-env-path", install(healthy(), version="8.3.RC1"), Level.OK, "8.3.RC1")
+    assert finding.because == ""
     only("set-env-path", install(healthy(), set_env=None), Level.UNKNOWN)
     only("set-env-path", install(healthy(), version="odd one"), Level.UNKNOWN)
     assert run("set-env-path", having(healthy(), "cann", active=None))[0].level is Level.SKIPPED

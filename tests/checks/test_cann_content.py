@@ -21,8 +21,8 @@ def test_parts_of_another_release() -> None:
         CannComponent(name="hccl", public="8.3.RC1"),
         CannComponent(name="mindstudio-toolkit", public="8.0.RC1.B110"),
     )
-    found = only("cann-components", install(healthy(), components=parts), Level.WARNING, "hccl")
-    assert "mindstudio" not in found.observed
+    finding = only("cann-components", install(healthy(), components=parts), Level.WARNING, "hccl")
+    assert "mindstudio" not in finding.observed
     build = (CannComponent(name="runtime", public="8.5.0.B120"),)
     assert run("cann-components", install(healthy(), components=build))[0].level is Level.OK
     only("cann-components", install(healthy(), components=()), Level.UNKNOWN)
@@ -55,11 +55,11 @@ def test_the_wrong_processor() -> None:
 
 def test_operators_of_another_chip() -> None:
     facts = install(healthy(), kernels=("ascend910_93",), ops_packages=("Ascend-cann-A3-ops",))
-    found = only(
+    finding = only(
         "ops-package", facts, Level.ERROR, "are for ascend910_93, the chip is ascend910b", "561103"
     )
-    assert found.remedy is not None
-    assert "Ascend-cann-910b-ops" in found.remedy.summary
+    assert finding.remedy is not None
+    assert "Ascend-cann-910b-ops" in finding.remedy.summary
 
 
 def test_no_operators_at_all() -> None:
@@ -81,16 +81,16 @@ def test_the_chip_may_be_told_by_pci_or_not_at_all() -> None:
 
 def test_nnal_is_missing_or_not_sourced() -> None:
     only("nnal", having(healthy(), "cann", nnal=()), Level.WARNING, "NNAL is not installed")
-    found = only("nnal", shell(healthy(), atb=None), Level.WARNING, "ATB_HOME_PATH is unset")
-    assert found.remedy is not None
-    assert found.remedy.commands == ("source /usr/local/Ascend/nnal/atb/set_env.sh",)
+    finding = only("nnal", shell(healthy(), atb=None), Level.WARNING, "ATB_HOME_PATH is unset")
+    assert finding.remedy is not None
+    assert finding.remedy.commands == ("source /usr/local/Ascend/nnal/atb/set_env.sh",)
     elsewhere = shell(healthy(), atb="/opt/atb/cxx_abi_1")
     only("nnal", elsewhere, Level.WARNING, "ATB_HOME_PATH is /opt/atb/cxx_abi_1")
 
 
 def test_nnal_of_another_release() -> None:
-    one = Nnal(root="/usr/local/Ascend/nnal/atb/latest", version="8.3.RC1")
-    only("nnal", having(healthy(), "cann", nnal=(one,)), Level.WARNING, "NNAL 8.3.RC1")
+    nnal = Nnal(root="/usr/local/Ascend/nnal/atb/latest", version="8.3.RC1")
+    only("nnal", having(healthy(), "cann", nnal=(nnal,)), Level.WARNING, "NNAL 8.3.RC1")
     odd = Nnal(root="/usr/local/Ascend/nnal/atb/latest", version="odd")
     only("nnal", having(healthy(), "cann", nnal=(odd,)), Level.UNKNOWN)
 
@@ -107,8 +107,8 @@ def test_functions_that_atb_lacks() -> None:
 
 def test_nnal_that_does_not_tell_its_version() -> None:
     assert healthy().cann is not None
-    (one,) = healthy().cann.nnal  # type: ignore[union-attr]
-    facts = having(healthy(), "cann", nnal=(msgspec.structs.replace(one, version=None),))
+    (installed,) = healthy().cann.nnal  # type: ignore[union-attr]
+    facts = having(healthy(), "cann", nnal=(msgspec.structs.replace(installed, version=None),))
     only("nnal", facts, Level.UNKNOWN, "does not tell its version")
 
 

@@ -53,8 +53,8 @@ def test_what_the_interpreter_tells(tmp_path: Path, early: bool) -> None:
         timeout=60,
         check=True,
     )
-    told = json.loads(done.stdout.rpartition(interpreter_script.SENTINEL)[2])
-    assert told["enums_by_getattr"] is early
+    answers = json.loads(done.stdout.rpartition(interpreter_script.SENTINEL)[2])
+    assert answers["enums_by_getattr"] is early
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def judged(after: Any, *, device: str = "cpu") -> tuple[Finding, ...]:
     ranks = (ProbeResult(rank=0, ok=True, values=values),)
     run = ProbeRun(probe="smoke-train", device=device, exit_code=0, ranks=ranks)
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=device)
-    return judge(case, [one for one in all_checks() if one.id == "checkpoint"])
+    return judge(case, [check for check in all_checks() if check.id == "checkpoint"])
 
 
 def test_a_training_that_goes_on() -> None:
@@ -46,7 +46,7 @@ def test_what_trains_in_bfloat16_is_not_saved() -> None:
     ranks = (ProbeResult(rank=0, ok=True, values=values),)
     run = ProbeRun(probe="smoke-train", device="cpu", exit_code=0, ranks=ranks)
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
-    (finding,) = judge(case, [one for one in all_checks() if one.id == "checkpoint"])
+    (finding,) = judge(case, [check for check in all_checks() if check.id == "checkpoint"])
     assert finding.level is Level.OK
     assert "bfloat16" not in finding.observed
 
@@ -75,8 +75,8 @@ def test_a_training_that_does_not(change: dict[str, Any], title: str, device: st
 
 def test_only_an_accelerator_may_be_off_by_its_order_of_sums() -> None:
     close = {**AFTER, "evaluated": 4.8 + 5e-7}
-    assert [one.level for one in judged(close, device="npu")] == [Level.WARNING]
-    assert [one.level for one in judged(close)] == [Level.ERROR]
+    assert [finding.level for finding in judged(close, device="npu")] == [Level.WARNING]
+    assert [finding.level for finding in judged(close)] == [Level.ERROR]
 
 
 @pytest.mark.parametrize("after", [None, 7])
@@ -101,7 +101,7 @@ def of_whole(
     ranks = (ProbeResult(rank=0, ok=True, values=values),)
     run = ProbeRun(probe="smoke-train", device="npu", simulated=True, exit_code=0, ranks=ranks)
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog())
-    return judge(case, [one for one in all_checks() if one.id == "checkpoint"])
+    return judge(case, [check for check in all_checks() if check.id == "checkpoint"])
 
 
 def test_what_was_loaded_is_told() -> None:
@@ -151,7 +151,7 @@ def test_a_way_that_mindspeed_cannot_load_is_explained() -> None:
 
 
 @pytest.mark.parametrize(
-    ("loaded", "elsewhere", "title", "found"),
+    ("loaded", "elsewhere", "title", "observed"),
     [
         (
             {"fully_reshardable": {"error": "KeyError: 'step'"}},
@@ -173,6 +173,6 @@ def test_a_way_that_mindspeed_cannot_load_is_explained() -> None:
         ),
     ],
 )
-def test_what_was_dropped(loaded: Any, elsewhere: Any, title: str, found: str) -> None:
+def test_what_was_dropped(loaded: Any, elsewhere: Any, title: str, observed: str) -> None:
     (finding,) = of_whole(loaded=loaded, elsewhere=elsewhere)
-    assert (finding.title, finding.observed) == (f"checkpoint: {title}", found)
+    assert (finding.title, finding.observed) == (f"checkpoint: {title}", observed)

@@ -30,12 +30,12 @@ def test_what_the_cuda_of_torch_allows(
     torch: Distribution, other: Distribution, level: Level
 ) -> None:
     facts = packages(healthy(), torch, other)
-    assert [one.level for one in run("cuda-major", facts, "cuda")] == [level]
+    assert [finding.level for finding in run("cuda-major", facts, "cuda")] == [level]
 
 
 def test_the_remedy_names_the_right_package() -> None:
     torch, other = dist("torch", "2.9.0+cu130"), dist("nvidia-nvshmem-cu12", "3.3.20")
     facts: Snapshot = packages(healthy(), torch, other)
-    found = only("cuda-major", facts, Level.ERROR, "nvidia-nvshmem-cu12 is for CUDA 12")
-    assert found.remedy is not None
-    assert found.remedy.commands[1] == "/venv/bin/python -m pip install nvidia-nvshmem-cu13"
+    finding = only("cuda-major", facts, Level.ERROR, "nvidia-nvshmem-cu12 is for CUDA 12")
+    assert finding.remedy is not None
+    assert finding.remedy.commands[1] == "/venv/bin/python -m pip install nvidia-nvshmem-cu13"

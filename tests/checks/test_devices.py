@@ -44,8 +44,8 @@ def test_a_card_without_a_driver() -> None:
 
 def test_a_driver_that_is_not_loaded() -> None:
     facts = having(a2(), "driver", nodes=(), modules=())
-    found = only("driver-loaded", facts, Level.ERROR, "none of the driver", "bus: 8")
-    assert "dmesg" in commands(found)
+    finding = only("driver-loaded", facts, Level.ERROR, "none of the driver", "bus: 8")
+    assert "dmesg" in commands(finding)
     facts = having(facts, "driver", modules=None, pci=None)
     only("driver-loaded", facts, Level.ERROR, "modules: not known", "bus: not known")
     virtual = having(a2(), "driver", nodes=(node("/dev/vdavinci100", 100, kind="vdevice"),))
@@ -60,8 +60,8 @@ def test_the_driver_of_a_container_is_the_hosts() -> None:
 def test_an_installation_that_was_not_finished() -> None:
     facts = having(a2(), "driver", install_info=InstallInfo(driver_status="upgrading"))
     only("driver-complete", facts, Level.WARNING, "'upgrading'")
-    said = "[WARNING]The driver package may not be completely installed."
-    facts = having(having(a2(), "driver", install_info=None), "npus", warnings=(said,))
+    message = "[WARNING]The driver package may not be completely installed."
+    facts = having(having(a2(), "driver", install_info=None), "npus", warnings=(message,))
     only("driver-complete", facts, Level.WARNING, "npu-smi:")
     facts = having(facts, "driver", install_info=InstallInfo())
     only("driver-complete", facts, Level.WARNING, "npu-smi:")
@@ -125,8 +125,8 @@ def test_the_driver_that_runs(running: str, on_disk: str, level: Level) -> None:
 def test_the_driver_that_runs_in_a_container() -> None:
     facts = having(a2(), "npus", driver_version="25.5.1")
     assert "sudo reboot" in commands(only("driver-running", facts, Level.WARNING, "restarted"))
-    found = only("driver-running", inside(facts), Level.WARNING, "container")
-    assert "Mount" in commands(found)
+    finding = only("driver-running", inside(facts), Level.WARNING, "container")
+    assert "Mount" in commands(finding)
     facts = having(facts, "driver", version=None)
     only("driver-running", facts, Level.UNKNOWN, "on disk")
 
@@ -137,14 +137,14 @@ def test_the_driver_that_runs_in_a_container() -> None:
 def test_a_card_that_is_lost() -> None:
     facts = having(a2(), "driver", nodes=nodes(7))
     only("device-files", facts, Level.ERROR, "8 devices on the PCI bus, 7 device files")
-    lost = tuple(one for one in nodes(8) if one.number != 4)
+    lost = tuple(node for node in nodes(8) if node.number != 4)
     facts = having(having(a2(), "driver", nodes=lost, pci=None), "npus", devices=())
-    found = only("device-files", facts, Level.ERROR, "no /dev/davinci4", "there: 0-3,5-7")
-    assert "npu-smi info -l" in commands(found)
+    finding = only("device-files", facts, Level.ERROR, "no /dev/davinci4", "there: 0-3,5-7")
+    assert "npu-smi info -l" in commands(finding)
 
 
 def test_a_number_of_cards_that_no_server_has() -> None:
-    seven = tuple(npu(one) for one in range(7))
+    seven = tuple(npu(index) for index in range(7))
     facts = having(having(a2(), "driver", nodes=nodes(7), pci=None), "npus", devices=seven)
     only("device-files", facts, Level.ERROR, "1, 2, 4, 8, 16")
     facts = having(facts, "host", virtual_machine="KVM")
@@ -153,16 +153,16 @@ def test_a_number_of_cards_that_no_server_has() -> None:
 
 @pytest.mark.parametrize("lost", [{7}, {4, 5, 6, 7}, {1, 2, 3, 4, 5, 6, 7}])
 def test_hccn_conf_knows_devices_that_are_gone(lost: set[int]) -> None:
-    left = tuple(one for one in nodes(8) if one.number not in lost)
-    table = tuple(npu(one) for one in range(8) if one not in lost)
-    pci = tuple(PciFunction(address=str(one), device="0xd802") for one in range(len(table)))
+    left = tuple(node for node in nodes(8) if node.number not in lost)
+    table = tuple(npu(index) for index in range(8) if index not in lost)
+    pci = tuple(PciFunction(address=str(index), device="0xd802") for index in range(len(table)))
     facts = having(having(a2(), "driver", nodes=left, pci=pci), "npus", devices=table)
-    conf = {f"address_{one}": "192.0.2.1" for one in range(8)}
+    conf = {f"address_{index}": "192.0.2.1" for index in range(8)}
     lacking = having(facts, "hccn", conf=conf)
     only("device-files", lacking, Level.ERROR, "addresses of devices 0-7")
     assert run("device-files", inside(lacking))[0].level is Level.OK
     assert run("device-files", having(lacking, "host", virtual_machine="KVM"))[0].level is Level.OK
-    small = having(facts, "hccn", conf={f"address_{one.number}": "192.0.2.1" for one in left})
+    small = having(facts, "hccn", conf={f"address_{node.number}": "192.0.2.1" for node in left})
     levels = {run("device-files", small)[0].level}
     assert levels == ({Level.OK} if len(table) in {1, 2, 4} else {Level.ERROR})
 
@@ -171,24 +171,24 @@ def test_hccn_conf_knows_devices_that_are_gone(lost: set[int]) -> None:
 def test_cards_of_a3_that_are_gone(cards: int, words: str) -> None:
     left = 16 - 2 * cards
     pci = tuple(
-        PciFunction(address=str(one), device="0xd803", subsystem_device="0x0110")
-        for one in range(left // 2)
+        PciFunction(address=str(index), device="0xd803", subsystem_device="0x0110")
+        for index in range(left // 2)
     )
-    table = tuple(npu(one // 2, device=one, name="Ascend910") for one in range(left))
+    table = tuple(npu(device // 2, device=device, name="Ascend910") for device in range(left))
     facts = having(having(a3(), "driver", nodes=nodes(left), pci=pci), "npus", devices=table)
-    conf = {f"address_{one}": "192.0.2.1" for one in range(16)}
+    conf = {f"address_{index}": "192.0.2.1" for index in range(16)}
     only("device-files", having(facts, "hccn", conf=conf), Level.ERROR, words)
 
 
 def test_a_card_that_left_the_bus_and_not_dev() -> None:
-    pci = tuple(PciFunction(address=str(one), device="0xd802") for one in range(7))
+    pci = tuple(PciFunction(address=str(index), device="0xd802") for index in range(7))
     facts = having(a2(), "driver", pci=pci)
     only("device-files", facts, Level.ERROR, "7 devices on the PCI bus, 8 device files")
     assert run("device-files", having(facts, "driver", pci=()))[0].level is Level.OK
 
 
 def test_cards_without_links_can_be_any_number() -> None:
-    five = tuple(npu(one) for one in range(5))
+    five = tuple(npu(index) for index in range(5))
     facts = having(having(a2(), "driver", nodes=nodes(5), pci=None), "npus", devices=five)
     facts = having(facts, "hccn", conf={})
     only("device-files", having(facts, "npus", topology=mesh(5, "HCCS")), Level.ERROR, "5 devices")
@@ -197,7 +197,7 @@ def test_cards_without_links_can_be_any_number() -> None:
 
 
 def test_a_file_whose_card_npu_smi_does_not_show() -> None:
-    seven = tuple(npu(one) for one in range(7))
+    seven = tuple(npu(index) for index in range(7))
     facts = inside(having(a2(), "npus", devices=seven))
     only("device-files", facts, Level.ERROR, "npu-smi: 0-6; /dev: 0-7", "Device 7")
 
@@ -205,8 +205,8 @@ def test_a_file_whose_card_npu_smi_does_not_show() -> None:
 def test_two_devices_behind_one_pci_function() -> None:
     facts = having(a3(), "driver", nodes=nodes(14))
     only("device-files", facts, Level.ERROR, "16 devices on the PCI bus, 14")
-    one = tuple(PciFunction(address=str(n), device="0xd803") for n in range(16))
-    assert run("device-files", having(a3(), "driver", pci=one))[0].level is Level.OK
+    functions = tuple(PciFunction(address=str(n), device="0xd803") for n in range(16))
+    assert run("device-files", having(a3(), "driver", pci=functions))[0].level is Level.OK
 
 
 def test_npu_smi_and_dev_differ() -> None:
@@ -219,7 +219,7 @@ def test_npu_smi_and_dev_differ() -> None:
 
 
 def test_managers_are_missing() -> None:
-    lacking = tuple(one for one in nodes(8) if one.path != "/dev/devmm_svm")
+    lacking = tuple(node for node in nodes(8) if node.path != "/dev/devmm_svm")
     facts = having(a2(), "driver", nodes=lacking)
     only("device-managers", facts, Level.ERROR, "/dev/devmm_svm")
     newest = having(facts, "npus", devices=(npu(0, name="Ascend950PR"),))
@@ -230,29 +230,29 @@ def test_managers_are_missing() -> None:
 
 def closed(facts: Snapshot, **fields: object) -> Snapshot:
     changed = tuple(
-        msgspec.structs.replace(one, readable=False, writable=False, **fields) for one in nodes(8)
+        msgspec.structs.replace(node, readable=False, writable=False, **fields) for node in nodes(8)
     )
     return having(facts, "driver", nodes=changed)
 
 
 def test_a_user_outside_the_group() -> None:
     facts = having(closed(a2()), "host", gids=(1001,))
-    found = only(
+    finding = only(
         "device-access", facts, Level.ERROR, "HwHiAiUser:HwHiAiUser, mode 0660", "and 8 more"
     )
-    assert 'sudo usermod -aG HwHiAiUser "$USER"' in commands(found)
-    assert found.devices == tuple(range(8))
+    assert 'sudo usermod -aG HwHiAiUser "$USER"' in commands(finding)
+    assert finding.devices == tuple(range(8))
     nameless = having(closed(a2(), group=None, owner=None), "host", gids=(1001,))
-    found = only("device-access", nameless, Level.ERROR, "belongs to 1000:1000")
-    assert 'usermod -aG 1000 "$USER"' in commands(found)
+    finding = only("device-access", nameless, Level.ERROR, "belongs to 1000:1000")
+    assert 'usermod -aG 1000 "$USER"' in commands(finding)
 
 
 def test_a_user_outside_the_group_in_a_container() -> None:
     facts = having(closed(a2()), "host", gids=(1001,))
-    found = only("device-access", inside(facts), Level.ERROR)
-    assert "--group-add 1000" in commands(found)
-    found = only("device-access", inside(facts, "kubernetes"), Level.ERROR)
-    assert "supplementalGroups: [1000]" in commands(found)
+    finding = only("device-access", inside(facts), Level.ERROR)
+    assert "--group-add 1000" in commands(finding)
+    finding = only("device-access", inside(facts, "kubernetes"), Level.ERROR)
+    assert "supplementalGroups: [1000]" in commands(finding)
 
 
 def test_access_that_a_group_does_not_help() -> None:
@@ -273,8 +273,8 @@ def test_optional_files_need_no_access() -> None:
 def test_a_file_that_is_no_device() -> None:
     facts = having(a2(), "driver", nodes=(node("/dev/davinci0", 0, is_device=False),))
     assert "restart" in commands(only("device-access", facts, Level.ERROR, "not a device file"))
-    found = only("device-access", inside(facts), Level.ERROR)
-    assert "--device" in commands(found)
+    finding = only("device-access", inside(facts), Level.ERROR)
+    assert "--device" in commands(finding)
 
 
 # ---------------------------------------------------------------- containers
@@ -286,8 +286,10 @@ def bare(facts: Snapshot, **fields: object) -> Snapshot:
 
 def test_a_container_without_devices() -> None:
     facts = inside(bare(a2()))
-    found = only("container-devices", facts, Level.ERROR, "given no NPU", "the host has 8 devices")
-    text = commands(found)
+    finding = only(
+        "container-devices", facts, Level.ERROR, "given no NPU", "the host has 8 devices"
+    )
+    text = commands(finding)
     assert "$(printf -- '--device=%s ' /dev/davinci[0-9]*)" in text
     for path in MANAGERS:
         assert f"--device={path}" in text
@@ -304,20 +306,20 @@ def test_a_container_of_another_family() -> None:
 
 
 def test_a_pod_without_devices() -> None:
-    found = only("container-devices", inside(bare(a3()), "kubernetes"), Level.ERROR)
-    assert "huawei.com/Ascend910: 16" in commands(found)
-    assert "hostPath: {path: /etc/hccn.conf}" in commands(found)
-    (found,) = ask("container-devices", inside(bare(a2()), "kubernetes"), nproc=4)
-    assert "huawei.com/Ascend910: 4" in commands(found)
+    finding = only("container-devices", inside(bare(a3()), "kubernetes"), Level.ERROR)
+    assert "huawei.com/Ascend910: 16" in commands(finding)
+    assert "hostPath: {path: /etc/hccn.conf}" in commands(finding)
+    (finding,) = ask("container-devices", inside(bare(a2()), "kubernetes"), nproc=4)
+    assert "huawei.com/Ascend910: 4" in commands(finding)
     newest = having(bare(a2()), "npus", devices=(npu(0, name="Ascend950PR"),))
-    found = only("container-devices", inside(newest, "kubernetes"), Level.ERROR)
-    assert "huawei.com/npu: 1" in commands(found)
+    finding = only("container-devices", inside(newest, "kubernetes"), Level.ERROR)
+    assert "huawei.com/npu: 1" in commands(finding)
 
 
 def test_ascend_docker_runtime_that_was_asked_for_nothing() -> None:
     facts = inside(bare(a2(ASCEND_VISIBLE_DEVICES="")), ascend_docker_runtime=True)
-    found = only("container-devices", facts, Level.ERROR, "empty is nothing", "DEVICES=''")
-    text = commands(found)
+    finding = only("container-devices", facts, Level.ERROR, "empty is nothing", "DEVICES=''")
+    text = commands(finding)
     assert "--runtime=ascend -e ASCEND_VISIBLE_DEVICES=0-7" in text
     assert "driver/version.info" in text
     assert "driver/lib64" not in text
@@ -327,8 +329,8 @@ def test_ascend_docker_runtime_that_was_asked_for_nothing() -> None:
 
 def test_a_container_without_managers_or_with_virtual_devices() -> None:
     facts = inside(having(a2(), "driver", nodes=nodes(2)[:2]))
-    found = only("container-devices", facts, Level.ERROR, "/dev/davinci0-1", *MANAGERS)
-    assert "--device=/dev/davinci0 --device=/dev/davinci1" in commands(found)
+    finding = only("container-devices", facts, Level.ERROR, "/dev/davinci0-1", *MANAGERS)
+    assert "--device=/dev/davinci0 --device=/dev/davinci1" in commands(finding)
     facts = inside(bare(a2()))
     virtual = having(facts, "driver", nodes=(node("/dev/vdavinci100", 100, kind="vdevice"),))
     assert run("container-devices", virtual)[0].level is Level.OK
@@ -345,13 +347,13 @@ def test_an_image_with_cann_and_nothing_of_the_host() -> None:
 
 
 def test_the_drivers_libraries_in_a_container() -> None:
-    lacking = tuple(Library(name=one) for one in LIBRARIES)
+    lacking = tuple(Library(name=library) for library in LIBRARIES)
     facts = inside(having(a2(), "driver", libraries=lacking, path=None))
-    found = only("container-driver", facts, Level.ERROR, "not in the container", *LIBRARIES)
-    assert "-v /usr/local/Ascend/driver/lib64" in commands(found)
+    finding = only("container-driver", facts, Level.ERROR, "not in the container", *LIBRARIES)
+    assert "-v /usr/local/Ascend/driver/lib64" in commands(finding)
     there = having(facts, "driver", path="/opt/my driver")
-    found = only("container-driver", there, Level.ERROR, "does not find")
-    assert "export LD_LIBRARY_PATH='/opt/my driver/lib64:" in commands(found)
+    finding = only("container-driver", there, Level.ERROR, "does not find")
+    assert "export LD_LIBRARY_PATH='/opt/my driver/lib64:" in commands(finding)
     runtime = inside(facts, ascend_docker_runtime=True)
     only("container-driver", runtime, Level.ERROR, "NODRV")
     tools = having(a2(), "driver", libraries=(Library(name="libdcmi.so"),))
@@ -366,8 +368,8 @@ def test_files_of_the_host_in_a_container() -> None:
     runtime = inside(facts, ascend_docker_runtime=True)
     only("container-files", runtime, Level.WARNING, "Ascend Docker Runtime was used")
     folder = having(a2(), "driver", install_info=InstallInfo(is_directory=True))
-    found = only("container-files", inside(folder), Level.WARNING, "is a folder")
-    assert "rmdir" in commands(found)
+    finding = only("container-files", inside(folder), Level.WARNING, "is a folder")
+    assert "rmdir" in commands(finding)
     assert run("container-files", inside(bare(a2())))[0].level is Level.SKIPPED
 
 

@@ -19,13 +19,13 @@ def examined(*names: str, importable: tuple[str, ...] = (), **fields: object) ->
         "importable": dict.fromkeys(importable, True),
         **fields,
     }
-    found = tuple(ImportName(name=one, copies=(copy(f"/{one}", "/"),)) for one in names)
-    return Snapshot(python=Python(**python), import_path=ImportPath(names=found))  # type: ignore[arg-type]
+    import_names = tuple(ImportName(name=name, copies=(copy(f"/{name}", "/"),)) for name in names)
+    return Snapshot(python=Python(**python), import_path=ImportPath(names=import_names))  # type: ignore[arg-type]
 
 
 def test_nobody_chose_a_python_that_trains_nothing() -> None:
-    found = only("examined-python", examined(), Level.ERROR, "/usr/bin/python3", "torch_npu")
-    assert "ascend-doctor check --python '/opt/train venv/bin/python'" in commands(found)
+    finding = only("examined-python", examined(), Level.ERROR, "/usr/bin/python3", "torch_npu")
+    assert "ascend-doctor check --python '/opt/train venv/bin/python'" in commands(finding)
 
 
 @pytest.mark.parametrize("by", ["--python", "VIRTUAL_ENV", "CONDA_PREFIX"])

@@ -15,16 +15,20 @@ def asked(facts: Snapshot, *texts: str) -> list[Finding]:
     """Findings of the checks that these expectations have."""
     expected = parse_expectations(texts, "test")
     case = Case(facts=facts, catalog=CATALOG, expected=expected)
-    return list(judge(case, [CHECKS[name] for name in {one.check for one in expected}]))
+    return list(
+        judge(case, [CHECKS[name] for name in {expectation.check for expectation in expected}])
+    )
 
 
 def level(facts: Snapshot, text: str, *words: str) -> Level:
     """The level of the one finding; it says the words."""
-    (found,) = asked(facts, text)
-    told = f"{found.title} {found.observed}"
-    assert [word for word in words if word not in told] == [], told
-    assert found.level is not Level.ERROR or (found.required and found.remedy and found.because)
-    return found.level
+    (finding,) = asked(facts, text)
+    observed = f"{finding.title} {finding.observed}"
+    assert [word for word in words if word not in observed] == [], observed
+    assert finding.level is not Level.ERROR or (
+        finding.required and finding.remedy and finding.because
+    )
+    return finding.level
 
 
 def met(facts: Snapshot, text: str) -> bool:
@@ -38,8 +42,8 @@ NONE = Snapshot(driver=Driver(pci=()), npus=Npus())
 
 def test_nothing_is_judged_where_nothing_is_expected() -> None:
     for name in ("expected-npus", "expected-soc", "expected-links", "expected-versions"):
-        (found,) = judge(Case(facts=a2(), catalog=CATALOG), [CHECKS[name]])
-        assert found.level is Level.SKIPPED
+        (finding,) = judge(Case(facts=a2(), catalog=CATALOG), [CHECKS[name]])
+        assert finding.level is Level.SKIPPED
 
 
 # ---------------------------------------------------------------- npus
@@ -71,7 +75,7 @@ def test_the_dies_of_a3_and_virtual_devices_count() -> None:
 
 
 def test_the_least_of_two_sources_counts() -> None:
-    seven = having(a2(), "npus", devices=tuple(npu(one) for one in range(7)))
+    seven = having(a2(), "npus", devices=tuple(npu(index) for index in range(7)))
     assert level(seven, "npus=8", "7 NPUs", "8 device files, 7 in npu-smi") is Level.ERROR
     files = having(a2(), "driver", nodes=nodes(4))
     assert level(files, "npus=8", "4 NPUs") is Level.ERROR
@@ -98,8 +102,8 @@ def test_where_npu_smi_fails_nothing_is_made_up() -> None:
 
 
 def test_each_expectation_is_a_finding() -> None:
-    found = asked(a2(), "npus>=4", "npus<8")
-    assert [(one.level, one.title) for one in found] == [
+    findings = asked(a2(), "npus>=4", "npus<8")
+    assert [(finding.level, finding.title) for finding in findings] == [
         (Level.OK, "As expected, npus>=4"),
         (Level.ERROR, "Expected npus<8, found 8 NPUs"),
     ]
@@ -161,10 +165,10 @@ def test_links_are_up() -> None:
 def test_links_that_only_root_sees() -> None:
     refused = ToolError(kind="permission", text="no")
     facts = having(a2(), "hccn", devices=(), error=refused)
-    (found,) = asked(facts, "links=up")
-    assert (found.level, found.needs) == (Level.UNKNOWN, "root")
-    (found,) = asked(having(facts, "host", uid=0), "links=up")
-    assert (found.level, found.needs) == (Level.UNKNOWN, "")
+    (finding,) = asked(facts, "links=up")
+    assert (finding.level, finding.needs) == (Level.UNKNOWN, "root")
+    (finding,) = asked(having(facts, "host", uid=0), "links=up")
+    assert (finding.level, finding.needs) == (Level.UNKNOWN, "")
 
 
 @pytest.mark.parametrize(
@@ -174,7 +178,7 @@ def test_links_that_only_root_sees() -> None:
 def test_ports_of_950_that_are_not_wired(states: tuple[str, ...], answer: Level) -> None:
     ports = tuple(HccnPort(udie=0, port=n, link=state) for n, state in enumerate(states))
     devices = tuple(
-        msgspec.structs.replace(one, link=None, ports=ports) for one in hccn(a2()).devices
+        msgspec.structs.replace(device, link=None, ports=ports) for device in hccn(a2()).devices
     )
     assert level(having(a2(), "hccn", devices=devices), "links=up") is answer
 
@@ -218,10 +222,10 @@ def test_the_stack() -> None:
     facts = healthy()
     assert facts.python is not None
     for name in ("torch", "torch-npu"):
-        found = facts.python.find(name)
-        assert found is not None
-        assert met(facts, f"{name}={found.version}")
-        assert not met(facts, f"{name}!={found.version}")
+        distribution = facts.python.find(name)
+        assert distribution is not None
+        assert met(facts, f"{name}={distribution.version}")
+        assert not met(facts, f"{name}!={distribution.version}")
     assert met(facts, f"python={facts.python.version}")
     assert level(facts, "vllm>=0.1", "vllm is not installed") is Level.ERROR
     assert level(without(facts, "python"), "torch>=2") is Level.UNKNOWN
@@ -229,7 +233,9 @@ def test_the_stack() -> None:
 
 def test_nnal() -> None:
     def having_nnal(*versions: str | None) -> Snapshot:
-        rows = tuple(Nnal(root=f"/{place}", version=one) for place, one in enumerate(versions))
+        rows = tuple(
+            Nnal(root=f"/{index}", version=version) for index, version in enumerate(versions)
+        )
         return having(healthy(), "cann", nnal=rows)
 
     assert met(having_nnal("9.0.0"), "nnal=9.0.0")

@@ -7,7 +7,7 @@ from tests.checks.machine import dist, having, healthy, install, only, packages,
 
 def test_a_stack_that_the_framework_does_not_document() -> None:
     facts = install(packages(healthy(), dist("torch", "2.9.0")), version="9.1.0")
-    found = only(
+    finding = only(
         "framework-stack",
         facts,
         Level.WARNING,
@@ -15,18 +15,19 @@ def test_a_stack_that_the_framework_does_not_document() -> None:
         "cann 8.5.1",
         "torch 2.7.1",
     )
-    assert "torch 2.9.0" in found.observed
+    assert "torch 2.9.0" in finding.observed
     # What a row notes of the release is about something else.
     assert (
-        found.because == "This set is not the one of its documents; that it works is not reported."
+        finding.because
+        == "This set is not the one of its documents; that it works is not reported."
     )
 
 
 def test_either_set_of_a_framework_counts() -> None:
     facts = packages(healthy(), dist("verl", "0.8.0"), gone=("ms-swift",))
     facts = packages(facts, dist("torch", "2.8.0"), dist("torch-npu", "2.8.0.post2"))
-    found = only("framework-stack", facts, Level.WARNING, "verl 0.8.0")
-    assert "torch" not in found.observed
+    finding = only("framework-stack", facts, Level.WARNING, "verl 0.8.0")
+    assert "torch" not in finding.observed
 
 
 def test_a_framework_that_no_table_has() -> None:
@@ -42,9 +43,9 @@ def test_a_release_that_says_another_version_of_itself() -> None:
 
 
 def test_what_cannot_be_told_is_said() -> None:
-    found = run("framework-stack", without(healthy(), "cann"))
-    assert [one.level for one in found] == [Level.UNKNOWN]
-    assert found[0].observed == "cann: not collected"
+    findings = run("framework-stack", without(healthy(), "cann"))
+    assert [finding.level for finding in findings] == [Level.UNKNOWN]
+    assert findings[0].observed == "cann: not collected"
     none = packages(healthy(), gone=("ms-swift",))
     assert run("framework-stack", none)[0].level is Level.SKIPPED
 
@@ -60,5 +61,5 @@ def test_twinkle_and_mindspeed_want_different_numpy() -> None:
 def test_rows_for_other_chips_are_left_out() -> None:
     facts = packages(healthy(), dist("verl", "0.8.0"), gone=("ms-swift",))
     facts = having(facts, "npus", devices=(Npu(npu_id=0, name="Ascend950PR"),))
-    found = only("framework-stack", facts, Level.WARNING, "torch 2.9.0")
-    assert "driver" not in found.observed
+    finding = only("framework-stack", facts, Level.WARNING, "torch 2.9.0")
+    assert "driver" not in finding.observed

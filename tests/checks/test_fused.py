@@ -26,9 +26,9 @@ def only(
         simulated=simulated,
         ranks=(ProbeResult(ok=True, values=values),),
     )
-    told = ProbeRun(probe="device", ranks=(ProbeResult(ok=True, values={"name": soc}),))
-    case = Case(facts=Snapshot(probes=(told, run)), catalog=Catalog(), device=device)
-    (finding,) = judge(case, [one for one in all_checks() if one.probe == probe])
+    device_run = ProbeRun(probe="device", ranks=(ProbeResult(ok=True, values={"name": soc}),))
+    case = Case(facts=Snapshot(probes=(device_run, run)), catalog=Catalog(), device=device)
+    (finding,) = judge(case, [check for check in all_checks() if check.probe == probe])
     return finding
 
 

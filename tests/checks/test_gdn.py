@@ -26,11 +26,11 @@ def unset(facts: Snapshot) -> Snapshot:
 
 
 def test_an_old_megatron_has_no_gated_delta_net() -> None:
-    found = only(
+    finding = only(
         "gdn-needs-zero", unset(healthy()), Level.WARNING, "unset, which means 1", "Qwen3.5"
     )
-    assert found.remedy is not None
-    assert found.remedy.commands == ("export USE_MCORE_GDN=0",)
+    assert finding.remedy is not None
+    assert finding.remedy.commands == ("export USE_MCORE_GDN=0",)
     only("gdn-needs-zero", set_to(healthy(), USE_MCORE_GDN="1"), Level.WARNING, "is 1")
     new = megatron(unset(healthy()), "0.16.0")
     assert run("gdn-needs-zero", new)[0].level is Level.OK
@@ -46,9 +46,11 @@ def test_an_old_megatron_has_no_gated_delta_net() -> None:
 def test_the_name_that_is_not_read(version: str, name: str, read: str) -> None:
     facts = packages(healthy(), dist("ms-swift", version))
     set_one = having(facts, "environment", variables={name: "0"})
-    found = only("gdn-env-old-name", set_one, Level.WARNING, f"{name} is set, but", f"reads {read}")
-    assert found.remedy is not None
-    assert found.remedy.commands == (f'export {read}="${name}"', f"unset {name}")
+    finding = only(
+        "gdn-env-old-name", set_one, Level.WARNING, f"{name} is set, but", f"reads {read}"
+    )
+    assert finding.remedy is not None
+    assert finding.remedy.commands == (f'export {read}="${name}"', f"unset {name}")
     withheld = having(facts, "environment", variables={}, withheld=(name,))
     only("gdn-env-old-name", withheld, Level.WARNING)
     both = having(facts, "environment", variables={name: "0", read: "0"})
@@ -104,7 +106,7 @@ def test_kernels_that_are_there_or_not_known() -> None:
 
 def test_what_packing_would_need_is_a_note() -> None:
     bare = packages(healthy(), gone=("flash-linear-attention",))
-    found = only("gdn-packing", bare, Level.OK, "would need flash-linear-attention")
-    assert found.title.endswith("flash-linear-attention")
+    finding = only("gdn-packing", bare, Level.OK, "would need flash-linear-attention")
+    assert finding.title.endswith("flash-linear-attention")
     newest = packages(bare, dist("mcore-bridge", "1.6.5"))
     only("gdn-packing", newest, Level.OK, "and transformers >=5.9.0 (here 5.2.0)")

@@ -18,13 +18,13 @@ def test_pythonpath_entries() -> None:
     facts = having(
         healthy(), "import_path", pythonpath=("", "/a b", "rel", "/gone"), absent=("/gone",)
     )
-    found = run("pythonpath-entries", facts)
-    assert [one.level for one in found] == [Level.WARNING] * 3
-    assert "empty entry" in found[0].title
-    assert "relative entries: rel" in found[1].title
-    assert "do not exist: /gone" in found[2].title
-    assert found[0].remedy is not None
-    assert found[0].remedy.commands == ("export PYTHONPATH='/a b'",)
+    findings = run("pythonpath-entries", facts)
+    assert [finding.level for finding in findings] == [Level.WARNING] * 3
+    assert "empty entry" in findings[0].title
+    assert "relative entries: rel" in findings[1].title
+    assert "do not exist: /gone" in findings[2].title
+    assert findings[0].remedy is not None
+    assert findings[0].remedy.commands == ("export PYTHONPATH='/a b'",)
     unset = having(healthy(), "import_path", pythonpath=())
     assert run("pythonpath-entries", unset)[0].level is Level.SKIPPED
     assert run("pythonpath-order", unset)[0].level is Level.SKIPPED
@@ -32,33 +32,33 @@ def test_pythonpath_entries() -> None:
 
 def test_what_pythonpath_names_is_not_imported() -> None:
     facts = imports(healthy(), "megatron", WHEEL, CHECKOUT)
-    found = only(
+    finding = only(
         "pythonpath-order",
         facts,
         Level.WARNING,
         "`import megatron` does not take",
         f"imported: {SITE}/megatron; on PYTHONPATH: /src/Megatron-LM/megatron",
     )
-    assert found.remedy is not None
+    assert finding.remedy is not None
     assert run("pythonpath-order", imports(healthy(), "megatron", WHEEL))[0].level is Level.OK
 
 
 def test_checkouts_are_noted() -> None:
     dirty = copy("/src/m", "/src", "core", git=git(commit="a" * 40, dirty=True))
-    found = run("checkouts", imports(imports(healthy(), "megatron", dirty), "mindspeed"))
-    assert [one.level for one in found] == [Level.OK]
-    assert "local changes" in found[0].title
-    assert "aaaaaaaaaaaa," in found[0].observed
+    findings = run("checkouts", imports(imports(healthy(), "megatron", dirty), "mindspeed"))
+    assert [finding.level for finding in findings] == [Level.OK]
+    assert "local changes" in findings[0].title
+    assert "aaaaaaaaaaaa," in findings[0].observed
     branch = copy("/src/m", "/src", "core", git=git(branch="core_r0.16.0"))
-    found = run("checkouts", imports(imports(healthy(), "megatron", branch), "mindspeed"))
-    assert "on the branch core_r0.16.0" in found[0].title
+    findings = run("checkouts", imports(imports(healthy(), "megatron", branch), "mindspeed"))
+    assert "on the branch core_r0.16.0" in findings[0].title
     plain = imports(imports(healthy(), "megatron", CHECKOUT), "mindspeed")
     assert run("checkouts", plain)[0].level is Level.SKIPPED
 
 
 def test_a_source_tree_hides_torch_npu() -> None:
-    one = PackageCopy(path="/src/pytorch/torch_npu", entry="/src/pytorch", kind="package")
-    facts = imports(healthy(), "torch_npu", one)
+    package = PackageCopy(path="/src/pytorch/torch_npu", entry="/src/pytorch", kind="package")
+    facts = imports(healthy(), "torch_npu", package)
     only("torch-npu-copy", facts, Level.WARNING, "/src/pytorch/torch_npu", SITE)
     editable = packages(facts, dist("torch-npu", "2.7.1", editable=True))
     assert run("torch-npu-copy", editable)[0].level is Level.OK

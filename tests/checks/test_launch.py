@@ -19,12 +19,12 @@ ETP2 = "m.expert_tensor_parallel_size=2"
 def launched(command: str, **variables: str) -> Snapshot:
     facts = msgspec.structs.replace(healthy(), launch=launch(command.split()))
     assert facts.environment is not None
-    kept = {
+    others = {
         name: value
         for name, value in facts.environment.variables.items()
         if name != "USE_MCORE_GDN"
     }
-    return having(facts, "environment", variables={**kept, **variables})
+    return having(facts, "environment", variables={**others, **variables})
 
 
 @pytest.mark.parametrize(
@@ -53,15 +53,15 @@ def launched(command: str, **variables: str) -> Snapshot:
     ],
 )
 def test_options_are_judged(check: str, command: str, level: Level, words: str) -> None:
-    (found,) = run(check, launched(command))
-    assert found.level is level
-    assert words in found.title
+    (finding,) = run(check, launched(command))
+    assert finding.level is level
+    assert words in finding.title
 
 
 @pytest.mark.parametrize("check", ["fp8-on-a2-a3", "ep-expert-cap", "lora-etp"])
 def test_without_a_command_they_are_skipped(check: str) -> None:
-    (found,) = run(check, msgspec.structs.replace(healthy(), launch=Launch()))
-    assert found.level is Level.SKIPPED
+    (finding,) = run(check, msgspec.structs.replace(healthy(), launch=Launch()))
+    assert finding.level is Level.SKIPPED
 
 
 def test_every_way_of_giving_an_option_is_read() -> None:

@@ -20,8 +20,8 @@ from tests.checks.machine import having, healthy, only, run, set_to
     ],
 )
 def test_variables_of_a_launcher(rank: str, size: str, level: Level) -> None:
-    found = only("launcher-variables", set_to(healthy(), RANK=rank, WORLD_SIZE=size), level)
-    assert (found.remedy is not None) == (level is Level.WARNING)
+    finding = only("launcher-variables", set_to(healthy(), RANK=rank, WORLD_SIZE=size), level)
+    assert (finding.remedy is not None) == (level is Level.WARNING)
 
 
 def test_preloaded_libraries() -> None:

@@ -16,10 +16,10 @@ from ascend_doctor.probe_results import ProbeResult, ProbeRun, Wrong
 
 
 def judged(probe: str, values: dict[str, Any], **fields: Any) -> tuple[Finding, ...]:
-    ranks = tuple(ProbeResult(rank=one, ok=True, values=values, **fields) for one in (0, 1))
+    ranks = tuple(ProbeResult(rank=rank, ok=True, values=values, **fields) for rank in (0, 1))
     run = ProbeRun(probe=probe, device="cpu", world_size=2, exit_code=0, ranks=ranks)
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
-    return judge(case, [one for one in all_checks() if one.id == probe])
+    return judge(case, [check for check in all_checks() if check.id == probe])
 
 
 CHUNKS = ("None", "1", "2", "4", "16")
@@ -34,7 +34,7 @@ def measured(chunk: str) -> dict[str, Any]:
 
 
 VOCABULARY: dict[str, Any] = {
-    "chunks": {one: measured(one) for one in CHUNKS},
+    "chunks": {chunk: measured(chunk) for chunk in CHUNKS},
     "in_place": {
         "none": {"entropy first": dict.fromkeys(CHUNKS, RIGHT)},
         "entropy": {
@@ -87,12 +87,12 @@ def test_log_probabilities_that_are_right() -> None:
 )
 def test_log_probabilities_that_are_wrong(path: tuple[str, ...], value: object, title: str) -> None:
     values = copy.deepcopy(VOCABULARY)
-    place = values
+    section = values
     for key in path[:-1]:
         # The rows of one table may be the same object.
-        place[key] = dict(place[key])
-        place = place[key]
-    place[path[-1]] = value
+        section[key] = dict(section[key])
+        section = section[key]
+    section[path[-1]] = value
     (finding,) = judged("vocab-parallel-logprob", values)
     assert finding.level is Level.ERROR
     assert title in finding.title
@@ -134,11 +134,11 @@ def test_a_gather_and_a_synchronisation() -> None:
 
 
 def test_the_alignment_of_fp8() -> None:
-    assert [alignment(tp=one) for one in (1, 3, 8, 12)] == [16, 48, 16, 48]
+    assert [alignment(tp=size) for size in (1, 3, 8, 12)] == [16, 48, 16, 48]
     assert alignment(tp=2, cp=2, packed=True) == 32
     assert alignment(tp=1, recipe="mxfp8") == 32
     # What was believed: max(TP, 8).
-    assert [max(one, 8) % alignment(tp=one) for one in (1, 3, 12)] != [0, 0, 0]
+    assert [max(size, 8) % alignment(tp=size) for size in (1, 3, 12)] != [0, 0, 0]
 
 
 @pytest.mark.parametrize(

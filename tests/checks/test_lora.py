@@ -23,12 +23,12 @@ def drifted(group: str, by: float = 0.03) -> dict[str, Any]:
 
 def judged(probe: str, *ranks: dict[str, Any]) -> tuple[Finding, ...]:
     results = tuple(
-        ProbeResult(rank=rank, ok=True, values={"megatron": "0.15.3", **one})
-        for rank, one in enumerate(ranks)
+        ProbeResult(rank=rank, ok=True, values={"megatron": "0.15.3", **values})
+        for rank, values in enumerate(ranks)
     )
     run = ProbeRun(probe=probe, device="cpu", world_size=len(ranks), exit_code=0, ranks=results)
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
-    return judge(case, [one for one in all_checks() if one.id == probe])
+    return judge(case, [check for check in all_checks() if check.id == probe])
 
 
 SEQUENCE = {"whole": RIGHT, "marked": RIGHT, "unmarked": drifted("dense tensor")}
@@ -112,7 +112,7 @@ def test_a_gradient_that_is_none() -> None:
     assert "TypeError: Invalid function argument, in the first step" in finding.observed
     assert "Without that sum the losses are right." in finding.because
     wrong = {**failed, "mended": drifted("dense data")}
-    assert [one.level for one in judged("lora-tied-embeddings", failed, wrong)] == [
+    assert [finding.level for finding in judged("lora-tied-embeddings", failed, wrong)] == [
         Level.ERROR,
         Level.ERROR,
     ]
@@ -154,7 +154,7 @@ def test_experts_that_are_cut_by_the_rules() -> None:
 
 
 @pytest.mark.parametrize(
-    ("way", "change", "found"),
+    ("way", "change", "observed"),
     [
         ("both", {"fc1": [16, 8]}, "fc1: [16, 8]"),
         ("neither", {"group": 1}, "group: 1"),
@@ -162,10 +162,10 @@ def test_experts_that_are_cut_by_the_rules() -> None:
         ("groups only", {"errors": {}}, "fits: True"),
     ],
 )
-def test_experts_that_are_cut_otherwise(way: str, change: dict[str, Any], found: str) -> None:
+def test_experts_that_are_cut_otherwise(way: str, change: dict[str, Any], observed: str) -> None:
     (finding,) = judged("expert-shapes", {"ways": {**WAYS, way: {**WAYS[way], **change}}})
     assert finding.level is Level.ERROR
-    assert found in finding.observed
+    assert observed in finding.observed
     assert f"ETP given to {way}" in finding.title
 
 

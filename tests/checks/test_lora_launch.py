@@ -29,8 +29,8 @@ EP4 = "--expert_model_parallel_size 4"
     ],
 )
 def test_adapters_of_experts_keep_their_gradients(command: str, version: str, level: Level) -> None:
-    (found,) = run("run-expert-lora", packages(launched(command), dist("mcore-bridge", version)))
-    assert found.level is level
+    (finding,) = run("run-expert-lora", packages(launched(command), dist("mcore-bridge", version)))
+    assert finding.level is level
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_adapters_of_experts_keep_their_gradients(command: str, version: str, le
 def test_the_way_out_is_a_bridge_that_takes_this_megatron(megatron: str, release: str) -> None:
     facts = packages(launched(f"{LORA} {EP4}"), dist("mcore-bridge", "1.5.0"))
     imported = imports(facts, "megatron", copy("/m/megatron", "/m", "core", core=megatron))
-    found = only("run-expert-lora", imported, Level.ERROR)
-    assert found.remedy is not None
-    (command,) = found.remedy.commands
+    finding = only("run-expert-lora", imported, Level.ERROR)
+    assert finding.remedy is not None
+    (command,) = finding.remedy.commands
     assert command.endswith(f"mcore-bridge=={release}")

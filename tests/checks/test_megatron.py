@@ -18,30 +18,30 @@ CHECKOUT = copy("/src/Megatron-LM/megatron", "/src/Megatron-LM", "core", "traini
 WHEEL = copy(f"{SITE}/megatron", SITE, "core", core="0.15.3")
 
 
-def megatrons(*found: PackageCopy) -> Snapshot:
-    return imports(healthy(), "megatron", *found)
+def megatrons(*copies: PackageCopy) -> Snapshot:
+    return imports(healthy(), "megatron", *copies)
 
 
 def test_a_wheel_behind_the_checkout() -> None:
     facts = packages(megatrons(CHECKOUT, WHEEL), dist("megatron-core", "0.15.3"))
-    found = only(
+    finding = only(
         "megatron-two-copies", facts, Level.WARNING, "2 Megatrons", "megatron.core 0.12.1 is"
     )
-    assert found.remedy is not None
-    assert found.remedy.commands == ("/venv/bin/python -m pip uninstall -y megatron-core",)
+    assert finding.remedy is not None
+    assert finding.remedy.commands == ("/venv/bin/python -m pip uninstall -y megatron-core",)
 
 
 def test_core_of_one_tree_and_training_of_another() -> None:
     facts = megatrons(WHEEL, CHECKOUT)
-    found = only(
+    finding = only(
         "megatron-two-copies",
         facts,
         Level.ERROR,
         "megatron.core is 0.15.3, megatron.training is 0.12.1",
         f"megatron.core from {SITE}/megatron",
     )
-    assert found.remedy is not None
-    assert found.remedy.commands == ()
+    assert finding.remedy is not None
+    assert finding.remedy.commands == ()
 
 
 def test_a_mixture_of_one_release_or_of_an_unknown_one_is_a_warning() -> None:
@@ -72,9 +72,9 @@ def test_no_megatron_is_no_subject() -> None:
 
 def test_megatron_lm_path_names_another_tree() -> None:
     facts = set_to(healthy(), MEGATRON_LM_PATH="/other/Mega tron/")
-    found = only("megatron-path", facts, Level.WARNING, "/other/Mega tron/", "/src/Megatron-LM")
-    assert found.remedy is not None
-    assert found.remedy.commands == (
+    finding = only("megatron-path", facts, Level.WARNING, "/other/Mega tron/", "/src/Megatron-LM")
+    assert finding.remedy is not None
+    assert finding.remedy.commands == (
         "export PYTHONPATH='/other/Mega tron/'${PYTHONPATH:+:$PYTHONPATH}",
     )
     assert run("megatron-path", set_to(healthy(), MEGATRON_LM_PATH=""))[0].level is Level.SKIPPED
@@ -84,23 +84,23 @@ def test_megatron_lm_path_names_another_tree() -> None:
 
 def test_megatron_core_alone() -> None:
     facts = megatrons(WHEEL)
-    found = only("megatron-training", facts, Level.WARNING, "only megatron.core", "core")
-    assert found.remedy is not None
-    assert found.remedy.commands[0] == (
+    finding = only("megatron-training", facts, Level.WARNING, "only megatron.core", "core")
+    assert finding.remedy is not None
+    assert finding.remedy.commands[0] == (
         "git clone --branch core_v0.12.1 https://github.com/NVIDIA/Megatron-LM.git"
     )
     unknown = imports(facts, "mindspeed", copy("/s/mindspeed", "/s"))
-    found = only("megatron-training", unknown, Level.WARNING)
-    assert found.remedy is not None
-    assert found.remedy.commands == ()
+    finding = only("megatron-training", unknown, Level.WARNING)
+    assert finding.remedy is not None
+    assert finding.remedy.commands == ()
     assert run("megatron-training", imports(facts, "mindspeed"))[0].level is Level.OK
 
 
 def test_mindspeed_is_missing() -> None:
     facts = imports(healthy(), "mindspeed")
-    found = only("mindspeed-installed", facts, Level.WARNING, "MindSpeed is not installed")
-    assert found.remedy is not None
-    assert found.remedy.commands == (
+    finding = only("mindspeed-installed", facts, Level.WARNING, "MindSpeed is not installed")
+    assert finding.remedy is not None
+    assert finding.remedy.commands == (
         "git clone --branch 26.1.0_core_r0.12.1 https://gitcode.com/Ascend/MindSpeed.git",
         "/venv/bin/python -m pip install -e ./MindSpeed",
     )

@@ -9,19 +9,19 @@ from tests.checks.machine import copy, dist, having, healthy, imports, only, pac
 
 def mindspeed(facts: Snapshot, **fields: Any) -> Snapshot:
     """The snapshot with MindSpeed at another commit."""
-    one = PackageCopy(
+    package = PackageCopy(
         path="/src/MindSpeed/mindspeed",
         entry="/src/MindSpeed",
         kind="editable",
         git=GitState(root="/src/MindSpeed", **fields) if fields else None,
     )
-    return imports(facts, "mindspeed", one)
+    return imports(facts, "mindspeed", package)
 
 
 def megatron(facts: Snapshot, version: str | None, git: GitState | None = None) -> Snapshot:
     versions = {"core": version} if version else {}
-    one = copy("/src/M/megatron", "/src/M", "core", "training", git=git, **versions)
-    return imports(facts, "megatron", one)
+    megatron_copy = copy("/src/M/megatron", "/src/M", "core", "training", git=git, **versions)
+    return imports(facts, "megatron", megatron_copy)
 
 
 TREE = GitState(root="/src/M tree", branch="main")
@@ -29,14 +29,14 @@ TREE = GitState(root="/src/M tree", branch="main")
 
 def test_a_pair_of_two_lines() -> None:
     facts = megatron(mindspeed(healthy(), branch="core_r0.16.0"), "0.15.3", TREE)
-    found = only(
+    finding = only(
         "megatron-mindspeed-pair",
         facts,
         Level.ERROR,
         "MindSpeed core_r0.16.0 is for Megatron-core 0.16, imported is 0.15.3",
     )
-    assert found.remedy is not None
-    assert found.remedy.commands == (
+    assert finding.remedy is not None
+    assert finding.remedy.commands == (
         "git -C '/src/M tree' fetch --tags",
         "git -C '/src/M tree' checkout core_v0.16.0",
     )
@@ -46,16 +46,16 @@ def test_a_pair_of_two_lines() -> None:
 def test_no_checkout_is_proposed_over_local_changes() -> None:
     dirty = GitState(root="/src/M", dirty=True)
     facts = megatron(mindspeed(healthy(), branch="core_r0.16.0"), "0.15.3", dirty)
-    found = only("megatron-mindspeed-pair", facts, Level.ERROR)
-    assert found.remedy is not None
-    assert found.remedy.commands == ()
+    finding = only("megatron-mindspeed-pair", facts, Level.ERROR)
+    assert finding.remedy is not None
+    assert finding.remedy.commands == ()
 
 
 def test_a_branch_that_the_table_lacks_still_tells_its_line() -> None:
     facts = megatron(mindspeed(healthy(), branch="core_r0.19.0"), "0.18.2", TREE)
-    found = only("megatron-mindspeed-pair", facts, Level.ERROR, "for Megatron-core 0.19")
-    assert found.remedy is not None
-    assert "the line 0.19" in found.remedy.summary
+    finding = only("megatron-mindspeed-pair", facts, Level.ERROR, "for Megatron-core 0.19")
+    assert finding.remedy is not None
+    assert "the line 0.19" in finding.remedy.summary
 
 
 def test_the_branch_is_found_by_tag_by_commit_or_by_the_distribution() -> None:
@@ -106,20 +106,20 @@ def test_python_for_megatron() -> None:
 
 
 def test_numpy_that_mindspeed_refuses() -> None:
-    found = only(
+    finding = only(
         "numpy-bound", packages(healthy(), dist("numpy", "1.26.4")), Level.WARNING, "1.26.4"
     )
-    assert found.remedy is not None
-    assert found.remedy.commands == ("/venv/bin/python -m pip install 'numpy<=1.26.0'",)
+    assert finding.remedy is not None
+    assert finding.remedy.commands == ("/venv/bin/python -m pip install 'numpy<=1.26.0'",)
 
 
 def test_a_stack_that_mindspeed_does_not_document_is_a_note() -> None:
     facts = having(healthy(), "python", version="3.12.1")
     facts = packages(facts, dist("torch", "2.10.0"))
-    found = only(
+    finding = only(
         "mindspeed-stack", facts, Level.OK, "documented with other versions", "torch 2.7.1"
     )
-    assert "torch 2.10.0" in found.observed
+    assert "torch 2.10.0" in finding.observed
 
 
 def test_the_layers_of_0_17() -> None:
@@ -132,21 +132,21 @@ def test_the_layers_of_0_17() -> None:
 
 def test_mcore_bridge_and_megatron() -> None:
     facts = packages(healthy(), dist("mcore-bridge", "1.6.5"))
-    found = only(
+    finding = only(
         "mcore-bridge-range",
         facts,
         Level.ERROR,
         "mcore-bridge 1.6.5 does not take Megatron-core 0.12.1",
         ">=0.16,<0.20",
     )
-    assert found.remedy is not None
-    assert found.remedy.commands == (
+    assert finding.remedy is not None
+    assert finding.remedy.commands == (
         "/venv/bin/python -m pip install --no-deps mcore-bridge==1.2.3",
     )
     none = megatron(facts, "0.11.0")
-    found = only("mcore-bridge-range", none, Level.ERROR)
-    assert found.remedy is not None
-    assert found.remedy.commands == ()
+    finding = only("mcore-bridge-range", none, Level.ERROR)
+    assert finding.remedy is not None
+    assert finding.remedy.commands == ()
 
 
 def test_mcore_bridge_on_npus_has_no_0_18() -> None:

@@ -24,21 +24,21 @@ def changed(number: int, facts: Snapshot | None = None, **fields: object) -> Sna
     facts = facts or a2()
     assert facts.hccn is not None
     count = len(facts.hccn.devices)
-    ports = tuple(port(one, **(fields if one == number else {})) for one in range(count))
+    ports = tuple(port(index, **(fields if index == number else {})) for index in range(count))
     return having(facts, "hccn", devices=ports)
 
 
 def test_a_stale_address() -> None:
     facts = changed(3, address="192.0.2.99")
-    found = only(
+    finding = only(
         "hccn-conf", facts, Level.WARNING, "device 3", "address_3=192.0.2.13", "192.0.2.99"
     )
-    assert "-i 3 -ip -s address 192.0.2.13 netmask 255.255.255.0" in commands(found)
-    assert found.devices == (3,)
+    assert "-i 3 -ip -s address 192.0.2.13 netmask 255.255.255.0" in commands(finding)
+    assert finding.devices == (3,)
     unset = changed(3, address="", netmask="")
-    found = run("hccn-conf", unset)[0]
-    assert "hccn_tool: not set" in found.observed
-    assert "-s address" not in commands(found)
+    finding = run("hccn-conf", unset)[0]
+    assert "hccn_tool: not set" in finding.observed
+    assert "-s address" not in commands(finding)
 
 
 def test_other_settings_of_hccn_conf() -> None:
@@ -46,9 +46,9 @@ def test_other_settings_of_hccn_conf() -> None:
     assert facts.hccn is not None
     settings = {"gateway_0": "192.0.2.2", "netdetect_0": "192.0.2.3", "netmask_0": "255.255.0.0"}
     facts = having(facts, "hccn", conf={**conf(facts.hccn.devices), **settings})
-    found = run("hccn-conf", facts)
-    assert len(found) == 3
-    text = "\n".join(map(commands, found))
+    findings = run("hccn-conf", facts)
+    assert len(findings) == 3
+    text = "\n".join(map(commands, findings))
     assert "-gateway -s gateway 192.0.2.2" in text
     assert "-netdetect -s address 192.0.2.3" in text
     assert facts.hccn is not None
@@ -59,15 +59,15 @@ def test_other_settings_of_hccn_conf() -> None:
     lost = only("hccn-conf", bare, Level.WARNING, "There is no /etc/hccn.conf")
     assert "-i 7 -ip -s address 192.0.2.17 netmask 255.255.255.0" in commands(lost)
     assert run("hccn-conf", inside(bare))[0].level is Level.SKIPPED
-    some = {key: one for key, one in conf(facts.hccn.devices).items() if not key.endswith("_6")}
+    some = {key: value for key, value in conf(facts.hccn.devices).items() if not key.endswith("_6")}
     only("hccn-conf", having(a2(), "hccn", conf=some), Level.WARNING, "no address of device 6")
 
 
 def test_addresses_of_the_npus() -> None:
     only("hccn-addresses", changed(5, address=""), Level.ERROR, "Device 5 has no")
-    found = only("hccn-addresses", changed(5, address="192.0.2.10"), Level.ERROR, "same")
-    assert found.devices == (0, 5)
-    none = tuple(port(one, address="") for one in range(8))
+    finding = only("hccn-addresses", changed(5, address="192.0.2.10"), Level.ERROR, "same")
+    assert finding.devices == (0, 5)
+    none = tuple(port(index, address="") for index in range(8))
     only("hccn-addresses", having(a2(), "hccn", devices=none), Level.OK, "no network addresses")
     first = having(having(a2(), "hccn", devices=none), "npus", devices=(npu(0, name="910A"),))
     only("hccn-addresses", first, Level.WARNING, "even inside one server")
@@ -78,7 +78,7 @@ def test_subnets_of_the_first_generation() -> None:
         return port(number, address=f"10.0.{net}.{number + 1}")
 
     first = having(a2(), "npus", devices=(npu(0, name="910A"),))
-    right = tuple(at(one, one % 4) for one in range(8))
+    right = tuple(at(index, index % 4) for index in range(8))
     assert run("hccn-addresses", having(first, "hccn", devices=right))[0].level is Level.OK
     wrong = (*right[:7], at(7, 9))
     only("hccn-addresses", having(first, "hccn", devices=wrong), Level.WARNING, "devices 3 and 7")
@@ -94,10 +94,10 @@ def test_gateways() -> None:
 
 def test_links() -> None:
     optics = {"Tx Los Flag": "0xff"}
-    found = only(
+    finding = only(
         "hccn-link", changed(2, link="DOWN", optical=optics), Level.ERROR, "Tx Los Flag 0xff"
     )
-    assert "for i in 2; do sudo" in commands(found)
+    assert "for i in 2; do sudo" in commands(finding)
     flapping = changed(2, link_changes=("UP", "DOWN", "UP"), link_ups=2)
     only("hccn-link", flapping, Level.OK, "came up 2 times")
     ports = (HccnPort(udie=0, port=1, link="UP"), HccnPort(udie=0, port=2, link="DOWN"))
@@ -105,7 +105,7 @@ def test_links() -> None:
 
 
 def test_links_that_no_job_of_one_server_needs() -> None:
-    all_down = tuple(port(one, link="DOWN") for one in range(8))
+    all_down = tuple(port(index, link="DOWN") for index in range(8))
     only("hccn-link", having(a2(), "hccn", devices=all_down), Level.WARNING, "devices 0-7")
     only("hccn-link", changed(2, a3(), link="DOWN"), Level.WARNING, "devices 2")
 
@@ -144,16 +144,16 @@ def test_network_health() -> None:
 
 
 def test_tls() -> None:
-    found = only("hccn-tls", changed(4, tls=True), Level.ERROR, "on: 4; off: 0-3,5-7", "EI0016")
-    assert "for i in 4; do" in commands(found)
+    finding = only("hccn-tls", changed(4, tls=True), Level.ERROR, "on: 4; off: 0-3,5-7", "EI0016")
+    assert "for i in 4; do" in commands(finding)
     only("hccn-tls", changed(4, tls=None), Level.UNKNOWN, "the TLS switch of device 4")
 
 
 def test_hccn_tool_is_for_root() -> None:
     error = ToolError(kind="permission", text="permission denied")
     facts = having(a2(), "hccn", devices=(HccnDevice(device=0, error=error),), error=error)
-    found = only("hccn-tool", facts, Level.UNKNOWN, "for root", "permission denied")
-    assert "sudo" in commands(found)
+    finding = only("hccn-tool", facts, Level.UNKNOWN, "for root", "permission denied")
+    assert "sudo" in commands(finding)
     assert run("hccn-link", facts)[0].level is Level.SKIPPED
     hung = ToolError(kind="timeout", text="no answer")
     only("hccn-tool", having(a2(), "hccn", error=hung), Level.UNKNOWN, "does not answer (timeout)")
@@ -191,7 +191,7 @@ CARDS = tuple(Interface(name=name) for name in ("docker0", "enp1", "eth0", "eth1
     ],
 )
 def test_forms_of_the_interface_filter(value: str, names: list[str]) -> None:
-    assert [one.name for one in matching(value, CARDS)] == names
+    assert [interface.name for interface in matching(value, CARDS)] == names
 
 
 def test_interfaces() -> None:
@@ -233,8 +233,8 @@ def test_the_interface_that_hccl_takes() -> None:
 
 def test_ports_in_use() -> None:
     facts = having(a2(), "environment", listening=(60001, 60003))
-    found = only("ports-free", facts, Level.WARNING, "60001, 60003", "60000-60031 free")
-    assert "export HCCL_IF_BASE_PORT=61000" in commands(found)
+    finding = only("ports-free", facts, Level.WARNING, "60001, 60003", "60000-60031 free")
+    assert "export HCCL_IF_BASE_PORT=61000" in commands(finding)
     other = having(a2(HCCL_IF_BASE_PORT="50000"), "environment", listening=(60001,))
     assert run("ports-free", other)[0].level is Level.OK
     ranged = a2(HCCL_HOST_SOCKET_PORT_RANGE="50000,50010-50011")
@@ -256,8 +256,8 @@ def test_a_base_that_is_free() -> None:
 
 def test_the_port_of_rank_0() -> None:
     busy = having(a2(MASTER_PORT="29501"), "environment", listening=(29500, 29501))
-    found = only("ports-free", busy, Level.WARNING, "MASTER_PORT 29501")
-    assert "export MASTER_PORT=29502" in commands(found)
+    finding = only("ports-free", busy, Level.WARNING, "MASTER_PORT 29501")
+    assert "export MASTER_PORT=29502" in commands(finding)
     plain = having(a2(), "environment", listening=(29500,))
     only("ports-free", plain, Level.WARNING, "torchrun's default 29500")
     far = having(a2(MASTER_ADDR="192.0.2.1"), "environment", listening=(29500,))
@@ -268,11 +268,11 @@ def test_the_port_of_rank_0() -> None:
 
 def test_reserved_ports() -> None:
     facts = having(a2(), "environment", reserved_ports="")
-    found = only("ports-reserved", facts, Level.WARNING, "32 ports", "reserved: none")
-    assert "sudo sysctl -w net.ipv4.ip_local_reserved_ports=60000-60031" in commands(found)
+    finding = only("ports-reserved", facts, Level.WARNING, "32 ports", "reserved: none")
+    assert "sudo sysctl -w net.ipv4.ip_local_reserved_ports=60000-60031" in commands(finding)
     facts = having(a2(), "environment", reserved_ports="60000-60015")
-    found = only("ports-reserved", facts, Level.WARNING, "16 ports")
-    assert "ports=60000-60015,60000-60031" in commands(found)
+    finding = only("ports-reserved", facts, Level.WARNING, "16 ports")
+    assert "ports=60000-60015,60000-60031" in commands(finding)
     low = having(facts, "environment", local_port_range=(32768, 59999))
     assert run("ports-reserved", low)[0].level is Level.OK
 
@@ -310,8 +310,8 @@ def test_what_the_runtime_reads(value: str, count: int, ids: tuple[int, ...]) ->
     ],
 )
 def test_lists_of_devices(value: str, words: tuple[str, ...], remedy: str) -> None:
-    found = only("visible-devices", a2(ASCEND_RT_VISIBLE_DEVICES=value), Level.ERROR, *words)
-    assert remedy in commands(found)
+    finding = only("visible-devices", a2(ASCEND_RT_VISIBLE_DEVICES=value), Level.ERROR, *words)
+    assert remedy in commands(finding)
 
 
 def test_lists_that_are_fine() -> None:
@@ -331,25 +331,25 @@ def test_devices_that_cannot_be_counted() -> None:
 
 
 def test_a_device_for_every_process() -> None:
-    (found,) = ask("process-count", a2(), nproc=16)
-    assert found.level is Level.ERROR
-    assert "--nproc asks for 16 processes, and 8 devices" in found.title
-    assert "ascend-doctor check --nproc 8" in commands(found)
+    (finding,) = ask("process-count", a2(), nproc=16)
+    assert finding.level is Level.ERROR
+    assert "--nproc asks for 16 processes, and 8 devices" in finding.title
+    assert "ascend-doctor check --nproc 8" in commands(finding)
     assert ask("process-count", a3(), nproc=16)[0].level is Level.OK
-    (found,) = ask("process-count", a2(ASCEND_RT_VISIBLE_DEVICES="0,1"), nproc=4)
-    assert "2 devices of 8, by ASCEND_RT_VISIBLE_DEVICES='0,1'" in found.observed
+    (finding,) = ask("process-count", a2(ASCEND_RT_VISIBLE_DEVICES="0,1"), nproc=4)
+    assert "2 devices of 8, by ASCEND_RT_VISIBLE_DEVICES='0,1'" in finding.observed
 
 
 def test_processes_of_launch_scripts() -> None:
-    found = only("process-count", a2(NPROC_PER_NODE="16"), Level.ERROR, "NPROC_PER_NODE")
-    assert "export NPROC_PER_NODE=8" in commands(found)
+    finding = only("process-count", a2(NPROC_PER_NODE="16"), Level.ERROR, "NPROC_PER_NODE")
+    assert "export NPROC_PER_NODE=8" in commands(finding)
     only("process-count", a3(NPUS_PER_NODE="8"), Level.OK, "leaves 8 of 16 devices idle")
     assert run("process-count", a2(NPROC_PER_NODE="gpu"))[0].level is Level.SKIPPED
     empty = a2(ASCEND_RT_VISIBLE_DEVICES="", NPROC_PER_NODE="8")
     assert "unset NPROC_PER_NODE" in commands(only("process-count", empty, Level.ERROR))
-    (found,) = ask("process-count", a2(ASCEND_RT_VISIBLE_DEVICES=""), nproc=1)
-    assert found.remedy is not None
-    assert not found.remedy.commands
+    (finding,) = ask("process-count", a2(ASCEND_RT_VISIBLE_DEVICES=""), nproc=1)
+    assert finding.remedy is not None
+    assert not finding.remedy.commands
 
 
 def test_the_variable_of_the_container_runtime() -> None:
@@ -383,15 +383,15 @@ def test_limits() -> None:
         )
         return having(a2(), "host", limits=limits)
 
-    found = only("resource-limits", limited(1024, 1 << 20), Level.WARNING, "Only 1024 files")
-    assert "ulimit -n 32768" in commands(found)
-    found = only("resource-limits", inside(limited(1024, 4096)), Level.WARNING, "hard 4096")
-    assert "--ulimit nofile=32768:32768" in commands(found)
+    finding = only("resource-limits", limited(1024, 1 << 20), Level.WARNING, "Only 1024 files")
+    assert "ulimit -n 32768" in commands(finding)
+    finding = only("resource-limits", inside(limited(1024, 4096)), Level.WARNING, "hard 4096")
+    assert "--ulimit nofile=32768:32768" in commands(finding)
     assert only("resource-limits", limited(1024, 4096), Level.WARNING).remedy is not None
-    found = only("resource-limits", limited(65536, -1, 64 << 10), Level.WARNING, "64 kB")
-    assert "limits.conf" in commands(found)
-    found = only("resource-limits", inside(limited(65536, -1, 64 << 10)), Level.WARNING)
-    assert "--ulimit memlock=-1" in commands(found)
+    finding = only("resource-limits", limited(65536, -1, 64 << 10), Level.WARNING, "64 kB")
+    assert "limits.conf" in commands(finding)
+    finding = only("resource-limits", inside(limited(65536, -1, 64 << 10)), Level.WARNING)
+    assert "--ulimit memlock=-1" in commands(finding)
     assert run("resource-limits", limited(-1, -1))[0].level is Level.OK
     only("resource-limits", limited(10, -1), Level.WARNING, "hard unlimited")
     only("resource-limits", having(a2(), "host", limits=()), Level.UNKNOWN, "nofile and memlock")

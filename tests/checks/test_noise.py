@@ -23,17 +23,17 @@ SEEN = {row.id: row.example for row in KNOWN}
 def judged(through: str, warnings: dict[str, int]) -> Finding:
     ranks = (ProbeResult(ok=True, values={"through": through}, warnings=warnings),)
     facts = Snapshot(probes=(ProbeRun(probe="smoke-train", ranks=ranks),))
-    (one,) = [one for one in list_registered() if one.run is known_warnings]
-    (finding,) = judge(Case(facts=facts, catalog=Catalog()), [one])
+    (check,) = [check for check in list_registered() if check.run is known_warnings]
+    (finding,) = judge(Case(facts=facts, catalog=Catalog()), [check])
     return finding
 
 
 def test_every_known_warning_has_been_seen() -> None:
     assert len(KNOWN) == len(SEEN) == 13
     for identity, line in SEEN.items():
-        found = find_known(line)
-        assert found is not None
-        assert found.id == identity
+        warning = find_known(line)
+        assert warning is not None
+        assert warning.id == identity
 
 
 def test_known_warnings_are_counted_and_strange_ones_listed() -> None:

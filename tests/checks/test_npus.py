@@ -31,17 +31,17 @@ def failing(
 def test_8005_of_a_user_who_may_not_open() -> None:
     closed = (node("/dev/davinci0", 0, readable=False), *nodes(0))
     facts = failing(having(a2(), "driver", nodes=closed), "dcmi-8005")
-    found = only("npu-smi", facts, Level.ERROR, "-8005: an inner error", "may not open")
-    assert "device-access" in commands(found)
-    assert "(exit status 187)" in found.observed
+    finding = only("npu-smi", facts, Level.ERROR, "-8005: an inner error", "may not open")
+    assert "device-access" in commands(finding)
+    assert "(exit status 187)" in finding.observed
     root = having(facts, "host", uid=0)
     only("npu-smi", root, Level.ERROR, "even root", "DAC_OVERRIDE")
 
 
 def test_8005_in_a_container_without_devices() -> None:
     facts = inside(failing(having(a2(), "driver", nodes=()), "dcmi-8005"))
-    found = only("npu-smi", facts, Level.ERROR, "The container lacks /dev/davinci_manager")
-    assert "docker run" in commands(found)
+    finding = only("npu-smi", facts, Level.ERROR, "The container lacks /dev/davinci_manager")
+    assert "docker run" in commands(finding)
 
 
 def test_8005_where_the_driver_is_not_loaded() -> None:
@@ -76,14 +76,14 @@ def test_errors_of_npu_smi(kind: str, title: str, because: str) -> None:
 def test_remedies_of_npu_smi() -> None:
     assert "docker inspect" in commands(only("npu-smi", failing(a2(), "dcmi-8020"), Level.ERROR))
     assert "ldconfig" in commands(only("npu-smi", failing(a2(), "libc-sec-missing"), Level.ERROR))
-    found = only("npu-smi", inside(failing(a2(), "libc-sec-missing")), Level.ERROR)
-    assert "-v /usr/local/Ascend/driver/lib64" in commands(found)
+    finding = only("npu-smi", inside(failing(a2(), "libc-sec-missing")), Level.ERROR)
+    assert "-v /usr/local/Ascend/driver/lib64" in commands(finding)
 
 
 @pytest.mark.parametrize("kind", ["timeout", "crashed", "unrecognised", "unsupported"])
 def test_no_answer_is_could_not_tell(kind: str) -> None:
-    found = only("npu-smi", failing(a2(), kind, code=None), Level.UNKNOWN, "npu-smi")
-    assert "exit status" not in found.observed
+    finding = only("npu-smi", failing(a2(), kind, code=None), Level.UNKNOWN, "npu-smi")
+    assert "exit status" not in finding.observed
 
 
 def test_npu_smi_is_not_there() -> None:
@@ -107,37 +107,39 @@ def test_states_of_health() -> None:
         for number, state in enumerate(("OK", "Warning", "Alarm", "Critical", "UNKNOWN"))
     )
     details = NpuHealth(npu_id=2, state="Alarm", codes=("81078603", "8C084E00"), texts=("net",))
-    found = run("npu-health", having(a2(), "npus", devices=devices, health=(details,)))
-    assert [one.level for one in found] == [
+    findings = run("npu-health", having(a2(), "npus", devices=devices, health=(details,)))
+    assert [finding.level for finding in findings] == [
         Level.WARNING,
         Level.ERROR,
         Level.ERROR,
         Level.UNKNOWN,
     ]
-    assert [one.devices for one in found[:3]] == [(1,), (2,), (3,)]
-    assert "81078603, 8C084E00; net" in found[1].observed
-    assert "npu-smi info -t health -i 2 -c 0" in commands(found[1])
+    assert [finding.devices for finding in findings[:3]] == [(1,), (2,), (3,)]
+    assert "81078603, 8C084E00; net" in findings[1].observed
+    assert "npu-smi info -t health -i 2 -c 0" in commands(findings[1])
     newest = having(a2(), "npus", devices=devices, layout="950")
     assert "health -i 1\n" in commands(run("npu-health", newest)[0]) + "\n"
 
 
 def test_memory_errors() -> None:
-    others = tuple(ecc(one) for one in range(8) if one != 1)
+    others = tuple(ecc(index) for index in range(8) if index != 1)
     facts = having(a2(), "npus", ecc=(*others, ecc(1, HBM_Double_Bit_Error_Count=2)))
-    found = only("npu-ecc", facts, Level.WARNING, "NPU 1 chip 0, device 1", "Error Count: 2")
-    assert found.devices == (1,)
+    finding = only("npu-ecc", facts, Level.WARNING, "NPU 1 chip 0, device 1", "Error Count: 2")
+    assert finding.devices == (1,)
     waiting = {"HBM Double Bit Next-Isolated Pages Count": 1}
     facts = having(a2(), "npus", ecc=(NpuEcc(npu_id=77, counters=waiting),))
-    found, silent = run("npu-ecc", facts)
-    assert (found.level, found.devices) == (Level.WARNING, ())
-    assert "NPU 77" in found.title
+    finding, silent = run("npu-ecc", facts)
+    assert (finding.level, finding.devices) == (Level.WARNING, ())
+    assert "NPU 77" in finding.title
     assert silent.level is Level.UNKNOWN
 
 
 def test_memory_errors_of_the_past() -> None:
     def with_all(name: str, count: int) -> Snapshot:
-        told = (NpuEcc(npu_id=one, counters={name: count if one == 1 else 0}) for one in range(8))
-        return having(a2(), "npus", ecc=tuple(told))
+        counters = (
+            NpuEcc(npu_id=index, counters={name: count if index == 1 else 0}) for index in range(8)
+        )
+        return having(a2(), "npus", ecc=tuple(counters))
 
     single = with_all("HBM Single Bit Aggregate Total Err Cnt", 1)
     only("npu-ecc", single, Level.OK, "history")
@@ -146,18 +148,18 @@ def test_memory_errors_of_the_past() -> None:
 
 
 def test_counters_that_were_not_told() -> None:
-    seven = having(a2(), "npus", ecc=tuple(ecc(one) for one in range(7)))
+    seven = having(a2(), "npus", ecc=tuple(ecc(index) for index in range(7)))
     only("npu-ecc", seven, Level.UNKNOWN, "NPU 7 chip 0, device 7")
-    two = having(a2(), "npus", ecc=tuple(ecc(one) for one in range(6)))
+    two = having(a2(), "npus", ecc=tuple(ecc(index) for index in range(6)))
     only("npu-ecc", two, Level.UNKNOWN, "devices 6-7")
     only("npu-ecc", having(a2(), "npus", ecc=()), Level.UNKNOWN, "no error counters")
 
 
 def test_cards_that_are_counted_and_not_shown() -> None:
-    facts = having(a2(), "npus", devices=tuple(npu(one) for one in range(7)))
+    facts = having(a2(), "npus", devices=tuple(npu(index) for index in range(7)))
     only("npu-table", facts, Level.ERROR, "counts 8 cards and shows 7")
     only("npu-table", inside(facts), Level.WARNING, "counts 8 cards and shows 7")
-    rows = tuple(NpuMapping(npu_id=one, chip_id=0, logic_id=one) for one in range(8))
+    rows = tuple(NpuMapping(npu_id=index, chip_id=0, logic_id=index) for index in range(8))
     mapped = having(facts, "npus", listed=None, mapping=rows)
     only("npu-table", mapped, Level.ERROR, "counts 8 cards and shows 7")
     only("npu-table", having(facts, "npus", complete=False), Level.UNKNOWN, "cut after 7")
@@ -166,11 +168,11 @@ def test_cards_that_are_counted_and_not_shown() -> None:
 
 def test_topology() -> None:
     slow = having(a2(), "npus", topology=mesh(8, "SYS"))
-    found = only("npu-topology", slow, Level.WARNING, "28 pairs", "NPU0-NPU1 SYS", "and 22 more")
-    assert "a link is lost" in found.because
+    finding = only("npu-topology", slow, Level.WARNING, "28 pairs", "NPU0-NPU1 SYS", "and 22 more")
+    assert "a link is lost" in finding.because
     virtual = having(slow, "host", virtual_machine="KVM")
     assert "virtual machines" in only("npu-topology", virtual, Level.WARNING).because
-    names = tuple(f"NPU{one}" for one in range(16))
+    names = tuple(f"NPU{index}" for index in range(16))
     links = tuple(
         tuple("X" if a == b else "HCCS" if a // 8 == b // 8 else "PIX" for b in range(16))
         for a in range(16)
@@ -213,7 +215,7 @@ def test_a_link_that_was_not_told(code: str) -> None:
 
 def swapped(**fields: object) -> Snapshot:
     """Another NPU 3 among eight."""
-    usual = tuple(npu(one) for one in range(8))
+    usual = tuple(npu(index) for index in range(8))
     odd = msgspec.structs.replace(usual[3], **fields)
     return having(a2(), "npus", devices=(*usual[:3], odd, *usual[4:]))
 
@@ -232,8 +234,8 @@ def test_npus_that_differ() -> None:
 
 
 def test_npus_that_are_hot() -> None:
-    found = only("npu-temperature", swapped(temperature_c=110), Level.WARNING, "110 °C")
-    assert found.devices == (3,)
+    finding = only("npu-temperature", swapped(temperature_c=110), Level.WARNING, "110 °C")
+    assert finding.devices == (3,)
     only("npu-temperature", swapped(temperature_c=None), Level.UNKNOWN, "NPU 3")
     assert run("npu-temperature", swapped(temperature_c=89))[0].level is Level.OK
 
@@ -252,7 +254,7 @@ def test_who_holds_a_device() -> None:
     holder = Holder(pid=4711, name="python", user="ana", devices=(2, 3), age=7300.0)
     other = Holder(pid=9, devices=(3,), age=90000.0, container=True)
     facts = having(a2(), "holders", processes=(holder, other))
-    found = only(
+    finding = only(
         "npu-free",
         facts,
         Level.WARNING,
@@ -260,21 +262,21 @@ def test_who_holds_a_device() -> None:
         "pid 4711 python of ana, since 2 h on 2-3",
         "pid 9 (no name) of not known, since 1 d, in a container on 3",
     )
-    assert found.devices == (2, 3)
-    assert "ps -o pid,user,etime,args -p 4711,9\nkill 4711 9" in commands(found)
+    assert finding.devices == (2, 3)
+    assert "ps -o pid,user,etime,args -p 4711,9\nkill 4711 9" in commands(finding)
 
 
 def test_the_process_table_without_proc() -> None:
     row = NpuProcess(npu_id=3, chip_id=1, pid=842, name="python3.11", memory_mb=60000)
     facts = having(a3(), "npus", processes=(row, NpuProcess(npu_id=0, pid=7)))
-    found = only(
+    finding = only(
         "npu-free",
         without(facts, "holders"),
         Level.WARNING,
         "NPU 3 chip 1, device 7: pid 842 python3.11, 60000 MB",
     )
-    assert found.devices == (0, 7)
-    assert "kill" not in commands(found)
+    assert finding.devices == (0, 7)
+    assert "kill" not in commands(finding)
     holder = Holder(pid=1, name="x", user="y", devices=(7,))
     both = only("npu-free", having(facts, "holders", processes=(holder,)), Level.WARNING)
     assert "pid 842" not in both.observed
@@ -297,13 +299,15 @@ def test_neither_table_nor_proc() -> None:
 
 def test_memory_that_somebody_holds() -> None:
     full = tuple(
-        npu(one, hbm=Usage(used=60000, total=65536), utilisation=90) if one in (1, 2) else npu(one)
-        for one in range(8)
+        npu(index, hbm=Usage(used=60000, total=65536), utilisation=90)
+        if index in (1, 2)
+        else npu(index)
+        for index in range(8)
     )
     facts = having(a2(), "npus", devices=full)
-    found = only("npu-memory", facts, Level.WARNING, "devices 1-2", "90 % busy", "4200")
-    assert found.devices == (1, 2)
-    assert "fuser" in commands(found)
+    finding = only("npu-memory", facts, Level.WARNING, "devices 1-2", "90 % busy", "4200")
+    assert finding.devices == (1, 2)
+    assert "fuser" in commands(finding)
     assert "On the host" in commands(only("npu-memory", inside(facts), Level.WARNING))
     held = having(facts, "holders", processes=(Holder(pid=1, devices=(1, 2)),))
     assert run("npu-memory", held)[0].level is Level.OK

@@ -23,7 +23,7 @@ def only(probe: str, *, ok: bool = True, **values: Any) -> Finding:
     result = ProbeResult(ok=ok, values=values, error="" if ok else "ValueError: own")
     run = ProbeRun(probe=probe, device="npu", exit_code=0, ranks=(result,))
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog())
-    (finding,) = judge(case, [one for one in list_registered() if one.probe == probe])
+    (finding,) = judge(case, [check for check in list_registered() if check.probe == probe])
     return finding
 
 
@@ -82,8 +82,8 @@ def test_the_unfused_softmax_is_no_remedy_where_it_fails_too() -> None:
     result = ProbeResult(ok=True, values={"cases": {"plain": CRASH, "fused float16": CRASH}})
     run = ProbeRun(probe="fused-softmax", ranks=(result,))
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog())
-    (one,) = [one for one in list_registered() if one.run is operators.fused_softmax]
-    assert [found.remedy for found in judge(case, [one])] == [None, None]
+    (fused_check,) = [check for check in list_registered() if check.run is operators.fused_softmax]
+    assert [finding.remedy for finding in judge(case, [fused_check])] == [None, None]
 
 
 CUT = {"error": "TimeoutError: no time left, 9 of 180 s"}

@@ -43,16 +43,16 @@ FIRST = ", in forward pass 1"
 def test_the_earliest_is_where_it_began(
     ranks: tuple[LayoutRecord, ...], guilty: tuple[int, ...], text: str
 ) -> None:
-    found = origin(dict(enumerate(ranks)), 1)
-    assert found is not None
-    assert found.ranks == guilty
-    assert text in found.text
+    nan_origin = origin(dict(enumerate(ranks)), 1)
+    assert nan_origin is not None
+    assert nan_origin.ranks == guilty
+    assert text in nan_origin.text
 
 
 def test_each_step_has_its_own() -> None:
-    found = origin({0: layout(None, met(5)), 1: layout(met(1), None)}, 2)
-    assert found is not None
-    assert found.ranks == (0,)
+    nan_origin = origin({0: layout(None, met(5)), 1: layout(met(1), None)}, 2)
+    assert nan_origin is not None
+    assert nan_origin.ranks == (0,)
 
 
 def test_too_little_was_recorded() -> None:

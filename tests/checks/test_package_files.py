@@ -13,8 +13,10 @@ def test_torch_that_is_there() -> None:
 
 
 def test_torch_that_is_gone() -> None:
-    found = only("torch-importable", packages(healthy(), gone=("torch",)), Level.ERROR, "torch is")
-    assert "torch==2.7.1" in commands(found)
+    finding = only(
+        "torch-importable", packages(healthy(), gone=("torch",)), Level.ERROR, "torch is"
+    )
+    assert "torch==2.7.1" in commands(finding)
     bare = packages(healthy(), gone=("torch-npu",))
     only("torch-importable", bare, Level.ERROR, "MindSpeed is installed, and torch_npu is not")
 
@@ -36,5 +38,5 @@ def test_files_of_packages() -> None:
     assert run("package-files", whole)[0].level is Level.OK
     gone = ("torch/a.py", "torch/b.py", "torch/c.py", "torch/d.py", "torch/e.py")
     lost = packages(healthy(), dist("torch", "2.7.1", files_listed=2000, files_missing=gone))
-    found = only("package-files", lost, Level.ERROR, "torch 2.7.1 are missing", "and 1 more")
-    assert "--force-reinstall --no-deps torch==2.7.1" in commands(found)
+    finding = only("package-files", lost, Level.ERROR, "torch 2.7.1 are missing", "and 1 more")
+    assert "--force-reinstall --no-deps torch==2.7.1" in commands(finding)

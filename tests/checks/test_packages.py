@@ -15,22 +15,22 @@ def test_any_package_that_stands_on_torch_is_looked_at() -> None:
 
 def test_a_placeholder_of_mindspeed() -> None:
     facts = packages(healthy(), dist("mindspeed", "0.0.1.dev1"))
-    found = only(
+    finding = only(
         "mindspeed-placeholder", facts, Level.ERROR, "mindspeed 0.0.1.dev1 is a placeholder"
     )
-    assert found.remedy is not None
-    assert found.remedy.commands == ("/venv/bin/python -m pip uninstall -y mindspeed",)
-    assert "Ascend/MindSpeed" in found.remedy.summary
+    assert finding.remedy is not None
+    assert finding.remedy.commands == ("/venv/bin/python -m pip uninstall -y mindspeed",)
+    assert "Ascend/MindSpeed" in finding.remedy.summary
     assert run("package-namesakes", facts)[0].level is Level.OK
 
 
 def test_namesakes() -> None:
     facts = packages(healthy(), dist("twinkle", "0.0.5"), dist("topi", "1.0"))
-    found = run("package-namesakes", facts)
-    assert [one.level for one in found] == [Level.WARNING, Level.WARNING]
-    assert "Twitter" in found[0].observed
-    assert found[0].required == "twinkle-kit"
-    assert found[1].required == "not installed"
+    findings = run("package-namesakes", facts)
+    assert [finding.level for finding in findings] == [Level.WARNING, Level.WARNING]
+    assert "Twitter" in findings[0].observed
+    assert findings[0].required == "twinkle-kit"
+    assert findings[1].required == "not installed"
 
 
 def test_checkouts_and_modules_of_cann_are_no_namesakes() -> None:
@@ -49,11 +49,11 @@ def test_checkouts_and_modules_of_cann_are_no_namesakes() -> None:
 
 def test_the_transformer_engine_of_nvidia() -> None:
     facts = packages(healthy(), dist("transformer-engine", "2.1"))
-    found = only(
+    finding = only(
         "nvidia-te-present", facts, Level.ERROR, "NVIDIA's Transformer Engine is installed"
     )
-    assert found.remedy is not None
-    assert found.remedy.commands == ("/venv/bin/python -m pip uninstall -y transformer-engine",)
+    assert finding.remedy is not None
+    assert finding.remedy.commands == ("/venv/bin/python -m pip uninstall -y transformer-engine",)
     parts = packages(
         healthy(),
         dist("transformer-engine", "2.1", editable=True),
@@ -94,7 +94,7 @@ def test_requirements_that_are_not_met() -> None:
             "megatron-core>=9",
         ),
     )
-    found = only(
+    finding = only(
         "declared-requirements",
         packages(healthy(), bridge),
         Level.WARNING,
@@ -102,9 +102,9 @@ def test_requirements_that_are_not_met() -> None:
         "transformers 5.2.0",
         "transformers<5",
     )
-    assert "numpy" not in found.required
-    assert found.remedy is not None
-    assert found.remedy.commands == ("/venv/bin/python -m pip check",)
+    assert "numpy" not in finding.required
+    assert finding.remedy is not None
+    assert finding.remedy.commands == ("/venv/bin/python -m pip check",)
 
 
 def test_without_a_training_package_nothing_is_compared() -> None:

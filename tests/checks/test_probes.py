@@ -65,7 +65,7 @@ def allreduce(*ranks: ProbeResult, **fields: Any) -> ProbeRun:
 
 def judged(run: ProbeRun, device: str = "cpu") -> tuple[Finding, ...]:
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=device)
-    return judge(case, [one for one in all_checks() if one.id == one.probe == run.probe])
+    return judge(case, [check for check in all_checks() if check.id == check.probe == run.probe])
 
 
 def only(run: ProbeRun, device: str = "cpu") -> Finding:
@@ -179,10 +179,10 @@ GUILT = {
 
 @pytest.mark.parametrize("name", GUILT)
 def test_the_guilty_rank(name: str) -> None:
-    run, wanted = GUILT[name]
+    run, expected = GUILT[name]
     cause = blame(run)
     assert cause is not None
-    assert (cause.kind, cause.ranks, cause.stage, cause.text) == wanted
+    assert (cause.kind, cause.ranks, cause.stage, cause.text) == expected
 
 
 def test_nobody_is_guilty_of_a_good_run() -> None:
@@ -201,7 +201,7 @@ TIMES = {"first_call_s": 0.1, "steady_s": 0.01}
 
 
 def test_all_well_says_how_much_was_compared() -> None:
-    ranks = [rank(one, ok=True, compared=17, values=TIMES) for one in range(4)]
+    ranks = [rank(index, ok=True, compared=17, values=TIMES) for index in range(4)]
     finding = only(allreduce(*ranks, exit_code=0))
     assert finding.level is Level.OK
     assert finding.observed == "4 ranks on cpu, 68 sums compared"
@@ -302,7 +302,7 @@ def test_a_run_cut_short_may_only_be_slow() -> None:
 def test_a_hang_after_good_results_is_a_warning() -> None:
     run = allreduce(rank(0, ok=True), timed_out=True, left_behind=(42,))
     findings = judged(run)
-    assert [one.level for one in findings] == [Level.WARNING] * 2
+    assert [finding.level for finding in findings] == [Level.WARNING] * 2
     assert "process 42 survived SIGKILL" in findings[1].observed
 
 
@@ -378,7 +378,9 @@ FINE = {"ok": True, "version": "2.13.0"}
 
 
 def imported(blocks: str = "", **modules: dict[str, Any]) -> ProbeRun:
-    named = {name.replace("__", " ").replace("_dot_", "."): one for name, one in modules.items()}
+    named = {
+        name.replace("__", " ").replace("_dot_", "."): module for name, module in modules.items()
+    }
     values = {"modules": named, "blocks": blocks}
     return ProbeRun(probe="inspect-env", exit_code=0, ranks=(ProbeResult(ok=True, values=values),))
 
@@ -454,9 +456,9 @@ def test_an_unknown_error_is_quoted() -> None:
 
 def test_no_device_is_an_error_on_an_npu_machine() -> None:
     run = imported(torch=FINE, torch_npu={**FINE, "devices": 0})
-    levels = [one.level for one in judged(run, "npu")]
+    levels = [finding.level for finding in judged(run, "npu")]
     assert Level.ERROR in levels
-    assert Level.ERROR not in [one.level for one in judged(run, "cpu")]
+    assert Level.ERROR not in [finding.level for finding in judged(run, "cpu")]
 
 
 def test_what_was_imported_is_listed() -> None:
@@ -476,7 +478,7 @@ def test_an_environment_without_torch() -> None:
 
 def test_each_probe_has_its_check() -> None:
     assert {probes.device, probes.allreduce, imports.inspect_env} <= {
-        one.run for one in list_registered()
+        check.run for check in list_registered()
     }
 
 
@@ -557,5 +559,5 @@ def test_what_is_not_there_is_skipped_and_what_could_not_start_is_unknown(
 ) -> None:
     run = ProbeRun(probe="mindspeed-patches", not_started="torch is not installed")
     case = Case(facts=Snapshot(probes=(run,), import_path=path), catalog=Catalog())
-    (chosen,) = [one for one in all_checks() if one.id == "stack-pair"]
-    assert [one.level for one in judge(case, [chosen])] == [level]
+    (chosen,) = [check for check in all_checks() if check.id == "stack-pair"]
+    assert [finding.level for finding in judge(case, [chosen])] == [level]

@@ -9,10 +9,10 @@ from tests.checks.machine import having, only, run, without
 from tests.checks.server import a2, a3
 
 
-def entry(place: int, **fields: object) -> RankEntry:
-    address = f"192.0.2.{10 + place}"
+def entry(number: int, **fields: object) -> RankEntry:
+    address = f"192.0.2.{10 + number}"
     plain = RankEntry(
-        rank=place, server="node_0", device=place, address=address, super_device=place
+        rank=number, server="node_0", device=number, address=address, super_device=number
     )
     return msgspec.structs.replace(plain, **fields)
 
@@ -70,8 +70,8 @@ def test_a_table_of_a_super_pod() -> None:
 
 def test_stale_addresses() -> None:
     moved = (*EIGHT[:3], entry(3, address="192.0.2.99"), *EIGHT[4:])
-    found = only("rank-table-content", table(a2(), *moved), Level.ERROR, "EI0014")
-    assert found.observed == "node_0 device 3: 192.0.2.99 in the table, 192.0.2.13 here"
+    finding = only("rank-table-content", table(a2(), *moved), Level.ERROR, "EI0014")
+    assert finding.observed == "node_0 device 3: 192.0.2.99 in the table, 192.0.2.13 here"
     other = tuple(entry(rank, address=f"198.51.100.{rank}") for rank in range(8))
     only(
         "rank-table-content",

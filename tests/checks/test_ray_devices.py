@@ -22,30 +22,30 @@ def test_one_means_the_same_everywhere(release: str, value: str) -> None:
 
 @pytest.mark.parametrize("value", ["0", "false", "yes"])
 def test_any_text_counts_before_2_54(value: str) -> None:
-    found = only(
+    finding = only(
         "ray-visible-devices",
         machine("2.53.0", value),
         Level.WARNING,
         f"{_NAME}={value} counts as set in Ray 2.53.0",
     )
-    assert "all devices" in found.because
+    assert "all devices" in finding.because
 
 
 def test_later_it_does_not() -> None:
-    found = only(
+    finding = only(
         "ray-visible-devices",
         machine("2.54.0", "0"),
         Level.WARNING,
         "does not count as set in Ray 2.54.0",
     )
-    assert found.remedy is not None
-    assert "verl" not in found.because
+    assert finding.remedy is not None
+    assert "verl" not in finding.because
 
 
 def test_verl_and_a_new_ray_read_it_differently() -> None:
     facts = machine("2.60.0", "0", verl=True)
-    found = only("ray-visible-devices", facts, Level.ERROR, "does not count as set")
-    assert "107001" in found.because
+    finding = only("ray-visible-devices", facts, Level.ERROR, "does not count as set")
+    assert "107001" in finding.because
 
 
 @pytest.mark.parametrize("value", [None, "1"])
@@ -57,8 +57,8 @@ def test_an_old_ray_sets_what_nobody_reads(value: str | None) -> None:
 
 def test_unset_is_fine() -> None:
     assert run("ray-visible-devices", machine("2.60.0", None))[0].level is Level.OK
-    (found,) = run("ray-visible-devices", machine("2.60.0", "", verl=True))
-    assert (found.level, found.title) == (Level.OK, "Ray chooses the devices of each actor")
+    (finding,) = run("ray-visible-devices", machine("2.60.0", "", verl=True))
+    assert (finding.level, finding.title) == (Level.OK, "Ray chooses the devices of each actor")
 
 
 def test_what_cannot_be_told() -> None:

@@ -32,7 +32,7 @@ def with_torch(wheel: dict[str, Any], python: str = "3.11.9") -> Snapshot:
 @pytest.mark.parametrize("wheel", WHEELS, ids=lambda wheel: wheel["wheel"])
 def test_cuda_builds_are_told_by_the_requirements_of_real_wheels(wheel: dict[str, Any]) -> None:
     level = Level.OK if wheel["version_py_cuda"] is None else Level.ERROR
-    assert [one.level for one in run("torch-cuda-build", with_torch(wheel))] == [level]
+    assert [finding.level for finding in run("torch-cuda-build", with_torch(wheel))] == [level]
 
 
 @pytest.mark.parametrize("wheel", WHEELS, ids=lambda wheel: wheel["wheel"])
@@ -42,11 +42,13 @@ def test_the_release_of_cuda_too(wheel: dict[str, Any]) -> None:
     assert facts.python is not None
     facts = having(facts, "python", distributions=(*facts.python.distributions, dist(other, "3")))
     level = Level.SKIPPED if cuda is None else Level.ERROR
-    assert [one.level for one in run("cuda-major", facts, "cuda")] == [level]
+    assert [finding.level for finding in run("cuda-major", facts, "cuda")] == [level]
 
 
 def test_a_marker_without_its_fact_is_no_answer() -> None:
-    arm = next(one for one in WHEELS if "2.7.1" in one["wheel"] and "aarch64" in one["wheel"])
+    arm = next(
+        wheel for wheel in WHEELS if "2.7.1" in wheel["wheel"] and "aarch64" in wheel["wheel"]
+    )
     facts = having(with_torch(arm), "python", machine="")
     only("torch-cuda-build", facts, Level.UNKNOWN, "did not say its platform_machine")
 
@@ -70,9 +72,9 @@ def test_a_marker_without_its_fact_is_no_answer() -> None:
 )
 def test_markers_are_those_of_the_examined_interpreter(marker: str, binds: bool) -> None:
     python = Python(version="3.11.9", machine="aarch64", implementation="cpython")
-    one = dist("verl", "0.7", requires=("broken >>> 1", f"NumPy<2; {marker}"))
-    assert [str(asked.specifier) for asked in requirements(python, one)] == ["<2"] * binds
-    assert range_declared(python, one, "numpy") == ("<2" if binds else None)
+    verl = dist("verl", "0.7", requires=("broken >>> 1", f"NumPy<2; {marker}"))
+    assert [str(asked.specifier) for asked in requirements(python, verl)] == ["<2"] * binds
+    assert range_declared(python, verl, "numpy") == ("<2" if binds else None)
 
 
 def test_what_is_not_known_binds_nobody_silently() -> None:

@@ -43,7 +43,7 @@ MODULES = (
     "visible_devices",
 )
 MINE = sorted(
-    name for name, one in CHECKS.items() if one.run.__module__.rpartition(".")[2] in MODULES
+    name for name, check in CHECKS.items() if check.run.__module__.rpartition(".")[2] in MODULES
 )
 SECTIONS = ("host", "driver", "npus", "environment", "hccn", "holders", "rank_table")
 # Judged on any machine: what a variable may be, and what the operating system grants.
@@ -128,7 +128,7 @@ def test_hostile_texts_stay_data(text: str, container: bool) -> None:
         firmware_version=text,
         compatible_firmware=text,
         nodes=(closed,),
-        libraries=tuple(Library(name=one) for one in LIBRARIES),
+        libraries=tuple(Library(name=library) for library in LIBRARIES),
     )
     facts = having(
         facts,
@@ -153,16 +153,16 @@ def test_hostile_texts_stay_data(text: str, container: bool) -> None:
     facts = having(facts, "environment", reserved_ports=text, withheld=(text,))
     holder = Holder(pid=2, name=text, user=text, devices=(0,))
     facts = msgspec.structs.replace(facts, holders=Holders(processes=(holder,)))
-    found = judge(Case(facts=facts, catalog=CATALOG), [CHECKS[one] for one in MINE])
-    _sound(found)
-    for finding in found:
+    findings = judge(Case(facts=facts, catalog=CATALOG), [CHECKS[name] for name in MINE])
+    _sound(findings)
+    for finding in findings:
         for command in finding.remedy.commands if finding.remedy else ():
             if "$(reboot)" in command and not command.startswith("cat <<'EOF'"):
                 assert re.search(r"'[^']*\$\(reboot\)[^']*'", command), command
 
 
-def _sound(found: tuple[Finding, ...]) -> None:
-    for finding in found:
+def _sound(findings: tuple[Finding, ...]) -> None:
+    for finding in findings:
         assert "the check itself failed" not in finding.title, finding
 
 

@@ -12,8 +12,8 @@ def chip(name: str) -> Snapshot:
 
 
 def board(chip_name: str, npu_name: str) -> Snapshot:
-    one = NpuBoard(npu_id=0, chip_name=chip_name, npu_name=npu_name)
-    return having(chip("Ascend910"), "npus", boards=(one,))
+    chip_board = NpuBoard(npu_id=0, chip_name=chip_name, npu_name=npu_name)
+    return having(chip("Ascend910"), "npus", boards=(chip_board,))
 
 
 def test_950_needs_a_newer_torch_npu() -> None:
@@ -51,12 +51,12 @@ def test_910b_without_a_digit() -> None:
 
 
 def test_chips_that_mindspeed_does_not_support() -> None:
-    found = run("soc-training", chip("310P3"))
-    assert [one.level for one in found] == [Level.WARNING, Level.OK]
-    found = run("soc-training", chip("910B"))
-    assert [one.level for one in found] == [Level.WARNING, Level.OK]
-    assert "first generation" in found[0].title
-    assert "no bfloat16" in found[1].title
+    findings = run("soc-training", chip("310P3"))
+    assert [finding.level for finding in findings] == [Level.WARNING, Level.OK]
+    findings = run("soc-training", chip("910B"))
+    assert [finding.level for finding in findings] == [Level.WARNING, Level.OK]
+    assert "first generation" in findings[0].title
+    assert "no bfloat16" in findings[1].title
 
 
 def test_without_an_npu_there_is_no_chip_to_mistake() -> None:

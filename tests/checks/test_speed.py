@@ -23,11 +23,11 @@ def judged(
         probe=probe, device=device, world_size=len(ranks), ranks=ranks, simulated=simulated
     )
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=device)
-    return judge(case, [one for one in all_checks() if one.probe == probe])
+    return judge(case, [check for check in all_checks() if check.probe == probe])
 
 
 def several(*rates: float, name: str = "bfloat16") -> list[ProbeResult]:
-    return [rank(number, rates={name: one}) for number, one in enumerate(rates)]
+    return [rank(number, rates={name: rate}) for number, rate in enumerate(rates)]
 
 
 @pytest.mark.parametrize("probe", ["gemm", "hbm", "h2d"])
@@ -48,7 +48,7 @@ def test_a_device_is_compared_with_the_others(
 
 def test_hosts_are_not_compared_with_each_other() -> None:
     ranks = [rank(0, "a", rates={"copy": 900.0}), rank(1, "b", rates={"copy": 100.0})]
-    assert [one.level for one in judged("hbm", *ranks)] == [Level.OK]
+    assert [finding.level for finding in judged("hbm", *ranks)] == [Level.OK]
 
 
 @pytest.mark.parametrize("where", [{"device": "cpu"}, {"simulated": True}])
@@ -80,21 +80,21 @@ def sizes(bus: float) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("bus", "hint"), [(30.0, True), (90.0, False)])
 def test_bus_bandwidth_of_a_whole_node(bus: float, hint: bool) -> None:
-    (finding,) = judged("bandwidth", *(rank(one, rates=sizes(bus)) for one in range(8)))
+    (finding,) = judged("bandwidth", *(rank(index, rates=sizes(bus)) for index in range(8)))
     assert finding.level is Level.OK
     assert f"all-reduce {bus:.3g}" in finding.observed
     assert bool(finding.because) is hint
-    (finding,) = judged("bandwidth", *(rank(one, rates=sizes(bus)) for one in range(4)))
+    (finding,) = judged("bandwidth", *(rank(index, rates=sizes(bus)) for index in range(4)))
     assert not finding.because
 
 
 def test_a_throttled_device() -> None:
     steady, falling = [300.0] * 10, [300.0] * 6 + [250.0] * 4
-    ranks = [rank(one, rates=steady, rounds=9) for one in range(3)]
-    assert [one.level for one in judged("soak", *ranks)] == [Level.OK]
-    found = judged("soak", *ranks, rank(3, rates=falling))
-    assert [(one.level, one.ranks) for one in found] == [(Level.WARNING, (3,))] * 2
-    assert found[0].title == "soak: rank 3 gets slower while it works"
+    ranks = [rank(index, rates=steady, rounds=9) for index in range(3)]
+    assert [finding.level for finding in judged("soak", *ranks)] == [Level.OK]
+    findings = judged("soak", *ranks, rank(3, rates=falling))
+    assert [(finding.level, finding.ranks) for finding in findings] == [(Level.WARNING, (3,))] * 2
+    assert findings[0].title == "soak: rank 3 gets slower while it works"
 
 
 @pytest.mark.parametrize("probe", ["bandwidth", "gemm", "hbm", "h2d", "soak"])

@@ -22,22 +22,22 @@ def test_suffixes_do_not_matter_for_the_number(torch: str) -> None:
 
 
 def test_torch_of_another_number() -> None:
-    found = only(
+    finding = only(
         "torch-npu-base-mismatch",
         torches("2.8.0", "2.7.1.post2"),
         Level.ERROR,
         "torch 2.8.0 does not go with torch_npu 2.7.1.post2",
     )
-    assert found.remedy is not None
-    assert found.remedy.commands[0].endswith("torch==2.7.1")
+    assert finding.remedy is not None
+    assert finding.remedy.commands[0].endswith("torch==2.7.1")
     only("torch-npu-base-mismatch", torches("odd", "2.7.1"), Level.UNKNOWN, "'odd'")
 
 
 def test_x86_wants_the_cpu_build() -> None:
     facts = on_x86(torches("2.7.1", "2.7.1.post2", "torch==2.7.1+cpu"))
-    found = only("torch-x86-not-cpu", facts, Level.ERROR, "not the +cpu build", "CUDA build")
-    assert found.remedy is not None
-    assert found.remedy.commands[0].endswith("torch==2.7.1+cpu")
+    finding = only("torch-x86-not-cpu", facts, Level.ERROR, "not the +cpu build", "CUDA build")
+    assert finding.remedy is not None
+    assert finding.remedy.commands[0].endswith("torch==2.7.1+cpu")
     held = on_x86(torches("2.7.1+cpu", "2.7.1.post2", "torch==2.7.1+cpu"))
     assert run("torch-x86-not-cpu", held)[0].level is Level.OK
     newer = on_x86(torches("2.13.0+cpu", "2.13.0", "torch==2.13.0.*"))
@@ -59,25 +59,25 @@ def test_the_published_cann_is_fine_and_its_line_is_noted() -> None:
 
 
 def test_a_cann_that_only_a_disputed_source_allows_is_a_warning() -> None:
-    found = only(
+    finding = only(
         "torch-npu-cann",
         install(healthy(), version="9.0.0"),
         Level.WARNING,
         "published for CANN 8.5.0, in use is 9.0.0",
         "disagree",
     )
-    assert found.remedy is not None
-    assert found.remedy.commands == (
+    assert finding.remedy is not None
+    assert finding.remedy.commands == (
         "/venv/bin/python -m pip install --no-deps torch-npu==2.7.1.post6",
     )
 
 
 def test_a_cann_that_no_table_names_is_a_warning() -> None:
-    found = only(
+    finding = only(
         "torch-npu-cann", install(healthy(), version="8.0.RC2"), Level.WARNING, "No table names"
     )
-    assert found.remedy is not None
-    assert found.remedy.summary == "Install CANN 8.5.0 and source its set_env.sh"
+    assert finding.remedy is not None
+    assert finding.remedy.summary == "Install CANN 8.5.0 and source its set_env.sh"
 
 
 def test_a_known_bad_pair_is_an_error() -> None:
@@ -162,11 +162,13 @@ def vllm(version: str, torch: str, torch_npu: str) -> Snapshot:
 
 
 def test_vllm_ascend_pins_torch_and_torch_npu() -> None:
-    found = run("vllm-ascend-torch", vllm("0.13.0", "2.7.1", "2.7.1.post2"))
-    assert [one.level for one in found] == [Level.ERROR, Level.ERROR]
-    assert "pins torch 2.8.0, installed is 2.7.1" in found[0].title
-    assert found[1].remedy is not None
-    assert found[1].remedy.commands == ("/venv/bin/python -m pip install torch-npu==2.8.0.post2",)
+    findings = run("vllm-ascend-torch", vllm("0.13.0", "2.7.1", "2.7.1.post2"))
+    assert [finding.level for finding in findings] == [Level.ERROR, Level.ERROR]
+    assert "pins torch 2.8.0, installed is 2.7.1" in findings[0].title
+    assert findings[1].remedy is not None
+    assert findings[1].remedy.commands == (
+        "/venv/bin/python -m pip install torch-npu==2.8.0.post2",
+    )
     assert run("vllm-ascend-torch", vllm("0.13.0", "2.8.0", "2.8.0.post2"))[0].level is Level.OK
 
 

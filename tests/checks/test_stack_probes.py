@@ -20,7 +20,7 @@ PROBES = (
     "mindspeed-forward",
     "port",
 )
-MINE = [one.id for one in all_checks() if one.probe in PROBES]
+MINE = [check.id for check in all_checks() if check.probe in PROBES]
 PLAN = Wrong(what="a plan of 1 steps with 1 of warm-up", got="True", expected="False")
 COPIES = Wrong(what="copies on all ranks under TP2 PP1", got="6", expected="12")
 LAYOUT = {"first": 6, "all": 12, "samples": 6}
@@ -30,7 +30,7 @@ PEFT = {
 }
 
 
-def said(
+def judged(
     check: str,
     values: dict[str, Any] | None = None,
     *,
@@ -50,14 +50,14 @@ def _with(run: ProbeRun, facts: Snapshot | None) -> Snapshot:
 
 @pytest.mark.parametrize("check", MINE)
 def test_a_probe_without_a_measurement_is_no_success(check: str) -> None:
-    for failed in (said(check, ok=False), said(check, {"cases": {}})):
-        assert max(one.level for one in failed) > Level.OK
-        assert not any("the check itself failed" in one.title for one in failed)
+    for failed in (judged(check, ok=False), judged(check, {"cases": {}})):
+        assert max(finding.level for finding in failed) > Level.OK
+        assert not any("the check itself failed" in finding.title for finding in failed)
 
 
 @pytest.mark.parametrize("check", MINE)
 def test_a_probe_that_was_skipped_skips_its_checks(check: str) -> None:
-    (finding,) = said(check, skipped="there is no megatron.core")
+    (finding,) = judged(check, skipped="there is no megatron.core")
     assert finding.level is Level.SKIPPED
 
 
@@ -83,18 +83,18 @@ ERROR = {"error": "AttributeError: no moe", "output": "\nlast words\n"}
     ],
 )
 def test_a_case_of_mindspeed_that_fails(check: str, case: str, level: Level) -> None:
-    (finding,) = said(check, {"cases": {**PATCHES, case: ERROR}})
+    (finding,) = judged(check, {"cases": {**PATCHES, case: ERROR}})
     assert finding.level is level
     assert level is not Level.ERROR or finding.observed == "AttributeError: no moe\nlast words"
 
 
 @pytest.mark.parametrize("check", ["mindspeed-args", "first-repatch", "repatch-keeps-patches"])
 def test_a_mindspeed_without_repatch_and_a_slow_machine(check: str) -> None:
-    old = {one: PATCHES[one] for one in ("import", "argv")}
-    assert said(check, {"repatches": False, "cases": old})[0].level is Level.SKIPPED
+    old = {name: PATCHES[name] for name in ("import", "argv")}
+    assert judged(check, {"repatches": False, "cases": old})[0].level is Level.SKIPPED
     late = {"error": "TimeoutError: no end after 120 s"}
     slow = {**PATCHES, "arguments": late, "repatch": late, "again": late}
-    assert said(check, {"cases": slow})[-1].level is Level.UNKNOWN
+    assert judged(check, {"cases": slow})[-1].level is Level.UNKNOWN
 
 
 @pytest.mark.parametrize("text", ["no end after 120 s", "no time left, 18 of 120 s"])
@@ -110,12 +110,12 @@ def test_a_mindspeed_without_repatch_and_a_slow_machine(check: str) -> None:
 def test_what_does_not_end_in_time_is_no_fault_of_the_stack(
     check: str, case: str, text: str
 ) -> None:
-    (finding,) = said(check, {"cases": {case: {"error": f"TimeoutError: {text}"}}})
+    (finding,) = judged(check, {"cases": {case: {"error": f"TimeoutError: {text}"}}})
     assert finding.level is Level.UNKNOWN, finding
 
 
 def test_a_program_without_options_leaks_none() -> None:
-    (finding,) = said("argv-leak", {"cases": PATCHES})
+    (finding,) = judged("argv-leak", {"cases": PATCHES})
     assert finding.level is Level.OK
 
 
@@ -129,7 +129,7 @@ def test_a_program_without_options_leaks_none() -> None:
     ],
 )
 def test_how_an_import_of_mindspeed_fails(text: str, title: str) -> None:
-    (finding,) = said("stack-pair", {"line": "0.16", "cases": {"import": {"error": text}}})
+    (finding,) = judged("stack-pair", {"line": "0.16", "cases": {"import": {"error": text}}})
     assert finding.level is Level.ERROR
     assert title in finding.title
     assert (finding.remedy is None) is (text == "anything else")
@@ -146,42 +146,42 @@ def test_how_an_import_of_mindspeed_fails(text: str, title: str) -> None:
 )
 def test_the_line_of_mindspeed_against_megatron(line: str, megatron: str, level: Level) -> None:
     outcome = {"megatron": megatron, "patches": 5, "applied": 5}
-    (finding,) = said("stack-pair", {"line": line, "cases": {"import": outcome}})
+    (finding,) = judged("stack-pair", {"line": line, "cases": {"import": outcome}})
     assert finding.level is level
 
 
 def test_wrong_plans_and_wrong_samples_are_told_apart() -> None:
     values = {"megatron": "0.15.3", "decay 1 warm-up 1": True, "TP2 PP1": LAYOUT}
-    assert said("schedule", values, wrong=(PLAN,))[0].level is Level.ERROR
-    assert said("schedule", values, wrong=(COPIES,))[0].level is Level.OK
-    assert said("sample-collection", values, wrong=(COPIES,))[0].level is Level.ERROR
-    (samples,) = said("sample-collection", values, wrong=(PLAN,))
+    assert judged("schedule", values, wrong=(PLAN,))[0].level is Level.ERROR
+    assert judged("schedule", values, wrong=(COPIES,))[0].level is Level.OK
+    assert judged("sample-collection", values, wrong=(COPIES,))[0].level is Level.ERROR
+    (samples,) = judged("sample-collection", values, wrong=(PLAN,))
     assert (samples.level, samples.observed) == (Level.OK, "TP2 PP1: 6 of 12")
 
 
 def test_peft_beside_a_bridge_needs_no_layers_of_its_own() -> None:
-    assert said("peft-on-megatron", PEFT)[0].level is Level.WARNING
-    assert said("peft-on-megatron", PEFT, facts=healthy())[0].level is Level.OK
+    assert judged("peft-on-megatron", PEFT)[0].level is Level.WARNING
+    assert judged("peft-on-megatron", PEFT, facts=healthy())[0].level is Level.OK
 
 
 def test_an_entry_point_that_fails_hides_no_other() -> None:
     broken = {"fla": ERROR, "registry": ERROR, "ms-swift": ERROR}
     cases = {**broken, "twinkle": {"mindspeed": False, "version": "twinkle 1"}}
-    assert said("fla-owner", {"cases": cases})[0].level is Level.UNKNOWN
-    assert said("registry", {"cases": cases})[0].level is Level.UNKNOWN
-    assert said("framework-order", {"cases": cases})[0].level is Level.SKIPPED
-    failed, good = said("framework-imports", {"cases": cases})
+    assert judged("fla-owner", {"cases": cases})[0].level is Level.UNKNOWN
+    assert judged("registry", {"cases": cases})[0].level is Level.UNKNOWN
+    assert judged("framework-order", {"cases": cases})[0].level is Level.SKIPPED
+    failed, good = judged("framework-imports", {"cases": cases})
     assert (failed.level, good.observed) == (Level.ERROR, "twinkle 1")
 
 
 def test_without_a_plan_for_it_nothing_is_said_of_fla_and_types() -> None:
-    assert said("fla-owner", {"cases": {"twinkle": {}}})[0].level is Level.SKIPPED
-    assert said("registry", {"cases": {"ms-swift": {}}})[0].level is Level.SKIPPED
+    assert judged("fla-owner", {"cases": {"twinkle": {}}})[0].level is Level.SKIPPED
+    assert judged("registry", {"cases": {"ms-swift": {}}})[0].level is Level.SKIPPED
 
 
 def test_a_gated_delta_net_of_transformers_is_worth_a_note() -> None:
     there = {"megatron": True, "mindspeed": True, "bridge_has": True, "fla": True}
     values = {"gdn": {**there, "bridge_masks": True, "variable": "0"}}
-    (finding,) = said("gdn", values)
+    (finding,) = judged("gdn", values)
     assert finding.level is Level.OK
     assert finding.observed == "USE_MCORE_GDN=0"

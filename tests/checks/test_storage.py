@@ -16,8 +16,8 @@ def on(use: str = "logs", untold: tuple[str, ...] = (), **fields: Any) -> Snapsh
     plain = FileSystem(
         path="/data", uses=(use,), size=100 * GIB, free=50 * GIB, files=1000000, files_free=900000
     )
-    place = msgspec.structs.replace(plain, **fields)
-    return msgspec.structs.replace(a2(), storage=Storage(places=(place,), untold=untold))
+    mounted = msgspec.structs.replace(plain, **fields)
+    return msgspec.structs.replace(a2(), storage=Storage(places=(mounted,), untold=untold))
 
 
 def test_a_file_system_with_room() -> None:
@@ -27,8 +27,8 @@ def test_a_file_system_with_room() -> None:
 
 @pytest.mark.parametrize("fields", [{"free": 0}, {"files_free": 0}])
 def test_a_full_file_system(fields: dict[str, Any]) -> None:
-    found = only("disk-room", on(**fields), Level.ERROR, "/data is full", "logs of CANN")
-    assert "df -h /data && df -i /data" in commands(found)
+    finding = only("disk-room", on(**fields), Level.ERROR, "/data is full", "logs of CANN")
+    assert "df -h /data && df -i /data" in commands(finding)
     only("disk-room", on("models", **fields), Level.WARNING, "can be read")
 
 

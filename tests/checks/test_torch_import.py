@@ -27,7 +27,7 @@ from tests.checks.machine import (
 
 
 def lacking(facts: Snapshot, *names: str) -> Snapshot:
-    needed = tuple(Needed(name=one, wanted_by=(TORCH_NPU,)) for one in names)
+    needed = tuple(Needed(name=name, wanted_by=(TORCH_NPU,)) for name in names)
     return having(facts, "native", needed=needed)
 
 
@@ -36,7 +36,7 @@ def symbol(name: str, owner: str, by: str = TORCH_NPU) -> MissingSymbol:
 
 
 def test_six_missing_libraries_are_named_with_the_script_to_source() -> None:
-    found = only(
+    finding = only(
         "torch-npu-libraries",
         lacking(healthy(), *sorted(LIBRARIES)),
         Level.ERROR,
@@ -45,30 +45,30 @@ def test_six_missing_libraries_are_named_with_the_script_to_source() -> None:
         *LIBRARIES,
     )
     assert run("torch-npu-cann-symbols", lacking(healthy(), *LIBRARIES))[0].level is Level.SKIPPED
-    assert found.remedy is not None
-    assert found.remedy.commands == ("source /usr/local/Ascend/cann/set_env.sh",)
+    assert finding.remedy is not None
+    assert finding.remedy.commands == ("source /usr/local/Ascend/cann/set_env.sh",)
 
 
 def test_without_cann_the_remedy_is_to_install_it_or_to_switch_the_import_off() -> None:
     facts = having(lacking(healthy(), "libhccl.so"), "cann", installs=(), active=None)
-    found = only("torch-npu-libraries", facts, Level.ERROR, "1 CANN library is not found")
-    assert found.remedy is not None
-    assert "Install the CANN toolkit" in found.remedy.summary
-    assert found.remedy.commands == ("export TORCH_DEVICE_BACKEND_AUTOLOAD=0",)
+    finding = only("torch-npu-libraries", facts, Level.ERROR, "1 CANN library is not found")
+    assert finding.remedy is not None
+    assert "Install the CANN toolkit" in finding.remedy.summary
+    assert finding.remedy.commands == ("export TORCH_DEVICE_BACKEND_AUTOLOAD=0",)
 
 
 def test_a_missing_library_of_torch_asks_for_the_pair() -> None:
-    found = only("torch-npu-libraries", lacking(healthy(), "libc10.so"), Level.ERROR, "1 library")
-    assert found.remedy is not None
-    assert found.remedy.commands == (
+    finding = only("torch-npu-libraries", lacking(healthy(), "libc10.so"), Level.ERROR, "1 library")
+    assert finding.remedy is not None
+    assert finding.remedy.commands == (
         "/venv/bin/python -m pip install --force-reinstall --no-deps torch==2.7.1",
     )
-    assert "index of CPU builds" in found.remedy.summary
+    assert "index of CPU builds" in finding.remedy.summary
 
 
 def test_a_missing_library_of_the_system_has_no_command() -> None:
-    found = only("torch-npu-libraries", lacking(healthy(), "libgomp.so.1"), Level.ERROR)
-    assert found.remedy is None
+    finding = only("torch-npu-libraries", lacking(healthy(), "libgomp.so.1"), Level.ERROR)
+    assert finding.remedy is None
 
 
 def test_what_only_atb_operators_want_does_not_stop_the_import() -> None:
@@ -93,7 +93,7 @@ def test_with_autoload_off_only_torch_npu_fails_and_only_npu_users_care() -> Non
 def test_the_autoload_trap_is_an_error_on_every_device(device: str) -> None:
     facts = lacking(healthy(), "libhccl.so")
     only("torch-npu-libraries", facts, Level.ERROR, device=device)
-    found = only(
+    finding = only(
         "torch-autoload",
         facts,
         Level.ERROR,
@@ -102,8 +102,8 @@ def test_the_autoload_trap_is_an_error_on_every_device(device: str) -> None:
         "`import torch` itself",
         device=device,
     )
-    assert found.remedy is not None
-    assert found.remedy.commands == ("export TORCH_DEVICE_BACKEND_AUTOLOAD=0",)
+    assert finding.remedy is not None
+    assert finding.remedy.commands == ("export TORCH_DEVICE_BACKEND_AUTOLOAD=0",)
 
 
 def test_the_autoload_trap_by_symbols() -> None:
@@ -161,17 +161,17 @@ def test_symbols_without_an_owner_are_a_warning() -> None:
 
 def test_symbols_that_torch_lacks() -> None:
     facts = having(healthy(), "native", missing_symbols=(symbol("_ZN5torch1x", "torch"),))
-    found = only("torch-npu-torch-symbols", facts, Level.ERROR, "was not built for torch 2.7.1")
-    assert found.remedy is not None
-    assert "torch==2.7.1" in found.remedy.commands[0]
+    finding = only("torch-npu-torch-symbols", facts, Level.ERROR, "was not built for torch 2.7.1")
+    assert finding.remedy is not None
+    assert "torch==2.7.1" in finding.remedy.commands[0]
     assert run("torch-npu-torch-symbols", healthy())[0].level is Level.OK
 
 
 def test_the_driver_library_must_be_found() -> None:
     facts = having(healthy(), "native", hal=Library(name="libascend_hal.so"))
-    found = only("driver-library", facts, Level.ERROR, "libascend_hal.so: not found")
-    assert found.remedy is not None
-    assert found.remedy.commands == (
+    finding = only("driver-library", facts, Level.ERROR, "libascend_hal.so: not found")
+    assert finding.remedy is not None
+    assert finding.remedy.commands == (
         (
             "export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}"
             "/usr/local/Ascend/driver/lib64:/usr/local/Ascend/driver/lib64/common:"
@@ -187,6 +187,6 @@ def test_the_driver_library_must_be_found() -> None:
 
 def test_the_stale_script_is_not_offered_where_another_is_active() -> None:
     facts = install(lacking(healthy(), "libhccl.so"), set_env="/a b/set_env.sh")
-    found = only("torch-npu-libraries", shell(facts, home="/gone"), Level.ERROR)
-    assert found.remedy is not None
-    assert found.remedy.commands == ("source '/a b/set_env.sh'",)
+    finding = only("torch-npu-libraries", shell(facts, home="/gone"), Level.ERROR)
+    assert finding.remedy is not None
+    assert finding.remedy.commands == ("source '/a b/set_env.sh'",)

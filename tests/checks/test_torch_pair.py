@@ -9,9 +9,9 @@ from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from tests.checks.machine import CATALOG, CHECKS
 
 
-def said(**modules: str) -> Finding:
-    found = {name: {"ok": True, "version": version} for name, version in modules.items()}
-    result = ProbeResult(ok=True, values={"modules": found} if modules else {})
+def pair(**modules: str) -> Finding:
+    versions = {name: {"ok": True, "version": version} for name, version in modules.items()}
+    result = ProbeResult(ok=True, values={"modules": versions} if modules else {})
     run = ProbeRun(probe="inspect-env", exit_code=0, ranks=(result,))
     case = Case(facts=Snapshot(probes=(run,)), catalog=CATALOG)
     (finding,) = judge(case, [CHECKS["torch-pair"]])
@@ -30,7 +30,7 @@ def said(**modules: str) -> Finding:
     ],
 )
 def test_the_pair_that_was_imported(modules: dict[str, str], level: Level) -> None:
-    assert said(**modules).level is level
+    assert pair(**modules).level is level
 
 
 def test_without_an_npu_nobody_needs_the_pair() -> None:

@@ -40,16 +40,16 @@ def judged(
 ) -> tuple[Finding, ...]:
     """One rank for each measurement, or these ranks."""
     ranks = ranks or tuple(
-        ProbeResult(rank=rank, ok=True, values={**STACK, "layouts": one, **one}, **fields)
-        for rank, one in enumerate(layouts)
+        ProbeResult(rank=rank, ok=True, values={**STACK, "layouts": layout, **layout}, **fields)
+        for rank, layout in enumerate(layouts)
     )
     run = ProbeRun(probe=probe, device="npu", world_size=len(ranks), exit_code=0, ranks=ranks)
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog())
-    return judge(case, [one for one in all_checks() if one.id == (check or probe)])
+    return judge(case, [check_ for check_ in all_checks() if check_.id == (check or probe)])
 
 
 def trained(*ranks: dict[str, Any]) -> tuple[Finding, ...]:
-    return judged("smoke-train", *({"TP2": one} for one in ranks))
+    return judged("smoke-train", *({"TP2": rank} for rank in ranks))
 
 
 def test_a_good_training_says_what_it_did() -> None:
@@ -68,7 +68,7 @@ def changed(key: str, index: int, value: object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("rank", "title", "found"),
+    ("rank", "title", "observed"),
     [
         (changed("losses", 4, "nan"), "the loss is not finite", "from step 5 on, rank 1"),
         (changed("grad_norms", 2, "inf"), "the gradient norm is not finite", "from step 3 on"),
@@ -82,11 +82,11 @@ def changed(key: str, index: int, value: object) -> dict[str, Any]:
         (changed("losses", 3, 2.51), "disagree about the mean loss of step 4", "rank 1 2.51"),
     ],
 )
-def test_a_rank_that_trains_something_else(rank: dict[str, Any], title: str, found: str) -> None:
+def test_a_rank_that_trains_something_else(rank: dict[str, Any], title: str, observed: str) -> None:
     (finding,) = trained(GOOD, rank)
     assert finding.level is Level.ERROR
     assert title in finding.title
-    assert found in finding.observed
+    assert observed in finding.observed
 
 
 def test_a_nan_is_laid_to_the_rank_where_it_began() -> None:
@@ -115,8 +115,8 @@ def test_a_nan_is_laid_to_the_rank_where_it_began() -> None:
 def of_simulated(*ranks: dict[str, Any]) -> tuple[Finding, ...]:
     """Where numbers are those of a CPU."""
     results = tuple(
-        ProbeResult(rank=rank, ok=True, values={**STACK, "layouts": {"TP2": one}})
-        for rank, one in enumerate(ranks)
+        ProbeResult(rank=rank, ok=True, values={**STACK, "layouts": {"TP2": values}})
+        for rank, values in enumerate(ranks)
     )
     run = ProbeRun(
         probe="smoke-train",
@@ -127,7 +127,7 @@ def of_simulated(*ranks: dict[str, Any]) -> tuple[Finding, ...]:
         ranks=results,
     )
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog())
-    return judge(case, [one for one in all_checks() if one.id == "smoke-train"])
+    return judge(case, [check for check in all_checks() if check.id == "smoke-train"])
 
 
 FORWARD = {"without rotary embedding": [5.01], "without the causal mask": [5.2]}
@@ -135,7 +135,7 @@ STEPS = {"gradients were not clipped": [*LOSSES[:2], 3.1, *LOSSES[3:]]}
 
 
 @pytest.mark.parametrize(
-    ("change", "title", "found"),
+    ("change", "title", "observed"),
     [
         (
             {**changed("losses", 0, 5.01), "mistakes": FORWARD},
@@ -166,13 +166,13 @@ STEPS = {"gradients were not clipped": [*LOSSES[:2], 3.1, *LOSSES[3:]]}
         ),
     ],
 )
-def test_what_parts_from_the_reference(change: dict[str, Any], title: str, found: str) -> None:
+def test_what_parts_from_the_reference(change: dict[str, Any], title: str, observed: str) -> None:
     (finding,) = of_simulated(change, change)
     if not title:
         assert finding.level is Level.OK
         return
     assert finding.title == f"smoke-train: {title}"
-    assert found in finding.observed
+    assert observed in finding.observed
 
 
 def gradient(factor: float, **fields: float) -> dict[str, Any]:
@@ -184,7 +184,7 @@ APART = {"off": 1.0, "factor": 0.7, "rest": 0.8}
 
 
 @pytest.mark.parametrize(
-    ("gradients", "found"),
+    ("gradients", "observed"),
     [
         (
             {"qkv": gradient(2.0), "norm": gradient(2.0)},
@@ -211,10 +211,10 @@ APART = {"off": 1.0, "factor": 0.7, "rest": 0.8}
         ),
     ],
 )
-def test_wrong_gradients_get_a_name(gradients: dict[str, Any], found: str) -> None:
+def test_wrong_gradients_get_a_name(gradients: dict[str, Any], observed: str) -> None:
     (finding,) = of_simulated({**GOOD, "gradients": gradients})
     assert finding.title == "smoke-train: gradients are wrong under TP2"
-    assert finding.observed.startswith(found)
+    assert finding.observed.startswith(observed)
 
 
 def test_what_tensor_parallel_ranks_hold_in_common() -> None:
@@ -268,8 +268,8 @@ def test_groups_that_are_wrong() -> None:
 )
 def test_a_float64_sum(sums: tuple[float | None, ...], level: Level) -> None:
     ranks = tuple(
-        ProbeResult(rank=rank, ok=True, values={"float64_sum": one})
-        for rank, one in enumerate(sums)
+        ProbeResult(rank=rank, ok=True, values={"float64_sum": total})
+        for rank, total in enumerate(sums)
     )
     (finding,) = judged("parallel-groups", check="float64-allreduce", ranks=ranks)
     assert finding.level is level
@@ -289,7 +289,7 @@ def test_a_layout_that_was_asked_for_and_not_trained() -> None:
         probe="smoke-train", exit_code=0, ranks=(ProbeResult(rank=0, ok=True, values=values),)
     )
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog())
-    (finding,) = judge(case, [one for one in all_checks() if one.id == "smoke-train"])
+    (finding,) = judge(case, [check for check in all_checks() if check.id == "smoke-train"])
     assert finding.level is Level.WARNING
     assert finding.observed == "it does not fit 4 ranks"
 
@@ -322,13 +322,13 @@ def test_what_lacks_bfloat16_says_so() -> None:
     rank = ProbeResult(rank=0, ok=True, values=values)
     run = ProbeRun(probe="smoke-train", device="cpu", exit_code=0, ranks=(rank,))
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
-    (finding,) = judge(case, [one for one in all_checks() if one.id == "smoke-train"])
+    (finding,) = judge(case, [check for check in all_checks() if check.id == "smoke-train"])
     assert finding.level is Level.OK
     assert "; not run: bfloat16 TP2, torch 2.7.1 has no grouped_mm; megatron" in finding.observed
 
 
 @pytest.mark.parametrize(
-    ("change", "title", "found"),
+    ("change", "title", "observed"),
     [
         (changed("losses", 0, 5.01), "the loss is wrong under TP2 from step 1 on", "loss 5.01000;"),
         (
@@ -357,7 +357,7 @@ def test_what_lacks_bfloat16_says_so() -> None:
         ({"steps": 11}, "10 of 11 steps have metrics under TP2", "of 10 steps on rank 0"),
     ],
 )
-def test_what_is_wrong_in_bfloat16(change: dict[str, Any], title: str, found: str) -> None:
+def test_what_is_wrong_in_bfloat16(change: dict[str, Any], title: str, observed: str) -> None:
     (finding,) = of_simulated({**GOOD, **BF16, **change})
     assert finding.title == f"smoke-train: {title}"
-    assert found in finding.observed
+    assert observed in finding.observed

@@ -18,16 +18,16 @@ from tests.checks.machine import (
 
 def test_the_common_triton_alone() -> None:
     facts = packages(healthy(), dist("triton", "3.2.0"), gone=("triton-ascend",))
-    found = only("triton-overwritten", facts, Level.WARNING, "without triton-ascend")
-    assert found.remedy is not None
-    assert found.remedy.commands == ("/venv/bin/python -m pip uninstall -y triton",)
+    finding = only("triton-overwritten", facts, Level.WARNING, "without triton-ascend")
+    assert finding.remedy is not None
+    assert finding.remedy.commands == ("/venv/bin/python -m pip uninstall -y triton",)
 
 
 def test_3_2_0_stands_no_common_triton() -> None:
     facts = packages(healthy(), dist("triton", "3.2.0"))
-    found = only("triton-overwritten", facts, Level.ERROR, "beside triton-ascend 3.2.0")
-    assert found.remedy is not None
-    assert found.remedy.commands == (
+    finding = only("triton-overwritten", facts, Level.ERROR, "beside triton-ascend 3.2.0")
+    assert finding.remedy is not None
+    assert finding.remedy.commands == (
         "/venv/bin/python -m pip uninstall -y triton triton-ascend",
         "/venv/bin/python -m pip install triton-ascend==3.2.0",
     )
@@ -54,9 +54,9 @@ def test_the_release_for_this_cann() -> None:
 
 def test_two_drivers() -> None:
     facts = set_to(healthy(), TORCH_TRANSFER_TO_NPU="1")
-    found = only("triton-two-drivers", facts, Level.WARNING, "2 active drivers")
-    assert found.remedy is not None
-    assert found.remedy.commands == ("unset TORCH_TRANSFER_TO_NPU",)
+    finding = only("triton-two-drivers", facts, Level.WARNING, "2 active drivers")
+    assert finding.remedy is not None
+    assert finding.remedy.commands == ("unset TORCH_TRANSFER_TO_NPU",)
 
 
 def test_the_machine_of_the_guide() -> None:

@@ -20,7 +20,7 @@ from tests.checks.machine import CATALOG, CHECKS, having, only, run
 from tests.checks.server import a2, a3, commands, npu
 
 VARIABLES = CATALOG.variables
-NAMES = [one.name for one in VARIABLES.variables]
+NAMES = [variable.name for variable in VARIABLES.variables]
 
 # A value that is refused or worse (its level), and one that is fine, on an A2 server.
 BAD_AND_GOOD = [
@@ -68,18 +68,18 @@ BAD_AND_GOOD = [
 
 @pytest.mark.parametrize(("name", "bad", "good", "level"), BAD_AND_GOOD)
 def test_bounds_of_variables(name: str, bad: str, good: str, level: Level) -> None:
-    found = only("variables-valid", a2(**{name: bad}), level, name, f"{name}={bad!r}")
-    assert found.refs
+    finding = only("variables-valid", a2(**{name: bad}), level, name, f"{name}={bad!r}")
+    assert finding.refs
     assert run("variables-valid", a2(**{name: good}))[0].level is Level.OK
 
 
 def test_a_default_is_no_finding() -> None:
     plain = {
-        one.name: one.default
-        for one in VARIABLES.variables
-        if one.default.isascii()
-        and one.type in ("int", "bool01", "enum")
-        and " " not in one.default
+        variable.name: variable.default
+        for variable in VARIABLES.variables
+        if variable.default.isascii()
+        and variable.type in ("int", "bool01", "enum")
+        and " " not in variable.default
     }
     assert len(plain) > 50
     for identity in ("variables-valid", "variables-harmful", "variables-effective"):
@@ -95,10 +95,10 @@ def test_bounds_depend_on_the_chip() -> None:
 
 
 def test_what_surrounds_a_value_is_taken_away() -> None:
-    found = only("variables-valid", a2(TASK_QUEUE_ENABLE=' "2"\r'), Level.ERROR)
-    assert commands(found).endswith("export TASK_QUEUE_ENABLE=2")
-    found = only("variables-valid", a2(TASK_QUEUE_ENABLE="on"), Level.ERROR)
-    assert commands(found).endswith("unset TASK_QUEUE_ENABLE")
+    finding = only("variables-valid", a2(TASK_QUEUE_ENABLE=' "2"\r'), Level.ERROR)
+    assert commands(finding).endswith("export TASK_QUEUE_ENABLE=2")
+    finding = only("variables-valid", a2(TASK_QUEUE_ENABLE="on"), Level.ERROR)
+    assert commands(finding).endswith("unset TASK_QUEUE_ENABLE")
 
 
 def test_one_finding_for_each_variable() -> None:
@@ -106,13 +106,13 @@ def test_one_finding_for_each_variable() -> None:
     assert len(run("variables-valid", facts)) == 2
 
 
-HARMFUL = [(one.name, value) for one in VARIABLES.variables for value in one.hurts]
+HARMFUL = [(variable.name, value) for variable in VARIABLES.variables for value in variable.hurts]
 
 
 @pytest.mark.parametrize(("name", "value"), HARMFUL)
 def test_settings_that_are_left_behind(name: str, value: str) -> None:
-    found = only("variables-harmful", a2(**{name: value}), Level.WARNING, f"{name}={value}")
-    assert commands(found).endswith(f"unset {name}")
+    finding = only("variables-harmful", a2(**{name: value}), Level.WARNING, f"{name}={value}")
+    assert commands(finding).endswith(f"unset {name}")
     assert run("variables-valid", a2(**{name: value}))[0].level is Level.OK
 
 
@@ -129,8 +129,8 @@ def test_near_misses() -> None:
     facts = having(
         a2(), "environment", withheld=("HCCL_BUFFER_SIZE",), misspelt=("HCCL_BUFFER_SIZE",)
     )
-    found = only("variables-misspelt", facts, Level.WARNING, "HCCL_BUFFER_SIZE", "HCCL_BUFFSIZE")
-    assert 'export HCCL_BUFFSIZE="$HCCL_BUFFER_SIZE"\nunset HCCL_BUFFER_SIZE' in commands(found)
+    finding = only("variables-misspelt", facts, Level.WARNING, "HCCL_BUFFER_SIZE", "HCCL_BUFFSIZE")
+    assert 'export HCCL_BUFFSIZE="$HCCL_BUFFER_SIZE"\nunset HCCL_BUFFER_SIZE' in commands(finding)
     facts = having(
         a2(HCCL_BUFFSIZE="400"),
         "environment",
@@ -143,9 +143,9 @@ def test_near_misses() -> None:
 def test_names_of_another_vendor_are_not_unset() -> None:
     name = "NCCL_SOCKET_IFNAME"
     facts = having(a2(GLOO_SOCKET_IFNAME="eth0"), "environment", withheld=(name,), misspelt=(name,))
-    found = only("variables-misspelt", facts, Level.WARNING, "no effect on HCCL")
-    assert "unset" not in commands(found)
-    assert "GLOO" not in commands(found)
+    finding = only("variables-misspelt", facts, Level.WARNING, "no effect on HCCL")
+    assert "unset" not in commands(finding)
+    assert "GLOO" not in commands(finding)
 
 
 def test_names_that_differ_by_a_letter() -> None:
@@ -160,13 +160,13 @@ def test_names_that_differ_by_a_letter() -> None:
 def test_the_catalogue_is_whole() -> None:
     assert len(VARIABLES.variables) == 126
     assert len(set(NAMES)) == 126
-    families = {one.id for one in CATALOG.families}
-    for one in VARIABLES.variables:
-        assert one.sources, one.name
-        assert {*one.products, *one.families} <= families, one.name
-        for value in one.hurts:
-            assert not describe_bounds(one, value), (one.name, value)
-    hidden = {one.name for one in VARIABLES.variables if not one.show}
+    families = {family.id for family in CATALOG.families}
+    for variable in VARIABLES.variables:
+        assert variable.sources, variable.name
+        assert {*variable.products, *variable.families} <= families, variable.name
+        for value in variable.hurts:
+            assert not describe_bounds(variable, value), (variable.name, value)
+    hidden = {variable.name for variable in VARIABLES.variables if not variable.show}
     assert {"RANK_TABLE_FILE", "PYTHONPATH", "LD_LIBRARY_PATH"} <= hidden
 
 
@@ -205,9 +205,9 @@ def test_no_value_breaks_a_bound(variable: Variable, value: str) -> None:
 
 
 MINE = [
-    one
-    for name, one in CHECKS.items()
-    if one.run.__module__.rpartition(".")[2]
+    check
+    for name, check in CHECKS.items()
+    if check.run.__module__.rpartition(".")[2]
     in ("variables", "hccl_settings", "torch_npu_settings", "sockets", "ports", "visible_devices")
 ]
 TEXT = st.one_of(
@@ -237,8 +237,8 @@ def test_no_environment_breaks_a_check(values: dict[str, str]) -> None:
 )  # fmt: skip
 def test_links_inside_a_server(pcie: str, roce: str, refused: bool) -> None:
     facts = a2(HCCL_INTRA_PCIE_ENABLE=pcie, HCCL_INTRA_ROCE_ENABLE=roce)
-    (found,) = run("variables-links", facts)
-    assert found.level is (Level.ERROR if refused else Level.OK)
+    (finding,) = run("variables-links", facts)
+    assert finding.level is (Level.ERROR if refused else Level.OK)
 
 
 def test_roce_inside_a_server_with_hccs() -> None:
@@ -249,8 +249,8 @@ def test_roce_inside_a_server_with_hccs() -> None:
 
 def test_order_of_timeouts() -> None:
     low = a2(HCCL_EXEC_TIMEOUT="7200", HCCL_EVENT_TIMEOUT="1868")
-    found = only("variables-timeouts", low, Level.WARNING, "1868 s")
-    assert "export HCCL_EVENT_TIMEOUT=7232" in commands(found)
+    finding = only("variables-timeouts", low, Level.WARNING, "1868 s")
+    assert "export HCCL_EVENT_TIMEOUT=7232" in commands(finding)
     unset = a2(HCCL_EXEC_TIMEOUT="7200")  # torch_npu adds 30 s to it
     assert run("variables-timeouts", unset)[0].level is Level.OK
     fine = a2(HCCL_EXEC_TIMEOUT="7200", HCCL_EVENT_TIMEOUT="7300")
