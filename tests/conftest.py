@@ -19,6 +19,9 @@ settings.register_profile(
 )
 settings.load_profile("default")
 
+# `python -m tests.acceptance` runs these; pytest collects them where the folder is named.
+collect_ignore = ["acceptance"]
+
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

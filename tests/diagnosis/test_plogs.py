@@ -5,7 +5,6 @@ The lines have the form of CANN's plogs; their values are ours.
 
 from __future__ import annotations
 
-import os
 import tracemalloc
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,8 +14,7 @@ import pytest
 from ascend_doctor.diagnosis.logs import find
 from ascend_doctor.diagnosis.plog_runs import split_runs
 from ascend_doctor.diagnosis.result import Diagnosis
-from tests.diagnosis import faultdiag, forms
-from tests.diagnosis.faultdiag import Label
+from tests.diagnosis import forms
 from tests.diagnosis.logs import of_files
 
 WORLD = "192.0.2.1%eth0_60000_0_1767348000000000"
@@ -90,15 +88,6 @@ def tree(
 def told(found: Diagnosis) -> tuple[tuple[int, ...], tuple[int, ...], tuple[str, ...]]:
     assert found.guilty, found.undecided
     return found.guilty.ranks, found.guilty.devices, found.guilty.servers
-
-
-@pytest.mark.parametrize("label", list(faultdiag.labels()), ids=lambda label: label.name)
-def test_the_vendor_s_fixtures_have_the_device_that_its_tests_assert(label: Label) -> None:
-    if not os.environ.get(faultdiag.VARIABLE):
-        pytest.skip(f"{faultdiag.VARIABLE} names no clone of Ascend/mind-cluster")
-    answer = faultdiag.diagnosed(label)
-    assert answer.root == label.root
-    assert answer.named(label.devices) in {"right", "not judged"}
 
 
 def test_a_chain_over_servers_is_followed_to_its_end() -> None:

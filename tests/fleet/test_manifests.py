@@ -1,4 +1,4 @@
-"""Manifests against the schemas of Kubernetes, Volcano and MindCluster."""
+"""Manifests against the schemas of Kubernetes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,10 @@ from ascend_doctor.fleet.manifest import (
     chip_resources,
     volcano,
 )
-from tests.later import jsonschema, kubernetes_validate
-from tests.upstream import upstream
+from tests.later import kubernetes_validate
 
 Manifest = dict[str, Any]
 KINDS = ("--volcano", "--ascendjob", "--initcontainer")
-VOLCANO = "config/crd/volcano/bases/batch.volcano.sh_jobs.yaml"
-ASCEND_JOB = "component/ascend-operator/build/ascend-operator.yaml"
 MORE = (
     *("--toleration", "npu=yes:NoSchedule", "--toleration", "maintenance"),
     *("--node-selector", "accelerator-type=module-910b-8", "--annotation", "sp-block=16"),
@@ -54,44 +51,6 @@ def pods(found: Manifest) -> list[Manifest]:
     return [{**head, **one, "metadata": {"name": "a", **one["metadata"]}} for one in templates]
 
 
-def strict(schema: Any) -> Any:
-    """A schema of a custom resource as ``kubectl apply --validate=strict`` takes it.
-
-    Kubernetes prunes what a schema does not name, so nothing else may be there.
-    """
-    if isinstance(schema, list):
-        return [strict(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    found = {
-        key: {name: strict(one) for name, one in value.items()}
-        if key == "properties"
-        else strict(value)
-        for key, value in schema.items()
-    }
-    if (
-        found.get("type") == "object"
-        and "properties" in found
-        and "additionalProperties" not in found
-        and not found.get("x-kubernetes-preserve-unknown-fields")
-    ):
-        found["additionalProperties"] = False
-    return found
-
-
-def crd(text: str, kind: str, version: str) -> Manifest:
-    for one in yaml.safe_load_all(text):
-        if (
-            one
-            and one["kind"] == "CustomResourceDefinition"
-            and one["spec"]["names"]["kind"] == kind
-        ):
-            (served,) = [row for row in one["spec"]["versions"] if row["name"] == version]
-            found: Manifest = strict(served["schema"]["openAPIV3Schema"])
-            return found
-    raise AssertionError(f"no definition of {kind}")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("more", [(), MORE])
@@ -104,37 +63,6 @@ def test_pods_are_those_of_kubernetes(
         broken = json.loads(json.dumps(pod).replace('"hostNetwork"', '"hostNetworks"'))
         with pytest.raises(kubernetes_validate.ValidationError):
             kubernetes_validate.validate(broken, "1.30", strict=True)
-
-
-MIND_CLUSTER = "ASCEND_DOCTOR_TEST_MIND_CLUSTER"
-UPSTREAM = {
-    "volcano": ("--volcano", "ASCEND_DOCTOR_TEST_VOLCANO", VOLCANO),
-    # As MindCluster builds it.
-    **{
-        f"volcano {version}": (
-            *("--volcano", MIND_CLUSTER),
-            f"component/ascend-for-volcano/build/volcano-v{version}.yaml",
-        )
-        for version in ("1.9.0", "1.12.0", "1.15.0")
-    },
-    "ascendjob": ("--ascendjob", MIND_CLUSTER, ASCEND_JOB),
-}
-SERVED = {"--volcano": ("Job", "v1alpha1"), "--ascendjob": ("AscendJob", "v1")}
-
-
-@pytest.mark.parametrize("name", UPSTREAM)
-@pytest.mark.parametrize("more", [("--nodes", "3"), ("--nodes", "2", "--gang", *MORE)])
-def test_jobs_are_those_of_upstream(
-    capsys: pytest.CaptureFixture[str], name: str, more: tuple[str, ...]
-) -> None:
-    kind, variable, path = UPSTREAM[name]
-    schema = crd(upstream(variable, path), *SERVED[kind])
-    found = manifest(capsys, kind, *more)
-    jsonschema.validate(found, schema)
-    wrongs: tuple[Manifest, ...] = ({"task": []}, {"schedulerName": 1})
-    for wrong in wrongs:
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate({**found, "spec": {**found["spec"], **wrong}}, schema)
 
 
 def container(found: Manifest) -> Manifest:

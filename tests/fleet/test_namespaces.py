@@ -17,13 +17,14 @@ import pytest
 
 from ascend_doctor.checks.probes.pair_rounds import _DOES, _LINK
 from tests.fleet.namespaces import CONTROL, PORT, Lab, lab
+from tests.knobs import WHOLE, seed
 
 ROOT = Path(__file__).parent.parent.parent
 HOSTS = 4
 # Of every ten placements: six have all three faults, one has one, one two, one only a link that is
 # cut, and one nothing at all.
-PLACEMENTS = int(os.environ.get("ASCEND_DOCTOR_TEST_PLACEMENTS", "4"))
-SEED = int(os.environ.get("ASCEND_DOCTOR_TEST_SEED", "1"))
+PLACEMENTS = 50 if WHOLE else 4
+SEED = seed(1)
 KIND = {"slow": "slow", "lossy": "lossy", "cut": "failed"}
 
 

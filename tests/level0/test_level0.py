@@ -1,16 +1,16 @@
 """Level 0 notices every single breakage, or says why nothing can be seen; see page.py.
 
-ASCEND_DOCTOR_TEST_DROPS=1 drops every recorded answer; without it one for each label is dropped.
+Whole tables drop every recorded answer, an ordinary run one for each label.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 
 import pytest
 
 from ascend_doctor.findings import Level
+from tests.knobs import WHOLE
 from tests.level0.machine import changed, machine
 from tests.level0.mutants import (
     MACHINES,
@@ -61,8 +61,7 @@ def test_no_healthy_variation_has_an_error() -> None:
 def test_a_dropped_answer_is_seen_as_labelled() -> None:
     every = drops()
     kinds = {(one.see, one.because, one.how): one for one in every}
-    whole = os.environ.get("ASCEND_DOCTOR_TEST_DROPS")
-    assert _wrong(every if whole else list(kinds.values())) == []
+    assert _wrong(every if WHOLE else list(kinds.values())) == []
 
 
 def test_a_change_that_changes_nothing_is_no_breakage() -> None:

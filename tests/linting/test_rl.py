@@ -11,7 +11,6 @@ from ascend_doctor.findings import Finding, Level
 from ascend_doctor.linting.inputs import of_command, subjects
 from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
 from ascend_doctor.matrix.catalog import Catalog
-from tests.linting.rl_seeding import configurations, files, is_found, mistakes, reports
 
 CATALOG = Catalog()
 CHECKS = tuple(check for check in all_checks() if suits(check))
@@ -253,18 +252,3 @@ def test_the_list_of_layers_adds_up(checkout: Path) -> None:
     assert (f"grpo.yaml:{line}", "run-layers-divide") in spots(
         judged(checkout / "configs/grpo.yaml")
     )
-
-
-def test_what_is_shipped_has_no_mistakes(tmp_path: Path) -> None:
-    """All 17 were labelled as free of mistakes before they were judged."""
-    contents = files()
-    paths = configurations(contents)
-    assert len(paths) == 17
-    for path in paths:
-        assert [(one.title, one.location) for one in reports(contents, path, tmp_path)] == []
-
-
-def test_seeded_mistakes_are_found(tmp_path: Path) -> None:
-    contents = files()
-    found = [is_found(one, contents, tmp_path) for one in mistakes(contents, 20261303, 40)]
-    assert sum(found) >= 36

@@ -4,6 +4,7 @@ import hashlib
 import importlib.util
 import json
 import random
+from pathlib import Path
 from types import ModuleType
 
 import msgspec
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import folder
 from ascend_doctor.planning.layout import DENSE, EXPERT, Layout, communicators, crossing, parse
-from tests.planning.interpreters import each_megatron, requires_megatron, run
+from tests.planning.interpreters import HERE, run
 
 KINDS = (*DENSE, *EXPERT)
 MOST = 4096
@@ -51,31 +52,27 @@ def as_json(layouts: list[Layout]) -> list[object]:
     return [msgspec.to_builtins(one) for one in layouts]
 
 
-@requires_megatron
-@each_megatron
-def test_groups_are_those_of_megatrons_rank_generator(python: str) -> None:
+def test_groups_are_those_of_megatrons_rank_generator(examined_python: Path) -> None:
     layouts = topologies()
     assert len(layouts) >= 300
     assert max(one.npus for one in layouts) == MOST
-    answers = run(python, "rank_groups.py", as_json(layouts))
+    answers = run(examined_python, HERE / "rank_groups.py", as_json(layouts))
     for layout, theirs in zip(layouts, answers, strict=True):
         ours = {name: digest(layout.groups(name)) for name in KINDS}
         assert ours == theirs, layout
 
 
-@requires_megatron
-@each_megatron
-def test_groups_are_those_that_megatron_builds(python: str) -> None:
+def test_groups_are_those_that_megatron_builds(examined_python: Path) -> None:
     layouts = [one for one in topologies() if one.npus <= 32][:60]
     assert len(layouts) > 30
-    answers = run(python, "process_groups.py", as_json(layouts))
+    answers = run(examined_python, HERE / "process_groups.py", as_json(layouts))
     for layout, theirs in zip(layouts, answers, strict=True):
         agree(layout, theirs)
 
 
-@requires_megatron
-@each_megatron
-def test_groups_are_those_of_ranks_over_gloo(python: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_are_those_of_ranks_over_gloo(
+    examined_python: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     layouts = [
         Layout(npus=4, tp=2, pp=2),
         Layout(npus=4, tp=2, ep=2),
@@ -84,7 +81,7 @@ def test_groups_are_those_of_ranks_over_gloo(python: str, monkeypatch: pytest.Mo
     ]
     monkeypatch.setenv("LAYOUTS", json.dumps(as_json(layouts)))
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4")
-    answers = run(python, "process_groups.py", [], *launcher)
+    answers = run(examined_python, HERE / "process_groups.py", [], *launcher)
     for layout, theirs in zip(layouts, answers, strict=True):
         assert len(theirs) == 4
         agree(layout, theirs)

@@ -1,12 +1,7 @@
 from __future__ import annotations
 
-import importlib.util
-import os
 import re
-import sys
-import types
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -16,8 +11,8 @@ from ascend_doctor.matrix.catalog import Catalog, folder
 from ascend_doctor.matrix.models import Model, every, find
 from ascend_doctor.planning.layout import Layout
 from ascend_doctor.planning.memory import TrainingRun, activations, estimate, per_token
-from ascend_doctor.planning.weights import adapters, rank_parameters, vocabulary
-from tests.planning.interpreters import each_megatron, requires_megatron, run
+from ascend_doctor.planning.weights import adapters, rank_parameters
+from tests.planning.interpreters import HERE, run
 
 CATALOG = Catalog()
 BASE: dict[str, Any] = {
@@ -53,9 +48,9 @@ MEASURED = [
 ]
 
 
-@requires_megatron
-@each_megatron
-def test_parameters_are_those_of_a_real_model_and_activations_are_near(python: str) -> None:
+def test_parameters_are_those_of_a_real_model_and_activations_are_near(
+    examined_python: Path,
+) -> None:
     cases = [
         {
             "model": msgspec.structs.asdict(model),
@@ -66,7 +61,9 @@ def test_parameters_are_those_of_a_real_model_and_activations_are_near(python: s
         }
         for model, layout, rank, _, wanted in MEASURED
     ]
-    answers = run(python, "measured_memory.py", cases, arguments=(str(folder("probes")),))
+    answers = run(
+        examined_python, HERE / "measured_memory.py", cases, arguments=(str(folder("probes")),)
+    )
     for (model, layout, _, stage, wanted), answer in zip(MEASURED, answers, strict=True):
         expected = rank_parameters(model, layout, stage)
         assert (expected.dense, expected.expert) == (answer["dense"], answer["expert"]), layout
@@ -166,90 +163,3 @@ def test_recomputation_and_pipelines_keep_what_they_should() -> None:
     again = estimate(model, layout, one, recompute=True)
     assert again.activations < estimate(model, layout, one, recompute=False).activations
     assert estimate(model, layout, one, recompute=True).weights == again.weights
-
-
-# ---------------------------------------------------------------- Megatron's own estimate
-
-
-@pytest.fixture(scope="module")
-def theirs() -> ModuleType:
-    """megatron/training/theoretical_memory_usage.py of ASCEND_DOCTOR_TEST_MEGATRON_LM."""
-    named = os.environ.get("ASCEND_DOCTOR_TEST_MEGATRON_LM", "")
-    path = Path(named, "megatron", "training", "theoretical_memory_usage.py")
-    if not path.is_file():
-        pytest.skip("ASCEND_DOCTOR_TEST_MEGATRON_LM names no checkout of Megatron-LM")
-    package = types.ModuleType("theirs")
-    package.__path__ = [str(path.parent)]
-    utils = types.ModuleType("theirs.utils")
-    utils.print_rank_0 = lambda *_: None  # type: ignore[attr-defined]
-    sys.modules |= {"theirs": package, "theirs.utils": utils}
-    spec = importlib.util.spec_from_file_location("theirs.memory", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def arguments(model: Model, layout: Layout, one: TrainingRun) -> SimpleNamespace:
-    return SimpleNamespace(
-        kv_channels=model.head_dim,
-        num_attention_heads=model.heads,
-        hidden_size=model.hidden,
-        group_query_attention=True,
-        num_query_groups=model.kv_heads,
-        num_experts=model.experts or None,
-        moe_layer_freq=1,
-        moe_ffn_hidden_size=model.expert_ffn,
-        moe_shared_expert_intermediate_size=model.shared_ffn or None,
-        swiglu=True,
-        mtp_num_layers=None,
-        multi_latent_attention=False,
-        ffn_hidden_size=model.ffn,
-        num_layers=model.layers,
-        padded_vocab_size=vocabulary(model, layout) * layout.tp,
-        untie_embeddings_and_output_weights=not model.tied,
-        pipeline_model_parallel_size=layout.pp,
-        tensor_model_parallel_size=layout.tp,
-        data_parallel_size=layout.dp * layout.cp,
-        use_distributed_optimizer=True,
-        seq_length=one.sequence,
-        micro_batch_size=one.micro_batch,
-        virtual_pipeline_model_parallel_size=None,
-    )
-
-
-@pytest.mark.parametrize("name", ["qwen3-8b", "llama-3.1-8b", "qwen3-32b"])
-@pytest.mark.parametrize("layout", [Layout(npus=8, tp=4), Layout(npus=8, tp=2, pp=2)])
-def test_dense_states_agree_with_megatrons_estimate(
-    theirs: ModuleType, name: str, layout: Layout
-) -> None:
-    model, one = find(CATALOG, name), TrainingRun(sequence=4096)
-    ours = estimate(model, layout, one, recompute=False)
-    states = ours.weights + ours.gradients + ours.optimizer
-    other = theirs.compute_weight_and_optimizer_memory(arguments(model, layout, one))
-    assert states == pytest.approx(other, rel=0.001)
-
-
-def test_megatrons_estimate_does_not_know_expert_parallelism(theirs: ModuleType) -> None:
-    model, one = find(CATALOG, "qwen3-30b-a3b"), TrainingRun(sequence=4096)
-    alone, spread = Layout(npus=8, tp=2), Layout(npus=8, tp=2, ep=4)
-    their = theirs.compute_weight_and_optimizer_memory(arguments(model, spread, one))
-    same = theirs.compute_weight_and_optimizer_memory(arguments(model, alone, one))
-    assert their == same
-    ours = estimate(model, alone, one, recompute=False)
-    states = ours.weights + ours.gradients + ours.optimizer
-    assert states == pytest.approx(same, rel=0.002)
-    split = estimate(model, spread, one, recompute=False)
-    # The experts are a fourth; their optimizer states, alone on their rank now, are shared no more.
-    assert 0.5 < (split.weights + split.gradients + split.optimizer) / same < 0.55
-
-
-@pytest.mark.parametrize(("name", "share"), [("qwen3-8b", 1.23), ("llama-3.1-8b", 1.18)])
-def test_activations_differ_from_megatrons_as_documented(
-    theirs: ModuleType, name: str, share: float
-) -> None:
-    model, layout, one = find(CATALOG, name), Layout(npus=8, tp=4), TrainingRun(sequence=4096)
-    ours = activations(model, layout, one, 0, recompute=False)
-    other = theirs.compute_activation_memory(arguments(model, layout, one), None)
-    assert ours / other == pytest.approx(share, abs=0.02)

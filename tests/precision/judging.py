@@ -2,14 +2,13 @@
 
 usage: python -m tests.precision.judging
 
-writes the table of docs/compare.md. Its rows are added to seen.jsonl by the tests of faults where
-ASCEND_DOCTOR_TEST_FAULTS_RECORD names that file, one a job.
+writes the table of docs/compare.md from seen.jsonl. The tests of faults write such rows, one a job,
+to faults.jsonl in a folder of records.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from pathlib import Path
@@ -19,10 +18,10 @@ from ascend_doctor.precision.dumps import read_dump
 from ascend_doctor.precision.parting import Parting, find_partings
 from ascend_doctor.precision.tolerances import DEFAULTS
 from ascend_doctor.precision.wording import direction, explain
+from tests.knobs import record_path
 from tests.precision.programs.cases import SEED, Fault, faults, variants
 
 RANKS = 2
-RECORD = os.environ.get("ASCEND_DOCTOR_TEST_FAULTS_RECORD", "")
 SEEN = Path(__file__).with_name("seen.jsonl")
 PAGE = Path(__file__).parents[2] / "docs" / "compare.md"
 _HEAD = "| on | seed | job | sight | module | and direction | healthy, silent | otherwise rounded |"
@@ -67,7 +66,8 @@ def reported(job: str, folder: Path, other: str) -> dict[str, Parting]:
 
 def record(job: str, folder: Path) -> None:
     """Add a job's figures to the file that the page's table is made of, where asked to."""
-    if not RECORD:
+    path = record_path("faults.jsonl")
+    if path is None:
         return
     verdicts = [judge(folder, fault) for fault in faults(job)]
     runs = len(variants(job))
@@ -83,7 +83,7 @@ def record(job: str, folder: Path) -> None:
     }
     if (folder / "rounded").exists():
         row["rounded"] = runs - len(reported(job, folder, "rounded"))
-    with open(RECORD, "a", encoding="utf-8") as file:
+    with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
 
 

@@ -17,6 +17,7 @@ from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probing.launching import launch
 from ascend_doctor.probing.schedule import Extent, plan
 from ascend_doctor.simulator import build
+from tests.knobs import WHOLE
 from tests.probes.mutated import Mutation, mutated
 
 BUFFER = "distributed/param_and_grad_buffer.py"
@@ -27,7 +28,7 @@ BOTH = ("cpu", "npu")
 class Row(NamedTuple):
     """Each of ``texts`` is in one title and what was found. ``code`` runs before the probe's own.
 
-    ``quick`` rows always run on the CPU, the rest where ASCEND_DOCTOR_TEST_NUMBERS is set.
+    ``quick`` rows always run on the CPU, the rest in whole tables.
     """
 
     probe: str
@@ -221,7 +222,12 @@ ROWS = {
         core=Mutation(BUFFER, (("dist_reduce_scatter_func(\n", "(lambda *_, **__: None)(\n"),)),
     ),
 }
-RUNS = [(name, device) for name, row in ROWS.items() for device in row.devices]
+RUNS = [
+    (name, device)
+    for name, row in ROWS.items()
+    for device in row.devices
+    if WHOLE or (row.quick and device == "cpu")
+]
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +235,7 @@ def environments(forked_megatron: Path, simulator_cache: Path) -> dict[str, dict
     """Of a machine with four simulated NPUs, where these tests run, and of none."""
     base = {**os.environ, "PYTHONWARNINGS": "ignore"}
     base.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
-    if not os.environ.get("ASCEND_DOCTOR_TEST_NUMBERS"):
+    if not WHOLE:
         return {"cpu": base}
     tree = build(forked_megatron, cache=simulator_cache, kernels="ascend910b")
     whole = tree.environment(base, soc="Ascend910B3", devices=4, memory_bytes=1 << 30)
@@ -269,10 +275,6 @@ def test_the_probe_that_claims_it_catches_it(
     tmp_path: Path,
 ) -> None:
     row = ROWS[name]
-    if device not in environments or not (
-        row.quick or os.environ.get("ASCEND_DOCTOR_TEST_NUMBERS")
-    ):
-        pytest.skip("ASCEND_DOCTOR_TEST_NUMBERS is not set; the whole table takes ten minutes")
     errors = found(forked_megatron, row, device, environments[device], tmp_path, core)
     texts = (row.texts,) if isinstance(row.texts, str) else row.texts
     assert [

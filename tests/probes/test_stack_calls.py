@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -83,14 +82,3 @@ def test_what_peft_does(values: dict[str, object], ok: bool, level: Level) -> No
         probe=PROBE, exit_code=0, ranks=(ProbeResult(ok=ok, values={"megatron": "1", **values}),)
     )
     assert findings(run, "peft-on-megatron")[0].level is level
-
-
-PEFT = "ASCEND_DOCTOR_TEST_PEFT_PYTHON"
-
-
-@pytest.mark.skipif(PEFT not in os.environ, reason=f"{PEFT} names no Python with peft and Megatron")
-def test_the_real_peft() -> None:
-    run = ran(PROBE, python=os.environ[PEFT], device="cpu")
-    (finding,) = findings(run, "peft-on-megatron")
-    assert finding.level is Level.WARNING
-    assert "KeyError" in finding.observed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,12 @@ from ascend_doctor.matrix.queries import choose, why
 from ascend_doctor.provision.conflict import refusal
 from ascend_doctor.provision.request_ranges import wishes
 from ascend_doctor.provision.solve import Solution, SolveQuery, solve
+from tests.knobs import WHOLE
 
 CATALOG = Catalog()
 QUESTIONS = read_yaml(Path(__file__).with_name("questions.yaml"))
 # The whole table takes most of a minute.
-ASKED = (
-    range(len(QUESTIONS))
-    if os.environ.get("ASCEND_DOCTOR_TEST_QUESTIONS")
-    else range(0, len(QUESTIONS), 8)
-)
+ASKED = range(0, len(QUESTIONS), 1 if WHOLE else 8)
 # Answers that are not those of the table yet, and what they are instead.
 WRONG = {
     33: "torch-npu 2.5.1.post1, which vllm-ascend 0.9.1 of the same image pins",

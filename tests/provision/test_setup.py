@@ -19,10 +19,11 @@ import pytest
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.lock import Lock, LockedSource
 from ascend_doctor.provision.wheels import hash_file
+from tests.knobs import WHOLE
 from tests.provision import small_world
 from tests.provision.small_world import PASSWORD, PROGRAM, World, git, imported
 
-KILLS = int(os.environ.get("ASCEND_DOCTOR_TEST_KILLS", "4"))
+KILLS = 25 if WHOLE else 4
 
 
 @pytest.fixture(scope="module")
@@ -345,10 +346,7 @@ def test_a_wheel_that_was_changed_in_the_prefix_is_not_installed(
 
 
 def test_killed_anywhere_it_goes_on(world: World, prefix: Path) -> None:
-    """kill -9 at random points, then the same command: always ends healthy.
-
-    ASCEND_DOCTOR_TEST_KILLS says how many points.
-    """
+    """kill -9 at random points, then the same command: always ends healthy."""
     dice = random.Random(0)
     world.setup("0.12.1", prefix)
     previous = (prefix / "current").resolve()

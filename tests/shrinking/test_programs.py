@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.shrinking.test_launches import start
+from tests.shrinking.starting import start
 
 SMALL = "--num-layers 40 --seq-length 4096 --tensor-model-parallel-size 8"
 

@@ -4,9 +4,9 @@ usage: python -m tests.simulator.fidelity [WHEELS | JOBS]
 
 The operators are read from the simulator, the observations from fidelity.json beside this file.
 With WHEELS, a folder of torch_npu wheels of any architecture, what they need is read anew first;
-nothing of them is imported. With JOBS, a file that the tests of tests/rehearsals have written, the
-rows of these jobs are replaced. Which case calls which operator was noted by the scripts under
-operators/ with ASCEND_DOCTOR_TEST_OPERATORS set.
+nothing of them is imported. With JOBS, a file that the tests of tests/acceptance/rehearsals have
+written, the rows of these jobs are replaced. Which case calls which operator was noted by the
+scripts under operators/ with --called.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _base(name: str) -> str:
 
 
 def job_rows(jobs: list[dict[str, Any]]) -> Iterator[str]:
-    """Rows of jobs as tests/rehearsals record them: what was seen, then the CPU's."""
+    """Rows of jobs as tests/acceptance/rehearsals record them: what was seen, then the CPU's."""
     for job in jobs:
         seen, expected = (" to ".join(f"{loss:.5f}" for loss in job[key]) for key in _LOSSES)
         step, plain = job["step"]

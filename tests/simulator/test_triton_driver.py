@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sysconfig
 from pathlib import Path
-
-import pytest
 
 from tests.simulator.conftest import Run
 
@@ -54,27 +50,3 @@ def test_the_compiler_knows_its_target_and_compiles_nothing(simulate: Run) -> No
         1,
         "bisheng: there is no compiler on a simulated NPU\n",
     )
-
-
-def test_the_driver_of_triton_ascend(simulate: Run, examined_python: Path, tmp_path: Path) -> None:
-    folder = os.environ.get("ASCEND_DOCTOR_TEST_TRITON_ASCEND")
-    if not folder:
-        pytest.skip("ASCEND_DOCTOR_TEST_TRITON_ASCEND names no folder with npu_utils.cpp")
-    source = Path(folder) / "npu_utils.cpp"
-    python = sysconfig.get_paths()["include"]
-    command: list[str | Path] = [
-        "c++",
-        "-std=c++17",
-        "-shared",
-        "-fPIC",
-        "-w",
-        f"-I{python}",
-        source,
-    ]
-    subprocess.run([*command, "-o", tmp_path / "npu_utils.so", *flags(simulate)], check=True)
-    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import torch, npu_utils as n; "
-    asked = (
-        "torch.npu.set_device(0); print(n.get_arch(), n.get_aicore_num(), n.create_stream() > 0)"
-    )
-    done = simulate(examined_python, "-c", code + asked)
-    assert done.stdout == "Ascend910B3 20 True\n", done.stderr

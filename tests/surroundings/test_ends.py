@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.surroundings.test_surroundings import MARK, WHOLE, environment, left
+from tests.knobs import WHOLE
+from tests.surroundings.test_surroundings import MARK, environment, left
 
 pytestmark = pytest.mark.slow
 

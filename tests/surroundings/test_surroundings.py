@@ -1,4 +1,4 @@
-"""ASCEND_DOCTOR_TEST_SURROUNDINGS=1 runs the whole table; a fast slice of it runs always."""
+"""Commands in odd surroundings; an ordinary run takes the fast rows."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import psutil
 import pytest
 
 import ascend_doctor
+from tests.knobs import WHOLE
 from tests.surroundings.rows import FUNCTIONS, ROWS, SAME, Row
 
 MAIN = Path(ascend_doctor.__file__).parent / "__main__.py"
-WHOLE = bool(os.environ.get("ASCEND_DOCTOR_TEST_SURROUNDINGS"))
 MARK = "ASCEND_DOCTOR_TEST_MARK"
 ROOT, NOBODY = not os.geteuid(), 65534
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import subprocess
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -16,16 +13,15 @@ from ascend_doctor.machine.parsing import read_yaml
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.lock import BasePython, Lock
-from ascend_doctor.provision.sources import Mirrors, RepositorySource
+from ascend_doctor.provision.sources import Mirrors
 from ascend_doctor.upkeep.changes import matrix_changes, operator_changes
 from ascend_doctor.upkeep.imports import ImportedName, find_losses, provides, read_imports
-from ascend_doctor.upkeep.source_tree import SourceTree, read_release
+from ascend_doctor.upkeep.source_tree import SourceTree
 from ascend_doctor.upkeep.upgrade import Sources, nearest_target, target_query, upgrade
 from tests.conftest import Command
 
 CATALOG = Catalog()
 BREAKAGES = read_yaml(Path(__file__).with_name("breakages.yaml"))
-IN_TREES = [row for row in BREAKAGES if "user" in row]
 IN_FACTS = [row for row in BREAKAGES if "from" in row]
 ROWS = {
     "megatron-lm": "core_v0.15.3",
@@ -71,57 +67,6 @@ def test_a_known_change_is_named_from_the_facts_of_the_matrix(row: dict[str, Any
 def test_a_release_does_not_differ_from_itself() -> None:
     for name, version in {**ROWS, "cann": "9.0.0"}.items():
         assert [*matrix_changes(CATALOG, name, version, version)] == []
-
-
-@pytest.mark.parametrize("row", IN_TREES, ids=lambda row: str(row["id"]))
-def test_a_known_breakage_is_named_and_none_is_made_up(row: dict[str, Any]) -> None:
-    clones = os.environ.get("ASCEND_DOCTOR_TEST_CLONES")
-    if not clones:
-        pytest.skip("ASCEND_DOCTOR_TEST_CLONES names no folder with clones")
-    folder = row["provider"]["folder"]
-    old, new = (release(clones, row["provider"], row["provider"][ref]) for ref in ("old", "new"))
-    user = release(clones, row["user"], row["user"]["ref"])
-    lost = find_losses([user], old, new, folder)
-    assert sorted(set(row["lost"]) - {name.dotted for name in lost}) == []
-    repository = clone(clones, row["provider"])
-    made_up = [
-        name.dotted
-        for name in lost
-        if not defines(repository, row["provider"]["old"], name)
-        or defines(repository, row["provider"]["new"], name)
-    ]
-    assert made_up == []
-
-
-def clone(clones: str, part: dict[str, str]) -> Path:
-    return Path(clones) / part["repository"] / "repo"
-
-
-def release(clones: str, part: dict[str, str], ref: str) -> SourceTree:
-    source = RepositorySource(url=str(clone(clones, part)))
-    return read_release(source, ref, (part["folder"],))
-
-
-def defines(repository: Path, ref: str, name: ImportedName) -> bool:
-    """Whether git finds the name, no method, in its module, or a module of that name."""
-    stem = name.module.replace(".", "/")
-    files = [f"{stem}.py", f"{stem}/__init__.py"]
-    word = re.escape(name.name)
-    # A method stands further in; a function that is put on a class may have a self, too.
-    stands = r"((async )?def|class)"
-    defined = rf"^{stands} {word}\b|^ +{stands} {word}\b(?!\(self)|^ *{word} *[:=]"
-    pattern = rf"{defined}|\b{word},?$|import .*\b{word}\b"
-    here = ["git", "-C", str(repository)]
-    found = subprocess.run(
-        [*here, "grep", "-qP", pattern, ref, "--", *files], check=False, timeout=60
-    )
-    below = subprocess.run(
-        [*here, "ls-tree", "-r", ref, "--", f"{stem}/{name.name}.py", f"{stem}/{name.name}"],
-        check=True,
-        capture_output=True,
-        timeout=60,
-    )
-    return found.returncode == 0 or bool(below.stdout)
 
 
 def test_imports_are_found_where_they_stand() -> None:

@@ -1,0 +1,107 @@
+"""Launch files of public repositories against their labels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ascend_doctor.checks import all_checks
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.linting.inputs import subjects
+from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
+from ascend_doctor.linting.shellcheck import run_shellcheck
+from ascend_doctor.matrix.catalog import Catalog
+from tests.acceptance.clones import clone, git
+from tests.acceptance.linting.seeding import mistakes, prepared
+
+CATALOG = Catalog()
+CHECKS = tuple(check for check in all_checks() if suits(check))
+# Of the mistakes that seed 20261122 puts in; the rest are told in docs/lint-record.md.
+LEAST_FOUND = 0.85
+
+
+class Spot(msgspec.Struct, frozen=True):
+    """A line, and what is wrong or right there."""
+
+    line: int
+    what: str
+
+
+class Label(msgspec.Struct, frozen=True):
+    """A file, and what is right to say of it."""
+
+    repository: str
+    commit: str
+    path: str
+    megatron: str
+    mistakes: tuple[Spot, ...] = ()
+    right: tuple[Spot, ...] = ()
+
+
+class Labels(msgspec.Struct, frozen=True):
+    files: tuple[Label, ...]
+
+
+def labels(name: str) -> tuple[Label, ...]:
+    content = Path(__file__).with_name(name).read_bytes()
+    return msgspec.yaml.decode(content, type=Labels).files
+
+
+LABELS = labels("labels.yaml")
+
+
+def content(label: Label) -> str:
+    return git(clone(label.repository), "show", f"{label.commit}:{label.path}").decode()
+
+
+def reports(label: Label, text: str) -> list[Finding]:
+    base = machine(label.megatron, "")
+    inputs = subjects(label.path, text.encode(), CATALOG, run_shellcheck)
+    found = unique(
+        tuple(finding for each in inputs for finding in findings(each, base, CATALOG, CHECKS))
+    )
+    return [each for each in found if each.level in {Level.ERROR, Level.WARNING}]
+
+
+def launches(name: str) -> list[tuple[Label, str]]:
+    """The files that mistakes are put into."""
+    return [(label, content(label)) for label in labels(name)]
+
+
+def test_labels_are_of_many_repositories() -> None:
+    assert len(LABELS) == 60
+    assert len({label.repository for label in LABELS}) >= 6
+
+
+@pytest.mark.parametrize(
+    "name", ["labels.yaml", "fresh.yaml", "third.yaml", "fifth.yaml", "sixth.yaml", "seventh.yaml"]
+)
+def test_false_reports_are_few(name: str) -> None:
+    false: list[str] = []
+    total = 0
+    for label in labels(name):
+        lines = {spot.line for spot in (*label.mistakes, *label.right)}
+        for finding in reports(label, content(label)):
+            total += 1
+            if finding.location is None or finding.location.line not in lines:
+                false.append(f"{label.path}:{finding.location}: {finding.check}: {finding.title}")
+    print(total, len(false), *false, sep="\n")  # noqa: T201
+    assert len(false) <= 0.05 * total
+
+
+def test_seeded_mistakes_are_found_at_their_lines() -> None:
+    files = launches("unread.yaml")
+    texts = [prepared(text) for _, text in files]
+    outcome: Counter[bool] = Counter()
+    for number, mistake in mistakes(texts, 20261122, 100):
+        places = {
+            each.location.line
+            for each in reports(files[number][0], mistake.script)
+            if each.location is not None
+        }
+        outcome[mistake.line in places] += 1
+    assert outcome.total() == 100
+    assert outcome[True] >= LEAST_FOUND * 100

@@ -1,0 +1,115 @@
+"""Real launches whose sizes are taken away: none is green, and the line that did it is named."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ascend_doctor.findings import Level
+from ascend_doctor.linting.inputs import subjects
+from ascend_doctor.linting.launch_checks import findings, machine, unique
+from tests.acceptance.linting.test_labelled import CATALOG, CHECKS, Label, content, labels
+
+SETS = ("labels.yaml", "unread.yaml", "fresh.yaml", "unread2.yaml")
+# Sizes, heads, layers, batches and precision, as Megatron-LM, ms-swift and verl spell them.
+_SIZE = re.compile(
+    r"(?:--|\.)((?:(?:tensor|pipeline|expert)[_-]model|context|expert[_-]tensor)[_-]parallel[_-]size"
+    r"|num[_-](?:layers|attention[_-]heads|query[_-]groups|experts)|moe[_-]router[_-]topk"
+    r"|hidden[_-]size|(?:global|micro)[_-]batch[_-]size|seq[_-]length|nproc[_-]per[_-]node|nnodes"
+    r"|recompute[_-]granularity)[ =]+[\"']?([\w${}./*-]+)"
+)
+_PRECISION = re.compile(r"(?<=\s)(--(bf16|fp16))(?=\s|$)")
+_OF_OTHERS = re.compile(r"rollout|\.ref\.|critic|reward|vllm|sglang")
+UNSET = "$SET_BY_NOBODY"
+# Of each set: as many checks are lost, so that something is compared.
+LEAST = 100
+
+
+def levels(label: Label, text: str) -> dict[str, tuple[Level, str]]:
+    """The level and the words of each check over all launches of a file, the worst of each."""
+    base = machine(label.megatron, "")
+    inputs = subjects(label.path, text.encode(), CATALOG)
+    found = unique(tuple(each for one in inputs for each in findings(one, base, CATALOG, CHECKS)))
+    worst: dict[str, tuple[Level, str]] = {}
+    for each in sorted(found, key=lambda finding: finding.level):
+        worst[each.check] = (each.level, each.observed)
+    return worst
+
+
+def obscured(text: str) -> list[tuple[int, str, str]]:
+    """Line, option and script for each size that stands in it, its value taken away."""
+    made = []
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        match = _SIZE.search(line) or _PRECISION.search(line)
+        if match and not line.lstrip().startswith("#") and not _OF_OTHERS.search(line):
+            value = 2 if match.re is _SIZE else 1
+            changed = line[: match.start(value)] + UNSET + line[match.end(value) :]
+            script = "\n".join((*lines[: number - 1], changed, *lines[number:]))
+            made.append((number, match.group(1), script))
+    return made
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_what_is_not_judged_is_never_green(name: str) -> None:
+    green: list[str] = []
+    count: Counter[str] = Counter()
+    for label in labels(name):
+        text = content(label)
+        before = levels(label, text)
+        for line, option, script in obscured(text):
+            after = levels(label, script)
+            lost = [
+                check
+                for check, (level, _) in after.items()
+                if level is Level.SKIPPED
+                and before.get(check, (Level.SKIPPED, ""))[0] in {Level.OK, Level.ERROR}
+                and check.startswith("run-")
+            ]
+            level, words = after.get("launch-resolved", (Level.OK, ""))
+            count["all"] += 1
+            count["lost"] += bool(lost)
+            if lost and (level is not Level.UNKNOWN or f"(line {line})" not in words):
+                green.append(f"{label.path}:{line}: {option}: {lost}: {level.value} {words}")
+    print(name, dict(count))  # noqa: T201
+    assert count["lost"] >= LEAST
+    assert green == []
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Text of a file, and what stands there instead."""
+
+    old: str
+    new: str
+
+
+class Unresolvable(Label, frozen=True, kw_only=True):
+    """A launch one of whose values is made to come from where no reader can see it."""
+
+    what: str
+    changes: tuple[Change, ...]
+
+
+class UnresolvableLaunches(msgspec.Struct, frozen=True):
+    files: tuple[Unresolvable, ...]
+
+
+UNRESOLVABLE = msgspec.yaml.decode(
+    Path(__file__).with_name("unresolvable.yaml").read_bytes(), type=UnresolvableLaunches
+).files
+
+
+@pytest.mark.parametrize("label", UNRESOLVABLE, ids=lambda label: label.what)
+def test_a_value_that_comes_from_elsewhere_is_told(label: Unresolvable) -> None:
+    text = before = content(label)
+    for change in label.changes:
+        assert change.old in text
+        text = text.replace(change.old, change.new, 1)
+    level, words = levels(label, text).get("launch-resolved", (Level.OK, ""))
+    assert level is Level.UNKNOWN
+    # Of a launch that has another such value, too, this one is named beside it.
+    assert words != levels(label, before).get("launch-resolved", (Level.OK, ""))[1]

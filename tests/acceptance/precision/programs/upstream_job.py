@@ -1,0 +1,214 @@
+"""Runs a job that others wrote again and again, healthy or with a fault, and records every run.
+
+usage: torchrun upstream_job.py JOB cpu|npu FOLDER SCRIPT
+
+JOB is one of ``cases.UPSTREAM``, SCRIPT Megatron-LM's pretrain_gpt.py or ours of LoRA. A run is a
+process that is forked from a rank which has imported everything. The repository is on sys.path.
+"""
+
+# ruff: noqa: PLC0415 - what is imported follows from the device
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import runpy
+import shlex
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ascend_recorder
+import torch
+from cases import LORA, UPSTREAM, UPSTREAM_OPTIONS, Fault, Variant, faults, variants
+from damage import damage, disturb
+
+from tests.acceptance.rehearsals.model_options import MODEL
+
+STEPS = 3
+SECONDS = 180
+LEAVE_SECONDS = 20
+
+
+def meet(folder: Path, label: str, rank: int) -> str:
+    """A port for this run, which the first rank chooses."""
+    path = folder / f"{label}.port"
+    if rank == 0:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = listener.getsockname()[1]
+        (folder / f"{label}.new").write_text(str(port))
+        (folder / f"{label}.new").rename(path)
+    while not path.exists():
+        time.sleep(0.01)
+    return path.read_text()
+
+
+class Pretraining:
+    """Megatron-LM's pretrain_gpt.py: MindSpeed's on NPUs, on the CPU as Megatron-LM has it."""
+
+    def __init__(self, name: str, device: str, script: str) -> None:
+        self.device, self.script = device, script
+        options = (*MODEL, *shlex.split(UPSTREAM_OPTIONS[name]), "--train-iters", str(STEPS))
+        backend = "gloo" if device == "cpu" else "nccl"
+        sys.argv = [script, *options, "--distributed-backend", backend]
+        if device == "cpu":
+            from tests.acceptance.rehearsals.plain_cpu import prepare
+
+            sys.argv += ["--no-persist-layer-norm", "--no-rope-fusion"]
+            prepare()
+        else:
+            import mindspeed.megatron_adaptor  # noqa: F401
+        importlib.import_module("megatron.training.training")
+
+    def run(self, variant: Variant, fault: Fault | None) -> None:
+        width = variant.hidden
+        feed_forward = width if "--num-experts" in sys.argv else 2 * width
+        sizes = ("--hidden-size", width, "--ffn-hidden-size", feed_forward, "--seed", variant.seed)
+        sys.argv += [str(word) for word in sizes]
+        if variant.dtype == "bfloat16":
+            sys.argv.append("--bf16")
+        if fault:
+            break_training(fault)
+        runpy.run_path(self.script, run_name="__main__")
+
+
+def break_training(fault: Fault) -> None:
+    """Break the model that Megatron-LM is given, and each step of its optimizer."""
+    from megatron import training as package
+    from megatron.training import training
+
+    broken_modules: list[Any] = []
+    pretrain, set_up = training.pretrain, training.setup_model_and_optimizer
+
+    def broken(datasets: Any, provider: Callable[..., Any], *more: Any, **named: Any) -> Any:
+        def build(*arguments: Any, **keywords: Any) -> Any:
+            model = provider(*arguments, **keywords)
+            broken_modules.append(damage(fault, model))
+            return model
+
+        return pretrain(datasets, build, *more, **named)
+
+    def set_up_broken(*arguments: Any, **keywords: Any) -> Any:
+        model, optimizer, schedule = set_up(*arguments, **keywords)
+        module = broken_modules[0]
+        inner = inner_of(optimizer, module)
+        optimizer.step = break_steps(fault, module, optimizer.step, inner)
+        return model, optimizer, schedule
+
+    package.pretrain = training.pretrain = broken
+    training.setup_model_and_optimizer = set_up_broken
+
+
+def inner_of(optimizer: Any, module: Any) -> Any:
+    """torch's optimizer that has a module's weights; Megatron-LM has one of its own for experts."""
+    chained = getattr(optimizer, "chained_optimizers", None) or [optimizer]
+    inners = [one.optimizer for one in chained]
+    own = {id(getattr(weight, "main_param", weight)) for weight in module.parameters()}
+    for inner in inners:
+        if own & {id(weight) for group in inner.param_groups for weight in group["params"]}:
+            return inner
+    return inners[0]
+
+
+def break_steps(
+    fault: Fault, module: Any, step: Callable[..., Any], inner: Any
+) -> Callable[..., Any]:
+    """An optimizer's step, with what the fault does to a module's gradients before it."""
+    count = iter(range(STEPS + 1))
+
+    def broken(*arguments: Any, **keywords: Any) -> Any:
+        disturb(fault, module, inner, next(count))
+        return step(*arguments, **keywords)
+
+    return broken
+
+
+class Lora:
+    """Our script of LoRA by peft under accelerate, with its DistributedDataParallel.
+
+    FSDP it leaves out on a CPU.
+    """
+
+    def __init__(self, device: str, script: str) -> None:
+        os.environ["ASCEND_DOCTOR_DEVICE"] = device
+        self.program = runpy.run_path(script, run_name="lora")
+
+    def run(self, variant: Variant, fault: Fault | None) -> None:
+        bindings = self.program["main"].__globals__
+        make_model = bindings["make_model"]
+        bindings["SEED"], bindings["WIDTH"] = variant.seed, variant.hidden
+        bindings["FullyShardedDataParallelPlugin"] = lambda **_: None
+
+        def build() -> Any:
+            model = make_model().to(getattr(torch, variant.dtype))
+            if fault:
+                broken = damage(fault, model)
+                bindings["make_optimizer"] = functools.partial(make_broken, fault, broken)
+            return model
+
+        bindings["make_model"] = build
+        self.program["main"]()
+
+
+def make_broken(fault: Fault, module: Any, *arguments: Any, **keywords: Any) -> Any:
+    optimizer = torch.optim.AdamW(*arguments, **keywords)
+    optimizer.step = break_steps(fault, module, optimizer.step, optimizer)
+    return optimizer
+
+
+def run_forked(run: Callable[[], None], recording: Any, folder: Path) -> None:
+    """One run in a process of its own, ended where it waits for a rank that failed."""
+    child = os.fork()
+    if child == 0:
+        recording.__init__(str(folder), STEPS)
+        try:
+            run()
+        except BaseException as error:  # noqa: BLE001 - a job may also fail of a fault
+            sys.stderr.write(f"{folder.name}: {error}\n{traceback.format_exc()[-1500:]}\n")
+        recording.close()
+        sys.stderr.flush()
+        folder.with_name(f"{folder.name}.done").touch()
+        os._exit(0)
+    end = time.monotonic() + SECONDS
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        # Where a rank has ended, another may wait for its store for ever.
+        if folder.with_name(f"{folder.name}.done").exists():
+            end = min(end, time.monotonic() + LEAVE_SECONDS)
+        if time.monotonic() > end:
+            os.kill(child, 9)
+            os.waitpid(child, 0)
+            return
+        time.sleep(0.02)
+
+
+def main() -> None:
+    name, device, place, script = sys.argv[1:]
+    folder = Path(place)
+    os.environ["ASCEND_DOCTOR_RECORD"] = place
+    recording = ascend_recorder.install()
+    os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "False"
+    rank = int(os.environ["RANK"])
+    job = Lora(device, script) if name == LORA else Pretraining(name, device, script)
+    rows: list[tuple[str, Variant, Fault | None]]
+    rows = [(variant.name, variant, None) for variant in variants(name)]
+    if device == "npu":
+        rows += [(fault.name, fault.variant, fault) for fault in faults(name)]
+    assert name in UPSTREAM
+    # A run that is there was recorded when this was started before.
+    recorded = {path.name for path in folder.iterdir() if path.is_dir()}
+    for label, variant, fault in rows:
+        if label in recorded:
+            continue
+        os.environ["MASTER_PORT"] = meet(folder, label, rank)
+        run_forked(functools.partial(job.run, variant, fault), recording, folder / label)
+        if not (fault or (folder / label).exists()):
+            sys.exit(f"{label}: nothing was recorded of a healthy run")
+
+
+main()

@@ -1,0 +1,15 @@
+"""peft on a real Megatron-LM."""
+
+from __future__ import annotations
+
+from ascend_doctor.findings import Level
+from tests.acceptance import needs
+from tests.probes.standins import findings, ran
+from tests.probes.test_stack_calls import PROBE
+
+
+def test_peft_fails_on_megatron_s_layers() -> None:
+    run = ran(PROBE, python=needs.interpreter("peft-python"), device="cpu")
+    (finding,) = findings(run, "peft-on-megatron")
+    assert finding.level is Level.WARNING
+    assert "KeyError" in finding.observed

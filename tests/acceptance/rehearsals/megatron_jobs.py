@@ -1,0 +1,209 @@
+"""Runs jobs on simulated NPUs, and on the CPU: Megatron-LM's pretrain_gpt.py, and own scripts."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import resource
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from tests.acceptance import clones, needs
+from tests.acceptance.rehearsals.model_options import MODEL
+from tests.knobs import record_path
+
+MINDSPEED, MEGATRON = "Ascend/MindSpeed", "NVIDIA/Megatron-LM"
+PYTHON = needs.interpreter("jobs-python")
+DOCTOR = str(Path(sys.executable).with_name("ascend-doctor"))
+PLAIN = str(Path(__file__).with_name("plain_cpu.py"))
+STEPS = 10
+# Otherwise torch compiles what Megatron marks for it, which takes longer than the job.
+ON_CPU = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "TORCHDYNAMO_DISABLE": "1"}
+# The tests' own: no line of Megatron-LM or MindSpeed is changed.
+ENTRY = """
+import mindspeed.megatron_adaptor, runpy, sys
+sys.argv[0] = {script!r}
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+LOSS = re.compile(r"\| lm loss: ([0-9.E+-]+)")
+STARTED = re.compile(r"started (\d+\.\d{3})")
+TIME = re.compile(r"elapsed time per iteration \(ms\): ([0-9.]+)")
+
+
+class JobRun(NamedTuple):
+    """What a run printed; ``step`` is the median of its steps but the first, in milliseconds.
+
+    ``cpu`` are the seconds that its processes and ours spent on processors; ``first_line`` is after
+    how many a script that tells its start came to run.
+    """
+
+    losses: list[float]
+    step: float
+    seconds: float
+    cpu: float
+    first_line: float
+    standard_error: str
+
+
+def unpack(folder: Path, megatron: str, mindspeed: str) -> None:
+    """Put both releases and the entry file into a folder, Megatron-LM's helpers compiled."""
+    clones.unpack(folder, MEGATRON, megatron, "megatron", ":(glob)*.py")
+    clones.unpack(folder, MINDSPEED, mindspeed, "mindspeed")
+    compile_helpers(folder)
+    (folder / "entry.py").write_text(ENTRY.format(script=str(folder / "pretrain_gpt.py")))
+
+
+def compile_helpers(folder: Path) -> None:
+    """Those of Megatron-LM's data sets, which it otherwise does at its first run."""
+    where = "import pybind11, sysconfig as s; print(pybind11.get_include(), s.get_path('include'))"
+    includes = [f"-I{include}" for include in _ask(where).split()]
+    suffix = _ask("import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))")
+    options = ("-O3", "-shared", "-std=c++17", "-fPIC", *includes)
+    subprocess.run(
+        ["g++", *options, "helpers.cpp", "-o", f"helpers_cpp{suffix}"],
+        check=True,
+        cwd=folder / "megatron/core/datasets",
+        timeout=300,
+    )
+
+
+def rehearse(stack: Path, folder: Path, arguments: str, steps: int = STEPS) -> JobRun:
+    """The job with MindSpeed on four simulated NPUs."""
+    return rehearse_options(stack, folder, "entry.py", _job(arguments, steps))
+
+
+def rehearse_options(stack: Path, folder: Path, script: str, options: list[str]) -> JobRun:
+    """A script of the stack on four simulated NPUs."""
+    doctor = (DOCTOR, "rehearse", "--python", PYTHON, "--npus", "4", "--")
+    command = _torchrun(str(stack / script), "--distributed-backend", "nccl", *options)
+    return _run([*doctor, *command], stack, folder, {})
+
+
+def run_on_cpu(stack: Path, folder: Path, arguments: str, steps: int = STEPS) -> JobRun:
+    """The job of Megatron-LM alone on the CPU, over gloo."""
+    return run_options_on_cpu(stack, folder, _job(arguments, steps))
+
+
+def run_options_on_cpu(stack: Path, folder: Path, options: list[str]) -> JobRun:
+    """Megatron-LM's pretrain_gpt.py alone on the CPU, over gloo."""
+    script = (PLAIN, str(stack / "pretrain_gpt.py"), "--distributed-backend", "gloo")
+    command = _torchrun(*script, *options, "--no-persist-layer-norm")
+    path = f"{Path(PYTHON).parent}:{os.environ['PATH']}"
+    return _run(command, stack, folder, {**ON_CPU, "PATH": path})
+
+
+def rehearse_script(script: str, folder: Path, ranks: int) -> JobRun:
+    """A script of the tests on simulated NPUs."""
+    doctor = (DOCTOR, "rehearse", "--python", PYTHON, "--npus", str(ranks), "--")
+    command = [*doctor, "torchrun", "--standalone", f"--nproc-per-node={ranks}", script]
+    return _run(command, folder, folder, {"ASCEND_DOCTOR_DEVICE": "npu"})
+
+
+def run_script_on_cpu(script: str, folder: Path, ranks: int) -> JobRun:
+    """The same with torch alone."""
+    env = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "ASCEND_DOCTOR_DEVICE": "cpu"}
+    torchrun = str(Path(PYTHON).with_name("torchrun"))
+    command = [torchrun, "--standalone", f"--nproc-per-node={ranks}", script]
+    return _run(command, folder, folder, env)
+
+
+def run_alone_on_cpu(stack: Path, folder: Path, program: list[str]) -> JobRun:
+    """A program of the tests in one process, with torch alone."""
+    return _run([PYTHON, *program], stack, folder, {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"})
+
+
+def record(row: dict[str, object]) -> None:
+    """Add to the file of observations from which docs/fidelity.md is generated, where asked to."""
+    if path := record_path("jobs.jsonl"):
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+def row(release: str, job: str, layout: str, expected: JobRun, seen: JobRun) -> dict[str, object]:
+    """What is recorded of a job: each pair is that of the simulated NPUs, then that of the CPU."""
+    apart = max(
+        (abs(one - other) / other for one, other in zip(seen.losses, expected.losses, strict=True)),
+        default=math.nan,
+    )
+    return {
+        "release": release,
+        "job": job,
+        "layout": layout,
+        "losses": [seen.losses[0], seen.losses[-1]],
+        "expected": [expected.losses[0], expected.losses[-1]],
+        "apart": apart,
+        "step": [seen.step, expected.step],
+        "seconds": [seen.seconds, expected.seconds],
+        "cpu": [seen.cpu, expected.cpu],
+        "first_line": [seen.first_line, expected.first_line],
+    }
+
+
+def _job(arguments: str, steps: int) -> list[str]:
+    return [*MODEL, "--train-iters", str(steps), *shlex.split(arguments)]
+
+
+def _torchrun(*words: str) -> list[str]:
+    torchrun = ("python", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4")
+    return [*torchrun, *words]
+
+
+def _run(command: list[str], stack: Path, folder: Path, env: dict[str, str]) -> JobRun:
+    start, used = time.time(), processor_seconds()
+    done = run(command, stack, folder, env)
+    seconds, cpu = time.time() - start, processor_seconds() - used
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
+    times = [float(text) for text in TIME.findall(done.stdout)]
+    losses = [float(text) for text in LOSS.findall(done.stdout)]
+    started = min(map(float, STARTED.findall(done.stdout)), default=start)
+    step = statistics.median(times[1:])
+    return JobRun(losses, step, seconds, cpu, started - start, done.stderr)
+
+
+def processor_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def run(
+    command: list[str], stack: Path, folder: Path, env: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.CompletedProcess[str]:
+    """A command in a folder, with the checkouts of another one."""
+    return subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=3600,
+        cwd=folder,
+        env=environment(stack, env),
+    )
+
+
+def environment(stack: Path, env: Mapping[str, str]) -> dict[str, str]:
+    """That of a job with the checkouts of a folder."""
+    # make finds what was compiled only by the python3-config of the interpreter.
+    config = Path(_ask("import sys; print(sys.base_prefix)")) / "bin"
+    return {
+        **os.environ,
+        "PATH": f"{config}:{os.environ['PATH']}",
+        "PYTHONPATH": str(stack),
+        "CUDA_DEVICE_MAX_CONNECTIONS": "1",
+        "OMP_NUM_THREADS": "1",
+        **env,
+    }
+
+
+def _ask(code: str) -> str:
+    return subprocess.run(
+        [PYTHON, "-c", code], check=True, capture_output=True, text=True, timeout=60
+    ).stdout.strip()

@@ -1,0 +1,50 @@
+"""Real launches are shrunk as they were labelled (launches.yaml and to_steps.yaml of rehearsals).
+
+The launchers here only print their arguments; that the launches step then is in docs/fidelity.md.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ascend_doctor.machine.parsing import read_yaml
+from tests.acceptance.clones import clone, git
+from tests.shrinking.starting import start
+
+LABELLED = Path(__file__).parent.parent / "rehearsals"
+# What is made of a model's folder is told by those tests that have an interpreter for it.
+LABELS = [
+    label
+    for name in ("launches.yaml", "to_steps.yaml")
+    for label in read_yaml(LABELLED / name)
+    if "model" not in label
+]
+ON_A_HUB = "the model is a name on a hub, not a folder"
+NO_DATA = "fine-tuning on instructions has no mock data"
+
+
+@pytest.mark.parametrize("label", LABELS, ids=lambda label: Path(label["path"]).stem)
+def test_a_launch_is_shrunk_as_labelled(label: dict[str, Any], tmp_path: Path) -> None:
+    script = git(clone(label["repository"]), "show", f"{label['commit']}:{label['path']}")
+    (tmp_path / "launch.sh").write_bytes(script)
+    (tmp_path / "pretrain_gpt.py").touch()
+    given = [f"given-{number}" for number in range(1, 6)]
+    done = start(tmp_path, ["bash", "launch.sh", *label.get("words", given)])
+    if not label["ranks"]:
+        assert label["seen"] in done.stdout + done.stderr
+        return
+    if label["ends"] == NO_DATA:
+        assert f"cannot shrink: --is-instruction-dataset: {NO_DATA}" in done.stdout + done.stderr
+        return
+    if label["ends"] == ON_A_HUB:
+        assert "not a folder with a config.json" in done.stderr
+        return
+    words = done.stdout.split()
+    assert f"--nproc-per-node={label['ranks']}" in words, done.stderr
+    for name, value in label["options"].items():
+        assert words[words.index(f"--{name}") + 1] == str(value), name
+    assert "--mock-data" in words
+    assert not [word for word in words if "your" in word or "given" in word]

@@ -1,0 +1,62 @@
+"""Breakages between releases are found in the trees of both, and none is made up."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ascend_doctor.provision.sources import RepositorySource
+from ascend_doctor.upkeep.imports import ImportedName, find_losses
+from ascend_doctor.upkeep.source_tree import SourceTree, read_release
+from tests.acceptance.clones import clone
+from tests.upkeep.test_upgrade import BREAKAGES
+
+IN_TREES = [row for row in BREAKAGES if "user" in row]
+
+
+@pytest.mark.parametrize("row", IN_TREES, ids=lambda row: str(row["id"]))
+def test_a_known_breakage_is_named_and_none_is_made_up(row: dict[str, Any]) -> None:
+    folder = row["provider"]["folder"]
+    old, new = (release(row["provider"], row["provider"][ref]) for ref in ("old", "new"))
+    user = release(row["user"], row["user"]["ref"])
+    lost = find_losses([user], old, new, folder)
+    assert sorted(set(row["lost"]) - {name.dotted for name in lost}) == []
+    repository = clone(row["provider"]["repository"].replace("+", "/"))
+    made_up = [
+        name.dotted
+        for name in lost
+        if not defines(repository, row["provider"]["old"], name)
+        or defines(repository, row["provider"]["new"], name)
+    ]
+    assert made_up == []
+
+
+def release(part: dict[str, str], ref: str) -> SourceTree:
+    source = RepositorySource(url=str(clone(part["repository"].replace("+", "/"))))
+    return read_release(source, ref, (part["folder"],))
+
+
+def defines(repository: Path, ref: str, name: ImportedName) -> bool:
+    """Whether git finds the name, no method, in its module, or a module of that name."""
+    stem = name.module.replace(".", "/")
+    files = [f"{stem}.py", f"{stem}/__init__.py"]
+    word = re.escape(name.name)
+    # A method stands further in; a function that is put on a class may have a self, too.
+    stands = r"((async )?def|class)"
+    defined = rf"^{stands} {word}\b|^ +{stands} {word}\b(?!\(self)|^ *{word} *[:=]"
+    pattern = rf"{defined}|\b{word},?$|import .*\b{word}\b"
+    here = ["git", "-C", str(repository)]
+    found = subprocess.run(
+        [*here, "grep", "-qP", pattern, ref, "--", *files], check=False, timeout=60
+    )
+    below = subprocess.run(
+        [*here, "ls-tree", "-r", ref, "--", f"{stem}/{name.name}.py", f"{stem}/{name.name}"],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    return found.returncode == 0 or bool(below.stdout)

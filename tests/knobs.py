@@ -1,0 +1,20 @@
+"""What may be asked of a run of the tests; `python -m tests.acceptance --help` has the options."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+# All rows of tables of which an ordinary run takes some, and more random points.
+WHOLE = bool(os.environ.get("ASCEND_DOCTOR_TEST_WHOLE"))
+
+
+def seed(default: int) -> int:
+    """The seed of random cases."""
+    return int(os.environ.get("ASCEND_DOCTOR_TEST_SEED") or default)
+
+
+def record_path(name: str) -> Path | None:
+    """Where a test keeps what it measured; None where nothing is to be kept."""
+    folder = os.environ.get("ASCEND_DOCTOR_TEST_RECORD")
+    return Path(folder, name) if folder else None
