@@ -1,4 +1,4 @@
-"""The vendor's own log analyser as a yardstick: `python -m tests.acceptance.diagnosis.faultdiag`.
+"""The vendor's own log analyser as a yardstick.
 
 `faultdiag.yaml` has the labels. The fixtures are read from a clone of Ascend/mind-cluster.
 """
@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import click
 
 from ascend_doctor.diagnosis.result import Diagnosis
 from ascend_doctor.machine.parsing import read_yaml
@@ -135,27 +133,3 @@ class Answer:
 def diagnosed(label: Label) -> Answer:
     found = of_files(logs(label))
     return Answer(label=label, root=answer(found), found=found)
-
-
-def main() -> None:
-    every = [diagnosed(label) for label in labels()]
-    for one in every:
-        guilty = one.found.guilty
-        said = f"{guilty.ranks} {one.devices}: {guilty.reason}" if guilty else one.found.undecided
-        click.echo(
-            f"{one.named(one.label.devices):15}{one.label.name}: {one.root}"
-            + ("" if one.root == one.label.root else f" (is {one.label.root})")
-            + f"; {said}"
-        )
-    judged = [one for one in every if one.named(one.label.devices) != "not judged"]
-    counted = [one.named(one.label.devices) for one in judged]
-    theirs = [one.named(one.label.asserted) for one in judged]
-    click.echo(
-        f"causes right {sum(one.root == one.label.root for one in every)} of {len(every)}; device "
-        f"right {counted.count('right')} of {len(judged)}, wrong {counted.count('wrong')}; the "
-        f"same as the vendor's {theirs.count('right')}"
-    )
-
-
-if __name__ == "__main__":
-    main()

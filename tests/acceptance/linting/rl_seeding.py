@@ -1,16 +1,9 @@
-"""Mistakes that a script puts into MindSpeed-RL's configurations, at random.
-
-    python -m tests.acceptance.linting.rl_seeding SEED COUNT
-
-prints what lint says of each: found at the line that was changed, or not.
-"""
+"""Random mistakes in MindSpeed-RL's configurations."""
 
 from __future__ import annotations
 
 import random
 import re
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -133,20 +126,3 @@ def is_found(mistake: RlMistake, contents: dict[str, str], folder: Path) -> bool
     spots = (finding.location for finding in reports(changed, mistake.configuration, folder))
     wrong = (str(folder / mistake.file), mistake.line)
     return any(spot is not None and (spot.file, spot.line) == wrong for spot in spots)
-
-
-def main(seed: int, count: int) -> None:
-    """Print the outcomes."""
-    contents = files()
-    total = 0
-    for mistake in mistakes(contents, seed, count):
-        with tempfile.TemporaryDirectory() as folder:
-            found = is_found(mistake, contents, Path(folder))
-        total += found
-        line = mistake.content.split("\n")[mistake.line - 1]
-        print(found, mistake.kind, mistake.file, mistake.line, line, sep=" | ")  # noqa: T201
-    print(total, "of", count)  # noqa: T201
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,15 +1,9 @@
-"""Mistakes that a script puts into launch files of others, at random.
-
-    python -m tests.acceptance.linting.seeding SEED COUNT FILE [values]
-
-prints what lint says of each: found at the line that was changed, or not.
-"""
+"""Random mistakes in launch files of other projects."""
 
 from __future__ import annotations
 
 import random
 import re
-import sys
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -191,33 +185,3 @@ def mistakes(
         made.add((number, at, kind))
         script = "\n".join((*lines[:at], changed, *lines[at + 1 :]))
         yield number, Mistake(kind, at + 1, script)
-
-
-def main(seed: int, count: int, name: str, kinds: str = "") -> None:
-    """Seed, lint, and print."""
-    from tests.acceptance.linting.test_labelled import launches, reports  # noqa: PLC0415 - it imports this
-
-    files = launches(name)
-    texts = [
-        text if label.path.endswith((".yaml", ".yml")) else prepared(text) for label, text in files
-    ]
-    changes = VALUES if kinds == "values" else KINDS
-    hits = total = 0
-    for number, mistake in mistakes(texts, seed, count, changes):
-        label, _ = files[number]
-        before = {(each.check, each.title) for each in reports(label, texts[number])}
-        found = [each for each in reports(label, mistake.script) if each.location is not None]
-        hit = any(
-            each.location is not None
-            and each.location.line == mistake.line
-            and (each.check, each.title) not in before
-            for each in found
-        )
-        hits, total = hits + hit, total + 1
-        line = mistake.script.split("\n")[mistake.line - 1].strip()
-        print("found " if hit else "MISSED", mistake.kind, "|", label.path, mistake.line, line[:80])  # noqa: T201
-    print(f"{hits} of {total}, seed {seed}")  # noqa: T201
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])
