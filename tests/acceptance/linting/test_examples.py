@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,10 @@ from ascend_doctor.linting.inputs import subjects
 from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
 from ascend_doctor.matrix.catalog import Catalog
 from tests.acceptance.clones import clone, git
+from tests.acceptance.linting import rl_seeding as rl
+from tests.linting.test_entry_files import LABELLED
+from tests.linting.test_entry_files import reports as entry_reports
+from tests.linting.test_rl import judged, spots
 
 CATALOG = Catalog()
 # Repository, the version of Megatron-LM that it names, files and launches that there are at least.
@@ -31,6 +36,12 @@ MISTAKES = {
 OPEN = {"launch-resolved", "run-flags-known", "run-swift-options"}
 # Python files count where they start something; libraries have no order of imports to keep.
 _STARTED = re.compile(r"example|cookbook|recipe|tests_extend|pretrain")
+# Labelled before the checks saw them: none has an import or a device out of order.
+WITH_ENTRY_FILES = (
+    *("NVIDIA/Megatron-LM", "Ascend/MindSpeed", "Ascend/MindSpeed-LLM", "Ascend/MindSpeed-MM"),
+    *("Ascend/MindSpeed-RL", "modelscope/ms-swift", "verl-project/verl", "modelscope/twinkle"),
+)
+MM_COMMIT = "57069cd55a8ab16d5affe379a2e2c5f0a4d962b9"
 
 
 def chosen(path: str) -> bool:
@@ -69,3 +80,53 @@ def test_no_error_on_what_maintainers_ship(
         or (one.level is Level.UNKNOWN and one.check not in OPEN)
     ]
     assert [f"{one.location}: {one.check}: {one.title}" for one in wrong] == []
+
+
+@pytest.mark.parametrize("repository", WITH_ENTRY_FILES)
+def test_public_entry_files_have_none_of_these_mistakes(repository: str) -> None:
+    place = clone(repository)
+    command = ("grep", "-l", "__main__", "HEAD", "--", "*.py")
+    paths = [path.removeprefix("HEAD:") for path in git(place, *command).decode().split()]
+    wrong = [
+        f"{finding.location}: {finding.check}"
+        for path in paths
+        for finding in entry_reports(path, git(place, "show", f"HEAD:{path}"))
+        if finding.check in LABELLED
+    ]
+    assert len(paths) >= 8
+    assert wrong == []
+
+
+def test_models_of_mindspeed_mm_have_one_mistake(tmp_path: Path) -> None:
+    """PP 2 in a script whose file lists layers of eight stages."""
+    place = clone("Ascend/MindSpeed-MM")
+    listed = git(place, "ls-tree", "-r", "--name-only", MM_COMMIT).decode().split("\n")
+    paths = [path for path in listed if path.endswith((".sh", ".json"))]
+    for path in paths:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(git(place, "show", f"{MM_COMMIT}:{path}"))
+    wrong: list[tuple[str, str]] = []
+    unread = total = 0
+    for path in paths:
+        if path.endswith(".sh"):
+            found = judged(tmp_path / path)
+            wrong += [spot for spot in spots(found) if spot[1] == "run-mm-model"]
+            total += b"--mm-model" in (tmp_path / path).read_bytes()
+            unread += any("--mm-model" in one.observed for one in found)
+    assert wrong == [("finetune_qwen2_5_vl_72b_lora.sh:36", "run-mm-model")]
+    assert (total, unread) == (77, 8)
+
+
+def test_configurations_of_mindspeed_rl_have_no_mistakes(tmp_path: Path) -> None:
+    """All 17 were labelled as free of mistakes before they were judged."""
+    contents = rl.files()
+    paths = rl.configurations(contents)
+    assert len(paths) == 17
+    for path in paths:
+        assert [(one.title, one.location) for one in rl.reports(contents, path, tmp_path)] == []
+
+
+def test_seeded_mistakes_in_configurations_are_found(tmp_path: Path) -> None:
+    contents = rl.files()
+    found = [rl.is_found(one, contents, tmp_path) for one in rl.mistakes(contents, 20261303, 40)]
+    assert sum(found) >= 36
