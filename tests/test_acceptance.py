@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from ascend_doctor.errors import DataError
-from tests.acceptance.needs import MANIFEST, Clones, Tables, load
+from tests.acceptance.needs import MANIFEST, load
+from tests.provision.small_world import git
 
 TESTS = Path(__file__).parent
 HERE = TESTS / "acceptance"
@@ -36,17 +37,13 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def make_mirror(folder: Path, schema: str) -> None:
     """A bare repository as OWNER+NAME/repo, with a schema of reports."""
-    work, bare = folder / "work", folder / "mirror" / "oasis-tcs+sarif-spec" / "repo"
+    work = folder / "work"
     (work / SCHEMA).parent.mkdir(parents=True)
     (work / SCHEMA).write_text(schema)
-    identity = ("-c", "user.name=a", "-c", "user.email=a@b")
-    for words in (
-        ("init", "-q", str(work)),
-        ("-C", str(work), "add", "."),
-        ("-C", str(work), *identity, "commit", "-q", "-m", "schema"),
-        ("clone", "-q", "--bare", str(work), str(bare)),
-    ):
-        subprocess.run(["git", *words], check=True, capture_output=True, timeout=60)
+    git("init", "-q", at=work)
+    git("add", ".", at=work)
+    git("commit", "-q", "-m", "schema", at=work)
+    git("clone", "-q", "--bare", work, folder / "mirror" / "oasis-tcs+sarif-spec" / "repo")
 
 
 def test_every_acceptance_test_is_in_the_manifest() -> None:
@@ -55,24 +52,19 @@ def test_every_acceptance_test_is_in_the_manifest() -> None:
     assert [name for name in listed if not (TESTS / name).is_file()] == []
 
 
-def test_only_tables_are_of_ordinary_tests() -> None:
-    for need in load().needs:
-        inside = {name.startswith("acceptance/") for name in need.files}
-        assert inside == {not isinstance(need, Tables)}, need.id
-
-
 def test_a_repository_that_a_test_reads_is_of_one_of_its_needs() -> None:
     manifest = load()
     for path in HERE.rglob("test_*.py"):
-        needs = manifest.of_file(str(path.relative_to(TESTS)))
-        known = {name for need in needs if isinstance(need, Clones) for name in need.repositories}
+        file = str(path.relative_to(TESTS))
+        known = {
+            name for need in manifest.needs if file in need.files for name in need.repositories
+        }
         calls = re.findall(r"(?:clone|show|unpack)\([^()]*?\"([\w-]+/[\w.-]+)\"", path.read_text())
         assert {*calls} <= known, path
 
 
 def test_the_repositories_of_labelled_launches_are_in_the_manifest() -> None:
     need = load().need("labelled-launches")
-    assert isinstance(need, Clones)
     for path in (HERE / "linting").glob("*.yaml"):
         rows = msgspec.yaml.decode(path.read_bytes())["files"]
         assert {row["repository"] for row in rows} <= {*need.repositories}, path
@@ -89,9 +81,7 @@ def test_no_ordinary_test_waits_for_a_variable() -> None:
     ("old", "new", "words"),
     [
         ("minutes: 0\n", "minutes: 0\n    hours: 3\n", "unknown field `hours`"),
-        ("kind: clones\n", "kind: clone\n", "Invalid value 'clone'"),
         ("id: mindspeed\n", "id: megatron-lm\n", "needs with the same id: megatron-lm"),
-        ("needs:\n", "needs: [\n", "manifest.yaml"),
     ],
 )
 def test_a_wrong_manifest_is_refused(tmp_path: Path, old: str, new: str, words: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from ascend_doctor.errors import DataError
 from tests.acceptance.fetching import fetch
-from tests.acceptance.needs import WHOLE, Clones, Manifest, Need, Tables, load
+from tests.acceptance.needs import WHOLE, Manifest, Need, load
 from tests.acceptance.outcomes import Outcomes, table
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ def main(  # noqa: PLR0913, PLR0917 - one parameter an option
         for line in _descriptions(needs, absent):
             click.echo(line)
         sys.exit(0)
-    _set_variables(seed, record, whole=any(isinstance(need, Tables) for need in needs))
+    _set_variables(seed, record, whole=any(need.is_table for need in needs))
     files, blocked = _choose(manifest, needs)
     outcomes = Outcomes()
     options = ["-k", expression] if expression else []
@@ -79,9 +79,7 @@ def _choose(manifest: Manifest, needs: Sequence[Need]) -> tuple[list[str], list[
     """The files whose needs are all present, and a line for each other file."""
     files, blocked = [], []
     for name in sorted({name for need in needs for name in need.files}):
-        reasons = [f"{need.id}: {need.absence()}" for need in manifest.of_file(name)
-                   if need.absence()]  # fmt: skip
-        if reasons:
+        if reasons := manifest.absences(name):
             blocked.append(f"not run: tests/{name}: {'; '.join(reasons)}")
         else:
             files.append(str(ROOT / "tests" / name))
@@ -90,23 +88,23 @@ def _choose(manifest: Manifest, needs: Sequence[Need]) -> tuple[list[str], list[
 
 def _descriptions(needs: Sequence[Need], absent: dict[str, str]) -> Iterator[str]:
     for need in needs:
-        state = "absent " if need.id in absent else "present"
-        yield f"{state} {need.id}: {need.what}, {need.minutes:g} min"
-        yield f"        {need.variable}; {need.source()}"
+        state = "absent" if need.id in absent else "present"
+        yield f"{state:8} {need.id}: {need.what}, {need.minutes:g} min"
         if need.id in absent:
-            yield f"        {absent[need.id]}"
-        elif isinstance(need, Clones) and need.missing():
-            yield f"        no clone of {', '.join(need.missing())}"
+            yield f"         {absent[need.id]}"
+        elif need.missing():
+            yield f"         no clone of {', '.join(need.missing())}"
 
 
 def _exit_code(code: int, outcomes: Outcomes, absent: dict[str, str]) -> int:
-    if code == pytest.ExitCode.INTERRUPTED and not outcomes.failed:
+    failed = outcomes.count("failed")
+    if code == pytest.ExitCode.INTERRUPTED and not failed:
         return INTERRUPTED
-    if outcomes.failed:
+    if failed:
         return FAILED
     if code in {pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR}:
         return BUG
-    return 0 if outcomes.ran and not absent else ABSENT
+    return 0 if outcomes.count("passed") and not absent else ABSENT
 
 
 if __name__ == "__main__":

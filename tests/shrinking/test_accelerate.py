@@ -14,7 +14,7 @@ from ascend_doctor.shrinking.accelerate import (
 )
 from ascend_doctor.shrinking.sizes import shrink_layout
 from ascend_doctor.shrinking.words import Option, split_launch
-from tests.shrinking.starting import start
+from tests.shrinking.test_programs import start
 
 CONFIGURATION = """
 deepspeed_config: {gradient_accumulation_steps: 4, zero_stage: 3}

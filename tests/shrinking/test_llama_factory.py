@@ -12,7 +12,7 @@ from ascend_doctor.shrinking.llama_factory import (
     shrink_configuration,
 )
 from ascend_doctor.shrinking.words import split_launch
-from tests.shrinking.starting import start
+from tests.shrinking.test_programs import start
 
 CONFIGURATION = """\
 ### model

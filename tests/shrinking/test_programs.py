@@ -1,10 +1,33 @@
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
-from tests.shrinking.starting import start
+from ascend_doctor.shrinking.programs import PROGRAMS, write_programs
 
 SMALL = "--num-layers 40 --seq-length 4096 --tensor-model-parallel-size 8"
+
+
+def start(folder: Path, command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command where the launchers print their words, on 8 NPUs."""
+    real = folder / "real"
+    real.mkdir()
+    for name in PROGRAMS:
+        (real / name).write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+        (real / name).chmod(0o755)
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    path = f"{real}:{os.environ['PATH']}"
+    return subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=folder,
+        env={**os.environ, **write_programs(scratch, 8, str(real / "python"), path)},
+    )
 
 
 def test_the_launcher_is_given_a_small_launch(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from tests.acceptance import needs
 
 ENTER = Path(__file__).parent / "enter"
-ROOT = needs.named_folder("aarch64-root")
+ROOT = needs.first_path("aarch64-root")
 DEADLINE = 4 * 3600
 
 

@@ -115,42 +115,6 @@ KINDS: dict[str, Change] = {
 }
 
 
-# Written down before lint had seen the files of third.yaml: values that only the job's field knows.
-VALUES: dict[str, Change] = {
-    "rollout of 3": replace(r"\.rollout\.tensor_(?:model_)?parallel_size=(\S+)", lambda *_: "3"),
-    "memory in percent": replace(
-        r"gpu_memory_utilization=0?(\.\d+)", lambda m, _: m[1].strip(".").ljust(2, "0")
-    ),
-    "mini batch above the batch": replace(
-        r"ppo_mini_batch_size=(\d+)", lambda m, _: str(int(m[1]) * 1000)
-    ),
-    "micro batch of 0": replace(r"micro_batch_size(?:_per_gpu)?=(\d+)", lambda *_: "0"),
-    "no truth value": replace(r"=(True|False)(?:\s|$)", lambda m, dice: slip(m[1], dice)),
-    "no devices": replace(r"n_gpus_per_node=(\d+)", lambda *_: "0"),
-    "misspelt key": replace(
-        r"(?:actor_rollout_ref|data|trainer|algorithm|critic)\.(?:\w+\.)*(\w{5,})=",
-        lambda m, dice: slip(m[1], dice),
-    ),
-    "no port": replace(
-        r"(?:MASTER_PORT=|--master[_-]port[ =])(?:\$\{MASTER_PORT:-)?(\d+)", lambda *_: "70000"
-    ),
-    "query groups of 5": replace(r"--num-query-groups (\d+)", lambda *_: "5"),
-    "heads of 17": replace(r"--num-attention-heads (\d+)", lambda *_: "17"),
-    "learning rate without number": replace(
-        r"(?:optim\.lr=|--lr )(\d\S*)", lambda m, dice: m[1] + dice.choice("oxl")
-    ),
-    "requests unlike limits": replace(r"huawei\.com/Ascend910: (\d+)", lambda *_: "4"),
-    "resource of GPUs": replace(r"(huawei\.com/Ascend910): \d+", lambda *_: "nvidia.com/gpu"),
-    "misspelt variable of a pod": replace(
-        r"- name: (PYTORCH_NPU_ALLOC_CONF|ASCEND_VISIBLE_DEVICES)", lambda m, dice: slip(m[1], dice)
-    ),
-    "half a node": replace(r"\.n_gpus_per_node=(\d+)", lambda *_: "3"),
-    "batch of 0": replace(
-        r"(?:train_batch_size=|--(?:global|micro)-batch-size )(\d+)", lambda *_: "0"
-    ),
-}
-
-
 def in_string(script: str, number: int) -> bool:
     """Whether a line (from 0) begins within double quotes."""
     before = "\n".join(

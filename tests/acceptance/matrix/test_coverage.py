@@ -69,7 +69,7 @@ _PLAIN = re.compile(r"[\w.+]+")
 
 @pytest.fixture(scope="module")
 def facts() -> dict[str, Any]:
-    read: dict[str, Any] = read_yaml(Path(needs.named_folder("facts")) / "compatibility.yaml")
+    read: dict[str, Any] = read_yaml(Path(needs.first_path("facts")) / "compatibility.yaml")
     return read
 
 

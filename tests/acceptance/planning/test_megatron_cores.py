@@ -17,6 +17,6 @@ from tests.planning.test_memory import (  # noqa: F401 - as above
 )
 
 
-@pytest.fixture(scope="session", params=needs.interpreters("megatron-cores"))
+@pytest.fixture(scope="session", params=needs.load().need("megatron-cores").paths())
 def examined_python(request: pytest.FixtureRequest) -> Path:
     return Path(request.param)

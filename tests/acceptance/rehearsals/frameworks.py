@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.acceptance import needs
 from tests.acceptance.rehearsals import megatron_jobs as jobs
 
-FRAMEWORKS = needs.interpreter("frameworks-python")
+FRAMEWORKS = needs.first_path("frameworks-python")
 HERE = Path(__file__).parent
 SAME_START = str(HERE / "programs" / "same_start.py")
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "MODELSCOPE_OFFLINE": "1"}

@@ -22,7 +22,7 @@ from tests.acceptance.rehearsals.model_options import MODEL
 from tests.knobs import record_path
 
 MINDSPEED, MEGATRON = "Ascend/MindSpeed", "NVIDIA/Megatron-LM"
-PYTHON = needs.interpreter("jobs-python")
+PYTHON = needs.first_path("jobs-python")
 DOCTOR = str(Path(sys.executable).with_name("ascend-doctor"))
 PLAIN = str(Path(__file__).with_name("plain_cpu.py"))
 STEPS = 10

@@ -22,7 +22,7 @@ from tests.acceptance.rehearsals import frameworks
 from tests.acceptance.rehearsals import megatron_jobs as jobs
 from tests.acceptance.rehearsals.test_jobs import TOLERANCES
 
-PACKAGES = needs.named_folder("twinkle-packages")
+PACKAGES = needs.first_path("twinkle-packages")
 COMMIT = "v0.4.0"
 MEGATRON, MINDSPEED = "core_v0.15.3", "core_r0.15.3"
 SCRIPT = "cookbook/megatron/ascend/tp_npu.py"

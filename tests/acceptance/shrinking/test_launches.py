@@ -12,7 +12,7 @@ import pytest
 
 from ascend_doctor.machine.parsing import read_yaml
 from tests.acceptance.clones import clone, git
-from tests.shrinking.starting import start
+from tests.shrinking.test_programs import start
 
 LABELLED = Path(__file__).parent.parent / "rehearsals"
 # What is made of a model's folder is told by those tests that have an interpreter for it.

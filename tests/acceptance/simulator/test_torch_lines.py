@@ -16,7 +16,7 @@ import pytest
 from tests.acceptance import needs
 
 
-@pytest.mark.parametrize("python", needs.interpreters("torch-lines"))
+@pytest.mark.parametrize("python", needs.load().need("torch-lines").paths())
 def test_a_rehearsal_ends_without_errors(python: str, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     program = Path(sys.executable).with_name("ascend-doctor")

@@ -14,7 +14,7 @@ def test_a_wheel_is_as_recorded() -> None:
         (row["version"], row["machine"]): {key: row[key] for key in row if key != "ran"}
         for row in json.loads(fidelity.SEEN.read_text("utf-8"))["wheels"]
     }
-    paths = [*Path(needs.named_folder("torch-npu-wheels")).rglob("torch_npu-*.whl")]
+    paths = [*Path(needs.first_path("torch-npu-wheels")).rglob("torch_npu-*.whl")]
     assert paths
     for path in paths:
         wheel = fidelity.read_wheel(path)
