@@ -585,13 +585,22 @@ class Interface(Part, frozen=True, kw_only=True):
     up: bool | None = None
 
 
+class PathEntry(Part, frozen=True, kw_only=True):
+    """An entry of PATH that is not searched, why, and the programs of the doctor that it has."""
+
+    text: str
+    reason: str
+    programs: tuple[str, ...] = ()
+
+
 class Environment(Section, frozen=True, kw_only=True):
     """Environment variables and the host's network.
 
     ``variables`` holds values of an allow-list; ``withheld`` the names that are set but whose
     values are not kept; ``misspelt`` names that are near misses of known ones.
     ``listening`` are the local TCP ports in use, None where they could not be read.
-    ``preloaded`` are the entries of LD_PRELOAD and where they are found.
+    ``preloaded`` are the entries of LD_PRELOAD and where they are found. ``path_left_out`` are the
+    entries of PATH that the doctor starts nothing from; None in records of earlier versions.
     """
 
     variables: dict[str, str] = {}
@@ -602,6 +611,7 @@ class Environment(Section, frozen=True, kw_only=True):
     local_port_range: tuple[int, int] | None = None
     reserved_ports: str | None = None
     preloaded: tuple[Library, ...] = ()
+    path_left_out: tuple[PathEntry, ...] | None = None
 
 
 class HccnPort(Part, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ascend_doctor.collect.loader import find_library
+from ascend_doctor.collect.program_folders import read_left_out
 from ascend_doctor.facts import Environment, Interface, Library
 from ascend_doctor.machine.live import Machine, exists, read_or_none
 
@@ -58,6 +59,7 @@ def environment(
         ),
         reserved_ports=_strip(read_or_none(machine, "/proc/sys/net/ipv4/ip_local_reserved_ports")),
         preloaded=tuple(_preloads(machine)),
+        path_left_out=read_left_out(machine),
     )
 
 

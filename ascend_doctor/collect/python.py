@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from ascend_doctor.collect import interpreter_script
+from ascend_doctor.collect.program_folders import list_paths
 from ascend_doctor.errors import DataError, Unknown
 from ascend_doctor.facts import Doctor, Python
 from ascend_doctor.machine.live import (
@@ -101,8 +102,7 @@ def _active(machine: Machine) -> tuple[str | None, str]:
     roots = [name for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if env.get(name)]
     # An environment that is active comes before PATH, which a profile may have changed since.
     paths = [(f"{env[name]}/bin/python", name) for name in roots]
-    for name in ("python3", "python"):
-        paths += [(f"{word}/{name}", "PATH") for word in env.get("PATH", "").split(":") if word]
+    paths += [(path, "PATH") for path in list_paths(machine, ("python3", "python"))]
     return next((path for path in paths if _is_program(machine, path[0])), (None, ""))
 
 

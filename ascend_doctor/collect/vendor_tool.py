@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ascend_doctor.collect.program_folders import list_paths
 from ascend_doctor.facts import ToolError
 from ascend_doctor.machine.live import Completed, Machine, ProgramMissing
 
@@ -69,8 +70,7 @@ def error_of(done: Completed, command: str, deadline: float) -> ToolError | None
 
 def tool_path(machine: Machine, name: str, folders: Sequence[str]) -> str:
     """Path of a tool on PATH or in its usual folders; its bare name where it is in none."""
-    searched = (*machine.env.get("PATH", "").split(":"), *folders)
-    paths = (f"{folder}/{name}" for folder in searched if folder.startswith("/"))
+    paths = list_paths(machine, (name,), folders)
     return next((path for path in paths if _is_file(machine, path)), name)
 
 

@@ -21,6 +21,7 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes, reason, write_whole
 from ascend_doctor.machine.hooks import STARTUP_FILE, prepend_path
 from ascend_doctor.machine.private import private_folder
+from ascend_doctor.machine.search_path import locate
 
 HOOK = Path(__file__).with_name("stall_hook.py")
 # torch_npu/csrc/distributed/ProcessGroupHCCL.cpp and HCCLUtils.cpp, tools/flight_recorder/
@@ -294,7 +295,7 @@ def _parent(pid: int) -> int:
 
 def _spy(pid: int, path: Path) -> bool:
     """Whether py-spy is there and could read the stack; it needs no help of the process."""
-    program = shutil.which("py-spy")
+    program = locate("py-spy", os.environ)
     if program is None:
         return False
     try:

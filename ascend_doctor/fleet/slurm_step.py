@@ -15,6 +15,7 @@ from ascend_doctor.fleet.engine import Job, Silent
 from ascend_doctor.fleet.hostlist import compress, parse_hosts
 from ascend_doctor.fleet.slurm import Slurm, State
 from ascend_doctor.machine.live import wait_for
+from ascend_doctor.machine.search_path import locate
 
 # A node writes its report, what it printed, and its exit code, each called as Slurm calls the node:
 # several slurmd of one machine share its host name. The shell outlives Slurm's SIGTERM, so that the
@@ -88,7 +89,7 @@ class SlurmStep:
         try:
             with open(self.log, "wb") as log:
                 self.process = subprocess.Popen(  # noqa: S603 - argument list, no shell
-                    self.argv,
+                    (locate("srun", os.environ) or "srun", *self.argv[1:]),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,

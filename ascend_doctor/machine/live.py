@@ -23,6 +23,7 @@ import msgspec
 
 from ascend_doctor.machine.files import open_regular
 from ascend_doctor.machine.patience import patience
+from ascend_doctor.machine.search_path import locate, trusted
 
 # The doctor itself as a command, and one of its modules: none of the current folder comes first.
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -165,13 +166,14 @@ class LiveMachine:
         name: str = "",  # noqa: ARG002 - only recordings need it
         env: Mapping[str, str] | None = None,
     ) -> Completed:
+        program, clean = start_of(argv[0], self.env if env is None else env)
         try:
             process = subprocess.Popen(  # noqa: S603 - argument list, no shell
-                argv,
+                [program, *argv[1:]],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=dict(self.env if env is None else env),
+                env=clean,
                 # A session of its own: one signal ends it with all its children, and Ctrl-C does
                 # not reach it.
                 start_new_session=True,
@@ -206,6 +208,18 @@ class LiveMachine:
 
     def value(self, key: str, ask: Callable[[], Any]) -> Any:  # noqa: ARG002 - recordings need it
         return ask()
+
+
+def start_of(name: str, env: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """The path of a program, and the environment to start it in: both by trusted folders alone.
+
+    Raises ProgramMissing.
+    """
+    program = locate(name, env)
+    if program is None:
+        raise ProgramMissing(f"{name}: No such file or directory")
+    path = {"PATH": trusted(env["PATH"])} if "PATH" in env else {}
+    return program, {**env, **path}
 
 
 def kind_of(mode: int) -> str:

@@ -52,22 +52,20 @@ _Printed = Annotated[str, _whole(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]*")]
 _Url = Annotated[
     str,
     _whole(
-        r"(?:(?:https?|ssh|git|file)://|/|[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:)"
-        r"[^\x00-\x20\x7f-][^\x00-\x1f\x7f]*"
+        # A user or a host that begins with a dash is an option for ssh.
+        r"(?:(?:https?|ssh|git)://(?:[A-Za-z0-9_][^\x00-\x20\x7f/@]*@)?[A-Za-z0-9\[][^\x00-\x20\x7f/@]*"
+        r"(?:/[^\x00-\x1f\x7f]*)?"
+        r"|file:///[^\x00-\x1f\x7f]*|/[^\x00-\x20\x7f-][^\x00-\x1f\x7f]*"
+        r"|[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^\x00-\x20\x7f-][^\x00-\x1f\x7f]*)"
     ),
 ]
 # No part of the path is . or .., and it does not begin at the root.
 _INSIDE = r"(?!(?:.*/)?\.\.?(?:/|\Z))[A-Za-z0-9_.+@][A-Za-z0-9_.+@/-]*"
 _Inside = Annotated[str, _whole(_INSIDE)]
 _Environment = Annotated[str, _whole(r"venv|/[^\x00-\x1f\x7f:]*")]
-# What a shell, a loader or an interpreter would take code from, no setup writes into a lock.
-_Variable = Annotated[
-    str,
-    _whole(
-        r"(?!(?:LD_.*|PATH|HOME|IFS|ENV|BASH_.*|PS[0-9]|PROMPT_COMMAND|SHELLOPTS|PYTHON.*|GIT_.*)\Z)"
-        r"[A-Za-z_][A-Za-z0-9_]*"
-    ),
-]
+# Shells, loaders and interpreters take code from variables of many names, so only these are taken.
+SETTINGS = ("CUDA_DEVICE_MAX_CONNECTIONS", "USE_MCORE_GDN")
+_Variable = Annotated[str, _whole("|".join(SETTINGS))]
 
 
 class _Piece(
@@ -132,16 +130,11 @@ class Wheel(_Piece, frozen=True, kw_only=True):
 
 
 class Setting(_Piece, frozen=True, kw_only=True):
-    """An environment variable of the stack and why. ``path``: relative to the stack's folder."""
+    """An environment variable of the stack and why."""
 
     name: _Variable
     value: str  # shells get it quoted
     why: _Printed
-    path: bool = False
-
-    def __post_init__(self) -> None:
-        if self.path and not re.fullmatch(_INSIDE, self.value):
-            raise ValueError(f"{self.value!r} leads out of the stack")
 
 
 class BasePython(_Piece, frozen=True, kw_only=True):

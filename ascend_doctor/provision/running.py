@@ -15,7 +15,7 @@ import psutil
 
 from ascend_doctor.errors import DoctorError
 from ascend_doctor.machine.file_lock import open_lock, take_lock
-from ascend_doctor.machine.live import kill_group
+from ascend_doctor.machine.live import ProgramMissing, kill_group, start_of
 
 # In the environment of every command of a setup: a later one finds what a killed one left running.
 OWNER = "ASCEND_DOCTOR_SETUP_OWNER"
@@ -61,16 +61,17 @@ class Runner:
         command has, as in a shell.
         """
         try:
+            program, known = start_of(argv[0], shell or self._clean())
             process = subprocess.Popen(  # noqa: S603 - argument list, no shell
-                argv,
+                [program, *argv[1:]],
                 stdin=subprocess.PIPE if data else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env={**(shell or self._clean()), **self._mark, **(env or {})},
+                env={**known, **self._mark, **(env or {})},
                 start_new_session=True,
                 pass_fds=() if self.held is None else (self.held.descriptor,),
             )
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, ProgramMissing) as error:
             raise CommandError(title, f"{argv[0]} cannot be run: {error}") from error
         try:
             out, err = process.communicate(data or None, timeout=deadline)

@@ -11,7 +11,7 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import Component, Release, Stack
 from ascend_doctor.matrix.versions import satisfies
-from ascend_doctor.provision.lock import Checkout, Lock, Setting
+from ascend_doctor.provision.lock import SETTINGS, Checkout, Lock, Setting
 from ascend_doctor.provision.options import Plan, SetupOptions
 from ascend_doctor.provision.request_ranges import refs_of, split_additions
 from ascend_doctor.provision.solve import EXACT, Solution
@@ -198,6 +198,10 @@ def _nearest(catalog: Catalog, solution: Solution, checkouts: Iterable[Checkout]
 def _settings(catalog: Catalog, stack: Stack | None) -> Iterator[Setting]:
     """What the row of the stack asks for; what follows from its trees ``variables`` computes."""
     for name, value in (stack.environment if stack else {}).items():
+        if name not in SETTINGS:
+            raise DataError(
+                f"environment: a lock cannot set {name}; it sets {' and '.join(SETTINGS)}"
+            )
         variable = catalog.variables.find(name)
         yield Setting(name=name, value=value, why=variable.meaning if variable else "")
 

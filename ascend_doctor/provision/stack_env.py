@@ -48,10 +48,7 @@ def stack_of(folder: Path, lock: Lock) -> StackPaths:
         modules=tuple(map(whole, lock.pythonpath)),
         environment=os.path.normpath(environment_of(folder, lock)),
         settings=tuple(
-            Change(
-                setting.name, whole(setting.value) if setting.path else setting.value, setting.why
-            )
-            for setting in lock.settings
+            Change(setting.name, setting.value, setting.why) for setting in lock.settings
         ),
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +11,7 @@ import msgspec
 
 from ascend_doctor.errors import DoctorError
 from ascend_doctor.machine.live import LiveMachine
+from ascend_doctor.machine.search_path import locate
 from ascend_doctor.simulator import stubs
 from ascend_doctor.simulator.layout import NODE_LIBRARY
 from ascend_doctor.simulator.wheel import Needs, read_elf
@@ -58,7 +58,7 @@ class Compiler(msgspec.Struct, frozen=True):
 def find_compiler() -> Compiler:
     """The C compiler on PATH. Raises DoctorError that says how to get one."""
     for name in ("cc", "gcc", "clang"):
-        path = shutil.which(name)
+        path = locate(name, os.environ)
         if path is not None:
             done = LiveMachine().run([path, "--version"])
             if done.exit_code == 0:

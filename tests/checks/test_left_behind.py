@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_doctor.facts import Library
+from ascend_doctor.facts import Library, PathEntry
 from ascend_doctor.findings import Level
 from tests.checks.machine import having, healthy, only, run, set_to
 
@@ -38,3 +38,13 @@ def test_the_home_of_python() -> None:
     facts = having(healthy(), "python", prefix="/venv", base_prefix="/usr")
     only("python-home", set_to(facts, PYTHONHOME="/opt/old"), Level.WARNING, "/opt/old", "/usr")
     assert run("python-home", set_to(facts, PYTHONHOME="/usr/"))[0].level is Level.OK
+
+
+def test_folders_of_path_that_are_not_searched() -> None:
+    assert run("search-path", healthy())[0].level is Level.SKIPPED
+    assert run("search-path", having(healthy(), "environment", path_left_out=()))[0].level is (
+        Level.OK
+    )
+    entry = PathEntry(text=".", reason="it is relative", programs=("npu-smi",))
+    facts = having(healthy(), "environment", path_left_out=(entry,))
+    only("search-path", facts, Level.WARNING, "PATH has an entry that is not safe: .")

@@ -91,6 +91,50 @@ def test_every_tool_answers_the_reference_client(tmp_path: Path) -> None:
     assert (tmp_path / "launch.sh").read_text().startswith("torchrun")
 
 
+def environment(folder: Path) -> Path:
+    """A virtual environment whose interpreter leaves the file ``ran``."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "pyvenv.cfg").touch()
+    program = folder / "bin" / "python3"
+    program.write_text(f"#!/bin/sh\ntouch {folder}/ran\n")
+    program.chmod(0o755)
+    return program
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("name", "not the absolute path of a Python interpreter"),
+        ("relative", "not the absolute path of a Python interpreter"),
+        ("prefix", "not in a virtual or conda environment"),
+        ("mode", "can be changed by another user"),
+        ("missing", "not the absolute path of a Python interpreter"),
+    ],
+)
+def test_an_assistant_starts_no_other_program(kind: str, message: str, tmp_path: Path) -> None:
+    program = environment(tmp_path / "venv")
+    if kind == "name":
+        program = program.rename(program.with_name("train.sh"))
+    elif kind == "prefix":
+        (tmp_path / "venv" / "pyvenv.cfg").unlink()
+    elif kind == "mode":
+        program.chmod(0o757)
+    elif kind == "missing":
+        program.unlink()
+    named = "venv/bin/python3" if kind == "relative" else str(program)
+    pytest.importorskip("mcp")
+    with pytest.raises(Exception, match=message):
+        module.check(python=named)
+    assert not (tmp_path / "venv" / "ran").exists()
+
+
+def test_an_assistant_names_an_environment(tmp_path: Path) -> None:
+    program = environment(tmp_path / "venv")
+    assert module._interpreter(str(program)) == str(program)
+    program.rename(program.with_name("python"))
+    assert module._interpreter(str(tmp_path / "venv")) == str(program.with_name("python"))
+
+
 def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server", None)
     with pytest.raises(Exception, match=r"pip install 'ascend-doctor\[mcp\]'"):

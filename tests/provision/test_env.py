@@ -268,7 +268,9 @@ def test_setup_proves_in_what_a_shell_has_that_sources_it(
     """Every variable, also those of the user."""
     monkeypatch.undo()  # the program looks at the machine of the tests, and so does the proof
     prefix, cann = tmp_path / "a prefix", toolkit(tmp_path / "cann")
-    folder = stack(prefix, cann="9.0.0", settings=(locks.Setting(name="A", value="$b", why="c"),))
+    folder = stack(
+        prefix, cann="9.0.0", settings=(locks.Setting(name="USE_MCORE_GDN", value="$b", why="c"),)
+    )
     base = {"PATH": "/bin:/usr/bin", "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"}
     base |= {"ASCEND_HOME_PATH": str(cann), "PYTHONPATH": "/a:", "MINE": "1"}
     sourced = SOURCED["bash"].format(f"{PROGRAM} env --prefix '{prefix}'")
@@ -282,7 +284,7 @@ def test_setup_proves_in_what_a_shell_has_that_sources_it(
     assert examination.machine.env == shell
     assert imports == shell
     assert shell["PYTHONPATH"].startswith(f"{folder}/src/megatron-lm:{folder}/src/mindspeed:{cann}")
-    assert shell["A"] == "$b"
+    assert shell["USE_MCORE_GDN"] == "$b"
 
 
 @pytest.mark.slow
@@ -444,12 +446,12 @@ def test_time_outs_of_the_site_are_kept_in_their_order(tmp_path: Path) -> None:
 def test_settings_of_the_stack_stand_above_ours(tmp_path: Path) -> None:
     settings = (
         locks.Setting(name="CUDA_DEVICE_MAX_CONNECTIONS", value="2", why="FSDP"),
-        locks.Setting(name="TWINKLE_SRC_PATH", value="src/twinkle", why="a test", path=True),
+        locks.Setting(name="USE_MCORE_GDN", value="$b", why="a test"),
     )
-    folder = stack(tmp_path, settings=settings)
+    stack(tmp_path, settings=settings)
     found = env({"HOME": str(tmp_path)}, "--prefix", str(tmp_path))
     assert found["CUDA_DEVICE_MAX_CONNECTIONS"] == "2"
-    assert found["TWINKLE_SRC_PATH"] == f"{folder}/src/twinkle"
+    assert found["USE_MCORE_GDN"] == "$b"
 
 
 def test_the_folder_of_one_stack_may_be_named(

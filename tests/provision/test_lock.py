@@ -122,6 +122,10 @@ HOSTILE = [
         "-oProxyCommand=x",
         "ssh://-oProxyCommand=x/y",
         "me@-oProxyCommand=x:y",
+        "ssh://me@-oProxyCommand=x/y",
+        "ssh://-oProxyCommand=x@example.org/y",
+        "https://-x/y",
+        "file://host/y",
         "x",
     )
 ]
@@ -137,7 +141,14 @@ HOSTILE += [
     ("name: USE_MCORE_GDN", "name: BASH_ENV", "name"),
     ("name: USE_MCORE_GDN", "name: PYTHONSTARTUP", "name"),
     ("name: USE_MCORE_GDN", "name: 'a b'", "name"),
-    ("  value: '0'\n", "  value: ../../x\n  path: true\n", "leads out of the stack"),
+    *(
+        ("name: USE_MCORE_GDN", f"name: {name}", "name")
+        for name in ("FPATH", "ZDOTDIR", "GCONV_PATH", "OPENSSL_CONF", "PERL5OPT", "PAGER")
+    ),
+    *(
+        ("name: USE_MCORE_GDN", f"name: {name}", "name")
+        for name in ("ASCEND_CUSTOM_OPP_PATH", "PIP_INDEX_URL", "NODE_OPTIONS", "use_mcore_gdn")
+    ),
     ("version: '1'", "version: '1 --index-url=x'", "version"),
     ("version: '1'", "version: -r/etc/passwd", "version"),
     ("file: a-1-py3", "file: -a-1-py3", "file"),
@@ -588,3 +599,8 @@ def test_kept_wheels_are_hashed_again_and_may_lie_on_another_disk(
     assert not intact(prefix, wheel)
     wheel_path(prefix, wheel).unlink()
     assert not intact(prefix, wheel)
+
+
+def test_a_lock_sets_what_stacks_of_the_matrix_set_and_no_more() -> None:
+    names = {name for stack in Catalog().stacks for name in stack.environment}
+    assert names == set(locks.SETTINGS)

@@ -65,6 +65,11 @@ for old, new in zip(sys.argv[1::2], sys.argv[2::2]):
 print(text, end="")
 END
 }
+trap_programs() {
+  for name in npu-smi hccn_tool upgrade-tool lspci git python3 python; do
+    printf '#!/bin/sh\ntouch "%s/ran"\n' "$PWD" >"$1/$name"; chmod 755 "$1/$name"
+  done
+}
 repository() {
   git init -q r && git -C r -c user.name=x -c user.email=x@y commit -q --allow-empty -m x
 }
@@ -119,6 +124,41 @@ TOOLS = (
     Row(
         "a pipe in PATH and in the loader's path",
         "mkfifo p; PATH=$PWD/p:$PATH LD_LIBRARY_PATH=$PWD/p $D check $Q",
+    ),
+)
+
+# Programs with the names of tools lie where PATH should not lead; each would leave the file `ran`.
+_SHAPES = (".:$PATH", ":$PATH", "$PATH:", "/nowhere::$PATH", "./:$PATH", "f:$PATH", "f/../f:$PATH")
+_FOREIGN = {
+    "a folder of another user": "chown 65534 f",
+    "a folder that everybody can write": "chmod 777 f",
+    "a folder in one that everybody can write": "mkdir w; mv f w; chmod 777 w; ln -s w/f f",
+    "a link of another user": "mv f g; ln -s g f; chown -h 65534 f",
+    "programs of another user": "chown 65534 f/*",
+    "programs that everybody can write": "chmod 777 f/*",
+    "links to programs of another user": "mv f g; chown 65534 g; mkdir f; ln -s ../g/* f/",
+}
+SEARCHED = (
+    *(
+        Row(
+            f"PATH is {shape}",
+            "mkdir f; trap_programs .; trap_programs f;"
+            f" PATH={shape} $D check -l 0 -q; PATH={shape} $D check $Q",
+            then="! test -e ran",
+            fast=shape.startswith("."),
+        )
+        for shape in _SHAPES
+    ),
+    *(
+        Row(
+            f"PATH begins with {name}",
+            f"mkdir f; trap_programs f; {words};"
+            " PATH=$PWD/f:$PATH $D check -l 0 -q; PATH=$PWD/f:$PATH $D check $Q",
+            then="! test -e ran",
+            root=True,
+            fast=name == "a folder of another user",
+        )
+        for name, words in _FOREIGN.items()
     ),
 )
 
@@ -458,4 +498,4 @@ INPUTS = (
     ),
 )
 
-ROWS = (*TOOLS, *LIMITS, *OUTPUTS, *FOLDERS, *INPUTS)
+ROWS = (*TOOLS, *SEARCHED, *LIMITS, *OUTPUTS, *FOLDERS, *INPUTS)

@@ -77,8 +77,7 @@ def _lines(lock: Lock, catalog: Catalog, image: BaseImage) -> Iterator[str]:
         search = ":".join(f"{_ROOT}/{path}" for path in lock.pythonpath)
         yield f"ENV PYTHONPATH={_value(search)}"
     for setting in lock.settings:
-        value = f"{_ROOT}/{setting.value}" if setting.path else setting.value
-        yield f"ENV {setting.name}={_value(value)}"
+        yield f"ENV {setting.name}={_value(setting.value)}"
     yield 'CMD ["/bin/bash"]'
 
 

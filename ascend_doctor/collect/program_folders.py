@@ -1,0 +1,72 @@
+"""Folders of PATH that programs are taken from, and those that are left out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ascend_doctor.facts import PathEntry
+from ascend_doctor.machine.live import Machine, NotRecorded
+from ascend_doctor.machine.search_path import judge_entries, judge_program
+
+# What the doctor starts by name; the first four decide what is examined.
+_PROGRAMS = (
+    *("python3", "python", "npu-smi", "hccn_tool"),
+    *("upgrade-tool", "lspci", "git", "srun", "shellcheck"),
+)
+
+
+def read_left_out(machine: Machine) -> tuple[PathEntry, ...] | None:
+    """Entries of PATH that nothing is started from; None where that was not recorded."""
+    path = machine.env.get("PATH", "")
+    if not path:
+        return ()
+    try:
+        rows = machine.value("PATH", lambda: _ask(path))
+        return msgspec.convert(rows, tuple[PathEntry, ...])
+    except (NotRecorded, msgspec.ValidationError):
+        return None
+
+
+def list_folders(machine: Machine) -> list[str]:
+    """Absolute folders of PATH that are searched, in order."""
+    left_out = _texts(machine)
+    words = machine.env.get("PATH", "").split(":")
+    return [word for word in words if word.startswith("/") and word not in left_out]
+
+
+def list_paths(machine: Machine, names: Sequence[str], folders: Sequence[str] = ()) -> list[str]:
+    """Where a program may be, by any of its names: on PATH, then in ``folders``."""
+    left_out = _texts(machine)
+    searched = (*list_folders(machine), *folders)
+    paths = (f"{folder}/{name}" for name in names for folder in searched)
+    return [path for path in paths if path not in left_out]
+
+
+def _texts(machine: Machine) -> set[str]:
+    return {entry.text for entry in read_left_out(machine) or ()}
+
+
+def _ask(path: str) -> list[dict[str, Any]]:
+    """Entries that are left out, and programs of other entries that others can change."""
+    rows: list[dict[str, Any]] = []
+    for entry in judge_entries(path):
+        programs = _programs(entry.text)
+        if entry.reason:
+            rows.append({"text": entry.text, "reason": entry.reason, "programs": programs})
+            continue
+        files = {os.path.join(entry.text, name): name for name in programs}
+        reasons = {file: judge_program(file) for file in files}
+        rows += [
+            {"text": file, "reason": reason, "programs": [files[file]]}
+            for file, reason in reasons.items()
+            if reason
+        ]
+    return rows
+
+
+def _programs(folder: str) -> list[str]:
+    return [name for name in _PROGRAMS if os.path.isfile(os.path.join(folder or ".", name))]
