@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.machine.live import LiveMachine, ProgramMissing
-from ascend_doctor.machine.search_path import judge_entries, locate, trusted
+from ascend_doctor.machine.search_path import judge_entries, locate, trim_path
 
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="changes owners, which needs root")
@@ -31,7 +31,7 @@ def test_the_current_folder_is_not_searched(
     (tmp_path / "in").mkdir()
     monkeypatch.chdir(tmp_path / "in" if entry.startswith("..") else tmp_path)
     path = f"/usr/bin:{entry}:/bin"
-    assert trusted(path) == "/usr/bin:/bin"
+    assert trim_path(path) == "/usr/bin:/bin"
     assert [row.text for row in judge_entries(path) if row.reason] == [entry]
     machine = LiveMachine({"PATH": path})
     with pytest.raises(ProgramMissing):
@@ -90,5 +90,5 @@ def test_a_program_of_others_in_a_folder_of_root_is_left(kind: str, tmp_path: Pa
         program.rename(put_program(tmp_path / "other"))
         os.chown(tmp_path / "other", NOBODY, -1)
         program.symlink_to("../other/npu-smi")
-    assert trusted(str(program.parent)) == str(program.parent)
+    assert trim_path(str(program.parent)) == str(program.parent)
     assert locate("npu-smi", {"PATH": str(program.parent)}) is None

@@ -23,7 +23,7 @@ import msgspec
 
 from ascend_doctor.machine.files import open_regular
 from ascend_doctor.machine.patience import patience
-from ascend_doctor.machine.search_path import locate, trusted
+from ascend_doctor.machine.search_path import locate, trim_path
 
 # The doctor itself as a command, and one of its modules: none of the current folder comes first.
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -218,7 +218,7 @@ def start_of(name: str, env: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     program = locate(name, env)
     if program is None:
         raise ProgramMissing(f"{name}: No such file or directory")
-    path = {"PATH": trusted(env["PATH"])} if "PATH" in env else {}
+    path = {"PATH": trim_path(env["PATH"])} if "PATH" in env else {}
     return program, {**env, **path}
 
 

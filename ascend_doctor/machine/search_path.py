@@ -19,22 +19,22 @@ _UNMAPPED = 65534
 _WHOLE_MAP = ["0", "0", "4294967295"]
 
 
-class PathEntry(msgspec.Struct, frozen=True):
+class JudgedEntry(msgspec.Struct, frozen=True):
     """An entry of PATH. ``reason``: why programs in it are not started, "" if they are."""
 
     text: str
     reason: str = ""
 
 
-def judge_entries(path: str) -> tuple[PathEntry, ...]:
+def judge_entries(path: str) -> tuple[JudgedEntry, ...]:
     """Each entry of a PATH once, in order."""
     return tuple(
-        PathEntry(text, _why_not(text, os.geteuid())) for text in dict.fromkeys(path.split(":"))
+        JudgedEntry(text, _why_not(text, os.geteuid())) for text in dict.fromkeys(path.split(":"))
     )
 
 
 @functools.lru_cache(maxsize=64)
-def trusted(path: str) -> str:
+def trim_path(path: str) -> str:
     """A PATH without the entries that are not searched."""
     return ":".join(entry.text for entry in judge_entries(path) if not entry.reason)
 
@@ -46,7 +46,7 @@ def locate(name: str, env: Mapping[str, str]) -> str | None:
     """
     if "/" in name:
         return name
-    for folder in trusted(env.get("PATH", os.defpath)).split(":"):
+    for folder in trim_path(env.get("PATH", os.defpath)).split(":"):
         path = f"{folder}/{name}"
         if folder and _is_program(path) and not judge_program(path):
             return path
