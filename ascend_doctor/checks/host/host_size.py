@@ -24,7 +24,7 @@ def host_memory(case: Case) -> Iterator[Finding]:
     """Weights, optimizer state and batches pass through the host's memory.
 
     No document says how much a job needs. A host, or the control group of a container, that has
-    less memory than one of its NPUs cannot hold what that NPU is to get, and its ranks are killed
+    less memory than one of its NPUs cannot hold what that NPU is to get. Its ranks are killed
     (exit code -9, "oom-kill" in dmesg) while weights are loaded or a checkpoint is written.
     """
     ascend(case)

@@ -186,7 +186,7 @@ def behaviour_refs(case: Case, component: str, identity: str) -> tuple[str, ...]
 def launch_resolved(case: Case) -> Iterator[Finding]:
     """A launch script may leave sizes to its shell: `$TP` from outside, `"$@"`, a sourced file.
 
-    What depends on them is not judged, and a launch that is not judged is not well: lint ends with
+    What depends on them is not judged, and a launch that is not judged is not well. lint ends with
     3 and says which expressions at which lines kept which checks from judging. Give the variables
     defaults in the script (`${TP:-8}`), keep the sourced file beside it, or accept the gap with
     `--allow-unresolved`. A model that is not known is such a value, too: the remedy has names that

@@ -56,7 +56,7 @@ def visible_devices(case: Case) -> Iterator[Finding]:
     """ASCEND_RT_VISIBLE_DEVICES limits a process to some devices, by ids that count from 0.
 
     The runtime is strict and silent. It stops reading at the first blank, range or id that does
-    not exist ("0, 1" gives device 0), a duplicate is an error (EE2002), and torch_npu sees no
+    not exist ("0, 1" gives device 0). A duplicate is an error (EE2002). torch_npu sees no
     device at all in a list that does not rise. An empty value hides every device. The ids are
     those of this container, not of the host, and on A3 they are device numbers (0 to 15), not
     the ids of cards. Ranges belong to ASCEND_VISIBLE_DEVICES only.

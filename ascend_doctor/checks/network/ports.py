@@ -43,9 +43,9 @@ def _ranges(port_ranges: list[range]) -> str:
 def ports_free(case: Case) -> Iterator[Finding]:
     """HCCL listens on host ports 60000 to 60031, or on those that you set; rank 0 on MASTER_PORT.
 
-    A port that is taken ends a job with EJ0003, EI0019 or "Address already in use": by another job
-    on this node, or by processes that an ended one left behind. Two jobs on one node need
-    different ports (HCCL_IF_BASE_PORT, MASTER_PORT).
+    A port that is taken ends a job with EJ0003, EI0019 or "Address already in use". It is
+    taken by another job on this node, or by processes that an ended one left behind. Two jobs on
+    one node need different ports (HCCL_IF_BASE_PORT, MASTER_PORT).
     """
     ascend(case)
     environment = case.need(Environment)

@@ -75,7 +75,7 @@ def npu_health(case: Case) -> Iterator[Finding]:
     """The driver rates every NPU: OK, Warning, Alarm or Critical, with codes that say why.
 
     A warning needs no stop, but an eye. With an alarm or a critical state the NPU may not compute,
-    may compute wrongly, or goes away under load; take it out of use and have the codes looked up
+    may compute wrongly, or goes away under load. Take it out of use and have the codes looked up
     in the health documents of your product. UNKNOWN means that the card did not say.
     """
     npus = visible_npus(case)

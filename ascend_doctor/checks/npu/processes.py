@@ -29,7 +29,7 @@ _BUSY_PERCENT = 5
 def npu_free(case: Case) -> Iterator[Finding]:
     """A job needs its NPUs for itself.
 
-    A killed job can leave processes behind that keep device memory and HCCL's ports; the next job
+    A killed job can leave processes behind that keep device memory and HCCL's ports. The next job
     then stops with "Failed to initialize the HCCP process" (EJ0001) or out of memory. The check
     reads the process table of npu-smi and the open files in /proc, and says who the owner is. A
     container cannot see processes of others, and the pid that npu-smi shows may be one of the

@@ -31,7 +31,7 @@ def torch_npu_cann(case: Case) -> Iterator[Finding]:
 
     The number of torch_npu does not show it: 2.7.1 is for CANN 8.3, 2.7.1.post4 for 9.0. Notes of
     later releases allow more pairs, and contradict each other about some. A pair of the table is
-    fine; a pair that only some source allows, or that no source names, is a warning; a pair that
+    fine; a pair that only some source allows, or that no source names, is a warning. A pair that
     is known to fail is an error. For packages newer than every table the check cannot tell.
     """
     npu_only(case)
