@@ -24,10 +24,7 @@ from ascend_doctor.language import read_catalogue
 ROOT = Path(__file__).parent.parent
 CATALOGUE = ROOT / "docs" / "zh.po"
 # What was measured and how the doctor is built is told in English only.
-RECORDS = (
-    *("architecture", "fidelity", "level0-mutations", "matrix-coverage", "probes"),
-    *("diagnose-record", "lint-record", "plan-record"),
-)
+RECORDS = (*("architecture", "fidelity", "probes"),)
 PAGES = (
     ROOT / "README.md",
     *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.stem not in RECORDS),

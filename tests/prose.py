@@ -32,7 +32,7 @@ WORDS = {
     "of its own": r"of its own",
 }
 LONGEST_SENTENCE = 30  # words
-_HELP = "ascend_doctor/commands"
+_HELP = re.compile(r"ascend_doctor/(?:cli|commands/[\w/]+)\.py")  # messages have a line, too
 _CODE = re.compile(r"`[^`]*`")
 _LINK = re.compile(r"\]\([^)]*\)")
 _END = re.compile(r"(?<=[.!?])[)\"']*\s+(?=[A-Z`\"'(\d])|\n\n")
@@ -62,8 +62,9 @@ def prose() -> Iterator[Prose]:
         for part in paragraphs(page.read_text("utf-8")):
             yield Prose(source, part.text, path, part.begin + 1)
     for text, origins in texts().items():
-        source = "help" if _HELP in origins else "findings"
-        yield Prose(source, text, Path(origins[0]), 1)
+        source = "help" if any(map(_HELP.fullmatch, origins)) else "findings"
+        name, _, line = origins[0].partition(":")
+        yield Prose(source, text, Path(name), int(line or 1))
 
 
 def sentences(text: str) -> list[str]:

@@ -16,7 +16,7 @@ from tests.catalogue import texts
 
 ROOT = Path(__file__).parent.parent
 # Written by programs, of messages and names that are read elsewhere.
-_TABLES = {"level0-mutations", "remedies", "fidelity", "matrix-coverage"}
+_TABLES = {"remedies", "fidelity"}
 _PRINTED: tuple[str, ...] = ("ascend_doctor", "probes", "docs", "README.md", "CHANGELOG.md")
 _PAGES = [page for page in (ROOT / "docs").glob("*.md") if page.stem not in _TABLES]
 _PAGES += [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]

@@ -1,4 +1,4 @@
-"""Releases that docs/matrix-coverage.md leaves out have no row."""
+"""Releases that docs/records/matrix.md leaves out have no row."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from ascend_doctor.matrix.catalog import Catalog
 
 CATALOG = Catalog()
-PAGE = Path(__file__).parent.parent / "docs" / "matrix-coverage.md"
+PAGE = Path(__file__).parent.parent / "docs" / "records" / "matrix.md"
 
 
 def left_out() -> dict[tuple[str, str], str]:

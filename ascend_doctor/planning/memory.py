@@ -2,7 +2,7 @@
 
 Mixed precision as Megatron trains: BF16 weights, FP32 gradients, FP32 master weights and two
 moments that the distributed optimizer shares out. Activations are the tensors that backward needs
-with flash attention and sequence parallelism (on where TP > 1). docs/plan-record.md compares the
+with flash attention and sequence parallelism (on where TP > 1). docs/records/plan.md compares the
 sums with Megatron's own estimate and with measured runs.
 """
 
@@ -34,7 +34,7 @@ _COMMUNICATOR = 2 * 200 * 1000 * 1000
 # In as many parts --swap-optimizer brings the states back, by default
 # (Ascend/MindSpeed@core_r0.15.3:mindspeed/features_manager/optimizer/swap_optimizer_feature.py).
 _SWAPPED = 16
-# docs/plan-record.md has the launches, tests/planning/test_peaks.py the comparison.
+# docs/records/plan.md has the launches, tests/planning/test_peaks.py the comparison.
 NEARNESS = (
     "GiB: without HCCL buffers 5% below to 14% above what 13 published launches allocated on NPUs; "
     "64k tokens under CP4 took twice as much"

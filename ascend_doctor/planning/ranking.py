@@ -21,7 +21,7 @@ _USUAL_TENSOR = 2
 _MIB = 1 << 20
 # What a process may need above the estimate of what it allocates: published peaks were up to 4.5 %
 # above it, and what torch reserved of the device mostly 2 to 10 % above what it allocated
-# (docs/plan-record.md).
+# (docs/records/plan.md).
 MARGIN = 0.12
 
 

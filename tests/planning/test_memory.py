@@ -69,7 +69,7 @@ def test_parameters_are_those_of_a_real_model_and_activations_are_near(
         assert (expected.dense, expected.expert) == (answer["dense"], answer["expert"]), layout
         if wanted:
             tokens = SHORT.sequence * SHORT.micro_batch / layout.tp
-            # Operators that are not fused keep more: see docs/plan-record.md.
+            # Operators that are not fused keep more: see docs/records/plan.md.
             share = answer["layer"] / (per_token(model, layout, 0) * tokens)
             assert 1.1 < share < 1.6, (model, layout, share)
 

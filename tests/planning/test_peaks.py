@@ -13,11 +13,11 @@ from ascend_doctor.planning.layout import Layout
 from ascend_doctor.planning.memory import Memory, TrainingRun, stage_memory
 
 MIB = 1 << 20
-# What docs/plan-record.md states of each kind: the estimate over what was measured, less one.
+# What docs/records/plan.md states of each kind: the estimate over what was measured, less one.
 ALLOCATED = (-0.05, 0.14)
 CARDS = (-0.28, -0.10)
 SIMULATED = (-0.09, 0.0)
-# Buffers of context parallelism and the mask of 64k tokens are not counted: docs/plan-record.md.
+# Buffers of context parallelism and the mask of 64k tokens are not counted: docs/records/plan.md.
 FAR = {"chatglm3-6b-cp4-64k"}
 
 

@@ -1,4 +1,4 @@
-"""Writes docs/fidelity.md: what of a rehearsal is real, what is simulated, and what was seen.
+"""Writes docs/fidelity.md, and the evidence for it as docs/records/fidelity.md.
 
 usage: python -m tests.simulator.fidelity [WHEELS | JOBS]
 
@@ -30,7 +30,9 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 SEEN = HERE / "fidelity.json"
 PAGE = ROOT / "docs" / "fidelity.md"
+RECORD = ROOT / "docs" / "records" / "fidelity.md"
 TEXT = HERE / "fidelity.txt"
+RECORD_TEXT = HERE / "fidelity-record.txt"
 SIMULATED = ROOT / "ascend_doctor" / "simulator"
 _LOSSES = ("losses", "expected")
 LINE = ("version", "machine", "imports", "level 2", "groups", "trains", "pretrain", "ran")
@@ -145,7 +147,7 @@ def _plain(node: ast.expr) -> str:
 
 
 def operator_rows(called: Mapping[str, list[str]]) -> Iterator[str]:
-    """Rows of the page. ``called``: operator -> the cases that were seen to call it."""
+    """Rows of the record. ``called``: operator -> the cases that were seen to call it."""
     every = list(table())
     gradients: defaultdict[str, list[str]] = defaultdict(list)
     for one in every:
@@ -159,8 +161,16 @@ def operator_rows(called: Mapping[str, list[str]]) -> Iterator[str]:
             gradient = "is one"
         else:
             gradient = ", ".join(f"`{name}`" for name in sorted(set(gradients[base]))) or "-"
-        told = ", ".join(called.get(one.name, ())) or "no case"
-        yield f"| `{one.name}` | {one.module} | {one.summary or '-'} | {told} | {gradient} |"
+        cases = ", ".join(called.get(one.name, ())) or "no case"
+        yield f"| `{one.name}` | {cases} | {gradient} |"
+
+
+def module_rows() -> Iterator[str]:
+    """Rows of the page: the operators of each module."""
+    modules: defaultdict[str, list[str]] = defaultdict(list)
+    for operator in table():
+        modules[operator.module].append(f"`{operator.name}`")
+    yield from (f"| {module} | {', '.join(names)} |" for module, names in modules.items())
 
 
 def _base(name: str) -> str:
@@ -193,31 +203,46 @@ def median_ratio(jobs: list[dict[str, Any]], key: str) -> str:
 
 
 def page() -> str:
+    """What is real, what is simulated, and how close it is."""
+    seen = json.loads(SEEN.read_text("utf-8"))
+    machines: defaultdict[str, list[str]] = defaultdict(list)
+    for line in seen["lines"]:
+        machines[line["version"]].append(line["machine"])
+    return TEXT.read_text("utf-8").format(
+        count=len(seen["jobs"]),
+        fp32=max(job["apart"] for job in seen["jobs"] if "fp32" in job["job"]),
+        bf16=max(job["apart"] for job in seen["jobs"] if "bf16" in job["job"]),
+        ratio=median_ratio(seen["jobs"], "step"),
+        processor_ratio=median_ratio(seen["jobs"], "cpu"),
+        releases=", ".join(f"{name} ({', '.join(on)})" for name, on in machines.items()),
+        operators="\n".join(module_rows()),
+        refused="\n".join(f"| {module} | {text} |" for module, text in sorted(set(refusals()))),
+    )
+
+
+def record() -> str:
+    """The observations, run by run."""
     seen = json.loads(SEEN.read_text("utf-8"))
     wheels = [
-        f"| {one['version']} | {one['machine']} | {one['symbols']} | {one['written']} "
-        f"| {one['operators']} | {', '.join(f'`{x}`' for x in one['absent']) or 'none'} "
-        f"| {one['ran']} |"
-        for one in seen["wheels"]
+        f"| {wheel['version']} | {wheel['machine']} | {wheel['symbols']} | {wheel['written']} "
+        f"| {wheel['operators']} | {', '.join(f'`{x}`' for x in wheel['absent']) or 'none'} "
+        f"| {wheel['ran']} |"
+        for wheel in seen["wheels"]
     ]
-    lines = ["| " + " | ".join(one[key] for key in LINE) + " |" for one in seen["lines"]]
+    lines = ["| " + " | ".join(line[key] for key in LINE) + " |" for line in seen["lines"]]
     stacks = [
-        f"| {one['mindspeed']} | {one['megatron']} | {one['imports']} | {one['groups']} "
-        f"| {one['trains']} |"
-        for one in seen["stacks"]
+        f"| {stack['mindspeed']} | {stack['megatron']} | {stack['imports']} | {stack['groups']} "
+        f"| {stack['trains']} |"
+        for stack in seen["stacks"]
     ]
-    refused = [f"| {module} | {text} |" for module, text in sorted(set(refusals()))]
-    return TEXT.read_text("utf-8").format(
+    return RECORD_TEXT.read_text("utf-8").format(
         date=seen["date"],
         names=len(used_names()),
         wheels="\n".join(wheels),
         lines="\n".join(lines),
         stacks="\n".join(stacks),
         jobs="\n".join(job_rows(seen["jobs"])),
-        ratio=median_ratio(seen["jobs"], "step"),
-        processor_ratio=median_ratio(seen["jobs"], "cpu"),
         operators="\n".join(operator_rows(seen["called"])),
-        refused="\n".join(refused),
     )
 
 
@@ -242,6 +267,7 @@ def main() -> None:
         (observe_wheels if path.is_dir() else observe_jobs)(seen, path)
         SEEN.write_text(json.dumps(seen, indent=1, ensure_ascii=False) + "\n", "utf-8")
     PAGE.write_text(page(), "utf-8")
+    RECORD.write_text(record(), "utf-8")
 
 
 if __name__ == "__main__":

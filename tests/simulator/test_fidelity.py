@@ -4,8 +4,8 @@ from tests.simulator import fidelity
 
 
 def test_the_page_is_what_the_code_and_the_observations_say() -> None:
-    written = fidelity.PAGE.read_text("utf-8")
-    assert written == fidelity.page(), "run python -m tests.simulator.fidelity"
+    for path, text in ((fidelity.PAGE, fidelity.page()), (fidelity.RECORD, fidelity.record())):
+        assert path.read_text("utf-8") == text, "run python -m tests.simulator.fidelity"
 
 
 def test_every_operator_has_a_row() -> None:

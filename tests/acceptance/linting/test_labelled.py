@@ -20,7 +20,7 @@ from tests.knobs import seed
 CATALOG = Catalog()
 CHECKS = tuple(check for check in all_checks() if suits(check))
 SEED = seed(20261122)
-# Of 100; docs/lint-record.md has the rest.
+# Of 100; docs/records/lint.md has the rest.
 LEAST_FOUND = 85
 
 

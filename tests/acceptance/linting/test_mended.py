@@ -16,7 +16,7 @@ from tests.acceptance.linting.seeding import Mistake, mistakes, prepared
 from tests.acceptance.linting.started import can_be_alone, starts
 from tests.acceptance.linting.test_labelled import CATALOG, CHECKS, Label, launches, reports
 
-# Of 100; the figures of several seeds are told in docs/lint-record.md.
+# Of 100; docs/records/lint.md has the figures of several seeds.
 LEAST_MENDED = 60
 LEAST_STARTED = 10
 

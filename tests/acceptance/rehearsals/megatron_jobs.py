@@ -122,7 +122,7 @@ def run_alone_on_cpu(stack: Path, folder: Path, program: list[str]) -> JobRun:
 
 
 def record(row: dict[str, object]) -> None:
-    """Add to the file of observations from which docs/fidelity.md is generated, where asked to."""
+    """Add to the observations of docs/records/fidelity.md, where asked to."""
     if path := record_path("jobs.jsonl"):
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")

@@ -30,7 +30,7 @@ JOBS = {
     "experts": ("TP2, EP2", EXPERTS, PLAIN_EXPERTS),
     "context": ("TP2, CP2", f"{TENSOR} --context-parallel-size 2", TENSOR),
 }
-# With core_r0.15.3 MindSpeed's distributed optimizer cannot be saved: docs/fidelity.md.
+# With core_r0.15.3 MindSpeed's distributed optimizer cannot be saved: docs/records/fidelity.md.
 RESHARDED = {"core_v0.12.1": "--use-distributed-optimizer", "core_v0.15.3": ""}
 SCRIPTS = {"ddp.py": "DistributedDataParallel", "lora_fsdp.py": "LoRA, accelerate's FSDP"}
 # Relative, of each of ten losses. bfloat16 has 8 bits, and MindSpeed's and Megatron's kernels round

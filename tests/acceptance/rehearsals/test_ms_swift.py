@@ -3,7 +3,8 @@
 The interpreter has mcore-bridge 1.5.0. Two minutes each.
 
 What is trained is named, and no gradient is clipped, because on NPUs `all-linear` leaves
-linear_proj out and the norm of gradients lacks those of other tensor ranks (docs/fidelity.md).
+linear_proj out and the norm of gradients lacks those of other tensor ranks
+(docs/records/fidelity.md).
 ms-swift has no other precision than bfloat16 and float16.
 """
 

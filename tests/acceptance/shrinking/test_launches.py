@@ -1,6 +1,6 @@
 """Real launches are shrunk as they were labelled (launches.yaml and to_steps.yaml of rehearsals).
 
-The launchers here only print their arguments; that the launches step then is in docs/fidelity.md.
+The launchers here only print their arguments. docs/records/fidelity.md has the launches that step.
 """
 
 from __future__ import annotations
