@@ -3,14 +3,12 @@
     python benchmarks/diagnose.py [--mib 1024] [--pairs 3] [--linear] [--errors] [--folder DIR]
 
 Of 10,000 lines 9,990 are progress of training as Megatron and transformers print it. The others
-are the catalogue's examples of harmless messages, and the log ends with examples of failures of
-memory. grep runs in the C
-locale, its fastest; patterns are written as POSIX extended regular expressions. Prints the median
-seconds of both, on the wall and of the processor, the median of the ratios, and the largest
-resident memory of the doctor; with
---linear also seconds and memory from 10 MiB to 4 GiB; with --errors those of logs in which every
-line is an error: exceptions that the catalogue does not know beside lines at the level ERROR, and
-an error of the catalogue on every line.
+are the catalogue's examples of harmless messages, and the log ends with an NPU out of memory.
+grep runs in the C locale, its fastest; patterns are written as POSIX extended regular expressions.
+Prints the median seconds of both, on the wall and of the processor, the median of the ratios, and
+the largest resident memory of the doctor; with --linear also seconds and memory from 10 MiB to
+4 GiB; with --errors those of logs in which every line is an error: exceptions that the catalogue
+does not know beside lines at the level ERROR, and an error of the catalogue on every line.
 """
 
 from __future__ import annotations
@@ -27,11 +25,8 @@ import tempfile
 import time
 from pathlib import Path
 
-import yaml
-
 from ascend_doctor.matrix.catalog import Catalog
 
-ROOT = Path(__file__).parent.parent
 RANKS = 64
 MIB = 1 << 20
 SIZES = (10, 100, 1024, 4096)
@@ -57,9 +52,7 @@ def texts() -> tuple[list[str], list[str]]:
     """Harmless lines, and those of a run that ends."""
     failures = Catalog().failures
     harmless = [failure.example for failure in failures.values() if failure.severity == "benign"]
-    memory = yaml.safe_load((ROOT / "matrices/failures/memory.yaml").read_text("utf-8"))
-    end = [row["example"] for row in memory if row["severity"] == "fatal"]
-    return "\n".join(harmless).splitlines(), "\n".join(end).splitlines()
+    return "\n".join(harmless).splitlines(), failures["npu-oom-torch"].example.splitlines()
 
 
 def write(path: Path, mib: int) -> None:
