@@ -20,10 +20,10 @@ _LISTEN = "0A"
 
 def parse_listening(text: str) -> tuple[int, ...]:
     """Ports in state LISTEN of ``/proc/net/tcp`` or ``tcp6``."""
-    findall = re.findall(
+    sockets = re.findall(
         r"^\s*\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} (\w\w) ", text, re.MULTILINE
     )
-    return tuple(sorted({int(port, 16) for port, state in findall if state == _LISTEN}))
+    return tuple(sorted({int(port, 16) for port, state in sockets if state == _LISTEN}))
 
 
 def parse_port_range(text: str) -> tuple[int, int] | None:

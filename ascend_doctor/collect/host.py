@@ -41,8 +41,8 @@ def parse_os_release(text: str) -> dict[str, str]:
 
 def parse_meminfo(text: str) -> dict[str, int]:
     """Bytes by name of ``/proc/meminfo``."""
-    findall = re.findall(r"^(\w+):\s+(\d{1,15})\s*kB", text, re.MULTILINE)
-    return {name: int(size) * 1024 for name, size in findall}
+    sizes = re.findall(r"^(\w+):\s+(\d{1,15})\s*kB", text, re.MULTILINE)
+    return {name: int(size) * 1024 for name, size in sizes}
 
 
 def parse_capabilities(status: str) -> tuple[str, ...] | None:

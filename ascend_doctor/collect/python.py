@@ -162,8 +162,8 @@ def _own_packages() -> dict[str, Any]:
 
 
 def _reason(done: Completed) -> str:
-    splitlines = (done.stderr.strip() or done.stdout.strip()).splitlines()
-    last = f": {splitlines[-1][:200]}" if splitlines else ""
+    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    last = f": {lines[-1][:200]}" if lines else ""
     if done.timed_out:
         return f"the interpreter did not answer within {DEADLINE:.0f} s"
     if done.truncated:

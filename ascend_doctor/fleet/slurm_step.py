@@ -156,7 +156,7 @@ class SlurmStep:
 
     def silent(self, states: Mapping[str, State]) -> tuple[Silent, ...]:
         """Nodes without a report, by what they and Slurm left behind. Raises DataError."""
-        splitlines = _text(self.log).splitlines()
+        log_lines = _text(self.log).splitlines()
         if not self.nodes:
             self.nodes = tuple(
                 name.removesuffix(".log")
@@ -164,10 +164,10 @@ class SlurmStep:
                 if name.endswith(".log")
             )
         if not self.nodes or not (self.late or any(map(self._began, self.nodes))):
-            why = f"Slurm gave no nodes: {self.waiting_for}" if self.late else _last(splitlines)
+            why = f"Slurm gave no nodes: {self.waiting_for}" if self.late else _last(log_lines)
             raise DataError("srun: " + why.removeprefix("srun: "))
         return tuple(
-            Silent(node, self._reason(node, states, splitlines))
+            Silent(node, self._reason(node, states, log_lines))
             for node in self.nodes
             if not os.path.exists(self._file(node, "json"))
         )

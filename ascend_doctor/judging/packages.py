@@ -26,10 +26,10 @@ def npu_only(case: Case) -> None:
 
 def distribution(case: Case, name: str) -> Distribution:
     """The distribution of this normalised name. Raises Unknown, and NotApplicable for none."""
-    find = case.need(Python).find(name)
-    if find is None:
+    package = case.need(Python).find(name)
+    if package is None:
         raise NotApplicable(f"{name} is not installed")
-    return find
+    return package
 
 
 def find_distribution(case: Case, name: str) -> Distribution | None:

@@ -85,13 +85,13 @@ def choose(catalog: Catalog, text: str) -> Chosen:
 
 
 def _component(catalog: Catalog, name: str) -> Component:
-    replace = name.lower().replace("_", "-")
-    if replace in catalog.component_ids:
-        return catalog.component(replace)
+    normal_name = name.lower().replace("_", "-")
+    if normal_name in catalog.component_ids:
+        return catalog.component(normal_name)
     for component in catalog.components:
-        if replace and replace == component.obtain.distribution.lower():
+        if normal_name and normal_name == component.obtain.distribution.lower():
             return component
-    near = difflib.get_close_matches(replace, catalog.component_ids, n=3)
+    near = difflib.get_close_matches(normal_name, catalog.component_ids, n=3)
     hint = f"did you mean {', '.join(near)}?" if near else "`ascend-doctor matrix list` has them"
     raise DataError(f"no component is called {name!r}; {hint}")
 

@@ -85,8 +85,8 @@ def judge_pairs(rows: Sequence[PairRow], *, device: str, simulated: bool = False
     accused: list[Accused] = []
     doubts: dict[tuple[int, int], None] = {}
     for kind, marks in _mark(rows, usual, device=device, simulated=simulated).items():
-        accuseds, unclear = _blame(kind, marks, partners)
-        accused += accuseds
+        guilty, unclear = _blame(kind, marks, partners)
+        accused += guilty
         doubts.update(dict.fromkeys(unclear))
     return Judged(tuple(accused), tuple(doubts), *usual)
 

@@ -133,8 +133,8 @@ def _run(compiler: Compiler, *arguments: Sequence[str]) -> None:
     flat = [argument for part in arguments for argument in part]
     done = LiveMachine().run([compiler.path, *flat], deadline=120)
     if done.exit_code != 0:
-        splitlines = done.stderr.strip().splitlines()
+        lines = done.stderr.strip().splitlines()
         raise DoctorError(
             f"{compiler.path} ({compiler.version}) cannot compile the simulated NPU: "
-            + "; ".join(splitlines[:5])
+            + "; ".join(lines[:5])
         )

@@ -15,11 +15,11 @@ def shared_object(path: Path, text: str, *options: str, needs: tuple[Path, ...] 
     if compiler is None:
         pytest.skip("there is no C compiler")
     path.parent.mkdir(parents=True, exist_ok=True)
-    soname = () if any("-soname" in one for one in options) else (f"-Wl,-soname,{path.name}",)
+    soname = () if any("-soname" in option for option in options) else (f"-Wl,-soname,{path.name}",)
     command = [
         *(compiler, "-shared", "-fPIC", "-nostdlib", "-x", "c", "-", "-o", path),
         *("-Wl,--no-as-needed", "-Wl,--unresolved-symbols=ignore-all", *soname, *options),
-        *(argument for one in needs for argument in (f"-L{one.parent}", f"-l:{one.name}")),
+        *(argument for need in needs for argument in (f"-L{need.parent}", f"-l:{need.name}")),
     ]
     subprocess.run(command, input=text, text=True, check=True, capture_output=True)
     return path

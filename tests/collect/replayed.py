@@ -30,8 +30,8 @@ def replayed(
     }
     (folder / "root").mkdir(parents=True, exist_ok=True)
     for path, text in (files or {}).items():
-        place = folder / "root" / path.lstrip("/")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text, "utf-8")
+        target = folder / "root" / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, "utf-8")
     (folder / "machine.yaml").write_bytes(msgspec.json.encode(listing))
     return ReplayMachine(folder)

@@ -23,20 +23,20 @@ from .sample_facts import Facts, Rows, plain, value
 
 def nodes_of_listing(text: str) -> Facts:
     """The device files of a machine whose /dev is as ``ls`` printed it."""
-    found = {}
+    statuses = {}
     for line in text.splitlines():
         owned = re.match(r"crw-rw---- 1 HwHiAiUser HwHiAiUser .* (/dev/\S+)$", line)
         status = {"mode": "0660", "uid": 1000, "gid": 1000} if owned else {}
         for path in [owned.group(1)] if owned else line.split():
             full = path if path.startswith("/") else f"/dev/{path}"
-            found[full] = {"kind": "char", **status}
+            statuses[full] = {"kind": "char", **status}
     with TemporaryDirectory() as name:
         names = dict.fromkeys(("user-name:1000", "group-name:1000"), "HwHiAiUser")
-        nodes = device_nodes(replayed(Path(name), nodes=found, values=names))
+        nodes = device_nodes(replayed(Path(name), nodes=statuses, values=names))
     return {
-        "devices": [one.number for one in nodes if one.kind == "device"],
-        "managers": [one.path for one in nodes if one.kind == "manager"],
-        "owners": sorted({(one.owner, one.group, one.mode) for one in nodes}, key=str),
+        "devices": [node.number for node in nodes if node.kind == "device"],
+        "managers": [node.path for node in nodes if node.kind == "manager"],
+        "owners": sorted({(node.owner, node.group, node.mode) for node in nodes}, key=str),
     }
 
 
@@ -54,11 +54,11 @@ def libraries_of_tree(text: str) -> Facts:
     root = "/usr/local/Ascend/driver/lib64"
     env = {"LD_LIBRARY_PATH": f"{root}:{root}/common:{root}/driver"}
     with TemporaryDirectory() as name:
-        found = driver(replayed(Path(name), nodes=nodes, env=env))
+        facts = driver(replayed(Path(name), nodes=nodes, env=env))
     return {
-        "path": found.path,
-        "version": found.version,
-        "libraries": {one.name: one.path for one in found.libraries},
+        "path": facts.path,
+        "version": facts.version,
+        "libraries": {library.name: library.path for library in facts.libraries},
     }
 
 
@@ -120,12 +120,12 @@ ROWS: Rows = {
     "system/lspci-910-8cards.txt": (
         lambda text: {
             "count": len(parse_lspci(text)),
-            "devices": {one.device for one in parse_lspci(text)},
+            "devices": {pci_function.device for pci_function in parse_lspci(text)},
         },
         {"count": 8, "devices": {"0xd801"}},
     ),
     "system/lspci-910-one-card-lost.txt": (
-        lambda text: {"addresses": [one.address for one in parse_lspci(text)]},
+        lambda text: {"addresses": [pci_function.address for pci_function in parse_lspci(text)]},
         {
             "addresses": [
                 "3d:00.0",

@@ -13,9 +13,9 @@ def ranks(text: str) -> Facts:
     table = parse_rank_table(text)
     return {
         **msgspec.structs.asdict(table),
-        "ids": [(one.rank, one.server, one.device, one.address) for one in table.ranks],
-        "ports": [(one.device_port, one.host_port) for one in table.ranks],
-        "super": [one.super_device for one in table.ranks],
+        "ids": [(rank.rank, rank.server, rank.device, rank.address) for rank in table.ranks],
+        "ports": [(rank.device_port, rank.host_port) for rank in table.ranks],
+        "super": [rank.super_device for rank in table.ranks],
     }
 
 

@@ -15,13 +15,13 @@ from ascend_doctor.collect.hccn_answers import (
 )
 from ascend_doctor.collect.vendor_text import parse_assignments, parse_columns, parse_frames
 
-from .sample_facts import Facts, Rows, pairs, said, value
+from .sample_facts import Facts, Rows, pairs, read_error, value
 
 
 def ports(text: str) -> Facts:
     return {
-        "ports": [(one.udie, one.port, one.kind, one.link) for one in parse_ports(text)],
-        "speed": sorted({one.speed_gbps for one in parse_ports(text)}, key=str),
+        "ports": [(port.udie, port.port, port.kind, port.link) for port in parse_ports(text)],
+        "speed": sorted({port.speed_gbps for port in parse_ports(text)}, key=str),
     }
 
 
@@ -43,7 +43,7 @@ def frames(text: str) -> Facts:
 ROWS: Rows = {
     "hccn_tool/ip-a2.txt": (value(parse_address), {"value": ("192.0.2.10", "255.255.255.0")}),
     "hccn_tool/ip-not-configured.txt": (
-        lambda text: {**said(text), "value": parse_address(text)},
+        lambda text: {**read_error(text), "value": parse_address(text)},
         {"value": ("", ""), "kind": "not-preset"},
     ),
     "hccn_tool/link-up-a2.txt": (value(parse_link), {"value": "UP"}),
@@ -109,11 +109,11 @@ ROWS: Rows = {
     ),
     "hccn_tool/fec-rs-a2.txt": (pairs, {"fec mode": "rs FEC mode"}),
     "hccn_tool/fec-none-910.txt": (pairs, {"fec mode": "no FEC mode"}),
-    "hccn_tool/err-device-not-exist.txt": (said, {"kind": "device-not-exist"}),
-    "hccn_tool/err-permission.txt": (said, {"kind": "permission"}),
-    "hccn_tool/err-busy.txt": (said, {"kind": "busy"}),
-    "hccn_tool/err-unsupported-product.txt": (said, {"kind": "unsupported"}),
-    "hccn_tool/err-vm.txt": (said, {"kind": "unsupported-vm"}),
+    "hccn_tool/err-device-not-exist.txt": (read_error, {"kind": "device-not-exist"}),
+    "hccn_tool/err-permission.txt": (read_error, {"kind": "permission"}),
+    "hccn_tool/err-busy.txt": (read_error, {"kind": "busy"}),
+    "hccn_tool/err-unsupported-product.txt": (read_error, {"kind": "unsupported"}),
+    "hccn_tool/err-vm.txt": (read_error, {"kind": "unsupported-vm"}),
     "hccn_tool/hccn.conf-two-of-eight.txt": (
         lambda text: {**parse_assignments(text), "third": parse_assignments(text).get("address_3")},
         {"address_0": "192.0.2.10", "gateway_7": "192.0.2.1", "third": None},

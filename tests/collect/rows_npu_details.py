@@ -15,42 +15,49 @@ from ascend_doctor.collect.npu_details import (
 from ascend_doctor.collect.npu_table import parse_info
 from ascend_doctor.collect.vendor_text import parse_columns, parse_pairs
 
-from .sample_facts import Facts, Rows, pairs, plain, said, value
+from .sample_facts import Facts, Rows, pairs, plain, read_error, value
 
 
 def mapping(text: str) -> Facts:
     rows = parse_map(text)
     return {
-        "rows": [(one.npu_id, one.chip_id, one.logic_id, one.physical_id) for one in rows],
-        "names": sorted({one.chip_name for one in rows}),
+        "rows": [
+            (mapping.npu_id, mapping.chip_id, mapping.logic_id, mapping.physical_id)
+            for mapping in rows
+        ],
+        "names": sorted({mapping.chip_name for mapping in rows}),
     }
 
 
 def topology(text: str) -> Facts:
-    found = parse_topology(text)
-    assert found is not None
+    topology = parse_topology(text)
+    assert topology is not None
     links = {
         (a, b): link
-        for a, row in zip(found.names, found.links, strict=True)
-        for b, link in zip(found.names, row, strict=True)
+        for a, row in zip(topology.names, topology.links, strict=True)
+        for b, link in zip(topology.names, row, strict=True)
     }
     return {
-        "names": found.names,
+        "names": topology.names,
         "codes": sorted(set(links.values())),
-        "first": found.links[0],
-        "affinity": found.affinity,
+        "first": topology.links[0],
+        "affinity": topology.affinity,
         "self": sorted({link for (a, b), link in links.items() if a == b}),
         "symmetric": all(links[b, a] == link for (a, b), link in links.items()),
     }
 
 
 def counters(text: str) -> Facts:
-    found = parse_ecc(text, 0)
-    return dict(found.counters) if found else {}
+    ecc = parse_ecc(text, 0)
+    return dict(ecc.counters) if ecc else {}
 
 
 def proc_mem(text: str) -> Facts:
-    return {"rows": [(one.pid, one.name, one.memory_mb) for one in parse_processes(text, 0)]}
+    return {
+        "rows": [
+            (process.pid, process.name, process.memory_mb) for process in parse_processes(text, 0)
+        ]
+    }
 
 
 UB = ("NPU0", "NPU1", "NPU2", "NPU3", "NPU4", "NPU5", "NPU6", "NPU7")
@@ -208,7 +215,7 @@ ROWS: Rows = {
         },
     ),
     "npu-smi/help-info-a2-23.0.rc2.txt": (
-        lambda text: {**said(text), **pairs(text), "chip": "-c %d" in text},
+        lambda text: {**read_error(text), **pairs(text), "chip": "-c %d" in text},
         {
             "devices": (),
             "type": "board, flash, memory, usages, sensors, temp, power, volt, mac-addr,",
@@ -216,7 +223,7 @@ ROWS: Rows = {
         },
     ),
     "npu-smi/help-info-950-doc.txt": (
-        lambda text: {**said(text), **pairs(text), "chip": "-c %d" in text},
+        lambda text: {**read_error(text), **pairs(text), "chip": "-c %d" in text},
         {
             "devices": (),
             "type": "board, common, flash, memory, usages, temp, power, volt, health,",
@@ -262,15 +269,15 @@ ROWS: Rows = {
         topology,
         {"first": ("X", "UB", "UB", "UB") + ("SYS",) * 4, "symmetric": True},
     ),
-    "npu-smi/err-dcmi-8005.txt": (said, {"kind": "dcmi-8005", "devices": ()}),
-    "npu-smi/err-dcmi-8005-normal-user.txt": (said, {"kind": "dcmi-8005", "devices": ()}),
-    "npu-smi/err-dcmi-8005-loglevel.txt": (said, {"kind": "dcmi-8005", "devices": ()}),
-    "npu-smi/err-dcmi-8020-card-in-other-container.txt": (said, {"kind": "dcmi-8020"}),
-    "npu-smi/err-board-type-9005.txt": (said, {"kind": "board-type-9005"}),
-    "npu-smi/err-no-card.txt": (said, {"kind": "no-card"}),
-    "npu-smi/err-libc_sec-missing.txt": (said, {"kind": "libc-sec-missing"}),
-    "npu-smi/err-unsupported-type.txt": (said, {"kind": "unsupported"}),
-    "npu-smi/err-bad-type.txt": (said, {"kind": "bad-type"}),
-    "npu-smi/err-invalid-card-id.txt": (said, {"kind": "invalid-card-id"}),
-    "npu-smi/spod-info-unsupported-950-doc.txt": (said, {"kind": "unsupported"}),
+    "npu-smi/err-dcmi-8005.txt": (read_error, {"kind": "dcmi-8005", "devices": ()}),
+    "npu-smi/err-dcmi-8005-normal-user.txt": (read_error, {"kind": "dcmi-8005", "devices": ()}),
+    "npu-smi/err-dcmi-8005-loglevel.txt": (read_error, {"kind": "dcmi-8005", "devices": ()}),
+    "npu-smi/err-dcmi-8020-card-in-other-container.txt": (read_error, {"kind": "dcmi-8020"}),
+    "npu-smi/err-board-type-9005.txt": (read_error, {"kind": "board-type-9005"}),
+    "npu-smi/err-no-card.txt": (read_error, {"kind": "no-card"}),
+    "npu-smi/err-libc_sec-missing.txt": (read_error, {"kind": "libc-sec-missing"}),
+    "npu-smi/err-unsupported-type.txt": (read_error, {"kind": "unsupported"}),
+    "npu-smi/err-bad-type.txt": (read_error, {"kind": "bad-type"}),
+    "npu-smi/err-invalid-card-id.txt": (read_error, {"kind": "invalid-card-id"}),
+    "npu-smi/spod-info-unsupported-950-doc.txt": (read_error, {"kind": "unsupported"}),
 }

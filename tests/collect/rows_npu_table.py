@@ -17,21 +17,24 @@ def info(text: str) -> Facts:
         "complete": table.complete,
         "idle": table.idle,
         "count": len(devices),
-        "ids": [(one.npu_id, one.chip_id, one.device) for one in devices],
-        "names": sorted({one.name for one in devices}),
-        "health": [one.health for one in devices],
-        "bus": [one.bus_id for one in devices],
-        "power": [one.power_w for one in devices],
-        "temperature": [one.temperature_c for one in devices],
-        "load": [one.utilisation for one in devices],
-        "memory": [one.memory and (one.memory.used, one.memory.total) for one in devices],
-        "hbm": [one.hbm and (one.hbm.used, one.hbm.total) for one in devices],
+        "ids": [(npu.npu_id, npu.chip_id, npu.device) for npu in devices],
+        "names": sorted({npu.name for npu in devices}),
+        "health": [npu.health for npu in devices],
+        "bus": [npu.bus_id for npu in devices],
+        "power": [npu.power_w for npu in devices],
+        "temperature": [npu.temperature_c for npu in devices],
+        "load": [npu.utilisation for npu in devices],
+        "memory": [npu.memory and (npu.memory.used, npu.memory.total) for npu in devices],
+        "hbm": [npu.hbm and (npu.hbm.used, npu.hbm.total) for npu in devices],
         "processes": None
         if table.processes is None
-        else [(one.npu_id, one.chip_id, one.pid, one.memory_mb) for one in table.processes],
+        else [
+            (process.npu_id, process.chip_id, process.pid, process.memory_mb)
+            for process in table.processes
+        ],
         "process count": None if table.processes is None else len(table.processes),
-        "process names": sorted({one.name for one in table.processes or ()}),
-        "container pids": [one.container_pid for one in table.processes or ()],
+        "process names": sorted({process.name for process in table.processes or ()}),
+        "container pids": [process.container_pid for process in table.processes or ()],
         "warnings": table.warnings,
     }
 

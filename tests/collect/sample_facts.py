@@ -33,7 +33,7 @@ def value(parse: Callable[[str], Any]) -> Callable[[str], Facts]:
     return lambda text: {"value": parse(text)}
 
 
-def said(text: str) -> Facts:
+def read_error(text: str) -> Facts:
     """A failed question: its kind, and that no device comes of it."""
     error = parse_error(text)
     return {"kind": error and error.kind, "devices": parse_info(text).devices}

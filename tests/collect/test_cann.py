@@ -58,21 +58,21 @@ def test_mindstudio_has_numbers_of_its_own() -> None:
 def test_install_info(tmp_path: Path, name: str, version: str, arch: str) -> None:
     root = tmp_path / "cann"
     (root / "runtime").mkdir(parents=True)
-    place = root / "ascend_nnae_install.info"
+    info_file = root / "ascend_nnae_install.info"
     if name.startswith("toolkit"):
-        place = root / f"{arch}-linux" / "ascend_toolkit_install.info"
-        place.parent.mkdir()
-    place.write_text(sample(name))
-    found = cann(LiveMachine({"ASCEND_HOME_PATH": str(root)})).in_use
-    assert found is not None
-    assert (found.version, found.arch) == (version, arch)
-    assert (found.inner_version or "").startswith("V100R001C")
+        info_file = root / f"{arch}-linux" / "ascend_toolkit_install.info"
+        info_file.parent.mkdir()
+    info_file.write_text(sample(name))
+    install = cann(LiveMachine({"ASCEND_HOME_PATH": str(root)})).in_use
+    assert install is not None
+    assert (install.version, install.arch) == (version, arch)
+    assert (install.inner_version or "").startswith("V100R001C")
 
 
 def test_version_cfg() -> None:
-    found = parse_running_versions(sample("latest-version.cfg-8.1.RC1.txt"))
-    assert len(found) == 8
-    assert set(found.values()) == {("7.7.0.1.238", "8.1.RC1")}
+    versions = parse_running_versions(sample("latest-version.cfg-8.1.RC1.txt"))
+    assert len(versions) == 8
+    assert set(versions.values()) == {("7.7.0.1.238", "8.1.RC1")}
 
 
 @pytest.mark.parametrize(
@@ -134,13 +134,13 @@ def old_layout(folder: Path) -> Path:
     (toolkit / "set_env.sh").write_text("")
     release = toolkit / "8.1.RC1"
     for name in ("compiler", "hccl", "opp", "runtime", "toolkit", "opp_kernel"):
-        place = release / name / "version.info"
-        place.write_text(sample(f"{name}-version.info-8.1.RC1.txt"))
+        version_file = release / name / "version.info"
+        version_file.write_text(sample(f"{name}-version.info-8.1.RC1.txt"))
     cfg = sample("latest-version.cfg-8.1.RC1.txt")
     (toolkit / "latest" / "version.cfg").write_text(cfg)
     info = sample("toolkit-install.info-8.1.RC1.txt")
-    for one in (release, toolkit / "latest"):
-        (one / "aarch64-linux" / "ascend_toolkit_install.info").write_text(info)
+    for parent in (release, toolkit / "latest"):
+        (parent / "aarch64-linux" / "ascend_toolkit_install.info").write_text(info)
     (release / OPERATORS / "ascend910b" / "add").mkdir(parents=True)
     (release / OPERATORS / "config" / "ascend910b").mkdir(parents=True)
     return toolkit
@@ -173,35 +173,37 @@ def ascend(no_real_home: Path) -> Path:
 
 
 def home_machine(ascend: Path, **env: object) -> LiveMachine:
-    return LiveMachine({"HOME": str(ascend.parent), **{key: str(one) for key, one in env.items()}})
+    return LiveMachine(
+        {"HOME": str(ascend.parent), **{key: str(value) for key, value in env.items()}}
+    )
 
 
 def by_root(installs: tuple[CannInstall, ...], folder: Path) -> dict[str, CannInstall]:
-    return {one.root.removeprefix(f"{folder}/"): one for one in installs}
+    return {install.root.removeprefix(f"{folder}/"): install for install in installs}
 
 
 def test_an_old_toolkit_is_one_install_under_all_its_names(ascend: Path) -> None:
     toolkit = old_layout(ascend)
     (toolkit / "8.1").symlink_to("./8.1.RC1")
-    found = cann(home_machine(ascend))
-    (only,) = found.installs
+    facts = cann(home_machine(ascend))
+    (only,) = facts.installs
     assert only.root == f"{toolkit}/latest"
     assert (only.layout, only.version, only.arch) == ("old", "8.1.RC1", "aarch64")
     assert only.set_env == f"{toolkit}/set_env.sh"
     assert (only.kernels, only.kernels_bare) == (("ascend910b",), ())
     assert only.ops_packages == ("opp_kernel 8.1.RC1",)
-    names = {one.name for one in only.components}
+    names = {component.name for component in only.components}
     assert {"compiler", "hccl", "opp", "runtime", "opp_kernel"} <= names
     assert not names & {"ops", "acllib"}, "links to other components"
-    assert found.active is None
-    assert not found.shell.sourced
+    assert facts.active is None
+    assert not facts.shell.sourced
 
 
 def test_version_cfg_names_what_has_no_file_of_its_own(ascend: Path) -> None:
     toolkit = old_layout(ascend)
     (toolkit / "8.1.RC1" / "hccl" / "version.info").unlink()
     (only,) = cann(home_machine(ascend)).installs
-    hccl = next(one for one in only.components if one.name == "hccl")
+    hccl = next(component for component in only.components if component.name == "hccl")
     assert (hccl.version, hccl.public) == ("7.7.0.1.238", "8.1.RC1")
 
 
@@ -218,7 +220,7 @@ def test_a_new_toolkit_and_its_links_are_one_install(ascend: Path) -> None:
     assert not only.simulated
     assert (only.kernels, only.kernels_bare) == ((), ("ascend910_93",))
     assert only.ops_packages == ("Ascend-cann-910b-ops 8.5.0",)
-    assert {(one.name, one.public) for one in only.components} == {
+    assert {(component.name, component.public) for component in only.components} == {
         ("runtime", "8.5.0"),
         ("hcomm", "8.5.0"),
     }
@@ -228,7 +230,7 @@ def test_a_sourced_environment_names_the_active_install(ascend: Path) -> None:
     root = new_layout(ascend)
     (ascend / "cann").symlink_to(root.name)
     other = new_layout(ascend, "9.0.0")
-    found = cann(
+    facts = cann(
         home_machine(
             ascend,
             ASCEND_HOME_PATH=root,
@@ -237,19 +239,19 @@ def test_a_sourced_environment_names_the_active_install(ascend: Path) -> None:
             PYTHONPATH=f"{other}/python/site-packages::relative",
         )
     )
-    assert set(by_root(found.installs, ascend)) == {"cann-8.5.0", "cann-9.0.0"}
-    assert found.active == str(root)
-    assert found.shell.home == str(root)
-    assert found.shell.opp == f"{root}/opp", "spelled as the install is"
-    assert found.shell.library_roots == (str(root), str(other))
-    assert found.shell.python_roots == (str(other),)
-    assert found.shell.devlib
-    assert found.shell.stale == (), "tools/aml is missing, but its toolkit is there"
+    assert set(by_root(facts.installs, ascend)) == {"cann-8.5.0", "cann-9.0.0"}
+    assert facts.active == str(root)
+    assert facts.shell.home == str(root)
+    assert facts.shell.opp == f"{root}/opp", "spelled as the install is"
+    assert facts.shell.library_roots == (str(root), str(other))
+    assert facts.shell.python_roots == (str(other),)
+    assert facts.shell.devlib
+    assert facts.shell.stale == (), "tools/aml is missing, but its toolkit is there"
 
 
 def test_folders_of_a_toolkit_that_is_gone_are_stale(ascend: Path) -> None:
     gone = "/usr/local/Ascend/cann-0.0.0"
-    found = cann(
+    facts = cann(
         home_machine(
             ascend,
             ASCEND_HOME_PATH=gone,
@@ -257,9 +259,9 @@ def test_folders_of_a_toolkit_that_is_gone_are_stale(ascend: Path) -> None:
             PYTHONPATH=f"{gone}/python/site-packages:/nowhere",
         )
     )
-    assert found.active is None
-    assert found.shell.sourced
-    assert found.shell.stale == (gone, f"{gone}/lib64", f"{gone}/python/site-packages")
+    assert facts.active is None
+    assert facts.shell.sourced
+    assert facts.shell.stale == (gone, f"{gone}/lib64", f"{gone}/python/site-packages")
 
 
 def test_nnal_is_found_and_matched_with_its_variable(ascend: Path) -> None:
@@ -298,6 +300,6 @@ def test_hostile_trees_are_survived(ascend: Path) -> None:
 def test_a_folder_that_is_no_toolkit_is_none(ascend: Path) -> None:
     (ascend / "cann").mkdir()
     (ascend / "cann-1" / "runtime").mkdir(parents=True)
-    found = cann(home_machine(ascend, ASCEND_HOME_PATH=ascend))
-    assert found.installs == ()
-    assert found.shell.home == str(ascend)
+    facts = cann(home_machine(ascend, ASCEND_HOME_PATH=ascend))
+    assert facts.installs == ()
+    assert facts.shell.home == str(ascend)

@@ -31,10 +31,10 @@ def sample(name: str) -> str:
 
 
 def test_a_machine_without_a_driver_has_no_trace_of_one(tmp_path: Path) -> None:
-    found = driver(replayed(tmp_path))
-    assert not found.present
-    assert found == Driver(libraries=found.libraries)
-    assert all(one.path is None for one in found.libraries)
+    facts = driver(replayed(tmp_path))
+    assert not facts.present
+    assert facts == Driver(libraries=facts.libraries)
+    assert all(library.path is None for library in facts.libraries)
 
 
 def test_versions_come_from_the_files_of_the_installed_path(tmp_path: Path) -> None:
@@ -44,20 +44,20 @@ def test_versions_come_from_the_files_of_the_installed_path(tmp_path: Path) -> N
         "/opt/hdk/driver/version.info": sample("driver/driver-version.info-23.0.7.txt"),
         "/opt/hdk/firmware/version.info": sample("driver/firmware-version.info-7.1.txt"),
     }
-    found = driver(replayed(tmp_path, files=files))
-    assert (found.path, found.version) == ("/opt/hdk/driver", "23.0.7")
-    assert found.ascendhal_version == "7.35.19"
-    assert found.compatible_firmware == "[7.0.0,7.1.99]"
-    assert found.firmware_version == "7.1.0.11.220"
-    assert found.firmware_source == "/opt/hdk/firmware/version.info"
-    assert found.install_info is not None
-    assert found.install_info.driver_status == "complete"
+    facts = driver(replayed(tmp_path, files=files))
+    assert (facts.path, facts.version) == ("/opt/hdk/driver", "23.0.7")
+    assert facts.ascendhal_version == "7.35.19"
+    assert facts.compatible_firmware == "[7.0.0,7.1.99]"
+    assert facts.firmware_version == "7.1.0.11.220"
+    assert facts.firmware_source == "/opt/hdk/firmware/version.info"
+    assert facts.install_info is not None
+    assert facts.install_info.driver_status == "complete"
 
 
 def test_docker_made_a_folder_of_the_install_info(tmp_path: Path) -> None:
-    found = driver(replayed(tmp_path, folders={"/etc/ascend_install.info": []}))
-    assert found.install_info is not None
-    assert found.install_info.is_directory
+    facts = driver(replayed(tmp_path, folders={"/etc/ascend_install.info": []}))
+    assert facts.install_info is not None
+    assert facts.install_info.is_directory
 
 
 @pytest.mark.parametrize(("versions", "expected"), [("7.1.0.7.220", "7.1.0.7.220"), ("8", None)])
@@ -70,9 +70,9 @@ def test_firmware_is_asked_of_the_cards_where_no_file_says(
         commands={"upgrade-tool --version": text.replace("7.1.0.7.220", versions, 1)},
         files={"/usr/local/Ascend/driver/tools/upgrade-tool": ""},
     )
-    found = driver(machine)
-    assert found.firmware_version == expected
-    assert bool(found.firmware_source) == bool(expected)
+    facts = driver(machine)
+    assert facts.firmware_version == expected
+    assert bool(facts.firmware_source) == bool(expected)
 
 
 def test_device_nodes_with_owners_and_access(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_device_nodes_with_owners_and_access(tmp_path: Path) -> None:
         values={"user-name:1000": "HwHiAiUser", "group-name:1000": None},
     )
     nodes = device_nodes(machine)
-    assert [one.path for one in nodes] == [
+    assert [node.path for node in nodes] == [
         "/dev/davinci2",
         "/dev/davinci3",
         "/dev/davinci10",
@@ -145,16 +145,16 @@ def test_pci_functions_are_accelerators_of_this_vendor(tmp_path: Path) -> None:
         **pci("0000:7d:00.0", "0xa222", "0x020000"),
         other: "0x8086\n",
     }
-    (found,) = pci_functions(replayed(tmp_path, files=files)) or ()
-    assert (found.address, found.device) == ("0000:9d:00.0", "0xd803")
-    assert found.subsystem_device == "0x0110"
+    (pci_function,) = pci_functions(replayed(tmp_path, files=files)) or ()
+    assert (pci_function.address, pci_function.device) == ("0000:9d:00.0", "0xd803")
+    assert pci_function.subsystem_device == "0x0110"
 
 
 def test_lspci_is_asked_where_there_is_no_sysfs(tmp_path: Path) -> None:
     text = sample("system/lspci-910-8cards.txt")
-    found = pci_functions(replayed(tmp_path / "with", commands={"lspci": text}))
-    assert found is not None
-    assert len(found) == 8
+    functions = pci_functions(replayed(tmp_path / "with", commands={"lspci": text}))
+    assert functions is not None
+    assert len(functions) == 8
     assert pci_functions(replayed(tmp_path / "without")) is None
     hung = replayed(tmp_path / "hung", commands={"lspci": {"timed_out": True}})
     assert pci_functions(hung) is None
@@ -179,10 +179,10 @@ def test_libraries_are_found_as_the_loader_does(tmp_path: Path) -> None:
         },
         env={"LD_LIBRARY_PATH": "/opt/stub"},
     )
-    found = {one.name: (one.path, one.by) for one in driver(machine).libraries}
-    assert found["libc_sec.so"] == (f"{common}/libc_sec.so", "loader configuration")
-    assert found["libascend_hal.so"] == ("/opt/stub/libascend_hal.so", "LD_LIBRARY_PATH")
-    assert found["libdcmi.so"] == (None, "")
+    libraries = {library.name: (library.path, library.by) for library in driver(machine).libraries}
+    assert libraries["libc_sec.so"] == (f"{common}/libc_sec.so", "loader configuration")
+    assert libraries["libascend_hal.so"] == ("/opt/stub/libascend_hal.so", "LD_LIBRARY_PATH")
+    assert libraries["libdcmi.so"] == (None, "")
 
 
 def test_docker_runtime_of_a_host(tmp_path: Path) -> None:
@@ -218,5 +218,5 @@ def test_no_parser_raises(text: str) -> None:
 
 
 def test_facts_survive_a_snapshot(tmp_path: Path) -> None:
-    found = driver(replayed(tmp_path, nodes={"/dev/davinci0": CHAR}))
-    assert msgspec.json.decode(msgspec.json.encode(found), type=Driver) == found
+    facts = driver(replayed(tmp_path, nodes={"/dev/davinci0": CHAR}))
+    assert msgspec.json.decode(msgspec.json.encode(facts), type=Driver) == facts

@@ -29,13 +29,13 @@ def by_elftools(path: Path) -> tuple[set[str], set[str]]:
     """(defined, undefined and not weak) global names, as elftools reads them."""
     defined, undefined = set(), set()
     with path.open("rb") as file:
-        for one in ELFFile(file).get_section_by_name(".dynsym").iter_symbols():
-            if one.entry.st_info.bind == "STB_LOCAL":
+        for dynamic_symbol in ELFFile(file).get_section_by_name(".dynsym").iter_symbols():
+            if dynamic_symbol.entry.st_info.bind == "STB_LOCAL":
                 continue
-            if one.entry.st_shndx != "SHN_UNDEF":
-                defined.add(one.name)
-            elif one.entry.st_info.bind == "STB_GLOBAL":
-                undefined.add(one.name)
+            if dynamic_symbol.entry.st_shndx != "SHN_UNDEF":
+                defined.add(dynamic_symbol.name)
+            elif dynamic_symbol.entry.st_info.bind == "STB_GLOBAL":
+                undefined.add(dynamic_symbol.name)
     return defined, undefined
 
 
@@ -44,8 +44,8 @@ def check_against_elftools(path: Path) -> None:
     invented = {f"{name}_" for name in sorted(defined)[:500]}
     with Elf(str(path)) as elf:
         assert {name.decode() for name in elf.undefined()} == undefined
-        wanted = [symbol(name.encode()) for name in (*defined, *invented - defined)]
-        assert {one.name.decode() for one in elf.without(wanted)} == invented - defined
+        expected = [symbol(name.encode()) for name in (*defined, *invented - defined)]
+        assert {symbol.name.decode() for symbol in elf.without(expected)} == invented - defined
 
 
 def test_headers_are_those_that_the_linker_wrote(small: Path) -> None:
@@ -64,21 +64,21 @@ def test_versions_are_those_that_elftools_reads() -> None:
     for path in sorted(paths):
         with open(path, "rb") as file, Elf(path) as elf:
             section = ELFFile(file).get_section_by_name(".gnu.version_r")
-            told = (
+            versions = (
                 [aux.name for _, all_of in section.iter_versions() for aux in all_of]
                 if section
                 else []
             )
-            assert elf.versions == told, path
-            seen += len(told)
+            assert elf.versions == versions, path
+            seen += len(versions)
     assert seen, "the interpreter's own libraries need versions"
 
 
 def test_the_newest_of_each_interface() -> None:
-    found = newest(
+    versions = newest(
         ["GLIBC_2.9", "GLIBC_2.17", "GLIBCXX_3.4.21", "GLIBCXX_3.4", "GLIBC_PRIVATE", "x"]
     )
-    assert found == ("GLIBCXX_3.4.21", "GLIBC_2.17")
+    assert versions == ("GLIBCXX_3.4.21", "GLIBC_2.17")
 
 
 @pytest.mark.parametrize("tag", ["--disable-new-dtags", "--enable-new-dtags"])
@@ -104,7 +104,7 @@ def test_an_object_without_symbols_of_its_own(tmp_path: Path) -> None:
 def test_the_interpreter_and_what_it_has_loaded_agree_with_elftools() -> None:
     maps = Path("/proc/self/maps").read_text().splitlines()
     files = {Path(line.split(None, 5)[5]) for line in maps if ".so" in line and "/" in line}
-    for path in sorted(one for one in {*files, Path(sys.executable).resolve()} if one.is_file())[
+    for path in sorted(path for path in {*files, Path(sys.executable).resolve()} if path.is_file())[
         :12
     ]:
         check_against_elftools(path)
@@ -134,8 +134,8 @@ def test_a_damaged_file_is_read_or_refused(
 ) -> None:
     content = bytearray(small.read_bytes())
     head = st.integers(0, 1023) | st.integers(0, len(content) - 1)
-    for place in data.draw(st.lists(head, max_size=8)):
-        content[place] = data.draw(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]))
+    for offset in data.draw(st.lists(head, max_size=8)):
+        content[offset] = data.draw(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]))
     copy = tmp_path / "damaged.so"
     copy.write_bytes(content[: data.draw(st.just(len(content)) | st.integers(0, len(content)))])
     with contextlib.suppress(NotElf):

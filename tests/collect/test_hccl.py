@@ -30,17 +30,17 @@ def test_the_rank_table_of_the_environment(tmp_path: Path) -> None:
         env={"RANK_TABLE_FILE": "/job/table.json"},
         files={"/job/table.json": sample("rank_table-a3-v1.2.json.txt")},
     )
-    found = rank_table(machine)
-    assert (found.path, found.version, found.problem) == ("/job/table.json", "1.2", None)
-    assert [one.rank for one in found.ranks] == [0, 1, 2, 3]
-    assert msgspec.json.decode(msgspec.json.encode(found), type=RankTable) == found
+    facts = rank_table(machine)
+    assert (facts.path, facts.version, facts.problem) == ("/job/table.json", "1.2", None)
+    assert [rank.rank for rank in facts.ranks] == [0, 1, 2, 3]
+    assert msgspec.json.decode(msgspec.json.encode(facts), type=RankTable) == facts
 
 
 def test_a_file_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
-    found = rank_table(replayed(tmp_path, env={"RANK_TABLE_FILE": "/job/table.json"}))
-    assert found.path == "/job/table.json"
-    assert found.problem is not None
-    assert found.problem.startswith("cannot be read")
+    facts = rank_table(replayed(tmp_path, env={"RANK_TABLE_FILE": "/job/table.json"}))
+    assert facts.path == "/job/table.json"
+    assert facts.problem is not None
+    assert facts.problem.startswith("cannot be read")
 
 
 @pytest.mark.parametrize(
@@ -55,10 +55,10 @@ def test_a_file_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
     ],
 )
 def test_a_broken_rank_table_says_why(text: str, problem: str) -> None:
-    found = parse_rank_table(text)
-    assert found.problem is not None
-    assert found.problem.startswith(problem)
-    assert found.ranks == ()
+    rank_table = parse_rank_table(text)
+    assert rank_table.problem is not None
+    assert rank_table.problem.startswith(problem)
+    assert rank_table.ranks == ()
 
 
 def test_values_that_are_no_numbers_are_unknown() -> None:

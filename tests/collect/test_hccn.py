@@ -62,10 +62,10 @@ def test_without_devices_the_file_is_read_and_nothing_is_asked(tmp_path: Path) -
     files = {"/etc/hccn.conf": sample("hccn.conf-two-of-eight.txt")}
     replayed(tmp_path, files=files)
     machine = Counting(tmp_path)
-    found = hccn(machine, Driver())
-    assert found.conf is not None
-    assert found.conf["address_7"] == "192.0.2.17"
-    assert "address_3" not in found.conf
+    facts = hccn(machine, Driver())
+    assert facts.conf is not None
+    assert facts.conf["address_7"] == "192.0.2.17"
+    assert "address_3" not in facts.conf
     assert machine.asked == ()
 
 
@@ -75,9 +75,9 @@ def test_a_healthy_device(tmp_path: Path) -> None:
         commands=answers(4, HEALTHY),
         files={"/usr/local/Ascend/driver/tools/hccn_tool": ""},
     )
-    found = hccn(machine, with_devices(4))
-    assert found.tool == "/usr/local/Ascend/driver/tools/hccn_tool"
-    (device,) = found.devices
+    facts = hccn(machine, with_devices(4))
+    assert facts.tool == "/usr/local/Ascend/driver/tools/hccn_tool"
+    (device,) = facts.devices
     assert (device.device, device.address, device.netmask) == (4, "192.0.2.10", "255.255.255.0")
     assert (device.link, device.health, device.detect) == ("UP", "Success", "192.0.2.1")
     assert (device.gateway, device.tls, device.link_ups) == ("192.0.2.1", False, 2)
@@ -118,10 +118,10 @@ def test_without_permission_only_one_question_is_asked(tmp_path: Path) -> None:
         commands={"hccn_tool -i 0 -ip -g": {"stdout": sample("err-permission.txt")}},
     )
     machine = Counting(tmp_path)
-    found = hccn(machine, with_devices(0, 1, 2))
+    facts = hccn(machine, with_devices(0, 1, 2))
     assert machine.asked == ("hccn_tool -i 0 -ip -g",)
-    assert found.error is not None
-    assert found.error.kind == "permission"
+    assert facts.error is not None
+    assert facts.error.kind == "permission"
 
 
 def test_a_hang_ends_all_and_keeps_what_was_told(tmp_path: Path) -> None:
@@ -129,33 +129,36 @@ def test_a_hang_ends_all_and_keeps_what_was_told(tmp_path: Path) -> None:
     commands["hccn_tool -i 1 -link -g"] = {"timed_out": True}
     replayed(tmp_path, commands=commands)  # type: ignore[arg-type]
     machine = Counting(tmp_path)
-    found = hccn(machine, with_devices(0, 1, 2))
+    facts = hccn(machine, with_devices(0, 1, 2))
     assert machine.asked[-1] == "hccn_tool -i 1 -link -g"
-    assert [(one.device, one.address, one.link) for one in found.devices] == [
+    assert [(device.device, device.address, device.link) for device in facts.devices] == [
         (0, "192.0.2.10", "UP"),
         (1, "192.0.2.10", None),
     ]
-    assert found.error is not None
-    assert found.error.kind == "timeout"
-    assert found.devices[1].error == found.error
+    assert facts.error is not None
+    assert facts.error.kind == "timeout"
+    assert facts.devices[1].error == facts.error
 
 
 def test_a_fault_of_one_device_does_not_stop_the_next(tmp_path: Path) -> None:
     busy = answers(0, dict.fromkeys(HEALTHY, "err-busy.txt"))
     machine = replayed(tmp_path, commands={**busy, **answers(1, HEALTHY)})
-    found = hccn(machine, with_devices(0, 1))
-    first, second = found.devices
+    facts = hccn(machine, with_devices(0, 1))
+    first, second = facts.devices
     assert first.error is not None
     assert first.error.kind == "busy"
     assert second.error is None
-    assert found.error is None
+    assert facts.error is None
 
 
 def test_a_question_that_the_product_does_not_know_is_kept(tmp_path: Path) -> None:
-    told = {**answers(0, HEALTHY), "hccn_tool -i 0 -tls -g": sample("err-unsupported-product.txt")}
-    (found,) = hccn(replayed(tmp_path, commands=told), with_devices(0)).devices
-    assert found.unsupported == ("-tls",)
-    assert (found.tls, found.link, found.error) == (None, "UP", None)
+    commands = {
+        **answers(0, HEALTHY),
+        "hccn_tool -i 0 -tls -g": sample("err-unsupported-product.txt"),
+    }
+    (device,) = hccn(replayed(tmp_path, commands=commands), with_devices(0)).devices
+    assert device.unsupported == ("-tls",)
+    assert (device.tls, device.link, device.error) == (None, "UP", None)
 
 
 def test_950_is_asked_in_its_own_order_by_index(tmp_path: Path) -> None:
@@ -168,11 +171,11 @@ def test_950_is_asked_in_its_own_order_by_index(tmp_path: Path) -> None:
             "hccn_tool -g -tls -i 1": sample("tls-950-doc.txt"),
         },
     )
-    found = hccn(machine, with_devices(6, 7, pci="0xd806"))
-    assert [one.device for one in found.devices] == [0, 1]
-    assert [port.link for port in found.devices[1].ports] == ["DOWN", "UP", "DOWN", "UP"]
-    assert found.devices[0].tls is False
-    assert found.error is None
+    facts = hccn(machine, with_devices(6, 7, pci="0xd806"))
+    assert [device.device for device in facts.devices] == [0, 1]
+    assert [port.link for port in facts.devices[1].ports] == ["DOWN", "UP", "DOWN", "UP"]
+    assert facts.devices[0].tls is False
+    assert facts.error is None
 
 
 def test_a_host_with_ub_nodes_is_950_without_pci(tmp_path: Path) -> None:
@@ -209,5 +212,5 @@ def test_no_parser_raises(text: str) -> None:
 
 
 def test_facts_survive_a_snapshot(tmp_path: Path) -> None:
-    found = hccn(replayed(tmp_path, commands=answers(0, HEALTHY)), with_devices(0))
-    assert msgspec.json.decode(msgspec.json.encode(found), type=Hccn) == found
+    facts = hccn(replayed(tmp_path, commands=answers(0, HEALTHY)), with_devices(0))
+    assert msgspec.json.decode(msgspec.json.encode(facts), type=Hccn) == facts

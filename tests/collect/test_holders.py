@@ -48,12 +48,12 @@ def test_a_holder_and_its_devices(proc: Path) -> None:
     process(proc, 42, *opened)
     process(proc, 43, "/dev/davinci_manager", "/tmp/davinci5", "socket:[1]")
     answer = scan(str(proc))
-    (one,) = answer["processes"]
+    (holder,) = answer["processes"]
     assert answer["complete"]
-    assert (one["pid"], one["devices"], one["name"]) == (42, [0, 3], "python (train) 3")
-    assert one["age"] == 60.5
-    assert one["user"]
-    assert one["container"] is False
+    assert (holder["pid"], holder["devices"], holder["name"]) == (42, [0, 3], "python (train) 3")
+    assert holder["age"] == 60.5
+    assert holder["user"]
+    assert holder["container"] is False
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_processes_that_may_not_be_read_leave_the_list_incomplete(
     monkeypatch.setattr(os, "listdir", guarded)
     answer = scan(str(proc))
     assert not answer["complete"]
-    assert [one["pid"] for one in answer["processes"]] == [42]
+    assert [process["pid"] for process in answer["processes"]] == [42]
 
 
 def test_hidden_processes_leave_the_list_incomplete(proc: Path) -> None:
@@ -101,8 +101,13 @@ def test_a_process_that_ends_meanwhile_is_skipped(proc: Path) -> None:
         (half / name).unlink()
     answer = scan(str(proc))
     assert answer["complete"]
-    (one,) = answer["processes"]
-    assert (one["pid"], one["name"], one["age"], one["container"]) == (10, "", None, None)
+    (holder,) = answer["processes"]
+    assert (holder["pid"], holder["name"], holder["age"], holder["container"]) == (
+        10,
+        "",
+        None,
+        None,
+    )
 
 
 def test_time_is_bounded(proc: Path) -> None:
@@ -114,19 +119,19 @@ def test_a_device_file_that_this_process_holds_is_found_live(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The real /proc, with a plain file in the place of the device."""
-    place = tmp_path / "davinci5"
-    place.touch()
+    path = tmp_path / "davinci5"
+    path.touch()
     monkeypatch.setattr(module, "_DEVICE", re.compile(rf"{re.escape(str(tmp_path))}/davinci(\d)$"))
-    with place.open("rb"):
-        found = holders(LiveMachine())
-    (mine,) = [one for one in found.processes if one.pid == os.getpid()]
+    with path.open("rb"):
+        facts = holders(LiveMachine())
+    (mine,) = [holder for holder in facts.processes if holder.pid == os.getpid()]
     assert mine.devices == (5,)
     assert mine.age is None or mine.age >= 0
 
 
 def test_a_recorded_answer_is_replayed(tmp_path: Path) -> None:
     answer = {"processes": [{"pid": 5, "devices": [1], "user": "ann"}], "complete": False}
-    found = holders(replayed(tmp_path, values={"holders": answer}))
-    assert isinstance(found, Holders)
-    assert (found.processes[0].pid, found.processes[0].devices) == (5, (1,))
-    assert not found.complete
+    facts = holders(replayed(tmp_path, values={"holders": answer}))
+    assert isinstance(facts, Holders)
+    assert (facts.processes[0].pid, facts.processes[0].devices) == (5, (1,))
+    assert not facts.complete

@@ -35,8 +35,8 @@ TCP = """\
 
 
 def test_os_release_loses_its_quotes() -> None:
-    found = parse_os_release('NAME="openEuler"\nID=\'openEuler\'\nVERSION_ID="22.03"\n# no\n')
-    assert (found["ID"], found["VERSION_ID"]) == ("openEuler", "22.03")
+    release = parse_os_release('NAME="openEuler"\nID=\'openEuler\'\nVERSION_ID="22.03"\n# no\n')
+    assert (release["ID"], release["VERSION_ID"]) == ("openEuler", "22.03")
 
 
 def test_meminfo_is_bytes() -> None:
@@ -106,31 +106,31 @@ def test_no_parser_raises_on_any_text(text: str) -> None:
 
 
 def test_the_live_host_is_told() -> None:
-    found = host(LiveMachine())
-    assert found.arch == os.uname().machine
-    assert found.kernel == os.uname().release
-    assert found.uid == os.geteuid()
-    assert found.cpus
-    assert found.memory
-    assert {limit.name for limit in found.limits} >= {"nofile", "memlock"}
+    facts = host(LiveMachine())
+    assert facts.arch == os.uname().machine
+    assert facts.kernel == os.uname().release
+    assert facts.uid == os.geteuid()
+    assert facts.cpus
+    assert facts.memory
+    assert {limit.name for limit in facts.limits} >= {"nofile", "memlock"}
 
 
 def test_values_are_kept_by_an_allow_list_only() -> None:
     machine = LiveMachine(
         env={"HCCL_BUFFSIZE": "200", "HCCL_SECRET": "x", "HF_TOKEN": "hf_x", "HOME": "/h"}
     )
-    found = environment(machine, ["HCCL_BUFFSIZE"], {})
-    assert found.variables == {"HCCL_BUFFSIZE": "200"}
-    assert found.withheld == ("HCCL_SECRET",)
-    assert "hf_x" not in repr(found)
-    assert found.interfaces
+    facts = environment(machine, ["HCCL_BUFFSIZE"], {})
+    assert facts.variables == {"HCCL_BUFFSIZE": "200"}
+    assert facts.withheld == ("HCCL_SECRET",)
+    assert "hf_x" not in repr(facts)
+    assert facts.interfaces
 
 
 def recorded(tmp_path: Path, files: dict[str, str], env: str = "{}") -> ReplayMachine:
     for path, text in files.items():
-        place = tmp_path / "root" / path.lstrip("/")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
+        target = tmp_path / "root" / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
     (tmp_path / "machine.yaml").write_text(f"origin: a test\nenv: {env}\n")
     return ReplayMachine(tmp_path)
 

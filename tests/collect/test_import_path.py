@@ -132,11 +132,11 @@ def imported(bare_venv: Path, name: str, *entries: Path) -> list[str]:
         env={"PYTHONPATH": ":".join(map(str, entries))},
         cwd="/",
     )
-    return [one for one in json.loads(done.stdout) if "__path_hook__" not in one]
+    return [path for path in json.loads(done.stdout) if "__path_hook__" not in path]
 
 
 def brief(copies: Sequence[PackageCopy]) -> list[tuple[str, str]]:
-    return [(one.path, one.kind) for one in copies]
+    return [(package.path, package.kind) for package in copies]
 
 
 # ---------------------------------------------------------------- who wins
@@ -149,12 +149,20 @@ def test_portions_of_a_namespace_are_joined_in_order(
     second = megatron(tmp_path / "Megatron-LM", "core", "training")
     third = megatron(site, "core", minor=16, suffix="rc0")
     entries = (tmp_path / "front", tmp_path / "Megatron-LM")
-    found = collected(bare_venv, *entries).find("megatron").copies
-    assert [one.path for one in found] == imported(bare_venv, "megatron", *entries)
-    assert brief(found) == [(str(one), "namespace") for one in (first, second, third)]
-    assert [one.parts for one in found] == [("training",), ("core", "training"), ("core",)]
-    assert [one.versions for one in found] == [{}, {"core": "0.15.3"}, {"core": "0.16.3rc0"}]
-    assert [one.entry for one in found] == [*map(str, entries), str(site)]
+    packages = collected(bare_venv, *entries).find("megatron").copies
+    assert [package.path for package in packages] == imported(bare_venv, "megatron", *entries)
+    assert brief(packages) == [(str(path), "namespace") for path in (first, second, third)]
+    assert [package.parts for package in packages] == [
+        ("training",),
+        ("core", "training"),
+        ("core",),
+    ]
+    assert [package.versions for package in packages] == [
+        {},
+        {"core": "0.15.3"},
+        {"core": "0.16.3rc0"},
+    ]
+    assert [package.entry for package in packages] == [*map(str, entries), str(site)]
 
 
 def test_a_regular_package_behind_hides_portions_in_front(
@@ -162,9 +170,9 @@ def test_a_regular_package_behind_hides_portions_in_front(
 ) -> None:
     portion = megatron(tmp_path / "Megatron-LM", "core")
     regular = package(site, "megatron")
-    found = collected(bare_venv, tmp_path / "Megatron-LM").find("megatron").copies
+    packages = collected(bare_venv, tmp_path / "Megatron-LM").find("megatron").copies
     assert imported(bare_venv, "megatron", tmp_path / "Megatron-LM") == [f"{regular}/__init__.py"]
-    assert brief(found) == [(str(regular), "package"), (str(portion), "namespace")]
+    assert brief(packages) == [(str(regular), "package"), (str(portion), "namespace")]
 
 
 def test_a_module_is_a_copy_and_a_package_beside_it_wins(
@@ -175,12 +183,12 @@ def test_a_module_is_a_copy_and_a_package_beside_it_wins(
     (site / "apexes.py").write_text("")
     (site / "triton.py").write_text("")
     package(site, "triton", "__version__ = '3.2.0'\n")
-    found = collected(bare_venv, tmp_path)
-    apex = found.find("apex").copies
+    import_path = collected(bare_venv, tmp_path)
+    apex = import_path.find("apex").copies
     assert brief(apex)[0] == (str(tmp_path / "apex.py"), "module")
     assert apex[0].versions == {"apex": "0.1"}
     assert apex[1].path.endswith("linux-gnu.so")
-    assert brief(found.find("triton").copies) == [(str(site / "triton"), "package")]
+    assert brief(import_path.find("triton").copies) == [(str(site / "triton"), "package")]
     assert imported(bare_venv, "apex", tmp_path) == [str(tmp_path / "apex.py")]
 
 
@@ -196,18 +204,18 @@ def test_an_editable_install_comes_after_the_path(
     assert only.versions == {"mindspeed": "0.15.3"}
     folder = tmp_path / "run"
     (folder / "mindspeed").mkdir(parents=True)
-    found = collected(bare_venv, folder).find("mindspeed").copies
+    packages = collected(bare_venv, folder).find("mindspeed").copies
     assert imported(bare_venv, "mindspeed", folder) == [str(folder / "mindspeed")]
-    assert brief(found)[0] == (str(folder / "mindspeed"), "namespace")
+    assert brief(packages)[0] == (str(folder / "mindspeed"), "namespace")
 
 
 def test_an_editable_namespace_is_a_portion(bare_venv: Path, site: Path, tmp_path: Path) -> None:
     whole = megatron(tmp_path / "whole", "core", "training")
     editable(site, "megatron_lm", {}, megatron=[str(whole)])
     front = megatron(tmp_path / "front", "core")
-    found = collected(bare_venv, tmp_path / "front").find("megatron").copies
+    packages = collected(bare_venv, tmp_path / "front").find("megatron").copies
     assert imported(bare_venv, "megatron", tmp_path / "front") == [str(front), str(whole)]
-    assert brief(found) == [(str(front), "namespace"), (str(whole), "namespace")]
+    assert brief(packages) == [(str(front), "namespace"), (str(whole), "namespace")]
 
 
 def test_an_editable_sub_package_brings_only_itself(
@@ -231,8 +239,8 @@ def test_a_place_reached_twice_is_one_copy(bare_venv: Path, site: Path, tmp_path
     assert site.is_dir()
     megatron(tmp_path / "lm", "core")
     (tmp_path / "link").symlink_to(tmp_path / "lm")
-    found = collected(bare_venv, tmp_path / "lm", tmp_path / "link").find("megatron").copies
-    assert len(found) == 1
+    packages = collected(bare_venv, tmp_path / "lm", tmp_path / "link").find("megatron").copies
+    assert len(packages) == 1
 
 
 def test_what_pip_leaves_behind_is_no_part(bare_venv: Path, site: Path) -> None:
@@ -248,9 +256,9 @@ def test_what_pip_leaves_behind_is_no_part(bare_venv: Path, site: Path) -> None:
 
 def test_pythonpath_is_kept_as_it_stands(bare_venv: Path, site: Path, tmp_path: Path) -> None:
     assert site.is_dir()
-    found = collected(bare_venv, "", tmp_path, "", "/nowhere", "relative/gone")
-    assert found.pythonpath == ("", str(tmp_path), "", "/nowhere", "relative/gone")
-    assert found.absent == ("/nowhere", "relative/gone")
+    import_path = collected(bare_venv, "", tmp_path, "", "/nowhere", "relative/gone")
+    assert import_path.pythonpath == ("", str(tmp_path), "", "/nowhere", "relative/gone")
+    assert import_path.absent == ("/nowhere", "relative/gone")
     assert collected(bare_venv).pythonpath == ()
 
 
@@ -307,9 +315,9 @@ def repository(tmp_path: Path) -> Path:
 
 
 def state(path: Path) -> tuple[str | None, str | None, tuple[str, ...], bool | None]:
-    found = checkout(LiveMachine(), str(path))
-    assert found is not None
-    return found.commit, found.branch, found.refs, found.dirty
+    git = checkout(LiveMachine(), str(path))
+    assert git is not None
+    return git.commit, git.branch, git.refs, git.dirty
 
 
 def test_a_checkout_tells_commit_branch_and_tags(repository: Path) -> None:
@@ -336,17 +344,17 @@ def test_worktrees_and_clones(repository: Path, tmp_path: Path) -> None:
     git(repository, "worktree", "add", "-q", str(tmp_path / "tree"), "team/line")
     assert state(tmp_path / "tree")[:2] == (commit, "team/line")
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{repository}", "shallow")
-    found = checkout(LiveMachine(), str(tmp_path / "shallow"))
-    assert found is not None
-    assert found.shallow
-    assert "core_r0.15.0" in found.refs
+    facts = checkout(LiveMachine(), str(tmp_path / "shallow"))
+    assert facts is not None
+    assert facts.shallow
+    assert "core_r0.15.0" in facts.refs
 
 
 def test_variables_of_git_do_not_mislead(repository: Path, tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "GIT_DIR": str(tmp_path / "other"), "GIT_WORK_TREE": "/"}
-    found = checkout(LiveMachine(env), str(repository))
-    assert found is not None
-    assert found.dirty is False
+    git = checkout(LiveMachine(env), str(repository))
+    assert git is not None
+    assert git.dirty is False
 
 
 RUNS = {
@@ -376,14 +384,14 @@ RUNS = {
 def test_a_program_named_by_a_checkout_or_a_home_is_not_run(
     repository: Path, tmp_path: Path, name: str, where: str, no_real_home: Path
 ) -> None:
-    program, hooks, included = (tmp_path / one for one in ("program", "hooks", "included"))
+    program, hooks, included = (tmp_path / name for name in ("program", "hooks", "included"))
     program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\ncat\n")
     program.chmod(0o755)
     hooks.mkdir()
-    for one in ("post-index-change", "fsmonitor-watchman", "reference-transaction"):
-        (hooks / one).symlink_to(program)
-        (repository / ".git" / "hooks" / one).unlink(missing_ok=True)
-        (repository / ".git" / "hooks" / one).symlink_to(program)
+    for hook in ("post-index-change", "fsmonitor-watchman", "reference-transaction"):
+        (hooks / hook).symlink_to(program)
+        (repository / ".git" / "hooks" / hook).unlink(missing_ok=True)
+        (repository / ".git" / "hooks" / hook).symlink_to(program)
     included.write_text(f'[core]\nfsmonitor = {program}\n[filter "any"]\nclean = {program}\n')
     (repository / ".gitattributes").write_text("* filter=any diff=any\n")
     (repository / ".git" / "info" / "attributes").write_text('*.py "filter=a=b c"\n* filter=any\n')
@@ -426,9 +434,9 @@ def test_git_is_not_asked_about_a_checkout_of_another_user(repository: Path) -> 
 
 
 def test_an_environment_inside_a_checkout_is_no_part_of_it(repository: Path) -> None:
-    place = repository / ".venv" / "lib" / "python3.11" / "site-packages" / "megatron"
-    place.mkdir(parents=True)
-    assert checkout(LiveMachine(), str(place)) is None
+    folder = repository / ".venv" / "lib" / "python3.11" / "site-packages" / "megatron"
+    folder.mkdir(parents=True)
+    assert checkout(LiveMachine(), str(folder)) is None
 
 
 def test_a_broken_checkout_tells_what_it_can(repository: Path) -> None:
@@ -449,7 +457,7 @@ def test_two_names_of_one_checkout_ask_git_once(
     recorder = RecordingMachine(LiveMachine(env))
     examined = python(recorder, str(bare_venv / "bin" / "python"))
     seen = import_path(recorder, examined)
-    assert len([one for one in seen.names if one.copies[0].git]) == 2
+    assert len([import_name for import_name in seen.names if import_name.copies[0].git]) == 2
     recorder.save(tmp_path / "machine", origin="a test", python="", clean=str, env=env)
     text = (tmp_path / "machine" / "machine.yaml").read_text()
     assert text.count("name: git status") == 1

@@ -11,14 +11,18 @@ from ascend_doctor.collect.interfaces import interfaces, parse_inet6
 
 def test_they_are_what_psutil_sees() -> None:
     families = {socket.AF_INET, socket.AF_INET6}
-    wanted = {
-        name: {one.address.partition("%")[0] for one in addresses if one.family in families}
+    expected = {
+        name: {
+            address.address.partition("%")[0] for address in addresses if address.family in families
+        }
         for name, addresses in psutil.net_if_addrs().items()
     }
-    found = interfaces()
-    assert {one["name"]: set(one["addresses"]) for one in found} == wanted
+    rows = interfaces()
+    assert {row["name"]: set(row["addresses"]) for row in rows} == expected
     states = psutil.net_if_stats()
-    assert {one["name"]: one["up"] for one in found} == {name: states[name].isup for name in wanted}
+    assert {row["name"]: row["up"] for row in rows} == {
+        name: states[name].isup for name in expected
+    }
 
 
 def test_an_address_of_the_kernel_is_read() -> None:

@@ -63,22 +63,22 @@ def environment(
 
 
 def collected(root: Path, python: Python, *folders: str) -> Native:
-    path = ":".join(f"{root}/{one}" for one in folders)
+    path = ":".join(f"{root}/{folder}" for folder in folders)
     return native(LiveMachine({"LD_LIBRARY_PATH": path}), python)
 
 
-def names(found: Native) -> list[str]:
-    return [one.name for one in found.missing_symbols]
+def names(native: Native) -> list[str]:
+    return [missing_symbol.name for missing_symbol in native.missing_symbols]
 
 
 def test_all_is_found_with_cann_and_atb(tmp_path: Path) -> None:
-    found = collected(tmp_path, environment(tmp_path), "cann", "atb")
-    assert found.missing == ()
-    assert names(found) == []
-    assert found.symbols_checked == 7
-    assert found.libraries == 3
-    assert found.machine == os.uname().machine
-    places = {one.name: (one.path, one.by) for one in found.needed}
+    native = collected(tmp_path, environment(tmp_path), "cann", "atb")
+    assert native.missing == ()
+    assert names(native) == []
+    assert native.symbols_checked == 7
+    assert native.libraries == 3
+    assert native.machine == os.uname().machine
+    places = {needed.name: (needed.path, needed.by) for needed in native.needed}
     site = tmp_path / "site"
     assert places == {
         "libtorch_npu.so": (f"{site}/torch_npu/lib/libtorch_npu.so", "torch_npu"),
@@ -86,46 +86,49 @@ def test_all_is_found_with_cann_and_atb(tmp_path: Path) -> None:
         "libascendcl.so": (f"{tmp_path}/cann/libascendcl.so", "LD_LIBRARY_PATH"),
         "libatb.so": (f"{tmp_path}/atb/libatb.so", "LD_LIBRARY_PATH"),
     }
-    assert [one.name for one in found.needed if not one.at_import] == ["libatb.so"]
+    assert [needed.name for needed in native.needed if not needed.at_import] == ["libatb.so"]
 
 
 def test_without_cann_its_symbols_say_nothing(tmp_path: Path) -> None:
-    found = collected(tmp_path, environment(tmp_path))
-    assert found.missing == ("libascendcl.so",)
-    assert [one.name for one in found.needed if one.path is None] == ["libascendcl.so", "libatb.so"]
-    assert names(found) == []
-    assert found.symbols_checked == 4, "those of torch, Python and torch_npu itself"
-    assert found.atb is not None
-    assert found.atb.path is None
+    native = collected(tmp_path, environment(tmp_path))
+    assert native.missing == ("libascendcl.so",)
+    assert [needed.name for needed in native.needed if needed.path is None] == [
+        "libascendcl.so",
+        "libatb.so",
+    ]
+    assert names(native) == []
+    assert native.symbols_checked == 4, "those of torch, Python and torch_npu itself"
+    assert native.atb is not None
+    assert native.atb.path is None
 
 
 def test_without_nnal_the_import_works(tmp_path: Path) -> None:
-    found = collected(tmp_path, environment(tmp_path, atb=False), "cann", "atb")
-    assert found.missing == ()
-    assert names(found) == []
-    (late,) = [one for one in found.needed if one.path is None]
+    native = collected(tmp_path, environment(tmp_path, atb=False), "cann", "atb")
+    assert native.missing == ()
+    assert names(native) == []
+    (late,) = [needed for needed in native.needed if needed.path is None]
     assert (late.name, late.at_import) == ("libatb.so", False)
 
 
 def test_an_older_cann_lacks_symbols(tmp_path: Path) -> None:
-    found = collected(tmp_path, environment(tmp_path, cann=("aclInit",)), "cann", "atb")
-    (only,) = found.missing_symbols
+    native = collected(tmp_path, environment(tmp_path, cann=("aclInit",)), "cann", "atb")
+    (only,) = native.missing_symbols
     assert (only.name, only.owner, only.at_import) == ("HcclBroadcast", "cann", True)
     assert only.wanted_by.endswith("lib/libtorch_npu.so")
 
 
 def test_another_torch_lacks_symbols_even_without_cann(tmp_path: Path) -> None:
-    found = collected(tmp_path, environment(tmp_path, torch=("_ZN2at4onesEv",)))
-    assert {(one.name, one.owner) for one in found.missing_symbols} == {
-        (name, "torch") for name in TORCH
-    }
+    native = collected(tmp_path, environment(tmp_path, torch=("_ZN2at4onesEv",)))
+    assert {
+        (missing_symbol.name, missing_symbol.owner) for missing_symbol in native.missing_symbols
+    } == {(name, "torch") for name in TORCH}
 
 
 def test_an_older_atb_stops_no_import(tmp_path: Path) -> None:
     examined = environment(tmp_path)
     shared_object(tmp_path / "atb" / "libatb.so", functions("_ZN3atb3oldEv"))
-    found = collected(tmp_path, examined, "cann", "atb")
-    (only,) = found.missing_symbols
+    native = collected(tmp_path, examined, "cann", "atb")
+    (only,) = native.missing_symbols
     assert (only.name, only.at_import) == ("_ZN3atb3runEv", False)
 
 
@@ -136,12 +139,12 @@ def test_a_damaged_or_foreign_library_is_passed_over(tmp_path: Path) -> None:
     content = bytearray((tmp_path / "cann" / "libascendcl.so").read_bytes())
     content[18] = 183 if content[18] == 62 else 62
     foreign.write_bytes(content)
-    found = collected(tmp_path, examined, "foreign", "cann", "atb")
-    places = {one.name: one.path for one in found.needed}
+    native = collected(tmp_path, examined, "foreign", "cann", "atb")
+    places = {needed.name: needed.path for needed in native.needed}
     assert places["libascendcl.so"] == f"{tmp_path}/cann/libascendcl.so"
     alone = collected(tmp_path, examined, "foreign", "atb")
     assert alone.missing == ("libascendcl.so",)
-    assert {one.by.partition(": for ")[0] for one in alone.needed if one.path is None} == {
+    assert {needed.by.partition(": for ")[0] for needed in alone.needed if needed.path is None} == {
         str(foreign)
     }
     (tmp_path / "foreign" / "libascendcl.so").write_text("no library")
@@ -151,9 +154,9 @@ def test_a_damaged_or_foreign_library_is_passed_over(tmp_path: Path) -> None:
 def test_without_torch_its_libraries_are_missing(tmp_path: Path) -> None:
     examined = environment(tmp_path)
     shutil.rmtree(tmp_path / "site" / "torch")
-    found = collected(tmp_path, examined, "cann", "atb")
-    assert found.missing == ("libtorch_cpu.so",)
-    assert names(found) == []
+    native = collected(tmp_path, examined, "cann", "atb")
+    assert native.missing == ("libtorch_cpu.so",)
+    assert names(native) == []
 
 
 def test_a_wheel_for_another_python_is_a_gap(tmp_path: Path) -> None:
@@ -164,10 +167,10 @@ def test_a_wheel_for_another_python_is_a_gap(tmp_path: Path) -> None:
 
 
 def test_no_torch_npu_is_an_answer() -> None:
-    found = native(LiveMachine({}), Python(executable=sys.executable, sys_path=("/nowhere",)))
-    assert found.torch_npu == ""
-    assert found.hal is not None
-    assert found.missing == ()
+    facts = native(LiveMachine({}), Python(executable=sys.executable, sys_path=("/nowhere",)))
+    assert facts.torch_npu == ""
+    assert facts.hal is not None
+    assert facts.missing == ()
 
 
 def test_the_drivers_library_is_found_where_dlopen_looks(tmp_path: Path) -> None:
@@ -182,8 +185,8 @@ def test_a_library_of_cann_that_lacks_another_stops_the_import(tmp_path: Path) -
     examined = environment(tmp_path)
     hal = shared_object(tmp_path / "build" / "libascend_hal.so", functions("drvGetDevNum"))
     shared_object(tmp_path / "cann" / "libascendcl.so", functions(*CANN), needs=(hal,))
-    found = collected(tmp_path, examined, "cann", "atb")
-    assert found.missing == ("libascend_hal.so",)
+    native = collected(tmp_path, examined, "cann", "atb")
+    assert native.missing == ("libascend_hal.so",)
 
 
 def test_it_is_replayed(tmp_path: Path) -> None:
@@ -224,12 +227,12 @@ def test_it_loads_what_the_loader_loads() -> None:
     program = os.path.realpath(sys.executable)
     done = subprocess.run(["ldd", program], check=True, capture_output=True, text=True)
     words = [line.split() for line in done.stdout.splitlines()]
-    expected = {os.path.realpath(one[2]) for one in words if len(one) > 3 and one[1] == "=>"}
+    expected = {os.path.realpath(word[2]) for word in words if len(word) > 3 and word[1] == "=>"}
     linker = Linker(LiveMachine())
     linker.link(program, "test")
-    found = {os.path.realpath(path) for path in linker.files} - {program}
-    assert {one for one in found if not Path(one).name.startswith("ld-")} == {
-        one for one in expected if not Path(one).name.startswith("ld-")
+    loaded = {os.path.realpath(path) for path in linker.files} - {program}
+    assert {path for path in loaded if not Path(path).name.startswith("ld-")} == {
+        path for path in expected if not Path(path).name.startswith("ld-")
     }
     assert linker.missing == {}
 
@@ -274,20 +277,20 @@ MISSING = {
 
 def test_the_wheel_without_cann_lacks_six_libraries(examined_python: Path) -> None:
     machine = LiveMachine({"PATH": os.environ["PATH"]})
-    found = native(machine, python(machine, str(examined_python)))
-    assert set(found.missing) == MISSING
-    assert found.missing[0] == "libhccl.so", "the one that the message names"
-    assert found.missing_symbols == ()
-    assert found.symbols_checked > 2000
-    late = {one.name for one in found.needed if one.path is None and not one.at_import}
+    facts = native(machine, python(machine, str(examined_python)))
+    assert set(facts.missing) == MISSING
+    assert facts.missing[0] == "libhccl.so", "the one that the message names"
+    assert facts.missing_symbols == ()
+    assert facts.symbols_checked > 2000
+    late = {needed.name for needed in facts.needed if needed.path is None and not needed.at_import}
     assert late == {"libatb.so", "libfmk_parser.so", "libascend_protobuf.so"}
-    assert found.machine == os.uname().machine
+    assert facts.machine == os.uname().machine
 
 
 def test_the_wheel_needs_what_python_says_it_needs(examined_python: Path) -> None:
     """The loader itself, asked in a process of its own, stops at the same library."""
     machine = LiveMachine({"PATH": os.environ["PATH"]})
-    found = native(machine, python(machine, str(examined_python)))
+    facts = native(machine, python(machine, str(examined_python)))
     done = subprocess.run(
         [examined_python, "-c", "import torch; import torch_npu"],
         check=False,
@@ -295,7 +298,7 @@ def test_the_wheel_needs_what_python_says_it_needs(examined_python: Path) -> Non
         text=True,
         env={"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PATH": os.environ["PATH"]},
     )
-    assert f"ImportError: {found.missing[0]}: cannot open shared object" in done.stderr
+    assert f"ImportError: {facts.missing[0]}: cannot open shared object" in done.stderr
 
 
 def test_the_wheel_finds_all_in_the_stand_in_tree(
@@ -304,14 +307,14 @@ def test_the_wheel_finds_all_in_the_stand_in_tree(
     tree = build(examined_python, cache=simulator_cache)
     env = tree.environment(os.environ, soc="Ascend910B3", devices=1, memory_bytes=1 << 30)
     machine = LiveMachine(env)
-    found = native(machine, python(machine, str(examined_python)))
-    assert [one.name for one in found.needed if one.path is None] == []
-    assert found.missing_symbols == ()
-    assert found.atb is not None
-    assert (found.atb.path or "").startswith(str(tree.home))
+    facts = native(machine, python(machine, str(examined_python)))
+    assert [needed.name for needed in facts.needed if needed.path is None] == []
+    assert facts.missing_symbols == ()
+    assert facts.atb is not None
+    assert (facts.atb.path or "").startswith(str(tree.home))
     seen = cann(machine)
     assert seen.active == str(tree.home)
-    assert [one.simulated for one in seen.installs] == [True]
+    assert [install.simulated for install in seen.installs] == [True]
 
 
 def test_an_answer_about_symbols_is_kept_until_a_file_changes(

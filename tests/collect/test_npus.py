@@ -56,8 +56,8 @@ A3 = "info-a3-2cards-25.2.0.txt"
 
 
 def test_without_npu_smi_nothing_is_claimed(tmp_path: Path) -> None:
-    found = npus(replayed(tmp_path))
-    assert (found.tool, found.devices, found.error) == ("", (), None)
+    facts = npus(replayed(tmp_path))
+    assert (facts.tool, facts.devices, facts.error) == ("", (), None)
 
 
 def test_the_tool_is_found_outside_of_path(tmp_path: Path) -> None:
@@ -81,14 +81,14 @@ def test_a_healthy_a3_machine(tmp_path: Path) -> None:
             "npu-smi info -t topo": sample("topo-a3-one-card-sio.txt"),
         },
     )
-    found = npus(machine)
-    assert found.layout == "a3"
-    assert found.listed == 2
-    assert [one.npu_id for one in found.boards] == [0]
-    assert [(one.npu_id, one.chip_id) for one in found.ecc] == [(1, 1)]
-    assert found.topology is not None
-    assert found.health == ()  # every device is OK in the table
-    assert found.error is None
+    facts = npus(machine)
+    assert facts.layout == "a3"
+    assert facts.listed == 2
+    assert [board_.npu_id for board_ in facts.boards] == [0]
+    assert [(npu_ecc.npu_id, npu_ecc.chip_id) for npu_ecc in facts.ecc] == [(1, 1)]
+    assert facts.topology is not None
+    assert facts.health == ()  # every device is OK in the table
+    assert facts.error is None
 
 
 def test_an_alarm_is_looked_into_and_950_has_no_chip_option(tmp_path: Path) -> None:
@@ -123,18 +123,18 @@ def test_a_missing_process_section_is_asked_for(tmp_path: Path) -> None:
 )
 def test_a_failure_is_named(tmp_path: Path, name: str, kind: str, status: int) -> None:
     answer = {"stdout": sample(name), "exit_code": status}
-    found = npus(replayed(tmp_path, commands={"npu-smi info": answer}))
-    assert found.tool == "npu-smi"
-    assert found.error is not None
-    assert (found.error.kind, found.error.exit_code) == (kind, status)
-    assert not found.complete
+    facts = npus(replayed(tmp_path, commands={"npu-smi info": answer}))
+    assert facts.tool == "npu-smi"
+    assert facts.error is not None
+    assert (facts.error.kind, facts.error.exit_code) == (kind, status)
+    assert not facts.complete
 
 
 def test_a_loader_error_stands_on_stderr(tmp_path: Path) -> None:
     answer = {"stderr": sample("err-libc_sec-missing.txt"), "exit_code": 127}
-    found = npus(replayed(tmp_path, commands={"npu-smi info": answer}))
-    assert found.error is not None
-    assert found.error.kind == "libc-sec-missing"
+    facts = npus(replayed(tmp_path, commands={"npu-smi info": answer}))
+    assert facts.error is not None
+    assert facts.error.kind == "libc-sec-missing"
 
 
 @pytest.mark.parametrize(
@@ -147,10 +147,10 @@ def test_a_loader_error_stands_on_stderr(tmp_path: Path) -> None:
     ],
 )
 def test_no_answer_has_a_reason(tmp_path: Path, answer: dict[str, object], kind: str) -> None:
-    found = npus(replayed(tmp_path, commands={"npu-smi info": answer}))
-    assert found.error is not None
-    assert found.error.kind == kind
-    assert found.error.text
+    facts = npus(replayed(tmp_path, commands={"npu-smi info": answer}))
+    assert facts.error is not None
+    assert facts.error.kind == kind
+    assert facts.error.text
 
 
 def test_a_hang_ends_all_further_questions_and_keeps_the_table(tmp_path: Path) -> None:
@@ -170,21 +170,21 @@ def test_a_hang_ends_all_further_questions_and_keeps_the_table(tmp_path: Path) -
             "npu-smi info -t topo": sample("topo-a2-8x910b3-hccs-24.1.rc1.txt"),
         },
     )
-    found = npus(Counting(tmp_path))
+    facts = npus(Counting(tmp_path))
     assert asked == ["npu-smi info", "npu-smi info -l", "npu-smi info -m"]
-    assert len(found.devices) == 8
-    assert found.listed == 8
-    assert found.error is not None
-    assert found.error.kind == "timeout"
-    assert "npu-smi info -m did not answer within" in found.error.text
+    assert len(facts.devices) == 8
+    assert facts.listed == 8
+    assert facts.error is not None
+    assert facts.error.kind == "timeout"
+    assert "npu-smi info -m did not answer within" in facts.error.text
 
 
 def test_a_trailing_warning_leaves_the_table_whole(tmp_path: Path) -> None:
     text = sample(A3) + sample("warning-trailing-incomplete-driver.txt")
-    found = npus(replayed(tmp_path, commands={"npu-smi info": text}))
-    assert len(found.devices) == 4
-    assert found.complete
-    assert found.warnings[0].startswith("[WARNING]The driver package")
+    facts = npus(replayed(tmp_path, commands={"npu-smi info": text}))
+    assert len(facts.devices) == 4
+    assert facts.complete
+    assert facts.warnings[0].startswith("[WARNING]The driver package")
 
 
 def test_output_over_the_limit_is_not_complete(tmp_path: Path) -> None:
@@ -197,15 +197,15 @@ def test_a_real_program_that_prints_a_table(tmp_path: Path) -> None:
     table = SAMPLES / A3
     program.write_text(f'#!/bin/sh\n[ "$*" = info ] && exec cat {table}\nexit 1\n', "utf-8")
     program.chmod(0o755)
-    found = npus(LiveMachine({"PATH": f"{tmp_path}:/usr/bin:/bin"}))
-    assert found.tool == str(program)
-    assert [one.device for one in found.devices] == [0, 1, 2, 3]
-    assert found.error is None
+    facts = npus(LiveMachine({"PATH": f"{tmp_path}:/usr/bin:/bin"}))
+    assert facts.tool == str(program)
+    assert [npu.device for npu in facts.devices] == [0, 1, 2, 3]
+    assert facts.error is None
 
 
 def test_facts_survive_a_snapshot(tmp_path: Path) -> None:
-    found = npus(replayed(tmp_path, commands={"npu-smi info": sample(A3)}))
-    assert msgspec.json.decode(msgspec.json.encode(found), type=Npus) == found
+    facts = npus(replayed(tmp_path, commands={"npu-smi info": sample(A3)}))
+    assert msgspec.json.decode(msgspec.json.encode(facts), type=Npus) == facts
 
 
 # ---------------------------------------------------------------- the table
@@ -223,7 +223,7 @@ def test_a_table_that_ends_early_is_not_complete() -> None:
 def test_half_a_device_is_no_device() -> None:
     lines = sample(A3).splitlines()
     table = parse_info("\n".join(line for line in lines if "9E:00.0" not in line))
-    assert [one.device for one in table.devices] == [0, 2, 3]
+    assert [npu.device for npu in table.devices] == [0, 2, 3]
     assert not table.complete
 
 
@@ -232,7 +232,7 @@ def test_a_lower_row_alone_is_no_device() -> None:
     table = parse_info(
         sample(A3).replace("| 0     Ascend910           | OK            | 162.8", "", 1)
     )
-    assert [one.device for one in table.devices] == [1, 2, 3]
+    assert [npu.device for npu in table.devices] == [1, 2, 3]
     assert not table.complete
 
 
@@ -253,8 +253,8 @@ def test_noise_lines_change_no_row(path: Path, data: st.DataObject) -> None:
     lines = path.read_text("utf-8").splitlines()
     whole = parse_info("\n".join(lines))
     for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, len(lines)))
-        lines.insert(place, data.draw(NOISE))
+        number = data.draw(st.integers(0, len(lines)))
+        lines.insert(number, data.draw(NOISE))
     noisy = parse_info("\n".join(lines))
     assert (noisy.devices, noisy.processes, noisy.complete) == (
         whole.devices,

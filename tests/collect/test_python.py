@@ -60,13 +60,13 @@ def program(tmp_path: Path) -> Program:
 
 
 def dist_info(folder: Path, name: str, version: str, *headers: str, **files: str) -> Path:
-    place = folder / f"{name.replace('-', '_')}-{version}.dist-info"
-    place.mkdir(parents=True)
+    path = folder / f"{name.replace('-', '_')}-{version}.dist-info"
+    path.mkdir(parents=True)
     text = "\n".join(["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *headers])
-    (place / "METADATA").write_text(f"{text}\n\nRequires-Dist: not-a-header\n")
+    (path / "METADATA").write_text(f"{text}\n\nRequires-Dist: not-a-header\n")
     for file, content in files.items():
-        (place / file.replace("_json", ".json")).write_text(content)
-    return place
+        (path / file.replace("_json", ".json")).write_text(content)
+    return path
 
 
 def examine(folder: Path, **env: str) -> Python:
@@ -85,35 +85,41 @@ def test_an_environment_tells_of_itself(bare_venv: Path, site: Path) -> None:
         "Requires-Python: >=3.8",
         INSTALLER="pip\n",
     )
-    found = examine(bare_venv)
-    assert found.version == ".".join(map(str, sys.version_info[:3]))
-    assert found.executable == str(bare_venv / "bin" / "python")
-    assert found.prefix == str(bare_venv)
-    assert found.base_prefix == sys.base_prefix
-    assert found.machine == os.uname().machine
-    assert str(site) in found.sys_path
-    assert "" not in found.sys_path
-    assert not found.own
-    one = found.find("torch-npu")
-    assert one is not None
-    assert (one.version, one.location, one.installer) == ("2.13.0", str(site), "pip")
-    assert one.requires == ("torch==2.13.0.*", "numpy; python_version < '3.9'")
-    assert one.requires_python == ">=3.8"
-    assert found.importable["torch"] is False
+    python = examine(bare_venv)
+    assert python.version == ".".join(map(str, sys.version_info[:3]))
+    assert python.executable == str(bare_venv / "bin" / "python")
+    assert python.prefix == str(bare_venv)
+    assert python.base_prefix == sys.base_prefix
+    assert python.machine == os.uname().machine
+    assert str(site) in python.sys_path
+    assert "" not in python.sys_path
+    assert not python.own
+    torch_npu = python.find("torch-npu")
+    assert torch_npu is not None
+    assert (torch_npu.version, torch_npu.location, torch_npu.installer) == (
+        "2.13.0",
+        str(site),
+        "pip",
+    )
+    assert torch_npu.requires == ("torch==2.13.0.*", "numpy; python_version < '3.9'")
+    assert torch_npu.requires_python == ">=3.8"
+    assert python.importable["torch"] is False
 
 
 def test_files_of_a_package_are_looked_for(bare_venv: Path, site: Path) -> None:
     there = ("torch/__init__.py", "torch/lib/libc10.so")
     gone = ("torch/functional.py", "torch/lib/libtorch.so")
     left_out = ("../../../bin/torchrun", "torch/test/test_x.py", "torch/py.typed", "torch/a.pyc")
-    record = "".join(f"{one},sha256=x,3\n" for one in (*there, *gone, "torch/empty.so", *left_out))
+    record = "".join(
+        f"{name},sha256=x,3\n" for name in (*there, *gone, "torch/empty.so", *left_out)
+    )
     dist_info(site, "torch", "2.7.1", RECORD=record)
     dist_info(site, "numpy", "1.26.0", RECORD="numpy/gone.py,,\n")
-    for one in (*there, "torch/empty.so"):
-        (site / one).parent.mkdir(parents=True, exist_ok=True)
-        (site / one).write_text("" if "empty" in one else "x", "utf-8")
-    found = examine(bare_venv)
-    torch, numpy = found.find("torch"), found.find("numpy")
+    for name in (*there, "torch/empty.so"):
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text("" if "empty" in name else "x", "utf-8")
+    python = examine(bare_venv)
+    torch, numpy = python.find("torch"), python.find("numpy")
     assert torch is not None
     assert numpy is not None
     assert torch.files_listed == 5
@@ -133,8 +139,8 @@ def test_origins_lose_their_credentials(bare_venv: Path, site: Path) -> None:
     )
     local = {"url": "file:///src/Megatron-LM", "dir_info": {"editable": True}}
     dist_info(site, "megatron-core", "0.15.3", direct_url_json=json.dumps(local))
-    found = examine(bare_venv)
-    mindspeed, megatron = found.find("mindspeed"), found.find("megatron-core")
+    python = examine(bare_venv)
+    mindspeed, megatron = python.find("mindspeed"), python.find("megatron-core")
     assert mindspeed is not None
     assert megatron is not None
     assert mindspeed.direct_url == "https://example.org/MindSpeed.git"
@@ -149,8 +155,10 @@ def test_a_second_copy_is_shadowed_by_the_first_on_the_path(
     front = tmp_path / "front"
     dist_info(front, "megatron_core", "0.15.3")
     (tmp_path / "link").symlink_to(front)
-    found = examine(bare_venv, PYTHONPATH=f"{front}:{tmp_path / 'link'}")
-    copies = [(one.version, one.shadowed) for one in found.distributions]
+    python = examine(bare_venv, PYTHONPATH=f"{front}:{tmp_path / 'link'}")
+    copies = [
+        (distribution.version, distribution.shadowed) for distribution in python.distributions
+    ]
     assert copies == [("0.15.3", False), ("0.16.1", True)], "a link is no second copy"
 
 
@@ -167,13 +175,13 @@ def test_old_eggs_and_leftovers(bare_venv: Path, site: Path, tmp_path: Path) -> 
     (site / "single-1.0-py3.10.egg-info").write_text("Name: single\nVersion: 1.0\n")
     dist_info(site, "~orch", "2.1")
     (site / "empty-3.0.dist-info").mkdir()
-    found = examine(bare_venv)
-    assert {one.name: one.version for one in found.distributions} == {
+    python = examine(bare_venv)
+    assert {distribution.name: distribution.version for distribution in python.distributions} == {
         "mindspeed": "0.12.1",
         "single": "1.0",
         "empty": "3.0",
     }
-    mindspeed = found.find("mindspeed")
+    mindspeed = python.find("mindspeed")
     assert mindspeed is not None
     assert mindspeed.editable
     assert mindspeed.location == str(checkout)
@@ -185,8 +193,8 @@ def test_modules_are_looked_up_and_never_imported(bare_venv: Path, site: Path) -
         (site / name).mkdir(parents=True)
         (site / name / "__init__.py").write_text("raise SystemExit('imported')")
     (site / "yaml.py").write_text("raise SystemExit('imported')")
-    found = examine(bare_venv).importable
-    assert [name for name, can in found.items() if can] == [
+    importable = examine(bare_venv).importable
+    assert [name for name, can in importable.items() if can] == [
         "decorator",
         "google.protobuf",
         "scipy",
@@ -210,14 +218,14 @@ def test_a_broken_finder_hides_nothing(bare_venv: Path, site: Path) -> None:
 
 
 def test_hostile_metadata_breaks_nothing(bare_venv: Path, site: Path) -> None:
-    place = dist_info(site, "evil", "1\x1b[31m", direct_url_json='{"url": 3, "vcs_info": []}')
-    (place / "INSTALLER").mkdir()
+    folder = dist_info(site, "evil", "1\x1b[31m", direct_url_json='{"url": 3, "vcs_info": []}')
+    (folder / "INSTALLER").mkdir()
     (site / "binary-1.dist-info").mkdir()
     (site / "binary-1.dist-info" / "METADATA").write_bytes(b"\xff\x00Name: \xff\nVersion")
     os.mkfifo(site / "pipe-1.egg-info")
     os.mkdir(os.fsencode(site) + b"/\xff\xfe-1.dist-info")
-    found = examine(bare_venv)
-    assert len(found.distributions) == 4
+    python = examine(bare_venv)
+    assert len(python.distributions) == 4
     os.rmdir(os.fsencode(site) + b"/\xff\xfe-1.dist-info")
 
 
@@ -242,16 +250,16 @@ def test_the_active_environment_comes_before_path(bare_venv: Path, tmp_path: Pat
 def test_it_is_known_what_named_the_interpreter(bare_venv: Path, tmp_path: Path, by: str) -> None:
     env = {"PATH": f"{bare_venv}/bin"} if by == "PATH" else {by: str(bare_venv), "PATH": "/bin"}
     named = f"{bare_venv}/bin/python" if by == "--python" else None
-    found = python(LiveMachine(env), named)
-    assert (found.by, found.prefix, found.own) == (by, str(bare_venv), False)
-    assert found.doctor is not None
-    assert found.doctor.executable == sys.executable
-    here = [one for one in TRAINING if importlib.util.find_spec(one) is not None]
-    assert list(found.doctor.packages) == here
+    facts = python(LiveMachine(env), named)
+    assert (facts.by, facts.prefix, facts.own) == (by, str(bare_venv), False)
+    assert facts.doctor is not None
+    assert facts.doctor.executable == sys.executable
+    here = [name for name in TRAINING if importlib.util.find_spec(name) is not None]
+    assert list(facts.doctor.packages) == here
     recording = RecordingMachine(LiveMachine(env))
     python(recording, named)
     recording.save(tmp_path / "machine", origin="o", python="", clean=str, env=env)
-    assert python(ReplayMachine(tmp_path / "machine"), named).doctor == found.doctor
+    assert python(ReplayMachine(tmp_path / "machine"), named).doctor == facts.doctor
 
 
 def test_no_interpreter_is_a_gap_and_a_wrong_one_an_error(tmp_path: Path) -> None:
@@ -307,8 +315,8 @@ def test_the_current_folder_is_not_searched(
     assert site.is_dir()
     (tmp_path / "json.py").write_text("raise SystemExit('taken from the current folder')")
     monkeypatch.chdir(tmp_path)
-    found = examine(bare_venv)
-    assert str(tmp_path) not in found.sys_path
+    python = examine(bare_venv)
+    assert str(tmp_path) not in python.sys_path
     assert str(tmp_path) in examine(bare_venv, PYTHONPATH="/nowhere:").sys_path
 
 
@@ -358,10 +366,10 @@ def test_parsers_take_any_text(text: str) -> None:
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),
-        lambda one: (
-            st.lists(one)
+        lambda inner: (
+            st.lists(inner)
             | st.dictionaries(
-                st.sampled_from(["url", "vcs_info", "dir_info", "version", "distributions"]), one
+                st.sampled_from(["url", "vcs_info", "dir_info", "version", "distributions"]), inner
             )
         ),
     )
@@ -381,9 +389,9 @@ def test_deep_json_is_no_answer() -> None:
 
 
 def test_a_real_environment_has_torch_and_torch_npu(examined_python: Path) -> None:
-    found = python(LiveMachine(), str(examined_python))
-    torch, torch_npu = found.find("torch"), found.find("torch-npu")
+    facts = python(LiveMachine(), str(examined_python))
+    torch, torch_npu = facts.find("torch"), facts.find("torch-npu")
     assert torch is not None
     assert torch_npu is not None
-    assert any(one.startswith("torch==") for one in torch_npu.requires)
-    assert found.importable["torch_npu"]
+    assert any(need.startswith("torch==") for need in torch_npu.requires)
+    assert facts.importable["torch_npu"]

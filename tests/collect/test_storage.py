@@ -7,9 +7,9 @@ from ascend_doctor.machine.live import LiveMachine
 
 
 def test_room_of_a_folder(tmp_path: Path) -> None:
-    found = room(str(tmp_path))
-    assert found["path"] == str(tmp_path)
-    assert 0 <= found["free"] <= found["size"]
+    usage = room(str(tmp_path))
+    assert usage["path"] == str(tmp_path)
+    assert 0 <= usage["free"] <= usage["size"]
     above = room(str(tmp_path / "not" / "there"))
     assert above["path"] == str(tmp_path), "the nearest folder that exists"
 
@@ -30,14 +30,14 @@ def test_folders_by_use() -> None:
         "HF_HOME": "/data/hf",
         "MODELSCOPE_CACHE": "relative",
     }
-    found = list(folders(LiveMachine(named)))
-    assert ("logs", "/data/npu") in found
-    assert ("temporary", "/scratch") in found
-    assert [path for use, path in found if use == "models"] == ["/data/hf"]
+    named_folders = list(folders(LiveMachine(named)))
+    assert ("logs", "/data/npu") in named_folders
+    assert ("temporary", "/scratch") in named_folders
+    assert [path for use, path in named_folders if use == "models"] == ["/data/hf"]
 
 
 def test_a_folder_is_asked_once(tmp_path: Path) -> None:
-    found = storage(LiveMachine({"HOME": str(tmp_path), "TMPDIR": str(tmp_path)}))
-    (home,) = [one for one in found.places if one.path == str(tmp_path)]
+    facts = storage(LiveMachine({"HOME": str(tmp_path), "TMPDIR": str(tmp_path)}))
+    (home,) = [file_system for file_system in facts.places if file_system.path == str(tmp_path)]
     assert home.uses == ("operators", "logs", "temporary", "models")
-    assert found.untold == ()
+    assert facts.untold == ()

@@ -43,7 +43,7 @@ def report_of(done: subprocess.CompletedProcess[str]) -> Any:
 
 
 def text_of(report: Any, check: str) -> str:
-    return json.dumps([one for one in report["findings"] if one["check"] == check])
+    return json.dumps([finding for finding in report["findings"] if finding["check"] == check])
 
 
 @pytest.mark.parametrize("level", ["0", "1"])
@@ -93,8 +93,8 @@ def test_a_rank_that_goes_wrong_is_named_with_its_stage_and_nothing_survives(
         env={**os.environ, "ASCEND_DOCTOR_PROBE_FAULT": fault, name: value},
     )
     assert done.returncode == 1
-    found = text_of(report_of(done), "allreduce")
-    assert all(word in found for word in words), found
+    text = text_of(report_of(done), "allreduce")
+    assert all(word in text for word in words), text
     assert not [process for process in psutil.process_iter() if value in marked(process, name)]
 
 
@@ -130,8 +130,8 @@ def test_no_torch_is_told_and_is_never_a_pass(doctor: Command, bare_python: Path
 
 def test_only_and_skip_choose(doctor: Command, bare_python: Path) -> None:
     arguments = ("check", "-l", "0", "--python", str(bare_python), "--format", "json")
-    one = report_of(doctor(*arguments, "--only", "cann-installed"))
-    assert {finding["check"] for finding in one["findings"]} == {"cann-installed"}
+    document = report_of(doctor(*arguments, "--only", "cann-installed"))
+    assert {finding["check"] for finding in document["findings"]} == {"cann-installed"}
     rest = report_of(doctor(*arguments, "--skip", "cann-installed"))
     assert "cann-installed" not in {finding["check"] for finding in rest["findings"]}
 
@@ -140,10 +140,10 @@ def test_several_formats_go_to_their_files(
     doctor: Command, bare_python: Path, tmp_path: Path
 ) -> None:
     places = {name: tmp_path / f"report.{name}" for name in ("json", "xml", "sarif", "md", "prom")}
-    files = [part for place in places.values() for part in ("-o", str(place))]
+    files = [part for path in places.values() for part in ("-o", str(path))]
     done = doctor("check", "-l", "0", "--python", str(bare_python), *files)
     assert done.stdout == ""
-    assert all(place.stat().st_size > 100 for place in places.values())
+    assert all(path.stat().st_size > 100 for path in places.values())
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
     jsonschema.validate(json.loads(places["json"].read_text()), schema())
 
@@ -184,7 +184,7 @@ def test_a_snapshot_is_judged_as_check_did(
     here = report_of(doctor("judge", str(facts), "--format", "json"))
 
     def verdicts(report: Any) -> list[tuple[str, str]]:
-        return [(one["check"], one["level"]) for one in report["findings"]]
+        return [(finding["check"], finding["level"]) for finding in report["findings"]]
 
     assert verdicts(here) == verdicts(there)
     assert here["redacted"]
@@ -201,8 +201,8 @@ def test_a_recording_replays_to_the_same_verdict(
         )
     )
     again = report_of(doctor("check", "-l", "0", "--replay", str(folder), "--format", "json"))
-    assert [(one["check"], one["level"]) for one in again["findings"]] == [
-        (one["check"], one["level"]) for one in live["findings"]
+    assert [(finding["check"], finding["level"]) for finding in again["findings"]] == [
+        (finding["check"], finding["level"]) for finding in live["findings"]
     ]
 
 

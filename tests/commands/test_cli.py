@@ -191,7 +191,7 @@ def test_a_bad_snapshot_is_one_line_and_exit_2(
 def test_list_and_explain_document_every_check(doctor: Command) -> None:
     listed = json.loads(doctor("list", "--format", "json").stdout)
     known = all_checks()
-    assert [row["id"] for row in listed["checks"]] == [one.id for one in known]
+    assert [row["id"] for row in listed["checks"]] == [check.id for check in known]
     page = doctor("explain", known[0].id).stdout
     assert page.startswith(f"{known[0].id}: {known[0].title}")
     text = doctor("list").stdout
@@ -259,9 +259,9 @@ def test_a_bug_is_exit_70_with_a_file_to_paste(doctor: Command, tmp_path: Path) 
     assert done.returncode == 70
     assert "a bug in ascend-doctor: RuntimeError" in done.stderr
     assert "Traceback" not in done.stderr
-    found = re.search(r"text in (\S+)", done.stderr)
-    assert found
-    text = Path(found[1]).read_text()
+    match = re.search(r"text in (\S+)", done.stderr)
+    assert match
+    text = Path(match[1]).read_text()
     assert "Traceback" in text
     assert "supersecretvalue" not in text + done.stderr
     assert "\x1b" not in text + done.stderr

@@ -116,10 +116,10 @@ def test_standard_input_is_a_log(log: Path) -> None:
 
 
 def test_the_json_has_pinned_keys_and_fits_its_schema(doctor: Command, log: Path) -> None:
-    found = json.loads(doctor("diagnose", str(log), "--format", "json").stdout)
-    assert set(found) == KEYS
+    answer = json.loads(doctor("diagnose", str(log), "--format", "json").stdout)
+    assert set(answer) == KEYS
     schema = json.loads(doctor("schema", "diagnosis").stdout)
-    jsonschema.Draft202012Validator(schema).validate(found)
+    jsonschema.Draft202012Validator(schema).validate(answer)
 
 
 @pytest.mark.parametrize("name", sorted(FORMATS))
@@ -143,8 +143,8 @@ def test_check_asks_this_machine(doctor: Command, tmp_path: Path) -> None:
     path = tmp_path / "train.log"
     path.write_text("ModuleNotFoundError: No module named 'mindspeed'\n")
     done = doctor("diagnose", str(path), "--check", "--format", "json")
-    found = json.loads(done.stdout)
-    assert [one["check"] for one in found["now"]] == ["mindspeed-installed"]
+    answer = json.loads(done.stdout)
+    assert [finding["check"] for finding in answer["now"]] == ["mindspeed-installed"]
     assert done.returncode == 1
 
 
@@ -169,8 +169,8 @@ def test_an_interrupted_stream_is_diagnosed_as_far_as_it_was_read() -> None:
         time.sleep(0.05)
     time.sleep(0.5)  # it has read the line and waits for another one
     child.send_signal(signal.SIGTERM)
-    out, told = child.communicate(timeout=300)
-    assert (child.returncode, told) == (130, b"")
+    out, errors = child.communicate(timeout=300)
+    assert (child.returncode, errors) == (130, b"")
     assert json.loads(out)["causes"][0]["id"] == "npu-oom-torch"
 
 
@@ -185,8 +185,8 @@ def test_local_ranks_an_archive_and_the_node_that_the_user_names(
     assert done.returncode == 1
     assert "Guilty    local rank 3: it is the first" in done.stdout
     done = doctor("diagnose", "--format", "json", "--node-rank", "1", str(tmp_path / "logs.zip"))
-    told = json.loads(done.stdout)["guilty"]
-    assert (told["ranks"], told["local_ranks"]) == ([7], [3])
+    guilty = json.loads(done.stdout)["guilty"]
+    assert (guilty["ranks"], guilty["local_ranks"]) == ([7], [3])
     assert doctor("diagnose", "--node-rank", "-1", str(tmp_path)).returncode == 2
 
 

@@ -22,12 +22,12 @@ def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     """A command in an empty folder: its exit code, its output and its errors."""
     monkeypatch.chdir(tmp_path)
 
-    def said(*arguments: str) -> tuple[int, str, str]:
+    def run_doctor(*arguments: str) -> tuple[int, str, str]:
         code = run(list(arguments))
         out, err = capfd.readouterr()
         return code, out, err
 
-    return said
+    return run_doctor
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +82,8 @@ def test_the_first_line_says_that_another_python_was_examined(
     monkeypatch.setenv("PATH", str(folder))
     options = ("check", "-l", "0", "--only", "examined-python", "-q", "--no-redact")
     code, out, _ = say(*options)
-    told = f"No environment is active, so {folder}/python3 was examined"
-    assert "".join(told.split()) in "".join(out.split("\nRan")[0].split())
+    note = f"No environment is active, so {folder}/python3 was examined"
+    assert "".join(note.split()) in "".join(out.split("\nRan")[0].split())
     if importlib.util.find_spec("torch_npu") is not None:
         assert code == 1
         assert f"$ ascend-doctor check --python {sys.executable}" in out
@@ -105,7 +105,7 @@ def test_the_first_line_says_that_another_python_was_examined(
     ],
 )
 def test_a_healthy_server(texts: list[str], code: int, say: Say, machines: dict[str, str]) -> None:
-    options = [word for one in texts for word in ("--expect", one)]
+    options = [word for text in texts for word in ("--expect", text)]
     assert say(*only(machines["healthy-a2"]), *options)[0] == code
 
 
@@ -158,10 +158,10 @@ def test_a_bad_expectation_is_bad_usage(
     machine = ("--replay", machines["laptop"])
     if command == "judge":
         assert say("snapshot", *machine, "-o", "snapshot.json")[0] == 0
-        given: tuple[str, ...] = ("judge", "snapshot.json", *arguments)
+        typed: tuple[str, ...] = ("judge", "snapshot.json", *arguments)
     else:
-        given = (command, *machine, *arguments, *(("--", "true") if command == "run" else ()))
-    code, out, err = say(*given)
+        typed = (command, *machine, *arguments, *(("--", "true") if command == "run" else ()))
+    code, out, err = say(*typed)
     assert (code, out) == (2, "")
     assert words in err
     assert err.count("\n") == 1
@@ -174,8 +174,8 @@ def test_a_snapshot_is_judged_with_expectations(say: Say, machines: dict[str, st
         assert say("judge", "snapshot.json", "--expect", "npus=8")[0] == code
     Path("ascend-doctor.yaml").write_text("expect: [soc=910B3]\n")
     code, out, _ = say("judge", "snapshot.json", "--format", "json")
-    found = {one["check"]: one["level"] for one in json.loads(out)["findings"]}
-    assert (code, found["expected-soc"]) == (1, "error")
+    levels = {finding["check"]: finding["level"] for finding in json.loads(out)["findings"]}
+    assert (code, levels["expected-soc"]) == (1, "error")
 
 
 @pytest.mark.slow
@@ -188,8 +188,10 @@ def test_what_vanished_does_not_pass(text: str, say: Say, machines: dict[str, st
     facts = json.loads(Path("snapshot.json").read_text())
     name = text.rstrip("0123456789.").rstrip(">=").partition("=")[0]
     python, path = facts["python"], facts["import_path"]
-    python["distributions"] = [one for one in python["distributions"] if one["name"] != name]
-    path["names"] = [one for one in path["names"] if one["name"] != name]
+    python["distributions"] = [
+        distribution for distribution in python["distributions"] if distribution["name"] != name
+    ]
+    path["names"] = [module for module in path["names"] if module["name"] != name]
     if name == "cann":
         facts["cann"] = {}
     Path("snapshot.json").write_text(json.dumps(facts))

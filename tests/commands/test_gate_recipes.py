@@ -59,12 +59,12 @@ OTHERS = ("id: hccn-conf", '"plugin": "custom"')
 
 
 def block(mark: str) -> str:
-    (found,) = (text for _, text in BLOCKS if mark in text)
-    return str(found)
+    (only,) = (text for _, text in BLOCKS if mark in text)
+    return str(only)
 
 
 def test_every_block_of_the_page_is_a_recipe() -> None:
-    marks = [*(one.mark for one in RECIPES.values()), *OTHERS]
+    marks = [*(recipe.mark for recipe in RECIPES.values()), *OTHERS]
     assert len(BLOCKS) == len(marks)
     assert [text for _, text in BLOCKS if sum(mark in text for mark in marks) != 1] == []
 

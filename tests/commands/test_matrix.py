@@ -84,8 +84,8 @@ def test_solve_with_doubts_lists_what_no_document_names(doctor: Command) -> None
     strict, lenient = doctor(*asked), doctor(*asked, "--doubts")
     assert strict.returncode == 1
     assert lenient.returncode == 0
-    told = [line for line in lenient.stdout.splitlines() if line.startswith("doubt: ")]
-    assert any("is documented with cann ==9.0.0" in line for line in told)
+    doubts = [line for line in lenient.stdout.splitlines() if line.startswith("doubt: ")]
+    assert any("is documented with cann ==9.0.0" in line for line in doubts)
 
 
 def test_a_ref_that_documents_name_and_that_does_not_exist_is_explained(doctor: Command) -> None:

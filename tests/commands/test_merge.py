@@ -28,8 +28,8 @@ def test_the_lists_are_ready_for_a_scheduler(tmp_path: Path) -> None:
     hosts.write_text("n[1-2]\nn4\n")
     done = merge(str(reports), "--expect", str(hosts), "--lists", str(lists), "--format", "json")
     assert done.returncode == 1, done.stderr
-    told = json.loads(done.stdout)["fleet"]
-    assert told["missing"] == ["n4"]
+    fleet = json.loads(done.stdout)["fleet"]
+    assert fleet["missing"] == ["n4"]
     assert (lists / "passing_nodes.txt").read_text() == "n1\nn3_--exclusive\n"
     assert (lists / "failing_nodes.txt").read_text() == "n2\n"
     assert (lists / "unknown_nodes.txt").read_text() == "n4\n"
@@ -55,11 +55,11 @@ def test_bad_arguments_are_one_line(tmp_path: Path) -> None:
         assert done.stderr.count("\n") == 1
 
 
-def told(folder: Path, *arguments: str) -> dict[str, Any]:
+def merged_report(folder: Path, *arguments: str) -> dict[str, Any]:
     done = merge(str(folder), "--format", "json", *arguments)
     assert done.stdout, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
 
 
 @pytest.mark.slow
@@ -71,17 +71,17 @@ def test_names_stay_and_addresses_home_and_secrets_do_not(
     bad = Finding(check="x", level=Level.ERROR, title="broken", observed=texts)
     names = ("10.1.2.3", "ms-aaaaaaaaaaaaaaaaaaaa")
     write(tmp_path, *(node(name, bad, address="192.168.7.7") for name in names))
-    found = told(tmp_path)
-    one, two = (
-        row for row in found["findings"] if row["check"] in {"x", "fleet-duplicate-address"}
+    report = merged_report(tmp_path)
+    first, second = (
+        row for row in report["findings"] if row["check"] in {"x", "fleet-duplicate-address"}
     )
-    assert one["nodes"] == two["nodes"] == list(names)
-    shown = json.dumps([one, two])
-    assert "10.1.2.3" in one["found"] + two["found"]
+    assert first["nodes"] == second["nodes"] == list(names)
+    shown = json.dumps([first, second])
+    assert "10.1.2.3" in first["found"] + second["found"]
     for hidden in ("192.168.7.7", "10.9.9.9", "abcdefgh12345678", str(no_real_home)):
         assert hidden not in shown
-    assert found["redacted"]
-    plain = told(tmp_path, "--no-redact")
+    assert report["redacted"]
+    plain = merged_report(tmp_path, "--no-redact")
     assert "192.168.7.7" in json.dumps(plain["findings"])
     assert not plain["redacted"]
 
@@ -93,5 +93,5 @@ def test_files_name_nodes_where_that_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "host.json").rename(tmp_path / "node1.json")
     write(tmp_path, node("host"))
     (tmp_path / "host.json").rename(tmp_path / "node2.json")
-    assert told(tmp_path, "--by-file")["fleet"]["passing"] == ["node1", "node2"]
-    assert told(tmp_path)["fleet"]["passing"] == ["host"]
+    assert merged_report(tmp_path, "--by-file")["fleet"]["passing"] == ["node1", "node2"]
+    assert merged_report(tmp_path)["fleet"]["passing"] == ["host"]

@@ -37,13 +37,15 @@ def rehearse(doctor: Command, examined_python: Path, tmp_path: Path) -> Any:
 
 
 def levels(report: Any) -> dict[str, str]:
-    return {one["check"]: one["level"] for one in report["findings"]}
+    return {finding["check"]: finding["level"] for finding in report["findings"]}
 
 
 def test_level_0_reads_a_whole_simulated_server(rehearse: Any) -> None:
     done, report = rehearse("-l", "0", "--machine", "a3-16")
-    found = levels(report)
-    assert done.returncode == 0, [one for one in report["findings"] if one["level"] == "error"]
+    by_check = levels(report)
+    assert done.returncode == 0, [
+        finding for finding in report["findings"] if finding["level"] == "error"
+    ]
     for check in (
         "npu-health",
         "npu-topology",
@@ -51,7 +53,7 @@ def test_level_0_reads_a_whole_simulated_server(rehearse: Any) -> None:
         "torch-npu-libraries",
         "tbe-python",
     ):
-        assert found[check] == "ok", check
+        assert by_check[check] == "ok", check
     assert len(report["snapshot"]["npus"]["devices"]) == 16
 
 
@@ -127,9 +129,13 @@ def test_a_fault_is_found_by_its_probe_and_leaves_nothing_behind(
     )
     assert done.returncode == 1
     assert levels(report) == {"device": "ok", "allreduce": "error"}
-    (found,) = [one for one in report["findings"] if one["check"] == "allreduce"]
-    assert found["ranks"] == [1]
-    ours = [one for one in psutil.process_iter() if _environment(one).get(MARK) == str(tmp_path)]
+    (only,) = [finding for finding in report["findings"] if finding["check"] == "allreduce"]
+    assert only["ranks"] == [1]
+    ours = [
+        process
+        for process in psutil.process_iter()
+        if _environment(process).get(MARK) == str(tmp_path)
+    ]
     assert not ours
 
 
@@ -162,7 +168,7 @@ def test_without_torch_npu_it_says_what_to_install(doctor: Command, tmp_path: Pa
 
 def test_packages_of_the_extra_that_are_missing_are_named(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "v"], check=True)
-    found = missing(str(tmp_path / "v" / "bin" / "python"))
-    assert {"torch", "torch-npu", "megatron-core"} <= set(found)
-    assert "click" not in found
+    names = missing(str(tmp_path / "v" / "bin" / "python"))
+    assert {"torch", "torch-npu", "megatron-core"} <= set(names)
+    assert "click" not in names
     assert missing(str(tmp_path / "no-python")) == ()

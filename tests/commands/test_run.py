@@ -28,8 +28,8 @@ def test_a_launch_that_succeeds_is_passed_through(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_failure_is_diagnosed_and_its_code_kept(tmp_path: Path) -> None:
-    said = "RuntimeError: The Inner error is reported as above. EI0006: Getting socket times out"
-    done = run("--log", "x.log", "--", "sh", "-c", f"echo '{said}' >&2; exit 7", cwd=tmp_path)
+    message = "RuntimeError: The Inner error is reported as above. EI0006: Getting socket times out"
+    done = run("--log", "x.log", "--", "sh", "-c", f"echo '{message}' >&2; exit 7", cwd=tmp_path)
     assert done.returncode == 7
     assert "what its output in x.log shows" in done.stderr
     assert "EI0006" in done.stderr

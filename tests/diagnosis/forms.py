@@ -52,7 +52,7 @@ class Form:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class FormVerdict:
     form: Form
     root: str
     rank: int | None
@@ -99,7 +99,7 @@ def lines(
 def in_json(ranks: int, guilty: int, row: Callable[[int, str], dict[str, Any]]) -> str:
     rows = [row(rank, STEP) for rank in range(ranks)]
     rows += [row(rank, says(rank, guilty)) for rank in range(ranks)]
-    return "\n".join(json.dumps(one) for one in rows) + "\n"
+    return "\n".join(json.dumps(row) for row in rows) + "\n"
 
 
 def torchrun(nodes: Mapping[str, int], guilty: int, *, each: int = 4) -> dict[str, str]:
@@ -169,20 +169,20 @@ RENDEZVOUS = """I0301 10:00:00.000000 77 torch/distributed/elastic/agent/server/
 
 def plogs() -> dict[str, str]:
     """~/ascend/log of four processes, of which the third one's card is 6."""
-    found = {}
+    plogs = {}
     for rank in range(4):
         pid, card = 70 + rank, rank + 4
-        found[f"ascend/log/run/plog/plog-{pid}_20260301100000000.log"] = AGENT.format(
+        plogs[f"ascend/log/run/plog/plog-{pid}_20260301100000000.log"] = AGENT.format(
             pid=pid, rank=rank, card=card
         )
-        found[f"ascend/log/debug/plog/plog-{pid}_20260301100000000.log"] = (
+        plogs[f"ascend/log/debug/plog/plog-{pid}_20260301100000000.log"] = (
             f"[ERROR] HCCL({pid},python3):2026-03-01-10:02:05.000.000 [x.cc:1] [{pid}]{WAITED}\n"
             if rank != 2
             else f"[ERROR] RUNTIME({pid},python3):2026-03-01-10:02:01.000.000 [task_info.cc:1] "
             "[PrintErrorInfo]Aicore kernel execute failed, device_id=6, stream_id=3, "
             "report_stream_id=3, task_id=5\n"
         )
-    return found
+    return plogs
 
 
 def device_logs() -> dict[str, str]:
@@ -585,16 +585,16 @@ def _numbers(guilty: Guilt | None, name: str) -> tuple[int, ...]:
     return tuple(getattr(guilty, name, ()))
 
 
-def told(form: Form) -> Told:
+def judge_form(form: Form) -> FormVerdict:
     try:
-        found = diagnosed(form)
+        diagnosis = diagnosed(form)
     except DataError as error:
-        return Told(form=form, root=str(error), rank=None, local=None, node="", device=None)
-    guilty = found.guilty
+        return FormVerdict(form=form, root=str(error), rank=None, local=None, node="", device=None)
+    guilty = diagnosis.guilty
     ranks, locals_, devices = (_numbers(guilty, n) for n in ("ranks", "local_ranks", "devices"))
-    return Told(
+    return FormVerdict(
         form=form,
-        root=answer(found),
+        root=answer(diagnosis),
         rank=ranks[0] if len(ranks) == 1 else None,
         local=locals_[0] if len(locals_) == 1 else None,
         node=guilty.nodes[0] if guilty and len(guilty.nodes) == 1 else "",
@@ -603,13 +603,13 @@ def told(form: Form) -> Told:
 
 
 def main() -> None:
-    every = [told(form) for form in FORMS]
-    for one in every:
+    every = [judge_form(form) for form in FORMS]
+    for outcome in every:
         parts = [f"{word} {', '.join(what)}" for word, what in
-                 (("lacks", one.missed), ("WRONG", one.wrong)) if what]  # fmt: skip
-        click.echo(f"{'; '.join(parts) or 'right':40} {one.form.name}")
-    right = sum(not one.missed and not one.wrong for one in every)
-    wrong = sum("rank" in one.wrong for one in every)
+                 (("lacks", outcome.missed), ("WRONG", outcome.wrong)) if what]  # fmt: skip
+        click.echo(f"{'; '.join(parts) or 'right':40} {outcome.form.name}")
+    right = sum(not outcome.missed and not outcome.wrong for outcome in every)
+    wrong = sum("rank" in outcome.wrong for outcome in every)
     click.echo(f"{right} of {len(every)} right, the wrong rank in {wrong}")
 
 

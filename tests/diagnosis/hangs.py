@@ -58,25 +58,25 @@ class Hang:
 def drawn(seed: int, count: int) -> list[Hang]:
     """Different ones, every kind about equally often, half of them with the watchdog's report."""
     chance = random.Random(seed)
-    found: list[Hang] = []
-    while len(found) < count:
-        kind = KINDS[len(found) % len(KINDS)]
+    hangs: list[Hang] = []
+    while len(hangs) < count:
+        kind = KINDS[len(hangs) % len(KINDS)]
         alone = kind != "peer" and chance.random() < 0.5
-        one = Hang(
+        hang = Hang(
             kind=kind,
             guilty=chance.randrange(_SENDERS if kind == "peer" else RANKS),
             step=chance.randrange(1, 5),
             layout="data" if alone else "pipeline",
             report=chance.random() < 0.5,
         )
-        if one not in found:
-            found.append(one)
-    return found
+        if hang not in hangs:
+            hangs.append(hang)
+    return hangs
 
 
 def with_report(seed: int, count: int) -> list[Hang]:
     """The same ones all with the report, and as many more as are needed."""
-    every = (replace(one, report=True) for one in drawn(seed, 2 * count))
+    every = (replace(hang, report=True) for hang in drawn(seed, 2 * count))
     return list(dict.fromkeys(every))[:count]
 
 
@@ -86,27 +86,27 @@ def made(hang: Hang, folder: Path, python: Path, environment: Mapping[str, str])
     None where it never hung as it should: a rank did not get this far as the step, or torchrun did
     not end.
     """
-    place, reached = (folder / part / hang.name for part in ("unfinished", "reached"))
+    path, reached = (folder / part / hang.name for part in ("unfinished", "reached"))
     for _ in range(_TRIES):
-        for one in (place, reached):
-            shutil.rmtree(one, ignore_errors=True)
-            one.mkdir(parents=True)
-        ended = _run(hang, place, python, {**environment, "HANG_REACHED": str(reached)})
+        for tree in (path, reached):
+            shutil.rmtree(tree, ignore_errors=True)
+            tree.mkdir(parents=True)
+        ended = _run(hang, path, python, {**environment, "HANG_REACHED": str(reached)})
         if ended and len(list(reached.iterdir())) == RANKS:
-            return place.rename(folder / hang.name)
+            return path.rename(folder / hang.name)
     return None
 
 
-def _run(hang: Hang, place: Path, python: Path, environment: Mapping[str, str]) -> bool:
+def _run(hang: Hang, path: Path, python: Path, environment: Mapping[str, str]) -> bool:
     """Whether torchrun came to its end by itself."""
     argv = [
         str(python), "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={RANKS}",
-        "--redirects=3", f"--log-dir={place}",
+        "--redirects=3", f"--log-dir={path}",
         str(PROGRAM), hang.kind, str(hang.guilty), str(hang.step), hang.layout,
     ]  # fmt: skip
     env = {**environment, "TORCH_HCCL_DESYNC_DEBUG": str(int(hang.report))}
     with (
-        (place / "torchrun.log").open("wb") as log,
+        (path / "torchrun.log").open("wb") as log,
         subprocess.Popen(argv, stdout=log, stderr=log, env=env) as launcher,
     ):
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -120,11 +120,11 @@ def _run(hang: Hang, place: Path, python: Path, environment: Mapping[str, str]) 
     return False
 
 
-def judged(hang: Hang, place: Path) -> Verdict:
-    found = of_paths(place)
-    if found.guilty is None or not found.guilty.ranks:
+def judged(hang: Hang, path: Path) -> Verdict:
+    diagnosis = of_paths(path)
+    if diagnosis.guilty is None or not diagnosis.guilty.ranks:
         return "could not tell"
-    return "right" if found.guilty.ranks == (hang.guilty,) else "wrong"
+    return "right" if diagnosis.guilty.ranks == (hang.guilty,) else "wrong"
 
 
 @click.command()
@@ -146,17 +146,17 @@ def main(folder: Path, *, seed: int, count: int, first: int, last: int, armed: b
     chosen = (with_report if armed else drawn)(seed, count)[first:last]
 
     def logs(hang: Hang) -> Path | None:
-        place = folder / hang.name
-        return place if place.exists() else made(hang, folder, python, environment)
+        path = folder / hang.name
+        return path if path.exists() else made(hang, folder, python, environment)
 
     # Judged here and not in the pool: an automaton is of one thread.
-    told: Counter[str] = Counter()
+    verdicts: Counter[str] = Counter()
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for hang, place in zip(chosen, pool.map(logs, chosen), strict=True):
-            verdict = judged(hang, place) if place else "never hung"
-            told[verdict] += 1
+        for hang, path in zip(chosen, pool.map(logs, chosen), strict=True):
+            verdict = judged(hang, path) if path else "never hung"
+            verdicts[verdict] += 1
             click.echo(f"{verdict:15} {hang.name}")
-    click.echo(", ".join(f"{verdict}: {times}" for verdict, times in told.items()))
+    click.echo(", ".join(f"{verdict}: {times}" for verdict, times in verdicts.items()))
 
 
 if __name__ == "__main__":

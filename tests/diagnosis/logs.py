@@ -39,20 +39,20 @@ def reader(options: JobOptions) -> JobReader:
 
 def of_files(files: Mapping[str, str | bytes]) -> Diagnosis:
     """The diagnosis of a folder with these files."""
-    with TemporaryDirectory() as place:
+    with TemporaryDirectory() as folder:
         for name, text in files.items():
-            path = Path(place, name)
+            path = Path(folder, name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return of_paths(Path(place))
+        return of_paths(Path(folder))
 
 
 def of_text(text: str | bytes) -> Diagnosis:
     return of_files({"train.log": text})
 
 
-def answer(found: Diagnosis) -> str:
+def answer(diagnosis: Diagnosis) -> str:
     """In the words of the labels: the id of the root cause, unknown or none."""
-    if found.causes:
-        return found.causes[0].id
-    return "unknown" if found.unexplained else "none"
+    if diagnosis.causes:
+        return diagnosis.causes[0].id
+    return "unknown" if diagnosis.unexplained else "none"

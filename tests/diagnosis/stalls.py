@@ -59,17 +59,17 @@ class Layout:
     def __str__(self) -> str:
         return f"tp{self.tp}-cp{self.cp}-ep{self.ep}-pp{self.pp}"
 
-    def next_group(self, place: str) -> str:
+    def next_group(self, point: str) -> str:
         """The group of the next communication that others share with a rank, from a place on."""
-        if place == "finish" and self.world > self.tp * self.pp:
+        if point == "finish" and self.world > self.tp * self.pp:
             return "DATA_PARALLEL_GROUP_WITH_CP"
-        if place == "finish":
+        if point == "finish":
             return "MODEL_PARALLEL_GROUP"
         if self.tp > 1:
             return "TENSOR_MODEL_PARALLEL_GROUP"
-        if place != "batch" and self.cp > 1:
+        if point != "batch" and self.cp > 1:
             return "CONTEXT_PARALLEL_GROUP"
-        if place != "batch" and self.ep > 1:
+        if point != "batch" and self.ep > 1:
             return "EXPERT_MODEL_PARALLEL_GROUP"
         return "PIPELINE_MODEL_PARALLEL_GROUP"
 
@@ -107,7 +107,7 @@ class Case:
     nodes: int = 1
     # Whether py-spy is on PATH; without it nobody can read the stack of a stopped process.
     spy: bool = False
-    place: str = "batch"
+    point: str = "batch"
     quiet: int = QUIET
 
     @property
@@ -116,7 +116,7 @@ class Case:
         nodes = f"-nodes{self.nodes}" if self.nodes > 1 else ""
         name = f"{self.kind}-{ranks}-{self.step}-world{self.layout.world}-{self.layout}{nodes}"
         name += f"-quiet{self.quiet}" * (self.quiet != QUIET)
-        return name + "-spy" * self.spy + f"-{self.place}" * (self.place != "batch")
+        return name + "-spy" * self.spy + f"-{self.point}" * (self.point != "batch")
 
     @property
     def line(self) -> str:
@@ -137,11 +137,11 @@ class Case:
         Of a node the whole tensor group may be gone: then the stage beside it waits, or the ranks
         with the same part of the model.
         """
-        first = self.layout.next_group(self.place)
+        first = self.layout.next_group(self.point)
         if self.kind == "node":
             data = {"DATA_PARALLEL_GROUP_WITH_CP", "CONTEXT_PARALLEL_GROUP"}
             return {first, "PIPELINE_MODEL_PARALLEL_GROUP", *data}
-        if self.place == "finish":  # the first and the last stage share the embedding
+        if self.point == "finish":  # the first and the last stage share the embedding
             return {first, "EMBEDDING_GROUP"}
         return {GROUPS.get(self.kind, first)}
 
@@ -179,7 +179,7 @@ def draw(
             layout=layout,
             nodes=nodes,
             spy=chance.random() < 0.5 and spies,
-            place=chance.choice(PLACES) if places and kind in KINDS[:5] else "batch",
+            point=chance.choice(PLACES) if places and kind in KINDS[:5] else "batch",
             quiet=quiet,
         )
         if case not in cases:
@@ -202,42 +202,42 @@ def make(case: Case, folder: Path, python: Path, env: Mapping[str, str]) -> tupl
 
     Of a node that is gone nothing is gathered. One that never stalled is made again.
     """
-    place = folder / case.name
+    path = folder / case.name
     seconds = 0.0
     for _ in range(TRIES):
-        seconds = seconds or _make(case, place, python, env)
-    (place / "seconds").write_text(f"{seconds:.0f}")
-    return place / "gathered", seconds
+        seconds = seconds or _make(case, path, python, env)
+    (path / "seconds").write_text(f"{seconds:.0f}")
+    return path / "gathered", seconds
 
 
-def _make(case: Case, place: Path, python: Path, env: Mapping[str, str]) -> float:
-    shutil.rmtree(place, ignore_errors=True)
-    (place / "reached").mkdir(parents=True)
-    (place / "gathered").mkdir()
+def _make(case: Case, folder: Path, python: Path, env: Mapping[str, str]) -> float:
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "reached").mkdir(parents=True)
+    (folder / "gathered").mkdir()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with contextlib.ExitStack() as stack:
         launches = [
-            stack.enter_context(_launch(case, node, place, python, env, port))
+            stack.enter_context(_launch(case, node, folder, python, env, port))
             for node in range(case.nodes)
         ]
         gone = case.node_of(case.guilty[0]) if case.kind == "node" else None
         alive = [node for node in range(case.nodes) if node != gone]
-        errors = [place / f"stderr-{node}" for node in alive]
+        errors = [folder / f"stderr-{node}" for node in alive]
         began, early = 0.0, [0] * len(errors)
         end = time.monotonic() + PATIENCE + PER_RANK * case.layout.world
         while all(launch.poll() is None for launch in launches) and time.monotonic() < end:
             time.sleep(0.5)
-            if not began and (place / "reached" / str(case.guilty[0])).exists():
+            if not began and (folder / "reached" / str(case.guilty[0])).exists():
                 began, early = time.monotonic(), [_reports(log) for log in errors]
             if began and all(_reports(log) > old for log, old in zip(errors, early, strict=True)):
                 break
         seconds = time.monotonic() - began if began else 0.0
         for node in alive:
-            if (gathered := place / f"run-{node}-stall").exists():  # else it never stalled
-                shutil.copytree(gathered, place / "gathered" / str(node))
-        for path in place.glob("run-*-stall/*/rank-*.json"):
+            if (gathered := folder / f"run-{node}-stall").exists():  # else it never stalled
+                shutil.copytree(gathered, folder / "gathered" / str(node))
+        for path in folder.glob("run-*-stall/*/rank-*.json"):
             with contextlib.suppress(OSError):
                 os.killpg(json.loads(path.read_text())["pid"], signal.SIGKILL)  # and its helpers
         for launch in launches:
@@ -248,19 +248,19 @@ def _make(case: Case, place: Path, python: Path, env: Mapping[str, str]) -> floa
 
 
 def _launch(
-    case: Case, node: int, place: Path, python: Path, env: Mapping[str, str], port: int
+    case: Case, node: int, path: Path, python: Path, env: Mapping[str, str], port: int
 ) -> subprocess.Popen[bytes]:
     argv = [
         str(DOCTOR), "run", "--anyway", "--only", "shared-memory", "--stall", str(case.quiet),
-        "--log", str(place / f"run-{node}.log"), "--",
+        "--log", str(path / f"run-{node}.log"), "--",
         str(python), "-m", "torch.distributed.run", f"--nnodes={case.nodes}",
         f"--node-rank={node}", "--master-addr=127.0.0.1", f"--master-port={port}",
         f"--nproc_per_node={case.layout.world // case.nodes}",
         str(PROGRAM),
-        case.kind, ",".join(map(str, case.guilty)), str(case.step), str(case.layout), case.place,
+        case.kind, ",".join(map(str, case.guilty)), str(case.step), str(case.layout), case.point,
     ]  # fmt: skip
-    reached = {"HANG_REACHED": str(place / "reached")}
-    with (place / f"stderr-{node}").open("wb") as log:
+    reached = {"HANG_REACHED": str(path / "reached")}
+    with (path / f"stderr-{node}").open("wb") as log:
         return subprocess.Popen(argv, stdout=log, stderr=log, env={**env, **reached})
 
 
@@ -331,19 +331,19 @@ def main(  # noqa: PLR0913 - the options of the command
     cases = drawn[first:]
 
     def run(case: Case) -> str:
-        place = folder / case.name
+        job_folder = folder / case.name
         if not again:
             path = f"{spies}{os.pathsep}{env['PATH']}" if case.spy else env["PATH"]
             make(case, folder, python, {**env, "PATH": path})
-        elif not (place / "seconds").exists():
+        elif not (job_folder / "seconds").exists():
             return ""
-        stall = read_stall_files([str(place / "gathered")]).judge()
+        stall = read_stall_files([str(job_folder / "gathered")]).judge()
         marks = judge(case, stall)
         for part, mark in marks.items():
             counts[part, case.kind if by_kind else ""][mark] += 1
         why = stall.undecided if stall else "nothing gathered"
         shown = ", ".join(f"{part} {mark}" for part, mark in marks.items())
-        return f"{case.name:48} {(place / 'seconds').read_text():>5} s  {shown}  {why}"
+        return f"{case.name:48} {(job_folder / 'seconds').read_text():>5} s  {shown}  {why}"
 
     counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     with stack, ThreadPoolExecutor(at_once) as pool:

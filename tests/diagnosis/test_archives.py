@@ -25,8 +25,8 @@ STEP = "iteration 10/ 100 | lm loss: 2.3\n"
 
 
 def reasons(files: dict[str, bytes]) -> dict[str, str]:
-    found = of_files({**files, "train.log": STEP})
-    return {Path(one.name).name: one.reason for one in found.not_read}
+    diagnosis = of_files({**files, "train.log": STEP})
+    return {Path(unread.name).name: unread.reason for unread in diagnosis.not_read}
 
 
 @pytest.mark.slow
@@ -36,9 +36,9 @@ def test_names_of_an_archive_lead_nowhere(tmp_path: Path) -> None:
     for name, pack in (("x.tar", tarred), ("x.zip", zipped)):
         (tmp_path / name).write_bytes(pack(dict.fromkeys(names, f"{OOM}\n")))
         before = sorted(tmp_path.parent.rglob("*"))
-        found = of_paths(tmp_path / name)
-        assert answer(found) == "npu-oom-torch"
-        assert found.causes[0].count == len(names)
+        diagnosis = of_paths(tmp_path / name)
+        assert answer(diagnosis) == "npu-oom-torch"
+        assert diagnosis.causes[0].count == len(names)
         assert sorted(tmp_path.parent.rglob("*")) == before
 
 
@@ -67,8 +67,8 @@ def test_an_archive_that_is_too_deep_is_named() -> None:
 @pytest.mark.slow
 def test_too_many_files_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "MEMBERS", 5)
-    told = reasons({"x.tar": tarred({f"{n}.log": STEP for n in range(9)})})
-    assert told == {"x.tar": "more than 5 files in archives"}
+    unread = reasons({"x.tar": tarred({f"{n}.log": STEP for n in range(9)})})
+    assert unread == {"x.tar": "more than 5 files in archives"}
 
 
 @pytest.mark.slow
@@ -80,8 +80,8 @@ def test_what_grows_without_end_is_read_up_to_the_limit(
     large = {"a.log": STEP * 100_000}
     packed = {"x.zip": zipped(large), "x.tgz": tarred(large, "w:gz"), "in.zip": zipped(large)}
     outer = {"x.zip": zipped({"in.zip": packed["in.zip"]})} if name == "in.zip" else {}
-    told = reasons(outer or {name: packed[name]})
-    assert any("GiB in archives" in reason for reason in told.values())
+    unread = reasons(outer or {name: packed[name]})
+    assert any("GiB in archives" in reason for reason in unread.values())
 
 
 @pytest.mark.slow
@@ -91,29 +91,29 @@ def test_a_tar_that_claims_a_huge_header_is_refused() -> None:
     data = (
         info.tobuf(tarfile.USTAR_FORMAT) if info.size < 1 << 33 else info.tobuf(tarfile.GNU_FORMAT)
     )
-    told = reasons({"x.tar": data + bytes(archives._HEADER + 1024)})
-    assert "64 MiB" in told["x.tar"]
+    unread = reasons({"x.tar": data + bytes(archives._HEADER + 1024)})
+    assert "64 MiB" in unread["x.tar"]
 
 
 def test_what_cannot_be_opened_is_named_and_the_others_are_read() -> None:
     whole = bytearray(zipped({"a.log": STEP, "b.log": f"{OOM}\n"}))
     # The first entry of the directory says that it is encrypted.
     whole[whole.index(b"PK\x01\x02") + 8] |= 1
-    found = of_files({"x.zip": bytes(whole), "broken.zip": b"PK\x03\x04 and no more"})
-    assert answer(found) == "npu-oom-torch"
-    told = {Path(one.name).name: one.reason for one in found.not_read}
-    assert told["a.log"] == "encrypted"
-    assert "not read to its end" in told["broken.zip"]
+    diagnosis = of_files({"x.zip": bytes(whole), "broken.zip": b"PK\x03\x04 and no more"})
+    assert answer(diagnosis) == "npu-oom-torch"
+    by_name = {Path(unread.name).name: unread.reason for unread in diagnosis.not_read}
+    assert by_name["a.log"] == "encrypted"
+    assert "not read to its end" in by_name["broken.zip"]
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
 def test_a_tar_that_was_cut_is_read_as_far_as_it_goes(mode: str) -> None:
     noise = "".join(f"{n} {n * 7919 % 10007:x}\n" for n in range(50_000))
     data = tarred({"a.log": f"{OOM}\n", "b.log": noise}, mode)
-    found = of_files({"x.tar": data[: len(data) * 3 // 4], "train.log": STEP})
-    assert found.not_read
+    diagnosis = of_files({"x.tar": data[: len(data) * 3 // 4], "train.log": STEP})
+    assert diagnosis.not_read
     if mode == "w":
-        assert answer(found) == "npu-oom-torch"
+        assert answer(diagnosis) == "npu-oom-torch"
 
 
 def test_core_files_and_checkpoints_in_an_archive_are_named_as_not_read() -> None:
@@ -149,8 +149,8 @@ def test_any_bytes_are_refused_in_words(data: bytes, name: str) -> None:
 def test_a_damaged_archive_does_not_end_the_diagnosis(data: st.DataObject) -> None:
     pack = data.draw(st.sampled_from([tarred, zipped]))
     whole = bytearray(pack({"a.log": STEP, "b/c.log": f"{OOM}\n"}))
-    for place in data.draw(st.lists(st.integers(0, len(whole) - 1), max_size=8)):
-        whole[place] = data.draw(st.integers(0, 255))
+    for offset in data.draw(st.lists(st.integers(0, len(whole) - 1), max_size=8)):
+        whole[offset] = data.draw(st.integers(0, 255))
     of_files({"x.zip" if pack is zipped else "x.tar": bytes(whole), "train.log": STEP})
 
 

@@ -19,8 +19,8 @@ from tests.conftest import Command
 from tests.diagnosis.logs import answer, catalog, of_text
 
 FAILURES = catalog().failures
-HARMFUL = [one for one in FAILURES.values() if one.severity != "benign"]
-BENIGN = [one for one in FAILURES.values() if one.severity == "benign"]
+HARMFUL = [failure for failure in FAILURES.values() if failure.severity != "benign"]
+BENIGN = [failure for failure in FAILURES.values() if failure.severity == "benign"]
 NEXT = "\n{'loss': 0.1, 'epoch': 0.2}\n"
 
 
@@ -43,28 +43,28 @@ def test_an_example_is_diagnosed_as_itself() -> None:
         assert (causes[:1], diagnosis.exit_code) == ([failure.id], code), failure.id
 
 
-@pytest.mark.parametrize("failure", BENIGN, ids=lambda one: one.id)
+@pytest.mark.parametrize("failure", BENIGN, ids=lambda failure: failure.id)
 def test_a_benign_example_is_counted_and_no_more(failure: KnownFailure) -> None:
-    found = of_text(failure.example + NEXT)
-    assert not found.causes
-    assert {one.id for one in found.benign} >= {failure.id}
+    diagnosis = of_text(failure.example + NEXT)
+    assert not diagnosis.causes
+    assert {counted.id for counted in diagnosis.benign} >= {failure.id}
     # torch_npu's hook for uncaught exceptions is harmless itself; that there was one is not.
-    assert found.exit_code == (3 if failure.id == "benign-err99999" else 0)
+    assert diagnosis.exit_code == (3 if failure.id == "benign-err99999" else 0)
 
 
 def test_what_counts_only_at_the_end_counts_at_the_end() -> None:
-    (last,) = [one for one in FAILURES.values() if one.only_if_last]
-    found = of_text(last.example)
-    assert answer(found) == last.id
-    assert not found.benign
+    (last,) = [failure for failure in FAILURES.values() if failure.only_if_last]
+    diagnosis = of_text(last.example)
+    assert answer(diagnosis) == last.id
+    assert not diagnosis.benign
     assert answer(of_text(last.example + NEXT)) == "none"
 
 
 def test_failures_refer_to_what_is_there() -> None:
-    checks = {one.id for one in all_checks()}
-    for one in FAILURES.values():
-        assert set(one.beats) <= set(FAILURES), one.id
-        assert set(one.caught_by) <= checks, one.id
+    checks = {check.id for check in all_checks()}
+    for failure in FAILURES.values():
+        assert set(failure.beats) <= set(FAILURES), failure.id
+        assert set(failure.caught_by) <= checks, failure.id
 
 
 @pytest.mark.parametrize(
@@ -95,11 +95,11 @@ def test_a_cache_that_is_damaged_is_made_again(
     text = b"EI0006: x"
     assert first.places(text, familiar=()).own
     assert first.judge(text)[0]
-    kept = list(no_real_home.rglob("patterns/*.msgpack"))
-    assert len(kept) == 2, "one for blocks, one for lines"
-    for one in kept:
-        assert isinstance(msgspec.msgpack.decode(one.read_bytes()), bytes)
-        one.write_bytes(msgspec.msgpack.encode(b"no automaton"))
+    caches = list(no_real_home.rglob("patterns/*.msgpack"))
+    assert len(caches) == 2, "one for blocks, one for lines"
+    for cache in caches:
+        assert isinstance(msgspec.msgpack.decode(cache.read_bytes()), bytes)
+        cache.write_bytes(msgspec.msgpack.encode(b"no automaton"))
     second = Patterns(HARMFUL)
     assert first.judge(text) == second.judge(text)
     assert second.places(text, familiar=()).own
@@ -537,8 +537,8 @@ def test_what_was_told_wrongly_before(line: str, identity: str) -> None:
 
 def test_what_explains_the_failure_of_a_graph_stands_above_it() -> None:
     text = "RuntimeError: error code is 507011\nThe vector core execution is abnormal\n"
-    for one in (text, "\n".join(reversed(text.splitlines()))):
-        assert answer(of_text(one)) == "aicore-exception-507015"
+    for log in (text, "\n".join(reversed(text.splitlines()))):
+        assert answer(of_text(log)) == "aicore-exception-507015"
 
 
 OWN = """
@@ -593,7 +593,7 @@ module_name=EE8888\n"
         "from tests.diagnosis.logs import of_text; "
         f"print([one.id for one in of_text({line!r}).causes])"
     )
-    told = {
+    answers = {
         subprocess.run(
             [sys.executable, "-c", program],
             env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path.cwd())},
@@ -604,4 +604,4 @@ module_name=EE8888\n"
         ).stdout
         for seed in ("1", "3")
     }
-    assert told == {"['memory-async-copy-failed', 'sdma-copy-error-507013']\n"}
+    assert answers == {"['memory-async-copy-failed', 'sdma-copy-error-507013']\n"}

@@ -59,10 +59,10 @@ def test_a_clock_that_is_ahead_makes_no_rank_the_last() -> None:
 def test_a_rank_that_came_late_is_told_whatever_the_clocks() -> None:
     late = {0: 31.0, 1: 36.0, 2: 31.0, 3: 31.0}
     for ahead in (0, 5, -5, 480):
-        found = of_files(job(late, ahead))
-        assert found.guilty
-        assert found.guilty.ranks == (1,), ahead
-        assert "300 s apart" in found.guilty.reason
+        diagnosis = of_files(job(late, ahead))
+        assert diagnosis.guilty
+        assert diagnosis.guilty.ranks == (1,), ahead
+        assert "300 s apart" in diagnosis.guilty.reason
     # Without anything that both nodes saw, its own node still says so.
     alone = of_files(job({0: 31.0, 1: 31.0, 2: 31.0, 3: 36.0}, 5, shared=False))
     assert alone.guilty
@@ -77,17 +77,17 @@ def failures(ahead: float, *, shared: bool) -> dict[str, str | bytes]:
 
 def test_the_first_failure_is_the_first_by_clocks_that_are_put_right() -> None:
     for ahead in (0, 5, -5, 480, -480):
-        found = of_files(failures(ahead, shared=True))
-        assert found.guilty
-        assert (found.causes[0].id, found.guilty.ranks) == ("npu-oom-torch", (0,)), ahead
-        assert ("clocks differ" in found.guilty.reason) is (ahead != 0)
+        diagnosis = of_files(failures(ahead, shared=True))
+        assert diagnosis.guilty
+        assert (diagnosis.causes[0].id, diagnosis.guilty.ranks) == ("npu-oom-torch", (0,)), ahead
+        assert ("clocks differ" in diagnosis.guilty.reason) is (ahead != 0)
 
 
 def test_nodes_of_another_time_accuse_nobody() -> None:
     for ahead in (480, -480):
-        found = of_files(failures(ahead, shared=False))
-        assert found.guilty is None
-        assert "which node was first could not be told" in found.undecided
+        diagnosis = of_files(failures(ahead, shared=False))
+        assert diagnosis.guilty is None
+        assert "which node was first could not be told" in diagnosis.undecided
 
 
 def test_torchrun_s_store_compares_clocks() -> None:
@@ -98,6 +98,6 @@ def test_torchrun_s_store_compares_clocks() -> None:
 
     core = "Aicore kernel execute failed, device_id=1, stream_id=3, task_id=5"
     for ahead in (0, 5, -5, 480):
-        found = of_files({**node(0, 0, OOM, ahead), **node(1, 1, core, ahead)})
-        assert found.guilty
-        assert (found.causes[0].id, found.guilty.ranks) == ("npu-oom-torch", (0,)), ahead
+        diagnosis = of_files({**node(0, 0, OOM, ahead), **node(1, 1, core, ahead)})
+        assert diagnosis.guilty
+        assert (diagnosis.causes[0].id, diagnosis.guilty.ranks) == ("npu-oom-torch", (0,)), ahead

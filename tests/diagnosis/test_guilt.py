@@ -49,59 +49,61 @@ WAITING = WAITED.format(minute=2)
 )
 def test_a_rank_with_an_error_of_its_own_is_guilty_of_the_others_time_outs(prefix: str) -> None:
     lines = dict.fromkeys(range(8), WAITING)
-    found = of_text(interleaved({**lines, 5: OOM}, prefix))
-    assert found.causes[0].id == "npu-oom-torch"
-    assert [one.id for one in found.causes[0].consequences] == ["hccl-connect-timeout-ei0006"]
-    assert found.guilty
-    assert found.guilty.ranks == (5,)
-    assert found.ranks == tuple(range(8))
+    diagnosis = of_text(interleaved({**lines, 5: OOM}, prefix))
+    assert diagnosis.causes[0].id == "npu-oom-torch"
+    assert [consequence.id for consequence in diagnosis.causes[0].consequences] == [
+        "hccl-connect-timeout-ei0006"
+    ]
+    assert diagnosis.guilty
+    assert diagnosis.guilty.ranks == (5,)
+    assert diagnosis.ranks == tuple(range(8))
 
 
 def test_it_may_be_an_error_that_nobody_knows() -> None:
     lines = dict.fromkeys(range(8), WAITING)
-    for found in (
+    for diagnosis in (
         of_text(interleaved({**lines, 3: RAISED})),
         of_files(torchrun({**lines, 3: RAISED})),
     ):
-        assert found.causes[0].id == "hccl-connect-timeout-ei0006"
-        assert found.guilty
-        assert found.guilty.ranks == (3,)
-        assert found.guilty.evidence
-        assert found.guilty.evidence.text == "ValueError: sample 7 has no label"
-        assert found.unexplained[0].evidence.rank == 3
-        assert found.exit_code == 1
+        assert diagnosis.causes[0].id == "hccl-connect-timeout-ei0006"
+        assert diagnosis.guilty
+        assert diagnosis.guilty.ranks == (3,)
+        assert diagnosis.guilty.evidence
+        assert diagnosis.guilty.evidence.text == "ValueError: sample 7 has no label"
+        assert diagnosis.unexplained[0].evidence.rank == 3
+        assert diagnosis.exit_code == 1
 
 
 def test_the_rank_that_does_not_report_the_time_out_is_the_one_that_is_missing() -> None:
     lines = dict.fromkeys(range(8), WAITING)
-    found = of_text(interleaved({**lines, 6: ""}))
-    assert found.guilty
-    assert found.guilty.ranks == (6,)
-    assert not found.guilty.sure
+    diagnosis = of_text(interleaved({**lines, 6: ""}))
+    assert diagnosis.guilty
+    assert diagnosis.guilty.ranks == (6,)
+    assert not diagnosis.guilty.sure
 
 
 def test_a_rank_that_never_wrote_is_missed_where_the_world_size_is_known() -> None:
     log = "using world size: 8, data-parallel size: 4\n"
     log += interleaved(dict.fromkeys((0, 1, 2, 3, 4, 6, 7), WAITING))
-    found = of_text(log)
-    assert found.world_size == 8
-    assert found.guilty
-    assert found.guilty.ranks == (5,)
+    diagnosis = of_text(log)
+    assert diagnosis.world_size == 8
+    assert diagnosis.guilty
+    assert diagnosis.guilty.ranks == (5,)
 
 
 def test_the_last_to_time_out_came_last() -> None:
     lines = {rank: SLOW.format(minute=31 if rank != 2 else 36) for rank in range(4)}
-    found = of_text(interleaved(lines))
-    assert found.causes[0].id == "hccl-notify-timeout-ei0002"
-    assert found.guilty
-    assert found.guilty.ranks == (2,)
-    assert "300 s apart" in found.guilty.reason
+    diagnosis = of_text(interleaved(lines))
+    assert diagnosis.causes[0].id == "hccl-notify-timeout-ei0002"
+    assert diagnosis.guilty
+    assert diagnosis.guilty.ranks == (2,)
+    assert "300 s apart" in diagnosis.guilty.reason
 
 
 def test_all_at_once_leave_nobody_guilty() -> None:
-    found = of_text(interleaved(dict.fromkeys(range(4), SLOW.format(minute=31))))
-    assert found.causes[0].id == "hccl-notify-timeout-ei0002"
-    assert found.guilty is None
+    diagnosis = of_text(interleaved(dict.fromkeys(range(4), SLOW.format(minute=31))))
+    assert diagnosis.causes[0].id == "hccl-notify-timeout-ei0002"
+    assert diagnosis.guilty is None
 
 
 def test_hccl_names_who_never_connected() -> None:
@@ -112,11 +114,11 @@ def test_hccl_names_who_never_connected() -> None:
             2: 'TopoDetect ERROR occur !!! fault_info["Failed to connect agent[1,3,]"]',
         }
     )
-    found = of_text(log)
-    assert found.causes[0].id == "hccl-topo-negotiation-timeout-ei0015"
-    assert found.guilty
-    assert found.guilty.ranks == (1, 3)
-    assert found.guilty.sure
+    diagnosis = of_text(log)
+    assert diagnosis.causes[0].id == "hccl-topo-negotiation-timeout-ei0015"
+    assert diagnosis.guilty
+    assert diagnosis.guilty.ranks == (1, 3)
+    assert diagnosis.guilty.sure
 
 
 @pytest.mark.parametrize(
@@ -131,11 +133,11 @@ def test_hccl_names_who_never_connected() -> None:
     ],
 )
 def test_a_lost_heartbeat_names_the_node(lost: str) -> None:
-    found = of_text(
+    diagnosis = of_text(
         interleaved({0: f"{SLOW.format(minute=31)}\n{lost}", 2: SLOW.format(minute=31)})
     )
-    assert found.guilty
-    assert found.guilty.nodes == ("192.0.2.7/1",)
+    assert diagnosis.guilty
+    assert diagnosis.guilty.nodes == ("192.0.2.7/1",)
 
 
 def test_links_are_followed_to_the_rank_that_waits_for_nobody() -> None:
@@ -147,9 +149,9 @@ def test_links_are_followed_to_the_rank_that_waits_for_nobody() -> None:
             f"dst_rank[{remote}]-remoteUserrank[{remote}]-remote_ip_addr[192.0.2.1]"
         )
 
-    found = of_text(interleaved({0: link(0, 1), 1: link(1, 2), 2: STEP, 3: link(3, 0)}))
-    assert found.guilty
-    assert found.guilty.ranks == (2,)
+    diagnosis = of_text(interleaved({0: link(0, 1), 1: link(1, 2), 2: STEP, 3: link(3, 0)}))
+    assert diagnosis.guilty
+    assert diagnosis.guilty.ranks == (2,)
 
 
 SUMMARY = """
@@ -170,12 +172,12 @@ Root Cause (first observed failure):
 
 
 def test_torchrun_names_the_first_process_that_failed() -> None:
-    found = of_text(SUMMARY)
-    assert found.outcome == "unknown error"
-    assert found.exit_code == 3
-    assert found.guilty
-    assert (found.guilty.ranks, found.guilty.nodes) == ((19,), ("node-2",))
-    assert "signal 9" in found.guilty.reason
+    diagnosis = of_text(SUMMARY)
+    assert diagnosis.outcome == "unknown error"
+    assert diagnosis.exit_code == 3
+    assert diagnosis.guilty
+    assert (diagnosis.guilty.ranks, diagnosis.guilty.nodes) == ((19,), ("node-2",))
+    assert "signal 9" in diagnosis.guilty.reason
     with_others = of_text(interleaved(dict.fromkeys(range(8), WAITING)) + SUMMARY)
     assert with_others.causes[0].id == "hccl-connect-timeout-ei0006"
     assert with_others.guilty
@@ -184,9 +186,9 @@ def test_torchrun_names_the_first_process_that_failed() -> None:
 
 def test_a_failure_of_all_ranks_is_common_to_them() -> None:
     missing = "ModuleNotFoundError: No module named 'mindspeed'"
-    found = of_text(interleaved(dict.fromkeys(range(4), missing)))
-    assert found.guilty is None
-    assert "every rank shows it" in found.undecided
+    diagnosis = of_text(interleaved(dict.fromkeys(range(4), missing)))
+    assert diagnosis.guilty is None
+    assert "every rank shows it" in diagnosis.undecided
     some = of_text(interleaved({**dict.fromkeys(range(4), missing), 4: "loading", 5: "loading"}))
     assert some.guilty
     assert some.guilty.ranks == (0, 1, 2, 3)
@@ -194,44 +196,46 @@ def test_a_failure_of_all_ranks_is_common_to_them() -> None:
 
 def test_a_failure_after_the_time_out_of_the_same_rank_follows_from_it() -> None:
     after = "RuntimeError: AclrtSynchronizeStreamWithTimeout(copy_stream), error code is 507018"
-    found = of_text(interleaved({0: f"{WAITING}\n{after}", 1: WAITING}))
-    assert found.causes[0].id == "hccl-connect-timeout-ei0006"
-    assert "aicpu-exception-507018" in [one.id for one in found.causes[0].consequences]
+    diagnosis = of_text(interleaved({0: f"{WAITING}\n{after}", 1: WAITING}))
+    assert diagnosis.causes[0].id == "hccl-connect-timeout-ei0006"
+    assert "aicpu-exception-507018" in [
+        consequence.id for consequence in diagnosis.causes[0].consequences
+    ]
 
 
 @pytest.mark.parametrize("ends", [("a",), ("a", "b")])
 def test_nodes_are_told_where_ranks_are_not(ends: Sequence[str]) -> None:
     lines = [f"(WorkerDict pid=1{n}, ip=192.0.2.{n}) {WAITING}" for n in range(4)]
     lines += [f"(WorkerDict pid=2{n}, ip=192.0.2.9) {OOM}" for n in range(len(ends))]
-    found = of_text("\n".join(lines))
-    assert found.causes[0].id == "npu-oom-torch"
-    assert found.guilty
-    assert found.guilty.nodes == ("192.0.2.9",)
-    assert "192.0.2.3" in found.nodes
+    diagnosis = of_text("\n".join(lines))
+    assert diagnosis.causes[0].id == "npu-oom-torch"
+    assert diagnosis.guilty
+    assert diagnosis.guilty.nodes == ("192.0.2.9",)
+    assert "192.0.2.3" in diagnosis.nodes
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "failure",
     [
-        one
-        for one in catalog().failures.values()
-        if one.severity == "fatal" and not one.secondary and not one.victim
+        failure
+        for failure in catalog().failures.values()
+        if failure.severity == "fatal" and not failure.secondary and not failure.victim
     ],
-    ids=lambda one: one.id,
+    ids=lambda failure: failure.id,
 )
 def test_every_failure_of_one_rank_is_the_cause_of_the_others_time_outs(
     failure: KnownFailure,
 ) -> None:
     example = re.sub(r"^\[rank\d+\]: ", "", failure.example)
     lines = dict.fromkeys(range(4), WAITING)
-    for found in (
+    for diagnosis in (
         of_files(torchrun({**lines, 2: example})),
         of_text(interleaved({**lines, 2: example})),
     ):
-        assert found.causes[0].id == failure.id
-        assert found.guilty
-        assert found.guilty.ranks == (2,)
+        assert diagnosis.causes[0].id == failure.id
+        assert diagnosis.guilty
+        assert diagnosis.guilty.ranks == (2,)
 
 
 WATCHED = (
@@ -249,55 +253,57 @@ ENDED = """  time      : 2026-11-22_09:01:59
 
 def watched(waited: dict[int, int], codes: dict[int, int], more: str = "") -> str:
     """Who waited in which collective, and how all ended, of whom torchrun saw the first fail."""
-    rows = [f"[rank{one}]:{WATCHED.format(group=one, number=n)}" for one, n in waited.items()]
+    rows = [f"[rank{rank}]:{WATCHED.format(group=rank, number=n)}" for rank, n in waited.items()]
     first, *others = codes
-    summary = [ENDED.format(rank=one, code=codes[one]) for one in others]
+    summary = [ENDED.format(rank=rank, code=codes[rank]) for rank in others]
     root = ENDED.format(rank=first, code=codes[first])
     text = "\n".join([*rows, more, "Failures:", *summary])
     return f"{text}\nRoot Cause (first observed failure):\n{root}"
 
 
 def test_a_watchdog_that_aborts_its_process_accuses_nobody() -> None:
-    found = of_text(watched({0: 2}, {0: -6, 1: -15, 2: -15, 3: -15}))
-    assert found.causes[0].id == "hccl-watchdog-timeout"
-    assert found.guilty is None
-    assert "ranks 1, 2, 3 were ended before they said anything" in found.undecided
-    assert "ascend-doctor run -- COMMAND" in found.undecided
+    diagnosis = of_text(watched({0: 2}, {0: -6, 1: -15, 2: -15, 3: -15}))
+    assert diagnosis.causes[0].id == "hccl-watchdog-timeout"
+    assert diagnosis.guilty is None
+    assert "ranks 1, 2, 3 were ended before they said anything" in diagnosis.undecided
+    assert "ascend-doctor run -- COMMAND" in diagnosis.undecided
 
 
 def test_who_was_ended_in_silence_may_have_waited_too() -> None:
-    found = of_text(watched({0: 2, 1: 2, 2: 2}, {0: -6, 1: -6, 2: -6, 3: -15}))
-    assert found.guilty is None
-    assert "3" in found.undecided
+    diagnosis = of_text(watched({0: 2, 1: 2, 2: 2}, {0: -6, 1: -6, 2: -6, 3: -15}))
+    assert diagnosis.guilty is None
+    assert "3" in diagnosis.undecided
 
 
 def test_who_is_silent_and_was_not_ended_did_not_come() -> None:
-    lines = "\n".join(f"[rank{one}]:{WATCHED.format(group=one, number=2)}" for one in (0, 1, 3))
-    found = of_text(f"using world size: 4\n{lines}\n")
-    assert found.guilty
-    assert found.guilty.ranks == (2,)
+    lines = "\n".join(f"[rank{rank}]:{WATCHED.format(group=rank, number=2)}" for rank in (0, 1, 3))
+    diagnosis = of_text(f"using world size: 4\n{lines}\n")
+    assert diagnosis.guilty
+    assert diagnosis.guilty.ranks == (2,)
 
 
 def test_ranks_in_different_collectives_accuse_nobody() -> None:
-    lines = "\n".join(f"[rank{one}]:{WATCHED.format(group=one, number=one)}" for one in (0, 1, 3))
-    found = of_text(f"using world size: 4\n{lines}\n")
-    assert found.guilty is None
-    assert "not all in the same collective" in found.undecided
+    lines = "\n".join(
+        f"[rank{rank}]:{WATCHED.format(group=rank, number=rank)}" for rank in (0, 1, 3)
+    )
+    diagnosis = of_text(f"using world size: 4\n{lines}\n")
+    assert diagnosis.guilty is None
+    assert "not all in the same collective" in diagnosis.undecided
 
 
 def test_who_did_not_end_on_sigterm_was_stopped() -> None:
-    found = of_text(watched({0: 2}, {0: -6, 1: -15, 2: -9, 3: -15}))
-    assert found.guilty
-    assert found.guilty.ranks == (2,)
-    assert "stopped" in found.guilty.reason
+    diagnosis = of_text(watched({0: 2}, {0: -6, 1: -15, 2: -9, 3: -15}))
+    assert diagnosis.guilty
+    assert diagnosis.guilty.ranks == (2,)
+    assert "stopped" in diagnosis.guilty.reason
     assert of_text(watched({0: 2}, {0: -6, 1: -9, 2: -9, 3: -9})).guilty is None
 
 
 def test_a_rank_that_crashed_by_itself_is_guilty_of_the_watchdogs_of_others() -> None:
-    found = of_text(watched({0: 2, 2: 2}, {1: -11, 0: -6, 2: -6, 3: -15}))
-    assert found.guilty
-    assert found.guilty.ranks == (1,)
-    assert "killed by signal 11" in found.guilty.reason
+    diagnosis = of_text(watched({0: 2, 2: 2}, {1: -11, 0: -6, 2: -6, 3: -15}))
+    assert diagnosis.guilty
+    assert diagnosis.guilty.ranks == (1,)
+    assert "killed by signal 11" in diagnosis.guilty.reason
 
 
 OUT_OF_STEP = """[rank0]:[E1122 09:14:08.000000000 ProcessGroupHCCL.cpp:7]
@@ -313,10 +319,10 @@ OUT_OF_STEP = """[rank0]:[E1122 09:14:08.000000000 ProcessGroupHCCL.cpp:7]
 
 def test_the_watchdog_s_report_names_who_did_not_join() -> None:
     codes = {0: -6, 1: -15, 2: -15, 3: -15}
-    told = OUT_OF_STEP.format(late="1", last="ALLREDUCE", others="0, 2, 3")
-    found = of_text(watched({0: 3}, codes, told))
-    assert found.guilty
-    assert found.guilty.ranks == (1,)
+    complaint = OUT_OF_STEP.format(late="1", last="ALLREDUCE", others="0, 2, 3")
+    diagnosis = of_text(watched({0: 3}, codes, complaint))
+    assert diagnosis.guilty
+    assert diagnosis.guilty.ranks == (1,)
     for late, last, others in (
         ("1, 2", "ALLREDUCE", "0, 3"),  # one may wait for the other elsewhere
         ("1", "RECV", "0, 2, 3"),  # it may wait for its peer in a pipeline
@@ -328,9 +334,9 @@ def test_the_watchdog_s_report_names_who_did_not_join() -> None:
 
 def test_a_watchdog_of_another_library_is_not_hccl_s() -> None:
     text = f"[rank0]:{WATCHED.format(group=0, number=3)}".replace("HCCL", "NCCL")
-    found = of_text(text)
-    assert found.outcome == "unknown error"
-    assert not found.causes
+    diagnosis = of_text(text)
+    assert diagnosis.outcome == "unknown error"
+    assert not diagnosis.causes
 
 
 ID = (
@@ -340,10 +346,10 @@ ID = (
 
 
 def test_who_waits_for_the_id_of_a_communicator_waits_for_the_group_s_first_rank() -> None:
-    found = of_text("\n".join(f"[rank{one}]: {ID.format(rank=one)}" for one in (1, 2, 3)))
-    assert found.causes[0].id == "hccl-unique-id-timeout"
-    assert found.guilty
-    assert (found.guilty.ranks, found.guilty.sure) == ((0,), False)
+    diagnosis = of_text("\n".join(f"[rank{rank}]: {ID.format(rank=rank)}" for rank in (1, 2, 3)))
+    assert diagnosis.causes[0].id == "hccl-unique-id-timeout"
+    assert diagnosis.guilty
+    assert (diagnosis.guilty.ranks, diagnosis.guilty.sure) == ((0,), False)
     # Rank 0 waits itself, in another collective: one of them is in the wrong one.
     lines = watched({0: 2, 1: 2}, {0: -6, 1: -6, 2: -15, 3: 1}, f"[rank3]: {ID.format(rank=3)}")
     assert of_text(lines).guilty is None
@@ -356,14 +362,14 @@ ABORTED = "terminate called after throwing an instance of 'std::runtime_error'"
 def test_who_was_ended_in_silence_is_not_accused_by_one_that_sets_up_another_group() -> None:
     """Rank 3 took the wrong group; rank 0 waited with the others, and torchrun ended it."""
     codes = {2: -6, 0: -15, 1: -6, 3: -15}
-    found = of_text(watched({1: 4, 2: 4}, codes, f"[rank3]: {SETTING_UP}"))
-    assert found.guilty is None
-    assert "ranks 1, 2, 3 report a time-out, not all in the same collective" in found.undecided
+    diagnosis = of_text(watched({1: 4, 2: 4}, codes, f"[rank3]: {SETTING_UP}"))
+    assert diagnosis.guilty is None
+    assert "ranks 1, 2, 3 report a time-out, not all in the same collective" in diagnosis.undecided
     # All others wait for it: it did not come.
-    alone = "\n".join(f"[rank{one}]: {ID.format(rank=one)}" for one in (1, 2, 3))
-    found = of_text(watched({}, {1: 1, 2: 1, 3: 1, 0: -15}, alone))
-    assert found.guilty
-    assert found.guilty.ranks == (0,)
+    alone = "\n".join(f"[rank{rank}]: {ID.format(rank=rank)}" for rank in (1, 2, 3))
+    diagnosis = of_text(watched({}, {1: 1, 2: 1, 3: 1, 0: -15}, alone))
+    assert diagnosis.guilty
+    assert diagnosis.guilty.ranks == (0,)
 
 
 def test_a_process_that_its_watchdog_aborts_has_no_error_of_its_own() -> None:
@@ -375,27 +381,27 @@ def test_a_process_that_its_watchdog_aborts_has_no_error_of_its_own() -> None:
 
 def test_local_ranks_become_ranks_by_what_tells_both() -> None:
     log = interleaved({2: OOM, 3: STEP}, "[default{}]:")
-    found = of_text(f"{log}[default3]:[rank11]: x\n")
-    assert found.guilty
-    assert (found.guilty.ranks, found.guilty.local_ranks) == ((10,), (2,))
+    diagnosis = of_text(f"{log}[default3]:[rank11]: x\n")
+    assert diagnosis.guilty
+    assert (diagnosis.guilty.ranks, diagnosis.guilty.local_ranks) == ((10,), (2,))
 
 
 def test_a_rank_that_is_not_known_is_not_told() -> None:
     log = interleaved({0: STEP, 1: STEP, 2: OOM, 3: STEP}, "[default{}]:")
     for more in ("using world size: 8", "[default0]:[rank4]: x\n[default1]:[rank1]: x"):
-        found = of_text(f"{more}\n{log}")
-        assert found.guilty
-        assert (found.guilty.ranks, found.guilty.local_ranks) == ((), (2,))
-        assert found.causes[0].evidence[0].local_rank == 2
+        diagnosis = of_text(f"{more}\n{log}")
+        assert diagnosis.guilty
+        assert (diagnosis.guilty.ranks, diagnosis.guilty.local_ranks) == ((), (2,))
+        assert diagnosis.causes[0].evidence[0].local_rank == 2
 
 
 def test_two_nodes_of_unknown_numbers_are_not_mixed_up() -> None:
     logs = {f"{name}/job/attempt_0/{n}/stderr.log": f"{STEP}\n" for name in "ab" for n in (0, 1)}
-    found = of_files({**logs, "b/job/attempt_0/1/stderr.log": f"{OOM}\n"})
-    assert found.guilty
-    assert (found.guilty.ranks, found.guilty.local_ranks) == ((), (1,))
-    assert found.guilty.evidence
-    assert "b/job/attempt_0/1" in found.guilty.evidence.file
+    diagnosis = of_files({**logs, "b/job/attempt_0/1/stderr.log": f"{OOM}\n"})
+    assert diagnosis.guilty
+    assert (diagnosis.guilty.ranks, diagnosis.guilty.local_ranks) == ((), (1,))
+    assert diagnosis.guilty.evidence
+    assert "b/job/attempt_0/1" in diagnosis.guilty.evidence.file
 
 
 @pytest.mark.parametrize(
@@ -417,32 +423,32 @@ def test_nodes_are_numbered_by_their_names_where_these_leave_no_doubt(
         for local in (0, 1)
         for bad in [number == len(names) - 1 and local == 1]
     }
-    found = of_files(files)
-    assert found.guilty
-    assert found.guilty.ranks == (() if rank is None else (rank,))
-    assert found.guilty.nodes == (names[-1],)
+    diagnosis = of_files(files)
+    assert diagnosis.guilty
+    assert diagnosis.guilty.ranks == (() if rank is None else (rank,))
+    assert diagnosis.guilty.nodes == (names[-1],)
 
 
 @pytest.mark.parametrize(
-    ("told", "ranks"),
+    ("message", "ranks"),
     [
         ("[rank1]: x", (3,)),  # worker-0 has rank 0: no master stands before it
         ("[rank3]: x", ()),  # another order than that of the names
     ],
 )
 def test_a_node_that_told_its_ranks_numbers_those_beside_it(
-    told: str, ranks: tuple[int, ...]
+    message: str, ranks: tuple[int, ...]
 ) -> None:
     files = {
         f"worker-{node}/job/attempt_0/{local}/stderr.log": f"{STEP}\n"
         for node in (0, 1)
         for local in (0, 1)
     }
-    files["worker-0/job/attempt_0/1/stderr.log"] = f"{STEP}\n{told}\n"
+    files["worker-0/job/attempt_0/1/stderr.log"] = f"{STEP}\n{message}\n"
     files["worker-1/job/attempt_0/1/stderr.log"] = f"{OOM}\n"
-    found = of_files(files)
-    assert found.guilty
-    assert (found.guilty.ranks, found.guilty.local_ranks) == (ranks, (1,))
+    diagnosis = of_files(files)
+    assert diagnosis.guilty
+    assert (diagnosis.guilty.ranks, diagnosis.guilty.local_ranks) == (ranks, (1,))
 
 
 DRIVER = "RuntimeError: NPU function error: aclrtSynchronizeDevice, error code is 507899"
@@ -467,20 +473,20 @@ def test_a_wrapper_long_before_the_time_outs_of_others_is_no_consequence(
     rows = [f"[rank2]: 2026-11-20 10:{minute:02}:01 {DRIVER}"]
     rows += [f"[rank0]: 2026-11-20 10:00:01 {waiter}"] if waiter else []
     rows += [f"[rank{rank}]: 2026-11-20 10:30:0{rank} {timeout}" for rank in (0, 1)]
-    found = of_text("\n".join(rows))
-    assert found.causes[0].id == root
-    assert found.guilty
-    assert found.guilty.ranks == (2,)
+    diagnosis = of_text("\n".join(rows))
+    assert diagnosis.causes[0].id == root
+    assert diagnosis.guilty
+    assert diagnosis.guilty.ranks == (2,)
 
 
 def test_a_task_of_srun_is_a_rank_or_a_launcher() -> None:
     rows = "\n".join(f"{task}: {OOM if task == 1 else STEP}" for task in range(3))
-    found = of_text(rows)
-    assert found.guilty
-    assert found.guilty.ranks == (1,)
+    diagnosis = of_text(rows)
+    assert diagnosis.guilty
+    assert diagnosis.guilty.ranks == (1,)
     # torchrun's own words on its second node are not rank 1's.
-    found = of_text(f"{rows}\n0: [default0]:{STEP}\n1: [default0]:{STEP}\n")
-    assert not found.guilty or not found.guilty.ranks
+    diagnosis = of_text(f"{rows}\n0: [default0]:{STEP}\n1: [default0]:{STEP}\n")
+    assert not diagnosis.guilty or not diagnosis.guilty.ranks
 
 
 def test_ranks_without_a_log_are_told_of_two_nodes_as_well() -> None:

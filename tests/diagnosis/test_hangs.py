@@ -26,11 +26,11 @@ def verdicts(hangs: list[Hang], folder: Path, python: Path) -> dict[str, str]:
         memory_bytes=1 << 30,
     )
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        places = pool.map(lambda one: made(one, folder, python, environment), hangs)
+        places = pool.map(lambda hang: made(hang, folder, python, environment), hangs)
         return {
-            one.name: judged(one, place)
-            for one, place in zip(hangs, places, strict=True)
-            if place is not None
+            hang.name: judged(hang, path)
+            for hang, path in zip(hangs, places, strict=True)
+            if path is not None
         }
 
 
@@ -45,9 +45,9 @@ def test_no_rank_is_accused_wrongly_of_a_hang(tmp_path: Path, examined_python: P
 
 def test_the_hangs_are_of_every_kind_and_the_same_every_time() -> None:
     hangs = drawn(2026, 40)
-    assert len({one.name for one in hangs}) == 40
-    assert {one.kind for one in hangs} == set(KINDS)
+    assert len({hang.name for hang in hangs}) == 40
+    assert {hang.kind for hang in hangs} == set(KINDS)
     assert hangs == drawn(2026, 40)
     armed = with_report(2026, 40)
-    assert len({one.name for one in armed}) == 40
-    assert {replace(one, report=True) for one in hangs} <= set(armed)
+    assert len({hang.name for hang in armed}) == 40
+    assert {replace(hang, report=True) for hang in hangs} <= set(armed)

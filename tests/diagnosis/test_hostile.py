@@ -24,28 +24,32 @@ CONTROL = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
 )
 ESCAPES = b"\x1b]0;x\x07\x1b[2J\x9b2J\xe2\x80\xae\r\x00\xff\xfe\x1b"
-EXAMPLES = [one.example.encode() for one in catalog().failures.values()]
+EXAMPLES = [failure.example.encode() for failure in catalog().failures.values()]
 PIECES = st.sampled_from([*EXAMPLES, ESCAPES, b"\n", b"[rank3]: ", b"(a pid=1, ip=x) "])
 TEXTS = st.lists(PIECES | st.binary(max_size=40), max_size=12).map(b"".join) | st.binary(
     max_size=400
 )
 
 
-def shown(found: Diagnosis) -> list[str]:
+def shown(diagnosis: Diagnosis) -> list[str]:
     """The diagnosis as JSON and as text, both ways."""
-    return [pretty(found), page.render(found), page.render(found, ascii_only=True, verbose=True)]
+    return [
+        pretty(diagnosis),
+        page.render(diagnosis),
+        page.render(diagnosis, ascii_only=True, verbose=True),
+    ]
 
 
 @pytest.mark.slow
 @settings(max_examples=150)
 @given(text=TEXTS)
 def test_no_text_makes_it_raise_or_show_control_sequences(text: bytes) -> None:
-    found = of_text(text + b"\nend\n")
-    hidden = Redactor(home="/home/user").apply(found)
-    for one in (*shown(found), *shown(hidden), page.paste(found)):
-        assert not CONTROL.search(one)
-    assert found.exit_code in {0, 1, 3}
-    assert json.loads(pretty(found))["kind"] == "diagnosis"
+    diagnosis = of_text(text + b"\nend\n")
+    hidden = Redactor(home="/home/user").apply(diagnosis)
+    for rendered in (*shown(diagnosis), *shown(hidden), page.paste(diagnosis)):
+        assert not CONTROL.search(rendered)
+    assert diagnosis.exit_code in {0, 1, 3}
+    assert json.loads(pretty(diagnosis))["kind"] == "diagnosis"
 
 
 @pytest.mark.slow
@@ -55,18 +59,18 @@ def test_colours_and_noise_around_it_do_not_hide_a_failure(text: bytes, rest: by
     noise = bytes(byte for byte in rest if byte not in b"\r\n\x1b")
     plain = of_text(noise + b"\n" + text + b"\nend\n")
     coloured = of_text(noise + b"\n\x1b[31m" + text + b"\x1b[0m\nend\n")
-    assert [one.id for one in plain.causes] == [one.id for one in coloured.causes]
-    assert [one.id for one in plain.benign] == [one.id for one in coloured.benign]
+    assert [cause.id for cause in plain.causes] == [cause.id for cause in coloured.causes]
+    assert [counted.id for counted in plain.benign] == [counted.id for counted in coloured.benign]
 
 
 @pytest.mark.parametrize("name", sorted(set(FORMATS) - {"text", "json"}))
 def test_the_other_formats_show_no_control_sequences_either(name: str) -> None:
-    found = of_text(
+    diagnosis = of_text(
         ESCAPES + b"[rank3]: RuntimeError: NPU out of memory. Tried to allocate " + ESCAPES
     )
     render = importlib.import_module(f"ascend_doctor.render.formats.{name}").render
     # Our own, by which Markdown takes no source such as OWNER/NAME@COMMIT for a user.
-    shown = render(page.as_report(found, Level.ERROR)).replace("@\u2060", "@")
+    shown = render(page.as_report(diagnosis, Level.ERROR)).replace("@\u2060", "@")
     assert not CONTROL.search(shown)
 
 
@@ -107,10 +111,10 @@ def test_a_pattern_that_backtracks_elsewhere_cannot_here(pattern: str) -> None:
     ],
 )
 def test_long_lines_are_looked_at_in_part(line: bytes) -> None:
-    found = of_text(line + b"\n")
-    for one in shown(found):
-        assert not CONTROL.search(one)
-        assert len(one) < 20_000
+    diagnosis = of_text(line + b"\n")
+    for rendered in shown(diagnosis):
+        assert not CONTROL.search(rendered)
+        assert len(rendered) < 20_000
 
 
 @pytest.mark.slow
@@ -118,14 +122,14 @@ def test_many_processes_and_many_errors_are_counted_in_bounded_memory() -> None:
     rows = [
         f"[rank{n}]: Error{chr(97 + n % 26) * (n % 40)}Error: EI0006: {n}" for n in range(20_000)
     ]
-    found = of_text("\n".join(rows))
-    assert found.causes[0].count >= 5_000
-    assert found.causes[0].or_more
-    assert len(found.ranks) <= 4096
-    assert len(found.unexplained) <= 5
+    diagnosis = of_text("\n".join(rows))
+    assert diagnosis.causes[0].count >= 5_000
+    assert diagnosis.causes[0].or_more
+    assert len(diagnosis.ranks) <= 4096
+    assert len(diagnosis.unexplained) <= 5
 
 
 def test_seen_lines_rise() -> None:
-    found = of_text("EI0006: a\n" * 3 + "[rank1]: EI0006: b\n")
-    lines = [one.line for one in found.causes[0].evidence]
+    diagnosis = of_text("EI0006: a\n" * 3 + "[rank1]: EI0006: b\n")
+    lines = [evidence.line for evidence in diagnosis.causes[0].evidence]
     assert all(a < b for a, b in pairwise(lines))

@@ -32,10 +32,10 @@ PACK: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("kind", sorted(PACK))
 def test_packed_logs_are_read(kind: str) -> None:
-    found = of_files({f"train.log.{kind}": PACK[kind](LOG.encode())})
-    assert answer(found) == "npu-oom-torch"
-    assert found.causes[0].evidence[0].line == 1001
-    assert found.lines == 2001
+    diagnosis = of_files({f"train.log.{kind}": PACK[kind](LOG.encode())})
+    assert answer(diagnosis) == "npu-oom-torch"
+    assert diagnosis.causes[0].evidence[0].line == 1001
+    assert diagnosis.lines == 2001
 
 
 @pytest.mark.slow
@@ -43,30 +43,30 @@ def test_packed_logs_are_read(kind: str) -> None:
 def test_a_packed_log_that_was_cut_is_read_as_far_as_it_goes(kind: str) -> None:
     noise = "".join(f"{n} {n * 7919 % 10007:x}\n" for n in range(200_000))
     packed = PACK[kind]((f"{OOM}\n{noise}").encode())
-    found = of_files({f"train.log.{kind}": packed[: len(packed) * 3 // 4]})
-    assert next(one.reason for one in found.not_read).startswith("not read to its end")
+    diagnosis = of_files({f"train.log.{kind}": packed[: len(packed) * 3 // 4]})
+    assert next(unread.reason for unread in diagnosis.not_read).startswith("not read to its end")
     if kind == "gz":
-        assert answer(found) == "npu-oom-torch"
+        assert answer(diagnosis) == "npu-oom-torch"
 
 
 def test_two_zstd_frames_are_both_read() -> None:
     pack = PACK["zst"]
-    found = of_files({"a.log.zst": pack(LINES.encode()) + pack(LOG.encode())})
-    assert answer(found) == "npu-oom-torch"
+    diagnosis = of_files({"a.log.zst": pack(LINES.encode()) + pack(LOG.encode())})
+    assert answer(diagnosis) == "npu-oom-torch"
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "gb18030", "latin-1"])
 def test_encodings_are_told_apart(encoding: str) -> None:
     text = LOG if encoding == "latin-1" else f"训练开始\n{LOG}"
-    found = of_text(text.encode(encoding))
-    assert answer(found) == "npu-oom-torch"
+    diagnosis = of_text(text.encode(encoding))
+    assert answer(diagnosis) == "npu-oom-torch"
 
 
 def test_chinese_text_of_either_encoding_is_shown() -> None:
     line = "ValueError: 数据集为空"
     for encoding in ("utf-8", "gb18030"):
-        found = of_text(f"Traceback (most recent call last):\n{line}\n".encode(encoding))
-        assert found.unexplained[0].evidence.text == line
+        diagnosis = of_text(f"Traceback (most recent call last):\n{line}\n".encode(encoding))
+        assert diagnosis.unexplained[0].evidence.text == line
 
 
 @pytest.mark.parametrize(
@@ -83,14 +83,14 @@ def test_chinese_text_of_either_encoding_is_shown() -> None:
     ],
 )
 def test_prefixes_colours_and_progress_bars_are_seen_through(log: str) -> None:
-    found = of_text(f"{LINES}{log}{LINES}")
-    assert answer(found) == "npu-oom-torch"
-    (shown,) = found.causes[0].evidence
+    diagnosis = of_text(f"{LINES}{log}{LINES}")
+    assert answer(diagnosis) == "npu-oom-torch"
+    (shown,) = diagnosis.causes[0].evidence
     assert shown.rank == 3
     assert shown.line == 1001
     assert shown.text.startswith("RuntimeError: NPU out of memory")
-    assert found.guilty
-    assert found.guilty.ranks == (3,)
+    assert diagnosis.guilty
+    assert diagnosis.guilty.ranks == (3,)
 
 
 def test_tracebacks_that_are_interleaved_are_told_apart() -> None:
@@ -98,9 +98,9 @@ def test_tracebacks_that_are_interleaved_are_told_apart() -> None:
     for part in ("Traceback (most recent call last):", '  File "t.py", line 1', "{}: {}"):
         for rank, error in ((0, "KeyError"), (1, "ValueError")):
             rows.append(f"[rank{rank}]: " + part.format(error, "x"))
-    found = of_text("\n".join(rows))
-    told = {(one.evidence.rank, one.evidence.text) for one in found.unexplained}
-    assert told == {(0, "KeyError: x"), (1, "ValueError: x")}
+    diagnosis = of_text("\n".join(rows))
+    errors = {(row.evidence.rank, row.evidence.text) for row in diagnosis.unexplained}
+    assert errors == {(0, "KeyError: x"), (1, "ValueError: x")}
 
 
 def test_the_innermost_exception_of_a_chain_comes_first() -> None:
@@ -109,31 +109,31 @@ def test_the_innermost_exception_of_a_chain_comes_first() -> None:
         "The above exception was the direct cause of the following exception:\n\n"
         "Traceback (most recent call last):\nRuntimeError: batch 7 failed\n"
     )
-    found = of_text(log)
-    assert found.outcome == "unknown error"
-    assert found.exit_code == 3
-    assert [one.evidence.text for one in found.unexplained] == [
+    diagnosis = of_text(log)
+    assert diagnosis.outcome == "unknown error"
+    assert diagnosis.exit_code == 3
+    assert [unexplained.evidence.text for unexplained in diagnosis.unexplained] == [
         "KeyError: 'label'",
         "RuntimeError: batch 7 failed",
     ]
-    assert found.first_error
-    assert found.first_error.line == 2
+    assert diagnosis.first_error
+    assert diagnosis.first_error.line == 2
 
 
 def test_codes_have_their_documented_meaning_in_both_forms() -> None:
-    found = of_text(
+    diagnosis = of_text(
         "[PID: 1] 2026-01-01-01:01:01.000.001 Invalid_Argument(EE1001): The argument is invalid.\n"
         "EE1003: [PID: 1] value is wrong\n"
         "RuntimeError: aclrtPointerGetAttributes, error code is 107000\n"
     )
-    meanings = {one.code: one.meaning for one in found.codes}
+    meanings = {code.code: code.meaning for code in diagnosis.codes}
     assert meanings["107000"] == "param invalid"
     assert "EE1001" in meanings
     assert meanings["EE1003"].startswith("Invalid Argument")
 
 
 def test_folders_of_torchrun_and_cann_name_ranks_and_processes() -> None:
-    found = of_files(
+    diagnosis = of_files(
         {
             "run/attempt_0/0/stdout.log": LINES,
             "run/attempt_0/3/stderr.log": f"{LINES}{OOM}\n",
@@ -146,15 +146,17 @@ def test_folders_of_torchrun_and_cann_name_ranks_and_processes() -> None:
             "core.4242": b"\x7fELF" + b"\0" * 5000,
         }
     )
-    assert answer(found) == "npu-oom-torch"
-    assert found.guilty
-    assert found.guilty.ranks == (3,)
-    assert found.logs == 5
-    assert sorted(Path(one.name).name for one in found.not_read) == [
+    assert answer(diagnosis) == "npu-oom-torch"
+    assert diagnosis.guilty
+    assert diagnosis.guilty.ranks == (3,)
+    assert diagnosis.logs == 5
+    assert sorted(Path(unread.name).name for unread in diagnosis.not_read) == [
         "core.4242",
         "model.safetensors",
     ]
-    assert [one.id for one in found.causes[0].consequences] == ["hccl-connect-timeout-ei0006"]
+    assert [consequence.id for consequence in diagnosis.causes[0].consequences] == [
+        "hccl-connect-timeout-ei0006"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -191,9 +193,9 @@ def test_lines_are_whole_where_blocks_end(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     for shift in range(0, len(OOM) + 2, 7):
         path.write_text("x" * 99 + "\n" + "y" * (BLOCK - 101 - shift) + "\n" + OOM + "\n" + LINES)
-        found = of_paths(path)
-        assert answer(found) == "npu-oom-torch"
-        assert found.causes[0].evidence[0].line == 3
+        diagnosis = of_paths(path)
+        assert answer(diagnosis) == "npu-oom-torch"
+        assert diagnosis.causes[0].evidence[0].line == 3
 
 
 @pytest.mark.parametrize(
@@ -247,13 +249,13 @@ def test_lines_are_whole_where_blocks_end(tmp_path: Path) -> None:
     ],
 )
 def test_origins(text: str, known: Origin, rest: str | None) -> None:
-    found, left = split_prefixes(text, Origin())
-    assert found == known
+    origin, left = split_prefixes(text, Origin())
+    assert origin == known
     assert left == (text if rest is None else rest)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("EI0006: 2024-08-05-18:15:21.000.000 x", "08-05 18:15:21"),
         ("2024-08-05 18:15:21,270 INFO", "08-05 18:15:21"),
@@ -266,9 +268,9 @@ def test_origins(text: str, known: Origin, rest: str | None) -> None:
         ("2024-99-99 99:99:99", None),
     ],
 )
-def test_time_stamps(text: str, told: str | None) -> None:
-    found = moment(text)
-    assert (found and found.text) == told
+def test_time_stamps(text: str, expected: str | None) -> None:
+    stamp = moment(text)
+    assert (stamp and stamp.text) == expected
 
 
 @given(st.text(max_size=300))
@@ -331,9 +333,9 @@ def test_output_of_real_tools(name: str, root: str) -> None:
     ],
 )
 def test_paths_name_who_wrote(path: str, known: Origin) -> None:
-    found = origin(path)
-    assert found == known
-    assert found.device == known.device
+    parsed = origin(path)
+    assert parsed == known
+    assert parsed.device == known.device
 
 
 @pytest.mark.parametrize(
@@ -368,9 +370,9 @@ def test_a_plog_gets_the_rank_that_its_process_was_given_elsewhere() -> None:
         for pid in (70, 71, 72, 73)
     }
     files["node-1/debug/plog/plog-72_2.log"] = "[ERROR] RUNTIME(72,python3):something failed\n"
-    found = of_files(files)
-    assert found.unexplained[0].evidence.rank == 2
-    assert found.ranks == (0, 1, 2, 3)
+    diagnosis = of_files(files)
+    assert diagnosis.unexplained[0].evidence.rank == 2
+    assert diagnosis.ranks == (0, 1, 2, 3)
 
 
 def test_a_record_says_who_wrote_it_and_every_line_of_what_it_says() -> None:
@@ -381,10 +383,14 @@ def test_a_record_says_who_wrote_it_and_every_line_of_what_it_says() -> None:
         "msg": "first\nsecond",
         "exc_info": "Traceback (most recent call last):\nKeyError: 'x'",
     }
-    found = record(json.dumps(fields), Origin())
-    assert found
-    assert found.origin == Origin(rank=3, node="a-17")
-    assert found.lines[1:] == ("second", "Traceback (most recent call last):", "KeyError: 'x'")
+    json_record = record(json.dumps(fields), Origin())
+    assert json_record
+    assert json_record.origin == Origin(rank=3, node="a-17")
+    assert json_record.lines[1:] == (
+        "second",
+        "Traceback (most recent call last):",
+        "KeyError: 'x'",
+    )
 
 
 @pytest.mark.parametrize("text", ["{", "{}", "[1]", '{"a": 1}', '{"msg": 1}', "{'loss': 0.0}"])
@@ -405,18 +411,18 @@ def test_any_record_is_read(fields: dict[str, object]) -> None:
 
 def test_a_level_of_a_record_counts_as_that_of_a_line() -> None:
     for level, outcome in (("error", "unknown error"), ("info", "could not tell")):
-        found = of_text(json.dumps({"level": level, "rank": 3, "msg": "ERROR: cannot"}) + "\n")
-        assert found.outcome == outcome
-    found = of_text('{"level":"error","rank":3,"msg":"step failed"}\n')
-    assert found.unexplained[0].evidence.rank == 3
-    assert found.unexplained[0].evidence.text == "step failed"
+        diagnosis = of_text(json.dumps({"level": level, "rank": 3, "msg": "ERROR: cannot"}) + "\n")
+        assert diagnosis.outcome == outcome
+    diagnosis = of_text('{"level":"error","rank":3,"msg":"step failed"}\n')
+    assert diagnosis.unexplained[0].evidence.rank == 3
+    assert diagnosis.unexplained[0].evidence.text == "step failed"
 
 
 def test_a_field_of_a_record_that_is_not_looked_at_is_not_lost() -> None:
     fields = {"msg": "step failed", "rank": 3, "cause": {"text": OOM}}
-    found = of_text(json.dumps(fields) + "\n")
-    assert answer(found) == "npu-oom-torch"
-    assert found.causes[0].ranks == (3,)
+    diagnosis = of_text(json.dumps(fields) + "\n")
+    assert answer(diagnosis) == "npu-oom-torch"
+    assert diagnosis.causes[0].ranks == (3,)
 
 
 @pytest.mark.parametrize(
@@ -438,5 +444,5 @@ def test_utf_16_is_known_without_a_mark(head: bytes, encoding: str) -> None:
 @pytest.mark.slow
 def test_a_known_cause_behind_thousands_of_other_exceptions_is_seen() -> None:
     noise = "".join(f"RuntimeError: something {number} broke\n" for number in range(6000))
-    found = of_text(noise + "[rank3]: EI0006: Getting socket times out. Reason: x\n" + noise)
-    assert [cause.id for cause in found.causes] == ["hccl-connect-timeout-ei0006"]
+    diagnosis = of_text(noise + "[rank3]: EI0006: Getting socket times out. Reason: x\n" + noise)
+    assert [cause.id for cause in diagnosis.causes] == ["hccl-connect-timeout-ei0006"]

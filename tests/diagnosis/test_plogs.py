@@ -85,21 +85,21 @@ def tree(
     return files
 
 
-def told(found: Diagnosis) -> tuple[tuple[int, ...], tuple[int, ...], tuple[str, ...]]:
-    assert found.guilty, found.undecided
-    return found.guilty.ranks, found.guilty.devices, found.guilty.servers
+def accused(diagnosis: Diagnosis) -> tuple[tuple[int, ...], tuple[int, ...], tuple[str, ...]]:
+    assert diagnosis.guilty, diagnosis.undecided
+    return diagnosis.guilty.ranks, diagnosis.guilty.devices, diagnosis.guilty.servers
 
 
 def test_a_chain_over_servers_is_followed_to_its_end() -> None:
-    found = of_files(
+    diagnosis = of_files(
         tree({
             0: socket(0, "198.51.100.4", 4), 1: socket(1, "198.51.100.4", 4), 2: "", 3: "",
             4: socket(4, "192.168.2.93", 7), 5: "", 6: "", 7: "",
         })
     )  # fmt: skip
-    assert told(found) == ((7,), (3,), ("192.0.2.1",))
-    assert found.guilty
-    assert found.guilty.nodes == ("host-b",)
+    assert accused(diagnosis) == ((7,), (3,), ("192.0.2.1",))
+    assert diagnosis.guilty
+    assert diagnosis.guilty.nodes == ("host-b",)
 
 
 def test_the_card_of_a_server_is_not_that_card_of_another() -> None:
@@ -108,8 +108,8 @@ def test_the_card_of_a_server_is_not_that_card_of_another() -> None:
         f"[ERROR] HCCL(1,python3):{AT.format(minute=2)} [p2p_mgmt.cc:305] [1][Wait][P2PConnected]"
         "connected p2p timeout, timeout:130 s. local logicDevid:0, remote physic id:1.\n"
     )
-    assert told(of_files(tree({**lines, 4: p2p, 6: p2p}))) == ((5,), (1,), ("192.0.2.1",))
-    assert told(of_files(tree({**lines, 0: p2p, 2: p2p}))) == ((1,), (1,), ("192.0.2.0",))
+    assert accused(of_files(tree({**lines, 4: p2p, 6: p2p}))) == ((5,), (1,), ("192.0.2.1",))
+    assert accused(of_files(tree({**lines, 0: p2p, 2: p2p}))) == ((1,), (1,), ("192.0.2.0",))
 
 
 def test_ranks_of_a_group_are_made_those_of_the_job() -> None:
@@ -120,25 +120,25 @@ def test_ranks_of_a_group_are_made_those_of_the_job() -> None:
         rank: notify("group_name_7", members[rank], 2, 4) if rank in {1, 3, 7} else ""
         for rank in range(8)
     }
-    assert told(of_files(tree(lines, more=more)))[0] == (5,)
+    assert accused(of_files(tree(lines, more=more)))[0] == (5,)
 
 
 def test_a_group_that_is_not_the_job_gives_no_ranks() -> None:
     """Two groups of two, and none of four: who is 0 in each has no rank in the job."""
     files = tree({0: "", 1: socket(1, "198.51.100.0", 0)}, each=2)
     others = tree({0: "", 1: ""}, each=2)
-    found = of_files(
+    diagnosis = of_files(
         {**files, **{name.replace("host-a", "host-b"): text for name, text in others.items()}}
     )
-    assert not found.guilty or not found.guilty.ranks
+    assert not diagnosis.guilty or not diagnosis.guilty.ranks
 
 
 @pytest.mark.parametrize("ranks", [3, 4])
 def test_a_ring_accuses_nobody_and_is_told(ranks: int) -> None:
     lines = {rank: notify(WORLD, rank, (rank + 1) % ranks, ranks) for rank in range(ranks)}
-    found = of_files(tree(lines))
-    assert found.guilty is None
-    assert "wait in a ring" in found.undecided
+    diagnosis = of_files(tree(lines))
+    assert diagnosis.guilty is None
+    assert "wait in a ring" in diagnosis.undecided
 
 
 def test_two_that_wait_for_each_other_in_a_step_are_not_accused() -> None:
@@ -148,31 +148,31 @@ def test_two_that_wait_for_each_other_in_a_step_are_not_accused() -> None:
 
 def test_a_peer_without_a_log_is_accused_by_two_and_named_after_one() -> None:
     lines = dict.fromkeys(range(8), "")
-    one = {**lines, 0: socket(0, "198.51.100.6", 6)}
-    found = of_files(tree(one, without={6}))
-    assert found.guilty is None
-    assert "rank 6 (198.51.100.6, no log)" in found.undecided
-    two = {**one, 3: socket(3, "198.51.100.6", 6)}
-    found = of_files(tree(two, without={6}))
-    assert found.guilty
-    assert found.guilty.ranks == (6,)
-    assert "it left no log (198.51.100.6)" in found.guilty.reason
+    moved = {**lines, 0: socket(0, "198.51.100.6", 6)}
+    diagnosis = of_files(tree(moved, without={6}))
+    assert diagnosis.guilty is None
+    assert "rank 6 (198.51.100.6, no log)" in diagnosis.undecided
+    two = {**moved, 3: socket(3, "198.51.100.6", 6)}
+    diagnosis = of_files(tree(two, without={6}))
+    assert diagnosis.guilty
+    assert diagnosis.guilty.ranks == (6,)
+    assert "it left no log (198.51.100.6)" in diagnosis.guilty.reason
 
 
 def test_several_ends_accuse_nobody_unless_they_share_a_host() -> None:
     lines = dict.fromkeys(range(12), "")
     apart = {0: socket(0, "198.51.100.4", 4), 1: socket(1, "198.51.100.8", 8)}
-    found = of_files(tree({**lines, **apart}))
-    assert found.guilty is None
-    assert "2 ends" in found.undecided
+    diagnosis = of_files(tree({**lines, **apart}))
+    assert diagnosis.guilty is None
+    assert "2 ends" in diagnosis.undecided
     together = {0: socket(0, "198.51.100.4", 4), 1: socket(1, "198.51.100.5", 5)}
-    assert told(of_files(tree({**lines, **together}))) == ((4, 5), (0, 1), ("192.0.2.1",))
+    assert accused(of_files(tree({**lines, **together}))) == ((4, 5), (0, 1), ("192.0.2.1",))
 
 
 def test_a_connected_link_is_no_wait() -> None:
     lines = {0: socket(0, "198.51.100.2", 2) + socket(0, "198.51.100.1", 1, "connected"),
              1: socket(1, "198.51.100.2", 2), 2: "", 3: ""}  # fmt: skip
-    assert told(of_files(tree(lines)))[0] == (2,)
+    assert accused(of_files(tree(lines)))[0] == (2,)
 
 
 def test_a_broken_link_accuses_both_ends_unless_others_complain_of_one() -> None:
@@ -183,19 +183,19 @@ def test_a_broken_link_accuses_both_ends_unless_others_complain_of_one() -> None
         )
 
     lines = dict.fromkeys(range(8), "")
-    assert told(of_files(tree({**lines, 0: broken("198.51.100.5")})))[0] == (0, 5)
+    assert accused(of_files(tree({**lines, 0: broken("198.51.100.5")})))[0] == (0, 5)
     both = {**lines, 0: broken("198.51.100.5"), 2: broken("198.51.100.5")}
-    assert told(of_files(tree(both)))[0] == (5,)
+    assert accused(of_files(tree(both)))[0] == (5,)
 
 
 def test_an_error_of_another_part_of_cann_before_the_time_outs_is_the_root() -> None:
     failed = "[ERROR] DRV(105,python3):2026-03-01-10:00:40.000.001 [x.c:1][drv] queue 3 is gone\n"
     timed = {rank: socket(rank, "198.51.100.9", 9).split("\n")[2] + "\n" for rank in range(8)}
-    found = of_files(tree({**timed, 5: failed + timed[5]}))
-    assert told(found) == ((5,), (1,), ("192.0.2.1",))
-    assert found.guilty
-    assert found.guilty.evidence
-    assert "queue 3 is gone" in found.guilty.evidence.text
+    diagnosis = of_files(tree({**timed, 5: failed + timed[5]}))
+    assert accused(diagnosis) == ((5,), (1,), ("192.0.2.1",))
+    assert diagnosis.guilty
+    assert diagnosis.guilty.evidence
+    assert "queue 3 is gone" in diagnosis.guilty.evidence.text
 
 
 @pytest.mark.slow
@@ -208,9 +208,9 @@ def test_a_cause_is_found_behind_many_logs_that_only_say_that_something_is_wrong
         f"[ERROR] RUNTIME(1,python3):{AT.format(minute=1)} [task_info.cc:1] [PrintErrorInfo]"
         "Aicore kernel execute failed, device_id=1, stream_id=3, report_stream_id=3, task_id=5\n"
     )
-    found = of_files(tree({rank: noise + core * (rank == 29) for rank in range(30)}))
-    assert found.causes[0].id == "aicore-exception-507015"
-    assert told(found)[0] == (29,)
+    diagnosis = of_files(tree({rank: noise + core * (rank == 29) for rank in range(30)}))
+    assert diagnosis.causes[0].id == "aicore-exception-507015"
+    assert accused(diagnosis)[0] == (29,)
 
 
 # ------------------------------------------------------------------ several runs in one folder
@@ -255,26 +255,26 @@ def test_of_several_runs_the_newest_is_judged_and_the_others_are_named(
     """Hours later, and at once: then only the cards, taken by others, tell it."""
     first = failed_run("10:00", 100, guilty=2, cards=cards)
     second = failed_run(later, 200, guilty=1, cards=cards)
-    found = of_files({**first, **second})
-    assert told(found)[0] == (1,)
-    assert found.attempt == "plogs of run 2 of 2"
-    assert found.ranks == (0, 1, 2, 3)
-    assert found.verdict
-    assert [(row.name, row.failure) for row in found.verdict.attempts] == [
+    diagnosis = of_files({**first, **second})
+    assert accused(diagnosis)[0] == (1,)
+    assert diagnosis.attempt == "plogs of run 2 of 2"
+    assert diagnosis.ranks == (0, 1, 2, 3)
+    assert diagnosis.verdict
+    assert [(row.name, row.failure) for row in diagnosis.verdict.attempts] == [
         ("plogs of run 1 of 2", "aicore-exception-507015")
     ]
 
 
 def test_runs_of_several_nodes_are_matched_from_the_newest_on() -> None:
     """The second node had no part in the first run."""
-    one = {f"node-0/{name}": text for name, text in failed_run("10:00", 1, guilty=3).items()}
-    one |= {f"node-0/{name}": text for name, text in failed_run("12:00", 9, guilty=0).items()}
+    first = {f"node-0/{name}": text for name, text in failed_run("10:00", 1, guilty=3).items()}
+    first |= {f"node-0/{name}": text for name, text in failed_run("12:00", 9, guilty=0).items()}
     other = {f"node-1/{name}": text for name, text in failed_run("12:00", 9, guilty=9).items()}
-    found = of_files({**one, **other})
-    assert found.guilty
-    assert found.guilty.nodes == ("node-0",)
-    assert all("/node-0/" in line.file for line in found.causes[0].evidence)
-    assert found.causes[0].evidence[0].time.endswith("12:00:09")
+    diagnosis = of_files({**first, **other})
+    assert diagnosis.guilty
+    assert diagnosis.guilty.nodes == ("node-0",)
+    assert all("/node-0/" in line.file for line in diagnosis.causes[0].evidence)
+    assert diagnosis.causes[0].evidence[0].time.endswith("12:00:09")
 
 
 def test_a_process_that_starts_late_is_of_the_same_run() -> None:
@@ -282,8 +282,8 @@ def test_a_process_that_starts_late_is_of_the_same_run() -> None:
     files = failed_run("10:00", 100, guilty=2)
     late = "ascend/log/{}/plog-300_20260301100010000.log"
     files[late.format("run/plog")] = "[INFO] GE(300,x):2026-03-01-10:00:11.1 started\n"
-    found = of_files(files)
-    assert (found.attempt, told(found)[0]) == ("", (2,))
+    diagnosis = of_files(files)
+    assert (diagnosis.attempt, accused(diagnosis)[0]) == ("", (2,))
     rows = failed_run("10:00", 100, guilty=2)
     late_run = {name: text.replace("10:00:12", "10:40:12") for name, text in rows.items()}
     late_run[late.format("debug/plog")] = "[INFO] GE(300,x):2026-03-01-10:30:11.1 started\n"
@@ -294,10 +294,10 @@ def test_a_newer_run_in_which_nothing_failed_is_named_and_not_judged() -> None:
     files = failed_run("10:00", 100, guilty=2)
     line = "[INFO] GE(300,x):2026-03-01-12:00:01.1 started\n"
     files["ascend/log/run/plog/plog-300_20260301120000000.log"] = line
-    found = of_files(files)
-    assert (told(found)[0], found.attempt) == ((2,), "plogs of run 1 of 2")
-    assert found.verdict
-    assert [(row.name, row.failure) for row in found.verdict.attempts] == [
+    diagnosis = of_files(files)
+    assert (accused(diagnosis)[0], diagnosis.attempt) == ((2,), "plogs of run 1 of 2")
+    assert diagnosis.verdict
+    assert [(row.name, row.failure) for row in diagnosis.verdict.attempts] == [
         ("plogs of run 2 of 2", "")
     ]
 
@@ -305,13 +305,13 @@ def test_a_newer_run_in_which_nothing_failed_is_named_and_not_judged() -> None:
 def test_several_runs_in_one_file_are_told_apart() -> None:
     runs = [failed_run("10:00", 100, guilty=2), failed_run("11:00", 200, guilty=1)]
     whole = "".join(text for files in runs for name, text in files.items() if "/plog/" in name)
-    found = of_files({"all-plogs.log": whole})
-    assert told(found)[0] == (1,)
-    assert found.attempt == "plogs of run 2 of 2"
+    diagnosis = of_files({"all-plogs.log": whole})
+    assert accused(diagnosis)[0] == (1,)
+    assert diagnosis.attempt == "plogs of run 2 of 2"
     packed = of_files({"logs.zip": forms.zipped({"all-plogs.log": whole})})
-    assert told(packed)[0] == (1,)
+    assert accused(packed)[0] == (1,)
     alone = "".join(text for name, text in runs[0].items() if "/plog/" in name)
-    assert (of_files({"all.log": alone}).attempt, told(of_files({"all.log": alone}))[0]) == (
+    assert (of_files({"all.log": alone}).attempt, accused(of_files({"all.log": alone}))[0]) == (
         "",
         (2,),
     )

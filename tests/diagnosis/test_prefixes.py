@@ -91,12 +91,12 @@ def named_elsewhere(run: Run) -> Files:
     def show(rank: int, text: str) -> str:
         return f"(WorkerDict pid={900 + rank}, ip=192.0.2.{rank // EACH}) {text}\n"
 
-    told = "".join(
+    tail = "".join(
         show(rank, f"[ERROR] 2026-03-01-10:02:09 (PID:{900 + rank}, Device:{rank % EACH}, "
              f"RankID:{rank}) ERR02200 DIST call hccl api failed.")
         for rank in run
     )  # fmt: skip
-    return {"train.log": row_by_row(run, show) + told}
+    return {"train.log": row_by_row(run, show) + tail}
 
 
 def cri(run: Run) -> Files:
@@ -274,13 +274,13 @@ def diagnosed(files: Files, folder: Path) -> Diagnosis:
 def test_the_same_run_has_the_same_answer(
     writer: str, failure: str, packer: str, tmp_path: Path
 ) -> None:
-    found = diagnosed(PACKERS[packer](WRITERS[writer](failed(failure))), tmp_path / "given")
-    assert answer(found) == failure
-    assert found.guilty, found.undecided
-    assert found.guilty.ranks == (GUILTY,)
-    assert found.guilty.local_ranks in {(), (GUILTY % EACH,)}
-    if failure not in {cause.id for cause in found.causes[1:]}:
-        assert set(found.causes[0].ranks) in ({GUILTY}, set(range(8)) - {GUILTY})
+    diagnosis = diagnosed(PACKERS[packer](WRITERS[writer](failed(failure))), tmp_path / "given")
+    assert answer(diagnosis) == failure
+    assert diagnosis.guilty, diagnosis.undecided
+    assert diagnosis.guilty.ranks == (GUILTY,)
+    assert diagnosis.guilty.local_ranks in {(), (GUILTY % EACH,)}
+    if failure not in {cause.id for cause in diagnosis.causes[1:]}:
+        assert set(diagnosis.causes[0].ranks) in ({GUILTY}, set(range(8)) - {GUILTY})
 
 
 def test_ranks_that_only_the_user_can_tell(tmp_path: Path) -> None:
@@ -299,6 +299,6 @@ def test_pids_of_ray_alone_are_no_ranks(tmp_path: Path) -> None:
     files = prefixed(lambda n: f"(WorkerDict pid={900 + n}, ip=192.0.2.{n // EACH}) ")(
         failed("npu-oom-torch")
     )
-    found = diagnosed(files, tmp_path / "given")
-    assert found.guilty
-    assert (found.guilty.ranks, found.guilty.nodes) == ((), ("192.0.2.1",))
+    diagnosis = diagnosed(files, tmp_path / "given")
+    assert diagnosis.guilty
+    assert (diagnosis.guilty.ranks, diagnosis.guilty.nodes) == ((), ("192.0.2.1",))

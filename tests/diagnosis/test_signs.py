@@ -132,12 +132,12 @@ HARMLESS = [
 
 @pytest.mark.parametrize("line", ERRORS)
 def test_a_line_that_reads_like_an_error_is_not_fine(line: str) -> None:
-    found = of_text(f"{STEP}{line}\n{STEP}")
-    assert found.exit_code == 3
-    assert found.outcome == "unknown error"
-    assert not found.causes
-    assert found.error_lines
-    assert found.unexplained[0].evidence.text in line or line.startswith("[ERROR] 2026")
+    diagnosis = of_text(f"{STEP}{line}\n{STEP}")
+    assert diagnosis.exit_code == 3
+    assert diagnosis.outcome == "unknown error"
+    assert not diagnosis.causes
+    assert diagnosis.error_lines
+    assert diagnosis.unexplained[0].evidence.text in line or line.startswith("[ERROR] 2026")
 
 
 @pytest.mark.parametrize("prefix", ["[rank3]: ", "(Worker_TP0 pid=9) ", "[default2]:", "7: "])
@@ -148,8 +148,8 @@ def test_it_is_seen_behind_a_launcher_s_prefix(prefix: str) -> None:
 
 @pytest.mark.parametrize("line", HARMLESS)
 def test_a_line_that_only_mentions_errors_is_fine(line: str) -> None:
-    found = of_text(f"{STEP}{line}\n{STEP}")
-    assert (found.exit_code, found.outcome) == (0, "nothing known found")
+    diagnosis = of_text(f"{STEP}{line}\n{STEP}")
+    assert (diagnosis.exit_code, diagnosis.outcome) == (0, "nothing known found")
 
 
 @pytest.mark.slow
@@ -167,10 +167,10 @@ def test_error_lines_are_counted_and_the_first_ones_shown(doctor: Command, tmp_p
 
 
 def test_a_log_of_errors_only_is_counted_to_the_thousandth() -> None:
-    found = of_text("[ERROR] it went wrong\n" * 30_000 + "Segmentation fault\n")
-    assert found.lines == 30_001
-    assert (found.error_lines, found.or_more_error_lines) == (1001, True)
-    assert found.unexplained[0].kind == "death"
+    diagnosis = of_text("[ERROR] it went wrong\n" * 30_000 + "Segmentation fault\n")
+    assert diagnosis.lines == 30_001
+    assert (diagnosis.error_lines, diagnosis.or_more_error_lines) == (1001, True)
+    assert diagnosis.unexplained[0].kind == "death"
 
 
 @pytest.mark.slow
@@ -186,9 +186,9 @@ def test_lines_that_are_counted_no_further_are_said_to_be_more(
     few = of_text(f"{oom}\n" * 4999).causes[0]
     assert (few.count, few.or_more) == (4999, False)
     log.write_text("ValueError: no such label\n" * 30_000)
-    said = doctor("diagnose", str(log)).stdout
-    assert " or more error lines that the catalogue does not explain" in " ".join(said.split())
-    assert " or more lines)" in " ".join(said.split())
+    output = doctor("diagnose", str(log)).stdout
+    assert " or more error lines that the catalogue does not explain" in " ".join(output.split())
+    assert " or more lines)" in " ".join(output.split())
 
 
 @pytest.mark.slow
@@ -196,9 +196,9 @@ def test_ranks_without_a_log_are_named(doctor: Command, tmp_path: Path) -> None:
     healthy = {f"job/attempt_0/{rank}/stdout.log": STEP for rank in (0, 1, 3)}
     assert of_files(healthy).without_log == ()
     healthy["job/attempt_0/0/stderr.log"] = "using world size: 4, data-parallel size: 4\n"
-    found = of_files(healthy)
-    assert found.without_log == (2,)
-    assert found.exit_code == 3
+    diagnosis = of_files(healthy)
+    assert diagnosis.without_log == (2,)
+    assert diagnosis.exit_code == 3
     # Ranks of a second node begin again at 0: which of them is missing cannot be told.
     assert of_files({**healthy, "other/attempt_0/0/stdout.log": STEP}).without_log == ()
     for name, text in healthy.items():
@@ -221,12 +221,12 @@ def test_what_is_rare_is_found_between_lines_of_a_familiar_failure(tmp_path: Pat
     path = tmp_path / "train.log"
     for text in (oom * 60_000 + wait + oom * 20_000, oom):
         path.write_text(text)
-        found = reader.diagnose(*find((str(path),)))
-        shown = {cause.id for cause in found.causes}
-        shown |= {what.id for cause in found.causes for what in cause.consequences}
+        diagnosis = reader.diagnose(*find((str(path),)))
+        shown = {cause.id for cause in diagnosis.causes}
+        shown |= {what.id for cause in diagnosis.causes for what in cause.consequences}
         waits = {"hccl-connect-timeout-ei0006"} if "EI0006" in text else set()
         assert shown == {"npu-oom-torch"} | waits
-        (cause,) = [cause for cause in found.causes if cause.id == "npu-oom-torch"]
+        (cause,) = [cause for cause in diagnosis.causes if cause.id == "npu-oom-torch"]
         assert cause.or_more == bool(waits)
 
 
@@ -236,8 +236,8 @@ def test_frames_without_their_exception_are_told_from_where_it_was_raised() -> N
         '  File "/w/core.py", line 508, in run\n    self.loop()\n    ^^^^^^^^^^^\n'
         '  File "/w/moe.py", line 280, in forward\n'
     )
-    told = [one.evidence.text.strip() for one in of_text(frames).unexplained]
-    assert told == [
+    texts = [unexplained.evidence.text.strip() for unexplained in of_text(frames).unexplained]
+    assert texts == [
         "EngineCore encountered a fatal error.",
         'File "/w/moe.py", line 280, in forward',
         'File "/w/core.py", line 508, in run',
@@ -264,10 +264,12 @@ def test_a_log_full_of_several_failures_is_passed_over_and_still_read(tmp_path: 
     text = "\n".join(known[n % 2].format(n=n) for n in range(60_000))
     path = tmp_path / "train.log"
     path.write_text(text + "\n[rank7]: ValueError: the last word\n")
-    found = of_paths(path)
-    rows = [(cause.or_more, cause.count) for cause in found.causes]
-    rows += [(what.or_more, what.count) for cause in found.causes for what in cause.consequences]
+    diagnosis = of_paths(path)
+    rows = [(cause.or_more, cause.count) for cause in diagnosis.causes]
+    rows += [
+        (what.or_more, what.count) for cause in diagnosis.causes for what in cause.consequences
+    ]
     assert len(rows) == 2
     assert all(or_more and count < 15_000 for or_more, count in rows)
-    assert found.first_error
-    assert 7 in found.ranks
+    assert diagnosis.first_error
+    assert 7 in diagnosis.ranks

@@ -258,8 +258,8 @@ def test_a_batch_without_frames_accuses_nobody() -> None:
         rank: msgspec.structs.replace(
             trace,
             calls=tuple(
-                msgspec.structs.replace(one, frames=(), operation="batch_isend_irecv")
-                for one in trace.calls
+                msgspec.structs.replace(call, frames=(), operation="batch_isend_irecv")
+                for call in trace.calls
             ),
         )
         for rank, trace in dumps.items()
@@ -477,8 +477,8 @@ def test_nccl_names_its_peers() -> None:
     }  # fmt: skip
     config = {"0": {"name": "0", "desc": "default_pg", "ranks": "[4, 6]"}}
     data = pickle.dumps({"version": "2.9", "pg_config": config, "entries": [entry]}, protocol=2)
-    (one,) = parse_dump(data, 6, "x").calls
-    assert (one.operation, one.peer, one.p2p) == ("recv", 4, True)
+    (call,) = parse_dump(data, 6, "x").calls
+    assert (call.operation, call.peer, call.p2p) == ("recv", 4, True)
 
 
 FAULTHANDLER = """Thread 0x00007ff1468fe6c0 (most recent call first):
@@ -539,9 +539,9 @@ def test_a_host_folder_of_an_earlier_run_is_named_and_not_mixed(tmp_path: Path) 
         (folder / "plog").mkdir(parents=True)
         (folder / "plog" / "plog-7_20260301100000000.log").write_text("[ERROR] HCCL(7,x): old\n")
         for rank in (first, first + 1):
-            told = {"rank": rank, "world_size": 4, "host": host, "state": "S", "pid": 7}
-            (folder / f"rank-{rank}.state").write_text(json.dumps(told))
-            (folder / f"rank-{rank}.json").write_text(json.dumps({**told, "armed": armed}))
+            state = {"rank": rank, "world_size": 4, "host": host, "state": "S", "pid": 7}
+            (folder / f"rank-{rank}.state").write_text(json.dumps(state))
+            (folder / f"rank-{rank}.json").write_text(json.dumps({**state, "armed": armed}))
     files = read_stall_files([str(tmp_path)])
     assert {rank: state.host for rank, state in files.states.items()} == {
         **dict.fromkeys((0, 1), "a"),

@@ -38,9 +38,9 @@ class Lab:
 
     def build(self) -> None:
         run(f"ip netns add {self.switch}")
-        for one in ("control", "data"):
-            run(f"ip -n {self.switch} link add {one} type bridge")
-            run(f"ip -n {self.switch} link set {one} up")
+        for network in ("control", "data"):
+            run(f"ip -n {self.switch} link add {network} type bridge")
+            run(f"ip -n {self.switch} link set {network} up")
         for number in range(self.count):
             host = self.host(number)
             run(f"ip netns add {host}")
@@ -60,9 +60,9 @@ class Lab:
         for line in FAULTS[fault]:
             run(line.format(sw=self.switch, host=self.host(number), n=number))
 
-    def part(self, one: int, two: int) -> None:
+    def part(self, left: int, right: int) -> None:
         """Cut the link between two hosts, and no other."""
-        for host, other in ((one, two), (two, one)):
+        for host, other in ((left, right), (right, left)):
             source = DATA.format(other + 1)
             run(f"ip netns exec {self.host(host)} iptables -A INPUT -s {source} -j DROP")
 
@@ -93,8 +93,8 @@ class Lab:
         return process
 
     def processes(self, number: int) -> list[int]:
-        told = run(f"ip netns pids {self.host(number)}", check=False)
-        return [int(one) for one in told.split()]
+        listing = run(f"ip netns pids {self.host(number)}", check=False)
+        return [int(word) for word in listing.split()]
 
     def end(self) -> None:
         for number in range(self.count):
@@ -118,7 +118,9 @@ def lab(count: int) -> Iterator[Lab]:
     if os.geteuid() != 0:
         pytest.skip("network namespaces need root")
     absent = [
-        one for one in ("ip", "tc", "iptables", "unshare", "setpriv") if not shutil.which(one)
+        program
+        for program in ("ip", "tc", "iptables", "unshare", "setpriv")
+        if not shutil.which(program)
     ]
     if absent:
         pytest.skip(f"not installed: {', '.join(absent)}")

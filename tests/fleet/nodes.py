@@ -68,5 +68,5 @@ def node(  # noqa: PLR0913 - what a node may differ in
 
 
 def write(folder: Path, *reports: Report) -> None:
-    for one in reports:
-        (folder / f"{one.host}.json").write_text(render(one))
+    for report in reports:
+        (folder / f"{report.host}.json").write_text(render(report))

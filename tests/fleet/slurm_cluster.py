@@ -110,26 +110,26 @@ class SlurmCluster:
     def stop(self) -> None:
         """Daemons are asked to end; then every process of the cluster is killed."""
         daemons = list(self.daemons.values())
-        for one in reversed(daemons):
-            one.terminate()
+        for daemon in reversed(daemons):
+            daemon.terminate()
         end = time.monotonic() + 10
-        while time.monotonic() < end and any(one.poll() is None for one in daemons):
+        while time.monotonic() < end and any(daemon.poll() is None for daemon in daemons):
             time.sleep(0.1)
         for pid in self.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        for one in daemons:
-            one.wait()
+        for daemon in daemons:
+            daemon.wait()
 
     def processes(self, *words: str) -> list[int]:
         """Processes of the cluster whose environments have all these words."""
-        wanted = {f"SLURM_CONF={self.conf}".encode(), *(one.encode() for one in words)}
-        found = []
+        expected = {f"SLURM_CONF={self.conf}".encode(), *(word.encode() for word in words)}
+        pids = []
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                if wanted <= {*(folder / "environ").read_bytes().split(b"\0")}:
-                    found.append(int(folder.name))
-        return [one for one in found if one != os.getpid()]
+                if expected <= {*(folder / "environ").read_bytes().split(b"\0")}:
+                    pids.append(int(folder.name))
+        return [pid for pid in pids if pid != os.getpid()]
 
     def jobs(self) -> list[int]:
         """Processes that jobs started."""
@@ -141,12 +141,12 @@ class SlurmCluster:
 
     def _steps_of(self, node: str) -> list[int]:
         """What stands between a slurmd and its tasks: it writes to the node's log."""
-        log, found = str(self.folder / f"{node}.log"), []
+        log, pids = str(self.folder / f"{node}.log"), []
         for pid in self.processes():
             with contextlib.suppress(OSError):
-                if any(os.readlink(one) == log for one in Path(f"/proc/{pid}/fd").iterdir()):
-                    found.append(pid)
-        return found
+                if any(os.readlink(path) == log for path in Path(f"/proc/{pid}/fd").iterdir()):
+                    pids.append(pid)
+        return pids
 
     def _configure(self) -> None:
         user = pwd.getpwuid(os.getuid()).pw_name
@@ -222,9 +222,9 @@ PrologFlags=Alloc
 def _free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        for listener in sockets:
+            listener.bind(("127.0.0.1", 0))
+        return [listener.getsockname()[1] for listener in sockets]
 
 
 def missing() -> list[str]:

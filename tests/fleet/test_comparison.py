@@ -23,9 +23,9 @@ def test_what_matters_most_stands_first() -> None:
 
 
 def test_a_section_that_was_not_collected_is_untold() -> None:
-    found = differences(node("a").snapshot, Snapshot(), frozenset())
-    assert found
-    assert {one.right for one in found} == {"(could not tell)"}
+    changes = differences(node("a").snapshot, Snapshot(), frozenset())
+    assert changes
+    assert {difference.right for difference in changes} == {"(could not tell)"}
 
 
 def test_the_command_says_so(tmp_path: Path, capsys: object) -> None:
@@ -33,5 +33,5 @@ def test_the_command_says_so(tmp_path: Path, capsys: object) -> None:
     assert run(["diff", str(tmp_path / "a.json"), str(tmp_path / "b.json")]) == 1
     assert run(["diff", str(tmp_path / "a.json"), str(tmp_path / "a.json")]) == 0
     assert run(["diff", str(tmp_path / "a.json"), str(tmp_path / "none.json")]) == 2
-    told = capsys.readouterr().out  # type: ignore[attr-defined]
-    assert "torch: 2.7.1 -> 2.6.0" in told
+    output = capsys.readouterr().out  # type: ignore[attr-defined]
+    assert "torch: 2.7.1 -> 2.6.0" in output

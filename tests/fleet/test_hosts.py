@@ -9,7 +9,7 @@ from ascend_doctor.fleet.hostlist import compress, expand, parse_hosts
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("a\nb\n", ("a", "b")),
         ("a slots=8\nb:4 # gone\n\n# c\na\n", ("a", "b")),
@@ -17,8 +17,8 @@ from ascend_doctor.fleet.hostlist import compress, expand, parse_hosts
         ("r[1-2]n[1,3]", ("r1n1", "r1n3", "r2n1", "r2n3")),
     ],
 )
-def test_lists_are_read(text: str, wanted: tuple[str, ...]) -> None:
-    assert parse_hosts(text, name="hosts") == wanted
+def test_lists_are_read(text: str, expected: tuple[str, ...]) -> None:
+    assert parse_hosts(text, name="hosts") == expected
 
 
 @pytest.mark.parametrize("text", ["", "# all gone", "n[1-", "n[a-b]", "n[1-9999999]"])
@@ -35,9 +35,9 @@ def test_names_are_compressed_as_slurm_writes_them() -> None:
 @pytest.mark.slow
 @given(st.lists(st.from_regex(r"[a-z]{1,3}[0-9]{0,4}(?:-ib)?", fullmatch=True), unique=True))
 def test_nothing_is_lost_by_compressing(names: list[str]) -> None:
-    told = compress(names)
+    text = compress(names)
     if names:
-        assert set(parse_hosts(told, name="x")) == set(names)
+        assert set(parse_hosts(text, name="x")) == set(names)
 
 
 @pytest.mark.slow

@@ -46,7 +46,7 @@ RAY = {**MASTER, "NODE_RANK": "2", "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "1", "
 
 
 @pytest.mark.parametrize(
-    ("env", "wanted"),
+    ("env", "expected"),
     [
         (STEP, (2, 1, "node3:23458")),
         ({**STEP, **MASTER}, (2, 1, "node1:29500")),
@@ -63,9 +63,9 @@ RAY = {**MASTER, "NODE_RANK": "2", "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "1", "
         (RAY, (3, 2, "node1:29501")),
     ],
 )
-def test_what_launchers_say(env: dict[str, str], wanted: tuple[int, int, str]) -> None:
-    found = gang(env)
-    assert (found.count, found.rank, found.endpoint) == wanted
+def test_what_launchers_say(env: dict[str, str], expected: tuple[int, int, str]) -> None:
+    launcher = gang(env)
+    assert (launcher.count, launcher.rank, launcher.endpoint) == expected
 
 
 @pytest.mark.parametrize(
@@ -121,12 +121,12 @@ VALUES = st.one_of(
 @given(st.dictionaries(st.sampled_from([*NAMES, "PET_RDZV_ENDPOINT"]), VALUES))
 def test_any_environment_gives_a_node_of_the_launch_or_says_why(env: dict[str, str]) -> None:
     try:
-        found = gang(env)
+        launcher = gang(env)
     except DataError:
         return
-    assert 0 <= found.rank < found.count
-    assert found.host
-    assert 0 < found.port <= 65535
+    assert 0 <= launcher.rank < launcher.count
+    assert launcher.host
+    assert 0 < launcher.port <= 65535
 
 
 def test_nothing_is_taken_unasked(doctor: Command) -> None:

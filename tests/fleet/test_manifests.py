@@ -35,20 +35,23 @@ MORE = (
 def manifest(capsys: pytest.CaptureFixture[str], kind: str, *more: str) -> Manifest:
     capsys.readouterr()
     assert run(["fleet", "manifest", kind, "--image", "registry/train:1", *more]) == 0
-    found: Manifest = yaml.safe_load(capsys.readouterr().out)
-    return found
+    document: Manifest = yaml.safe_load(capsys.readouterr().out)
+    return document
 
 
-def pods(found: Manifest) -> list[Manifest]:
+def pods(manifest: Manifest) -> list[Manifest]:
     """Every pod that comes of it, as a pod of its own."""
-    if found["kind"] == "Pod":
-        return [found]
-    if found["apiVersion"].startswith("batch.volcano.sh/"):
-        templates = [one["template"] for one in found["spec"]["tasks"]]
+    if manifest["kind"] == "Pod":
+        return [manifest]
+    if manifest["apiVersion"].startswith("batch.volcano.sh/"):
+        templates = [task["template"] for task in manifest["spec"]["tasks"]]
     else:
-        templates = [one["template"] for one in found["spec"]["replicaSpecs"].values()]
+        templates = [replica["template"] for replica in manifest["spec"]["replicaSpecs"].values()]
     head = {"apiVersion": "v1", "kind": "Pod"}
-    return [{**head, **one, "metadata": {"name": "a", **one["metadata"]}} for one in templates]
+    return [
+        {**head, **template, "metadata": {"name": "a", **template["metadata"]}}
+        for template in templates
+    ]
 
 
 @pytest.mark.slow
@@ -65,21 +68,21 @@ def test_pods_are_those_of_kubernetes(
             kubernetes_validate.validate(broken, "1.30", strict=True)
 
 
-def container(found: Manifest) -> Manifest:
-    (one,) = pods(found)[0]["spec"]["containers"]
-    return dict(one)
+def container(manifest: Manifest) -> Manifest:
+    (container,) = pods(manifest)[0]["spec"]["containers"]
+    return dict(container)
 
 
 @pytest.mark.parametrize("family", chip_resources())
 def test_the_family_decides(capsys: pytest.CaptureFixture[str], family: str) -> None:
-    found = manifest(capsys, "--volcano", "--family", family)
+    job = manifest(capsys, "--volcano", "--family", family)
     chips = chip_resources()[family]
-    assert found["metadata"]["labels"] == {"ring-controller.atlas": chips.label}
-    one = container(found)
+    assert job["metadata"]["labels"] == {"ring-controller.atlas": chips.label}
+    spec = container(job)
     assert (
-        one["resources"]["limits"] == one["resources"]["requests"] == {chips.resource: chips.npus}
+        spec["resources"]["limits"] == spec["resources"]["requests"] == {chips.resource: chips.npus}
     )
-    mounts = {mount["mountPath"] for mount in one["volumeMounts"]}
+    mounts = {mount["mountPath"] for mount in spec["volumeMounts"]}
     assert ("/usr/local/Ascend/driver/topo" in mounts) == (family == "ascend950")
 
 
@@ -91,7 +94,7 @@ def test_nodes_wait_for_each_other_only_where_they_meet(
     gang = manifest(capsys, "--volcano", "--nodes", "4", "--gang")["spec"]
     assert (gang["minAvailable"], gang["plugins"]) == (4, {"env": [], "svc": []})
     job = manifest(capsys, "--ascendjob", "--nodes", "4", "--gang")["spec"]
-    assert {kind: one["replicas"] for kind, one in job["replicaSpecs"].items()} == {
+    assert {kind: replica["replicas"] for kind, replica in job["replicaSpecs"].items()} == {
         "Master": 1,
         "Worker": 3,
     }
@@ -100,9 +103,9 @@ def test_nodes_wait_for_each_other_only_where_they_meet(
 
 def test_reports_go_to_the_log_or_to_a_claim(capsys: pytest.CaptureFixture[str]) -> None:
     assert container(manifest(capsys, "--volcano"))["command"][-2:] == ["--format", "json"]
-    found = manifest(capsys, "--volcano", "--claim", "shared")
-    assert container(found)["command"][-2:] == ["-o", "/reports/$(NODE_NAME).json"]
-    claims = [one for one in pods(found)[0]["spec"]["volumes"] if one["name"] == "reports"]
+    job = manifest(capsys, "--volcano", "--claim", "shared")
+    assert container(job)["command"][-2:] == ["-o", "/reports/$(NODE_NAME).json"]
+    claims = [volume for volume in pods(job)[0]["spec"]["volumes"] if volume["name"] == "reports"]
     assert claims == [{"name": "reports", "persistentVolumeClaim": {"claimName": "shared"}}]
 
 
@@ -113,12 +116,12 @@ def test_what_training_sources_is_sourced(
     for number, file in enumerate(files):
         file.write_text(f"export SOURCED{number}=yes\n")
     options = [word for file in files for word in ("--source", str(file))]
-    found = manifest(capsys, "--volcano", "--doctor", "sh -c 'env; echo $0 $@'", *options)
-    command = [word.replace("$$", "$") for word in container(found)["command"]]
-    told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
-    assert "SOURCED0=yes" in told
-    assert "SOURCED1=yes" in told
-    assert told.splitlines()[-1].startswith("check --level 3 ")
+    job = manifest(capsys, "--volcano", "--doctor", "sh -c 'env; echo $0 $@'", *options)
+    command = [word.replace("$$", "$") for word in container(job)["command"]]
+    output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    assert "SOURCED0=yes" in output
+    assert "SOURCED1=yes" in output
+    assert output.splitlines()[-1].startswith("check --level 3 ")
 
 
 def test_the_gate_stands_before_the_work_and_has_its_npus(
@@ -148,10 +151,10 @@ def test_what_cannot_be_is_one_line(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], text: str
 ) -> None:
     assert run(["fleet", "manifest", "--image", "i", *arguments]) == 2
-    told = capsys.readouterr()
-    assert not told.out
-    assert text in told.err
-    assert told.err.count("\n") == 1
+    captured = capsys.readouterr()
+    assert not captured.out
+    assert text in captured.err
+    assert captured.err.count("\n") == 1
 
 
 @pytest.mark.slow
@@ -160,7 +163,7 @@ def test_any_word_reaches_the_doctor_as_it_is(
     word: str, shape: Callable[[ManifestOptions], Manifest]
 ) -> None:
     chips = chip_resources()["ascend910b"]
-    found = shape(
+    document = shape(
         ManifestOptions(
             name="a",
             image=word,
@@ -173,8 +176,8 @@ def test_any_word_reaches_the_doctor_as_it_is(
             tolerations=(Toleration(key="k", value=word),),
         )
     )
-    one = container(yaml.safe_load(yaml.safe_dump(found)))
-    assert one["image"] == word
+    spec = container(yaml.safe_load(yaml.safe_dump(document)))
+    assert spec["image"] == word
     # What Kubernetes makes of a command: $$ is $, and $(NAME) is a variable.
-    assert one["command"][1].replace("$$", "$") == word
-    assert "$(" not in one["command"][1].replace("$$", "")
+    assert spec["command"][1].replace("$$", "$") == word
+    assert "$(" not in spec["command"][1].replace("$$", "")

@@ -24,8 +24,8 @@ UNTOLD = Finding(check="hccn-link", level=Level.UNKNOWN, title="no answer")
 
 
 def merged(folder: Path, *expected: str, fail_on: Level = Level.ERROR) -> Report:
-    found = merge(report_files([str(folder)]), STACK)
-    return judge(found, expected=expected or None, fail_on=fail_on, seconds=0)
+    merged = merge(report_files([str(folder)]), STACK)
+    return judge(merged, expected=expected or None, fail_on=fail_on, seconds=0)
 
 
 def fleet(report: Report) -> Fleet:
@@ -34,82 +34,82 @@ def fleet(report: Report) -> Fleet:
 
 
 def of(report: Report, check: str) -> list[Finding]:
-    return [one for one in report.findings if one.check == check]
+    return [finding for finding in report.findings if finding.check == check]
 
 
 def test_equal_nodes_pass(tmp_path: Path) -> None:
     write(tmp_path, *(node(f"n{i}") for i in range(4)))
-    found = merged(tmp_path, "n0", "n1", "n2", "n3")
-    assert fleet(found).passing == ("n0", "n1", "n2", "n3")
-    assert [one.title for one in found.findings] == ["Nodes that passed: 4"]
-    assert found.verdict.exit_code == 0
+    report = merged(tmp_path, "n0", "n1", "n2", "n3")
+    assert fleet(report).passing == ("n0", "n1", "n2", "n3")
+    assert [finding.title for finding in report.findings] == ["Nodes that passed: 4"]
+    assert report.verdict.exit_code == 0
 
 
 def test_the_minority_of_the_stack_fails(tmp_path: Path) -> None:
     write(tmp_path, node("n0"), node("n1"), node("n2", torch="2.6.0"), node("n3"))
-    found = merged(tmp_path)
-    (drift,) = fleet(found).drift
+    report = merged(tmp_path)
+    (drift,) = fleet(report).drift
     assert (drift.setting, drift.majority, drift.values[1].nodes) == ("torch", "2.7.1", ("n2",))
-    assert fleet(found).failing == ("n2",)
-    assert fleet(found).passing == ("n0", "n1", "n3")
-    assert found.verdict.exit_code == 1
+    assert fleet(report).failing == ("n2",)
+    assert fleet(report).passing == ("n0", "n1", "n3")
+    assert report.verdict.exit_code == 1
 
 
 def test_without_a_majority_nobody_is_accused(tmp_path: Path) -> None:
     write(tmp_path, node("n0"), node("n1", torch="2.6.0"))
-    found = merged(tmp_path)
-    assert fleet(found).drift[0].majority is None
-    assert of(found, "fleet-drift")[0].nodes == ()
-    assert fleet(found).failing == ()
-    assert found.verdict.exit_code == 1
+    report = merged(tmp_path)
+    assert fleet(report).drift[0].majority is None
+    assert of(report, "fleet-drift")[0].nodes == ()
+    assert fleet(report).failing == ()
+    assert report.verdict.exit_code == 1
 
 
 def test_a_package_or_variable_that_one_node_lacks_is_drift(tmp_path: Path) -> None:
     extra = (Distribution(name="tqdm", version="1"),)
     have = {"extra": extra, "variables": {"HCCL_BUFFSIZE": "200"}}
     write(tmp_path, node("n0", **have), node("n1", **have), node("n2"))  # type: ignore[arg-type]
-    found = merged(tmp_path)
-    assert {one.setting for one in fleet(found).drift} == {"tqdm", "HCCL_BUFFSIZE"}
-    for one in fleet(found).drift:
-        assert (one.values[1].value, one.values[1].nodes) == ("(absent)", ("n2",))
-    assert found.verdict.exit_code == 0  # no difference of the stack
+    report = merged(tmp_path)
+    assert {drift.setting for drift in fleet(report).drift} == {"tqdm", "HCCL_BUFFSIZE"}
+    for drift in fleet(report).drift:
+        assert (drift.values[1].value, drift.values[1].nodes) == ("(absent)", ("n2",))
+    assert report.verdict.exit_code == 0  # no difference of the stack
     assert merged(tmp_path, fail_on=Level.WARNING).verdict.exit_code == 1
 
 
 def test_the_same_finding_is_told_once_with_its_nodes(tmp_path: Path) -> None:
     write(tmp_path, node("n0", BAD), node("n1", BAD), node("n2"))
-    found = merged(tmp_path)
-    (one,) = of(found, "hccn-link")
-    assert one.nodes == ("n0", "n1")
-    assert fleet(found).failing == ("n0", "n1")
+    report = merged(tmp_path)
+    (finding,) = of(report, "hccn-link")
+    assert finding.nodes == ("n0", "n1")
+    assert fleet(report).failing == ("n0", "n1")
 
 
 def test_a_node_that_could_not_tell_has_not_passed(tmp_path: Path) -> None:
     write(tmp_path, node("n0", UNTOLD), node("n1"))
-    found = merged(tmp_path)
-    assert (fleet(found).untold, fleet(found).passing) == (("n0",), ("n1",))
-    assert found.verdict.exit_code == 3
+    report = merged(tmp_path)
+    assert (fleet(report).untold, fleet(report).passing) == (("n0",), ("n1",))
+    assert report.verdict.exit_code == 3
 
 
 def test_missing_nodes_are_named(tmp_path: Path) -> None:
     write(tmp_path, node("n0.cluster"), node("n1"))
-    found = merged(tmp_path, "n0", "n1", "n2")
-    assert fleet(found).missing == ("n2",)
-    assert found.verdict.exit_code == 3
+    report = merged(tmp_path, "n0", "n1", "n2")
+    assert fleet(report).missing == ("n2",)
+    assert report.verdict.exit_code == 3
 
 
 def test_why_nodes_are_missing_is_told_by_reason(tmp_path: Path) -> None:
     write(tmp_path, node("n1"))
-    found = judge(
+    report = judge(
         merge(report_files([str(tmp_path)]), STACK),
         expected=["n1", "n2", "n3", "n4", "n5"],
         fail_on=Level.ERROR,
         seconds=0,
         reasons={"n1": "it did report", "n2": "no power", "n4": "no power", "n3": "drained"},
     )
-    (one,) = of(found, "fleet-missing")
-    assert one.nodes == ("n2", "n3", "n4", "n5")
-    assert one.observed == "n[2,4]: no power; n3: drained"
+    (finding,) = of(report, "fleet-missing")
+    assert finding.nodes == ("n2", "n3", "n4", "n5")
+    assert finding.observed == "n[2,4]: no power; n3: drained"
 
 
 def test_files_that_are_no_report_are_counted_and_named(tmp_path: Path) -> None:
@@ -126,14 +126,16 @@ def test_files_that_are_no_report_are_counted_and_named(tmp_path: Path) -> None:
     }
     for name, text in bad.items():
         (tmp_path / name).write_text(text)
-    found = merged(tmp_path)
-    assert {Path(one.file).name for one in fleet(found).unreadable} == set(bad)
-    reasons = {Path(one.file).name: one.reason for one in fleet(found).unreadable}
+    report = merged(tmp_path)
+    assert {Path(unreadable.file).name for unreadable in fleet(report).unreadable} == set(bad)
+    reasons = {
+        Path(unreadable.file).name: unreadable.reason for unreadable in fleet(report).unreadable
+    }
     assert "cut short" in reasons["cut.json"]
     assert "newer" in reasons["newer.json"]
     assert "no report" in reasons["other.json"]
-    assert fleet(found).passing == ("n0",)
-    assert found.verdict.exit_code == 3
+    assert fleet(report).passing == ("n0",)
+    assert report.verdict.exit_code == 3
 
 
 def test_of_two_reports_of_a_node_the_newer_counts(tmp_path: Path) -> None:
@@ -141,9 +143,9 @@ def test_of_two_reports_of_a_node_the_newer_counts(tmp_path: Path) -> None:
     for folder, report in (("a", node("n0")), ("b", old)):
         (tmp_path / folder).mkdir()
         write(tmp_path / folder, report, node(f"n-{folder}"))
-    found = merged(tmp_path)
-    assert fleet(found).passing == ("n-a", "n0", "n-b")
-    assert fleet(found).duplicates == (str(tmp_path / "b" / "n0.json"),)
+    result = merged(tmp_path)
+    assert fleet(result).passing == ("n-a", "n0", "n-b")
+    assert fleet(result).duplicates == (str(tmp_path / "b" / "n0.json"),)
 
 
 def test_a_redacted_report_is_called_by_its_file(tmp_path: Path) -> None:
@@ -154,8 +156,8 @@ def test_a_redacted_report_is_called_by_its_file(tmp_path: Path) -> None:
 
 def test_one_address_on_two_npus_is_an_error(tmp_path: Path) -> None:
     write(tmp_path, node("n0", address="192.0.2.1"), node("n1", address="192.0.2.1"))
-    (one,) = of(merged(tmp_path), "fleet-duplicate-address")
-    assert one.nodes == ("n0", "n1")
+    (finding,) = of(merged(tmp_path), "fleet-duplicate-address")
+    assert finding.nodes == ("n0", "n1")
 
 
 def test_redacted_addresses_are_not_compared(tmp_path: Path) -> None:
@@ -167,15 +169,15 @@ def test_redacted_addresses_are_not_compared(tmp_path: Path) -> None:
 def test_the_slow_node_stands_out(tmp_path: Path) -> None:
     rates = [100.0, 101.0, 99.0, 100.5, 60.0]
     write(tmp_path, *(node(f"n{i}", figure=rate) for i, rate in enumerate(rates)))
-    (one,) = of(merged(tmp_path), "fleet-outlier")
-    assert one.nodes == ("n4",)
+    (finding,) = of(merged(tmp_path), "fleet-outlier")
+    assert finding.nodes == ("n4",)
 
 
 def test_simulated_nodes_do_not_mix_with_real_ones(tmp_path: Path) -> None:
     write(tmp_path, node("n0", simulated=True), node("n1"))
-    found = merged(tmp_path)
-    assert found.simulated
-    assert of(found, "fleet-nodes")[0].nodes == ("n0",)
+    report = merged(tmp_path)
+    assert report.simulated
+    assert of(report, "fleet-nodes")[0].nodes == ("n0",)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -193,10 +195,10 @@ def test_any_files_are_counted(
     tmp_path_factory: pytest.TempPathFactory, content: list[bytes]
 ) -> None:
     folder = tmp_path_factory.mktemp("files")
-    for number, one in enumerate(content):
-        (folder / f"{number}.json").write_bytes(one)
-    found = fleet(merged(folder))
-    assert len(found.unreadable) + len(found.nodes) + len(found.duplicates) == len(content)
+    for number, data in enumerate(content):
+        (folder / f"{number}.json").write_bytes(data)
+    summary = fleet(merged(folder))
+    assert len(summary.unreadable) + len(summary.nodes) + len(summary.duplicates) == len(content)
 
 
 def test_whatever_a_merged_report_says_has_a_manual(capsys: pytest.CaptureFixture[str]) -> None:
@@ -204,9 +206,9 @@ def test_whatever_a_merged_report_says_has_a_manual(capsys: pytest.CaptureFixtur
     source = "".join(file.read_text() for file in folder.glob("*.py"))
     ids = set(re.findall(r'check="(fleet-[a-z-]+)"', source))
     assert ids == set(TOPICS)
-    for one in sorted(ids):
-        assert run(["explain", one]) == 0
-        assert one in capsys.readouterr().out
+    for check_id in sorted(ids):
+        assert run(["explain", check_id]) == 0
+        assert check_id in capsys.readouterr().out
 
 
 def test_two_hundred_nodes_have_a_line_for_each_cause(tmp_path: Path) -> None:

@@ -49,8 +49,8 @@ def placement(number: int) -> Placement:
 
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[Lab]:
-    with lab(HOSTS) as found:
-        yield found
+    with lab(HOSTS) as hosts:
+        yield hosts
 
 
 def checked(
@@ -59,13 +59,13 @@ def checked(
     """The check of one host, with its report in the folder."""
     program = Path(sys.executable).with_name("ascend-doctor")
     meet = ("--nnodes", str(HOSTS), "--node-rank", str(number))
-    place = ("--rdzv-endpoint", f"{CONTROL.format(1)}:{PORT}", "--timeout", str(timeout))
+    endpoint = ("--rdzv-endpoint", f"{CONTROL.format(1)}:{PORT}", "--timeout", str(timeout))
     report = ("--no-redact", "--format", "json", "-o", str(folder / f"n{number}.json"))
     return hosts.start(
         number,
         [
             *(str(program), "check", "--only", "pair-rounds", "--device", "cpu", "--nproc", "1"),
-            *("--python", str(python), "--quiet", *meet, *place, *report),
+            *("--python", str(python), "--quiet", *meet, *endpoint, *report),
         ],
         env={**os.environ, "GLOO_SOCKET_IFNAME": "data0"},
     )
@@ -79,18 +79,18 @@ def ended(process: subprocess.Popen[str]) -> int:
 
 def findings(folder: Path, number: int) -> list[dict[str, Any]]:
     report = json.loads((folder / f"n{number}.json").read_text())
-    return [one for one in report["findings"] if one["check"] == "pair-rounds"]
+    return [finding for finding in report["findings"] if finding["check"] == "pair-rounds"]
 
 
 def accused(folder: Path, number: int) -> dict[tuple[str, ...], set[str]]:
     """Kinds by who is accused of them."""
-    found: dict[tuple[str, ...], set[str]] = {}
+    kinds_by_nodes: dict[tuple[str, ...], set[str]] = {}
     words = {text: kind for table in (_DOES, _LINK) for kind, text in table.items()}
-    for one in findings(folder, number):
-        if one["level"] == "error":
-            kinds = {kind for text, kind in words.items() if one["title"].endswith(text)}
-            found.setdefault(tuple(one["nodes"]), set()).update(kinds)
-    return found
+    for finding in findings(folder, number):
+        if finding["level"] == "error":
+            kinds = {kind for text, kind in words.items() if finding["title"].endswith(text)}
+            kinds_by_nodes.setdefault(tuple(finding["nodes"]), set()).update(kinds)
+    return kinds_by_nodes
 
 
 @pytest.mark.parametrize("number", range(PLACEMENTS))
@@ -106,20 +106,22 @@ def test_every_fault_is_named_and_nobody_else(
         hosts.spoil(host, fault)
     if link:
         hosts.part(*link)
-    runs = [checked(hosts, one, examined_python, tmp_path) for one in range(HOSTS)]
-    codes = [ended(one) for one in runs]
-    wanted: dict[tuple[str, ...], set[str]] = {
+    runs = [checked(hosts, host, examined_python, tmp_path) for host in range(HOSTS)]
+    codes = [ended(run) for run in runs]
+    expected: dict[tuple[str, ...], set[str]] = {
         (f"n{host}",): {KIND[faults[host]]} for host in faults
     }
     if link:
-        wanted[f"n{link[0]}", f"n{link[1]}"] = {"failed"}
-    for one in range(HOSTS):
-        named = accused(tmp_path, one)
+        expected[f"n{link[0]}", f"n{link[1]}"] = {"failed"}
+    for observer in range(HOSTS):
+        named = accused(tmp_path, observer)
         # What loses messages may be slow for that, too; it is the same host.
-        assert set(named) == set(wanted), findings(tmp_path, one)
-        assert all(kinds <= named[who] for who, kinds in wanted.items())
-        assert not [one for one in findings(tmp_path, one) if one["level"] == "unknown"]
-    assert codes == [1 if wanted else 0] * HOSTS
+        assert set(named) == set(expected), findings(tmp_path, observer)
+        assert all(kinds <= named[who] for who, kinds in expected.items())
+        assert not [
+            finding for finding in findings(tmp_path, observer) if finding["level"] == "unknown"
+        ]
+    assert codes == [1 if expected else 0] * HOSTS
 
 
 def test_a_host_that_does_not_come_is_named_and_not_accused(
@@ -127,20 +129,20 @@ def test_a_host_that_does_not_come_is_named_and_not_accused(
 ) -> None:
     hosts.mend()
     hosts.spoil(2, "gone")
-    runs = [checked(hosts, one, examined_python, tmp_path, timeout=110) for one in range(HOSTS)]
-    assert [ended(one) for one in runs] == [3] * HOSTS
-    for one in (0, 1, 3):
-        found, well = findings(tmp_path, one)
-        assert (found["level"], well["level"]) == ("unknown", "ok")
-        assert found["title"] == "pair-rounds: node 2 did not come to the meeting point"
-    (found,) = findings(tmp_path, 2)
-    assert found["level"] == "unknown"
-    assert "no fault of a node" in found["title"]
+    runs = [checked(hosts, host, examined_python, tmp_path, timeout=110) for host in range(HOSTS)]
+    assert [ended(run) for run in runs] == [3] * HOSTS
+    for number in (0, 1, 3):
+        finding, well = findings(tmp_path, number)
+        assert (finding["level"], well["level"]) == ("unknown", "ok")
+        assert finding["title"] == "pair-rounds: node 2 did not come to the meeting point"
+    (finding,) = findings(tmp_path, 2)
+    assert finding["level"] == "unknown"
+    assert "no fault of a node" in finding["title"]
     report = json.loads((tmp_path / "n0.json").read_text())
-    (run,) = [one for one in report["snapshot"]["probes"] if one["probe"] == "pair-rounds"]
+    (run,) = [probe for probe in report["snapshot"]["probes"] if probe["probe"] == "pair-rounds"]
     rows = run["ranks"][0]["values"]["pairs"]
-    assert {tuple(one["pair"]) for one in rows} == {(0, 1), (0, 3), (1, 3)}
-    assert {one["outcome"] for one in rows} == {"ok"}
+    assert {tuple(row["pair"]) for row in rows} == {(0, 1), (0, 3), (1, 3)}
+    assert {row["outcome"] for row in rows} == {"ok"}
 
 
 @pytest.mark.parametrize("how", ["killed", "gone"])
@@ -151,13 +153,13 @@ def test_node_0_ends_in_the_middle(
     hosts.spoil(3, "cut")  # a round lasts until its pair gives up
     script = ROOT / "probes" / "pair_rounds.py"
     meet = ("--nnodes", str(HOSTS), "--node-rank", "0", "--nproc-per-node", "1")
-    place = ("--rdzv-endpoint", f"{CONTROL.format(1)}:{PORT}", "--records", str(tmp_path))
+    endpoint = ("--rdzv-endpoint", f"{CONTROL.format(1)}:{PORT}", "--records", str(tmp_path))
     first = hosts.start(
         0,
-        [str(examined_python), str(script), "--device", "cpu", *meet, *place],
+        [str(examined_python), str(script), "--device", "cpu", *meet, *endpoint],
         env={**os.environ, "GLOO_SOCKET_IFNAME": "data0", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
     )
-    runs = [checked(hosts, one, examined_python, tmp_path, timeout=120) for one in (1, 2, 3)]
+    runs = [checked(hosts, host, examined_python, tmp_path, timeout=120) for host in (1, 2, 3)]
     record = tmp_path / "rank-0.jsonl"
     while not (record.exists() and '"round 0"' in record.read_text()):
         assert first.poll() is None
@@ -167,12 +169,12 @@ def test_node_0_ends_in_the_middle(
     else:
         for pid in hosts.processes(0):
             psutil.Process(pid).kill()
-    codes = [ended(one) for one in runs]
+    codes = [ended(run) for run in runs]
     for pid in hosts.processes(0):
         psutil.Process(pid).kill()
     first.communicate(timeout=30)
     assert codes == [3, 3, 3]
-    for one in (1, 2, 3):
-        assert [found["level"] for found in findings(tmp_path, one)] == ["unknown"]
-        assert "no fault of a node" in findings(tmp_path, one)[0]["title"]
-    assert [hosts.processes(one) for one in range(HOSTS)] == [[]] * HOSTS
+    for host in (1, 2, 3):
+        assert [finding["level"] for finding in findings(tmp_path, host)] == ["unknown"]
+        assert "no fault of a node" in findings(tmp_path, host)[0]["title"]
+    assert [hosts.processes(host) for host in range(HOSTS)] == [[]] * HOSTS

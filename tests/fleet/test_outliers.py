@@ -9,7 +9,7 @@ from ascend_doctor.fleet.outliers import figures, outliers
 
 def test_half_bad_values_do_not_bend_the_rule() -> None:
     values = [100.0] * 6 + [10.0] * 3
-    assert [one.position for one in outliers(values, worse_above=False)] == [6, 7, 8]
+    assert [outlier.position for outlier in outliers(values, worse_above=False)] == [6, 7, 8]
 
 
 @pytest.mark.parametrize("values", [[1.0, 100.0, 1.0], [100.0, 101, 99, 95], [0.0] * 5])

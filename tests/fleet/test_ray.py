@@ -87,18 +87,18 @@ class Cluster:
     def kill(self, name: str) -> None:
         """As a power cut, but for the check: what runs it has to notice."""
         (raylet,) = (
-            one
-            for one in mine()
-            if f"--node_ip_address={self._nodes[name]}" in told(one)
-            and "raylet/raylet" in told(one)
+            process
+            for process in mine()
+            if f"--node_ip_address={self._nodes[name]}" in command_line(process)
+            and "raylet/raylet" in command_line(process)
         )
-        for one in (raylet, *raylet.children(recursive=True)):
-            if "ascend_doctor" not in told(one):
+        for process in (raylet, *raylet.children(recursive=True)):
+            if "ascend_doctor" not in command_line(process):
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    one.kill()
+                    process.kill()
 
 
-def told(process: psutil.Process) -> str:
+def command_line(process: psutil.Process) -> str:
     with contextlib.suppress(psutil.Error):
         return " ".join(process.cmdline())
     return ""
@@ -119,7 +119,7 @@ def mine() -> list[psutil.Process]:
 
 def checks() -> list[str]:
     """Command lines of what fleet checks have started and what has not ended."""
-    return [line for one in mine() if DOCTOR[-1] in (line := told(one))]
+    return [line for process in mine() if DOCTOR[-1] in (line := command_line(process))]
 
 
 @pytest.fixture(scope="module")
@@ -162,13 +162,15 @@ def result(running: subprocess.Popen[str]) -> tuple[int, dict[str, Any], dict[st
     return (
         running.returncode,
         report["fleet"],
-        {one["check"]: one for one in report["findings"]},
+        {finding["check"]: finding for finding in report["findings"]},
     )
 
 
 def variables(report: Path) -> dict[str, str]:
-    found: dict[str, str] = json.loads(report.read_text())["snapshot"]["environment"]["variables"]
-    return found
+    variables: dict[str, str] = json.loads(report.read_text())["snapshot"]["environment"][
+        "variables"
+    ]
+    return variables
 
 
 def test_a_node_whose_npus_others_hold_is_busy(cluster: Cluster, tmp_path: Path) -> None:
@@ -183,15 +185,15 @@ def test_a_node_whose_npus_others_hold_is_busy(cluster: Cluster, tmp_path: Path)
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
-        code, nodes, found = result(
+        code, nodes, report = result(
             fleet(cluster, "--timeout", "40", "--expect", str(tmp_path / "hosts"))
         )
     assert code == 3
     assert nodes["passing"] == ["calm"]
     assert nodes["missing"] == ["quiet", "nobody"]
-    told = found["fleet-missing"]["found"]
-    assert "quiet: busy: other work in the Ray cluster holds its NPUs" in told
-    assert "nobody: no node of this name is alive in the Ray cluster" in told
+    message = report["fleet-missing"]["found"]
+    assert "quiet: busy: other work in the Ray cluster holds its NPUs" in message
+    assert "nobody: no node of this name is alive in the Ray cluster" in message
 
 
 def test_nodes_of_a_gang_begin_together_and_know_their_numbers(
@@ -236,15 +238,15 @@ def test_four_nodes_of_which_one_drifts_one_hangs_and_one_is_killed(
     running = fleet(cluster, "--timeout", "60", "--reports", str(reports))
     assert until(cluster.fates["doomed"].exists)
     cluster.kill("doomed")
-    code, nodes, found = result(running)
+    code, nodes, report = result(running)
     assert code == 1
     assert nodes["passing"] == ["calm", "quiet"]
     assert nodes["failing"] == ["adrift"]
     assert sorted(nodes["missing"]) == ["doomed", "stuck"]
     assert nodes["unreadable"] == []
-    told = found["fleet-missing"]["found"]
-    assert "doomed: the node left the Ray cluster during the check" in told
-    assert "stuck: the check hung and was ended after" in told
+    message = report["fleet-missing"]["found"]
+    assert "doomed: the node left the Ray cluster during the check" in message
+    assert "stuck: the check hung and was ended after" in message
     assert until(lambda: not checks())
     # Each check saw what an actor of a training job sees there.
     assert variables(reports / "calm.json")["ASCEND_RT_VISIBLE_DEVICES"] == "0,1"

@@ -29,8 +29,8 @@ def job(*nodes: str, count: int | None = None) -> Job:
     return Job(folder="/f", check=(), deadline=9, nodes=nodes, count=count)
 
 
-def names(*listed: dict[str, Any], wanted: Job | None = None) -> list[str]:
-    return [one.name for one in choose_nodes(listed, wanted or job())[0]]
+def names(*listed: dict[str, Any], request: Job | None = None) -> list[str]:
+    return [node.name for node in choose_nodes(listed, request or job())[0]]
 
 
 def test_nodes_are_called_as_their_hosts() -> None:
@@ -42,9 +42,9 @@ def test_a_name_that_was_given_counts_more() -> None:
 
 
 def test_hosts_of_one_name_are_told_apart() -> None:
-    same = [row(one, NodeManagerHostname="vm") for one in (1, 2)]
+    same = [row(number, NodeManagerHostname="vm") for number in (1, 2)]
     assert names(*same) == ["10.0.0.1", "10.0.0.2"]
-    twins = [row(one, NodeName="a/b") for one in (1, 2)]
+    twins = [row(number, NodeName="a/b") for number in (1, 2)]
     assert names(*twins) == ["a_b-00000001", "a_b-00000002"]
 
 
@@ -63,13 +63,13 @@ def test_dead_nodes_are_not_checked() -> None:
 
 
 def test_wanted_nodes_keep_the_names_that_the_user_gave() -> None:
-    found, absent = choose_nodes([row(1), row(2)], job("host2", "10.0.0.1", "host3"))
-    assert [one.name for one in found] == ["host2", "10.0.0.1"]
+    nodes, absent = choose_nodes([row(1), row(2)], job("host2", "10.0.0.1", "host3"))
+    assert [node.name for node in nodes] == ["host2", "10.0.0.1"]
     assert absent == ("host3",)
 
 
 def test_fewer_nodes_than_wanted_is_no_verdict() -> None:
-    assert names(row(1), row(2), wanted=job(count=1)) == ["host1"]
+    assert names(row(1), row(2), request=job(count=1)) == ["host1"]
     with pytest.raises(DataError, match="1 nodes can be checked, and 2 are wanted"):
         choose_nodes([row(1)], job(count=2))
     with pytest.raises(DataError, match="0 nodes"):
@@ -84,9 +84,9 @@ def test_without_ray_one_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
 
 def test_nodes_that_a_dead_driver_left_out_are_silent(tmp_path: Path) -> None:
     (tmp_path / "done.json").write_text("{}")
-    told = [Told(nodes=("done", "busy", "lost")), Told(silent=Silent("busy", "busy"))]
+    answers = [Told(nodes=("done", "busy", "lost")), Told(silent=Silent("busy", "busy"))]
     asked = Job(folder=str(tmp_path), check=(), deadline=9)
-    silent = RayEngine("a:1")._outcome(told, asked, ended=True, last="Aborted")
+    silent = RayEngine("a:1")._outcome(answers, asked, ended=True, last="Aborted")
     assert silent == (
         Silent("busy", "busy"),
         Silent("lost", "Ray's driver ended before it reported: Aborted"),

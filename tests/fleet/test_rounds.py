@@ -33,37 +33,37 @@ HOSTILE = "\x1b]0;x\x07[red]<b>&|`@all\u202e"
 BAD = Finding(check="hccn-link", level=Level.ERROR, title="a link is down")
 
 
-def row(one: int, two: int, number: int = 0, **fields: Any) -> PairRow:
+def row(left: int, right: int, number: int = 0, **fields: Any) -> PairRow:
     fine = {"outcome": "ok", "us": 250.0, "gbps": 1.0, "sent": 1640, "messages": 200}
-    return msgspec.convert({"pair": (one, two), "round": number, **fine, **fields}, PairRow)
+    return msgspec.convert({"pair": (left, right), "round": number, **fine, **fields}, PairRow)
 
 
-def failed(one: int, two: int, number: int = 0) -> PairRow:
-    return PairRow(pair=(one, two), round=number, outcome="failed", why="no end in time")
+def failed(left: int, right: int, number: int = 0) -> PairRow:
+    return PairRow(pair=(left, right), round=number, outcome="failed", why="no end in time")
 
 
 CUT = (row(0, 1), row(0, 2), row(1, 2), failed(0, 3), failed(1, 3), failed(2, 3))
 
 
 def table(*rows: PairRow, count: int = 4, **fields: Any) -> PairTable:
-    hosts = {one: f"n{one}" for one in range(count)}
+    hosts = {node: f"n{node}" for node in range(count)}
     return PairTable(**{"run": "r", "count": count, "hosts": hosts, "pairs": rows, **fields})
 
 
-def run_of(number: int, told: PairTable, device: str = "npu") -> ProbeRun:
-    values = msgspec.to_builtins(told)
+def run_of(number: int, pair_table: PairTable, device: str = "npu") -> ProbeRun:
+    values = msgspec.to_builtins(pair_table)
     result = ProbeResult(probe=PROBE, rank=number, ok=True, values=values)
     return ProbeRun(probe=PROBE, device=device, ranks=(result,))
 
 
-def report_of(number: int, told: PairTable, *more: Finding, **fields: Any) -> Report:
+def report_of(number: int, pair_table: PairTable, *more: Finding, **fields: Any) -> Report:
     """What a node says that has recorded this table."""
-    run = run_of(number, told)
-    found = read_table(run)
-    assert found is not None
+    run = run_of(number, pair_table)
+    recorded = read_table(run)
+    assert recorded is not None
     own = [
-        msgspec.structs.replace(one, check=PROBE)
-        for one in verdicts(found.table, found.names, device="npu")
+        msgspec.structs.replace(finding, check=PROBE)
+        for finding in verdicts(recorded.table, recorded.names, device="npu")
     ]
     name = f"n{number}"
     plain = node(name, *own, *more, **fields)
@@ -73,8 +73,8 @@ def report_of(number: int, told: PairTable, *more: Finding, **fields: Any) -> Re
 
 
 def merged(folder: Path) -> Report:
-    found = merge(report_files([str(folder)]), frozenset({"torch"}))
-    return judge(found, expected=None, fail_on=Level.ERROR, seconds=0)
+    merged = merge(report_files([str(folder)]), frozenset({"torch"}))
+    return judge(merged, expected=None, fail_on=Level.ERROR, seconds=0)
 
 
 def fleet(report: Report) -> Fleet:
@@ -83,109 +83,116 @@ def fleet(report: Report) -> Fleet:
 
 
 def about(report: Report) -> list[Finding]:
-    return [one for one in report.findings if one.check == PROBE]
+    return [finding for finding in report.findings if finding.check == PROBE]
 
 
 def test_only_the_guilty_node_fails(tmp_path: Path) -> None:
-    write(tmp_path, *(report_of(one, table(*CUT)) for one in range(4)))
-    found = merged(tmp_path)
-    assert [(one.title, one.nodes) for one in about(found)] == [
+    write(tmp_path, *(report_of(index, table(*CUT)) for index in range(4)))
+    report = merged(tmp_path)
+    assert [(finding.title, finding.nodes) for finding in about(report)] == [
         ("pair-rounds: n3 has no link to the others", ("n3",))
     ]
-    assert fleet(found).failing == ("n3",)
-    assert fleet(found).passing == ("n0", "n1", "n2")
-    assert found.verdict.exit_code == 1
-    worst = {one.name: one.worst for one in fleet(found).nodes}
+    assert fleet(report).failing == ("n3",)
+    assert fleet(report).passing == ("n0", "n1", "n2")
+    assert report.verdict.exit_code == 1
+    worst = {node.name: node.worst for node in fleet(report).nodes}
     assert worst == {"n0": Level.OK, "n1": Level.OK, "n2": Level.OK, "n3": Level.ERROR}
 
 
 def test_a_node_that_fails_otherwise_still_fails(tmp_path: Path) -> None:
-    reports = [report_of(one, table(*CUT), *([BAD] if one == 1 else [])) for one in range(4)]
+    reports = [report_of(index, table(*CUT), *([BAD] if index == 1 else [])) for index in range(4)]
     write(tmp_path, *reports)
     assert fleet(merged(tmp_path)).failing == ("n1", "n3")
 
 
 def test_a_node_whose_own_checks_could_not_tell_has_not_passed(tmp_path: Path) -> None:
     untold = Finding(check="allreduce", level=Level.UNKNOWN, title="was not started")
-    write(tmp_path, *(report_of(one, table(*CUT), untold) for one in range(4)))
-    found = fleet(merged(tmp_path))
-    assert (found.passing, found.failing, found.untold) == ((), ("n3",), ("n0", "n1", "n2"))
+    write(tmp_path, *(report_of(index, table(*CUT), untold) for index in range(4)))
+    summary = fleet(merged(tmp_path))
+    assert (summary.passing, summary.failing, summary.untold) == ((), ("n3",), ("n0", "n1", "n2"))
 
 
 def test_both_ends_of_a_guilty_link_fail(tmp_path: Path) -> None:
-    rows = (*(row(one, two) for one, two in ((0, 1), (0, 2), (0, 3), (1, 3), (2, 3))), failed(1, 2))
-    write(tmp_path, *(report_of(one, table(*rows, failed(1, 2, 3))) for one in range(4)))
-    found = merged(tmp_path)
-    assert [one.title for one in about(found)] == ["pair-rounds: n1 and n2 do not reach each other"]
-    assert fleet(found).failing == ("n1", "n2")
+    rows = (
+        *(row(left, right) for left, right in ((0, 1), (0, 2), (0, 3), (1, 3), (2, 3))),
+        failed(1, 2),
+    )
+    write(tmp_path, *(report_of(index, table(*rows, failed(1, 2, 3))) for index in range(4)))
+    report = merged(tmp_path)
+    assert [finding.title for finding in about(report)] == [
+        "pair-rounds: n1 and n2 do not reach each other"
+    ]
+    assert fleet(report).failing == ("n1", "n2")
 
 
 def test_redacted_reports_are_known_by_number(tmp_path: Path) -> None:
-    for one in range(4):
-        told = table(*CUT, hosts={other: f"host-{one}{other}" for other in range(4)})
-        plain = report_of(one, told, redacted=True)
-        (tmp_path / f"rack{one}.json").write_text(json_format.render(plain))
-    found = merged(tmp_path)
-    assert fleet(found).failing == ("rack3",)
-    assert [one.nodes for one in about(found)] == [("rack3",)]
-    pairs = fleet(found).pairs
+    for number in range(4):
+        pair_table = table(*CUT, hosts={other: f"host-{number}{other}" for other in range(4)})
+        plain = report_of(number, pair_table, redacted=True)
+        (tmp_path / f"rack{number}.json").write_text(json_format.render(plain))
+    report = merged(tmp_path)
+    assert fleet(report).failing == ("rack3",)
+    assert [finding.nodes for finding in about(report)] == [("rack3",)]
+    pairs = fleet(report).pairs
     assert pairs is not None
     assert pairs.nodes == ("rack0", "rack1", "rack2", "rack3")
 
 
 def test_a_node_that_did_not_come_is_unknown(tmp_path: Path) -> None:
-    told = table(row(0, 1), row(0, 2), row(1, 2), hosts={0: "n0", 1: "n1", 2: "n2"}, missing=(3,))
-    write(tmp_path, *(report_of(one, told, FINE) for one in range(3)))
-    found = merged(tmp_path)
-    assert [(one.level, one.nodes) for one in about(found)] == [
+    pair_table = table(
+        row(0, 1), row(0, 2), row(1, 2), hosts={0: "n0", 1: "n1", 2: "n2"}, missing=(3,)
+    )
+    write(tmp_path, *(report_of(index, pair_table, FINE) for index in range(3)))
+    report = merged(tmp_path)
+    assert [(finding.level, finding.nodes) for finding in about(report)] == [
         (Level.UNKNOWN, ("node 3",)),
         (Level.OK, ()),
     ]
-    assert fleet(found).passing == ("n0", "n1", "n2")
-    assert found.verdict.exit_code == 3
+    assert fleet(report).passing == ("n0", "n1", "n2")
+    assert report.verdict.exit_code == 3
 
 
 def test_who_came_alone_has_not_passed(tmp_path: Path) -> None:
-    told = table(hosts={0: "n0"}, count=2, missing=(1,))
-    write(tmp_path, report_of(0, told))
+    pair_table = table(hosts={0: "n0"}, count=2, missing=(1,))
+    write(tmp_path, report_of(0, pair_table))
     assert fleet(merged(tmp_path)).untold == ("n0",)
 
 
 def test_nodes_in_doubt_have_not_passed(tmp_path: Path) -> None:
-    told = table(failed(0, 1), failed(0, 1, 1), count=2)
-    write(tmp_path, *(report_of(one, told) for one in range(2)))
-    found = merged(tmp_path)
-    assert fleet(found).untold == ("n0", "n1")
-    assert "cannot be told" in about(found)[0].title
+    pair_table = table(failed(0, 1), failed(0, 1, 1), count=2)
+    write(tmp_path, *(report_of(index, pair_table) for index in range(2)))
+    report = merged(tmp_path)
+    assert fleet(report).untold == ("n0", "n1")
+    assert "cannot be told" in about(report)[0].title
 
 
 def test_rows_of_all_nodes_come_together(tmp_path: Path) -> None:
     """Of many nodes, most keep only their own."""
-    for one in range(4):
-        own = [each for each in CUT if one in each.pair]
-        write(tmp_path, report_of(one, table(*own)))
-    found = merged(tmp_path)
-    pairs = fleet(found).pairs
+    for index in range(4):
+        own = [each for each in CUT if index in each.pair]
+        write(tmp_path, report_of(index, table(*own)))
+    report = merged(tmp_path)
+    pairs = fleet(report).pairs
     assert pairs is not None
-    assert [one.nodes for one in pairs.pairs if one.outcome == "failed"] == [
+    assert [pair.nodes for pair in pairs.pairs if pair.outcome == "failed"] == [
         ("n0", "n3"),
         ("n1", "n3"),
         ("n2", "n3"),
     ]
-    assert fleet(found).failing == ("n3",)
+    assert fleet(report).failing == ("n3",)
 
 
 def test_two_runs_are_judged_by_themselves(tmp_path: Path) -> None:
     """Numbers of nodes mean something within one run only."""
-    write(tmp_path, *(report_of(one, table(*CUT)) for one in range(4)))
+    write(tmp_path, *(report_of(index, table(*CUT)) for index in range(4)))
     other = table(row(0, 1), run="other", count=2, hosts={0: "m0", 1: "m1"})
-    for one in range(2):
-        plain = msgspec.structs.replace(report_of(one, other), host=f"m{one}")
-        (tmp_path / f"m{one}.json").write_text(json_format.render(plain))
-    found = merged(tmp_path)
-    assert fleet(found).failing == ("n3",)
-    assert {"m0", "m1"} <= set(fleet(found).passing)
-    assert [one.level for one in about(found)] == [Level.OK, Level.ERROR]
+    for index in range(2):
+        plain = msgspec.structs.replace(report_of(index, other), host=f"m{index}")
+        (tmp_path / f"m{index}.json").write_text(json_format.render(plain))
+    report = merged(tmp_path)
+    assert fleet(report).failing == ("n3",)
+    assert {"m0", "m1"} <= set(fleet(report).passing)
+    assert [finding.level for finding in about(report)] == [Level.OK, Level.ERROR]
 
 
 @pytest.mark.parametrize(
@@ -215,7 +222,7 @@ def test_a_damaged_record_accuses_nobody(values: dict[str, Any], tmp_path: Path)
 
 @pytest.mark.slow
 def test_keys_of_the_matrix_are_pinned_and_fit_the_schema(tmp_path: Path) -> None:
-    write(tmp_path, *(report_of(one, table(*CUT)) for one in range(4)))
+    write(tmp_path, *(report_of(index, table(*CUT)) for index in range(4)))
     loaded = json.loads(json_format.render(merged(tmp_path)))
     jsonschema.validate(loaded, json_format.schema())
     assert set(loaded["fleet"]) == {
@@ -230,9 +237,9 @@ def test_keys_of_the_matrix_are_pinned_and_fit_the_schema(tmp_path: Path) -> Non
 
 def test_the_matrix_is_on_every_page(tmp_path: Path) -> None:
     single = report_of(0, table(*CUT))
-    write(tmp_path, *(report_of(one, table(*CUT)) for one in range(4)))
+    write(tmp_path, *(report_of(index, table(*CUT)) for index in range(4)))
     for report in (single, merged(tmp_path)):
-        rows = [one.split() for one in text.render(report).splitlines()]
+        rows = [line.split() for line in text.render(report).splitlines()]
         assert ["0", "n0", ".", "1", "1", "failed"] in rows
         assert ["3", "n3", "failed", "failed", "failed", "."] in rows
         assert "| n3 | failed | failed | failed |  |" in markdown.render(report)
@@ -248,14 +255,14 @@ def test_text_alone_has_the_matrix(capsys: pytest.CaptureFixture[str]) -> None:
         targets=targets, fail_on=Level.ERROR, color=False, redact=True, verbose=False, quiet=False
     )
     output.write(report, redactor(report.snapshot, home="/root"))
-    rows = [one.split() for one in capsys.readouterr().out.splitlines()]
-    assert [one[0] for one in rows if "." in one] == ["0", "1", "2", "3"]
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [row[0] for row in rows if "." in row] == ["0", "1", "2", "3"]
 
 
 def test_of_many_nodes_the_suspects_are_shown() -> None:
     count = 400
-    rows = [row(one, one + 1) for one in range(0, count, 2)]
-    rows += [row(one, one + 1, 1) for one in range(1, count - 2, 2)]
+    rows = [row(index, index + 1) for index in range(0, count, 2)]
+    rows += [row(index, index + 1, 1) for index in range(1, count - 2, 2)]
     rows += [failed(300, 7, 2), failed(300, 9, 3)]
     matrix = matrix_of(report_of(0, table(*rows, count=count)), most=8)
     assert matrix is not None
@@ -273,28 +280,28 @@ def test_hostile_names_and_reasons_reach_no_format_raw(name: str) -> None:
     report = report_of(0, table(*rows, hosts={0: HOSTILE, 1: "b", 3: HOSTILE}))
     render = __import__(f"ascend_doctor.render.formats.{name}", fromlist=["render"]).render
     out = render(report)
-    assert not {one for one in out if ord(one) < 32 and one != "\n"}
+    assert not {character for character in out if ord(character) < 32 and character != "\n"}
     assert "\u202e" not in out
 
 
 def test_names_of_other_nodes_are_redacted() -> None:
     facts = Snapshot(host=Host(name="n0"), probes=(run_of(0, table(*CUT)),))
     hidden = redactor(facts, home="/root")
-    told = msgspec.json.encode(hidden.apply(facts)).decode()
-    assert not [one for one in range(4) if f'"n{one}"' in told]
-    assert len({hidden.text(f"n{one}") for one in range(4)}) == 4
+    text = msgspec.json.encode(hidden.apply(facts)).decode()
+    assert not [index for index in range(4) if f'"n{index}"' in text]
+    assert len({hidden.text(f"n{index}") for index in range(4)}) == 4
     assert "n3" not in hidden.text("pair-rounds: n3 has no link to the others")
 
 
 def test_what_is_known_when_node_0_is_lost_is_not_all() -> None:
     values = msgspec.to_builtins(table(row(0, 1), row(2, 3)))
-    found = [
+    findings = [
         *verdicts(
             read_record(PairTable, values | {"untold": "node 0 was lost"}), "abcd", device="npu"
         )
     ]
-    assert (found[0].level, found[0].observed) == (Level.UNKNOWN, "node 0 was lost")
-    assert found[0].nodes == tuple("abcd")
+    assert (findings[0].level, findings[0].observed) == (Level.UNKNOWN, "node 0 was lost")
+    assert findings[0].nodes == tuple("abcd")
 
 
 @pytest.mark.parametrize("stage", ["meet", "round 1"])
@@ -308,7 +315,7 @@ def test_an_agent_that_fails_is_no_fault_of_a_node(stage: str) -> None:
 
 def checked(run: ProbeRun) -> list[Finding]:
     """What the check says of a run."""
-    chosen = [one for one in all_checks() if one.id == PROBE]
+    chosen = [check for check in all_checks() if check.id == PROBE]
     return [*judge_case(Case(facts=Snapshot(probes=(run,)), catalog=Catalog()), chosen)]
 
 
@@ -335,53 +342,54 @@ def of_one(**fields: Any) -> ProbeRun:
     ],
 )
 def test_what_the_check_says(run: ProbeRun, level: Level, part: str) -> None:
-    (found,) = checked(run)
-    assert found.level is level
-    assert part in found.title
+    (finding,) = checked(run)
+    assert finding.level is level
+    assert part in finding.title
 
 
 def test_it_says_what_was_measured_and_what_to_look_at() -> None:
-    wrong = [PairRow(pair=(one, 3), outcome="wrong", wrong=7 + one) for one in range(3)]
-    (found,) = checked(run_of(0, table(*CUT[:3], *wrong)))
-    assert found.observed.splitlines()[0] == "n0 with n3: 7 elements of the sum are wrong"
-    assert found.remedy is not None
-    assert "hccn_tool -i $i -link -g" in found.remedy.commands[0]
-    (found,) = checked(run_of(0, table(*CUT[:3], *wrong), "cpu"))
-    assert found.remedy is not None
-    assert found.remedy.commands == ()
-    lossy = [row(one, 3, stalls=5, retransmitted=40) for one in range(3)]
-    (found,) = checked(run_of(0, table(*CUT[:3], *lossy)))
-    assert "5 of 200 stalled, 40 of 1640 segments sent again" in found.observed
+    wrong = [PairRow(pair=(index, 3), outcome="wrong", wrong=7 + index) for index in range(3)]
+    (finding,) = checked(run_of(0, table(*CUT[:3], *wrong)))
+    assert finding.observed.splitlines()[0] == "n0 with n3: 7 elements of the sum are wrong"
+    assert finding.remedy is not None
+    assert "hccn_tool -i $i -link -g" in finding.remedy.commands[0]
+    (finding,) = checked(run_of(0, table(*CUT[:3], *wrong), "cpu"))
+    assert finding.remedy is not None
+    assert finding.remedy.commands == ()
+    lossy = [row(index, 3, stalls=5, retransmitted=40) for index in range(3)]
+    (finding,) = checked(run_of(0, table(*CUT[:3], *lossy)))
+    assert "5 of 200 stalled, 40 of 1640 segments sent again" in finding.observed
 
 
 def test_pairs_that_could_not_be_measured_accuse_nobody() -> None:
     lost = [
-        PairRow(pair=(one, 3), outcome="untold", why="node 3 gave no answer") for one in range(3)
+        PairRow(pair=(index, 3), outcome="untold", why="node 3 gave no answer")
+        for index in range(3)
     ]
-    found = checked(run_of(0, table(*CUT[:3], *lost)))
-    assert [one.level for one in found] == [Level.UNKNOWN, Level.OK]
-    assert (found[0].observed, found[0].nodes) == ("node 3 gave no answer", ("n3",))
+    findings = checked(run_of(0, table(*CUT[:3], *lost)))
+    assert [finding.level for finding in findings] == [Level.UNKNOWN, Level.OK]
+    assert (findings[0].observed, findings[0].nodes) == ("node 3 gave no answer", ("n3",))
     (found_alone,) = checked(run_of(0, table(*lost)))
     assert found_alone.nodes == ("n0", "n1", "n2", "n3")
 
 
 def test_where_no_pair_does_well_nobody_is_accused() -> None:
-    rows = [failed(one, two) for one in range(4) for two in range(one + 1, 4)]
-    (found,) = checked(run_of(0, table(*rows)))
-    assert found.level is Level.UNKNOWN
-    assert "nobody to compare with" in found.because
-    assert found.remedy is not None
-    assert "GLOO_SOCKET_IFNAME" in found.remedy.summary
+    rows = [failed(left, right) for left in range(4) for right in range(left + 1, 4)]
+    (finding,) = checked(run_of(0, table(*rows)))
+    assert finding.level is Level.UNKNOWN
+    assert "nobody to compare with" in finding.because
+    assert finding.remedy is not None
+    assert "GLOO_SOCKET_IFNAME" in finding.remedy.summary
 
 
 def test_measurements_that_disagree_are_shown_as_such() -> None:
     rows = (*CUT[:3], row(0, 3), row(1, 3), failed(2, 3), row(2, 3, 1))
-    found = checked(run_of(0, table(*rows)))
-    assert [one.level for one in found] == [Level.UNKNOWN]
-    assert "disagree" in found[0].because
+    findings = checked(run_of(0, table(*rows)))
+    assert [finding.level for finding in findings] == [Level.UNKNOWN]
+    assert "disagree" in findings[0].because
     pairs = pairs_of(run_of(0, table(*rows)))
     assert pairs is not None
-    assert {one.nodes: one.outcome for one in pairs.pairs}["n2", "n3"] == "unsteady"
+    assert {pair.nodes: pair.outcome for pair in pairs.pairs}["n2", "n3"] == "unsteady"
 
 
 def test_what_has_no_pairs_has_no_matrix() -> None:
@@ -390,16 +398,16 @@ def test_what_has_no_pairs_has_no_matrix() -> None:
 
 
 def test_two_hosts_of_one_name_are_told_apart() -> None:
-    found = read_table(run_of(0, table(*CUT, hosts={0: "a", 1: "b", 2: "a"})))
-    assert found is not None
-    assert found.names == ("a (node 0)", "b", "a (node 2)", "node 3")
+    recorded = read_table(run_of(0, table(*CUT, hosts={0: "a", 1: "b", 2: "a"})))
+    assert recorded is not None
+    assert recorded.names == ("a (node 0)", "b", "a (node 2)", "node 3")
 
 
 def test_a_simulated_device_is_judged_by_values_alone() -> None:
-    slow = tuple(row(one, 3, us=9e5, gbps=0.01, stalls=9, retransmitted=90) for one in range(3))
+    slow = tuple(row(index, 3, us=9e5, gbps=0.01, stalls=9, retransmitted=90) for index in range(3))
     rows = (*CUT[:3], *slow)
-    found = [*verdicts(table(*rows), ["a", "b", "c", "d"], device="npu", simulated=True)]
-    assert [one.level for one in found] == [Level.OK]
-    assert "say nothing" in found[0].observed
+    findings = [*verdicts(table(*rows), ["a", "b", "c", "d"], device="npu", simulated=True)]
+    assert [finding.level for finding in findings] == [Level.OK]
+    assert "say nothing" in findings[0].observed
     real = [*verdicts(table(*rows), ["a", "b", "c", "d"], device="npu")]
-    assert {one.level for one in real} == {Level.ERROR}
+    assert {finding.level for finding in real} == {Level.ERROR}

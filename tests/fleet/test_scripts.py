@@ -32,24 +32,24 @@ def as_sbatch(line: str) -> list[str]:
     rest = line.removeprefix("#SBATCH ")
     while rest := rest.lstrip(" "):
         assert not rest.startswith((":", "hetjob", "packjob", "#"))
-        word, quote, place = "", "", 0
-        while place < len(rest) and (quote or rest[place] != " "):
-            one = rest[place]
-            if one == "\\":
+        word, quote, offset = "", "", 0
+        while offset < len(rest) and (quote or rest[offset] != " "):
+            character = rest[offset]
+            if character == "\\":
                 assert quote
-                place += 1
-                word += rest[place]
-            elif one == quote:
+                offset += 1
+                word += rest[offset]
+            elif character == quote:
                 quote = ""
-            elif not quote and one in "\"'":
-                quote = one
+            elif not quote and character in "\"'":
+                quote = character
             else:
-                assert quote or one != "#"
-                word += one
-            place += 1
+                assert quote or character != "#"
+                word += character
+            offset += 1
         assert not quote
         words.append(word)
-        rest = rest[place:]
+        rest = rest[offset:]
     return words
 
 
@@ -87,13 +87,13 @@ def test_a_batch_script_passes_words_on_as_they_are(tmp_path: Path, word: str) -
     doctor.chmod(0o755)
     base = tmp_path / f"to {word.replace('/', '_')}"
     text = script([["--nodes=2"]], [str(doctor)], ["--only", word], folder=str(base))
-    told, errors = called(text, tmp_path)
-    place = f"{base}/ascend-doctor-7"
+    arguments, errors = called(text, tmp_path)
+    folder = f"{base}/ascend-doctor-7"
     assert not errors
-    assert told[:5] == ["fleet", "check", "--slurm", "--only", word]
-    assert told[5:9] == ["--reports", f"{place}/nodes", "--lists", place]
-    assert Path(place, "nodes").is_dir()
-    assert sorted(one.name for one in tmp_path.iterdir() if one.name == "x") == []
+    assert arguments[:5] == ["fleet", "check", "--slurm", "--only", word]
+    assert arguments[5:9] == ["--reports", f"{folder}/nodes", "--lists", folder]
+    assert Path(folder, "nodes").is_dir()
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name == "x") == []
 
 
 @given(st.lists(st.one_of(WORDS, st.sampled_from(HOSTILE)), min_size=1, max_size=3, unique=True))
@@ -112,14 +112,14 @@ def test_a_line_for_every_node(tmp_path: Path, capsys: pytest.CaptureFixture[str
     hosts = tmp_path / "hosts"
     hosts.write_text("node[1-2] slots=8\n../x;y\n")
     assert run(["fleet", "torchrun", "--hosts", str(hosts), "-l", "3", "--nproc", "8"]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[::2][:3] == ["# on node1", "# on node2", "# on ../x;y"]
-    assert "--nproc 8" in told[1]
-    assert "--nnodes 3 --node-rank 1 --rdzv-endpoint node1:29511" in told[3]
-    assert told[5].endswith("-o 'reports/.._x;y.json'")
-    assert told[-1] == f"ascend-doctor merge reports --expect {hosts} --by-file"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[::2][:3] == ["# on node1", "# on node2", "# on ../x;y"]
+    assert "--nproc 8" in lines[1]
+    assert "--nnodes 3 --node-rank 1 --rdzv-endpoint node1:29511" in lines[3]
+    assert lines[5].endswith("-o 'reports/.._x;y.json'")
+    assert lines[-1] == f"ascend-doctor merge reports --expect {hosts} --by-file"
     # What is printed is taken.
-    assert run([*shlex.split(told[1])[5:], "--help"]) == 0
+    assert run([*shlex.split(lines[1])[5:], "--help"]) == 0
 
 
 def test_nodes_are_for_the_job_alone_where_it_probes_devices(
@@ -152,10 +152,10 @@ def test_what_cannot_be_is_one_line(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], text: str
 ) -> None:
     assert run(["fleet", *arguments]) == 2
-    told = capsys.readouterr()
-    assert not told.out
-    assert text in told.err
-    assert told.err.count("\n") == 1
+    captured = capsys.readouterr()
+    assert not captured.out
+    assert text in captured.err
+    assert captured.err.count("\n") == 1
 
 
 def test_old_reports_are_not_taken_for_new_ones(

@@ -39,17 +39,17 @@ def cluster(whole_cluster: SlurmCluster) -> Iterator[SlurmCluster]:
 
 def machine(kind: str, node: str, folder: Path) -> str:
     """A recorded machine with addresses of its own: ``well``, ``drifts`` or ``fails``."""
-    place = build("driver-not-loaded" if kind == "fails" else "healthy-a2", folder / node)
+    root = build("driver-not-loaded" if kind == "fails" else "healthy-a2", folder / node)
     changes = {"192.0.2.": f"192.0.{NODES.index(node) + 10}."}
     if kind == "drifts":
         changes["3.10.14"] = "3.10.13"  # Python
-    for path in place.rglob("*"):
+    for path in root.rglob("*"):
         if path.is_file():
             text = path.read_text("utf-8")
             for old, new in changes.items():
                 text = text.replace(old, new)
             path.write_text(text, "utf-8")
-    return shlex.quote(str(place))
+    return shlex.quote(str(root))
 
 
 def replaying(folder: Path, **kinds: str) -> dict[str, str]:
@@ -88,8 +88,8 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
 
 
 def finding(report: dict[str, Any], check: str) -> dict[str, Any]:
-    (found,) = [one for one in report["findings"] if one["check"] == check]
-    return dict(found)
+    (only,) = [finding for finding in report["findings"] if finding["check"] == check]
+    return dict(only)
 
 
 def test_one_drifts_one_fails_one_hangs(cluster: SlurmCluster, tmp_path: Path) -> None:
@@ -107,15 +107,15 @@ def test_one_drifts_one_fails_one_hangs(cluster: SlurmCluster, tmp_path: Path) -
     )
     code, report = ended(process)
     assert code == 1
-    told = report["fleet"]
-    assert (told["passing"], told["failing"]) == (["node1"], ["node2", "node3"])
-    assert told["missing"] == ["node4"]
+    summary = report["fleet"]
+    assert (summary["passing"], summary["failing"]) == (["node1"], ["node2", "node3"])
+    assert summary["missing"] == ["node4"]
     assert finding(report, "fleet-missing")["found"] == "node4: had not ended after 60 s"
-    assert "Python" in {one["setting"] for one in told["drift"]}
+    assert "Python" in {drift["setting"] for drift in summary["drift"]}
     for name, nodes in {"passing": "node1", "failing": "node2\nnode3", "unknown": "node4"}.items():
         assert (lists / f"{name}_nodes.txt").read_text() == f"{nodes}\n"
     cluster.until(lambda: not cluster.jobs() and not cluster.ask("squeue", "--noheader"))
-    assert [one.name for one in tmp_path.iterdir() if "fleet" in one.name] == []
+    assert [path.name for path in tmp_path.iterdir() if "fleet" in path.name] == []
 
 
 def test_a_node_that_is_lost_is_silent_and_the_others_count(
@@ -147,16 +147,16 @@ def test_what_slurm_says_of_a_node_is_told(cluster: SlurmCluster, tmp_path: Path
     )
     assert code == 3
     assert report["fleet"]["passing"] == ["node1"]
-    told = finding(report, "fleet-missing")["found"]
-    assert "node2: Slurm has it as drained (broken fan)" in told
-    assert "node9: Slurm knows no such node" in told
+    message = finding(report, "fleet-missing")["found"]
+    assert "node2: Slurm has it as drained (broken fan)" in message
+    assert "node9: Slurm knows no such node" in message
 
 
 def test_findings_are_acknowledged_on_the_nodes(cluster: SlurmCluster, tmp_path: Path) -> None:
     config = tmp_path / "known.yaml"
     rows = "".join(
-        f"- {{id: {one}, nodes: '*', reason: new driver on Monday, expires: '2999-12-31'}}\n"
-        for one in ("driver-loaded", "npu-smi")
+        f"- {{id: {check}, nodes: '*', reason: new driver on Monday, expires: '2999-12-31'}}\n"
+        for check in ("driver-loaded", "npu-smi")
     )
     config.write_text(f"acknowledged:\n{rows}")
     doctor = doctors(tmp_path, **replaying(tmp_path, **dict.fromkeys(NODES, "fails")))
@@ -172,9 +172,9 @@ def test_a_check_that_does_not_start_says_why(cluster: SlurmCluster, tmp_path: P
         fleet(cluster, tmp_path, "--nodes", "2", "--timeout", "120", "--doctor", "/no/doctor")
     )
     assert code == 3
-    told = finding(report, "fleet-missing")
-    assert len(told["nodes"]) == 2
-    assert "the check ended with 127" in told["found"]
+    missing = finding(report, "fleet-missing")
+    assert len(missing["nodes"]) == 2
+    assert "the check ended with 127" in missing["found"]
 
 
 @pytest.mark.parametrize(
@@ -233,11 +233,11 @@ def test_a_batch_job_checks_its_nodes_and_merges(cluster: SlurmCluster, tmp_path
     assert done.returncode == 1, output
     assert f"Comment={note}" in cluster.ask("scontrol", "show", "job", job)
     result = folder / f"ascend-doctor-{job}"
-    told = json.loads((result / "report.json").read_text())["fleet"]
-    assert (told["passing"], told["failing"]) == (list(NODES[:3]), ["node4"])
+    summary = json.loads((result / "report.json").read_text())["fleet"]
+    assert (summary["passing"], summary["failing"]) == (list(NODES[:3]), ["node4"])
     assert (result / "failing_nodes.txt").read_text() == "node4\n"
-    assert sorted(one.name for one in (result / "nodes").glob("*.json")) == [
-        f"{one}.json" for one in NODES
+    assert sorted(path.name for path in (result / "nodes").glob("*.json")) == [
+        f"{node}.json" for node in NODES
     ]
     assert "3 passed, 1 failed" in output
 
@@ -258,9 +258,9 @@ def test_a_step_of_an_allocation_ends_and_the_allocation_stays(
     done.check_returncode()
     out, end = json.JSONDecoder().raw_decode(done.stdout)
     assert out["fleet"]["passing"] == ["node1"]
-    told = finding(out, "fleet-missing")["found"]
-    assert "node2: had not ended after 60 s" in told
-    assert "node3: not in the allocation" in told
+    message = finding(out, "fleet-missing")["found"]
+    assert "node2: had not ended after 60 s" in message
+    assert "node3: not in the allocation" in message
     queue = done.stdout[end:].split("\n")
     assert len([row for row in queue if "node[1-2]" in row]) == 1
     assert not [row for row in queue if "ascend-doctor" in row]
@@ -333,7 +333,7 @@ def test_the_health_check_drains_a_bad_node(cluster: SlurmCluster, tmp_path: Pat
         cluster.ask("scontrol", "reconfigure")
         cluster.until(lambda: cluster.states().get("node2", "").startswith("drain"))
         assert "ascend-doctor" in cluster.ask("sinfo", "-R")
-        assert {one for one, state in cluster.states().items() if state != "idle"} == {"node2"}
+        assert {name for name, state in cluster.states().items() if state != "idle"} == {"node2"}
     finally:
         cluster.conf.write_text(before)
         cluster.ask("scontrol", "reconfigure")
@@ -357,7 +357,7 @@ def test_a_gang_meets_by_the_variables_of_its_step(
     finally:
         del cluster.env["MASTER_ADDR"]
     assert (code, len(report["fleet"]["passing"])) == (0, 2)
-    runs = [json.loads(one.read_text())["snapshot"]["probes"] for one in reports.glob("*.json")]
-    launches = [one for run in runs for one in run if one["probe"] == "allreduce"]
-    assert [one["world_size"] for one in launches] == [2, 2]
-    assert sorted(rank["rank"] for one in launches for rank in one["ranks"]) == [0, 1]
+    runs = [json.loads(path.read_text())["snapshot"]["probes"] for path in reports.glob("*.json")]
+    launches = [probe for run in runs for probe in run if probe["probe"] == "allreduce"]
+    assert [launch["world_size"] for launch in launches] == [2, 2]
+    assert sorted(rank["rank"] for launch in launches for rank in launch["ranks"]) == [0, 1]

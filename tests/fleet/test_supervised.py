@@ -32,7 +32,7 @@ def until(true: Callable[[], bool]) -> bool:
 
 
 def pids(file: Path) -> list[int]:
-    return [int(one) for one in file.read_text().split()] if file.exists() else []
+    return [int(word) for word in file.read_text().split()] if file.exists() else []
 
 
 def gone(pid: int) -> bool:
@@ -43,19 +43,19 @@ def gone(pid: int) -> bool:
 
 
 def test_a_command_that_ends() -> None:
-    found = ended("sh", "-c", "echo out; echo err >&2; exit 3")
-    assert (found.code, found.output, found.errors) == (3, b"out\n", "err\n")
+    ending = ended("sh", "-c", "echo out; echo err >&2; exit 3")
+    assert (ending.code, ending.output, ending.errors) == (3, b"out\n", "err\n")
 
 
 def test_one_that_hears_no_signal_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
-    found = ended("sh", "-c", DEAF.format(tmp_path / "pids"), seconds=1)
-    assert found.code is None
+    ending = ended("sh", "-c", DEAF.format(tmp_path / "pids"), seconds=1)
+    assert ending.code is None
     assert all(map(gone, pids(tmp_path / "pids")))
 
 
 def test_what_it_leaves_in_the_temporary_folder_goes() -> None:
-    found = ended("sh", "-c", "echo x > $TMPDIR/left; echo $TMPDIR")
-    assert not os.path.exists(found.output.decode().strip())
+    ending = ended("sh", "-c", "echo x > $TMPDIR/left; echo $TMPDIR")
+    assert not os.path.exists(ending.output.decode().strip())
 
 
 @pytest.mark.slow
@@ -76,5 +76,5 @@ def test_all_ends_where_the_one_who_asked_is_killed(tmp_path: Path, group: bool)
                 asker.kill()
             asker.wait()
         assert until(lambda: all(map(gone, pids(tmp_path / "pids"))))
-        for one in psutil.Process().children():
-            one.wait(60)
+        for child in psutil.Process().children():
+            child.wait(60)

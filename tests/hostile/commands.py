@@ -36,14 +36,14 @@ class Files:
 
     def new(self, name: str) -> Path:
         self._number += 1
-        place = self.folder / f"{self._number:04}"
-        place.mkdir()
-        return place / name
+        folder = self.folder / f"{self._number:04}"
+        folder.mkdir()
+        return folder / name
 
     def put(self, name: str, data: bytes) -> str:
-        place = self.new(name)
-        place.write_bytes(data)
-        return str(place)
+        path = self.new(name)
+        path.write_bytes(data)
+        return str(path)
 
 
 def jobs(folder: Path) -> Iterator[Job]:
@@ -66,10 +66,10 @@ def _reports(files: Files) -> Iterator[Job]:
     broken = [
         (WHOLE, data),
         *by_hand(),
-        *(("tree", one) for one in as_tree(report, as_json, 70, "judge")),
-        *(("bytes", one) for one in as_bytes(data, 30, "judge")),
-        *(("hostile texts", as_json(one)) for one in _hostile(report)),
-        *(("long words", as_json(_said(report, word))) for word in _LONG),
+        *(("tree", content) for content in as_tree(report, as_json, 70, "judge")),
+        *(("bytes", content) for content in as_bytes(data, 30, "judge")),
+        *(("hostile texts", as_json(document)) for document in _hostile(report)),
+        *(("long words", as_json(_report_with(report, word))) for word in _LONG),
     ]
     for name, text in broken:
         shape, file = next(shapes), files.put("n1.json", text)
@@ -89,23 +89,23 @@ def _reports(files: Files) -> Iterator[Job]:
 
 def _endless(files: Files) -> Iterator[Job]:
     """More than anybody keeps in memory, in one line."""
-    place = files.new("n1.json")
-    with place.open("wb") as file:
+    path = files.new("n1.json")
+    with path.open("wb") as file:
         file.write(b'{"schema": 1, "x": "')
         file.truncate(600 << 20)
-    for told in (("judge",), ("merge",), ("lint",), ("plan", "--npus", "8", "--model")):
-        yield Job(f"{told[0]} of 600 MB", (*told, str(place)))
+    for arguments in (("judge",), ("merge",), ("lint",), ("plan", "--npus", "8", "--model")):
+        yield Job(f"{arguments[0]} of 600 MB", (*arguments, str(path)))
 
 
 def _hostile(report: dict[str, object]) -> Iterator[object]:
     """Hostile texts everywhere where a report is still one."""
     findings = report["findings"]
     assert isinstance(findings, list)
-    ill = {**report, "host": "n1\n::error::x", "findings": [_ill(one) for one in findings]}
+    ill = {**report, "host": "n1\n::error::x", "findings": [_ill(finding) for finding in findings]}
     snapshot = report["snapshot"]
     assert isinstance(snapshot, dict)
-    kept = {key: snapshot[key] for key in ("schema", "taken_at", "redacted", "simulated")}
-    yield {**ill, "snapshot": {**everywhere(snapshot), **kept}}
+    head = {key: snapshot[key] for key in ("schema", "taken_at", "redacted", "simulated")}
+    yield {**ill, "snapshot": {**everywhere(snapshot), **head}}
     yield everywhere(report)
 
 
@@ -119,24 +119,31 @@ _LONG = tuple(
 )
 
 
-def _said(report: dict[str, object], text: str) -> dict[str, object]:
+def _report_with(report: dict[str, object], text: str) -> dict[str, object]:
     finding = {"check": "x", "level": "error", "title": "t", "found": text, "because": text}
     return {**report, "findings": [finding]}
 
 
 def _ill(finding: dict[str, object]) -> dict[str, object]:
-    kept = {"check": finding["check"], "level": "error"}
+    fixed = {"check": finding["check"], "level": "error"}
     texts = {name: everywhere("x") for name in ("title", "found", "wanted", "because")}
-    place = {"file": everywhere("a/b.sh"), "line": 1, "column": 1}
+    location = {"file": everywhere("a/b.sh"), "line": 1, "column": 1}
     remedy = {"summary": everywhere("x"), "commands": [everywhere("ls")]}
-    return {**finding, **texts, **kept, "place": place, "remedy": remedy, "refs": [everywhere("x")]}
+    return {
+        **finding,
+        **texts,
+        **fixed,
+        "place": location,
+        "remedy": remedy,
+        "refs": [everywhere("x")],
+    }
 
 
 def _logs(files: Files) -> Iterator[Job]:
     shapes = cycle(FORMATS)
     data = seeds.log()
     broken = [(WHOLE, data), *by_hand()]
-    broken += [("bytes", one) for one in as_bytes(data, 60, "diagnose")]
+    broken += [("bytes", content) for content in as_bytes(data, 60, "diagnose")]
     for name, text in broken:
         shape = next(shapes)
         file = files.put("train.log", text)
@@ -155,9 +162,9 @@ def _launches(files: Files) -> Iterator[Job]:
         ("train.py", seeds.ENTRY.encode()),
     ):
         broken = [(WHOLE, data), *by_hand()]
-        broken += [("bytes", one) for one in as_bytes(data, 20, name)]
+        broken += [("bytes", content) for content in as_bytes(data, 20, name)]
         if name == "pod.yaml":
-            broken += [("tree", one) for one in as_tree(seeds.POD, as_yaml, 25, name)]
+            broken += [("tree", content) for content in as_tree(seeds.POD, as_yaml, 25, name)]
         for what, text in broken:
             shape = next(shapes)
             file = files.put(name, text)
@@ -169,8 +176,8 @@ def _models(files: Files) -> Iterator[Job]:
     broken = [
         (WHOLE, as_json(seeds.MODEL)),
         *by_hand(),
-        *(("tree", one) for one in as_tree(seeds.MODEL, as_json, 30, "plan")),
-        *(("bytes", one) for one in as_bytes(as_json(seeds.MODEL), 10, "plan")),
+        *(("tree", content) for content in as_tree(seeds.MODEL, as_json, 30, "plan")),
+        *(("bytes", content) for content in as_bytes(as_json(seeds.MODEL), 10, "plan")),
     ]
     for name, text in broken:
         shape = next(shapes)
@@ -187,8 +194,8 @@ def _locks(files: Files) -> Iterator[Job]:
     broken = [
         (WHOLE, data),
         *by_hand(),
-        *(("tree", one) for one in as_tree(seed, as_yaml, 10, "lock")),
-        *(("bytes", one) for one in as_bytes(data, 4, "lock")),
+        *(("tree", content) for content in as_tree(seed, as_yaml, 10, "lock")),
+        *(("bytes", content) for content in as_bytes(data, 4, "lock")),
     ]  # few: setup asks the interpreter first
     for number, (name, text) in enumerate(broken):
         file = files.put(locks.FILE, text)
@@ -209,20 +216,20 @@ def _machines(files: Files) -> Iterator[Job]:
     broken = [
         (WHOLE, as_yaml(seed)),
         *by_hand(),
-        *(("tree", one) for one in as_tree(seed, as_yaml, 20, "replay")),
-        *(("bytes", one) for one in as_bytes(as_yaml(seed), 8, "replay")),
+        *(("tree", content) for content in as_tree(seed, as_yaml, 20, "replay")),
+        *(("bytes", content) for content in as_bytes(as_yaml(seed), 8, "replay")),
     ]
     for name, text in broken:
         shape = next(shapes)
         folder = str(Path(files.put("machine.yaml", text)).parent)
-        told = ("check", "-l", "0", "-q", "--replay", folder, "--format", shape)
-        yield Job(f"check --replay {name}", told, shape)
+        arguments = ("check", "-l", "0", "-q", "--replay", folder, "--format", shape)
+        yield Job(f"check --replay {name}", arguments, shape)
     lock = seeds.lock(files.new(locks.FILE).parent)
     quick = ("check", "-l", "0", "-q", "--replay", str(healthy))
     for name, text in (
         (WHOLE, as_yaml(lock)),
         *by_hand(),
-        *(("tree", one) for one in as_tree(lock, as_yaml, 40, "--lock")),
+        *(("tree", content) for content in as_tree(lock, as_yaml, 40, "--lock")),
     ):
         yield Job(f"check --lock {name}", (*quick, "--lock", files.put(locks.FILE, text)))
 
@@ -234,17 +241,17 @@ def _rows(files: Files) -> Iterator[Job]:
     for name, text in (
         (WHOLE, as_yaml(seeds.FAILURES)),
         *by_hand(),
-        *(("tree", one) for one in as_tree(seeds.FAILURES, as_yaml, 25, "rows")),
+        *(("tree", content) for content in as_tree(seeds.FAILURES, as_yaml, 25, "rows")),
         ("hostile", as_yaml({"schema": 1, "failures": [everywhere(seeds.FAILURE)]})),
         ("shown", as_yaml({"schema": 1, "failures": [shown]})),
     ):
-        told = ("diagnose", log, "--matrix", _overlay(files, "failures/own.yaml", text))
-        yield Job(f"diagnose --matrix {name}", told)
+        arguments = ("diagnose", log, "--matrix", _overlay(files, "failures/own.yaml", text))
+        yield Job(f"diagnose --matrix {name}", arguments)
     shown = {**seeds.STACK, "title": everywhere("t")}
     for name, text in (
         (WHOLE, as_yaml(seeds.STACK)),
         *by_hand(),
-        *(("tree", one) for one in as_tree(seeds.STACK, as_yaml, 15, "stacks")),
+        *(("tree", content) for content in as_tree(seeds.STACK, as_yaml, 15, "stacks")),
         ("shown", as_yaml(shown)),
     ):
         folder = _overlay(files, "stacks/our-site.yaml", text)
@@ -253,22 +260,22 @@ def _rows(files: Files) -> Iterator[Job]:
     for name, text in (
         (WHOLE, as_yaml(seeds.SETTINGS)),
         *by_hand(),
-        *(("tree", one) for one in as_tree(seeds.SETTINGS, as_yaml, 20, "config")),
+        *(("tree", content) for content in as_tree(seeds.SETTINGS, as_yaml, 20, "config")),
     ):
         script = files.put("launch.sh", seeds.SCRIPT.encode())
-        told = ("lint", script, "--config", files.put("ascend-doctor.yaml", text))
-        yield Job(f"lint --config {name}", told)
+        arguments = ("lint", script, "--config", files.put("ascend-doctor.yaml", text))
+        yield Job(f"lint --config {name}", arguments)
 
 
 def _overlay(files: Files, name: str, text: bytes) -> str:
     """A folder with rows of a site."""
-    place = files.new("rows")
-    (place / name).parent.mkdir(parents=True)
-    (place / name).write_bytes(text)
-    return str(place)
+    folder = files.new("rows")
+    (folder / name).parent.mkdir(parents=True)
+    (folder / name).write_bytes(text)
+    return str(folder)
 
 
 def written(folder: Path) -> list[Job]:
     made = list(jobs(folder))
-    (folder / "jobs.json").write_text(json.dumps([one.arguments for one in made]))
+    (folder / "jobs.json").write_text(json.dumps([job.arguments for job in made]))
     return made

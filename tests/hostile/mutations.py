@@ -71,22 +71,22 @@ def as_bytes(data: bytes, number: int, seed: str) -> Iterator[bytes]:
     """The file with one to five places of it changed."""
     dice = random.Random(seed)
     for _ in range(number):
-        told = bytearray(data)
+        content = bytearray(data)
         for _ in range(dice.randint(1, 5)):
-            at = dice.randrange(len(told) + 1)
-            size = min(dice.choice((1, 4, 64, 1000)), len(told) - at)
+            at = dice.randrange(len(content) + 1)
+            size = min(dice.choice((1, 4, 64, 1000)), len(content) - at)
             match dice.randrange(5):
                 case 0:
-                    del told[at : at + size]
+                    del content[at : at + size]
                 case 1:
-                    told[at:at] = dice.choice(_PIECES)
+                    content[at:at] = dice.choice(_PIECES)
                 case 2:
-                    told[at : at + size] = dice.randbytes(size)
+                    content[at : at + size] = dice.randbytes(size)
                 case 3:
-                    told[at:at] = told[at : at + size] * dice.randint(1, 9)
+                    content[at:at] = content[at : at + size] * dice.randint(1, 9)
                 case _:
-                    del told[at:]
-        yield bytes(told)
+                    del content[at:]
+        yield bytes(content)
 
 
 def as_tree(value: Any, dump: Dump, number: int, seed: str) -> Iterator[bytes]:
@@ -94,11 +94,11 @@ def as_tree(value: Any, dump: Dump, number: int, seed: str) -> Iterator[bytes]:
     dice = random.Random(seed)
     made = 0
     while made < number:
-        told = copy.deepcopy(value)
+        copied = copy.deepcopy(value)
         for _ in range(dice.randint(1, 3)):
-            told = _changed(told, dice)
+            copied = _changed(copied, dice)
         try:
-            text = dump(told)
+            text = dump(copied)
         except (yaml.YAMLError, UnicodeError, TypeError, RecursionError):
             continue  # what the form itself cannot hold
         made += 1
@@ -128,9 +128,9 @@ def everywhere(value: Any, text: str = HOSTILE) -> Any:
     if isinstance(value, str):
         return value + text
     if isinstance(value, dict):
-        return {key: everywhere(one, text) for key, one in value.items()}
+        return {key: everywhere(inner, text) for key, inner in value.items()}
     if isinstance(value, list):
-        return [everywhere(one, text) for one in value]
+        return [everywhere(inner, text) for inner in value]
     return value
 
 

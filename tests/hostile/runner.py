@@ -35,8 +35,8 @@ def _late(*_: object) -> None:
 
 def main(jobs: Path, results: Path, first: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    for one in (signal.SIGALRM, signal.SIGPROF):
-        signal.signal(one, _late)
+    for alarm in (signal.SIGALRM, signal.SIGPROF):
+        signal.signal(alarm, _late)
     with results.open("a", encoding="utf-8") as file:
         for number, arguments in enumerate(json.loads(jobs.read_text())):
             if number >= first:
@@ -46,7 +46,7 @@ def main(jobs: Path, results: Path, first: int) -> None:
 
 
 def _run(arguments: list[str]) -> dict[str, object]:
-    out, told = (io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace") for _ in range(2))
+    out, errors = (io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace") for _ in range(2))
     sys.argv = ["ascend-doctor", *arguments]
     start = time.monotonic()
     faulthandler.dump_traceback_later(2 * WAITING, exit=True)  # where no signal gets through
@@ -54,7 +54,7 @@ def _run(arguments: list[str]) -> dict[str, object]:
     signal.setitimer(signal.ITIMER_PROF, WORKING)
     code: int | str
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(told):
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
             code = cli.run(arguments)
     except LateError:
         code = "late"
@@ -64,7 +64,7 @@ def _run(arguments: list[str]) -> dict[str, object]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.setitimer(signal.ITIMER_PROF, 0)
         faulthandler.cancel_dump_traceback_later()
-    texts = {"out": _text(out), "err": _text(told)}
+    texts = {"out": _text(out), "err": _text(errors)}
     return {"code": code, "seconds": time.monotonic() - start, **texts}
 
 

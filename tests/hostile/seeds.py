@@ -94,7 +94,7 @@ def lock(folder: Path) -> dict[str, Any]:
 
 
 def log() -> bytes:
-    examples = [one.example for one in catalog().failures.values()]
+    examples = [failure.example for failure in catalog().failures.values()]
     return "\n".join(f"[rank{n % 8}]: {text}" for n, text in enumerate(examples[:60])).encode()
 
 
@@ -106,8 +106,8 @@ def machine(folder: Path) -> dict[str, Any]:
 
 def sums(folder: Path) -> bytes:
     """SHA256SUMS of the bundle of a lock, whose other files are made."""
-    names = [locks.FILE, *(f"wheels/{one.file}" for one in LOCK.wheels)]
-    names += [f"git/{one.name}.bundle" for one in LOCK.checkouts]
+    names = [locks.FILE, *(f"wheels/{wheel.file}" for wheel in LOCK.wheels)]
+    names += [f"git/{checkout.name}.bundle" for checkout in LOCK.checkouts]
     for name in names[1:]:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("content")

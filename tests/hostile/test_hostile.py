@@ -35,9 +35,9 @@ def test_every_hostile_input_ends_well(tmp_path: Path) -> None:
     assert len(jobs) >= 500
     results = _results(tmp_path, jobs)
     wrong = [
-        f"{job.name}: {told}"
+        f"{job.name}: {problem}"
         for job, result in zip(jobs, results, strict=True)
-        if (told := _wrong(job, result))
+        if (problem := _wrong(job, result))
     ]
     assert not wrong, f"{len(wrong)} of {len(jobs)}:\n" + "\n".join(wrong)
     assert not list(tmp_path.rglob("owned"))
@@ -65,10 +65,10 @@ def _results(folder: Path, jobs: list[Job]) -> list[dict[str, Any]]:
         "TMPDIR": str(folder),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    found: list[dict[str, Any]] = []
-    while len(found) < len(jobs):
+    results: list[dict[str, Any]] = []
+    while len(results) < len(jobs):
         done = subprocess.run(
-            [sys.executable, runner.__file__, folder / "jobs.json", file, str(len(found))],
+            [sys.executable, runner.__file__, folder / "jobs.json", file, str(len(results))],
             check=False,
             cwd=folder,
             env=env,
@@ -76,13 +76,13 @@ def _results(folder: Path, jobs: list[Job]) -> list[dict[str, Any]]:
             capture_output=True,
             timeout=580,
         )
-        found = [json.loads(line) for line in file.read_text().splitlines()]
-        if len(found) < len(jobs):
+        results = [json.loads(line) for line in file.read_text().splitlines()]
+        if len(results) < len(jobs):
             dead = {"code": f"killed: {done.returncode}", "out": "", "err": ""}
-            found.append({"job": len(found), **dead})
+            results.append({"job": len(results), **dead})
             with file.open("a") as more:
-                more.write(json.dumps(found[-1]) + "\n")
-    return found
+                more.write(json.dumps(results[-1]) + "\n")
+    return results
 
 
 def _wrong(job: Job, result: dict[str, Any]) -> str:
@@ -94,17 +94,17 @@ def _wrong(job: Job, result: dict[str, Any]) -> str:
         return f"not one line: {err[:300]}"
     # Markdown breaks mentions and links of code hosts with a word joiner.
     text = out.replace("\u2060", "") if job.shape == "markdown" else out
-    if found := CONTROL.search(text + err):
-        return f"control character {found[0]!r}"
+    if match := CONTROL.search(text + err):
+        return f"control character {match[0]!r}"
     if "##[" in out + err or "##vso[" in out + err:
         return "a command for a log reader"
-    lines = [one.strip() for one in (out + err).splitlines() if one.strip().startswith("::")]
+    lines = [line.strip() for line in (out + err).splitlines() if line.strip().startswith("::")]
     ours = (
         r"::(error|warning|notice) (file=[^:,]+,line=\d+,)?title=[^:,]+::"
         if (job.shape == "github")
         else "(?!)"
     )
-    if ill := [one for one in lines if not re.match(ours, one)]:
+    if ill := [line for line in lines if not re.match(ours, line)]:
         return f"a workflow command: {ill[0][:200]}"
     return _form(job.shape, out) if out else ""
 
@@ -117,11 +117,11 @@ def _form(shape: str, out: str) -> str:
         elif shape == "jsonl":
             _ = [json.loads(line) for line in out.splitlines()]
         elif shape == "junit":
-            names = [one.get("name", "") for one in ET.fromstring(out).iter("testcase")]
-            return "".join(f"test case {one!r}" for one in names if not ID.fullmatch(one))
+            names = [element.get("name", "") for element in ET.fromstring(out).iter("testcase")]
+            return "".join(f"test case {name!r}" for name in names if not ID.fullmatch(name))
         elif shape == "prometheus":
-            lines = [one for one in out.splitlines() if not one.startswith("#")]
-            return "".join(f"no sample: {one}" for one in lines if not SAMPLE.fullmatch(one))
+            lines = [line for line in out.splitlines() if not line.startswith("#")]
+            return "".join(f"no sample: {line}" for line in lines if not SAMPLE.fullmatch(line))
     except (ValueError, ET.ParseError) as error:
         return f"no {shape}: {error}"
     if shape == "markdown":  # code behind a fence is shown as it is

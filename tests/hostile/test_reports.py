@@ -27,9 +27,9 @@ TIMES = (
 )
 
 
-def saved(folder: Path, told: dict[str, Any]) -> str:
+def saved(folder: Path, report: dict[str, Any]) -> str:
     file = folder / "node.json"
-    file.write_text(json.dumps(told))
+    file.write_text(json.dumps(report))
     return str(file)
 
 
@@ -37,9 +37,9 @@ def saved(folder: Path, told: dict[str, Any]) -> str:
 def test_an_id_that_is_none_makes_a_file_no_report(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = report()
-    told["findings"][0]["check"] = name
-    assert cli.run(["merge", saved(tmp_path, told), "--format", "prometheus"]) == 3
+    document = report()
+    document["findings"][0]["check"] = name
+    assert cli.run(["merge", saved(tmp_path, document), "--format", "prometheus"]) == 3
     out, _ = capsys.readouterr()
     assert 'check="fleet-unreadable"' in out
     assert "evil" not in out
@@ -49,12 +49,12 @@ def test_an_id_that_is_none_makes_a_file_no_report(
 def test_a_time_that_is_none_is_refused(
     time: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = report()
-    told["taken_at"] = time
-    assert cli.run(["merge", saved(tmp_path, told)]) == 3
+    document = report()
+    document["taken_at"] = time
+    assert cli.run(["merge", saved(tmp_path, document)]) == 3
     assert "no report" in capsys.readouterr().out.replace("not a report", "no report")
-    told["snapshot"]["taken_at"] = time
-    assert cli.run(["judge", saved(tmp_path, told), "--format", "prometheus"]) == 2
+    document["snapshot"]["taken_at"] = time
+    assert cli.run(["judge", saved(tmp_path, document), "--format", "prometheus"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert "taken_at" in err
@@ -62,12 +62,12 @@ def test_a_time_that_is_none_is_refused(
 
 
 def test_a_day_that_no_calendar_has_is_no_time() -> None:
-    told = node("n", taken_at="2026-02-30T00:00:00+00:00")
-    assert "last_run_timestamp_seconds 0\n" in prometheus.render(told)
+    report = node("n", taken_at="2026-02-30T00:00:00+00:00")
+    assert "last_run_timestamp_seconds 0\n" in prometheus.render(report)
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "expected"),
     [
         ("::error file=a,line=1::x", ": :error file=a,line=1::x"),
         ("  ::set-output name=a::b", "  : :set-output name=a::b"),
@@ -80,8 +80,8 @@ def test_a_day_that_no_calendar_has_is_no_time() -> None:
         ("## a title", "## a title"),
     ],
 )
-def test_what_a_log_reader_would_obey_is_broken_up(line: str, told: str) -> None:
-    assert one_line(line) == told
+def test_what_a_log_reader_would_obey_is_broken_up(line: str, expected: str) -> None:
+    assert one_line(line) == expected
 
 
 def test_a_line_that_wrapping_begins_is_no_command_either() -> None:
@@ -99,12 +99,12 @@ def test_json_holds_no_command_and_says_the_same() -> None:
 
 
 def test_a_file_name_ends_no_annotation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = report()
-    place = {"file": "a,line=9::pwn\n::error::", "line": 1, "column": 1}
-    told["findings"] = [{"check": "x", "level": "error", "title": "t", "place": place}]
-    cli.run(["merge", saved(tmp_path, told), "--format", "github"])
-    lines = [one for one in capsys.readouterr().out.splitlines() if "pwn" in one]
+    document = report()
+    location = {"file": "a,line=9::pwn\n::error::", "line": 1, "column": 1}
+    document["findings"] = [{"check": "x", "level": "error", "title": "t", "place": location}]
+    cli.run(["merge", saved(tmp_path, document), "--format", "github"])
+    lines = [line for line in capsys.readouterr().out.splitlines() if "pwn" in line]
     assert len(lines) == 1
     assert lines[0].startswith("::error file=a%2Cline=9%3A%3Apwn")
-    cli.run(["merge", saved(tmp_path, told), "--format", "sarif"])
+    cli.run(["merge", saved(tmp_path, document), "--format", "sarif"])
     assert '"uri": "a%2Cline%3D9%3A%3Apwn%0A%3A%3Aerror%3A%3A"' in capsys.readouterr().out

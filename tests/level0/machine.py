@@ -26,7 +26,9 @@ class ChangedMachine(ReplayMachine):
         self.files = files
         self.refused: set[str] = set()
         self._children: dict[str, set[str]] | None = None
-        self._commands = {one.name: one for one in recording.commands}
+        self._commands = {
+            recorded_command.name: recorded_command for recorded_command in recording.commands
+        }
 
     @property
     def commands(self) -> dict[str, RecordedCommand]:
@@ -59,10 +61,10 @@ class ChangedMachine(ReplayMachine):
         resolved = self._resolve(path).rstrip("/")
         folders = self.recording.folders
         listed = folders.get(path, folders.get(resolved))
-        found = set(self._below(resolved)) if listed is None else set(listed)
-        if not found and listed is None:
+        names = set(self._below(resolved)) if listed is None else set(listed)
+        if not names and listed is None:
             raise FileNotFoundError(path)
-        return tuple(sorted(found))
+        return tuple(sorted(names))
 
     def _below(self, folder: str) -> set[str]:
         if self._children is None:
@@ -83,25 +85,25 @@ class ChangedMachine(ReplayMachine):
         self._children = None
         start = f"{path}/"
         for known in (self.files, self.recording.nodes, self.recording.links):
-            for one in [one for one in known if one == path or one.startswith(start)]:
-                del known[one]
+            for inner in [inner for inner in known if inner == path or inner.startswith(start)]:
+                del known[inner]
         folders = self.recording.folders
-        for one in [one for one in folders if one == path or one.startswith(start)]:
-            del folders[one]
+        for inner in [inner for inner in folders if inner == path or inner.startswith(start)]:
+            del folders[inner]
         folder, _, name = path.rpartition("/")
         if name in folders.get(folder, ()):
-            folders[folder] = [one for one in folders[folder] if one != name]
+            folders[folder] = [child for child in folders[folder] if child != name]
 
 
 def _children(of: ChangedMachine) -> dict[str, set[str]]:
     """Names by folder, of all that is known to exist."""
-    found: dict[str, set[str]] = {}
+    children: dict[str, set[str]] = {}
     for path in of.known():
         folder, _, name = path.rpartition("/")
-        while folder and name not in found.get(folder, ()):
-            found.setdefault(folder, set()).add(name)
+        while folder and name not in children.get(folder, ()):
+            children.setdefault(folder, set()).add(name)
             folder, _, name = folder.rpartition("/")
-    return found
+    return children
 
 
 @functools.cache
@@ -132,18 +134,18 @@ def machine(name: str) -> ChangedMachine:
 
 def changed(name: str, change: Mapping[str, Any]) -> ChangedMachine:
     """A machine with a change: what is gone first, then what is put there, then edits."""
-    found = machine(name)
+    altered = machine(name)
     for path, _ in spread(dict.fromkeys(change.get("gone", ()))):
-        count = len(found.known())
-        found.remove(path)
-        assert len(found.known()) < count, f"{path} is not there"
+        count = len(altered.known())
+        altered.remove(path)
+        assert len(altered.known()) < count, f"{path} is not there"
     rest = {key: value for key, value in change.items() if key not in _CHANGED}
     if rest:
-        found = _laid_over(name, found, rest)
+        altered = _laid_over(name, altered, rest)
     for path, words in spread(change.get("edit", {})):
-        _edit(found, path, words)
-    found.refused = set(change.get("refused", ()))
-    return found
+        _edit(altered, path, words)
+    altered.refused = set(change.get("refused", ()))
+    return altered
 
 
 def _laid_over(name: str, below: ChangedMachine, change: Mapping[str, Any]) -> ChangedMachine:
@@ -154,34 +156,34 @@ def _laid_over(name: str, below: ChangedMachine, change: Mapping[str, Any]) -> C
     texts = {path: text for path, text in files.items() if path in below.files or path in added}
     known = {
         key: {
-            path: one
-            for path, one in getattr(recording, key).items()
+            path: content
+            for path, content in getattr(recording, key).items()
             if path in getattr(below.recording, key) or path in dict(spread(change.get(key) or {}))
         }
         for key in ("nodes", "links", "folders")
     }
     named = dict(spread(change.get("folders") or {}))
     known["folders"] = {
-        path: one if path in named else below.recording.folders[path]
-        for path, one in known["folders"].items()
+        path: listing if path in named else below.recording.folders[path]
+        for path, listing in known["folders"].items()
     }
     return ChangedMachine(msgspec.structs.replace(recording, **known), texts)
 
 
-def _edit(found: ChangedMachine, path: str, words: Mapping[str, str]) -> None:
+def _edit(machine: ChangedMachine, path: str, words: Mapping[str, str]) -> None:
     """Change words of a file or of what a command prints; each has to be there."""
-    text = found.files[path] if path in found.files else found.commands[path].stdout
+    text = machine.files[path] if path in machine.files else machine.commands[path].stdout
     for old, new in words.items():
         assert old in text, f"{old!r} is not in {path}"
         text = text.replace(old, new)
-    if path in found.files:
-        found.files[path] = text
+    if path in machine.files:
+        machine.files[path] = text
     else:
-        found.commands[path] = msgspec.structs.replace(found.commands[path], stdout=text)
+        machine.commands[path] = msgspec.structs.replace(machine.commands[path], stdout=text)
 
 
 def table(file: str) -> list[dict[str, Any]]:
     """A table of this folder."""
-    place = MACHINES.parent / "level0" / f"{file}.yaml"
-    loaded: list[dict[str, Any]] = yaml.load(place.read_text("utf-8"), Loader=yaml.CSafeLoader)
+    path = MACHINES.parent / "level0" / f"{file}.yaml"
+    loaded: list[dict[str, Any]] = yaml.load(path.read_text("utf-8"), Loader=yaml.CSafeLoader)
     return loaded

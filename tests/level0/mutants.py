@@ -21,7 +21,7 @@ from tests.level0.machine import ChangedMachine, changed, machine, table
 
 MACHINES = ("healthy-a2", "healthy-a3")
 _CATALOG = functools.cache(Catalog)
-_LEVEL0 = functools.cache(lambda: [one for one in all_checks() if one.level == 0])
+_LEVEL0 = functools.cache(lambda: [check for check in all_checks() if check.level == 0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +47,9 @@ def findings(of: ChangedMachine) -> tuple[Finding, ...]:
     """A check that crashes is a fault of the check, whatever the machine is."""
     taken = take(of, _CATALOG())
     facts = msgspec.structs.replace(taken, launch=Launch(), stack_lock=StackLock())
-    found = judge(Case(facts=facts, catalog=_CATALOG()), _LEVEL0())
-    assert [one for one in found if "the check itself failed" in one.title] == []
-    return found
+    findings = judge(Case(facts=facts, catalog=_CATALOG()), _LEVEL0())
+    assert [finding for finding in findings if "the check itself failed" in finding.title] == []
+    return findings
 
 
 @functools.cache
@@ -57,16 +57,16 @@ def healthy(name: str) -> frozenset[tuple[str, Level, str]]:
     return frozenset(_keys(findings(machine(name))))
 
 
-def _keys(found: tuple[Finding, ...]) -> Iterator[tuple[str, Level, str]]:
-    for one in found:
-        if one.level in {Level.WARNING, Level.UNKNOWN, Level.ERROR}:
-            yield one.check, one.level, one.title
+def _keys(findings: tuple[Finding, ...]) -> Iterator[tuple[str, Level, str]]:
+    for finding in findings:
+        if finding.level in {Level.WARNING, Level.UNKNOWN, Level.ERROR}:
+            yield finding.check, finding.level, finding.title
 
 
 def news(of: Mutant) -> list[tuple[str, Level, str]]:
     """What the report has that the report of the healthy machine has not."""
     known = healthy(of.on)
-    return [one for one in _keys(findings(of.machine())) if one not in known]
+    return [key for key in _keys(findings(of.machine())) if key not in known]
 
 
 def seen(of: Mutant, new: list[tuple[str, Level, str]]) -> bool:
@@ -123,27 +123,27 @@ def questions(name: str) -> tuple[str, ...]:
     """Commands ("run ..."), values ("value ...") and paths that are asked for and are there."""
     recorder = RecordingMachine(machine(name))
     take(recorder, _CATALOG())
-    commands = [f"run {key}" for key, one in recorder._commands.items() if not one.missing]
+    commands = [f"run {key}" for key, command in recorder._commands.items() if not command.missing]
     values = [f"value {key}" for key in recorder._values]
     paths = {*recorder._files, *recorder._nodes, *recorder._folders}
-    return tuple(sorted((*commands, *values, *(one.rstrip("/") for one in paths))))
+    return tuple(sorted((*commands, *values, *(path.rstrip("/") for path in paths))))
 
 
 def dropped(name: str, question: str, how: str) -> ChangedMachine:
-    found = machine(name)
+    altered = machine(name)
     kind, _, key = question.partition(" ")
     if kind == "run" and how == "empty":
-        found.commands[key] = RecordedCommand(name=key)
+        altered.commands[key] = RecordedCommand(name=key)
     elif kind == "run":
-        del found.commands[key]
+        del altered.commands[key]
     elif kind == "value":
-        del found.recording.values[key]
+        del altered.recording.values[key]
     elif how == "empty":
-        found.files[question] = ""
+        altered.files[question] = ""
     else:
-        found.remove(found._resolve(question))
-        found.recording.links.pop(question, None)
-    return found
+        altered.remove(altered._resolve(question))
+        altered.recording.links.pop(question, None)
+    return altered
 
 
 def drops() -> list[Mutant]:

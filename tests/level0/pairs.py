@@ -62,12 +62,12 @@ class Group:
 
     def faults(self) -> Iterator[str]:
         """What the report of all lacks of its label, and what it accuses besides."""
-        found = news(self.whole())
+        keys = news(self.whole())
         for part in self.parts:
-            if part.see and not seen(part, found):
+            if part.see and not seen(part, keys):
                 yield f"{part.id} is not named"
         alone = {check for part in self.parts for check, _, _ in news(part)}
-        for check, level, title in found:
+        for check, level, title in keys:
             if level is Level.ERROR and check not in alone:
                 yield f"{check} accuses: {title}"
 
@@ -120,7 +120,7 @@ def _joined(ours: dict[str, Any], theirs: dict[str, Any], *, depth: bool) -> dic
 
 
 def groups(seed: int) -> list[Group]:
-    rows = {one.id: one for one in (*breakages(), *variations())}
+    rows = {mutant.id: mutant for mutant in (*breakages(), *variations())}
     return [
         Group(
             kind=drawn["kind"],
@@ -133,8 +133,8 @@ def groups(seed: int) -> list[Group]:
 def _drawn(seed: int) -> Iterator[dict[str, object]]:
     chance = random.Random(seed)
     many, moves = SEEDS[seed]
-    broken = [one for one in breakages() if one.see]
-    healthy = [one for one in variations() if one.change]
+    broken = [mutant for mutant in breakages() if mutant.see]
+    healthy = [mutant for mutant in variations() if mutant.change]
     rooms = {
         "broken": [broken] * many,
         "varied": [*[broken] * (many - 1), healthy],
@@ -173,7 +173,7 @@ def _moved(row: Mutant, chance: random.Random) -> tuple[Mutant, int | None]:
 
 @click.command()
 @click.argument("action", type=click.Choice(["draw", "judge"]))
-@click.option("--seed", type=click.Choice([str(one) for one in SEEDS]))
+@click.option("--seed", type=click.Choice([str(seed) for seed in SEEDS]))
 def main(action: str, seed: str | None) -> None:
     for number in [int(seed)] if seed else SEEDS:
         if action == "draw":
@@ -187,8 +187,8 @@ def main(action: str, seed: str | None) -> None:
             right[group.kind] += not faults
             for fault in faults:
                 click.echo(f"{group.kind} {group.id} ({group.parts[0].on}): {fault}")
-        told = "; ".join(f"{kind}: {right[kind]} of {_COUNTS[kind]}" for kind in _COUNTS)
-        click.echo(f"seed {number}: {told}")
+        figures = "; ".join(f"{kind}: {right[kind]} of {_COUNTS[kind]}" for kind in _COUNTS)
+        click.echo(f"seed {number}: {figures}")
 
 
 if __name__ == "__main__":

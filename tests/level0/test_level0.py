@@ -30,22 +30,24 @@ _BREAKAGES, _VARIATIONS = 150, 40
 
 def _wrong(mutants: list[Mutant]) -> list[str]:
     """Those whose report is not as labelled, with what it has that is new."""
-    reports = ((one, news(one)) for one in mutants)
-    return [f"{one.id}: {new}" for one, new in reports if not seen(one, new)]
+    reports = ((mutant, news(mutant)) for mutant in mutants)
+    return [f"{mutant.id}: {new}" for mutant, new in reports if not seen(mutant, new)]
 
 
 def test_the_tables_are_long_and_say_each_thing_once() -> None:
     rows = breakages()
-    assert len([one for one in rows if one.see]) >= _BREAKAGES
+    assert len([mutant for mutant in rows if mutant.see]) >= _BREAKAGES
     assert len(variations()) >= _VARIATIONS
     for table in (rows, variations()):
-        assert [key for key, count in Counter(one.id for one in table).items() if count > 1] == []
+        assert [
+            key for key, count in Counter(mutant.id for mutant in table).items() if count > 1
+        ] == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MACHINES)
 def test_the_machines_are_healthy(name: str) -> None:
-    assert [one for one in healthy(name) if one[1] is not Level.WARNING] == []
+    assert [key for key in healthy(name) if key[1] is not Level.WARNING] == []
 
 
 def test_every_breakage_is_seen_as_labelled() -> None:
@@ -53,14 +55,16 @@ def test_every_breakage_is_seen_as_labelled() -> None:
 
 
 def test_no_healthy_variation_has_an_error() -> None:
-    errors = {one.id: [new for new in news(one) if new[1] is Level.ERROR] for one in variations()}
-    assert {key: found for key, found in errors.items() if found} == {}
+    errors = {
+        mutant.id: [new for new in news(mutant) if new[1] is Level.ERROR] for mutant in variations()
+    }
+    assert {key: new_errors for key, new_errors in errors.items() if new_errors} == {}
 
 
 @pytest.mark.slow
 def test_a_dropped_answer_is_seen_as_labelled() -> None:
     every = drops()
-    kinds = {(one.see, one.because, one.how): one for one in every}
+    kinds = {(mutant.see, mutant.because, mutant.how): mutant for mutant in every}
     assert _wrong(every if WHOLE else list(kinds.values())) == []
 
 
@@ -71,7 +75,7 @@ def test_a_change_that_changes_nothing_is_no_breakage() -> None:
 
 
 def test_a_wrong_label_is_noticed() -> None:
-    hot = next(one for one in breakages() if one.id == "hot")
+    hot = next(mutant for mutant in breakages() if mutant.id == "hot")
     new = news(hot)
     assert seen(hot, new)
     for see in (((Level.ERROR, "npu-temperature"),), ((Level.WARNING, "npu-health"),), ()):
@@ -83,8 +87,12 @@ def test_a_machine_in_memory_is_judged_as_its_recording_is() -> None:
     from tests.test_machines import judged  # noqa: PLC0415 - writes recordings when it is imported
 
     for name in MACHINES:
-        ours = {(one.check, one.level) for one in findings(machine(name))}
-        theirs = {(one.check, one.level) for found in judged(name).values() for one in found}
+        ours = {(finding.check, finding.level) for finding in findings(machine(name))}
+        theirs = {
+            (finding.check, finding.level)
+            for findings in judged(name).values()
+            for finding in findings
+        }
         launched = {check for check, level in theirs if level is Level.UNKNOWN}
         assert {pair for pair in ours ^ theirs if pair[0] not in launched} == set()
 

@@ -22,7 +22,7 @@ EXPLAINED = {
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_breakage_is_named_and_nobody_else_accused(seed: int) -> None:
     faults = {group.id: list(group.faults()) for group in groups(seed)}
-    assert {key for key, found in faults.items() if found} <= EXPLAINED.keys(), faults
+    assert {key for key, missed in faults.items() if missed} <= EXPLAINED.keys(), faults
 
 
 def _both(*ids: str) -> Group:
@@ -37,7 +37,7 @@ def test_an_environment_of_a_folder_that_is_no_known_cann_is_not_fine() -> None:
 
 def test_symbols_of_a_library_that_is_gone_are_not_fine() -> None:
     whole = _both("torch-npu-library-gone", "cann-too-old-and-lacking").whole()
-    levels = {one.check: one.level for one in findings(whole.machine())}
+    levels = {finding.check: finding.level for finding in findings(whole.machine())}
     assert levels["torch-npu-cann-symbols"] is Level.SKIPPED
     assert levels["torch-npu-libraries"] is Level.ERROR
 

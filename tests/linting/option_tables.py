@@ -137,7 +137,7 @@ def table(
 ) -> tuple[dict[str, str], dict[str, set[str]]]:
     """Commits and names by ref."""
     commits: dict[str, str] = {}
-    found: dict[str, set[str]] = defaultdict(set)
+    fields_by_ref: dict[str, set[str]] = defaultdict(set)
     read: dict[str, tuple[str, ...]] = {}
     for ref in refs:
         sha = commit(folder, ref)
@@ -151,8 +151,8 @@ def table(
                 if blob not in read:
                     content = git(folder, "cat-file", "blob", blob)
                     read[blob] = tuple(names(content, path, fields=fields))
-                found[ref] |= set(read[blob])
-    return commits, found
+                fields_by_ref[ref] |= set(read[blob])
+    return commits, fields_by_ref
 
 
 def kinds(folder: Path) -> dict[str, str]:
@@ -270,17 +270,17 @@ def rl_defaults(folder: Path, ref: str) -> Iterator[tuple[str, str, object]]:
 
 def rl_tables(folder: Path) -> tuple[list[str], dict[str, str]]:
     """Tables of MindSpeed-RL's keys, a class each, and the kinds of their defaults."""
-    found: dict[str, set[str]] = defaultdict(set)
+    names_by_owner: dict[str, set[str]] = defaultdict(set)
     seen: dict[str, set[str]] = defaultdict(set)
     for ref in RL_REFS:
         for owner, name, value in rl_defaults(folder, commit(folder, ref)):
-            found[owner].add(name)
+            names_by_owner[owner].add(name)
             if value is not None:
                 first, *rest = owner.split(".")
                 key = ".".join((RL_CLASSES[first], *rest, name))
                 seen[key].add(kind_of_value(value) if not isinstance(value, str) else "")
     rows: list[str] = []
-    for owner, names_ in sorted(found.items()):
+    for owner, names_ in sorted(names_by_owner.items()):
         rows += [f"  - name: MindSpeed-RL/{owner}", "    repository: Ascend/MindSpeed-RL"]
         rows += ["    commits:"]
         rows += [f'      "{ref}": "{commit(folder, ref)[:12]}"' for ref in RL_REFS]
@@ -289,13 +289,13 @@ def rl_tables(folder: Path) -> tuple[list[str], dict[str, str]]:
     return rows, {key: kind for key, kind in kinds_.items() if kind}
 
 
-def rows_of(found: dict[str, set[str]], *, by_ref: bool) -> list[str]:
+def rows_of(names_by_ref: dict[str, set[str]], *, by_ref: bool) -> list[str]:
     """All options, and with ``by_ref`` those that each ref lacks."""
-    every: set[str] = set().union(*found.values())
+    every: set[str] = set().union(*names_by_ref.values())
     rows = ["    options: [", wrapped(sorted(every), "      "), "    ]"]
     if by_ref:
         rows.append("    lacks:")
-        for ref, names_ in found.items():
+        for ref, names_ in names_by_ref.items():
             rows += [f'      "{ref}": [', wrapped(sorted(every - names_), "        "), "      ]"]
     return rows
 
@@ -308,12 +308,14 @@ def main(folder: Path) -> None:
         "tables:",
     ]
     for name, repository, refs, pattern in TABLES:
-        place = folder / repository.replace("/", "+") / "repo"
-        commits, found = table(place, refs, pattern, fields=not name.startswith("MindSpeed"))
+        checkout = folder / repository.replace("/", "+") / "repo"
+        commits, names_by_ref = table(
+            checkout, refs, pattern, fields=not name.startswith("MindSpeed")
+        )
         head = [f"  - name: {name}", f"    repository: {repository}", "    commits:"]
         out += head
         out += [f'      "{ref}": "{sha[:12]}"' for ref, sha in commits.items()]
-        out += rows_of(found, by_ref=name in BY_REF)
+        out += rows_of(names_by_ref, by_ref=name in BY_REF)
     for name, pattern in WHEELS:
         root = folder / "wheels" / name
         options_ = sorted(
@@ -332,8 +334,8 @@ def main(folder: Path) -> None:
     found_kinds = kinds(folder / "NVIDIA+Megatron-LM" / "repo")
     out += [f'  {name}: "{kind}"' for name, kind in sorted(found_kinds.items())]
     out += ["overrides:"]
-    place = folder / "verl-project+verl" / "repo"
-    dotted_kinds = override_kinds(place) | override_words(place) | rl_kinds
+    checkout = folder / "verl-project+verl" / "repo"
+    dotted_kinds = override_kinds(checkout) | override_words(checkout) | rl_kinds
     out += [f"  {key}: {kind}" for key, kind in sorted(dotted_kinds.items())]
     sources = [
         f"NVIDIA/Megatron-LM@core_v{release}:megatron/training/arguments.py" for release in CORE

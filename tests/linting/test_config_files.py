@@ -22,11 +22,11 @@ def unread(tmp_path: Path, command: str, content: str | None = None) -> list[str
         (tmp_path / "conf").mkdir(exist_ok=True)
         for name in ("a.yaml", "a.json", "a.py"):
             (tmp_path / "conf" / name).write_text(content)
-    found = judged(script)
-    for one in found:
-        assert one.level is not Level.UNKNOWN or one.location is not None
-    assert {check for _, check in spots(found, Level.UNKNOWN)} <= {"launch-resolved"}
-    return [one.observed for one in found if one.level is Level.UNKNOWN]
+    findings = judged(script)
+    for finding in findings:
+        assert finding.level is not Level.UNKNOWN or finding.location is not None
+    assert {check for _, check in spots(findings, Level.UNKNOWN)} <= {"launch-resolved"}
+    return [finding.observed for finding in findings if finding.level is Level.UNKNOWN]
 
 
 @pytest.mark.parametrize(

@@ -121,8 +121,10 @@ def test_a_correct_entry_file_has_no_findings() -> None:
 )
 def test_a_mistake_is_found_at_its_line(before: str, after: str, check: str, line: int) -> None:
     assert before in ENTRY
-    found = reports("entry.py", ENTRY.replace(before, after).encode())
-    assert [(each.check, each.location and each.location.line) for each in found] == [(check, line)]
+    findings = reports("entry.py", ENTRY.replace(before, after).encode())
+    assert [(each.check, each.location and each.location.line) for each in findings] == [
+        (check, line)
+    ]
 
 
 def test_a_gpu_is_chosen_only_where_it_means_an_npu() -> None:
@@ -138,8 +140,8 @@ def test_one_device_is_right_for_a_file_without_ranks() -> None:
     alone = "import torch, torch_npu\ntorch.npu.set_device(0)\nprint(torch.ones(1).npu())\n"
     assert reports("try.py", alone.encode()) == []
     several = alone + "import torch.distributed as dist\ndist.init_process_group('hccl')\n"
-    found = reports("try.py", several.encode())
-    assert [(each.check, each.location and each.location.line) for each in found] == [
+    findings = reports("try.py", several.encode())
+    assert [(each.check, each.location and each.location.line) for each in findings] == [
         ("entry-set-device", 2)
     ]
 
@@ -164,8 +166,8 @@ def test_meshes_of_the_launched_file_are_compared_with_its_ranks(tmp_path: Path)
     (tmp_path / "train.py").write_text(entry)
     for ranks, expected in ((8, ["run-mesh-size"]), (16, [])):
         script = f"torchrun --nproc_per_node {ranks} train.py\n".encode()
-        found = reports(str(tmp_path / "train.sh"), script)
-        assert [each.check for each in found] == expected
+        findings = reports(str(tmp_path / "train.sh"), script)
+        assert [each.check for each in findings] == expected
 
 
 @pytest.mark.parametrize(
@@ -187,10 +189,10 @@ def test_a_mesh_of_twinkle_has_all_ranks(
         f"mesh = DeviceMesh.from_sizes({sizes}, device_type='npu')\n"
         "twinkle.initialize(mode='local', global_device_mesh=mesh)\n"
     )
-    found = reports(
+    findings = reports(
         str(tmp_path / "train.sh"), f"torchrun --nproc_per_node={ranks} train.py\n".encode()
     )
-    assert [(each.check, each.location and each.location.line) for each in found] == [
+    assert [(each.check, each.location and each.location.line) for each in findings] == [
         (name, 3) for name in expected
     ]
 

@@ -19,16 +19,16 @@ from ascend_doctor.render.formats import FORMATS
 from tests.conftest import Command
 
 CATALOG = Catalog()
-CHECKS = tuple(one for one in all_checks() if suits(one))
+CHECKS = tuple(check for check in all_checks() if suits(check))
 RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def words(script: str) -> list[list[str]]:
-    return [[one.text for one in each.words] for each in commands(script.encode())]
+    return [[word.text for word in each.words] for each in commands(script.encode())]
 
 
 @pytest.mark.parametrize(
-    ("script", "wanted"),
+    ("script", "expected"),
     [
         ("A=1\nrun $A ${A} \"$A\" '$A'", ["run", "1", "1", "1", "$A"]),
         ("A='x y'\nrun $A \"$A\"", ["run", "x", "y", "x y"]),
@@ -61,14 +61,14 @@ def words(script: str) -> list[list[str]]:
         ),
     ],
 )
-def test_the_words_of_a_command_are_those_of_the_shell(script: str, wanted: list[str]) -> None:
-    assert words(script)[-1] == wanted
+def test_the_words_of_a_command_are_those_of_the_shell(script: str, expected: list[str]) -> None:
+    assert words(script)[-1] == expected
 
 
 def test_words_know_where_they_stand() -> None:
     script = "A='ü'\nB=\"$A --x 1\n   --tp 2\"\nrun $B"
-    (run,) = (one for one in commands(script.encode()) if one.words[0].text == "run")
-    places = {one.text: (one.line, one.column) for one in run.words}
+    (run,) = (command for command in commands(script.encode()) if command.words[0].text == "run")
+    places = {word.text: (word.line, word.column) for word in run.words}
     assert places == {"run": (4, 1), "ü": (1, 4), "--x": (2, 7), "1": (2, 11)} | {
         "--tp": (3, 4),
         "2": (3, 9),
@@ -83,7 +83,11 @@ def test_characters_beyond_the_basic_plane_keep_places() -> None:
 def test_variables_are_exported_or_not() -> None:
     script = "A=1\nexport B=2\nexport A\nC=3\nU=5\nD=4 run $U"
     run = commands(script.encode())[-1]
-    assert {name: one.text for name, one in run.exported.items()} == {"A": "1", "B": "2", "D": "4"}
+    assert {name: word.text for name, word in run.exported.items()} == {
+        "A": "1",
+        "B": "2",
+        "D": "4",
+    }
     assert set(run.own) == {"C"}
 
 
@@ -113,11 +117,13 @@ TEXTS = st.lists(st.one_of(PIECES, st.text(max_size=8)), max_size=40).map("".joi
 @settings(max_examples=150)
 @given(text=TEXTS, ending=st.sampled_from([".sh", ".yaml", ".py", ""]))
 def test_nothing_makes_lint_raise_or_emit_controls(text: str, ending: str) -> None:
-    told = subjects(f"x{ending}", text.encode("utf-8", "surrogatepass"), CATALOG)
+    lint_inputs = subjects(f"x{ending}", text.encode("utf-8", "surrogatepass"), CATALOG)
     base = machine("0.15.3", "Ascend910B3")
-    found = unique(tuple(one for each in told for one in findings(each, base, CATALOG, CHECKS)))
-    for one in found:
-        assert "the check itself failed" not in one.title, one
+    judged = unique(
+        tuple(finding for each in lint_inputs for finding in findings(each, base, CATALOG, CHECKS))
+    )
+    for finding in judged:
+        assert "the check itself failed" not in finding.title, finding
 
 
 @settings(max_examples=25)
@@ -171,9 +177,9 @@ def test_sarif_has_the_places(doctor: Command, tmp_path: Path) -> None:
     done = doctor("lint", "train.sh", "--format", "sarif", cwd=tmp_path)
     (run,) = json.loads(done.stdout)["runs"]
     places = {
-        one["ruleId"]: one["locations"][0]["physicalLocation"]
-        for one in run["results"]
-        if one["level"] == "error"
+        result["ruleId"]: result["locations"][0]["physicalLocation"]
+        for result in run["results"]
+        if result["level"] == "error"
     }
     assert places["run-world-size"] == {
         "artifactLocation": {"uri": "train.sh"},
@@ -255,11 +261,11 @@ def test_yaml_that_cannot_be_read_is_not_well(doctor: Command, tmp_path: Path) -
 
 def test_the_remedy_for_a_variable_of_a_script_is_its_line() -> None:
     script = "IF=eth0\nexport HCCL_OP_EXPANSION_MODE=AIV\ntorchrun pretrain_gpt.py --bf16\n"
-    found = [
+    judged = [
         finding
         for each in subjects("run.sh", script.encode(), CATALOG)
         for finding in findings(each, machine("", ""), CATALOG, CHECKS)
         if finding.check == "variables-harmful" and finding.level is Level.WARNING
     ]
-    assert [each.remedy and each.remedy.commands for each in found] == [()]
-    assert "line 2" in (found[0].remedy.summary if found[0].remedy else "")
+    assert [each.remedy and each.remedy.commands for each in judged] == [()]
+    assert "line 2" in (judged[0].remedy.summary if judged[0].remedy else "")

@@ -39,11 +39,11 @@ torchrun --nproc_per_node 8 pretrain_vlm.py --tensor-model-parallel-size 2 \\
 
 
 def write(folder: Path, script: str = SCRIPT, model: dict[str, Any] | None = None) -> Path:
-    place = folder / "examples/qwen/finetune.sh"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(script)
-    place.with_name("model.json").write_text(json.dumps(model or MODEL, indent=4))
-    return place
+    path = folder / "examples/qwen/finetune.sh"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(script)
+    path.with_name("model.json").write_text(json.dumps(model or MODEL, indent=4))
+    return path
 
 
 def line_of(folder: Path, text: str) -> int:
@@ -56,9 +56,11 @@ def with_decoder(**changes: Any) -> dict[str, Any]:
 
 
 def test_a_model_that_fits_is_judged(tmp_path: Path) -> None:
-    found = judged(write(tmp_path))
-    assert [(one.check, one.title) for one in found if one.level > Level.SKIPPED] == []
-    assert "run-mm-model" in {one.check for one in found if one.level is Level.OK}
+    findings = judged(write(tmp_path))
+    assert [
+        (finding.check, finding.title) for finding in findings if finding.level > Level.SKIPPED
+    ] == []
+    assert "run-mm-model" in {finding.check for finding in findings if finding.level is Level.OK}
 
 
 @pytest.mark.parametrize(
@@ -104,14 +106,18 @@ def test_virtual_stages_are_lists_of_lists(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_read_is_not_judged(tmp_path: Path) -> None:
     for name in ("$MODEL", "/elsewhere/model.json", "examples/qwen/other.json"):
-        found = judged(write(tmp_path, SCRIPT.replace("./examples/qwen/model.json", name)))
-        assert [check for _, check in spots(found, Level.UNKNOWN)] == ["launch-resolved"]
+        findings = judged(write(tmp_path, SCRIPT.replace("./examples/qwen/model.json", name)))
+        assert [check for _, check in spots(findings, Level.UNKNOWN)] == ["launch-resolved"]
 
 
 def test_models_of_transformers_are_judged_only_where_they_are_not_split(tmp_path: Path) -> None:
     script = SCRIPT.replace("pretrain_vlm.py", "pretrain_transformers.py")
-    found = judged(write(tmp_path, script))
-    assert [one.check for one in found if one.level is Level.UNKNOWN] == ["launch-resolved"]
+    findings = judged(write(tmp_path, script))
+    assert [finding.check for finding in findings if finding.level is Level.UNKNOWN] == [
+        "launch-resolved"
+    ]
     for size in ("PP=2", "tensor-model-parallel-size 2", "expert-model-parallel-size 2"):
         script = script.replace(size, f"{size[:-1]}1")
-    assert [one for one in judged(write(tmp_path, script)) if one.level is Level.UNKNOWN] == []
+    assert [
+        finding for finding in judged(write(tmp_path, script)) if finding.level is Level.UNKNOWN
+    ] == []

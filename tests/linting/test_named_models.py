@@ -168,9 +168,9 @@ def test_every_name_of_a_row_leads_to_it(row: Model) -> None:
     assert row.sources
     for name in (row.id, *row.names):
         for written in (name, name.upper(), f"/data/{name}/", f"{name}-mcore", f"{name}-FP8"):
-            found = find_named(CATALOG, written)
-            assert found is not None, written
-            assert found.id == row.id, written
+            model = find_named(CATALOG, written)
+            assert model is not None, written
+            assert model.id == row.id, written
 
 
 def test_near_names_have_most_words_of_the_name() -> None:

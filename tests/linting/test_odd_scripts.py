@@ -94,12 +94,12 @@ CONFIGURATIONS = {
 
 
 def worst(path: str, content: str) -> Level:
-    found = [
+    levels = [
         finding.level
         for each in subjects(path, content.encode(), CATALOG)
         for finding in findings(each, machine("0.12.1", ""), CATALOG, CHECKS)
     ]
-    return max(found, default=Level.OK)
+    return max(levels, default=Level.OK)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

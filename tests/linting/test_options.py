@@ -22,14 +22,14 @@ VERL = "python -m verl.trainer.main_ppo trainer.n_gpus_per_node=8 "
 
 
 def complaints(script: str, megatron: str = "0.15.3") -> list[Finding]:
-    found = unique(
+    judged = unique(
         tuple(
             finding
             for each in subjects("train.sh", script.encode(), CATALOG)
             for finding in findings(each, machine(megatron, ""), CATALOG, CHECKS)
         )
     )
-    return [each for each in found if each.check in NAMES and each.level > Level.SKIPPED]
+    return [each for each in judged if each.check in NAMES and each.level > Level.SKIPPED]
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,10 @@ def complaints(script: str, megatron: str = "0.15.3") -> list[Finding]:
     ],
 )
 def test_an_option_by_its_name_and_value(script: str, level: Level, right: str) -> None:
-    found = complaints(script)
-    assert max((each.level for each in found), default=Level.OK) is level
-    assert len(found) == (level is not Level.OK)
-    for each in found:
+    findings = complaints(script)
+    assert max((each.level for each in findings), default=Level.OK) is level
+    assert len(findings) == (level is not Level.OK)
+    for each in findings:
         assert each.required.startswith(right)
         assert each.location is not None
         assert each.location.line == 1
@@ -127,9 +127,9 @@ def test_distance_is_one(first: str, second: str) -> None:
     [("0.12.1", Level.OK), ("0.15.3", Level.ERROR), ("0.16.1", Level.ERROR), ("", Level.OK)],
 )
 def test_an_option_of_another_branch_of_mindspeed(megatron: str, level: Level) -> None:
-    found = complaints(MEGATRON + "--moe-alltoall-mc2 --moe-tp-extend-ep", megatron)
-    assert max((each.level for each in found), default=Level.OK) is level
-    for each in found:
+    findings = complaints(MEGATRON + "--moe-alltoall-mc2 --moe-tp-extend-ep", megatron)
+    assert max((each.level for each in findings), default=Level.OK) is level
+    for each in findings:
         assert each.observed == "--moe-alltoall-mc2"
         assert each.required.startswith("MindSpeed 26.0.0_core_r0.12.1, ")
 

@@ -69,22 +69,24 @@ def main(config):
 
 
 def judged(path: Path) -> list[Finding]:
-    return told(subjects(str(path), path.read_bytes(), CATALOG))
+    return judge_inputs(subjects(str(path), path.read_bytes(), CATALOG))
 
 
-def told(inputs: tuple) -> list[Finding]:  # type: ignore[type-arg]
+def judge_inputs(inputs: tuple) -> list[Finding]:  # type: ignore[type-arg]
     base = machine("0.12.1", "")
     return list(
-        unique(tuple(one for each in inputs for one in findings(each, base, CATALOG, CHECKS)))
+        unique(
+            tuple(finding for each in inputs for finding in findings(each, base, CATALOG, CHECKS))
+        )
     )
 
 
-def spots(found: list[Finding], level: Level = Level.ERROR) -> list[tuple[str, str]]:
+def spots(findings: list[Finding], level: Level = Level.ERROR) -> list[tuple[str, str]]:
     """File and line of what is found, with the check."""
     return [
-        (f"{Path(one.location.file).name}:{one.location.line}", one.check)
-        for one in found
-        if one.level is level and one.location is not None
+        (f"{Path(finding.location.file).name}:{finding.location.line}", finding.check)
+        for finding in findings
+        if finding.level is level and finding.location is not None
     ]
 
 
@@ -97,25 +99,25 @@ def checkout(tmp_path: Path) -> Path:
         "examples/grpo/run.sh": "python cli/train_grpo.py --config-name grpo | tee log\n",
     }
     for name, content in contents.items():
-        place = tmp_path / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(content)
+        folder = tmp_path / name
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.write_text(content)
     return tmp_path
 
 
 def change(checkout: Path, name: str, before: str, after: str) -> int:
     """Change one line of a file; the number of that line."""
-    place = checkout / name
-    content = place.read_text()
+    path = checkout / name
+    content = path.read_text()
     assert content.count(before) == 1
-    place.write_text(content.replace(before, after))
+    path.write_text(content.replace(before, after))
     return content[: content.index(before)].count("\n") + 1
 
 
 def test_a_configuration_that_fits_is_well(checkout: Path) -> None:
-    found = judged(checkout / "configs/grpo.yaml")
-    assert [one for one in found if one.level > Level.SKIPPED] == []
-    ran = {one.check for one in found if one.level is Level.OK}
+    findings = judged(checkout / "configs/grpo.yaml")
+    assert [finding for finding in findings if finding.level > Level.SKIPPED] == []
+    ran = {finding.check for finding in findings if finding.level is Level.OK}
     assert {"run-world-size", "run-heads-divide", "run-layers-divide", "run-rl-batches"} <= ran
 
 
@@ -170,10 +172,10 @@ def test_a_mistake_is_found_at_its_line(
     checkout: Path, script: str, name: str, before: str, after: str, check: str
 ) -> None:
     line = change(checkout, f"configs/{name}.yaml", before, after)
-    found = spots(judged(checkout / script))
+    reported = spots(judged(checkout / script))
     file = f"{Path(name).name}.yaml"
     where = line if '["acc"' not in before else line + 1
-    assert (f"{file}:{where}", check) in found
+    assert (f"{file}:{where}", check) in reported
 
 
 def test_what_a_command_overrides_counts(checkout: Path) -> None:
@@ -208,21 +210,21 @@ def test_a_configuration_that_is_not_read_is_not_judged(
     checkout: Path, command: str, shown: str
 ) -> None:
     (checkout / "examples/grpo/run.sh").write_text(command + "\n")
-    found = judged(checkout / "examples/grpo/run.sh")
-    unjudged = [one for one in found if one.check == "launch-resolved"]
-    assert [one.level for one in unjudged] == [Level.UNKNOWN]
+    findings = judged(checkout / "examples/grpo/run.sh")
+    unjudged = [finding for finding in findings if finding.check == "launch-resolved"]
+    assert [finding.level for finding in unjudged] == [Level.UNKNOWN]
     assert shown in unjudged[0].observed
 
 
 def test_a_model_that_is_not_read_is_not_judged(checkout: Path) -> None:
     (checkout / "configs/model/qwen.yaml").unlink()
-    found = judged(checkout / "configs/grpo.yaml")
-    assert spots(found, Level.UNKNOWN) == [("grpo.yaml:3", "launch-resolved")]
+    findings = judged(checkout / "configs/grpo.yaml")
+    assert spots(findings, Level.UNKNOWN) == [("grpo.yaml:3", "launch-resolved")]
 
 
 def test_each_role_has_sizes_of_its_own(checkout: Path) -> None:
-    place = checkout / "configs/grpo.yaml"
-    place.write_text(
+    path = checkout / "configs/grpo.yaml"
+    path.write_text(
         CONFIGURATION.replace(
             "rl_config:",
             "ref_config:\n  tensor_model_parallel_size: 3\n  micro_batch_size: 1\n\n"
@@ -230,7 +232,7 @@ def test_each_role_has_sizes_of_its_own(checkout: Path) -> None:
             "rl_config:\n  use_integrated_worker: false\n  reference_resource:\n    num_npus: 8",
         )
     )
-    assert ("grpo.yaml:21", "run-world-size") in spots(judged(place))
+    assert ("grpo.yaml:21", "run-world-size") in spots(judged(path))
 
 
 def test_a_command_is_judged_by_its_configuration(
@@ -238,8 +240,10 @@ def test_a_command_is_judged_by_its_configuration(
 ) -> None:
     monkeypatch.chdir(checkout)
     change(checkout, "configs/grpo.yaml", "num_npus: 16", "num_npus: 20")
-    found = told(of_command(["python", "cli/train_grpo.py", "--config-name", "grpo"], CATALOG))
-    assert ("grpo.yaml:28", "run-world-size") in spots(found)
+    findings = judge_inputs(
+        of_command(["python", "cli/train_grpo.py", "--config-name", "grpo"], CATALOG)
+    )
+    assert ("grpo.yaml:28", "run-world-size") in spots(findings)
 
 
 def test_the_list_of_layers_adds_up(checkout: Path) -> None:

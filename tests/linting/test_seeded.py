@@ -292,27 +292,33 @@ MISTAKES = [
 def linted(name: str, content: str) -> list[Finding]:
     """Errors and warnings for Megatron-LM 0.12.1 on Atlas A2."""
     base = machine("0.12.1", "Ascend910B3")
-    chosen = [one for one in all_checks() if suits(one)]
-    told = subjects(name, content.encode(), CATALOG)
-    assert told
-    found = unique(tuple(one for each in told for one in findings(each, base, CATALOG, chosen)))
-    return [one for one in found if one.level in {Level.ERROR, Level.WARNING, Level.UNKNOWN}]
+    chosen = [check for check in all_checks() if suits(check)]
+    lint_inputs = subjects(name, content.encode(), CATALOG)
+    assert lint_inputs
+    judged = unique(
+        tuple(finding for each in lint_inputs for finding in findings(each, base, CATALOG, chosen))
+    )
+    return [
+        finding
+        for finding in judged
+        if finding.level in {Level.ERROR, Level.WARNING, Level.UNKNOWN}
+    ]
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_correct_launches_have_no_findings(name: str) -> None:
-    found = [finding.check for finding in linted(name, FILES[name])]
+    ids = [finding.check for finding in linted(name, FILES[name])]
     # A configuration does not give all keys.
-    assert found == (["launch-resolved"] if name == "verl.yaml" else [])
+    assert ids == (["launch-resolved"] if name == "verl.yaml" else [])
 
 
 def test_there_are_enough_mistakes() -> None:
-    assert len([one for one in MISTAKES if one[3]]) >= 40
+    assert len([mistake for mistake in MISTAKES if mistake[3]]) >= 40
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "right", "wrong", "check", "where"), MISTAKES, ids=lambda one: str(one)[:30]
+    ("name", "right", "wrong", "check", "where"), MISTAKES, ids=lambda value: str(value)[:30]
 )
 def test_a_mistake_is_found_at_its_line(
     name: str, right: str, wrong: str, check: str, where: str
@@ -325,11 +331,13 @@ def test_a_mistake_is_found_at_its_line(
         for number, text in enumerate(changed.split("\n"))
         if (where or wrong.split("\n", maxsplit=1)[0]) in text
     )
-    found = linted(name, changed)
+    findings = linted(name, changed)
     if not check:
-        assert found == []
+        assert findings == []
         return
-    places = [(one.check, one.location.line if one.location else 0) for one in found]
+    places = [
+        (finding.check, finding.location.line if finding.location else 0) for finding in findings
+    ]
     assert (check, line) in places
     # A size that divides nothing is wrong in several ways.
     assert len(places) <= 3
@@ -349,10 +357,10 @@ def test_a_sourced_environment_hides_no_mistake(source: str) -> None:
         if name.endswith(".sh"):
             first, rest = FILES[name].replace(right, wrong, 1).split("\n", 1)
             below = {
-                (one.check, one.location and one.location.line)
-                for one in linted(name, first + "\n" + rest)
+                (finding.check, finding.location and finding.location.line)
+                for finding in linted(name, first + "\n" + rest)
             }
             moved = linted(name, f"{first}\n{source}\n{rest}")
             assert {
-                (one.check, one.location and one.location.line - 1) for one in moved
+                (finding.check, finding.location and finding.location.line - 1) for finding in moved
             } == below, check

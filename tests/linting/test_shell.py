@@ -27,7 +27,7 @@ LAUNCH = "torchrun --nproc_per_node 8 pretrain_gpt.py \\\n  --num-layers 8 \\\n 
 
 def complaints(script: str) -> dict[tuple[str, int], Finding]:
     inputs = subjects("train.sh", script.encode(), CATALOG, run_shellcheck)
-    found = unique(
+    judged = unique(
         tuple(
             finding
             for each in inputs
@@ -36,7 +36,7 @@ def complaints(script: str) -> dict[tuple[str, int], Finding]:
     )
     return {
         (finding.check, finding.location.line if finding.location else 0): finding
-        for finding in found
+        for finding in judged
         if finding.level in {Level.ERROR, Level.WARNING} and finding.check.startswith("shell-")
     }
 
@@ -97,8 +97,8 @@ def test_what_works_is_no_mistake(script: str) -> None:
 
 
 def test_reading_goes_on_behind_a_placeholder() -> None:
-    found = complaints("DATA=<path to data>\nOUT=/x/<name>_ü\nTP = 8\n" + LAUNCH)
-    assert set(found) == {("shell-syntax", 1), ("shell-syntax", 2), ("shell-assignments", 3)}
+    findings = complaints("DATA=<path to data>\nOUT=/x/<name>_ü\nTP = 8\n" + LAUNCH)
+    assert set(findings) == {("shell-syntax", 1), ("shell-syntax", 2), ("shell-assignments", 3)}
     filled, marks = find_placeholders("ü=<a b>/c <d>".encode(), "x")
     assert filled.decode() == "ü=XXXXX/c XXX"
     assert [(mark.text, mark.location.column) for mark in marks] == [("<a b>", 3), ("<d>", 11)]
@@ -170,8 +170,10 @@ def test_a_repository_has_no_say(doctor: Command, tmp_path: Path) -> None:
     (tmp_path / ".shellcheckrc").write_text("disable=all\nexternal-sources=true\n", "utf-8")
     (tmp_path / "train.sh").write_text("TP = 8\n" + LAUNCH, "utf-8")
     done = doctor("lint", "train.sh", "--format", "json", cwd=tmp_path)
-    found = json.loads(done.stdout)["findings"]
-    assert [one["place"]["line"] for one in found if one["check"] == "shell-assignments"] == [1]
+    findings = json.loads(done.stdout)["findings"]
+    assert [
+        finding["place"]["line"] for finding in findings if finding["check"] == "shell-assignments"
+    ] == [1]
     assert done.returncode == 1
 
 

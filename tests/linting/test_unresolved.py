@@ -16,7 +16,7 @@ from ascend_doctor.matrix.catalog import Catalog
 from tests.conftest import Command
 
 CATALOG = Catalog()
-CHECKS = tuple(one for one in all_checks() if suits(one))
+CHECKS = tuple(check for check in all_checks() if suits(check))
 SIZES = (
     "run-world-size",
     "run-heads-divide",
@@ -33,14 +33,14 @@ LAUNCH = """torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-
 
 def judged(script: str, path: str = "train.sh", *, allow: bool = False) -> dict[str, Finding]:
     base = machine("0.15.3", "Ascend910B3")
-    found = unique(
+    judged = unique(
         tuple(
-            one
+            finding
             for each in subjects(path, script.encode(), CATALOG)
-            for one in findings(each, base, CATALOG, CHECKS, allow_unresolved=allow)
+            for finding in findings(each, base, CATALOG, CHECKS, allow_unresolved=allow)
         )
     )
-    return {one.check: one for one in found}
+    return {finding.check: finding for finding in judged}
 
 
 @pytest.mark.parametrize(
@@ -114,9 +114,9 @@ def test_what_is_left_to_the_shell_is_said(script: str, line: int, source: str, 
     ],
 )
 def test_what_no_check_needs_is_no_matter(script: str) -> None:
-    found = judged(script)
-    assert found["launch-resolved"].level is Level.OK
-    assert {found[check].level for check in SIZES} == {Level.OK}
+    findings = judged(script)
+    assert findings["launch-resolved"].level is Level.OK
+    assert {findings[check].level for check in SIZES} == {Level.OK}
 
 
 def test_a_file_beside_the_script_is_followed(tmp_path: Path) -> None:
@@ -126,9 +126,9 @@ def test_a_file_beside_the_script_is_followed(tmp_path: Path) -> None:
     sizes = tmp_path / "lib" / "sizes.sh"
     sizes.parent.mkdir()
     sizes.write_text('LAYERS=5\n\nMODEL_ARGS="\n --pipeline-model-parallel-size 2\n"\n', "utf-8")
-    found = judged(read(str(script)).decode(), str(script))
-    assert found["launch-resolved"].level is Level.OK
-    wrong = found["run-layers-divide"]
+    findings = judged(read(str(script)).decode(), str(script))
+    assert findings["launch-resolved"].level is Level.OK
+    wrong = findings["run-layers-divide"]
     assert wrong.level is Level.ERROR
     assert wrong.location is not None
     assert (wrong.location.file, wrong.location.line) == (str(sizes), 4)
@@ -141,12 +141,12 @@ def test_files_that_source_each_other_end(tmp_path: Path) -> None:
 
 
 def test_known_sizes_are_judged_beside_unknown_ones() -> None:
-    found = judged(
+    findings = judged(
         "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 3 "
         "--pipeline-model-parallel-size $PP --context-parallel-size 1"
     )
-    assert found["run-world-size"].level is not Level.OK
-    assert found["launch-resolved"].level is Level.UNKNOWN
+    assert findings["run-world-size"].level is not Level.OK
+    assert findings["launch-resolved"].level is Level.UNKNOWN
 
 
 @pytest.mark.slow
@@ -206,9 +206,9 @@ def test_the_folder_of_the_script(expression: str, right: bool) -> None:
     ],
 )
 def test_a_branch_makes_unknown_only_what_it_changes(head: str) -> None:
-    found = judged(head + LAUNCH.format('"${A[@]}"'))
-    assert found["launch-resolved"].level is Level.OK
-    assert {found[check].level for check in SIZES} == {Level.OK}
+    findings = judged(head + LAUNCH.format('"${A[@]}"'))
+    assert findings["launch-resolved"].level is Level.OK
+    assert {findings[check].level for check in SIZES} == {Level.OK}
 
 
 @pytest.mark.parametrize(
@@ -263,13 +263,13 @@ def test_sizes_of_a_model_file_are_not_judged() -> None:
         "--expert-model-parallel-size {} --mm-model model.json --bf16\n"
     )
     for experts in (1, 2):
-        found = [
+        judged = [
             finding
             for each in subjects("run.sh", script.format(experts).encode(), CATALOG)
             for finding in findings(each, machine("0.12.1", ""), CATALOG, CHECKS)
         ]
-        assert not [each for each in found if each.level is Level.ERROR]
-        (told,) = [each for each in found if each.level is Level.UNKNOWN]
-        assert "--mm-model model.json" in told.observed
-        assert "run-heads-divide" in told.because
-        assert "run-world-size" not in told.because
+        assert not [each for each in judged if each.level is Level.ERROR]
+        (finding,) = [each for each in judged if each.level is Level.UNKNOWN]
+        assert "--mm-model model.json" in finding.observed
+        assert "run-heads-divide" in finding.because
+        assert "run-world-size" not in finding.because

@@ -125,8 +125,8 @@ def test_a_wrong_value_is_found_at_its_line(
 ) -> None:
     line = text[: text.index(before)].count("\n") + 1
     changed = text.replace(before, after, 1)
-    found = [each for each in reports(path, changed) if each.check == check]
-    assert [each.location and each.location.line for each in found] == [line]
+    findings = [each for each in reports(path, changed) if each.check == check]
+    assert [each.location and each.location.line for each in findings] == [line]
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ def test_a_wrong_value_is_found_at_its_line(
     ],
 )
 def test_a_wrong_pod_is_found(before: str, after: str, check: str) -> None:
-    found = reports("pod.yaml", POD.replace(before, after))
-    assert {each.check for each in found} >= {check}
+    findings = reports("pod.yaml", POD.replace(before, after))
+    assert {each.check for each in findings} >= {check}
 
 
 def test_a_pod_with_the_memory_of_its_host_needs_no_volume() -> None:
@@ -158,8 +158,8 @@ def test_an_asynchronous_trainer_takes_no_batch() -> None:
 
 def test_what_extends_main_ppo_is_judged_as_it() -> None:
     script = VERL.replace("parallel_size=2", "parallel_size=3")
-    told = [each.check for each in reports("a.sh", script.replace("main_ppo", "main_ppo_format"))]
-    assert told == ["run-verl-sizes"]
+    ids = [each.check for each in reports("a.sh", script.replace("main_ppo", "main_ppo_format"))]
+    assert ids == ["run-verl-sizes"]
     assert reports("a.sh", script.replace("main_ppo", "main_ppo_split")) == []
 
 
@@ -176,12 +176,14 @@ def test_a_trainer_that_is_not_known_is_not_judged(trainer: str, worst: Level) -
     script = VERL.replace("parallel_size=2", "parallel_size=3")
     script = script.replace("python3 -m verl.trainer.main_ppo", trainer)
     inputs = subjects("a.sh", script.encode(), CATALOG)
-    found = [
-        each for one in inputs for each in findings(one, machine("0.15.3", ""), CATALOG, CHECKS)
+    judged = [
+        each
+        for lint_input in inputs
+        for each in findings(lint_input, machine("0.15.3", ""), CATALOG, CHECKS)
     ]
-    assert max(each.level for each in found) == worst
-    told = [each for each in found if each.check == "launch-resolved"]
-    assert ("run-verl-sizes" in told[0].because) == (worst is Level.UNKNOWN)
+    assert max(each.level for each in judged) == worst
+    unresolved = [each for each in judged if each.check == "launch-resolved"]
+    assert ("run-verl-sizes" in unresolved[0].because) == (worst is Level.UNKNOWN)
 
 
 def test_a_configuration_of_verl_is_judged_by_its_sizes() -> None:
@@ -232,7 +234,7 @@ def test_the_value_of_an_option_is_no_program() -> None:
 
 def ids(path: str, content: str) -> list[tuple[str, int]]:
     inputs = subjects(path, content.encode(), CATALOG, lambda *_: ())
-    found = unique(
+    judged = unique(
         tuple(
             finding
             for each in inputs
@@ -240,7 +242,7 @@ def ids(path: str, content: str) -> list[tuple[str, int]]:
             if finding.level in {Level.ERROR, Level.WARNING}
         )
     )
-    return [(each.check, each.location.line if each.location else 0) for each in found]
+    return [(each.check, each.location.line if each.location else 0) for each in judged]
 
 
 def test_several_nodes_do_not_meet_at_localhost() -> None:

@@ -35,7 +35,7 @@ _BRACES = re.compile(r"\{(?:(\d+)\.\.(\d+)|([^{}]*,[^{}]*))\}")
 
 
 def names() -> list[str]:
-    return sorted(place.parent.name for place in MACHINES.glob("*/machine.yaml"))
+    return sorted(path.parent.name for path in MACHINES.glob("*/machine.yaml"))
 
 
 def build(name: str, folder: Path) -> Path:
@@ -45,9 +45,9 @@ def build(name: str, folder: Path) -> Path:
     recording, files = composed(spec(name))
     folder.mkdir(parents=True)
     for path, text in files.items():
-        place = folder / "root" / path.lstrip("/")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text, "utf-8")
+        target = folder / "root" / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, "utf-8")
     (folder / "machine.yaml").write_text(yaml.safe_dump(recording, sort_keys=False), "utf-8")
     return folder
 
@@ -57,11 +57,11 @@ def composed(machine: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]
     recording = dict(machine)
     files = recording.pop("files", {})
     recording["commands"] = [
-        {"name": one, **_completed(answer)} for one, answer in machine.get("commands", {}).items()
+        {"name": name, **_completed(answer)} for name, answer in machine.get("commands", {}).items()
     ]
-    told = recording.pop("interpreter", None)
-    if told and "interpreter" not in machine["commands"]:
-        recording["commands"].append({"name": "interpreter", "stdout": _interpreter(told)})
+    interpreter = recording.pop("interpreter", None)
+    if interpreter and "interpreter" not in machine["commands"]:
+        recording["commands"].append({"name": "interpreter", "stdout": _interpreter(interpreter)})
     return recording, {path: _text(text) for path, text in files.items()}
 
 
@@ -80,13 +80,16 @@ def merged(below: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any
     """A machine with a change laid over it, which is written as a machine is."""
     own = {**change, **{key: dict(spread(change.get(key) or {})) for key in _MERGED}}
     for key in _MERGED:
-        gone = [name for name, one in own[key].items() if one is None]
-        kept = {
-            name: one
-            for name, one in below[key].items()
+        gone = [name for name, value in own[key].items() if value is None]
+        inherited = {
+            name: value
+            for name, value in below[key].items()
             if not any(fnmatch.fnmatchcase(name, pattern) for pattern in gone)
         }
-        own[key] = {**kept, **{name: one for name, one in own[key].items() if one is not None}}
+        own[key] = {
+            **inherited,
+            **{name: value for name, value in own[key].items() if value is not None},
+        }
     if "interpreter" in below:
         own["interpreter"] = _packages(below["interpreter"], own.get("interpreter", {}))
     return {**below, **own}
@@ -94,9 +97,9 @@ def merged(below: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any
 
 def _replaced(value: Any, words: Mapping[str, str]) -> Any:
     if isinstance(value, dict):
-        return {_replaced(key, words): _replaced(one, words) for key, one in value.items()}
+        return {_replaced(key, words): _replaced(inner, words) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_replaced(one, words) for one in value]
+        return [_replaced(inner, words) for inner in value]
     for old, new in words.items() if isinstance(value, str) else ():
         value = value.replace(old, new)
     return value
@@ -107,12 +110,12 @@ def _packages(below: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any
     both = {**below, **own}
     for key in ("packages", "importable"):
         mixed = {**below.get(key, {}), **own.get(key, {})}
-        both[key] = {name: one for name, one in mixed.items() if one is not None}
+        both[key] = {name: inner for name, inner in mixed.items() if inner is not None}
     return both
 
 
-def spread(found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for key, value in found.items():
+def spread(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
         match = _BRACES.search(key)
         if match is None:
             yield key, value
@@ -128,7 +131,7 @@ def _filled(value: Any, part: str) -> Any:
     if isinstance(value, str):
         return value.replace("{}", part)
     if isinstance(value, dict):
-        return {key: _filled(one, part) for key, one in value.items()}
+        return {key: _filled(inner, part) for key, inner in value.items()}
     return value
 
 
@@ -141,25 +144,25 @@ def _completed(answer: Any) -> dict[str, Any]:
     return {"stdout": _text(answer), **rest}
 
 
-def _text(told: Any) -> str:
-    if isinstance(told, str):
-        return told
-    text: str = (_SAMPLES / told["sample"]).read_text("utf-8")
-    for old, new in told.get("replace", {}).items():
-        assert old in text, f"{old!r} is not in {told['sample']}"
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    text: str = (_SAMPLES / value["sample"]).read_text("utf-8")
+    for old, new in value.get("replace", {}).items():
+        assert old in text, f"{old!r} is not in {value['sample']}"
         text = text.replace(old, new)
     return text
 
 
-def _interpreter(told: Mapping[str, Any]) -> str:
+def _interpreter(interpreter: Mapping[str, Any]) -> str:
     """What the interpreter says; ``packages`` are versions, or fields, by name."""
-    answer = {key: value for key, value in told.items() if key not in ("site", "packages")}
+    answer = {key: value for key, value in interpreter.items() if key not in ("site", "packages")}
     packages = {
-        name: one if isinstance(one, dict) else {"version": one}
-        for name, one in told["packages"].items()
+        name: package if isinstance(package, dict) else {"version": package}
+        for name, package in interpreter["packages"].items()
     }
     answer["distributions"] = [
-        {"name": name, "location": told["site"], "installer": "pip", **fields}
+        {"name": name, "location": interpreter["site"], "installer": "pip", **fields}
         for name, fields in packages.items()
     ]
     return f"\n{SENTINEL}{json.dumps(answer)}\n"

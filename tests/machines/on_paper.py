@@ -80,8 +80,8 @@ def _source(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
     libraries = [f"{root}/lib64", f"{root}/lib64/plugin/opskernel", f"{root}/lib64/plugin/nnengine"]
     libraries += ["/usr/local/Ascend/driver/lib64" + part for part in ("", "/common", "/driver")]
     libraries += [part for part in env.get("LD_LIBRARY_PATH", "").split(":") if part]
-    told = machine["interpreter"]
-    rest = [part for part in told["sys_path"] if part not in {*old, *paths}]
+    interpreter = machine["interpreter"]
+    rest = [part for part in interpreter["sys_path"] if part not in {*old, *paths}]
     changed = merged(
         machine,
         {

@@ -120,27 +120,27 @@ def built(model: dict[str, Any], layout: dict[str, int], layers: int) -> Any:
     )
 
 
-def parameters(one: Any) -> dict[str, int]:
-    found = {"dense": 0, "expert": 0}
-    for name, weight in one.named_parameters():
+def parameters(module: Any) -> dict[str, int]:
+    counts = {"dense": 0, "expert": 0}
+    for name, weight in module.named_parameters():
         kind = "expert" if ".experts." in name else "dense"
-        found[kind] += weight.numel()
-    return found
+        counts[kind] += weight.numel()
+    return counts
 
 
-def kept(one: Any, sequence: int, batch: int) -> int:
+def saved_bytes(module: Any, sequence: int, batch: int) -> int:
     """Elements of all storages that backward needs, without weights.
 
     Flash attention does not keep tensors of sequence by sequence, and neither does this count.
     """
-    weights = {weight.untyped_storage().data_ptr() for weight in one.parameters()}
-    found: dict[int, float] = {}
+    weights = {weight.untyped_storage().data_ptr() for weight in module.parameters()}
+    storages: dict[int, float] = {}
 
     def keep(tensor: Any) -> Any:
         storage = tensor.untyped_storage()
         square = tensor.dim() >= 2 and tensor.shape[-1] == tensor.shape[-2] == sequence
         if tensor.is_floating_point() and not square and storage.data_ptr() not in weights:
-            found[storage.data_ptr()] = storage.nbytes() / 4
+            storages[storage.data_ptr()] = storage.nbytes() / 4
             held.append(tensor)
         return tensor
 
@@ -149,8 +149,8 @@ def kept(one: Any, sequence: int, batch: int) -> int:
     places = torch.arange(sequence).expand(batch, -1)
     mask = torch.ones(1, 1, sequence, sequence, dtype=torch.bool).triu(1)
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        one(tokens, places, mask, labels=tokens).sum()
-    return int(sum(found.values()))
+        module(tokens, places, mask, labels=tokens).sum()
+    return int(sum(storages.values()))
 
 
 def answer(case: dict[str, Any]) -> dict[str, Any]:
@@ -166,18 +166,18 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
         create_gloo_process_groups=False,
     )
     random.model_parallel_cuda_manual_seed(1)
-    found: dict[str, Any] = parameters(built(model, layout, model["layers"]))
+    result: dict[str, Any] = parameters(built(model, layout, model["layers"]))
     if case["activations"]:
         sizes = [
-            kept(built(model, layout, layers), run["sequence"], run["micro_batch"])
+            saved_bytes(built(model, layout, layers), run["sequence"], run["micro_batch"])
             for layers in (2, 4)
         ]
-        found["layer"] = (sizes[1] - sizes[0]) / 2
-        found["rest"] = sizes[0] - 2 * found["layer"]
+        result["layer"] = (sizes[1] - sizes[0]) / 2
+        result["rest"] = sizes[0] - 2 * result["layer"]
     parallel_state.destroy_model_parallel()
     dist.destroy_process_group()
-    return found
+    return result
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps([answer(one) for one in json.load(sys.stdin)]) + "\n")
+    sys.stdout.write(json.dumps([answer(request) for request in json.load(sys.stdin)]) + "\n")

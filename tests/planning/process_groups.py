@@ -25,39 +25,39 @@ GETTERS = {
 }
 
 
-def members(one: dict[str, int]) -> dict[str, list[int]]:
-    given = {"expert_tensor_parallel_size": one["etp"]} if one["etp"] else {}
+def members(layout: dict[str, int]) -> dict[str, list[int]]:
+    options = {"expert_tensor_parallel_size": layout["etp"]} if layout["etp"] else {}
     parallel_state.initialize_model_parallel(
-        tensor_model_parallel_size=one["tp"],
-        pipeline_model_parallel_size=one["pp"],
-        context_parallel_size=one["cp"],
-        expert_model_parallel_size=one["ep"],
+        tensor_model_parallel_size=layout["tp"],
+        pipeline_model_parallel_size=layout["pp"],
+        context_parallel_size=layout["cp"],
+        expert_model_parallel_size=layout["ep"],
         create_gloo_process_groups=False,
-        **given,
+        **options,
     )
-    found = {
+    groups = {
         name: sorted(dist.get_process_group_ranks(getattr(parallel_state, getter)()))
         for name, getter in GETTERS.items()
     }
     parallel_state.destroy_model_parallel()
-    return found
+    return groups
 
 
-def faked(one: dict[str, int]) -> dict[int, dict[str, list[int]]]:
-    found = {}
-    for rank in {0, one["npus"] // 2, one["npus"] - 1}:
-        dist.init_process_group("fake", rank=rank, world_size=one["npus"], store=FakeStore())
-        found[rank] = members(one)
+def faked(layout: dict[str, int]) -> dict[int, dict[str, list[int]]]:
+    groups_by_rank = {}
+    for rank in {0, layout["npus"] // 2, layout["npus"] - 1}:
+        dist.init_process_group("fake", rank=rank, world_size=layout["npus"], store=FakeStore())
+        groups_by_rank[rank] = members(layout)
         dist.destroy_process_group()
-    return found
+    return groups_by_rank
 
 
 def real(layouts: list[dict[str, int]]) -> list[dict[int, dict[str, list[int]]]] | None:
     """Gathered on rank 0 from all ranks, over gloo."""
     dist.init_process_group("gloo")
     answers = []
-    for one in layouts:
-        mine = members(one)
+    for layout in layouts:
+        mine = members(layout)
         theirs: list[dict[str, list[int]]] = [{} for _ in range(dist.get_world_size())]
         dist.all_gather_object(theirs, mine)
         answers.append(dict(enumerate(theirs)))
@@ -72,6 +72,6 @@ if __name__ == "__main__":
         layouts = json.loads(os.environ["LAYOUTS"])
         answer = real(layouts)
     else:
-        answer = [faked(one) for one in json.load(sys.stdin)]
+        answer = [faked(request) for request in json.load(sys.stdin)]
     if answer is not None:
         sys.stdout.write(json.dumps(answer) + "\n")

@@ -19,15 +19,15 @@ def digest(groups: list[list[int]]) -> str:
     return hashlib.sha256(json.dumps(groups).encode()).hexdigest()
 
 
-def answer(one: dict[str, int]) -> dict[str, str]:
-    npus, tp, pp, cp, ep = (one[name] for name in ("npus", "tp", "pp", "cp", "ep"))
-    etp = one["etp"] or tp
+def answer(layout: dict[str, int]) -> dict[str, str]:
+    npus, tp, pp, cp, ep = (layout[name] for name in ("npus", "tp", "pp", "cp", "ep"))
+    etp = layout["etp"] or tp
     dense = RankGenerator(tp=tp, ep=1, dp=npus // (tp * pp * cp), pp=pp, cp=cp, order=ORDER)
     expert = RankGenerator(tp=etp, ep=ep, dp=npus // (etp * ep * pp), pp=pp, cp=1, order=ORDER)
-    found = {name: dense.get_ranks(token) for name, token in DENSE.items()}
-    found |= {name: expert.get_ranks(token) for name, token in EXPERT.items()}
-    return {name: digest(groups) for name, groups in found.items()}
+    groups = {name: dense.get_ranks(token) for name, token in DENSE.items()}
+    groups |= {name: expert.get_ranks(token) for name, token in EXPERT.items()}
+    return {name: digest(groups) for name, groups in groups.items()}
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps([answer(one) for one in json.load(sys.stdin)]) + "\n")
+    sys.stdout.write(json.dumps([answer(request) for request in json.load(sys.stdin)]) + "\n")

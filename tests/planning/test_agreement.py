@@ -88,8 +88,8 @@ def test_plan_and_lint_agree(release: str) -> None:
             random_layout(dice, model),
         )
         refused = [rule.text for rule, _ in broken(asked, layout)]
-        found = findings(of_command(command(asked, layout), CATALOG)[0], base, CATALOG, CHECKS)
-        wrong = [each.title for each in found if each.level in {Level.ERROR, Level.WARNING}]
+        judged = findings(of_command(command(asked, layout), CATALOG)[0], base, CATALOG, CHECKS)
+        wrong = [each.title for each in judged if each.level in {Level.ERROR, Level.WARNING}]
         count[bool(refused), bool(wrong)] += 1
         heads = "TP divides the key and value heads"
         # Legal from 0.16 on: `plan` takes what every release takes, `lint` cannot tell.

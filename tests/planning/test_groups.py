@@ -27,21 +27,21 @@ def drawn(choose: random.Random) -> Layout:
         sizes = [choose.choice((1, 1, 2, 3, 4, 5, 6, 8, 16, 32)) for _ in range(6)]
         tp, pp, cp, ep, etp, rest = sizes
         npus = tp * pp * cp * rest * choose.choice((1, ep, ep * etp))
-        one = Layout(npus=npus, tp=tp, pp=pp, cp=cp, ep=ep, etp=choose.choice((0, 1, etp)))
-        if npus <= MOST and one.divides:
-            return one
+        layout = Layout(npus=npus, tp=tp, pp=pp, cp=cp, ep=ep, etp=choose.choice((0, 1, etp)))
+        if npus <= MOST and layout.divides:
+            return layout
 
 
 def topologies() -> list[Layout]:
     choose = random.Random(20261121)
-    found = {drawn(choose): None for _ in range(420)}
+    small = {drawn(choose): None for _ in range(420)}
     large = [
         Layout(npus=4096, tp=8, pp=16, ep=32, etp=1),
         Layout(npus=4096, tp=4, pp=8, cp=4, ep=64, etp=1),
         Layout(npus=4096),
         Layout(npus=3072, tp=8, pp=12, cp=2, ep=8, etp=1),
     ]
-    return [*found, *large]
+    return [*small, *large]
 
 
 def digest(groups: object) -> str:
@@ -49,13 +49,13 @@ def digest(groups: object) -> str:
 
 
 def as_json(layouts: list[Layout]) -> list[object]:
-    return [msgspec.to_builtins(one) for one in layouts]
+    return [msgspec.to_builtins(layout) for layout in layouts]
 
 
 def test_groups_are_those_of_megatrons_rank_generator(examined_python: Path) -> None:
     layouts = topologies()
     assert len(layouts) >= 300
-    assert max(one.npus for one in layouts) == MOST
+    assert max(layout.npus for layout in layouts) == MOST
     answers = run(examined_python, HERE / "rank_groups.py", as_json(layouts))
     for layout, theirs in zip(layouts, answers, strict=True):
         ours = {name: digest(layout.groups(name)) for name in KINDS}
@@ -63,7 +63,7 @@ def test_groups_are_those_of_megatrons_rank_generator(examined_python: Path) -> 
 
 
 def test_groups_are_those_that_megatron_builds(examined_python: Path) -> None:
-    layouts = [one for one in topologies() if one.npus <= 32][:60]
+    layouts = [layout for layout in topologies() if layout.npus <= 32][:60]
     assert len(layouts) > 30
     answers = run(examined_python, HERE / "process_groups.py", as_json(layouts))
     for layout, theirs in zip(layouts, answers, strict=True):
@@ -154,7 +154,7 @@ def test_what_is_no_layout_is_refused(text: str) -> None:
 @given(st.text())
 def test_any_text_is_a_layout_or_refused(text: str) -> None:
     try:
-        found = parse(text, 8)
+        layout = parse(text, 8)
     except DataError:
         return
-    assert found.divides
+    assert layout.divides

@@ -57,17 +57,17 @@ def test_parameters_are_those_of_a_real_model_and_activations_are_near(
             "layout": msgspec.to_builtins(layout),
             "run": msgspec.to_builtins(SHORT),
             "rank": rank,
-            "activations": wanted,
+            "activations": with_activations,
         }
-        for model, layout, rank, _, wanted in MEASURED
+        for model, layout, rank, _, with_activations in MEASURED
     ]
     answers = run(
         examined_python, HERE / "measured_memory.py", cases, arguments=(str(folder("probes")),)
     )
-    for (model, layout, _, stage, wanted), answer in zip(MEASURED, answers, strict=True):
+    for (model, layout, _, stage, with_activations), answer in zip(MEASURED, answers, strict=True):
         expected = rank_parameters(model, layout, stage)
         assert (expected.dense, expected.expert) == (answer["dense"], answer["expert"]), layout
-        if wanted:
+        if with_activations:
             tokens = SHORT.sequence * SHORT.micro_batch / layout.tp
             # Operators that are not fused keep more: see docs/records/plan.md.
             share = answer["layer"] / (per_token(model, layout, 0) * tokens)
@@ -101,8 +101,8 @@ def test_the_row_of_the_brief() -> None:
     ],
 )
 def test_rows_have_as_many_parameters_as_their_names_say(name: str, billions: float) -> None:
-    found = rank_parameters(find(CATALOG, name), Layout(npus=1), 0).total / 1e9
-    assert found == pytest.approx(billions, rel=0.01)
+    total = rank_parameters(find(CATALOG, name), Layout(npus=1), 0).total / 1e9
+    assert total == pytest.approx(billions, rel=0.01)
 
 
 def test_every_row_loads_and_has_sources() -> None:
@@ -138,10 +138,10 @@ def test_stages_hold_the_whole_model(row: Model) -> None:
     layout = Layout(npus=4, pp=4)
     whole = rank_parameters(row, Layout(npus=1), 0)
     parts = [rank_parameters(row, layout, stage) for stage in range(4)]
-    assert sum(one.expert for one in parts) == whole.expert
+    assert sum(part.expert for part in parts) == whole.expert
     # Under a pipeline the last stage has a copy of tied embeddings.
     copy = row.vocabulary * row.hidden if row.tied else 0
-    assert sum(one.dense for one in parts) == whole.dense + copy
+    assert sum(part.dense for part in parts) == whole.dense + copy
 
 
 def test_adapters_are_those_of_all_linear_layers() -> None:
@@ -149,17 +149,17 @@ def test_adapters_are_those_of_all_linear_layers() -> None:
     rank, hidden = 8, 256
     attention = (hidden + (8 + 2 * 4) * 48) + (8 * 48 + hidden)
     network = (hidden + 2 * 640) + (640 + hidden)
-    wanted = 4 * rank * (attention + network)
-    assert adapters(DENSE, Layout(npus=1), 0, rank).total == wanted
+    expected = 4 * rank * (attention + network)
+    assert adapters(DENSE, Layout(npus=1), 0, rank).total == expected
 
 
 def test_recomputation_and_pipelines_keep_what_they_should() -> None:
     model = find(CATALOG, "qwen3-8b")
-    layout, one = Layout(npus=4, pp=4), TrainingRun(sequence=1024)
-    kept = [activations(model, layout, one, stage, recompute=False) for stage in range(4)]
+    layout, training = Layout(npus=4, pp=4), TrainingRun(sequence=1024)
+    saved = [activations(model, layout, training, stage, recompute=False) for stage in range(4)]
     # Each stage has one micro-batch more in flight than the next.
-    assert kept[0] - kept[1] == pytest.approx(kept[1] - kept[2])
-    assert kept[0] > kept[1]
-    again = estimate(model, layout, one, recompute=True)
-    assert again.activations < estimate(model, layout, one, recompute=False).activations
-    assert estimate(model, layout, one, recompute=True).weights == again.weights
+    assert saved[0] - saved[1] == pytest.approx(saved[1] - saved[2])
+    assert saved[0] > saved[1]
+    again = estimate(model, layout, training, recompute=True)
+    assert again.activations < estimate(model, layout, training, recompute=False).activations
+    assert estimate(model, layout, training, recompute=True).weights == again.weights

@@ -75,19 +75,19 @@ def in_the_first_iteration(peak: Peak, memory: Memory) -> float:
 
 
 def errors() -> dict[tuple[str, int], float]:
-    found = {}
+    errors = {}
     for peak in PEAKS:
         if peak.device:
             stages = range(peak.layout.pp)
             highest = max(each.total - each.communication for each in map(peak.estimate, stages))
-            found[peak.id, 0] = highest / MIB / peak.peaks[0] - 1
+            errors[peak.id, 0] = highest / MIB / peak.peaks[0] - 1
             continue
         for stage, measured in enumerate(peak.peaks):
             # A stage has no more micro-batches in flight than a step has.
             if peak.layout.pp - stage <= peak.micro_batches:
                 estimate = in_the_first_iteration(peak, peak.estimate(stage))
-                found[peak.id, stage] = estimate / measured - 1
-    return found
+                errors[peak.id, stage] = estimate / measured - 1
+    return errors
 
 
 def test_peaks_are_of_launches_with_sources() -> None:
@@ -101,9 +101,9 @@ def test_published_peaks_are_as_near_as_documented(
     device: bool, bounds: tuple[float, float]
 ) -> None:
     kind = {peak.id for peak in PEAKS if peak.device is device} - FAR
-    found = {key: error for key, error in errors().items() if key[0] in kind}
-    assert len(found) >= 4
-    outside = {key: f"{error:+.1%}" for key, error in found.items() if not within(error, bounds)}
+    of_kind = {key: error for key, error in errors().items() if key[0] in kind}
+    assert len(of_kind) >= 4
+    outside = {key: f"{error:+.1%}" for key, error in of_kind.items() if not within(error, bounds)}
     assert outside == {}
 
 

@@ -32,24 +32,24 @@ def asked(
     return LayoutQuery(model=model, run=run, megatron=megatron)
 
 
-@pytest.mark.parametrize(("npus", "wanted", "experts"), [(8, "TP2·EP4", 32), (16, "TP2·EP8", 16)])
+@pytest.mark.parametrize(("npus", "expected", "experts"), [(8, "TP2·EP4", 32), (16, "TP2·EP8", 16)])
 def test_the_known_layouts_of_a_model_with_experts_come_first(
-    npus: int, wanted: str, experts: int
+    npus: int, expected: str, experts: int
 ) -> None:
     first = choices(asked(), npus, ANYWHERE)[0]
-    assert (first.layout.name, first.experts, first.layout.edp) == (wanted, experts, 1)
+    assert (first.layout.name, first.experts, first.layout.edp) == (expected, experts, 1)
 
 
 def test_every_legal_layout_satisfies_every_rule_and_is_listed_once() -> None:
-    found = choices(asked(), 16, ANYWHERE)
-    assert len({one.layout for one in found}) == len(found)
-    for one in found:
-        assert not list(broken(asked(), one.layout))
-        assert one.layout.dp * one.layout.tp * one.layout.pp * one.layout.cp == 16
+    layouts = choices(asked(), 16, ANYWHERE)
+    assert len({layout.layout for layout in layouts}) == len(layouts)
+    for layout in layouts:
+        assert not list(broken(asked(), layout.layout))
+        assert layout.layout.dp * layout.layout.tp * layout.layout.pp * layout.layout.cp == 16
 
 
 @pytest.mark.parametrize(
-    ("layout", "given_", "words"),
+    ("layout", "query", "words"),
     [
         (Layout(npus=8, tp=8), asked(), "key and value heads"),
         (Layout(npus=8, ep=3), asked(), "must divide"),
@@ -62,11 +62,11 @@ def test_every_legal_layout_satisfies_every_rule_and_is_listed_once() -> None:
     ],
 )
 def test_a_layout_that_breaks_a_rule_says_which(
-    layout: Layout, given_: LayoutQuery, words: str
+    layout: Layout, query: LayoutQuery, words: str
 ) -> None:
-    found = list(broken(given_, layout))
-    assert any(words in text for _, text in found)
-    assert all(rule.source for rule, _ in found)
+    problems = list(broken(query, layout))
+    assert any(words in text for _, text in problems)
+    assert all(rule.source for rule, _ in problems)
 
 
 def test_newer_megatrons_take_more() -> None:
@@ -77,13 +77,13 @@ def test_newer_megatrons_take_more() -> None:
 
 def test_what_fits_comes_before_what_does_not_and_recomputation_is_tried() -> None:
     small = choices(asked(), 8, RankBudget(memory=40 * GIB))
-    order = [{True: 0, None: 1, False: 2}[one.fits] for one in small]
+    order = [{True: 0, None: 1, False: 2}[layout.fits] for layout in small]
     assert order == sorted(order)
     model = find(CATALOG, "qwen3-8b")
     long = asked(model, sequence=32768, lora=8)
-    one = choice(long, Layout(npus=8, tp=4), RankBudget(memory=40 * GIB))
-    assert one.fits
-    assert one.memory.recompute
+    ranked = choice(long, Layout(npus=8, tp=4), RankBudget(memory=40 * GIB))
+    assert ranked.fits
+    assert ranked.memory.recompute
 
 
 def test_what_is_too_near_to_the_memory_is_not_said_to_fit() -> None:
@@ -100,7 +100,7 @@ def test_what_is_too_near_to_the_memory_is_not_said_to_fit() -> None:
 def test_the_fewest_that_fit_are_counted(name: str, lora: int) -> None:
     query, room = asked(find(CATALOG, name), lora=lora), RankBudget(memory=60 * GIB)
     least = next(
-        n for n in (1, 2, 4, 8, 16, 32) if any(one.fits for one in choices(query, n, room))
+        n for n in (1, 2, 4, 8, 16, 32) if any(layout.fits for layout in choices(query, n, room))
     )
     assert fewest(query, room, 4096) == least
     assert fewest(query, RankBudget(memory=GIB), 64) == 64
@@ -113,31 +113,31 @@ def test_nodes_are_not_crossed_where_there_is_another_way() -> None:
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_every_framework_is_told_the_same_sizes(name: str) -> None:
-    one = choice(asked(), Layout(npus=16, tp=2, pp=2, ep=4, etp=1), ANYWHERE)
-    said = " ".join(FRAMEWORKS[name](asked(), one)).replace("-", "_")
-    wanted = {"tp": 2, "pp": 2, "ep": 4, "etp": 1}
+    ranked = choice(asked(), Layout(npus=16, tp=2, pp=2, ep=4, etp=1), ANYWHERE)
+    text = " ".join(FRAMEWORKS[name](asked(), ranked)).replace("-", "_")
+    expected = {"tp": 2, "pp": 2, "ep": 4, "etp": 1}
     long = {"tp": "tensor_model", "pp": "pipeline_model", "ep": "expert_model"}
-    for short, size in wanted.items():
+    for short, size in expected.items():
         key = (
             f"{short}_size" if name == "twinkle" else f"{long.get(short, 'expert_tensor')}_parallel"
         )
-        assert re.search(rf"\b(\w+\.)*_*{key}\w*[= ]{size}\b", said), (short, said)
+        assert re.search(rf"\b(\w+\.)*_*{key}\w*[= ]{size}\b", text), (short, text)
 
 
 def test_layers_that_do_not_divide_are_said() -> None:
-    given_ = asked(find(CATALOG, "deepseek-v3"))
-    one = choice(given_, Layout(npus=64, pp=16, ep=4), ANYWHERE)
-    assert "--decoder-last-pipeline-num-layers 1" in FRAMEWORKS["megatron"](given_, one)
+    query = asked(find(CATALOG, "deepseek-v3"))
+    ranked = choice(query, Layout(npus=64, pp=16, ep=4), ANYWHERE)
+    assert "--decoder-last-pipeline-num-layers 1" in FRAMEWORKS["megatron"](query, ranked)
 
 
 def test_the_picture_has_every_rank_and_expert() -> None:
-    one = choice(asked(), Layout(npus=16, tp=2, ep=8), RankBudget(per_node=8))
-    rows = "\n".join(picture(asked(), one, 8))
+    ranked = choice(asked(), Layout(npus=16, tp=2, ep=8), RankBudget(per_node=8))
+    rows = "\n".join(picture(asked(), ranked, 8))
     assert "node 0" in rows
     assert "node 1" in rows
     assert all(re.search(rf"\b{rank}\b", rows) for rank in range(16))
     assert "112-127" in rows
-    listed = "\n".join(groups(one.layout, experts=True, every=True))
+    listed = "\n".join(groups(ranked.layout, experts=True, every=True))
     assert "[0 2 4 6 8 10 12 14] [1 3 5 7 9 11 13 15]" in listed
 
 
@@ -161,10 +161,10 @@ CONFIG: dict[str, Any] = {
 
 
 def test_a_configuration_gives_the_row() -> None:
-    found = from_config(CONFIG, title="x")
+    model = from_config(CONFIG, title="x")
     names = [name for name in Model.__struct_fields__ if name not in {"id", "title", "names"}]
     same = [name for name in names if name != "sources"]
-    assert [getattr(found, name) for name in same] == [getattr(ROW, name) for name in same]
+    assert [getattr(model, name) for name in same] == [getattr(ROW, name) for name in same]
 
 
 @pytest.mark.parametrize("missing", ["hidden_size", "num_hidden_layers", "vocab_size"])
@@ -181,10 +181,10 @@ SIZES = st.one_of(
 @given(st.dictionaries(st.sampled_from([*CONFIG, "kv_lora_rank", "text_config"]), SIZES))
 def test_any_configuration_is_read_or_refused(config: dict[str, Any]) -> None:
     try:
-        found = from_config({**config}, title="x")
+        model = from_config({**config}, title="x")
     except DataError:
         return
-    assert found.layers > 0
+    assert model.layers > 0
 
 
 # ---------------------------------------------------------------- the command
@@ -232,9 +232,9 @@ def test_json_has_layouts_groups_and_flags(doctor: Command, tmp_path: Path) -> N
         *("plan", "--model", str(tmp_path), "--npus", "16", "--lora", "8", "--format", "json"),
         *("--soc", "Ascend910_9392", "--framework", "ms-swift"),
     )
-    found = json.loads(done.stdout)
-    first = found["layouts"][0]
-    assert found["schema"] == 1
+    answer = json.loads(done.stdout)
+    first = answer["layouts"][0]
+    assert answer["schema"] == 1
     assert first["fits"] is True
     assert "--tuner_type lora" in first["flags"]["ms-swift"]
     assert sorted(rank for group in first["groups"]["tp"] for rank in group) == list(range(16))

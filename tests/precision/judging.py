@@ -51,8 +51,8 @@ def judge(folder: Path, fault: Fault) -> Verdict:
     module = parting.module == fault.module
     if module and direction(parting) in fault.directions:
         return Verdict(module=True, wrong="")
-    said = f"{parting.module} {direction(parting)} {parting.record.key}"
-    return Verdict(module, f"{fault}: {said}, {explain(parting, ('CPU', 'NPU'))}")
+    summary = f"{parting.module} {direction(parting)} {parting.record.key}"
+    return Verdict(module, f"{fault}: {summary}, {explain(parting, ('CPU', 'NPU'))}")
 
 
 def reported(job: str, folder: Path, other: str) -> dict[str, Parting]:

@@ -42,13 +42,13 @@ def forked_megatron(
 @pytest.fixture(scope="session")
 def examined_megatron(examined_python: Path) -> Path:
     """The examined interpreter, where it has a megatron.core, too."""
-    found = subprocess.run(
+    completed = subprocess.run(
         [examined_python, "-c", "import importlib.util as u; u.find_spec('megatron.core').origin"],
         check=False,
         capture_output=True,
         env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
     )
-    if found.returncode:
+    if completed.returncode:
         pytest.skip("the examined interpreter has no megatron.core")
     return examined_python
 
@@ -56,7 +56,7 @@ def examined_megatron(examined_python: Path) -> Path:
 @pytest.fixture(scope="session")
 def core(examined_megatron: Path) -> Path:
     """The folder of megatron.core that the examined interpreter imports."""
-    found = subprocess.run(
+    completed = subprocess.run(
         [
             examined_megatron,
             "-c",
@@ -67,4 +67,4 @@ def core(examined_megatron: Path) -> Path:
         text=True,
         env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
     )
-    return Path(found.stdout.splitlines()[-1]).parent
+    return Path(completed.stdout.splitlines()[-1]).parent

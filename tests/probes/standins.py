@@ -155,9 +155,9 @@ def written(folder: Path, files: Mapping[str, str] = {}) -> Path:
 @functools.cache
 def bare() -> tempfile.TemporaryDirectory[str]:
     """A virtual environment without any package."""
-    place = tempfile.TemporaryDirectory()
-    venv.create(place.name, with_pip=False)
-    return place
+    directory = tempfile.TemporaryDirectory()
+    venv.create(directory.name, with_pip=False)
+    return directory
 
 
 def ran(
@@ -171,10 +171,10 @@ def ran(
     if probe == "megatron-tree":  # it reads what is installed, and imports nothing
         python = f"{bare().name}/bin/python"
     requests = plan(3, device=device, nproc=1, python=python, env=env)
-    return launch(next(one for one in requests if one.probe == probe))
+    return launch(next(request for request in requests if request.probe == probe))
 
 
 def findings(run: ProbeRun, check: str) -> tuple[Finding, ...]:
     """What a check says of the run of its probe alone."""
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=run.device)
-    return judge(case, [one for one in all_checks() if one.id == check])
+    return judge(case, [registered for registered in all_checks() if registered.id == check])

@@ -26,8 +26,8 @@ def started(  # noqa: PLR0913 - what a test may want otherwise
     if mutation:
         assert folder is not None
         (folder / "sitecustomize.py").write_text(mutation, "utf-8")
-        found = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
-        env |= {"PYTHONPATH": found, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+        python_path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+        env |= {"PYTHONPATH": python_path, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     extent = Extent(sizes=sizes, minutes=minutes)
     requests = plan(4, device="cpu", nproc=ranks, python=str(python), env=env, extent=extent)
-    return launch(next(one for one in requests if one.probe == probe))
+    return launch(next(request for request in requests if request.probe == probe))

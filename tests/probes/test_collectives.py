@@ -49,8 +49,8 @@ def test_every_collective_on_the_cpu(forked_python: Path) -> None:
 
 def test_every_broken_collective_is_found(forked_python: Path, tmp_path: Path) -> None:
     run = started(forked_python, "collectives", ranks=3, mutation=MUTATION, folder=tmp_path)
-    found = {one.what.partition(" of ")[0] for rank in run.ranks for one in rank.wrong}
-    assert found == {
+    kinds = {wrong.what.partition(" of ")[0] for rank in run.ranks for wrong in rank.wrong}
+    assert kinds == {
         "all-gather",
         "all-reduce MAX",
         "all-to-all",
@@ -99,13 +99,13 @@ def test_sums_that_are_wrong_by_size_or_at_once(
 
 def test_a_wrong_value_shows_in_bandwidth_too(forked_python: Path) -> None:
     run = started(forked_python, "bandwidth", ranks=2, fault="rank=1,stage=all-gather,do=value")
-    assert {one.what.partition(" of 1")[0] for one in run.ranks[0].wrong} >= {
+    assert {wrong.what.partition(" of 1")[0] for wrong in run.ranks[0].wrong} >= {
         "elements of all-gather"
     }
-    assert all(" all-gather " in one.what for one in run.ranks[0].wrong)
+    assert all(" all-gather " in wrong.what for wrong in run.ranks[0].wrong)
 
 
 def test_a_spoilt_value_is_seen_by_its_receiver(forked_python: Path) -> None:
     fault = "rank=1,stage=ring int64,do=value"
     run = started(forked_python, "collectives", ranks=3, fault=fault)
-    assert [len(one.wrong) for one in run.ranks] == [0, 0, 2]
+    assert [len(rank.wrong) for rank in run.ranks] == [0, 0, 2]

@@ -46,7 +46,7 @@ def run(
 
 
 def last(events: list[dict[str, Any]], kind: str) -> dict[str, Any]:
-    return [one for one in events if one["event"] == kind][-1]
+    return [event for event in events if event["event"] == kind][-1]
 
 
 def test_arguments_are_gone_before_the_body_imports_anything(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_stage_is_on_disk_before_its_work_begins(tmp_path: Path) -> None:
     done, events = run(tmp_path, body)
     assert done.returncode == 5
     assert last(events, "stage")["name"] == "deep"
-    assert not [one for one in events if one["event"] == "end"]
+    assert not [event for event in events if event["event"] == "end"]
 
 
 def test_the_innermost_error_is_kept(tmp_path: Path) -> None:
@@ -111,9 +111,9 @@ def test_the_take_down_comes_after_the_result(tmp_path: Path) -> None:
     body = "def fails():\n    raise OSError('a peer left')\nprobe._closers.append(fails)"
     done, events = run(tmp_path, body)
     assert done.returncode == 0
-    kinds = [one["event"] for one in events]
+    kinds = [event["event"] for event in events]
     assert kinds.index("end") < kinds.index("stage")
-    values = {one["key"]: one["value"] for one in events if one["event"] == "value"}
+    values = {event["key"]: event["value"] for event in events if event["event"] == "value"}
     assert values["teardown_error"] == "OSError: a peer left"
 
 
@@ -136,17 +136,17 @@ def test_alone_it_prints_a_line_for_people(tmp_path: Path, body: str, code: int,
 
 def test_a_fault_strikes_only_its_rank_and_stage(tmp_path: Path) -> None:
     body = "with probe.stage('sum a'):\n    probe.measure('tampers', probe.tampers('sum a'))"
-    for fault, wanted in (("rank=0,stage=sum", True), ("rank=1,stage=sum", False)):
+    for fault, expected in (("rank=0,stage=sum", True), ("rank=1,stage=sum", False)):
         env = {"ASCEND_DOCTOR_PROBE_FAULT": f"{fault},do=value"}
         _, events = run(tmp_path, body, env=env)
-        assert last(events, "value")["value"] is wanted
+        assert last(events, "value")["value"] is expected
 
 
 def test_it_ends_by_itself_should_nobody_end_it(tmp_path: Path) -> None:
     done, events = run(tmp_path, "import time; time.sleep(600)", "--deadline", "-9.5")
     assert done.returncode == 1
     assert "time.sleep" not in done.stdout
-    assert not [one for one in events if one["event"] == "end"]
+    assert not [event for event in events if event["event"] == "end"]
     assert "in body" in (tmp_path / "rank-0.stack").read_text("utf-8")
 
 
@@ -194,8 +194,8 @@ _probe.main(body, name='one')
         for file in tmp_path.glob("*.jsonl")
         for line in file.read_text().splitlines()
     ]
-    assert [one["compared"] for one in events if one["event"] == "end"] == [1, 1]
-    assert not [one for one in events if one["event"] == "wrong"]
+    assert [event["compared"] for event in events if event["event"] == "end"] == [1, 1]
+    assert not [event for event in events if event["event"] == "wrong"]
 
 
 def test_a_case_that_has_no_more_time_says_so(tmp_path: Path) -> None:

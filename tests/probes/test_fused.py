@@ -122,16 +122,16 @@ def measured(forked_python: Path) -> Measured:
         env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
     )
     assert done.returncode == 0, done.stderr
-    found: Measured = json.loads(done.stdout)
-    return found
+    values: Measured = json.loads(done.stdout)
+    return values
 
 
 def wrong(cases: dict[str, dict[str, float]]) -> set[str]:
     """The cases with an error that no rounding explains."""
     return {
         name
-        for name, one in cases.items()
-        if max(value for key, value in one.items() if key != "seconds") > 2e-2
+        for name, case in cases.items()
+        if max(value for key, value in case.items() if key != "seconds") > 2e-2
     }
 
 
@@ -161,8 +161,8 @@ def test_a_mutated_operator_is_found(measured: Measured, mutation: str, cases: s
 
 
 def test_attention_without_its_scale_is_wrong_everywhere(measured: Measured) -> None:
-    found = wrong(measured["flash without scale"])
-    assert found == {one for one in measured["flash"] if not one.startswith("sdpa")}
+    names = wrong(measured["flash without scale"])
+    assert names == {name for name in measured["flash"] if not name.startswith("sdpa")}
 
 
 UNMASKED = """
@@ -224,11 +224,11 @@ def test_a_dtype_that_is_wrong_is_measured(forked_python: Path) -> None:
         env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["bfloat16"]["differ"] > 0
-    assert found["float64"]["sum"] is False
-    assert found["float16"]["product_error"] == "RuntimeError: refused"
-    fine = found["float32"]
+    values = json.loads(done.stdout)
+    assert values["bfloat16"]["differ"] > 0
+    assert values["float64"]["sum"] is False
+    assert values["float16"]["product_error"] == "RuntimeError: refused"
+    fine = values["float32"]
     assert (fine["differ"], fine["sum"]) == (0, True)
 
 
@@ -238,7 +238,7 @@ def test_dtypes_on_the_cpu(forked_python: Path) -> None:
     assert list(cases) == [
         *("float32", "bfloat16", "float16", "float64", "float8_e4m3fn", "float8_e5m2")
     ]
-    assert all(one["differ"] == 0 and one.get("sum", True) for one in cases.values())
+    assert all(case["differ"] == 0 and case.get("sum", True) for case in cases.values())
 
 
 # The last block, which is not full, is left out.
@@ -259,7 +259,7 @@ def test_triton_by_its_interpreter(forked_python: Path, tmp_path: Path) -> None:
     if rank.skipped:
         assert rank.skipped == "triton is not installed"
         pytest.skip(rank.skipped)
-    assert {name: one["differ"] for name, one in rank.values["cases"].items()} == {
+    assert {name: case["differ"] for name, case in rank.values["cases"].items()} == {
         "scale and add": 0,
         "row sums": 0,
     }

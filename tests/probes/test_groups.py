@@ -16,11 +16,11 @@ from tests.probes.started import started
 
 
 def judged(run: ProbeRun) -> list[tuple[Level, str]]:
-    return [(one.level, one.title) for one in findings(run)]
+    return [(finding.level, finding.title) for finding in findings(run)]
 
 
 def findings(run: ProbeRun) -> tuple[Finding, ...]:
-    chosen = [one for one in all_checks() if one.probe == run.probe]
+    chosen = [check for check in all_checks() if check.probe == run.probe]
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=run.device)
     return judge(case, chosen)
 
@@ -31,16 +31,16 @@ def findings(run: ProbeRun) -> tuple[Finding, ...]:
 def test_objects_travel_over_both_groups(forked_python: Path) -> None:
     run = started(forked_python, "object-collectives", ranks=2)
     assert judged(run) == [(Level.OK, "Object collectives work")]
-    assert [one.values["peers"]["set"]["step"] for one in run.ranks] == ["done"] * 2
+    assert [rank.values["peers"]["set"]["step"] for rank in run.ranks] == ["done"] * 2
     # Three calls over Gloo and three over the group of the device; one more with megatron.core.
     more = 1 if "metrics_backend" in run.ranks[0].values else 0
-    assert [one.compared for one in run.ranks] == [6 + more, 4 + more]
+    assert [rank.compared for rank in run.ranks] == [6 + more, 4 + more]
 
 
 def test_an_object_of_another_rank_is_found(forked_python: Path) -> None:
     fault = "rank=1,stage=gloo,do=value"
     run = started(forked_python, "object-collectives", ranks=2, fault=fault)
-    wrong = {one.what for rank in run.ranks for one in rank.wrong}
+    wrong = {wrong.what for rank in run.ranks for wrong in rank.wrong}
     assert wrong == {"all_gather_object over a Gloo group", "gather_object over a Gloo group"}
 
 
@@ -81,8 +81,8 @@ def test_who_hangs_is_named_and_not_who_waits_for_it() -> None:
         "RuntimeError: EI0006: Getting socket times out.",
     )
     ranks = [
-        ProbeResult(rank=rank, ok=True, values={"peers": {"set": {"step": "sum", "error": one}}})
-        for rank, one in enumerate(errors)
+        ProbeResult(rank=rank, ok=True, values={"peers": {"set": {"step": "sum", "error": error}}})
+        for rank, error in enumerate(errors)
     ]
     (finding,) = findings(ProbeRun(probe="object-collectives", device="npu", ranks=tuple(ranks)))
     assert finding.ranks == (1,)
@@ -105,8 +105,8 @@ def test_whom_its_watchdog_aborts_only_waited(error: str, output: str, guilty: i
         {"step": "objects", "error": error, "output": output},
     )
     ranks = tuple(
-        ProbeResult(rank=rank, ok=True, values={"peers": {"set": one}})
-        for rank, one in enumerate(peers)
+        ProbeResult(rank=rank, ok=True, values={"peers": {"set": peer}})
+        for rank, peer in enumerate(peers)
     )
     (finding,) = findings(ProbeRun(probe="object-collectives", device="npu", ranks=ranks))
     assert finding.ranks == (guilty,)
@@ -128,13 +128,13 @@ def test_what_happens_without_set_device_is_told_but_no_fault() -> None:
 
 def test_a_binding_that_gloo_does_not_know_is_seen_and_cleared(forked_python: Path) -> None:
     run = started(forked_python, "bound-device-id", ranks=2)
-    for one in run.ranks:
-        assert one.values["bound"] == (
+    for rank in run.ranks:
+        assert rank.values["bound"] == (
             "RuntimeError: No backend type associated with device type xpu"
         )
-        assert (one.values["unbound"], one.values["cleared"]) == ("", "")
+        assert (rank.values["unbound"], rank.values["cleared"]) == ("", "")
         # Not where it is bound: there is no group.
-        assert (one.compared, one.wrong) == (2, ())
+        assert (rank.compared, rank.wrong) == (2, ())
     title = "Gloo groups can be made unless the default group is bound"
     assert judged(run) == [(Level.OK, title)]
 
@@ -163,7 +163,7 @@ def test_a_binding_that_stays_is_an_error(forked_python: Path, tmp_path: Path) -
 def test_a_sum_that_is_wrong_is_found(forked_python: Path) -> None:
     fault = "rank=1,stage=cleared,do=value"
     run = started(forked_python, "bound-device-id", ranks=2, fault=fault)
-    wrong = {one.what for rank in run.ranks for one in rank.wrong}
+    wrong = {wrong.what for rank in run.ranks for wrong in rank.wrong}
     assert wrong == {"sum in a Gloo group, cleared"}
 
 
@@ -222,4 +222,4 @@ def test_one_process_without_torchrun(forked_megatron: Path) -> None:
 
 def test_a_sum_over_one_process_that_is_wrong(forked_megatron: Path) -> None:
     run = started(forked_megatron, "single-process", fault="rank=0,stage=groups,do=value")
-    assert [one.what for one in run.ranks[0].wrong] == ["sum over one process"]
+    assert [wrong.what for wrong in run.ranks[0].wrong] == ["sum over one process"]

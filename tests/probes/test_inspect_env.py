@@ -24,15 +24,19 @@ def test_the_bridge_is_imported_behind_the_adaptor(tmp_path: Path) -> None:
     (rank,) = run.ranks
     assert rank.values["modules"]["mcore_bridge"]["ok"] is True
     assert rank.values["modules"]["mcore_bridge"]["version"] == "1.6.1"
-    assert [one.level for one in findings(run, "inspect-env")] == [Level.OK]
+    assert [finding.level for finding in findings(run, "inspect-env")] == [Level.OK]
 
 
 @pytest.mark.slow
 def test_without_the_adaptor_nothing_advises_the_engine_of_nvidia(tmp_path: Path) -> None:
     broken = {ADAPTOR: "raise ImportError('odd')\n"}
     run = ran("inspect-env", written(tmp_path, {**TORCH, **BRIDGE, **broken}))
-    found = {one.title: one for one in findings(run, "inspect-env") if one.level is Level.ERROR}
-    one = found["`import mcore_bridge` fails: the module transformer_engine is missing"]
-    assert one.remedy is not None
-    assert "mindspeed.megatron_adaptor first" in one.remedy.summary
-    assert one.remedy.commands == ()
+    by_title = {
+        finding.title: finding
+        for finding in findings(run, "inspect-env")
+        if finding.level is Level.ERROR
+    }
+    finding = by_title["`import mcore_bridge` fails: the module transformer_engine is missing"]
+    assert finding.remedy is not None
+    assert "mindspeed.megatron_adaptor first" in finding.remedy.summary
+    assert finding.remedy.commands == ()

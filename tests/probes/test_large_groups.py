@@ -23,9 +23,9 @@ def test_the_layout_that_is_asked_for(forked_megatron: Path) -> None:
 def test_a_missing_member_is_found(forked_megatron: Path) -> None:
     fault = "rank=0,stage=TP8 PP4 on 64,do=value"
     (rank,) = started(forked_megatron, "large-groups", fault=fault).ranks
-    assert {one.what.split(", ")[1] for one in rank.wrong} == {"TP8 PP4"}
+    assert {wrong.what.split(", ")[1] for wrong in rank.wrong} == {"TP8 PP4"}
 
 
 def test_parallel_groups_of_the_layout_that_is_asked_for(forked_megatron: Path) -> None:
     run = started(forked_megatron, "parallel-groups", ranks=2, sizes=(("pp", 2),))
-    assert [list(one.values["layouts"]) for one in run.ranks] == [["PP2"]] * 2
+    assert [list(rank.values["layouts"]) for rank in run.ranks] == [["PP2"]] * 2

@@ -26,11 +26,11 @@ def layouts() -> ModuleType:
 
 
 def pairs(*first: int, by: int = 1) -> list[list[int]]:
-    return [[one, one + by] for one in first]
+    return [[rank, rank + by] for rank in first]
 
 
 def alone(count: int) -> list[list[int]]:
-    return [[one] for one in range(count)]
+    return [[rank] for rank in range(count)]
 
 
 EVENS_ODDS = [[0, 2, 4, 6], [1, 3, 5, 7]]
@@ -75,23 +75,23 @@ SEEN: dict[str, tuple[int, dict[str, Any], dict[str, list[list[int]]]]] = {
 
 @pytest.mark.parametrize("name", SEEN)
 def test_the_groups_are_those_that_were_seen(layouts: ModuleType, name: str) -> None:
-    world_size, sizes, wanted = SEEN[name]
+    world_size, sizes, expected = SEEN[name]
     layout = layouts.ProbeLayout(**sizes)
     assert layout.name == name
     assert layout.fits(world_size)
-    found = layouts.groups(layout, world_size)
-    assert {kind: found[kind] for kind in wanted} == wanted
+    groups = layouts.groups(layout, world_size)
+    assert {kind: groups[kind] for kind in expected} == expected
 
 
 def test_some_layout_fits_any_number_of_ranks(layouts: ModuleType) -> None:
     for world_size in range(1, 65):
         chosen = layouts.layouts(world_size)
         assert 1 <= len(chosen) <= 6
-        assert len({one.name for one in chosen}) == len(chosen)
-        for one in chosen:
-            assert one.fits(world_size)
-            for found in layouts.groups(one, world_size).values():
-                assert sorted(rank for group in found for rank in group) == list(range(world_size))
+        assert len({layout.name for layout in chosen}) == len(chosen)
+        for layout in chosen:
+            assert layout.fits(world_size)
+            for groups in layouts.groups(layout, world_size).values():
+                assert sorted(rank for group in groups for rank in group) == list(range(world_size))
 
 
 # The real parallel_state, for every rank in turn, over groups that only know their members.

@@ -15,8 +15,8 @@ from tests.probes.started import started
 
 def judged(run: ProbeRun) -> list[tuple[Level, str]]:
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
-    found = judge(case, [one for one in all_checks() if one.id == run.probe])
-    return [(one.level, f"{one.title} {one.observed}") for one in found]
+    findings = judge(case, [check for check in all_checks() if check.id == run.probe])
+    return [(finding.level, f"{finding.title} {finding.observed}") for finding in findings]
 
 
 # By probe: the sound run, then what it must find, by what a mutation takes away.
@@ -120,13 +120,13 @@ PROBES: dict[str, dict[str, tuple[str, str]]] = {
 def test_it_finds_what_is_wrong(
     forked_megatron: Path, tmp_path: Path, probe: str, name: str
 ) -> None:
-    mutation, wanted = PROBES[probe][name]
+    mutation, expected = PROBES[probe][name]
     run = started(forked_megatron, probe, ranks=2, mutation=mutation, folder=tmp_path)
-    found = judged(run)
+    rows = judged(run)
     if not mutation:
-        assert [level for level, _ in found] == [Level.OK]
+        assert [level for level, _ in rows] == [Level.OK]
         return
-    assert [text for level, text in found if level is Level.ERROR and wanted in text]
+    assert [text for level, text in rows if level is Level.ERROR and expected in text]
 
 
 @pytest.mark.parametrize(

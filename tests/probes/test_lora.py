@@ -15,8 +15,8 @@ from tests.probes.started import started
 
 def judged(run: ProbeRun) -> list[tuple[Level, str]]:
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
-    found = judge(case, [one for one in all_checks() if one.id == run.probe])
-    return [(one.level, one.title.removeprefix(f"{run.probe}: ")) for one in found]
+    findings = judge(case, [check for check in all_checks() if check.id == run.probe])
+    return [(finding.level, finding.title.removeprefix(f"{run.probe}: ")) for finding in findings]
 
 
 FINALIZE = (
@@ -84,15 +84,15 @@ PROBES: dict[str, dict[str, tuple[str, str]]] = {
 def test_lora_on_the_real_megatron(
     forked_megatron: Path, tmp_path: Path, probe: str, name: str
 ) -> None:
-    mutation, wanted = PROBES[probe][name]
+    mutation, expected = PROBES[probe][name]
     # Experts on two ranks and their tensors on two: that takes four.
     ranks = 4 if probe == "lora-experts" else 2
     run = started(forked_megatron, probe, ranks=ranks, mutation=mutation, folder=tmp_path)
-    found = judged(run)
+    rows = judged(run)
     if not mutation:
-        assert [level for level, _ in found] == [Level.OK]
+        assert [level for level, _ in rows] == [Level.OK]
         return
-    assert wanted in {title for level, title in found if level in {Level.ERROR, Level.WARNING}}
+    assert expected in {title for level, title in rows if level in {Level.ERROR, Level.WARNING}}
 
 
 def test_a_rank_that_has_another_group(forked_megatron: Path) -> None:

@@ -242,7 +242,7 @@ def environments(forked_megatron: Path, simulator_cache: Path) -> dict[str, dict
     return {"cpu": base, "npu": whole}
 
 
-def found(
+def errors_of(
     python: Path, row: Row, device: str, env: dict[str, str], folder: Path, core: Path
 ) -> list[Finding]:
     """What the check says of the mutated run."""
@@ -258,11 +258,11 @@ def found(
         env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     extent = Extent(small=True)
     several = plan(4, device=device, nproc=row.ranks, python=str(python), env=env, extent=extent)
-    run = launch(next(one for one in several if one.probe == row.probe))
+    run = launch(next(request for request in several if request.probe == row.probe))
     run = msgspec.structs.replace(run, simulated=device == "npu")
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=device)
-    findings = judge(case, [one for one in all_checks() if one.id == row.check])
-    return [one for one in findings if one.level is Level.ERROR]
+    findings = judge(case, [check for check in all_checks() if check.id == row.check])
+    return [finding for finding in findings if finding.level is Level.ERROR]
 
 
 @pytest.mark.parametrize(("name", "device"), RUNS)
@@ -275,8 +275,10 @@ def test_the_probe_that_claims_it_catches_it(
     tmp_path: Path,
 ) -> None:
     row = ROWS[name]
-    errors = found(forked_megatron, row, device, environments[device], tmp_path, core)
+    errors = errors_of(forked_megatron, row, device, environments[device], tmp_path, core)
     texts = (row.texts,) if isinstance(row.texts, str) else row.texts
     assert [
-        one for one in errors if all(text in f"{one.title} {one.observed}" for text in texts)
+        finding
+        for finding in errors
+        if all(text in f"{finding.title} {finding.observed}" for text in texts)
     ], errors

@@ -98,7 +98,7 @@ QUICK = ("gradients of data parallel ranks are summed", "rotary embedding of que
 
 def judged(run: ProbeRun) -> tuple[Finding, ...]:
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=run.device)
-    return judge(case, [one for one in all_checks() if one.id == "smoke-train"])
+    return judge(case, [check for check in all_checks() if check.id == "smoke-train"])
 
 
 @pytest.mark.parametrize("name", MUTATIONS if WHOLE else QUICK)
@@ -109,12 +109,17 @@ def test_wrong_mathematics_get_their_name(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    mutation, wanted = MUTATIONS[name]
+    mutation, expected = MUTATIONS[name]
     monkeypatch.setenv("PYTHONPATH", str(mutated(core, tmp_path, mutation)))
     run = started(forked_megatron, "smoke-train", ranks=2)
-    errors = [one for one in judged(run) if one.level is Level.ERROR]
-    for layout, text in wanted.items():
-        assert [one for one in errors if layout in one.title and text in one.observed], errors
+    errors = [finding for finding in judged(run) if finding.level is Level.ERROR]
+    for layout, text in expected.items():
+        assert [
+            finding for finding in errors if layout in finding.title and text in finding.observed
+        ], errors
     assert {
-        layout for one in errors for layout in (EXPERTS, PIPELINE, DATA) if layout in one.title
-    } == set(wanted)
+        layout
+        for finding in errors
+        for layout in (EXPERTS, PIPELINE, DATA)
+        if layout in finding.title
+    } == set(expected)

@@ -33,12 +33,12 @@ torch.Tensor.__getitem__, torch.Tensor.__setitem__ = backwards, forgetful
 def test_boolean_indexing_on_the_cpu(forked_python: Path) -> None:
     (rank,) = started(forked_python, "bool-index").ranks
     assert (rank.ok, rank.wrong, rank.compared) == (True, (), 7)
-    assert all("error" not in one for one in rank.values["cases"].values())
+    assert all("error" not in case for case in rank.values["cases"].values())
 
 
 def test_a_wrong_read_and_a_lost_write_are_found(forked_python: Path, tmp_path: Path) -> None:
     run = started(forked_python, "bool-index", mutation=MUTATED_INDEX, folder=tmp_path)
-    wrong = {one.what.partition(":")[0] for one in run.ranks[0].wrong}
+    wrong = {wrong.what.partition(":")[0] for wrong in run.ranks[0].wrong}
     assert wrong == {"read", "write", "vector", "rows", "backward", "repeated"}
 
 
@@ -47,7 +47,7 @@ def test_a_crash_is_repeated_apart_and_takes_no_other_case_along(forked_python: 
     (rank,) = started(forked_python, "bool-index", fault=fault).ranks
     cases = rank.values["cases"]
     assert cases["write"]["error"] == "ChildProcessError: the process crashed with SIGSEGV"
-    assert [name for name, one in cases.items() if one.get("error")] == ["write"]
+    assert [name for name, case in cases.items() if case.get("error")] == ["write"]
     # First after others, then as the first of its process.
     assert {"case write", "import for case write", "import for case vector"} <= set(rank.stages)
 
@@ -85,8 +85,8 @@ def softmaxes(forked_python: Path) -> dict[str, dict[str, float]]:
         capture_output=True,
         env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
     )
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    rows: dict[str, Any] = json.loads(done.stdout)
+    return rows
 
 
 @pytest.mark.parametrize(
@@ -96,4 +96,4 @@ def test_a_wrong_softmax_is_measured(
     softmaxes: dict[str, dict[str, float]], mutation: str, wrong: str
 ) -> None:
     assert softmaxes[mutation][wrong] > 0.02
-    assert max(one for key, one in softmaxes["plain"].items() if key != "seconds") < 1e-5
+    assert max(value for key, value in softmaxes["plain"].items() if key != "seconds") < 1e-5

@@ -50,8 +50,8 @@ dist.TCPStore = store
 
 def request(count: int, number: int, python: Path, port: int, local: int) -> ProbeRequest:
     nodes = LaunchNodes(count=count, rank=number, endpoint=f"127.0.0.1:{port}")
-    found = plan(3, device="cpu", nproc=local, python=str(python), extent=Extent(nodes=nodes))
-    return next(one for one in found if one.probe == PROBE)
+    requests = plan(3, device="cpu", nproc=local, python=str(python), extent=Extent(nodes=nodes))
+    return next(request for request in requests if request.probe == PROBE)
 
 
 def by_hand(
@@ -76,31 +76,31 @@ def by_hand(
         for number in range(count)
     ]
     try:
-        told = [one.communicate(timeout=200) for one in agents]
+        outputs = [agent.communicate(timeout=200) for agent in agents]
     finally:
-        for one in agents:
-            one.kill()
-    assert [one.returncode for one in agents] == [0] * count, told
-    for number, (output, _) in enumerate(told):
+        for agent in agents:
+            agent.kill()
+    assert [agent.returncode for agent in agents] == [0] * count, outputs
+    for number, (output, _) in enumerate(outputs):
         assert output.startswith(f"pair-rounds rank {number}/{count} on cpu")
-    return [json.loads(output.splitlines()[1]) for output, _ in told]
+    return [json.loads(output.splitlines()[1]) for output, _ in outputs]
 
 
 def judged(values: dict[str, Any]) -> list[Finding]:
     table = read_record(PairTable, values)
-    names = [f"n{one}" for one in range(table.count)]
+    names = [f"n{index}" for index in range(table.count)]
     return [*verdicts(table, names, device="cpu")]
 
 
 def test_every_node_has_the_whole_table(forked_python: Path, tmp_path: Path) -> None:
-    told = by_hand(forked_python, tmp_path, local=2)
-    assert told[0]["pairs"] == told[1]["pairs"] == told[2]["pairs"]
-    rows = read_record(PairTable, told[0]).pairs
+    tables = by_hand(forked_python, tmp_path, local=2)
+    assert tables[0]["pairs"] == tables[1]["pairs"] == tables[2]["pairs"]
+    rows = read_record(PairTable, tables[0]).pairs
     assert {row.pair for row in rows} == {(0, 1), (0, 2), (1, 2)}
     assert all(row.outcome == "ok" and row.gbps > 0 and row.messages > 10 for row in rows)
     # Segments that go to and fro are counted without those of the store.
     assert all(row.sent >= row.messages for row in rows)
-    assert "blocks" not in told[0]
+    assert "blocks" not in tables[0]
 
 
 @pytest.mark.parametrize(
@@ -110,22 +110,22 @@ def test_every_node_has_the_whole_table(forked_python: Path, tmp_path: Path) -> 
 def test_the_spoilt_node_is_named(
     spoilt: str, title: str, forked_python: Path, tmp_path: Path
 ) -> None:
-    told = by_hand(forked_python, tmp_path, spoilt=spoilt)
-    for values in told:
-        (found,) = judged(values)
-        assert (found.level, found.title) == (Level.ERROR, f"pair-rounds: {title}")
-        assert found.nodes == ("n2",)
+    tables = by_hand(forked_python, tmp_path, spoilt=spoilt)
+    for values in tables:
+        (finding,) = judged(values)
+        assert (finding.level, finding.title) == (Level.ERROR, f"pair-rounds: {title}")
+        assert finding.nodes == ("n2",)
 
 
 def test_ranks_that_do_not_reach_the_store_accuse_nobody(
     forked_python: Path, tmp_path: Path
 ) -> None:
-    told = by_hand(forked_python, tmp_path, spoilt=ASTRAY)
-    found = judged(told[0])
-    assert [one.level for one in found] == [Level.UNKNOWN, Level.OK]
-    assert "node 2 in stage store: RuntimeError: no way to the store" in found[0].observed
+    tables = by_hand(forked_python, tmp_path, spoilt=ASTRAY)
+    findings = judged(tables[0])
+    assert [finding.level for finding in findings] == [Level.UNKNOWN, Level.OK]
+    assert "node 2 in stage store: RuntimeError: no way to the store" in findings[0].observed
     # The others have met each other.
-    assert found[0].nodes == ("n2",)
+    assert findings[0].nodes == ("n2",)
 
 
 def test_one_node_is_skipped(forked_python: Path) -> None:

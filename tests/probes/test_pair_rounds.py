@@ -52,7 +52,9 @@ class World(NamedTuple):
         row: dict[str, Any] = {"pair": pair, "outcome": "ok", **FINE}
         faults = [self.nodes.get(pair[0]), self.nodes.get(pair[1]), self.links.get(pair)]
         # What is cut shows nothing else.
-        for fault in sorted((one for one in faults if one), key=list(BAD).index, reverse=True):
+        for fault in sorted(
+            (fault for fault in faults if fault), key=list(BAD).index, reverse=True
+        ):
             row |= BAD[fault]
         return row
 
@@ -64,7 +66,7 @@ def run(world: World) -> tuple[list[dict[str, Any]], list[list[Pair]]]:
     rounds = []
     for number in range(most_rounds(world.size) + 3):
         pairs = next_pairs(nodes, number, table, "npu")
-        assert len({one for pair in pairs for one in pair}) == 2 * len(pairs), "pairs overlap"
+        assert len({node for pair in pairs for node in pair}) == 2 * len(pairs), "pairs overlap"
         table += [world.measured(pair) for pair in pairs]
         if pairs:
             rounds.append(pairs)
@@ -89,15 +91,15 @@ def worlds(draw: st.DrawFn, *, largest: int = 40) -> World:
     count = draw(st.integers(4, largest))
     most = (count - 1) // 2 if count <= ALL_PAIRS else count // 4
     bad = draw(st.lists(st.integers(0, count - 1), unique=True, max_size=most))
-    nodes = {one: draw(st.sampled_from(list(BAD))) for one in bad}
-    good = [one for one in range(count) if one not in bad]
+    nodes = {node: draw(st.sampled_from(list(BAD))) for node in bad}
+    good = [node for node in range(count) if node not in bad]
     links: dict[Pair, str] = {}
-    for one, two in draw(
+    for left, right in draw(
         st.lists(st.tuples(st.sampled_from(good), st.sampled_from(good)), max_size=4)
     ):
-        pair = (min(one, two), max(one, two))
+        pair = (min(left, right), max(left, right))
         taken = [sum(end in other for other in links) for end in pair]
-        if one != two and max(taken) + 1 <= min((len(good) - 1) // 2, 2 if count > 8 else 9):
+        if left != right and max(taken) + 1 <= min((len(good) - 1) // 2, 2 if count > 8 else 9):
             links[pair] = draw(st.sampled_from(list(BAD)))
     return World(count, nodes, links)
 
@@ -107,15 +109,15 @@ def worlds(draw: st.DrawFn, *, largest: int = 40) -> World:
 @given(world=worlds())
 def test_exactly_the_bad_ones_are_accused(world: World) -> None:
     table, rounds = run(world)
-    found = judge(table)
+    verdict = judge(table)
     met = {row["pair"] for row in table}
-    wanted: set[tuple[str, tuple[int, ...]]] = {
+    expected: set[tuple[str, tuple[int, ...]]] = {
         (kind(fault), (node,)) for node, fault in world.nodes.items()
     }
     # In a large fleet not every link is tried.
-    wanted |= {(kind(fault), link) for link, fault in world.links.items() if link in met}
-    assert {(one.kind, one.guilty) for one in found.accused} == wanted
-    assert not found.doubts
+    expected |= {(kind(fault), link) for link, fault in world.links.items() if link in met}
+    assert {(accused.kind, accused.guilty) for accused in verdict.accused} == expected
+    assert not verdict.doubts
     assert len(rounds) <= most_rounds(world.size)
 
 
@@ -123,11 +125,11 @@ def test_exactly_the_bad_ones_are_accused(world: World) -> None:
 @given(world=worlds(largest=ALL_PAIRS))
 def test_few_nodes_meet_all_others_but_those_that_are_cut(world: World) -> None:
     table, _ = run(world)
-    cut = {one for one, fault in world.nodes.items() if fault == "failed"}
+    cut = {node for node, fault in world.nodes.items() if fault == "failed"}
     met = {row["pair"] for row in table}
-    for one in range(world.size):
-        for two in range(one + 1, world.size):
-            assert (one, two) in met or cut & {one, two}
+    for left in range(world.size):
+        for right in range(left + 1, world.size):
+            assert (left, right) in met or cut & {left, right}
 
 
 @given(count=st.integers(2, 64))
@@ -159,19 +161,19 @@ def test_whatever_is_measured_nobody_is_accused_for_one_observation(
             what = draws[len(table) % len(draws)]
             row = {"pair": pair, "outcome": "ok", **FINE}
             table.append(row | ({"outcome": what} if what == "untold" else BAD.get(what, {})))
-    found = judge(table)
-    for one in found.accused:
-        seen = [row for row in table if row["pair"] in one.pairs]
+    verdict = judge(table)
+    for accused in verdict.accused:
+        seen = [row for row in table if row["pair"] in accused.pairs]
         assert len(seen) >= 2
-        if len(one.guilty) == 1:
-            assert len(one.pairs) >= 2
-            assert all(one.guilty[0] in pair for pair in one.pairs)
+        if len(accused.guilty) == 1:
+            assert len(accused.pairs) >= 2
+            assert all(accused.guilty[0] in pair for pair in accused.pairs)
 
 
 def test_who_met_only_guilty_ones_is_tried_again() -> None:
     bad = {15: "failed", 17: "failed", 0: "failed", 1: "wrong", 5: "wrong", 7: "lossy"}
-    found = judge(run(World(36, bad | {18: "lossy"}, {}))[0])
-    assert ("lossy", (18,)) in {(one.kind, one.guilty) for one in found.accused}
+    verdict = judge(run(World(36, bad | {18: "lossy"}, {}))[0])
+    assert ("lossy", (18,)) in {(accused.kind, accused.guilty) for accused in verdict.accused}
 
 
 def test_who_met_only_guilty_ones_is_in_doubt() -> None:
@@ -179,7 +181,7 @@ def test_who_met_only_guilty_ones_is_in_doubt() -> None:
     assert not judge(table).doubts
     without = [row for row in table if 4 not in row["pair"]]
     alone = [*without, {"pair": (3, 4), "outcome": "failed"}]
-    assert [one.guilty for one in judge(without).accused] == [(3,)]
+    assert [accused.guilty for accused in judge(without).accused] == [(3,)]
     assert judge(alone).doubts == ((3, 4),)
 
 
@@ -188,15 +190,15 @@ def test_what_busy_hosts_measure_is_no_fault() -> None:
     seen = {(1, 2): 1.91, (0, 2): 0.465, (1, 3): 0.797, (0, 1): 0.951, (2, 3): 0.925}
     rows = [{"pair": pair, "outcome": "ok", **FINE, "gbps": rate} for pair, rate in seen.items()]
     cut = {"pair": (0, 3), "outcome": "failed"}
-    found = judge([*rows, cut, cut], "cpu")
-    assert [(one.kind, one.guilty) for one in found.accused] == [("failed", (0, 3))]
-    assert found.doubts == ()
+    verdict = judge([*rows, cut, cut], "cpu")
+    assert [(accused.kind, accused.guilty) for accused in verdict.accused] == [("failed", (0, 3))]
+    assert verdict.doubts == ()
 
 
 def test_three_faults_on_four_nodes_are_told_apart() -> None:
     world = World(4, {1: "slow", 2: "lossy", 3: "failed"}, {})
-    found = judge(run(world)[0])
-    assert {(one.kind, one.guilty) for one in found.accused} == {
+    verdict = judge(run(world)[0])
+    assert {(accused.kind, accused.guilty) for accused in verdict.accused} == {
         ("slow", (1,)),
         ("lossy", (2,)),
         ("failed", (3,)),
@@ -206,10 +208,10 @@ def test_three_faults_on_four_nodes_are_told_apart() -> None:
 @pytest.mark.parametrize("fault", list(BAD))
 def test_of_two_nodes_neither_is_accused(fault: str) -> None:
     table, rounds = run(World(2, {1: fault}, {}))
-    found = judge(table)
-    assert found.accused == ()
+    verdict = judge(table)
+    assert verdict.accused == ()
     # Two equally slow ones look like two good ones.
-    assert found.doubts == (() if kind(fault) == "slow" else ((0, 1),))
+    assert verdict.doubts == (() if kind(fault) == "slow" else ((0, 1),))
     assert len(rounds) == (1 if kind(fault) == "slow" else 2)
 
 
@@ -243,18 +245,18 @@ LINK = run(World(4, {}, {(1, 2): "lossy"}))[0]
             "an end that was tried with nobody else",
         ),
     ],
-    ids=lambda one: one if isinstance(one, str) else "",
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_is_not_proved_is_a_doubt(
     spoilt: Callable[[], list[dict[str, Any]]], why: str
 ) -> None:
-    found = judge(spoilt())
-    assert found.accused == (), why
-    assert found.doubts
+    verdict = judge(spoilt())
+    assert verdict.accused == (), why
+    assert verdict.doubts
 
 
 def test_the_unspoilt_tables_do_accuse() -> None:
-    assert [one.guilty for one in judge(CUT).accused] == [(3,)]
+    assert [accused.guilty for accused in judge(CUT).accused] == [(3,)]
     assert judge(LINK).accused == (Accused("lossy", (1, 2), ((1, 2),)),)
 
 
@@ -323,7 +325,7 @@ HUNG = {"stage": "link", "code": -9}
 
 
 @pytest.mark.parametrize(
-    ("one", "two", "outcome", "why"),
+    ("left", "right", "outcome", "why"),
     [
         ([HUNG], [HUNG], "failed", "node 0 in stage link: no end in time"),
         (
@@ -350,8 +352,8 @@ HUNG = {"stage": "link", "code": -9}
         ([DONE], [HUNG], "failed", "node 1 in stage link: no end in time"),
     ],
 )
-def test_how_a_pair_ended(one: Any, two: Any, outcome: str, why: str) -> None:
-    sides = [None if side is None else summary(side) for side in (one, two)]
+def test_how_a_pair_ended(left: Any, right: Any, outcome: str, why: str) -> None:
+    sides = [None if side is None else summary(side) for side in (left, right)]
     row = join((0, 1), sides)
     assert (row["outcome"], row["why"]) == (outcome, why)
 
@@ -359,10 +361,10 @@ def test_how_a_pair_ended(one: Any, two: Any, outcome: str, why: str) -> None:
 def test_segments_are_counted_without_those_of_the_store() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        with socket.create_connection(("127.0.0.1", port)) as one, server.accept()[0] as other:
+        with socket.create_connection(("127.0.0.1", port)) as client, server.accept()[0] as other:
             before = _pair.tcp_counters(store=1)
             for _ in range(5):
-                one.sendall(b"x")
+                client.sendall(b"x")
                 assert other.recv(1) == b"x"
             after = _pair.tcp_counters(store=1)
             assert after["sent"] - before["sent"] >= 5

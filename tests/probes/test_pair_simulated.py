@@ -28,7 +28,7 @@ def test_two_nodes_with_two_npus_each(examined_python: Path, simulator_cache: Pa
         nodes = LaunchNodes(count=2, rank=number, endpoint=endpoint)
         extent = Extent(nodes=nodes)
         several = plan(3, device="npu", nproc=2, python=str(examined_python), extent=extent)
-        asked = next(one for one in several if one.probe == "pair-rounds")
+        asked = next(request for request in several if request.probe == "pair-rounds")
         mine = env | {"ASCEND_RT_VISIBLE_DEVICES": ("0,1", "2,3")[number]}
         agents.append(
             subprocess.Popen(
@@ -36,14 +36,14 @@ def test_two_nodes_with_two_npus_each(examined_python: Path, simulator_cache: Pa
             )
         )
     try:
-        told = [one.communicate(timeout=300) for one in agents]
+        outputs = [agent.communicate(timeout=300) for agent in agents]
     finally:
-        for one in agents:
-            one.kill()
-    values = [json.loads(output.splitlines()[-1]) for output, _ in told]
+        for agent in agents:
+            agent.kill()
+    values = [json.loads(output.splitlines()[-1]) for output, _ in outputs]
     # A pair that did not meet in time on a busy machine is measured again.
     *before, row = read_record(PairTable, values[0]).pairs
-    assert row.outcome == "ok", told
-    assert all(earlier.outcome in {"failed", "untold"} for earlier in before), told
+    assert row.outcome == "ok", outputs
+    assert all(earlier.outcome in {"failed", "untold"} for earlier in before), outputs
     assert row.messages > 10
     assert values[0]["pairs"] == values[1]["pairs"]

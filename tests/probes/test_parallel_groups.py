@@ -30,8 +30,8 @@ parallel_state.RankGenerator.get_ranks = swapped
 def wrong(run: ProbeRun) -> set[tuple[str, str]]:
     """What is wrong: the kind of group and the layout."""
     pattern = re.compile(r"(\w+) group(?: of rank \d)?, (.*)")
-    found = [pattern.search(one.what) for rank in run.ranks for one in rank.wrong]
-    return {(match[1], match[2]) for match in found if match}
+    matches = [pattern.search(wrong.what) for rank in run.ranks for wrong in rank.wrong]
+    return {(match[1], match[2]) for match in matches if match}
 
 
 def test_there_are_no_groups_without_megatron(forked_python: Path, tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_there_are_no_groups_without_megatron(forked_python: Path, tmp_path: Pat
 
 def test_the_groups_of_the_real_megatron(forked_megatron: Path) -> None:
     run = started(forked_megatron, "parallel-groups", ranks=4)
-    assert all(one.ok and not one.wrong for one in run.ranks)
+    assert all(rank.ok and not rank.wrong for rank in run.ranks)
     assert list(run.ranks[0].values["layouts"]) == [
         "TP2",
         "TP2 PP2",
@@ -52,15 +52,15 @@ def test_the_groups_of_the_real_megatron(forked_megatron: Path) -> None:
         "PP2",
     ]
     # 10 kinds of groups in 6 layouts, and sums where there are several ranks.
-    sums = sum(one["groups"] for one in run.ranks[0].values["layouts"].values())
-    assert [one.compared for one in run.ranks] == [60 + sums] * 4
-    assert [one.values["float64_sum"] for one in run.ranks] == [10.0] * 4
+    sums = sum(layout["groups"] for layout in run.ranks[0].values["layouts"].values())
+    assert [rank.compared for rank in run.ranks] == [60 + sums] * 4
+    assert [rank.values["float64_sum"] for rank in run.ranks] == [10.0] * 4
 
 
 def test_other_members_than_there_should_be(forked_megatron: Path, tmp_path: Path) -> None:
     run = started(forked_megatron, "parallel-groups", ranks=4, mutation=MUTATION, folder=tmp_path)
-    found = wrong(run)
-    assert found == {
+    pairs = wrong(run)
+    assert pairs == {
         *((kind, "TP2 EP2 ETP1") for kind in ("ep", "etp", "tp_ep", "edp")),
         *(("pp", layout) for layout in ("TP2 PP2", "TP2 PP2 EP2 ETP1", "PP2")),
     }

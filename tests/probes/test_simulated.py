@@ -36,34 +36,34 @@ def simulated(examined_python: Path, simulator_cache: Path) -> dict[str, str]:
 def run(python: Path, env: dict[str, str], *probes: str) -> tuple[ProbeRun, ...]:
     extent = Extent(minutes=0.02, small=True)
     several = plan(4, device="npu", nproc=2, python=str(python), env=env, extent=extent)
-    chosen = [one for one in several if one.probe in probes]
-    return tuple(msgspec.structs.replace(one, simulated=True) for one in run_all(chosen))
+    chosen = [request for request in several if request.probe in probes]
+    return tuple(msgspec.structs.replace(run, simulated=True) for run in run_all(chosen))
 
 
 def judged(runs: tuple[ProbeRun, ...]) -> tuple[Finding, ...]:
-    probes = {one.probe for one in runs}
-    chosen = [one for one in all_checks() if one.probe in probes]
+    probes = {run.probe for run in runs}
+    chosen = [check for check in all_checks() if check.probe in probes]
     return judge(Case(facts=Snapshot(probes=runs), catalog=Catalog()), chosen)
 
 
 def test_all_pass_on_the_simulated_npu(examined_python: Path, simulated: dict[str, str]) -> None:
     runs = run(examined_python, simulated, *OURS)
-    assert {one.probe for one in runs} == OURS
+    assert {run.probe for run in runs} == OURS
     bad = [
-        (one.check, one.title, one.observed)
-        for one in judged(runs)
-        if one.level not in {Level.OK, Level.SKIPPED}
+        (finding.check, finding.title, finding.observed)
+        for finding in judged(runs)
+        if finding.level not in {Level.OK, Level.SKIPPED}
     ]
     assert bad == []
     # The real torch refuses a Gloo group beside a group that is bound to an NPU.
-    (bound,) = [one for one in judged(runs) if one.check == "bound-device-id"]
+    (bound,) = [finding for finding in judged(runs) if finding.check == "bound-device-id"]
     assert "No backend type associated with device type npu" in bound.observed
 
 
 def test_a_rank_without_a_device_is_named(examined_python: Path, simulated: dict[str, str]) -> None:
     env = {**simulated, "ASCEND_RT_VISIBLE_DEVICES": "1"}
-    (one,) = run(examined_python, env, "device-per-rank")
-    (finding,) = judged((one,))
+    (device_run,) = run(examined_python, env, "device-per-rank")
+    (finding,) = judged((device_run,))
     assert finding.level is Level.ERROR
     assert finding.ranks == (1,)
     assert "no device for local rank 1: 1 npu visible" in finding.observed

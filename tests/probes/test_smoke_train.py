@@ -41,22 +41,22 @@ BF16 = "bfloat16 TP2 EP2 ETP1"
 
 
 def judged(run: ProbeRun, check: str = "smoke-train") -> list[tuple[Level, str]]:
-    chosen = [one for one in all_checks() if one.id == check]
+    chosen = [registered for registered in all_checks() if registered.id == check]
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
-    return [(found.level, found.title) for found in judge(case, chosen)]
+    return [(finding.level, finding.title) for finding in judge(case, chosen)]
 
 
 def test_two_ranks_train_what_one_would(forked_megatron: Path) -> None:
     run = started(forked_megatron, "smoke-train", ranks=2)
     assert [level for level, _ in judged(run)] == [Level.OK]
     assert [level for level, _ in judged(run, "checkpoint")] == [Level.OK]
-    first, second = (one.values["layouts"] for one in run.ranks)
+    first, second = (rank.values["layouts"] for rank in run.ranks)
     assert list(first) == [*LOSSES]
     assert first["PP2 ETP1"]["losses"] == [None] * 10
     # The reference itself must not drift with torch.
     assert {
-        name: tuple(one["reference"]["losses"][end] for end in (0, -1))
-        for name, one in second.items()
+        name: tuple(layout["reference"]["losses"][end] for end in (0, -1))
+        for name, layout in second.items()
     } == {name: pytest.approx(losses, rel=1e-6) for name, losses in LOSSES.items()}
     resumed = second_of(run, "resumed")
     both = {"fully_reshardable", "fully_sharded_model_space"}
@@ -67,9 +67,9 @@ def test_two_ranks_train_what_one_would(forked_megatron: Path) -> None:
 
 
 def second_of(run: ProbeRun, key: str) -> dict[str, Any]:
-    found = run.ranks[1].values[key]
-    assert isinstance(found, dict)
-    return found
+    rows = run.ranks[1].values[key]
+    assert isinstance(rows, dict)
+    return rows
 
 
 MUTATIONS = {
@@ -102,9 +102,9 @@ MUTATIONS = {
 
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_broken_training_is_found(forked_megatron: Path, tmp_path: Path, name: str) -> None:
-    mutation, wanted = MUTATIONS[name]
+    mutation, expected = MUTATIONS[name]
     run = started(forked_megatron, "smoke-train", ranks=2, mutation=mutation, folder=tmp_path)
-    assert {title for level, title in judged(run) if level is Level.ERROR} == wanted
+    assert {title for level, title in judged(run) if level is Level.ERROR} == expected
 
 
 CHECKPOINTS = {
@@ -128,21 +128,25 @@ CHECKPOINTS = {
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_a_broken_checkpoint_is_found(forked_megatron: Path, tmp_path: Path, name: str) -> None:
-    mutation, fault, wanted = CHECKPOINTS[name]
+    mutation, fault, expected = CHECKPOINTS[name]
     run = started(
         forked_megatron, "smoke-train", ranks=2, mutation=mutation, fault=fault, folder=tmp_path
     )
     assert [level for level, _ in judged(run)] == [Level.OK]
-    assert judged(run, "checkpoint") == [(Level.ERROR, f"checkpoint: {wanted}")]
+    assert judged(run, "checkpoint") == [(Level.ERROR, f"checkpoint: {expected}")]
 
 
 def not_finite(run: ProbeRun) -> list[tuple[str, str, tuple[int, ...]]]:
     """Title, what was found without the pass, and the ranks, of each finding about it."""
-    chosen = [one for one in all_checks() if one.id == "smoke-train"]
+    chosen = [check for check in all_checks() if check.id == "smoke-train"]
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
     return [
-        (one.title.partition(": ")[2], one.observed.partition(", in forward pass")[0], one.ranks)
-        for one in judge(case, chosen)
+        (
+            finding.title.partition(": ")[2],
+            finding.observed.partition(", in forward pass")[0],
+            finding.ranks,
+        )
+        for finding in judge(case, chosen)
     ]
 
 

@@ -38,10 +38,10 @@ KNOWN = [
 def test_bandwidths_are_those_of_nccl_tests(  # noqa: PLR0913, PLR0917 - a line of a table
     rates: ModuleType, name: str, size: int, us: float, ranks: int, algorithm: float, bus: float
 ) -> None:
-    found = rates.bandwidths(name, size, us / 1e6, ranks)
-    assert found["us"] == pytest.approx(us)
-    assert found["algbw"] == pytest.approx(algorithm, rel=1e-3)
-    assert found["busbw"] == pytest.approx(bus, rel=1e-3)
+    bandwidths = rates.bandwidths(name, size, us / 1e6, ranks)
+    assert bandwidths["us"] == pytest.approx(us)
+    assert bandwidths["algbw"] == pytest.approx(algorithm, rel=1e-3)
+    assert bandwidths["busbw"] == pytest.approx(bus, rel=1e-3)
 
 
 def test_a_product_has_two_operations_a_term(rates: ModuleType) -> None:
@@ -65,13 +65,13 @@ def test_units_of_bandwidth(forked_python: Path, tmp_path: Path) -> None:
             *("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast")
         }
         for name, sizes in rank.values["rates"].items():
-            assert [int(one) for one in sizes] == [4**step << 10 for step in range(7)]
-            for size, one in sizes.items():
+            assert [int(size) for size in sizes] == [4**step << 10 for step in range(7)]
+            for size, rate in sizes.items():
                 # 20 calls in a second; 2 ranks, so that one half of a buffer crosses the link.
-                assert one["us"] == pytest.approx(50_000)
-                assert one["algbw"] == pytest.approx(int(size) * 20 / 1e9)
+                assert rate["us"] == pytest.approx(50_000)
+                assert rate["algbw"] == pytest.approx(int(size) * 20 / 1e9)
                 half = 1 if name in {"all-reduce", "broadcast"} else 0.5
-                assert one["busbw"] == pytest.approx(one["algbw"] * half)
+                assert rate["busbw"] == pytest.approx(rate["algbw"] * half)
 
 
 def test_units_of_products_and_copies(forked_python: Path, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_units_of_products_and_copies(forked_python: Path, tmp_path: Path) -> No
 def test_a_wrong_element_is_found(forked_python: Path, probe: str, stage: str, what: str) -> None:
     fault = f"rank=1,stage={stage},do=value"
     run = started(forked_python, probe, ranks=2, fault=fault)
-    assert [[one.what for one in rank.wrong] for rank in run.ranks] == [[], [what]]
+    assert [[wrong.what for wrong in rank.wrong] for rank in run.ranks] == [[], [what]]
 
 
 LOSES_A_SUM = """
@@ -116,18 +116,18 @@ dist.all_reduce = some
 def test_a_soak_compares_every_product_and_sum(forked_python: Path, tmp_path: Path) -> None:
     fault = "rank=1,stage=tenth 4,do=value"
     run = started(forked_python, "soak", ranks=2, fault=fault, minutes=0.02)
-    assert [[one.what for one in rank.wrong] for rank in run.ranks] == [
+    assert [[wrong.what for wrong in rank.wrong] for rank in run.ranks] == [
         [],
         ["products that were wrong"],
     ]
     # All ranks stop together, and each tenth has a rate.
-    assert len({one.values["rounds"] for one in run.ranks}) == 1
-    assert [len(one.values["rates"]) for one in run.ranks] == [10, 10]
+    assert len({rank.values["rounds"] for rank in run.ranks}) == 1
+    assert [len(rank.values["rates"]) for rank in run.ranks] == [10, 10]
     run = started(
         forked_python, "soak", ranks=2, mutation=LOSES_A_SUM, folder=tmp_path, minutes=0.02
     )
     for rank in run.ranks:
-        assert [(one.what, one.got) for one in rank.wrong] == [("sums that were wrong", "1")]
+        assert [(wrong.what, wrong.got) for wrong in rank.wrong] == [("sums that were wrong", "1")]
 
 
 def test_the_cpu_has_no_bus_to_itself(forked_python: Path) -> None:

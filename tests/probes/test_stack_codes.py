@@ -28,9 +28,9 @@ def test_every_code_has_a_row() -> None:
 
 
 def test_every_check_in_the_table_exists_at_its_level() -> None:
-    checks = {one.id: one.level for one in all_checks()}
+    checks = {check.id: check.level for check in all_checks()}
     for row in re.findall(r"^\| [A-Z]-.*$", CODES, re.MULTILINE):
-        _, _, named, levels, _ = (one.strip() for one in row.split("|"))
+        _, _, named, levels, _ = (cell.strip() for cell in row.split("|"))
         if not levels:
             assert named.startswith("no probe"), row
         parts = named.split(";")

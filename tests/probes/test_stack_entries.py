@@ -33,8 +33,8 @@ def test_frameworks_that_import_in_the_right_order(tmp_path: Path) -> None:
     run = ran(PROBE, written(tmp_path, FRAMEWORKS))
     (imports,) = findings(run, "framework-imports")
     assert (imports.level, imports.observed) == (Level.OK, "mcore_bridge, swift, twinkle, verl")
-    assert [one.level for one in findings(run, "framework-order")] == [Level.OK]
-    assert [one.level for one in findings(run, "registry")] == [Level.OK]
+    assert [finding.level for finding in findings(run, "framework-order")] == [Level.OK]
+    assert [finding.level for finding in findings(run, "registry")] == [Level.OK]
     absent = run.ranks[0].values["absent"]
     assert absent["verl-actor"] == "this verl has no verl.workers.actor.megatron_actor"
     assert absent["verl-engine"] == "not for npu"

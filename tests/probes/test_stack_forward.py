@@ -26,7 +26,7 @@ GOOD: dict[str, Any] = {
 def judged(check: str, cases: dict[str, Any]) -> list[Level]:
     result = ProbeResult(ok=True, values={"cases": cases})
     run = ProbeRun(probe=PROBE, device="npu", exit_code=0, ranks=(result,))
-    return [one.level for one in findings(run, check)]
+    return [finding.level for finding in findings(run, check)]
 
 
 @pytest.mark.parametrize("check", ["type-strings", "use-flash", "cp-ring"])
@@ -95,12 +95,12 @@ def test_a_mask_that_is_lost_and_a_wrong_type_are_measured(forked_megatron: Path
         capture_output=True,
         env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
     )
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert judged("type-strings", {"types": found["types"]}) == [Level.OK]
-    assert judged("type-strings", {"types": found["other types"]}) == [Level.ERROR]
-    assert judged("cp-ring", {"ring": found["ring"]}) == [Level.OK]
-    assert found["batch"]["off"] < 3e-3
-    assert judged("use-flash", {**GOOD, "flash": found["unmasked"]})[0] is Level.ERROR
+    values = json.loads(done.stdout.splitlines()[-1])
+    assert judged("type-strings", {"types": values["types"]}) == [Level.OK]
+    assert judged("type-strings", {"types": values["other types"]}) == [Level.ERROR]
+    assert judged("cp-ring", {"ring": values["ring"]}) == [Level.OK]
+    assert values["batch"]["off"] < 3e-3
+    assert judged("use-flash", {**GOOD, "flash": values["unmasked"]})[0] is Level.ERROR
 
 
 def test_other_devices_and_no_mindspeed(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tests.probes.standins import FILES, findings, ran, written
 pytestmark = pytest.mark.slow
 
 PROBE = "mindspeed-patches"
-CHECKS = [one.id for one in all_checks() if one.probe == PROBE]
+CHECKS = [check.id for check in all_checks() if check.probe == PROBE]
 ADAPTOR = "mindspeed/megatron_adaptor.py"
 ARGS = "mindspeed/args_utils.py"
 PATCHES = "mindspeed/patch_utils.py"
@@ -49,7 +49,7 @@ def test_what_is_measured(good: ProbeRun) -> None:
 
 
 @pytest.mark.parametrize(
-    ("check", "file", "old", "new", "found"),
+    ("check", "file", "old", "new", "observed"),
     [
         # A wrong pair: the name is one that only newer Megatrons have.
         (
@@ -115,12 +115,12 @@ def test_what_is_measured(good: ProbeRun) -> None:
     ],
 )
 def test_a_mutation_is_found(
-    tmp_path: Path, check: str, file: str, old: str, new: str, found: str
+    tmp_path: Path, check: str, file: str, old: str, new: str, observed: str
 ) -> None:
     (finding,) = findings(mutated(tmp_path, file, old, new), check)
     assert finding.level >= Level.WARNING
     assert finding.level is not Level.UNKNOWN, finding
-    assert found in finding.observed
+    assert observed in finding.observed
 
 
 @pytest.mark.parametrize("early", ["megatron.core", "megatron.core.optimizer"])

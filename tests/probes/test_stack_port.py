@@ -24,9 +24,9 @@ def test_a_port_that_is_held_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_free_port(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as one:
-        one.bind(("", 0))
-        number = one.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("", 0))
+        number = listener.getsockname()[1]
     monkeypatch.setenv("MASTER_PORT", str(number))
     (finding,) = findings(ran("port", device="cpu"), "port")
     assert finding.level is Level.OK

@@ -35,17 +35,17 @@ ONE_FILE = {
 
 def definition(name: str, version: str) -> str:
     """What the table says of a function, as Python."""
-    (row,) = (one for one in FUNCTIONS if one.name.endswith(f".{name}"))
+    (row,) = (function for function in FUNCTIONS if function.name.endswith(f".{name}"))
     taken = [
-        one
+        field
         for versions, names in row.takes.items()
         if not versions or satisfies("pep440", version, versions)
-        for one in names
+        for field in names
     ]
     if not taken:
         return ""
     if name.endswith("Config"):
-        return f"class {name}:\n" + "".join(f"    {one}: int = 0\n" for one in taken)
+        return f"class {name}:\n" + "".join(f"    {field}: int = 0\n" for field in taken)
     if name in {"GPTModel", "ColumnParallelLinear", "RowParallelLinear"}:
         return f"class {name}:\n    def __init__(self, {', '.join(taken)}): ...\n"
     return f"def {name}({', '.join(taken)}): ...\n"
@@ -55,11 +55,15 @@ def tree(folder: Path, version: str, **changes: str) -> Path:
     """A Megatron-LM with the functions of a release; ``changes`` replace one of them."""
     numbers = dict(zip(("MAJOR", "MINOR", "PATCH"), version.split("."), strict=True))
     files = {"__init__.py": "", "package_info.py": "PRE_RELEASE = ''\n"}
-    files["package_info.py"] += "".join(f"{one} = {number}\n" for one, number in numbers.items())
+    files["package_info.py"] += "".join(
+        f"{constant} = {number}\n" for constant, number in numbers.items()
+    )
     for name, file in FILES.items():
         files[file] = changes.get(name, definition(name, version))
     for file, names in ONE_FILE.items():
-        files[file] = "".join(changes.get(one, definition(one, version)) for one in names)
+        files[file] = "".join(
+            changes.get(function, definition(function, version)) for function in names
+        )
     return written(folder, {f"megatron/core/{name}": text for name, text in files.items()})
 
 
@@ -76,7 +80,7 @@ def test_a_tree_as_it_was_released(tmp_path: Path, version: str) -> None:
     assert f"functions of megatron.core {version}" in drift.observed
     optimizer = drift.because.partition("get_megatron_optimizer(")[2].partition(")")[0]
     assert ("lr_mult" in optimizer) is (version >= "0.16")
-    assert [one.level for one in reported("megatron-origin", folder)] == [Level.OK]
+    assert [finding.level for finding in reported("megatron-origin", folder)] == [Level.OK]
 
 
 def test_a_removed_keyword_is_found(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ VALUES = st.lists(
     st.one_of(
         st.sampled_from(TRAPS),
         st.characters(min_codepoint=1, exclude_categories=["Cs"]),
-        st.binary(min_size=1, max_size=3).filter(lambda one: 0 not in one).map(os.fsdecode),
+        st.binary(min_size=1, max_size=3).filter(lambda data: 0 not in data).map(os.fsdecode),
         st.sampled_from(["/", "/opt", "a", ":"]),
     ),
     max_size=8,
@@ -72,6 +72,6 @@ VALUES = st.lists(
 
 _LONGEST = 200
 # The name of a folder; a list of folders cannot hold one with a colon.
-NAMES = VALUES.map(lambda one: one.replace("/", "|").replace(":", ";")).filter(
-    lambda one: one not in {"", ".", ".."} and len(os.fsencode(one)) <= _LONGEST
+NAMES = VALUES.map(lambda text: text.replace("/", "|").replace(":", ";")).filter(
+    lambda name: name not in {"", ".", ".."} and len(os.fsencode(name)) <= _LONGEST
 )

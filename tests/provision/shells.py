@@ -21,10 +21,10 @@ _OWN = {"_", "SHLVL", "PWD", "OLDPWD"}
 
 
 def needed(shell: str) -> str:
-    found = shutil.which(shell)
-    if found is None:
+    which = shutil.which(shell)
+    if which is None:
         pytest.skip(f"{shell} is not installed")
-    return found
+    return which
 
 
 def run(
@@ -59,12 +59,12 @@ def environments(
     assert done.stderr == b"", done.stderr.decode(errors="replace")
     assert done.returncode == 0
     assert list(folder.iterdir()) == [], "something ran"
-    found: list[dict[str, str]] = [{}]
+    environments: list[dict[str, str]] = [{}]
     for row in out.read_bytes().split(b"\0")[:-1]:
         if row == b"\1":
-            found.append({})
+            environments.append({})
             continue
         name, _, value = os.fsdecode(row).partition("=")
         if name not in _OWN:
-            found[-1][name] = value
-    return found[1:-1] if scripts else []
+            environments[-1][name] = value
+    return environments[1:-1] if scripts else []

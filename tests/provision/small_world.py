@@ -104,18 +104,23 @@ def git(*arguments: str | Path, at: Path | None = None) -> str:
         },
         "GIT_CONFIG_GLOBAL": os.devnull,
     }
-    place = [] if at is None else ["-C", str(at)]
+    options = [] if at is None else ["-C", str(at)]
     done = subprocess.run(
-        ["git", *place, *arguments], check=True, capture_output=True, text=True, env=env, timeout=60
+        ["git", *options, *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=60,
     )
     return done.stdout.strip()
 
 
 def commit(repository: Path, files: dict[str, str], name: str) -> str:
     for path, text in files.items():
-        place = repository / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(textwrap.dedent(text), "utf-8")
+        target = repository / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(textwrap.dedent(text), "utf-8")
     git("add", "-A", at=repository)
     git("commit", "-q", "-m", name, at=repository)
     return git("rev-parse", "HEAD", at=repository)
@@ -130,7 +135,7 @@ def wheel(
     content = {
         **(files or {f"{stem}/__init__.py": f"__version__ = {version!r}\n"}),
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-        + "".join(f"Requires-Dist: {one}\n" for one in requires),
+        + "".join(f"Requires-Dist: {need}\n" for need in requires),
         f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     record = "".join(
@@ -184,13 +189,13 @@ class World:
 
     @property
     def env(self) -> dict[str, str]:
-        kept = {
+        inherited = {
             name: value
             for name, value in os.environ.items()
             if not name.startswith(("PIP_", "PYTHON", "VIRTUAL_ENV", "GIT_"))
         }
         return {
-            **kept,
+            **inherited,
             "HOME": str(self.root / "home"),
             "PIP_CONFIG_FILE": os.devnull,
             "PIP_NO_INDEX": "1",
@@ -240,8 +245,8 @@ def imported(stack: Path) -> dict[str, str]:
         timeout=60,
         env=env,
     )
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
+    paths: dict[str, str] = json.loads(done.stdout)
+    return paths
 
 
 def make(root: Path) -> World:
@@ -266,8 +271,8 @@ def make_for_two(root: Path) -> World:
     world = make(root)
     for arch in ("aarch64", "x86_64"):
         needs = [
-            f"only-{one.replace('_', '-')}; platform_machine == '{one}'"
-            for one in ("aarch64", "x86_64")
+            f"only-{arch.replace('_', '-')}; platform_machine == '{arch}'"
+            for arch in ("aarch64", "x86_64")
         ]
         file = wheel(world.index, "torch", "2.14.0", *needs)
         file.rename(file.with_name(f"torch-2.14.0-py3-none-manylinux_2_28_{arch}.whl"))
@@ -293,13 +298,13 @@ def make_upstream(root: Path, megatron: Path, mindspeed: Path) -> World:
     setuptools and wheel, which build MindSpeed, are downloaded.
     """
     world = World(root)
-    for place in (root / "home", world.mirrors):
-        place.mkdir(parents=True)
+    for folder in (root / "home", world.mirrors):
+        folder.mkdir(parents=True)
     (world.mirrors / "Megatron-LM").symlink_to(megatron)
     (world.mirrors / "MindSpeed").symlink_to(mindspeed)
     commits = {
-        ref: git("rev-parse", f"{ref}^{{commit}}", at=place)
-        for place, refs in ((megatron, MEGATRON_REFS), (mindspeed, MINDSPEED_REFS))
+        ref: git("rev-parse", f"{ref}^{{commit}}", at=repository)
+        for repository, refs in ((megatron, MEGATRON_REFS), (mindspeed, MINDSPEED_REFS))
         for ref in refs
     }
     _index(world.index)
@@ -318,9 +323,9 @@ def make_upstream(root: Path, megatron: Path, mindspeed: Path) -> World:
     return world
 
 
-def _megatron(place: Path) -> dict[str, str]:
-    git("init", "-q", "-b", "main", place)
-    found = {}
+def _megatron(folder: Path) -> dict[str, str]:
+    git("init", "-q", "-b", "main", folder)
+    commits = {}
     for number in ("0.12.1", "0.15.3"):
         files = {
             "megatron/core/__init__.py": "from .package_info import __version__\n",
@@ -329,68 +334,68 @@ def _megatron(place: Path) -> dict[str, str]:
             # History that nobody needs, and that does not compress.
             "history.txt": hashlib.shake_256(number.encode()).hexdigest(100_000),
         }
-        commit(place, files, f"towards {number}")
-        found[f"core_v{number}"] = commit(place, {"history.txt": "gone\n"}, number)
-        git("tag", "-a", "-m", number, f"core_v{number}", at=place)
-    return found
+        commit(folder, files, f"towards {number}")
+        commits[f"core_v{number}"] = commit(folder, {"history.txt": "gone\n"}, number)
+        git("tag", "-a", "-m", number, f"core_v{number}", at=folder)
+    return commits
 
 
-def _mindspeed(place: Path) -> dict[str, str]:
-    git("init", "-q", "-b", "master", place)
-    commit(place, {"README.md": "MindSpeed\n"}, "first")
-    found = {}
+def _mindspeed(folder: Path) -> dict[str, str]:
+    git("init", "-q", "-b", "master", folder)
+    commit(folder, {"README.md": "MindSpeed\n"}, "first")
+    commits = {}
     for branch, number in zip(MINDSPEED_REFS, ("0.12.1", "0.15.3"), strict=True):
-        git("checkout", "-q", "-b", branch, "master", at=place)
+        git("checkout", "-q", "-b", branch, "master", at=folder)
         files = {
             "mindspeed/__init__.py": "",
             "requirements.txt": "numpy<=1.26.0\nattrs\n",
             "pyproject.toml": _PROJECT,
             "backend.py": _BACKEND.replace("VERSION", number),
         }
-        found[branch] = commit(place, files, number)
-    git("checkout", "-q", "master", at=place)
-    return found
+        commits[branch] = commit(folder, files, number)
+    git("checkout", "-q", "master", at=folder)
+    return commits
 
 
-def _index(place: Path) -> None:
+def _index(folder: Path) -> None:
     for name in (*_UNDECLARED, "requests", "absl-py", "transformers", "peft"):
-        wheel(place, name, "4.50.0" if name == "transformers" else "0.15.0")
-    source(place, "decorator", "0.15.0")
-    wheel(place, "pybind11", "2.13.6")
-    wheel(place, "einops", "0.8.0")
+        wheel(folder, name, "4.50.0" if name == "transformers" else "0.15.0")
+    source(folder, "decorator", "0.15.0")
+    wheel(folder, "pybind11", "2.13.6")
+    wheel(folder, "einops", "0.8.0")
     torchvision = "0.28.0"
-    wheel(place, "torchvision", torchvision, "torch==2.13.0")
+    wheel(folder, "torchvision", torchvision, "torch==2.13.0")
     for version in ("1.26.0", "1.26.4", "2.1.0"):
-        wheel(place, "numpy", version)
+        wheel(folder, "numpy", version)
     # The local label needs a file for both machines; the row names which one.
     for version in ("2.13.0", "2.13.0+cpu"):
-        wheel(place, "torch", version)
-    wheel(place, "torch-npu", "2.13.0", "torch==2.13.0.*")
+        wheel(folder, "torch", version)
+    wheel(folder, "torch-npu", "2.13.0", "torch==2.13.0.*")
     for version in ("1.1.0", "1.4.3"):
-        wheel(place, "mcore-bridge", version, "megatron-core>=0.12,<0.20", "transformers", "peft")
+        wheel(folder, "mcore-bridge", version, "megatron-core>=0.12,<0.20", "transformers", "peft")
     for version in ("4.0.4", "4.2.3"):
-        wheel(place, "ms-swift", version, "transformers", files={"swift/__init__.py": ""})
+        wheel(folder, "ms-swift", version, "transformers", files={"swift/__init__.py": ""})
     # The traps: pip takes them wherever it is let.
     for version in ("0.15.3", "0.15.9", "0.12.1"):
-        wheel(place, "megatron-core", version, files={"megatron/core/trap.py": ""})
-    wheel(place, "mindspeed", "0.0.1.dev1")
+        wheel(folder, "megatron-core", version, files={"megatron/core/trap.py": ""})
+    wheel(folder, "mindspeed", "0.0.1.dev1")
 
 
-def _rows(place: Path, commits: dict[str, str]) -> None:
-    (place / "components").mkdir(parents=True)
+def _rows(folder: Path, commits: dict[str, str]) -> None:
+    (folder / "components").mkdir(parents=True)
     torch = "2.13.0+cpu" if platform.machine() == "x86_64" else "2.13.0"
     need = [{"component": "torch-npu", "versions": "==2.13.0"}]
     bound = [{"component": "numpy", "versions": "<=1.26.0"}]
     releases: dict[str, list[dict[str, object]]] = {
         "megatron-lm": [
             {
-                "version": f"core_v{one}",
-                "ref": f"core_v{one}",
-                "commit": commits[f"core_v{one}"],
-                "provides": {"megatron-core": one},
-                "attributes": {"core": one, "gdn": "no"},
+                "version": f"core_v{version}",
+                "ref": f"core_v{version}",
+                "commit": commits[f"core_v{version}"],
+                "provides": {"megatron-core": version},
+                "attributes": {"core": version, "gdn": "no"},
             }
-            for one in ("0.15.3", "0.12.1")
+            for version in ("0.15.3", "0.12.1")
         ],
         "mindspeed": [
             {
@@ -439,7 +444,7 @@ def _rows(place: Path, commits: dict[str, str]) -> None:
         content = {
             "schema": 1,
             "id": name,
-            "releases": [{**one, "sources": _SOURCES} for one in rows],
+            "releases": [{**row, "sources": _SOURCES} for row in rows],
         }
         text = yaml.safe_dump(content, sort_keys=False)
-        (place / "components" / f"{name}.yaml").write_text(text, "utf-8")
+        (folder / "components" / f"{name}.yaml").write_text(text, "utf-8")

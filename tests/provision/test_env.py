@@ -131,16 +131,21 @@ def script(environ: Mapping[str, str], *arguments: str) -> str:
     return os.fsdecode(out)
 
 
-def wanted(place: Path, old: Mapping[str, str]) -> dict[str, str]:
+def expected_env(folder: Path, old: Mapping[str, str]) -> dict[str, str]:
     """What env has to make of ``old`` where stack, CANN and NNAL lie in ``place``."""
-    at, cann, atb = f"{place}/stacks/s1", f"{place}/cann", f"{place}/atb/atb/cxx_abi_1"
-    rest = [one for one in old.get("PYTHONPATH", "").split(":") if one]
+    at, cann, atb = f"{folder}/stacks/s1", f"{folder}/cann", f"{folder}/atb/atb/cxx_abi_1"
+    rest = [entry for entry in old.get("PYTHONPATH", "").split(":") if entry]
     modules = [f"{at}/src/megatron-lm", f"{at}/src/mindspeed", f"{cann}/python/site-packages"]
-    libraries = [f"{cann}/{one}" for one in ("lib64", "lib64/plugin/opskernel")]
+    libraries = [f"{cann}/{subfolder}" for subfolder in ("lib64", "lib64/plugin/opskernel")]
     libraries += [f"{cann}/lib64/plugin/nnengine", f"{cann}/{TILING}"]
     programs = ("bin", "tools/ccec_compiler/bin", "tools/profiler/bin", "tools/msobjdump")
     lists = {
-        "PATH": [f"{at}/venv/bin", f"{atb}/bin", *(f"{cann}/{one}" for one in programs), "/bin"],
+        "PATH": [
+            f"{at}/venv/bin",
+            f"{atb}/bin",
+            *(f"{cann}/{program}" for program in programs),
+            "/bin",
+        ],
         "LD_LIBRARY_PATH": [f"{atb}/lib", f"{atb}/examples", *libraries, f"{cann}/devlib"],
         "PYTHONPATH": [*modules, f"{cann}/{TBE}", *dict.fromkeys(rest)],
         "CMAKE_PREFIX_PATH": [f"{cann}/lib64/cmake"],
@@ -165,14 +170,14 @@ def wanted(place: Path, old: Mapping[str, str]) -> dict[str, str]:
 
 
 def memory(setting: str) -> str:
-    found = re.search(rf"{NAME}[ =]'([A-Za-z0-9+/=]+)'", setting)
-    assert found
-    return found[1]
+    match = re.search(rf"{NAME}[ =]'([A-Za-z0-9+/=]+)'", setting)
+    assert match
+    return match[1]
 
 
-def between(one: Mapping[str, str], other: Mapping[str, str], shell: str) -> str:
+def between(env: Mapping[str, str], other: Mapping[str, str], shell: str) -> str:
     """A script that makes an environment another."""
-    names = [name for name in {*one, *other} if one.get(name) != other.get(name)]
+    names = [name for name in {*env, *other} if env.get(name) != other.get(name)]
     return text([Change(name, other.get(name), "a test") for name in names], shell)
 
 
@@ -205,26 +210,26 @@ def test_500_hostile_paths_give_exactly_the_variables_and_then_the_old_ones(
     (base,) = environments(shell, [""], top / "empty", base)
     scripts, expected = [], []
     for number, (name, more) in enumerate(cases):
-        place = top / str(number) / name
-        stack(place)
-        toolkit(place / "cann")
-        nnal(place / "atb")
-        old = {**base, **more, "ASCEND_HOME_PATH": f"{place}/cann"}
-        old["ATB_HOME_PATH"] = f"{place}/atb/atb/cxx_abi_0"
-        asked = ("--prefix", str(place), "--shell", shell)
+        folder = top / str(number) / name
+        stack(folder)
+        toolkit(folder / "cann")
+        nnal(folder / "atb")
+        old = {**base, **more, "ASCEND_HOME_PATH": f"{folder}/cann"}
+        old["ATB_HOME_PATH"] = f"{folder}/atb/atb/cxx_abi_0"
+        asked = ("--prefix", str(folder), "--shell", shell)
         setting = script(old, *asked)
-        there = wanted(place, old)
+        there = expected_env(folder, old)
         there[NAME] = memory(setting)
         again, back = script(there, *asked), script(there, "--undo", "--shell", shell)
         first, last = between(base, old, shell), between(old, base, shell)
         scripts += [first, setting, again, back, last]
         expected += [old, there, there, old, base]
     got = environments(shell, scripts, top / "empty", base)
-    for one, other in zip(got, expected, strict=True):
+    for env, other in zip(got, expected, strict=True):
         wrong = {
-            name: (one.get(name), other.get(name))
-            for name in {*one, *other}
-            if one.get(name) != other.get(name)
+            name: (env.get(name), other.get(name))
+            for name in {*env, *other}
+            if env.get(name) != other.get(name)
         }
         assert wrong == {}
 
@@ -243,9 +248,9 @@ SOURCED = {
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_program_is_sourced_from_any_folder(shell: str, name: str, tmp_path: Path) -> None:
     """The shell is found by itself; undone, the environment is what it was."""
-    place = tmp_path / name
-    folder = stack(place)
-    base = {"PATH": "/bin:/usr/bin", "HOME": str(tmp_path), "ASCEND_DOCTOR_PREFIX": str(place)}
+    path = tmp_path / name
+    folder = stack(path)
+    base = {"PATH": "/bin:/usr/bin", "HOME": str(tmp_path), "ASCEND_DOCTOR_PREFIX": str(path)}
     base |= {"USE_MCORE_GDN": "1", "PYTHONPATH": ":/a b::/a b:", "LC_ALL": "C.UTF-8"}
     sourced = SOURCED[shell].format(f"{PROGRAM} env 2>/dev/null")
     undo = SOURCED[shell].format(f"{PROGRAM} env --undo")
@@ -339,21 +344,21 @@ def test_a_bug_and_an_interruption_are_false_too(
 
 def test_without_a_stack_the_variables_are_those_of_the_machine(tmp_path: Path) -> None:
     cann = toolkit(tmp_path / "cann")
-    found = env({"HOME": str(tmp_path), "ASCEND_TOOLKIT_HOME": str(cann)})
-    assert found["ASCEND_HOME_PATH"] == str(cann)
-    assert found["TORCH_DEVICE_BACKEND_AUTOLOAD"] == "1"
-    assert "MEGATRON_LM_PATH" not in found
-    assert "CUDA_DEVICE_MAX_CONNECTIONS" not in found
+    variables = env({"HOME": str(tmp_path), "ASCEND_TOOLKIT_HOME": str(cann)})
+    assert variables["ASCEND_HOME_PATH"] == str(cann)
+    assert variables["TORCH_DEVICE_BACKEND_AUTOLOAD"] == "1"
+    assert "MEGATRON_LM_PATH" not in variables
+    assert "CUDA_DEVICE_MAX_CONNECTIONS" not in variables
 
 
 def test_with_a_tree_that_the_shell_names(tmp_path: Path) -> None:
     folders(tmp_path, "tree/megatron/core/ssm", "other/megatron", "other/x")
     base = {"HOME": str(tmp_path), "MEGATRON_LM_PATH": f"{tmp_path}/tree/"}
     base["PYTHONPATH"] = f"{tmp_path}/other:{tmp_path}/other/x:{tmp_path}/tree"
-    found = env(base)
-    assert found["MEGATRON_LM_PATH"] == f"{tmp_path}/tree"
-    assert found["PYTHONPATH"] == f"{tmp_path}/tree:{tmp_path}/other/x"
-    assert found["USE_MCORE_GDN"] == "0"
+    variables = env(base)
+    assert variables["MEGATRON_LM_PATH"] == f"{tmp_path}/tree"
+    assert variables["PYTHONPATH"] == f"{tmp_path}/tree:{tmp_path}/other/x"
+    assert variables["USE_MCORE_GDN"] == "0"
     (tmp_path / "tree/megatron/core/ssm/gated_delta_net.py").write_text("")
     assert env(base)["USE_MCORE_GDN"] == "1"
     assert "USE_MCORE_GDN" not in env(base | {"USE_MCORE_GDN": "0"})
@@ -361,23 +366,25 @@ def test_with_a_tree_that_the_shell_names(tmp_path: Path) -> None:
 
 def test_without_cann_torch_does_not_look_for_it(tmp_path: Path) -> None:
     stack(tmp_path)
-    found = env({"HOME": str(tmp_path)}, "--prefix", str(tmp_path))
-    assert found["TORCH_DEVICE_BACKEND_AUTOLOAD"] == "0"
-    assert "LD_LIBRARY_PATH" not in found
+    variables = env({"HOME": str(tmp_path)}, "--prefix", str(tmp_path))
+    assert variables["TORCH_DEVICE_BACKEND_AUTOLOAD"] == "0"
+    assert "LD_LIBRARY_PATH" not in variables
 
 
 def test_the_old_layout(tmp_path: Path) -> None:
     cann = toolkit(tmp_path / "ascend-toolkit" / "latest", "8.1.RC1")
-    found = env({"HOME": str(tmp_path), "ASCEND_HOME_PATH": str(cann), "PATH": "/bin"})
-    assert found["PATH"] == ":".join(
+    variables = env({"HOME": str(tmp_path), "ASCEND_HOME_PATH": str(cann), "PATH": "/bin"})
+    assert variables["PATH"] == ":".join(
         [
-            f"{cann}/{one}"
-            for one in ("bin", "compiler/ccec_compiler/bin", "tools/ccec_compiler/bin")
+            f"{cann}/{subfolder}"
+            for subfolder in ("bin", "compiler/ccec_compiler/bin", "tools/ccec_compiler/bin")
         ]
         + ["/bin"]
     )
-    assert (found["LD_LIBRARY_PATH"] or "").endswith(f"{cann}/tools/aml/lib64/plugin:{cann}/devlib")
-    assert "CMAKE_PREFIX_PATH" not in found
+    assert (variables["LD_LIBRARY_PATH"] or "").endswith(
+        f"{cann}/tools/aml/lib64/plugin:{cann}/devlib"
+    )
+    assert "CMAKE_PREFIX_PATH" not in variables
 
 
 def test_the_toolkit_of_the_stack_is_taken_and_others_leave(tmp_path: Path) -> None:
@@ -387,13 +394,13 @@ def test_the_toolkit_of_the_stack_is_taken_and_others_leave(tmp_path: Path) -> N
     own = f"{new}/opp/vendors/own/op_api/lib"
     base["LD_LIBRARY_PATH"] = f"{old}/lib64:/x:{own}:{new}/devlib:"
     base["PYTHONPATH"] = f"{old}/python/site-packages:/y"
-    found = env(base, "--prefix", str(tmp_path / "p"))
-    assert found["ASCEND_HOME_PATH"] == str(new)
-    libraries = (found["LD_LIBRARY_PATH"] or "").split(":")
-    assert not [one for one in libraries if one.startswith(str(old))]
+    variables = env(base, "--prefix", str(tmp_path / "p"))
+    assert variables["ASCEND_HOME_PATH"] == str(new)
+    libraries = (variables["LD_LIBRARY_PATH"] or "").split(":")
+    assert not [library for library in libraries if library.startswith(str(old))]
     assert libraries[-3:] == ["/x", own, f"{new}/devlib"]
-    assert (found["PYTHONPATH"] or "").endswith("/y")
-    assert str(old) not in (found["PYTHONPATH"] or "")
+    assert (variables["PYTHONPATH"] or "").endswith("/y")
+    assert str(old) not in (variables["PYTHONPATH"] or "")
 
 
 def test_another_cann_than_the_stack_was_made_for_is_told(
@@ -421,24 +428,24 @@ def test_the_abi_of_atb_is_that_of_torch(tmp_path: Path) -> None:
     cann, atb = toolkit(tmp_path / "cann"), nnal(tmp_path / "atb")
     base = {"HOME": str(tmp_path), "ASCEND_HOME_PATH": str(cann), "ATB_HOME_PATH": str(atb)}
     base |= {"ATB_MATMUL_SHUFFLE_K_ENABLE": "0"}
-    found = env(base, "--prefix", str(tmp_path))
-    assert found["ATB_HOME_PATH"] == f"{atb}/atb/cxx_abi_1"
-    assert "ATB_MATMUL_SHUFFLE_K_ENABLE" not in found
-    assert found["ATB_OPSRUNNER_KERNEL_CACHE_GLOABL_COUNT"] == "5"
-    place = folder / "venv/lib/python3.11/site-packages/torch/share/cmake/Torch"
-    place.mkdir(parents=True)
+    variables = env(base, "--prefix", str(tmp_path))
+    assert variables["ATB_HOME_PATH"] == f"{atb}/atb/cxx_abi_1"
+    assert "ATB_MATMUL_SHUFFLE_K_ENABLE" not in variables
+    assert variables["ATB_OPSRUNNER_KERNEL_CACHE_GLOABL_COUNT"] == "5"
+    path = folder / "venv/lib/python3.11/site-packages/torch/share/cmake/Torch"
+    path.mkdir(parents=True)
     flags = 'set(TORCH_CXX_FLAGS "-D_GLIBCXX_USE_CXX11_ABI={}")\n'
     for abi in "01":
-        (place / "TorchConfig.cmake").write_text(flags.format(abi))
-        found = env(base, "--prefix", str(tmp_path))
-        assert found["ATB_HOME_PATH"] == f"{atb}/atb/cxx_abi_{abi}"
+        (path / "TorchConfig.cmake").write_text(flags.format(abi))
+        variables = env(base, "--prefix", str(tmp_path))
+        assert variables["ATB_HOME_PATH"] == f"{atb}/atb/cxx_abi_{abi}"
 
 
 def test_time_outs_of_the_site_are_kept_in_their_order(tmp_path: Path) -> None:
     stack(tmp_path)
     base = {"HOME": str(tmp_path), "HCCL_EXEC_TIMEOUT": "7200", "HCCL_CONNECT_TIMEOUT": "600"}
-    found = env(base, "--prefix", str(tmp_path))
-    assert {name: found[name] for name in found if "TIMEOUT" in name} == {
+    variables = env(base, "--prefix", str(tmp_path))
+    assert {name: variables[name] for name in variables if "TIMEOUT" in name} == {
         "HCCL_EVENT_TIMEOUT": "7232"
     }
 
@@ -449,9 +456,9 @@ def test_settings_of_the_stack_stand_above_ours(tmp_path: Path) -> None:
         locks.Setting(name="USE_MCORE_GDN", value="$b", why="a test"),
     )
     stack(tmp_path, settings=settings)
-    found = env({"HOME": str(tmp_path)}, "--prefix", str(tmp_path))
-    assert found["CUDA_DEVICE_MAX_CONNECTIONS"] == "2"
-    assert found["USE_MCORE_GDN"] == "$b"
+    variables = env({"HOME": str(tmp_path)}, "--prefix", str(tmp_path))
+    assert variables["CUDA_DEVICE_MAX_CONNECTIONS"] == "2"
+    assert variables["USE_MCORE_GDN"] == "$b"
 
 
 def test_the_folder_of_one_stack_may_be_named(
@@ -459,8 +466,8 @@ def test_the_folder_of_one_stack_may_be_named(
 ) -> None:
     folder = stack(tmp_path / "p")
     monkeypatch.chdir(folder.parent)
-    found = env({"HOME": str(tmp_path)}, "--prefix", "s1")
-    assert found["VIRTUAL_ENV"] == f"{folder}/venv"
+    variables = env({"HOME": str(tmp_path)}, "--prefix", "s1")
+    assert variables["VIRTUAL_ENV"] == f"{folder}/venv"
 
 
 def test_a_stack_with_a_part_missing_is_refused(
@@ -512,7 +519,7 @@ def test_each_variable_has_its_reason(tmp_path: Path) -> None:
 def test_dotenv(tmp_path: Path) -> None:
     stack(tmp_path)
     lines = script({"HOME": str(tmp_path)}, "--prefix", str(tmp_path), "--shell", "dotenv")
-    read = dict(one.split("=", 1) for one in lines.splitlines() if not one.startswith("#"))
+    read = dict(line.split("=", 1) for line in lines.splitlines() if not line.startswith("#"))
     assert read["CUDA_DEVICE_MAX_CONNECTIONS"] == "1"
     assert NAME not in read
 

@@ -14,12 +14,17 @@ from packaging.requirements import Requirement
 
 from ascend_doctor.errors import DataError, DoctorError
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.provision import kept
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.export.containerfile import render_containerfile
 from ascend_doctor.provision.export.cyclonedx import render_cyclonedx
 from ascend_doctor.provision.export.pylock import render_pylock
 from ascend_doctor.provision.export.requirements import render_requirements
+from ascend_doctor.provision.kept import (
+    list_stacks,
+    list_wheels,
+    remove_stacks,
+    remove_unused_wheels,
+)
 from ascend_doctor.provision.lock import LockedSource, Prefix, Setting, Wheel
 from ascend_doctor.provision.running import exclusively
 from tests.provision import small_world
@@ -122,7 +127,7 @@ def test_pylock_beside_the_lock_in_use_goes_up_from_the_stack(world: World) -> N
     exported(world, "pylock", "-o", stack / "pylock.toml")
     content = tomllib.loads((stack / "pylock.toml").read_text())
     (stack / "pylock.toml").unlink()
-    assert all((stack / one["wheels"][0]["path"]).is_file() for one in content["packages"])
+    assert all((stack / package["wheels"][0]["path"]).is_file() for package in content["packages"])
 
 
 def test_pylock_of_a_bundle_names_the_wheels_beside_it(tmp_path: Path) -> None:
@@ -210,26 +215,26 @@ def prefix_with(root: Path, *names: str) -> Prefix:
 def test_a_stack_in_use_is_never_removed(tmp_path: Path) -> None:
     prefix = prefix_with(tmp_path, "old", "new")
     with pytest.raises(DataError, match="new is in use"):
-        kept.remove_stacks(prefix, ("old", "new"))
+        remove_stacks(prefix, ("old", "new"))
     with pytest.raises(DataError, match=r"no stack \.\./old; there are: new, old"):
-        kept.remove_stacks(prefix, ("../old",))
+        remove_stacks(prefix, ("../old",))
     assert prefix.stack("old").is_dir()
     with exclusively(prefix.exclusion), pytest.raises(DoctorError, match="another setup"):
-        kept.remove_stacks(prefix, ("old",))
-    kept.remove_stacks(prefix, ("old",))
+        remove_stacks(prefix, ("old",))
+    remove_stacks(prefix, ("old",))
     assert [folder.name for folder in (tmp_path / "stacks").iterdir()] == ["new"]
-    assert [stack.in_use for stack in kept.list_stacks(prefix)] == [True]
+    assert [stack.in_use for stack in list_stacks(prefix)] == [True]
 
 
 def test_only_wheels_of_no_lock_are_removed(tmp_path: Path) -> None:
     prefix = prefix_with(tmp_path, "one")
     prefix.stack("begun").mkdir()
     with pytest.raises(DataError, match="setup of begun has not ended"):
-        kept.remove_unused_wheels(prefix)
-    kept.remove_stacks(prefix, ("begun",))
-    unused = kept.remove_unused_wheels(prefix)
+        remove_unused_wheels(prefix)
+    remove_stacks(prefix, ("begun",))
+    unused = remove_unused_wheels(prefix)
     assert [wheel.file.parent.name for wheel in unused] == ["9" * 64]
-    (left,) = kept.list_wheels(prefix, kept.list_stacks(prefix))
+    (left,) = list_wheels(prefix, list_stacks(prefix))
     assert left.stacks == ("one",)
 
 

@@ -75,11 +75,11 @@ def test_a_lock_reads_as_it_was_written(tmp_path: Path) -> None:
     assert locks.read(tmp_path) == LOCK
     assert locks.read(tmp_path / locks.FILE) == LOCK
     assert "schema: 1\n" in (tmp_path / locks.FILE).read_text()
-    assert [one.name for one in tmp_path.glob("*lock*")] == [locks.FILE]
+    assert [path.name for path in tmp_path.glob("*lock*")] == [locks.FILE]
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("schema: 1", "schema: 2", "schema 2"),
         ("tool_version", "tool", "tool"),
@@ -91,20 +91,20 @@ def test_a_lock_reads_as_it_was_written(tmp_path: Path) -> None:
     ],
 )
 def test_a_lock_that_is_wrong_is_refused_with_file_and_place(
-    tmp_path: Path, old: str, new: str, told: str
+    tmp_path: Path, old: str, new: str, message: str
 ) -> None:
     file = tmp_path / locks.FILE
     locks.write(file, LOCK)
     file.write_text(file.read_text().replace(old, new))
-    with pytest.raises(DataError, match=told) as refused:
+    with pytest.raises(DataError, match=message) as refused:
         locks.read(file)
     assert str(file) in str(refused.value)
 
 
 # A value for each place that would become an option, a shell's line or a path elsewhere.
 HOSTILE = [
-    ("ref: core_v0.15.3", f"ref: {one}", "ref")
-    for one in (
+    ("ref: core_v0.15.3", f"ref: {ref}", "ref")
+    for ref in (
         "--upload-pack=touch ran",
         "-x",
         "a b",
@@ -115,8 +115,8 @@ HOSTILE = [
         "'$(touch ran)'",
     )
 ] + [
-    ("url: https://example.org/Megatron-LM.git", f"url: {one}", "url")
-    for one in (
+    ("url: https://example.org/Megatron-LM.git", f"url: {url}", "url")
+    for url in (
         "'ext::sh -c touch% ran'",
         "--upload-pack=x",
         "-oProxyCommand=x",
@@ -158,16 +158,16 @@ HOSTILE += [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "told"), HOSTILE)
+@pytest.mark.parametrize(("old", "new", "message"), HOSTILE)
 def test_no_field_of_a_lock_becomes_a_command(
-    tmp_path: Path, old: str, new: str, told: str
+    tmp_path: Path, old: str, new: str, message: str
 ) -> None:
     file = tmp_path / locks.FILE
     locks.write(file, LOCK)
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new, 1))
-    with pytest.raises(DataError, match=told) as refused:
+    with pytest.raises(DataError, match=message) as refused:
         locks.read(file)
     assert "regex" not in str(refused.value)
 
@@ -203,7 +203,7 @@ def test_the_stack_in_use_is_switched_whole(tmp_path: Path) -> None:
         prefix.stack(name).mkdir(parents=True)
         prefix.switch(name)
         assert prefix.current() == prefix.stack(name)
-    assert sorted(one.name for one in prefix.root.iterdir()) == ["current", "stacks"]
+    assert sorted(path.name for path in prefix.root.iterdir()) == ["current", "stacks"]
 
 
 def test_the_prefix_is_named_or_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,7 +271,7 @@ def drift(checkout: LockedCheckout, *wheels: LockedWheel) -> tuple[Finding, ...]
         source="a.lock", present=True, stack="/s", checkouts=(checkout,), wheels=tuple(wheels)
     )
     case = Case(facts=Snapshot(stack_lock=lock), catalog=Catalog())
-    return judge(case, [one for one in all_checks() if one.id == "stack-lock"])
+    return judge(case, [check for check in all_checks() if check.id == "stack-lock"])
 
 
 RIGHT = LockedCheckout(
@@ -280,7 +280,7 @@ RIGHT = LockedCheckout(
 
 
 @pytest.mark.parametrize(
-    ("change", "level", "told"),
+    ("change", "level", "title"),
     [
         ({}, Level.OK, "matches its lock"),
         ({"head": OTHER}, Level.ERROR, "at another commit"),
@@ -290,11 +290,11 @@ RIGHT = LockedCheckout(
         ({"exists": False}, Level.ERROR, "is missing"),
     ],
 )
-def test_drift_of_checkouts(change: dict[str, object], level: Level, told: str) -> None:
+def test_drift_of_checkouts(change: dict[str, object], level: Level, title: str) -> None:
     there = LockedWheel(name="a", version="1", sha256="c" * 64, installed="1")
-    found = drift(msgspec.structs.replace(RIGHT, **change), there)
-    assert max(one.level for one in found) is level
-    assert told in found[0].title
+    findings = drift(msgspec.structs.replace(RIGHT, **change), there)
+    assert max(finding.level for finding in findings) is level
+    assert title in findings[0].title
 
 
 @pytest.mark.parametrize(
@@ -312,22 +312,22 @@ def test_drift_of_wheels(version: str, digest: str | None, level: Level) -> None
     wheel = LockedWheel(
         name="a", version="1", sha256="c" * 64, installed=version, found_sha256=digest
     )
-    assert max(one.level for one in drift(RIGHT, wheel)) is level
+    assert max(finding.level for finding in drift(RIGHT, wheel)) is level
 
 
 def test_another_build_of_the_same_source_is_no_drift() -> None:
     wheel = LockedWheel(
         name="a", version="1", sha256="c" * 64, built=True, installed="1", found_sha256="d" * 64
     )
-    assert [one.level for one in drift(RIGHT, wheel)] == [Level.OK]
+    assert [finding.level for finding in drift(RIGHT, wheel)] == [Level.OK]
     changed = msgspec.structs.replace(wheel, installed="2")
-    assert max(one.level for one in drift(RIGHT, changed)) is Level.ERROR
+    assert max(finding.level for finding in drift(RIGHT, changed)) is Level.ERROR
 
 
 def test_a_lock_whose_stack_is_elsewhere_is_could_not_tell() -> None:
     nothing = msgspec.structs.replace(RIGHT, exists=False, head=None)
     wheel = LockedWheel(name="a", version="1", sha256="c" * 64)
-    assert [one.level for one in drift(nothing, wheel)] == [Level.UNKNOWN]
+    assert [finding.level for finding in drift(nothing, wheel)] == [Level.UNKNOWN]
 
 
 # ---------------------------------------------------------------- wheels and environments
@@ -355,18 +355,18 @@ def test_what_is_installed_is_read_from_folders(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "direct_url.json").write_text(json.dumps({"url": "file:///x", **origin}))
     (site / "plain-4.dist-info").mkdir()
-    found = read_installed(LiveMachine({}), str(tmp_path))
-    assert found["some-thing"] == Installed("1.0.0+cpu", "c" * 64)
-    assert found["older"].sha256 == "d" * 64
-    assert found["editable"].sha256 is None
-    assert found["plain"].is_of("4.0", "anything")
-    assert not found["older"].is_of("2", "c" * 64)
+    installed = read_installed(LiveMachine({}), str(tmp_path))
+    assert installed["some-thing"] == Installed("1.0.0+cpu", "c" * 64)
+    assert installed["older"].sha256 == "d" * 64
+    assert installed["editable"].sha256 is None
+    assert installed["plain"].is_of("4.0", "anything")
+    assert not installed["older"].is_of("2", "c" * 64)
 
 
 def test_a_stand_in_is_a_wheel_that_names_the_checkout(tmp_path: Path) -> None:
-    told = ("megatron-core", "0.15.3", "core_v0.15.3", Path("/s/src/megatron-lm"))
-    file = stand_in(tmp_path, *told)
-    again = stand_in(tmp_path / "again", *told)
+    arguments = ("megatron-core", "0.15.3", "core_v0.15.3", Path("/s/src/megatron-lm"))
+    file = stand_in(tmp_path, *arguments)
+    again = stand_in(tmp_path / "again", *arguments)
     assert describe_wheel(file).name == "megatron-core"
     assert describe_wheel(file).version == "0.15.3"
     assert describe_wheel(file).sha256 == describe_wheel(again).sha256
@@ -378,8 +378,8 @@ def test_what_an_editable_checkout_asks_for(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(
         '[build-system]\nbuild-backend = "b"\nrequires = [\n  "pybind11[x]",\n  "ninja",\n]\n'
     )
-    wanted = [f"-r {tmp_path}/requirements.txt", "pybind11[x]", "ninja"]
-    assert list(requirements_of(tmp_path, frozenset(), built=True)) == wanted
+    expected = [f"-r {tmp_path}/requirements.txt", "pybind11[x]", "ninja"]
+    assert list(requirements_of(tmp_path, frozenset(), built=True)) == expected
 
 
 _SETUP = """
@@ -423,9 +423,11 @@ def test_a_checkout_with_nothing_to_build_is_installed_by_reference(
         capture_output=True,
         timeout=60,
     )
-    one = next(one for one in json.loads(listed.stdout) if one["name"] == "mind-speed")
-    assert one["version"] == "0.15.3"
-    assert one["editable_project_location"] == str(project)
+    package = next(
+        package for package in json.loads(listed.stdout) if package["name"] == "mind-speed"
+    )
+    assert package["version"] == "0.15.3"
+    assert package["editable_project_location"] == str(project)
     metadata = (library / "mind_speed-0.15.3.dist-info/METADATA").read_text()
     assert "Requires-Dist: numpy" in metadata
     assert sorted(path.name for path in project.iterdir()) == ["mind_speed", "setup.py"]
@@ -459,11 +461,11 @@ def test_any_answer_of_a_setup_is_taken(text: str) -> None:
 
 
 def test_credentials_leave_the_url_and_travel_in_the_environment() -> None:
-    found = source("https://me:p%40ss@git.example.org:8443/x.git")
-    assert found.url == "https://git.example.org:8443/x.git"
-    assert found.env["GIT_CONFIG_VALUE_0"] == "https://git.example.org:8443/"
-    assert "p@ss" in found.secrets
-    assert "p%40ss" not in repr(found)
+    repository_source = source("https://me:p%40ss@git.example.org:8443/x.git")
+    assert repository_source.url == "https://git.example.org:8443/x.git"
+    assert repository_source.env["GIT_CONFIG_VALUE_0"] == "https://git.example.org:8443/"
+    assert "p@ss" in repository_source.secrets
+    assert "p%40ss" not in repr(repository_source)
     assert source("ssh://git@example.org/x.git").url == "ssh://git@example.org/x.git"
 
 
@@ -554,10 +556,10 @@ def test_what_a_killed_setup_left_running_is_ended_by_the_next(tmp_path: Path) -
     assert len(orphans) == 3
     first.kill()
     first.wait()
-    assert all(one.is_running() for one in orphans)
+    assert all(orphan.is_running() for orphan in orphans)
     with exclusively(lock):
         _, alive = psutil.wait_procs(orphans, timeout=10)
-        assert not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
+        assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
     assert bystander.poll() is None
     bystander.kill()
     bystander.wait()

@@ -165,9 +165,9 @@ def test_a_stack_is_taken_with_an_error_that_is_on_record(
 
 
 def test_a_check_that_no_proof_counts_is_no_error_to_accept(world: World, tmp_path: Path) -> None:
-    for name, told in (("checkpont", "did you mean checkpoint?"), ("npu-health", "no proof")):
+    for name, message in (("checkpont", "did you mean checkpoint?"), ("npu-health", "no proof")):
         done = world.setup("0.15.3", tmp_path, "--accept", name, "--dry-run")
-        assert (done.returncode, told in done.stderr) == (2, True), done.stderr
+        assert (done.returncode, message in done.stderr) == (2, True), done.stderr
 
 
 def test_a_proof_that_failed_is_not_found_by_the_next(
@@ -231,12 +231,12 @@ def test_a_pin_that_no_index_has_names_the_index_of_the_documents(tmp_path: Path
     runner = Runner(env=env | {"PIP_FIND_LINKS": str(tmp_path)})
     pip = Pip(folder=Path(sys.prefix), base=sys.executable, runner=runner)
     pin, url = "no-such-torch==2.7.1+cpu", "https://index.example/whl/cpu"
-    with pytest.raises(CommandError, match=url) as told:
+    with pytest.raises(CommandError, match=url) as caught:
         pip.pin(tmp_path / "scratch", [pin], {pin: (url,)})
-    assert "PIP_FIND_LINKS" in str(told.value)
-    with pytest.raises(CommandError) as told:
+    assert "PIP_FIND_LINKS" in str(caught.value)
+    with pytest.raises(CommandError) as caught:
         pip.pin(tmp_path / "scratch", [pin], {})
-    assert url not in str(told.value)
+    assert url not in str(caught.value)
 
 
 class Listed(Steps):
@@ -269,7 +269,7 @@ def test_helpers_are_compiled_for_the_python_of_the_stack(tmp_path: Path) -> Non
     )
     compile_helpers(options, tmp_path, sys.executable)
     compile_helpers(options, tmp_path, sys.executable)
-    words = [one.word for one in steps.outcomes]
+    words = [outcome.word for outcome in steps.outcomes]
     if importlib.util.find_spec("pybind11") is None:
         assert words == ["skipped", "skipped"]
         assert "pybind11" in steps.outcomes[0].detail

@@ -82,10 +82,10 @@ def _answered(question: dict[str, Any], solution: Solution) -> str:
 
 def _shown(question: dict[str, Any]) -> str:
     try:
-        found = [row.version for row in choose(CATALOG, question["ask"]["show"]).releases]
+        versions = [row.version for row in choose(CATALOG, question["ask"]["show"]).releases]
     except DataError as error:
         return "" if question.get("usage", "?") in str(error) else str(error)
-    return "" if set(question.get("row", ["?"])) <= set(found) else f"rows {found}"
+    return "" if set(question.get("row", ["?"])) <= set(versions) else f"rows {versions}"
 
 
 def _bound(question: dict[str, Any]) -> str:

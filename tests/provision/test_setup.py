@@ -34,12 +34,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 @pytest.fixture(scope="module")
 def prefix(world: World) -> Path:
     """A prefix with a stack of each Megatron, 0.15.3 in use. Tests leave it as they found it."""
-    place = world.root / "a prefix"  # paths with spaces are paths
+    folder = world.root / "a prefix"  # paths with spaces are paths
     for megatron in ("0.12.1", "0.15.3"):
-        done = world.setup(megatron, place)
+        done = world.setup(megatron, folder)
         assert "failed" not in done.stderr, done.stderr
-        assert (place / "current" / locks.FILE).is_file(), done.stderr
-    return place
+        assert (folder / "current" / locks.FILE).is_file(), done.stderr
+    return folder
 
 
 def lock_of(stack: Path) -> Lock:
@@ -55,7 +55,7 @@ def drift(world: World, stack: Path) -> subprocess.CompletedProcess[str]:
 
 
 def everything(folder: Path) -> list[str]:
-    return sorted(str(one.relative_to(folder)) for one in folder.rglob("*"))
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
 # ---------------------------------------------------------------- what is built
@@ -64,12 +64,14 @@ def everything(folder: Path) -> list[str]:
 def test_commits_are_those_of_the_refs(world: World, prefix: Path) -> None:
     for ref, branch in (("core_v0.15.3", "core_r0.15.3"), ("core_v0.12.1", "26.1.0_core_r0.12.1")):
         stack = stack_of(prefix, ref)
-        for name, repository, wanted in (
+        for name, repository, reference in (
             ("megatron-lm", "Megatron-LM", ref),
             ("mindspeed", "MindSpeed", branch),
         ):
-            commit = git("rev-parse", f"{wanted}^{{commit}}", at=world.mirrors / repository)
-            locked = next(one for one in lock_of(stack).checkouts if one.name == name)
+            commit = git("rev-parse", f"{reference}^{{commit}}", at=world.mirrors / repository)
+            locked = next(
+                checkout for checkout in lock_of(stack).checkouts if checkout.name == name
+            )
             checkout = stack / "src" / name
             assert locked.commit == commit
             assert git("rev-parse", "HEAD", at=checkout) == commit
@@ -80,31 +82,31 @@ def test_commits_are_those_of_the_refs(world: World, prefix: Path) -> None:
 def test_imports_come_from_one_tree(prefix: Path) -> None:
     for ref in ("core_v0.15.3", "core_v0.12.1"):
         stack = stack_of(prefix, ref)
-        found = imported(stack)
+        origins = imported(stack)
         for name, root in (
             ("megatron.core", "src/megatron-lm"),
             ("megatron.training", "src/megatron-lm"),
             ("mindspeed", "src/mindspeed"),
             ("mcore_bridge", "venv"),
         ):
-            assert Path(found[name]).is_relative_to(stack / root)
+            assert Path(origins[name]).is_relative_to(stack / root)
 
 
 def test_pip_brings_neither_a_second_core_nor_a_placeholder(prefix: Path) -> None:
     site = next((prefix / "current/venv/lib").glob("python3*")) / "site-packages"
     assert not (site / "megatron").exists()
-    names = {one.name: one.version for one in lock_of(prefix / "current").wheels}
+    names = {wheel.name: wheel.version for wheel in lock_of(prefix / "current").wheels}
     assert "megatron-core" not in names
     assert "mindspeed" not in names
     assert names["numpy"] == "1.26.0"  # the bound of MindSpeed; 1.26.4 and 2.1.0 are there
-    told = subprocess.run(
+    completed = subprocess.run(
         [prefix / "current/venv/bin/python", "-m", "pip", "check"],
         check=False,
         capture_output=True,
         text=True,
         timeout=120,
     )
-    assert told.returncode == 0, told.stdout
+    assert completed.returncode == 0, completed.stdout
 
 
 def test_git_data_is_one_commit_each(world: World, prefix: Path) -> None:
@@ -139,9 +141,9 @@ def test_imports_are_looked_for_as_in_a_shell(world: World, tmp_path: Path) -> N
     mine.mkdir()
     (mine / "sitecustomize.py").write_text("print('hello')\n")
     (other / "megatron/core").mkdir(parents=True)
-    place = tmp_path / "p"
-    done = world.setup("0.15.3", place, PYTHONPATH=f"{other}:{mine}")
-    assert (place / "current" / locks.FILE).is_file(), done.stderr
+    prefix = tmp_path / "p"
+    done = world.setup("0.15.3", prefix, PYTHONPATH=f"{other}:{mine}")
+    assert (prefix / "current" / locks.FILE).is_file(), done.stderr
 
 
 # ---------------------------------------------------------------- again
@@ -155,7 +157,7 @@ def test_a_framework_is_run_in_place(world: World, tmp_path: Path) -> None:
     lock = locks.read(prefix / "current")
     assert lock.pythonpath == ("src/megatron-lm", "src/mindspeed", "src/mindspeed-llm")
     assert "einops" in {wheel.name for wheel in lock.wheels}
-    carried = next(one for one in lock.checkouts if one.name == "mindspeed-llm")
+    carried = next(checkout for checkout in lock.checkouts if checkout.name == "mindspeed-llm")
     assert carried.commit == git("rev-parse", "master", at=world.mirrors / "MindSpeed-LLM")
 
 
@@ -201,9 +203,9 @@ def test_local_changes_are_reported_and_left_alone(world: World, prefix: Path) -
     before = file.read_text()
     file.write_text("# mine\n")
     try:
-        found = drift(world, prefix / "current")
-        assert found.returncode == 1
-        assert "megatron-lm has local changes" in found.stdout
+        completed = drift(world, prefix / "current")
+        assert completed.returncode == 1
+        assert "megatron-lm has local changes" in completed.stdout
         done = world.setup("0.15.3", prefix)
         assert done.returncode == 2
         assert "stash" in done.stderr
@@ -249,21 +251,21 @@ def test_a_wrong_documented_ref_is_explained(world: World, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (["tag", "-d", "core_v0.15.3"], "there is no ref core_v0.15.3; near names: core_v0.12.1"),
         (["tag", "-f", "core_v0.15.3", "core_v0.12.1^{commit}"], "it was moved"),
     ],
 )
 def test_refs_are_verified_before_anything_is_touched(
-    world: World, tmp_path: Path, change: list[str], told: str
+    world: World, tmp_path: Path, change: list[str], message: str
 ) -> None:
     mirror = tmp_path / "Megatron-LM.git"
     git("clone", "-q", "--mirror", world.mirrors / "Megatron-LM", mirror)
     git(*change, at=mirror)
     done = world.setup("0.15.3", tmp_path / "p", "--git-mirror", f"megatron-lm={mirror}")
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
     assert everything(tmp_path / "p") == [".lock"]
 
 
@@ -294,7 +296,9 @@ def test_no_stack_fits_is_said_in_words(world: World, tmp_path: Path) -> None:
 
 
 def test_without_a_terminal_nothing_is_built_unasked(world: World, tmp_path: Path) -> None:
-    arguments = [one for one in world.arguments("0.15.3", tmp_path / "p") if one != "--yes"]
+    arguments = [
+        argument for argument in world.arguments("0.15.3", tmp_path / "p") if argument != "--yes"
+    ]
     done = world.run(*arguments)
     assert done.returncode == 2
     assert "--yes" in done.stderr
@@ -331,18 +335,18 @@ def test_one_setup_at_a_time(world: World, prefix: Path) -> None:
 def test_a_wheel_that_was_changed_in_the_prefix_is_not_installed(
     world: World, tmp_path: Path
 ) -> None:
-    place, lock = tmp_path / "p", tmp_path / "a.lock"
-    world.setup("0.15.3", place)
-    shutil.copyfile(place / "current" / locks.FILE, lock)
-    kept = next(place.glob("wheels/*/numpy*"))
-    kept.write_bytes(kept.read_bytes() + b"more")
-    subprocess.run(["rm", "-rf", *(place / "stacks").iterdir()], check=True)
+    prefix, lock = tmp_path / "p", tmp_path / "a.lock"
+    world.setup("0.15.3", prefix)
+    shutil.copyfile(prefix / "current" / locks.FILE, lock)
+    numpy_wheel = next(prefix.glob("wheels/*/numpy*"))
+    numpy_wheel.write_bytes(numpy_wheel.read_bytes() + b"more")
+    subprocess.run(["rm", "-rf", *(prefix / "stacks").iterdir()], check=True)
     done = world.run(
-        *("setup", "--locked", "--lock", lock, "--prefix", place, "--matrix", world.rows),
+        *("setup", "--locked", "--lock", lock, "--prefix", prefix, "--matrix", world.rows),
         *("--git-mirror", world.mirrors, "--python", sys.executable, "--yes", "--prove", "0"),
     )
     assert "failed" not in done.stderr, done.stderr
-    assert hash_file(kept) == kept.parent.name
+    assert hash_file(numpy_wheel) == numpy_wheel.parent.name
 
 
 def test_killed_anywhere_it_goes_on(world: World, prefix: Path) -> None:
@@ -354,10 +358,10 @@ def test_killed_anywhere_it_goes_on(world: World, prefix: Path) -> None:
     start = time.monotonic()
     assert "built     environment" in world.setup("0.15.3", prefix).stderr
     length = time.monotonic() - start
-    wanted = (prefix / "current").resolve()
+    expected = (prefix / "current").resolve()
     for _ in range(KILLS):
         world.setup("0.12.1", prefix)  # in use again
-        subprocess.run(["rm", "-rf", wanted, *prefix.glob("objects/*")], check=True)
+        subprocess.run(["rm", "-rf", expected, *prefix.glob("objects/*")], check=True)
         subprocess.run(["rm", "-rf", previous / "src"], check=True)  # its objects went as well
         world.setup("0.12.1", prefix)
         process = subprocess.Popen(
@@ -373,14 +377,14 @@ def test_killed_anywhere_it_goes_on(world: World, prefix: Path) -> None:
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
         in_use = (prefix / "current").resolve()
-        assert in_use in (previous, wanted.parent / in_use.name)
+        assert in_use in (previous, expected.parent / in_use.name)
         assert drift(world, in_use).returncode == 0, delay
         imported(in_use)
         done = world.setup("0.15.3", prefix)
         assert "failed" not in done.stderr, (delay, done.stderr)
-        assert (prefix / "current").resolve() == wanted, (delay, done.stderr)
-        assert drift(world, wanted).returncode == 0, delay
-        assert Path(imported(wanted)["megatron.core"]).is_relative_to(wanted)
+        assert (prefix / "current").resolve() == expected, (delay, done.stderr)
+        assert drift(world, expected).returncode == 0, delay
+        assert Path(imported(expected)["megatron.core"]).is_relative_to(expected)
         assert not list((prefix / "stacks").glob("*/.state/scratch"))
         print(f"killed after {delay:.1f} of {length:.1f} s: healthy")  # noqa: T201 - shown by -s
 
@@ -388,13 +392,13 @@ def test_killed_anywhere_it_goes_on(world: World, prefix: Path) -> None:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk on which git's data fit and an environment does not."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    command: list[str | Path] = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", place]
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command: list[str | Path] = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", folder]
     if os.geteuid() != 0 or subprocess.run(command, check=False, capture_output=True).returncode:
         pytest.skip("mounting a small disk takes root")
-    yield place
-    subprocess.run(["umount", "-l", place], check=True)
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
 
 
 def test_a_full_disk_is_told_and_outlived(world: World, small_disk: Path) -> None:
@@ -416,25 +420,29 @@ def test_a_full_disk_is_told_and_outlived(world: World, small_disk: Path) -> Non
 
 def test_the_lock_builds_the_same_elsewhere(world: World, prefix: Path, tmp_path: Path) -> None:
     file = prefix / "current" / locks.FILE
-    place = tmp_path / "p"
+    elsewhere = tmp_path / "p"
     arguments: list[str | Path] = ["setup", "--prove", "0", "--locked", "--lock", file]
-    arguments += ["--prefix", place, "--yes"]
+    arguments += ["--prefix", elsewhere, "--yes"]
     where: list[str | Path] = ["--git-mirror", world.mirrors, "--python", sys.executable]
     where += ["--matrix", world.rows]
     done = world.run(*arguments, *where)
-    ours, theirs = lock_of(prefix / "current"), lock_of(place / "current")
+    ours, theirs = lock_of(prefix / "current"), lock_of(elsewhere / "current")
     assert ours.checkouts == theirs.checkouts, done.stderr
-    assert [one for one in ours.wheels if one.exact] == [one for one in theirs.wheels if one.exact]
+    assert [wheel for wheel in ours.wheels if wheel.exact] == [
+        wheel for wheel in theirs.wheels if wheel.exact
+    ]
     assert ours.settings == theirs.settings
     # What the index has as source only is built again of the same source; the file is another.
-    (here,), (there,) = ([one for one in lock.wheels if one.source] for lock in (ours, theirs))
+    (here,), (there,) = (
+        [wheel for wheel in lock.wheels if wheel.source] for lock in (ours, theirs)
+    )
     assert (here.name, here.version, here.source) == (there.name, there.version, there.source)
     assert here.source == LockedSource(
         file="decorator-0.15.0.tar.gz", sha256=hash_file(world.index / "decorator-0.15.0.tar.gz")
     )
     assert here.sha256 != there.sha256
-    assert drift(world, place / "current").returncode == 0
-    # Another setup finds it in place.
+    assert drift(world, elsewhere / "current").returncode == 0
+    # Another setup finds it in elsewhere.
     assert "built" not in world.run(*arguments, *where).stderr
     # An index that has another file under the same name is refused.
     changed = tmp_path / "index"
@@ -460,9 +468,9 @@ def test_a_bundle_builds_the_same_without_a_network(
     bundle = tmp_path / "bundle"
     world.setup("0.15.3", prefix, "--bundle", bundle)
     subprocess.run(["sha256sum", "--quiet", "-c", "SHA256SUMS"], cwd=bundle, check=True)
-    place = tmp_path / "p"
+    elsewhere = tmp_path / "p"
     program: list[str | Path] = [PROGRAM, "setup", "--offline", "--from", bundle, "--yes"]
-    program += ["--prefix", place, "--prove", "0"]
+    program += ["--prefix", elsewhere, "--prove", "0"]
     where: list[str | Path] = ["--python", sys.executable, "--matrix", world.rows]
     refused = ["unshare", "-n"] if _can_unshare() else []
     env = {**world.env, "PIP_FIND_LINKS": "/nowhere"}
@@ -474,12 +482,14 @@ def test_a_bundle_builds_the_same_without_a_network(
         timeout=300,
         env=env,
     )
-    ours, theirs = lock_of(prefix / "current"), lock_of(place / "current")
-    assert [one.tree for one in ours.checkouts] == [one.tree for one in theirs.checkouts], (
-        done.stderr
-    )
+    ours, theirs = lock_of(prefix / "current"), lock_of(elsewhere / "current")
+    assert [checkout.tree for checkout in ours.checkouts] == [
+        checkout.tree for checkout in theirs.checkouts
+    ], done.stderr
     assert ours.wheels == theirs.wheels
-    assert Path(imported(place / "current")["megatron.core"]).is_relative_to(place.resolve())
+    assert Path(imported(elsewhere / "current")["megatron.core"]).is_relative_to(
+        elsewhere.resolve()
+    )
     damaged = next((bundle / "wheels").glob("numpy*"))
     damaged.write_bytes(damaged.read_bytes() + b"x")
     done = subprocess.run(
@@ -504,8 +514,8 @@ class _Guarded(http.server.SimpleHTTPRequestHandler):
     """Files for whoever knows the password; git's dumb protocol needs no more."""
 
     def do_GET(self) -> None:
-        wanted = b64encode(f"robot:{PASSWORD}".encode()).decode()
-        if self.headers.get("Authorization") != f"Basic {wanted}":
+        expected = b64encode(f"robot:{PASSWORD}".encode()).decode()
+        if self.headers.get("Authorization") != f"Basic {expected}":
             self.send_response(401)
             self.send_header("WWW-Authenticate", 'Basic realm="git"')
             self.end_headers()
@@ -536,12 +546,12 @@ def guarded(world: World, tmp_path: Path) -> Iterator[str]:
 def test_credentials_are_used_and_never_printed_or_stored(
     world: World, guarded: str, tmp_path: Path
 ) -> None:
-    place = tmp_path / "p"
-    arguments = world.arguments("0.15.3", place)
+    prefix = tmp_path / "p"
+    arguments = world.arguments("0.15.3", prefix)
     at = arguments.index("--git-mirror") + 1
     arguments[at] = f"http://robot:{PASSWORD}@{guarded}/"
     done = world.run(*arguments)
-    assert (place / "current" / locks.FILE).is_file(), done.stderr
+    assert (prefix / "current" / locks.FILE).is_file(), done.stderr
     arguments[at] = f"http://robot:wrong-{PASSWORD}@{guarded}/"
     arguments[arguments.index("--prefix") + 1] = str(tmp_path / "q")
     refused = world.run(*arguments)
@@ -549,6 +559,6 @@ def test_credentials_are_used_and_never_printed_or_stored(
     for text in (done.stdout, done.stderr, refused.stdout, refused.stderr):
         assert PASSWORD not in text
         assert "robot" not in text
-    for file in [*place.rglob("*"), *(tmp_path / "q").rglob("*")]:
+    for file in [*prefix.rglob("*"), *(tmp_path / "q").rglob("*")]:
         if file.is_file() and not file.is_symlink():
             assert PASSWORD.encode() not in file.read_bytes(), file

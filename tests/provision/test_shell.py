@@ -37,13 +37,13 @@ BASE = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
 
 
 def with_changes(environ: dict[str, str], changes: Iterable[Change]) -> dict[str, str]:
-    found = dict(environ)
-    for one in changes:
-        if one.value is None:
-            found.pop(one.name, None)
+    variables = dict(environ)
+    for change in changes:
+        if change.value is None:
+            variables.pop(change.name, None)
         else:
-            found[one.name] = one.value
-    return found
+            variables[change.name] = change.value
+    return variables
 
 
 def as_changes(environ: dict[str, str]) -> list[Change]:
@@ -74,7 +74,7 @@ def test_so_it_is_where_the_locale_knows_ascii_only(
 
 
 def exactly(shell: str, locale: str, tmp_path: Path, cases: Cases) -> None:
-    scripts, wanted = [], []
+    scripts, expected = [], []
     # A shell may add variables of its own.
     base = environments(shell, [""], tmp_path / "empty", BASE | {"LC_ALL": locale})[0]
     for old, new in cases:
@@ -83,19 +83,19 @@ def exactly(shell: str, locale: str, tmp_path: Path, cases: Cases) -> None:
         there = with_changes(clean, changes)
         back = undone(there)
         assert with_changes(there, back) == clean
-        present = [one for one in as_changes(clean) if one.value is not None]
+        present = [change for change in as_changes(clean) if change.value is not None]
         scripts += [text(part, shell) for part in (present, changes, back)]
-        wanted += [clean, there, clean]
+        expected += [clean, there, clean]
         # The next case starts from nothing.
-        gone = [Change(one.name, None, "a test") for one in present]
+        gone = [Change(change.name, None, "a test") for change in present]
         scripts.append(text(gone, shell))
-        wanted.append(base)
+        expected.append(base)
     got = environments(shell, scripts, tmp_path / "empty", base)
-    for one, other in zip(got, wanted, strict=True):
+    for env, other in zip(got, expected, strict=True):
         wrong = {
-            name: (one.get(name), other.get(name))
-            for name in {*one, *other}
-            if one.get(name) != other.get(name)
+            name: (env.get(name), other.get(name))
+            for name in {*env, *other}
+            if env.get(name) != other.get(name)
         }
         assert wrong == {}
 
@@ -177,7 +177,7 @@ def test_a_read_only_variable_stops_the_script_with_a_false_status(
 def test_no_raw_control_character_reaches_a_terminal(shell: str) -> None:
     hostile = "".join(TRAPS)
     script = text([Change("A", hostile, hostile)], shell)
-    assert all(one.isprintable() for one in script.split("\n"))
+    assert all(line.isprintable() for line in script.split("\n"))
 
 
 def test_json_tells_every_value_and_what_to_take_out() -> None:
@@ -213,19 +213,21 @@ def test_json_refuses_what_is_no_text() -> None:
 @given(CASES)
 def test_applying_again_changes_nothing(case: tuple[dict[str, str], dict[str, str | None]]) -> None:
     old, new = case
-    wanted = [Change(name, value, name) for name, value in new.items()]
-    first = changes_to(old, wanted)
+    expected = [Change(name, value, name) for name, value in new.items()]
+    first = changes_to(old, expected)
     there = with_changes(old, first)
-    assert changes_to(there, wanted) == first
+    assert changes_to(there, expected) == first
     assert before(there) == old
 
 
 def test_another_stack_takes_the_place_of_the_first() -> None:
     old = {"A": "old", "B": "old", "PATH": "/bin"}
-    one = with_changes(old, changes_to(old, [Change("A", "1", ""), Change("B", "1", "")]))
-    two = with_changes(one, changes_to(one, [Change("A", "2", ""), Change("PATH", "/x:/bin", "")]))
-    assert {name: two[name] for name in old} == {"A": "2", "B": "old", "PATH": "/x:/bin"}
-    assert with_changes(two, undone(two)) == old
+    first = with_changes(old, changes_to(old, [Change("A", "1", ""), Change("B", "1", "")]))
+    second = with_changes(
+        first, changes_to(first, [Change("A", "2", ""), Change("PATH", "/x:/bin", "")])
+    )
+    assert {name: second[name] for name in old} == {"A": "2", "B": "old", "PATH": "/x:/bin"}
+    assert with_changes(second, undone(second)) == old
 
 
 @pytest.mark.parametrize(
@@ -249,26 +251,26 @@ def test_a_value_that_was_changed_since_stays() -> None:
     there = with_changes({}, changes_to({}, [Change("A", "1", ""), Change("B", "1", "")]))
     assert before(there | {"A": "2"}) == {"A": "2"}
     del there["B"]
-    assert [one.name for one in undone(there)] == ["A", NAME]
+    assert [change.name for change in undone(there)] == ["A", NAME]
 
 
 def test_nothing_is_undone_where_nothing_was_done() -> None:
     assert undone({"A": "1"}) == []
 
 
-@given(st.text(st.characters(max_codepoint=127)) | st.binary().map(lambda one: one.hex()))
-def test_a_damaged_memory_is_an_error_in_one_line(kept: str) -> None:
+@given(st.text(st.characters(max_codepoint=127)) | st.binary().map(lambda data: data.hex()))
+def test_a_damaged_memory_is_an_error_in_one_line(memory: str) -> None:
     with pytest.raises(DataError, match=NAME):
-        undone({NAME: kept})
+        undone({NAME: memory})
 
 
 @pytest.mark.parametrize(
     "rows", [[], {"A;>ran": ["1", "2"]}, {"A": ["1"]}, {"A": ["1", 2]}, {"A": "12"}, {"A": [1, 2]}]
 )
 def test_a_memory_that_another_wrote_becomes_no_command(rows: object) -> None:
-    kept = binascii.b2a_base64(zlib.compress(json.dumps(rows).encode()), newline=False).decode()
+    memory = binascii.b2a_base64(zlib.compress(json.dumps(rows).encode()), newline=False).decode()
     with pytest.raises(DataError, match=NAME):
-        undone({NAME: kept})
+        undone({NAME: memory})
 
 
 def test_an_environment_that_is_too_large_to_be_saved_is_refused() -> None:

@@ -30,7 +30,7 @@ class Universe(Catalog):
 
     def __init__(self, *components: Component) -> None:
         super().__init__()
-        self._made = {one.id: one for one in components}
+        self._made = {component.id: component for component in components}
 
     def component(self, identity: str) -> Component:  # type: ignore[override]
         return self._made[identity]
@@ -62,7 +62,7 @@ RANGES = st.one_of(
 
 @st.composite
 def needs(draw: st.DrawFn, name: str) -> tuple[Need, ...]:
-    others = [one for one in (*NAMES, OPEN) if one != name]
+    others = [candidate for candidate in (*NAMES, OPEN) if candidate != name]
     return tuple(
         draw(
             st.lists(
@@ -87,7 +87,7 @@ def universes(draw: st.DrawFn) -> Universe:
         versions = draw(st.lists(VERSIONS, min_size=1, max_size=3, unique=True))
         rows = []
         for version in versions:
-            other = draw(st.sampled_from([one for one in NAMES if one != name]))
+            other = draw(st.sampled_from([candidate for candidate in NAMES if candidate != name]))
             rows.append(
                 Release(
                     version=version,
@@ -113,7 +113,7 @@ POOL = (ABSENT, "0", "1", "1.5", "2", "2.5", "3", "3.5")
 def holds(universe: Universe, question: SolveQuery, pins: dict[str, str]) -> bool:
     """Whether pins satisfy every rule; written without the solver."""
 
-    if not all(within(pins, name, wanted) for name, wanted in question.wishes.items()):
+    if not all(within(pins, name, bounds) for name, bounds in question.wishes.items()):
         return False
     if not all(pins[name] == version for name, version in question.machine.items()):
         return False
@@ -130,8 +130,8 @@ def holds(universe: Universe, question: SolveQuery, pins: dict[str, str]) -> boo
     )
 
 
-def within(pins: dict[str, str], name: str, wanted: str) -> bool:
-    return pins[name] != ABSENT and satisfies("pep440", pins[name], wanted)
+def within(pins: dict[str, str], name: str, bounds: str) -> bool:
+    return pins[name] != ABSENT and satisfies("pep440", pins[name], bounds)
 
 
 def row_holds(universe: Universe, row: Release, pins: dict[str, str], *, with_needs: bool) -> bool:
@@ -142,8 +142,8 @@ def row_holds(universe: Universe, row: Release, pins: dict[str, str], *, with_ne
         inner = universe.component(part).release(number)
         own = {need.component for need in row.requires}
         if inner and with_needs:
-            needs += [one for one in inner.requires if one.component not in own]
-    return not any(within(pins, one.component, one.versions) for one in row.conflicts) and all(
+            needs += [need for need in inner.requires if need.component not in own]
+    return not any(within(pins, need.component, need.versions) for need in row.conflicts) and all(
         (need.optional and pins[need.component] == ABSENT)
         or within(pins, need.component, allowed_range(need))
         for need in needs
@@ -171,7 +171,7 @@ def pins_of(solution: Solution) -> Iterator[dict[str, str]]:
         yield pins | {OPEN: ABSENT}
         return
     for version in POOL[1:]:
-        if all(satisfies("pep440", version, one) for one in solution.ranges[OPEN]):
+        if all(satisfies("pep440", version, bounds) for bounds in solution.ranges[OPEN]):
             yield pins | {OPEN: version}
 
 
@@ -181,11 +181,11 @@ def pins_of(solution: Solution) -> Iterator[dict[str, str]]:
 def test_a_solution_satisfies_every_rule_and_a_refusal_is_true(
     universe: Universe, question: SolveQuery
 ) -> None:
-    found = solve(universe, question)
-    if found is None:
+    solution = solve(universe, question)
+    if solution is None:
         assert next(answers(universe, question), None) is None
     else:
-        assert any(holds(universe, question, pins) for pins in pins_of(found))
+        assert any(holds(universe, question, pins) for pins in pins_of(solution))
 
 
 @pytest.mark.slow
@@ -194,17 +194,17 @@ def test_a_solution_satisfies_every_rule_and_a_refusal_is_true(
 def test_a_refusal_is_sufficient_and_minimal(universe: Universe, question: SolveQuery) -> None:
     if solve(universe, question) is not None:
         return
-    told = refusal(universe, question)
-    kept_wishes = {name: question.wishes[name] for name in told.wishes}
-    kept_machine = {name: question.machine[name] for name in told.machine}
+    refused = refusal(universe, question)
+    kept_wishes = {name: question.wishes[name] for name in refused.wishes}
+    kept_machine = {name: question.machine[name] for name in refused.machine}
     assert (
         next(answers(universe, SolveQuery(wishes=kept_wishes, machine=kept_machine)), None) is None
     )
     for name in kept_wishes:
-        fewer = {one: wanted for one, wanted in kept_wishes.items() if one != name}
+        fewer = {wish: bounds for wish, bounds in kept_wishes.items() if wish != name}
         assert next(answers(universe, SolveQuery(wishes=fewer, machine=kept_machine)), None)
     for name in kept_machine:
-        rest = {one: version for one, version in kept_machine.items() if one != name}
+        rest = {part: version for part, version in kept_machine.items() if part != name}
         assert next(answers(universe, SolveQuery(wishes=kept_wishes, machine=rest)), None)
 
 
@@ -213,11 +213,11 @@ def test_a_refusal_is_sufficient_and_minimal(universe: Universe, question: Solve
 @given(universes(), QUESTIONS)
 def test_with_doubts_only_soft_needs_are_broken(universe: Universe, question: SolveQuery) -> None:
     lenient = SolveQuery(wishes=question.wishes, machine=question.machine, doubts=True)
-    strict, found = solve(universe, question), solve(universe, lenient)
+    strict, solution = solve(universe, question), solve(universe, lenient)
     if strict is not None:
-        assert found is not None
-    if found is not None:
-        assert not any(one.need.hard and not one.named for one in found.doubts)
+        assert solution is not None
+    if solution is not None:
+        assert not any(doubt.need.hard and not doubt.named for doubt in solution.doubts)
 
 
 def test_what_a_checkout_needs_stands_for_what_it_brings() -> None:
@@ -230,18 +230,18 @@ def test_what_a_checkout_needs_stands_for_what_it_brings() -> None:
     tree = row("1", Need(component="c", versions="==1"), brings="b")
     brought = row("1", Need(component="c", versions=">=2"))
     parts = component("b", brought), component("c", row("1"), row("2"))
-    found = solve(Universe(component("a", tree), *parts), SolveQuery(wishes={"a": ""}))
-    assert found is not None
-    assert found.versions == {"a": "1", "b": "1", "c": "1"}
+    solution = solve(Universe(component("a", tree), *parts), SolveQuery(wishes={"a": ""}))
+    assert solution is not None
+    assert solution.versions == {"a": "1", "b": "1", "c": "1"}
     silent = row("1", brings="b")
-    found = solve(Universe(component("a", silent), *parts), SolveQuery(wishes={"a": ""}))
-    assert found is not None
-    assert found.versions["c"] == "2"
+    solution = solve(Universe(component("a", silent), *parts), SolveQuery(wishes={"a": ""}))
+    assert solution is not None
+    assert solution.versions["c"] == "2"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("megatron", "framework", "machine", "wanted"),
+    ("megatron", "framework", "machine", "expected"),
     [
         ("0.15.3", None, {}, {"mindspeed": "core_r0.15.3", "torch-npu": "2.7.1.post4"}),
         ("0.15.3", "ms-swift", {}, {"ms-swift": "4.2.3", "cann": "9.0.0", "torch": "2.7.1+cpu"}),
@@ -255,40 +255,43 @@ def test_what_a_checkout_needs_stands_for_what_it_brings() -> None:
     ],
 )
 def test_stacks_of_the_shipped_matrix(
-    megatron: str, framework: str | None, machine: dict[str, str], wanted: dict[str, str]
+    megatron: str, framework: str | None, machine: dict[str, str], expected: dict[str, str]
 ) -> None:
     question = SolveQuery(wishes=wishes(CATALOG, megatron, framework), machine=A2 | machine)
-    found = solve(CATALOG, question)
-    assert found is not None
-    assert wanted.items() <= found.versions.items()
-    assert all(one.named for one in found.doubts)
+    solution = solve(CATALOG, question)
+    assert solution is not None
+    assert expected.items() <= solution.versions.items()
+    assert all(doubt.named for doubt in solution.doubts)
 
 
 @pytest.mark.slow
 def test_the_refusal_says_what_excludes_what_and_what_to_change() -> None:
     question = SolveQuery(wishes=wishes(CATALOG, "0.15.3"), machine=A2 | {"cann": "8.2.RC1"})
     assert solve(CATALOG, question) is None
-    told = refusal(CATALOG, question)
-    assert set(told.wishes) == {"megatron-lm", "mindspeed"}
-    assert told.machine == ("cann",)
+    refused = refusal(CATALOG, question)
+    assert set(refused.wishes) == {"megatron-lm", "mindspeed"}
+    assert refused.machine == ("cann",)
     assert any(
-        "mindspeed core_r0.15.3 is documented with cann 9.0.0" in one for one in told.reasons
+        "mindspeed core_r0.15.3 is documented with cann 9.0.0" in reason
+        for reason in refused.reasons
     )
-    assert "CANN 9.0.0 instead of 8.2.RC1" in told.changes
-    assert any(one.startswith("Megatron-LM core_v0.12.1, MindSpeed ") for one in told.changes)
+    assert "CANN 9.0.0 instead of 8.2.RC1" in refused.changes
+    assert any(
+        change.startswith("Megatron-LM core_v0.12.1, MindSpeed ") for change in refused.changes
+    )
 
 
 @pytest.mark.slow
 def test_twinkle_and_mindspeed_cannot_share_an_environment() -> None:
     question = SolveQuery(wishes=wishes(CATALOG, "0.15.3", "twinkle"), machine=A2)
-    told = refusal(CATALOG, question)
-    assert set(told.wishes) == {"megatron-lm", "twinkle"}
-    assert any("numpy" in one for one in told.reasons)
-    assert "leave out Twinkle" in told.changes
+    refused = refusal(CATALOG, question)
+    assert set(refused.wishes) == {"megatron-lm", "twinkle"}
+    assert any("numpy" in reason for reason in refused.reasons)
+    assert "leave out Twinkle" in refused.changes
 
 
 @pytest.mark.parametrize(
-    ("megatron", "told"),
+    ("megatron", "message"),
     [
         ("v0.16.0", "use core_v0.16.0"),
         ("core_r0.17.1", "use core_v0.17.1"),
@@ -296,8 +299,8 @@ def test_twinkle_and_mindspeed_cannot_share_an_environment() -> None:
         ("spam", "is not known"),
     ],
 )
-def test_wishes_that_name_no_release(megatron: str, told: str) -> None:
-    with pytest.raises(DataError, match=told):
+def test_wishes_that_name_no_release(megatron: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
         wishes(CATALOG, megatron)
 
 

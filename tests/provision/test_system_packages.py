@@ -10,7 +10,7 @@ from ascend_doctor.provision.system_packages import install_commands
 
 # The commands as the installation guides of 8.5.0 and 9.0.0 have them.
 @pytest.mark.parametrize(
-    ("version", "family", "told"),
+    ("version", "family", "documented"),
     [
         (
             "9.0.0",
@@ -38,12 +38,12 @@ from ascend_doctor.provision.system_packages import install_commands
     ],
 )
 def test_commands_are_those_of_the_guides(
-    version: str, family: str | None, told: dict[str, str]
+    version: str, family: str | None, documented: dict[str, str]
 ) -> None:
     commands = install_commands(Catalog(), "cann", version, family)
     by_name = {manager.name: command for manager, command in commands.items()}
-    assert told.items() <= by_name.items()
-    assert bool(told) == bool(by_name)
+    assert documented.items() <= by_name.items()
+    assert bool(documented) == bool(by_name)
 
 
 def test_other_components_of_the_system_have_none() -> None:

@@ -41,7 +41,7 @@ class Row(NamedTuple):
 def rows(file: str, kind: str) -> tuple[Row, ...]:
     """The rows of one kind, ``secrets`` or ``identities``."""
     loaded = read_yaml(HERE / file)[kind]
-    return tuple(_row(one, f"{file} {kind} {number}") for number, one in enumerate(loaded))
+    return tuple(_row(row, f"{file} {kind} {number}") for number, row in enumerate(loaded))
 
 
 def hidden(file: str = "hidden.yaml") -> tuple[Row, ...]:
@@ -53,43 +53,44 @@ def healthy() -> tuple[str, ...]:
     return tuple(loaded)
 
 
-def _row(given: dict[str, object], seed: str) -> Row:
+def _row(fields: dict[str, object], seed: str) -> Row:
     dice = random.Random(seed)
     marked = _MADE.sub(
-        lambda one: "".join(dice.choices(_LETTERS[one[1]], k=int(one[2]))), str(given["line"])
+        lambda match: "".join(dice.choices(_LETTERS[match[1]], k=int(match[2]))),
+        str(fields["line"]),
     )
-    named = given.get("stays")
+    named = fields.get("stays")
     if isinstance(named, list):
-        stays = [str(one) for one in named]
+        stays = [str(word) for word in named]
     else:  # words that touch no mark
         stays = [
             word
             for word in re.sub("«.*?»", "«»", marked, flags=re.DOTALL).split()
             if "«" not in word
         ]
-    stays = [_MADE.sub("", one) for one in stays]
+    stays = [_MADE.sub("", word) for word in stays]
     return Row(marked.replace("«", "").replace("»", ""), _parts(marked), tuple(stays))
 
 
 def _parts(marked: str) -> tuple[str, ...]:
     """What must be seen nowhere: the marked texts, and of long ones every piece."""
-    found = []
+    texts = []
     for text in _MARKED.findall(marked):
-        pieces = [one for one in _CUT.split(text) if len(one) >= 6]
-        found += [text, *pieces]
-    return tuple(dict.fromkeys(found))
+        pieces = [piece for piece in _CUT.split(text) if len(piece) >= 6]
+        texts += [text, *pieces]
+    return tuple(dict.fromkeys(texts))
 
 
-def shown(text: str, told: str) -> bool:
+def shown(text: str, output: str) -> bool:
     """Short words count where they stand alone, long ones wherever they are."""
-    if text not in told:
+    if text not in output:
         return False
     edge = "" if len(text) >= _LONG else r"\b"
-    return re.search(f"{edge}{re.escape(text)}{edge}", told) is not None
+    return re.search(f"{edge}{re.escape(text)}{edge}", output) is not None
 
 
-def wrong(row: Row, told: str) -> str:
+def wrong(row: Row, output: str) -> str:
     """What is wrong with what became of a row, "" where nothing is."""
-    seen = [one for one in row.hidden if shown(one, told)]
-    lost = [one for one in row.stays if one not in told]
-    return f"{row.line!r} -> {told!r}: shows {seen}, lost {lost}" if seen or lost else ""
+    seen = [secret for secret in row.hidden if shown(secret, output)]
+    lost = [word for word in row.stays if word not in output]
+    return f"{row.line!r} -> {output!r}: shows {seen}, lost {lost}" if seen or lost else ""

@@ -77,7 +77,7 @@ def findings(lines: Sequence[str]) -> tuple[Finding, ...]:
 
 def report(lines: Sequence[str]) -> Report:
     seen = facts(lines)
-    told = findings(lines)
+    judged = findings(lines)
     return Report(
         tool_version="0",
         taken_at=seen.taken_at,
@@ -87,8 +87,8 @@ def report(lines: Sequence[str]) -> Report:
         simulated=False,
         redacted=False,
         levels=(LevelRun(level=0, adds=LEVELS[0], ran=False, reason=lines[0]),),
-        verdict=verdict(told, fail_on=Level.ERROR),
-        findings=told,
+        verdict=verdict(judged, fail_on=Level.ERROR),
+        findings=judged,
         snapshot=seen,
         seconds=1.0,
     )

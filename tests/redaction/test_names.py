@@ -22,10 +22,10 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 def test_a_host_is_one_with_its_domain_and_without() -> None:
-    told = Redactor(host="trainer-17.dc3.acme.net", key=KEY).text(
+    text = Redactor(host="trainer-17.dc3.acme.net", key=KEY).text(
         "trainer-17 TRAINER-17 trainer-17.dc3.acme.net other.dc3.acme.net trainer-170 mytrainer-17"
     )
-    names = told.split()
+    names = text.split()
     assert names[0] == names[1] == names[2]
     assert names[3].startswith("host-")
     assert names[3] != names[0]
@@ -39,17 +39,17 @@ def test_words_of_the_field_are_no_names(name: str) -> None:
 
 
 def test_a_login_is_found_in_paths_and_alone_but_not_inside_of_words() -> None:
-    told = Redactor(logins=["chen"], key=KEY).text("/data/chen/x chen chen_tmp kitchen chens")
+    text = Redactor(logins=["chen"], key=KEY).text("/data/chen/x chen chen_tmp kitchen chens")
     assert re.fullmatch(
         r"/data/(user-\w{8})/x \1 \1_tmp kitchen chens",
-        told,
+        text,
     )
 
 
 def test_pseudonyms_are_stable_for_a_machine_and_differ_between_machines() -> None:
     facts = Snapshot(host=Host(name="node-7"))
-    told = {redactor(facts, home="", key=key).text("node-7") for key in (KEY, KEY, b"x" * 16)}
-    assert len(told) == 2
+    names = {redactor(facts, home="", key=key).text("node-7") for key in (KEY, KEY, b"x" * 16)}
+    assert len(names) == 2
     local_key.cache_clear()
     first = local_key()
     local_key.cache_clear()
@@ -63,21 +63,21 @@ def test_the_key_is_not_what_it_is_made_of(
     file.write_text("0123456789abcdef0123456789abcdef\n")
     monkeypatch.setattr("ascend_doctor.redact.local._IDS", (str(tmp_path / "none"), str(file)))
     local_key.cache_clear()
-    one = local_key()
-    assert one.hex() not in file.read_text()
+    first_key = local_key()
+    assert first_key.hex() not in file.read_text()
     file.write_text("uninitialized\n")
     local_key.cache_clear()
-    assert local_key() != one, "a machine without an id has a key for one process"
+    assert local_key() != first_key, "a machine without an id has a key for one process"
     local_key.cache_clear()
 
 
 def test_the_examined_environment_names_its_user_and_its_machine() -> None:
     facts = Snapshot(environment=Environment(variables={"MASTER_ADDR": "headnode:29500"}))
     env = {"USER": "lchen", "SLURMD_NODENAME": "gpu0017", "HOME": "/home/lchen"}
-    told = redactor(facts, home="/home/lchen", env=env, key=KEY).text(
+    text = redactor(facts, home="/home/lchen", env=env, key=KEY).text(
         "lchen waits for headnode on gpu0017"
     )
-    assert re.fullmatch(r"user-\w+ waits for host-\w+ on host-\w+", told)
+    assert re.fullmatch(r"user-\w+ waits for host-\w+ on host-\w+", text)
 
 
 def test_nodes_that_are_the_answer_keep_their_names() -> None:
@@ -86,12 +86,12 @@ def test_nodes_that_are_the_answer_keep_their_names() -> None:
     assert hidden_here.text(text) == text
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda one: f"{one.kind} {one.pattern[:30]}")
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape.kind} {shape.pattern[:30]}")
 def test_a_shape_is_tried_for_every_text_that_it_matches(shape: Shape) -> None:
     """A trigger that is missing would hide nothing, without a word."""
-    found = [row.line for row in _rows() if shape.compile_shape().search(row.line)]
-    assert found, "no row of the corpus has this shape"
-    for line in found:
+    lines = [row.line for row in _rows() if shape.compile_shape().search(row.line)]
+    assert lines, "no row of the corpus has this shape"
+    for line in lines:
         assert any(word in line.lower() for word in shape.triggers), line
 
 
@@ -103,7 +103,7 @@ def _rows() -> Iterator[Row]:
 @pytest.mark.slow
 def test_real_lines_of_tools_lose_addresses_and_serial_numbers_alone() -> None:
     """What npu-smi, hccn_tool, HCCL and users' logs print, and our own rows."""
-    told = Redactor(key=KEY)
+    redactor = Redactor(key=KEY)
     files = [
         *(ROOT / "tests/samples").rglob("*.txt"),
         *pathlib.Path(os.environ.get(VARIABLE, ROOT), "threads").glob("*.yaml"),
@@ -116,18 +116,18 @@ def test_real_lines_of_tools_lose_addresses_and_serial_numbers_alone() -> None:
         for line in file.read_text("utf-8", "replace").splitlines()
     ]
     assert len(lines) > 10_000
-    changed = [line for line in lines if told.text(line) != line]
-    kinds = {kind for kind, _, _ in told.hidden}
+    changed = [line for line in lines if redactor.text(line) != line]
+    kinds = {kind for kind, _, _ in redactor.hidden}
     assert kinds <= {"address", "serial", "MAC address", "host", "user"}
-    hosts = {was for kind, was, _ in told.hidden if kind == "host"}
+    hosts = {was for kind, was, _ in redactor.hidden if kind == "host"}
     assert hosts <= {"ma-job-worker-0", "dn360", "node-0"}
     assert len(changed) < len(lines) / 100
 
 
 def test_what_was_hidden_is_listed_with_secrets_cut_short() -> None:
-    told = Redactor(host="node-7", key=KEY)
-    told.text("node-7 node-7 password=hunter2hunter2 10.1.2.3")
-    page = render(told.hidden, color=False, width=100, ascii_only=True)
+    redactor = Redactor(host="node-7", key=KEY)
+    redactor.text("node-7 node-7 password=hunter2hunter2 10.1.2.3")
+    page = render(redactor.hidden, color=False, width=100, ascii_only=True)
     assert page.startswith("3 texts hidden:\n")
     assert re.search(r"host +node-7 -> host-\w{8} \(2 x\)", page)
     assert "hunt... (14 characters) -> [redacted]" in page
@@ -138,9 +138,9 @@ def test_what_was_hidden_is_listed_with_secrets_cut_short() -> None:
 @click.command()
 @output.output_options
 def _show(*, output: output.Output) -> None:
-    told = Redactor(host="node-7", key=KEY)
-    told.text("node-7")
-    output.show_hidden(told)
+    redactor = Redactor(host="node-7", key=KEY)
+    redactor.text("node-7")
+    output.show_hidden(redactor)
 
 
 def test_the_list_needs_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

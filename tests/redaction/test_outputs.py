@@ -25,7 +25,7 @@ from tests.redaction import planted
 from tests.redaction.corpus import HOME, LOGIN, Row, healthy, hidden, rows, shown, wrong
 
 ROWS = (*hidden(), *hidden("held_out.yaml"), *hidden("held_out_again.yaml"))
-LINES = tuple(one.line for one in ROWS)
+LINES = tuple(row.line for row in ROWS)
 ENV = {"HOME": HOME, "USER": LOGIN, "PATH": "/usr/bin"}
 KEY = b"k" * 16
 
@@ -33,12 +33,12 @@ KEY = b"k" * 16
 def leaks(written: str, checked: tuple[Row, ...] = ROWS) -> list[str]:
     """What must not be seen and is, also where a format broke it with escapes or line ends."""
     joined = re.sub(r"[^A-Za-z0-9]", "", written)
-    found = []
-    for part in {one for row in checked for one in row.hidden if len(one) >= 5}:
+    leaks = []
+    for part in {secret for row in checked for secret in row.hidden if len(secret) >= 5}:
         bare = re.sub(r"[^A-Za-z0-9]", "", part)
         if shown(part, written) or (len(bare) >= 10 and bare in joined):
-            found.append(part)
-    return found
+            leaks.append(part)
+    return leaks
 
 
 def ours() -> Redactor:
@@ -68,8 +68,8 @@ def test_healthy_lines_stay_byte_for_byte(line: str) -> None:
 @pytest.mark.parametrize("line", LINES[::5])
 def test_redacting_twice_changes_nothing_more(line: str) -> None:
     hidden_once = ours()
-    told = hidden_once.text(line)
-    assert hidden_once.text(told) == told
+    text = hidden_once.text(line)
+    assert hidden_once.text(text) == text
 
 
 def test_a_planted_report_leaks_before_it_is_redacted() -> None:
@@ -93,7 +93,7 @@ def test_no_format_shows_anything(
         issue=name == "issue",
     )
     output.write(planted.report(LINES), ours())
-    written = "".join(one.read_text() for one in tmp_path.glob("*") if one.is_file())
+    written = "".join(path.read_text() for path in tmp_path.glob("*") if path.is_file())
     assert len(written) > 1000
     assert leaks(written) == []
 
@@ -131,7 +131,7 @@ def test_a_recording_shows_nothing(tmp_path: Path) -> None:
     out = tmp_path / "out"
     Examination(ReplayMachine(machine), record=str(out)).collect()
     written = "".join(
-        f"{one.relative_to(out)}\n{one.read_text()}" for one in out.rglob("*") if one.is_file()
+        f"{path.relative_to(out)}\n{path.read_text()}" for path in out.rglob("*") if path.is_file()
     )
     assert "npu-smi info" in written
     assert "ID=openEuler" in written
@@ -142,11 +142,11 @@ def test_a_recording_shows_nothing(tmp_path: Path) -> None:
 def test_diagnose_shows_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "train.log"
     # Names that only the machine itself knows cannot be known of a log from elsewhere.
-    told = [row for row in ROWS if not re.search("trainer-17|mwalker", row.line, re.IGNORECASE)]
+    others = [row for row in ROWS if not re.search("trainer-17|mwalker", row.line, re.IGNORECASE)]
     log.write_text(
         "".join(
             f"[rank{number % 8}]: RuntimeError: {line}\n"
-            for number, row in enumerate(told)
+            for number, row in enumerate(others)
             for line in row.line.split("\n")[:1]
         )
     )
@@ -154,22 +154,22 @@ def test_diagnose_shows_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[st
         cli.run(["diagnose", str(log), "--format", name, "-v"])
         written, _ = capsys.readouterr()
         assert "rank" in written or name == "prometheus"
-        assert leaks(written, tuple(row for row in told if "\n" not in row.line)) == []
+        assert leaks(written, tuple(row for row in others if "\n" not in row.line)) == []
 
 
 @pytest.mark.slow
 def test_merge_and_diff_show_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Names of nodes are the answer and stay; of other machines only those with a shape go."""
     known = tuple(r for r in ROWS if not re.search("trainer-17|mwalker", r.line, re.IGNORECASE))
-    lines = tuple(one.line for one in known)
+    lines = tuple(row.line for row in known)
     report = planted.report(lines)
     for number in range(2):
-        told = msgspec.structs.replace(
+        changed_report = msgspec.structs.replace(
             report,
             host=f"node-{number}",
             snapshot=planted.facts(lines if number else (*lines[5:], *lines[:5])),
         )
-        (tmp_path / f"node-{number}.json").write_text(pretty(told))
+        (tmp_path / f"node-{number}.json").write_text(pretty(changed_report))
     two = [str(tmp_path / f"node-{number}.json") for number in range(2)]
     for name in FORMATS:
         assert cli.run(["merge", *two, "--format", name]) == 1
@@ -186,9 +186,9 @@ def test_merge_and_diff_show_nothing(tmp_path: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize("name", FORMATS)
 def test_secrets_are_hidden_whatever_was_asked_for(name: str, tmp_path: Path) -> None:
     secrets = tuple(
-        one
+        row
         for file in ("hidden.yaml", "held_out.yaml", "held_out_again.yaml")
-        for one in rows(file, "secrets")
+        for row in rows(file, "secrets")
     )
     output = Output(
         targets=((name, str(tmp_path / "report")),),
@@ -198,7 +198,7 @@ def test_secrets_are_hidden_whatever_was_asked_for(name: str, tmp_path: Path) ->
         verbose=True,
         quiet=True,
     )
-    output.write(planted.report(tuple(one.line for one in secrets)), ours())
+    output.write(planted.report(tuple(row.line for row in secrets)), ours())
     written = (tmp_path / "report").read_text()
     assert leaks(written, secrets) == []
     assert name not in {"json", "text"} or HOME in written
@@ -206,9 +206,9 @@ def test_secrets_are_hidden_whatever_was_asked_for(name: str, tmp_path: Path) ->
 
 def test_a_message_about_bad_input_shows_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["judge", "https://robot:hunter2hunter2@example.com/x.json"]) == 2
-    told = capsys.readouterr().err
-    assert "hunter2" not in told
-    assert "example.com/x.json" in told
+    output = capsys.readouterr().err
+    assert "hunter2" not in output
+    assert "example.com/x.json" in output
 
 
 def test_the_file_of_a_crash_shows_nothing(
@@ -236,17 +236,17 @@ class _Machine:
 
 def test_the_log_of_a_run_keeps_no_secret(tmp_path: Path) -> None:
     secrets = (*rows("hidden.yaml", "secrets"), *rows("held_out.yaml", "secrets"))
-    given, log = tmp_path / "given", tmp_path / "log"
-    given.write_bytes(
-        "\n".join(one.line for one in secrets).encode() + b"\n\xff\xfe rank on node-17 at /home/x\r"
+    source, log = tmp_path / "given", tmp_path / "log"
+    source.write_bytes(
+        "\n".join(row.line for row in secrets).encode() + b"\n\xff\xfe rank on node-17 at /home/x\r"
     )
     code = (
         "import sys,time\n"
-        f"data = open({str(given)!r}, 'rb').read()\n"
+        f"data = open({str(source)!r}, 'rb').read()\n"
         "for at in range(0, len(data), 700):\n"
         "    sys.stdout.buffer.write(data[at:at + 700]); sys.stdout.buffer.flush()\n"
     )
     assert run_kept((sys.executable, "-c", code), str(log), {}) == 0
-    kept = log.read_bytes()
-    assert leaks(kept.decode("utf-8", "replace"), secrets) == []
-    assert kept.endswith(b"\n\xff\xfe rank on node-17 at /home/x\r"), "names and bytes stay"
+    cleaned = log.read_bytes()
+    assert leaks(cleaned.decode("utf-8", "replace"), secrets) == []
+    assert cleaned.endswith(b"\n\xff\xfe rank on node-17 at /home/x\r"), "names and bytes stay"

@@ -86,7 +86,7 @@ def _cell(old: int | None, new: int | None) -> str:
     return f"{'none' if old is None else old} → {'none' if new is None else new}"
 
 
-def place(text: str) -> str:
+def fill_page(text: str) -> str:
     """The page with the table between its marks."""
     start, end = "<!-- lengths -->\n", "<!-- end of lengths -->"
     head, rest = text.split(start)
@@ -94,4 +94,4 @@ def place(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(place(PAGE.read_text("utf-8")), "utf-8")
+    PAGE.write_text(fill_page(PAGE.read_text("utf-8")), "utf-8")

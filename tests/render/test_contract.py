@@ -49,16 +49,16 @@ def report() -> Report:
 def keys(value: object, path: str = "") -> set[str]:
     """Every path of keys; places in lists do not count."""
     if isinstance(value, dict):
-        inner = (keys(one, f"{path}.{name}".lstrip(".")) for name, one in value.items())
+        inner = (keys(child, f"{path}.{name}".lstrip(".")) for name, child in value.items())
         return set().union(*inner)
     if isinstance(value, list) and value:
-        return set().union(*(keys(one, f"{path}[]") for one in value))
+        return set().union(*(keys(child, f"{path}[]") for child in value))
     return {path}
 
 
 def test_json_lines(report: Report) -> None:
     *findings, last = map(json.loads, jsonl.render(report).splitlines())
-    assert {tuple(one) for one in findings} == {
+    assert {tuple(finding) for finding in findings} == {
         (
             *("schema", "host", "simulated", "kind", "check", "level", "title", "found", "wanted"),
             *("because", "remedy", "refs", "ranks", "devices", "nodes", "place", "excerpt"),
@@ -79,8 +79,10 @@ def test_junit(report: Report) -> None:
             *("name", "tests", "failures", "errors", "skipped", "time", "timestamp", "hostname"),
         },
     )
-    assert {(one.tag, *one.keys()) for one in suite} == {("testcase", "classname", "name", "time")}
-    inside = {(one.tag, *one.keys()) for case in suite for one in case}
+    assert {(element.tag, *element.keys()) for element in suite} == {
+        ("testcase", "classname", "name", "time")
+    }
+    inside = {(element.tag, *element.keys()) for case in suite for element in case}
     assert inside == {
         ("failure", "message", "type"),
         ("error", "message", "type"),
@@ -91,16 +93,16 @@ def test_junit(report: Report) -> None:
 
 def test_sarif(report: Report) -> None:
     result = "runs[].results[]"
-    place = f"{result}.locations[].physicalLocation"
+    location = f"{result}.locations[].physicalLocation"
     assert keys(json.loads(sarif.render(report))) == {
         *("$schema", "version", "runs[].properties.simulated"),
         *("runs[].tool.driver.name", "runs[].tool.driver.semanticVersion"),
-        *(f"runs[].tool.driver.rules[].{one}" for one in ("id", "help.text", "helpUri")),
+        *(f"runs[].tool.driver.rules[].{key}" for key in ("id", "help.text", "helpUri")),
         *("runs[].invocations[].executionSuccessful", "runs[].invocations[].exitCode"),
         *(f"{result}.ruleId", f"{result}.ruleIndex", f"{result}.level", f"{result}.message.text"),
-        *(f"{result}.locations[].logicalLocations[].{one}" for one in ("name", "kind")),
-        *(f"{place}.{one}" for one in ("artifactLocation.uri", "region.startLine")),
-        f"{place}.region.startColumn",
+        *(f"{result}.locations[].logicalLocations[].{key}" for key in ("name", "kind")),
+        *(f"{location}.{key}" for key in ("artifactLocation.uri", "region.startLine")),
+        f"{location}.region.startColumn",
         f"{result}.locations[].message.text",
     }
 
@@ -151,11 +153,11 @@ def test_prometheus_has_the_nodes_of_a_fleet(report: Report) -> None:
         r'ascend_doctor_node{node="n\"3"} 2',
         'ascend_doctor_node{node="n4"} 3',
     ]
-    found = {name for finding in report.complaints for name in finding.nodes}
+    named = {name for finding in report.complaints for name in finding.nodes}
     shape = re.compile(r'ascend_doctor_node_check\{check="[\w-]+",node="(.+)"\} [234]')
-    told = [match[1] for row in rows if (match := shape.fullmatch(row))]
-    assert found
-    assert set(told) == found
+    printed = [match[1] for row in rows if (match := shape.fullmatch(row))]
+    assert named
+    assert set(printed) == named
 
 
 def test_markdown(report: Report) -> None:
@@ -171,9 +173,9 @@ def test_markdown(report: Report) -> None:
 
 
 def test_html(tmp_path: Path) -> None:
-    found = [f"finding-{number}" for number in (1, 2, 3)]
+    ids = [f"finding-{number}" for number in (1, 2, 3)]
     levels = [f"level-{name}" for name in ("error", "unknown", "warning")]
-    parts = [part for pair in zip(levels, found, strict=True) for part in pair]
+    parts = [part for pair in zip(levels, ids, strict=True) for part in pair]
     own = Page(html.render(single(*EVERY, probes=RUNS))).ids
     assert own == ["findings", *parts, "time", "layouts", "curves", "fine", "said"]
     assert Page(html.render(fleet(tmp_path))).ids[:2] == ["findings", "fleet"]

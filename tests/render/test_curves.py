@@ -15,7 +15,7 @@ CATALOG = Catalog()
 
 
 def rates(*busses: float) -> dict[str, dict[str, float]]:
-    return {str(1024 * 4**number): {"busbw": one} for number, one in enumerate(busses)}
+    return {str(1024 * 4**number): {"busbw": rate} for number, rate in enumerate(busses)}
 
 
 def drawn(
@@ -25,8 +25,8 @@ def drawn(
         probe="bandwidth",
         world_size=ranks,
         ranks=tuple(
-            ProbeResult(rank=one, host=f"h{one % nodes}", values={"rates": table, "name": chip})
-            for one in range(ranks)
+            ProbeResult(rank=rank, host=f"h{rank % nodes}", values={"rates": table, "name": chip})
+            for rank in range(ranks)
         ),
         **{"device": "npu", **more},
     )

@@ -49,11 +49,13 @@ def test_what_to_type_next_is_a_block_of_its_own() -> None:
 @pytest.mark.usefixtures("pseudo_chinese")
 def test_the_block_for_a_bug_report_passes_the_catalogue() -> None:
     language.choose("en")
-    found = of_text("[rank0]: Traceback (most recent call last):\n[rank0]: FrobError: no frob\n")
-    found = msgspec.structs.replace(found, paste=text_page.paste(found))
-    assert "exception (1 x): " in found.paste
+    diagnosis = of_text(
+        "[rank0]: Traceback (most recent call last):\n[rank0]: FrobError: no frob\n"
+    )
+    diagnosis = msgspec.structs.replace(diagnosis, paste=text_page.paste(diagnosis))
+    assert "exception (1 x): " in diagnosis.paste
     language.choose("zh")
-    for made in (render(found), text_page.render(found), diagnosis_html.render(found)):
+    for made in (render(diagnosis), text_page.render(diagnosis), diagnosis_html.render(diagnosis)):
         assert "exception (1 x)" not in made
 
 

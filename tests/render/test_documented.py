@@ -17,34 +17,34 @@ CATALOG = Catalog()
 
 
 def shown(facts: Snapshot) -> Documented:
-    found = nearest_rows(facts, CATALOG, "npu")
-    assert found is not None
-    return found
+    documented = nearest_rows(facts, CATALOG, "npu")
+    assert documented is not None
+    return documented
 
 
 def test_the_row_with_the_fewest_differences_stands_first() -> None:
-    found = shown(healthy())
+    documented = shown(healthy())
     fits = [
-        [line.cells[at].fits for line in found.lines if line.cells[at].range_text]
-        for at in range(len(found.stacks))
+        [line.cells[at].fits for line in documented.lines if line.cells[at].range_text]
+        for at in range(len(documented.stacks))
     ]
-    assert [one.count(False) for one in fits] == sorted(one.count(False) for one in fits)
-    assert len(found.stacks) == 3
+    assert [fit.count(False) for fit in fits] == sorted(fit.count(False) for fit in fits)
+    assert len(documented.stacks) == 3
 
 
 def test_each_component_is_compared_in_its_own_scheme() -> None:
-    found = shown(install(healthy(), version="9.1.0"))
-    by_name = {line.component: line for line in found.lines}
-    wanted = {stack.id: cell for stack, cell in
-              zip(found.stacks, by_name["cann"].cells, strict=True)}  # fmt: skip
+    documented = shown(install(healthy(), version="9.1.0"))
+    by_name = {line.component: line for line in documented.lines}
+    expected = {stack.id: cell for stack, cell in
+              zip(documented.stacks, by_name["cann"].cells, strict=True)}  # fmt: skip
     assert by_name["cann"].here == "9.1.0"
-    assert wanted["mindspeed-26.1-mcore-0.12.1"] == ("9.1.0", True)
-    assert wanted["mindspeed-26.0-mcore-0.12.1"] == ("9.0.0", False)
+    assert expected["mindspeed-26.1-mcore-0.12.1"] == ("9.1.0", True)
+    assert expected["mindspeed-26.0-mcore-0.12.1"] == ("9.0.0", False)
 
 
 def test_what_could_not_be_told_is_neither() -> None:
-    found = shown(without(healthy(), "cann"))
-    (cann,) = (line for line in found.lines if line.component == "cann")
+    documented = shown(without(healthy(), "cann"))
+    (cann,) = (line for line in documented.lines if line.component == "cann")
     assert cann.here == ""
     assert {cell.fits for cell in cann.cells} == {None}
     odd = shown(packages(healthy(), dist("torch", "nightly")))

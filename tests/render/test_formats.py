@@ -47,7 +47,7 @@ LEVELS = [
 
 
 def report(findings: list[Finding], *, simulated: bool = False) -> Report:
-    found = tuple(findings)
+    judged = tuple(findings)
     python = Python(version="3.11.7", distributions=(Distribution(name="torch", version="2.13.0"),))
     return Report(
         tool_version="1.2.3",
@@ -58,8 +58,8 @@ def report(findings: list[Finding], *, simulated: bool = False) -> Report:
         simulated=simulated,
         redacted=True,
         levels=(),
-        verdict=verdict(found, fail_on=Level.ERROR),
-        findings=found,
+        verdict=verdict(judged, fail_on=Level.ERROR),
+        findings=judged,
         snapshot=Snapshot(python=python),
         seconds=1.5,
     )
@@ -109,7 +109,7 @@ def test_sarif_results_point_at_their_rules() -> None:
     run = log["runs"][0]
     for result in run["results"]:
         assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
-    assert [one["level"] for one in run["results"]] == ["error", "note", "warning", "note"]
+    assert [result["level"] for result in run["results"]] == ["error", "note", "warning", "note"]
 
 
 def test_prometheus_lines_have_the_exposition_form() -> None:
@@ -158,7 +158,7 @@ def test_hostile_text_reaches_no_format_raw(name: str, text: str) -> None:
         return  # no UTF-8 file or process output can hold it; the text format is tested with it
     for level in Level:
         out: Any = RENDER[name](report([msgspec.structs.replace(finding, level=level)]))
-        assert not {one for one in out if ord(one) < 32 and one != "\n"}
+        assert not {character for character in out if ord(character) < 32 and character != "\n"}
         assert not {"\x7f", "\x9b", "\u202e"} & set(out)
         if name == "junit":
             ET.fromstring(out)

@@ -72,7 +72,9 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         known = dict(attrs)
         self.ids += [name] if (name := known.get("id")) else []
-        self.fetched += [known[one] or "" for one in ("src", "srcset", "data") if one in known]
+        self.fetched += [
+            known[attribute] or "" for attribute in ("src", "srcset", "data") if attribute in known
+        ]
         if tag == "link":
             self.fetched.append(known.get("href") or "")
         if re.fullmatch("h[1-6]", tag):
@@ -125,9 +127,9 @@ def test_it_shows_what_the_report_has(tmp_path: Path) -> None:
         "TP2·EP2",
     ):
         assert shown in text
-    told = render(fleet(tmp_path))
-    assert "gone" in told
-    assert "<b>9</b>: n2" in told
+    html = render(fleet(tmp_path))
+    assert "gone" in html
+    assert "<b>9</b>: n2" in html
 
 
 def test_a_fleet_has_a_cell_for_every_node_and_a_list_to_leave_out(tmp_path: Path) -> None:
@@ -216,8 +218,8 @@ def test_no_region_is_called_as_its_section(template: Path) -> None:
 
 
 def test_long_words_are_broken_where_they_divide() -> None:
-    one = msgspec.structs.replace(BROKEN, observed="a/b and /usr/local/Ascend/cann-9.0.0")
-    text = render(single(one))
+    finding = msgspec.structs.replace(BROKEN, observed="a/b and /usr/local/Ascend/cann-9.0.0")
+    text = render(single(finding))
     assert "a/b and /usr/<wbr>local/<wbr>Ascend/<wbr>cann-9.0.0" in text
 
 
@@ -309,7 +311,7 @@ def test_a_phone_filters_nodes_and_names_the_one_that_is_pressed(tmp_path: Path)
     reports.mkdir()
     page = tmp_path / "phone.html"
     page.write_text(PHONE.format(page=escape(render(fleet(reports)))))
-    said = shown(page, tmp_path / "profile")
+    output = shown(page, tmp_path / "profile")
     assert "<pre>true|2 of 5 nodes: n0: failed, n2: failed|n0: failed; Broken [a-check]</pre>" in (
-        said
+        output
     )

@@ -51,7 +51,7 @@ def test_what_matters_stands_first_and_the_rest_is_folded() -> None:
         "<details><summary>host (",
         "<details><summary>ok (1)</summary>",
     ]
-    places = [text.index(one) for one in order]
+    places = [text.index(part) for part in order]
     assert places == sorted(places)
     assert text.count("<details>") == text.count("</details>")
 
@@ -84,7 +84,7 @@ def test_no_text_becomes_markup_or_a_mention(text: str) -> None:
     outside = re.sub(r"(?s)(`{3,})text\n.*?\n\1\n", "", page)
     assert not re.search(r"(?<!\\)<(?!/?(details|summary)>)", outside)
     assert not re.search(r"[@#][A-Za-z0-9]", outside)
-    assert not {one for one in page if ord(one) < 32 and one != "\n"}
+    assert not {character for character in page if ord(character) < 32 and character != "\n"}
 
 
 @pytest.mark.slow

@@ -11,7 +11,10 @@ from ascend_doctor.render.layouts import MOST_RANKS, Picture, layouts, picture
 
 
 def cells(made: Picture) -> dict[str, list[str]]:
-    return {f"{row.title} ({row.size})": [one.text for one in row.cells] for row in made.rows}
+    return {
+        f"{row.title} ({row.size})": [layout_cell.text for layout_cell in row.cells]
+        for row in made.rows
+    }
 
 
 def tried(probe: str, names: Any, *, ranks: int = 8, per_node: int = 8) -> ProbeRun:
@@ -19,8 +22,8 @@ def tried(probe: str, names: Any, *, ranks: int = 8, per_node: int = 8) -> Probe
         probe=probe,
         world_size=ranks,
         ranks=tuple(
-            ProbeResult(rank=one, host=f"h{one // per_node}", values={"layouts": names})
-            for one in range(min(ranks, 16))
+            ProbeResult(rank=rank, host=f"h{rank // per_node}", values={"layouts": names})
+            for rank in range(min(ranks, 16))
         ),
     )
 
@@ -34,13 +37,24 @@ def test_ranks_of_one_group_share_a_number_and_a_colour() -> None:
         "expert data (EDP 2)": ["0", "1", "2", "3", "0", "1", "2", "3"],
     }
     for row in made.rows:
-        assert len({one.hue for one in row.cells}) == len({one.text for one in row.cells})
+        assert len({layout_cell.hue for layout_cell in row.cells}) == len(
+            {layout_cell.text for layout_cell in row.cells}
+        )
 
 
 def test_nodes_have_an_edge() -> None:
     made = picture(Layout(npus=8, tp=2), per_node=4)
     assert made.nodes == [("node 0", 4), ("node 1", 4)]
-    assert [one.side for one in made.rows[0].cells] == ["", "", "", "", "begins", "", "", ""]
+    assert [layout_cell.side for layout_cell in made.rows[0].cells] == [
+        "",
+        "",
+        "",
+        "",
+        "begins",
+        "",
+        "",
+        "",
+    ]
 
 
 def test_a_large_layout_is_cut_and_says_so() -> None:
@@ -55,13 +69,13 @@ def test_what_probes_tried_stands_once() -> None:
         tried("smoke-train", {"TP2 EP4 ETP1": {}, "no parallelism but DP": {}}, per_node=4),
         tried("bandwidth", {"TP4": {}}),
     )
-    found = list(layouts(runs))
-    assert [(one.name, one.note) for one in found] == [
+    pictures = list(layouts(runs))
+    assert [(row.name, row.note) for row in pictures] == [
         ("TP2", "parallel-groups"),
         ("TP2·EP4·ETP1", "parallel-groups, smoke-train"),
         ("DP8", "smoke-train"),
     ]
-    assert found[0].nodes == [("node 0", 4), ("node 1", 4)]
+    assert pictures[0].nodes == [("node 0", 4), ("node 1", 4)]
 
 
 @given(
@@ -70,5 +84,5 @@ def test_what_probes_tried_stands_once() -> None:
     ranks=st.integers(-1, 10**12),
 )
 def test_no_record_raises(names: Any, ranks: int) -> None:
-    for one in layouts((tried("smoke-train", names, ranks=ranks),)):
-        assert one.rows
+    for drawing in layouts((tried("smoke-train", names, ranks=ranks),)):
+        assert drawing.rows

@@ -36,11 +36,11 @@ def output(monkeypatch: pytest.MonkeyPatch, columns: int, *arguments: str) -> li
 def test_no_line_is_wider_than_the_terminal(
     columns: int, lang: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (fault,) = (one for one in faults.load().pool if one.id == "gpu-sleep-15-of-4")
+    (fault,) = (fault for fault in faults.load().pool if fault.id == "gpu-sleep-15-of-4")
     for name, text in faults.compose(fault).items():
-        place = tmp_path / "logs" / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
+        log = tmp_path / "logs" / name
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(text)
     machine = str(folder_of("torch-npu-without-cann"))
     plan = ("plan", "--model", "qwen3-30b-a3b", "--npus", "16", "--framework", "megatron")
     for arguments in (

@@ -4,7 +4,7 @@ import statistics
 
 import pytest
 
-from tests.render.lengths import BROKEN, PAGE, before, measure, place, report
+from tests.render.lengths import BROKEN, PAGE, before, fill_page, measure, report
 
 _SCREEN = 24
 _MEDIAN = 35
@@ -39,7 +39,7 @@ def test_a_report_is_no_longer_than_before(name: str) -> None:
 
 @pytest.mark.slow
 def test_the_page_has_the_figures_of_today() -> None:
-    assert PAGE.read_text("utf-8") == place(PAGE.read_text("utf-8"))
+    assert PAGE.read_text("utf-8") == fill_page(PAGE.read_text("utf-8"))
 
 
 def test_what_is_measured() -> None:

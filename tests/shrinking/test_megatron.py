@@ -33,8 +33,8 @@ def test_sizes_are_small_and_what_is_no_size_stays() -> None:
 
 def test_a_sequence_that_a_mask_is_made_of_stays() -> None:
     text = "--num-layers 4 --seq-length 2048 --max-position-embeddings 4096"
-    kept, flash = "--seq-length 2048 --max-position-embeddings 2048", "--use-flash-attn"
-    assert kept in words(shrink_options(options(text), LAYOUT))
+    lengths, flash = "--seq-length 2048 --max-position-embeddings 2048", "--use-flash-attn"
+    assert lengths in words(shrink_options(options(text), LAYOUT))
     assert "--seq-length 128" in words(shrink_options(options(f"{text} {flash}"), LAYOUT))
 
 

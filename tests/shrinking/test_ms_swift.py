@@ -20,8 +20,8 @@ def test_epochs_become_steps_and_what_is_saved_goes() -> None:
 
 
 def test_steps_that_are_given_stay() -> None:
-    given = "--max_steps 3 --model a --logging_steps 1"
-    assert words("swift", f"sft {given}") == given
+    arguments = "--max_steps 3 --model a --logging_steps 1"
+    assert words("swift", f"sft {arguments}") == arguments
 
 
 def test_other_launchers_keep_their_options() -> None:

@@ -60,7 +60,7 @@ def simulate(built: Tree) -> Run:
             haste=haste,
         )
         return subprocess.run(
-            [str(one) for one in argv],
+            [str(argument) for argument in argv],
             check=False,
             capture_output=True,
             text=True,

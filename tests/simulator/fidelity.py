@@ -68,12 +68,12 @@ class Operator(NamedTuple):
 
 def used_names() -> list[str]:
     """Every name of torch_npu that the probes and the simulator use."""
-    found = set()
+    names = set()
     for folder in (ROOT / "probes", SIMULATED / "operators"):
         for path in folder.glob("*.py"):
             for dotted, operator in NAMES.findall(path.read_text("utf-8")):
-                found.add(operator or dotted.rstrip(".").rpartition(".")[2] or dotted)
-    return sorted(found)
+                names.add(operator or dotted.rstrip(".").rpartition(".")[2] or dotted)
+    return sorted(names)
 
 
 def absent_names(folder: Path) -> list[str]:
@@ -95,8 +95,8 @@ def read_wheel(path: Path) -> dict[str, Any]:
         archive.extractall(folder)
         inside = Path(folder) / "torch_npu"
         symbols = cann_symbols(inside)
-        names = frozenset().union(*(operators(one) for one in inside.glob("lib/*.so")))
-        sources = "".join(one.read_text("utf-8") for one in (SIMULATED / "runtime").glob("*.c"))
+        names = frozenset().union(*(operators(path) for path in inside.glob("lib/*.so")))
+        sources = "".join(path.read_text("utf-8") for path in (SIMULATED / "runtime").glob("*.c"))
         written = set(re.findall(r"\w+", sources))
         return {
             "version": named["version"],
@@ -134,7 +134,7 @@ def refusals() -> Iterator[tuple[str, str]]:
                 named = (
                     isinstance(node.exc.func, ast.Name) and node.exc.func.id == "NotSimulatedError"
                 )
-                parts = [_plain(one) for one in node.exc.args]
+                parts = [_plain(argument) for argument in node.exc.args]
                 yield path.stem, f"{': '.join(parts)} is not simulated" if named else parts[0]
 
 
@@ -150,19 +150,19 @@ def operator_rows(called: Mapping[str, list[str]]) -> Iterator[str]:
     """Rows of the record. ``called``: operator -> the cases that were seen to call it."""
     every = list(table())
     gradients: defaultdict[str, list[str]] = defaultdict(list)
-    for one in every:
-        if GRADIENT.search(one.name):
-            gradients[_base(one.name)].append(one.name.partition("::")[2])
-    for one in every:
-        base = _base(one.name)
-        if GRADIENT.search(one.name):
+    for operator in every:
+        if GRADIENT.search(operator.name):
+            gradients[_base(operator.name)].append(operator.name.partition("::")[2])
+    for operator in every:
+        base = _base(operator.name)
+        if GRADIENT.search(operator.name):
             if base in {_base(x.name) for x in every if not GRADIENT.search(x.name)}:
                 continue
             gradient = "is one"
         else:
             gradient = ", ".join(f"`{name}`" for name in sorted(set(gradients[base]))) or "-"
-        cases = ", ".join(called.get(one.name, ())) or "no case"
-        yield f"| `{one.name}` | {cases} | {gradient} |"
+        cases = ", ".join(called.get(operator.name, ())) or "no case"
+        yield f"| `{operator.name}` | {cases} | {gradient} |"
 
 
 def module_rows() -> Iterator[str]:
@@ -247,10 +247,10 @@ def record() -> str:
 
 
 def observe_wheels(seen: dict[str, Any], folder: Path) -> None:
-    ran = {(one["version"], one["machine"]): one["ran"] for one in seen["wheels"]}
+    ran = {(wheel["version"], wheel["machine"]): wheel["ran"] for wheel in seen["wheels"]}
     read = [read_wheel(path) for path in sorted(folder.rglob("torch_npu-*.whl"))]
     seen["wheels"] = [
-        {**one, "ran": ran.get((one["version"], one["machine"]), "not tried")} for one in read
+        {**row, "ran": ran.get((row["version"], row["machine"]), "not tried")} for row in read
     ]
 
 

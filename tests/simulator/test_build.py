@@ -51,12 +51,12 @@ def test_symbols_of_a_shared_object(library: Library, tmp_path: Path) -> None:
         "-Wl,--no-as-needed",
         "-lother",
     )
-    found = read_elf(made)
-    assert "libother.so" in found.needed
-    assert "shown" in found.defined
-    assert "hidden" not in found.defined
-    assert "away" in found.undefined
-    assert "maybe" not in found.undefined
+    elf_symbols = read_elf(made)
+    assert "libother.so" in elf_symbols.needed
+    assert "shown" in elf_symbols.defined
+    assert "hidden" not in elf_symbols.defined
+    assert "away" in elf_symbols.undefined
+    assert "maybe" not in elf_symbols.undefined
     assert operators(made) == {"aclnnMul"}
 
 
@@ -125,21 +125,21 @@ def test_a_folder_that_another_user_made_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trap: str
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    place = tmp_path / f"ascend-simulator-{os.getuid()}"
+    folder = tmp_path / f"ascend-simulator-{os.getuid()}"
     if trap == "link":
         (tmp_path / "elsewhere").mkdir()
-        place.symlink_to("elsewhere")
+        folder.symlink_to("elsewhere")
     else:
-        place.mkdir()
-        place.chmod(0o777 if trap == "open" else 0o700)
+        folder.mkdir()
+        folder.chmod(0o777 if trap == "open" else 0o700)
     if trap == "foreign":
         if os.geteuid():
             pytest.skip("needs root")
-        os.chown(place, 12345, 12345)
+        os.chown(folder, 12345, 12345)
     made = new_ledger()
-    assert place not in made.parents
+    assert folder not in made.parents
     assert made.parent.lstat().st_mode & 0o777 == 0o700
-    assert not list(place.iterdir())
+    assert not list(folder.iterdir())
 
 
 _LEDGER_ALONE = """
@@ -191,8 +191,8 @@ def test_a_ledger_is_a_file_of_this_user_alone(tmp_path: Path, trap: str) -> Non
 def test_libraries_that_others_could_write_are_not_used(
     tmp_path: Path, examined_python: Path
 ) -> None:
-    for place, change in (("foreign", (12345, 0o755)), ("open", (0, 0o777))):
-        cache = tmp_path / place
+    for name, change in (("foreign", (12345, 0o755)), ("open", (0, 0o777))):
+        cache = tmp_path / name
         cache.mkdir()
         os.chown(cache, change[0], 0)
         cache.chmod(change[1])
@@ -257,7 +257,7 @@ def test_the_tree_says_that_it_is_simulated(built: Tree) -> None:
 
 
 def test_set_env_gives_what_the_environment_gives(built: Tree) -> None:
-    given = built.environment({}, soc="Ascend910B3", devices=8, memory_bytes=1)
+    environment = built.environment({}, soc="Ascend910B3", devices=8, memory_bytes=1)
     script = f"source {built.root}/cann/set_env.sh; env"
     done = subprocess.run(
         ["bash", "-c", script],
@@ -268,7 +268,7 @@ def test_set_env_gives_what_the_environment_gives(built: Tree) -> None:
     )
     sourced = dict(line.split("=", 1) for line in done.stdout.splitlines())
     for name in ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH", "LD_LIBRARY_PATH", "PYTHONPATH"):
-        assert os.path.realpath(sourced[name]) == os.path.realpath(given[name])
+        assert os.path.realpath(sourced[name]) == os.path.realpath(environment[name])
 
 
 def test_the_environment_puts_the_tree_first_and_keeps_the_rest(built: Tree) -> None:
@@ -309,10 +309,10 @@ def test_our_functions_have_the_signatures_of_the_headers(
     include = find_wheel(examined_python).folder / "include"
     acl = include / "third_party/acl/inc"
     text = "".join(path.read_text() for path in sorted(RUNTIME.glob("*.c")) if path.stem != "aclnn")
-    prototypes = [found[0] for found in PROTOTYPE.finditer(text)]
+    prototypes = [match[0] for match in PROTOTYPE.finditer(text)]
     assert len(prototypes) > 120
     source = tmp_path / "prototypes.cpp"
-    lines = [one.removesuffix(" {") + ";" for one in prototypes]
+    lines = [prototype.removesuffix(" {") + ";" for prototype in prototypes]
     source.write_text(
         '#include "acl/acl.h"\n#include "acl/acl_op_compiler.h"\n'
         '#include "third_party/hccl/inc/hccl/hccl.h"\nextern "C" {\n' + "\n".join(lines) + "\n}\n"

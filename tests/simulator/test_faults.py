@@ -115,8 +115,8 @@ def measure() -> dict[Choice, set[tuple[str, str]]]:
 def rehearse(doctor: Command, examined_python: Path, tmp_path: Path) -> Rehearse:
     def run(*faults: str, linked: bool, level: int, only: tuple[str, ...]) -> Report:
         requests = plan(3, device="npu", nproc=2, python=str(examined_python))
-        single = {one.probe for one in requests if not one.torchrun} - {"device"}
-        alone = [one.id for one in all_checks() if one.probe in single]
+        single = {request.probe for request in requests if not request.torchrun} - {"device"}
+        alone = [check.id for check in all_checks() if check.probe in single]
         temporary = tmp_path / "temporary"
         temporary.mkdir(exist_ok=True)
         environment = {
@@ -149,11 +149,13 @@ def rehearse(doctor: Command, examined_python: Path, tmp_path: Path) -> Rehearse
 def findings(report: Report) -> Iterator[tuple[str, str, tuple[int, ...]]]:
     """Check, level and ranks of what is wrong; what only could not run is left out."""
     runs = report["snapshot"]["probes"]
-    waiting = {one["not_started"] for one in runs if one["not_started"]}
-    for one in report["findings"]:
-        blocked = one["level"] == "unknown" and any(text in one["title"] for text in waiting)
-        if one["level"] in {"warning", "unknown", "error"} and not blocked:
-            yield one["check"], one["level"], tuple(one["ranks"])
+    waiting = {run["not_started"] for run in runs if run["not_started"]}
+    for finding in report["findings"]:
+        blocked = finding["level"] == "unknown" and any(
+            text in finding["title"] for text in waiting
+        )
+        if finding["level"] in {"warning", "unknown", "error"} and not blocked:
+            yield finding["check"], finding["level"], tuple(finding["ranks"])
 
 
 def logs(report: Report, folder: Path) -> Iterator[Path]:
@@ -207,21 +209,21 @@ def test_the_right_probe_fails_and_no_other(
     before = set(os.listdir("/dev/shm"))
     report = rehearse(*row.faults, **chosen._asdict())
 
-    found: dict[str, set[int]] = {}
+    ranks_by_check: dict[str, set[int]] = {}
     for check, level, ranks in findings(report):
         if (check, level) not in measure[chosen]:
-            found.setdefault(check, set()).update(ranks)
+            ranks_by_check.setdefault(check, set()).update(ranks)
             assert level == "error" or not row.linked, (check, level)
-    assert found == {check: set(ranks) for check, ranks in row.finds.items()}
+    assert ranks_by_check == {check: set(ranks) for check, ranks in row.finds.items()}
     assert not [run["probe"] for run in report["snapshot"]["probes"] if run["timed_out"]]
 
     ids = {parse(fault).fault.failure for fault in row.faults} - {""}
     if ids:
-        told = doctor("diagnose", *map(str, logs(report, tmp_path)), "--format", "json", "-q")
-        causes = json.loads(told.stdout)["causes"]
-        assert ids <= {one["id"] for one in causes}
+        completed = doctor("diagnose", *map(str, logs(report, tmp_path)), "--format", "json", "-q")
+        causes = json.loads(completed.stdout)["causes"]
+        assert ids <= {cause["id"] for cause in causes}
 
-    assert not [one for one in psutil.process_iter() if of_ours(one, str(tmp_path))]
+    assert not [process for process in psutil.process_iter() if of_ours(process, str(tmp_path))]
     left = [name for name in set(os.listdir("/dev/shm")) - before if name not in "".join(opened())]
     assert not left
     assert not list((tmp_path / "temporary").rglob("*.ledger"))

@@ -10,4 +10,8 @@ def test_the_page_is_what_the_code_and_the_observations_say() -> None:
 
 def test_every_operator_has_a_row() -> None:
     page = fidelity.PAGE.read_text("utf-8")
-    assert [one.name for one in fidelity.table() if one.name.partition("::")[2] not in page] == []
+    assert [
+        operator.name
+        for operator in fidelity.table()
+        if operator.name.partition("::")[2] not in page
+    ] == []

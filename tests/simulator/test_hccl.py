@@ -95,8 +95,8 @@ def test_the_watchdog_tells_why_it_ends_a_rank(forked: Forked) -> None:
     faults = ("hccl-hangs rank=1 step=2",)
     env = {"LINGER": "1", **SOON}
     done = forked("steps.py", ranks=2, faults=faults, haste=20, env=env)
-    _, found, reason = done.stderr.rpartition("HCCL watchdog thread terminated with exception:")
-    assert found, done.stderr
+    _, separator, reason = done.stderr.rpartition("HCCL watchdog thread terminated with exception:")
+    assert separator, done.stderr
     assert reason.lstrip().startswith("EI0002: ")
     assert "exitcode  : -6" in done.stderr
 

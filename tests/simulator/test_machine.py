@@ -14,30 +14,30 @@ DEVICES = {"a2-8": 8, "a3-16": 16}
 @pytest.mark.parametrize("name", KINDS)
 def test_npu_smi_of_a_simulated_machine_reads_like_a_real_one(name: str) -> None:
     server = machine(name, memory=4 << 30)
-    found = npus(server.record())
-    assert found.error is None
-    assert found.complete
-    assert len(found.devices) == DEVICES[name]
-    assert {one.health for one in found.devices} == {"OK"}
-    assert {one.hbm.total for one in found.devices if one.hbm} == {4096}
-    assert found.processes == ()
-    assert found.topology is not None
-    assert len(found.topology.names) == DEVICES[name]
-    assert {count for one in found.ecc for count in one.counters.values()} == {0}
-    assert len(found.ecc) == DEVICES[name]
+    facts = npus(server.record())
+    assert facts.error is None
+    assert facts.complete
+    assert len(facts.devices) == DEVICES[name]
+    assert {npu.health for npu in facts.devices} == {"OK"}
+    assert {npu.hbm.total for npu in facts.devices if npu.hbm} == {4096}
+    assert facts.processes == ()
+    assert facts.topology is not None
+    assert len(facts.topology.names) == DEVICES[name]
+    assert {count for npu_ecc in facts.ecc for count in npu_ecc.counters.values()} == {0}
+    assert len(facts.ecc) == DEVICES[name]
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_driver_and_ports_of_a_simulated_machine(name: str) -> None:
     server = machine(name)
-    found = driver(server.record())
-    assert [node.number for node in found.devices] == list(range(DEVICES[name]))
-    assert found.version
-    assert {one.name for one in found.libraries if one.path} >= {"libascend_hal.so"}
-    ports = hccn(server.record(), found)
+    facts = driver(server.record())
+    assert [node.number for node in facts.devices] == list(range(DEVICES[name]))
+    assert facts.version
+    assert {library.name for library in facts.libraries if library.path} >= {"libascend_hal.so"}
+    ports = hccn(server.record(), facts)
     assert ports.error is None
-    assert [one.link for one in ports.devices] == ["UP"] * DEVICES[name]
-    addresses = {one.address for one in ports.devices}
+    assert [device.link for device in ports.devices] == ["UP"] * DEVICES[name]
+    addresses = {device.address for device in ports.devices}
     assert len(addresses) == DEVICES[name]
 
 
@@ -47,7 +47,7 @@ def test_a_recording_says_that_it_is_simulated() -> None:
 
 def test_a_machine_with_another_chip(built: Tree) -> None:
     server = machine("a2-8", soc="Ascend910B4")
-    assert {one.name for one in npus(server.record()).devices} == {"910B4"}
+    assert {npu.name for npu in npus(server.record()).devices} == {"910B4"}
     env = server.environment(built, {}, [parse("hbm-ecc:device=2,step=4")])
     assert env["ASCEND_SIMULATOR_SOC"] == "Ascend910B4"
     assert env["ASCEND_SIMULATOR_DEVICES"] == "8"
@@ -84,7 +84,7 @@ def test_a_fault_of_the_tree_has_no_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("no-such", "no such fault; there are .*rank-hangs"),
         ("hbm-ecc:rank", "not one of rank=N"),
@@ -93,6 +93,6 @@ def test_a_fault_of_the_tree_has_no_line() -> None:
         ("hbm-ecc:node=1", "not one of rank=N"),
     ],
 )
-def test_a_fault_that_cannot_be_read_is_refused(text: str, said: str) -> None:
-    with pytest.raises(DataError, match=said):
+def test_a_fault_that_cannot_be_read_is_refused(text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
         parse(text)

@@ -63,13 +63,13 @@ def test_the_operator_database_of_torch_agrees_but_for_known_differences(
     if importable.returncode:
         pytest.skip("the operator database of torch wants the package expecttest")
     lines = run(examined_python, environment(built), "sweep.py")
-    found = dict(json.loads(x) for x in results(lines, "OP "))
+    outcomes = dict(json.loads(x) for x in results(lines, "OP "))
     known = json.loads((HERE / "differences.json").read_text(encoding="utf-8"))
-    wrong = {name: text for name, text in found.items() if text != "ok" and name not in known}
+    wrong = {name: text for name, text in outcomes.items() if text != "ok" and name not in known}
     assert not wrong
     uninitialised = {name for name, reason in known.items() if reason == "not initialised"}
-    assert {n for n in known if found.get(n, "absent") == "ok"} <= uninitialised
-    assert len(found) > 600
+    assert {n for n in known if outcomes.get(n, "absent") == "ok"} <= uninitialised
+    assert len(outcomes) > 600
 
 
 @pytest.mark.parametrize(("processes", "sizes"), [(1, "1 1 1"), (4, "2 2 1"), (4, "1 1 2")])
@@ -102,9 +102,9 @@ def test_megatron_core_trains_as_on_the_cpu(
     )
     losses = []
     for done in (on_cpu, on_npu):
-        found = results(done.stdout.splitlines(), "LOSSES ")
-        assert len(found) == 1, done.stderr[-4000:]
-        losses.append(json.loads(found[0]))
+        printed = results(done.stdout.splitlines(), "LOSSES ")
+        assert len(printed) == 1, done.stderr[-4000:]
+        losses.append(json.loads(printed[0]))
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)
     assert losses[1][-1] < losses[1][0] - 1
 
@@ -138,8 +138,8 @@ def test_a_fault_bites_where_it_is_declared(examined_python: Path, built: Tree, 
 def test_a_fault_of_another_device_or_rank_does_not_bite(
     examined_python: Path, built: Tree
 ) -> None:
-    for place in ("device=1", "rank=3"):
-        env = environment(built, f"fused-softmax-missing {place}") | {"RANK": "0"}
+    for target in ("device=1", "rank=3"):
+        env = environment(built, f"fused-softmax-missing {target}") | {"RANK": "0"}
         outcomes = dict(
             json.loads(x) for x in results(run(examined_python, env, "faults.py"), "FAULT ")
         )

@@ -93,7 +93,7 @@ def test_processes_share_the_memory_of_a_device(built: Tree, examined_python: Pa
             [examined_python, PROGRAMS / "free.py"],
             check=True, capture_output=True, text=True, env=env,
         )  # fmt: skip
-        return [int(one) for one in done.stdout.split()]
+        return [int(word) for word in done.stdout.split()]
 
     assert free() == [1024, 1024]
     holder = subprocess.Popen(

@@ -33,22 +33,22 @@ def attacks() -> list[Attack]:
 @functools.cache
 def functions(file: str) -> set[str]:
     tree = ast.parse((ROOT / file).read_text())
-    return {one.name for one in tree.body if isinstance(one, ast.FunctionDef)}
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
 @pytest.mark.slow
 def test_every_attack_has_tests_that_exist_and_was_seen_before() -> None:
-    rows, broken = {one.name for one in ROWS}, {one.id for one in breakages()}
-    for one in attacks():
-        assert one.tests or one.rows, one.attack
-        assert one.before, one.attack
-        assert set(one.rows) <= rows, one.attack
-        assert set(one.breakages) <= broken, one.attack
-        for test in one.tests:
+    rows, broken = {row.name for row in ROWS}, {mutant.id for mutant in breakages()}
+    for attack in attacks():
+        assert attack.tests or attack.rows, attack.attack
+        assert attack.before, attack.attack
+        assert set(attack.rows) <= rows, attack.attack
+        assert set(attack.breakages) <= broken, attack.attack
+        for test in attack.tests:
             file, _, name = test.partition("::")
             assert name in functions(file), test
 
 
 def test_there_are_as_many_as_were_reported() -> None:
-    weights = [one.weight for one in attacks()]
+    weights = [attack.weight for attack in attacks()]
     assert (weights.count("high"), weights.count("medium")) == (12, 14)

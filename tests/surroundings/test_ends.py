@@ -75,19 +75,19 @@ HANGS = {
 _FAST = {"a home", "a lock", "an output", "a folder of PATH"}
 
 
-@pytest.mark.parametrize("what", [one for one in HANGS if WHOLE or one in _FAST])
+@pytest.mark.parametrize("what", [name for name in HANGS if WHOLE or name in _FAST])
 def test_a_mount_that_stopped_answering_does_not_hold_it(what: str, tmp_path: Path) -> None:
     variables, options = HANGS[what]
     env, argv = doctor(tmp_path, what, **variables)
     done = subprocess.run(
         [*argv, *options], check=False, capture_output=True, text=True, env=env, timeout=60
     )
-    told = done.stdout + done.stderr
-    assert done.returncode in {1, 3}, told
-    assert "Traceback" not in told
+    output = done.stdout + done.stderr
+    assert done.returncode in {1, 3}, output
+    assert "Traceback" not in output
     assert left(env[MARK]) == []
     if "--format" not in options and what not in {"settings", "an overlay", "a recording"}:
-        assert "checks ran" in done.stdout, told
+        assert "checks ran" in done.stdout, output
 
 
 def test_what_was_collected_is_in_the_report_of_a_run_that_hangs(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_what_was_collected_is_in_the_report_of_a_run_that_hangs(tmp_path: Path)
     report = json.loads(done.stdout)
     assert report["verdict"]["exit_code"] == done.returncode
     assert report["snapshot"]["host"]
-    (early,) = [one for one in report["findings"] if one["check"] == "early-end"]
+    (early,) = [finding for finding in report["findings"] if finding["check"] == "early-end"]
     assert "did not end within 3 s" in early["title"]
     assert "did not end within 3 s; it waits in" in done.stderr
 
@@ -116,9 +116,9 @@ def test_a_signal_is_heeded_where_nothing_answers(tmp_path: Path) -> None:
     ) as process:
         await_file(tmp_path / "reached")
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "interrupted" in told
+    assert "interrupted" in errors
 
 
 def test_an_interrupted_collection_reports_what_it_has(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_an_interrupted_collection_reports_what_it_has(tmp_path: Path) -> None:
     assert process.returncode == 130
     report = json.loads(out)
     assert report["interrupted"] is True
-    assert "early-end" in {one["check"] for one in report["findings"]}
+    assert "early-end" in {finding["check"] for finding in report["findings"]}
     assert report["snapshot"]["host"]
     assert "interrupted" in err
     assert left(env[MARK]) == []

@@ -25,8 +25,8 @@ CANNOT_START = 126  # bash(1)
 
 
 def environment(folder: Path, name: str) -> dict[str, str]:
-    for one in ("home", "tmp", "bin"):
-        (folder / one).mkdir(exist_ok=True)
+    for subfolder in ("home", "tmp", "bin"):
+        (folder / subfolder).mkdir(exist_ok=True)
     return {
         **{name: os.environ[name] for name in ("LANG", "PATH") if name in os.environ},
         "PATH": f"{folder}/bin:{os.environ['PATH']}",
@@ -59,18 +59,18 @@ def shell(script: str, folder: Path, env: dict[str, str]) -> subprocess.Complete
 @pytest.fixture(scope="module", params=[os.geteuid(), NOBODY] if WHOLE and ROOT else [os.geteuid()])
 def who(request: pytest.FixtureRequest) -> int:
     """The user to be, and nobody as well where the whole table is run by root."""
-    found: int = request.param
-    return found
+    uid: int = request.param
+    return uid
 
 
 @contextlib.contextmanager
 def surroundings(who: int, name: str) -> Iterator[tuple[Path, dict[str, str]]]:
     """A folder of a user, where no folder above keeps others out."""
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory() as root:
+        folder = Path(root)
         env = environment(folder, name)
-        for one in (folder, *folder.iterdir()):
-            os.chown(one, who, -1)
+        for path in (folder, *folder.iterdir()):
+            os.chown(path, who, -1)
         yield folder, env
 
 
@@ -85,31 +85,31 @@ def same(who: int) -> int:
 
 def left(mark: str) -> list[int]:
     """Processes that the row has left behind."""
-    found = []
-    for one in psutil.process_iter():
+    pids = []
+    for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if one.environ().get(MARK) == mark and one.status() != psutil.STATUS_ZOMBIE:
-                found.append(one.pid)
-    return found
+            if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
+                pids.append(process.pid)
+    return pids
 
 
 @pytest.mark.parametrize(
-    "row", [one for one in ROWS if WHOLE or one.fast], ids=lambda one: one.name
+    "row", [row for row in ROWS if WHOLE or row.fast], ids=lambda row: row.name
 )
 def test_the_right_end_and_nothing_left(row: Row, who: int, same: int) -> None:
     if row.root and who:
         pytest.skip("needs root")
     with surroundings(who, row.name) as (folder, env):
         done = shell(row.script, folder, env)
-        told = done.stdout[-2000:] + done.stderr[-2000:]
-        assert done.returncode in {same if one == SAME else one for one in row.codes}, told
+        output = done.stdout[-2000:] + done.stderr[-2000:]
+        assert done.returncode in {same if code == SAME else code for code in row.codes}, output
         assert "Traceback" not in done.stderr
         assert "a bug in ascend-doctor" not in done.stderr
         assert left(env[MARK]) == []
         assert not list((folder / "tmp").iterdir())
-        assert shell(row.then, folder, env).returncode == 0, told
+        assert shell(row.then, folder, env).returncode == 0, output
 
 
 def test_the_table_is_as_long_as_it_is_said_to_be() -> None:
-    assert len({one.name for one in ROWS}) == len(ROWS) >= 60
-    assert sum(one.fast for one in ROWS) >= 16
+    assert len({row.name for row in ROWS}) == len(ROWS) >= 60
+    assert sum(row.fast for row in ROWS) >= 16

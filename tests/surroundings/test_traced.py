@@ -34,7 +34,7 @@ def programs() -> set[str]:
 
 def calls(log: Path) -> list[tuple[str, str]]:
     """Names and arguments of the calls that succeeded; those cut in two are put together."""
-    found, begun = [], {}
+    calls, begun = [], {}
     for line in log.read_text(errors="replace").splitlines():
         if half := _BEGUN.match(line):
             begun[half[1]] = half[2]
@@ -43,8 +43,8 @@ def calls(log: Path) -> list[tuple[str, str]]:
         if rest := _RESUMED.match(line):
             whole = f"{rest[1]} {begun.pop(rest[1], rest[2] + '(')}{rest[3]}"
         if call := _CALL.match(whole):
-            found.append((call[1], call[2]))
-    return found
+            calls.append((call[1], call[2]))
+    return calls
 
 
 @pytest.fixture
@@ -98,11 +98,15 @@ def test_level_0_starts_writes_and_reaches_what_the_page_says(
     assert len(seen) > 100
     started = [re.findall(r'"([^"]*)"', rest)[0] for name, rest in seen if name.startswith("exec")]
     interpreters = {sys.executable, str(tmp_path / "venv" / "bin" / "python")}
-    assert {os.path.basename(one) for one in started if one not in interpreters} <= programs()
-    told = json.loads(done.stdout)["snapshot"]["started"]
-    assert {os.path.basename(one) for one in started[1:]} == {os.path.basename(one) for one in told}
+    assert {
+        os.path.basename(program) for program in started if program not in interpreters
+    } <= programs()
+    listed = json.loads(done.stdout)["snapshot"]["started"]
+    assert {os.path.basename(program) for program in started[1:]} == {
+        os.path.basename(program) for program in listed
+    }
     assert str(tmp_path / "bin" / "npu-smi") in started
-    assert any(os.path.basename(one) == "git" for one in started)
+    assert any(os.path.basename(program) == "git" for program in started)
     folders = (
         str(tmp_path / "home" / ".cache"),
         str(tmp_path / "tmp"),

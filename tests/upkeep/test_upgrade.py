@@ -139,8 +139,10 @@ def wheel(folder: Path, version: str, *schemas: str) -> Path:
 
 
 def test_operators_go_come_and_lose_parameters(tmp_path: Path) -> None:
-    one = "npu_one(Tensor(a!) self, int[2] size=[1, 2], *, bool fast=True) -> (Tensor(a!), Tensor)"
-    old = wheel(tmp_path, "1", one, "npu_two(Tensor self) -> Tensor", "npu_old() -> Tensor")
+    declaration = (
+        "npu_one(Tensor(a!) self, int[2] size=[1, 2], *, bool fast=True) -> (Tensor(a!), Tensor)"
+    )
+    old = wheel(tmp_path, "1", declaration, "npu_two(Tensor self) -> Tensor", "npu_old() -> Tensor")
     new = wheel(
         tmp_path,
         "2",
@@ -174,8 +176,8 @@ def test_what_can_stay_does(tmp_path: Path) -> None:
 def run(doctor: Command, folder: Path, *arguments: str) -> tuple[int, str]:
     file = folder / locks.FILE
     locks.write(file, lock())
-    place = ("--lock", str(file), "--prefix", str(folder))
-    done = doctor("matrix", "upgrade", *place, *arguments)
+    options = ("--lock", str(file), "--prefix", str(folder))
+    done = doctor("matrix", "upgrade", *options, *arguments)
     return done.returncode, done.stdout + done.stderr
 
 

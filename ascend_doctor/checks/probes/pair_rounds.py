@@ -128,10 +128,10 @@ def names_of(table: PairTable) -> tuple[str, ...]:
 
 def pairs_of(run: ProbeRun) -> Pairs | None:
     """The matrix of a single report, None where there is none."""
-    none = read_table_or_none(run)
-    if none is None or not none.table.pairs:
+    recorded = read_table_or_none(run)
+    if recorded is None or not recorded.table.pairs:
         return None
-    return matrix(none.table, none.names, device=run.device, simulated=run.simulated)
+    return matrix(recorded.table, recorded.names, device=run.device, simulated=run.simulated)
 
 
 def verdicts(

@@ -216,11 +216,11 @@ def _stands_on(requirement: str) -> bool:
 
 def _broken(python: Python, distribution: Distribution, requirement: Requirement) -> bool:
     name = normalised(requirement.name)
-    find = python.find(name)
-    if find is None or not requirement.specifier or (distribution.name, name) in _JUDGED:
+    installed = python.find(name)
+    if installed is None or not requirement.specifier or (distribution.name, name) in _JUDGED:
         return False
     try:
-        return not is_in_range(find.version, str(requirement.specifier))
+        return not is_in_range(installed.version, str(requirement.specifier))
     except Unknown:
         return False
 

@@ -45,9 +45,9 @@ def native_of(case: Case) -> Native:
 
 def absent(native: Native) -> tuple[Needed, ...]:
     """Libraries that are not found and without which the import itself fails, CANN's first."""
-    neededs = [needed for needed in native.needed if needed.path is None and needed.at_import]
+    libraries = [needed for needed in native.needed if needed.path is None and needed.at_import]
     order = {name: position for position, name in enumerate(OF_CANN)}
-    return tuple(sorted(neededs, key=lambda needed: order.get(needed.name, len(order))))
+    return tuple(sorted(libraries, key=lambda needed: order.get(needed.name, len(order))))
 
 
 # The check that judges undefined symbols, by their owner.

@@ -33,30 +33,34 @@ def report(*arguments: str) -> dict[str, Any]:
     return loaded
 
 
-def errors(told: dict[str, Any]) -> dict[str, str]:
-    return {one["check"]: one["title"] for one in told["findings"] if one["level"] == "error"}
+def errors(report: dict[str, Any]) -> dict[str, str]:
+    return {
+        finding["check"]: finding["title"]
+        for finding in report["findings"]
+        if finding["level"] == "error"
+    }
 
 
 def test_the_machine_is_recognised_as_emulated() -> None:
-    told = report("check", "-l", "0", "--only", "torch-cuda-build")
-    assert told["snapshot"]["host"]["arch"] == "aarch64"
-    assert told["patience"] > 1
-    assert told["patience_because"].startswith("aarch64 is emulated on ")
+    document = report("check", "-l", "0", "--only", "torch-cuda-build")
+    assert document["snapshot"]["host"]["arch"] == "aarch64"
+    assert document["patience"] > 1
+    assert document["patience_because"].startswith("aarch64 is emulated on ")
 
 
 def test_torch_of_the_package_index_is_no_cuda_build() -> None:
-    told = report("check", "-l", "0")
-    assert errors(told).keys() == {"cann-installed", "torch-npu-libraries", "torch-autoload"}
+    document = report("check", "-l", "0")
+    assert errors(document).keys() == {"cann-installed", "torch-npu-libraries", "torch-autoload"}
 
 
 def test_without_cann_imports_fail_for_one_reason() -> None:
-    told = report("check", "-l", "1")
-    assert "libhccl.so" in errors(told)["inspect-env"]
+    document = report("check", "-l", "1")
+    assert "libhccl.so" in errors(document)["inspect-env"]
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_a_rehearsal_ends_without_errors(level: int) -> None:
-    told = report("rehearse", "-l", str(level), "--nproc", "2")
-    assert errors(told) == {}
-    ran = [one["level"] for one in told["levels"] if one["ran"]]
+    document = report("rehearse", "-l", str(level), "--nproc", "2")
+    assert errors(document) == {}
+    ran = [level["level"] for level in document["levels"] if level["ran"]]
     assert ran == list(range(level + 1))

@@ -102,11 +102,11 @@ def _plog(parsed: str, pid: str, process: Mapping[str, Any]) -> tuple[str, str]:
 class Answer:
     label: Label
     root: str
-    found: Diagnosis
+    diagnosis: Diagnosis
 
     @property
     def devices(self) -> tuple[str, ...]:
-        guilty = self.found.guilty
+        guilty = self.diagnosis.guilty
         if guilty is None:
             return ()
         nodes = guilty.nodes * len(guilty.devices) if len(guilty.nodes) == 1 else guilty.nodes
@@ -116,13 +116,13 @@ class Answer:
 
     @property
     def accuses(self) -> bool:
-        return self.found.guilty is not None
+        return self.diagnosis.guilty is not None
 
     def named(self, devices: tuple[str, ...] | None) -> str:
         """Whether the answer is those devices."""
         if self.label.ranks is not None:
-            told = self.found.guilty.ranks if self.found.guilty else ()
-            return "right" if told == self.label.ranks else "wrong" if told else "could not tell"
+            ranks = self.diagnosis.guilty.ranks if self.diagnosis.guilty else ()
+            return "right" if ranks == self.label.ranks else "wrong" if ranks else "could not tell"
         if devices is None:
             return "not judged"
         if self.devices == devices and self.accuses == bool(devices):
@@ -131,5 +131,5 @@ class Answer:
 
 
 def diagnosed(label: Label) -> Answer:
-    found = of_files(logs(label))
-    return Answer(label=label, root=answer(found), found=found)
+    diagnosis = of_files(logs(label))
+    return Answer(label=label, root=answer(diagnosis), diagnosis=diagnosis)

@@ -41,35 +41,35 @@ def strict(schema: Any) -> Any:
     Kubernetes prunes what a schema does not name, so nothing else may be there.
     """
     if isinstance(schema, list):
-        return [strict(one) for one in schema]
+        return [strict(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {
-        key: {name: strict(one) for name, one in value.items()}
+    node = {
+        key: {name: strict(field) for name, field in value.items()}
         if key == "properties"
         else strict(value)
         for key, value in schema.items()
     }
     if (
-        found.get("type") == "object"
-        and "properties" in found
-        and "additionalProperties" not in found
-        and not found.get("x-kubernetes-preserve-unknown-fields")
+        node.get("type") == "object"
+        and "properties" in node
+        and "additionalProperties" not in node
+        and not node.get("x-kubernetes-preserve-unknown-fields")
     ):
-        found["additionalProperties"] = False
-    return found
+        node["additionalProperties"] = False
+    return node
 
 
 def crd(text: str, kind: str, version: str) -> Manifest:
-    for one in yaml.safe_load_all(text):
+    for document in yaml.safe_load_all(text):
         if (
-            one
-            and one["kind"] == "CustomResourceDefinition"
-            and one["spec"]["names"]["kind"] == kind
+            document
+            and document["kind"] == "CustomResourceDefinition"
+            and document["spec"]["names"]["kind"] == kind
         ):
-            (served,) = [row for row in one["spec"]["versions"] if row["name"] == version]
-            found: Manifest = strict(served["schema"]["openAPIV3Schema"])
-            return found
+            (served,) = [row for row in document["spec"]["versions"] if row["name"] == version]
+            crd: Manifest = strict(served["schema"]["openAPIV3Schema"])
+            return crd
     raise AssertionError(f"no definition of {kind}")
 
 
@@ -80,9 +80,9 @@ def test_a_job_fits_the_schema_of_its_kind(
 ) -> None:
     kind, repository, path = UPSTREAM[name]
     schema = crd(show(repository, path), *SERVED[kind])
-    found = manifest(capsys, kind, *more)
-    jsonschema.validate(found, schema)
+    job = manifest(capsys, kind, *more)
+    jsonschema.validate(job, schema)
     wrongs: tuple[Manifest, ...] = ({"task": []}, {"schedulerName": 1})
     for wrong in wrongs:
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate({**found, "spec": {**found["spec"], **wrong}}, schema)
+            jsonschema.validate({**job, "spec": {**job["spec"], **wrong}}, schema)

@@ -73,10 +73,10 @@ KINDS: dict[str, Callable[[str, random.Random], str]] = {
 
 def files() -> dict[str, str]:
     """The configurations and their models, by path."""
-    place = clone(REPOSITORY)
-    listed = git(place, "ls-tree", "-r", "--name-only", COMMIT, "configs").decode().split()
+    checkout = clone(REPOSITORY)
+    listed = git(checkout, "ls-tree", "-r", "--name-only", COMMIT, "configs").decode().split()
     chosen = [path for path in listed if re.fullmatch(r"configs/(model/)?\w+\.yaml", path)]
-    return {path: git(place, "show", f"{COMMIT}:{path}").decode() for path in chosen}
+    return {path: git(checkout, "show", f"{COMMIT}:{path}").decode() for path in chosen}
 
 
 def configurations(contents: dict[str, str]) -> list[str]:
@@ -108,13 +108,13 @@ def mistakes(contents: dict[str, str], seed: int, count: int) -> Iterator[RlMist
 def reports(contents: dict[str, str], path: str, folder: Path) -> list[Finding]:
     """Errors and warnings about a configuration among these files."""
     for name, content in contents.items():
-        place = folder / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(content, "utf-8")
-    base, place = machine("0.12.1", ""), folder / path
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(content, "utf-8")
+    base, target = machine("0.12.1", ""), folder / path
     judged = (
         finding
-        for each in subjects(str(place), place.read_bytes(), CATALOG)
+        for each in subjects(str(target), target.read_bytes(), CATALOG)
         for finding in findings(each, base, CATALOG, CHECKS)
     )
     return [finding for finding in judged if finding.level in {Level.ERROR, Level.WARNING}]

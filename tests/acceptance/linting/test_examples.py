@@ -54,43 +54,48 @@ def chosen(path: str) -> bool:
 def test_no_error_on_what_maintainers_ship(
     repository: str, megatron: str, files: int, launches: int
 ) -> None:
-    place = clone(repository)
-    base, checks = machine(megatron, ""), [one for one in all_checks() if suits(one)]
-    paths = git(place, "ls-tree", "-r", "--name-only", "HEAD").decode().split("\n")
-    paths = [one for one in paths if chosen(one)]
-    found: list[Finding] = []
+    checkout = clone(repository)
+    base, checks = machine(megatron, ""), [check for check in all_checks() if suits(check)]
+    paths = git(checkout, "ls-tree", "-r", "--name-only", "HEAD").decode().split("\n")
+    paths = [path for path in paths if chosen(path)]
+    judged: list[Finding] = []
     started = 0
     for path in paths:
-        told = subjects(path, git(place, "show", f"HEAD:{path}"), CATALOG)
-        started += sum(one.launch is not None and one.launch.present for one in told)
-        found += unique(
-            tuple(one for each in told for one in findings(each, base, CATALOG, checks))
+        lint_inputs = subjects(path, git(checkout, "show", f"HEAD:{path}"), CATALOG)
+        started += sum(
+            lint_input.launch is not None and lint_input.launch.present
+            for lint_input in lint_inputs
         )
-    print(repository, len(paths), started, Counter(one.level.value for one in found))  # noqa: T201
+        judged += unique(
+            tuple(
+                finding for each in lint_inputs for finding in findings(each, base, CATALOG, checks)
+            )
+        )
+    print(repository, len(paths), started, Counter(finding.level.value for finding in judged))  # noqa: T201
     assert len(paths) >= files
     assert started >= launches
     # What scripts leave to their shell is said, and is no fault of theirs.
     wrong = [
-        one
-        for one in found
+        finding
+        for finding in judged
         if (
-            one.level is Level.ERROR
-            and (one.location and one.location.file, one.check) not in MISTAKES
+            finding.level is Level.ERROR
+            and (finding.location and finding.location.file, finding.check) not in MISTAKES
         )
-        or (one.level is Level.UNKNOWN and one.check not in OPEN)
+        or (finding.level is Level.UNKNOWN and finding.check not in OPEN)
     ]
-    assert [f"{one.location}: {one.check}: {one.title}" for one in wrong] == []
+    assert [f"{finding.location}: {finding.check}: {finding.title}" for finding in wrong] == []
 
 
 @pytest.mark.parametrize("repository", WITH_ENTRY_FILES)
 def test_public_entry_files_have_none_of_these_mistakes(repository: str) -> None:
-    place = clone(repository)
+    checkout = clone(repository)
     command = ("grep", "-l", "__main__", "HEAD", "--", "*.py")
-    paths = [path.removeprefix("HEAD:") for path in git(place, *command).decode().split()]
+    paths = [path.removeprefix("HEAD:") for path in git(checkout, *command).decode().split()]
     wrong = [
         f"{finding.location}: {finding.check}"
         for path in paths
-        for finding in entry_reports(path, git(place, "show", f"HEAD:{path}"))
+        for finding in entry_reports(path, git(checkout, "show", f"HEAD:{path}"))
         if finding.check in LABELLED
     ]
     assert len(paths) >= 8
@@ -99,20 +104,20 @@ def test_public_entry_files_have_none_of_these_mistakes(repository: str) -> None
 
 def test_models_of_mindspeed_mm_have_one_mistake(tmp_path: Path) -> None:
     """PP 2 in a script whose file lists layers of eight stages."""
-    place = clone("Ascend/MindSpeed-MM")
-    listed = git(place, "ls-tree", "-r", "--name-only", MM_COMMIT).decode().split("\n")
+    checkout = clone("Ascend/MindSpeed-MM")
+    listed = git(checkout, "ls-tree", "-r", "--name-only", MM_COMMIT).decode().split("\n")
     paths = [path for path in listed if path.endswith((".sh", ".json"))]
     for path in paths:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_bytes(git(place, "show", f"{MM_COMMIT}:{path}"))
+        (tmp_path / path).write_bytes(git(checkout, "show", f"{MM_COMMIT}:{path}"))
     wrong: list[tuple[str, str]] = []
     unread = total = 0
     for path in paths:
         if path.endswith(".sh"):
-            found = judged(tmp_path / path)
-            wrong += [spot for spot in spots(found) if spot[1] == "run-mm-model"]
+            findings = judged(tmp_path / path)
+            wrong += [spot for spot in spots(findings) if spot[1] == "run-mm-model"]
             total += b"--mm-model" in (tmp_path / path).read_bytes()
-            unread += any("--mm-model" in one.observed for one in found)
+            unread += any("--mm-model" in finding.observed for finding in findings)
     assert wrong == [("finetune_qwen2_5_vl_72b_lora.sh:36", "run-mm-model")]
     assert (total, unread) == (77, 8)
 
@@ -123,10 +128,14 @@ def test_configurations_of_mindspeed_rl_have_no_mistakes(tmp_path: Path) -> None
     paths = rl.configurations(contents)
     assert len(paths) == 17
     for path in paths:
-        assert [(one.title, one.location) for one in rl.reports(contents, path, tmp_path)] == []
+        assert [
+            (finding.title, finding.location) for finding in rl.reports(contents, path, tmp_path)
+        ] == []
 
 
 def test_seeded_mistakes_in_configurations_are_found(tmp_path: Path) -> None:
     contents = rl.files()
-    found = [rl.is_found(one, contents, tmp_path) for one in rl.mistakes(contents, 20261303, 40)]
-    assert sum(found) >= 36
+    hits = [
+        rl.is_found(mistake, contents, tmp_path) for mistake in rl.mistakes(contents, 20261303, 40)
+    ]
+    assert sum(hits) >= 36

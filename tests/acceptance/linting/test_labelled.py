@@ -61,10 +61,10 @@ def content(label: Label) -> str:
 def reports(label: Label, text: str) -> list[Finding]:
     base = machine(label.megatron, "")
     inputs = subjects(label.path, text.encode(), CATALOG, run_shellcheck)
-    found = unique(
+    judged = unique(
         tuple(finding for each in inputs for finding in findings(each, base, CATALOG, CHECKS))
     )
-    return [each for each in found if each.level in {Level.ERROR, Level.WARNING}]
+    return [each for each in judged if each.level in {Level.ERROR, Level.WARNING}]
 
 
 def launches(name: str) -> list[tuple[Label, str]]:

@@ -26,9 +26,11 @@ def fixed(label: Label, text: str) -> str:
 
     def judge(content: bytes) -> Judgement:
         inputs = subjects(label.path, content, CATALOG, run_shellcheck)
-        found = (each for one in inputs for each in findings(one, base, CATALOG, CHECKS))
+        judged = (
+            each for lint_input in inputs for each in findings(lint_input, base, CATALOG, CHECKS)
+        )
         scripts = (each.shell_script for each in inputs if each.shell_script is not None)
-        return Judgement(tuple(mark for one in scripts for mark in one.marks), tuple(found))
+        return Judgement(tuple(mark for script in scripts for mark in script.marks), tuple(judged))
 
     return mend(text.encode(), label.path, judge).decode()
 

@@ -33,9 +33,11 @@ def levels(label: Label, text: str) -> dict[str, tuple[Level, str]]:
     """The level and the words of each check over all launches of a file, the worst of each."""
     base = machine(label.megatron, "")
     inputs = subjects(label.path, text.encode(), CATALOG)
-    found = unique(tuple(each for one in inputs for each in findings(one, base, CATALOG, CHECKS)))
+    judged = unique(
+        tuple(each for lint_input in inputs for each in findings(lint_input, base, CATALOG, CHECKS))
+    )
     worst: dict[str, tuple[Level, str]] = {}
-    for each in sorted(found, key=lambda finding: finding.level):
+    for each in sorted(judged, key=lambda finding: finding.level):
         worst[each.check] = (each.level, each.observed)
     return worst
 

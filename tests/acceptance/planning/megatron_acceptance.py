@@ -61,12 +61,12 @@ def accept(ranks: int, words: list[str]) -> None:
 
 
 def answer(case: dict[str, Any]) -> str:
-    said = io.StringIO()
+    output = io.StringIO()
     try:
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             accept(case["ranks"], case["words"])
     except (Exception, SystemExit) as reason:  # noqa: BLE001 - whatever Megatron refuses with
-        last = (said.getvalue().strip().splitlines() or [""])[-1]
+        last = (output.getvalue().strip().splitlines() or [""])[-1]
         return f"{type(reason).__name__}: {reason} {last}"[:300]
     finally:
         parallel_state.destroy_model_parallel()

@@ -39,7 +39,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     return module
 
 
-def arguments(model: Model, layout: Layout, one: TrainingRun) -> SimpleNamespace:
+def arguments(model: Model, layout: Layout, training: TrainingRun) -> SimpleNamespace:
     return SimpleNamespace(
         kv_channels=model.head_dim,
         num_attention_heads=model.heads,
@@ -61,8 +61,8 @@ def arguments(model: Model, layout: Layout, one: TrainingRun) -> SimpleNamespace
         tensor_model_parallel_size=layout.tp,
         data_parallel_size=layout.dp * layout.cp,
         use_distributed_optimizer=True,
-        seq_length=one.sequence,
-        micro_batch_size=one.micro_batch,
+        seq_length=training.sequence,
+        micro_batch_size=training.micro_batch,
         virtual_pipeline_model_parallel_size=None,
     )
 
@@ -72,23 +72,23 @@ def arguments(model: Model, layout: Layout, one: TrainingRun) -> SimpleNamespace
 def test_dense_states_agree_with_megatrons_estimate(
     theirs: ModuleType, name: str, layout: Layout
 ) -> None:
-    model, one = find(CATALOG, name), TrainingRun(sequence=4096)
-    ours = estimate(model, layout, one, recompute=False)
+    model, training = find(CATALOG, name), TrainingRun(sequence=4096)
+    ours = estimate(model, layout, training, recompute=False)
     states = ours.weights + ours.gradients + ours.optimizer
-    other = theirs.compute_weight_and_optimizer_memory(arguments(model, layout, one))
+    other = theirs.compute_weight_and_optimizer_memory(arguments(model, layout, training))
     assert states == pytest.approx(other, rel=0.001)
 
 
 def test_megatrons_estimate_does_not_know_expert_parallelism(theirs: ModuleType) -> None:
-    model, one = find(CATALOG, "qwen3-30b-a3b"), TrainingRun(sequence=4096)
+    model, training = find(CATALOG, "qwen3-30b-a3b"), TrainingRun(sequence=4096)
     alone, spread = Layout(npus=8, tp=2), Layout(npus=8, tp=2, ep=4)
-    their = theirs.compute_weight_and_optimizer_memory(arguments(model, spread, one))
-    same = theirs.compute_weight_and_optimizer_memory(arguments(model, alone, one))
+    their = theirs.compute_weight_and_optimizer_memory(arguments(model, spread, training))
+    same = theirs.compute_weight_and_optimizer_memory(arguments(model, alone, training))
     assert their == same
-    ours = estimate(model, alone, one, recompute=False)
+    ours = estimate(model, alone, training, recompute=False)
     states = ours.weights + ours.gradients + ours.optimizer
     assert states == pytest.approx(same, rel=0.002)
-    split = estimate(model, spread, one, recompute=False)
+    split = estimate(model, spread, training, recompute=False)
     # The experts are a fourth; their optimizer states, alone on their rank now, are shared no more.
     assert 0.5 < (split.weights + split.gradients + split.optimizer) / same < 0.55
 
@@ -97,7 +97,7 @@ def test_megatrons_estimate_does_not_know_expert_parallelism(theirs: ModuleType)
 def test_activations_differ_from_megatrons_as_documented(
     theirs: ModuleType, name: str, share: float
 ) -> None:
-    model, layout, one = find(CATALOG, name), Layout(npus=8, tp=4), TrainingRun(sequence=4096)
-    ours = activations(model, layout, one, 0, recompute=False)
-    other = theirs.compute_activation_memory(arguments(model, layout, one), None)
+    model, layout, training = find(CATALOG, name), Layout(npus=8, tp=4), TrainingRun(sequence=4096)
+    ours = activations(model, layout, training, 0, recompute=False)
+    other = theirs.compute_activation_memory(arguments(model, layout, training), None)
     assert ours / other == pytest.approx(share, abs=0.02)

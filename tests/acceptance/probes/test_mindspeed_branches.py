@@ -47,7 +47,7 @@ def on(examined_python: Path, tree: Tree, tmp_path: Path) -> On:
         base.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
         env = tree.environment(base, soc="Ascend910B3", devices=8, memory_bytes=1 << 30)
         requests = plan(2, device="npu", nproc=1, python=str(examined_python), env=env)
-        request = next(one for one in requests if one.probe == probe)
+        request = next(request for request in requests if request.probe == probe)
         return launch(msgspec.structs.replace(request, deadline=PATIENCE))
 
     return run
@@ -80,16 +80,16 @@ def test_a_pair_that_fits(
     for check in ("import-order", "mindspeed-args", "first-repatch", "argv-leak"):
         assert only(run, check).level is Level.OK, only(run, check)
     assert "experts.GroupedMLP" in only(run, "first-repatch").observed
-    kept = only(run, "repatch-keeps-patches")
-    assert kept.level is (Level.ERROR if lost else Level.OK)
-    assert kept.title.endswith(f"loses {lost} patches" if lost else "loses no patch")
+    finding = only(run, "repatch-keeps-patches")
+    assert finding.level is (Level.ERROR if lost else Level.OK)
+    assert finding.title.endswith(f"loses {lost} patches" if lost else "loses no patch")
     if lost:
-        assert "FusedScaleMaskSoftmax.is_kernel_available" in kept.observed
-        assert "VocabParallelCrossEntropy.calculate_predicted_logits" in kept.observed
+        assert "FusedScaleMaskSoftmax.is_kernel_available" in finding.observed
+        assert "VocabParallelCrossEntropy.calculate_predicted_logits" in finding.observed
 
 
 @pytest.mark.parametrize(
-    ("branch", "tag", "title", "found"),
+    ("branch", "tag", "title", "observed"),
     [
         ("2.3.0_core_r0.12.1", "core_v0.15.3", "an older", "activation_recompute_forward"),
         ("core_r0.15.3", "core_v0.12.1", "a newer", "ProcessGroupCollection"),
@@ -104,13 +104,13 @@ def test_a_pair_that_does_not_fit(
     branch: str,
     tag: str,
     title: str,
-    found: str,
+    observed: str,
 ) -> None:
     run = on("mindspeed-patches", branch, tag)
     finding = only(run, "stack-pair")
     assert finding.level is Level.ERROR
     assert title in finding.title
-    assert found in finding.observed
+    assert observed in finding.observed
     assert only(run, "repatch-keeps-patches").level is Level.SKIPPED
 
 

@@ -28,10 +28,15 @@ def test_stacks_of_the_real_repositories(world: World) -> None:
         assert "failed" not in done.stderr, done.stderr
         lock = locks.read(prefix / "current")
         for name, ref in (("Megatron-LM", megatron), ("MindSpeed", mindspeed)):
-            one = next(one for one in lock.checkouts if one.name == name.lower())
-            assert one.commit == git("rev-parse", f"{ref}^{{commit}}", at=world.mirrors / name)
-            assert one.tree == git("rev-parse", f"{ref}^{{tree}}", at=world.mirrors / name)
-            assert git("rev-parse", "HEAD^{tree}", at=prefix / "current" / one.path) == one.tree
+            checkout = next(
+                checkout for checkout in lock.checkouts if checkout.name == name.lower()
+            )
+            assert checkout.commit == git("rev-parse", f"{ref}^{{commit}}", at=world.mirrors / name)
+            assert checkout.tree == git("rev-parse", f"{ref}^{{tree}}", at=world.mirrors / name)
+            assert (
+                git("rev-parse", "HEAD^{tree}", at=prefix / "current" / checkout.path)
+                == checkout.tree
+            )
         away = world.root / f"away-{number}"
         carried: list[str | Path] = ["setup", "--offline", "--prefix", away, "--yes"]
         carried += ["--matrix", world.rows, "--from", world.root / f"bundle-{number}"]

@@ -131,7 +131,10 @@ def record(row: dict[str, object]) -> None:
 def row(release: str, job: str, layout: str, expected: JobRun, seen: JobRun) -> dict[str, object]:
     """What is recorded of a job: each pair is that of the simulated NPUs, then that of the CPU."""
     apart = max(
-        (abs(one - other) / other for one, other in zip(seen.losses, expected.losses, strict=True)),
+        (
+            abs(loss - other) / other
+            for loss, other in zip(seen.losses, expected.losses, strict=True)
+        ),
         default=math.nan,
     )
     return {

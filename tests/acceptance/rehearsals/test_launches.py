@@ -89,8 +89,8 @@ def _mended(label: Label, text: str, folder: Path) -> str:
 
 
 def _rehearse(label: dict[str, Any], folder: Path) -> subprocess.CompletedProcess[str]:
-    given = [] if "command" in label else [f"given-{number}" for number in range(1, 6)]
-    words = label.get("words", given)
+    arguments = [] if "command" in label else [f"given-{number}" for number in range(1, 6)]
+    words = label.get("words", arguments)
     if "model" in label:
         words = [word.replace(label["model"], _model_folder(label, folder)) for word in words]
     start = folder / label.get("folder", "")

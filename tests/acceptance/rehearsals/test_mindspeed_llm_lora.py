@@ -26,11 +26,11 @@ RATE = "1e-3"
 # in most rows, but not in linear_fc2.
 ROWS = [
     {
-        "instruction": f"What is {one} and {other}? " * (1 + other),
+        "instruction": f"What is {index} and {other}? " * (1 + other),
         "input": "",
-        "output": f"It is {one + other}.",
+        "output": f"It is {index + other}.",
     }
-    for one in range(8)
+    for index in range(8)
     for other in range(6)
 ]
 # As examples/mcore/qwen3/tune_qwen3_0point6b_4K_lora_ptd.sh but for the rate, which does not decay.

@@ -31,8 +31,8 @@ def test_a_launch_is_shrunk_as_labelled(label: dict[str, Any], tmp_path: Path) -
     script = git(clone(label["repository"]), "show", f"{label['commit']}:{label['path']}")
     (tmp_path / "launch.sh").write_bytes(script)
     (tmp_path / "pretrain_gpt.py").touch()
-    given = [f"given-{number}" for number in range(1, 6)]
-    done = start(tmp_path, ["bash", "launch.sh", *label.get("words", given)])
+    arguments = [f"given-{number}" for number in range(1, 6)]
+    done = start(tmp_path, ["bash", "launch.sh", *label.get("words", arguments)])
     if not label["ranks"]:
         assert label["seen"] in done.stdout + done.stderr
         return

@@ -81,7 +81,7 @@ class Library(NamedTuple):
     """A shared object: what it needs, wants and defines."""
 
     needed: list[str]
-    wanted: list[Symbol]
+    undefined: list[Symbol]
     defined: dict[str, Symbol]
 
 
@@ -91,15 +91,15 @@ def read(path: Path) -> Library:
         tags = elf.get_section_by_name(".dynamic").iter_tags("DT_NEEDED")
         versions = dict(_versions(elf))
         indexes = elf.get_section_by_name(".gnu.version")
-        wanted, defined = [], {}
-        for number, one in enumerate(elf.get_section_by_name(".dynsym").iter_symbols()):
-            kind = one.entry.st_info.type
-            if one.entry.st_shndx != "SHN_UNDEF":
-                defined[one.name] = Symbol(one.name, kind, one.entry.st_size)
-            elif one.name:
+        undefined, defined = [], {}
+        for number, row in enumerate(elf.get_section_by_name(".dynsym").iter_symbols()):
+            kind = row.entry.st_info.type
+            if row.entry.st_shndx != "SHN_UNDEF":
+                defined[row.name] = Symbol(row.name, kind, row.entry.st_size)
+            elif row.name:
                 index = indexes.get_symbol(number)["ndx"] if indexes else 1
-                wanted.append(Symbol(one.name, kind, 0, *versions.get(index, ("", ""))))
-        return Library([tag.needed for tag in tags], wanted, defined)
+                undefined.append(Symbol(row.name, kind, 0, *versions.get(index, ("", ""))))
+        return Library([tag.needed for tag in tags], undefined, defined)
 
 
 def _versions(elf: Any) -> Iterator[tuple[int, tuple[str, str]]]:
@@ -112,7 +112,7 @@ def _versions(elf: Any) -> Iterator[tuple[int, tuple[str, str]]]:
 def assembly(symbols: dict[str, Symbol]) -> str:
     """Stubs of one library: functions share a body, data has its size, types have their names."""
     text = [HEADER]
-    for name, one in sorted(symbols.items()):
+    for name, symbol in sorted(symbols.items()):
         text.append(f".globl {name}\n")
         if name.startswith("_ZTI"):
             text.append(
@@ -121,10 +121,12 @@ def assembly(symbols: dict[str, Symbol]) -> str:
             )
         elif name.startswith("_ZTS"):
             text.append(f'.data\n{name}: .asciz "{name.removeprefix("_ZTS")}"\n.text\n')
-        elif one.kind == "STT_TLS":
-            text.append(f'.section .tbss,"awT",@nobits\n{name}: .zero {max(one.size, 64)}\n.text\n')
-        elif one.kind == "STT_OBJECT":
-            text.append(f".data\n.balign 16\n{name}: .zero {max(one.size, 64)}\n.text\n")
+        elif symbol.kind == "STT_TLS":
+            text.append(
+                f'.section .tbss,"awT",@nobits\n{name}: .zero {max(symbol.size, 64)}\n.text\n'
+            )
+        elif symbol.kind == "STT_OBJECT":
+            text.append(f".data\n.balign 16\n{name}: .zero {max(symbol.size, 64)}\n.text\n")
         else:
             text.append(f".set {name}, {SPECIAL.get(name, STUB)}\n")
     text.append('.section .note.GNU-stack,"",@progbits\n')
@@ -133,13 +135,15 @@ def assembly(symbols: dict[str, Symbol]) -> str:
 
 def build(folder: Path, soname: str, symbols: dict[str, Symbol]) -> None:
     """One stub library; the versions that are wanted of its symbols are defined by a script."""
-    versions = sorted({one.version for one in symbols.values() if one.version})
+    versions = sorted({symbol.version for symbol in symbols.values() if symbol.version})
     with tempfile.TemporaryDirectory() as work:
         source, script = Path(work) / "stubs.s", Path(work) / "versions"
         source.write_text(assembly(symbols))
         blocks = []
         for version in versions:
-            names = ";".join(one.name for one in symbols.values() if one.version == version)
+            names = ";".join(
+                symbol.name for symbol in symbols.values() if symbol.version == version
+            )
             blocks.append(f"{version} {{ global: {names}; }};\n")
         script.write_text("".join(blocks))
         named = [f"-Wl,--version-script={script}"] if versions else []
@@ -151,14 +155,14 @@ def stubs(left_out: Path, folder: Path) -> None:
     """Build what the libraries in a folder need and lack; ``left_out`` has those of the wheel."""
     there = {path.name: read(path) for path in sorted(folder.glob("lib*.so*"))}
     absent = {path.name: read(path) for path in sorted(left_out.rglob("lib*.so*"))}
-    named = {name for one in there.values() for name in one.needed if name not in there}
+    named = {name for library in there.values() for name in library.needed if name not in there}
     foreign = sorted(
         name for name in named if name in absent or re.match("libcu|libnv|libnccl", name)
     )
-    wanted: defaultdict[str, dict[str, Symbol]] = defaultdict(dict)
-    own = set().union(*(one.defined for one in there.values()))
+    stub_symbols: defaultdict[str, dict[str, Symbol]] = defaultdict(dict)
+    own = set().union(*(library.defined for library in there.values()))
     for library in there.values():
-        for symbol in library.wanted:
+        for symbol in library.undefined:
             home = symbol.library or next(
                 (name for name in absent if symbol.name in absent[name].defined), ""
             )
@@ -167,24 +171,24 @@ def stubs(left_out: Path, folder: Path) -> None:
             model = absent[home].defined[symbol.name] if home in absent else symbol
             # What is loaded by libraries that are left out comes with another stub.
             stub = home if home in foreign else foreign[0]
-            wanted[stub][symbol.name] = model._replace(version=symbol.version)
+            stub_symbols[stub][symbol.name] = model._replace(version=symbol.version)
     for symbol in _unnamed(there, own, foreign):
-        wanted[foreign[0]][symbol.name] = symbol
+        stub_symbols[foreign[0]][symbol.name] = symbol
     for name in foreign:
-        build(folder, name, wanted[name])
+        build(folder, name, stub_symbols[name])
 
 
 def _unnamed(there: dict[str, Library], own: set[str], foreign: list[str]) -> Iterator[Symbol]:
     """Functions of CUDA that are wanted without a version: any library may have them."""
     if foreign:
         for library in there.values():
-            for one in library.wanted:
+            for symbol in library.undefined:
                 if (
-                    not one.library
-                    and one.name not in own
-                    and re.match(r"cu[a-zA-Z]|nv|nccl", one.name)
+                    not symbol.library
+                    and symbol.name not in own
+                    and re.match(r"cu[a-zA-Z]|nv|nccl", symbol.name)
                 ):
-                    yield one
+                    yield symbol
 
 
 def relabel(site: Path) -> None:

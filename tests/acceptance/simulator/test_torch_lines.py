@@ -25,10 +25,14 @@ def test_a_rehearsal_ends_without_errors(python: str, tmp_path: Path) -> None:
         check=False,
         timeout=1800,
     )
-    told = json.loads(report.read_text())
+    document = json.loads(report.read_text())
     levels = {"error", "unknown"}
     assert [
-        (one["check"], one["title"]) for one in told["findings"] if one["level"] in levels
+        (finding["check"], finding["title"])
+        for finding in document["findings"]
+        if finding["level"] in levels
     ] == []
-    (trained,) = [one for one in told["snapshot"]["probes"] if one["probe"] == "smoke-train"]
-    assert [one["ok"] for one in trained["ranks"]] == [True] * 4
+    (trained,) = [
+        probe for probe in document["snapshot"]["probes"] if probe["probe"] == "smoke-train"
+    ]
+    assert [rank["ok"] for rank in trained["ranks"]] == [True] * 4

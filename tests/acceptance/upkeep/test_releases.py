@@ -52,7 +52,7 @@ def defines(repository: Path, ref: str, name: ImportedName) -> bool:
     defined = rf"^{stands} {word}\b|^ +{stands} {word}\b(?!\(self)|^ *{word} *[:=]"
     pattern = rf"{defined}|\b{word},?$|import .*\b{word}\b"
     here = ["git", "-C", str(repository)]
-    found = subprocess.run(
+    completed = subprocess.run(
         [*here, "grep", "-qP", pattern, ref, "--", *files], check=False, timeout=60
     )
     below = subprocess.run(
@@ -61,7 +61,7 @@ def defines(repository: Path, ref: str, name: ImportedName) -> bool:
         capture_output=True,
         timeout=60,
     )
-    return found.returncode == 0 or bool(below.stdout)
+    return completed.returncode == 0 or bool(below.stdout)
 
 
 CLONES = {

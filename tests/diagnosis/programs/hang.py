@@ -54,7 +54,7 @@ def main() -> None:
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     torch_npu.npu.set_device(rank)
     dist.init_process_group("hccl", timeout=timedelta(seconds=WAIT))
-    pairs = [dist.new_group([one, one + 1]) for one in range(0, world, 2)]
+    pairs = [dist.new_group([first, first + 1]) for first in range(0, world, 2)]
     pair = pairs[rank // 2]
     other = dist.new_group(list(range(world)))
     mine = kind if rank == guilty else ""

@@ -108,8 +108,8 @@ def import_megatron() -> tuple[Any, Any, Any]:
 class Trainer:
     """One rank's groups, and what it does in a step; ``now`` is what it does wrongly there."""
 
-    def __init__(self, layout: dict[str, int], place: str) -> None:
-        self.place, self.now = place, ""
+    def __init__(self, layout: dict[str, int], point: str) -> None:
+        self.point, self.now = point, ""
         self.lock = threading.Lock()
         self.mpu, config, communicator = import_megatron()
         self.mpu.initialize_model_parallel(
@@ -138,9 +138,9 @@ class Trainer:
     def is_last(self) -> bool:
         return bool(self.stage == self.layout["pp"] - 1)
 
-    def misbehave(self, value: torch.Tensor, place: str) -> bool:
+    def misbehave(self, value: torch.Tensor, point: str) -> bool:
         """Where it does so in this place, once; whether a group was taken for another."""
-        now = self.now if place == self.place else ""
+        now = self.now if point == self.point else ""
         self.now = "" if now else self.now
         if now == "sleep":
             time.sleep(FOREVER)  # stalls: sleep
@@ -165,8 +165,8 @@ class Trainer:
                 group=self.mpu.get_tensor_model_parallel_group(),
             )
 
-    def layer(self, value: torch.Tensor, place: str) -> torch.Tensor:
-        wrong = self.misbehave(value, place)
+    def layer(self, value: torch.Tensor, point: str) -> torch.Tensor:
+        wrong = self.misbehave(value, point)
         if self.layout["tp"] > 1 and not wrong:
             dist.all_reduce(value, group=self.mpu.get_tensor_model_parallel_group())
         if self.layout["cp"] > 1:

@@ -56,10 +56,10 @@ def transpose_product(module: Any) -> None:
     original = module.forward
 
     def forward(*arguments: Any, **keywords: Any) -> Any:
-        kept = module.weight.data
-        module.weight.data = kept.t().contiguous()
+        weight = module.weight.data
+        module.weight.data = weight.t().contiguous()
         result = original(*arguments, **keywords)
-        module.weight.data = kept
+        module.weight.data = weight
         return result
 
     module.forward = forward

@@ -39,19 +39,19 @@ def cases(name: str, values: Iterable[Any]) -> Callable[[Callable[[Any], None]],
     return register
 
 
-def close(found: Any, wanted: Any, tolerance: float = 1e-5) -> None:
+def close(actual: Any, expected: Any, tolerance: float = 1e-5) -> None:
     """Equal on the CPU in shape, dtype and value."""
-    if isinstance(wanted, torch.Tensor):
-        assert found.device.type == "npu", f"result is on {found.device}"
+    if isinstance(expected, torch.Tensor):
+        assert actual.device.type == "npu", f"result is on {actual.device}"
         torch.testing.assert_close(
-            found.detach().cpu(), wanted.detach(), rtol=tolerance, atol=tolerance, equal_nan=True
+            actual.detach().cpu(), expected.detach(), rtol=tolerance, atol=tolerance, equal_nan=True
         )
-    elif isinstance(wanted, (tuple, list)):
-        assert len(found) == len(wanted)
-        for one, two in zip(found, wanted, strict=True):
-            close(one, two, tolerance)
+    elif isinstance(expected, (tuple, list)):
+        assert len(actual) == len(expected)
+        for part, other in zip(actual, expected, strict=True):
+            close(part, other, tolerance)
     else:
-        assert found == wanted, f"{found} is not {wanted}"
+        assert actual == expected, f"{actual} is not {expected}"
 
 
 def same(
@@ -63,19 +63,19 @@ def same(
     """Both functions agree in values and in the gradients of every input that wants one."""
     mine = [_copy(x, NPU) for x in inputs]
     theirs = [_copy(x, torch.device("cpu")) for x in inputs]
-    found, wanted = on_npu(*mine), on_cpu(*theirs)
-    close(found, wanted, tolerance)
-    found, wanted = ([x] if isinstance(x, torch.Tensor) else x for x in (found, wanted))
-    pairs = [(a, b) for a, b in zip(found, wanted, strict=True) if _differentiable(b)]
+    actual, expected = on_npu(*mine), on_cpu(*theirs)
+    close(actual, expected, tolerance)
+    actual, expected = ([x] if isinstance(x, torch.Tensor) else x for x in (actual, expected))
+    pairs = [(a, b) for a, b in zip(actual, expected, strict=True) if _differentiable(b)]
     if not pairs:
         return
     weights = [torch.randn_like(b) for _, b in pairs]
     torch.autograd.backward([a for a, _ in pairs], [w.npu() for w in weights])
     torch.autograd.backward([b for _, b in pairs], weights)
-    for one, two in zip(mine, theirs, strict=True):
-        if isinstance(two, torch.Tensor) and two.grad is not None:
-            assert one.grad is not None, "no gradient arrived"
-            close(one.grad, two.grad, tolerance)
+    for own, other in zip(mine, theirs, strict=True):
+        if isinstance(other, torch.Tensor) and other.grad is not None:
+            assert own.grad is not None, "no gradient arrived"
+            close(own.grad, other.grad, tolerance)
 
 
 def _copy(value: Any, device: torch.device) -> Any:

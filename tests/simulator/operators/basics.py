@@ -90,14 +90,14 @@ def views_share_memory() -> None:
     x.t()[5].add_(2)
     x.view(2, 12)[0, 0] = 7
     x.unsqueeze(0).squeeze(0).select(1, 1).mul_(0).sub_(1)
-    wanted = torch.zeros(4, 6)
-    wanted[1:3, ::2] = 1
-    wanted[:, 5] += 2
-    wanted[0, 0] = 7
-    wanted[:, 1] = -1
-    close(x, wanted)
-    close(x.unfold(1, 2, 3), wanted.unfold(1, 2, 3))
-    close(x.diagonal(), wanted.diagonal())
+    expected = torch.zeros(4, 6)
+    expected[1:3, ::2] = 1
+    expected[:, 5] += 2
+    expected[0, 0] = 7
+    expected[:, 1] = -1
+    close(x, expected)
+    close(x.unfold(1, 2, 3), expected.unfold(1, 2, 3))
+    close(x.diagonal(), expected.diagonal())
 
 
 @case
@@ -146,12 +146,12 @@ def factories_that_a_framework_replaced_do_no_harm() -> None:
     try:
         for name, factory in own.items():
             setattr(torch, name, replaced(factory))
-        found = x.to(NPU).t().contiguous() * 2
-        mask = torch.ops.npu._npu_dropout(found, 0.5)[1]
+        scaled = x.to(NPU).t().contiguous() * 2
+        mask = torch.ops.npu._npu_dropout(scaled, 0.5)[1]
     finally:
         for name, factory in own.items():
             setattr(torch, name, factory)
-    close(found, x.t() * 2)
+    close(scaled, x.t() * 2)
     assert mask.dtype == torch.uint8
 
 
@@ -165,13 +165,13 @@ def a_cast_to_double_is_one_to_float() -> None:
 @case
 def strides_and_formats_survive() -> None:
     x = torch.randn(2, 3, 4, 5)
-    for one in (x.permute(3, 1, 0, 2), x.contiguous(memory_format=torch.channels_last)):
-        there = one.npu()
-        assert there.stride() == one.stride()
-        assert (there * 2).stride() == (one * 2).stride()
-        close(there * 2, one * 2)
+    for view in (x.permute(3, 1, 0, 2), x.contiguous(memory_format=torch.channels_last)):
+        there = view.npu()
+        assert there.stride() == view.stride()
+        assert (there * 2).stride() == (view * 2).stride()
+        close(there * 2, view * 2)
         assert there.contiguous().is_contiguous()
-        close(there.contiguous(), one.contiguous())
+        close(there.contiguous(), view.contiguous())
 
 
 @case
@@ -213,14 +213,14 @@ def a_restored_generator_repeats() -> None:
     torch.manual_seed(3)
     torch.rand(5, device=NPU)
     state = torch.npu.get_rng_state()
-    one = torch.rand(9, device=NPU), torch.randn(3, device=NPU)
+    first = torch.rand(9, device=NPU), torch.randn(3, device=NPU)
     torch.rand(100, device=NPU)
     torch.npu.set_rng_state(state)
-    two = torch.rand(9, device=NPU), torch.randn(3, device=NPU)
-    close(one, [x.cpu() for x in two], 0.0)
+    second = torch.rand(9, device=NPU), torch.randn(3, device=NPU)
+    close(first, [x.cpu() for x in second], 0.0)
     own = torch.Generator(device=NPU).manual_seed(8)
-    three = torch.rand(4, device=NPU, generator=own)
-    close(three, torch.rand(4, generator=torch.Generator().manual_seed(8)), 0.0)
+    third = torch.rand(4, device=NPU, generator=own)
+    close(third, torch.rand(4, generator=torch.Generator().manual_seed(8)), 0.0)
 
 
 @case

@@ -109,9 +109,9 @@ def attention_packed(sparse_mode: int) -> None:
         for b, d in zip(q_ends, k_ends, strict=True):
             row, column = torch.arange(b - a).unsqueeze(1), torch.arange(d - c).unsqueeze(0)
             shift = {0: 100, 2: 0, 3: (d - c) - (b - a)}[sparse_mode]
-            one, two, three = (x.transpose(0, 1).unsqueeze(0) for x in (q[a:b], k[c:d], v[c:d]))
+            query, key, value = (x.transpose(0, 1).unsqueeze(0) for x in (q[a:b], k[c:d], v[c:d]))
             if b > a:
-                part = attention(one, two, three, column > row + shift, 0.2)
+                part = attention(query, key, value, column > row + shift, 0.2)
                 parts.append(part.squeeze(0).transpose(0, 1))
             a, c = b, d
         return torch.cat(parts)
@@ -149,11 +149,11 @@ def attention_dropout_repeats_in_backward() -> None:
     v = torch.eye(64).view(1, 1, 64, 64).npu().requires_grad_()
     out = torch_npu.npu_fusion_attention(q, k, v, 1, "BNSD", scale=0.3, keep_prob=0.75)[0]
     weights = (q @ k.transpose(-1, -2) * 0.3).softmax(-1).cpu()
-    kept = (out != 0).cpu()
-    assert 0.6 < kept.float().mean() < 0.9
-    close(out, (weights * kept / 0.75))
+    mask = (out != 0).cpu()
+    assert 0.6 < mask.float().mean() < 0.9
+    close(out, (weights * mask / 0.75))
     out.backward(torch.ones_like(out))
-    column_sums = (weights * kept / 0.75).sum(-2)
+    column_sums = (weights * mask / 0.75).sum(-2)
     close(v.grad[0, 0, :, 0], column_sums[0, 0])
 
 
@@ -252,31 +252,31 @@ def linear_and_bmm() -> None:
 def grouped_matmul(kind: str) -> None:
     x, ends, sizes = torch.randn(9, 4), [2, 2, 9], [2, 0, 7]
     weight = torch.randn(3, 4, 5)
-    wanted = torch.cat([x[0:2] @ weight[0], x[2:2] @ weight[1], x[2:9] @ weight[2]])
+    expected = torch.cat([x[0:2] @ weight[0], x[2:2] @ weight[1], x[2:9] @ weight[2]])
     gmm = torch_npu.npu_grouped_matmul
     if kind == "ends":
-        found = gmm([x.npu()], [weight.npu()], group_list=torch.tensor(ends).npu(), split_item=3,
+        actual = gmm([x.npu()], [weight.npu()], group_list=torch.tensor(ends).npu(), split_item=3,
                     group_type=0, group_list_type=0)  # fmt: skip
-        close(found, [wanted])
+        close(actual, [expected])
     elif kind == "sizes":
-        found = gmm([x.npu()], [weight.npu()], group_list=torch.tensor(sizes).npu(), split_item=2,
+        actual = gmm([x.npu()], [weight.npu()], group_list=torch.tensor(sizes).npu(), split_item=2,
                     group_type=0, group_list_type=1)  # fmt: skip
-        close(found, [wanted])
+        close(actual, [expected])
     elif kind == "list":
-        found = gmm([x.npu()], [w.npu() for w in weight], group_list=ends, split_item=3)
-        close(found, [wanted])
+        actual = gmm([x.npu()], [w.npu() for w in weight], group_list=ends, split_item=3)
+        close(actual, [expected])
     elif kind == "separate":
         xs = [torch.randn(3, 4), torch.randn(2, 4)]
-        found = gmm([one.npu() for one in xs], [w.npu() for w in weight[:2]],
+        actual = gmm([matrix.npu() for matrix in xs], [w.npu() for w in weight[:2]],
                     bias=[torch.ones(5).npu(), torch.zeros(5).npu()],
                     split_item=0, group_type=-1)  # fmt: skip
-        close(found, [xs[0] @ weight[0] + 1, xs[1] @ weight[1]])
+        close(actual, [xs[0] @ weight[0] + 1, xs[1] @ weight[1]])
     else:
         dy = torch.randn(9, 5)
-        found = gmm([x.t().npu()], [dy.npu()], group_list=torch.tensor(sizes).npu(), split_item=3,
+        actual = gmm([x.t().npu()], [dy.npu()], group_list=torch.tensor(sizes).npu(), split_item=3,
                     group_type=2, group_list_type=1)  # fmt: skip
         parts = [x[a:b].t() @ dy[a:b] for a, b in ((0, 2), (2, 2), (2, 9))]
-        close(found, [torch.stack(parts)])
+        close(actual, [torch.stack(parts)])
 
 
 @case
@@ -382,10 +382,10 @@ def moe_unpermute_by_routing_map() -> None:
 def moe_gating() -> None:
     x, finished = torch.randn(4, 7), torch.tensor([False, True, False, False])
     y, experts = x.softmax(-1).topk(3)
-    found = torch_npu.npu_moe_gating_top_k_softmax(x.npu(), finished.npu(), 3)
+    actual = torch_npu.npu_moe_gating_top_k_softmax(x.npu(), finished.npu(), 3)
     experts[1] = 7
     rows = torch.arange(12).view(3, 4).t().contiguous()
-    close(found, (y, experts.int(), rows.int()))
+    close(actual, (y, experts.int(), rows.int()))
 
 
 @cases("ring attention update", ["SBH", "TND"])

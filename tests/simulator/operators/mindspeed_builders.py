@@ -31,13 +31,13 @@ def package() -> None:
     folder = Path(tempfile.mkdtemp())
     builders = folder / "mindspeed" / "op_builder"
     builders.mkdir(parents=True)
-    for place, text in (
+    for path, text in (
         (folder / "mindspeed" / "__init__.py", ""),
         (builders / "__init__.py", ""),
         (builders / "builder.py", BASE),
         (builders / "atb_builder.py", ATB),
     ):
-        place.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     sys.path.insert(0, str(folder))
 
 
@@ -57,10 +57,10 @@ ENDS, SIZES = [2, 2, 9], [2, 0, 7]
 @case
 def grouped_matmul_by_list_and_by_tensor() -> None:
     module = load("grouped_matmul")
-    wanted = torch.cat([X[a:b] @ w for (a, b), w in zip(SPANS, W, strict=True)])
-    close(module.npu_gmm([X.npu()], [W.npu()], [], ENDS, 0, 0), [wanted])
+    expected = torch.cat([X[a:b] @ w for (a, b), w in zip(SPANS, W, strict=True)])
+    close(module.npu_gmm([X.npu()], [W.npu()], [], ENDS, 0, 0), [expected])
     sizes = torch.tensor(SIZES).npu()
-    close(load("grouped_matmul_v2").npu_gmm([X.npu()], [W.npu()], [], sizes, 0, 1), [wanted])
+    close(load("grouped_matmul_v2").npu_gmm([X.npu()], [W.npu()], [], sizes, 0, 1), [expected])
 
 
 @case
@@ -68,8 +68,8 @@ def grouped_matmul_backward() -> None:
     dx = torch.cat([DY[a:b] @ w.t() for (a, b), w in zip(SPANS, W, strict=True)])
     dw = torch.stack([X[a:b].t() @ DY[a:b] for a, b in SPANS])
     module = load("grouped_matmul")
-    found = module.npu_gmm_backward([DY.npu()], [X.npu()], [W.npu()], ENDS, 0)
-    close(found, ([dx], [dw], []))
+    actual = module.npu_gmm_backward([DY.npu()], [X.npu()], [W.npu()], ENDS, 0)
+    close(actual, ([dx], [dw], []))
     fused = module.npu_gmm_backward_fusion([DY.npu()], [W.npu()], ENDS, 0)
     close(fused, ([dx], [], []))
     total = torch.ones(12, 5).npu()
@@ -88,8 +88,8 @@ def matmul_add() -> None:
 @case
 def rotary() -> None:
     def on_cpu(x, cos, sin):
-        one, two = x.chunk(2, -1)
-        return x * cos + torch.cat((-two, one), -1) * sin
+        first, second = x.chunk(2, -1)
+        return x * cos + torch.cat((-second, first), -1) * sin
 
     rope = load("npu_rotary_position_embedding").npu_rotary_position_embedding
     same(rope, on_cpu, leaf(5, 2, 3, 8), torch.randn(5, 1, 1, 8), torch.randn(5, 1, 1, 8))
@@ -102,8 +102,8 @@ def permute_and_unpermute() -> None:
     permute = load("npu_moe_token_permute").npu_moe_token_permute
     rows, where = permute(tokens.npu(), indices.npu(), None, False)  # noqa: FBT003
     unpermute = load("npu_moe_token_unpermute").npu_moe_token_unpermute
-    found = unpermute(rows, where, probs.npu(), False, None)  # noqa: FBT003
-    close(found, tokens * probs.sum(1, keepdim=True))
+    actual = unpermute(rows, where, probs.npu(), False, None)  # noqa: FBT003
+    close(actual, tokens * probs.sum(1, keepdim=True))
 
 
 def refusal(*, atb: bool) -> str:

@@ -23,7 +23,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex6
 
 
 def moved(value: Any) -> Any:
-    def one(x: Any) -> Any:
+    def move(x: Any) -> Any:
         if isinstance(x, torch.Tensor):
             there = x.detach().to("npu")
             if there.stride() != x.stride() and x.numel() and 0 not in x.stride():
@@ -32,17 +32,17 @@ def moved(value: Any) -> Any:
             return there.requires_grad_(x.requires_grad)
         return torch.device("npu", 0) if x in ("cpu", torch.device("cpu")) else x
 
-    return tree_map(one, value)
+    return tree_map(move, value)
 
 
 def tensors(value: Any) -> list[torch.Tensor]:
     return [x for x in tree_leaves(value) if isinstance(x, torch.Tensor)]
 
 
-def compare(found: Any, wanted: Any, what: str) -> None:
-    one, two = tensors(found), tensors(wanted)
-    assert len(one) == len(two), f"{what}: {len(one)} tensors in place of {len(two)}"
-    for a, b in zip(one, two, strict=True):
+def compare(actual: Any, expected: Any, what: str) -> None:
+    ours, theirs = tensors(actual), tensors(expected)
+    assert len(ours) == len(theirs), f"{what}: {len(ours)} tensors in place of {len(theirs)}"
+    for a, b in zip(ours, theirs, strict=True):
         assert a.device.type == "npu", f"{what}: result on {a.device}"
         loose = b.dtype == torch.bfloat16
         torch.testing.assert_close(
@@ -56,16 +56,16 @@ def run(operator: Any, sample: Any, gradients: bool) -> None:
     theirs = (sample.input, sample.args, sample.kwargs)
     torch.manual_seed(5)
     try:
-        wanted = operator(theirs[0], *theirs[1], **theirs[2])
+        expected = operator(theirs[0], *theirs[1], **theirs[2])
     except Exception:  # noqa: BLE001  what the CPU refuses is no sample
         return
     torch.manual_seed(5)
-    found = operator(mine[0], *mine[1], **mine[2])
-    compare(found, wanted, "values")
+    actual = operator(mine[0], *mine[1], **mine[2])
+    compare(actual, expected, "values")
     if not gradients:
         return
     pairs = [
-        (a, b) for a, b in zip(tensors(found), tensors(wanted), strict=True) if b.requires_grad
+        (a, b) for a, b in zip(tensors(actual), tensors(expected), strict=True) if b.requires_grad
     ]
     leaves = [
         (a, b) for a, b in zip(tensors(mine), tensors(theirs), strict=True) if b.requires_grad
@@ -74,15 +74,15 @@ def run(operator: Any, sample: Any, gradients: bool) -> None:
         return
     weights = [torch.ones_like(b) for _, b in pairs]
     try:
-        wanted = torch.autograd.grad(
+        expected = torch.autograd.grad(
             [b for _, b in pairs], [b for _, b in leaves], weights, allow_unused=True
         )
     except Exception:  # noqa: BLE001  what the CPU refuses is no sample
         return
-    found = torch.autograd.grad(
+    actual = torch.autograd.grad(
         [a for a, _ in pairs], [a for a, _ in leaves], [w.npu() for w in weights], allow_unused=True
     )
-    for number, (a, b) in enumerate(zip(found, wanted, strict=True)):
+    for number, (a, b) in enumerate(zip(actual, expected, strict=True)):
         if b is None:
             assert a is None or not a.any(), f"gradient {number} should be none"
         else:

@@ -93,8 +93,8 @@ def transformer_gradients() -> None:
     mine.load_state_dict(theirs.state_dict())
     for model, device in ((mine, NPU), (theirs, "cpu")):
         model(tokens.to(device)).square().mean().backward()
-    for one, two in zip(mine.parameters(), theirs.parameters(), strict=True):
-        close(one.grad, two.grad)
+    for parameter, other in zip(mine.parameters(), theirs.parameters(), strict=True):
+        close(parameter.grad, other.grad)
 
 
 @case

@@ -71,45 +71,45 @@ def reduced(name: str, parts: list[torch.Tensor]) -> torch.Tensor:
     return repeated(result.to(parts[0].dtype), count)
 
 
-def same(what: str, got: torch.Tensor, wanted: torch.Tensor) -> None:
+def same(what: str, got: torch.Tensor, expected: torch.Tensor) -> None:
     global checked  # noqa: PLW0603 - this is a script
-    if not torch.equal(got.cpu(), wanted):
-        sys.exit(f"rank {rank}: {what}: got {got.flatten()[:8]}, wanted {wanted.flatten()[:8]}")
+    if not torch.equal(got.cpu(), expected):
+        sys.exit(f"rank {rank}: {what}: got {got.flatten()[:8]}, wanted {expected.flatten()[:8]}")
     checked += 1
 
 
 def reductions(name: str, dtype: torch.dtype, count: int) -> None:
     op, what = REDUCTIONS[name], f"{name} {dtype} {count}"
-    whole = reduced(name, [values(one, count, dtype) for one in everyone])
+    whole = reduced(name, [values(peer, count, dtype) for peer in everyone])
     tensor = values(rank, count, dtype).npu()
     if allowed("all_reduce", dtype, lambda: dist.all_reduce(tensor, op)):
         same(f"all_reduce {what}", tensor, whole)
     root = values(rank, count, dtype).npu()
     if allowed("reduce", dtype, lambda: dist.reduce(root, ranks - 1, op)) and rank == ranks - 1:
         same(f"reduce {what}", root, whole)
-    pieces = [values(rank + one, count, dtype).npu() for one in everyone]
+    pieces = [values(rank + peer, count, dtype).npu() for peer in everyone]
     mine = torch.empty_like(pieces[0])
-    wanted = reduced(name, [values(one + rank, count, dtype) for one in everyone])
+    expected = reduced(name, [values(peer + rank, count, dtype) for peer in everyone])
     if allowed("reduce_scatter", dtype, lambda: dist.reduce_scatter(mine, pieces, op)):
-        same(f"reduce_scatter {what}", mine, wanted)
+        same(f"reduce_scatter {what}", mine, expected)
         dist.reduce_scatter_tensor(mine, torch.cat(pieces), op)
-        same(f"reduce_scatter_tensor {what}", mine, wanted)
+        same(f"reduce_scatter_tensor {what}", mine, expected)
 
 
 def uneven_reductions(name: str, dtype: torch.dtype) -> None:
-    counts = [5 * one + 1 for one in everyone]
-    pieces = [values(rank + one, counts[one], dtype).npu() for one in everyone]
+    counts = [5 * peer + 1 for peer in everyone]
+    pieces = [values(rank + peer, counts[peer], dtype).npu() for peer in everyone]
     mine = torch.empty_like(pieces[rank])
     op = REDUCTIONS[name]
-    wanted = reduced(name, [values(one + rank, counts[rank], dtype) for one in everyone])
+    expected = reduced(name, [values(peer + rank, counts[rank], dtype) for peer in everyone])
     if allowed("reduce_scatter", dtype, lambda: dist.reduce_scatter(mine, pieces, op)):
-        same(f"uneven reduce_scatter {name} {dtype}", mine, wanted)
+        same(f"uneven reduce_scatter {name} {dtype}", mine, expected)
 
 
 def moves(dtype: torch.dtype, count: int) -> None:
     what = f"{dtype} {count}"
     mine = values(rank, count, dtype).npu()
-    all_values = [values(one, count, dtype) for one in everyone]
+    all_values = [values(peer, count, dtype) for peer in everyone]
     tensor = mine.clone()
     dist.broadcast(tensor, ranks - 1)
     same(f"broadcast {what}", tensor, all_values[-1])
@@ -124,55 +124,55 @@ def moves(dtype: torch.dtype, count: int) -> None:
     if rank == 0:
         same(f"gather {what}", torch.stack(gathered), torch.stack(all_values))
     tensor = torch.empty_like(mine)
-    dist.scatter(tensor, [one.npu() for one in all_values] if rank == 0 else None, 0)
+    dist.scatter(tensor, [chunk.npu() for chunk in all_values] if rank == 0 else None, 0)
     same(f"scatter {what}", tensor, all_values[rank])
-    pieces = torch.cat([values(rank * 5 + one, count, dtype) for one in everyone]).npu()
+    pieces = torch.cat([values(rank * 5 + peer, count, dtype) for peer in everyone]).npu()
     dist.all_to_all_single(together, pieces)
-    wanted = torch.cat([values(one * 5 + rank, count, dtype) for one in everyone])
-    same(f"all_to_all_single {what}", together, wanted)
+    expected = torch.cat([values(peer * 5 + rank, count, dtype) for peer in everyone])
+    same(f"all_to_all_single {what}", together, expected)
     ring(mine, what)
 
 
 def ring(mine: torch.Tensor, what: str) -> None:
     """Send to the next rank and receive from the last, at once and one after the other."""
     after, before = (rank + 1) % ranks, (rank - 1) % ranks
-    wanted = values(before, mine.numel(), mine.dtype)
+    expected = values(before, mine.numel(), mine.dtype)
     tensor = torch.empty_like(mine)
     steps = [dist.P2POp(dist.isend, mine, after), dist.P2POp(dist.irecv, tensor, before)]
     for work in dist.batch_isend_irecv(steps):
         work.wait()
-    same(f"batch_isend_irecv {what}", tensor, wanted)
+    same(f"batch_isend_irecv {what}", tensor, expected)
     tensor = torch.empty_like(mine)
     for sends in (rank % 2 == 0, rank % 2 == 1):
         if sends:
             dist.send(mine, after)
         else:
             dist.recv(tensor, before)
-    same(f"send and recv {what}", tensor, wanted)
+    same(f"send and recv {what}", tensor, expected)
 
 
 def uneven_moves(dtype: torch.dtype) -> None:
-    counts = [3 * one + 1 for one in everyone]
+    counts = [3 * peer + 1 for peer in everyone]
     gathered = [torch.empty(count, dtype=dtype, device="npu") for count in counts]
     dist.all_gather(gathered, values(rank, counts[rank], dtype).npu())
-    for one in everyone:
-        same(f"uneven all_gather {dtype}", gathered[one], values(one, counts[one], dtype))
+    for peer in everyone:
+        same(f"uneven all_gather {dtype}", gathered[peer], values(peer, counts[peer], dtype))
     # rank r sends s + 1 elements to rank s, and a rank may send nothing
-    sent = torch.cat([values(rank + one, one, dtype) for one in everyone]).npu()
+    sent = torch.cat([values(rank + peer, peer, dtype) for peer in everyone]).npu()
     got = torch.empty(rank * ranks, dtype=dtype, device="npu")
     dist.all_to_all_single(got, sent, [rank] * ranks, list(everyone))
-    wanted = torch.cat([values(one + rank, rank, dtype) for one in everyone])
-    same(f"uneven all_to_all_single {dtype}", got, wanted)
-    pieces = [values(rank, one + 1, dtype).npu() for one in everyone]
+    expected = torch.cat([values(peer + rank, rank, dtype) for peer in everyone])
+    same(f"uneven all_to_all_single {dtype}", got, expected)
+    pieces = [values(rank, peer + 1, dtype).npu() for peer in everyone]
     outputs = [torch.empty(rank + 1, dtype=dtype, device="npu") for _ in everyone]
     dist.all_to_all(outputs, pieces)
-    for one in everyone:
-        same(f"uneven all_to_all {dtype}", outputs[one], values(one, rank + 1, dtype))
+    for peer in everyone:
+        same(f"uneven all_to_all {dtype}", outputs[peer], values(peer, rank + 1, dtype))
 
 
 def groups() -> None:
     """Groups of neighbours and of every second rank, made by all ranks in the same order."""
-    pairs = [[one, one + 1] for one in range(0, ranks, 2)]
+    pairs = [[first, first + 1] for first in range(0, ranks, 2)]
     strides = [list(range(first, ranks, 2)) for first in (0, 1)]
     made = [(members, dist.new_group(members)) for members in (*pairs, *strides)]
     for members, group in made:
@@ -183,9 +183,9 @@ def groups() -> None:
 
 
 def objects_and_overlap() -> None:
-    found: list[object] = [None] * ranks
-    dist.all_gather_object(found, {"rank": rank, "pad": "x" * 100 * rank})
-    assert [one["rank"] for one in found] == list(everyone)  # type: ignore[index]
+    gathered: list[object] = [None] * ranks
+    dist.all_gather_object(gathered, {"rank": rank, "pad": "x" * 100 * rank})
+    assert [answer["rank"] for answer in gathered] == list(everyone)  # type: ignore[index]
     listed = [f"from {rank}"]
     dist.broadcast_object_list(listed, 1)
     assert listed == ["from 1"]
@@ -193,8 +193,8 @@ def objects_and_overlap() -> None:
     works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
     for i, (work, tensor) in enumerate(zip(works, tensors, strict=True)):
         work.wait()
-        wanted = float(sum(everyone) + i * ranks)
-        same("asynchronous all_reduce", tensor * 1, torch.full((1 << 18,), wanted))
+        expected = float(sum(everyone) + i * ranks)
+        same("asynchronous all_reduce", tensor * 1, torch.full((1 << 18,), expected))
     dist.barrier()
 
 

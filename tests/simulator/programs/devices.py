@@ -6,13 +6,13 @@ import json
 import torch
 import torch_npu
 
-said = {
+report = {
     "available": torch.npu.is_available(),
     "count": torch.npu.device_count(),
 }
-if said["count"]:
+if report["count"]:
     properties = torch.npu.get_device_properties(0)
-    said |= {
+    report |= {
         "name": torch.npu.get_device_name(0),
         "memory": properties.total_memory,
         "cubes": properties.cube_core_num,
@@ -21,4 +21,4 @@ if said["count"]:
         "cann": torch_npu.npu.utils.get_cann_version("CANN"),
         "chip": torch_npu.npu.utils.get_soc_version(),
     }
-print(json.dumps(said))
+print(json.dumps(report))

@@ -66,8 +66,8 @@ def rank_main(  # noqa: PLR0915 - one operation after the other
     wait()
     assert set(half) == {ctypes.c_uint32.from_buffer(ctypes.c_float(RANKS)).value >> 16}
 
-    sizes = [7 * one for one in everyone]
-    offsets = [sum(sizes[:one]) for one in everyone]
+    sizes = [7 * peer for peer in everyone]
+    offsets = [sum(sizes[:peer]) for peer in everyone]
     got = ints([-1] * sum(sizes))
     mine = ints([rank] * sizes[rank] or [0])
     call(
@@ -75,9 +75,9 @@ def rank_main(  # noqa: PLR0915 - one operation after the other
         INT32, comm, stream,
     )  # fmt: skip
     wait()
-    assert list(got) == [one for one in everyone for _ in range(sizes[one])]
+    assert list(got) == [peer for peer in everyone for _ in range(sizes[peer])]
 
-    pieces = ints([rank * one for one in everyone for _ in range(sizes[one])])
+    pieces = ints([rank * peer for peer in everyone for _ in range(sizes[peer])])
     got = ints([-1] * max(1, sizes[rank]))
     call(
         "HcclReduceScatterV", at(pieces), counts(sizes), counts(offsets), at(got),
@@ -86,28 +86,28 @@ def rank_main(  # noqa: PLR0915 - one operation after the other
     wait()
     assert list(got)[: sizes[rank]] == [rank * sum(everyone)] * sizes[rank]
 
-    matrix = (U64 * (RANKS * RANKS))(*(one + two for one in everyone for two in everyone))
-    sent = ints([rank * 100 + one for one in everyone for _ in range(rank + one)])
-    got = ints([-1] * max(1, sum(one + rank for one in everyone)))
+    matrix = (U64 * (RANKS * RANKS))(*(peer + other for peer in everyone for other in everyone))
+    sent = ints([rank * 100 + peer for peer in everyone for _ in range(rank + peer)])
+    got = ints([-1] * max(1, sum(peer + rank for peer in everyone)))
     call("HcclAlltoAllVC", at(sent), matrix, INT32, at(got), INT32, comm, stream)
     wait()
-    assert list(got) == [one * 100 + rank for one in everyone for _ in range(one + rank)] or (
+    assert list(got) == [peer * 100 + rank for peer in everyone for _ in range(peer + rank)] or (
         RANKS == 1
     )
 
     got = ints([-1] * 3)
-    pieces = ints([one for one in everyone for _ in range(3)])
+    pieces = ints([peer for peer in everyone for _ in range(3)])
     call("HcclScatter", at(pieces), at(got), U64(3), INT32, RANKS - 1, comm, stream)
     call("HcclBroadcast", at(got), U64(3), INT32, 0, comm, stream)
     wait()
     assert list(got) == [0, 0, 0]
 
     whole = ints([0] * (3 * RANKS))
-    three = ints([rank] * 3)
-    call("HcclAllGather", at(three), at(whole), U64(3), INT32, comm, stream)
+    triple = ints([rank] * 3)
+    call("HcclAllGather", at(triple), at(whole), U64(3), INT32, comm, stream)
     call("HcclBarrier", comm, stream)
     wait()
-    assert list(whole) == [one for one in everyone for _ in range(3)]
+    assert list(whole) == [peer for peer in everyone for _ in range(3)]
 
     if RANKS > 1:  # a ring of messages larger than the mailbox, in one group
         big = 1 << 18
@@ -119,17 +119,17 @@ def rank_main(  # noqa: PLR0915 - one operation after the other
         wait()
         assert set(back) == {(rank - 1) % RANKS}
 
-    members = [one for one in everyone if one % 2 == rank % 2]
+    members = [peer for peer in everyone if peer % 2 == rank % 2]
     part = P()
     call(
         "HcclCreateSubCommConfig", ctypes.byref(comm), len(members),
         (ctypes.c_uint32 * len(members))(*members), U64(5), members.index(rank), None,
         ctypes.byref(part),
     )  # fmt: skip
-    one = ints([rank])
-    call("HcclAllReduce", at(one), at(one), U64(1), INT32, 2, part, stream)
+    own = ints([rank])
+    call("HcclAllReduce", at(own), at(own), U64(1), INT32, 2, part, stream)
     wait()
-    assert one[0] == max(members)
+    assert own[0] == max(members)
     call("HcclCommDestroy", part)
     call("HcclCommDestroy", comm)
 
@@ -138,7 +138,7 @@ if __name__ == "__main__":
     fork = multiprocessing.get_context("fork")
     pipes = [fork.Pipe(duplex=False) for _ in range(RANKS - 1)]
     ends = [receiver for receiver, _ in pipes], [sender for _, sender in pipes]
-    ranks = [fork.Process(target=rank_main, args=(one, *ends)) for one in range(RANKS)]
+    ranks = [fork.Process(target=rank_main, args=(rank, *ends)) for rank in range(RANKS)]
     for process in ranks:
         process.start()
     for process in ranks:

@@ -105,12 +105,12 @@ def copy(to: ctypes.c_void_p, origin: ctypes.c_void_p) -> None:
     good(acl.aclrtSynchronizeStream(None))
 
 
-def converted(data: bytes, kind: int, wanted: int, size: int) -> bytes:
+def converted(data: bytes, kind: int, expected: int, size: int) -> bytes:
     """Elements of one type (aclDataType) as those of another, of ``size`` bytes."""
     count = len(data) // {0: 4, 1: 2, 27: 2}[kind]
     source, target = malloc(len(data)), malloc(count * size)
     good(acl.aclrtMemcpy(source, len(data), data, len(data), 1))
-    copy(tensor(target, [count], [1], wanted), tensor(source, [count], [1], kind))
+    copy(tensor(target, [count], [1], expected), tensor(source, [count], [1], kind))
     out = ctypes.create_string_buffer(count * size)
     good(acl.aclrtMemcpy(out, count * size, target, count * size, 2))
     good(acl.aclrtFree(source))
@@ -123,8 +123,8 @@ def half_precision() -> None:
     halves = array.array("H", range(1 << 16))
     floats = converted(halves.tobytes(), 1, 0, 4)
     for bits, value in zip(halves, struct.iter_unpack("<f", floats), strict=True):
-        (wanted,) = struct.unpack("<e", struct.pack("<H", bits))
-        assert value[0] == wanted or (math.isnan(value[0]) and math.isnan(wanted)), hex(bits)
+        (expected,) = struct.unpack("<e", struct.pack("<H", bits))
+        assert value[0] == expected or (math.isnan(value[0]) and math.isnan(expected)), hex(bits)
     numbers = [value for (value,) in struct.iter_unpack("<f", floats) if abs(value) < 65504]
     numbers += [value * (1 + step / 4096) for value in numbers[::7] for step in (1, 2, 3, -2)]
     numbers = [value for value in numbers if abs(value) <= 65504]

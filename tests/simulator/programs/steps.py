@@ -23,9 +23,9 @@ try:
         dist.all_reduce(tensor)
         torch.npu.synchronize()
         say(f"rank {rank} step {step} value {tensor.item():g}")
-    found: list[object] = [None] * dist.get_world_size()
-    dist.all_gather_object(found, rank)
-    say(f"rank {rank} objects {found}")
+    gathered: list[object] = [None] * dist.get_world_size()
+    dist.all_gather_object(gathered, rank)
+    say(f"rank {rank} objects {gathered}")
 except RuntimeError as error:
     say(f"rank {os.environ['RANK']} stopped: {error}")
     if "LINGER" in os.environ:

@@ -108,7 +108,7 @@ def break_training(fault: Fault) -> None:
 def inner_of(optimizer: Any, module: Any) -> Any:
     """torch's optimizer that has a module's weights; Megatron-LM has one of its own for experts."""
     chained = getattr(optimizer, "chained_optimizers", None) or [optimizer]
-    inners = [one.optimizer for one in chained]
+    inners = [optimizer.optimizer for optimizer in chained]
     own = {id(getattr(weight, "main_param", weight)) for weight in module.parameters()}
     for inner in inners:
         if own & {id(weight) for group in inner.param_groups for weight in group["params"]}:
@@ -188,9 +188,9 @@ def run_forked(run: Callable[[], None], recording: Any, folder: Path) -> None:
 
 
 def main() -> None:
-    name, device, place, script = sys.argv[1:]
-    folder = Path(place)
-    os.environ["ASCEND_DOCTOR_RECORD"] = place
+    name, device, target, script = sys.argv[1:]
+    folder = Path(target)
+    os.environ["ASCEND_DOCTOR_RECORD"] = target
     recording = ascend_recorder.install()
     os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "False"
     rank = int(os.environ["RANK"])

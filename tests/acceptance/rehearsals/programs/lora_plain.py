@@ -42,7 +42,7 @@ def adapt(model: torch.nn.Module, start: dict[str, torch.Tensor]) -> list[torch.
             second = torch.nn.Parameter(torch.zeros(linear.out_features, len(first)))
             trained.append(second)
             linear.register_forward_hook(
-                lambda _, given, out, a=first, b=second: out + SCALE * (given[0] @ a.T @ b.T)
+                lambda _, inputs, out, a=first, b=second: out + SCALE * (inputs[0] @ a.T @ b.T)
             )
     return trained
 
@@ -50,8 +50,8 @@ def adapt(model: torch.nn.Module, start: dict[str, torch.Tensor]) -> list[torch.
 def backward(model: torch.nn.Module, batch: list[Any]) -> float:
     """The mean over the batch of each row's loss, with its gradients."""
     total = 0.0
-    for words, wanted in batch:
-        loss = model(input_ids=words, labels=wanted).loss / len(batch)
+    for words, labels in batch:
+        loss = model(input_ids=words, labels=labels).loss / len(batch)
         loss.backward()
         total += loss.item()
     return total

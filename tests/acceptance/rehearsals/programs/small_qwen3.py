@@ -31,10 +31,10 @@ def main(folder: str) -> None:
     torch.manual_seed(1234)
     Qwen3ForCausalLM(Qwen3Config(**SIZES)).float().save_pretrained(folder)
     config = Path(folder) / "config.json"
-    kept = json.loads(config.read_text("utf-8"))
+    settings = json.loads(config.read_text("utf-8"))
     # transformers 4.57.1 writes "dtype"; MindSpeed-LLM's converter reads what hubs have.
-    kept["torch_dtype"] = kept.pop("dtype")
-    config.write_text(json.dumps(kept), "utf-8")
+    settings["torch_dtype"] = settings.pop("dtype")
+    config.write_text(json.dumps(settings), "utf-8")
 
 
 if __name__ == "__main__":
