@@ -12,9 +12,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
+from ascend_doctor.errors import DataError
+from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.machine.scratch import temporary
+
+_COPY_LIMIT = 256 << 20  # bytes of packed-refs
 
 _CONFIG = """[core]
 \trepositoryformatversion = 0
@@ -63,19 +68,55 @@ class GitFolder:
 
     def _environment(self, folder: str) -> dict[str, str]:
         return {
-            "GIT_DIR": folder,
+            **_environment(folder, self.common),
             "GIT_WORK_TREE": self.root,
             "GIT_INDEX_FILE": os.path.join(self.git, "index"),
-            "GIT_OBJECT_DIRECTORY": os.path.join(self.common, "objects"),
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_ATTR_NOSYSTEM": "1",
-            "GIT_ALLOW_PROTOCOL": "",  # nothing is fetched that a partial clone lacks
-            "GIT_TERMINAL_PROMPT": "0",
-            # Git before 2.32 does not know GIT_CONFIG_GLOBAL.
-            "HOME": folder,
-            "XDG_CONFIG_HOME": folder,
         }
+
+
+@contextlib.contextmanager
+def read_environment(git: str, common: str, formats: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Variables with which git reads a repository's refs and objects, and no configuration of it.
+
+    ``formats`` are those of its extensions (git-config(1)).
+    """
+    with temporary() as folder:
+        lines = "".join(f"\t{name} = {value}\n" for name, value in formats.items())
+        config = _CONFIG.replace("= 0", "= 1", 1) + f"[extensions]\n{lines}"
+        Path(folder, "config").write_text(config, "ascii")
+        os.mkdir(os.path.join(folder, "refs"))
+        _copy(os.path.join(git, "HEAD"), os.path.join(folder, "HEAD"))
+        for name in ("packed-refs", "shallow"):
+            _copy(os.path.join(common, name), os.path.join(folder, name))
+        for refs in ("refs", "reftable"):
+            for root, _, names in os.walk(os.path.join(common, refs)):
+                target = os.path.join(folder, os.path.relpath(root, common))
+                os.makedirs(target, exist_ok=True)
+                for name in names:
+                    _copy(os.path.join(root, name), os.path.join(target, name))
+        yield _environment(folder, common)
+
+
+def _copy(source: str, target: str) -> None:
+    """Copy a regular file if it is there and readable; git leaves out a ref that is none."""
+    with contextlib.suppress(DataError):
+        Path(target).write_bytes(read_bytes(source, _COPY_LIMIT))
+
+
+def _environment(folder: str, common: str) -> dict[str, str]:
+    return {
+        "GIT_DIR": folder,
+        "GIT_OBJECT_DIRECTORY": os.path.join(common, "objects"),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_ALLOW_PROTOCOL": "",  # nothing is fetched that a partial clone lacks
+        "GIT_LITERAL_PATHSPECS": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        # Git before 2.32 does not know GIT_CONFIG_GLOBAL.
+        "HOME": folder,
+        "XDG_CONFIG_HOME": folder,
+    }
 
 
 def converts(configuration: str) -> bool:

@@ -14,6 +14,7 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.machine import isolated_git
 from ascend_doctor.matrix.schema import Component
 from ascend_doctor.provision.lock import Checkout
+from ascend_doctor.provision.repository import BRANCHES, TAGS, GitRef, LocalRepository
 from ascend_doctor.provision.running import CommandError, Runner
 from ascend_doctor.provision.sources import RepositorySource
 
@@ -21,7 +22,6 @@ _ASK, _FETCH, _LOCAL = 120.0, 3600.0, 600.0
 # A ref of ours for each commit that was fetched to its end; git also keeps what a ref leads to.
 _KEEP = "refs/ascend-doctor/"
 _SHORTENED = re.compile(r"[0-9a-f]{7,39}")
-_REF_KINDS = ("refs/heads/", "refs/tags/")
 _OPTIONS = (
     *("-c", "gc.auto=0", "-c", "maintenance.auto=false"),  # checkouts stand on the cache
     # A server that sends less than 1000 bytes a second for a minute is given up (git-config(1)).
@@ -30,15 +30,6 @@ _OPTIONS = (
     *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
     *("-c", "core.autocrlf=false", "-c", "protocol.version=2", "-c", "advice.detachedHead=false"),
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class GitRef:
-    """A tag or, ``moving``, a branch of a repository."""
-
-    name: str
-    commit: str
-    moving: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,38 +45,26 @@ class Git:
 
     def list_refs(self, source: RepositorySource) -> tuple[GitRef, ...]:
         """Tags and branches of a server or a local repository. Raises CommandError."""
+        if Path(source.url).is_dir():
+            return self.local(Path(source.url)).refs()
         listed = self._run("ls-remote", "--", source.url, deadline=_ASK, source=source)
         refs: dict[str, GitRef] = {}
         for line in listed.splitlines():
             commit, _, ref = line.partition("\t")
-            for kind in _REF_KINDS:
+            for kind in (BRANCHES, TAGS):
                 if ref.startswith(kind):  # an annotated tag is followed by what it stands for
                     name = ref.removeprefix(kind).removesuffix("^{}")
-                    moving = kind == _REF_KINDS[0]
+                    moving = kind == BRANCHES
                     refs[f"{kind}{name}"] = GitRef(name=name, commit=commit, moving=moving)
         return tuple(refs.values())
 
-    def dates(self, repository: Path) -> dict[str, str]:
-        """The day of each commit (ISO 8601) that a ref of a local repository names."""
-        form = "%(objectname)%09%(*objectname)%09%(committerdate:short)%09%(*committerdate:short)"
-        listed = self._run("for-each-ref", f"--format={form}", at=repository)
-        days: dict[str, str] = {}
-        for line in listed.splitlines():
-            commit, tagged, day, tagged_day = line.split("\t")
-            days[tagged or commit] = tagged_day or day
-        return days
-
-    def show(self, repository: Path, commit: str, path: str) -> str:
-        """A file of a local repository at a commit. Raises CommandError where there is none."""
-        return self._run("show", f"{commit}:{path}", at=repository)
+    def local(self, folder: Path) -> LocalRepository:
+        return LocalRepository(folder=folder, runner=self.runner)
 
     def has(self, cache: Path, commit: str) -> bool:
         """Whether a commit was fetched to its end."""
-        if not (cache / "HEAD").is_file():
-            return False
         with contextlib.suppress(CommandError):
-            run = self._run("rev-parse", "--verify", "-q", f"{_KEEP}{commit}^{{tree}}", at=cache)
-            return bool(run.strip())
+            return self.local(cache).commit(f"{_KEEP}{commit}").id == commit
         return False
 
     def fetch(self, cache: Path, source: RepositorySource, commit: str, ref: str) -> None:
@@ -147,11 +126,11 @@ class Git:
         return tree
 
     def tree(self, folder: Path, commit: str = "HEAD") -> str:
-        return self._run("rev-parse", "--verify", f"{commit}^{{tree}}", at=folder).strip()
+        return self.local(folder).commit(commit).tree
 
     def head(self, folder: Path) -> str:
         """The commit that is checked out. Raises CommandError for a folder that is no checkout."""
-        return self._run(f"--git-dir={folder}/.git", "rev-parse", "--verify", "HEAD").strip()
+        return self.local(folder).commit("HEAD").id
 
     def changes(self, folder: Path) -> tuple[str, ...]:
         """Tracked files that differ from the commit. Raises CommandError."""
@@ -181,17 +160,6 @@ class Git:
     def bundle(self, cache: Path, commit: str, file: Path) -> None:
         """Write one commit and its files, without history, as a bundle. Raises CommandError."""
         self._run("bundle", "create", "-q", str(file), f"{_KEEP}{commit}", at=cache)
-
-    def archive(self, repository: Path, ref: str, folders: tuple[str, ...], file: Path) -> None:
-        """Write the files below folders of a local repository at a ref, as tar.
-
-        Raises CommandError where the repository lacks the ref or a folder.
-        """
-        self._run(
-            *("archive", "--format=tar", f"--output={file}", f"{ref}^{{commit}}"),
-            *("--", *folders),
-            at=repository,
-        )
 
     def _run(
         self,

@@ -55,6 +55,20 @@ class Runner:
         shell: Mapping[str, str] | None = None,
         data: bytes = b"",
     ) -> str:
+        """Standard output of a command that succeeds, as text; see ``output``."""
+        out = self.output(argv, title=title, deadline=deadline, env=env, shell=shell, data=data)
+        return out.decode("utf-8", "replace")
+
+    def output(
+        self,
+        argv: list[str],
+        *,
+        title: str,
+        deadline: float,
+        env: Mapping[str, str] | None = None,
+        shell: Mapping[str, str] | None = None,
+        data: bytes = b"",
+    ) -> bytes:
         """Standard output of a command that succeeds on ``data`` as input. Raises CommandError.
 
         ``env`` comes on top of what is left of the user's environment; ``shell`` is all that the
@@ -85,7 +99,7 @@ class Runner:
                     pipe.close()
         if process.returncode != 0:
             raise CommandError(title, self._describe(process.returncode, err or out))
-        return out.decode("utf-8", "replace")
+        return out
 
     @property
     def _mark(self) -> dict[str, str]:

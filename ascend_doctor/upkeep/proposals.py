@@ -12,7 +12,8 @@ from packaging.version import InvalidVersion, Version
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.queries import is_version
 from ascend_doctor.matrix.schema import Component, Upstream
-from ascend_doctor.provision.git import Git, GitRef
+from ascend_doctor.provision.git import Git
+from ascend_doctor.provision.repository import GitRef
 from ascend_doctor.provision.running import CommandError
 from ascend_doctor.provision.sources import RepositorySource
 
@@ -76,8 +77,10 @@ def read_refs(source: RepositorySource, git: Git, *, dated: bool) -> tuple[Dated
                 f"{source.url}: a server tells no dates; --as-of needs --git-mirror DIR"
             )
         return tuple(DatedRef(ref=ref) for ref in git.list_refs(source))
-    days = git.dates(local)
-    return tuple(DatedRef(ref=ref, date=days.get(ref.commit, "")) for ref in git.list_refs(source))
+    repository = git.local(local)
+    refs = repository.refs()
+    days = repository.days([ref.commit for ref in refs])
+    return tuple(DatedRef(ref=ref, date=days.get(ref.commit, "")) for ref in refs)
 
 
 def propose_rows(
@@ -161,7 +164,7 @@ def read_core(upstream: Upstream, source: RepositorySource, git: Git, commit: st
     if not upstream.core or not Path(source.url).is_dir():
         return ""
     try:
-        text = git.show(Path(source.url), commit, upstream.core)
+        text = git.local(Path(source.url)).text(commit, upstream.core)
     except CommandError:
         return ""
     parts: list[tuple[str, str, str]] = _PART.findall(text)

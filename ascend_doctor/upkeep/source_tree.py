@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import tarfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.machine.scratch import temporary
-from ascend_doctor.provision.git import Git
+from ascend_doctor.provision.repository import LocalRepository
 from ascend_doctor.provision.running import Runner
 from ascend_doctor.provision.sources import RepositorySource
 
@@ -39,29 +37,16 @@ class SourceTree:
         return any(path.startswith(stem) for path in self.files)
 
 
-def read_release(
-    source: RepositorySource, ref: str, folders: tuple[str, ...], git: Git | None = None
-) -> SourceTree:
+def read_release(source: RepositorySource, ref: str, folders: tuple[str, ...]) -> SourceTree:
     """The Python files below folders of a local repository at a ref.
 
     ``folders`` may begin with ``src/``, which is not part of a module's name. Raises
     CommandError where the repository lacks the ref or all of the folders.
     """
-    with temporary() as scratch:
-        archive = Path(scratch) / "tree.tar"
-        (git or Git(runner=Runner())).archive(Path(source.url), ref, folders, archive)
-        with tarfile.open(archive) as tar:
-            files = dict(_texts(tar))
+    repository = LocalRepository(folder=Path(source.url), runner=Runner())
+    texts = repository.texts(ref, folders, ending=".py", limit=_LARGEST)
+    files = {path.removeprefix("src/"): text for path, text in texts.items()}
     return SourceTree(name=f"{Path(source.url).name}@{ref}", files=files)
-
-
-def _texts(tar: tarfile.TarFile) -> Iterator[tuple[str, str]]:
-    for member in tar:
-        if member.isfile() and member.name.endswith(".py") and member.size <= _LARGEST:
-            stream = tar.extractfile(member)
-            if stream is not None:
-                text = stream.read().decode("utf-8", "replace")
-                yield member.name.removeprefix("src/"), text
 
 
 def read_wheel(file: Path) -> SourceTree:
