@@ -24,6 +24,7 @@ from tests.ceilings import FILE, Ceiling, lower, read_ceilings, write_ceilings
 from tests.naming import ROOT, Mention
 from tests.prose import SOURCES, WORDS, Prose, is_long, pages, prose, sentences, words
 
+_FEWEST_SENTENCES = 50  # of each source of prose
 _GENERATED = re.compile(
     r"^(?:\.git|\.?venv|__pycache__|build|dist|site|\.hypothesis)$|_cache$|egg-info$"
 )
@@ -109,6 +110,8 @@ def prose_measures() -> Iterator[Measure]:
 
 def long_sentences(source: str, texts: list[Prose]) -> Measure:
     rows = [(text, sentence) for text in texts for sentence in sentences(text.text)]
+    if len(rows) < _FEWEST_SENTENCES:
+        raise ValueError(f"{source} has {len(rows)} sentences: its texts are not recognised")
     mentions = [
         Mention(sentence, text.path, text.line) for text, sentence in rows if is_long(sentence)
     ]
