@@ -16,10 +16,10 @@ _EXEC = "https://man7.org/linux/man-pages/man3/exec.3.html"
 def search_path(case: Case) -> Iterator[Finding]:
     """The shell and most launchers start programs by the order of PATH.
 
-    A relative or empty entry means the current folder, so a file named npu-smi in a folder that
-    you happen to stand in is started in place of the vendor's tool. As root, a folder that
-    another user can write has the same effect. The doctor starts nothing from such folders, also
-    if npu-smi, git or python3 is only there. Your jobs still do.
+    A relative or empty entry means the current folder. A file named npu-smi there is started in
+    place of the vendor's tool. For root, a folder that another user can write has the same
+    effect. The doctor starts nothing from such folders, even if npu-smi, git or python3 is only
+    there. Your jobs still do.
     """
     left_out = case.need(Environment).path_left_out
     if left_out is None:
