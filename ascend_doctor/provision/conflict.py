@@ -11,13 +11,13 @@ from ascend_doctor.findings import first_of
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.queries import allowed_range, meets
 from ascend_doctor.matrix.versions import satisfies
+from ascend_doctor.provision.demand import EXACT, Demand
 from ascend_doctor.provision.solve import (
-    EXACT,
-    Demand,
     Doubt,
     Solution,
     SolveQuery,
     fewest_doubts,
+    has_stack,
     pin,
     solution,
     solve,
@@ -56,10 +56,10 @@ def refusal(catalog: Catalog, question: SolveQuery) -> Refusal:
     question has no stack either, the reasons of that are told as well.
     """
     strict = replace(question, doubts=True)
-    asked = question if isinstance(pin(catalog, strict), dict) else strict
+    asked = question if has_stack(catalog, strict) else strict
     core = _shrink(catalog, asked)
     rests = (_without_wish(asked, name) for name in core.wishes)
-    others = (_shrink(catalog, rest) for rest in rests if not isinstance(pin(catalog, rest), dict))
+    others = (_shrink(catalog, rest) for rest in rests if not has_stack(catalog, rest))
     reasons = (
         reason
         for each in (core, *others)
@@ -85,7 +85,7 @@ def _shrink(catalog: Catalog, question: SolveQuery) -> SolveQuery:
         before = smallest
         for fewer, name in _parts(before):
             tried = fewer(smallest, name)
-            if not isinstance(pin(catalog, tried), dict):
+            if not has_stack(catalog, tried):
                 smallest = tried
     return smallest
 

@@ -11,10 +11,11 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import Component, Release, Stack
 from ascend_doctor.matrix.versions import satisfies
+from ascend_doctor.provision.demand import EXACT
 from ascend_doctor.provision.lock import SETTINGS, Checkout, Lock, Setting
 from ascend_doctor.provision.options import Plan, SetupOptions
 from ascend_doctor.provision.request_ranges import refs_of, split_additions
-from ascend_doctor.provision.solve import EXACT, Solution
+from ascend_doctor.provision.solve import Solution
 from ascend_doctor.provision.system_packages import install_commands
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")

@@ -7,6 +7,7 @@ of components like others, and are not changed.
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,9 +28,11 @@ from ascend_doctor.matrix.queries import (
 )
 from ascend_doctor.matrix.schema import Component, Need, Release, Stack
 from ascend_doctor.matrix.versions import satisfies
+from ascend_doctor.provision.consistency import Domains
+from ascend_doctor.provision.demand import ABSENT, EXACT, Demand
 
-ABSENT = ""
 _ROUNDS, _FEW_ROUNDS = 5000, 1000
+_MAX_SCOPES = 64
 # Between the last two stands what no stack has (_OUTSIDE_STACKS): it is better than a stack that is
 # known to be bad.
 _RANK = {"verified": 0, "documented": 1, "derived": 2, "end-of-life": 3, "known-bad": 5}
@@ -46,7 +49,6 @@ _WHOLE = {
     "verl": ("mbridge", "triton-ascend"),
     "mindspeed-llm": ("triton-ascend",),
 }
-EXACT = re.compile(r"^==([^\s,|*]+)$")
 # Exact releases of CANN in a range, by their first two numbers.
 # The line that a release is a patch of: its first two numbers.
 _LINES = {
@@ -74,25 +76,6 @@ class SolveQuery:
         """The machine facts that needs depend on. Most Ascend servers are aarch64."""
         known = {"arch": self.machine.get("arch", "aarch64"), "family": self.machine.get("soc")}
         return {name: value for name, value in known.items() if value}
-
-
-@dataclass(frozen=True, eq=False)
-class Demand:
-    """That a component is there in a range.
-
-    Each is itself and no other, so that answers are remembered by it.
-
-    ``conditional``: or is not there at all. ``negated``: outside of the range. Without
-    ``binding`` the range is a preference.
-    """
-
-    component: str
-    versions: str
-    by: str
-    need: Need | None = None
-    conditional: bool = False
-    negated: bool = False
-    binding: bool = True
 
 
 @dataclass(frozen=True)
@@ -139,6 +122,7 @@ def solve_pins(catalog: Catalog, question: SolveQuery) -> dict[str, str] | None:
 def fewest_doubts(catalog: Catalog, question: SolveQuery, pins: dict[str, str]) -> dict[str, str]:
     """The best of pins and of those that differ in one row of what doubts are about."""
     provider = _Provider(catalog, question)
+    domains = provider.domains()
     best = _solution(provider, pins)
     least = _doubtfulness(catalog, question, best)
     for name in _VARIED:
@@ -154,13 +138,26 @@ def fewest_doubts(catalog: Catalog, question: SolveQuery, pins: dict[str, str]) 
                 or not _is_allowed(catalog, name, row.version, question.wishes[name])
             ):
                 continue
-            others = _search(provider.with_wish(name, f"=={row.version}"))
-            if isinstance(others, dict):
+            others = _pins_with(provider, domains, name, row.version)
+            if others is not None:
                 other = _solution(provider, others)
                 doubtfulness = _doubtfulness(catalog, question, other)
                 if doubtfulness < least:
                     best, least, pins = other, doubtfulness, others
     return pins
+
+
+def _pins_with(
+    provider: _Provider, domains: Domains, name: str, version: str
+) -> dict[str, str] | None:
+    """The pins of the same question with one version of a component; None where there are none."""
+    if not domains.allows(name, version):
+        return None
+    varied = provider.with_wish(name, f"=={version}")
+    if domains.with_demands(varied, varied.wishes()).empty:
+        return None
+    pins = _search(varied)
+    return pins if isinstance(pins, dict) else None
 
 
 def _is_allowed(catalog: Catalog, name: str, version: str, versions: str) -> bool:
@@ -207,8 +204,9 @@ def pin(catalog: Catalog, question: SolveQuery) -> dict[str, str] | tuple[Demand
 
     Commits that no branch or tag names, as frameworks pin some, are taken where nothing else fits.
     """
-    pins = _search(_Provider(catalog, question))
-    if isinstance(pins, dict):
+    provider = _Provider(catalog, question)
+    pins = _search(provider)
+    if isinstance(pins, dict) or provider.domains().empty:
         return pins
     # Another chance, and no reason to say that nothing could be told.
     with contextlib.suppress(DoctorError):
@@ -217,7 +215,23 @@ def pin(catalog: Catalog, question: SolveQuery) -> dict[str, str] | tuple[Demand
     return pins
 
 
+def has_stack(catalog: Catalog, question: SolveQuery) -> bool:
+    """Whether ``pin`` gives versions; most questions without a stack need no search."""
+    if _Provider(catalog, question).domains().empty:
+        return False
+    return isinstance(pin(catalog, question), dict)
+
+
 def _search(provider: _Provider, rounds: int = _ROUNDS) -> dict[str, str] | tuple[Demand, ...]:
+    """As ``_resolve``, which is asked once; the reasons of a refusal ask again."""
+    known = provider.answers.results
+    key = (tuple(provider.question.wishes.items()), rounds)
+    if key not in known:
+        known[key] = _resolve(provider, rounds)
+    return known[key]
+
+
+def _resolve(provider: _Provider, rounds: int) -> dict[str, str] | tuple[Demand, ...]:
     search: Any = Resolution(provider, resolvelib.BaseReporter())
     demands = [*provider.wishes(), *provider.facts()]
     try:
@@ -249,47 +263,80 @@ def _pins_of_wish(
 
 @dataclass(frozen=True)
 class _Answers:
-    """What the matrix was asked before: searches that differ in one wish ask much the same.
+    """Answers of the matrix to searches that differ in their wishes alone.
 
-    ``roots`` are wishes and facts of the machine; ``matches`` stand by all that decides them.
+    ``roots`` are wishes and facts of the machine. ``matches`` and ``results`` have all that
+    decides them as their keys.
     """
 
     dependencies: dict[tuple[str, str], tuple[Demand, ...]] = field(default_factory=dict)
     roots: dict[tuple[str, str, str], Demand] = field(default_factory=dict)
     matches: dict[tuple[Any, ...], list[Choice]] = field(default_factory=dict)
     shy: dict[str, frozenset[str]] = field(default_factory=dict)
+    results: dict[tuple[Any, ...], dict[str, str] | tuple[Demand, ...]] = field(
+        default_factory=dict
+    )
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """All of a search but its wishes. Searches of one scope share their answers."""
+
+    machine: tuple[tuple[str, str], ...]
+    doubts: bool
+    accepted: frozenset[tuple[str, str]]
+    checkouts: frozenset[str]
+    commits: bool
+
+
+@functools.lru_cache(maxsize=_MAX_SCOPES)
+def _answers(catalog: Catalog, scope: _Scope) -> _Answers:  # noqa: ARG001 - the cache's key
+    return _Answers()
+
+
+@functools.lru_cache(maxsize=_MAX_SCOPES)
+def _checkouts(catalog: Catalog, names: frozenset[str]) -> frozenset[str]:
+    """What checkouts of these components provide."""
+    return frozenset(
+        part for name in names for row in catalog.component(name).releases for part in row.provides
+    )
 
 
 class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
     """What resolvelib asks of the matrix."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        question: SolveQuery,
-        answers: _Answers | None = None,
-        *,
-        commits: bool = False,
-    ) -> None:
+    def __init__(self, catalog: Catalog, question: SolveQuery, *, commits: bool = False) -> None:
         self.catalog = catalog
         self.question = question
         self._commits = commits
-        self._answers = answers or _Answers()
         self.stacks = tuple(
             sorted(_stacks_near(catalog, question), key=lambda stack: _RANK[stack.status])
         )
-        self.checkouts = {
-            name
-            for wish in question.wishes
-            for row in catalog.component(wish).releases
-            for name in row.provides
-        }
+        self.checkouts = _checkouts(catalog, frozenset(question.wishes))
+        self.answers = _answers(
+            catalog,
+            _Scope(
+                tuple(question.machine.items()),
+                question.doubts,
+                question.accepted,
+                self.checkouts,
+                commits,
+            ),
+        )
         self._near = tuple(stack.id for stack in self.stacks)
 
     def with_wish(self, name: str, versions: str) -> _Provider:
         """For the same question with another range of a component that was wished for."""
         wishes = {**self.question.wishes, name: versions}
-        return _Provider(self.catalog, replace(self.question, wishes=wishes), self._answers)
+        return _Provider(self.catalog, replace(self.question, wishes=wishes))
+
+    @property
+    def machine(self) -> Mapping[str, str]:
+        return self.question.machine
+
+    def domains(self) -> Domains:
+        """The versions that no demand of every solution rules out."""
+        return Domains(self, (*self.wishes(), *self.facts()))
 
     def wishes(self) -> Iterator[Demand]:
         for name, wish in self.question.wishes.items():
@@ -301,7 +348,7 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
 
     def _root(self, name: str, versions: str, by: str) -> Demand:
         new = Demand(name, versions, by)
-        return self._answers.roots.setdefault((name, versions, by), new)
+        return self.answers.roots.setdefault((name, versions, by), new)
 
     def identify(self, requirement_or_candidate: Demand | Choice) -> str:
         return requirement_or_candidate.component
@@ -338,9 +385,9 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
             incompatibility.version for incompatibility in incompatibilities[identifier]
         )
         key = (identifier, demands, bad, self._near)
-        known = self._answers.matches.get(key)
+        known = self.answers.matches.get(key)
         if known is None:
-            known = self._answers.matches[key] = self._find(identifier, demands, bad)
+            known = self.answers.matches[key] = self._find(identifier, demands, bad)
         return known
 
     def _find(
@@ -350,7 +397,7 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
         fitting = [
             version
             for version in self._versions(component, demands)
-            if version not in bad and all(self._met(demand, version) for demand in demands)
+            if version not in bad and all(self.meets(demand, version) for demand in demands)
         ]
         if component.releases and identifier not in self.question.machine:
             fitting.sort(key=lambda version: self._order(component, version, demands))
@@ -359,9 +406,10 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
         return [Choice(identifier, version) for version in fitting]
 
     def is_satisfied_by(self, requirement: Demand, candidate: Choice) -> bool:
-        return self._met(requirement, candidate.version)
+        return self.meets(requirement, candidate.version)
 
-    def _met(self, demand: Demand, version: str) -> bool:
+    def meets(self, demand: Demand, version: str) -> bool:
+        """Whether a version, or the absence of one, is what the demand asks for."""
         if version == ABSENT:
             return demand.conditional
         if not demand.binding:
@@ -387,9 +435,9 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
 
     def _shy(self, component: Component) -> frozenset[str]:
         """Pre-releases, branch heads and rows without facts, which have to be asked for."""
-        known = self._answers.shy.get(component.id)
+        known = self.answers.shy.get(component.id)
         if known is None:
-            known = self._answers.shy[component.id] = frozenset(
+            known = self.answers.shy[component.id] = frozenset(
                 row.version
                 for row in component.releases
                 if row.version.startswith("0+")
@@ -418,13 +466,12 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
                 dependency,
                 self.question.machine[dependency.component],
             )
-            for dependency in self._dependencies(component.id, version)
+            for dependency in self.demands_of(component.id, version)
             if dependency.component in self.question.machine
         )
         row = _row(component, version)
         mute = "cann" in self.question.machine and not any(
-            dependency.component == "cann"
-            for dependency in self._dependencies(component.id, version)
+            dependency.component == "cann" for dependency in self.demands_of(component.id, version)
         )
         index = component.releases.index(row)
         rank = min(matching, default=_OUTSIDE_STACKS)
@@ -433,13 +480,13 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
     def get_dependencies(self, candidate: Choice) -> list[Demand]:
         if candidate.version == ABSENT:
             return []
-        return list(self._dependencies(candidate.component, candidate.version))
+        return list(self.demands_of(candidate.component, candidate.version))
 
-    def _dependencies(self, name: str, version: str) -> tuple[Demand, ...]:
-        """The search asks for those of a version hundreds of times."""
-        known = self._answers.dependencies.get((name, version))
+    def demands_of(self, name: str, version: str) -> tuple[Demand, ...]:
+        """What a version asks for; the search needs that hundreds of times."""
+        known = self.answers.dependencies.get((name, version))
         if known is None:
-            known = self._answers.dependencies[name, version] = tuple(self._demands(name, version))
+            known = self.answers.dependencies[name, version] = tuple(self._demands(name, version))
         return known
 
     def _demands(self, name: str, version: str) -> Iterator[Demand]:

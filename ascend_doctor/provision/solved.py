@@ -10,10 +10,10 @@ import msgspec
 from ascend_doctor.matrix import queries, versions
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.loading import CacheEntry
-from ascend_doctor.provision import solve
+from ascend_doctor.provision import consistency, demand, solve
 from ascend_doctor.provision.solve import Solution, SolveQuery
 
-_CODE = (solve, queries, versions)
+_CODE = (solve, consistency, demand, queries, versions)
 
 
 def solve_once(catalog: Catalog, question: SolveQuery) -> Solution | None:

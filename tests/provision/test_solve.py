@@ -36,6 +36,10 @@ class Universe(Catalog):
         return self._made[identity]
 
     @property
+    def component_ids(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(self._made)
+
+    @property
     def stacks(self) -> tuple[Stack, ...]:
         return ()
 
