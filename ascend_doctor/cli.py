@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import errno
-import gc
 import os
 import re
 import sys
@@ -141,8 +139,6 @@ def _run_watched() -> int:
     # report is written.
     watchdog.start()
     live.be_alone()
-    # Facts are made once and kept: looking for garbage among them is a tenth of a level 0.
-    gc.disable()
     code = run(sys.argv[1:])
     if lost := streams.failure():
         _say(lost)
@@ -212,6 +208,8 @@ def _near_options(name: str, ctx: click.Context) -> Iterable[str]:
         return (elsewhere,)
     if habit in known:
         return (habit,)
+    import difflib  # noqa: PLC0415 - only where something is wrong
+
     words = {option.lstrip("-"): option for option in known}
     return (words[word] for word in difflib.get_close_matches(name.lstrip("-"), words))
 

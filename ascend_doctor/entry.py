@@ -8,6 +8,9 @@ leaves that out as well.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import gc
 import os
 import site
 import sys
@@ -15,10 +18,30 @@ import sys
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    # What is registered first is called last. Taking the interpreter apart costs 18 ms.
+    atexit.register(_leave)
+    # Facts are made once and kept: looking for garbage among them is a tenth of a level 0.
+    gc.disable()
     sys.path[:] = own(sys.path, os.environ.get("PYTHONPATH"))
     from ascend_doctor.cli import main as run  # noqa: PLC0415 - by the path above
 
-    run()
+    try:
+        run()
+    except SystemExit as end:
+        _codes.append(end.code if isinstance(end.code, int) else 0)
+        raise
+
+
+_codes: list[int] = []
+
+
+def _leave() -> None:
+    """End the process with the code of the command line, where that has ended."""
+    if _codes:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(_codes[-1])
 
 
 def own(path: list[str], pythonpath: str | None) -> list[str]:

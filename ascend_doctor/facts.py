@@ -6,13 +6,14 @@ Sizes are bytes and times are seconds unless a field's name says otherwise.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Place
 from ascend_doctor.probe_results import ProbeRun
+from ascend_doctor.timestamps import Timestamp
 
 SCHEMA = 1
 
@@ -914,15 +915,6 @@ class Gap(Part, frozen=True, kw_only=True):
     reason: str
 
 
-# What a clock of ours wrote. It goes into formats that are no place for anything else.
-Time = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=r"^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?\+00:00)?$(?!\n)"
-    ),
-]
-
-
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that was seen on one machine at one time. ``taken_at`` is UTC, ISO 8601.
 
@@ -931,7 +923,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: int = SCHEMA
     tool_version: str = ""
-    taken_at: Time = ""
+    taken_at: Timestamp = ""
     simulated: bool = False
     redacted: bool = False
     started: tuple[str, ...] = ()

@@ -9,7 +9,6 @@ read in either language. A text that the catalogue lacks stays English.
 from __future__ import annotations
 
 import functools
-import json
 import operator
 import os
 import re
@@ -246,6 +245,13 @@ def read_catalogue(text: str) -> Iterator[tuple[str, str]]:
             if keyword:
                 rows = parts.setdefault(keyword.strip(), [])
             # Few lines have escapes, and a slice is much faster.
-            rows.append(json.loads(quote + rest) if "\\" in rest else rest[:-1])
+            rows.append(_unescaped(quote + rest) if "\\" in rest else rest[:-1])
         if message := "".join(parts.get("msgid", ())):
             yield message, "".join(parts.get("msgstr", ()))
+
+
+def _unescaped(quoted: str) -> str:
+    import json  # noqa: PLC0415 - English reads no catalogue
+
+    text: str = json.loads(quoted)
+    return text

@@ -39,7 +39,9 @@ def stack(prefix: Path) -> None:
         wish={"megatron": "0.15.3"},
         python=locks.BasePython(version="3.11.2", tag="cp311", arch="x86_64"),
         checkouts=tuple(
-            locks.Checkout(name=name, version="v", ref="v", commit="0" * 40, url="u")
+            locks.Checkout(
+                name=name, version="v", ref="v", commit="0" * 40, url=f"https://example.org/{name}"
+            )
             for name in ("megatron-lm", "mindspeed")
         ),
         wheels=tuple(

@@ -118,7 +118,7 @@ _OPERANDS = ("checks", "judging", "diagnosis/guilt.py")
 # Tables whose texts are shown, by module.
 _TABLES = {
     "cli.py": ("SECTIONS", "_EXAMPLES"),
-    "commands/check.py": ("_NO_DEVICE", "_NO_PROBE"),
+    "commands/check.py": ("_NO_DEVICE",),
     "commands/matrix_upgrade.py": ("_TITLES",),
     "commands/fleet.py": ("COMMANDS",),
     "commands/paired_runs.py": ("NAMES",),

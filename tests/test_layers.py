@@ -12,7 +12,7 @@ PACKAGE = ROOT / "ascend_doctor"
 
 # Imports go down only, or to siblings in the same sub-folder.
 LAYERS = [
-    {"errors", "exits", "findings", "language", "__init__"},
+    {"errors", "exits", "findings", "language", "timestamps", "__init__"},
     {"probe_records"},
     {"probe_results"},
     {"facts"},

@@ -5,7 +5,7 @@ hccn_tool is for root and answers "busy" to calls side by side, so devices are a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from ascend_doctor.collect.hccn_answers import (
     parse_address,
@@ -65,8 +65,7 @@ def _is_950(driver: Driver) -> bool:
     )
 
 
-@dataclass(kw_only=True)
-class _Questions:
+class _Questions(msgspec.Struct, kw_only=True):
     """Questions about one device; ``failed`` is the first fault.
 
     ``unsupported`` are the questions that the tool does not know here.
@@ -76,7 +75,7 @@ class _Questions:
     device: int
     of_950: bool
     failed: ToolError | None = None
-    unsupported: list[str] = field(default_factory=list)
+    unsupported: list[str] = msgspec.field(default_factory=list)
 
     @property
     def is_refused(self) -> bool:

@@ -7,7 +7,6 @@ captures in tests/samples/npu-smi.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -44,15 +43,14 @@ class NpuTable(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(kw_only=True)
-class _TableReader:
+class _TableReader(msgspec.Struct, kw_only=True):
     versions: tuple[str | None, str | None] = (None, None)
     layout: str | None = None
     upper: tuple[list[str], str, str] | None = None
-    devices: list[Npu] = field(default_factory=list)
+    devices: list[Npu] = msgspec.field(default_factory=list)
     processes: list[NpuProcess] | None = None
-    idle: list[int] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    idle: list[int] = msgspec.field(default_factory=list)
+    warnings: list[str] = msgspec.field(default_factory=list)
     closed: bool = False
     cut: bool = False
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from ascend_doctor import __version__
+from ascend_doctor import __version__, timestamps
 from ascend_doctor.errors import DoctorError, Unknown
 from ascend_doctor.facts import SECTIONS, Gap, Section, Snapshot
 from ascend_doctor.machine.live import Machine, NotRecorded
@@ -27,15 +25,14 @@ _COLLECTED = tuple(
 Collector = Callable[[dict[str, Section]], Section]
 
 
-@dataclass(kw_only=True)
-class Taking:
+class Taking(msgspec.Struct, kw_only=True):
     """A snapshot that is being taken; who cannot wait for it reads what there is."""
 
     simulated: bool = False
     taken_at: str = ""
-    outcomes: dict[str, Section | Exception] = field(default_factory=dict)
-    sections: dict[str, Section] = field(default_factory=dict)
-    gaps: list[Gap] = field(default_factory=list)
+    outcomes: dict[str, Section | Exception] = msgspec.field(default_factory=dict)
+    sections: dict[str, Section] = msgspec.field(default_factory=dict)
+    gaps: list[Gap] = msgspec.field(default_factory=list)
 
     def snapshot(self, missing: str = "") -> Snapshot:
         """What is there; ``missing`` is the reason of what is not, where it says one."""
@@ -76,7 +73,7 @@ def take(
     Raises DataError where ``python`` was given and cannot be run; nothing else.
     """
     taking = taking or Taking()
-    taking.taken_at = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
+    taking.taken_at = timestamps.now()
     end = time.monotonic() + deadline
     first, second = _waves(machine, catalog, python)
     _collect(first, taking, end, meanwhile)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from ascend_doctor.collect.program_folders import list_paths
 from ascend_doctor.facts import ToolError
@@ -81,8 +82,7 @@ def _is_file(machine: Machine, path: str) -> bool:
         return False
 
 
-@dataclass(kw_only=True)
-class Tool:
+class Tool(msgspec.Struct, kw_only=True):
     """A tool with ``left`` seconds for all its calls, ``call`` for one.
 
     A sick card blocks every call, so the tool is left alone after the first time-out, which is

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import click
 import msgspec
@@ -44,7 +42,6 @@ from ascend_doctor.redact import Redactor
 from ascend_doctor.report import LEVELS, LevelRun, Report, assemble
 
 _NO_DEVICE = "no NPU on this machine; --device cpu or --device cuda says where to run instead"
-_NO_PROBE = "this version has no probe of this level"
 # Groups need more than one, and each computes on the cores that the others have too.
 _CPU_RANKS = 2
 
@@ -113,7 +110,7 @@ def command(  # noqa: PLR0913 - the options of the command
     Exit codes: 0 nothing found, 1 findings at or above --fail-on, 2 bad usage or bad data,
     3 nothing worse than "could not tell" or something that was asked for did not run.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
-    if len(launch) == 1 and not os.path.isfile(launch[0]) and shutil.which(launch[0]) is None:
+    if len(launch) == 1 and not _is_program(launch[0]):
         raise _explain_no_launch(launch[0])
     wish = Wish(
         level=level,
@@ -125,6 +122,14 @@ def command(  # noqa: PLR0913 - the options of the command
         expected=choose_expectations(output.expected, expect, examination.catalog),
     )
     return conduct(examination, output, wish, only=only, skip=skip)
+
+
+def _is_program(word: str) -> bool:
+    if os.path.isfile(word):
+        return True
+    import shutil  # noqa: PLC0415 - loads every format of archives
+
+    return shutil.which(word) is not None
 
 
 def _explain_no_launch(word: str) -> click.UsageError:
@@ -222,8 +227,7 @@ def _probe_and_report(
     return report
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wish:
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """What the user asked for. ``device`` may be auto, which never falls back to cpu or cuda."""
 
     level: int
@@ -236,8 +240,7 @@ class Wish:
 
     def levels(self, facts: Snapshot, *, replayed: bool) -> tuple[LevelRun, ...]:
         """Every level: whether it can run here, and why not."""
-        highest = max(check.level for check in all_checks())
-        stop = self._stop(facts, replayed=replayed) or (highest + 1, _NO_PROBE)
+        stop = self._stop(facts, replayed=replayed) or (len(LEVELS), "")
         return tuple(
             LevelRun(
                 level=number,
@@ -294,8 +297,7 @@ def visible_npus(facts: Snapshot) -> int:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Probing:
+class Probing(msgspec.Struct, frozen=True, kw_only=True):
     """The probes of one run."""
 
     facts: Snapshot

@@ -6,7 +6,6 @@ is written.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable
 from typing import Any
 
@@ -76,7 +75,7 @@ class _HelpPage(click.HelpFormatter):
     def __init__(
         self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None
     ) -> None:
-        room = shutil.get_terminal_size().columns
+        room = columns.terminal_width(otherwise=80)
         if width is None and room < _WIDEST:  # click takes more room than a narrow one has
             width = max(room - _GAP, _NARROWEST)
         super().__init__(indent_increment, width, max_width)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Mapping
 from typing import Any
@@ -37,6 +36,8 @@ class SuggestingGroup(click.Group):
         if not name.startswith("-") and name not in (names := self.list_commands(ctx)):
             habit = _HABITS.get(name, "")
             known = habit in names or (habit.startswith("-") and ctx.parent is None)
+            import difflib  # noqa: PLC0415 - only where something is wrong
+
             close = [habit] if known else difflib.get_close_matches(name, names, n=1)
             hint = f"; did you mean `{close[0]}`?" if close else ""
             ctx.fail(f"no such command: {name!r}{hint}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from ascend_doctor import __version__
+from ascend_doctor import __version__, timestamps
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
@@ -150,7 +149,7 @@ def _bare(options: SetupOptions, *, simulated: bool) -> StackRun:
     facts = options.facts
     host, python = facts.host, facts.python
     return StackRun(
-        date=dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
+        date=timestamps.now(),
         tool_version=__version__,
         python=".".join(python.version.split(".")[:2]) if python else "",
         arch=(host.arch if host else None) or "",

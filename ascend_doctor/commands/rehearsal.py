@@ -37,6 +37,7 @@ from ascend_doctor.simulator import FAULTS, Injection, build, packages, parse
 from ascend_doctor.simulator.ledger import SUFFIX, Account, hold, read_account
 from ascend_doctor.simulator.machines import TOOLS, SimulatedMachine, write_tools
 from ascend_doctor.simulator.nodes import command_on_nodes, prepare_nodes
+from ascend_doctor.timestamps import seconds
 
 # What the simulated NPU has no kernel for, in the words of the runtime and of the dispatcher.
 _BUILD = "building the simulated NPU"
@@ -238,4 +239,4 @@ def choose_stack(prefix: str | None, megatron: str | None) -> Path | None:
             f"{root}: no stack with Megatron {megatron} was set up here; "
             f"ascend-doctor setup --megatron {megatron} builds one"
         )
-    return max(fitting, key=lambda folder: known[folder].created_at)
+    return max(fitting, key=lambda folder: seconds(known[folder].created_at))

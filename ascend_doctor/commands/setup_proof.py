@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from ascend_doctor import timestamps
 from ascend_doctor.checks import all_checks
 from ascend_doctor.commands.check import Wish, has_npu, make_report
 from ascend_doctor.commands.env import environment
@@ -65,7 +65,7 @@ class Prover:
         proof = Proof(
             level=self.level,
             simulated=self.simulated,
-            date=dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
+            date=timestamps.now(),
         )
         if lock.failed:  # or the check finds that proof in the lock, and fails for it again
             locks.write(folder / locks.FILE, msgspec.structs.replace(lock, proof=None))

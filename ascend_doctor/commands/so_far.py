@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from ascend_doctor.commands.options.target import Examination
 
 
-@dataclass(frozen=True, kw_only=True)
-class SoFar:
+class SoFar(msgspec.Struct, frozen=True, kw_only=True):
     """``chosen`` are the checks that were asked for; ``start`` is of time.monotonic."""
 
     examination: Examination

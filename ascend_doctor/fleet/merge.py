@@ -16,7 +16,7 @@ from ascend_doctor.checks.probes.pair_rounds import PROBE
 from ascend_doctor.comparison.comparable import ComparedSetting, settings
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import SCHEMA as FACTS_SCHEMA
-from ascend_doctor.facts import Snapshot, Time
+from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.fleet.outliers import figures
 from ascend_doctor.fleet.rounds import Rounds, own_exit_code, own_worst
@@ -25,6 +25,7 @@ from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.machine.parsing import JSON_BYTES
 from ascend_doctor.machine.syntax import describe_json
 from ascend_doctor.report import SCHEMA, Node, Unreadable, Verdict
+from ascend_doctor.timestamps import Timestamp, seconds
 
 # What a merged report tells of a node; thousands of good results would hide it.
 _SHOWN = (Level.ERROR, Level.UNKNOWN, Level.WARNING)
@@ -36,7 +37,7 @@ class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
     schema: int
     tool_version: str
     host: str
-    taken_at: Time
+    taken_at: Timestamp
     simulated: bool
     redacted: bool
     verdict: Verdict
@@ -157,7 +158,7 @@ def merge(files: Iterable[str], stack: frozenset[str], *, by_file: bool = False)
     as it reads; where a node came twice, which is seldom, a second one does.
     """
     merged = Merged()
-    newest: dict[str, tuple[str, str]] = {}
+    newest: dict[str, tuple[float, str]] = {}
     readable: list[str] = []
     for file in files:
         read = read_report(file)
@@ -165,10 +166,11 @@ def merge(files: Iterable[str], stack: frozenset[str], *, by_file: bool = False)
             merged.unreadable.append(read)
             continue
         name = _name(file, read, by_file=by_file)
-        taken, other = newest.get(name, ("", ""))
+        taken, other = newest.get(name, (0, ""))
+        own = (seconds(read.taken_at), file)
         if other:
-            merged.duplicates.append(min((taken, other), (read.taken_at, file))[1])
-        newest[name] = max((taken, other), (read.taken_at, file))
+            merged.duplicates.append(min((taken, other), own)[1])
+        newest[name] = max((taken, other), own)
         readable.append(file)
         if not merged.duplicates:
             merged.add(name, file, read, stack)

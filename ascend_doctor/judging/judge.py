@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     from ascend_doctor.probe_results import ProbeRun
 
 
-@dataclass(frozen=True, kw_only=True)
-class Case:
+class Case(msgspec.Struct, frozen=True, kw_only=True):
     """What a check sees. ``device`` is npu, cuda or cpu; ``nproc`` the ranks asked for.
 
     ``expected`` is what a gate was told to expect of the machine.
@@ -49,8 +47,7 @@ class Case:
 Judgement = Callable[[Case], Iterable[Finding]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Check:
+class Check(msgspec.Struct, frozen=True, kw_only=True):
     """One check. ``title`` is the property that should hold; ``explain`` is prose for users.
 
     ``level`` is the first level that has the facts; ``probe`` names the probe that it reads.
@@ -63,7 +60,7 @@ class Check:
     id: str
     title: str
     explain: str
-    run: Judgement = field(repr=False)
+    run: Judgement
     level: int = 0
     probe: str = ""
     scope: str = ""

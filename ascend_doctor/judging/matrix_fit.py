@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, CannInstall, Driver, Host, Npus, Python
@@ -20,8 +21,7 @@ from ascend_doctor.matrix.versions import VersionError, key
 Fit = Literal["fits", "near", "doubt", "bad"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Relation:
+class Relation(msgspec.Struct, frozen=True, kw_only=True):
     """What a release wants of another component, and what is there.
 
     ``fit``: "fits" as documented; "near", another release of the documented line (8.5.1 for 8.5.0);

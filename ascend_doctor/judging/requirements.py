@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
-from packaging.markers import Marker, UndefinedComparison, UndefinedEnvironmentName
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Distribution, Python
 from ascend_doctor.matrix.versions import normalised
 
+if TYPE_CHECKING:
+    from packaging.markers import Marker
+
+# Most requirements are a name and a range: those need no parser of markers, which takes long to
+# import.
+_PLAIN = re.compile(
+    r"\s*([A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)\s*((?:[<>=!~][^;@()\[\]]*)?)", re.ASCII
+)
 _IMPLEMENTATIONS = {"cpython": "CPython", "pypy": "PyPy", "graalpy": "GraalVM"}
+
+
+class Requirement(NamedTuple):
+    """Another distribution, and the versions of it that are asked for."""
+
+    name: str
+    specifier: SpecifierSet
 
 
 def requirements(python: Python, distribution: Distribution) -> Iterator[Requirement]:
@@ -20,12 +36,32 @@ def requirements(python: Python, distribution: Distribution) -> Iterator[Require
     Raises Unknown where a marker asks for what the interpreter did not say.
     """
     for text in distribution.requires:
-        try:
-            requirement = Requirement(text)
-        except InvalidRequirement:
-            continue
-        if requirement.marker is None or _holds(requirement.marker, python):
+        requirement = _plain(text) or _conditional(text, python)
+        if requirement is not None:
             yield requirement
+
+
+def _plain(text: str) -> Requirement | None:
+    match = _PLAIN.fullmatch(text)
+    if match is None:
+        return None
+    try:
+        return Requirement(match[1], SpecifierSet(match[2]))
+    except InvalidSpecifier:
+        return None
+
+
+def _conditional(text: str, python: Python) -> Requirement | None:
+    """A requirement in any form of PEP 508; None where its marker does not hold, or it is none."""
+    from packaging import requirements as pep508  # noqa: PLC0415 - takes long to import
+
+    try:
+        requirement = pep508.Requirement(text)
+    except pep508.InvalidRequirement:
+        return None
+    if requirement.marker is not None and not _holds(requirement.marker, python):
+        return None
+    return Requirement(requirement.name, requirement.specifier)
 
 
 def range_declared(python: Python, distribution: Distribution, other: str) -> str | None:
@@ -37,6 +73,11 @@ def range_declared(python: Python, distribution: Distribution, other: str) -> st
 
 
 def _holds(marker: Marker, python: Python) -> bool:
+    from packaging.markers import (  # noqa: PLC0415 - as above
+        UndefinedComparison,
+        UndefinedEnvironmentName,
+    )
+
     environment = _environment(python)
     for name, value in environment.items():
         if not value and name != "extra" and name in str(marker):

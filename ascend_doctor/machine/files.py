@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 import stat
 from pathlib import Path
 
@@ -118,7 +117,7 @@ def _status(path: str) -> os.stat_result | None:
 def _replace(target: str, data: bytes, there: os.stat_result | None) -> bool:
     """False where the old one cannot be replaced by one of the same owner."""
     # Beside the target, for a rename is only whole within one file system.
-    scratch = f"{target}.{secrets.token_hex(4)}.new"
+    scratch = f"{target}.{os.urandom(4).hex()}.new"
     try:
         # The kernel applies the umask, which a process cannot read without changing it.
         number = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)

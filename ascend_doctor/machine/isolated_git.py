@@ -11,9 +11,10 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes
@@ -42,8 +43,7 @@ class GitCommand(NamedTuple):
     env: Mapping[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class GitFolder:
+class GitFolder(msgspec.Struct, frozen=True, kw_only=True):
     """``git`` has HEAD and index, ``common`` the objects; they differ in worktrees."""
 
     root: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from pathlib import Path
 
@@ -46,7 +45,7 @@ def read_mine(path: Path) -> bytes | None:
 def write_mine(path: Path, data: bytes) -> None:
     """Write a file that only this user can read, whole or not at all. Raises OSError."""
     private_folder(path.parent)
-    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    scratch = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
         number = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         try:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +23,8 @@ def new_folder(*, room: int = 0) -> Path:
     ``room`` are characters that the path of a socket below it needs. Where they fit into TMPDIR
     itself, but not into a folder there, it is made elsewhere.
     """
+    import tempfile  # noqa: PLC0415 - level 0 makes no folder
+
     length = len(tempfile.gettempdir()) + room
     moved = length <= _SOCKET < length + len(f"/{_PREFIX}") + _RANDOM
     try:
@@ -39,7 +39,7 @@ def new_folder(*, room: int = 0) -> Path:
 
 
 def remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+    _remove_tree(folder)
     _folders.discard(str(folder))
 
 
@@ -57,4 +57,10 @@ def temporary(*, room: int = 0) -> Iterator[str]:
 def remove_all() -> None:
     """What is left, also of a process that ends without unwinding."""
     for folder in tuple(_folders):
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove_tree(folder)
+
+
+def _remove_tree(folder: Path | str) -> None:
+    import shutil  # noqa: PLC0415 - as above
+
+    shutil.rmtree(folder, ignore_errors=True)

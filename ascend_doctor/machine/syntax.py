@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 _ENDS = "the text breaks off"
@@ -84,6 +83,8 @@ _MALFORMED = re.compile(r"JSON is malformed: (?P<problem>.*) \(byte (?P<byte>\d+
 
 def describe_json(error: Exception, data: bytes | str, *, line: int = 1) -> str:
     """What msgspec or Python's own reader blames of a text, which begins at ``line``."""
+    import json  # noqa: PLC0415 - only for a text that is none
+
     raw = data.encode() if isinstance(data, str) else data
     if isinstance(error, json.JSONDecodeError):
         return _at(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -64,8 +63,7 @@ def decode(data: bytes, path: Path, shape: type[T]) -> T:
     return whole
 
 
-@dataclass(frozen=True)
-class CacheEntry:
+class CacheEntry(msgspec.Struct, frozen=True):
     """Content in the user's cache. ``name`` is a digest of all that decides it.
 
     What another user owns, or could have written, is not read: it would be obeyed.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -91,6 +90,8 @@ def _component(catalog: Catalog, name: str) -> Component:
     for component in catalog.components:
         if normal_name and normal_name == component.obtain.distribution.lower():
             return component
+    import difflib  # noqa: PLC0415 - only where something is wrong
+
     near = difflib.get_close_matches(normal_name, catalog.component_ids, n=3)
     hint = f"did you mean {', '.join(near)}?" if near else "`ascend-doctor matrix list` has them"
     raise DataError(f"no component is called {name!r}; {hint}")

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
@@ -37,8 +37,7 @@ class VersionError(ValueError):
     """The text is no version, or no range, of its scheme; the message says which and why."""
 
 
-@dataclass(frozen=True)
-class Ascend:
+class Ascend(msgspec.Struct, frozen=True):
     """``release`` are the leading numbers, ``suffix`` pairs of a stage's rank and its number."""
 
     release: tuple[int, ...]

@@ -8,13 +8,13 @@ stood the proof is put in use.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
+from ascend_doctor import timestamps
 from ascend_doctor.provision import bundle
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.checkouts import Checkouts
@@ -90,7 +90,7 @@ def _build(options: SetupOptions, plan: Plan, folder: Path) -> Lock:
     with options.steps.step("lock") as done:
         lock = msgspec.structs.replace(
             plan.lock,
-            created_at=dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
+            created_at=timestamps.now(),
             checkouts=checkouts.trees(pinned),
             wheels=wheels,
             as_of="" if environment.without_dates.exists() else plan.lock.as_of,

@@ -27,6 +27,7 @@ from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.machine.parsing import YAML_BYTES
 from ascend_doctor.matrix.loading import data_folder, decode
 from ascend_doctor.provision.signatures import Signers
+from ascend_doctor.timestamps import Timestamp
 
 FILE = "ascend-doctor.lock"
 SCHEMA = 1
@@ -198,7 +199,7 @@ class Lock(_Piece, frozen=True, kw_only=True):
     schema: int = SCHEMA
     tool_version: _Printed
     id: _Name
-    created_at: _Printed
+    created_at: Timestamp
     wish: dict[_Name, _Printed]
     python: BasePython
     checkouts: tuple[Checkout, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import NamedTuple
 
@@ -104,16 +105,25 @@ NUMBERS = (
     Shape("serial", ("vdie",), r"\bVDie[ _]?ID\s*[:=]\s*((?:[0-9A-Z]{6,}[ -]?){2,})"),
 )
 
-# No fifth part, no suffix of a version, no ending of a file.
-IPV4 = re.compile(
-    r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w+]|\.\d|-[a-z])"
-    r"(?!\.(?:dist|egg|tar|whl|zip|post|rc|dev|so|oe|el)\w*)"
-)
-IPV6 = re.compile(
-    r"(?<![\w:.])(?:[0-9a-f]{1,4}:){2,7}(?::?[0-9a-f]{1,4}|:)(?::[0-9a-f]{1,4})*(?![\w:]|\.\d)"
-    r"|(?<![\w:.])(?:[0-9a-f]{1,4}:){1,6}(?::[0-9a-f]{1,4}){1,6}(?![\w:]|\.\d)",
-    re.IGNORECASE,
-)
+
+# Each is compiled where a text that may have it is first met.
+@functools.cache
+def ipv4() -> re.Pattern[str]:
+    """Four numbers without a fifth, a suffix of a version, or an ending of a file."""
+    return re.compile(
+        r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w+]|\.\d|-[a-z])"
+        r"(?!\.(?:dist|egg|tar|whl|zip|post|rc|dev|so|oe|el)\w*)"
+    )
+
+
+@functools.cache
+def ipv6() -> re.Pattern[str]:
+    """What may be an IPv6 address."""
+    return re.compile(
+        r"(?<![\w:.])(?:[0-9a-f]{1,4}:){2,7}(?::?[0-9a-f]{1,4}|:)(?::[0-9a-f]{1,4})*(?![\w:]|\.\d)"
+        r"|(?<![\w:.])(?:[0-9a-f]{1,4}:){1,6}(?::[0-9a-f]{1,4}){1,6}(?![\w:]|\.\d)",
+        re.IGNORECASE,
+    )
 
 
 class Around(NamedTuple):
@@ -125,19 +135,25 @@ class Around(NamedTuple):
 
 # As far as a word stands from the number that it is about.
 _LENGTH = 48
-AROUND = Around(
-    re.compile(
-        r"(?:addr(?:ess)?(?:_?\d+)?|ip|inet|host|server|gateway|broadcast|peer|remote|detect"
-        r"|endpoint|master|connect(?:ed)?|bound|client|://|@|(?:_|\b)ip(?:_?\d+)?"
-        r"|IF_IP)[\"'\]]*\s{0,3}(?:[:=(\[]\s*|is\s)?[\"'\[]*$",
-        re.IGNORECASE,
-    ),
-    re.compile(
-        r"(?:==|[<>~!]=|version|driver|firmware|software|release|cann|toolkit|nnal|tag|newer|than"
-        r"|\bv|[a-z]-[a-z][\w.-]*|tensorrt|curand|cu\d+)[\"'\]]*\s*[:=(]?\s*[\"'\[]*$",
-        re.IGNORECASE,
-    ),
-)
+
+
+@functools.cache
+def _around() -> Around:
+    return Around(
+        re.compile(
+            r"(?:addr(?:ess)?(?:_?\d+)?|ip|inet|host|server|gateway|broadcast|peer|remote|detect"
+            r"|endpoint|master|connect(?:ed)?|bound|client|://|@|(?:_|\b)ip(?:_?\d+)?"
+            r"|IF_IP)[\"'\]]*\s{0,3}(?:[:=(\[]\s*|is\s)?[\"'\[]*$",
+            re.IGNORECASE,
+        ),
+        re.compile(
+            r"(?:==|[<>~!]=|version|driver|firmware|software|release|cann|toolkit|nnal|tag|newer|than"
+            r"|\bv|[a-z]-[a-z][\w.-]*|tensorrt|curand|cu\d+)[\"'\]]*\s*[:=(]?\s*[\"'\[]*$",
+            re.IGNORECASE,
+        ),
+    )
+
+
 # Versions of four parts begin with lower numbers; an address may, where its words say so.
 LOWEST = 30
 
@@ -145,9 +161,9 @@ LOWEST = 30
 def is_address(text: str, start: int, end: int) -> bool:
     """Whether the number of four parts there is an IPv4 address; ``text`` is around it."""
     before = text[max(0, start - _LENGTH) : start]
-    if AROUND.address.search(before):
+    if _around().address.search(before):
         return True
-    if AROUND.version.search(before):
+    if _around().version.search(before):
         return False
     first, second = map(int, text[start:end].split(".")[:2])
     # RFC 1918.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import secrets
 from collections.abc import Iterable, Mapping
 
 from ascend_doctor.redact.redactor import Redactor
@@ -31,7 +30,7 @@ def local_key() -> bytes:
             continue
         if len(content) >= 32:  # noqa: PLR2004 - "uninitialized" is none
             return hashlib.blake2b(content, person=_PERSON, digest_size=16).digest()
-    return secrets.token_bytes(16)
+    return os.urandom(16)
 
 
 def logins(env: Mapping[str, str], home: str) -> tuple[str, ...]:

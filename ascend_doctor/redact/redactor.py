@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-import secrets
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.redact.addresses import parse_address, pseudonym
-from ascend_doctor.redact.identities import IPV4, IPV6, NAMES, NUMBERS, PAIRS, is_address
+from ascend_doctor.redact.identities import NAMES, NUMBERS, PAIRS, ipv4, ipv6, is_address
 from ascend_doctor.redact.names import compile_names
 from ascend_doctor.redact.shapes import BETWEEN, SHAPES, Shape, within
 from ascend_doctor.redact.trees import RedactedTree, texts_of
@@ -47,7 +47,7 @@ class Redactor:
         key: bytes | None = None,
     ) -> None:
         # A key that nobody knows: else names could be tried until one has the pseudonym.
-        self._key = key or secrets.token_bytes(16)
+        self._key = key or os.urandom(16)
         self._home = re.compile(rf"(?<![\w.-]){re.escape(home.rstrip('/'))}(?![\w.-])")
         self._home_folder = home.rstrip("/")
         self._stay = {*visible}
@@ -153,9 +153,9 @@ class Redactor:
 
     def _without_addresses(self, text: str) -> str:
         if text.count(".") >= 3:  # noqa: PLR2004 - four parts
-            text = IPV4.sub(self._ipv4, text)
+            text = ipv4().sub(self._ipv4, text)
         if text.count(":") >= 2:  # noqa: PLR2004 - fewer are in no IPv6 address
-            text = IPV6.sub(self._ipv6, text)
+            text = ipv6().sub(self._ipv6, text)
         return text
 
     def _ipv4(self, match: re.Match[str]) -> str:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import re
-import shutil
+import sys
 import textwrap
 import unicodedata
 
 PAGE = 100  # columns of what no terminal shows
 _WIDEST = 120  # beyond that a line of text is hard to follow
-# Blocks of Unicode whose letters take two columns: of Chinese, Japanese and Korean.
-_WIDE = re.compile(
-    "[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60]"
+# First and last letters of the blocks of Unicode whose letters take two columns (Chinese, Japanese,
+# Korean).
+_WIDE = (
+    ("\u1100", "\u115f"),
+    ("\u2e80", "\ua4cf"),
+    ("\uac00", "\ud7a3"),
+    ("\uf900", "\ufaff"),
+    ("\ufe30", "\ufe6f"),
+    ("\uff00", "\uff60"),
 )
-# What does not begin a line, stands with what is before it.
-_PIECE = re.compile(r"\s+|[^\s\u2e80-\ua4cf\uff00-\uff60]+|[\u2e80-\ua4cf\uff00-\uff60]")
 # The blank of a number and its unit, which stay on one line.
 _UNIT = re.compile(r"(?<=\d) (?=(?:[KMGT]i?B|[mun]?s|min|h|%|TFLOPS)\b)")
 # Stands for that blank while lines are broken, and in no text that is shown.
@@ -23,9 +29,18 @@ _NOT_FIRST = frozenset("，。；：！？）】》”、,.;:!?)")  # noqa: RUF0
 _NOT_LAST = frozenset("（【《“(")  # noqa: RUF001 - as above
 
 
-def terminal_width() -> int:
-    """The columns of the terminal; where there is none, those of a page."""
-    return shutil.get_terminal_size((PAGE, 24)).columns
+def terminal_width(otherwise: int = PAGE) -> int:
+    """The columns of the terminal; ``otherwise`` where there is none."""
+    # As shutil.get_terminal_size, which takes longer to import.
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return int(columns)
+    if sys.__stdout__ is None:
+        return otherwise
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or otherwise
+    except (ValueError, OSError):
+        return otherwise
 
 
 def page_width() -> int:
@@ -47,7 +62,7 @@ def pad(text: str, room: int) -> str:
 
 def wrap(text: str, room: int) -> list[str]:
     """The lines of a text, each of at most so many columns where a word is not longer."""
-    if not _WIDE.search(text):
+    if not _has_wide(text):
         joined = _UNIT.sub(_KEPT, text)
         rows = textwrap.wrap(joined, room, break_on_hyphens=False)
         return [row.replace(_KEPT, " ") for row in rows]
@@ -71,10 +86,22 @@ def wrap_list(text: str, room: int) -> list[str]:
     return rows
 
 
+def _has_wide(text: str) -> bool:
+    if text.isascii():
+        return False
+    return any(first <= letter <= last for letter in text for first, last in _WIDE)
+
+
+@functools.cache
+def _piece() -> re.Pattern[str]:
+    """A word, blanks, or a single wide letter. Compiling large classes takes milliseconds."""
+    return re.compile(r"\s+|[^\s\u2e80-\ua4cf\uff00-\uff60]+|[\u2e80-\ua4cf\uff00-\uff60]")
+
+
 def _pieces(text: str) -> list[str]:
     """Words and single Chinese letters, with the punctuation that belongs to them."""
     pieces: list[str] = []
-    for piece in _PIECE.findall(text):
+    for piece in _piece().findall(text):
         joined = pieces and (piece[0] in _NOT_FIRST or pieces[-1][-1] in _NOT_LAST)
         if joined:
             pieces[-1] += piece

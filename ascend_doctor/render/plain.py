@@ -7,13 +7,11 @@ import re
 # Some six lines; names that no range takes together would fill pages.
 _NODES_LONGEST = 600
 
-# C0 and C1 controls, and the Unicode controls that reorder or hide text.
-_UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
-)
+# C0 and C1 controls, and the Unicode controls that reorder or hide text. None is printable.
+_UNSAFE = "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 
 # JSON escapes C0 by itself; its own line ends must stay.
-_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_UNSAFE_IN_JSON = "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
 
 
 # What the log readers of GitHub Actions (actions/runner:src/Runner.Common/ActionCommand.cs), Azure
@@ -23,7 +21,8 @@ _COMMAND = re.compile(r"^(\s*):(:[A-Za-z-]+(?:\s[^\n]*?)?::)|##(?=\[|vso\[|teamc
 
 def one_line(text: str) -> str:
     """The text on one line, every control character shown as its escape, and no CI command."""
-    return without_command(_UNSAFE.sub(_escape, text))
+    # Compiling a class of Unicode takes longer than a page has to be written.
+    return without_command(text if text.isprintable() else re.sub(_UNSAFE, _escape, text))
 
 
 def without_command(line: str) -> str:
@@ -42,7 +41,7 @@ def _escape(match: re.Match[str]) -> str:
 
 def json_text(encoded: bytes) -> str:
     """JSON text in which every control character, C1 and reordering ones too, is escaped."""
-    text = _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", encoded.decode())
+    text = re.sub(_UNSAFE_IN_JSON, lambda match: f"\\u{ord(match[0]):04x}", encoded.decode())
     # In JSON a blank would change the text, an escape does not.
     return re.sub(r"##(?=\[|vso\[|teamcity\[)", r"#\\u0023", text) if "##" in text else text
 

@@ -36,7 +36,7 @@ class Universe(Catalog):
         return self._made[identity]
 
     @property
-    def component_ids(self) -> tuple[str, ...]:  # type: ignore[override]
+    def component_ids(self) -> tuple[str, ...]:
         return tuple(self._made)
 
     @property

@@ -38,7 +38,7 @@ def lock(rows: dict[str, str] = ROWS) -> Lock:
     return Lock(
         tool_version="0",
         id="old",
-        created_at="2026-11-23",
+        created_at="2026-11-23T00:00:00Z",
         wish={"megatron": "0.15.3", "framework": "ms-swift"},
         python=BasePython(version="3.11.7", tag="cp311", arch="aarch64"),
         checkouts=(),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from ascend_doctor.checks.npu.npus import NPU_SMI_SOURCE
 from ascend_doctor.facts import Npus, ToolError
@@ -46,8 +47,7 @@ _HOLDERS = (
 _DMESG = "sudo dmesg | grep -iE 'ascend|davinci|devdrv' | tail -n 40"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Cause:
+class _Cause(msgspec.Struct, frozen=True, kw_only=True):
     because: str
     remedy: Remedy
     refs: tuple[str, ...] = (NPU_SMI_SOURCE,)

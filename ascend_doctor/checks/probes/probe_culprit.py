@@ -10,7 +10,8 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
@@ -34,8 +35,7 @@ _FIRST = re.compile(
 _INNERMOST = 4
 
 
-@dataclass(frozen=True, kw_only=True)
-class Blame:
+class Blame(msgspec.Struct, frozen=True, kw_only=True):
     """What went wrong first. ``kind`` is crash, exit, missing, exception, hang or lost.
 
     ``ranks`` are the guilty ones, empty where all share it; ``stage`` is where they stood.

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from packaging.requirements import Requirement
-
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Distribution, Python
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, warning
 from ascend_doctor.judging.packages import find_distribution, npu_only, pip
-from ascend_doctor.judging.requirements import requirements
+from ascend_doctor.judging.requirements import Requirement, requirements
 from ascend_doctor.judging.version_compare import is_in_range
 from ascend_doctor.matrix.schema import Hazard, urls
 from ascend_doctor.matrix.versions import normalised

@@ -7,7 +7,6 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -16,7 +15,7 @@ import msgspec
 from ascend_doctor.commands.options.format_option import FormatOption
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import Python, Snapshot
-from ascend_doctor.findings import Excerpt, Level
+from ascend_doctor.findings import Excerpt, Finding, Level
 from ascend_doctor.machine.files import not_trusted, why_not_written, write_whole
 from ascend_doctor.redact import Redactor
 from ascend_doctor.render.columns import page_width
@@ -75,8 +74,7 @@ show_redacted_option = click.option(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Output:
+class Output(msgspec.Struct, frozen=True, kw_only=True):
     """``targets`` are (format, file) pairs; a file of None is standard output.
 
     ``silent`` writes nothing there where all is well; ``issue`` makes a paste for a bug report of
@@ -98,15 +96,18 @@ class Output:
 
     def reachable_first(self) -> Output:
         """Standard output before files, which may lie where nothing answers."""
-        return replace(
+        return msgspec.structs.replace(
             self, targets=tuple(sorted(self.targets, key=lambda target: target[1] or ""))
         )
 
     def write(self, report: Report, hidden: Redactor) -> None:
         """Render every target. Files are replaced whole. Raises DataError."""
+        known = [finding.check for finding in report.findings if _ACKNOWLEDGED in finding.title]
         if {name for name, _ in self.targets} == {"text"}:
             # People are shown little of the facts; redacting all of them would take the longest.
             report = msgspec.structs.replace(report, snapshot=_head_facts(report.snapshot))
+            if not self.verbose and not self.show_redacted and report.fleet is None:
+                report = _without_unshown(report)
         if self.redact and not report.snapshot.redacted:
             facts = msgspec.structs.replace(hidden.apply(report.snapshot), redacted=True)
             rest = hidden.apply(msgspec.structs.replace(report, snapshot=Snapshot()))
@@ -114,7 +115,6 @@ class Output:
             report = msgspec.structs.replace(rest, redacted=True, snapshot=facts)
         elif not (self.redact and report.fleet):  # a merged one comes redacted
             report = _without_moved_columns(report, hidden.without_secrets(report))
-        known = [finding.check for finding in report.findings if _ACKNOWLEDGED in finding.title]
         if known:  # also where all else is silent: somebody decided it
             click.echo(f"ascend-doctor: acknowledged: {', '.join(known)}", err=True)
         self.emit(
@@ -198,6 +198,22 @@ def show_hidden(hidden: Redactor, *, color: bool = False) -> None:
     ascii_only = "utf" not in (sys.stderr.encoding or "ascii").lower()
     page = render(hidden.hidden, color=color, width=width, ascii_only=ascii_only)
     click.echo(page, nl=False, err=True)
+
+
+def _without_unshown(report: Report) -> Report:
+    """The report without the texts of findings that the page only counts.
+
+    These are skipped ones, and what is well, unless a device measured it.
+    """
+    measured = any(level.ran and level.level for level in report.levels)
+    counted = {Level.SKIPPED} if measured else {Level.SKIPPED, Level.OK}
+    findings = tuple(
+        Finding(check=finding.check, level=finding.level, title="", because_of=finding.because_of)
+        if finding.level in counted
+        else finding
+        for finding in report.findings
+    )
+    return msgspec.structs.replace(report, findings=findings)
 
 
 def _head_facts(facts: Snapshot) -> Snapshot:

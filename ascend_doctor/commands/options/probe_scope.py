@@ -7,10 +7,10 @@ import math
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 if TYPE_CHECKING:
     from ascend_doctor.probing.schedule import Extent
@@ -26,8 +26,7 @@ _ENDPOINT = re.compile(r"\S+:[0-9]{1,5}")
 _NODES = ("nnodes", "node_rank", "rdzv_endpoint")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProbeScope:
+class ProbeScope(msgspec.Struct, frozen=True, kw_only=True):
     """What the user asks of probes. ``sizes`` has what was given; ``small``: for a simulation."""
 
     sizes: dict[str, int]

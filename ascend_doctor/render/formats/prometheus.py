@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Hashable, Iterable, Iterator
 from typing import TypeVar
 
 from ascend_doctor.findings import Level
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report
+from ascend_doctor.timestamps import seconds
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -21,7 +21,7 @@ def render(report: Report) -> str:
     counts = {level: sum(finding.level is level for finding in report.findings) for level in Level}
     worst = _worst((finding.check, finding.level) for finding in report.findings)
     simulated = str(report.simulated).lower()
-    taken = _seconds(report.taken_at)
+    taken = seconds(report.taken_at)
     rows = [
         *_head("findings", "Findings of the last run by level."),
         *(f'ascend_doctor_findings{{level="{level.value}"}} {n}' for level, n in counts.items()),
@@ -68,14 +68,6 @@ def _worst(levels: Iterable[tuple[Key, Level]]) -> dict[Key, Level]:
 def _escape(label: str) -> str:
     """A value of a label, harmless on a terminal (the text format of Prometheus)."""
     return one_line(label).replace("\\", r"\\").replace('"', r"\"")
-
-
-def _seconds(taken_at: str) -> float:
-    """The time of a run; 0 for a run without one, and for a day that no calendar has."""
-    try:
-        return dt.datetime.fromisoformat(taken_at).timestamp() if taken_at else 0
-    except (ValueError, OverflowError):
-        return 0
 
 
 def _head(name: str, text: str) -> tuple[str, str]:
