@@ -245,12 +245,12 @@ def read_catalogue(text: str) -> Iterator[tuple[str, str]]:
             if keyword:
                 rows = parts.setdefault(keyword.strip(), [])
             # Few lines have escapes, and a slice is much faster.
-            rows.append(_unescaped(quote + rest) if "\\" in rest else rest[:-1])
+            rows.append(_unescape(quote + rest) if "\\" in rest else rest[:-1])
         if message := "".join(parts.get("msgid", ())):
             yield message, "".join(parts.get("msgstr", ()))
 
 
-def _unescaped(quoted: str) -> str:
+def _unescape(quoted: str) -> str:
     import json  # noqa: PLC0415 - English reads no catalogue
 
     text: str = json.loads(quoted)

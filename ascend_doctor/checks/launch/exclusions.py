@@ -163,8 +163,8 @@ def run_swift_parallel(case: Case) -> Iterator[Finding]:
 def verl_on_npu(case: Case) -> Iterator[Finding]:
     """Verl's device, checkpoint engine and router replay on NPUs.
 
-    The HCCL checkpoint engine is registered as nccl; router replay needs symbols that megatron-core
-    has from 0.14 on; a device other than npu is overruled with a warning by newer releases only.
+    The HCCL checkpoint engine is registered as nccl. Router replay needs symbols that megatron-core
+    has from 0.14 on. Newer releases alone overrule a device other than npu, with a warning.
     """
     launch_options = options(case)
     if case.need(Launch).program not in {"verl", ""}:
