@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import statistics
+import sys
 import time
 from collections.abc import Callable
 
@@ -13,7 +14,7 @@ import torch.nn.functional as F  # noqa: N812
 import torch_npu  # noqa: F401
 from torch import nn
 
-PAIRS = 15
+PAIRS = int(sys.argv[1]) if sys.argv[1:] else 15
 SIZES = ((64, 2, 32), (128, 4, 64), (256, 8, 64))  # hidden size, batch, sequence
 VOCABULARY, HEADS = 256, 4
 

@@ -1,6 +1,7 @@
 """`diagnose` against `grep -cE -f` of the same patterns on a synthetic log of 64 ranks, in pairs.
 
-    python benchmarks/diagnose.py [--mib 1024] [--pairs 3] [--linear] [--errors] [--folder DIR]
+    python benchmarks/diagnose.py [--mib 1024] [--pairs 3] [--smoke] [--linear] [--errors]
+                                  [--folder DIR]
 
 Of 10,000 lines 9,990 are progress of training as Megatron and transformers print it. The others
 are the catalogue's examples of harmless messages, and the log ends with an NPU out of memory.
@@ -60,7 +61,7 @@ def write(path: Path, mib: int) -> None:
     chance = random.Random(1)  # noqa: S311 - the same log every time
     harmless, end = texts()
     rows = []
-    for n in range(100_000):
+    for n in range(min(100_000, mib * 7_000)):  # of some 150 bytes
         if chance.random() < 0.999:  # noqa: PLR2004 - see the docstring
             rows.append(chance.choice(PROGRESS).format(r=n % RANKS, n=n))
         else:
@@ -135,6 +136,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mib", type=int, default=1024)
     parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--smoke", action="store_true", help="the smallest run")
     parser.add_argument("--linear", action="store_true")
     parser.add_argument("--errors", action="store_true")
     parser.add_argument("--folder")
@@ -143,6 +145,8 @@ def main() -> None:
     if options.write:
         write(Path(options.write), options.mib)
         return
+    if options.smoke:
+        options.mib = options.pairs = 1
     doctor = str(Path(sys.executable).with_name("ascend-doctor"))
     place = Path(tempfile.mkdtemp(dir=options.folder))
     try:

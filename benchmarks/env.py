@@ -1,6 +1,6 @@
 """`ascend-doctor env` against `python -c "import click"`, in pairs.
 
-    python benchmarks/env.py [--prefix DIR] [--pairs N]
+    python benchmarks/env.py [--prefix DIR] [--pairs N] [--smoke]
 
 Prints the median seconds of both and their ratio. Without --prefix it makes a prefix with the lock
 of a stack of a hundred wheels, and a CANN toolkit for it.
@@ -68,6 +68,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--prefix")
     parser.add_argument("--pairs", type=int, default=25)
+    parser.add_argument("--smoke", action="store_true", help="the smallest run")
     options = parser.parse_args()
     # An installed package is compiled by pip; a checkout is compiled here.
     compileall.compile_dir(str(Path(ascend_doctor.__file__).parent), quiet=1)
@@ -80,8 +81,9 @@ def main() -> None:
         doctor = str(Path(sys.executable).with_name("ascend-doctor"))
         ours = [doctor, "env", "--prefix", options.prefix or folder]
         theirs = [sys.executable, "-c", "import click"]
+        count = 1 if options.smoke else options.pairs
         seconds(ours, env), seconds(theirs, env)  # both from files that the kernel has read
-        pairs = [(seconds(ours, env), seconds(theirs, env)) for _ in range(options.pairs)]
+        pairs = [(seconds(ours, env), seconds(theirs, env)) for _ in range(count)]
     mine, other = zip(*pairs, strict=True)
     print(f"env                      {statistics.median(mine):.3f} s")
     print(f"import click             {statistics.median(other):.3f} s")

@@ -1,6 +1,6 @@
 """Level 0 against `python -m torch.utils.collect_env` on the same environment, in pairs.
 
-    python benchmarks/level0.py --python PATH [--pairs N]
+    python benchmarks/level0.py --python PATH [--pairs N] [--smoke]
 
 PATH is an interpreter with torch and torch_npu. Prints the median seconds of both, the median of
 the ratios, the largest resident memory of any process of the doctor, and whether torch was
@@ -41,6 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", required=True)
     parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--smoke", action="store_true", help="the smallest run")
     options = parser.parse_args()
     doctor = str(Path(sys.executable).with_name("ascend-doctor"))
     ours = [doctor, "check", "-l", "0", "--python", options.python]
@@ -55,7 +56,8 @@ def main() -> None:
         Path(folder, "sitecustomize.py").write_text(HOOK.format(note=str(note)))
         seconds(ours, {**env, "PYTHONPATH": folder})
         imported = note.read_text().split() if note.exists() else []
-    pairs = [(seconds(ours, env), seconds(theirs, env)) for _ in range(options.pairs)]
+    count = 1 if options.smoke else options.pairs
+    pairs = [(seconds(ours, env), seconds(theirs, env)) for _ in range(count)]
     mine, other = zip(*pairs, strict=True)
     print(f"check -l 0               {statistics.median(mine):.3f} s")
     print(f"torch.utils.collect_env  {statistics.median(other):.3f} s")

@@ -1,14 +1,15 @@
 """The suite of level 3 on CPU ranks against one bare launch with the same imports.
 
-usage: level3.py PYTHON [RANKS], an interpreter with torch and megatron-core. A bare launch imports
-what the probes import and joins the group of all ranks. The work of a probe is the time in its own
-stages, without imports and rendezvous. The suite should take less than twice the bare launch plus
-the work.
+    python benchmarks/level3.py --python PATH [--ranks N] [--smoke]
+
+PATH is an interpreter with torch and megatron-core. A bare launch imports what the probes import
+and joins the group of all ranks. The work of a probe is the time in its own stages, without imports
+and rendezvous. The suite should take less than twice the bare launch plus the work.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 import tempfile
 import time
 from pathlib import Path
@@ -74,8 +75,15 @@ def work(run: ProbeRun) -> float:
 
 
 def main() -> None:
-    python, ranks = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 4  # noqa: PLR2004
-    requests = suite(python, ranks)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--python", required=True)
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--smoke", action="store_true", help="the smallest run")
+    options = parser.parse_args()
+    ranks = 2 if options.smoke else options.ranks
+    requests = suite(options.python, ranks)
+    if options.smoke:
+        requests = [one for one in requests if one.probe == "allreduce"]
     empty = bare(requests[0])
     start = time.monotonic()
     runs = run_all(requests)
@@ -92,4 +100,5 @@ def main() -> None:
     print(f"suite over twice the bare launch and the work: {whole / limit:.2f}")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,9 +1,9 @@
 """`ascend-doctor merge` of many reports: seconds, memory, and how both grow with the nodes.
 
-    python benchmarks/merge.py --python PATH [--nodes N]
+    python benchmarks/merge.py [--python PATH] [--nodes N] [--smoke]
 
-PATH is an interpreter to examine once; its report, with another name and now and then another
-version, stands for N nodes.
+PATH is an interpreter to examine once, by default this one; its report, with another name and now
+and then another version, stands for N nodes.
 """
 
 from __future__ import annotations
@@ -41,9 +41,11 @@ def merged(doctor: str, folder: Path) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--python", required=True)
+    parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--nodes", type=int, default=10_000)
+    parser.add_argument("--smoke", action="store_true", help="the smallest run")
     options = parser.parse_args()
+    nodes = 20 if options.smoke else options.nodes
     doctor = str(Path(sys.executable).with_name("ascend-doctor"))
     with tempfile.TemporaryDirectory() as place:
         one = Path(place, "one.json")
@@ -51,7 +53,7 @@ def main() -> None:
         subprocess.run([*command, "-o", str(one)], check=False, timeout=300)
         report = json.loads(one.read_text())
         seconds = {}
-        for count in (options.nodes // 10, options.nodes):
+        for count in (nodes // 10, nodes):
             folder = Path(place, str(count))
             folder.mkdir()
             size = written(folder, report, count)

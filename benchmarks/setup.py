@@ -1,6 +1,6 @@
 """Times a second setup on a finished prefix, and a fresh one beside a script written by hand.
 
-    python benchmarks/setup.py [--pairs N] [--megatron-lm DIR --mindspeed DIR]
+    python benchmarks/setup.py [--pairs N] [--smoke] [--megatron-lm DIR --mindspeed DIR]
     python benchmarks/setup.py --finished PREFIX [--again N] [--git-mirror URL_OR_DIR]
 
 The repositories are those of the small world of the tests, or clones from upstream in the folders
@@ -86,11 +86,14 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--pairs", type=int, default=3)
     options.add_argument("--again", type=int, default=9)
+    options.add_argument("--smoke", action="store_true", help="the smallest run")
     options.add_argument("--megatron-lm", type=Path, metavar="DIR")
     options.add_argument("--mindspeed", type=Path, metavar="DIR")
     options.add_argument("--finished", type=Path, metavar="PREFIX")
     options.add_argument("--git-mirror", metavar="URL_OR_DIR")
     given = options.parse_args()
+    if given.smoke:
+        given.pairs = given.again = 1
     if given.finished:
         _tell_second(partial(_set_up_again, given.finished, given.git_mirror), given.again)
         return

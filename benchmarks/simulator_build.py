@@ -1,9 +1,9 @@
 """How long the stand-in CANN tree takes: built into an empty cache, and found in it.
 
-    python benchmarks/simulator_build.py --python PATH
+    python benchmarks/simulator_build.py --python PATH [--smoke]
 
-PATH is an interpreter with torch and torch_npu. Prints the seconds of one cold build and the
-median of the cached ones.
+PATH is an interpreter with torch and torch_npu. Prints the seconds of one cold build, the
+median of the cached ones, and their ratio.
 """
 
 from __future__ import annotations
@@ -28,11 +28,13 @@ def seconds(python: Path, cache: Path) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", type=Path, required=True)
-    python = parser.parse_args().python
+    parser.add_argument("--smoke", action="store_true", help="the smallest run")
+    options = parser.parse_args()
+    repeats = 1 if options.smoke else REPEATS
     with tempfile.TemporaryDirectory() as folder:
-        cold = seconds(python, Path(folder))
-        cached = statistics.median(seconds(python, Path(folder)) for _ in range(REPEATS))
-    print(f"cold {cold:.1f} s, cached {cached:.3f} s")
+        cold = seconds(options.python, Path(folder))
+        cached = statistics.median(seconds(options.python, Path(folder)) for _ in range(repeats))
+    print(f"cold {cold:.1f} s, cached {cached:.3f} s, ratio {cached / cold:.4f}")
 
 
 if __name__ == "__main__":

@@ -1,17 +1,20 @@
 """A training step on the simulated NPU against the same step on the CPU.
 
-usage: simulator_step.py PYTHON, an interpreter with torch, torch_npu and megatron-core. Builds the
-stand-in tree and prints the median times and their ratio: for the steps of smoke-train (Megatron,
-LoRA and MoE on four ranks, hccl against gloo), and in pairs in one process for a small transformer
-of three sizes, with attention spelled out and with scaled_dot_product_attention.
+    python benchmarks/simulator_step.py --python PATH [--smoke]
+
+PATH is an interpreter with torch, torch_npu and megatron-core. Builds the stand-in tree and prints
+the median times and their ratio: for the steps of smoke-train (Megatron, LoRA and MoE on four
+ranks, hccl against gloo), and in pairs in one process for a small transformer of three sizes, with
+attention spelled out and with scaled_dot_product_attention. With --smoke it does the last alone, a
+pair a size.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -42,8 +45,19 @@ def megatron_step(python: Path, device: str, env: Mapping[str, str]) -> float:
 
 
 def main() -> None:
-    python = Path(sys.argv[1])
-    tree = build(python)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--python", type=Path, required=True)
+    parser.add_argument("--smoke", action="store_true", help="the smallest run")
+    options = parser.parse_args()
+    tree = build(options.python)
+    if not options.smoke:
+        compare_megatron(options.python, tree)
+    pairs = ["1"] if options.smoke else []
+    env = simulated(tree, 1)
+    raise SystemExit(subprocess.call([options.python, MEASURED, *pairs], env=env, timeout=600))
+
+
+def compare_megatron(python: Path, tree: Tree) -> None:
     cpu = megatron_step(python, "cpu", os.environ)
     npu = megatron_step(python, "npu", simulated(tree, RANKS))
     print(
@@ -51,8 +65,7 @@ def main() -> None:
         f"ratio {npu / cpu:.2f}",
         flush=True,
     )
-    env = simulated(tree, 1)
-    raise SystemExit(subprocess.call([python, MEASURED], env=env, timeout=600))
 
 
-main()
+if __name__ == "__main__":
+    main()

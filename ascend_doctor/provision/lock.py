@@ -17,7 +17,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -26,8 +26,10 @@ from ascend_doctor.findings import CheckId, quantity
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.machine.parsing import YAML_BYTES
 from ascend_doctor.matrix.loading import data_folder, decode
-from ascend_doctor.provision.signatures import Signers
 from ascend_doctor.timestamps import Timestamp
+
+if TYPE_CHECKING:
+    from ascend_doctor.provision.signatures import Signers
 
 FILE = "ascend-doctor.lock"
 SCHEMA = 1

@@ -31,13 +31,10 @@ class Universe(Catalog):
     def __init__(self, *components: Component) -> None:
         super().__init__()
         self._made = {component.id: component for component in components}
+        self.component_ids = tuple(self._made)
 
     def component(self, identity: str) -> Component:  # type: ignore[override]
         return self._made[identity]
-
-    @property
-    def component_ids(self) -> tuple[str, ...]:
-        return tuple(self._made)
 
     @property
     def stacks(self) -> tuple[Stack, ...]:

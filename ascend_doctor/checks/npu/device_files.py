@@ -15,8 +15,8 @@ from ascend_doctor.judging.judge import Case, check, error, unknown, warning
 def device_files(case: Case) -> Iterator[Finding]:
     """The driver makes /dev/davinciN for every NPU that it can talk to.
 
-    A card that fell off the bus takes its file with it: a number is missing, a line of lspci is
-    missing, npu-smi says "Invalid card id", and /etc/hccn.conf still has its address. The check
+    A card that fell off the bus takes its file with it. A number and a line of lspci are missing.
+    npu-smi says "Invalid card id", and /etc/hccn.conf still has its address. The check
     compares device files with the PCI bus, with what npu-smi lists, with /etc/hccn.conf, and with
     the numbers of devices that servers have. A card that was there and is gone is an error. A
     container, and a virtual machine, has the cards that it was given; there a card counts as gone

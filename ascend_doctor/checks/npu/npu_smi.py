@@ -91,9 +91,9 @@ _OCCUPIED = _Cause(
 def npu_smi(case: Case) -> Iterator[Finding]:
     """npu-smi comes with the driver and shows what the driver knows of every NPU.
 
-    It starts the driver's management interface (DCMI) first, so its errors tell a lot: -8005 is
+    It starts the driver's management interface (DCMI) first, so its errors tell a lot. -8005 is
     mostly a user who may not open the devices, a host that was not restarted after an update, or a
-    container without device files; -8020 is a card that another container holds. The check takes
+    container without device files. -8020 is a card that another container holds. The check takes
     the cause that fits the other facts of this machine.
     """
     ascend(case)

@@ -20,8 +20,8 @@ def build_locks(case: Case) -> Iterator[Finding]:
     """Some extensions of torch are compiled when they are first used, by one process at a time.
 
     That process holds a file named lock beside the extension, and the others wait until the file
-    is gone. One that is killed meanwhile (a time-out, out of memory, Ctrl-C twice) leaves it, and
-    every later process that uses the extension waits without an end, a load or a message.
+    is gone. One that is killed meanwhile (a time-out, out of memory, Ctrl-C twice) leaves it.
+    Every later process that uses the extension then waits without an end, a load or a message.
     Megatron-core 0.15 compiles one when it is imported. The process that holds a lock is looked for
     in /proc; where another machine or container may hold it, a lock of less than an hour is only a
     warning.

@@ -11,9 +11,7 @@ from ascend_doctor.judging.repair import classify
 from ascend_doctor.render.columns import pad, width
 from ascend_doctor.render.excerpt import draw
 from ascend_doctor.render.fields import describe_consequence, fields
-from ascend_doctor.render.fleet_text import add_groups
 from ascend_doctor.render.page import Page
-from ascend_doctor.render.pairs import matrix_of
 from ascend_doctor.render.plain import lines, one_line
 from ascend_doctor.report import Report
 
@@ -43,6 +41,8 @@ def render(
     page.head(report)
     page.subjects(report)
     if report.fleet and not verbose:
+        from ascend_doctor.render.fleet_text import add_groups  # noqa: PLC0415 - one machine has none
+
         add_groups(page, report)
     else:
         page.findings(report, verbose=verbose)
@@ -131,6 +131,10 @@ class _TextPage(Page):
 
     def pairs(self, report: Report) -> None:
         """The matrix of pairs of nodes, as wide as the page allows."""
+        if report.fleet is None and not report.snapshot.probes:
+            return
+        from ascend_doctor.render.pairs import matrix_of  # noqa: PLC0415 - only they have pairs
+
         matrix = matrix_of(report, most=(self.width - _NAME) // _CELL)
         if matrix is None:
             return
