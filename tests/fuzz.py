@@ -19,6 +19,8 @@ from pathlib import Path
 
 import atheris
 
+from tests import samples
+
 with atheris.instrument_imports(include=["ascend_doctor"]):
     from ascend_doctor import collect, fleet, judging, provision
     from ascend_doctor.errors import DoctorError
@@ -32,7 +34,6 @@ with atheris.instrument_imports(include=["ascend_doctor"]):
         if module.name != "ascend_doctor.fleet.ray_driver"  # is a program, and imports Ray
     ]
 
-HERE = Path(__file__).parent
 Reader = Callable[[str], object]
 
 
@@ -61,13 +62,13 @@ def read(data: bytes) -> None:
 def main() -> None:
     """Begin with what tools print, for every reader."""
     print(f"{len(READERS)} readers", file=sys.stderr)  # noqa: T201
-    with tempfile.TemporaryDirectory() as folder:
-        samples = [path for path in (HERE / "samples").rglob("*.txt") if path.stat().st_size < 4096]
-        for number, sample in enumerate(samples):
+    with tempfile.TemporaryDirectory() as place:
+        texts = [text for text in map(samples.read, samples.names()) if len(text) < 4096]
+        for number, text in enumerate(texts):
             for reader in range(len(READERS)):
-                file = Path(folder) / f"{number}-{reader}"
-                file.write_bytes(bytes([reader]) + sample.read_bytes())
-        atheris.Setup([sys.argv[0], "-timeout=10", "-max_len=4096", *sys.argv[1:], folder], read)
+                file = Path(place) / f"{number}-{reader}"
+                file.write_bytes(bytes([reader]) + text.encode())
+        atheris.Setup([sys.argv[0], "-timeout=10", "-max_len=4096", *sys.argv[1:], place], read)
         atheris.Fuzz()
 
 

@@ -1,7 +1,7 @@
 """The table of ``npu-smi info``: five layouts, told apart by their header rows.
 
 Sources: printf texts of hicann/driver@ef377e95:src/custom/dev_prod/user/npucli/src and the
-captures in tests/samples/npu-smi.
+samples in tests/samples.
 """
 
 from __future__ import annotations

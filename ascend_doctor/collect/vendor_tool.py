@@ -1,7 +1,7 @@
 """Runs npu-smi and hccn_tool within a sum of seconds, and names what they say on failure.
 
 Sources of the error texts: hicann/driver@ef377e95:src/custom/dev_prod/user/npucli and
-.../network/hccn, and the captures in tests/samples (err-*.txt).
+.../network/hccn, and the samples in tests/samples (err-*.txt).
 """
 
 from __future__ import annotations

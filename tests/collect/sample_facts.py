@@ -1,4 +1,4 @@
-"""What the tables of sample rows share: how the answer of a parser becomes named facts."""
+"""What the readers of samples share: how the answer of a parser becomes named facts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ascend_doctor.collect.vendor_text import parse_pairs
 from ascend_doctor.collect.vendor_tool import parse_error
 
 Facts = dict[str, Any]
-Rows = dict[str, tuple[Callable[[str], Facts], Facts]]
+# What reads the samples whose names match one of the patterns; the first one counts.
+Readers = tuple[tuple[str, Callable[[str], Facts]], ...]
 
 
 def pairs(text: str) -> Facts:

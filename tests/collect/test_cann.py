@@ -12,93 +12,17 @@ from ascend_doctor.collect.cann_files import (
     parse_component,
     parse_running_versions,
 )
-from ascend_doctor.collect.vendor_text import parse_assignments
 from ascend_doctor.facts import CannInstall
 from ascend_doctor.machine.live import LiveMachine
+from tests import samples
 
-SAMPLES = Path(__file__).parent.parent / "samples" / "cann"
+from .sample_cann import lay_out_listing, lay_out_tree
+
 OPERATORS = "opp/built-in/op_impl/ai_core/tbe/kernel"
 
 
 def sample(name: str) -> str:
-    return (SAMPLES / name).read_text("utf-8")
-
-
-@pytest.mark.parametrize("name", ["compiler", "hccl", "opp", "runtime", "toolkit", "opp_kernel"])
-def test_components_of_8_1_name_an_internal_version_and_the_release(name: str) -> None:
-    component = parse_component(name, sample(f"{name}-version.info-8.1.RC1.txt"))
-    assert component is not None
-    assert (component.version, component.public) == ("7.7.0.1.238", "8.1.RC1")
-    assert component.required_ascendhal == ("4.0.0" if name == "runtime" else None)
-
-
-def test_components_of_9_1_name_the_release_itself() -> None:
-    component = parse_component("runtime", sample("component-version.info-9.1-shape.txt"))
-    assert component is not None
-    assert (component.version, component.public) == ("9.1.0", "9.1.0")
-
-
-def test_mindstudio_has_numbers_of_its_own() -> None:
-    component = parse_component("m", sample("mindstudio-toolkit-version.info-8.1.RC1.txt"))
-    assert component is not None
-    assert (component.version, component.public) == ("8.0.RC1.B110", None)
-
-
-@pytest.mark.parametrize(
-    ("name", "version", "arch"),
-    [
-        ("toolkit-install.info-7.0.T10.txt", "7.0.T10", "aarch64"),
-        ("toolkit-install.info-8.1.RC1.txt", "8.1.RC1", "aarch64"),
-        ("toolkit-install.info-8.2.RC1.txt", "8.2.RC1", "aarch64"),
-        ("toolkit-install.info-8.3.RC2.txt", "8.3.RC2", "aarch64"),
-        ("toolkit-install.info-8.5.0.txt", "8.5.0", "aarch64"),
-        ("nnae-install.info-8.0.RC3-x86_64.txt", "8.0.RC3", "x86_64"),
-    ],
-)
-def test_install_info(tmp_path: Path, name: str, version: str, arch: str) -> None:
-    root = tmp_path / "cann"
-    (root / "runtime").mkdir(parents=True)
-    info_file = root / "ascend_nnae_install.info"
-    if name.startswith("toolkit"):
-        info_file = root / f"{arch}-linux" / "ascend_toolkit_install.info"
-        info_file.parent.mkdir()
-    info_file.write_text(sample(name))
-    install = cann(LiveMachine({"ASCEND_HOME_PATH": str(root)})).in_use
-    assert install is not None
-    assert (install.version, install.arch) == (version, arch)
-    assert (install.inner_version or "").startswith("V100R001C")
-
-
-def test_version_cfg() -> None:
-    versions = parse_running_versions(sample("latest-version.cfg-8.1.RC1.txt"))
-    assert len(versions) == 8
-    assert set(versions.values()) == {("7.7.0.1.238", "8.1.RC1")}
-
-
-@pytest.mark.parametrize(
-    ("name", "version"),
-    [
-        ("nnal-atb-version.info-8.1.RC1.txt", "8.1.RC1"),
-        ("nnal-atb-version.info-9.1.0.txt", "9.1.0"),
-    ],
-)
-def test_atb_version(name: str, version: str) -> None:
-    assert parse_atb_version(sample(name)) == version
-
-
-@pytest.mark.parametrize(
-    ("name", "key", "value"),
-    [
-        ("compiler-ascend_install.info-8.1.RC1.txt", "Compiler_Install_Type", "full"),
-        ("opp-ascend_install.info-8.1.RC1.txt", "OPP_INSTALL_CHIP", ""),
-        ("opp_kernel-ascend_install.info-8.1.RC1.txt", "OPP_KERNEL_INSTALL_TYPE", "full"),
-        ("opp_kernel-scene.info-8.1.RC1.txt", "arch", "aarch64"),
-        ("toolkit-ascend_install.info-8.1.RC1.txt", "Install_Type", "full"),
-        ("ops-install.info-8.5-shape.txt", "package_name", "Ascend-cann-910b-ops"),
-    ],
-)
-def test_other_files_are_assignments(name: str, key: str, value: str) -> None:
-    assert parse_assignments(sample(name))[key] == value
+    return samples.read(f"cann/{name}")
 
 
 @given(st.text())
@@ -112,26 +36,7 @@ def test_parsers_take_any_text(text: str) -> None:
 
 
 def old_layout(folder: Path) -> Path:
-    """The tree of the sample: a version folder, and "latest" with links into it."""
-    lines = sample("tree-8.1.RC1-depth3.txt").splitlines()
-    at = {"8.1.RC1": "8.1.RC1", "latest": "latest"}
-    here = ""
-    for line in lines:
-        name = line[8:] if line.startswith("|   |-- ") else ""
-        here = at.get(name, here) if name else here
-        if not line.startswith("|   |   "):
-            continue
-        entry, _, target = line[12:].partition(" -> ")
-        path = folder / "ascend-toolkit" / here / entry
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if target:
-            path.symlink_to(target)
-        elif "." in entry:
-            path.write_text("")
-        else:
-            path.mkdir()
-    toolkit = folder / "ascend-toolkit"
-    (toolkit / "set_env.sh").write_text("")
+    toolkit = lay_out_tree(sample("tree-8.1.RC1-depth3.txt"), folder)
     release = toolkit / "8.1.RC1"
     for name in ("compiler", "hccl", "opp", "runtime", "toolkit", "opp_kernel"):
         version_file = release / name / "version.info"
@@ -148,10 +53,7 @@ def old_layout(folder: Path) -> Path:
 
 def new_layout(folder: Path, version: str = "8.5.0") -> Path:
     root = folder / f"cann-{version}"
-    for name in sample("ls-cann-8.5.0.txt").split():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("") if name.endswith(".sh") else path.mkdir()
+    lay_out_listing(sample("ls-cann-8.5.0.txt"), root)
     info = sample("toolkit-install.info-8.5.0.txt").replace("8.5.0", version)
     (root / "aarch64-linux" / "ascend_toolkit_install.info").write_text(info)
     ops = sample("ops-install.info-8.5-shape.txt")
@@ -204,7 +106,7 @@ def test_version_cfg_names_what_has_no_file_of_its_own(ascend: Path) -> None:
     (toolkit / "8.1.RC1" / "hccl" / "version.info").unlink()
     (only,) = cann(home_machine(ascend)).installs
     hccl = next(component for component in only.components if component.name == "hccl")
-    assert (hccl.version, hccl.public) == ("7.7.0.1.238", "8.1.RC1")
+    assert (hccl.version, hccl.public) == ("7.7.0.1.100", "8.1.RC1")
 
 
 def test_a_new_toolkit_and_its_links_are_one_install(ascend: Path) -> None:

@@ -19,15 +19,15 @@ from ascend_doctor.collect.driver import (
 from ascend_doctor.collect.pci import parse_lspci, pci_functions
 from ascend_doctor.facts import Driver
 from ascend_doctor.machine.live import FileStatus, LiveMachine
+from tests import samples
 
 from .replayed import replayed
 
-SAMPLES = Path(__file__).parents[1] / "samples"
 CHAR = {"kind": "char", "mode": "0660", "uid": 1000, "gid": 1000}
 
 
 def sample(name: str) -> str:
-    return (SAMPLES / name).read_text("utf-8")
+    return samples.read(name)
 
 
 def test_a_machine_without_a_driver_has_no_trace_of_one(tmp_path: Path) -> None:

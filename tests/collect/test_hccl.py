@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 
 from ascend_doctor.collect.hccl import parse_rank_table, rank_table
 from ascend_doctor.facts import RankTable
+from tests import samples
 
 from .replayed import replayed
 
-SAMPLES = Path(__file__).parents[1] / "samples" / "hccl"
-
 
 def sample(name: str) -> str:
-    return (SAMPLES / name).read_text("utf-8")
+    return samples.read(f"hccl/{name}")
 
 
 def test_without_the_variable_there_is_no_rank_table(tmp_path: Path) -> None:

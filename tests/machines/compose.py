@@ -27,9 +27,9 @@ import yaml
 
 from ascend_doctor.collect.interpreter_script import SENTINEL
 from ascend_doctor.machine.parsing import read_yaml
+from tests import samples
 
 MACHINES = Path(__file__).parent
-_SAMPLES = MACHINES.parent / "samples"
 _MERGED = ("env", "commands", "files", "nodes", "folders", "links", "values")
 _BRACES = re.compile(r"\{(?:(\d+)\.\.(\d+)|([^{}]*,[^{}]*))\}")
 
@@ -147,7 +147,7 @@ def _completed(answer: Any) -> dict[str, Any]:
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    text: str = (_SAMPLES / value["sample"]).read_text("utf-8")
+    text: str = samples.read(value["sample"])
     for old, new in value.get("replace", {}).items():
         assert old in text, f"{old!r} is not in {value['sample']}"
         text = text.replace(old, new)

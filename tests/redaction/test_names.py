@@ -14,6 +14,7 @@ from ascend_doctor.facts import Environment, Host, Snapshot
 from ascend_doctor.redact import Redactor, local_key, ours, redactor
 from ascend_doctor.redact.shapes import SHAPES, Shape
 from ascend_doctor.render.hidden import render
+from tests import samples
 from tests.diagnosis.labelled import VARIABLE
 from tests.redaction.corpus import Row, hidden
 
@@ -105,16 +106,12 @@ def test_real_lines_of_tools_lose_addresses_and_serial_numbers_alone() -> None:
     """What npu-smi, hccn_tool, HCCL and users' logs print, and our own rows."""
     redactor = Redactor(key=KEY)
     files = [
-        *(ROOT / "tests/samples").rglob("*.txt"),
         *pathlib.Path(os.environ.get(VARIABLE, ROOT), "threads").glob("*.yaml"),
         *(ROOT / "matrices").rglob("*.yaml"),
     ]
-    lines = [
-        line
-        for file in files
-        if file.is_file()
-        for line in file.read_text("utf-8", "replace").splitlines()
-    ]
+    texts = [file.read_text("utf-8", "replace") for file in files if file.is_file()]
+    texts += [samples.read(name) for name in samples.names()]
+    lines = [line for text in texts for line in text.splitlines()]
     assert len(lines) > 10_000
     changed = [line for line in lines if redactor.text(line) != line]
     kinds = {kind for kind, _, _ in redactor.hidden}

@@ -1,0 +1,22 @@
+"""Texts of the tools and files that the doctor reads, by the names in README.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .npu_info import texts
+
+FOLDER = Path(__file__).parent
+
+
+def names() -> tuple[str, ...]:
+    """All samples: those that are files and those that are written by ``npu_info``."""
+    files = (str(path.relative_to(FOLDER)) for path in FOLDER.glob("*/*.txt"))
+    return tuple(sorted((*files, *(f"npu-smi/{name}" for name in texts()))))
+
+
+def read(name: str) -> str:
+    folder, _, file = name.partition("/")
+    if folder == "npu-smi" and file in texts():
+        return texts()[file]
+    return (FOLDER / name).read_text("utf-8")
