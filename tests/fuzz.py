@@ -62,13 +62,13 @@ def read(data: bytes) -> None:
 def main() -> None:
     """Begin with what tools print, for every reader."""
     print(f"{len(READERS)} readers", file=sys.stderr)  # noqa: T201
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as folder:
         texts = [text for text in map(samples.read, samples.names()) if len(text) < 4096]
         for number, text in enumerate(texts):
             for reader in range(len(READERS)):
-                file = Path(place) / f"{number}-{reader}"
+                file = Path(folder) / f"{number}-{reader}"
                 file.write_bytes(bytes([reader]) + text.encode())
-        atheris.Setup([sys.argv[0], "-timeout=10", "-max_len=4096", *sys.argv[1:], place], read)
+        atheris.Setup([sys.argv[0], "-timeout=10", "-max_len=4096", *sys.argv[1:], folder], read)
         atheris.Fuzz()
 
 
