@@ -23,7 +23,7 @@ from ascend_doctor.language import read_catalogue
 
 ROOT = Path(__file__).parent.parent
 CATALOGUE = ROOT / "docs" / "zh.po"
-# What was measured and how the doctor is built is told in English only.
+# Pages in English only.
 RECORDS = (*("architecture", "fidelity", "probes"),)
 PAGES = (
     ROOT / "README.md",
@@ -43,7 +43,7 @@ _HEADER = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=utf-8\\n"\n'
 
 
 class Paragraph(NamedTuple):
-    """A text, the lines where it stands, and from where to where on the first and the last."""
+    """A text, its lines, and its columns on the first and the last of them."""
 
     begin: int
     end: int

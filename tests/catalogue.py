@@ -160,7 +160,7 @@ _FEWEST = 6  # letters that tell a text with slots from others
 
 
 class Text(NamedTuple):
-    """A text, and where it stands."""
+    """A text and its position."""
 
     text: str
     where: str
@@ -496,7 +496,7 @@ def _options(command: click.Command) -> Iterator[str]:
 
 
 def texts() -> dict[str, list[str]]:
-    """Every text for people, with the places where it stands."""
+    """Every text for people, with its positions."""
     known: dict[str, list[str]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         for text, where in _Module(path).texts():
