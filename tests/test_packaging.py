@@ -3,11 +3,13 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import zipfile
+from email import message_from_bytes
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
@@ -90,6 +92,27 @@ def test_the_wheel_says_what_it_needs(wheel: Path) -> None:
     assert f"Version: {__version__}" in metadata
     assert "Requires-Python: <3.15,>=3.10" in metadata
     assert "Requires-Dist: torch" not in metadata.replace("; extra", ";extra").split(";extra")[0]
+
+
+def test_an_index_page_shows_whole_links(wheel: Path) -> None:
+    info = f"ascend_doctor-{__version__}.dist-info/"
+    metadata = message_from_bytes(zipfile.ZipFile(wheel).read(f"{info}METADATA"))
+    address = re.findall(
+        r'^ADDRESS = "(.+)"$', (ROOT / "hatch_metadata.py").read_text(), re.MULTILINE
+    )
+    urls = dict(text.split(", ") for text in metadata.get_all("Project-URL", []))
+    assert set(urls) == {"Source", "Documentation", "Changelog", "Security", "Issues"}
+    assert all(url.startswith(address[0]) for url in urls.values())
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    page, text = str(metadata.get_payload()), (ROOT / "README.md").read_text("utf-8")
+    links, own = (re.findall(r"(!?)\[[^\]]*\]\(([^)]+)\)", source) for source in (page, text))
+    assert len(links) == len(own) > 10
+    for (picture, link), (_, path) in zip(links, own, strict=True):
+        whole = path if path.startswith("http") else f"/v{__version__}/{path}"
+        assert link.startswith("https://")
+        assert link.endswith(whole)
+        assert path.startswith("http") or (ROOT / path).exists()
+        assert not picture or "/raw/" in link
 
 
 def test_an_installed_wheel_finds_its_data(wheel: Path, tmp_path: Path) -> None:

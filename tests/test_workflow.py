@@ -6,32 +6,107 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
+from importlib.metadata import requires
 from pathlib import Path
+from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from ascend_doctor.machine.parsing import read_yaml
+from tests import constraints
 from tests.conftest import Command
 
 ROOT = Path(__file__).parent.parent
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 JOBS = read_yaml(ROOT / ".github/workflows/ci.yml")["jobs"]
+PYPROJECT = (ROOT / "pyproject.toml").read_text("utf-8")
 
 
 def commands() -> str:
     return "\n".join(step.get("run", "") for job in JOBS.values() for step in job["steps"])
 
 
+def used(job: Mapping[str, Any]) -> list[str]:
+    return [step["uses"] for step in job["steps"] if "uses" in step]
+
+
 def test_what_the_policy_promises_is_run() -> None:
     text = commands()
     for word in ("tests/run", "pip-audit", "detect-secrets-hook", "tests.fuzz", "diff --recursive"):
         assert word in text
-    used = {
-        step["uses"].partition("@")[0]
-        for job in JOBS.values()
-        for step in job["steps"]
-        if "uses" in step
+    assert "cyclonedx-py environment" in text
+    names = {action.partition("@")[0] for action in used(JOBS["release"])}
+    assert {"actions/attest-build-provenance", "actions/attest-sbom"} <= names
+
+
+def test_actions_are_named_by_commit_and_release() -> None:
+    for workflow in WORKFLOWS:
+        lines = [line for line in workflow.read_text("utf-8").splitlines() if "uses:" in line]
+        assert len(lines) == sum(len(used(job)) for job in read_yaml(workflow)["jobs"].values())
+        for line in lines:
+            assert re.search(r"uses: [\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line), line
+
+
+def test_a_job_that_may_write_runs_the_platform_s_actions_alone() -> None:
+    for workflow in WORKFLOWS:
+        rights = read_yaml(workflow)
+        assert rights["permissions"] == {"contents": "read"}
+        for job in rights["jobs"].values():
+            if "write" in {*job.get("permissions", {}).values()}:
+                assert all(action.startswith("actions/") for action in used(job))
+                assert "checkout" not in str(used(job))  # nothing of a change runs in it
+                assert "pip install" not in str(job["steps"])
+
+
+def test_the_release_may_do_what_it_needs_and_no_more() -> None:
+    # A release, an identity for Sigstore, and attestations (actions/attest-build-provenance).
+    rights = {"contents": "write", "id-token": "write", "attestations": "write"}
+    assert JOBS["release"]["permissions"] == rights
+    assert set(JOBS["release"]["needs"]) == set(JOBS) - {"release"}
+
+
+def test_every_python_that_is_claimed_is_run() -> None:
+    run = {*JOBS["test"]["strategy"]["matrix"]["python"]}
+    run |= {
+        step["with"]["python-version"]
+        for step in JOBS["newest"]["steps"][:2]
+        if "setup-python" in step["uses"]
     }
-    assert {"actions/attest-build-provenance", "actions/attest-sbom", "anchore/sbom-action"} <= used
+    claims = re.findall(r"Programming Language :: Python :: (3\.\d+)", PYPROJECT)
+    assert run == {*claims}
+    assert 'requires-python = ">=3.10,<3.15"' in PYPROJECT
+
+
+def test_packages_are_installed_by_hash() -> None:
+    installs = re.findall(r"-m pip .*", commands())
+    assert len(installs) > 5
+    for line in installs:
+        files = re.findall(r"-r (\S+)", line)
+        assert ("--require-hashes" in line and files) or "--no-deps" in line, line
+        assert all((ROOT / file).is_file() for file in files)
+
+
+def test_every_dependency_is_constrained() -> None:
+    assert constraints.EXTRAS.keys() == {path.stem for path in constraints.FOLDER.glob("*.txt")}
+    pins: dict[str, set[str]] = {}
+    for name in constraints.EXTRAS:
+        for line in (constraints.FOLDER / f"{name}.txt").read_text("utf-8").splitlines()[1:]:
+            pin, *hashes = line.split(" --hash=")
+            assert hashes
+            assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", digest) for digest in hashes)
+            requirement = Requirement(pin)
+            key = canonicalize_name(requirement.name)
+            pins.setdefault(key, set()).add(str(requirement.specifier).removeprefix("=="))
+    rows = [Requirement(text) for text in requires("ascend-doctor") or ()]
+    tools = (constraints.FOLDER / "tools.in").read_text("utf-8").splitlines()
+    rows += [Requirement(line) for line in tools if not line.startswith("#")]
+    assert len(rows) > 40
+    for row in rows:
+        versions = pins[canonicalize_name(row.name)]
+        assert all(row.specifier.contains(version, prereleases=True) for version in versions), row
 
 
 def test_nothing_of_an_event_reaches_a_shell() -> None:
