@@ -2,9 +2,9 @@
 
 usage: python -m tests.constraints
 
-It needs uv (`pip install uv`). `run.txt` has the dependencies, `test.txt` what tests and CI add,
-and `rehearsal.txt` what a rehearsal examines (Python 3.10 to 3.13). No package is in two files;
-several are installed together: `pip install --require-hashes -r run.txt -r test.txt`.
+It needs uv (`pip install uv`) and Python 3.11. `run.txt` has the dependencies, `test.txt` what
+tests and CI add, and `rehearsal.txt` what a rehearsal examines (Python 3.10 to 3.13). No package is
+in two files; several are installed together: `pip install --require-hashes -r run.txt -r test.txt`.
 """
 
 from __future__ import annotations
@@ -12,45 +12,64 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "constraints"
 OLDEST = "3.10"
 EXTRAS = {"run": (), "test": ("test", "mcp", "ray"), "rehearsal": ("rehearsal",)}
-_CONTINUED = re.compile(r" \\\n\s*")
+# The wheels that Python 3.10 to 3.14 take on Linux, x86_64 and aarch64.
+_WHEEL = re.compile(
+    r"-(?:cp31[0-4]-\w+|[\w.]*py3[\w.]*-none|cp3\d+-abi3)"
+    r"-(?:any|[\w.]*(?:many)?linux\w*_(?:x86_64|aarch64))\.whl$"
+)
 
 
-def compile_rows(extras: Sequence[str], tools: bool, agreeing: Path | None) -> dict[str, str]:
-    """Requirement lines by package and marker, with all their hashes."""
-    command = ["uv", "pip", "compile", "--quiet", "--universal", "--generate-hashes"]
-    command += ["--no-annotate", "--no-header", "--python-version", OLDEST]
+def resolve(extras: Sequence[str], tools: bool, versions: Path | None, output: Path) -> None:
+    command = ["uv", "pip", "compile", "--quiet", "--universal", "--python-version", OLDEST]
+    command += ["--format", "pylock.toml", "--output-file", str(output), "pyproject.toml"]
     command += [word for extra in extras for word in ("--extra", extra)]
-    command += ["pyproject.toml", *(["constraints/tools.in"] if tools else [])]
-    command += ["--constraint", str(agreeing)] if agreeing else []
-    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    rows = _CONTINUED.sub(" ", done.stdout).splitlines()
-    return {row.partition(" --hash")[0]: row for row in rows}
+    command += ["constraints/tools.in"] if tools else []
+    command += ["--constraint", str(versions)] if versions else []
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+
+
+def pins(lock: Path) -> Iterator[tuple[str, str]]:
+    """The pin of each package, with its marker, and the line of a requirements file."""
+    import tomllib  # noqa: PLC0415 - newer than Python 3.10
+
+    for package in tomllib.loads(lock.read_text("utf-8"))["packages"]:
+        files = hashes(package)
+        if not files:  # a package for another system
+            continue
+        marker = f" ; {package['marker']}" if "marker" in package else ""
+        pin = f"{package['name']}=={package['version']}{marker}"
+        yield pin, " ".join([pin, *(f"--hash=sha256:{digest}" for digest in files)])
+
+
+def hashes(package: Mapping[str, Any]) -> list[str]:
+    files = [wheel for wheel in package.get("wheels", ()) if _WHEEL.search(wheel["url"])]
+    files += [package["sdist"]] if "sdist" in package else []
+    return sorted(file["hashes"]["sha256"] for file in files)
 
 
 def write() -> None:
     everything = [extra for extras in EXTRAS.values() for extra in extras]
     with tempfile.TemporaryDirectory() as folder:
-        versions = Path(folder) / "versions.txt"
-        rows = compile_rows(everything, tools=True, agreeing=None)
-        versions.write_text("".join(f"{row}\n" for row in rows), "utf-8")
+        lock, versions = Path(folder) / "pylock.toml", Path(folder) / "versions.txt"
+        resolve(everything, tools=True, versions=None, output=lock)
+        versions.write_text("".join(f"{pin}\n" for pin, _ in pins(lock)), "utf-8")
         before: set[str] = set()
         extras: tuple[str, ...] = ()
         for name, more in EXTRAS.items():
             extras += more
-            rows = compile_rows(extras, tools=name != "run", agreeing=versions)
-            fresh = [row for pin, row in rows.items() if pin.partition(" ")[0] not in before]
+            resolve(extras, tools=name != "run", versions=versions, output=lock)
+            rows = {pin: line for pin, line in pins(lock) if pin.partition(" ")[0] not in before}
             before |= {pin.partition(" ")[0] for pin in rows}
-            text = "# Written by `python -m tests.constraints`.\n" + "".join(
-                f"{row}\n" for row in fresh
-            )
-            (FOLDER / f"{name}.txt").write_text(text, "utf-8")
+            lines = ["# Written by `python -m tests.constraints`.", *rows.values()]
+            (FOLDER / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
 
 if __name__ == "__main__":
