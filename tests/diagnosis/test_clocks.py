@@ -20,7 +20,7 @@ def at(minutes: float, ahead: float) -> str:
 def joined(rank: int, when: str) -> str:
     return (
         f"[INFO] HCCL({100 + rank},python3):{when} [op_base.cc:489][1][HCCL_TRACE]"
-        f"HcclCommInitRootInfo success,take time [1981783]us, rankNum[4], rank[{rank}],rootInfo "
+        f"HcclCommInitRootInfo success,take time [1000000]us, rankNum[4], rank[{rank}],rootInfo "
         f"identifier[{WORLD}], server[192.0.2.{rank // 2}%eth0], logicDevId[{rank % 2}]\n"
     )
 
