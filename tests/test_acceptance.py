@@ -20,7 +20,7 @@ HERE = TESTS / "acceptance"
 SCHEMA = "sarif-2.1/schema/sarif-schema-2.1.0.json"
 STRICT = '{"properties": {"$schema": {}, "version": {}, "runs": {}}, "additionalProperties": false}'
 # Fixtures of the whole run, labelled logs, and marks of processes, which no test is skipped for.
-ORDINARY = {"PYTHON", "LOGS", "MARK", "WHOLE", "SEED", "RECORD"}
+ORDINARY = {"PYTHON", "LOGS", "SAMPLES", "MARK", "WHOLE", "SEED", "RECORD"}
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -180,7 +180,7 @@ def test_what_msprobe_writes_is_read_whole() -> None:
 
 
 def test_ranks_and_steps_of_msprobe(tmp_path: Path) -> None:
-    source = SAMPLES / "good/step0/proc14648/dump.json"
+    source = SAMPLES / "good/step0/proc1/dump.json"
     for step in (0, 1, 10):
         for rank in (0, 1):
             folder = tmp_path / f"step{step}" / f"rank{rank}"
