@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "constraints"
 OLDEST = "3.10"
@@ -38,9 +40,7 @@ def resolve(extras: Sequence[str], tools: bool, versions: Path | None, output: P
 
 def pins(lock: Path) -> Iterator[tuple[str, str]]:
     """The pin of each package, with its marker, and the line of a requirements file."""
-    import tomllib  # noqa: PLC0415 - newer than Python 3.10
-
-    for package in tomllib.loads(lock.read_text("utf-8"))["packages"]:
+    for package in msgspec.toml.decode(lock.read_bytes())["packages"]:
         files = hashes(package)
         if not files:  # a package for another system
             continue

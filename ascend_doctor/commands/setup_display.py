@@ -45,6 +45,8 @@ class SetupDisplay(Steps):
         self._progress = ProgressBar(STEPS, quiet=quiet, detail=self._rows, rate=1)
         self._now: tuple[str, Sequence[Path], int] = ("", (), 0)
         self._cost: tuple[float, int] | None = None
+        self._state = ""
+        self.progress = self._show_state if self._progress.moves else None
 
     def show_plan(self, plan: Plan, *, finished: bool) -> None:
         """Raises UsageError where nobody can be asked, and Exit where the answer is no."""
@@ -62,7 +64,7 @@ class SetupDisplay(Steps):
 
     @contextlib.contextmanager
     def show(self, title: str, folders: Sequence[Path]) -> Iterator[None]:
-        start = time.monotonic()
+        start, self._state = time.monotonic(), ""
         self._now = (title, folders, sum(map(measure_folder, folders)))
         self._progress.tasks.begin(title)
         # What has no folders may have a display of its own, as the proof has.
@@ -76,7 +78,11 @@ class SetupDisplay(Steps):
             self._cost = (time.monotonic() - start, self._grown())
 
     def _rows(self) -> list[Text]:
-        return [Text(one_line(f"{say(self._now[0])}  {show_bytes(self._grown())}"))]
+        row = f"{say(self._now[0])}  {show_bytes(self._grown())}  {self._state}"
+        return [Text(one_line(row.rstrip()), no_wrap=True, overflow="ellipsis")]
+
+    def _show_state(self, text: str) -> None:
+        self._state = text
 
     def _grown(self) -> int:
         """Bytes by which the folders of the step grew."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,8 @@ class Checkouts:
 
     @property
     def git(self) -> Git:
-        return Git(runner=self.options.runner)
+        runner = self.options.runner
+        return Git(runner=dataclasses.replace(runner, progress=self.options.steps.progress))
 
     def build(self, checkouts: Sequence[Checkout], *, ask: bool) -> tuple[Checkout, ...]:
         """All of them, pinned. Raises DataError for local changes, CommandError, OSError.

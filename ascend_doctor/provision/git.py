@@ -92,8 +92,9 @@ class Git:
 
     def _fetch(self, cache: Path, source: RepositorySource, refspec: str, *options: str) -> None:
         # -u: a bare cache has no branch that a fetch could pull away.
+        shown = "-q" if self.runner.progress is None else "--progress"
         self._run(
-            *("fetch", "-q", "--no-tags", "-f", "--no-write-fetch-head"),
+            *("fetch", shown, "--no-tags", "-f", "--no-write-fetch-head"),
             *(*options, "--", source.url, refspec),
             at=cache,
             deadline=_FETCH,

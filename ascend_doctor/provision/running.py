@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import subprocess
+import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO
 
 import psutil
 
@@ -22,6 +25,8 @@ OWNER = "ASCEND_DOCTOR_SETUP_OWNER"
 # A killed process is gone at once, unless the kernel waits for a disk or a network share.
 _PATIENCE = 20.0
 _KEPT_LINES = 12
+_CHUNK = 1 << 16
+_LINE_ENDS = re.compile(r"[\r\n]+")
 # Each has pip install elsewhere than into the environment that it belongs to.
 _INHERITED_BY_PIP = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_REQUIRE_VIRTUALENV")
 
@@ -38,12 +43,14 @@ class CommandError(DoctorError):
 class Runner:
     """Runs commands without a shell. ``hidden`` is cut out of all that they print.
 
-    ``held`` is the prefix's lock, which commands inherit.
+    ``held`` is the prefix's lock, which commands inherit. ``progress`` gets each line of standard
+    error while a command runs.
     """
 
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     held: PrefixLock | None = None
     hidden: tuple[str, ...] = ()
+    progress: Callable[[str], None] | None = None
 
     def run(
         self,
@@ -87,6 +94,7 @@ class Runner:
             )
         except (OSError, ValueError, ProgramMissing) as error:
             raise CommandError(title, f"{argv[0]} cannot be run: {error}") from error
+        errors = self._follow(process)
         try:
             out, err = process.communicate(data or None, timeout=deadline)
         except subprocess.TimeoutExpired:
@@ -94,12 +102,30 @@ class Runner:
         finally:
             # What a command leaves running in its group would hold its pipes open.
             kill_group(process)
+            if errors is not None:
+                errors.join(_PATIENCE)
             for pipe in (process.stdin, process.stdout, process.stderr):
                 if pipe is not None:
                     pipe.close()
         if process.returncode != 0:
+            err = err if errors is None else bytes(errors.output)
             raise CommandError(title, self._describe(process.returncode, err or out))
         return out
+
+    def _follow(self, process: subprocess.Popen[bytes]) -> _Errors | None:
+        """Read standard error beside the command, where somebody shows its progress."""
+        if self.progress is None or process.stderr is None:
+            return None
+        errors = _Errors(process.stderr, self._shown_progress)
+        process.stderr = None  # communicate would read it, too
+        errors.start()
+        return errors
+
+    def _shown_progress(self, text: str) -> None:
+        for secret in self.hidden:
+            text = text.replace(secret, "***")
+        if self.progress is not None:
+            self.progress(text)
 
     @property
     def _mark(self) -> dict[str, str]:
@@ -140,6 +166,26 @@ class Runner:
             "PYTHONNOUSERSITE": "1",
             "LC_ALL": "C.UTF-8",
         }
+
+
+class _Errors(threading.Thread):
+    """Gives each line of a command's standard error away, and keeps the last ones."""
+
+    def __init__(self, pipe: IO[bytes], show: Callable[[str], None]) -> None:
+        super().__init__(daemon=True)
+        self.output = bytearray()
+        self._pipe = pipe
+        self._show = show
+
+    def run(self) -> None:
+        with self._pipe:
+            while chunk := os.read(self._pipe.fileno(), _CHUNK):
+                self.output += chunk
+                del self.output[:-_CHUNK]
+                # git ends each state of its progress with a carriage return.
+                *_, last = ("", *_LINE_ENDS.split(chunk.decode("utf-8", "replace").strip()))
+                if last:
+                    self._show(last.strip())
 
 
 @dataclass(frozen=True)

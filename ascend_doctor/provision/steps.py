@@ -29,10 +29,12 @@ class Outcome:
 class Steps:
     """Shows nothing; who does overrides ``show_plan``, ``show`` and ``end``.
 
-    ``changed``: a step has changed the stack. ``failure`` is how the last step failed.
+    ``changed``: a step has changed the stack. ``progress`` shows what a command says while it runs,
+    where there is a display that moves. ``failure`` is how the last step failed.
     """
 
     changed = False
+    progress: Callable[[str], None] | None = None
     failure: Outcome | None = None
 
     def show_plan(self, plan: Plan, *, finished: bool) -> None:

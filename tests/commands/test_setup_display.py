@@ -34,6 +34,21 @@ def test_what_was_no_step_has_no_time_of_the_step_before(
     assert lines[2] == "built     helpers_cpp: helpers_cpp.so"
 
 
+def test_progress_is_shown_on_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert SetupDisplay(Prefix(tmp_path), quiet=False, yes=True).progress is None
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert SetupDisplay(Prefix(tmp_path), quiet=True, yes=True).progress is None
+    display = SetupDisplay(Prefix(tmp_path), quiet=False, yes=True)
+    assert display.progress is not None
+    display.progress("Receiving objects:  45%\x1b[2J")
+    assert "Receiving objects:  45%" in str(display._rows()[0])
+    assert "\x1b" not in str(display._rows()[0])
+
+
 def test_steps_that_were_passed_over_are_not_counted() -> None:
     tasks = Tasks()
     tasks.expect(dict.fromkeys(("environment", "lock", "proof", "stack in use"), 0.0))
