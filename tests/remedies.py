@@ -25,7 +25,7 @@ from ascend_doctor.checks import all_checks
 from ascend_doctor.collect.snapshot import take
 from ascend_doctor.judging.judge import Case, judge
 from ascend_doctor.matrix.catalog import Catalog
-from tests.level0.machine import changed, machine, table
+from tests.level0.machine import change_machine, machine, table
 from tests.machines.compose import names
 
 ROOT = Path(__file__).parent.parent
@@ -50,12 +50,14 @@ def parse(command: str) -> str:
 
 
 @functools.cache
-def printed() -> tuple[str, ...]:
+def list_printed() -> tuple[str, ...]:
     """The commands of all recorded machines and their breakages, each once."""
     catalog = Catalog()
     checks = [check for check in all_checks() if check.level == 0]
     machines = [machine(name) for name in names()]
-    machines += [changed(row.get("machine", "healthy-a2"), row["change"]) for row in _single()]
+    machines += [
+        change_machine(row.get("machine", "healthy-a2"), row["change"]) for row in _single()
+    ]
     commands = {
         command
         for examined in machines
@@ -71,7 +73,7 @@ def _single() -> list[dict[str, Any]]:
     return [row for row in table("breakages") if isinstance(row.get("machine", ""), str)]
 
 
-def written() -> dict[str, str]:
+def list_written() -> dict[str, str]:
     """Literal commands of the package by their place; a value is an X."""
     return {
         f"{path.relative_to(ROOT)}:{line}": text
@@ -178,9 +180,9 @@ def _stubs() -> tuple[str, ...]:
 
 
 @functools.cache
-def unprinted() -> tuple[str, ...]:
+def list_unprinted() -> tuple[str, ...]:
     """Literal commands that no recorded machine printed as they stand, each once."""
-    return tuple(sorted({*written().values()} - {*printed()}))
+    return tuple(sorted({*list_written().values()} - {*list_printed()}))
 
 
 @functools.cache
@@ -217,17 +219,18 @@ def _rows() -> Iterator[str]:
     yield "| program | commands | tried |"
     yield "| --- | --- | --- |"
     groups: dict[tuple[str, str], int] = defaultdict(int)
-    for command in printed():
+    for command in list_printed():
         groups[program(command), how(command)] += 1
     for (name, tried), count in sorted(groups.items()):
         yield f"| `{name}` | {count} | {tried} |"
-    parsed = [text for text in unprinted() if not works(text)]
+    unprinted = list_unprinted()
+    parsed = [text for text in unprinted if not works(text)]
     yield "\n## Of remedies that no recorded machine has\n"
     yield (
-        f"{len(unprinted()) - len(parsed)} literal commands, in which X is any value, are run in "
+        f"{len(unprinted) - len(parsed)} literal commands, in which X is any value, are run in "
         "the same ways:\n"
     )
-    yield from (f"- `{_cell(text)}`" for text in unprinted() if text not in parsed)
+    yield from (f"- `{_cell(text)}`" for text in unprinted if text not in parsed)
     yield f"\n## Only parsed: {len(parsed)}\n"
     yield from (f"- `{_cell(text)}`" for text in parsed) if parsed else ("None.",)
 

@@ -24,7 +24,7 @@ def row(**more: Any) -> Acknowledgement:
     return Acknowledgement(**{**fields, **more})
 
 
-def judged(*rows: Acknowledgement, finding: Finding = BAD) -> list[tuple[str, Level]]:
+def acknowledge_findings(*rows: Acknowledgement, finding: Finding = BAD) -> list[tuple[str, Level]]:
     findings = acknowledge([finding], rows, host="build-7", today=TODAY)
     return [(finding.check, finding.level) for finding in findings]
 
@@ -37,15 +37,15 @@ def test_a_known_finding_is_skipped_with_its_reason_on_its_last_day_too() -> Non
 
 @pytest.mark.parametrize("more", [{"id": "other"}, {"nodes": "gpu*"}])
 def test_other_findings_and_other_nodes_count(more: dict[str, str]) -> None:
-    assert judged(row(**more)) == [("cann-installed", Level.ERROR)]
+    assert acknowledge_findings(row(**more)) == [("cann-installed", Level.ERROR)]
 
 
 def test_a_glob_names_nodes() -> None:
-    assert judged(row(nodes="build-[0-9]")) == [("cann-installed", Level.SKIPPED)]
+    assert acknowledge_findings(row(nodes="build-[0-9]")) == [("cann-installed", Level.SKIPPED)]
 
 
 def test_an_expired_row_is_a_warning_and_the_finding_counts() -> None:
-    assert judged(row(expires="2026-11-20")) == [
+    assert acknowledge_findings(row(expires="2026-11-20")) == [
         ("cann-installed", Level.ERROR),
         ("acknowledged", Level.WARNING),
     ]
@@ -53,7 +53,7 @@ def test_an_expired_row_is_a_warning_and_the_finding_counts() -> None:
 
 def test_what_could_not_be_told_cannot_be_known() -> None:
     dark = Finding(check="cann-installed", level=Level.UNKNOWN, title="?")
-    assert judged(row(), finding=dark) == [("cann-installed", Level.UNKNOWN)]
+    assert acknowledge_findings(row(), finding=dark) == [("cann-installed", Level.UNKNOWN)]
 
 
 ROOT_ONLY = Finding(check="hccn-tool", level=Level.UNKNOWN, title="for root", needs="root")
@@ -81,7 +81,9 @@ def test_that_row_hides_nothing_else(finding: Finding) -> None:
 
 
 def test_it_can_expire_as_others_do() -> None:
-    assert judged(msgspec.structs.replace(ALL, expires="2026-11-20"), finding=ROOT_ONLY) == [
+    assert acknowledge_findings(
+        msgspec.structs.replace(ALL, expires="2026-11-20"), finding=ROOT_ONLY
+    ) == [
         ("hccn-tool", Level.UNKNOWN),
         ("acknowledged", Level.WARNING),
     ]

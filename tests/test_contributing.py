@@ -37,12 +37,12 @@ def test_the_development_container_starts_with_what_is_there() -> None:
     assert files == ["tests/run"]
     assert all((ROOT / name).is_file() for name in files)
     option = words[words.index("tests/run") + 1]
-    assert f'"{option}"' in _quoted((ROOT / "tests/run").read_text("utf-8"))
+    assert f'"{option}"' in _quote((ROOT / "tests/run").read_text("utf-8"))
     settings = container["customizations"]["vscode"]["settings"]
     assert [(ROOT / name).is_dir() for name in settings["python.testing.pytestArgs"]] == [True]
 
 
-def _quoted(script: str) -> str:
+def _quote(script: str) -> str:
     return re.sub(r"= (--\w+) \]", r'= "\1" ]', script)
 
 

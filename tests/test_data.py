@@ -28,14 +28,14 @@ releases:
 """
 
 
-def written(path: Path, text: str) -> Path:
+def write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
     return path
 
 
 def test_a_component_loads(tmp_path: Path) -> None:
-    spam = load(written(tmp_path / "spam.yaml", COMPONENT), Component)
+    spam = load(write(tmp_path / "spam.yaml", COMPONENT), Component)
     row = spam.release("1.10.0")
     assert row is not None
     assert row.version == "1.10"
@@ -61,7 +61,7 @@ def test_a_file_that_is_not_strict_is_refused(
     tmp_path: Path, old: str, new: str, message: str
 ) -> None:
     assert old in COMPONENT
-    path = written(tmp_path / "spam.yaml", COMPONENT.replace(old, new))
+    path = write(tmp_path / "spam.yaml", COMPONENT.replace(old, new))
     with pytest.raises(DataError, match=message) as caught:
         load(path, Component)
     assert str(caught.value).startswith(f"{path}: ")
@@ -73,7 +73,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"id: \xff\xfe")
     with pytest.raises(DataError, match=r"latin\.yaml"):
         load(tmp_path / "latin.yaml", Component)
-    written(tmp_path / "deep.yaml", "[" * 3000 + "]" * 3000)
+    write(tmp_path / "deep.yaml", "[" * 3000 + "]" * 3000)
     with pytest.raises(DataError, match=r"deep\.yaml"):
         load(tmp_path / "deep.yaml", Component)
 
@@ -144,7 +144,7 @@ SOURCE = 'sources: [{url: "our own wiki", date: "2026-12-01"}]'
 
 
 def test_an_overlay_adds_and_replaces_rows(tmp_path: Path) -> None:
-    written(
+    write(
         tmp_path / "components" / "torch-npu.yaml",
         f"""
 schema: 1
@@ -154,8 +154,8 @@ releases:
   - {{version: "2.7.1.post99", {SOURCE}}}
 """,
     )
-    written(tmp_path / "components" / "spam.yaml", COMPONENT)
-    written(
+    write(tmp_path / "components" / "spam.yaml", COMPONENT)
+    write(
         tmp_path / "hazards.yaml",
         f"""
 schema: 1
@@ -182,9 +182,9 @@ hazards:
 def test_an_overlay_replaces_heads_stacks_and_families(tmp_path: Path) -> None:
     shipped = Path(Catalog().files("stacks")["mindspeed-core-0.15.3"][0])
     ours = read_yaml(shipped) | {"status": "verified"}
-    written(tmp_path / "stacks" / shipped.name, yaml.safe_dump(ours))
+    write(tmp_path / "stacks" / shipped.name, yaml.safe_dump(ours))
     whole = COMPONENT.replace("id: spam", "id: cann").replace("pep440", "ascend")
-    written(tmp_path / "components" / "cann.yaml", whole)
+    write(tmp_path / "components" / "cann.yaml", whole)
     catalog = Catalog((tmp_path,))
     assert catalog.stack("mindspeed-core-0.15.3").status == "verified"
     assert catalog.component("cann").title == "Spam"
@@ -193,7 +193,7 @@ def test_an_overlay_replaces_heads_stacks_and_families(tmp_path: Path) -> None:
 
 
 def test_a_bad_overlay_names_its_own_file(tmp_path: Path) -> None:
-    path = written(
+    path = write(
         tmp_path / "components" / "cann.yaml", "schema: 1\nid: cann\nreleases: [{version: 9.3}]"
     )
     with pytest.raises(DataError) as caught:
@@ -204,7 +204,7 @@ def test_a_bad_overlay_names_its_own_file(tmp_path: Path) -> None:
 
 
 def test_hazards_load_strictly(tmp_path: Path) -> None:
-    path = written(tmp_path / "hazards.yaml", "schema: 1\nhazards: [{name: x, kind: bad}]")
+    path = write(tmp_path / "hazards.yaml", "schema: 1\nhazards: [{name: x, kind: bad}]")
     with pytest.raises(DataError, match="kind"):
         load(path, Hazards)
 
@@ -263,7 +263,7 @@ def test_a_cache_that_cannot_be_written_is_none(
 def test_distributions_are_known_however_the_rows_are_written(tmp_path: Path, obtain: str) -> None:
     text = COMPONENT.replace("obtain: {kind: pip, distribution: spam}", obtain)
     assert obtain in text
-    written(tmp_path / "components" / "spam.yaml", text)
+    write(tmp_path / "components" / "spam.yaml", text)
     catalog = Catalog([tmp_path])
     assert catalog.component("spam").obtain.distribution == "Spam"
     assert "spam" in catalog.distributions
@@ -272,5 +272,5 @@ def test_distributions_are_known_however_the_rows_are_written(tmp_path: Path, ob
 def test_what_is_obtained_otherwise_has_no_distribution(tmp_path: Path) -> None:
     text = COMPONENT.replace("{kind: pip, distribution: spam}", "{kind: system}")
     note = "note: |\n  distribution: spam\n"
-    written(tmp_path / "components" / "spam.yaml", f"{text}{note}")
+    write(tmp_path / "components" / "spam.yaml", f"{text}{note}")
     assert "spam" not in Catalog([tmp_path]).distributions

@@ -250,7 +250,7 @@ def _environment(world: Path, line: Line, how: Run) -> dict[str, str]:
     }
 
 
-def _typed(line: Line, how: Run, world: Path) -> str:
+def _type(line: Line, how: Run, world: Path) -> str:
     """What is typed, with places of this machine."""
     text = line.typed
     for there, here in {
@@ -367,7 +367,7 @@ def test_what_is_told_to_type_runs(
         env["SLURM_CONF"] = cluster.env["SLURM_CONF"]
         env["PATH"] += ":/usr/sbin:/sbin"
     done = subprocess.run(
-        _command(_typed(line, how, docs_folder), how, needs),
+        _command(_type(line, how, docs_folder), how, needs),
         check=False, capture_output=True, text=True, timeout=900, cwd=docs_folder / "job", env=env,
         stdin=subprocess.DEVNULL,
     )  # fmt: skip

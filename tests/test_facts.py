@@ -33,14 +33,14 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return []
 
 
-def replaced(value: Any, path: tuple[Any, ...], text: str) -> Any:
+def replace(value: Any, path: tuple[Any, ...], text: str) -> Any:
     if not path:
         return text
     first, *rest = path
     if isinstance(value, dict):
-        return {**value, first: replaced(value[first], tuple(rest), text)}
+        return {**value, first: replace(value[first], tuple(rest), text)}
     return [
-        replaced(inner, tuple(rest), text) if n == first else inner for n, inner in enumerate(value)
+        replace(inner, tuple(rest), text) if n == first else inner for n, inner in enumerate(value)
     ]
 
 
@@ -53,7 +53,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
     """A healthy machine with sections knocked out and texts replaced by anything."""
     plain = PLAIN
     for path in draw(st.lists(st.sampled_from(PLACES), max_size=6)):
-        plain = replaced(plain, path, draw(TEXTS))
+        plain = replace(plain, path, draw(TEXTS))
     gone = draw(st.sets(st.sampled_from(sorted(SECTIONS)), max_size=4))
     return msgspec.convert({**plain, **dict.fromkeys(gone)}, Snapshot)
 

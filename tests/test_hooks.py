@@ -14,7 +14,7 @@ import pytest
 from ascend_doctor.machine.hooks import STARTUP, STARTUP_FILE, prepend_path
 from ascend_doctor.precision import RECORDER
 from ascend_doctor.simulator.layout import add_python
-from tests.commands.test_stall_watch import watched
+from tests.commands.test_stall_watch import watch
 
 OWN = "import sys\nsys.own = getattr(sys, 'own', 0) + 1\nname = 'own'\n"
 # A program that looks for its neighbour as the hooks do, and finds them again.
@@ -48,7 +48,7 @@ def folders(tmp_path: Path) -> dict[str, str]:
     modules.mkdir()
     for module in ("torch", "torch_npu"):
         (modules / f"{module}.py").touch()
-    stall = watched(tmp_path / "stall")["PYTHONPATH"]
+    stall = watch(tmp_path / "stall")["PYTHONPATH"]
     return {
         "recorder": f"{STARTUP}:{recorder}",
         "simulator": str(simulator),
@@ -57,7 +57,7 @@ def folders(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def started(code: str, path: str, **env: str) -> str:
+def start(code: str, path: str, **env: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", code],
         check=False,
@@ -79,7 +79,7 @@ def test_three_hooks_and_the_users_run_once_in_any_order(
 ) -> None:
     (Path(folders["user"]) / "sitecustomize.py").write_text(own)
     path = ":".join(folders[name] for name in (*order, "user"))
-    seen = started(CODE, path, RANK="3", LOCAL_RANK="1")
+    seen = start(CODE, path, RANK="3", LOCAL_RANK="1")
     assert seen == "[] ascend_recorder ascend_simulator 1 own"
     assert (tmp_path / "stall" / "rank-3.json").exists()
 
@@ -98,7 +98,7 @@ def test_only_what_stands_on_the_path_is_loaded(
 ) -> None:
     code = "import sys, torch, torch_npu; print(*getattr(sys, 'calls', []))"
     path = ":".join(folders[name] for name in (*hooks, "user"))
-    assert started(code, path, RANK="3", LOCAL_RANK="1") == calls
+    assert start(code, path, RANK="3", LOCAL_RANK="1") == calls
     assert (tmp_path / "stall" / "rank-3.json").exists() == ("stall" in hooks)
 
 

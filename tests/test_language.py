@@ -41,7 +41,7 @@ def test_no_word_is_misspelt() -> None:
     assert misspelt(*_PRINTED) == ""
 
 
-def blamed(text: str, folder: Path) -> list[str]:
+def lint_prose(text: str, folder: Path) -> list[str]:
     """What proselint says of a text, but for what is meant to be so on terminals."""
     (folder / "text.md").write_text(text)
     command = [sys.executable, "-m", "proselint", "check", "-o", "compact", "text.md"]
@@ -55,7 +55,7 @@ def blamed(text: str, folder: Path) -> list[str]:
 @pytest.mark.slow
 def test_no_message_is_bad_english(tmp_path: Path) -> None:
     messages = [*texts(), *(inspect.cleandoc(check.explain) for check in all_checks())]
-    assert blamed(_APART.join(messages), tmp_path) == []
+    assert lint_prose(_APART.join(messages), tmp_path) == []
 
 
 @pytest.mark.slow
@@ -63,11 +63,11 @@ def test_no_message_is_bad_english(tmp_path: Path) -> None:
 def test_no_page_is_bad_english(page: Path, tmp_path: Path) -> None:
     number = itertools.count()
     text = _CODE.sub(lambda _: f"C{next(number)}", page.read_text("utf-8"))
-    assert blamed(text, tmp_path) == []
+    assert lint_prose(text, tmp_path) == []
 
 
 def test_bad_english_is_seen(tmp_path: Path) -> None:
-    assert "redundan" in " ".join(blamed("This is ATM machine, very unique.\n", tmp_path))
+    assert "redundan" in " ".join(lint_prose("This is ATM machine, very unique.\n", tmp_path))
 
 
 def test_a_misspelt_word_is_seen(tmp_path: Path) -> None:

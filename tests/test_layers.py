@@ -50,7 +50,7 @@ def top(path: Path) -> str:
 
 
 @functools.cache
-def imported(path: Path) -> set[str]:
+def list_imports(path: Path) -> set[str]:
     modules: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -65,7 +65,7 @@ def test_imports_go_down() -> None:
     upward = [
         f"{path.relative_to(PACKAGE)} imports {name}"
         for path in modules()
-        for name in imported(path)
+        for name in list_imports(path)
         if name.startswith("ascend_doctor.")
         and (part := name.split(".")[1]) != top(path)
         and not part.startswith("__")
@@ -78,7 +78,7 @@ def imports_of(paths: Iterable[Path], forbidden: set[str]) -> list[str]:
     return [
         f"{path.relative_to(ROOT)} imports {name}"
         for path in paths
-        for name in imported(path)
+        for name in list_imports(path)
         if name.split(".")[0] in forbidden
     ]
 

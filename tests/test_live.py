@@ -30,7 +30,7 @@ def console(file: io.StringIO, *, terminal: bool, width: int = 100) -> Console:
     return Console(file=file, force_terminal=terminal, color_system=None, width=width, markup=False)
 
 
-def shown(*, terminal: bool, quiet: bool = False, ranks: int = 2) -> tuple[str, ProbeDisplay]:
+def show(*, terminal: bool, quiet: bool = False, ranks: int = 2) -> tuple[str, ProbeDisplay]:
     file = io.StringIO()
     screen = console(file, terminal=terminal)
     with ProbeDisplay(quiet=quiet, console=screen) as display:
@@ -47,7 +47,7 @@ def shown(*, terminal: bool, quiet: bool = False, ranks: int = 2) -> tuple[str, 
 
 
 def test_plain_lines_where_there_is_no_terminal() -> None:
-    text, display = shown(terminal=False)
+    text, display = show(terminal=False)
     assert text.splitlines() == [
         r"port: not started: no\x1btorch (1/2 probes)",
         "allreduce: 2 ranks on cpu, at most 90 s",
@@ -59,7 +59,7 @@ def test_plain_lines_where_there_is_no_terminal() -> None:
 
 
 def test_a_bar_and_a_table_of_ranks_on_a_terminal() -> None:
-    text, _ = shown(terminal=True)
+    text, _ = show(terminal=True)
     assert "\u2588" * 12 + "\u2591" * 12 + "  1/2 probes  0 s" in text
     assert "not started: port" in text
     assert "allreduce: cpu" in text
@@ -68,13 +68,13 @@ def test_a_bar_and_a_table_of_ranks_on_a_terminal() -> None:
 
 
 def test_many_ranks_are_counted() -> None:
-    text, _ = shown(terminal=True, ranks=64)
+    text, _ = show(terminal=True, ranks=64)
     assert "62  not started" in text
 
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_quiet_is_quiet(*, terminal: bool) -> None:
-    text, display = shown(terminal=terminal, quiet=True)
+    text, display = show(terminal=terminal, quiet=True)
     assert text == ""
     assert len(display.runs) == 2
 

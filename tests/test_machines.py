@@ -75,7 +75,7 @@ def summarise(report: dict[str, Any]) -> dict[str, Any]:
     return summary
 
 
-def asked(*arguments: str) -> tuple[int, Any]:
+def ask(*arguments: str) -> tuple[int, Any]:
     """Exit code and JSON of a command that runs in this process."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
         code = run([*arguments, "--format", "json"])
@@ -84,12 +84,12 @@ def asked(*arguments: str) -> tuple[int, Any]:
 
 @functools.cache
 def check(name: str, *arguments: str) -> tuple[int, Any]:
-    return asked(
+    return ask(
         "check", "-l", "0", "--replay", str(folder_of(name)), "--no-redact", "-q", *arguments
     )
 
 
-def expected(name: str) -> Any:
+def read_expected(name: str) -> Any:
     return read_yaml(MACHINES / name / "expected.yaml")
 
 
@@ -97,7 +97,7 @@ def expected(name: str) -> Any:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_report_is_the_expected_one(name: str) -> None:
     code, report = check(name)
-    assert summarise(report) == expected(name)
+    assert summarise(report) == read_expected(name)
     assert code == report["verdict"]["exit_code"]
     assert not report["redacted"]
 
@@ -107,8 +107,8 @@ def test_the_installed_command_says_the_same(doctor: Command) -> None:
     done = doctor(
         "check", "-l", "0", "--replay", str(folder_of(NAMES[0])), "--format", "json", "--no-redact"
     )
-    assert summarise(json.loads(done.stdout)) == expected(NAMES[0])
-    assert done.returncode == expected(NAMES[0])["exit_code"]
+    assert summarise(json.loads(done.stdout)) == read_expected(NAMES[0])
+    assert done.returncode == read_expected(NAMES[0])["exit_code"]
     assert done.stderr == ""
 
 
@@ -125,7 +125,12 @@ def test_every_error_and_warning_says_what_to_do(name: str) -> None:
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_healthy_machines_are_well(name: str) -> None:
-    assert expected(name)["exit_code"] == expected(name)["error"] == expected(name)["unknown"] == 0
+    assert (
+        read_expected(name)["exit_code"]
+        == read_expected(name)["error"]
+        == read_expected(name)["unknown"]
+        == 0
+    )
 
 
 @pytest.mark.slow
@@ -144,9 +149,9 @@ def test_every_machine_has_an_honest_origin(name: str) -> None:
 def test_a_snapshot_is_judged_as_the_machine_was(name: str, redact: str, tmp_path: Path) -> None:
     file = tmp_path / "snapshot.json"
     assert run(["snapshot", "--replay", str(folder_of(name)), redact, "-o", str(file)]) == 0
-    code, report = asked("judge", str(file))
+    code, report = ask("judge", str(file))
     assert _levels(report) == _levels(check(name)[1])
-    assert code == expected(name)["exit_code"]
+    assert code == read_expected(name)["exit_code"]
 
 
 @pytest.mark.slow
@@ -177,7 +182,9 @@ def _levels(report: dict[str, Any]) -> list[tuple[str, str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_one_check_alone_says_what_it_says_among_all(name: str) -> None:
-    check_id = next((finding["check"] for finding in expected(name)["findings"]), "shared-memory")
+    check_id = next(
+        (finding["check"] for finding in read_expected(name)["findings"]), "shared-memory"
+    )
     _, report = check(name, "--only", check_id)
     assert {finding["check"] for finding in report["findings"]} == {check_id}
     among = [finding for finding in check(name)[1]["findings"] if finding["check"] == check_id]
@@ -236,7 +243,7 @@ def questions(name: str) -> tuple[str, ...]:
     return tuple(sorted(f"{kind} {key}" for kind, keys in asked_of.items() for key in keys))
 
 
-def judged(name: str, holes: frozenset[str] = frozenset()) -> dict[str, list[Finding]]:
+def judge_machine(name: str, holes: frozenset[str] = frozenset()) -> dict[str, list[Finding]]:
     """Findings by check. Collecting and judging never raise."""
     facts = take(Holed(folder_of(name), holes), CATALOG())
     by_check: dict[str, list[Finding]] = {}
@@ -248,7 +255,7 @@ def judged(name: str, holes: frozenset[str] = frozenset()) -> dict[str, list[Fin
 
 
 @st.composite
-def holed(draw: st.DrawFn) -> tuple[str, frozenset[str]]:
+def draw_holes(draw: st.DrawFn) -> tuple[str, frozenset[str]]:
     """A machine and what cannot be asked there: single questions, or all of one kind."""
     name = draw(st.sampled_from(NAMES))
     known = questions(name)
@@ -261,11 +268,11 @@ def holed(draw: st.DrawFn) -> tuple[str, frozenset[str]]:
 
 @pytest.mark.slow
 @settings(max_examples=60)
-@given(holed())
+@given(draw_holes())
 def test_holes_end_in_words_not_in_crashes(case: tuple[str, frozenset[str]]) -> None:
     crashes = [
         f"{finding.title}: {finding.observed}"
-        for findings in judged(*case).values()
+        for findings in judge_machine(*case).values()
         for finding in findings
         if "the check itself failed" in finding.title
     ]
@@ -273,7 +280,7 @@ def test_holes_end_in_words_not_in_crashes(case: tuple[str, frozenset[str]]) -> 
 
 
 @st.composite
-def silenced(draw: st.DrawFn) -> tuple[str, frozenset[str]]:
+def silence(draw: st.DrawFn) -> tuple[str, frozenset[str]]:
     """A machine, and commands and values that give no answer there."""
     name = draw(st.sampled_from(NAMES))
     known = [question for question in questions(name) if question.startswith(("run ", "value "))]
@@ -282,11 +289,11 @@ def silenced(draw: st.DrawFn) -> tuple[str, frozenset[str]]:
 
 @pytest.mark.slow
 @settings(max_examples=60)
-@given(silenced())
+@given(silence())
 def test_what_was_wrong_is_not_well_once_it_is_not_told(case: tuple[str, frozenset[str]]) -> None:
     name, holes = case
-    by_check = judged(name, holes)
-    wrong = [finding["check"] for finding in expected(name)["findings"]]
+    by_check = judge_machine(name, holes)
+    wrong = [finding["check"] for finding in read_expected(name)["findings"]]
     assert [check_id for check_id in wrong if by_check[check_id][0].level is Level.OK] == []
 
 
@@ -307,7 +314,7 @@ ONLY_TOLD_BY = {
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "laptop"])
 def test_what_was_not_seen_is_not_well(name: str, told_by: str) -> None:
     holes = frozenset(question for question in questions(name) if question.startswith(told_by))
-    by_check = judged(name, holes)
+    by_check = judge_machine(name, holes)
     well = [
         check_id for check_id in ONLY_TOLD_BY[told_by] if by_check[check_id][0].level is Level.OK
     ]

@@ -10,7 +10,7 @@ CATALOG = Catalog()
 PAGE = Path(__file__).parent.parent / "docs" / "records" / "matrix.md"
 
 
-def left_out() -> dict[tuple[str, str], str]:
+def list_left_out() -> dict[tuple[str, str], str]:
     """Releases that the page lists as left out, with the reason."""
     text = PAGE.read_text("utf-8").partition("## Releases left out")[2]
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
@@ -18,5 +18,5 @@ def left_out() -> dict[tuple[str, str], str]:
 
 
 def test_what_is_left_out_is_not_there() -> None:
-    for name, version in left_out():
+    for name, version in list_left_out():
         assert CATALOG.component(name).release(version) is None, f"{name} {version} is there"

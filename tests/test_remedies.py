@@ -7,7 +7,17 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.cli import run as run_doctor
-from tests.remedies import PAGE, how, page, parse, printed, run, unprinted, works, written
+from tests.remedies import (
+    PAGE,
+    how,
+    list_printed,
+    list_unprinted,
+    list_written,
+    page,
+    parse,
+    run,
+    works,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -17,12 +27,12 @@ _PLACEHOLDER = re.compile(rf"<[a-z]|(?<![\w${{/-])(?:{_WORDS})\b(?![=:])")
 
 
 def test_there_are_commands_to_look_at() -> None:
-    assert len(printed()) > 100
-    assert len(written()) > 80
+    assert len(list_printed()) > 100
+    assert len(list_written()) > 80
 
 
 def test_bash_parses_every_command() -> None:
-    commands = {*printed(), *written().values()}
+    commands = {*list_printed(), *list_written().values()}
     assert {command: problem for command in commands if (problem := parse(command))} == {}
 
 
@@ -32,13 +42,13 @@ def test_a_command_that_is_none_is_seen() -> None:
 
 
 def test_no_command_has_a_word_to_be_replaced() -> None:
-    commands = {*printed(), *written().values()}
+    commands = {*list_printed(), *list_written().values()}
     assert [command for command in commands if _PLACEHOLDER.search(command)] == []
 
 
 def test_every_command_can_be_typed(tmp_path: Path) -> None:
     failed = {}
-    for command in printed():
+    for command in list_printed():
         code, calls, errors = run(command, tmp_path)
         if code or errors:
             failed[command] = f"{code}: {errors}"
@@ -48,7 +58,7 @@ def test_every_command_can_be_typed(tmp_path: Path) -> None:
 
 
 def test_what_no_machine_printed_can_be_typed() -> None:
-    assert [command for command in unprinted() if not works(command)] == []
+    assert [command for command in list_unprinted() if not works(command)] == []
     assert not works("no-such-program")
 
 
@@ -60,7 +70,7 @@ def test_a_stand_in_gets_the_words_that_stand_there(tmp_path: Path) -> None:
 
 
 def test_the_shell_has_the_variables_after_it(tmp_path: Path) -> None:
-    commands = [line for line in printed() if line.startswith(("export ", "unset "))]
+    commands = [line for line in list_printed() if line.startswith(("export ", "unset "))]
     assert commands
     for command in commands:
         names = re.findall(r"(\w+)=", command) or shlex.split(command)[1:]
@@ -77,7 +87,7 @@ def test_the_shell_has_the_variables_after_it(tmp_path: Path) -> None:
 
 
 def test_what_only_looks_is_run(capsys: pytest.CaptureFixture[str]) -> None:
-    commands = [line for line in printed() if how(line) == "run: it prints what it says"]
+    commands = [line for line in list_printed() if how(line) == "run: it prints what it says"]
     assert commands
     for command in commands:
         assert run_doctor(shlex.split(command)[1:]) == 0, command

@@ -96,7 +96,7 @@ def imports(tree: ast.AST, importer: Path) -> Iterator[tuple[str, Path, str, str
                     yield module, path, alias.name, alias.asname or alias.name
 
 
-def unresolved(tree: ast.AST, importer: Path) -> Iterator[str]:
+def list_unresolved(tree: ast.AST, importer: Path) -> Iterator[str]:
     """What a file takes from modules of this project that they do not have."""
     modules: dict[str, Path] = {}
     for module, path, name, here in imports(tree, importer):
@@ -117,7 +117,7 @@ def unresolved(tree: ast.AST, importer: Path) -> Iterator[str]:
                 yield f"{name}.{node.attr}"
 
 
-def embedded(tree: ast.AST) -> Iterator[ast.AST]:
+def parse_embedded(tree: ast.AST) -> Iterator[ast.AST]:
     """Python in strings that speaks of this package, with what an f-string fills in as a name."""
     for node in ast.walk(tree):
         match node:
@@ -145,9 +145,9 @@ def test_imports_resolve() -> None:
     for path in SOURCES:
         tree = ast.parse(path.read_text("utf-8"))
         # This file has strings that are wrong on purpose.
-        inside = embedded(tree) if path != Path(__file__) else ()
+        inside = parse_embedded(tree) if path != Path(__file__) else ()
         missing += [
-            f"{path}: {name}" for part in (tree, *inside) for name in unresolved(part, path)
+            f"{path}: {name}" for part in (tree, *inside) for name in list_unresolved(part, path)
         ]
     assert not missing
 
@@ -167,15 +167,15 @@ def test_imports_resolve() -> None:
 )  # fmt: skip
 def test_what_is_gone_is_named(source: str, missing: list[str]) -> None:
     tree = ast.parse(source)
-    assert list(unresolved(tree, Path(__file__))) == missing
+    assert list(list_unresolved(tree, Path(__file__))) == missing
 
 
 def test_code_in_strings_is_read() -> None:
     module = "ascend_" + "doctor.findings"  # in parts, so that this file itself has no such string
     code = f"    from {module} import Level\n    from {module} import Gone\n"
     for quoted in (repr(code), f"f{code!r}".replace("Gone", "Gone as {name}")):
-        (tree,) = embedded(ast.parse(f"code = {quoted}"))
-        assert list(unresolved(tree, Path(__file__))) == [f"{module}.Gone"]
+        (tree,) = parse_embedded(ast.parse(f"code = {quoted}"))
+        assert list(list_unresolved(tree, Path(__file__))) == [f"{module}.Gone"]
 
 
 def commands(

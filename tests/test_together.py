@@ -191,7 +191,7 @@ TORCH = "import time, os\nbegan = (os.getpid(), time.monotonic())\n"
 INITIALISED = f"{TORCH}class npu:\n    is_initialized = staticmethod(lambda: True)\n"
 
 
-def forked(
+def fork_request(
     tmp_path: Path, name: str, body: str, *, torch: str = TORCH, **more: Any
 ) -> ProbeRequest:
     """A probe for which a process is forked that has imported a stand-in of torch."""
@@ -211,9 +211,9 @@ def test_forks_share_one_import_and_nothing_else(tmp_path: Path) -> None:
         f"import math\nassert not hasattr(math, 'spoilt') and 'SPOILT' not in os.environ\n{WHOSE}"
     )
     several = [
-        forked(tmp_path, "a", spoils),
-        forked(tmp_path, "b", suffers),
-        forked(tmp_path, "c", WHOSE),
+        fork_request(tmp_path, "a", spoils),
+        fork_request(tmp_path, "b", suffers),
+        fork_request(tmp_path, "c", WHOSE),
     ]
     runs = run_all(several, watch=listener)
     assert len(set(pids(runs))) == len(runs)
@@ -238,9 +238,9 @@ def test_forks_share_one_import_and_nothing_else(tmp_path: Path) -> None:
 def test_a_fork_that_ends_badly_is_told_as_without_forks(
     tmp_path: Path, position: str, body: str, deadline: float, error: str, code: int | None
 ) -> None:
-    culprit = forked(tmp_path, "b", body, deadline=deadline)
-    before = [forked(tmp_path, "a", PID)] if position == "second" else []
-    *_, bad, third = run_all([*before, culprit, forked(tmp_path, "c", PID)])
+    culprit = fork_request(tmp_path, "b", body, deadline=deadline)
+    before = [fork_request(tmp_path, "a", PID)] if position == "second" else []
+    *_, bad, third = run_all([*before, culprit, fork_request(tmp_path, "c", PID)])
     (alone,) = run_all([culprit.unforked])
     for run in (bad, alone):
         assert (run.exit_code, run.timed_out) == (code, code is None)
@@ -256,8 +256,8 @@ def test_what_fails_in_a_fork_alone_ends_the_forks(tmp_path: Path) -> None:
     refuses = "if 'torch' in sys.modules:\n    raise RuntimeError('Cannot re-initialize NPU')"
     tells = f"{PID}\nprobe.measure('had', 'torch' in sys.modules)"
     listener = Listener()
-    several = [forked(tmp_path, "a", refuses), forked(tmp_path, "b", tells)]
-    first, second, third = run_all([*several, forked(tmp_path, "c", tells)], watch=listener)
+    several = [fork_request(tmp_path, "a", refuses), fork_request(tmp_path, "b", tells)]
+    first, second, third = run_all([*several, fork_request(tmp_path, "c", tells)], watch=listener)
     assert first.sound
     assert first.failed_after == (
         "RuntimeError: Cannot re-initialize NPU, after a fork behind the import of torch"
@@ -275,7 +275,7 @@ def test_where_a_fork_could_not_use_torch_the_probes_start_for_themselves(
 ) -> None:
     tells = f"{PID}\nprobe.measure('had', 'torch' in sys.modules)"
     several = [
-        msgspec.structs.replace(forked(tmp_path, name, tells, torch=torch), device="npu")
+        msgspec.structs.replace(fork_request(tmp_path, name, tells, torch=torch), device="npu")
         for name in "ab"
     ]
     (tmp_path / "torch_npu.py").touch()
@@ -299,7 +299,7 @@ probe.measure("began", torch.began)
 
 def test_cases_are_forked_and_a_bad_one_takes_no_other_along(tmp_path: Path) -> None:
     body = "\n".join(CASES.strip().splitlines())
-    several = [forked(tmp_path, "x", body), forked(tmp_path, "y", PID)]
+    several = [fork_request(tmp_path, "x", body), fork_request(tmp_path, "y", PID)]
     run, other = run_all(several)
     assert run.sound
     assert other.sound

@@ -24,7 +24,7 @@ AFTER: dict[str, Any] = {
 }
 
 
-def judged(after: Any, *, device: str = "cpu") -> tuple[Finding, ...]:
+def judge_checkpoint(after: Any, *, device: str = "cpu") -> tuple[Finding, ...]:
     values: dict[str, Any] = {"layouts": {"TP2": BEFORE}}
     if after is not None:
         values["resumed"] = {"TP2": after, "megatron": "0.15.3"}
@@ -35,7 +35,7 @@ def judged(after: Any, *, device: str = "cpu") -> tuple[Finding, ...]:
 
 
 def test_a_training_that_goes_on() -> None:
-    (finding,) = judged(AFTER)
+    (finding,) = judge_checkpoint(AFTER)
     assert finding.level is Level.OK
     assert "1 rank on cpu: TP2" in finding.observed
 
@@ -52,7 +52,9 @@ def test_what_trains_in_bfloat16_is_not_saved() -> None:
 
 
 def test_an_earlier_stage_of_a_pipeline_has_no_loss() -> None:
-    assert judged({**AFTER, "evaluated": None, "losses": [None, None]})[0].level is Level.OK
+    assert (
+        judge_checkpoint({**AFTER, "evaluated": None, "losses": [None, None]})[0].level is Level.OK
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,7 @@ def test_an_earlier_stage_of_a_pipeline_has_no_loss() -> None:
 )
 @pytest.mark.parametrize("device", ["cpu", "npu"])
 def test_a_training_that_does_not(change: dict[str, Any], title: str, device: str) -> None:
-    (finding,) = judged({**AFTER, **change}, device=device)
+    (finding,) = judge_checkpoint({**AFTER, **change}, device=device)
     assert finding.level is Level.ERROR
     assert title in finding.title
     assert finding.ranks == (0,)
@@ -75,13 +77,13 @@ def test_a_training_that_does_not(change: dict[str, Any], title: str, device: st
 
 def test_only_an_accelerator_may_be_off_by_its_order_of_sums() -> None:
     close = {**AFTER, "evaluated": 4.8 + 5e-7}
-    assert [finding.level for finding in judged(close, device="npu")] == [Level.WARNING]
-    assert [finding.level for finding in judged(close)] == [Level.ERROR]
+    assert [finding.level for finding in judge_checkpoint(close, device="npu")] == [Level.WARNING]
+    assert [finding.level for finding in judge_checkpoint(close)] == [Level.ERROR]
 
 
 @pytest.mark.parametrize("after", [None, 7])
 def test_nothing_was_resumed(after: object) -> None:
-    assert judged(after)[0].level is Level.UNKNOWN
+    assert judge_checkpoint(after)[0].level is Level.UNKNOWN
 
 
 LOADED = {"off": {"weights": 1e-7, "first": 1e-6, "second": 1e-6, "tensors": 60}}

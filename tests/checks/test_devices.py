@@ -228,7 +228,7 @@ def test_managers_are_missing() -> None:
     assert run("device-managers", having(a2(), "driver", nodes=()))[0].level is Level.SKIPPED
 
 
-def closed(facts: Snapshot, **fields: object) -> Snapshot:
+def close_devices(facts: Snapshot, **fields: object) -> Snapshot:
     changed = tuple(
         msgspec.structs.replace(node, readable=False, writable=False, **fields) for node in nodes(8)
     )
@@ -236,19 +236,19 @@ def closed(facts: Snapshot, **fields: object) -> Snapshot:
 
 
 def test_a_user_outside_the_group() -> None:
-    facts = having(closed(a2()), "host", gids=(1001,))
+    facts = having(close_devices(a2()), "host", gids=(1001,))
     finding = only(
         "device-access", facts, Level.ERROR, "HwHiAiUser:HwHiAiUser, mode 0660", "and 8 more"
     )
     assert 'sudo usermod -aG HwHiAiUser "$USER"' in commands(finding)
     assert finding.devices == tuple(range(8))
-    nameless = having(closed(a2(), group=None, owner=None), "host", gids=(1001,))
+    nameless = having(close_devices(a2(), group=None, owner=None), "host", gids=(1001,))
     finding = only("device-access", nameless, Level.ERROR, "belongs to 1000:1000")
     assert 'usermod -aG 1000 "$USER"' in commands(finding)
 
 
 def test_a_user_outside_the_group_in_a_container() -> None:
-    facts = having(closed(a2()), "host", gids=(1001,))
+    facts = having(close_devices(a2()), "host", gids=(1001,))
     finding = only("device-access", inside(facts), Level.ERROR)
     assert "--group-add 1000" in commands(finding)
     finding = only("device-access", inside(facts, "kubernetes"), Level.ERROR)
@@ -256,11 +256,11 @@ def test_a_user_outside_the_group_in_a_container() -> None:
 
 
 def test_access_that_a_group_does_not_help() -> None:
-    member = only("device-access", closed(a2()), Level.ERROR)
+    member = only("device-access", close_devices(a2()), Level.ERROR)
     assert "log in again" in commands(member)
-    root = only("device-access", having(closed(a2()), "host", uid=0), Level.ERROR)
+    root = only("device-access", having(close_devices(a2()), "host", uid=0), Level.ERROR)
     assert "--cap-add=DAC_OVERRIDE" in commands(root)
-    shut = only("device-access", closed(a2(), mode="0600"), Level.ERROR)
+    shut = only("device-access", close_devices(a2(), mode="0600"), Level.ERROR)
     assert "--install-for-all" in commands(shut)
 
 

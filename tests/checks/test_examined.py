@@ -10,7 +10,7 @@ from tests.checks.server import commands
 DOCTOR = Doctor(executable="/opt/train venv/bin/python", packages=("torch", "torch_npu"))
 
 
-def examined(*names: str, importable: tuple[str, ...] = (), **fields: object) -> Snapshot:
+def examine(*names: str, importable: tuple[str, ...] = (), **fields: object) -> Snapshot:
     """A Python without packages, but for these."""
     python = {
         "executable": "/usr/bin/python3",
@@ -24,27 +24,27 @@ def examined(*names: str, importable: tuple[str, ...] = (), **fields: object) ->
 
 
 def test_nobody_chose_a_python_that_trains_nothing() -> None:
-    finding = only("examined-python", examined(), Level.ERROR, "/usr/bin/python3", "torch_npu")
+    finding = only("examined-python", examine(), Level.ERROR, "/usr/bin/python3", "torch_npu")
     assert "ascend-doctor check --python '/opt/train venv/bin/python'" in commands(finding)
 
 
 @pytest.mark.parametrize("by", ["--python", "VIRTUAL_ENV", "CONDA_PREFIX"])
 def test_somebody_chose_it(by: str) -> None:
-    only("examined-python", examined(by=by), Level.WARNING, f"{by} names")
+    only("examined-python", examine(by=by), Level.WARNING, f"{by} names")
 
 
 @pytest.mark.parametrize("name", ["megatron", "mindspeed"])
 def test_a_python_with_a_tree_of_training(name: str) -> None:
-    assert run("examined-python", examined(name))[0].level is Level.OK
+    assert run("examined-python", examine(name))[0].level is Level.OK
 
 
 @pytest.mark.parametrize("name", ["torch", "torch_npu"])
 def test_a_python_with_a_package_of_training(name: str) -> None:
-    assert run("examined-python", examined(importable=(name,)))[0].level is Level.OK
+    assert run("examined-python", examine(importable=(name,)))[0].level is Level.OK
 
 
 def test_the_doctors_own_python_and_a_doctor_that_stands_alone() -> None:
-    assert run("examined-python", examined(own=True))[0].level is Level.OK
+    assert run("examined-python", examine(own=True))[0].level is Level.OK
     for doctor in (None, Doctor(executable="/x", packages=("torch",))):
-        assert run("examined-python", examined(doctor=doctor))[0].level is Level.SKIPPED
+        assert run("examined-python", examine(doctor=doctor))[0].level is Level.SKIPPED
     assert run("examined-python", Snapshot())[0].level is Level.UNKNOWN

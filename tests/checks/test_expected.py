@@ -11,7 +11,7 @@ from tests.checks.machine import CATALOG, CHECKS, having, healthy, without
 from tests.checks.server import a2, a3, node, nodes, npu
 
 
-def asked(facts: Snapshot, *texts: str) -> list[Finding]:
+def judge_expectations(facts: Snapshot, *texts: str) -> list[Finding]:
     """Findings of the checks that these expectations have."""
     expected = parse_expectations(texts, "test")
     case = Case(facts=facts, catalog=CATALOG, expected=expected)
@@ -22,7 +22,7 @@ def asked(facts: Snapshot, *texts: str) -> list[Finding]:
 
 def level(facts: Snapshot, text: str, *words: str) -> Level:
     """The level of the one finding; it says the words."""
-    (finding,) = asked(facts, text)
+    (finding,) = judge_expectations(facts, text)
     observed = f"{finding.title} {finding.observed}"
     assert [word for word in words if word not in observed] == [], observed
     assert finding.level is not Level.ERROR or (
@@ -31,7 +31,7 @@ def level(facts: Snapshot, text: str, *words: str) -> Level:
     return finding.level
 
 
-def met(facts: Snapshot, text: str) -> bool:
+def meets(facts: Snapshot, text: str) -> bool:
     answer = level(facts, text)
     assert answer in {Level.OK, Level.ERROR}
     return answer is Level.OK
@@ -63,15 +63,15 @@ def test_nothing_is_judged_where_nothing_is_expected() -> None:
     ],
 )
 def test_npus_are_counted(text: str, eight: bool, none: bool) -> None:
-    assert met(a2(), text) == eight
-    assert met(NONE, text) == none
+    assert meets(a2(), text) == eight
+    assert meets(NONE, text) == none
 
 
 def test_the_dies_of_a3_and_virtual_devices_count() -> None:
-    assert met(a3(), "npus=16")
+    assert meets(a3(), "npus=16")
     virtual = tuple(node(f"/dev/vdavinci{n}", n, kind="vdevice") for n in (100, 101))
     facts = having(having(a2(), "driver", nodes=virtual), "npus", devices=(), tool="")
-    assert met(facts, "npus=2")
+    assert meets(facts, "npus=2")
 
 
 def test_the_least_of_two_sources_counts() -> None:
@@ -85,7 +85,7 @@ def test_the_least_of_two_sources_counts() -> None:
 
 def test_a_container_without_npu_smi_has_its_device_files() -> None:
     facts = having(a2(), "npus", devices=(), tool="")
-    assert met(facts, "npus=8")
+    assert meets(facts, "npus=8")
 
 
 def test_where_npu_smi_fails_nothing_is_made_up() -> None:
@@ -102,7 +102,7 @@ def test_where_npu_smi_fails_nothing_is_made_up() -> None:
 
 
 def test_each_expectation_is_a_finding() -> None:
-    findings = asked(a2(), "npus>=4", "npus<8")
+    findings = judge_expectations(a2(), "npus>=4", "npus<8")
     assert [(finding.level, finding.title) for finding in findings] == [
         (Level.OK, "As expected, npus>=4"),
         (Level.ERROR, "Expected npus<8, found 8 NPUs"),
@@ -115,20 +115,20 @@ def test_each_expectation_is_a_finding() -> None:
 def test_the_chip_by_its_names_and_its_family() -> None:
     facts = having(a2(), "npus", devices=(npu(0, name="910B3"), npu(1, name="910B3")))
     for value in ("Ascend910B3", "910b3", "ascend910b", "910B"):
-        assert met(facts, f"soc={value}")
-        assert not met(facts, f"soc!={value}")
+        assert meets(facts, f"soc={value}")
+        assert not meets(facts, f"soc!={value}")
     for value in ("Ascend910B4", "ascend910_93", "ascend910"):
-        assert not met(facts, f"soc={value}")
+        assert not meets(facts, f"soc={value}")
     mixed = having(a2(), "npus", devices=(npu(0, name="910B3"), npu(1, name="910B4")))
     assert level(mixed, "soc=910B3", "Ascend910B3, Ascend910B4") is Level.ERROR
 
 
 def test_a3_by_its_board() -> None:
     facts = having(a3(), "npus", boards=(), devices=(npu(0, name="Ascend910"),))
-    assert met(facts, "soc=ascend910_93")
+    assert meets(facts, "soc=ascend910_93")
     assert level(facts, "soc=Ascend910_9391") is Level.UNKNOWN
     board = NpuBoard(npu_id=0, chip_name="Ascend910", npu_name="9391")
-    assert met(having(facts, "npus", boards=(board,)), "soc=Ascend910_9391")
+    assert meets(having(facts, "npus", boards=(board,)), "soc=Ascend910_9391")
 
 
 def test_without_an_npu_there_is_no_chip() -> None:
@@ -147,7 +147,7 @@ def hccn(facts: Snapshot) -> Hccn:
 
 def test_links_are_up() -> None:
     facts = a2()
-    assert met(facts, "links=up")
+    assert meets(facts, "links=up")
     ports = hccn(facts).devices
     down = having(
         facts, "hccn", devices=(msgspec.structs.replace(ports[0], link="DOWN"), *ports[1:])
@@ -159,15 +159,15 @@ def test_links_are_up() -> None:
     assert level(silent, "links=up", "7 of 8") is Level.UNKNOWN
     assert level(having(facts, "hccn", devices=ports[:3]), "links=up", "3 of 8") is Level.UNKNOWN
     assert level(without(facts, "hccn"), "links=up") is Level.UNKNOWN
-    assert not met(having(facts, "driver", nodes=()), "links=up")
+    assert not meets(having(facts, "driver", nodes=()), "links=up")
 
 
 def test_links_that_only_root_sees() -> None:
     refused = ToolError(kind="permission", text="no")
     facts = having(a2(), "hccn", devices=(), error=refused)
-    (finding,) = asked(facts, "links=up")
+    (finding,) = judge_expectations(facts, "links=up")
     assert (finding.level, finding.needs) == (Level.UNKNOWN, "root")
-    (finding,) = asked(having(facts, "host", uid=0), "links=up")
+    (finding,) = judge_expectations(having(facts, "host", uid=0), "links=up")
     assert (finding.level, finding.needs) == (Level.UNKNOWN, "")
 
 
@@ -196,20 +196,20 @@ def test_ports_of_950_that_are_not_wired(states: tuple[str, ...], answer: Level)
     ],
 )
 def test_the_driver_and_its_firmware(text: str, answer: bool) -> None:
-    assert met(a2(), text) == answer
+    assert meets(a2(), text) == answer
 
 
 def test_firmware_by_the_boards() -> None:
     facts = having(a2(), "driver", firmware_version=None)
     boards = (NpuBoard(npu_id=0, firmware_version="7.1.0"), NpuBoard(npu_id=1))
-    assert met(having(facts, "npus", boards=boards), "firmware=7.1.0")
+    assert meets(having(facts, "npus", boards=boards), "firmware=7.1.0")
     assert level(having(facts, "npus", boards=()), "firmware=7.1.0") is Level.UNKNOWN
 
 
 def test_drivers_of_950_have_no_order() -> None:
     facts = having(a2(), "npus", devices=(npu(0, name="Ascend950PR"),))
     assert level(facts, "driver>=25.0", "no order") is Level.UNKNOWN
-    assert met(facts, "driver=25.2.0")
+    assert meets(facts, "driver=25.2.0")
 
 
 def test_no_driver_and_no_cann() -> None:
@@ -224,9 +224,9 @@ def test_the_stack() -> None:
     for name in ("torch", "torch-npu"):
         distribution = facts.python.find(name)
         assert distribution is not None
-        assert met(facts, f"{name}={distribution.version}")
-        assert not met(facts, f"{name}!={distribution.version}")
-    assert met(facts, f"python={facts.python.version}")
+        assert meets(facts, f"{name}={distribution.version}")
+        assert not meets(facts, f"{name}!={distribution.version}")
+    assert meets(facts, f"python={facts.python.version}")
     assert level(facts, "vllm>=0.1", "vllm is not installed") is Level.ERROR
     assert level(without(facts, "python"), "torch>=2") is Level.UNKNOWN
 
@@ -238,7 +238,7 @@ def test_nnal() -> None:
         )
         return having(healthy(), "cann", nnal=rows)
 
-    assert met(having_nnal("9.0.0"), "nnal=9.0.0")
+    assert meets(having_nnal("9.0.0"), "nnal=9.0.0")
     assert level(having_nnal(), "nnal=9.0.0", "not installed") is Level.ERROR
     assert level(having_nnal("9.0.0", "8.5.0"), "nnal=9.0.0") is Level.UNKNOWN
     assert level(having_nnal(None), "nnal=9.0.0") is Level.UNKNOWN

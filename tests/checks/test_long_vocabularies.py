@@ -15,7 +15,7 @@ from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun, Wrong
 
 
-def judged(probe: str, values: dict[str, Any], **fields: Any) -> tuple[Finding, ...]:
+def judge_values(probe: str, values: dict[str, Any], **fields: Any) -> tuple[Finding, ...]:
     ranks = tuple(ProbeResult(rank=rank, ok=True, values=values, **fields) for rank in (0, 1))
     run = ProbeRun(probe=probe, device="cpu", world_size=2, exit_code=0, ranks=ranks)
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
@@ -27,14 +27,14 @@ NOTICED = {"error": "a variable has been modified by an inplace operation"}
 RIGHT = {"gradient_off": 7e-9}
 
 
-def measured(chunk: str) -> dict[str, Any]:
+def measure(chunk: str) -> dict[str, Any]:
     forward, backward = collectives(6, None if chunk == "None" else int(chunk))
     off = {"value_off": 1e-7, "gradient_off": 7e-9}
     return {**off, "forward": forward, "backward": backward}
 
 
 VOCABULARY: dict[str, Any] = {
-    "chunks": {chunk: measured(chunk) for chunk in CHUNKS},
+    "chunks": {chunk: measure(chunk) for chunk in CHUNKS},
     "in_place": {
         "none": {"entropy first": dict.fromkeys(CHUNKS, RIGHT)},
         "entropy": {
@@ -42,7 +42,7 @@ VOCABULARY: dict[str, Any] = {
             "entropy first": dict.fromkeys(CHUNKS, RIGHT),
         },
     },
-    "cross_entropy": measured("None"),
+    "cross_entropy": measure("None"),
 }
 
 
@@ -55,7 +55,7 @@ def test_the_cost_of_chunks() -> None:
 
 
 def test_log_probabilities_that_are_right() -> None:
-    (finding,) = judged("vocab-parallel-logprob", VOCABULARY)
+    (finding,) = judge_values("vocab-parallel-logprob", VOCABULARY)
     assert finding.level is Level.OK
     assert "1280, 160, 80 in chunks of 16, 128, 256" in finding.observed
     assert "refused by autograd in 4 of 10 orders and chunks" in finding.observed
@@ -93,25 +93,25 @@ def test_log_probabilities_that_are_wrong(path: tuple[str, ...], value: object, 
         section[key] = dict(section[key])
         section = section[key]
     section[path[-1]] = value
-    (finding,) = judged("vocab-parallel-logprob", values)
+    (finding,) = judge_values("vocab-parallel-logprob", values)
     assert finding.level is Level.ERROR
     assert title in finding.title
 
 
 def test_log_probabilities_that_were_not_computed() -> None:
-    assert judged("vocab-parallel-logprob", {})[0].level is Level.UNKNOWN
+    assert judge_values("vocab-parallel-logprob", {})[0].level is Level.UNKNOWN
 
 
 LEFT = {"mask": [0, 0, 1, 1], "rebuilt": [1, 1, 0, 0], "right_padded": False}
 
 
 def test_masks() -> None:
-    (finding,) = judged("attention-mask-rebuild", {"left": LEFT}, compared=15)
+    (finding,) = judge_values("attention-mask-rebuild", {"left": LEFT}, compared=15)
     assert finding.level is Level.OK
     assert "[0, 0, 1, 1], would become [1, 1, 0, 0], and is refused" in finding.observed
-    (finding,) = judged("attention-mask-rebuild", {"left": {**LEFT, "right_padded": True}})
+    (finding,) = judge_values("attention-mask-rebuild", {"left": {**LEFT, "right_padded": True}})
     assert finding.level is Level.ERROR
-    assert judged("attention-mask-rebuild", {})[0].level is Level.UNKNOWN
+    assert judge_values("attention-mask-rebuild", {})[0].level is Level.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -120,15 +120,15 @@ def test_masks() -> None:
 def test_values_that_are_wrong(probe: str) -> None:
     values = {"left": LEFT, "unable": "", "through": "plain"}
     wrong = (Wrong(what="block 1", got="[0.0]", expected="[1.0]"),)
-    (finding,) = judged(probe, values, wrong=wrong)
+    (finding,) = judge_values(probe, values, wrong=wrong)
     assert finding.level is Level.ERROR
     assert "block 1: [0.0]" in finding.observed
 
 
 def test_a_gather_and_a_synchronisation() -> None:
-    (finding,) = judged("sequence-gather", {}, compared=20)
+    (finding,) = judge_values("sequence-gather", {}, compared=20)
     assert finding.observed == "2 ranks on cpu, 40 results compared"
-    (finding,) = judged("weight-sync", {"through": "vllm"})
+    (finding,) = judge_values("weight-sync", {"through": "vllm"})
     assert finding.level is Level.OK
     assert "1 receivers on cpu, through vllm-ascend's" in finding.observed
 
@@ -152,4 +152,4 @@ def test_the_alignment_of_fp8() -> None:
     ],
 )
 def test_fp8(values: dict[str, Any], level: Level) -> None:
-    assert judged("fp8", values)[0].level is level
+    assert judge_values("fp8", values)[0].level is level

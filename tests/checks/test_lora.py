@@ -17,11 +17,11 @@ RIGHT = {"losses": [4.9, 4.8, 4.7], "differences": EQUAL}
 FIRST_STAGE = {"losses": [None, None, None], "differences": EQUAL}
 
 
-def drifted(group: str, by: float = 0.03) -> dict[str, Any]:
+def drift(group: str, by: float = 0.03) -> dict[str, Any]:
     return {"losses": [4.9, 4.79, 4.68], "differences": {**EQUAL, group: by}}
 
 
-def judged(probe: str, *ranks: dict[str, Any]) -> tuple[Finding, ...]:
+def judge_probe(probe: str, *ranks: dict[str, Any]) -> tuple[Finding, ...]:
     results = tuple(
         ProbeResult(rank=rank, ok=True, values={"megatron": "0.15.3", **values})
         for rank, values in enumerate(ranks)
@@ -31,8 +31,8 @@ def judged(probe: str, *ranks: dict[str, Any]) -> tuple[Finding, ...]:
     return judge(case, [check for check in all_checks() if check.id == probe])
 
 
-SEQUENCE = {"whole": RIGHT, "marked": RIGHT, "unmarked": drifted("dense tensor")}
-EXPERTS = {"ETP1": RIGHT, "ETP2": drifted("expert tensor")}
+SEQUENCE = {"whole": RIGHT, "marked": RIGHT, "unmarked": drift("dense tensor")}
+EXPERTS = {"ETP1": RIGHT, "ETP2": drift("expert tensor")}
 TIED = {"whole": RIGHT, "pipeline": RIGHT}
 
 
@@ -51,7 +51,7 @@ TIED = {"whole": RIGHT, "pipeline": RIGHT}
     ],
 )
 def test_adapters_that_are_right(probe: str, values: dict[str, Any], text: str) -> None:
-    (finding,) = judged(probe, values, values)
+    (finding,) = judge_probe(probe, values, values)
     assert finding.level is Level.OK
     assert text in finding.observed
 
@@ -59,7 +59,7 @@ def test_adapters_that_are_right(probe: str, values: dict[str, Any], text: str) 
 @pytest.mark.parametrize(("probe", "values"), [("lora-sequence-parallel", SEQUENCE)])
 def test_without_losses_nothing_is_right(probe: str, values: dict[str, Any]) -> None:
     hollow = {name: {**run, "losses": []} for name, run in values.items()}
-    (finding,) = judged(probe, hollow, hollow)
+    (finding,) = judge_probe(probe, hollow, hollow)
     assert (finding.level, "recorded no losses of whole" in finding.title) == (Level.UNKNOWN, True)
 
 
@@ -78,24 +78,24 @@ def test_without_losses_nothing_is_right(probe: str, values: dict[str, Any]) -> 
         ),
         (
             "lora-sequence-parallel",
-            {**SEQUENCE, "marked": {**drifted("dense tensor"), "losses": RIGHT["losses"]}},
+            {**SEQUENCE, "marked": {**drift("dense tensor"), "losses": RIGHT["losses"]}},
             "sequence parallel ranks hold different adapters",
         ),
-        ("lora-experts", {**EXPERTS, "ETP1": drifted("expert tensor")}, "expert tensor parallel"),
+        ("lora-experts", {**EXPERTS, "ETP1": drift("expert tensor")}, "expert tensor parallel"),
         (
             "lora-experts",
-            {**EXPERTS, "ETP1": drifted("expert data", math.nan)},
+            {**EXPERTS, "ETP1": drift("expert data", math.nan)},
             "expert data parallel ranks hold different adapters",
         ),
         (
             "lora-tied-embeddings",
-            {**TIED, "pipeline": drifted("dense data")},
+            {**TIED, "pipeline": drift("dense data")},
             "the losses are wrong under PP2 with tied embeddings",
         ),
     ],
 )
 def test_adapters_that_are_wrong(probe: str, values: dict[str, Any], title: str) -> None:
-    (finding,) = judged(probe, {**values}, {**values})
+    (finding,) = judge_probe(probe, {**values}, {**values})
     assert finding.level is Level.ERROR
     assert title in finding.title
 
@@ -107,12 +107,12 @@ def test_a_gradient_that_is_none() -> None:
         "mended": FIRST_STAGE,
     }
     last = {**failed, "mended": RIGHT}
-    (finding,) = judged("lora-tied-embeddings", failed, last)
+    (finding,) = judge_probe("lora-tied-embeddings", failed, last)
     assert finding.level is Level.WARNING
     assert "TypeError: Invalid function argument, in the first step" in finding.observed
     assert "Without that sum the losses are right." in finding.because
-    wrong = {**failed, "mended": drifted("dense data")}
-    assert [finding.level for finding in judged("lora-tied-embeddings", failed, wrong)] == [
+    wrong = {**failed, "mended": drift("dense data")}
+    assert [finding.level for finding in judge_probe("lora-tied-embeddings", failed, wrong)] == [
         Level.ERROR,
         Level.ERROR,
     ]
@@ -122,7 +122,7 @@ def test_a_gradient_that_is_none() -> None:
     "probe", ["lora-sequence-parallel", "lora-experts", "lora-tied-embeddings"]
 )
 def test_nothing_was_recorded(probe: str) -> None:
-    assert judged(probe, {})[0].level is Level.UNKNOWN
+    assert judge_probe(probe, {})[0].level is Level.UNKNOWN
 
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -146,7 +146,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def test_experts_that_are_cut_by_the_rules() -> None:
-    (finding,) = judged("expert-shapes", {"ways": WAYS})
+    (finding,) = judge_probe("expert-shapes", {"ways": WAYS})
     assert finding.level is Level.OK
     assert (
         "given to one alone: shape '[16, 8]' is invalid for input of size 256" in finding.observed
@@ -163,11 +163,11 @@ def test_experts_that_are_cut_by_the_rules() -> None:
     ],
 )
 def test_experts_that_are_cut_otherwise(way: str, change: dict[str, Any], observed: str) -> None:
-    (finding,) = judged("expert-shapes", {"ways": {**WAYS, way: {**WAYS[way], **change}}})
+    (finding,) = judge_probe("expert-shapes", {"ways": {**WAYS, way: {**WAYS[way], **change}}})
     assert finding.level is Level.ERROR
     assert observed in finding.observed
     assert f"ETP given to {way}" in finding.title
 
 
 def test_not_every_expert_was_built() -> None:
-    assert judged("expert-shapes", {"ways": {"both": WAYS["both"]}})[0].level is Level.UNKNOWN
+    assert judge_probe("expert-shapes", {"ways": {"both": WAYS["both"]}})[0].level is Level.UNKNOWN

@@ -19,7 +19,7 @@ from tests.checks.server import GIB, a2, a3, ask, commands, conf, inside, npu, p
 # ---------------------------------------------------------------- inside the NPUs
 
 
-def changed(number: int, facts: Snapshot | None = None, **fields: object) -> Snapshot:
+def change_port(number: int, facts: Snapshot | None = None, **fields: object) -> Snapshot:
     """The A2 server with one device's network changed."""
     facts = facts or a2()
     assert facts.hccn is not None
@@ -29,13 +29,13 @@ def changed(number: int, facts: Snapshot | None = None, **fields: object) -> Sna
 
 
 def test_a_stale_address() -> None:
-    facts = changed(3, address="192.0.2.99")
+    facts = change_port(3, address="192.0.2.99")
     finding = only(
         "hccn-conf", facts, Level.WARNING, "device 3", "address_3=192.0.2.13", "192.0.2.99"
     )
     assert "-i 3 -ip -s address 192.0.2.13 netmask 255.255.255.0" in commands(finding)
     assert finding.devices == (3,)
-    unset = changed(3, address="", netmask="")
+    unset = change_port(3, address="", netmask="")
     finding = run("hccn-conf", unset)[0]
     assert "hccn_tool: not set" in finding.observed
     assert "-s address" not in commands(finding)
@@ -54,7 +54,7 @@ def test_other_settings_of_hccn_conf() -> None:
     assert facts.hccn is not None
     word = having(a2(), "hccn", conf={**conf(facts.hccn.devices), "address_1": "word"})
     only("hccn-conf", word, Level.WARNING, "word")
-    only("hccn-conf", changed(3, address=None), Level.UNKNOWN, "did not tell", "device 3")
+    only("hccn-conf", change_port(3, address=None), Level.UNKNOWN, "did not tell", "device 3")
     bare = having(a2(), "hccn", conf=None)
     lost = only("hccn-conf", bare, Level.WARNING, "There is no /etc/hccn.conf")
     assert "-i 7 -ip -s address 192.0.2.17 netmask 255.255.255.0" in commands(lost)
@@ -64,8 +64,8 @@ def test_other_settings_of_hccn_conf() -> None:
 
 
 def test_addresses_of_the_npus() -> None:
-    only("hccn-addresses", changed(5, address=""), Level.ERROR, "Device 5 has no")
-    finding = only("hccn-addresses", changed(5, address="192.0.2.10"), Level.ERROR, "same")
+    only("hccn-addresses", change_port(5, address=""), Level.ERROR, "Device 5 has no")
+    finding = only("hccn-addresses", change_port(5, address="192.0.2.10"), Level.ERROR, "same")
     assert finding.devices == (0, 5)
     none = tuple(port(index, address="") for index in range(8))
     only("hccn-addresses", having(a2(), "hccn", devices=none), Level.OK, "no network addresses")
@@ -87,35 +87,35 @@ def test_subnets_of_the_first_generation() -> None:
 
 
 def test_gateways() -> None:
-    only("hccn-gateway", changed(1, gateway="198.51.100.1"), Level.WARNING, "192.0.2.0/24")
-    only("hccn-gateway", changed(1, gateway=None), Level.UNKNOWN, "the gateway of device 1")
-    assert run("hccn-gateway", changed(1, gateway=""))[0].level is Level.OK
+    only("hccn-gateway", change_port(1, gateway="198.51.100.1"), Level.WARNING, "192.0.2.0/24")
+    only("hccn-gateway", change_port(1, gateway=None), Level.UNKNOWN, "the gateway of device 1")
+    assert run("hccn-gateway", change_port(1, gateway=""))[0].level is Level.OK
 
 
 def test_links() -> None:
     optics = {"Tx Los Flag": "0xff"}
     finding = only(
-        "hccn-link", changed(2, link="DOWN", optical=optics), Level.ERROR, "Tx Los Flag 0xff"
+        "hccn-link", change_port(2, link="DOWN", optical=optics), Level.ERROR, "Tx Los Flag 0xff"
     )
     assert "for i in 2; do sudo" in commands(finding)
-    flapping = changed(2, link_changes=("UP", "DOWN", "UP"), link_ups=2)
+    flapping = change_port(2, link_changes=("UP", "DOWN", "UP"), link_ups=2)
     only("hccn-link", flapping, Level.OK, "came up 2 times")
     ports = (HccnPort(udie=0, port=1, link="UP"), HccnPort(udie=0, port=2, link="DOWN"))
-    only("hccn-link", changed(2, ports=ports), Level.OK, "0/2 DOWN")
+    only("hccn-link", change_port(2, ports=ports), Level.OK, "0/2 DOWN")
 
 
 def test_links_that_no_job_of_one_server_needs() -> None:
     all_down = tuple(port(index, link="DOWN") for index in range(8))
     only("hccn-link", having(a2(), "hccn", devices=all_down), Level.WARNING, "devices 0-7")
-    only("hccn-link", changed(2, a3(), link="DOWN"), Level.WARNING, "devices 2")
+    only("hccn-link", change_port(2, a3(), link="DOWN"), Level.WARNING, "devices 2")
 
 
 @pytest.mark.parametrize(("state", "words"), [("FLAPPING", "neither"), (None, "did not tell")])
 def test_a_link_that_is_not_known_to_be_up(state: str | None, words: str) -> None:
-    only("hccn-link", changed(2, link=state), Level.UNKNOWN, words, "device 2")
+    only("hccn-link", change_port(2, link=state), Level.UNKNOWN, words, "device 2")
     of_950 = having(a2(), "npus", devices=(npu(0, name="Ascend950PR"),))
     none_up = (HccnPort(udie=0, port=1, link="DOWN"), HccnPort(udie=0, port=2, link="DOWN"))
-    only("hccn-link", changed(2, of_950, ports=none_up), Level.WARNING, "devices 2")
+    only("hccn-link", change_port(2, of_950, ports=none_up), Level.WARNING, "devices 2")
 
 
 def test_a_question_that_a_product_does_not_know_is_left_out() -> None:
@@ -126,27 +126,29 @@ def test_a_question_that_a_product_does_not_know_is_left_out() -> None:
         ("hccn-link", "-link", "link"),
         ("hccn-addresses", "-ip", "address"),
     ):
-        silent = changed(0, **{field: None})
+        silent = change_port(0, **{field: None})
         assert run(check, silent)[0].level is Level.UNKNOWN, check
-        of_product = changed(0, unsupported=(question,), **{field: None})
+        of_product = change_port(0, unsupported=(question,), **{field: None})
         assert run(check, of_product)[0].level is Level.OK, check
 
 
 @pytest.mark.parametrize("state", ["Success", "Init", "Detect ip set"])
 def test_health_that_is_no_fault(state: str | None) -> None:
-    assert run("hccn-health", changed(0, health=state))[0].level is Level.OK
+    assert run("hccn-health", change_port(0, health=state))[0].level is Level.OK
 
 
 def test_network_health() -> None:
-    only("hccn-health", changed(0, health="Socket fail"), Level.WARNING, "Socket fail")
-    only("hccn-health", changed(0, health="Unknown"), Level.UNKNOWN, "could not be told")
-    only("hccn-health", changed(0, health="Degraded"), Level.UNKNOWN, "Degraded")
+    only("hccn-health", change_port(0, health="Socket fail"), Level.WARNING, "Socket fail")
+    only("hccn-health", change_port(0, health="Unknown"), Level.UNKNOWN, "could not be told")
+    only("hccn-health", change_port(0, health="Degraded"), Level.UNKNOWN, "Degraded")
 
 
 def test_tls() -> None:
-    finding = only("hccn-tls", changed(4, tls=True), Level.ERROR, "on: 4; off: 0-3,5-7", "EI0016")
+    finding = only(
+        "hccn-tls", change_port(4, tls=True), Level.ERROR, "on: 4; off: 0-3,5-7", "EI0016"
+    )
     assert "for i in 4; do" in commands(finding)
-    only("hccn-tls", changed(4, tls=None), Level.UNKNOWN, "the TLS switch of device 4")
+    only("hccn-tls", change_port(4, tls=None), Level.UNKNOWN, "the TLS switch of device 4")
 
 
 def test_hccn_tool_is_for_root() -> None:

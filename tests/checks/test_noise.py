@@ -20,7 +20,7 @@ KNOWN = Catalog().known_warnings
 SEEN = {row.id: row.example for row in KNOWN}
 
 
-def judged(through: str, warnings: dict[str, int]) -> Finding:
+def judge_warnings(through: str, warnings: dict[str, int]) -> Finding:
     ranks = (ProbeResult(ok=True, values={"through": through}, warnings=warnings),)
     facts = Snapshot(probes=(ProbeRun(probe="smoke-train", ranks=ranks),))
     (check,) = [check for check in list_registered() if check.run is known_warnings]
@@ -37,18 +37,20 @@ def test_every_known_warning_has_been_seen() -> None:
 
 
 def test_known_warnings_are_counted_and_strange_ones_listed() -> None:
-    finding = judged("nothing", {SEEN["multihot"]: 4, ADAM: 2, "UserWarning: the sky falls": 1})
+    finding = judge_warnings(
+        "nothing", {SEEN["multihot"]: 4, ADAM: 2, "UserWarning: the sky falls": 1}
+    )
     assert finding.level is Level.OK
     assert finding.observed == "multihot 4x, torch-optimizers 2x"
     assert finding.because == "Not known:\nUserWarning: the sky falls (1x)"
 
 
 def test_the_same_warning_under_mindspeed_is_a_symptom() -> None:
-    finding = judged("mindspeed.megatron_adaptor", {ADAM: 1, SEEN["multihot"]: 1})
+    finding = judge_warnings("mindspeed.megatron_adaptor", {ADAM: 1, SEEN["multihot"]: 1})
     assert finding.level is Level.WARNING
     assert finding.remedy is not None
     assert "before anything of megatron" in finding.remedy.summary
-    assert judged("mindspeed.megatron_adaptor", {SEEN["multihot"]: 1}).level is Level.OK
+    assert judge_warnings("mindspeed.megatron_adaptor", {SEEN["multihot"]: 1}).level is Level.OK
 
 
 def test_folding_keeps_all_else_and_symptoms() -> None:

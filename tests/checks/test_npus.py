@@ -213,7 +213,7 @@ def test_a_link_that_was_not_told(code: str) -> None:
 # ---------------------------------------------------------------- beside each other
 
 
-def swapped(**fields: object) -> Snapshot:
+def swap_npu(**fields: object) -> Snapshot:
     """Another NPU 3 among eight."""
     usual = tuple(npu(index) for index in range(8))
     odd = msgspec.structs.replace(usual[3], **fields)
@@ -221,9 +221,9 @@ def swapped(**fields: object) -> Snapshot:
 
 
 def test_npus_that_differ() -> None:
-    only("npu-alike", swapped(name="910B4"), Level.WARNING, "different chips", "910B4 on NPU 3")
-    only("npu-alike", swapped(name="910A"), Level.ERROR, "several families", "910A on NPU 3")
-    half = swapped(hbm=Usage(used=3100, total=32768))
+    only("npu-alike", swap_npu(name="910B4"), Level.WARNING, "different chips", "910B4 on NPU 3")
+    only("npu-alike", swap_npu(name="910A"), Level.ERROR, "several families", "910A on NPU 3")
+    half = swap_npu(hbm=Usage(used=3100, total=32768))
     only("npu-alike", half, Level.WARNING, "memory sizes", "32768 MB on NPU 3")
     for field, words in (("driver_version", "drivers"), ("firmware_version", "firmware")):
         usual = boards(firmware_version="7.7.0.1.231")
@@ -234,14 +234,14 @@ def test_npus_that_differ() -> None:
 
 
 def test_npus_that_are_hot() -> None:
-    finding = only("npu-temperature", swapped(temperature_c=110), Level.WARNING, "110 °C")
+    finding = only("npu-temperature", swap_npu(temperature_c=110), Level.WARNING, "110 °C")
     assert finding.devices == (3,)
-    only("npu-temperature", swapped(temperature_c=None), Level.UNKNOWN, "NPU 3")
-    assert run("npu-temperature", swapped(temperature_c=89))[0].level is Level.OK
+    only("npu-temperature", swap_npu(temperature_c=None), Level.UNKNOWN, "NPU 3")
+    assert run("npu-temperature", swap_npu(temperature_c=89))[0].level is Level.OK
 
 
 def test_an_npu_that_is_busy_without_a_process() -> None:
-    facts = swapped(utilisation=100)
+    facts = swap_npu(utilisation=100)
     only("npu-free", facts, Level.WARNING, "1 NPU is busy", "100 %")
     held = having(facts, "holders", processes=(Holder(pid=1, devices=(3,)),))
     only("npu-free", held, Level.WARNING, "in use: device 3")

@@ -11,7 +11,7 @@ def layout(*met: NotFinite | None, stage: int = 0, device: str = "cpu") -> Layou
     return LayoutRecord(stage=stage, device=device, not_finite=list(met))
 
 
-def met(event: int, how: str = "result", *, forward: int = 1) -> NotFinite:
+def see_not_finite(event: int, how: str = "result", *, forward: int = 1) -> NotFinite:
     return NotFinite(forward=forward, event=event, module="experts", how=how)
 
 
@@ -22,19 +22,55 @@ FIRST = ", in forward pass 1"
     ("ranks", "guilty", "text"),
     [
         # A row-parallel layer of the other rank gets it later.
-        ((layout(met(9)), layout(met(5))), (1,), f"it began on rank 1, in experts{FIRST}"),
-        ((layout(met(5)), layout(met(5))), (0, 1), f"it began on ranks 0, 1, in experts{FIRST}"),
-        ((layout(None), layout(met(5, forward=3))), (1,), "in experts, in forward pass 3"),
-        ((layout(met(2, forward=2)), layout(met(9))), (1,), "rank 1, in experts"),
-        ((layout(met(9)), layout(met(7, "sent"))), (1,), "in what experts gives to the other"),
-        ((layout(met(9, "between")), layout(None)), (0,), "in experts, between the modules"),
-        ((layout(met(9, "weight")), layout(None)), (0,), "in a weight of experts, before the step"),
+        (
+            (layout(see_not_finite(9)), layout(see_not_finite(5))),
+            (1,),
+            f"it began on rank 1, in experts{FIRST}",
+        ),
+        (
+            (layout(see_not_finite(5)), layout(see_not_finite(5))),
+            (0, 1),
+            f"it began on ranks 0, 1, in experts{FIRST}",
+        ),
+        (
+            (layout(None), layout(see_not_finite(5, forward=3))),
+            (1,),
+            "in experts, in forward pass 3",
+        ),
+        (
+            (layout(see_not_finite(2, forward=2)), layout(see_not_finite(9))),
+            (1,),
+            "rank 1, in experts",
+        ),
+        (
+            (layout(see_not_finite(9)), layout(see_not_finite(7, "sent"))),
+            (1,),
+            "in what experts gives to the other",
+        ),
+        (
+            (layout(see_not_finite(9, "between")), layout(None)),
+            (0,),
+            "in experts, between the modules",
+        ),
+        (
+            (layout(see_not_finite(9, "weight")), layout(None)),
+            (0,),
+            "in a weight of experts, before the step",
+        ),
         # The second stage meets it at its start, which is after the end of the first one.
-        ((layout(met(9)), layout(met(2, "received"), stage=1)), (0,), "rank 0, in experts"),
-        ((layout(None), layout(met(2, "received"), stage=1)), (1,), "from the stage before"),
+        (
+            (layout(see_not_finite(9)), layout(see_not_finite(2, "received"), stage=1)),
+            (0,),
+            "rank 0, in experts",
+        ),
+        (
+            (layout(None), layout(see_not_finite(2, "received"), stage=1)),
+            (1,),
+            "from the stage before",
+        ),
         ((layout(None), layout(None)), (), "it began in the backward pass"),
         (
-            (layout(met(9), device="npu:0"), layout(met(5), device="npu:1")),
+            (layout(see_not_finite(9), device="npu:0"), layout(see_not_finite(5), device="npu:1")),
             (1,),
             "it began on rank 1 (npu:1), in experts",
         ),
@@ -50,7 +86,7 @@ def test_the_earliest_is_where_it_began(
 
 
 def test_each_step_has_its_own() -> None:
-    nan_origin = origin({0: layout(None, met(5)), 1: layout(met(1), None)}, 2)
+    nan_origin = origin({0: layout(None, see_not_finite(5)), 1: layout(see_not_finite(1), None)}, 2)
     assert nan_origin is not None
     assert nan_origin.ranks == (0,)
 

@@ -63,13 +63,13 @@ def allreduce(*ranks: ProbeResult, **fields: Any) -> ProbeRun:
     )
 
 
-def judged(run: ProbeRun, device: str = "cpu") -> tuple[Finding, ...]:
+def judge_run(run: ProbeRun, device: str = "cpu") -> tuple[Finding, ...]:
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=device)
     return judge(case, [check for check in all_checks() if check.id == check.probe == run.probe])
 
 
 def only(run: ProbeRun, device: str = "cpu") -> Finding:
-    (finding,) = judged(run, device)
+    (finding,) = judge_run(run, device)
     return finding
 
 
@@ -301,7 +301,7 @@ def test_a_run_cut_short_may_only_be_slow() -> None:
 
 def test_a_hang_after_good_results_is_a_warning() -> None:
     run = allreduce(rank(0, ok=True), timed_out=True, left_behind=(42,))
-    findings = judged(run)
+    findings = judge_run(run)
     assert [finding.level for finding in findings] == [Level.WARNING] * 2
     assert "process 42 survived SIGKILL" in findings[1].observed
 
@@ -377,7 +377,7 @@ WRAPPER = "RuntimeError: Failed to load the backend extension: torch_npu."
 FINE = {"ok": True, "version": "2.13.0"}
 
 
-def imported(blocks: str = "", **modules: dict[str, Any]) -> ProbeRun:
+def import_modules(blocks: str = "", **modules: dict[str, Any]) -> ProbeRun:
     named = {
         name.replace("__", " ").replace("_dot_", "."): module for name, module in modules.items()
     }
@@ -390,7 +390,7 @@ def broken(error: str, **fields: Any) -> dict[str, Any]:
 
 
 def test_the_trap_names_the_missing_library() -> None:
-    run = imported(
+    run = import_modules(
         torch=broken(LIBRARY, outermost=WRAPPER),
         torch__without__autoload=FINE,
         torch_npu=broken(LIBRARY),
@@ -409,7 +409,7 @@ def test_the_trap_names_the_missing_library() -> None:
 
 def test_a_torch_that_is_broken_by_itself_is_no_trap() -> None:
     text = "ImportError: libtorch.so: undefined symbol: _ZN3c105ErrorE"
-    run = imported(torch=broken(text), torch__without__autoload=broken(text))
+    run = import_modules(torch=broken(text), torch__without__autoload=broken(text))
     finding = only(run, "npu")
     assert finding.title == "`import torch` fails: the symbol _ZN3c105ErrorE is missing"
     assert finding.remedy is None
@@ -417,7 +417,7 @@ def test_a_torch_that_is_broken_by_itself_is_no_trap() -> None:
 
 @pytest.mark.parametrize(("device", "level"), [("npu", Level.ERROR), ("cpu", Level.WARNING)])
 def test_torch_npu_matters_where_it_is_used(device: str, level: Level) -> None:
-    assert only(imported(torch=FINE, torch_npu=broken(LIBRARY)), device).level is level
+    assert only(import_modules(torch=FINE, torch_npu=broken(LIBRARY)), device).level is level
 
 
 LATE = "TimeoutError: no end after 121 s"
@@ -432,7 +432,7 @@ LATE = "TimeoutError: no end after 121 s"
     ],
 )
 def test_an_import_that_takes_too_long_could_not_be_told(modules: dict[str, Any]) -> None:
-    finding = only(imported(**modules), "npu")
+    finding = only(import_modules(**modules), "npu")
     assert finding.level is Level.UNKNOWN
     assert "did not end in time" in finding.title
     assert finding.remedy is not None
@@ -440,7 +440,9 @@ def test_an_import_that_takes_too_long_could_not_be_told(modules: dict[str, Any]
 
 
 def test_a_missing_module_is_named_with_its_package() -> None:
-    run = imported(torch=FINE, mindspeed=broken("ModuleNotFoundError: No module named 'attr'"))
+    run = import_modules(
+        torch=FINE, mindspeed=broken("ModuleNotFoundError: No module named 'attr'")
+    )
     finding = only(run)
     assert finding.title == "`import mindspeed` fails: the module attr is missing"
     assert finding.remedy is not None
@@ -448,21 +450,23 @@ def test_a_missing_module_is_named_with_its_package() -> None:
 
 
 def test_an_unknown_error_is_quoted() -> None:
-    run = imported(torch=FINE, megatron_dot_core=broken("ValueError: odd\nand more", output="hint"))
+    run = import_modules(
+        torch=FINE, megatron_dot_core=broken("ValueError: odd\nand more", output="hint")
+    )
     finding = only(run)
     assert finding.title == "`import megatron.core` fails: ValueError: odd"
     assert finding.observed.endswith("hint")
 
 
 def test_no_device_is_an_error_on_an_npu_machine() -> None:
-    run = imported(torch=FINE, torch_npu={**FINE, "devices": 0})
-    levels = [finding.level for finding in judged(run, "npu")]
+    run = import_modules(torch=FINE, torch_npu={**FINE, "devices": 0})
+    levels = [finding.level for finding in judge_run(run, "npu")]
     assert Level.ERROR in levels
-    assert Level.ERROR not in [finding.level for finding in judged(run, "cpu")]
+    assert Level.ERROR not in [finding.level for finding in judge_run(run, "cpu")]
 
 
 def test_what_was_imported_is_listed() -> None:
-    finding = only(imported(torch=FINE, mindspeed={"ok": True}))
+    finding = only(import_modules(torch=FINE, mindspeed={"ok": True}))
     assert finding.level is Level.OK
     assert finding.observed == "torch 2.13.0, mindspeed"
 

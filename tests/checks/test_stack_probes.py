@@ -30,7 +30,7 @@ PEFT = {
 }
 
 
-def judged(
+def judge_values(
     check: str,
     values: dict[str, Any] | None = None,
     *,
@@ -50,14 +50,14 @@ def _with(run: ProbeRun, facts: Snapshot | None) -> Snapshot:
 
 @pytest.mark.parametrize("check", MINE)
 def test_a_probe_without_a_measurement_is_no_success(check: str) -> None:
-    for failed in (judged(check, ok=False), judged(check, {"cases": {}})):
+    for failed in (judge_values(check, ok=False), judge_values(check, {"cases": {}})):
         assert max(finding.level for finding in failed) > Level.OK
         assert not any("the check itself failed" in finding.title for finding in failed)
 
 
 @pytest.mark.parametrize("check", MINE)
 def test_a_probe_that_was_skipped_skips_its_checks(check: str) -> None:
-    (finding,) = judged(check, skipped="there is no megatron.core")
+    (finding,) = judge_values(check, skipped="there is no megatron.core")
     assert finding.level is Level.SKIPPED
 
 
@@ -83,7 +83,7 @@ ERROR = {"error": "AttributeError: no moe", "output": "\nlast words\n"}
     ],
 )
 def test_a_case_of_mindspeed_that_fails(check: str, case: str, level: Level) -> None:
-    (finding,) = judged(check, {"cases": {**PATCHES, case: ERROR}})
+    (finding,) = judge_values(check, {"cases": {**PATCHES, case: ERROR}})
     assert finding.level is level
     assert level is not Level.ERROR or finding.observed == "AttributeError: no moe\nlast words"
 
@@ -91,10 +91,10 @@ def test_a_case_of_mindspeed_that_fails(check: str, case: str, level: Level) -> 
 @pytest.mark.parametrize("check", ["mindspeed-args", "first-repatch", "repatch-keeps-patches"])
 def test_a_mindspeed_without_repatch_and_a_slow_machine(check: str) -> None:
     old = {name: PATCHES[name] for name in ("import", "argv")}
-    assert judged(check, {"repatches": False, "cases": old})[0].level is Level.SKIPPED
+    assert judge_values(check, {"repatches": False, "cases": old})[0].level is Level.SKIPPED
     late = {"error": "TimeoutError: no end after 120 s"}
     slow = {**PATCHES, "arguments": late, "repatch": late, "again": late}
-    assert judged(check, {"cases": slow})[-1].level is Level.UNKNOWN
+    assert judge_values(check, {"cases": slow})[-1].level is Level.UNKNOWN
 
 
 @pytest.mark.parametrize("text", ["no end after 120 s", "no time left, 18 of 120 s"])
@@ -110,12 +110,12 @@ def test_a_mindspeed_without_repatch_and_a_slow_machine(check: str) -> None:
 def test_what_does_not_end_in_time_is_no_fault_of_the_stack(
     check: str, case: str, text: str
 ) -> None:
-    (finding,) = judged(check, {"cases": {case: {"error": f"TimeoutError: {text}"}}})
+    (finding,) = judge_values(check, {"cases": {case: {"error": f"TimeoutError: {text}"}}})
     assert finding.level is Level.UNKNOWN, finding
 
 
 def test_a_program_without_options_leaks_none() -> None:
-    (finding,) = judged("argv-leak", {"cases": PATCHES})
+    (finding,) = judge_values("argv-leak", {"cases": PATCHES})
     assert finding.level is Level.OK
 
 
@@ -129,7 +129,7 @@ def test_a_program_without_options_leaks_none() -> None:
     ],
 )
 def test_how_an_import_of_mindspeed_fails(text: str, title: str) -> None:
-    (finding,) = judged("stack-pair", {"line": "0.16", "cases": {"import": {"error": text}}})
+    (finding,) = judge_values("stack-pair", {"line": "0.16", "cases": {"import": {"error": text}}})
     assert finding.level is Level.ERROR
     assert title in finding.title
     assert (finding.remedy is None) is (text == "anything else")
@@ -146,42 +146,42 @@ def test_how_an_import_of_mindspeed_fails(text: str, title: str) -> None:
 )
 def test_the_line_of_mindspeed_against_megatron(line: str, megatron: str, level: Level) -> None:
     outcome = {"megatron": megatron, "patches": 5, "applied": 5}
-    (finding,) = judged("stack-pair", {"line": line, "cases": {"import": outcome}})
+    (finding,) = judge_values("stack-pair", {"line": line, "cases": {"import": outcome}})
     assert finding.level is level
 
 
 def test_wrong_plans_and_wrong_samples_are_told_apart() -> None:
     values = {"megatron": "0.15.3", "decay 1 warm-up 1": True, "TP2 PP1": LAYOUT}
-    assert judged("schedule", values, wrong=(PLAN,))[0].level is Level.ERROR
-    assert judged("schedule", values, wrong=(COPIES,))[0].level is Level.OK
-    assert judged("sample-collection", values, wrong=(COPIES,))[0].level is Level.ERROR
-    (samples,) = judged("sample-collection", values, wrong=(PLAN,))
+    assert judge_values("schedule", values, wrong=(PLAN,))[0].level is Level.ERROR
+    assert judge_values("schedule", values, wrong=(COPIES,))[0].level is Level.OK
+    assert judge_values("sample-collection", values, wrong=(COPIES,))[0].level is Level.ERROR
+    (samples,) = judge_values("sample-collection", values, wrong=(PLAN,))
     assert (samples.level, samples.observed) == (Level.OK, "TP2 PP1: 6 of 12")
 
 
 def test_peft_beside_a_bridge_needs_no_layers_of_its_own() -> None:
-    assert judged("peft-on-megatron", PEFT)[0].level is Level.WARNING
-    assert judged("peft-on-megatron", PEFT, facts=healthy())[0].level is Level.OK
+    assert judge_values("peft-on-megatron", PEFT)[0].level is Level.WARNING
+    assert judge_values("peft-on-megatron", PEFT, facts=healthy())[0].level is Level.OK
 
 
 def test_an_entry_point_that_fails_hides_no_other() -> None:
     broken = {"fla": ERROR, "registry": ERROR, "ms-swift": ERROR}
     cases = {**broken, "twinkle": {"mindspeed": False, "version": "twinkle 1"}}
-    assert judged("fla-owner", {"cases": cases})[0].level is Level.UNKNOWN
-    assert judged("registry", {"cases": cases})[0].level is Level.UNKNOWN
-    assert judged("framework-order", {"cases": cases})[0].level is Level.SKIPPED
-    failed, good = judged("framework-imports", {"cases": cases})
+    assert judge_values("fla-owner", {"cases": cases})[0].level is Level.UNKNOWN
+    assert judge_values("registry", {"cases": cases})[0].level is Level.UNKNOWN
+    assert judge_values("framework-order", {"cases": cases})[0].level is Level.SKIPPED
+    failed, good = judge_values("framework-imports", {"cases": cases})
     assert (failed.level, good.observed) == (Level.ERROR, "twinkle 1")
 
 
 def test_without_a_plan_for_it_nothing_is_said_of_fla_and_types() -> None:
-    assert judged("fla-owner", {"cases": {"twinkle": {}}})[0].level is Level.SKIPPED
-    assert judged("registry", {"cases": {"ms-swift": {}}})[0].level is Level.SKIPPED
+    assert judge_values("fla-owner", {"cases": {"twinkle": {}}})[0].level is Level.SKIPPED
+    assert judge_values("registry", {"cases": {"ms-swift": {}}})[0].level is Level.SKIPPED
 
 
 def test_a_gated_delta_net_of_transformers_is_worth_a_note() -> None:
     there = {"megatron": True, "mindspeed": True, "bridge_has": True, "fla": True}
     values = {"gdn": {**there, "bridge_masks": True, "variable": "0"}}
-    (finding,) = judged("gdn", values)
+    (finding,) = judge_values("gdn", values)
     assert finding.level is Level.OK
     assert finding.observed == "USE_MCORE_GDN=0"

@@ -31,7 +31,7 @@ FIRST_STAGE = {**GOOD, "losses": [None] * 10}
 STACK = {"megatron": "0.15.3", "through": "nothing"}
 
 
-def judged(
+def judge_probe(
     probe: str,
     *layouts: Any,
     check: str = "",
@@ -48,12 +48,12 @@ def judged(
     return judge(case, [check_ for check_ in all_checks() if check_.id == (check or probe)])
 
 
-def trained(*ranks: dict[str, Any]) -> tuple[Finding, ...]:
-    return judged("smoke-train", *({"TP2": rank} for rank in ranks))
+def judge_training(*ranks: dict[str, Any]) -> tuple[Finding, ...]:
+    return judge_probe("smoke-train", *({"TP2": rank} for rank in ranks))
 
 
 def test_a_good_training_says_what_it_did() -> None:
-    (finding,) = trained(FIRST_STAGE, GOOD)
+    (finding,) = judge_training(FIRST_STAGE, GOOD)
     assert finding.level is Level.OK
     assert finding.observed == (
         "2 ranks on npu: TP2; losses, modules and gradients as in plain torch in every step; "
@@ -61,7 +61,7 @@ def test_a_good_training_says_what_it_did() -> None:
     )
 
 
-def changed(key: str, index: int, value: object) -> dict[str, Any]:
+def change_value(key: str, index: int, value: object) -> dict[str, Any]:
     series = list(GOOD[key])
     series[index] = value
     return {**GOOD, key: series}
@@ -70,20 +70,28 @@ def changed(key: str, index: int, value: object) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("rank", "title", "observed"),
     [
-        (changed("losses", 4, "nan"), "the loss is not finite", "from step 5 on, rank 1"),
-        (changed("grad_norms", 2, "inf"), "the gradient norm is not finite", "from step 3 on"),
-        (changed("grad_norms", 2, math.nan), "the gradient norm is not finite", "from step 3 on"),
+        (change_value("losses", 4, "nan"), "the loss is not finite", "from step 5 on, rank 1"),
+        (change_value("grad_norms", 2, "inf"), "the gradient norm is not finite", "from step 3 on"),
+        (
+            change_value("grad_norms", 2, math.nan),
+            "the gradient norm is not finite",
+            "from step 3 on",
+        ),
         (
             {**GOOD, "differences": {**EQUAL, "expert tensor": 0.03}},
             "expert tensor parallel ranks hold different weights",
             "differ by 0.03, seen on rank 1",
         ),
-        (changed("grad_norms", 3, 1.1), "disagree about the gradient norm of step 4", "rank 1 1.1"),
-        (changed("losses", 3, 2.51), "disagree about the mean loss of step 4", "rank 1 2.51"),
+        (
+            change_value("grad_norms", 3, 1.1),
+            "disagree about the gradient norm of step 4",
+            "rank 1 1.1",
+        ),
+        (change_value("losses", 3, 2.51), "disagree about the mean loss of step 4", "rank 1 2.51"),
     ],
 )
 def test_a_rank_that_trains_something_else(rank: dict[str, Any], title: str, observed: str) -> None:
-    (finding,) = trained(GOOD, rank)
+    (finding,) = judge_training(GOOD, rank)
     assert finding.level is Level.ERROR
     assert title in finding.title
     assert observed in finding.observed
@@ -92,20 +100,20 @@ def test_a_rank_that_trains_something_else(rank: dict[str, Any], title: str, obs
 def test_a_nan_is_laid_to_the_rank_where_it_began() -> None:
     first, second = (
         {
-            **changed("losses", 1, "nan"),
+            **change_value("losses", 1, "nan"),
             "stage": 0,
             "place": f"npu:{rank}",
             "not_finite": [None, {"forward": 1, "event": event, "module": "qkv", "how": "result"}],
         }
         for rank, event in enumerate((9, 5))
     )
-    (finding,) = trained(first, second)
+    (finding,) = judge_training(first, second)
     assert finding.ranks == (1,)
     assert finding.observed == (
         "from step 2 on, it began on rank 1 (npu:1), in qkv, in forward pass 1"
     )
     nowhere = {**first, "not_finite": [None, None]}
-    (finding,) = trained(nowhere, nowhere)
+    (finding,) = judge_training(nowhere, nowhere)
     assert finding.ranks == (0, 1)
     assert finding.observed == (
         "from step 2 on, ranks 0, 1; the forward passes were finite: it began in the backward pass"
@@ -138,7 +146,7 @@ STEPS = {"gradients were not clipped": [*LOSSES[:2], 3.1, *LOSSES[3:]]}
     ("change", "title", "observed"),
     [
         (
-            {**changed("losses", 0, 5.01), "mistakes": FORWARD},
+            {**change_value("losses", 0, 5.01), "mistakes": FORWARD},
             "the loss is wrong under TP2 from step 1 on",
             "up to the loss itself; it is the loss of a model without rotary embedding",
         ),
@@ -155,7 +163,7 @@ STEPS = {"gradients were not clipped": [*LOSSES[:2], 3.1, *LOSSES[3:]]}
         # What has another shape was not compared.
         ({**GOOD, "modules": {"decoder.layers.0": [4, -1.0]}}, "", ""),
         (
-            {**changed("losses", 2, 3.1), "mistakes": STEPS},
+            {**change_value("losses", 2, 3.1), "mistakes": STEPS},
             "the loss is wrong under TP2 from step 3 on",
             "it trains as if gradients were not clipped",
         ),
@@ -226,28 +234,28 @@ def test_what_tensor_parallel_ranks_hold_in_common() -> None:
 
 
 def test_hardware_may_round_later_losses() -> None:
-    rounded = changed("losses", 9, 0.61)
-    assert trained(rounded)[0].level is Level.OK
+    rounded = change_value("losses", 9, 0.61)
+    assert judge_training(rounded)[0].level is Level.OK
     (finding,) = of_simulated(rounded)
     assert finding.title == "smoke-train: the loss is wrong under TP2 from step 10 on"
 
 
 def test_a_slow_step_is_a_warning_but_for_the_first() -> None:
-    assert trained(changed("seconds", 0, 99.0))[0].level is Level.OK
-    (finding,) = trained(changed("seconds", 5, 9.0))
+    assert judge_training(change_value("seconds", 0, 99.0))[0].level is Level.OK
+    (finding,) = judge_training(change_value("seconds", 5, 9.0))
     assert finding.level is Level.WARNING
 
 
 def test_nothing_was_trained() -> None:
-    assert judged("smoke-train", {})[0].level is Level.UNKNOWN
-    (finding,) = judged("smoke-train", {}, skipped="megatron-core is not installed")
+    assert judge_probe("smoke-train", {})[0].level is Level.UNKNOWN
+    (finding,) = judge_probe("smoke-train", {}, skipped="megatron-core is not installed")
     assert finding.level is Level.SKIPPED
     assert "megatron-core is not installed" in finding.title
 
 
 def test_groups_that_are_right_say_what_they_cost() -> None:
     layout = {"TP2": {"groups": 4, "bytes": 4 << 20, "seconds": 1.0}, "PP2": {"groups": 0}}
-    (finding,) = judged("parallel-groups", layout)
+    (finding,) = judge_probe("parallel-groups", layout)
     assert finding.level is Level.OK
     assert finding.observed == (
         "1 rank on npu: TP2, PP2; megatron.core 0.15.3, through nothing; "
@@ -257,7 +265,7 @@ def test_groups_that_are_right_say_what_they_cost() -> None:
 
 def test_groups_that_are_wrong() -> None:
     wrong = (Wrong(what="members of the ep group of rank 1, TP2", got="[0, 1]", expected="[1]"),)
-    (finding,) = judged("parallel-groups", {}, wrong=wrong)
+    (finding,) = judge_probe("parallel-groups", {}, wrong=wrong)
     assert finding.level is Level.ERROR
     assert finding.observed == "rank 0: members of the ep group of rank 1, TP2: [0, 1]"
 
@@ -271,7 +279,7 @@ def test_a_float64_sum(sums: tuple[float | None, ...], level: Level) -> None:
         ProbeResult(rank=rank, ok=True, values={"float64_sum": total})
         for rank, total in enumerate(sums)
     )
-    (finding,) = judged("parallel-groups", check="float64-allreduce", ranks=ranks)
+    (finding,) = judge_probe("parallel-groups", check="float64-allreduce", ranks=ranks)
     assert finding.level is level
     if level is Level.WARNING:
         assert finding.observed == "sum of rank + 1: 1 on rank 0, 2 on rank 1"
@@ -279,7 +287,7 @@ def test_a_float64_sum(sums: tuple[float | None, ...], level: Level) -> None:
 
 def test_a_step_without_metrics() -> None:
     short = {**GOOD, "losses": GOOD["losses"][:9], "grad_norms": GOOD["grad_norms"][:9]}
-    (finding,) = trained(short)
+    (finding,) = judge_training(short)
     assert finding.title == "smoke-train: 9 of 10 steps have metrics under TP2"
 
 
@@ -300,7 +308,7 @@ BF16 = {"kind": {"bf16": True}, "dtypes": {"gradients": ["float32"], "optimizer"
 def test_bfloat16_may_round_and_says_what_computed() -> None:
     kernels = {"attention": "npu_fusion_attention", "experts": "npu_grouped_matmul"}
     rounded = {
-        **changed("losses", 0, 5.002),
+        **change_value("losses", 0, 5.002),
         **BF16,
         "modules": {"mlp": [1, 0.03]},
         "gradients": {"router": {**RIGHT, "off": 0.1}},
@@ -330,7 +338,11 @@ def test_what_lacks_bfloat16_says_so() -> None:
 @pytest.mark.parametrize(
     ("change", "title", "observed"),
     [
-        (changed("losses", 0, 5.01), "the loss is wrong under TP2 from step 1 on", "loss 5.01000;"),
+        (
+            change_value("losses", 0, 5.01),
+            "the loss is wrong under TP2 from step 1 on",
+            "loss 5.01000;",
+        ),
         (
             {
                 "modules": {"mlp": [1, 0.2]},

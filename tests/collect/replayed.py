@@ -11,7 +11,7 @@ import msgspec
 from ascend_doctor.machine.recorded import ReplayMachine
 
 
-def replayed(
+def replay(
     folder: Path,
     *,
     commands: Mapping[str, str | Mapping[str, Any]] | None = None,

@@ -17,7 +17,7 @@ from ascend_doctor.collect.driver import (
 from ascend_doctor.collect.pci import parse_lspci
 from ascend_doctor.collect.vendor_text import parse_assignments
 
-from .replayed import replayed
+from .replayed import replay
 from .sample_facts import Facts, Readers, plain, value
 
 
@@ -32,7 +32,7 @@ def nodes_of_listing(text: str) -> Facts:
             statuses[full] = {"kind": "char", **status}
     with TemporaryDirectory() as name:
         names = dict.fromkeys(("user-name:1000", "group-name:1000"), "HwHiAiUser")
-        nodes = device_nodes(replayed(Path(name), nodes=statuses, values=names))
+        nodes = device_nodes(replay(Path(name), nodes=statuses, values=names))
     return {
         "devices": [node.number for node in nodes if node.kind == "device"],
         "managers": [node.path for node in nodes if node.kind == "manager"],
@@ -54,7 +54,7 @@ def libraries_of_tree(text: str) -> Facts:
     root = "/usr/local/Ascend/driver/lib64"
     env = {"LD_LIBRARY_PATH": f"{root}:{root}/common:{root}/driver"}
     with TemporaryDirectory() as name:
-        facts = driver(replayed(Path(name), nodes=nodes, env=env))
+        facts = driver(replay(Path(name), nodes=nodes, env=env))
     return {
         "path": facts.path,
         "version": facts.version,

@@ -21,7 +21,7 @@ from ascend_doctor.facts import Driver
 from ascend_doctor.machine.live import FileStatus, LiveMachine
 from tests import samples
 
-from .replayed import replayed
+from .replayed import replay
 
 CHAR = {"kind": "char", "mode": "0660", "uid": 1000, "gid": 1000}
 
@@ -31,7 +31,7 @@ def sample(name: str) -> str:
 
 
 def test_a_machine_without_a_driver_has_no_trace_of_one(tmp_path: Path) -> None:
-    facts = driver(replayed(tmp_path))
+    facts = driver(replay(tmp_path))
     assert not facts.present
     assert facts == Driver(libraries=facts.libraries)
     assert all(library.path is None for library in facts.libraries)
@@ -44,7 +44,7 @@ def test_versions_come_from_the_files_of_the_installed_path(tmp_path: Path) -> N
         "/opt/hdk/driver/version.info": sample("driver/driver-version.info-23.0.7.txt"),
         "/opt/hdk/firmware/version.info": sample("driver/firmware-version.info-7.1.txt"),
     }
-    facts = driver(replayed(tmp_path, files=files))
+    facts = driver(replay(tmp_path, files=files))
     assert (facts.path, facts.version) == ("/opt/hdk/driver", "23.0.7")
     assert facts.ascendhal_version == "7.35.19"
     assert facts.compatible_firmware == "[7.0.0,7.1.99]"
@@ -55,7 +55,7 @@ def test_versions_come_from_the_files_of_the_installed_path(tmp_path: Path) -> N
 
 
 def test_docker_made_a_folder_of_the_install_info(tmp_path: Path) -> None:
-    facts = driver(replayed(tmp_path, folders={"/etc/ascend_install.info": []}))
+    facts = driver(replay(tmp_path, folders={"/etc/ascend_install.info": []}))
     assert facts.install_info is not None
     assert facts.install_info.is_directory
 
@@ -65,7 +65,7 @@ def test_firmware_is_asked_of_the_cards_where_no_file_says(
     tmp_path: Path, versions: str, expected: str | None
 ) -> None:
     text = sample("driver/upgrade-tool-firmware-versions.txt")
-    machine = replayed(
+    machine = replay(
         tmp_path,
         commands={"upgrade-tool --version": text.replace("7.1.0.7.220", versions, 1)},
         files={"/usr/local/Ascend/driver/tools/upgrade-tool": ""},
@@ -76,7 +76,7 @@ def test_firmware_is_asked_of_the_cards_where_no_file_says(
 
 
 def test_device_nodes_with_owners_and_access(tmp_path: Path) -> None:
-    machine = replayed(
+    machine = replay(
         tmp_path,
         nodes={
             "/dev/davinci10": CHAR,
@@ -107,7 +107,7 @@ def test_device_nodes_with_owners_and_access(tmp_path: Path) -> None:
 
 
 def test_a_dangling_node_is_no_device(tmp_path: Path) -> None:
-    machine = replayed(tmp_path, folders={"/dev": ["davinci0"]})
+    machine = replay(tmp_path, folders={"/dev": ["davinci0"]})
     (node,) = device_nodes(machine)
     assert (node.number, node.is_device, node.readable) == (0, False, None)
 
@@ -145,18 +145,18 @@ def test_pci_functions_are_accelerators_of_this_vendor(tmp_path: Path) -> None:
         **pci("0000:7d:00.0", "0xa222", "0x020000"),
         other: "0x8086\n",
     }
-    (pci_function,) = pci_functions(replayed(tmp_path, files=files)) or ()
+    (pci_function,) = pci_functions(replay(tmp_path, files=files)) or ()
     assert (pci_function.address, pci_function.device) == ("0000:9d:00.0", "0xd803")
     assert pci_function.subsystem_device == "0x0110"
 
 
 def test_lspci_is_asked_where_there_is_no_sysfs(tmp_path: Path) -> None:
     text = sample("system/lspci-910-8cards.txt")
-    functions = pci_functions(replayed(tmp_path / "with", commands={"lspci": text}))
+    functions = pci_functions(replay(tmp_path / "with", commands={"lspci": text}))
     assert functions is not None
     assert len(functions) == 8
-    assert pci_functions(replayed(tmp_path / "without")) is None
-    hung = replayed(tmp_path / "hung", commands={"lspci": {"timed_out": True}})
+    assert pci_functions(replay(tmp_path / "without")) is None
+    hung = replay(tmp_path / "hung", commands={"lspci": {"timed_out": True}})
     assert pci_functions(hung) is None
 
 
@@ -169,7 +169,7 @@ def test_modules_are_those_of_the_driver() -> None:
 
 def test_libraries_are_found_as_the_loader_does(tmp_path: Path) -> None:
     common = "/usr/local/Ascend/driver/lib64/common"
-    machine = replayed(
+    machine = replay(
         tmp_path,
         files={
             "/etc/ld.so.conf": "include /etc/ld.so.conf.d/*.conf\n",
@@ -190,7 +190,7 @@ def test_docker_runtime_of_a_host(tmp_path: Path) -> None:
         "/etc/docker/daemon.json": sample("docker/daemon.json-ascend-runtime.txt"),
         "/etc/ascend-docker-runtime.d/base.list": sample("docker/base.list-a2-a3.txt"),
     }
-    docker = driver(replayed(tmp_path, files=files)).docker
+    docker = driver(replay(tmp_path, files=files)).docker
     assert docker is not None
     assert docker.default
     assert docker.path == "/usr/local/Ascend/Ascend-Docker-Runtime/ascend-docker-runtime"
@@ -218,5 +218,5 @@ def test_no_parser_raises(text: str) -> None:
 
 
 def test_facts_survive_a_snapshot(tmp_path: Path) -> None:
-    facts = driver(replayed(tmp_path, nodes={"/dev/davinci0": CHAR}))
+    facts = driver(replay(tmp_path, nodes={"/dev/davinci0": CHAR}))
     assert msgspec.json.decode(msgspec.json.encode(facts), type=Driver) == facts

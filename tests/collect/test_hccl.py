@@ -12,7 +12,7 @@ from ascend_doctor.collect.hccl import parse_rank_table, rank_table
 from ascend_doctor.facts import RankTable
 from tests import samples
 
-from .replayed import replayed
+from .replayed import replay
 
 
 def sample(name: str) -> str:
@@ -20,11 +20,11 @@ def sample(name: str) -> str:
 
 
 def test_without_the_variable_there_is_no_rank_table(tmp_path: Path) -> None:
-    assert rank_table(replayed(tmp_path)) == RankTable()
+    assert rank_table(replay(tmp_path)) == RankTable()
 
 
 def test_the_rank_table_of_the_environment(tmp_path: Path) -> None:
-    machine = replayed(
+    machine = replay(
         tmp_path,
         env={"RANK_TABLE_FILE": "/job/table.json"},
         files={"/job/table.json": sample("rank_table-a3-v1.2.json.txt")},
@@ -36,7 +36,7 @@ def test_the_rank_table_of_the_environment(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
-    facts = rank_table(replayed(tmp_path, env={"RANK_TABLE_FILE": "/job/table.json"}))
+    facts = rank_table(replay(tmp_path, env={"RANK_TABLE_FILE": "/job/table.json"}))
     assert facts.path == "/job/table.json"
     assert facts.problem is not None
     assert facts.problem.startswith("cannot be read")

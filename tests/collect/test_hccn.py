@@ -13,7 +13,7 @@ from ascend_doctor.machine.live import Completed
 from ascend_doctor.machine.recorded import ReplayMachine
 from tests import samples
 
-from .replayed import replayed
+from .replayed import replay
 
 
 def sample(name: str) -> str:
@@ -54,12 +54,12 @@ class Counting(ReplayMachine):
 
 
 def test_without_tool_and_file_there_is_nothing(tmp_path: Path) -> None:
-    assert hccn(replayed(tmp_path), with_devices(0)) == Hccn()
+    assert hccn(replay(tmp_path), with_devices(0)) == Hccn()
 
 
 def test_without_devices_the_file_is_read_and_nothing_is_asked(tmp_path: Path) -> None:
     files = {"/etc/hccn.conf": sample("hccn.conf-two-of-eight.txt")}
-    replayed(tmp_path, files=files)
+    replay(tmp_path, files=files)
     machine = Counting(tmp_path)
     facts = hccn(machine, Driver())
     assert facts.conf is not None
@@ -69,7 +69,7 @@ def test_without_devices_the_file_is_read_and_nothing_is_asked(tmp_path: Path) -
 
 
 def test_a_healthy_device(tmp_path: Path) -> None:
-    machine = replayed(
+    machine = replay(
         tmp_path,
         commands=answers(4, HEALTHY),
         files={"/usr/local/Ascend/driver/tools/hccn_tool": ""},
@@ -92,7 +92,7 @@ def test_what_is_not_set_is_empty_and_no_fault(tmp_path: Path) -> None:
         "-gateway": "gateway-not-configured.txt",
         "-tls": "err-unsupported-product.txt",
     }
-    (device,) = hccn(replayed(tmp_path, commands=answers(0, names)), with_devices(0)).devices
+    (device,) = hccn(replay(tmp_path, commands=answers(0, names)), with_devices(0)).devices
     assert (device.address, device.netmask, device.detect, device.gateway) == ("", "", "", "")
     assert device.tls is None
     assert device.error is None
@@ -105,14 +105,14 @@ def test_a_link_that_is_down_is_looked_into(tmp_path: Path) -> None:
         "-link_stat": "link-stat-910-down.txt",
         "-optical": "optical-910-fault.txt",
     }
-    (device,) = hccn(replayed(tmp_path, commands=answers(0, names)), with_devices(0)).devices
+    (device,) = hccn(replay(tmp_path, commands=answers(0, names)), with_devices(0)).devices
     assert (device.link, device.link_changes[0]) == ("DOWN", "DOWN")
     assert device.optical["Rx Los Flag"] == "0xff"
     assert "vendor serial number" not in device.optical
 
 
 def test_without_permission_only_one_question_is_asked(tmp_path: Path) -> None:
-    replayed(
+    replay(
         tmp_path,
         commands={"hccn_tool -i 0 -ip -g": {"stdout": sample("err-permission.txt")}},
     )
@@ -126,7 +126,7 @@ def test_without_permission_only_one_question_is_asked(tmp_path: Path) -> None:
 def test_a_hang_ends_all_and_keeps_what_was_told(tmp_path: Path) -> None:
     commands: dict[str, object] = {**answers(0, HEALTHY), **answers(1, HEALTHY)}
     commands["hccn_tool -i 1 -link -g"] = {"timed_out": True}
-    replayed(tmp_path, commands=commands)  # type: ignore[arg-type]
+    replay(tmp_path, commands=commands)  # type: ignore[arg-type]
     machine = Counting(tmp_path)
     facts = hccn(machine, with_devices(0, 1, 2))
     assert machine.asked[-1] == "hccn_tool -i 1 -link -g"
@@ -141,7 +141,7 @@ def test_a_hang_ends_all_and_keeps_what_was_told(tmp_path: Path) -> None:
 
 def test_a_fault_of_one_device_does_not_stop_the_next(tmp_path: Path) -> None:
     busy = answers(0, dict.fromkeys(HEALTHY, "err-busy.txt"))
-    machine = replayed(tmp_path, commands={**busy, **answers(1, HEALTHY)})
+    machine = replay(tmp_path, commands={**busy, **answers(1, HEALTHY)})
     facts = hccn(machine, with_devices(0, 1))
     first, second = facts.devices
     assert first.error is not None
@@ -155,13 +155,13 @@ def test_a_question_that_the_product_does_not_know_is_kept(tmp_path: Path) -> No
         **answers(0, HEALTHY),
         "hccn_tool -i 0 -tls -g": sample("err-unsupported-product.txt"),
     }
-    (device,) = hccn(replayed(tmp_path, commands=commands), with_devices(0)).devices
+    (device,) = hccn(replay(tmp_path, commands=commands), with_devices(0)).devices
     assert device.unsupported == ("-tls",)
     assert (device.tls, device.link, device.error) == (None, "UP", None)
 
 
 def test_950_is_asked_in_its_own_order_by_index(tmp_path: Path) -> None:
-    machine = replayed(
+    machine = replay(
         tmp_path,
         commands={
             "hccn_tool -g -dev_info -i 0": sample("dev_info-950-doc.txt"),
@@ -182,7 +182,7 @@ def test_a_host_with_ub_nodes_is_950_without_pci(tmp_path: Path) -> None:
         DeviceNode(path="/dev/davinci0", kind="device", number=0),
         DeviceNode(path="/dev/uburma/udma1", kind="manager"),
     )
-    machine = replayed(
+    machine = replay(
         tmp_path, commands={"hccn_tool -g -dev_info -i 0": sample("dev_info-950-doc.txt")}
     )
     (device,) = hccn(machine, Driver(nodes=nodes)).devices
@@ -211,5 +211,5 @@ def test_no_parser_raises(text: str) -> None:
 
 
 def test_facts_survive_a_snapshot(tmp_path: Path) -> None:
-    facts = hccn(replayed(tmp_path, commands=answers(0, HEALTHY)), with_devices(0))
+    facts = hccn(replay(tmp_path, commands=answers(0, HEALTHY)), with_devices(0))
     assert msgspec.json.decode(msgspec.json.encode(facts), type=Hccn) == facts

@@ -11,7 +11,7 @@ from ascend_doctor.collect.holders import holders, scan
 from ascend_doctor.facts import Holders
 from ascend_doctor.machine.live import LiveMachine
 
-from .replayed import replayed
+from .replayed import replay
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -131,7 +131,7 @@ def test_a_device_file_that_this_process_holds_is_found_live(
 
 def test_a_recorded_answer_is_replayed(tmp_path: Path) -> None:
     answer = {"processes": [{"pid": 5, "devices": [1], "user": "ann"}], "complete": False}
-    facts = holders(replayed(tmp_path, values={"holders": answer}))
+    facts = holders(replay(tmp_path, values={"holders": answer}))
     assert isinstance(facts, Holders)
     assert (facts.processes[0].pid, facts.processes[0].devices) == (5, (1,))
     assert not facts.complete

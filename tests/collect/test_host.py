@@ -126,7 +126,7 @@ def test_values_are_kept_by_an_allow_list_only() -> None:
     assert facts.interfaces
 
 
-def recorded(tmp_path: Path, files: dict[str, str], env: str = "{}") -> ReplayMachine:
+def record_machine(tmp_path: Path, files: dict[str, str], env: str = "{}") -> ReplayMachine:
     for path, text in files.items():
         target = tmp_path / "root" / path.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -136,7 +136,7 @@ def recorded(tmp_path: Path, files: dict[str, str], env: str = "{}") -> ReplayMa
 
 
 def test_the_loader_looks_where_its_configuration_says(tmp_path: Path) -> None:
-    machine = recorded(
+    machine = record_machine(
         tmp_path,
         {
             "/etc/ld.so.conf": "include /etc/ld.so.conf.d/*.conf\n# no\n/opt/a\n",
@@ -157,6 +157,6 @@ def test_the_loader_looks_where_its_configuration_says(tmp_path: Path) -> None:
 
 
 def test_an_empty_entry_of_the_library_path_is_the_current_folder(tmp_path: Path) -> None:
-    machine = recorded(tmp_path, {}, env='{LD_LIBRARY_PATH: "/a::/b"}')
+    machine = record_machine(tmp_path, {}, env='{LD_LIBRARY_PATH: "/a::/b"}')
     assert library_path(machine) == ("/a", ".", "/b")
-    assert library_path(recorded(tmp_path, {})) == ()
+    assert library_path(record_machine(tmp_path, {})) == ()

@@ -110,7 +110,7 @@ def editable(site: Path, name: str, mapping: dict[str, str], **namespaces: list[
     return finder
 
 
-def collected(bare_venv: Path, *entries: Path | str, **env: str) -> ImportPath:
+def collect(bare_venv: Path, *entries: Path | str, **env: str) -> ImportPath:
     env |= {"PATH": os.environ["PATH"]}
     if entries:
         env["PYTHONPATH"] = ":".join(map(str, entries))
@@ -118,7 +118,7 @@ def collected(bare_venv: Path, *entries: Path | str, **env: str) -> ImportPath:
     return import_path(machine, python(machine, str(bare_venv / "bin" / "python")))
 
 
-def imported(bare_venv: Path, name: str, *entries: Path) -> list[str]:
+def list_imports(bare_venv: Path, name: str, *entries: Path) -> list[str]:
     """Where Python itself takes the name from: its file, or the folders of a namespace."""
     text = (
         "import importlib.util as u, json, sys; s = u.find_spec(sys.argv[1]); "
@@ -149,8 +149,8 @@ def test_portions_of_a_namespace_are_joined_in_order(
     second = megatron(tmp_path / "Megatron-LM", "core", "training")
     third = megatron(site, "core", minor=16, suffix="rc0")
     entries = (tmp_path / "front", tmp_path / "Megatron-LM")
-    packages = collected(bare_venv, *entries).find("megatron").copies
-    assert [package.path for package in packages] == imported(bare_venv, "megatron", *entries)
+    packages = collect(bare_venv, *entries).find("megatron").copies
+    assert [package.path for package in packages] == list_imports(bare_venv, "megatron", *entries)
     assert brief(packages) == [(str(path), "namespace") for path in (first, second, third)]
     assert [package.parts for package in packages] == [
         ("training",),
@@ -170,8 +170,10 @@ def test_a_regular_package_behind_hides_portions_in_front(
 ) -> None:
     portion = megatron(tmp_path / "Megatron-LM", "core")
     regular = package(site, "megatron")
-    packages = collected(bare_venv, tmp_path / "Megatron-LM").find("megatron").copies
-    assert imported(bare_venv, "megatron", tmp_path / "Megatron-LM") == [f"{regular}/__init__.py"]
+    packages = collect(bare_venv, tmp_path / "Megatron-LM").find("megatron").copies
+    assert list_imports(bare_venv, "megatron", tmp_path / "Megatron-LM") == [
+        f"{regular}/__init__.py"
+    ]
     assert brief(packages) == [(str(regular), "package"), (str(portion), "namespace")]
 
 
@@ -183,13 +185,13 @@ def test_a_module_is_a_copy_and_a_package_beside_it_wins(
     (site / "apexes.py").write_text("")
     (site / "triton.py").write_text("")
     package(site, "triton", "__version__ = '3.2.0'\n")
-    import_path = collected(bare_venv, tmp_path)
+    import_path = collect(bare_venv, tmp_path)
     apex = import_path.find("apex").copies
     assert brief(apex)[0] == (str(tmp_path / "apex.py"), "module")
     assert apex[0].versions == {"apex": "0.1"}
     assert apex[1].path.endswith("linux-gnu.so")
     assert brief(import_path.find("triton").copies) == [(str(site / "triton"), "package")]
-    assert imported(bare_venv, "apex", tmp_path) == [str(tmp_path / "apex.py")]
+    assert list_imports(bare_venv, "apex", tmp_path) == [str(tmp_path / "apex.py")]
 
 
 def test_an_editable_install_comes_after_the_path(
@@ -198,14 +200,14 @@ def test_an_editable_install_comes_after_the_path(
     source = package(tmp_path / "MindSpeed", "mindspeed")
     (tmp_path / "MindSpeed" / "setup.py").write_text("__version__ = '0.15.3'\nsetup()\n")
     finder = editable(site, "mindspeed", {"mindspeed": str(source)})
-    (only,) = collected(bare_venv).find("mindspeed").copies
-    assert imported(bare_venv, "mindspeed") == [f"{source}/__init__.py"]
+    (only,) = collect(bare_venv).find("mindspeed").copies
+    assert list_imports(bare_venv, "mindspeed") == [f"{source}/__init__.py"]
     assert (only.path, only.kind, only.entry) == (str(source), "editable", str(finder))
     assert only.versions == {"mindspeed": "0.15.3"}
     folder = tmp_path / "run"
     (folder / "mindspeed").mkdir(parents=True)
-    packages = collected(bare_venv, folder).find("mindspeed").copies
-    assert imported(bare_venv, "mindspeed", folder) == [str(folder / "mindspeed")]
+    packages = collect(bare_venv, folder).find("mindspeed").copies
+    assert list_imports(bare_venv, "mindspeed", folder) == [str(folder / "mindspeed")]
     assert brief(packages)[0] == (str(folder / "mindspeed"), "namespace")
 
 
@@ -213,8 +215,8 @@ def test_an_editable_namespace_is_a_portion(bare_venv: Path, site: Path, tmp_pat
     whole = megatron(tmp_path / "whole", "core", "training")
     editable(site, "megatron_lm", {}, megatron=[str(whole)])
     front = megatron(tmp_path / "front", "core")
-    packages = collected(bare_venv, tmp_path / "front").find("megatron").copies
-    assert imported(bare_venv, "megatron", tmp_path / "front") == [str(front), str(whole)]
+    packages = collect(bare_venv, tmp_path / "front").find("megatron").copies
+    assert list_imports(bare_venv, "megatron", tmp_path / "front") == [str(front), str(whole)]
     assert brief(packages) == [(str(front), "namespace"), (str(whole), "namespace")]
 
 
@@ -223,7 +225,7 @@ def test_an_editable_sub_package_brings_only_itself(
 ) -> None:
     root = megatron(tmp_path / "lm", "core", "training")
     editable(site, "megatron_core", {"megatron.core": f"{root}/core"}, megatron=[])
-    (only,) = collected(bare_venv).find("megatron").copies
+    (only,) = collect(bare_venv).find("megatron").copies
     assert (only.path, only.kind, only.parts) == (str(root), "namespace", ("core",))
     assert only.versions == {"core": "0.15.3"}
 
@@ -232,14 +234,14 @@ def test_an_editable_install_whose_source_is_gone_is_none(
     bare_venv: Path, site: Path, tmp_path: Path
 ) -> None:
     editable(site, "mindspeed", {"mindspeed": str(tmp_path / "gone")})
-    assert collected(bare_venv).find("mindspeed").copies == ()
+    assert collect(bare_venv).find("mindspeed").copies == ()
 
 
 def test_a_place_reached_twice_is_one_copy(bare_venv: Path, site: Path, tmp_path: Path) -> None:
     assert site.is_dir()
     megatron(tmp_path / "lm", "core")
     (tmp_path / "link").symlink_to(tmp_path / "lm")
-    packages = collected(bare_venv, tmp_path / "lm", tmp_path / "link").find("megatron").copies
+    packages = collect(bare_venv, tmp_path / "lm", tmp_path / "link").find("megatron").copies
     assert len(packages) == 1
 
 
@@ -250,16 +252,16 @@ def test_what_pip_leaves_behind_is_no_part(bare_venv: Path, site: Path) -> None:
     (root / "__pycache__").mkdir()
     (root / "legacy" / "model").mkdir(parents=True)
     (root / "legacy" / "model" / "__init__.py").write_text("")
-    (only,) = collected(bare_venv).find("megatron").copies
+    (only,) = collect(bare_venv).find("megatron").copies
     assert only.parts == ("legacy", "training"), "legacy has code though no __init__.py"
 
 
 def test_pythonpath_is_kept_as_it_stands(bare_venv: Path, site: Path, tmp_path: Path) -> None:
     assert site.is_dir()
-    import_path = collected(bare_venv, "", tmp_path, "", "/nowhere", "relative/gone")
+    import_path = collect(bare_venv, "", tmp_path, "", "/nowhere", "relative/gone")
     assert import_path.pythonpath == ("", str(tmp_path), "", "/nowhere", "relative/gone")
     assert import_path.absent == ("/nowhere", "relative/gone")
-    assert collected(bare_venv).pythonpath == ()
+    assert collect(bare_venv).pythonpath == ()
 
 
 # ---------------------------------------------------------------- versions
@@ -287,7 +289,7 @@ def test_versions_are_constants_of_the_source(source: str, version: str | None) 
 def test_setup_py_beside_an_installed_package_is_not_its_own(bare_venv: Path, site: Path) -> None:
     package(site, "mindspeed")
     (site / "setup.py").write_text("__version__ = '9'")
-    (only,) = collected(bare_venv).find("mindspeed").copies
+    (only,) = collect(bare_venv).find("mindspeed").copies
     assert only.versions == {}
 
 

@@ -62,7 +62,7 @@ def environment(
     return Python(executable=sys.executable, version="3.11.7", sys_path=(str(site),))
 
 
-def collected(root: Path, python: Python, *folders: str) -> Native:
+def collect(root: Path, python: Python, *folders: str) -> Native:
     path = ":".join(f"{root}/{folder}" for folder in folders)
     return native(LiveMachine({"LD_LIBRARY_PATH": path}), python)
 
@@ -72,7 +72,7 @@ def names(native: Native) -> list[str]:
 
 
 def test_all_is_found_with_cann_and_atb(tmp_path: Path) -> None:
-    native = collected(tmp_path, environment(tmp_path), "cann", "atb")
+    native = collect(tmp_path, environment(tmp_path), "cann", "atb")
     assert native.missing == ()
     assert names(native) == []
     assert native.symbols_checked == 7
@@ -90,7 +90,7 @@ def test_all_is_found_with_cann_and_atb(tmp_path: Path) -> None:
 
 
 def test_without_cann_its_symbols_say_nothing(tmp_path: Path) -> None:
-    native = collected(tmp_path, environment(tmp_path))
+    native = collect(tmp_path, environment(tmp_path))
     assert native.missing == ("libascendcl.so",)
     assert [needed.name for needed in native.needed if needed.path is None] == [
         "libascendcl.so",
@@ -103,7 +103,7 @@ def test_without_cann_its_symbols_say_nothing(tmp_path: Path) -> None:
 
 
 def test_without_nnal_the_import_works(tmp_path: Path) -> None:
-    native = collected(tmp_path, environment(tmp_path, atb=False), "cann", "atb")
+    native = collect(tmp_path, environment(tmp_path, atb=False), "cann", "atb")
     assert native.missing == ()
     assert names(native) == []
     (late,) = [needed for needed in native.needed if needed.path is None]
@@ -111,14 +111,14 @@ def test_without_nnal_the_import_works(tmp_path: Path) -> None:
 
 
 def test_an_older_cann_lacks_symbols(tmp_path: Path) -> None:
-    native = collected(tmp_path, environment(tmp_path, cann=("aclInit",)), "cann", "atb")
+    native = collect(tmp_path, environment(tmp_path, cann=("aclInit",)), "cann", "atb")
     (only,) = native.missing_symbols
     assert (only.name, only.owner, only.at_import) == ("HcclBroadcast", "cann", True)
     assert only.wanted_by.endswith("lib/libtorch_npu.so")
 
 
 def test_another_torch_lacks_symbols_even_without_cann(tmp_path: Path) -> None:
-    native = collected(tmp_path, environment(tmp_path, torch=("_ZN2at4onesEv",)))
+    native = collect(tmp_path, environment(tmp_path, torch=("_ZN2at4onesEv",)))
     assert {
         (missing_symbol.name, missing_symbol.owner) for missing_symbol in native.missing_symbols
     } == {(name, "torch") for name in TORCH}
@@ -127,7 +127,7 @@ def test_another_torch_lacks_symbols_even_without_cann(tmp_path: Path) -> None:
 def test_an_older_atb_stops_no_import(tmp_path: Path) -> None:
     examined = environment(tmp_path)
     shared_object(tmp_path / "atb" / "libatb.so", functions("_ZN3atb3oldEv"))
-    native = collected(tmp_path, examined, "cann", "atb")
+    native = collect(tmp_path, examined, "cann", "atb")
     (only,) = native.missing_symbols
     assert (only.name, only.at_import) == ("_ZN3atb3runEv", False)
 
@@ -139,22 +139,22 @@ def test_a_damaged_or_foreign_library_is_passed_over(tmp_path: Path) -> None:
     content = bytearray((tmp_path / "cann" / "libascendcl.so").read_bytes())
     content[18] = 183 if content[18] == 62 else 62
     foreign.write_bytes(content)
-    native = collected(tmp_path, examined, "foreign", "cann", "atb")
+    native = collect(tmp_path, examined, "foreign", "cann", "atb")
     places = {needed.name: needed.path for needed in native.needed}
     assert places["libascendcl.so"] == f"{tmp_path}/cann/libascendcl.so"
-    alone = collected(tmp_path, examined, "foreign", "atb")
+    alone = collect(tmp_path, examined, "foreign", "atb")
     assert alone.missing == ("libascendcl.so",)
     assert {needed.by.partition(": for ")[0] for needed in alone.needed if needed.path is None} == {
         str(foreign)
     }
     (tmp_path / "foreign" / "libascendcl.so").write_text("no library")
-    assert collected(tmp_path, examined, "foreign").missing == ("libascendcl.so",)
+    assert collect(tmp_path, examined, "foreign").missing == ("libascendcl.so",)
 
 
 def test_without_torch_its_libraries_are_missing(tmp_path: Path) -> None:
     examined = environment(tmp_path)
     shutil.rmtree(tmp_path / "site" / "torch")
-    native = collected(tmp_path, examined, "cann", "atb")
+    native = collect(tmp_path, examined, "cann", "atb")
     assert native.missing == ("libtorch_cpu.so",)
     assert names(native) == []
 
@@ -176,7 +176,7 @@ def test_no_torch_npu_is_an_answer() -> None:
 def test_the_drivers_library_is_found_where_dlopen_looks(tmp_path: Path) -> None:
     examined = environment(tmp_path)
     shared_object(tmp_path / "driver" / "libascend_hal.so", functions("drvGetDevNum"))
-    hal = collected(tmp_path, examined, "driver").hal
+    hal = collect(tmp_path, examined, "driver").hal
     assert hal is not None
     assert (hal.path, hal.by) == (f"{tmp_path}/driver/libascend_hal.so", "LD_LIBRARY_PATH")
 
@@ -185,7 +185,7 @@ def test_a_library_of_cann_that_lacks_another_stops_the_import(tmp_path: Path) -
     examined = environment(tmp_path)
     hal = shared_object(tmp_path / "build" / "libascend_hal.so", functions("drvGetDevNum"))
     shared_object(tmp_path / "cann" / "libascendcl.so", functions(*CANN), needs=(hal,))
-    native = collected(tmp_path, examined, "cann", "atb")
+    native = collect(tmp_path, examined, "cann", "atb")
     assert native.missing == ("libascend_hal.so",)
 
 

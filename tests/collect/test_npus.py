@@ -31,7 +31,7 @@ from ascend_doctor.machine.live import Completed, LiveMachine
 from ascend_doctor.machine.recorded import ReplayMachine
 from tests import samples
 
-from .replayed import replayed
+from .replayed import replay
 
 NAMES = [name.removeprefix("npu-smi/") for name in samples.names() if name.startswith("npu-smi/")]
 TABLES = [name for name in NAMES if name.startswith("info-")]
@@ -57,12 +57,12 @@ A3 = "info-a3-2cards-25.2.0.txt"
 
 
 def test_without_npu_smi_nothing_is_claimed(tmp_path: Path) -> None:
-    facts = npus(replayed(tmp_path))
+    facts = npus(replay(tmp_path))
     assert (facts.tool, facts.devices, facts.error) == ("", (), None)
 
 
 def test_the_tool_is_found_outside_of_path(tmp_path: Path) -> None:
-    machine = replayed(
+    machine = replay(
         tmp_path,
         commands={"npu-smi info": sample(A3)},
         files={"/usr/local/sbin/npu-smi": ""},
@@ -72,7 +72,7 @@ def test_the_tool_is_found_outside_of_path(tmp_path: Path) -> None:
 
 
 def test_a_healthy_a3_machine(tmp_path: Path) -> None:
-    machine = replayed(
+    machine = replay(
         tmp_path,
         commands={
             "npu-smi info": sample(A3),
@@ -93,7 +93,7 @@ def test_a_healthy_a3_machine(tmp_path: Path) -> None:
 
 
 def test_an_alarm_is_looked_into_and_950_has_no_chip_option(tmp_path: Path) -> None:
-    machine = replayed(
+    machine = replay(
         tmp_path,
         commands={
             "npu-smi info": sample("info-950pr-alarm-25.7.rc1.txt"),
@@ -108,10 +108,10 @@ def test_a_missing_process_section_is_asked_for(tmp_path: Path) -> None:
     table = sample("info-a2-910b2c-container-npu2-25.5.1.txt")
     answer = sample("proc-mem-a2-910b3-25.5.1.txt")
     asked = {"npu-smi info": table, "npu-smi info -t proc-mem -i 2 -c 0": answer}
-    (process,) = npus(replayed(tmp_path / "told", commands=asked)).processes or ()
+    (process,) = npus(replay(tmp_path / "told", commands=asked)).processes or ()
     assert (process.npu_id, process.pid) == (2, 64120)
     empty = {"npu-smi info": table, "npu-smi info -t proc-mem -i 2 -c 0": "\n"}
-    assert npus(replayed(tmp_path / "mute", commands=empty)).processes is None
+    assert npus(replay(tmp_path / "mute", commands=empty)).processes is None
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_missing_process_section_is_asked_for(tmp_path: Path) -> None:
 )
 def test_a_failure_is_named(tmp_path: Path, name: str, kind: str, status: int) -> None:
     answer = {"stdout": sample(name), "exit_code": status}
-    facts = npus(replayed(tmp_path, commands={"npu-smi info": answer}))
+    facts = npus(replay(tmp_path, commands={"npu-smi info": answer}))
     assert facts.tool == "npu-smi"
     assert facts.error is not None
     assert (facts.error.kind, facts.error.exit_code) == (kind, status)
@@ -133,7 +133,7 @@ def test_a_failure_is_named(tmp_path: Path, name: str, kind: str, status: int) -
 
 def test_a_loader_error_stands_on_stderr(tmp_path: Path) -> None:
     answer = {"stderr": sample("err-libc_sec-missing.txt"), "exit_code": 127}
-    facts = npus(replayed(tmp_path, commands={"npu-smi info": answer}))
+    facts = npus(replay(tmp_path, commands={"npu-smi info": answer}))
     assert facts.error is not None
     assert facts.error.kind == "libc-sec-missing"
 
@@ -148,7 +148,7 @@ def test_a_loader_error_stands_on_stderr(tmp_path: Path) -> None:
     ],
 )
 def test_no_answer_has_a_reason(tmp_path: Path, answer: dict[str, object], kind: str) -> None:
-    facts = npus(replayed(tmp_path, commands={"npu-smi info": answer}))
+    facts = npus(replay(tmp_path, commands={"npu-smi info": answer}))
     assert facts.error is not None
     assert facts.error.kind == kind
     assert facts.error.text
@@ -162,7 +162,7 @@ def test_a_hang_ends_all_further_questions_and_keeps_the_table(tmp_path: Path) -
             asked.append(str(options["name"]))
             return super().run(argv, **options)  # type: ignore[arg-type]
 
-    replayed(
+    replay(
         tmp_path,
         commands={
             "npu-smi info": sample(A2_IDLE),
@@ -182,7 +182,7 @@ def test_a_hang_ends_all_further_questions_and_keeps_the_table(tmp_path: Path) -
 
 def test_a_trailing_warning_leaves_the_table_whole(tmp_path: Path) -> None:
     text = sample(A3) + sample("warning-trailing-incomplete-driver.txt")
-    facts = npus(replayed(tmp_path, commands={"npu-smi info": text}))
+    facts = npus(replay(tmp_path, commands={"npu-smi info": text}))
     assert len(facts.devices) == 4
     assert facts.complete
     assert facts.warnings[0].startswith("[WARNING]The driver package")
@@ -190,7 +190,7 @@ def test_a_trailing_warning_leaves_the_table_whole(tmp_path: Path) -> None:
 
 def test_output_over_the_limit_is_not_complete(tmp_path: Path) -> None:
     answer = {"stdout": sample(A3), "truncated": True, "exit_code": None}
-    assert not npus(replayed(tmp_path, commands={"npu-smi info": answer})).complete
+    assert not npus(replay(tmp_path, commands={"npu-smi info": answer})).complete
 
 
 def test_a_real_program_that_prints_a_table(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_a_real_program_that_prints_a_table(tmp_path: Path) -> None:
 
 
 def test_facts_survive_a_snapshot(tmp_path: Path) -> None:
-    facts = npus(replayed(tmp_path, commands={"npu-smi info": sample(A3)}))
+    facts = npus(replay(tmp_path, commands={"npu-smi info": sample(A3)}))
     assert msgspec.json.decode(msgspec.json.encode(facts), type=Npus) == facts
 
 

@@ -95,10 +95,10 @@ def test_a_rank_that_goes_wrong_is_named_with_its_stage_and_nothing_survives(
     assert done.returncode == 1
     text = text_of(report_of(done), "allreduce")
     assert all(word in text for word in words), text
-    assert not [process for process in psutil.process_iter() if value in marked(process, name)]
+    assert not [process for process in psutil.process_iter() if value in mark_of(process, name)]
 
 
-def marked(process: psutil.Process, name: str) -> str:
+def mark_of(process: psutil.Process, name: str) -> str:
     try:
         return process.environ().get(name, "")
     except psutil.Error:

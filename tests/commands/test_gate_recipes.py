@@ -87,7 +87,7 @@ def script(name: str) -> str:
     return text
 
 
-def opened(name: str, machine: str, folder: Path) -> bool:
+def opens(name: str, machine: str, folder: Path) -> bool:
     """Whether the gate lets the machine in."""
     programs = folder / "programs"
     programs.mkdir()
@@ -143,7 +143,7 @@ def test_a_recipe_lets_in_what_trains_and_nothing_else(
     name: str, machine: str, tmp_path: Path
 ) -> None:
     of_contract = RECIPES[name].contract and machine == "healthy-a3"
-    assert opened(name, machine, tmp_path) == (machine in IN and not of_contract)
+    assert opens(name, machine, tmp_path) == (machine in IN and not of_contract)
 
 
 @pytest.mark.slow

@@ -31,35 +31,35 @@ RUN = StackRun(
 )
 
 
-def changed(**fields: Any) -> StackRun:
+def change_run(**fields: Any) -> StackRun:
     return msgspec.structs.replace(RUN, **fields)
 
 
 def test_a_run_says_of_a_row_what_it_has_seen() -> None:
     assert RUN.standing == "executed"
-    assert changed(failed=("smoke-train: the loss is NaN",)).standing == "contradicted"
-    assert changed(unknown=("level 3 did not run",)).standing == "documented"
+    assert change_run(failed=("smoke-train: the loss is NaN",)).standing == "contradicted"
+    assert change_run(unknown=("level 3 did not run",)).standing == "documented"
     offline = Stop(step="environment", why="no index")
-    assert changed(stop=offline).standing == "documented"
+    assert change_run(stop=offline).standing == "documented"
     refused = Stop(step="plan", why="numpy", contradicts=True)
-    assert changed(stop=refused).standing == "contradicted"
-    assert "stopped at plan: numpy" in changed(stop=refused).summary
+    assert change_run(stop=refused).standing == "contradicted"
+    assert "stopped at plan: numpy" in change_run(stop=refused).summary
 
 
 def test_a_newer_run_takes_the_place_of_the_one_with_its_subject() -> None:
     evidence = StackEvidence(schema=1, id=ROW)
     assert evidence.standing == "documented"
-    evidence = evidence.add(changed(failed=("a: b",))).add(RUN)
+    evidence = evidence.add(change_run(failed=("a: b",))).add(RUN)
     assert (evidence.runs, evidence.standing) == ((RUN,), "executed")
-    other = changed(framework="verl", failed=("a: b",))
+    other = change_run(framework="verl", failed=("a: b",))
     assert evidence.add(other).standing == "contradicted"
 
 
 def test_a_run_without_a_network_takes_the_place_of_no_proof() -> None:
     evidence = StackEvidence(schema=1, id=ROW, runs=(RUN,))
-    offline = changed(date="2026-11-23T00:00:00+00:00", stop=Stop(step="refs", why="no host"))
+    offline = change_run(date="2026-11-23T00:00:00+00:00", stop=Stop(step="refs", why="no host"))
     assert evidence.add(offline) == evidence
-    refuted = changed(failed=("a: b",))
+    refuted = change_run(failed=("a: b",))
     assert StackEvidence(schema=1, id=ROW, runs=(refuted,)).add(offline).runs == (refuted,)
     assert StackEvidence(schema=1, id=ROW).add(offline).runs == (offline,)
 
@@ -70,7 +70,7 @@ def test_verified_wants_a_run_on_an_npu(tmp_path: Path) -> None:
     (tmp_path / "stacks").mkdir()
     (tmp_path / "stacks" / f"{ROW}.yaml").write_text(yaml.safe_dump({**row, "status": "verified"}))
     (tmp_path / "evidence").mkdir()
-    for run, problems in ((RUN, 1), (changed(simulated=False), 0)):
+    for run, problems in ((RUN, 1), (change_run(simulated=False), 0)):
         content = StackEvidence(schema=1, id=ROW, runs=(run,))
         text = yaml.safe_dump({"schema": 1, **msgspec.to_builtins(content)})
         (tmp_path / "evidence" / f"{ROW}.yaml").write_text(text)

@@ -12,7 +12,7 @@ from ascend_doctor.cli import run
 from ascend_doctor.commands import mcp as module
 from tests.later import mcp
 from tests.level0.machine import table
-from tests.machines.compose import merged, spec
+from tests.machines.compose import merge, spec
 from tests.machines.on_paper import CannotTypeError, Machine, type_command, write
 
 CASES: dict[str, tuple[dict[str, Any], str]] = {
@@ -189,7 +189,7 @@ def machines() -> dict[str, tuple[Machine, Machine]]:
     return {
         **{name: (spec(name), spec(base)) for name, base in BROKEN.items()},
         **{
-            name: (merged(spec("healthy-a2"), changes[name]), spec("healthy-a2"))
+            name: (merge(spec("healthy-a2"), changes[name]), spec("healthy-a2"))
             for name in BREAKAGES
         },
     }

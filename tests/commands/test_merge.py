@@ -55,7 +55,7 @@ def test_bad_arguments_are_one_line(tmp_path: Path) -> None:
         assert done.stderr.count("\n") == 1
 
 
-def merged_report(folder: Path, *arguments: str) -> dict[str, Any]:
+def merge_folder(folder: Path, *arguments: str) -> dict[str, Any]:
     done = merge(str(folder), "--format", "json", *arguments)
     assert done.stdout, done.stderr
     report: dict[str, Any] = json.loads(done.stdout)
@@ -71,7 +71,7 @@ def test_names_stay_and_addresses_home_and_secrets_do_not(
     bad = Finding(check="x", level=Level.ERROR, title="broken", observed=texts)
     names = ("10.1.2.3", "ms-aaaaaaaaaaaaaaaaaaaa")
     write(tmp_path, *(node(name, bad, address="192.168.7.7") for name in names))
-    report = merged_report(tmp_path)
+    report = merge_folder(tmp_path)
     first, second = (
         row for row in report["findings"] if row["check"] in {"x", "fleet-duplicate-address"}
     )
@@ -81,7 +81,7 @@ def test_names_stay_and_addresses_home_and_secrets_do_not(
     for hidden in ("192.168.7.7", "10.9.9.9", "abcdefgh12345678", str(no_real_home)):
         assert hidden not in shown
     assert report["redacted"]
-    plain = merged_report(tmp_path, "--no-redact")
+    plain = merge_folder(tmp_path, "--no-redact")
     assert "192.168.7.7" in json.dumps(plain["findings"])
     assert not plain["redacted"]
 
@@ -93,5 +93,5 @@ def test_files_name_nodes_where_that_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "host.json").rename(tmp_path / "node1.json")
     write(tmp_path, node("host"))
     (tmp_path / "host.json").rename(tmp_path / "node2.json")
-    assert merged_report(tmp_path, "--by-file")["fleet"]["passing"] == ["node1", "node2"]
-    assert merged_report(tmp_path)["fleet"]["passing"] == ["host"]
+    assert merge_folder(tmp_path, "--by-file")["fleet"]["passing"] == ["node1", "node2"]
+    assert merge_folder(tmp_path)["fleet"]["passing"] == ["host"]

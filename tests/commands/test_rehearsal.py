@@ -64,10 +64,10 @@ def rehearse(environment: dict[str, str], command: list[str], tmp_path: Path) ->
         )
 
     yield run
-    assert left_in(environment) == []
+    assert list_rest(environment) == []
 
 
-def left_in(environment: dict[str, str]) -> list[str]:
+def list_rest(environment: dict[str, str]) -> list[str]:
     return sorted(os.listdir(environment["TMPDIR"]))
 
 
@@ -202,10 +202,10 @@ def test_nothing_outlives_it(
         rest = process.stdout.read()
     assert (code, rest) == ((-9, "") if number == signal.SIGKILL else (9, "told\n"))
     limit = time.monotonic() + 20
-    while (psutil.pid_exists(sleeper) or left_in(environment)) and time.monotonic() < limit:
+    while (psutil.pid_exists(sleeper) or list_rest(environment)) and time.monotonic() < limit:
         time.sleep(0.1)
     assert not psutil.pid_exists(sleeper)
-    assert left_in(environment) == []
+    assert list_rest(environment) == []
 
 
 def test_a_signal_that_comes_before_the_command_starts_reaches_it() -> None:
@@ -251,6 +251,6 @@ def test_what_hides_does_not_outlive_us(
         assert all(map(psutil.pid_exists, started))
         process.kill()
     limit = time.monotonic() + 30
-    while any(map(psutil.pid_exists, started)) or left_in(environment):
+    while any(map(psutil.pid_exists, started)) or list_rest(environment):
         assert time.monotonic() < limit
         time.sleep(0.1)

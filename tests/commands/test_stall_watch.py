@@ -26,7 +26,7 @@ from tests.commands.test_run import run
 SLEEPER = "import time, sys; sys.stdout.write('up\\n'); sys.stdout.flush()\ntime.sleep(600)\n"
 
 
-def watched(folder: Path, **more: str) -> dict[str, str]:
+def watch(folder: Path, **more: str) -> dict[str, str]:
     base = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return StallWatch(folder, 60, lambda _: None).environment({**base, **more})
 
@@ -48,7 +48,7 @@ def test_the_hook_hands_on_to_the_sitecustomize_behind_it(tmp_path: Path) -> Non
     own.mkdir()
     (own / "sitecustomize.py").write_text("import sys\nsys.own = 1\n")
     for rank in ({}, {"RANK": "3", "LOCAL_RANK": "1"}):
-        env = watched(tmp_path / "s", **rank)
+        env = watch(tmp_path / "s", **rank)
         code = (
             "import sys; print(getattr(sys, 'own', 0), any(p.endswith('/hook') for p in sys.path))"
         )
@@ -75,7 +75,7 @@ def test_only_a_rank_is_armed_and_none_of_its_children(tmp_path: Path) -> None:
     )
     program = tmp_path / "p.py"
     program.write_text(code)
-    env = watched(tmp_path / "s", RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
+    env = watch(tmp_path / "s", RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
     with subprocess.Popen([sys.executable, str(program)], env=env) as process:
         assert process.wait(60) == 0
     identity = json.loads((tmp_path / "s" / "rank-0.json").read_text())
@@ -90,7 +90,7 @@ def test_only_a_rank_is_armed_and_none_of_its_children(tmp_path: Path) -> None:
 @contextlib.contextmanager
 def first_rank(folder: Path, program: Path, *, stopped: bool) -> Iterator[subprocess.Popen[bytes]]:
     """A rank that has said a line, with what it forked; all of them are killed."""
-    env = watched(folder, RANK="0", LOCAL_RANK="0", WORLD_SIZE="2", PATH="/nowhere")
+    env = watch(folder, RANK="0", LOCAL_RANK="0", WORLD_SIZE="2", PATH="/nowhere")
     with subprocess.Popen(
         [sys.executable, str(program)], env=env, stdout=subprocess.PIPE, start_new_session=True
     ) as process:
@@ -144,7 +144,7 @@ def test_what_a_helper_shows_is_not_the_rank_s(tmp_path: Path, *, stopped: bool)
 
 def test_a_process_that_took_the_number_gets_no_signal(tmp_path: Path) -> None:
     folder = tmp_path / "s"
-    watched(folder)
+    watch(folder)
     with subprocess.Popen([sys.executable, "-c", SLEEPER], stdout=subprocess.PIPE) as stranger:
         assert stranger.stdout
         stranger.stdout.readline()

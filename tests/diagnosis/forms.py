@@ -113,7 +113,7 @@ def torchrun(nodes: Mapping[str, int], guilty: int, *, each: int = 4) -> dict[st
     }
 
 
-def tarred(files: Mapping[str, str | bytes], mode: str = "w") -> bytes:
+def tar(files: Mapping[str, str | bytes], mode: str = "w") -> bytes:
     whole = io.BytesIO()
     with tarfile.open(fileobj=whole, mode=mode) as archive:  # type: ignore[call-overload]
         for name, text in files.items():
@@ -124,7 +124,7 @@ def tarred(files: Mapping[str, str | bytes], mode: str = "w") -> bytes:
     return whole.getvalue()
 
 
-def zipped(files: Mapping[str, str | bytes]) -> bytes:
+def zip_files(files: Mapping[str, str | bytes]) -> bytes:
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in files.items():
@@ -503,18 +503,16 @@ FORMS = [
         root="aicore-exception-507015",
     ),
     # Containers.
-    Form(name="tar", files={"logs.tar": tarred(FOLDERS)}, rank=6, local=2, node="node-1"),
-    Form(name="tgz", files={"l.tgz": tarred(FOLDERS, "w:gz")}, rank=6, local=2, node="node-1"),
-    Form(
-        name="tar.xz", files={"l.tar.xz": tarred(FOLDERS, "w:xz")}, rank=6, local=2, node="node-1"
-    ),
-    Form(name="zip", files={"logs.zip": zipped(FOLDERS)}, rank=6, local=2, node="node-1"),
+    Form(name="tar", files={"logs.tar": tar(FOLDERS)}, rank=6, local=2, node="node-1"),
+    Form(name="tgz", files={"l.tgz": tar(FOLDERS, "w:gz")}, rank=6, local=2, node="node-1"),
+    Form(name="tar.xz", files={"l.tar.xz": tar(FOLDERS, "w:xz")}, rank=6, local=2, node="node-1"),
+    Form(name="zip", files={"logs.zip": zip_files(FOLDERS)}, rank=6, local=2, node="node-1"),
     Form(
         name="a tar of each node in a zip",
         files={
-            "all.zip": zipped(
+            "all.zip": zip_files(
                 {
-                    f"{node}.tar.gz": tarred(
+                    f"{node}.tar.gz": tar(
                         {
                             name.removeprefix(f"{node}/"): text
                             for name, text in FOLDERS.items()
@@ -534,7 +532,7 @@ FORMS = [
         name="a folder with an archive and files",
         files={
             **{name: text for name, text in FOLDERS.items() if name.startswith("node-0")},
-            "node-1.tgz": tarred(
+            "node-1.tgz": tar(
                 {name: text for name, text in FOLDERS.items() if name.startswith("node-1")}, "w:gz"
             ),
         },
@@ -545,7 +543,7 @@ FORMS = [
     Form(
         name="packed logs in a zip",
         files={
-            "logs.zip": zipped(
+            "logs.zip": zip_files(
                 {name: gzip.compress(str(text).encode()) for name, text in GLOBAL.items()}
             )
         },
@@ -572,7 +570,7 @@ FORMS = [
 ]
 
 
-def diagnosed(form: Form) -> Diagnosis:
+def diagnose_form(form: Form) -> Diagnosis:
     with TemporaryDirectory() as folder:
         for name, text in form.files.items():
             path = Path(folder, "given", name)
@@ -587,7 +585,7 @@ def _numbers(guilty: Guilt | None, name: str) -> tuple[int, ...]:
 
 def judge_form(form: Form) -> FormVerdict:
     try:
-        diagnosis = diagnosed(form)
+        diagnosis = diagnose_form(form)
     except DataError as error:
         return FormVerdict(form=form, root=str(error), rank=None, local=None, node="", device=None)
     guilty = diagnosis.guilty

@@ -55,7 +55,7 @@ class Hang:
         return f"{self.kind}-{self.guilty}-{self.step}-{self.layout}{report}"
 
 
-def drawn(seed: int, count: int) -> list[Hang]:
+def draw_hangs(seed: int, count: int) -> list[Hang]:
     """Different ones, every kind about equally often, half of them with the watchdog's report."""
     chance = random.Random(seed)
     hangs: list[Hang] = []
@@ -76,11 +76,13 @@ def drawn(seed: int, count: int) -> list[Hang]:
 
 def with_report(seed: int, count: int) -> list[Hang]:
     """The same ones all with the report, and as many more as are needed."""
-    every = (replace(hang, report=True) for hang in drawn(seed, 2 * count))
+    every = (replace(hang, report=True) for hang in draw_hangs(seed, 2 * count))
     return list(dict.fromkeys(every))[:count]
 
 
-def made(hang: Hang, folder: Path, python: Path, environment: Mapping[str, str]) -> Path | None:
+def make_hang(
+    hang: Hang, folder: Path, python: Path, environment: Mapping[str, str]
+) -> Path | None:
     """Run it to its end; gives the folder with torchrun's own output and the logs of the ranks.
 
     None where it never hung as it should: a rank did not get this far as the step, or torchrun did
@@ -120,7 +122,7 @@ def _run(hang: Hang, path: Path, python: Path, environment: Mapping[str, str]) -
     return False
 
 
-def judged(hang: Hang, path: Path) -> Verdict:
+def judge_hang(hang: Hang, path: Path) -> Verdict:
     diagnosis = of_paths(path)
     if diagnosis.guilty is None or not diagnosis.guilty.ranks:
         return "could not tell"
@@ -143,17 +145,17 @@ def main(folder: Path, *, seed: int, count: int, first: int, last: int, armed: b
         devices=RANKS,
         memory_bytes=1 << 30,
     )
-    chosen = (with_report if armed else drawn)(seed, count)[first:last]
+    chosen = (with_report if armed else draw_hangs)(seed, count)[first:last]
 
     def logs(hang: Hang) -> Path | None:
         path = folder / hang.name
-        return path if path.exists() else made(hang, folder, python, environment)
+        return path if path.exists() else make_hang(hang, folder, python, environment)
 
     # Judged here and not in the pool: an automaton is of one thread.
     verdicts: Counter[str] = Counter()
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for hang, path in zip(chosen, pool.map(logs, chosen), strict=True):
-            verdict = judged(hang, path) if path else "never hung"
+            verdict = judge_hang(hang, path) if path else "never hung"
             verdicts[verdict] += 1
             click.echo(f"{verdict:15} {hang.name}")
     click.echo(", ".join(f"{verdict}: {times}" for verdict, times in verdicts.items()))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ascend_doctor.diagnosis import archives
 from ascend_doctor.diagnosis.logs import find
 from ascend_doctor.errors import DataError
-from tests.diagnosis.forms import tarred, zipped
+from tests.diagnosis.forms import tar, zip_files
 from tests.diagnosis.logs import answer, of_files, of_paths
 
 OOM = "[rank2]: RuntimeError: NPU out of memory. Tried to allocate 3.47 GiB (NPU 2; 60.97 GiB"
@@ -33,7 +33,7 @@ def reasons(files: dict[str, bytes]) -> dict[str, str]:
 def test_names_of_an_archive_lead_nowhere(tmp_path: Path) -> None:
     names = ("../../out.log", "/etc/absolute.log", "a/../../b.log", "c\x1b[2J\n.log")
     of_files({"train.log": STEP})  # makes the caches of this home
-    for name, pack in (("x.tar", tarred), ("x.zip", zipped)):
+    for name, pack in (("x.tar", tar), ("x.zip", zip_files)):
         (tmp_path / name).write_bytes(pack(dict.fromkeys(names, f"{OOM}\n")))
         before = sorted(tmp_path.parent.rglob("*"))
         diagnosis = of_paths(tmp_path / name)
@@ -58,16 +58,16 @@ def test_links_and_devices_of_a_tar_are_not_followed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_an_archive_that_is_too_deep_is_named() -> None:
-    data = zipped({"a.log": OOM})
+    data = zip_files({"a.log": OOM})
     for _ in range(archives.DEPTH):
-        data = zipped({"in.zip": data})
+        data = zip_files({"in.zip": data})
     assert "nested more than 3 deep" in reasons({"x.zip": data})["in.zip"]
 
 
 @pytest.mark.slow
 def test_too_many_files_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "MEMBERS", 5)
-    unread = reasons({"x.tar": tarred({f"{n}.log": STEP for n in range(9)})})
+    unread = reasons({"x.tar": tar({f"{n}.log": STEP for n in range(9)})})
     assert unread == {"x.tar": "more than 5 files in archives"}
 
 
@@ -78,8 +78,8 @@ def test_what_grows_without_end_is_read_up_to_the_limit(
 ) -> None:
     monkeypatch.setattr(archives, "BYTES", 1 << 20)
     large = {"a.log": STEP * 100_000}
-    packed = {"x.zip": zipped(large), "x.tgz": tarred(large, "w:gz"), "in.zip": zipped(large)}
-    outer = {"x.zip": zipped({"in.zip": packed["in.zip"]})} if name == "in.zip" else {}
+    packed = {"x.zip": zip_files(large), "x.tgz": tar(large, "w:gz"), "in.zip": zip_files(large)}
+    outer = {"x.zip": zip_files({"in.zip": packed["in.zip"]})} if name == "in.zip" else {}
     unread = reasons(outer or {name: packed[name]})
     assert any("GiB in archives" in reason for reason in unread.values())
 
@@ -96,7 +96,7 @@ def test_a_tar_that_claims_a_huge_header_is_refused() -> None:
 
 
 def test_what_cannot_be_opened_is_named_and_the_others_are_read() -> None:
-    whole = bytearray(zipped({"a.log": STEP, "b.log": f"{OOM}\n"}))
+    whole = bytearray(zip_files({"a.log": STEP, "b.log": f"{OOM}\n"}))
     # The first entry of the directory says that it is encrypted.
     whole[whole.index(b"PK\x01\x02") + 8] |= 1
     diagnosis = of_files({"x.zip": bytes(whole), "broken.zip": b"PK\x03\x04 and no more"})
@@ -109,7 +109,7 @@ def test_what_cannot_be_opened_is_named_and_the_others_are_read() -> None:
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
 def test_a_tar_that_was_cut_is_read_as_far_as_it_goes(mode: str) -> None:
     noise = "".join(f"{n} {n * 7919 % 10007:x}\n" for n in range(50_000))
-    data = tarred({"a.log": f"{OOM}\n", "b.log": noise}, mode)
+    data = tar({"a.log": f"{OOM}\n", "b.log": noise}, mode)
     diagnosis = of_files({"x.tar": data[: len(data) * 3 // 4], "train.log": STEP})
     assert diagnosis.not_read
     if mode == "w":
@@ -117,12 +117,12 @@ def test_a_tar_that_was_cut_is_read_as_far_as_it_goes(mode: str) -> None:
 
 
 def test_core_files_and_checkpoints_in_an_archive_are_named_as_not_read() -> None:
-    data = zipped({"model.safetensors": b"EI0006: no", "a/core.77": b"\0" * 500, "t.log": STEP})
+    data = zip_files({"model.safetensors": b"EI0006: no", "a/core.77": b"\0" * 500, "t.log": STEP})
     assert sorted(reasons({"x.zip": data})) == ["core.77", "model.safetensors"]
 
 
 def test_a_packed_log_in_a_tar_is_unpacked() -> None:
-    packed = tarred({"logs/train.log.gz": gzip.compress(f"{OOM}\n".encode())}, "w:xz")
+    packed = tar({"logs/train.log.gz": gzip.compress(f"{OOM}\n".encode())}, "w:xz")
     assert answer(of_files({"x.tar.xz": packed})) == "npu-oom-torch"
 
 
@@ -131,7 +131,7 @@ def test_the_copy_of_a_packed_tar_has_no_name_and_is_gone(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     archive = tmp_path / "x.tgz"
-    archive.write_bytes(tarred({"a.log": OOM}, "w:gz"))
+    archive.write_bytes(tar({"a.log": OOM}, "w:gz"))
     logs, _ = find((str(archive),))
     (folder,) = tmp_path.glob("ascend-doctor-*")
     assert stat.S_IMODE(folder.stat().st_mode) == stat.S_IRWXU
@@ -147,11 +147,11 @@ def test_any_bytes_are_refused_in_words(data: bytes, name: str) -> None:
 @pytest.mark.slow
 @given(st.data())
 def test_a_damaged_archive_does_not_end_the_diagnosis(data: st.DataObject) -> None:
-    pack = data.draw(st.sampled_from([tarred, zipped]))
+    pack = data.draw(st.sampled_from([tar, zip_files]))
     whole = bytearray(pack({"a.log": STEP, "b/c.log": f"{OOM}\n"}))
     for offset in data.draw(st.lists(st.integers(0, len(whole) - 1), max_size=8)):
         whole[offset] = data.draw(st.integers(0, 255))
-    of_files({"x.zip" if pack is zipped else "x.tar": bytes(whole), "train.log": STEP})
+    of_files({"x.zip" if pack is zip_files else "x.tar": bytes(whole), "train.log": STEP})
 
 
 def test_a_wheel_is_no_archive_of_logs() -> None:

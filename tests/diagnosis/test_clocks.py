@@ -17,7 +17,7 @@ def at(minutes: float, ahead: float) -> str:
     return f"2026-03-01-{total // 3600:02}:{total // 60 % 60:02}:{total % 60:02}.000.000"
 
 
-def joined(rank: int, when: str) -> str:
+def join_line(rank: int, when: str) -> str:
     return (
         f"[INFO] HCCL({100 + rank},python3):{when} [op_base.cc:489][1][HCCL_TRACE]"
         f"HcclCommInitRootInfo success,take time [1000000]us, rankNum[4], rank[{rank}],rootInfo "
@@ -25,7 +25,7 @@ def joined(rank: int, when: str) -> str:
     )
 
 
-def met(when: str) -> str:
+def meeting_line(when: str) -> str:
     day, clock = when[5:10].replace("-", ""), when[11:19]
     return f"I{day} {clock}.000000 77 torch/x.py:525] [default] Rendezvous complete for workers.\n"
 
@@ -42,7 +42,7 @@ def job(
         name = f"plog-{100 + rank}_20260301100000000.log"
         start = run(rank, 4, server=node, card=card).replace("2026-03-01-10:00", at(0, off)[:16])
         text = (words or {}).get(rank, SLOW).format(at=at(minute, off))
-        files[f"node-{node}/log/run/plog/{name}"] = start + (joined(rank, at(0, off)) * shared)
+        files[f"node-{node}/log/run/plog/{name}"] = start + (join_line(rank, at(0, off)) * shared)
         files[f"node-{node}/log/debug/plog/{name}"] = (
             f"[ERROR] HCCL({100 + rank},python3):{at(minute, off)} [x.cc:1] [1]{text}\n"
         )
@@ -93,7 +93,7 @@ def test_nodes_of_another_time_accuse_nobody() -> None:
 def test_torchrun_s_store_compares_clocks() -> None:
     def node(number: int, rank: int, text: str, ahead: float) -> dict[str, str | bytes]:
         off = ahead * number
-        return {f"node-{number}/train.log": f"{met(at(0, off))}[rank{rank}]: step\n"
+        return {f"node-{number}/train.log": f"{meeting_line(at(0, off))}[rank{rank}]: step\n"
                 f"{at(10 + number, off)} [rank{rank}]: x\n[rank{rank}]: {text}\n"}  # fmt: skip
 
     core = "Aicore kernel execute failed, device_id=1, stream_id=3, task_id=5"

@@ -23,7 +23,7 @@ RAISED = (
 STEP = "iteration 10/ 100 | lm loss: 2.3"
 
 
-def interleaved(lines: dict[int, str], prefix: str = "[rank{}]: ") -> str:
+def interleave(lines: dict[int, str], prefix: str = "[rank{}]: ") -> str:
     """One log of several ranks: a step of each, then what each has to say, line by line."""
     rows = [f"{prefix.format(rank)}{STEP}" for rank in lines]
     parts = {rank: text.split("\n") for rank, text in lines.items()}
@@ -49,7 +49,7 @@ WAITING = WAITED.format(minute=2)
 )
 def test_a_rank_with_an_error_of_its_own_is_guilty_of_the_others_time_outs(prefix: str) -> None:
     lines = dict.fromkeys(range(8), WAITING)
-    diagnosis = of_text(interleaved({**lines, 5: OOM}, prefix))
+    diagnosis = of_text(interleave({**lines, 5: OOM}, prefix))
     assert diagnosis.causes[0].id == "npu-oom-torch"
     assert [consequence.id for consequence in diagnosis.causes[0].consequences] == [
         "hccl-connect-timeout-ei0006"
@@ -62,7 +62,7 @@ def test_a_rank_with_an_error_of_its_own_is_guilty_of_the_others_time_outs(prefi
 def test_it_may_be_an_error_that_nobody_knows() -> None:
     lines = dict.fromkeys(range(8), WAITING)
     for diagnosis in (
-        of_text(interleaved({**lines, 3: RAISED})),
+        of_text(interleave({**lines, 3: RAISED})),
         of_files(torchrun({**lines, 3: RAISED})),
     ):
         assert diagnosis.causes[0].id == "hccl-connect-timeout-ei0006"
@@ -76,7 +76,7 @@ def test_it_may_be_an_error_that_nobody_knows() -> None:
 
 def test_the_rank_that_does_not_report_the_time_out_is_the_one_that_is_missing() -> None:
     lines = dict.fromkeys(range(8), WAITING)
-    diagnosis = of_text(interleaved({**lines, 6: ""}))
+    diagnosis = of_text(interleave({**lines, 6: ""}))
     assert diagnosis.guilty
     assert diagnosis.guilty.ranks == (6,)
     assert not diagnosis.guilty.sure
@@ -84,7 +84,7 @@ def test_the_rank_that_does_not_report_the_time_out_is_the_one_that_is_missing()
 
 def test_a_rank_that_never_wrote_is_missed_where_the_world_size_is_known() -> None:
     log = "using world size: 8, data-parallel size: 4\n"
-    log += interleaved(dict.fromkeys((0, 1, 2, 3, 4, 6, 7), WAITING))
+    log += interleave(dict.fromkeys((0, 1, 2, 3, 4, 6, 7), WAITING))
     diagnosis = of_text(log)
     assert diagnosis.world_size == 8
     assert diagnosis.guilty
@@ -93,7 +93,7 @@ def test_a_rank_that_never_wrote_is_missed_where_the_world_size_is_known() -> No
 
 def test_the_last_to_time_out_came_last() -> None:
     lines = {rank: SLOW.format(minute=31 if rank != 2 else 36) for rank in range(4)}
-    diagnosis = of_text(interleaved(lines))
+    diagnosis = of_text(interleave(lines))
     assert diagnosis.causes[0].id == "hccl-notify-timeout-ei0002"
     assert diagnosis.guilty
     assert diagnosis.guilty.ranks == (2,)
@@ -101,13 +101,13 @@ def test_the_last_to_time_out_came_last() -> None:
 
 
 def test_all_at_once_leave_nobody_guilty() -> None:
-    diagnosis = of_text(interleaved(dict.fromkeys(range(4), SLOW.format(minute=31))))
+    diagnosis = of_text(interleave(dict.fromkeys(range(4), SLOW.format(minute=31))))
     assert diagnosis.causes[0].id == "hccl-notify-timeout-ei0002"
     assert diagnosis.guilty is None
 
 
 def test_hccl_names_who_never_connected() -> None:
-    log = interleaved(
+    log = interleave(
         {
             0: "topo exchange server get socket timeout! timeout[120 s]\n"
             'TopoDetect ERROR occur !!! fault_info["Failed to connect agent[1,3,]"]',
@@ -134,7 +134,7 @@ def test_hccl_names_who_never_connected() -> None:
 )
 def test_a_lost_heartbeat_names_the_node(lost: str) -> None:
     diagnosis = of_text(
-        interleaved({0: f"{SLOW.format(minute=31)}\n{lost}", 2: SLOW.format(minute=31)})
+        interleave({0: f"{SLOW.format(minute=31)}\n{lost}", 2: SLOW.format(minute=31)})
     )
     assert diagnosis.guilty
     assert diagnosis.guilty.nodes == ("192.0.2.7/1",)
@@ -149,7 +149,7 @@ def test_links_are_followed_to_the_rank_that_waits_for_nobody() -> None:
             f"dst_rank[{remote}]-remoteUserrank[{remote}]-remote_ip_addr[192.0.2.1]"
         )
 
-    diagnosis = of_text(interleaved({0: link(0, 1), 1: link(1, 2), 2: STEP, 3: link(3, 0)}))
+    diagnosis = of_text(interleave({0: link(0, 1), 1: link(1, 2), 2: STEP, 3: link(3, 0)}))
     assert diagnosis.guilty
     assert diagnosis.guilty.ranks == (2,)
 
@@ -178,7 +178,7 @@ def test_torchrun_names_the_first_process_that_failed() -> None:
     assert diagnosis.guilty
     assert (diagnosis.guilty.ranks, diagnosis.guilty.nodes) == ((19,), ("node-2",))
     assert "signal 9" in diagnosis.guilty.reason
-    with_others = of_text(interleaved(dict.fromkeys(range(8), WAITING)) + SUMMARY)
+    with_others = of_text(interleave(dict.fromkeys(range(8), WAITING)) + SUMMARY)
     assert with_others.causes[0].id == "hccl-connect-timeout-ei0006"
     assert with_others.guilty
     assert with_others.guilty.ranks == (19,)
@@ -186,17 +186,17 @@ def test_torchrun_names_the_first_process_that_failed() -> None:
 
 def test_a_failure_of_all_ranks_is_common_to_them() -> None:
     missing = "ModuleNotFoundError: No module named 'mindspeed'"
-    diagnosis = of_text(interleaved(dict.fromkeys(range(4), missing)))
+    diagnosis = of_text(interleave(dict.fromkeys(range(4), missing)))
     assert diagnosis.guilty is None
     assert "every rank shows it" in diagnosis.undecided
-    some = of_text(interleaved({**dict.fromkeys(range(4), missing), 4: "loading", 5: "loading"}))
+    some = of_text(interleave({**dict.fromkeys(range(4), missing), 4: "loading", 5: "loading"}))
     assert some.guilty
     assert some.guilty.ranks == (0, 1, 2, 3)
 
 
 def test_a_failure_after_the_time_out_of_the_same_rank_follows_from_it() -> None:
     after = "RuntimeError: AclrtSynchronizeStreamWithTimeout(copy_stream), error code is 507018"
-    diagnosis = of_text(interleaved({0: f"{WAITING}\n{after}", 1: WAITING}))
+    diagnosis = of_text(interleave({0: f"{WAITING}\n{after}", 1: WAITING}))
     assert diagnosis.causes[0].id == "hccl-connect-timeout-ei0006"
     assert "aicpu-exception-507018" in [
         consequence.id for consequence in diagnosis.causes[0].consequences
@@ -231,7 +231,7 @@ def test_every_failure_of_one_rank_is_the_cause_of_the_others_time_outs(
     lines = dict.fromkeys(range(4), WAITING)
     for diagnosis in (
         of_files(torchrun({**lines, 2: example})),
-        of_text(interleaved({**lines, 2: example})),
+        of_text(interleave({**lines, 2: example})),
     ):
         assert diagnosis.causes[0].id == failure.id
         assert diagnosis.guilty
@@ -251,7 +251,7 @@ ENDED = """  time      : 2026-11-22_09:01:59
 """
 
 
-def watched(waited: dict[int, int], codes: dict[int, int], more: str = "") -> str:
+def watchdog_log(waited: dict[int, int], codes: dict[int, int], more: str = "") -> str:
     """Who waited in which collective, and how all ended, of whom torchrun saw the first fail."""
     rows = [f"[rank{rank}]:{WATCHED.format(group=rank, number=n)}" for rank, n in waited.items()]
     first, *others = codes
@@ -262,7 +262,7 @@ def watched(waited: dict[int, int], codes: dict[int, int], more: str = "") -> st
 
 
 def test_a_watchdog_that_aborts_its_process_accuses_nobody() -> None:
-    diagnosis = of_text(watched({0: 2}, {0: -6, 1: -15, 2: -15, 3: -15}))
+    diagnosis = of_text(watchdog_log({0: 2}, {0: -6, 1: -15, 2: -15, 3: -15}))
     assert diagnosis.causes[0].id == "hccl-watchdog-timeout"
     assert diagnosis.guilty is None
     assert "ranks 1, 2, 3 were ended before they said anything" in diagnosis.undecided
@@ -270,7 +270,7 @@ def test_a_watchdog_that_aborts_its_process_accuses_nobody() -> None:
 
 
 def test_who_was_ended_in_silence_may_have_waited_too() -> None:
-    diagnosis = of_text(watched({0: 2, 1: 2, 2: 2}, {0: -6, 1: -6, 2: -6, 3: -15}))
+    diagnosis = of_text(watchdog_log({0: 2, 1: 2, 2: 2}, {0: -6, 1: -6, 2: -6, 3: -15}))
     assert diagnosis.guilty is None
     assert "3" in diagnosis.undecided
 
@@ -292,15 +292,15 @@ def test_ranks_in_different_collectives_accuse_nobody() -> None:
 
 
 def test_who_did_not_end_on_sigterm_was_stopped() -> None:
-    diagnosis = of_text(watched({0: 2}, {0: -6, 1: -15, 2: -9, 3: -15}))
+    diagnosis = of_text(watchdog_log({0: 2}, {0: -6, 1: -15, 2: -9, 3: -15}))
     assert diagnosis.guilty
     assert diagnosis.guilty.ranks == (2,)
     assert "stopped" in diagnosis.guilty.reason
-    assert of_text(watched({0: 2}, {0: -6, 1: -9, 2: -9, 3: -9})).guilty is None
+    assert of_text(watchdog_log({0: 2}, {0: -6, 1: -9, 2: -9, 3: -9})).guilty is None
 
 
 def test_a_rank_that_crashed_by_itself_is_guilty_of_the_watchdogs_of_others() -> None:
-    diagnosis = of_text(watched({0: 2, 2: 2}, {1: -11, 0: -6, 2: -6, 3: -15}))
+    diagnosis = of_text(watchdog_log({0: 2, 2: 2}, {1: -11, 0: -6, 2: -6, 3: -15}))
     assert diagnosis.guilty
     assert diagnosis.guilty.ranks == (1,)
     assert "killed by signal 11" in diagnosis.guilty.reason
@@ -320,7 +320,7 @@ OUT_OF_STEP = """[rank0]:[E1122 09:14:08.000000000 ProcessGroupHCCL.cpp:7]
 def test_the_watchdog_s_report_names_who_did_not_join() -> None:
     codes = {0: -6, 1: -15, 2: -15, 3: -15}
     complaint = OUT_OF_STEP.format(late="1", last="ALLREDUCE", others="0, 2, 3")
-    diagnosis = of_text(watched({0: 3}, codes, complaint))
+    diagnosis = of_text(watchdog_log({0: 3}, codes, complaint))
     assert diagnosis.guilty
     assert diagnosis.guilty.ranks == (1,)
     for late, last, others in (
@@ -329,7 +329,7 @@ def test_the_watchdog_s_report_names_who_did_not_join() -> None:
         ("1", "ALLREDUCE", "0"),  # a group of two numbers its ranks itself
     ):
         report = OUT_OF_STEP.format(late=late, last=last, others=others)
-        assert of_text(watched({0: 3}, codes, report)).guilty is None
+        assert of_text(watchdog_log({0: 3}, codes, report)).guilty is None
 
 
 def test_a_watchdog_of_another_library_is_not_hccl_s() -> None:
@@ -351,7 +351,9 @@ def test_who_waits_for_the_id_of_a_communicator_waits_for_the_group_s_first_rank
     assert diagnosis.guilty
     assert (diagnosis.guilty.ranks, diagnosis.guilty.sure) == ((0,), False)
     # Rank 0 waits itself, in another collective: one of them is in the wrong one.
-    lines = watched({0: 2, 1: 2}, {0: -6, 1: -6, 2: -15, 3: 1}, f"[rank3]: {ID.format(rank=3)}")
+    lines = watchdog_log(
+        {0: 2, 1: 2}, {0: -6, 1: -6, 2: -15, 3: 1}, f"[rank3]: {ID.format(rank=3)}"
+    )
     assert of_text(lines).guilty is None
 
 
@@ -362,12 +364,12 @@ ABORTED = "terminate called after throwing an instance of 'std::runtime_error'"
 def test_who_was_ended_in_silence_is_not_accused_by_one_that_sets_up_another_group() -> None:
     """Rank 3 took the wrong group; rank 0 waited with the others, and torchrun ended it."""
     codes = {2: -6, 0: -15, 1: -6, 3: -15}
-    diagnosis = of_text(watched({1: 4, 2: 4}, codes, f"[rank3]: {SETTING_UP}"))
+    diagnosis = of_text(watchdog_log({1: 4, 2: 4}, codes, f"[rank3]: {SETTING_UP}"))
     assert diagnosis.guilty is None
     assert "ranks 1, 2, 3 report a time-out, not all in the same collective" in diagnosis.undecided
     # All others wait for it: it did not come.
     alone = "\n".join(f"[rank{rank}]: {ID.format(rank=rank)}" for rank in (1, 2, 3))
-    diagnosis = of_text(watched({}, {1: 1, 2: 1, 3: 1, 0: -15}, alone))
+    diagnosis = of_text(watchdog_log({}, {1: 1, 2: 1, 3: 1, 0: -15}, alone))
     assert diagnosis.guilty
     assert diagnosis.guilty.ranks == (0,)
 
@@ -376,18 +378,18 @@ def test_a_process_that_its_watchdog_aborts_has_no_error_of_its_own() -> None:
     """Rank 1 took the wrong group; rank 2 waited, and what it prints is its watchdog's."""
     codes = {2: -6, 0: -15, 1: -15, 3: -15}
     more = f"[rank2]: {ABORTED}\n[rank1]: {ID.format(rank=1)}"
-    assert of_text(watched({2: 2}, codes, more)).guilty is None
+    assert of_text(watchdog_log({2: 2}, codes, more)).guilty is None
 
 
 def test_local_ranks_become_ranks_by_what_tells_both() -> None:
-    log = interleaved({2: OOM, 3: STEP}, "[default{}]:")
+    log = interleave({2: OOM, 3: STEP}, "[default{}]:")
     diagnosis = of_text(f"{log}[default3]:[rank11]: x\n")
     assert diagnosis.guilty
     assert (diagnosis.guilty.ranks, diagnosis.guilty.local_ranks) == ((10,), (2,))
 
 
 def test_a_rank_that_is_not_known_is_not_told() -> None:
-    log = interleaved({0: STEP, 1: STEP, 2: OOM, 3: STEP}, "[default{}]:")
+    log = interleave({0: STEP, 1: STEP, 2: OOM, 3: STEP}, "[default{}]:")
     for more in ("using world size: 8", "[default0]:[rank4]: x\n[default1]:[rank1]: x"):
         diagnosis = of_text(f"{more}\n{log}")
         assert diagnosis.guilty
@@ -502,10 +504,10 @@ def test_ranks_without_a_log_are_told_of_two_nodes_as_well() -> None:
 
 def test_an_unknown_error_of_most_ranks_accuses_nobody() -> None:
     raised = 'Traceback (most recent call last):\n  File "t.py", line 3\nAssertionError: only Adam'
-    common = of_text(interleaved(dict.fromkeys((11, 4, 5, 9), raised)))
+    common = of_text(interleave(dict.fromkeys((11, 4, 5, 9), raised)))
     assert (common.outcome, common.guilty) == ("unknown error", None)
     assert "its cause is common to them" in common.undecided
-    alone = of_text(interleaved({11: raised, 4: RAISED, 5: RAISED.replace("7", "8")}))
+    alone = of_text(interleave({11: raised, 4: RAISED, 5: RAISED.replace("7", "8")}))
     assert alone.guilty is not None
     assert alone.guilty.ranks == (11,)
 

@@ -8,7 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from ascend_doctor.simulator import build
-from tests.diagnosis.hangs import AT_ONCE, KINDS, RANKS, Hang, drawn, judged, made, with_report
+from tests.diagnosis.hangs import (
+    AT_ONCE,
+    KINDS,
+    RANKS,
+    Hang,
+    draw_hangs,
+    judge_hang,
+    make_hang,
+    with_report,
+)
 from tests.knobs import WHOLE
 
 FEW = [
@@ -26,16 +35,16 @@ def verdicts(hangs: list[Hang], folder: Path, python: Path) -> dict[str, str]:
         memory_bytes=1 << 30,
     )
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        places = pool.map(lambda hang: made(hang, folder, python, environment), hangs)
+        places = pool.map(lambda hang: make_hang(hang, folder, python, environment), hangs)
         return {
-            hang.name: judged(hang, path)
+            hang.name: judge_hang(hang, path)
             for hang, path in zip(hangs, places, strict=True)
             if path is not None
         }
 
 
 def test_no_rank_is_accused_wrongly_of_a_hang(tmp_path: Path, examined_python: Path) -> None:
-    hangs = {hang.name: hang for hang in (*FEW, *(drawn(2026, 40) if WHOLE else ()))}
+    hangs = {hang.name: hang for hang in (*FEW, *(draw_hangs(2026, 40) if WHOLE else ()))}
     answers = verdicts([*hangs.values()], tmp_path, examined_python)
     assert answers.keys() == hangs.keys()
     assert [name for name, answer in answers.items() if answer == "wrong"] == []
@@ -44,10 +53,10 @@ def test_no_rank_is_accused_wrongly_of_a_hang(tmp_path: Path, examined_python: P
 
 
 def test_the_hangs_are_of_every_kind_and_the_same_every_time() -> None:
-    hangs = drawn(2026, 40)
+    hangs = draw_hangs(2026, 40)
     assert len({hang.name for hang in hangs}) == 40
     assert {hang.kind for hang in hangs} == set(KINDS)
-    assert hangs == drawn(2026, 40)
+    assert hangs == draw_hangs(2026, 40)
     armed = with_report(2026, 40)
     assert len({hang.name for hang in armed}) == 40
     assert {replace(hang, report=True) for hang in hangs} <= set(armed)

@@ -31,7 +31,7 @@ TEXTS = st.lists(PIECES | st.binary(max_size=40), max_size=12).map(b"".join) | s
 )
 
 
-def shown(diagnosis: Diagnosis) -> list[str]:
+def render_all(diagnosis: Diagnosis) -> list[str]:
     """The diagnosis as JSON and as text, both ways."""
     return [
         pretty(diagnosis),
@@ -46,7 +46,7 @@ def shown(diagnosis: Diagnosis) -> list[str]:
 def test_no_text_makes_it_raise_or_show_control_sequences(text: bytes) -> None:
     diagnosis = of_text(text + b"\nend\n")
     hidden = Redactor(home="/home/user").apply(diagnosis)
-    for rendered in (*shown(diagnosis), *shown(hidden), page.paste(diagnosis)):
+    for rendered in (*render_all(diagnosis), *render_all(hidden), page.paste(diagnosis)):
         assert not CONTROL.search(rendered)
     assert diagnosis.exit_code in {0, 1, 3}
     assert json.loads(pretty(diagnosis))["kind"] == "diagnosis"
@@ -112,7 +112,7 @@ def test_a_pattern_that_backtracks_elsewhere_cannot_here(pattern: str) -> None:
 )
 def test_long_lines_are_looked_at_in_part(line: bytes) -> None:
     diagnosis = of_text(line + b"\n")
-    for rendered in shown(diagnosis):
+    for rendered in render_all(diagnosis):
         assert not CONTROL.search(rendered)
         assert len(rendered) < 20_000
 

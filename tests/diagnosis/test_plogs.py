@@ -35,7 +35,7 @@ def run(rank: int, size: int, *, server: int, card: int, more: str = "") -> str:
     )
 
 
-def joined(group: str, rank: int, size: int) -> str:
+def join_line(group: str, rank: int, size: int) -> str:
     """A line of a process that is in another group, too."""
     return (
         "[INFO] HCCL(1,python3):2026-03-01-10:00:09.000.000 [hccl_comm.cc:129] [1]hcclCommInitInfo:"
@@ -85,7 +85,7 @@ def tree(
     return files
 
 
-def accused(diagnosis: Diagnosis) -> tuple[tuple[int, ...], tuple[int, ...], tuple[str, ...]]:
+def accuse(diagnosis: Diagnosis) -> tuple[tuple[int, ...], tuple[int, ...], tuple[str, ...]]:
     assert diagnosis.guilty, diagnosis.undecided
     return diagnosis.guilty.ranks, diagnosis.guilty.devices, diagnosis.guilty.servers
 
@@ -97,7 +97,7 @@ def test_a_chain_over_servers_is_followed_to_its_end() -> None:
             4: socket(4, "192.168.2.93", 7), 5: "", 6: "", 7: "",
         })
     )  # fmt: skip
-    assert accused(diagnosis) == ((7,), (3,), ("192.0.2.1",))
+    assert accuse(diagnosis) == ((7,), (3,), ("192.0.2.1",))
     assert diagnosis.guilty
     assert diagnosis.guilty.nodes == ("host-b",)
 
@@ -108,19 +108,19 @@ def test_the_card_of_a_server_is_not_that_card_of_another() -> None:
         f"[ERROR] HCCL(1,python3):{AT.format(minute=2)} [p2p_mgmt.cc:305] [1][Wait][P2PConnected]"
         "connected p2p timeout, timeout:130 s. local logicDevid:0, remote physic id:1.\n"
     )
-    assert accused(of_files(tree({**lines, 4: p2p, 6: p2p}))) == ((5,), (1,), ("192.0.2.1",))
-    assert accused(of_files(tree({**lines, 0: p2p, 2: p2p}))) == ((1,), (1,), ("192.0.2.0",))
+    assert accuse(of_files(tree({**lines, 4: p2p, 6: p2p}))) == ((5,), (1,), ("192.0.2.1",))
+    assert accuse(of_files(tree({**lines, 0: p2p, 2: p2p}))) == ((1,), (1,), ("192.0.2.0",))
 
 
 def test_ranks_of_a_group_are_made_those_of_the_job() -> None:
     """Ranks 1, 3, 5 and 7 are 0 to 3 of their group, and wait for its 2."""
     members = {1: 0, 3: 1, 5: 2, 7: 3}
-    more = {rank: joined("group_name_7", own, 4) for rank, own in members.items()}
+    more = {rank: join_line("group_name_7", own, 4) for rank, own in members.items()}
     lines = {
         rank: notify("group_name_7", members[rank], 2, 4) if rank in {1, 3, 7} else ""
         for rank in range(8)
     }
-    assert accused(of_files(tree(lines, more=more)))[0] == (5,)
+    assert accuse(of_files(tree(lines, more=more)))[0] == (5,)
 
 
 def test_a_group_that_is_not_the_job_gives_no_ranks() -> None:
@@ -166,13 +166,13 @@ def test_several_ends_accuse_nobody_unless_they_share_a_host() -> None:
     assert diagnosis.guilty is None
     assert "2 ends" in diagnosis.undecided
     together = {0: socket(0, "198.51.100.4", 4), 1: socket(1, "198.51.100.5", 5)}
-    assert accused(of_files(tree({**lines, **together}))) == ((4, 5), (0, 1), ("192.0.2.1",))
+    assert accuse(of_files(tree({**lines, **together}))) == ((4, 5), (0, 1), ("192.0.2.1",))
 
 
 def test_a_connected_link_is_no_wait() -> None:
     lines = {0: socket(0, "198.51.100.2", 2) + socket(0, "198.51.100.1", 1, "connected"),
              1: socket(1, "198.51.100.2", 2), 2: "", 3: ""}  # fmt: skip
-    assert accused(of_files(tree(lines)))[0] == (2,)
+    assert accuse(of_files(tree(lines)))[0] == (2,)
 
 
 def test_a_broken_link_accuses_both_ends_unless_others_complain_of_one() -> None:
@@ -183,16 +183,16 @@ def test_a_broken_link_accuses_both_ends_unless_others_complain_of_one() -> None
         )
 
     lines = dict.fromkeys(range(8), "")
-    assert accused(of_files(tree({**lines, 0: broken("198.51.100.5")})))[0] == (0, 5)
+    assert accuse(of_files(tree({**lines, 0: broken("198.51.100.5")})))[0] == (0, 5)
     both = {**lines, 0: broken("198.51.100.5"), 2: broken("198.51.100.5")}
-    assert accused(of_files(tree(both)))[0] == (5,)
+    assert accuse(of_files(tree(both)))[0] == (5,)
 
 
 def test_an_error_of_another_part_of_cann_before_the_time_outs_is_the_root() -> None:
     failed = "[ERROR] DRV(105,python3):2026-03-01-10:00:40.000.001 [x.c:1][drv] queue 3 is gone\n"
     timed = {rank: socket(rank, "198.51.100.9", 9).split("\n")[2] + "\n" for rank in range(8)}
     diagnosis = of_files(tree({**timed, 5: failed + timed[5]}))
-    assert accused(diagnosis) == ((5,), (1,), ("192.0.2.1",))
+    assert accuse(diagnosis) == ((5,), (1,), ("192.0.2.1",))
     assert diagnosis.guilty
     assert diagnosis.guilty.evidence
     assert "queue 3 is gone" in diagnosis.guilty.evidence.text
@@ -210,13 +210,13 @@ def test_a_cause_is_found_behind_many_logs_that_only_say_that_something_is_wrong
     )
     diagnosis = of_files(tree({rank: noise + core * (rank == 29) for rank in range(30)}))
     assert diagnosis.causes[0].id == "aicore-exception-507015"
-    assert accused(diagnosis)[0] == (29,)
+    assert accuse(diagnosis)[0] == (29,)
 
 
 # ------------------------------------------------------------------ several runs in one folder
 
 
-def failed_run(start: str, first: int, *, guilty: int, cards: bool = True) -> dict[str, str]:
+def fail_run(start: str, first: int, *, guilty: int, cards: bool = True) -> dict[str, str]:
     """~/ascend/log of four processes, one of which fails in a kernel two minutes after the start.
 
     ``start`` is HH:MM; processes have numbers from ``first`` on.
@@ -253,10 +253,10 @@ def test_of_several_runs_the_newest_is_judged_and_the_others_are_named(
     later: str, *, cards: bool
 ) -> None:
     """Hours later, and at once: then only the cards, taken by others, tell it."""
-    first = failed_run("10:00", 100, guilty=2, cards=cards)
-    second = failed_run(later, 200, guilty=1, cards=cards)
+    first = fail_run("10:00", 100, guilty=2, cards=cards)
+    second = fail_run(later, 200, guilty=1, cards=cards)
     diagnosis = of_files({**first, **second})
-    assert accused(diagnosis)[0] == (1,)
+    assert accuse(diagnosis)[0] == (1,)
     assert diagnosis.attempt == "plogs of run 2 of 2"
     assert diagnosis.ranks == (0, 1, 2, 3)
     assert diagnosis.verdict
@@ -267,9 +267,9 @@ def test_of_several_runs_the_newest_is_judged_and_the_others_are_named(
 
 def test_runs_of_several_nodes_are_matched_from_the_newest_on() -> None:
     """The second node had no part in the first run."""
-    first = {f"node-0/{name}": text for name, text in failed_run("10:00", 1, guilty=3).items()}
-    first |= {f"node-0/{name}": text for name, text in failed_run("12:00", 9, guilty=0).items()}
-    other = {f"node-1/{name}": text for name, text in failed_run("12:00", 9, guilty=9).items()}
+    first = {f"node-0/{name}": text for name, text in fail_run("10:00", 1, guilty=3).items()}
+    first |= {f"node-0/{name}": text for name, text in fail_run("12:00", 9, guilty=0).items()}
+    other = {f"node-1/{name}": text for name, text in fail_run("12:00", 9, guilty=9).items()}
     diagnosis = of_files({**first, **other})
     assert diagnosis.guilty
     assert diagnosis.guilty.nodes == ("node-0",)
@@ -279,23 +279,23 @@ def test_runs_of_several_nodes_are_matched_from_the_newest_on() -> None:
 
 def test_a_process_that_starts_late_is_of_the_same_run() -> None:
     """Its card was free, and the others go on after it has started."""
-    files = failed_run("10:00", 100, guilty=2)
+    files = fail_run("10:00", 100, guilty=2)
     late = "ascend/log/{}/plog-300_20260301100010000.log"
     files[late.format("run/plog")] = "[INFO] GE(300,x):2026-03-01-10:00:11.1 started\n"
     diagnosis = of_files(files)
-    assert (diagnosis.attempt, accused(diagnosis)[0]) == ("", (2,))
-    rows = failed_run("10:00", 100, guilty=2)
+    assert (diagnosis.attempt, accuse(diagnosis)[0]) == ("", (2,))
+    rows = fail_run("10:00", 100, guilty=2)
     late_run = {name: text.replace("10:00:12", "10:40:12") for name, text in rows.items()}
     late_run[late.format("debug/plog")] = "[INFO] GE(300,x):2026-03-01-10:30:11.1 started\n"
     assert of_files(late_run).attempt == ""
 
 
 def test_a_newer_run_in_which_nothing_failed_is_named_and_not_judged() -> None:
-    files = failed_run("10:00", 100, guilty=2)
+    files = fail_run("10:00", 100, guilty=2)
     line = "[INFO] GE(300,x):2026-03-01-12:00:01.1 started\n"
     files["ascend/log/run/plog/plog-300_20260301120000000.log"] = line
     diagnosis = of_files(files)
-    assert (accused(diagnosis)[0], diagnosis.attempt) == ((2,), "plogs of run 1 of 2")
+    assert (accuse(diagnosis)[0], diagnosis.attempt) == ((2,), "plogs of run 1 of 2")
     assert diagnosis.verdict
     assert [(row.name, row.failure) for row in diagnosis.verdict.attempts] == [
         ("plogs of run 2 of 2", "")
@@ -303,15 +303,15 @@ def test_a_newer_run_in_which_nothing_failed_is_named_and_not_judged() -> None:
 
 
 def test_several_runs_in_one_file_are_told_apart() -> None:
-    runs = [failed_run("10:00", 100, guilty=2), failed_run("11:00", 200, guilty=1)]
+    runs = [fail_run("10:00", 100, guilty=2), fail_run("11:00", 200, guilty=1)]
     whole = "".join(text for files in runs for name, text in files.items() if "/plog/" in name)
     diagnosis = of_files({"all-plogs.log": whole})
-    assert accused(diagnosis)[0] == (1,)
+    assert accuse(diagnosis)[0] == (1,)
     assert diagnosis.attempt == "plogs of run 2 of 2"
-    packed = of_files({"logs.zip": forms.zipped({"all-plogs.log": whole})})
-    assert accused(packed)[0] == (1,)
+    packed = of_files({"logs.zip": forms.zip_files({"all-plogs.log": whole})})
+    assert accuse(packed)[0] == (1,)
     alone = "".join(text for name, text in runs[0].items() if "/plog/" in name)
-    assert (of_files({"all.log": alone}).attempt, accused(of_files({"all.log": alone}))[0]) == (
+    assert (of_files({"all.log": alone}).attempt, accuse(of_files({"all.log": alone}))[0]) == (
         "",
         (2,),
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.diagnosis.result import Diagnosis
-from tests.diagnosis.forms import OOM, WAITED, tarred, zipped
+from tests.diagnosis.forms import OOM, WAITED, tar, zip_files
 from tests.diagnosis.logs import answer, of_paths
 
 EACH, GUILTY = 4, 5
@@ -40,7 +40,7 @@ FAILURES: dict[str, list[str]] = {
 }
 
 
-def failed(name: str) -> Run:
+def fail_run(name: str) -> Run:
     head = ["using world size: 8, data-parallel size: 4", " iteration       10/     100 |"]
     return {rank: head + (FAILURES[name] if rank == GUILTY else [WAITED]) for rank in range(8)}
 
@@ -56,7 +56,7 @@ def row_by_row(run: Run, show: Callable[[int, str], str]) -> str:
     )
 
 
-def prefixed(prefix: Callable[[int], str]) -> Callable[[Run], Files]:
+def prefix_lines(prefix: Callable[[int], str]) -> Callable[[Run], Files]:
     return lambda run: {"train.log": row_by_row(run, lambda n, text: f"{prefix(n)}{text}\n")}
 
 
@@ -85,7 +85,7 @@ def in_json(fields: Callable[[int, str], Mapping[str, object]]) -> Callable[[Run
     }
 
 
-def named_elsewhere(run: Run) -> Files:
+def name_elsewhere(run: Run) -> Files:
     """Ray says which process it is, torch_npu which rank that process has."""
 
     def show(rank: int, text: str) -> str:
@@ -107,7 +107,7 @@ def cri(run: Run) -> Files:
 
 
 WRITERS: dict[str, Callable[[Run], Files]] = {
-    "torch's excepthook": prefixed(lambda n: f"[rank{n}]: "),
+    "torch's excepthook": prefix_lines(lambda n: f"[rank{n}]: "),
     "torchrun --tee, of all nodes": each_node(lambda n: f"[default{n % EACH}]:", "node-{}.log"),
     "torchrun --tee, a folder a node": each_node(
         lambda n: f"[default{n % EACH}]:", "node{}/train.log"
@@ -115,7 +115,7 @@ WRITERS: dict[str, Callable[[Run], Files]] = {
     "torchrun --tee, node_rank": each_node(
         lambda n: f"[default{n % EACH}]:", "train_node_rank_{}.log"
     ),
-    "torchrun --tee, with [rank]": prefixed(lambda n: f"[default{n % EACH}]:[rank{n}]: "),
+    "torchrun --tee, with [rank]": prefix_lines(lambda n: f"[default{n % EACH}]:[rank{n}]: "),
     "torchrun --log-dir": each_rank(
         lambda n: f"host-{n // EACH}/none_x1/attempt_0/{n % EACH}/stderr.log"
     ),
@@ -124,17 +124,17 @@ WRITERS: dict[str, Callable[[Run], Files]] = {
     ),
     "a file a rank": each_rank(lambda n: f"logs/rank_{n}.log"),
     "msrun": each_rank(lambda n: f"msrun_log/worker_{n}.log"),
-    "Ray, with [rank]": prefixed(
+    "Ray, with [rank]": prefix_lines(
         lambda n: f"(WorkerDict pid={900 + n}, ip=192.0.2.{n // EACH}) [rank{n}]: "
     ),
-    "Ray, ranks in other lines": named_elsewhere,
+    "Ray, ranks in other lines": name_elsewhere,
     "JSON lines": in_json(
         lambda n, text: {"level": "INFO", "host": f"h{n // EACH}", "rank": n, "message": text}
     ),
     "JSON lines, local ranks": in_json(
         lambda n, text: {"hostname": f"h{n // EACH}", "local_rank": n % EACH, "message": text}
     ),
-    "journald, short": prefixed(
+    "journald, short": prefix_lines(
         lambda n: f"Mar 01 10:02:05 atlas-{n // EACH} torchrun[4242]: [rank{n}]: "
     ),
     "journald, json": in_json(
@@ -147,17 +147,21 @@ WRITERS: dict[str, Callable[[Run], Files]] = {
     "docker's json-file": in_json(
         lambda n, text: {"log": f"[rank{n}]: {text}\n", "stream": "stderr", "time": STAMP}
     ),
-    "docker compose": prefixed(lambda n: f"trainer-{n // EACH}  | [default{n % EACH}]:"),
-    "kubectl --prefix": prefixed(lambda n: f"[pod/job-worker-{n // EACH}/t] [default{n % EACH}]:"),
-    "kubectl --prefix --timestamps": prefixed(
+    "docker compose": prefix_lines(lambda n: f"trainer-{n // EACH}  | [default{n % EACH}]:"),
+    "kubectl --prefix": prefix_lines(
+        lambda n: f"[pod/job-worker-{n // EACH}/t] [default{n % EACH}]:"
+    ),
+    "kubectl --prefix --timestamps": prefix_lines(
         lambda n: f"[pod/job-worker-{n // EACH}/t] {STAMP} [rank{n}]: "
     ),
-    "stern": prefixed(lambda n: f"job-worker-{n // EACH} trainer [default{n % EACH}]:"),
-    "stern --timestamps": prefixed(lambda n: f"job-worker-{n // EACH} trainer {STAMP} [rank{n}]: "),
-    "docker logs --timestamps": prefixed(lambda n: f"{STAMP} [rank{n}]: "),
+    "stern": prefix_lines(lambda n: f"job-worker-{n // EACH} trainer [default{n % EACH}]:"),
+    "stern --timestamps": prefix_lines(
+        lambda n: f"job-worker-{n // EACH} trainer {STAMP} [rank{n}]: "
+    ),
+    "docker logs --timestamps": prefix_lines(lambda n: f"{STAMP} [rank{n}]: "),
     "docker logs, a file a node": each_node(lambda n: f"[default{n % EACH}]:", "host-{}-json.log"),
     "the container runtime's files": cri,
-    "journald, short-iso": prefixed(
+    "journald, short-iso": prefix_lines(
         lambda n: f"2026-03-01T10:02:05+0800 atlas-{n // EACH} torchrun[4242]: [rank{n}]: "
     ),
     "journald, json, local ranks": in_json(
@@ -167,27 +171,29 @@ WRITERS: dict[str, Callable[[Run], Files]] = {
             "MESSAGE": f"[default{n % EACH}]:{text}",
         }
     ),
-    "mpirun 5 --output tag": prefixed(lambda n: f"[prterun-atlas-0-4242@1,{n}]<stderr>: "),
-    "mpirun --tag-output --timestamp-output": prefixed(
+    "mpirun 5 --output tag": prefix_lines(lambda n: f"[prterun-atlas-0-4242@1,{n}]<stderr>: "),
+    "mpirun --tag-output --timestamp-output": prefix_lines(
         lambda n: f"Sun Mar  1 10:02:05 2026[1,{n}]<stderr>:"
     ),
-    "srun -l, more than ten tasks": prefixed(lambda n: f"{n:>2}: "),
-    "Ray, the head without its address": prefixed(
+    "srun -l, more than ten tasks": prefix_lines(lambda n: f"{n:>2}: "),
+    "Ray, the head without its address": prefix_lines(
         lambda n: (
             f"(WorkerDict pid={900 + n}) [rank{n}]: "
             if n < EACH
             else f"(WorkerDict pid={900 + n}, ip=192.0.2.2) [rank{n}]: "
         )
     ),
-    "stern --all-namespaces": prefixed(lambda n: f"ml job-worker-{n // EACH} trainer [rank{n}]: "),
-    "srun -l": prefixed(lambda n: f"{n}: "),
-    "srun -l, a torchrun a task": prefixed(lambda n: f"{n // EACH}: [default{n % EACH}]:"),
-    "mpirun --tag-output": prefixed(lambda n: f"[1,{n}]<stderr>:"),
-    "vLLM's workers": prefixed(lambda n: f"(Worker_TP{n} pid={900 + n}) "),
-    "vLLM's workers with experts": prefixed(
+    "stern --all-namespaces": prefix_lines(
+        lambda n: f"ml job-worker-{n // EACH} trainer [rank{n}]: "
+    ),
+    "srun -l": prefix_lines(lambda n: f"{n}: "),
+    "srun -l, a torchrun a task": prefix_lines(lambda n: f"{n // EACH}: [default{n % EACH}]:"),
+    "mpirun --tag-output": prefix_lines(lambda n: f"[1,{n}]<stderr>:"),
+    "vLLM's workers": prefix_lines(lambda n: f"(Worker_TP{n} pid={900 + n}) "),
+    "vLLM's workers with experts": prefix_lines(
         lambda n: f"(Worker_DP{n // EACH}_TP{n % EACH}_EP{n} pid={900 + n}) "
     ),
-    "vLLM's workers of one engine each": prefixed(
+    "vLLM's workers of one engine each": prefix_lines(
         lambda n: f"(EngineCore_DP0 pid=7) (Worker_TP{n} pid={900 + n}) "
     ),
 }
@@ -201,12 +207,12 @@ def nested(files: Files) -> Files:
     """An archive of each top folder or file, in one."""
     tops = sorted({name.split("/")[0] for name in files})
     inner: Files = {
-        f"{top.removesuffix('.log')}.tar.gz": tarred(
+        f"{top.removesuffix('.log')}.tar.gz": tar(
             {name: text for name, text in files.items() if name.split("/")[0] == top}, "w:gz"
         )
         for top in tops
     }
-    return {"all.zip": zipped(inner)}
+    return {"all.zip": zip_files(inner)}
 
 
 def half_packed(files: Files) -> Files:
@@ -214,11 +220,13 @@ def half_packed(files: Files) -> Files:
     names = sorted(files)
     packed = {name: files[name] for name in names[1::2]}
     beside = {name: files[name] for name in names[::2]}
-    return {**beside, "rest.tar.gz": tarred(packed, "w:gz")} if packed else zip_of_each(files)
+    return {**beside, "rest.tar.gz": tar(packed, "w:gz")} if packed else zip_of_each(files)
 
 
 def zip_of_each(files: Files) -> Files:
-    return {"logs.zip": zipped({f"{name}.gz": gzip.compress(raw(files[name])) for name in files})}
+    return {
+        "logs.zip": zip_files({f"{name}.gz": gzip.compress(raw(files[name])) for name in files})
+    }
 
 
 def raw(text: str | bytes) -> bytes:
@@ -240,17 +248,17 @@ def wide(encoding: str) -> Callable[[Files], Files]:
 
 PACKERS: dict[str, Callable[[Files], Files]] = {
     "as they are": tree,
-    "tar.gz": lambda files: {"logs.tar.gz": tarred(files, "w:gz")},
-    "zip": lambda files: {"logs.zip": zipped(files)},
+    "tar.gz": lambda files: {"logs.tar.gz": tar(files, "w:gz")},
+    "zip": lambda files: {"logs.zip": zip_files(files)},
     "tar.gz in zip": nested,
     "UTF-16, little-endian": wide("utf-16-le"),
     "UTF-16, big-endian": wide("utf-16-be"),
     "UTF-16 with its mark": wide("utf-16"),
     "UTF-8 with a mark": wide("utf-8-sig"),
     "GB 18030": chinese,
-    "tar": lambda files: {"logs.tar": tarred(files)},
-    "tar.bz2": lambda files: {"logs.tar.bz2": tarred(files, "w:bz2")},
-    "tar.xz": lambda files: {"logs.tar.xz": tarred(files, "w:xz")},
+    "tar": lambda files: {"logs.tar": tar(files)},
+    "tar.bz2": lambda files: {"logs.tar.bz2": tar(files, "w:bz2")},
+    "tar.xz": lambda files: {"logs.tar.xz": tar(files, "w:xz")},
     "gzip of each": each_packed("gz", gzip.compress),
     "xz of each": each_packed("xz", lzma.compress),
     "bzip2 of each": each_packed("bz2", bz2.compress),
@@ -259,7 +267,7 @@ PACKERS: dict[str, Callable[[Files], Files]] = {
 }
 
 
-def diagnosed(files: Files, folder: Path) -> Diagnosis:
+def diagnose_files(files: Files, folder: Path) -> Diagnosis:
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -274,7 +282,9 @@ def diagnosed(files: Files, folder: Path) -> Diagnosis:
 def test_the_same_run_has_the_same_answer(
     writer: str, failure: str, packer: str, tmp_path: Path
 ) -> None:
-    diagnosis = diagnosed(PACKERS[packer](WRITERS[writer](failed(failure))), tmp_path / "given")
+    diagnosis = diagnose_files(
+        PACKERS[packer](WRITERS[writer](fail_run(failure))), tmp_path / "given"
+    )
     assert answer(diagnosis) == failure
     assert diagnosis.guilty, diagnosis.undecided
     assert diagnosis.guilty.ranks == (GUILTY,)
@@ -285,7 +295,7 @@ def test_the_same_run_has_the_same_answer(
 
 def test_ranks_that_only_the_user_can_tell(tmp_path: Path) -> None:
     """The log of the second node alone."""
-    run = {rank: lines for rank, lines in failed("npu-oom-torch").items() if rank >= EACH}
+    run = {rank: lines for rank, lines in fail_run("npu-oom-torch").items() if rank >= EACH}
     path = tmp_path / "train.log"
     path.write_text(row_by_row(run, lambda n, text: f"[default{n % EACH}]:{text}\n"))
     untold, by_user = of_paths(path), of_paths(path, node_rank=1)
@@ -296,9 +306,9 @@ def test_ranks_that_only_the_user_can_tell(tmp_path: Path) -> None:
 
 
 def test_pids_of_ray_alone_are_no_ranks(tmp_path: Path) -> None:
-    files = prefixed(lambda n: f"(WorkerDict pid={900 + n}, ip=192.0.2.{n // EACH}) ")(
-        failed("npu-oom-torch")
+    files = prefix_lines(lambda n: f"(WorkerDict pid={900 + n}, ip=192.0.2.{n // EACH}) ")(
+        fail_run("npu-oom-torch")
     )
-    diagnosis = diagnosed(files, tmp_path / "given")
+    diagnosis = diagnose_files(files, tmp_path / "given")
     assert diagnosis.guilty
     assert (diagnosis.guilty.ranks, diagnosis.guilty.nodes) == ((), ("192.0.2.1",))

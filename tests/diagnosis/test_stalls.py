@@ -50,7 +50,7 @@ AT = Frame(file="/job/train.py", line=12, function="load")
 DOCTOR = str(Path(sys.executable).with_name("ascend-doctor"))
 
 
-def accused(stall: object) -> list[int]:
+def accuse(stall: object) -> list[int]:
     return [rank.rank for rank in stall.absent]  # type: ignore[attr-defined]
 
 
@@ -64,7 +64,7 @@ def test_a_rank_that_stops_calling_is_named(seed: int, ahead: int) -> None:
     guilty = chance.randrange(layout.world)
     work[guilty] = work[guilty][: chance.randrange(len(work[guilty]))]
     stall = judge_stall(traces(layout, run(layout, work, ahead)), {}, layout.world)
-    assert accused(stall) == [guilty], stall
+    assert accuse(stall) == [guilty], stall
     assert all(guilty not in waits.ranks for waits in stall.waiting)
     assert stall.waiting
 
@@ -81,7 +81,7 @@ def test_a_stopped_rank_without_a_dump_is_named(seed: int, ahead: int) -> None:
     dumps = traces(layout, run(layout, work, ahead))
     del dumps[guilty]
     silent = judge_stall(dumps, {}, layout.world)
-    assert accused(silent) == []
+    assert accuse(silent) == []
     assert str(guilty) in silent.undecided
     for state, kind in (("T", "stopped"), ("gone", "gone")):
         stall = judge_stall(dumps, {guilty: Standing(rank=guilty, state=state)}, layout.world)
@@ -101,7 +101,7 @@ def test_another_order_is_named_or_nobody(seed: int, ahead: int) -> None:
     program = work[guilty]
     program[at], program[at + 1] = program[at + 1], program[at]
     stall = judge_stall(traces(layout, run(layout, work, ahead)), {}, layout.world)
-    assert accused(stall) in ([], [guilty]), stall
+    assert accuse(stall) in ([], [guilty]), stall
 
 
 @pytest.mark.slow
@@ -121,7 +121,7 @@ def test_most_swapped_orders_are_told() -> None:
             continue
         stall = judge_stall(traces(layout, ranks), {}, layout.world)
         stalled += bool(stall.waiting)
-        named += accused(stall) == [guilty]
+        named += accuse(stall) == [guilty]
     assert stalled > 60
     assert named / stalled > 0.8, (named, stalled)
 
@@ -176,7 +176,7 @@ def test_a_peer_that_does_not_send_is_named() -> None:
     receiver = [world[0], receives[0], world[1], receives[1], world[2], receives[2]]
     third = [*world, call("9", 4, "all_reduce", done=False)]
     stall = judge_stall({0: pair(0, sender), 1: pair(1, receiver), 2: pair(2, third)}, {})
-    assert accused(stall) == [0]
+    assert accuse(stall) == [0]
     assert stall.absent[0].kind == "other call"
 
 
@@ -212,7 +212,7 @@ def test_batches_of_a_pipeline_are_told_by_megatrons_functions() -> None:
         2: batches(2, ["recv_forward", "send_backward"], done=2),
     }
     stall = judge_stall(traces_of, {}, 3)
-    assert accused(stall) == [2]
+    assert accuse(stall) == [2]
     assert {(w.ranks, w.operation, w.waits_for) for w in stall.waiting} == {
         ((0,), "recv_backward", (1,)),
         ((1,), "send_forward_recv_backward", (2,)),
@@ -230,7 +230,7 @@ def test_a_rank_that_stops_in_a_pipeline_is_named(seed: int) -> None:
     guilty = chance.randrange(pipeline.world)
     work[guilty] = work[guilty][: chance.randrange(len(work[guilty]))]
     stall = judge_stall(run_pipeline(pipeline, work), {}, pipeline.world)
-    assert accused(stall) == [guilty], stall
+    assert accuse(stall) == [guilty], stall
 
 
 @pytest.mark.slow
@@ -249,7 +249,7 @@ def test_a_transfer_that_is_left_out_accuses_that_rank_or_nobody(seed: int) -> N
     ]
     del program[chance.choice(transfers)]
     stall = judge_stall(run_pipeline(pipeline, work), {}, pipeline.world)
-    assert accused(stall) in ([], [guilty]), stall
+    assert accuse(stall) in ([], [guilty]), stall
 
 
 def test_a_batch_without_frames_accuses_nobody() -> None:
@@ -304,7 +304,7 @@ def test_the_first_call_of_a_small_group_accuses_nobody() -> None:
         }
         dumps[0] = RankTrace(rank=0, groups=fresh, calls=(*rounds, first))
         stall = judge_stall(dumps, {})
-        assert accused(stall) == absent
+        assert accuse(stall) == absent
         assert bool(stall.undecided) == (not absent)
 
 
@@ -342,13 +342,13 @@ def superfluous(wrong: int, *, earlier: tuple[int, ...] = ()) -> Stall:
 
 def test_the_superfluous_of_two_calls_of_a_group_is_told() -> None:
     stall = superfluous(154)
-    assert accused(stall) == [1]
+    assert accuse(stall) == [1]
     assert ":154 " in stall.absent[0].call
 
 
 def test_no_line_is_told_where_either_call_may_be_the_superfluous_one() -> None:
     stall = superfluous(154, earlier=(154,))
-    assert accused(stall) == [1]
+    assert accuse(stall) == [1]
     assert stall.absent[0].call == ""
     assert ":220 " in superfluous(220).absent[0].call
 
@@ -378,7 +378,7 @@ def test_the_first_call_of_a_group_is_told_by_the_rank_itself(tmp_path: Path) ->
     (tmp_path / "rank-0.call").write_text(json.dumps(calls))
     stall = read_stall_files([str(tmp_path)]).judge()
     assert stall
-    assert accused(stall) == [0]
+    assert accuse(stall) == [0]
     assert "EMBEDDING_GROUP" in stall.absent[0].reason
 
 
@@ -394,7 +394,7 @@ def test_who_waits_for_a_file_lock_is_not_accused_but_its_holder() -> None:
         0: Standing(rank=0, frames=(AT,), lock_holder=1),
         1: Standing(rank=1, frames=(AT,)),
     }
-    assert accused(judge_stall(dumps, standings)) == [1]
+    assert accuse(judge_stall(dumps, standings)) == [1]
 
 
 @pytest.mark.parametrize(

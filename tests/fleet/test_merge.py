@@ -23,7 +23,7 @@ BAD = Finding(check="hccn-link", level=Level.ERROR, title="a link is down")
 UNTOLD = Finding(check="hccn-link", level=Level.UNKNOWN, title="no answer")
 
 
-def merged(folder: Path, *expected: str, fail_on: Level = Level.ERROR) -> Report:
+def merge_folder(folder: Path, *expected: str, fail_on: Level = Level.ERROR) -> Report:
     merged = merge(report_files([str(folder)]), STACK)
     return judge(merged, expected=expected or None, fail_on=fail_on, seconds=0)
 
@@ -39,7 +39,7 @@ def of(report: Report, check: str) -> list[Finding]:
 
 def test_equal_nodes_pass(tmp_path: Path) -> None:
     write(tmp_path, *(node(f"n{i}") for i in range(4)))
-    report = merged(tmp_path, "n0", "n1", "n2", "n3")
+    report = merge_folder(tmp_path, "n0", "n1", "n2", "n3")
     assert fleet(report).passing == ("n0", "n1", "n2", "n3")
     assert [finding.title for finding in report.findings] == ["Nodes that passed: 4"]
     assert report.verdict.exit_code == 0
@@ -47,7 +47,7 @@ def test_equal_nodes_pass(tmp_path: Path) -> None:
 
 def test_the_minority_of_the_stack_fails(tmp_path: Path) -> None:
     write(tmp_path, node("n0"), node("n1"), node("n2", torch="2.6.0"), node("n3"))
-    report = merged(tmp_path)
+    report = merge_folder(tmp_path)
     (drift,) = fleet(report).drift
     assert (drift.setting, drift.majority, drift.values[1].nodes) == ("torch", "2.7.1", ("n2",))
     assert fleet(report).failing == ("n2",)
@@ -57,7 +57,7 @@ def test_the_minority_of_the_stack_fails(tmp_path: Path) -> None:
 
 def test_without_a_majority_nobody_is_accused(tmp_path: Path) -> None:
     write(tmp_path, node("n0"), node("n1", torch="2.6.0"))
-    report = merged(tmp_path)
+    report = merge_folder(tmp_path)
     assert fleet(report).drift[0].majority is None
     assert of(report, "fleet-drift")[0].nodes == ()
     assert fleet(report).failing == ()
@@ -68,17 +68,17 @@ def test_a_package_or_variable_that_one_node_lacks_is_drift(tmp_path: Path) -> N
     extra = (Distribution(name="tqdm", version="1"),)
     have = {"extra": extra, "variables": {"HCCL_BUFFSIZE": "200"}}
     write(tmp_path, node("n0", **have), node("n1", **have), node("n2"))  # type: ignore[arg-type]
-    report = merged(tmp_path)
+    report = merge_folder(tmp_path)
     assert {drift.setting for drift in fleet(report).drift} == {"tqdm", "HCCL_BUFFSIZE"}
     for drift in fleet(report).drift:
         assert (drift.values[1].value, drift.values[1].nodes) == ("(absent)", ("n2",))
     assert report.verdict.exit_code == 0  # no difference of the stack
-    assert merged(tmp_path, fail_on=Level.WARNING).verdict.exit_code == 1
+    assert merge_folder(tmp_path, fail_on=Level.WARNING).verdict.exit_code == 1
 
 
 def test_the_same_finding_is_told_once_with_its_nodes(tmp_path: Path) -> None:
     write(tmp_path, node("n0", BAD), node("n1", BAD), node("n2"))
-    report = merged(tmp_path)
+    report = merge_folder(tmp_path)
     (finding,) = of(report, "hccn-link")
     assert finding.nodes == ("n0", "n1")
     assert fleet(report).failing == ("n0", "n1")
@@ -86,14 +86,14 @@ def test_the_same_finding_is_told_once_with_its_nodes(tmp_path: Path) -> None:
 
 def test_a_node_that_could_not_tell_has_not_passed(tmp_path: Path) -> None:
     write(tmp_path, node("n0", UNTOLD), node("n1"))
-    report = merged(tmp_path)
+    report = merge_folder(tmp_path)
     assert (fleet(report).untold, fleet(report).passing) == (("n0",), ("n1",))
     assert report.verdict.exit_code == 3
 
 
 def test_missing_nodes_are_named(tmp_path: Path) -> None:
     write(tmp_path, node("n0.cluster"), node("n1"))
-    report = merged(tmp_path, "n0", "n1", "n2")
+    report = merge_folder(tmp_path, "n0", "n1", "n2")
     assert fleet(report).missing == ("n2",)
     assert report.verdict.exit_code == 3
 
@@ -126,7 +126,7 @@ def test_files_that_are_no_report_are_counted_and_named(tmp_path: Path) -> None:
     }
     for name, text in bad.items():
         (tmp_path / name).write_text(text)
-    report = merged(tmp_path)
+    report = merge_folder(tmp_path)
     assert {Path(unreadable.file).name for unreadable in fleet(report).unreadable} == set(bad)
     reasons = {
         Path(unreadable.file).name: unreadable.reason for unreadable in fleet(report).unreadable
@@ -143,7 +143,7 @@ def test_of_two_reports_of_a_node_the_newer_counts(tmp_path: Path) -> None:
     for folder, report in (("a", node("n0")), ("b", old)):
         (tmp_path / folder).mkdir()
         write(tmp_path / folder, report, node(f"n-{folder}"))
-    result = merged(tmp_path)
+    result = merge_folder(tmp_path)
     assert fleet(result).passing == ("n-a", "n0", "n-b")
     assert fleet(result).duplicates == (str(tmp_path / "b" / "n0.json"),)
 
@@ -151,31 +151,31 @@ def test_of_two_reports_of_a_node_the_newer_counts(tmp_path: Path) -> None:
 def test_a_redacted_report_is_called_by_its_file(tmp_path: Path) -> None:
     report = node("host-a1b2c3", redacted=True)
     (tmp_path / "rack7.json").write_text(__import__("msgspec").json.encode(report).decode())
-    assert fleet(merged(tmp_path)).passing == ("rack7",)
+    assert fleet(merge_folder(tmp_path)).passing == ("rack7",)
 
 
 def test_one_address_on_two_npus_is_an_error(tmp_path: Path) -> None:
     write(tmp_path, node("n0", address="192.0.2.1"), node("n1", address="192.0.2.1"))
-    (finding,) = of(merged(tmp_path), "fleet-duplicate-address")
+    (finding,) = of(merge_folder(tmp_path), "fleet-duplicate-address")
     assert finding.nodes == ("n0", "n1")
 
 
 def test_redacted_addresses_are_not_compared(tmp_path: Path) -> None:
     for name in ("n0", "n1"):
         write(tmp_path, node(name, address="10.0.0.1", redacted=True))
-    assert not of(merged(tmp_path), "fleet-duplicate-address")
+    assert not of(merge_folder(tmp_path), "fleet-duplicate-address")
 
 
 def test_the_slow_node_stands_out(tmp_path: Path) -> None:
     rates = [100.0, 101.0, 99.0, 100.5, 60.0]
     write(tmp_path, *(node(f"n{i}", figure=rate) for i, rate in enumerate(rates)))
-    (finding,) = of(merged(tmp_path), "fleet-outlier")
+    (finding,) = of(merge_folder(tmp_path), "fleet-outlier")
     assert finding.nodes == ("n4",)
 
 
 def test_simulated_nodes_do_not_mix_with_real_ones(tmp_path: Path) -> None:
     write(tmp_path, node("n0", simulated=True), node("n1"))
-    report = merged(tmp_path)
+    report = merge_folder(tmp_path)
     assert report.simulated
     assert of(report, "fleet-nodes")[0].nodes == ("n0",)
 
@@ -184,7 +184,7 @@ def test_simulated_nodes_do_not_mix_with_real_ones(tmp_path: Path) -> None:
 def test_every_format_shows_a_fleet(tmp_path: Path, name: str) -> None:
     write(tmp_path, node("evil\x1b[2J[red]", BAD), node("n1"), node("n2", torch="9"))
     module = __import__(f"ascend_doctor.render.formats.{name}", fromlist=["render"])
-    text = module.render(merged(tmp_path, "gone"))
+    text = module.render(merge_folder(tmp_path, "gone"))
     assert "\x1b[2J" not in text
     assert "fleet-missing" in text or name == "github"
 
@@ -197,7 +197,7 @@ def test_any_files_are_counted(
     folder = tmp_path_factory.mktemp("files")
     for number, data in enumerate(content):
         (folder / f"{number}.json").write_bytes(data)
-    summary = fleet(merged(folder))
+    summary = fleet(merge_folder(folder))
     assert len(summary.unreadable) + len(summary.nodes) + len(summary.duplicates) == len(content)
 
 
@@ -228,7 +228,7 @@ def test_two_hundred_nodes_have_a_line_for_each_cause(tmp_path: Path) -> None:
             if number != 20
         ),
     )
-    text = render(merged(tmp_path, *(f"n{number:03d}" for number in range(200))))
+    text = render(merge_folder(tmp_path, *(f"n{number:03d}" for number in range(200))))
     rows = text.splitlines()
     assert len(rows) < 60
     assert rows[1] == "193 passed, 6 failed, 0 without a verdict, 1 missing"
@@ -251,7 +251,7 @@ def test_nodes_at_less_than_half_of_the_rate_fail(
 ) -> None:
     write(tmp_path, *(node(f"n{number}", figure=100.0) for number in range(5)))
     write(tmp_path, *(node(f"slow{number}", figure=figure) for number in range(2)))
-    report = merged(tmp_path)
+    report = merge_folder(tmp_path)
     (slow,) = of(report, "fleet-outlier")
     assert (slow.level, slow.nodes) == (level, ("slow0", "slow1"))
     assert slow.title == "2 nodes stand out in bandwidth busbw_gbps"

@@ -53,7 +53,7 @@ def hosts() -> Iterator[Lab]:
         yield hosts
 
 
-def checked(
+def start_check(
     hosts: Lab, number: int, python: Path, folder: Path, *, timeout: int = 240
 ) -> subprocess.Popen[str]:
     """The check of one host, with its report in the folder."""
@@ -71,7 +71,7 @@ def checked(
     )
 
 
-def ended(process: subprocess.Popen[str]) -> int:
+def wait_for(process: subprocess.Popen[str]) -> int:
     output, errors = process.communicate(timeout=300)
     assert process.returncode in {0, 1, 3}, output + errors
     return process.returncode
@@ -82,7 +82,7 @@ def findings(folder: Path, number: int) -> list[dict[str, Any]]:
     return [finding for finding in report["findings"] if finding["check"] == "pair-rounds"]
 
 
-def accused(folder: Path, number: int) -> dict[tuple[str, ...], set[str]]:
+def list_accused(folder: Path, number: int) -> dict[tuple[str, ...], set[str]]:
     """Kinds by who is accused of them."""
     kinds_by_nodes: dict[tuple[str, ...], set[str]] = {}
     words = {text: kind for table in (_DOES, _LINK) for kind, text in table.items()}
@@ -106,15 +106,15 @@ def test_every_fault_is_named_and_nobody_else(
         hosts.spoil(host, fault)
     if link:
         hosts.part(*link)
-    runs = [checked(hosts, host, examined_python, tmp_path) for host in range(HOSTS)]
-    codes = [ended(run) for run in runs]
+    runs = [start_check(hosts, host, examined_python, tmp_path) for host in range(HOSTS)]
+    codes = [wait_for(run) for run in runs]
     expected: dict[tuple[str, ...], set[str]] = {
         (f"n{host}",): {KIND[faults[host]]} for host in faults
     }
     if link:
         expected[f"n{link[0]}", f"n{link[1]}"] = {"failed"}
     for observer in range(HOSTS):
-        named = accused(tmp_path, observer)
+        named = list_accused(tmp_path, observer)
         # What loses messages may be slow for that, too; it is the same host.
         assert set(named) == set(expected), findings(tmp_path, observer)
         assert all(kinds <= named[who] for who, kinds in expected.items())
@@ -129,8 +129,10 @@ def test_a_host_that_does_not_come_is_named_and_not_accused(
 ) -> None:
     hosts.mend()
     hosts.spoil(2, "gone")
-    runs = [checked(hosts, host, examined_python, tmp_path, timeout=110) for host in range(HOSTS)]
-    assert [ended(run) for run in runs] == [3] * HOSTS
+    runs = [
+        start_check(hosts, host, examined_python, tmp_path, timeout=110) for host in range(HOSTS)
+    ]
+    assert [wait_for(run) for run in runs] == [3] * HOSTS
     for number in (0, 1, 3):
         finding, well = findings(tmp_path, number)
         assert (finding["level"], well["level"]) == ("unknown", "ok")
@@ -159,7 +161,7 @@ def test_node_0_ends_in_the_middle(
         [str(examined_python), str(script), "--device", "cpu", *meet, *endpoint],
         env={**os.environ, "GLOO_SOCKET_IFNAME": "data0", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
     )
-    runs = [checked(hosts, host, examined_python, tmp_path, timeout=120) for host in (1, 2, 3)]
+    runs = [start_check(hosts, host, examined_python, tmp_path, timeout=120) for host in (1, 2, 3)]
     record = tmp_path / "rank-0.jsonl"
     while not (record.exists() and '"round 0"' in record.read_text()):
         assert first.poll() is None
@@ -169,7 +171,7 @@ def test_node_0_ends_in_the_middle(
     else:
         for pid in hosts.processes(0):
             psutil.Process(pid).kill()
-    codes = [ended(run) for run in runs]
+    codes = [wait_for(run) for run in runs]
     for pid in hosts.processes(0):
         psutil.Process(pid).kill()
     first.communicate(timeout=30)

@@ -38,11 +38,11 @@ def row(left: int, right: int, number: int = 0, **fields: Any) -> PairRow:
     return msgspec.convert({"pair": (left, right), "round": number, **fine, **fields}, PairRow)
 
 
-def failed(left: int, right: int, number: int = 0) -> PairRow:
+def fail(left: int, right: int, number: int = 0) -> PairRow:
     return PairRow(pair=(left, right), round=number, outcome="failed", why="no end in time")
 
 
-CUT = (row(0, 1), row(0, 2), row(1, 2), failed(0, 3), failed(1, 3), failed(2, 3))
+CUT = (row(0, 1), row(0, 2), row(1, 2), fail(0, 3), fail(1, 3), fail(2, 3))
 
 
 def table(*rows: PairRow, count: int = 4, **fields: Any) -> PairTable:
@@ -72,7 +72,7 @@ def report_of(number: int, pair_table: PairTable, *more: Finding, **fields: Any)
     )
 
 
-def merged(folder: Path) -> Report:
+def merge_folder(folder: Path) -> Report:
     merged = merge(report_files([str(folder)]), frozenset({"torch"}))
     return judge(merged, expected=None, fail_on=Level.ERROR, seconds=0)
 
@@ -88,7 +88,7 @@ def about(report: Report) -> list[Finding]:
 
 def test_only_the_guilty_node_fails(tmp_path: Path) -> None:
     write(tmp_path, *(report_of(index, table(*CUT)) for index in range(4)))
-    report = merged(tmp_path)
+    report = merge_folder(tmp_path)
     assert [(finding.title, finding.nodes) for finding in about(report)] == [
         ("pair-rounds: n3 has no link to the others", ("n3",))
     ]
@@ -102,23 +102,23 @@ def test_only_the_guilty_node_fails(tmp_path: Path) -> None:
 def test_a_node_that_fails_otherwise_still_fails(tmp_path: Path) -> None:
     reports = [report_of(index, table(*CUT), *([BAD] if index == 1 else [])) for index in range(4)]
     write(tmp_path, *reports)
-    assert fleet(merged(tmp_path)).failing == ("n1", "n3")
+    assert fleet(merge_folder(tmp_path)).failing == ("n1", "n3")
 
 
 def test_a_node_whose_own_checks_could_not_tell_has_not_passed(tmp_path: Path) -> None:
     untold = Finding(check="allreduce", level=Level.UNKNOWN, title="was not started")
     write(tmp_path, *(report_of(index, table(*CUT), untold) for index in range(4)))
-    summary = fleet(merged(tmp_path))
+    summary = fleet(merge_folder(tmp_path))
     assert (summary.passing, summary.failing, summary.untold) == ((), ("n3",), ("n0", "n1", "n2"))
 
 
 def test_both_ends_of_a_guilty_link_fail(tmp_path: Path) -> None:
     rows = (
         *(row(left, right) for left, right in ((0, 1), (0, 2), (0, 3), (1, 3), (2, 3))),
-        failed(1, 2),
+        fail(1, 2),
     )
-    write(tmp_path, *(report_of(index, table(*rows, failed(1, 2, 3))) for index in range(4)))
-    report = merged(tmp_path)
+    write(tmp_path, *(report_of(index, table(*rows, fail(1, 2, 3))) for index in range(4)))
+    report = merge_folder(tmp_path)
     assert [finding.title for finding in about(report)] == [
         "pair-rounds: n1 and n2 do not reach each other"
     ]
@@ -130,7 +130,7 @@ def test_redacted_reports_are_known_by_number(tmp_path: Path) -> None:
         pair_table = table(*CUT, hosts={other: f"host-{number}{other}" for other in range(4)})
         plain = report_of(number, pair_table, redacted=True)
         (tmp_path / f"rack{number}.json").write_text(json_format.render(plain))
-    report = merged(tmp_path)
+    report = merge_folder(tmp_path)
     assert fleet(report).failing == ("rack3",)
     assert [finding.nodes for finding in about(report)] == [("rack3",)]
     pairs = fleet(report).pairs
@@ -143,7 +143,7 @@ def test_a_node_that_did_not_come_is_unknown(tmp_path: Path) -> None:
         row(0, 1), row(0, 2), row(1, 2), hosts={0: "n0", 1: "n1", 2: "n2"}, missing=(3,)
     )
     write(tmp_path, *(report_of(index, pair_table, FINE) for index in range(3)))
-    report = merged(tmp_path)
+    report = merge_folder(tmp_path)
     assert [(finding.level, finding.nodes) for finding in about(report)] == [
         (Level.UNKNOWN, ("node 3",)),
         (Level.OK, ()),
@@ -155,13 +155,13 @@ def test_a_node_that_did_not_come_is_unknown(tmp_path: Path) -> None:
 def test_who_came_alone_has_not_passed(tmp_path: Path) -> None:
     pair_table = table(hosts={0: "n0"}, count=2, missing=(1,))
     write(tmp_path, report_of(0, pair_table))
-    assert fleet(merged(tmp_path)).untold == ("n0",)
+    assert fleet(merge_folder(tmp_path)).untold == ("n0",)
 
 
 def test_nodes_in_doubt_have_not_passed(tmp_path: Path) -> None:
-    pair_table = table(failed(0, 1), failed(0, 1, 1), count=2)
+    pair_table = table(fail(0, 1), fail(0, 1, 1), count=2)
     write(tmp_path, *(report_of(index, pair_table) for index in range(2)))
-    report = merged(tmp_path)
+    report = merge_folder(tmp_path)
     assert fleet(report).untold == ("n0", "n1")
     assert "cannot be told" in about(report)[0].title
 
@@ -171,7 +171,7 @@ def test_rows_of_all_nodes_come_together(tmp_path: Path) -> None:
     for index in range(4):
         own = [each for each in CUT if index in each.pair]
         write(tmp_path, report_of(index, table(*own)))
-    report = merged(tmp_path)
+    report = merge_folder(tmp_path)
     pairs = fleet(report).pairs
     assert pairs is not None
     assert [pair.nodes for pair in pairs.pairs if pair.outcome == "failed"] == [
@@ -189,7 +189,7 @@ def test_two_runs_are_judged_by_themselves(tmp_path: Path) -> None:
     for index in range(2):
         plain = msgspec.structs.replace(report_of(index, other), host=f"m{index}")
         (tmp_path / f"m{index}.json").write_text(json_format.render(plain))
-    report = merged(tmp_path)
+    report = merge_folder(tmp_path)
     assert fleet(report).failing == ("n3",)
     assert {"m0", "m1"} <= set(fleet(report).passing)
     assert [finding.level for finding in about(report)] == [Level.OK, Level.ERROR]
@@ -217,13 +217,13 @@ def test_a_damaged_record_accuses_nobody(values: dict[str, Any], tmp_path: Path)
     plain = node("n0")
     facts = msgspec.structs.replace(plain.snapshot, probes=(run,))
     write(tmp_path, msgspec.structs.replace(plain, snapshot=facts))
-    assert fleet(merged(tmp_path)).pairs is None
+    assert fleet(merge_folder(tmp_path)).pairs is None
 
 
 @pytest.mark.slow
 def test_keys_of_the_matrix_are_pinned_and_fit_the_schema(tmp_path: Path) -> None:
     write(tmp_path, *(report_of(index, table(*CUT)) for index in range(4)))
-    loaded = json.loads(json_format.render(merged(tmp_path)))
+    loaded = json.loads(json_format.render(merge_folder(tmp_path)))
     jsonschema.validate(loaded, json_format.schema())
     assert set(loaded["fleet"]) == {
         *("nodes", "passing", "failing", "untold", "missing", "unreadable", "duplicates"),
@@ -238,7 +238,7 @@ def test_keys_of_the_matrix_are_pinned_and_fit_the_schema(tmp_path: Path) -> Non
 def test_the_matrix_is_on_every_page(tmp_path: Path) -> None:
     single = report_of(0, table(*CUT))
     write(tmp_path, *(report_of(index, table(*CUT)) for index in range(4)))
-    for report in (single, merged(tmp_path)):
+    for report in (single, merge_folder(tmp_path)):
         rows = [line.split() for line in text.render(report).splitlines()]
         assert ["0", "n0", ".", "1", "1", "failed"] in rows
         assert ["3", "n3", "failed", "failed", "failed", "."] in rows
@@ -263,7 +263,7 @@ def test_of_many_nodes_the_suspects_are_shown() -> None:
     count = 400
     rows = [row(index, index + 1) for index in range(0, count, 2)]
     rows += [row(index, index + 1, 1) for index in range(1, count - 2, 2)]
-    rows += [failed(300, 7, 2), failed(300, 9, 3)]
+    rows += [fail(300, 7, 2), fail(300, 9, 3)]
     matrix = matrix_of(report_of(0, table(*rows, count=count)), most=8)
     assert matrix is not None
     assert {"n300", "n7", "n9"} <= set(matrix.names)
@@ -276,7 +276,7 @@ def test_of_many_nodes_the_suspects_are_shown() -> None:
 @pytest.mark.parametrize("name", sorted(FORMATS))
 def test_hostile_names_and_reasons_reach_no_format_raw(name: str) -> None:
     bad = PairRow(pair=(0, 3), outcome="failed", why=HOSTILE)
-    rows = (*CUT[:3], bad, failed(1, 3), failed(2, 3))
+    rows = (*CUT[:3], bad, fail(1, 3), fail(2, 3))
     report = report_of(0, table(*rows, hosts={0: HOSTILE, 1: "b", 3: HOSTILE}))
     render = __import__(f"ascend_doctor.render.formats.{name}", fromlist=["render"]).render
     out = render(report)
@@ -313,7 +313,7 @@ def test_an_agent_that_fails_is_no_fault_of_a_node(stage: str) -> None:
             read_table(ProbeRun(probe=PROBE, ranks=(result,), timed_out=result.ok is None))
 
 
-def checked(run: ProbeRun) -> list[Finding]:
+def check_run(run: ProbeRun) -> list[Finding]:
     """What the check says of a run."""
     chosen = [check for check in all_checks() if check.id == PROBE]
     return [*judge_case(Case(facts=Snapshot(probes=(run,)), catalog=Catalog()), chosen)]
@@ -342,22 +342,22 @@ def of_one(**fields: Any) -> ProbeRun:
     ],
 )
 def test_what_the_check_says(run: ProbeRun, level: Level, part: str) -> None:
-    (finding,) = checked(run)
+    (finding,) = check_run(run)
     assert finding.level is level
     assert part in finding.title
 
 
 def test_it_says_what_was_measured_and_what_to_look_at() -> None:
     wrong = [PairRow(pair=(index, 3), outcome="wrong", wrong=7 + index) for index in range(3)]
-    (finding,) = checked(run_of(0, table(*CUT[:3], *wrong)))
+    (finding,) = check_run(run_of(0, table(*CUT[:3], *wrong)))
     assert finding.observed.splitlines()[0] == "n0 with n3: 7 elements of the sum are wrong"
     assert finding.remedy is not None
     assert "hccn_tool -i $i -link -g" in finding.remedy.commands[0]
-    (finding,) = checked(run_of(0, table(*CUT[:3], *wrong), "cpu"))
+    (finding,) = check_run(run_of(0, table(*CUT[:3], *wrong), "cpu"))
     assert finding.remedy is not None
     assert finding.remedy.commands == ()
     lossy = [row(index, 3, stalls=5, retransmitted=40) for index in range(3)]
-    (finding,) = checked(run_of(0, table(*CUT[:3], *lossy)))
+    (finding,) = check_run(run_of(0, table(*CUT[:3], *lossy)))
     assert "5 of 200 stalled, 40 of 1640 segments sent again" in finding.observed
 
 
@@ -366,16 +366,16 @@ def test_pairs_that_could_not_be_measured_accuse_nobody() -> None:
         PairRow(pair=(index, 3), outcome="untold", why="node 3 gave no answer")
         for index in range(3)
     ]
-    findings = checked(run_of(0, table(*CUT[:3], *lost)))
+    findings = check_run(run_of(0, table(*CUT[:3], *lost)))
     assert [finding.level for finding in findings] == [Level.UNKNOWN, Level.OK]
     assert (findings[0].observed, findings[0].nodes) == ("node 3 gave no answer", ("n3",))
-    (found_alone,) = checked(run_of(0, table(*lost)))
+    (found_alone,) = check_run(run_of(0, table(*lost)))
     assert found_alone.nodes == ("n0", "n1", "n2", "n3")
 
 
 def test_where_no_pair_does_well_nobody_is_accused() -> None:
-    rows = [failed(left, right) for left in range(4) for right in range(left + 1, 4)]
-    (finding,) = checked(run_of(0, table(*rows)))
+    rows = [fail(left, right) for left in range(4) for right in range(left + 1, 4)]
+    (finding,) = check_run(run_of(0, table(*rows)))
     assert finding.level is Level.UNKNOWN
     assert "nobody to compare with" in finding.because
     assert finding.remedy is not None
@@ -383,8 +383,8 @@ def test_where_no_pair_does_well_nobody_is_accused() -> None:
 
 
 def test_measurements_that_disagree_are_shown_as_such() -> None:
-    rows = (*CUT[:3], row(0, 3), row(1, 3), failed(2, 3), row(2, 3, 1))
-    findings = checked(run_of(0, table(*rows)))
+    rows = (*CUT[:3], row(0, 3), row(1, 3), fail(2, 3), row(2, 3, 1))
+    findings = check_run(run_of(0, table(*rows)))
     assert [finding.level for finding in findings] == [Level.UNKNOWN]
     assert "disagree" in findings[0].because
     pairs = pairs_of(run_of(0, table(*rows)))

@@ -66,7 +66,7 @@ def test_what_no_line_can_have_is_refused(word: str) -> None:
         directive("--comment", word)
 
 
-def called(text: str, folder: Path) -> tuple[list[str], str]:
+def record_call(text: str, folder: Path) -> tuple[list[str], str]:
     """Run a batch script as its node would; gives the arguments that the doctor got."""
     done = subprocess.run(
         ["sh", "-c", text],
@@ -87,7 +87,7 @@ def test_a_batch_script_passes_words_on_as_they_are(tmp_path: Path, word: str) -
     doctor.chmod(0o755)
     base = tmp_path / f"to {word.replace('/', '_')}"
     text = script([["--nodes=2"]], [str(doctor)], ["--only", word], folder=str(base))
-    arguments, errors = called(text, tmp_path)
+    arguments, errors = record_call(text, tmp_path)
     folder = f"{base}/ascend-doctor-7"
     assert not errors
     assert arguments[:5] == ["fleet", "check", "--slurm", "--only", word]

@@ -81,7 +81,7 @@ def fleet(cluster: SlurmCluster, folder: Path, *arguments: str) -> subprocess.Po
     )
 
 
-def ended(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
+def wait_for(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
     out, error = process.communicate(timeout=300)
     assert out, error
     return process.returncode, json.loads(out)
@@ -105,7 +105,7 @@ def test_one_drifts_one_fails_one_hangs(cluster: SlurmCluster, tmp_path: Path) -
         tmp_path,
         *("--nodes", "4", "--timeout", "60", "--doctor", doctor, "--lists", str(lists)),
     )
-    code, report = ended(process)
+    code, report = wait_for(process)
     assert code == 1
     summary = report["fleet"]
     assert (summary["passing"], summary["failing"]) == (["node1"], ["node2", "node3"])
@@ -129,7 +129,7 @@ def test_a_node_that_is_lost_is_silent_and_the_others_count(
     process = fleet(cluster, tmp_path, "--nodes", "4", "--timeout", "150", "--doctor", doctor)
     cluster.until((tmp_path / "here").exists)
     cluster.kill_node("node4")
-    code, report = ended(process)
+    code, report = wait_for(process)
     assert code == 3
     assert report["fleet"]["passing"] == list(NODES[:3])
     assert report["fleet"]["missing"] == ["node4"]
@@ -142,7 +142,7 @@ def test_what_slurm_says_of_a_node_is_told(cluster: SlurmCluster, tmp_path: Path
     hosts = tmp_path / "hosts"
     hosts.write_text("node[1-2]\nnode9\n")
     doctor = doctors(tmp_path, **replaying(tmp_path, node1="well"))
-    code, report = ended(
+    code, report = wait_for(
         fleet(cluster, tmp_path, "--expect", str(hosts), "--timeout", "120", "--doctor", doctor)
     )
     assert code == 3
@@ -161,14 +161,14 @@ def test_findings_are_acknowledged_on_the_nodes(cluster: SlurmCluster, tmp_path:
     config.write_text(f"acknowledged:\n{rows}")
     doctor = doctors(tmp_path, **replaying(tmp_path, **dict.fromkeys(NODES, "fails")))
     arguments = ("--nodes", "1", "--timeout", "120", "--doctor", doctor)
-    code, report = ended(fleet(cluster, tmp_path, *arguments))
+    code, report = wait_for(fleet(cluster, tmp_path, *arguments))
     assert (code, len(report["fleet"]["failing"])) == (1, 1)
-    code, report = ended(fleet(cluster, tmp_path, *arguments, "--config", config.name))
+    code, report = wait_for(fleet(cluster, tmp_path, *arguments, "--config", config.name))
     assert (code, len(report["fleet"]["failing"])) == (3, 0)
 
 
 def test_a_check_that_does_not_start_says_why(cluster: SlurmCluster, tmp_path: Path) -> None:
-    code, report = ended(
+    code, report = wait_for(
         fleet(cluster, tmp_path, "--nodes", "2", "--timeout", "120", "--doctor", "/no/doctor")
     )
     assert code == 3
@@ -203,7 +203,7 @@ def test_an_interrupted_check_leaves_nothing(cluster: SlurmCluster, tmp_path: Pa
     process = fleet(cluster, tmp_path, "--expect", str(hosts), "--doctor", doctor)
     cluster.until(here.exists)
     process.send_signal(signal.SIGTERM)
-    code, report = ended(process)
+    code, report = wait_for(process)
     assert (code, report["interrupted"]) == (130, True)
     assert report["fleet"]["missing"] == list(NODES)
     cluster.until(lambda: not cluster.jobs() and not cluster.ask("squeue", "--noheader"))
@@ -353,7 +353,7 @@ def test_a_gang_meets_by_the_variables_of_its_step(
             *(*check, "--python", str(examined_python), "--nodes", "2", "--timeout", "280"),
             *("--reports", str(reports)),
         )
-        code, report = ended(process)
+        code, report = wait_for(process)
     finally:
         del cluster.env["MASTER_ADDR"]
     assert (code, len(report["fleet"]["passing"])) == (0, 2)

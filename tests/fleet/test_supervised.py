@@ -18,7 +18,7 @@ from ascend_doctor.probing.processes import adopting_orphans
 DEAF = "trap '' TERM; setsid sleep 4321 & echo $! > {0}; echo $$ >> {0}; while :; do sleep 1; done"
 
 
-def ended(*command: str, seconds: float = 60) -> Ending:
+def supervise(*command: str, seconds: float = 60) -> Ending:
     return msgspec.msgpack.decode(run_supervised(command, seconds, {}), type=Ending)
 
 
@@ -35,7 +35,7 @@ def pids(file: Path) -> list[int]:
     return [int(word) for word in file.read_text().split()] if file.exists() else []
 
 
-def gone(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -43,18 +43,18 @@ def gone(pid: int) -> bool:
 
 
 def test_a_command_that_ends() -> None:
-    ending = ended("sh", "-c", "echo out; echo err >&2; exit 3")
+    ending = supervise("sh", "-c", "echo out; echo err >&2; exit 3")
     assert (ending.code, ending.output, ending.errors) == (3, b"out\n", "err\n")
 
 
 def test_one_that_hears_no_signal_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
-    ending = ended("sh", "-c", DEAF.format(tmp_path / "pids"), seconds=1)
+    ending = supervise("sh", "-c", DEAF.format(tmp_path / "pids"), seconds=1)
     assert ending.code is None
-    assert all(map(gone, pids(tmp_path / "pids")))
+    assert all(map(has_ended, pids(tmp_path / "pids")))
 
 
 def test_what_it_leaves_in_the_temporary_folder_goes() -> None:
-    ending = ended("sh", "-c", "echo x > $TMPDIR/left; echo $TMPDIR")
+    ending = supervise("sh", "-c", "echo x > $TMPDIR/left; echo $TMPDIR")
     assert not os.path.exists(ending.output.decode().strip())
 
 
@@ -68,13 +68,13 @@ def test_all_ends_where_the_one_who_asked_is_killed(tmp_path: Path, group: bool)
         asker = subprocess.Popen([sys.executable, "-c", code, *command], start_new_session=True)
         try:
             assert until(lambda: len(pids(tmp_path / "pids")) == 2)
-            assert not any(map(gone, pids(tmp_path / "pids")))
+            assert not any(map(has_ended, pids(tmp_path / "pids")))
         finally:
             if group:
                 os.killpg(asker.pid, signal.SIGKILL)
             else:
                 asker.kill()
             asker.wait()
-        assert until(lambda: all(map(gone, pids(tmp_path / "pids"))))
+        assert until(lambda: all(map(has_ended, pids(tmp_path / "pids"))))
         for child in psutil.Process().children():
             child.wait(60)

@@ -275,7 +275,7 @@ def _overlay(files: Files, name: str, text: bytes) -> str:
     return str(folder)
 
 
-def written(folder: Path) -> list[Job]:
+def write_jobs(folder: Path) -> list[Job]:
     made = list(jobs(folder))
     (folder / "jobs.json").write_text(json.dumps([job.arguments for job in made]))
     return made

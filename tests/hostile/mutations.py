@@ -96,7 +96,7 @@ def as_tree(value: Any, dump: Dump, number: int, seed: str) -> Iterator[bytes]:
     while made < number:
         copied = copy.deepcopy(value)
         for _ in range(dice.randint(1, 3)):
-            copied = _changed(copied, dice)
+            copied = _change(copied, dice)
         try:
             text = dump(copied)
         except (yaml.YAMLError, UnicodeError, TypeError, RecursionError):
@@ -105,7 +105,7 @@ def as_tree(value: Any, dump: Dump, number: int, seed: str) -> Iterator[bytes]:
         yield text
 
 
-def _changed(value: Any, dice: random.Random) -> Any:
+def _change(value: Any, dice: random.Random) -> Any:
     """One change somewhere below."""
     if isinstance(value, dict | list) and value and dice.random() < 0.9:
         keys = list(value) if isinstance(value, dict) else list(range(len(value)))
@@ -118,7 +118,7 @@ def _changed(value: Any, dice: random.Random) -> Any:
             case 2 if isinstance(value, list):
                 value += value[:50]
             case _:
-                value[key] = _changed(value[key], dice)
+                value[key] = _change(value[key], dice)
         return value
     return copy.deepcopy(dice.choice(_VALUES))
 

@@ -15,7 +15,7 @@ import pytest
 
 from ascend_doctor.render.formats import FORMATS
 from tests.hostile import runner
-from tests.hostile.commands import WHOLE, Job, written
+from tests.hostile.commands import WHOLE, Job, write_jobs
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +31,7 @@ ID = re.compile(r"[a-z0-9-]{1,64}")
 
 
 def test_every_hostile_input_ends_well(tmp_path: Path) -> None:
-    jobs = written(tmp_path)
+    jobs = write_jobs(tmp_path)
     assert len(jobs) >= 500
     results = _results(tmp_path, jobs)
     wrong = [

@@ -27,7 +27,7 @@ TIMES = (
 )
 
 
-def saved(folder: Path, report: dict[str, Any]) -> str:
+def save(folder: Path, report: dict[str, Any]) -> str:
     file = folder / "node.json"
     file.write_text(json.dumps(report))
     return str(file)
@@ -39,7 +39,7 @@ def test_an_id_that_is_none_makes_a_file_no_report(
 ) -> None:
     document = report()
     document["findings"][0]["check"] = name
-    assert cli.run(["merge", saved(tmp_path, document), "--format", "prometheus"]) == 3
+    assert cli.run(["merge", save(tmp_path, document), "--format", "prometheus"]) == 3
     out, _ = capsys.readouterr()
     assert 'check="fleet-unreadable"' in out
     assert "evil" not in out
@@ -51,10 +51,10 @@ def test_a_time_that_is_none_is_refused(
 ) -> None:
     document = report()
     document["taken_at"] = time
-    assert cli.run(["merge", saved(tmp_path, document)]) == 3
+    assert cli.run(["merge", save(tmp_path, document)]) == 3
     assert "no report" in capsys.readouterr().out.replace("not a report", "no report")
     document["snapshot"]["taken_at"] = time
-    assert cli.run(["judge", saved(tmp_path, document), "--format", "prometheus"]) == 2
+    assert cli.run(["judge", save(tmp_path, document), "--format", "prometheus"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert "taken_at" in err
@@ -102,9 +102,9 @@ def test_a_file_name_ends_no_annotation(tmp_path: Path, capsys: pytest.CaptureFi
     document = report()
     location = {"file": "a,line=9::pwn\n::error::", "line": 1, "column": 1}
     document["findings"] = [{"check": "x", "level": "error", "title": "t", "place": location}]
-    cli.run(["merge", saved(tmp_path, document), "--format", "github"])
+    cli.run(["merge", save(tmp_path, document), "--format", "github"])
     lines = [line for line in capsys.readouterr().out.splitlines() if "pwn" in line]
     assert len(lines) == 1
     assert lines[0].startswith("::error file=a%2Cline=9%3A%3Apwn")
-    cli.run(["merge", saved(tmp_path, document), "--format", "sarif"])
+    cli.run(["merge", save(tmp_path, document), "--format", "sarif"])
     assert '"uri": "a%2Cline%3D9%3A%3Apwn%0A%3A%3Aerror%3A%3A"' in capsys.readouterr().out

@@ -12,7 +12,7 @@ import yaml
 
 from ascend_doctor.machine.live import READ_LIMIT, FileStatus
 from ascend_doctor.machine.recorded import RecordedCommand, Recording, ReplayMachine
-from tests.machines.compose import MACHINES, composed, merged, spec, spread
+from tests.machines.compose import MACHINES, compose, merge, spec, spread
 
 _CHANGED = ("edit", "gone", "refused")
 
@@ -113,7 +113,7 @@ def _plain(name: str) -> dict[str, Any]:
 
 @functools.cache
 def _healthy(name: str) -> tuple[Recording, dict[str, str]]:
-    recording, files = composed(_plain(name))
+    recording, files = compose(_plain(name))
     return msgspec.convert(recording, Recording), files
 
 
@@ -132,7 +132,7 @@ def machine(name: str) -> ChangedMachine:
     return ChangedMachine(fresh, dict(files))
 
 
-def changed(name: str, change: Mapping[str, Any]) -> ChangedMachine:
+def change_machine(name: str, change: Mapping[str, Any]) -> ChangedMachine:
     """A machine with a change: what is gone first, then what is put there, then edits."""
     altered = machine(name)
     for path, _ in spread(dict.fromkeys(change.get("gone", ()))):
@@ -150,7 +150,7 @@ def changed(name: str, change: Mapping[str, Any]) -> ChangedMachine:
 
 def _laid_over(name: str, below: ChangedMachine, change: Mapping[str, Any]) -> ChangedMachine:
     """Commands and packages are merged as machines are; gone files stay gone."""
-    whole, files = composed(merged(_plain(name), change))
+    whole, files = compose(merge(_plain(name), change))
     recording = msgspec.convert(whole, Recording)
     added = dict(spread(change.get("files") or {}))
     texts = {path: text for path, text in files.items() if path in below.files or path in added}

@@ -17,7 +17,7 @@ from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, judge
 from ascend_doctor.machine.recorded import RecordedCommand, RecordingMachine
 from ascend_doctor.matrix.catalog import Catalog
-from tests.level0.machine import ChangedMachine, changed, machine, table
+from tests.level0.machine import ChangedMachine, change_machine, machine, table
 
 MACHINES = ("healthy-a2", "healthy-a3")
 _CATALOG = functools.cache(Catalog)
@@ -39,8 +39,8 @@ class Mutant:
 
     def machine(self) -> ChangedMachine:
         if not self.question:
-            return changed(self.on, self.change)
-        return dropped(self.on, self.question, self.how)
+            return change_machine(self.on, self.change)
+        return drop(self.on, self.question, self.how)
 
 
 def findings(of: ChangedMachine) -> tuple[Finding, ...]:
@@ -69,7 +69,7 @@ def news(of: Mutant) -> list[tuple[str, Level, str]]:
     return [key for key in _keys(findings(of.machine())) if key not in known]
 
 
-def seen(of: Mutant, new: list[tuple[str, Level, str]]) -> bool:
+def is_seen(of: Mutant, new: list[tuple[str, Level, str]]) -> bool:
     """Whether the report says what the label wants; "nothing" wants no news."""
     if not of.see:
         return not new
@@ -129,7 +129,7 @@ def questions(name: str) -> tuple[str, ...]:
     return tuple(sorted((*commands, *values, *(path.rstrip("/") for path in paths))))
 
 
-def dropped(name: str, question: str, how: str) -> ChangedMachine:
+def drop(name: str, question: str, how: str) -> ChangedMachine:
     altered = machine(name)
     kind, _, key = question.partition(" ")
     if kind == "run" and how == "empty":

@@ -24,7 +24,7 @@ import yaml
 from ascend_doctor.findings import Level
 from ascend_doctor.machine.parsing import read_yaml
 from tests.level0.machine import machine
-from tests.level0.mutants import Mutant, breakages, news, seen, variations
+from tests.level0.mutants import Mutant, breakages, is_seen, news, variations
 from tests.machines.compose import spread
 
 FOLDER = Path(__file__).parent
@@ -64,7 +64,7 @@ class Group:
         """What the report of all lacks of its label, and what it accuses besides."""
         keys = news(self.whole())
         for part in self.parts:
-            if part.see and not seen(part, keys):
+            if part.see and not is_seen(part, keys):
                 yield f"{part.id} is not named"
         alone = {check for part in self.parts for check, _, _ in news(part)}
         for check, level, title in keys:
@@ -72,7 +72,7 @@ class Group:
                 yield f"{check} accuses: {title}"
 
 
-def moved(row: Mutant, device: int | None) -> Mutant:
+def move(row: Mutant, device: int | None) -> Mutant:
     """A breakage of one device, on another one; raises AssertionError where it does not apply."""
     if device is None:
         return row
@@ -102,16 +102,16 @@ def _together(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, 
             assert not set(ours) & set(theirs), "both take the same away"
             whole[key] = [*ours, *theirs]
         else:
-            whole[key] = _joined(dict(spread(ours)), dict(spread(theirs)), depth=key in _NESTED)
+            whole[key] = _join(dict(spread(ours)), dict(spread(theirs)), depth=key in _NESTED)
     return whole
 
 
-def _joined(ours: dict[str, Any], theirs: dict[str, Any], *, depth: bool) -> dict[str, Any]:
+def _join(ours: dict[str, Any], theirs: dict[str, Any], *, depth: bool) -> dict[str, Any]:
     joined = {**ours, **theirs}
     for name in ours.keys() & theirs.keys():
         nested = depth and isinstance(ours[name], dict) and isinstance(theirs[name], dict)
         assert nested, f"both change {name}"
-        joined[name] = _joined(ours[name], theirs[name], depth=False)
+        joined[name] = _join(ours[name], theirs[name], depth=False)
     for above, below in ((ours, theirs), (theirs, ours)):
         taken = [name for name, value in above.items() if value is None]
         for name in taken:
@@ -124,13 +124,13 @@ def groups(seed: int) -> list[Group]:
     return [
         Group(
             kind=drawn["kind"],
-            parts=tuple(moved(rows[key], device) for key, device in drawn["parts"]),
+            parts=tuple(move(rows[key], device) for key, device in drawn["parts"]),
         )
         for drawn in read_yaml(FOLDER / f"pairs-{seed}.yaml")
     ]
 
 
-def _drawn(seed: int) -> Iterator[dict[str, object]]:
+def _draw(seed: int) -> Iterator[dict[str, object]]:
     chance = random.Random(seed)
     many, moves = SEEDS[seed]
     broken = [mutant for mutant in breakages() if mutant.see]
@@ -150,7 +150,7 @@ def _drawn(seed: int) -> Iterator[dict[str, object]]:
                 continue
             if sum(map(len, checks)) > len(set().union(*checks)):
                 continue
-            parts = [_moved(row, chance) if moves else (row, None) for row in rows]
+            parts = [_move(row, chance) if moves else (row, None) for row in rows]
             try:
                 group = Group(kind=cast("Kind", kind), parts=tuple(row for row, _ in parts))
                 group.whole().machine()
@@ -163,10 +163,10 @@ def _drawn(seed: int) -> Iterator[dict[str, object]]:
             }
 
 
-def _moved(row: Mutant, chance: random.Random) -> tuple[Mutant, int | None]:
+def _move(row: Mutant, chance: random.Random) -> tuple[Mutant, int | None]:
     device = chance.randrange(8)
     try:
-        return moved(row, device), device
+        return move(row, device), device
     except (AssertionError, KeyError):
         return row, None
 
@@ -178,7 +178,7 @@ def main(action: str, seed: str | None) -> None:
     for number in [int(seed)] if seed else SEEDS:
         if action == "draw":
             head = f"# Drawn by pairs.py with seed {number}: rows, and devices they are moved to.\n"
-            text = yaml.safe_dump(list(_drawn(number)), default_flow_style=None, sort_keys=False)
+            text = yaml.safe_dump(list(_draw(number)), default_flow_style=None, sort_keys=False)
             (FOLDER / f"pairs-{number}.yaml").write_text(head + text, "utf-8")
             continue
         right = dict.fromkeys(_COUNTS, 0)

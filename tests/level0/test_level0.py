@@ -11,7 +11,7 @@ import pytest
 
 from ascend_doctor.findings import Level
 from tests.knobs import WHOLE
-from tests.level0.machine import changed, machine
+from tests.level0.machine import change_machine, machine
 from tests.level0.mutants import (
     MACHINES,
     Mutant,
@@ -19,8 +19,8 @@ from tests.level0.mutants import (
     drops,
     findings,
     healthy,
+    is_seen,
     news,
-    seen,
     variations,
 )
 from tests.level0.page import PAGE, page
@@ -31,7 +31,7 @@ _BREAKAGES, _VARIATIONS = 150, 40
 def _wrong(mutants: list[Mutant]) -> list[str]:
     """Those whose report is not as labelled, with what it has that is new."""
     reports = ((mutant, news(mutant)) for mutant in mutants)
-    return [f"{mutant.id}: {new}" for mutant, new in reports if not seen(mutant, new)]
+    return [f"{mutant.id}: {new}" for mutant, new in reports if not is_seen(mutant, new)]
 
 
 def test_the_tables_are_long_and_say_each_thing_once() -> None:
@@ -71,26 +71,26 @@ def test_a_dropped_answer_is_seen_as_labelled() -> None:
 def test_a_change_that_changes_nothing_is_no_breakage() -> None:
     for change in ({"gone": ["/nowhere"]}, {"edit": {"npu-smi info": {"no such words": ""}}}):
         with pytest.raises(AssertionError):
-            changed("healthy-a2", change)
+            change_machine("healthy-a2", change)
 
 
 def test_a_wrong_label_is_noticed() -> None:
     hot = next(mutant for mutant in breakages() if mutant.id == "hot")
     new = news(hot)
-    assert seen(hot, new)
+    assert is_seen(hot, new)
     for see in (((Level.ERROR, "npu-temperature"),), ((Level.WARNING, "npu-health"),), ()):
-        assert not seen(Mutant(id="x", what="", on="healthy-a2", see=see), new)
+        assert not is_seen(Mutant(id="x", what="", on="healthy-a2", see=see), new)
 
 
 @pytest.mark.slow
 def test_a_machine_in_memory_is_judged_as_its_recording_is() -> None:
-    from tests.test_machines import judged  # noqa: PLC0415 - writes recordings when it is imported
+    from tests.test_machines import judge_machine  # noqa: PLC0415 - writes recordings when it is imported
 
     for name in MACHINES:
         ours = {(finding.check, finding.level) for finding in findings(machine(name))}
         theirs = {
             (finding.check, finding.level)
-            for findings in judged(name).values()
+            for findings in judge_machine(name).values()
             for finding in findings
         }
         launched = {check for check, level in theirs if level is Level.UNKNOWN}

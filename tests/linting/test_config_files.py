@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.findings import Level
-from tests.linting.test_rl import judged, spots
+from tests.linting.test_rl import lint_file, spots
 
 SPLIT = "parallel:\n  tp_size: 2\n  fully_shard_parallel_size: auto\n"
 WHOLE = "parallel:\n  tp_size: 1\n  cp_size: 1\n  fully_shard_parallel_size: auto\nlr: 1e-5\n"
@@ -22,7 +22,7 @@ def unread(tmp_path: Path, command: str, content: str | None = None) -> list[str
         (tmp_path / "conf").mkdir(exist_ok=True)
         for name in ("a.yaml", "a.json", "a.py"):
             (tmp_path / "conf" / name).write_text(content)
-    findings = judged(script)
+    findings = lint_file(script)
     for finding in findings:
         assert finding.level is not Level.UNKNOWN or finding.location is not None
     assert {check for _, check in spots(findings, Level.UNKNOWN)} <= {"launch-resolved"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ascend_doctor.findings import Level
-from tests.linting.test_rl import judged, spots
+from tests.linting.test_rl import lint_file, spots
 
 MODEL: dict[str, Any] = {
     "model_id": "qwen2_5vl",
@@ -56,7 +56,7 @@ def with_decoder(**changes: Any) -> dict[str, Any]:
 
 
 def test_a_model_that_fits_is_judged(tmp_path: Path) -> None:
-    findings = judged(write(tmp_path))
+    findings = lint_file(write(tmp_path))
     assert [
         (finding.check, finding.title) for finding in findings if finding.level > Level.SKIPPED
     ] == []
@@ -75,7 +75,7 @@ def test_a_model_that_fits_is_judged(tmp_path: Path) -> None:
 )
 def test_a_mistake_is_found_at_its_line(tmp_path: Path, changes: dict[str, Any], at: str) -> None:
     script = write(tmp_path, model=with_decoder(**changes))
-    assert (f"model.json:{line_of(tmp_path, at)}", "run-mm-model") in spots(judged(script))
+    assert (f"model.json:{line_of(tmp_path, at)}", "run-mm-model") in spots(lint_file(script))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_size_of_the_command_is_found_there(
     tmp_path: Path, before: str, after: str, line: int
 ) -> None:
     script = write(tmp_path, SCRIPT.replace(before, after))
-    assert (f"finetune.sh:{line}", "run-mm-model") in spots(judged(script))
+    assert (f"finetune.sh:{line}", "run-mm-model") in spots(lint_file(script))
 
 
 def test_virtual_stages_are_lists_of_lists(tmp_path: Path) -> None:
@@ -100,24 +100,24 @@ def test_virtual_stages_are_lists_of_lists(tmp_path: Path) -> None:
         "vision_encoder": {**MODEL["image_encoder"]["vision_encoder"]}
         | {"pipeline_num_layers": [[32, 0], [0, 0]]}
     }
-    assert spots(judged(write(tmp_path, script, model))) == []
-    assert spots(judged(write(tmp_path, script, with_decoder()))) != []
+    assert spots(lint_file(write(tmp_path, script, model))) == []
+    assert spots(lint_file(write(tmp_path, script, with_decoder()))) != []
 
 
 def test_a_file_that_is_not_read_is_not_judged(tmp_path: Path) -> None:
     for name in ("$MODEL", "/elsewhere/model.json", "examples/qwen/other.json"):
-        findings = judged(write(tmp_path, SCRIPT.replace("./examples/qwen/model.json", name)))
+        findings = lint_file(write(tmp_path, SCRIPT.replace("./examples/qwen/model.json", name)))
         assert [check for _, check in spots(findings, Level.UNKNOWN)] == ["launch-resolved"]
 
 
 def test_models_of_transformers_are_judged_only_where_they_are_not_split(tmp_path: Path) -> None:
     script = SCRIPT.replace("pretrain_vlm.py", "pretrain_transformers.py")
-    findings = judged(write(tmp_path, script))
+    findings = lint_file(write(tmp_path, script))
     assert [finding.check for finding in findings if finding.level is Level.UNKNOWN] == [
         "launch-resolved"
     ]
     for size in ("PP=2", "tensor-model-parallel-size 2", "expert-model-parallel-size 2"):
         script = script.replace(size, f"{size[:-1]}1")
     assert [
-        finding for finding in judged(write(tmp_path, script)) if finding.level is Level.UNKNOWN
+        finding for finding in lint_file(write(tmp_path, script)) if finding.level is Level.UNKNOWN
     ] == []

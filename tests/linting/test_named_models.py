@@ -74,7 +74,7 @@ UNKNOWN = (
 )
 
 
-def judged(script: str, *, allowed: bool = False) -> list[Finding]:
+def lint_script(script: str, *, allowed: bool = False) -> list[Finding]:
     return [
         finding
         for each in subjects("train.sh", script.encode(), CATALOG)
@@ -86,7 +86,7 @@ def judged(script: str, *, allowed: bool = False) -> list[Finding]:
 
 
 def titles(script: str) -> list[str]:
-    return [each.title for each in judged(script) if each.level is Level.ERROR]
+    return [each.title for each in lint_script(script) if each.level is Level.ERROR]
 
 
 @pytest.mark.slow
@@ -125,16 +125,16 @@ def test_sizes_fit_the_model_that_is_named(script: str, title: str) -> None:
 
 def test_a_model_that_is_not_known_is_not_well() -> None:
     script = SWIFT.format("example/Unheard-7B", "")
-    (unknown,) = [each for each in judged(script) if each.level is Level.UNKNOWN]
+    (unknown,) = [each for each in lint_script(script) if each.level is Level.UNKNOWN]
     assert "run-model-sizes" in unknown.because
     assert "Unheard-7B" in unknown.observed
-    assert not [each for each in judged(script, allowed=True) if each.level is Level.UNKNOWN]
+    assert not [each for each in lint_script(script, allowed=True) if each.level is Level.UNKNOWN]
 
 
 def test_the_remedy_has_names_that_look_like_the_model() -> None:
     (unknown,) = [
         each
-        for each in judged(SWIFT.format("Qwen/Qwen3.5-4B-Base", ""))
+        for each in lint_script(SWIFT.format("Qwen/Qwen3.5-4B-Base", ""))
         if each.level is Level.UNKNOWN
     ]
     assert unknown.remedy is not None
@@ -142,7 +142,9 @@ def test_the_remedy_has_names_that_look_like_the_model() -> None:
 
 
 def test_a_model_from_the_shell_is_no_unknown_name() -> None:
-    (unknown,) = [each for each in judged(SWIFT.format('"$1"', "")) if each.level is Level.UNKNOWN]
+    (unknown,) = [
+        each for each in lint_script(SWIFT.format('"$1"', "")) if each.level is Level.UNKNOWN
+    ]
     assert unknown.remedy is not None
     assert "defaults in the script" in unknown.remedy.summary
 
@@ -186,7 +188,7 @@ def test_near_names_have_most_words_of_the_name() -> None:
 
 def test_a_model_that_nothing_splits_need_not_be_known() -> None:
     script = "NPROC_PER_NODE=8 megatron sft --model example/Unheard-7B\n"
-    assert not [each for each in judged(script) if each.level is Level.UNKNOWN]
+    assert not [each for each in lint_script(script) if each.level is Level.UNKNOWN]
 
 
 def test_a_folder_with_a_configuration_is_read(tmp_path: Path) -> None:

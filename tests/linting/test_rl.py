@@ -68,7 +68,7 @@ def main(config):
 """
 
 
-def judged(path: Path) -> list[Finding]:
+def lint_file(path: Path) -> list[Finding]:
     return judge_inputs(subjects(str(path), path.read_bytes(), CATALOG))
 
 
@@ -115,7 +115,7 @@ def change(checkout: Path, name: str, before: str, after: str) -> int:
 
 
 def test_a_configuration_that_fits_is_well(checkout: Path) -> None:
-    findings = judged(checkout / "configs/grpo.yaml")
+    findings = lint_file(checkout / "configs/grpo.yaml")
     assert [finding for finding in findings if finding.level > Level.SKIPPED] == []
     ran = {finding.check for finding in findings if finding.level is Level.OK}
     assert {"run-world-size", "run-heads-divide", "run-layers-divide", "run-rl-batches"} <= ran
@@ -172,7 +172,7 @@ def test_a_mistake_is_found_at_its_line(
     checkout: Path, script: str, name: str, before: str, after: str, check: str
 ) -> None:
     line = change(checkout, f"configs/{name}.yaml", before, after)
-    reported = spots(judged(checkout / script))
+    reported = spots(lint_file(checkout / script))
     file = f"{Path(name).name}.yaml"
     where = line if '["acc"' not in before else line + 1
     assert (f"{file}:{where}", check) in reported
@@ -184,17 +184,17 @@ def test_what_a_command_overrides_counts(checkout: Path) -> None:
         "python cli/train_grpo.py --config-name=grpo \\\n"
         "    actor_config.tensor_model_parallel_size=3 +rl_config.lam=0.9\n"
     )
-    assert ("run.sh:2", "run-world-size") in spots(judged(script))
+    assert ("run.sh:2", "run-world-size") in spots(lint_file(script))
 
 
 def test_the_entry_file_names_its_configuration(checkout: Path) -> None:
     script = checkout / "examples/grpo/run.sh"
     script.write_text("python cli/train_grpo.py\n")
     change(checkout, "configs/grpo.yaml", "num_npus: 16", "num_npus: 20")
-    assert ("grpo.yaml:28", "run-world-size") in spots(judged(script))
+    assert ("grpo.yaml:28", "run-world-size") in spots(lint_file(script))
     (checkout / "cli/train_grpo.py").unlink()
     script.write_text("python cli/train_grpo.py --config-name grpo\n")
-    assert ("grpo.yaml:28", "run-world-size") in spots(judged(script))
+    assert ("grpo.yaml:28", "run-world-size") in spots(lint_file(script))
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_a_configuration_that_is_not_read_is_not_judged(
     checkout: Path, command: str, shown: str
 ) -> None:
     (checkout / "examples/grpo/run.sh").write_text(command + "\n")
-    findings = judged(checkout / "examples/grpo/run.sh")
+    findings = lint_file(checkout / "examples/grpo/run.sh")
     unjudged = [finding for finding in findings if finding.check == "launch-resolved"]
     assert [finding.level for finding in unjudged] == [Level.UNKNOWN]
     assert shown in unjudged[0].observed
@@ -218,7 +218,7 @@ def test_a_configuration_that_is_not_read_is_not_judged(
 
 def test_a_model_that_is_not_read_is_not_judged(checkout: Path) -> None:
     (checkout / "configs/model/qwen.yaml").unlink()
-    findings = judged(checkout / "configs/grpo.yaml")
+    findings = lint_file(checkout / "configs/grpo.yaml")
     assert spots(findings, Level.UNKNOWN) == [("grpo.yaml:3", "launch-resolved")]
 
 
@@ -232,7 +232,7 @@ def test_each_role_has_sizes_of_its_own(checkout: Path) -> None:
             "rl_config:\n  use_integrated_worker: false\n  reference_resource:\n    num_npus: 8",
         )
     )
-    assert ("grpo.yaml:21", "run-world-size") in spots(judged(path))
+    assert ("grpo.yaml:21", "run-world-size") in spots(lint_file(path))
 
 
 def test_a_command_is_judged_by_its_configuration(
@@ -254,5 +254,5 @@ def test_the_list_of_layers_adds_up(checkout: Path) -> None:
         "  num_layer_list: 14,13\n  pipeline_model_parallel_size: 2",
     )
     assert (f"grpo.yaml:{line}", "run-layers-divide") in spots(
-        judged(checkout / "configs/grpo.yaml")
+        lint_file(checkout / "configs/grpo.yaml")
     )

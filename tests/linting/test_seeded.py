@@ -289,7 +289,7 @@ MISTAKES = [
 ]
 
 
-def linted(name: str, content: str) -> list[Finding]:
+def lint_content(name: str, content: str) -> list[Finding]:
     """Errors and warnings for Megatron-LM 0.12.1 on Atlas A2."""
     base = machine("0.12.1", "Ascend910B3")
     chosen = [check for check in all_checks() if suits(check)]
@@ -307,7 +307,7 @@ def linted(name: str, content: str) -> list[Finding]:
 
 @pytest.mark.parametrize("name", FILES)
 def test_correct_launches_have_no_findings(name: str) -> None:
-    ids = [finding.check for finding in linted(name, FILES[name])]
+    ids = [finding.check for finding in lint_content(name, FILES[name])]
     # A configuration does not give all keys.
     assert ids == (["launch-resolved"] if name == "verl.yaml" else [])
 
@@ -331,7 +331,7 @@ def test_a_mistake_is_found_at_its_line(
         for number, text in enumerate(changed.split("\n"))
         if (where or wrong.split("\n", maxsplit=1)[0]) in text
     )
-    findings = linted(name, changed)
+    findings = lint_content(name, changed)
     if not check:
         assert findings == []
         return
@@ -358,9 +358,9 @@ def test_a_sourced_environment_hides_no_mistake(source: str) -> None:
             first, rest = FILES[name].replace(right, wrong, 1).split("\n", 1)
             below = {
                 (finding.check, finding.location and finding.location.line)
-                for finding in linted(name, first + "\n" + rest)
+                for finding in lint_content(name, first + "\n" + rest)
             }
-            moved = linted(name, f"{first}\n{source}\n{rest}")
+            moved = lint_content(name, f"{first}\n{source}\n{rest}")
             assert {
                 (finding.check, finding.location and finding.location.line - 1) for finding in moved
             } == below, check

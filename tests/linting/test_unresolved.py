@@ -31,7 +31,7 @@ LAUNCH = """torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-
 """
 
 
-def judged(script: str, path: str = "train.sh", *, allow: bool = False) -> dict[str, Finding]:
+def lint_script(script: str, path: str = "train.sh", *, allow: bool = False) -> dict[str, Finding]:
     base = machine("0.15.3", "Ascend910B3")
     judged = unique(
         tuple(
@@ -91,13 +91,13 @@ def judged(script: str, path: str = "train.sh", *, allow: bool = False) -> dict[
     ],
 )
 def test_what_is_left_to_the_shell_is_said(script: str, line: int, source: str, check: str) -> None:
-    finding = judged(script)["launch-resolved"]
+    finding = lint_script(script)["launch-resolved"]
     assert finding.level is Level.UNKNOWN
     assert finding.location is not None
     assert finding.location.line == line
     assert f"`{source}`" in finding.observed
     assert check in finding.because
-    allowed = judged(script, allow=True)["launch-resolved"]
+    allowed = lint_script(script, allow=True)["launch-resolved"]
     assert allowed.level is Level.SKIPPED
     assert check in allowed.because
 
@@ -114,7 +114,7 @@ def test_what_is_left_to_the_shell_is_said(script: str, line: int, source: str, 
     ],
 )
 def test_what_no_check_needs_is_no_matter(script: str) -> None:
-    findings = judged(script)
+    findings = lint_script(script)
     assert findings["launch-resolved"].level is Level.OK
     assert {findings[check].level for check in SIZES} == {Level.OK}
 
@@ -126,7 +126,7 @@ def test_a_file_beside_the_script_is_followed(tmp_path: Path) -> None:
     sizes = tmp_path / "lib" / "sizes.sh"
     sizes.parent.mkdir()
     sizes.write_text('LAYERS=5\n\nMODEL_ARGS="\n --pipeline-model-parallel-size 2\n"\n', "utf-8")
-    findings = judged(read(str(script)).decode(), str(script))
+    findings = lint_script(read(str(script)).decode(), str(script))
     assert findings["launch-resolved"].level is Level.OK
     wrong = findings["run-layers-divide"]
     assert wrong.level is Level.ERROR
@@ -137,11 +137,11 @@ def test_a_file_beside_the_script_is_followed(tmp_path: Path) -> None:
 def test_files_that_source_each_other_end(tmp_path: Path) -> None:
     script = tmp_path / "train.sh"
     script.write_text("source train.sh\n" + LAUNCH.format("--num-layers 3"), "utf-8")
-    assert judged(read(str(script)).decode(), str(script))["launch-resolved"].level is Level.OK
+    assert lint_script(read(str(script)).decode(), str(script))["launch-resolved"].level is Level.OK
 
 
 def test_known_sizes_are_judged_beside_unknown_ones() -> None:
-    findings = judged(
+    findings = lint_script(
         "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 3 "
         "--pipeline-model-parallel-size $PP --context-parallel-size 1"
     )
@@ -206,7 +206,7 @@ def test_the_folder_of_the_script(expression: str, right: bool) -> None:
     ],
 )
 def test_a_branch_makes_unknown_only_what_it_changes(head: str) -> None:
-    findings = judged(head + LAUNCH.format('"${A[@]}"'))
+    findings = lint_script(head + LAUNCH.format('"${A[@]}"'))
     assert findings["launch-resolved"].level is Level.OK
     assert {findings[check].level for check in SIZES} == {Level.OK}
 
@@ -225,23 +225,23 @@ def test_a_branch_makes_unknown_only_what_it_changes(head: str) -> None:
 )
 def test_of_branches_on_the_device_that_of_npus_is_judged(branches: str) -> None:
     launch = LAUNCH.replace("_node 8", "_node $N").format("--save x")
-    assert judged(branches + launch)["run-world-size"].level is Level.OK
-    wrong = judged(branches.replace("N=8", "N=3") + launch)["run-world-size"]
+    assert lint_script(branches + launch)["run-world-size"].level is Level.OK
+    wrong = lint_script(branches.replace("N=8", "N=3") + launch)["run-world-size"]
     assert wrong.level is Level.ERROR
     unknown = branches.replace("npu", "two").replace("NPU", "two").replace("gpu", "one")
     unknown = unknown.replace("SIZE=7b", "SIZE=$1")
-    assert judged(unknown + launch)["launch-resolved"].level is Level.UNKNOWN
+    assert lint_script(unknown + launch)["launch-resolved"].level is Level.UNKNOWN
 
 
 def test_an_arm_that_only_the_shell_knows_may_be_the_one() -> None:
     branches = "SIZE=7b\ncase $SIZE in\n $1) N=3;;\n 7b) N=8;;\nesac\n"
     launch = LAUNCH.replace("_node 8", "_node $N").format("--save x")
-    assert judged(branches + launch)["launch-resolved"].level is Level.UNKNOWN
+    assert lint_script(branches + launch)["launch-resolved"].level is Level.UNKNOWN
 
 
 def test_a_mistake_in_a_branch_is_found_there() -> None:
     script = "A=()\nif big; then\n  A+=(\n    --num-layer 8\n  )\nfi\n" + LAUNCH.format('"${A[@]}"')
-    wrong = judged(script)["run-flags-known"]
+    wrong = lint_script(script)["run-flags-known"]
     assert wrong.level is Level.ERROR
     assert wrong.location is not None
     assert wrong.location.line == 4
@@ -249,11 +249,11 @@ def test_a_mistake_in_a_branch_is_found_there() -> None:
 
 def test_arguments_of_a_function_are_those_of_its_call() -> None:
     script = "f() {\n" + LAUNCH.format('--num-layers $1 "${@}"') + "}\nf 3 --seed 1"
-    assert judged(script)["run-layers-divide"].level is Level.OK
+    assert lint_script(script)["run-layers-divide"].level is Level.OK
     script = (
         "f() {\n" + LAUNCH.format("--num-layers $1 --pipeline-model-parallel-size 2") + "}\nf 3"
     )
-    wrong = judged(script)["run-layers-divide"]
+    wrong = lint_script(script)["run-layers-divide"]
     assert wrong.level is Level.ERROR
 
 

@@ -42,7 +42,7 @@ def build(name: str, folder: Path) -> Path:
     """Write a machine as a plain recording into a new folder."""
     if (MACHINES / name / "root").is_dir():
         return Path(shutil.copytree(MACHINES / name, folder))
-    recording, files = composed(spec(name))
+    recording, files = compose(spec(name))
     folder.mkdir(parents=True)
     for path, text in files.items():
         target = folder / "root" / path.lstrip("/")
@@ -52,12 +52,12 @@ def build(name: str, folder: Path) -> Path:
     return folder
 
 
-def composed(machine: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+def compose(machine: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """machine.yaml of a plain recording, and the texts of its files by path."""
     recording = dict(machine)
     files = recording.pop("files", {})
     recording["commands"] = [
-        {"name": name, **_completed(answer)} for name, answer in machine.get("commands", {}).items()
+        {"name": name, **_complete(answer)} for name, answer in machine.get("commands", {}).items()
     ]
     interpreter = recording.pop("interpreter", None)
     if interpreter and "interpreter" not in machine["commands"]:
@@ -73,10 +73,10 @@ def spec(name: str) -> dict[str, Any]:
     base = own.pop("base", None)
     if base is None:
         return dict(own)
-    return merged(_replaced(spec(base), own.pop("replace", {})), own)
+    return merge(_replace(spec(base), own.pop("replace", {})), own)
 
 
-def merged(below: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+def merge(below: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
     """A machine with a change laid over it, which is written as a machine is."""
     own = {**change, **{key: dict(spread(change.get(key) or {})) for key in _MERGED}}
     for key in _MERGED:
@@ -95,11 +95,11 @@ def merged(below: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any
     return {**below, **own}
 
 
-def _replaced(value: Any, words: Mapping[str, str]) -> Any:
+def _replace(value: Any, words: Mapping[str, str]) -> Any:
     if isinstance(value, dict):
-        return {_replaced(key, words): _replaced(inner, words) for key, inner in value.items()}
+        return {_replace(key, words): _replace(inner, words) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_replaced(inner, words) for inner in value]
+        return [_replace(inner, words) for inner in value]
     for old, new in words.items() if isinstance(value, str) else ():
         value = value.replace(old, new)
     return value
@@ -124,18 +124,18 @@ def spread(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         parts = listed.split(",") if listed else map(str, range(int(low), int(high) + 1))
         for part in parts:
             expanded = key[: match.start()] + part + key[match.end() :]
-            yield from spread({expanded: _filled(value, part)})
+            yield from spread({expanded: _fill(value, part)})
 
 
-def _filled(value: Any, part: str) -> Any:
+def _fill(value: Any, part: str) -> Any:
     if isinstance(value, str):
         return value.replace("{}", part)
     if isinstance(value, dict):
-        return {key: _filled(inner, part) for key, inner in value.items()}
+        return {key: _fill(inner, part) for key, inner in value.items()}
     return value
 
 
-def _completed(answer: Any) -> dict[str, Any]:
+def _complete(answer: Any) -> dict[str, Any]:
     if isinstance(answer, dict) and "sample" not in answer:
         return answer
     rest = {} if isinstance(answer, str) else {**answer}

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from tests.machines.compose import composed, merged
+from tests.machines.compose import compose, merge
 
 Machine = dict[str, Any]
 Effect = Callable[[Machine, Machine, re.Match[str]], Machine]
@@ -30,7 +30,7 @@ class CannotTypeError(AssertionError):
 
 def write(machine: Machine, folder: Path) -> Path:
     """A machine as a recording that ``--replay`` takes."""
-    recording, files = composed(machine)
+    recording, files = compose(machine)
     for path, text in files.items():
         file = folder / "root" / path.lstrip("/")
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ def _source(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
     libraries += [part for part in env.get("LD_LIBRARY_PATH", "").split(":") if part]
     interpreter = machine["interpreter"]
     rest = [part for part in interpreter["sys_path"] if part not in {*old, *paths}]
-    changed = merged(
+    changed = merge(
         machine,
         {
             "env": {
@@ -109,7 +109,7 @@ def _source_nnal(machine: Machine, _: Machine, match: re.Match[str]) -> Machine:
         raise CannotTypeError(f"bash: {match['root']}/set_env.sh: No such file or directory")
     home = f"{match['root']}/latest/atb/cxx_abi_1"
     libraries = f"{home}/lib:{machine['env'].get('LD_LIBRARY_PATH', '')}"
-    return merged(machine, {"env": {"ATB_HOME_PATH": home, "LD_LIBRARY_PATH": libraries}})
+    return merge(machine, {"env": {"ATB_HOME_PATH": home, "LD_LIBRARY_PATH": libraries}})
 
 
 def _unset(machine: Machine, _: Machine, match: re.Match[str]) -> Machine:
@@ -121,7 +121,7 @@ def _unset(machine: Machine, _: Machine, match: re.Match[str]) -> Machine:
         for part in machine["env"].get(name, "").split(":")
     }
     paths = [part for part in machine["interpreter"]["sys_path"] if part not in own]
-    return merged(machine, {"env": dict.fromkeys(names), "interpreter": {"sys_path": paths}})
+    return merge(machine, {"env": dict.fromkeys(names), "interpreter": {"sys_path": paths}})
 
 
 def _export(machine: Machine, _: Machine, match: re.Match[str]) -> Machine:
@@ -135,7 +135,7 @@ def _export(machine: Machine, _: Machine, match: re.Match[str]) -> Machine:
     if name == "PYTHONPATH":
         new = [part for part in value.split(":") if part not in machine["interpreter"]["sys_path"]]
         change["interpreter"] = {"sys_path": [*new, *machine["interpreter"]["sys_path"]]}
-    return merged(machine, change)
+    return merge(machine, change)
 
 
 def _uninstall(machine: Machine, _: Machine, match: re.Match[str]) -> Machine:
@@ -148,7 +148,7 @@ def _uninstall(machine: Machine, _: Machine, match: re.Match[str]) -> Machine:
         change["interpreter"]["packages"][name] = None
         module = {"megatron-core": "megatron/core"}.get(name, name.replace("-", "_"))
         change["files"] |= {f"{_SITE}/{module}/*": None, f"{_SITE}/__editable___{module}_*": None}
-    return merged(machine, change)
+    return merge(machine, change)
 
 
 def _install(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
@@ -170,7 +170,7 @@ def _install(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
         "packages": packages,
         "importable": dict.fromkeys(packages, True),
     }
-    return merged(machine, change)
+    return merge(machine, change)
 
 
 def _checkout(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
@@ -180,7 +180,7 @@ def _checkout(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
     packed = base["files"].get(f"{folder}/.git/packed-refs", "")
     if match["ref"] not in head + packed:
         raise CannotTypeError(f"{folder} at {match['ref']} is not recorded")
-    return merged(
+    return merge(
         machine,
         {
             "files": _put(machine, base, "files", f"{folder}/"),
@@ -195,7 +195,7 @@ def _editable(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
     if not any(path.startswith(f"{_HERE}/{match['name']}/") for path in machine["files"]):
         raise CannotTypeError(f"ERROR: ./{match['name']} is not a valid editable requirement.")
     package = base["interpreter"]["packages"][name]
-    return merged(
+    return merge(
         machine,
         {
             "files": _put(machine, base, "files", f"{_SITE}/__editable___{name}_"),
@@ -216,7 +216,7 @@ def _join(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
     user = {**user, "gids": [*user["gids"], group], "groups": [*user["groups"], match["group"]]}
     tools = {name: v for name, v in _answers(base).items() if name.startswith("npu-smi")}
     devices = _put(machine, base, "nodes", "/dev/")
-    return merged(machine, {"values": {"user": user}, "nodes": devices, "commands": tools})
+    return merge(machine, {"values": {"user": user}, "nodes": devices, "commands": tools})
 
 
 def _by_root(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
@@ -228,7 +228,7 @@ def _by_root(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
         change["commands"] = tools
     if "npu-free" in only:
         change["values"] = {"holders": {"processes": [], "complete": True}}
-    return merged(machine, change)
+    return merge(machine, change)
 
 
 def _reboot(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
@@ -242,7 +242,7 @@ def _reboot(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
     }
     gone = dict.fromkeys(name for name in machine["commands"] if name.startswith(("npu", "hccn")))
     change["commands"] = {**gone, **_answers(base)}
-    return merged(machine, change)
+    return merge(machine, change)
 
 
 def _kill(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
@@ -254,7 +254,7 @@ def _kill(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
     change: Machine = {"values": {"holders": {**held, "processes": rest}}}
     if not rest:
         change["commands"] = {"npu-smi info": base["commands"]["npu-smi info"]}
-    return merged(machine, change)
+    return merge(machine, change)
 
 
 def _set_address(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
@@ -265,7 +265,7 @@ def _set_address(machine: Machine, base: Machine, match: re.Match[str]) -> Machi
     answer = {**sample, "replace": {"192.0.2.10": match["address"]}}
     if match["address"] != recorded and match["address"] not in machine["files"]["/etc/hccn.conf"]:
         raise CannotTypeError(f"{match['address']} is an address that nobody gave this device")
-    return merged(machine, {"commands": {name: answer}})
+    return merge(machine, {"commands": {name: answer}})
 
 
 def _docker_run(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:  # noqa: C901
@@ -299,7 +299,7 @@ def _docker_run(machine: Machine, base: Machine, match: re.Match[str]) -> Machin
         assert f"{cann.rpartition('-')[2]}-" in image, f"{image} has another CANN"
         change["folders"] = _put(machine, base, "folders", cann)
         change["files"] |= _put(machine, base, "files", cann)
-    return merged(machine, change)
+    return merge(machine, change)
 
 
 def _acknowledge(_: Machine, __: Machine, match: re.Match[str]) -> Machine:

@@ -94,7 +94,7 @@ def config(model: dict[str, Any], layout: dict[str, int], layers: int) -> Any:
     )
 
 
-def built(model: dict[str, Any], layout: dict[str, int], layers: int) -> Any:
+def build(model: dict[str, Any], layout: dict[str, int], layers: int) -> Any:
     spec = specs.get_gpt_layer_local_spec(
         num_experts=model["experts"] or None,
         moe_grouped_gemm=False,
@@ -166,10 +166,10 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
         create_gloo_process_groups=False,
     )
     random.model_parallel_cuda_manual_seed(1)
-    result: dict[str, Any] = parameters(built(model, layout, model["layers"]))
+    result: dict[str, Any] = parameters(build(model, layout, model["layers"]))
     if case["activations"]:
         sizes = [
-            saved_bytes(built(model, layout, layers), run["sequence"], run["micro_batch"])
+            saved_bytes(build(model, layout, layers), run["sequence"], run["micro_batch"])
             for layers in (2, 4)
         ]
         result["layer"] = (sizes[1] - sizes[0]) / 2

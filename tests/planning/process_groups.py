@@ -43,7 +43,7 @@ def members(layout: dict[str, int]) -> dict[str, list[int]]:
     return groups
 
 
-def faked(layout: dict[str, int]) -> dict[int, dict[str, list[int]]]:
+def fake_groups(layout: dict[str, int]) -> dict[int, dict[str, list[int]]]:
     groups_by_rank = {}
     for rank in {0, layout["npus"] // 2, layout["npus"] - 1}:
         dist.init_process_group("fake", rank=rank, world_size=layout["npus"], store=FakeStore())
@@ -72,6 +72,6 @@ if __name__ == "__main__":
         layouts = json.loads(os.environ["LAYOUTS"])
         answer = real(layouts)
     else:
-        answer = [faked(request) for request in json.load(sys.stdin)]
+        answer = [fake_groups(request) for request in json.load(sys.stdin)]
     if answer is not None:
         sys.stdout.write(json.dumps(answer) + "\n")

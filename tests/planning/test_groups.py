@@ -21,7 +21,7 @@ KINDS = (*DENSE, *EXPERT)
 MOST = 4096
 
 
-def drawn(choose: random.Random) -> Layout:
+def draw_layout(choose: random.Random) -> Layout:
     """Any layout that divides its number of ranks, most often a small one."""
     while True:
         sizes = [choose.choice((1, 1, 2, 3, 4, 5, 6, 8, 16, 32)) for _ in range(6)]
@@ -34,7 +34,7 @@ def drawn(choose: random.Random) -> Layout:
 
 def topologies() -> list[Layout]:
     choose = random.Random(20261121)
-    small = {drawn(choose): None for _ in range(420)}
+    small = {draw_layout(choose): None for _ in range(420)}
     large = [
         Layout(npus=4096, tp=8, pp=16, ep=32, etp=1),
         Layout(npus=4096, tp=4, pp=8, cp=4, ep=64, etp=1),
@@ -107,7 +107,7 @@ def of_probes() -> ModuleType:
 
 @given(seed=st.integers(0, 1 << 32))
 def test_probes_expect_the_same_groups(of_probes: ModuleType, seed: int) -> None:
-    layout = drawn(random.Random(seed))
+    layout = draw_layout(random.Random(seed))
     if layout.npus > 64:
         return
     probed = of_probes.ProbeLayout(layout.tp, layout.pp, layout.ep, layout.cp, layout.etp or None)
@@ -120,7 +120,7 @@ def test_probes_expect_the_same_groups(of_probes: ModuleType, seed: int) -> None
 
 @given(seed=st.integers(0, 1 << 32), kind=st.sampled_from(KINDS))
 def test_every_rank_is_in_one_group_of_a_kind(seed: int, kind: str) -> None:
-    layout = drawn(random.Random(seed))
+    layout = draw_layout(random.Random(seed))
     groups = layout.groups(kind)
     assert sorted(rank for group in groups for rank in group) == list(range(layout.npus))
     assert len({len(group) for group in groups}) == 1

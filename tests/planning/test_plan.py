@@ -25,7 +25,7 @@ ROW = find(CATALOG, "qwen3-30b-a3b")
 ANYWHERE = RankBudget()
 
 
-def asked(
+def query_of(
     model: Model = ROW, *, megatron: str = "", sequence: int = 4096, lora: int = 0
 ) -> LayoutQuery:
     run = TrainingRun(sequence=sequence, lora=lora)
@@ -36,29 +36,29 @@ def asked(
 def test_the_known_layouts_of_a_model_with_experts_come_first(
     npus: int, expected: str, experts: int
 ) -> None:
-    first = choices(asked(), npus, ANYWHERE)[0]
+    first = choices(query_of(), npus, ANYWHERE)[0]
     assert (first.layout.name, first.experts, first.layout.edp) == (expected, experts, 1)
 
 
 def test_every_legal_layout_satisfies_every_rule_and_is_listed_once() -> None:
-    layouts = choices(asked(), 16, ANYWHERE)
+    layouts = choices(query_of(), 16, ANYWHERE)
     assert len({layout.layout for layout in layouts}) == len(layouts)
     for layout in layouts:
-        assert not list(broken(asked(), layout.layout))
+        assert not list(broken(query_of(), layout.layout))
         assert layout.layout.dp * layout.layout.tp * layout.layout.pp * layout.layout.cp == 16
 
 
 @pytest.mark.parametrize(
     ("layout", "query", "words"),
     [
-        (Layout(npus=8, tp=8), asked(), "key and value heads"),
-        (Layout(npus=8, ep=3), asked(), "must divide"),
-        (Layout(npus=8, tp=2, ep=2), asked(lora=8), "ETP1"),
-        (Layout(npus=8, cp=4), asked(sequence=4100), "2·CP4"),
-        (Layout(npus=128, pp=64), asked(), "empty"),
-        (Layout(npus=8, ep=2), asked(find(CATALOG, "qwen3-8b")), "without experts"),
-        (Layout(npus=8, ep=1), asked(find(CATALOG, "deepseek-v3")), "256 experts a rank"),
-        (Layout(npus=8, cp=2), asked(find(CATALOG, "qwen3.5-35b-a3b"), megatron="0.16.1"), "CP"),
+        (Layout(npus=8, tp=8), query_of(), "key and value heads"),
+        (Layout(npus=8, ep=3), query_of(), "must divide"),
+        (Layout(npus=8, tp=2, ep=2), query_of(lora=8), "ETP1"),
+        (Layout(npus=8, cp=4), query_of(sequence=4100), "2·CP4"),
+        (Layout(npus=128, pp=64), query_of(), "empty"),
+        (Layout(npus=8, ep=2), query_of(find(CATALOG, "qwen3-8b")), "without experts"),
+        (Layout(npus=8, ep=1), query_of(find(CATALOG, "deepseek-v3")), "256 experts a rank"),
+        (Layout(npus=8, cp=2), query_of(find(CATALOG, "qwen3.5-35b-a3b"), megatron="0.16.1"), "CP"),
     ],
 )
 def test_a_layout_that_breaks_a_rule_says_which(
@@ -71,16 +71,16 @@ def test_a_layout_that_breaks_a_rule_says_which(
 
 def test_newer_megatrons_take_more() -> None:
     wide = Layout(npus=8, tp=8, ep=8, etp=1)
-    assert list(broken(asked(megatron="0.15.3"), wide))
-    assert not list(broken(asked(megatron="0.16.1"), wide))
+    assert list(broken(query_of(megatron="0.15.3"), wide))
+    assert not list(broken(query_of(megatron="0.16.1"), wide))
 
 
 def test_what_fits_comes_before_what_does_not_and_recomputation_is_tried() -> None:
-    small = choices(asked(), 8, RankBudget(memory=40 * GIB))
+    small = choices(query_of(), 8, RankBudget(memory=40 * GIB))
     order = [{True: 0, None: 1, False: 2}[layout.fits] for layout in small]
     assert order == sorted(order)
     model = find(CATALOG, "qwen3-8b")
-    long = asked(model, sequence=32768, lora=8)
+    long = query_of(model, sequence=32768, lora=8)
     ranked = choice(long, Layout(npus=8, tp=4), RankBudget(memory=40 * GIB))
     assert ranked.fits
     assert ranked.memory.recompute
@@ -88,9 +88,9 @@ def test_what_fits_comes_before_what_does_not_and_recomputation_is_tried() -> No
 
 def test_what_is_too_near_to_the_memory_is_not_said_to_fit() -> None:
     layout = Layout(npus=8, tp=4, ep=8, etp=1)
-    again = choice(asked(), layout, RankBudget(memory=GIB)).memory.total
+    again = choice(query_of(), layout, RankBudget(memory=GIB)).memory.total
     for room, fits in ((1.2, True), (1.1, None), (1.003, None), (0.99, False)):
-        ranked = choice(asked(), layout, RankBudget(memory=again * room))
+        ranked = choice(query_of(), layout, RankBudget(memory=again * room))
         assert ranked.fits is fits, room
         assert ranked.memory.recompute
 
@@ -98,7 +98,7 @@ def test_what_is_too_near_to_the_memory_is_not_said_to_fit() -> None:
 @pytest.mark.parametrize("name", ["qwen2.5-0.5b", "qwen3-8b", "qwen3-30b-a3b"])
 @pytest.mark.parametrize("lora", [0, 8])
 def test_the_fewest_that_fit_are_counted(name: str, lora: int) -> None:
-    query, room = asked(find(CATALOG, name), lora=lora), RankBudget(memory=60 * GIB)
+    query, room = query_of(find(CATALOG, name), lora=lora), RankBudget(memory=60 * GIB)
     least = next(
         n for n in (1, 2, 4, 8, 16, 32) if any(layout.fits for layout in choices(query, n, room))
     )
@@ -107,14 +107,14 @@ def test_the_fewest_that_fit_are_counted(name: str, lora: int) -> None:
 
 
 def test_nodes_are_not_crossed_where_there_is_another_way() -> None:
-    first = choices(asked(), 16, RankBudget(per_node=8))[0]
+    first = choices(query_of(), 16, RankBudget(per_node=8))[0]
     assert not {"tp", "ep", "cp"} & set(first.crosses)
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_every_framework_is_told_the_same_sizes(name: str) -> None:
-    ranked = choice(asked(), Layout(npus=16, tp=2, pp=2, ep=4, etp=1), ANYWHERE)
-    text = " ".join(FRAMEWORKS[name](asked(), ranked)).replace("-", "_")
+    ranked = choice(query_of(), Layout(npus=16, tp=2, pp=2, ep=4, etp=1), ANYWHERE)
+    text = " ".join(FRAMEWORKS[name](query_of(), ranked)).replace("-", "_")
     expected = {"tp": 2, "pp": 2, "ep": 4, "etp": 1}
     long = {"tp": "tensor_model", "pp": "pipeline_model", "ep": "expert_model"}
     for short, size in expected.items():
@@ -125,14 +125,14 @@ def test_every_framework_is_told_the_same_sizes(name: str) -> None:
 
 
 def test_layers_that_do_not_divide_are_said() -> None:
-    query = asked(find(CATALOG, "deepseek-v3"))
+    query = query_of(find(CATALOG, "deepseek-v3"))
     ranked = choice(query, Layout(npus=64, pp=16, ep=4), ANYWHERE)
     assert "--decoder-last-pipeline-num-layers 1" in FRAMEWORKS["megatron"](query, ranked)
 
 
 def test_the_picture_has_every_rank_and_expert() -> None:
-    ranked = choice(asked(), Layout(npus=16, tp=2, ep=8), RankBudget(per_node=8))
-    rows = "\n".join(picture(asked(), ranked, 8))
+    ranked = choice(query_of(), Layout(npus=16, tp=2, ep=8), RankBudget(per_node=8))
+    rows = "\n".join(picture(query_of(), ranked, 8))
     assert "node 0" in rows
     assert "node 1" in rows
     assert all(re.search(rf"\b{rank}\b", rows) for rank in range(16))
@@ -261,4 +261,4 @@ def test_bad_wishes_are_refused_in_one_line(doctor: Command, more: tuple[str, ..
 @pytest.mark.slow
 @pytest.mark.parametrize("row", every(CATALOG), ids=lambda row: row.id)
 def test_every_row_can_be_planned(row: Model) -> None:
-    assert choices(asked(row), 64, ANYWHERE)
+    assert choices(query_of(row), 64, ANYWHERE)

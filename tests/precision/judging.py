@@ -55,7 +55,7 @@ def judge(folder: Path, fault: Fault) -> Verdict:
     return Verdict(module, f"{fault}: {summary}, {explain(parting, ('CPU', 'NPU'))}")
 
 
-def reported(job: str, folder: Path, other: str) -> dict[str, Parting]:
+def report_partings(job: str, folder: Path, other: str) -> dict[str, Parting]:
     """Healthy runs that are said to part."""
     partings = {
         variant.name: first_parting(folder / "cpu" / variant.name, folder / other / variant.name)
@@ -79,10 +79,10 @@ def record(job: str, folder: Path) -> None:
         "module": sum(verdict.module for verdict in verdicts),
         "direction": sum(not verdict.wrong for verdict in verdicts),
         "healthy": runs,
-        "silent": runs - len(reported(job, folder, "npu")),
+        "silent": runs - len(report_partings(job, folder, "npu")),
     }
     if (folder / "rounded").exists():
-        row["rounded"] = runs - len(reported(job, folder, "rounded"))
+        row["rounded"] = runs - len(report_partings(job, folder, "rounded"))
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
 

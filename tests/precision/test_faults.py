@@ -15,7 +15,7 @@ import pytest
 
 from ascend_doctor.precision import RECORDER
 from tests.knobs import WHOLE
-from tests.precision.judging import RANKS, judge, record, reported
+from tests.precision.judging import RANKS, judge, record, report_partings
 from tests.precision.programs.cases import JOBS, faults
 
 pytestmark = pytest.mark.slow
@@ -69,4 +69,4 @@ def test_healthy_runs_are_silent(job: str, dumps: Path, other: str) -> None:
     One of 256 tokens that change their expert is seen in no projection of a mask.
     """
     most = 1 if (job, other) == (EXPERTS, "rounded") else 0
-    assert len(reported(job, dumps, other)) <= most
+    assert len(report_partings(job, dumps, other)) <= most

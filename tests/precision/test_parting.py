@@ -67,7 +67,7 @@ def run() -> list[TensorRecord]:
 RUN = run()
 
 
-def changed(record: TensorRecord, by: float) -> TensorRecord:
+def change(record: TensorRecord, by: float) -> TensorRecord:
     """Another tensor so far away, relative to its size."""
     assert record.norm is not None
     first, *rest = record.projections
@@ -86,7 +86,7 @@ def test_a_gradient_that_comes_back_twice_is_compared_with_its_like() -> None:
     index = LAYERS.index("Model.embed") + 13
     first = RUN[index]
     assert first.kind in {TensorKind.INPUT_GRADIENT, TensorKind.OUTPUT_GRADIENT}
-    second = changed(first, 0.7)
+    second = change(first, 0.7)
     run = [*RUN[: index + 1], second, *RUN[index + 1 :]]
     assert find_parting(run, run, DEFAULTS) is None
     parting = find_parting(run, [*run[: index + 1], first, *run[index + 2 :]], DEFAULTS)
@@ -108,7 +108,7 @@ def test_that_a_module_was_not_called_is_the_doing_of_the_one_around() -> None:
     assert parting.module == "Model"
 
 
-def scaled(record: TensorRecord, factor: float) -> TensorRecord:
+def scale(record: TensorRecord, factor: float) -> TensorRecord:
     assert record.norm is not None
     return msgspec.structs.replace(
         record,
@@ -121,7 +121,7 @@ def test_what_clipping_does_to_the_other_gradients_is_not_the_first_difference()
     """Their norm is over all, so that each is scaled where one is wrong."""
     wrong = f"{LAYERS[2]}.weight"
     other = [
-        scaled(record, 0.0 if record.name == wrong else 1.1)
+        scale(record, 0.0 if record.name == wrong else 1.1)
         if record.kind is TensorKind.GRADIENT
         else record
         for record in RUN
@@ -134,9 +134,7 @@ def test_what_clipping_does_to_the_other_gradients_is_not_the_first_difference()
 
 
 def test_that_all_gradients_are_scaled_is_the_doing_of_no_module() -> None:
-    other = [
-        scaled(record, 1.1) if record.kind is TensorKind.GRADIENT else record for record in RUN
-    ]
+    other = [scale(record, 1.1) if record.kind is TensorKind.GRADIENT else record for record in RUN]
     parting = find_parting(RUN, other, DEFAULTS)
     assert parting is not None
     assert (parting.module, direction(parting)) == ("", "optimizer")
@@ -145,9 +143,7 @@ def test_that_all_gradients_are_scaled_is_the_doing_of_no_module() -> None:
 ROUTER = "Model.moe.router"
 
 
-def routed(
-    *, other: int, rows: int, gradient: float, dtype: str = "bfloat16"
-) -> list[TensorRecord]:
+def route(*, other: int, rows: int, gradient: float, dtype: str = "bfloat16") -> list[TensorRecord]:
     """A router of 32 choices, of which some are others; an expert with rows; a gradient."""
     mask = tuple(float(index < 32 - other) for index in range(32))
     mask += tuple(float(index < other) for index in range(32))
@@ -157,38 +153,38 @@ def routed(
         row(TensorKind.OUTPUT, ROUTER, mask, dtype="bool", slot="1"),
         row(TensorKind.OUTPUT, "Model.moe.expert", tuple(map(float, range(1, rows))), dtype=dtype),
         row(TensorKind.OUTPUT, "Model.moe", (3.0, 4.0), dtype=dtype),
-        changed(row(TensorKind.WEIGHT_GRADIENT, "Model.moe.expert.weight", dtype=dtype), gradient),
+        change(row(TensorKind.WEIGHT_GRADIENT, "Model.moe.expert.weight", dtype=dtype), gradient),
     ]
 
 
 def parting_of_ranks(
     left: list[TensorRecord], right: list[TensorRecord], rank: str = "rank 0"
 ) -> Parting | None:
-    healthy = routed(other=0, rows=9, gradient=0)
+    healthy = route(other=0, rows=9, gradient=0)
     ranks = {"rank 0": (healthy, healthy), "rank 1": (healthy, healthy), rank: (left, right)}
     return find_partings(ranks, DEFAULTS)[rank]
 
 
 def test_a_token_that_goes_to_another_expert_by_rounding_is_no_difference() -> None:
-    healthy = routed(other=0, rows=9, gradient=0)
-    assert parting_of_ranks(healthy, routed(other=1, rows=10, gradient=0.3)) is None
+    healthy = route(other=0, rows=9, gradient=0)
+    assert parting_of_ranks(healthy, route(other=1, rows=10, gradient=0.3)) is None
     # Too much for what changed, too many tokens, and no format in which rounding would do that.
-    parting = parting_of_ranks(healthy, routed(other=1, rows=10, gradient=0.9))
+    parting = parting_of_ranks(healthy, route(other=1, rows=10, gradient=0.9))
     assert parting is not None
     assert parting.module == "Model.moe.expert"
-    parting = parting_of_ranks(healthy, routed(other=4, rows=10, gradient=0))
+    parting = parting_of_ranks(healthy, route(other=4, rows=10, gradient=0))
     assert parting is not None
     assert parting.module == ROUTER
-    exact = [routed(other=number, rows=9, gradient=0, dtype="float32") for number in (0, 1)]
+    exact = [route(other=number, rows=9, gradient=0, dtype="float32") for number in (0, 1)]
     parting = parting_of_ranks(exact[0], exact[1])
     assert parting is not None
     assert parting.module == ROUTER
 
 
 def test_a_token_of_another_rank_changes_the_rows_of_experts_here() -> None:
-    healthy = routed(other=0, rows=9, gradient=0)
-    more = routed(other=0, rows=10, gradient=0.3)
-    ranks = {"rank 0": (healthy, routed(other=1, rows=9, gradient=0)), "rank 1": (healthy, more)}
+    healthy = route(other=0, rows=9, gradient=0)
+    more = route(other=0, rows=10, gradient=0.3)
+    ranks = {"rank 0": (healthy, route(other=1, rows=9, gradient=0)), "rank 1": (healthy, more)}
     assert find_partings(ranks, DEFAULTS) == {"rank 0": None, "rank 1": None}
     ranks["rank 0"] = (healthy, healthy)
     parting = find_partings(ranks, DEFAULTS)["rank 1"]
@@ -199,7 +195,7 @@ def test_a_token_of_another_rank_changes_the_rows_of_experts_here() -> None:
 def test_an_average_of_squares_may_be_twice_as_far_apart() -> None:
     for slot, parts in (("exp_avg", True), ("exp_avg_sq", False)):
         state = row(TensorKind.STATE, f"{LAYERS[0]}.weight", slot=slot)
-        parting = find_parting([state], [changed(state, 1.8e-4)], DEFAULTS)
+        parting = find_parting([state], [change(state, 1.8e-4)], DEFAULTS)
         assert (parting is not None) == parts
 
 
@@ -230,7 +226,7 @@ def test_a_layer_that_gives_little_is_compared() -> None:
     )
     runs = [
         [msgspec.structs.replace(record, dtype="bfloat16") for record in [*RUN[:8], end, *RUN[9:]]]
-        for end in (small, changed(small, 1.4))
+        for end in (small, change(small, 1.4))
     ]
     parting = find_parting(runs[0], runs[1], DEFAULTS)
     assert parting is not None
@@ -241,7 +237,7 @@ def test_a_layer_that_gives_little_is_compared() -> None:
 def test_the_first_difference_is_named_whatever_follows(indices: list[int]) -> None:
     other = list(RUN)
     for index in indices:
-        other[index] = changed(other[index], 0.5)
+        other[index] = change(other[index], 0.5)
     parting = find_parting(RUN, other, DEFAULTS)
     assert parting is not None
     assert parting.agreed == min(indices)
@@ -251,7 +247,7 @@ def test_the_first_difference_is_named_whatever_follows(indices: list[int]) -> N
 
 @given(st.floats(0, 0.9e-4), st.integers(0, len(RUN) - 1))
 def test_what_is_within_the_tolerance_is_equal(by: float, index: int) -> None:
-    other = [*RUN[:index], changed(RUN[index], by), *RUN[index + 1 :]]
+    other = [*RUN[:index], change(RUN[index], by), *RUN[index + 1 :]]
     assert find_parting(RUN, other, DEFAULTS) is None
 
 
@@ -259,7 +255,7 @@ def test_what_is_within_the_tolerance_is_equal(by: float, index: int) -> None:
 def test_the_order_of_the_other_run_does_not_matter(order: list[int]) -> None:
     other = [RUN[index] for index in order]
     assert find_parting(RUN, other, DEFAULTS) is None
-    other[0] = changed(other[0], 0.5)
+    other[0] = change(other[0], 0.5)
     parting = find_parting(RUN, other, DEFAULTS)
     assert parting is not None
     assert parting.agreed == order[0]
@@ -321,7 +317,7 @@ def test_the_module_that_computed_it_is_blamed(
 ) -> None:
     (index,) = (i for i, record in enumerate(RUN) if (record.kind, record.name) == (kind, name))
     parting = find_parting(
-        RUN, [*RUN[:index], changed(RUN[index], 0.9), *RUN[index + 1 :]], DEFAULTS
+        RUN, [*RUN[:index], change(RUN[index], 0.9), *RUN[index + 1 :]], DEFAULTS
     )
     assert parting is not None
     assert (parting.module, direction(parting)) == (module, where)
@@ -339,7 +335,7 @@ def test_the_gradient_of_a_tensor_is_made_by_who_took_it() -> None:
         row(TensorKind.OUTPUT_GRADIENT, "Model.a", (3.0, 4.0)),
         row(TensorKind.INPUT_GRADIENT, "Model.b", (3.0, 4.0)),
     ]
-    other = [*rows[:2], *(changed(record, 1.0) for record in rows[2:])]
+    other = [*rows[:2], *(change(record, 1.0) for record in rows[2:])]
     parting = find_parting(rows, other, DEFAULTS)
     assert parting is not None
     assert parting.module == "Model.b"
@@ -350,7 +346,7 @@ def test_a_coarse_format_bounds_what_follows() -> None:
         row(TensorKind.OUTPUT, "Model.a", dtype="bfloat16"),
         row(TensorKind.OUTPUT, "Model.b"),
     ]
-    near = [rows[0], changed(rows[1], 0.03)]
+    near = [rows[0], change(rows[1], 0.03)]
     assert find_parting(rows, near, DEFAULTS) is None
     assert find_parting(rows[1:], near[1:], DEFAULTS) is not None
 

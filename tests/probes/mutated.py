@@ -14,7 +14,7 @@ class Mutation(NamedTuple):
     lines: tuple[tuple[str, str], ...]
 
 
-def mutated(core: Path, folder: Path, mutation: Mutation) -> Path:
+def mutate(core: Path, folder: Path, mutation: Mutation) -> Path:
     """The folder to put in front of the import path."""
     copy = folder / "megatron" / "core"
     shutil.copytree(core, copy)

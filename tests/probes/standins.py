@@ -143,7 +143,7 @@ FILES = {
 }
 
 
-def written(folder: Path, files: Mapping[str, str] = {}) -> Path:
+def write_files(folder: Path, files: Mapping[str, str] = {}) -> Path:
     """The stand-ins in a folder, some of them replaced or added."""
     for name, text in {**FILES, **files}.items():
         path = folder / name

@@ -10,7 +10,7 @@ from ascend_doctor.probing.launching import launch
 from ascend_doctor.probing.schedule import Extent, plan
 
 
-def started(  # noqa: PLR0913 - what a test may want otherwise
+def start_probe(  # noqa: PLR0913 - what a test may want otherwise
     python: Path,
     probe: str,
     *,

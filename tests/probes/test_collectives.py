@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.probes.started import started
+from tests.probes.started import start_probe
 
 # Each is wrong for int64 alone, so that no text is cut off from the record.
 MUTATION = """
@@ -41,14 +41,14 @@ dist.barrier = lambda: None
 
 
 def test_every_collective_on_the_cpu(forked_python: Path) -> None:
-    run = started(forked_python, "collectives", ranks=3)
+    run = start_probe(forked_python, "collectives", ranks=3)
     for rank in run.ranks:
         # 10 results in 3 dtypes and 2 lengths, in float32 3, then 3 at once, and the barrier.
         assert (rank.ok, rank.wrong, rank.compared) == (True, (), 74)
 
 
 def test_every_broken_collective_is_found(forked_python: Path, tmp_path: Path) -> None:
-    run = started(forked_python, "collectives", ranks=3, mutation=MUTATION, folder=tmp_path)
+    run = start_probe(forked_python, "collectives", ranks=3, mutation=MUTATION, folder=tmp_path)
     kinds = {wrong.what.partition(" of ")[0] for rank in run.ranks for wrong in rank.wrong}
     assert kinds == {
         "all-gather",
@@ -93,12 +93,12 @@ def test_sums_that_are_wrong_by_size_or_at_once(
     forked_python: Path, tmp_path: Path, condition: str, what: str
 ) -> None:
     mutation = LARGE.format(condition=condition)
-    run = started(forked_python, "allreduce", ranks=2, mutation=mutation, folder=tmp_path)
+    run = start_probe(forked_python, "allreduce", ranks=2, mutation=mutation, folder=tmp_path)
     assert run.ranks[0].wrong[0].what == what
 
 
 def test_a_wrong_value_shows_in_bandwidth_too(forked_python: Path) -> None:
-    run = started(forked_python, "bandwidth", ranks=2, fault="rank=1,stage=all-gather,do=value")
+    run = start_probe(forked_python, "bandwidth", ranks=2, fault="rank=1,stage=all-gather,do=value")
     assert {wrong.what.partition(" of 1")[0] for wrong in run.ranks[0].wrong} >= {
         "elements of all-gather"
     }
@@ -107,5 +107,5 @@ def test_a_wrong_value_shows_in_bandwidth_too(forked_python: Path) -> None:
 
 def test_a_spoilt_value_is_seen_by_its_receiver(forked_python: Path) -> None:
     fault = "rank=1,stage=ring int64,do=value"
-    run = started(forked_python, "collectives", ranks=3, fault=fault)
+    run = start_probe(forked_python, "collectives", ranks=3, fault=fault)
     assert [len(rank.wrong) for rank in run.ranks] == [0, 0, 2]

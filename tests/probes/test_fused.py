@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.probes.started import started
+from tests.probes.started import start_probe
 
 PROBES = Path(__file__).parent.parent.parent / "probes"
 
@@ -173,15 +173,15 @@ torch.nn.functional.scaled_dot_product_attention = lambda *both, **_: attention(
 
 
 def test_flash_attention_on_the_cpu(forked_python: Path, tmp_path: Path) -> None:
-    (rank,) = started(forked_python, "flash-attention").ranks
+    (rank,) = start_probe(forked_python, "flash-attention").ranks
     assert set(rank.values["cases"]) == {"sdpa causal", "sdpa padding"}
     assert not wrong(rank.values["cases"])
-    run = started(forked_python, "flash-attention", mutation=UNMASKED, folder=tmp_path)
+    run = start_probe(forked_python, "flash-attention", mutation=UNMASKED, folder=tmp_path)
     assert wrong(run.ranks[0].values["cases"]) == {"sdpa causal", "sdpa padding"}
 
 
 def test_there_are_no_fused_operators_without_an_npu(forked_python: Path) -> None:
-    (rank,) = started(forked_python, "fused-ops").ranks
+    (rank,) = start_probe(forked_python, "fused-ops").ranks
     assert rank.skipped == "these are operators of torch_npu, not of cpu"
 
 
@@ -233,7 +233,7 @@ def test_a_dtype_that_is_wrong_is_measured(forked_python: Path) -> None:
 
 
 def test_dtypes_on_the_cpu(forked_python: Path) -> None:
-    (rank,) = started(forked_python, "dtype").ranks
+    (rank,) = start_probe(forked_python, "dtype").ranks
     cases = rank.values["cases"]
     assert list(cases) == [
         *("float32", "bfloat16", "float16", "float64", "float8_e4m3fn", "float8_e5m2")
@@ -254,7 +254,7 @@ if os.environ.get("TRITON_INTERPRET"):
 
 
 def test_triton_by_its_interpreter(forked_python: Path, tmp_path: Path) -> None:
-    run = started(forked_python, "triton-kernel")
+    run = start_probe(forked_python, "triton-kernel")
     (rank,) = run.ranks
     if rank.skipped:
         assert rank.skipped == "triton is not installed"
@@ -263,5 +263,5 @@ def test_triton_by_its_interpreter(forked_python: Path, tmp_path: Path) -> None:
         "scale and add": 0,
         "row sums": 0,
     }
-    run = started(forked_python, "triton-kernel", mutation=NO_TAIL, folder=tmp_path)
+    run = start_probe(forked_python, "triton-kernel", mutation=NO_TAIL, folder=tmp_path)
     assert run.ranks[0].values["cases"]["scale and add"]["differ"] == 1000 % 256

@@ -12,10 +12,10 @@ from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, judge
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
-from tests.probes.started import started
+from tests.probes.started import start_probe
 
 
-def judged(run: ProbeRun) -> list[tuple[Level, str]]:
+def judge_run(run: ProbeRun) -> list[tuple[Level, str]]:
     return [(finding.level, finding.title) for finding in findings(run)]
 
 
@@ -29,8 +29,8 @@ def findings(run: ProbeRun) -> tuple[Finding, ...]:
 
 
 def test_objects_travel_over_both_groups(forked_python: Path) -> None:
-    run = started(forked_python, "object-collectives", ranks=2)
-    assert judged(run) == [(Level.OK, "Object collectives work")]
+    run = start_probe(forked_python, "object-collectives", ranks=2)
+    assert judge_run(run) == [(Level.OK, "Object collectives work")]
     assert [rank.values["peers"]["set"]["step"] for rank in run.ranks] == ["done"] * 2
     # Three calls over Gloo and three over the group of the device; one more with megatron.core.
     more = 1 if "metrics_backend" in run.ranks[0].values else 0
@@ -39,7 +39,7 @@ def test_objects_travel_over_both_groups(forked_python: Path) -> None:
 
 def test_an_object_of_another_rank_is_found(forked_python: Path) -> None:
     fault = "rank=1,stage=gloo,do=value"
-    run = started(forked_python, "object-collectives", ranks=2, fault=fault)
+    run = start_probe(forked_python, "object-collectives", ranks=2, fault=fault)
     wrong = {wrong.what for rank in run.ranks for wrong in rank.wrong}
     assert wrong == {"all_gather_object over a Gloo group", "gather_object over a Gloo group"}
 
@@ -56,7 +56,7 @@ def test_a_group_of_the_device_that_fails_is_named(
     forked_python: Path, act: str, title: str, text: str
 ) -> None:
     fault = f"rank=1,stage=inside set,do={act}"
-    run = started(forked_python, "object-collectives", ranks=2, fault=fault)
+    run = start_probe(forked_python, "object-collectives", ranks=2, fault=fault)
     (finding,) = findings(run)
     assert finding.level is Level.WARNING
     assert finding.title == f"object-collectives: over the group of the device {title}"
@@ -71,7 +71,7 @@ def test_a_group_of_the_device_that_fails_is_named(
 def test_a_metric_group_that_is_not_gloo_is_an_error() -> None:
     values = {"metrics_backend": "hccl"}
     run = ProbeRun(probe="object-collectives", ranks=(ProbeResult(ok=True, values=values),))
-    assert (Level.ERROR, "object-collectives: Megatron's Gloo group is none") in judged(run)
+    assert (Level.ERROR, "object-collectives: Megatron's Gloo group is none") in judge_run(run)
 
 
 def test_who_hangs_is_named_and_not_who_waits_for_it() -> None:
@@ -127,7 +127,7 @@ def test_what_happens_without_set_device_is_told_but_no_fault() -> None:
 
 
 def test_a_binding_that_gloo_does_not_know_is_seen_and_cleared(forked_python: Path) -> None:
-    run = started(forked_python, "bound-device-id", ranks=2)
+    run = start_probe(forked_python, "bound-device-id", ranks=2)
     for rank in run.ranks:
         assert rank.values["bound"] == (
             "RuntimeError: No backend type associated with device type xpu"
@@ -136,7 +136,7 @@ def test_a_binding_that_gloo_does_not_know_is_seen_and_cleared(forked_python: Pa
         # Not where it is bound: there is no group.
         assert (rank.compared, rank.wrong) == (2, ())
     title = "Gloo groups can be made unless the default group is bound"
-    assert judged(run) == [(Level.OK, title)]
+    assert judge_run(run) == [(Level.OK, title)]
 
 
 STUCK = """
@@ -155,14 +155,14 @@ dist.new_group = sticky
 
 
 def test_a_binding_that_stays_is_an_error(forked_python: Path, tmp_path: Path) -> None:
-    run = started(forked_python, "bound-device-id", ranks=2, mutation=STUCK, folder=tmp_path)
+    run = start_probe(forked_python, "bound-device-id", ranks=2, mutation=STUCK, folder=tmp_path)
     title = "bound-device-id: no Gloo group beside a default group whose binding was cleared"
-    assert judged(run) == [(Level.ERROR, title)]
+    assert judge_run(run) == [(Level.ERROR, title)]
 
 
 def test_a_sum_that_is_wrong_is_found(forked_python: Path) -> None:
     fault = "rank=1,stage=cleared,do=value"
-    run = started(forked_python, "bound-device-id", ranks=2, fault=fault)
+    run = start_probe(forked_python, "bound-device-id", ranks=2, fault=fault)
     wrong = {wrong.what for rank in run.ranks for wrong in rank.wrong}
     assert wrong == {"sum in a Gloo group, cleared"}
 
@@ -203,17 +203,17 @@ def test_who_drives_what(ranks: list[ProbeResult], level: Level) -> None:
 
 
 def test_ranks_on_the_cpu_have_no_devices(forked_python: Path) -> None:
-    run = started(forked_python, "device-per-rank", ranks=2)
+    run = start_probe(forked_python, "device-per-rank", ranks=2)
     title = "Each rank drives a device of its own: ranks on the CPU have no devices of their own"
-    assert judged(run) == [(Level.SKIPPED, title)]
+    assert judge_run(run) == [(Level.SKIPPED, title)]
 
 
 # ---------------------------------------------------------------- single-process
 
 
 def test_one_process_without_torchrun(forked_megatron: Path) -> None:
-    run = started(forked_megatron, "single-process")
-    assert judged(run) == [(Level.OK, "Megatron's groups work in one process")]
+    run = start_probe(forked_megatron, "single-process")
+    assert judge_run(run) == [(Level.OK, "Megatron's groups work in one process")]
     values = run.ranks[0].values
     assert values["without_group"] == "AssertionError: "
     assert "environment variable RANK expected" in values["without_address"]
@@ -221,5 +221,5 @@ def test_one_process_without_torchrun(forked_megatron: Path) -> None:
 
 
 def test_a_sum_over_one_process_that_is_wrong(forked_megatron: Path) -> None:
-    run = started(forked_megatron, "single-process", fault="rank=0,stage=groups,do=value")
+    run = start_probe(forked_megatron, "single-process", fault="rank=0,stage=groups,do=value")
     assert [wrong.what for wrong in run.ranks[0].wrong] == ["sum over one process"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.findings import Level
-from tests.probes.standins import findings, ran, written
+from tests.probes.standins import findings, ran, write_files
 
 # What mcore-bridge has at its first line of code (src/mcore_bridge/model/modules/mtp_layer.py).
 BRIDGE = {"mcore_bridge/__init__.py": "import transformer_engine\n__version__ = '1.6.1'\n"}
@@ -20,7 +20,7 @@ ADAPTOR = "mindspeed/megatron_adaptor.py"
 @pytest.mark.slow
 def test_the_bridge_is_imported_behind_the_adaptor(tmp_path: Path) -> None:
     """The adaptor stands in for Transformer Engine; nobody needs to install NVIDIA's."""
-    run = ran("inspect-env", written(tmp_path, {**TORCH, **BRIDGE}))
+    run = ran("inspect-env", write_files(tmp_path, {**TORCH, **BRIDGE}))
     (rank,) = run.ranks
     assert rank.values["modules"]["mcore_bridge"]["ok"] is True
     assert rank.values["modules"]["mcore_bridge"]["version"] == "1.6.1"
@@ -30,7 +30,7 @@ def test_the_bridge_is_imported_behind_the_adaptor(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_without_the_adaptor_nothing_advises_the_engine_of_nvidia(tmp_path: Path) -> None:
     broken = {ADAPTOR: "raise ImportError('odd')\n"}
-    run = ran("inspect-env", written(tmp_path, {**TORCH, **BRIDGE, **broken}))
+    run = ran("inspect-env", write_files(tmp_path, {**TORCH, **BRIDGE, **broken}))
     by_title = {
         finding.title: finding
         for finding in findings(run, "inspect-env")

@@ -10,10 +10,10 @@ from ascend_doctor.findings import Level
 from ascend_doctor.judging.judge import Case, judge
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
-from tests.probes.started import started
+from tests.probes.started import start_probe
 
 
-def judged(run: ProbeRun) -> list[tuple[Level, str]]:
+def judge_run(run: ProbeRun) -> list[tuple[Level, str]]:
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
     findings = judge(case, [check for check in all_checks() if check.id == run.probe])
     return [(finding.level, f"{finding.title} {finding.observed}") for finding in findings]
@@ -121,8 +121,8 @@ def test_it_finds_what_is_wrong(
     forked_megatron: Path, tmp_path: Path, probe: str, name: str
 ) -> None:
     mutation, expected = PROBES[probe][name]
-    run = started(forked_megatron, probe, ranks=2, mutation=mutation, folder=tmp_path)
-    rows = judged(run)
+    run = start_probe(forked_megatron, probe, ranks=2, mutation=mutation, folder=tmp_path)
+    rows = judge_run(run)
     if not mutation:
         assert [level for level, _ in rows] == [Level.OK]
         return
@@ -139,10 +139,10 @@ def test_it_finds_what_is_wrong(
     ],
 )
 def test_one_rank_differs(forked_megatron: Path, probe: str, rank: int, stage: str) -> None:
-    run = started(forked_megatron, probe, ranks=2, fault=f"rank={rank},stage={stage},do=value")
-    assert {level for level, _ in judged(run)} == {Level.ERROR}
+    run = start_probe(forked_megatron, probe, ranks=2, fault=f"rank={rank},stage={stage},do=value")
+    assert {level for level, _ in judge_run(run)} == {Level.ERROR}
 
 
 def test_weights_need_somebody_to_send_them_to(forked_megatron: Path) -> None:
-    run = started(forked_megatron, "weight-sync")
+    run = start_probe(forked_megatron, "weight-sync")
     assert run.ranks[0].skipped == "weights are sent from one rank to another, and there is one"

@@ -10,10 +10,10 @@ from ascend_doctor.findings import Level
 from ascend_doctor.judging.judge import Case, judge
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
-from tests.probes.started import started
+from tests.probes.started import start_probe
 
 
-def judged(run: ProbeRun) -> list[tuple[Level, str]]:
+def judge_run(run: ProbeRun) -> list[tuple[Level, str]]:
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
     findings = judge(case, [check for check in all_checks() if check.id == run.probe])
     return [(finding.level, finding.title.removeprefix(f"{run.probe}: ")) for finding in findings]
@@ -87,8 +87,8 @@ def test_lora_on_the_real_megatron(
     mutation, expected = PROBES[probe][name]
     # Experts on two ranks and their tensors on two: that takes four.
     ranks = 4 if probe == "lora-experts" else 2
-    run = started(forked_megatron, probe, ranks=ranks, mutation=mutation, folder=tmp_path)
-    rows = judged(run)
+    run = start_probe(forked_megatron, probe, ranks=ranks, mutation=mutation, folder=tmp_path)
+    rows = judge_run(run)
     if not mutation:
         assert [level for level, _ in rows] == [Level.OK]
         return
@@ -97,11 +97,11 @@ def test_lora_on_the_real_megatron(
 
 def test_a_rank_that_has_another_group(forked_megatron: Path) -> None:
     fault = "rank=1,stage=expert of both,do=value"
-    run = started(forked_megatron, "expert-shapes", ranks=2, fault=fault)
-    assert judged(run) == [(Level.ERROR, "experts are cut otherwise with ETP given to both")]
+    run = start_probe(forked_megatron, "expert-shapes", ranks=2, fault=fault)
+    assert judge_run(run) == [(Level.ERROR, "experts are cut otherwise with ETP given to both")]
 
 
 def test_one_rank_has_no_tensor_parallel_neighbour(forked_megatron: Path) -> None:
     for probe in PROBES:
-        run = started(forked_megatron, probe)
+        run = start_probe(forked_megatron, probe)
         assert "even number of ranks" in run.ranks[0].skipped

@@ -18,7 +18,7 @@ from ascend_doctor.probing.launching import launch
 from ascend_doctor.probing.schedule import Extent, plan
 from ascend_doctor.simulator import build
 from tests.knobs import WHOLE
-from tests.probes.mutated import Mutation, mutated
+from tests.probes.mutated import Mutation, mutate
 
 BUFFER = "distributed/param_and_grad_buffer.py"
 SCALE = "bucket.grad_data *= bucket.gradient_scaling_factor"
@@ -247,7 +247,7 @@ def errors_of(
 ) -> list[Finding]:
     """What the check says of the mutated run."""
     if row.core:
-        mutated(core, folder, row.core)
+        mutate(core, folder, row.core)
     (folder / "sitecustomize.py").write_text(
         row.code.replace("{device}", str(device == "npu")), "utf-8"
     )

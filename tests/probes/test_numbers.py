@@ -13,8 +13,8 @@ from ascend_doctor.judging.judge import Case, judge
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
 from tests.knobs import WHOLE
-from tests.probes.mutated import Mutation, mutated
-from tests.probes.started import started
+from tests.probes.mutated import Mutation, mutate
+from tests.probes.started import start_probe
 
 EXPERTS, PIPELINE, DATA = "TP2 EP2 ETP1", "PP2 ETP1", "no parallelism but DP"
 BUFFER = "distributed/param_and_grad_buffer.py"
@@ -96,7 +96,7 @@ MUTATIONS: dict[str, tuple[Mutation, dict[str, str]]] = {
 QUICK = ("gradients of data parallel ranks are summed", "rotary embedding of queries is off")
 
 
-def judged(run: ProbeRun) -> tuple[Finding, ...]:
+def judge_run(run: ProbeRun) -> tuple[Finding, ...]:
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=run.device)
     return judge(case, [check for check in all_checks() if check.id == "smoke-train"])
 
@@ -110,9 +110,9 @@ def test_wrong_mathematics_get_their_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mutation, expected = MUTATIONS[name]
-    monkeypatch.setenv("PYTHONPATH", str(mutated(core, tmp_path, mutation)))
-    run = started(forked_megatron, "smoke-train", ranks=2)
-    errors = [finding for finding in judged(run) if finding.level is Level.ERROR]
+    monkeypatch.setenv("PYTHONPATH", str(mutate(core, tmp_path, mutation)))
+    run = start_probe(forked_megatron, "smoke-train", ranks=2)
+    errors = [finding for finding in judge_run(run) if finding.level is Level.ERROR]
     for layout, text in expected.items():
         assert [
             finding for finding in errors if layout in finding.title and text in finding.observed

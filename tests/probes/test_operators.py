@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.probes.started import started
+from tests.probes.started import start_probe
 
 PROBES = Path(__file__).parent.parent.parent / "probes"
 
@@ -31,20 +31,20 @@ torch.Tensor.__getitem__, torch.Tensor.__setitem__ = backwards, forgetful
 
 
 def test_boolean_indexing_on_the_cpu(forked_python: Path) -> None:
-    (rank,) = started(forked_python, "bool-index").ranks
+    (rank,) = start_probe(forked_python, "bool-index").ranks
     assert (rank.ok, rank.wrong, rank.compared) == (True, (), 7)
     assert all("error" not in case for case in rank.values["cases"].values())
 
 
 def test_a_wrong_read_and_a_lost_write_are_found(forked_python: Path, tmp_path: Path) -> None:
-    run = started(forked_python, "bool-index", mutation=MUTATED_INDEX, folder=tmp_path)
+    run = start_probe(forked_python, "bool-index", mutation=MUTATED_INDEX, folder=tmp_path)
     wrong = {wrong.what.partition(":")[0] for wrong in run.ranks[0].wrong}
     assert wrong == {"read", "write", "vector", "rows", "backward", "repeated"}
 
 
 def test_a_crash_is_repeated_apart_and_takes_no_other_case_along(forked_python: Path) -> None:
     fault = "rank=0,stage=inside write,do=segv"
-    (rank,) = started(forked_python, "bool-index", fault=fault).ranks
+    (rank,) = start_probe(forked_python, "bool-index", fault=fault).ranks
     cases = rank.values["cases"]
     assert cases["write"]["error"] == "ChildProcessError: the process crashed with SIGSEGV"
     assert [name for name, case in cases.items() if case.get("error")] == ["write"]
@@ -53,7 +53,7 @@ def test_a_crash_is_repeated_apart_and_takes_no_other_case_along(forked_python: 
 
 
 def test_there_is_no_fused_softmax_without_an_npu(forked_python: Path) -> None:
-    (rank,) = started(forked_python, "fused-softmax").ranks
+    (rank,) = start_probe(forked_python, "fused-softmax").ranks
     assert rank.skipped == "npu_scaled_masked_softmax is an operator of NPUs, not of cpu"
 
 

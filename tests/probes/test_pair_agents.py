@@ -86,7 +86,7 @@ def by_hand(
     return [json.loads(output.splitlines()[1]) for output, _ in outputs]
 
 
-def judged(values: dict[str, Any]) -> list[Finding]:
+def judge_table(values: dict[str, Any]) -> list[Finding]:
     table = read_record(PairTable, values)
     names = [f"n{index}" for index in range(table.count)]
     return [*verdicts(table, names, device="cpu")]
@@ -112,7 +112,7 @@ def test_the_spoilt_node_is_named(
 ) -> None:
     tables = by_hand(forked_python, tmp_path, spoilt=spoilt)
     for values in tables:
-        (finding,) = judged(values)
+        (finding,) = judge_table(values)
         assert (finding.level, finding.title) == (Level.ERROR, f"pair-rounds: {title}")
         assert finding.nodes == ("n2",)
 
@@ -121,7 +121,7 @@ def test_ranks_that_do_not_reach_the_store_accuse_nobody(
     forked_python: Path, tmp_path: Path
 ) -> None:
     tables = by_hand(forked_python, tmp_path, spoilt=ASTRAY)
-    findings = judged(tables[0])
+    findings = judge_table(tables[0])
     assert [finding.level for finding in findings] == [Level.UNKNOWN, Level.OK]
     assert "node 2 in stage store: RuntimeError: no way to the store" in findings[0].observed
     # The others have met each other.

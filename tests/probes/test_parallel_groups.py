@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from ascend_doctor.probe_results import ProbeRun
-from tests.probes.started import started
+from tests.probes.started import start_probe
 
 # The expert tensor parallel size is forgotten where there is no pipeline, and where there is one
 # its lower ranks are swapped.
@@ -36,12 +36,12 @@ def wrong(run: ProbeRun) -> set[tuple[str, str]]:
 
 def test_there_are_no_groups_without_megatron(forked_python: Path, tmp_path: Path) -> None:
     hide = "import sys\nsys.modules['megatron'] = None"
-    run = started(forked_python, "parallel-groups", mutation=hide, folder=tmp_path)
+    run = start_probe(forked_python, "parallel-groups", mutation=hide, folder=tmp_path)
     assert run.ranks[0].skipped == "megatron-core is not installed"
 
 
 def test_the_groups_of_the_real_megatron(forked_megatron: Path) -> None:
-    run = started(forked_megatron, "parallel-groups", ranks=4)
+    run = start_probe(forked_megatron, "parallel-groups", ranks=4)
     assert all(rank.ok and not rank.wrong for rank in run.ranks)
     assert list(run.ranks[0].values["layouts"]) == [
         "TP2",
@@ -58,7 +58,9 @@ def test_the_groups_of_the_real_megatron(forked_megatron: Path) -> None:
 
 
 def test_other_members_than_there_should_be(forked_megatron: Path, tmp_path: Path) -> None:
-    run = started(forked_megatron, "parallel-groups", ranks=4, mutation=MUTATION, folder=tmp_path)
+    run = start_probe(
+        forked_megatron, "parallel-groups", ranks=4, mutation=MUTATION, folder=tmp_path
+    )
     pairs = wrong(run)
     assert pairs == {
         *((kind, "TP2 EP2 ETP1") for kind in ("ep", "etp", "tp_ep", "edp")),
@@ -68,7 +70,7 @@ def test_other_members_than_there_should_be(forked_megatron: Path, tmp_path: Pat
 
 def test_a_group_that_adds_up_something_else(forked_megatron: Path) -> None:
     fault = "rank=3,stage=sums in TP2 EP2,do=value"
-    run = started(forked_megatron, "parallel-groups", ranks=4, fault=fault)
+    run = start_probe(forked_megatron, "parallel-groups", ranks=4, fault=fault)
     # The groups of rank 3, and whoever shares one with it.
     assert {layout for _, layout in wrong(run)} == {"TP2 EP2", "TP2 EP2 ETP1"}
     assert ("ep", "TP2 EP2") in wrong(run)

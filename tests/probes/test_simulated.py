@@ -40,7 +40,7 @@ def run(python: Path, env: dict[str, str], *probes: str) -> tuple[ProbeRun, ...]
     return tuple(msgspec.structs.replace(run, simulated=True) for run in run_all(chosen))
 
 
-def judged(runs: tuple[ProbeRun, ...]) -> tuple[Finding, ...]:
+def judge_runs(runs: tuple[ProbeRun, ...]) -> tuple[Finding, ...]:
     probes = {run.probe for run in runs}
     chosen = [check for check in all_checks() if check.probe in probes]
     return judge(Case(facts=Snapshot(probes=runs), catalog=Catalog()), chosen)
@@ -51,19 +51,19 @@ def test_all_pass_on_the_simulated_npu(examined_python: Path, simulated: dict[st
     assert {run.probe for run in runs} == OURS
     bad = [
         (finding.check, finding.title, finding.observed)
-        for finding in judged(runs)
+        for finding in judge_runs(runs)
         if finding.level not in {Level.OK, Level.SKIPPED}
     ]
     assert bad == []
     # The real torch refuses a Gloo group beside a group that is bound to an NPU.
-    (bound,) = [finding for finding in judged(runs) if finding.check == "bound-device-id"]
+    (bound,) = [finding for finding in judge_runs(runs) if finding.check == "bound-device-id"]
     assert "No backend type associated with device type npu" in bound.observed
 
 
 def test_a_rank_without_a_device_is_named(examined_python: Path, simulated: dict[str, str]) -> None:
     env = {**simulated, "ASCEND_RT_VISIBLE_DEVICES": "1"}
     (device_run,) = run(examined_python, env, "device-per-rank")
-    (finding,) = judged((device_run,))
+    (finding,) = judge_runs((device_run,))
     assert finding.level is Level.ERROR
     assert finding.ranks == (1,)
     assert "no device for local rank 1: 1 npu visible" in finding.observed

@@ -13,7 +13,7 @@ from ascend_doctor.findings import Level
 from ascend_doctor.judging.judge import Case, judge
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
-from tests.probes.started import started
+from tests.probes.started import start_probe
 
 PROBES = Path(__file__).parent.parent.parent / "probes"
 
@@ -40,16 +40,16 @@ LOSSES = {
 BF16 = "bfloat16 TP2 EP2 ETP1"
 
 
-def judged(run: ProbeRun, check: str = "smoke-train") -> list[tuple[Level, str]]:
+def judge_run(run: ProbeRun, check: str = "smoke-train") -> list[tuple[Level, str]]:
     chosen = [registered for registered in all_checks() if registered.id == check]
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
     return [(finding.level, finding.title) for finding in judge(case, chosen)]
 
 
 def test_two_ranks_train_what_one_would(forked_megatron: Path) -> None:
-    run = started(forked_megatron, "smoke-train", ranks=2)
-    assert [level for level, _ in judged(run)] == [Level.OK]
-    assert [level for level, _ in judged(run, "checkpoint")] == [Level.OK]
+    run = start_probe(forked_megatron, "smoke-train", ranks=2)
+    assert [level for level, _ in judge_run(run)] == [Level.OK]
+    assert [level for level, _ in judge_run(run, "checkpoint")] == [Level.OK]
     first, second = (rank.values["layouts"] for rank in run.ranks)
     assert list(first) == [*LOSSES]
     assert first["PP2 ETP1"]["losses"] == [None] * 10
@@ -103,8 +103,8 @@ MUTATIONS = {
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_a_broken_training_is_found(forked_megatron: Path, tmp_path: Path, name: str) -> None:
     mutation, expected = MUTATIONS[name]
-    run = started(forked_megatron, "smoke-train", ranks=2, mutation=mutation, folder=tmp_path)
-    assert {title for level, title in judged(run) if level is Level.ERROR} == expected
+    run = start_probe(forked_megatron, "smoke-train", ranks=2, mutation=mutation, folder=tmp_path)
+    assert {title for level, title in judge_run(run) if level is Level.ERROR} == expected
 
 
 CHECKPOINTS = {
@@ -129,11 +129,11 @@ CHECKPOINTS = {
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_a_broken_checkpoint_is_found(forked_megatron: Path, tmp_path: Path, name: str) -> None:
     mutation, fault, expected = CHECKPOINTS[name]
-    run = started(
+    run = start_probe(
         forked_megatron, "smoke-train", ranks=2, mutation=mutation, fault=fault, folder=tmp_path
     )
-    assert [level for level, _ in judged(run)] == [Level.OK]
-    assert judged(run, "checkpoint") == [(Level.ERROR, f"checkpoint: {expected}")]
+    assert [level for level, _ in judge_run(run)] == [Level.OK]
+    assert judge_run(run, "checkpoint") == [(Level.ERROR, f"checkpoint: {expected}")]
 
 
 def not_finite(run: ProbeRun) -> list[tuple[str, str, tuple[int, ...]]]:
@@ -152,7 +152,7 @@ def not_finite(run: ProbeRun) -> list[tuple[str, str, tuple[int, ...]]]:
 
 def test_a_weight_that_is_no_number_on_one_rank(forked_megatron: Path) -> None:
     fault = "rank=1,stage=step 3 of TP2,do=value"
-    run = started(forked_megatron, "smoke-train", ranks=2, fault=fault)
+    run = start_probe(forked_megatron, "smoke-train", ranks=2, fault=fault)
     where = "in a weight of decoder.layers.0.self_attention.linear_proj.first, before the step"
     assert not_finite(run) == [
         (
@@ -220,7 +220,7 @@ def test_a_nan_is_followed_to_where_it_began(
 ) -> None:
     mutation, tensor, tensor_ranks, pipeline, pipeline_ranks = SPOILT[name]
     mutation = SPOILER + mutation
-    run = started(forked_megatron, "smoke-train", ranks=2, mutation=mutation, folder=tmp_path)
+    run = start_probe(forked_megatron, "smoke-train", ranks=2, mutation=mutation, folder=tmp_path)
     first, second = not_finite(run)
     assert first == (
         "the loss is not finite under TP2 EP2 ETP1",

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.probes.started import started
+from tests.probes.started import start_probe
 
 PROBES = Path(__file__).parent.parent.parent / "probes"
 
@@ -59,7 +59,7 @@ time.perf_counter = lambda: float(next(seconds))
 
 
 def test_units_of_bandwidth(forked_python: Path, tmp_path: Path) -> None:
-    run = started(forked_python, "bandwidth", ranks=2, mutation=CLOCK, folder=tmp_path)
+    run = start_probe(forked_python, "bandwidth", ranks=2, mutation=CLOCK, folder=tmp_path)
     for rank in run.ranks:
         assert set(rank.values["rates"]) == {
             *("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast")
@@ -75,12 +75,12 @@ def test_units_of_bandwidth(forked_python: Path, tmp_path: Path) -> None:
 
 
 def test_units_of_products_and_copies(forked_python: Path, tmp_path: Path) -> None:
-    run = started(forked_python, "gemm", ranks=2, mutation=CLOCK, folder=tmp_path)
+    run = start_probe(forked_python, "gemm", ranks=2, mutation=CLOCK, folder=tmp_path)
     for rank in run.ranks:
         assert rank.wrong == ()
         for rate in rank.values["rates"].values():
             assert rate == pytest.approx(10 * 2 * 256**3 / 1e12)
-    run = started(forked_python, "hbm", ranks=2, mutation=CLOCK, folder=tmp_path)
+    run = start_probe(forked_python, "hbm", ranks=2, mutation=CLOCK, folder=tmp_path)
     for rank in run.ranks:
         assert rank.wrong == ()
         # Ten copies in a second, each read and written.
@@ -96,7 +96,7 @@ def test_units_of_products_and_copies(forked_python: Path, tmp_path: Path) -> No
 )
 def test_a_wrong_element_is_found(forked_python: Path, probe: str, stage: str, what: str) -> None:
     fault = f"rank=1,stage={stage},do=value"
-    run = started(forked_python, probe, ranks=2, fault=fault)
+    run = start_probe(forked_python, probe, ranks=2, fault=fault)
     assert [[wrong.what for wrong in rank.wrong] for rank in run.ranks] == [[], [what]]
 
 
@@ -115,7 +115,7 @@ dist.all_reduce = some
 
 def test_a_soak_compares_every_product_and_sum(forked_python: Path, tmp_path: Path) -> None:
     fault = "rank=1,stage=tenth 4,do=value"
-    run = started(forked_python, "soak", ranks=2, fault=fault, minutes=0.02)
+    run = start_probe(forked_python, "soak", ranks=2, fault=fault, minutes=0.02)
     assert [[wrong.what for wrong in rank.wrong] for rank in run.ranks] == [
         [],
         ["products that were wrong"],
@@ -123,7 +123,7 @@ def test_a_soak_compares_every_product_and_sum(forked_python: Path, tmp_path: Pa
     # All ranks stop together, and each tenth has a rate.
     assert len({rank.values["rounds"] for rank in run.ranks}) == 1
     assert [len(rank.values["rates"]) for rank in run.ranks] == [10, 10]
-    run = started(
+    run = start_probe(
         forked_python, "soak", ranks=2, mutation=LOSES_A_SUM, folder=tmp_path, minutes=0.02
     )
     for rank in run.ranks:
@@ -131,5 +131,5 @@ def test_a_soak_compares_every_product_and_sum(forked_python: Path, tmp_path: Pa
 
 
 def test_the_cpu_has_no_bus_to_itself(forked_python: Path) -> None:
-    (rank,) = started(forked_python, "h2d").ranks
+    (rank,) = start_probe(forked_python, "h2d").ranks
     assert rank.skipped == "there is no bus between the CPU and itself"

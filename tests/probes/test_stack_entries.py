@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.findings import Level
-from tests.probes.standins import findings, ran, written
+from tests.probes.standins import findings, ran, write_files
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ FLA = {
 
 
 def test_frameworks_that_import_in_the_right_order(tmp_path: Path) -> None:
-    run = ran(PROBE, written(tmp_path, FRAMEWORKS))
+    run = ran(PROBE, write_files(tmp_path, FRAMEWORKS))
     (imports,) = findings(run, "framework-imports")
     assert (imports.level, imports.observed) == (Level.OK, "mcore_bridge, swift, twinkle, verl")
     assert [finding.level for finding in findings(run, "framework-order")] == [Level.OK]
@@ -43,7 +43,7 @@ def test_frameworks_that_import_in_the_right_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file", ["swift/megatron/__init__.py", ENGINE])
 def test_a_framework_that_imports_megatron_first_is_found(tmp_path: Path, file: str) -> None:
-    run = ran(PROBE, written(tmp_path, {**FRAMEWORKS, file: LATE + FIRST}))
+    run = ran(PROBE, write_files(tmp_path, {**FRAMEWORKS, file: LATE + FIRST}))
     (finding,) = findings(run, "framework-order")
     assert finding.level is Level.ERROR
     assert finding.title.startswith(("ms-swift", "verl-engine-npu"))
@@ -52,19 +52,21 @@ def test_a_framework_that_imports_megatron_first_is_found(tmp_path: Path, file: 
 
 
 def test_a_framework_that_cannot_be_imported_is_found(tmp_path: Path) -> None:
-    run = ran(PROBE, written(tmp_path, {**FRAMEWORKS, ENGINE: "import ray_of_light\n"}))
+    run = ran(PROBE, write_files(tmp_path, {**FRAMEWORKS, ENGINE: "import ray_of_light\n"}))
     finding, rest = findings(run, "framework-imports")
     assert finding.level is Level.ERROR
     assert finding.observed == "ModuleNotFoundError: No module named 'ray_of_light'"
     assert rest.level is Level.OK
     cpu = {"swift/__init__.py": "", "swift/megatron/__init__.py": "import nothing_there\n"}
-    finding, *_ = findings(ran(PROBE, written(tmp_path, cpu), device="cpu"), "framework-imports")
+    finding, *_ = findings(
+        ran(PROBE, write_files(tmp_path, cpu), device="cpu"), "framework-imports"
+    )
     assert finding.level is Level.WARNING
 
 
 def test_a_registry_that_imports_megatron_is_found(tmp_path: Path) -> None:
     early = {"twinkle/model/megatron/__init__.py": "import megatron.core\n"}
-    run = ran(PROBE, written(tmp_path, {**FRAMEWORKS, **early}))
+    run = ran(PROBE, write_files(tmp_path, {**FRAMEWORKS, **early}))
     (named,) = findings(run, "registry")
     assert named.level is Level.WARNING
     assert "twinkle/model/megatron/__init__.py:1" in named.observed
@@ -83,7 +85,7 @@ def test_a_registry_that_imports_megatron_is_found(tmp_path: Path) -> None:
     ],
 )
 def test_who_owns_the_rule(tmp_path: Path, more: str, level: Level) -> None:
-    folder = written(tmp_path, FLA)
+    folder = write_files(tmp_path, FLA)
     adaptor = folder / "mindspeed" / "megatron_adaptor.py"
     adaptor.write_text(adaptor.read_text() + more)
     (finding,) = findings(ran(PROBE, folder), "fla-owner")
@@ -91,5 +93,5 @@ def test_who_owns_the_rule(tmp_path: Path, more: str, level: Level) -> None:
 
 
 def test_without_frameworks_it_is_skipped(tmp_path: Path) -> None:
-    run = ran(PROBE, written(tmp_path), device="cpu")
+    run = ran(PROBE, write_files(tmp_path), device="cpu")
     assert run.ranks[0].skipped == "no framework that brings in Megatron is installed"

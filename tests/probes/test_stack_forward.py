@@ -10,7 +10,7 @@ import pytest
 
 from ascend_doctor.findings import Level
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
-from tests.probes.standins import findings, ran, written
+from tests.probes.standins import findings, ran, write_files
 
 PROBES = Path(__file__).parent.parent.parent / "probes"
 PROBE = "mindspeed-forward"
@@ -23,7 +23,7 @@ GOOD: dict[str, Any] = {
 }
 
 
-def judged(check: str, cases: dict[str, Any]) -> list[Level]:
+def judge_cases(check: str, cases: dict[str, Any]) -> list[Level]:
     result = ProbeResult(ok=True, values={"cases": cases})
     run = ProbeRun(probe=PROBE, device="npu", exit_code=0, ranks=(result,))
     return [finding.level for finding in findings(run, check)]
@@ -31,8 +31,8 @@ def judged(check: str, cases: dict[str, Any]) -> list[Level]:
 
 @pytest.mark.parametrize("check", ["type-strings", "use-flash", "cp-ring"])
 def test_what_is_right_has_no_complaint(check: str) -> None:
-    assert judged(check, GOOD) == [Level.OK]
-    assert judged(check, {}) == [Level.UNKNOWN]
+    assert judge_cases(check, GOOD) == [Level.OK]
+    assert judge_cases(check, {}) == [Level.UNKNOWN]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_what_is_right_has_no_complaint(check: str) -> None:
 def test_what_is_wrong_is_told(
     check: str, case: str, outcome: dict[str, Any], level: Level
 ) -> None:
-    assert level in judged(check, {**GOOD, case: outcome})
+    assert level in judge_cases(check, {**GOOD, case: outcome})
 
 
 # The probe's own cases with the plain Megatron of a wheel on the CPU, whole and spoilt.
@@ -96,15 +96,15 @@ def test_a_mask_that_is_lost_and_a_wrong_type_are_measured(forked_megatron: Path
         env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
     )
     values = json.loads(done.stdout.splitlines()[-1])
-    assert judged("type-strings", {"types": values["types"]}) == [Level.OK]
-    assert judged("type-strings", {"types": values["other types"]}) == [Level.ERROR]
-    assert judged("cp-ring", {"ring": values["ring"]}) == [Level.OK]
+    assert judge_cases("type-strings", {"types": values["types"]}) == [Level.OK]
+    assert judge_cases("type-strings", {"types": values["other types"]}) == [Level.ERROR]
+    assert judge_cases("cp-ring", {"ring": values["ring"]}) == [Level.OK]
     assert values["batch"]["off"] < 3e-3
-    assert judged("use-flash", {**GOOD, "flash": values["unmasked"]})[0] is Level.ERROR
+    assert judge_cases("use-flash", {**GOOD, "flash": values["unmasked"]})[0] is Level.ERROR
 
 
 def test_other_devices_and_no_mindspeed(tmp_path: Path) -> None:
-    skipped = ran(PROBE, written(tmp_path), device="cpu").ranks[0].skipped
+    skipped = ran(PROBE, write_files(tmp_path), device="cpu").ranks[0].skipped
     assert skipped == "MindSpeed is for NPUs; the device is cpu"
     (tmp_path / "none").mkdir()
     assert ran(PROBE, tmp_path / "none").ranks[0].skipped == "mindspeed is not installed"

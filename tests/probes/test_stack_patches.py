@@ -7,7 +7,7 @@ import pytest
 from ascend_doctor.checks import all_checks
 from ascend_doctor.findings import Level
 from ascend_doctor.probe_results import ProbeRun
-from tests.probes.standins import FILES, findings, ran, written
+from tests.probes.standins import FILES, findings, ran, write_files
 
 pytestmark = pytest.mark.slow
 
@@ -18,15 +18,15 @@ ARGS = "mindspeed/args_utils.py"
 PATCHES = "mindspeed/patch_utils.py"
 
 
-def mutated(folder: Path, file: str, old: str, new: str) -> ProbeRun:
+def run_mutant(folder: Path, file: str, old: str, new: str) -> ProbeRun:
     """The run with one piece of a stand-in replaced."""
     assert old in FILES[file]
-    return ran(PROBE, written(folder, {file: FILES[file].replace(old, new)}))
+    return ran(PROBE, write_files(folder, {file: FILES[file].replace(old, new)}))
 
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> ProbeRun:
-    return ran(PROBE, written(tmp_path_factory.mktemp("good")))
+    return ran(PROBE, write_files(tmp_path_factory.mktemp("good")))
 
 
 @pytest.mark.parametrize("check", CHECKS)
@@ -117,7 +117,7 @@ def test_what_is_measured(good: ProbeRun) -> None:
 def test_a_mutation_is_found(
     tmp_path: Path, check: str, file: str, old: str, new: str, observed: str
 ) -> None:
-    (finding,) = findings(mutated(tmp_path, file, old, new), check)
+    (finding,) = findings(run_mutant(tmp_path, file, old, new), check)
     assert finding.level >= Level.WARNING
     assert finding.level is not Level.UNKNOWN, finding
     assert observed in finding.observed
@@ -125,7 +125,7 @@ def test_a_mutation_is_found(
 
 @pytest.mark.parametrize("early", ["megatron.core", "megatron.core.optimizer"])
 def test_an_early_import_of_megatron_is_found(tmp_path: Path, early: str) -> None:
-    run = ran(PROBE, written(tmp_path, {"torch_npu/__init__.py": f"import {early}\n"}))
+    run = ran(PROBE, write_files(tmp_path, {"torch_npu/__init__.py": f"import {early}\n"}))
     # Every patch counts as applied all the same.
     assert findings(run, "stack-pair")[0].level is Level.OK
     (finding,) = findings(run, "import-order")
@@ -137,7 +137,7 @@ def test_an_early_import_of_megatron_is_found(tmp_path: Path, early: str) -> Non
 
 
 def test_a_crash_in_one_case_leaves_the_others(tmp_path: Path) -> None:
-    run = ran(PROBE, written(tmp_path), fault="rank=0,stage=inside again,do=segv")
+    run = ran(PROBE, write_files(tmp_path), fault="rank=0,stage=inside again,do=segv")
     (finding,) = findings(run, "repatch-keeps-patches")
     assert "SIGSEGV" in finding.observed
     assert findings(run, "stack-pair")[0].level is Level.OK
@@ -154,20 +154,20 @@ def test_a_crash_in_one_case_leaves_the_others(tmp_path: Path) -> None:
 def test_nobody_follows_where_mindspeed_cannot_be_imported(
     tmp_path: Path, text: str, reason: str
 ) -> None:
-    run = ran(PROBE, written(tmp_path, {ADAPTOR: text}))
+    run = ran(PROBE, write_files(tmp_path, {ADAPTOR: text}))
     assert run.blocks == f"MindSpeed cannot be imported: {reason}"
     (finding,) = findings(run, "stack-pair")
     assert finding.level is Level.ERROR
 
 
 def test_a_failure_that_is_not_the_import_stops_nobody(tmp_path: Path) -> None:
-    run = ran(PROBE, written(tmp_path), fault="rank=0,stage=inside import,do=raise")
+    run = ran(PROBE, write_files(tmp_path), fault="rank=0,stage=inside import,do=raise")
     assert run.ranks[0].values["cases"]["import"]["error"]
     assert run.blocks == ""
 
 
 def test_a_mindspeed_that_cannot_patch_again(tmp_path: Path) -> None:
-    folder = written(tmp_path)
+    folder = write_files(tmp_path)
     # As in 2.1.0, where the adaptor itself parses the command line.
     text = (folder / ARGS).read_text() + (folder / ADAPTOR).read_text()
     (folder / ARGS).unlink()
@@ -180,7 +180,7 @@ def test_a_mindspeed_that_cannot_patch_again(tmp_path: Path) -> None:
 
 
 def test_without_mindspeed_and_on_other_devices_it_is_skipped(tmp_path: Path) -> None:
-    run = ran(PROBE, written(tmp_path), device="cpu")
+    run = ran(PROBE, write_files(tmp_path), device="cpu")
     assert run.ranks[0].skipped == "MindSpeed is for NPUs; the device is cpu"
     (tmp_path / "bare" / "megatron").mkdir(parents=True)
     assert ran(PROBE, tmp_path / "bare").ranks[0].skipped == "MindSpeed is not installed"
@@ -200,4 +200,4 @@ def test_the_line_of_a_mindspeed_is_told_by_what_it_has(
     tmp_path: Path, marks: dict[str, str], line: str
 ) -> None:
     files = {f"mindspeed/{name}": text for name, text in marks.items()}
-    assert ran(PROBE, written(tmp_path, files)).ranks[0].values["line"] == line
+    assert ran(PROBE, write_files(tmp_path, files)).ranks[0].values["line"] == line

@@ -7,7 +7,7 @@ import pytest
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.versions import satisfies
-from tests.probes.standins import findings, ran, written
+from tests.probes.standins import findings, ran, write_files
 
 PROBE = "megatron-tree"
 FUNCTIONS = Catalog().component("megatron-core").functions
@@ -64,10 +64,10 @@ def tree(folder: Path, version: str, **changes: str) -> Path:
         files[file] = "".join(
             changes.get(function, definition(function, version)) for function in names
         )
-    return written(folder, {f"megatron/core/{name}": text for name, text in files.items()})
+    return write_files(folder, {f"megatron/core/{name}": text for name, text in files.items()})
 
 
-def reported(check: str, *folders: Path, device: str = "cpu") -> list[Finding]:
+def judge_tree(check: str, *folders: Path, device: str = "cpu") -> list[Finding]:
     return list(findings(ran(PROBE, *folders, device=device), check))
 
 
@@ -75,17 +75,17 @@ def reported(check: str, *folders: Path, device: str = "cpu") -> list[Finding]:
 @pytest.mark.parametrize("version", ["0.12.1", "0.15.3", "0.16.1", "0.17.1", "0.19.0"])
 def test_a_tree_as_it_was_released(tmp_path: Path, version: str) -> None:
     folder = tree(tmp_path, version)
-    (drift,) = reported("api-drift", folder)
+    (drift,) = judge_tree("api-drift", folder)
     assert drift.level is Level.OK, drift
     assert f"functions of megatron.core {version}" in drift.observed
     optimizer = drift.because.partition("get_megatron_optimizer(")[2].partition(")")[0]
     assert ("lr_mult" in optimizer) is (version >= "0.16")
-    assert [finding.level for finding in reported("megatron-origin", folder)] == [Level.OK]
+    assert [finding.level for finding in judge_tree("megatron-origin", folder)] == [Level.OK]
 
 
 def test_a_removed_keyword_is_found(tmp_path: Path) -> None:
     changed = definition("get_megatron_optimizer", "0.15.3").replace("lr_mult, ", "")
-    (drift,) = reported("api-drift", tree(tmp_path, "0.15.3", get_megatron_optimizer=changed))
+    (drift,) = judge_tree("api-drift", tree(tmp_path, "0.15.3", get_megatron_optimizer=changed))
     assert drift.level is Level.ERROR
     assert drift.title.endswith("does not take lr_mult")
 
@@ -93,7 +93,7 @@ def test_a_removed_keyword_is_found(tmp_path: Path) -> None:
 def test_a_function_that_is_gone_and_a_new_name_are_found(tmp_path: Path) -> None:
     changed = definition("OptimizerConfig", "0.15.3") + "    muon: int = 0\n"
     folder = tree(tmp_path, "0.15.3", OptimizerConfig=changed, finalize_model_grads="")
-    more, gone = reported("api-drift", folder)
+    more, gone = judge_tree("api-drift", folder)
     assert (more.level, more.observed) == (Level.WARNING, "muon")
     assert gone.level is Level.ERROR
     assert gone.observed == "there is no megatron.core.distributed.finalize_model_grads"
@@ -113,9 +113,9 @@ def test_a_call_with_a_keyword_that_is_gone_is_found(tmp_path: Path) -> None:
                 pass
         """
     folder = tree(tmp_path / "tree", "0.16.1")
-    written(tmp_path / "tree", {"swift/__init__.py": "", "swift/megatron/train.py": call})
+    write_files(tmp_path / "tree", {"swift/__init__.py": "", "swift/megatron/train.py": call})
     tree(tmp_path / "tree", "0.16.1")
-    (drift,) = reported("api-drift", folder)
+    (drift,) = judge_tree("api-drift", folder)
     assert drift.level is Level.WARNING
     assert drift.observed.splitlines() == [
         "swift/megatron/train.py:5: get_megatron_optimizer(lr_mult=)",
@@ -124,7 +124,7 @@ def test_a_call_with_a_keyword_that_is_gone_is_found(tmp_path: Path) -> None:
 
 
 def test_a_release_that_the_table_does_not_have(tmp_path: Path) -> None:
-    (drift,) = reported("api-drift", tree(tmp_path, "0.20.0"))
+    (drift,) = judge_tree("api-drift", tree(tmp_path, "0.20.0"))
     assert drift.level is Level.UNKNOWN
 
 
@@ -134,11 +134,11 @@ def test_two_trees_and_a_version_that_lies(tmp_path: Path) -> None:
     (wheel / "megatron" / "training" / "__init__.py").unlink()
     (wheel / "megatron" / "training").rmdir()
     tree(checkout, "0.15.3")
-    (mixed,) = reported("megatron-origin", wheel, checkout)
+    (mixed,) = judge_tree("megatron-origin", wheel, checkout)
     assert mixed.level is Level.ERROR
     assert mixed.remedy is not None
     assert mixed.remedy.commands == (f"export PYTHONPATH={checkout}${{PYTHONPATH:+:$PYTHONPATH}}",)
-    (double,) = reported("megatron-origin", checkout, wheel)
+    (double,) = judge_tree("megatron-origin", checkout, wheel)
     assert double.level is Level.WARNING
     assert double.observed.index("0.15.3") < double.observed.index("0.16.1")
 
@@ -151,7 +151,7 @@ def test_metadata_and_variable_that_name_another_tree(
     info.parent.mkdir()
     info.write_text("Metadata-Version: 2.1\nName: megatron-core\nVersion: 0.12.1\n")
     monkeypatch.setenv("MEGATRON_LM_PATH", "/elsewhere")
-    lies, named = reported("megatron-origin", folder)
+    lies, named = judge_tree("megatron-origin", folder)
     assert lies.title == "pip knows megatron-core 0.12.1; imported is 0.15.3"
     assert named.observed.startswith("MEGATRON_LM_PATH=/elsewhere")
 
@@ -182,7 +182,7 @@ def test_gated_delta_nets(
 ) -> None:
     if value is not None:
         monkeypatch.setenv("USE_MCORE_GDN", value)
-    (finding,) = reported("gdn", written(tmp_path, {**BRIDGE, **files}), device="npu")
+    (finding,) = judge_tree("gdn", write_files(tmp_path, {**BRIDGE, **files}), device="npu")
     assert finding.level is level
 
 
@@ -190,15 +190,15 @@ def test_gated_delta_nets(
 @pytest.mark.parametrize(("text", "level"), [("", Level.WARNING), (" attention_mask_2d", Level.OK)])
 def test_the_padding_mask(tmp_path: Path, text: str, level: Level) -> None:
     source = f"class GatedDeltaNet: ...  #{text}\n"
-    folder = written(tmp_path, {**BRIDGE, "mcore_bridge/gdn.py": source})
-    (finding,) = reported("gdn-mask", folder, device="npu")
+    folder = write_files(tmp_path, {**BRIDGE, "mcore_bridge/gdn.py": source})
+    (finding,) = judge_tree("gdn-mask", folder, device="npu")
     assert finding.level is level
 
 
 @pytest.mark.slow
 def test_without_a_bridge_there_is_nothing_to_say(tmp_path: Path) -> None:
     folder = tree(tmp_path, "0.15.3")
-    assert reported("gdn", folder)[0].level is Level.SKIPPED
-    assert reported("gdn-mask", folder, device="npu")[0].level is Level.SKIPPED
+    assert judge_tree("gdn", folder)[0].level is Level.SKIPPED
+    assert judge_tree("gdn-mask", folder, device="npu")[0].level is Level.SKIPPED
     (tmp_path / "none").mkdir()
-    assert reported("megatron-origin", tmp_path / "none")[0].level is Level.SKIPPED
+    assert judge_tree("megatron-origin", tmp_path / "none")[0].level is Level.SKIPPED

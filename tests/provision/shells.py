@@ -20,7 +20,7 @@ _PLAIN = {
 _OWN = {"_", "SHLVL", "PWD", "OLDPWD"}
 
 
-def needed(shell: str) -> str:
+def require(shell: str) -> str:
     which = shutil.which(shell)
     if which is None:
         pytest.skip(f"{shell} is not installed")
@@ -34,7 +34,7 @@ def run(
     file = folder.parent / f"{folder.name}.script"
     file.write_bytes(script)
     return subprocess.run(
-        [needed(shell), *_PLAIN[shell], str(file)],
+        [require(shell), *_PLAIN[shell], str(file)],
         cwd=folder,
         env=dict(env),
         check=False,

@@ -229,7 +229,7 @@ class World:
         return self.run(*self.arguments(megatron, prefix), *more, **env)
 
 
-def imported(stack: Path) -> dict[str, str]:
+def list_imports(stack: Path) -> dict[str, str]:
     """Files of the modules as the stack's interpreter finds them, with nothing on PYTHONPATH."""
     code = (
         "import json, megatron.core, megatron.training, mindspeed, mcore_bridge, torch;"

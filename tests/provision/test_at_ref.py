@@ -11,7 +11,7 @@ from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.request_ranges import refs_of, split_additions
 from tests.provision import small_world
-from tests.provision.small_world import World, git, imported
+from tests.provision.small_world import World, git, list_imports
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def test_a_branch_takes_the_place_of_the_release(world: World, tmp_path: Path) -
     names = {wheel.name for wheel in lock.wheels}
     assert "mcore-bridge" not in names
     assert {"einops", "ms-swift"} <= names
-    assert "src/mcore-bridge" in imported(stack)["mcore_bridge"]
+    assert "src/mcore-bridge" in list_imports(stack)["mcore_bridge"]
     # The branch goes on; the stack stays where it was pinned.
     small_world.commit(world.mirrors / "mcore-bridge", {"more.txt": "more\n"}, "second")
     done = world.setup("0.15.3", prefix, "--with", "mcore-bridge@main")

@@ -24,7 +24,7 @@ from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.env_format import SHELLS, Change, text
 from ascend_doctor.provision.env_undo import NAME
 from tests.provision.hostile import NAMES, VALUES
-from tests.provision.shells import environments, needed
+from tests.provision.shells import environments, require
 
 ARCH = os.uname().machine
 TILING = f"opp/built-in/op_impl/ai_core/tbe/op_tiling/lib/linux/{ARCH}"
@@ -204,7 +204,7 @@ def test_500_hostile_paths_give_exactly_the_variables_and_then_the_old_ones(
     tmp_path_factory: pytest.TempPathFactory,
     cases: list[tuple[str, dict[str, str]]],
 ) -> None:
-    needed(shell)
+    require(shell)
     top = tmp_path_factory.mktemp("hostile")
     base = {"PATH": "/bin", "LC_ALL": "C.UTF-8", "HOME": str(top)}
     (base,) = environments(shell, [""], top / "empty", base)
@@ -298,11 +298,11 @@ def test_setup_proves_in_what_a_shell_has_that_sources_it(
 def test_a_failure_leaves_a_message_and_a_false_status(
     shell: str, arguments: str, tmp_path: Path
 ) -> None:
-    needed(shell)
+    require(shell)
     sourced = SOURCED[shell].format(f"{PROGRAM} env {arguments}").strip()
     show = {"fish": "echo $status"}.get(shell, "echo $?")
     done = subprocess.run(
-        [needed(shell), "-c", f"{sourced}; {show}; /usr/bin/env"],
+        [require(shell), "-c", f"{sourced}; {show}; /usr/bin/env"],
         cwd=tmp_path,
         env={"PATH": "/bin:/usr/bin", "HOME": str(tmp_path)},
         capture_output=True,

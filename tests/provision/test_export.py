@@ -68,7 +68,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return whole
 
 
-def exported(world: World, shape: str, *more: str | Path) -> str:
+def export(world: World, shape: str, *more: str | Path) -> str:
     done = world.run("stack", "export", "--prefix", world.root / "prefix", "--format", shape, *more)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -86,7 +86,7 @@ def test_requirements_have_the_hash_of_every_file_that_pip_could_take() -> None:
 
 def test_pip_installs_the_requirements_as_they_are(world: World, tmp_path: Path) -> None:
     file = tmp_path / "requirements.txt"
-    file.write_text(exported(world, "requirements"))
+    file.write_text(export(world, "requirements"))
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True, timeout=120)
     install: list[str | Path] = ["install", "-q", "--no-deps", "--require-hashes", "-r", file]
     done = subprocess.run(
@@ -108,7 +108,7 @@ def test_pylock_is_one_by_its_specification(world: World, tmp_path: Path) -> Non
     tomllib = pytest.importorskip("tomllib")
     pylock = pytest.importorskip("packaging.pylock")
     file = tmp_path / "pylock.toml"
-    assert exported(world, "pylock", "-o", file) == ""
+    assert export(world, "pylock", "-o", file) == ""
     content = tomllib.loads(file.read_text())
     read = pylock.Pylock.from_dict(content)
     lock = locks.read((world.root / "prefix/current").resolve())
@@ -124,7 +124,7 @@ def test_pylock_beside_the_lock_in_use_goes_up_from_the_stack(world: World) -> N
     """The stack in use is a link, and ``..`` behind a link is the folder that it leads into."""
     tomllib = pytest.importorskip("tomllib")
     stack = world.root / "prefix/current"
-    exported(world, "pylock", "-o", stack / "pylock.toml")
+    export(world, "pylock", "-o", stack / "pylock.toml")
     content = tomllib.loads((stack / "pylock.toml").read_text())
     (stack / "pylock.toml").unlink()
     assert all((stack / package["wheels"][0]["path"]).is_file() for package in content["packages"])

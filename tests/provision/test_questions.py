@@ -41,23 +41,23 @@ def wrong(question: dict[str, Any]) -> str:
     """What is wrong about the answer; "" where it is right."""
     ask = question["ask"]
     if "show" in ask:
-        return _shown(question)
+        return _show(question)
     if "why" in ask:
-        return _bound(question)
+        return _bind(question)
     try:
         on = facts_on(CATALOG, [f"{name}={value}" for name, value in ask.get("on", {}).items()])
         ranges = wishes(CATALOG, ask["megatron"], ask.get("framework"), ask.get("with", ()))
     except (click.UsageError, DataError) as error:
         return "" if question.get("usage", "?") in str(error) else f"usage: {error}"
-    return _solved(question, SolveQuery(wishes=ranges, machine=on))
+    return _solve(question, SolveQuery(wishes=ranges, machine=on))
 
 
-def _solved(question: dict[str, Any], asked: SolveQuery) -> str:
+def _solve(question: dict[str, Any], asked: SolveQuery) -> str:
     solution = solve(CATALOG, asked)
     if "usage" in question or (solution and "refused" in question):
         return f"taken: {solution}"
     if solution:
-        return _answered(question, solution)
+        return _answer(question, solution)
     refused = refusal(CATALOG, asked)
     lacking = [
         name for name in question.get("refused", "?") if name not in " ".join(refused.reasons)
@@ -68,7 +68,7 @@ def _solved(question: dict[str, Any], asked: SolveQuery) -> str:
     return f"more than {question['most']} reasons: {refused}" if surplus else ""
 
 
-def _answered(question: dict[str, Any], solution: Solution) -> str:
+def _answer(question: dict[str, Any], solution: Solution) -> str:
     for name, versions in question.get("versions", {}).items():
         allowed = versions if isinstance(versions, list) else [versions]
         if solution.versions.get(name) not in allowed:
@@ -80,7 +80,7 @@ def _answered(question: dict[str, Any], solution: Solution) -> str:
     return f"no doubt about {lacking}, only {doubts}" if lacking else ""
 
 
-def _shown(question: dict[str, Any]) -> str:
+def _show(question: dict[str, Any]) -> str:
     try:
         versions = [row.version for row in choose(CATALOG, question["ask"]["show"]).releases]
     except DataError as error:
@@ -88,7 +88,7 @@ def _shown(question: dict[str, Any]) -> str:
     return "" if set(question.get("row", ["?"])) <= set(versions) else f"rows {versions}"
 
 
-def _bound(question: dict[str, Any]) -> str:
+def _bind(question: dict[str, Any]) -> str:
     part, other = question["ask"]["why"]
     lines = [bond.text for bond in why(CATALOG, choose(CATALOG, part), choose(CATALOG, other))]
     return "" if any(question["says"] in line for line in lines) else f"rows say {lines}"

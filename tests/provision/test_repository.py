@@ -49,7 +49,7 @@ def loose(at: Path) -> Path:
     return at
 
 
-def packed(at: Path) -> Path:
+def pack(at: Path) -> Path:
     git(at, "repack", "-q", "-a", "-d", "-f", "--depth=50")
     git(at, "pack-refs", "--all")
     git(at, "prune-packed")
@@ -71,7 +71,7 @@ def bare(at: Path) -> Path:
     return at.parent / "bare.git"
 
 
-def borrowed(at: Path) -> Path:
+def borrow(at: Path) -> Path:
     """Through two repositories, by a relative path, and back to itself."""
     for name, source in (("middle", at), ("last", at.parent / "middle")):
         git(at.parent, "clone", "-q", "--bare", "--shared", str(source), f"{name}/.git")
@@ -113,7 +113,7 @@ def separate(at: Path) -> Path:
     return at
 
 
-SHAPES = [loose, packed, several_packs, bare, borrowed, shallow, worktree, separate]
+SHAPES = [loose, pack, several_packs, bare, borrow, shallow, worktree, separate]
 
 
 @pytest.fixture(params=SHAPES, ids=lambda shape: shape.__name__)

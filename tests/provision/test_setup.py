@@ -21,7 +21,7 @@ from ascend_doctor.provision.lock import Lock, LockedSource
 from ascend_doctor.provision.wheels import hash_file
 from tests.knobs import WHOLE
 from tests.provision import small_world
-from tests.provision.small_world import PASSWORD, PROGRAM, World, git, imported
+from tests.provision.small_world import PASSWORD, PROGRAM, World, git, list_imports
 
 KILLS = 25 if WHOLE else 4
 
@@ -82,7 +82,7 @@ def test_commits_are_those_of_the_refs(world: World, prefix: Path) -> None:
 def test_imports_come_from_one_tree(prefix: Path) -> None:
     for ref in ("core_v0.15.3", "core_v0.12.1"):
         stack = stack_of(prefix, ref)
-        origins = imported(stack)
+        origins = list_imports(stack)
         for name, root in (
             ("megatron.core", "src/megatron-lm"),
             ("megatron.training", "src/megatron-lm"),
@@ -379,12 +379,12 @@ def test_killed_anywhere_it_goes_on(world: World, prefix: Path) -> None:
         in_use = (prefix / "current").resolve()
         assert in_use in (previous, expected.parent / in_use.name)
         assert drift(world, in_use).returncode == 0, delay
-        imported(in_use)
+        list_imports(in_use)
         done = world.setup("0.15.3", prefix)
         assert "failed" not in done.stderr, (delay, done.stderr)
         assert (prefix / "current").resolve() == expected, (delay, done.stderr)
         assert drift(world, expected).returncode == 0, delay
-        assert Path(imported(expected)["megatron.core"]).is_relative_to(expected)
+        assert Path(list_imports(expected)["megatron.core"]).is_relative_to(expected)
         assert not list((prefix / "stacks").glob("*/.state/scratch"))
         print(f"killed after {delay:.1f} of {length:.1f} s: healthy")  # noqa: T201 - shown by -s
 
@@ -487,7 +487,7 @@ def test_a_bundle_builds_the_same_without_a_network(
         checkout.tree for checkout in theirs.checkouts
     ], done.stderr
     assert ours.wheels == theirs.wheels
-    assert Path(imported(elsewhere / "current")["megatron.core"]).is_relative_to(
+    assert Path(list_imports(elsewhere / "current")["megatron.core"]).is_relative_to(
         elsewhere.resolve()
     )
     damaged = next((bundle / "wheels").glob("numpy*"))

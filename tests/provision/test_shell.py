@@ -105,9 +105,7 @@ def test_a_part_of_a_script_sets_nothing_and_runs_nothing(shell: str, tmp_path: 
     whole = text([Change("A", "1", "it's"), Change("B", "$(>ran)'\n", "`>ran`")], shell)
     folder = tmp_path / "empty"
     folder.mkdir()
-    evaluated = "\n".join(
-        f"eval {quoted(whole[:size], shell)}" for size in range(1, len(whole) - 1)
-    )
+    evaluated = "\n".join(f"eval {quote(whole[:size], shell)}" for size in range(1, len(whole) - 1))
     done = run(shell, f"{evaluated}\n/usr/bin/env".encode(), folder, BASE)
     names = {line.partition(b"=")[0] for line in done.stdout.splitlines()}
     assert b"PATH" in names
@@ -115,7 +113,7 @@ def test_a_part_of_a_script_sets_nothing_and_runs_nothing(shell: str, tmp_path: 
     assert list(folder.iterdir()) == []
 
 
-def quoted(value: str, shell: str) -> str:
+def quote(value: str, shell: str) -> str:
     """One word, written without what is tested."""
     if shell == "fish":
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -81,7 +81,7 @@ def _parts(marked: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
 
 
-def shown(text: str, output: str) -> bool:
+def shows(text: str, output: str) -> bool:
     """Short words count where they stand alone, long ones wherever they are."""
     if text not in output:
         return False
@@ -91,6 +91,6 @@ def shown(text: str, output: str) -> bool:
 
 def wrong(row: Row, output: str) -> str:
     """What is wrong with what became of a row, "" where nothing is."""
-    seen = [secret for secret in row.hidden if shown(secret, output)]
+    seen = [secret for secret in row.hidden if shows(secret, output)]
     lost = [word for word in row.stays if word not in output]
     return f"{row.line!r} -> {output!r}: shows {seen}, lost {lost}" if seen or lost else ""

@@ -22,7 +22,7 @@ from ascend_doctor.redact import Redactor, redactor
 from ascend_doctor.render.formats import FORMATS
 from ascend_doctor.render.formats.json import pretty
 from tests.redaction import planted
-from tests.redaction.corpus import HOME, LOGIN, Row, healthy, hidden, rows, shown, wrong
+from tests.redaction.corpus import HOME, LOGIN, Row, healthy, hidden, rows, shows, wrong
 
 ROWS = (*hidden(), *hidden("held_out.yaml"), *hidden("held_out_again.yaml"))
 LINES = tuple(row.line for row in ROWS)
@@ -36,7 +36,7 @@ def leaks(written: str, checked: tuple[Row, ...] = ROWS) -> list[str]:
     leaks = []
     for part in {secret for row in checked for secret in row.hidden if len(secret) >= 5}:
         bare = re.sub(r"[^A-Za-z0-9]", "", part)
-        if shown(part, written) or (len(bare) >= 10 and bare in joined):
+        if shows(part, written) or (len(bare) >= 10 and bare in joined):
             leaks.append(part)
     return leaks
 

@@ -18,7 +18,7 @@ def rates(*busses: float) -> dict[str, dict[str, float]]:
     return {str(1024 * 4**number): {"busbw": rate} for number, rate in enumerate(busses)}
 
 
-def drawn(
+def draw_charts(
     table: Any, *, chip: str = "Ascend910B2", ranks: int = 8, nodes: int = 1, **more: Any
 ) -> list[Chart]:
     run = ProbeRun(
@@ -34,7 +34,7 @@ def drawn(
 
 
 def test_a_line_a_collective_and_a_dot_a_size() -> None:
-    (chart,) = drawn({"all-reduce": rates(10, 50, 100), "broadcast": rates(5, 20)})
+    (chart,) = draw_charts({"all-reduce": rates(10, 50, 100), "broadcast": rates(5, 20)})
     assert chart.sizes == ["1 KiB", "4 KiB", "16 KiB"]
     reduce, broadcast = chart.lines
     assert (reduce.name, reduce.rates) == ("all-reduce", [10, 50, 100])
@@ -61,7 +61,7 @@ def test_a_line_a_collective_and_a_dot_a_size() -> None:
 def test_the_figure_of_the_links_that_are_used(
     chip: str, ranks: int, nodes: int, limit: str, link: str
 ) -> None:
-    (chart,) = drawn({"all-reduce": rates(1, 2)}, chip=chip, ranks=ranks, nodes=nodes)
+    (chart,) = draw_charts({"all-reduce": rates(1, 2)}, chip=chip, ranks=ranks, nodes=nodes)
     assert chart.limit is not None
     assert chart.limit.label == limit
     assert link in chart.caption
@@ -71,19 +71,19 @@ def test_the_figure_of_the_links_that_are_used(
     ("chip", "more"), [("Ascend310P3", {}), ("", {}), ("Ascend910B2", {"device": "cpu"})]
 )
 def test_no_figure_is_made_up(chip: str, more: dict[str, Any]) -> None:
-    (chart,) = drawn({"all-reduce": rates(1, 2)}, chip=chip, **more)
+    (chart,) = draw_charts({"all-reduce": rates(1, 2)}, chip=chip, **more)
     assert chart.limit is None
     assert "No figure is documented" in chart.caption
 
 
 def test_a_simulated_run_says_nothing_about_links() -> None:
-    (chart,) = drawn({"all-reduce": rates(1, 2)}, simulated=True)
+    (chart,) = draw_charts({"all-reduce": rates(1, 2)}, simulated=True)
     assert chart.simulated
     assert "simulated" in chart.caption
 
 
 def test_one_size_is_no_curve() -> None:
-    assert drawn({"all-reduce": rates(1)}) == []
+    assert draw_charts({"all-reduce": rates(1)}) == []
 
 
 values = st.recursive(
@@ -96,6 +96,6 @@ values = st.recursive(
 @pytest.mark.slow
 @given(table=values)
 def test_no_record_raises(table: Any) -> None:
-    for chart in drawn(table):
+    for chart in draw_charts(table):
         for line in chart.lines:
             assert all(TOP <= y <= TOP + HEIGHT for _, y in line.dots)

@@ -16,14 +16,14 @@ from tests.test_facts import snapshots
 CATALOG = Catalog()
 
 
-def shown(facts: Snapshot) -> Documented:
+def show(facts: Snapshot) -> Documented:
     documented = nearest_rows(facts, CATALOG, "npu")
     assert documented is not None
     return documented
 
 
 def test_the_row_with_the_fewest_differences_stands_first() -> None:
-    documented = shown(healthy())
+    documented = show(healthy())
     fits = [
         [line.cells[at].fits for line in documented.lines if line.cells[at].range_text]
         for at in range(len(documented.stacks))
@@ -33,7 +33,7 @@ def test_the_row_with_the_fewest_differences_stands_first() -> None:
 
 
 def test_each_component_is_compared_in_its_own_scheme() -> None:
-    documented = shown(install(healthy(), version="9.1.0"))
+    documented = show(install(healthy(), version="9.1.0"))
     by_name = {line.component: line for line in documented.lines}
     expected = {stack.id: cell for stack, cell in
               zip(documented.stacks, by_name["cann"].cells, strict=True)}  # fmt: skip
@@ -43,11 +43,11 @@ def test_each_component_is_compared_in_its_own_scheme() -> None:
 
 
 def test_what_could_not_be_told_is_neither() -> None:
-    documented = shown(without(healthy(), "cann"))
+    documented = show(without(healthy(), "cann"))
     (cann,) = (line for line in documented.lines if line.component == "cann")
     assert cann.here == ""
     assert {cell.fits for cell in cann.cells} == {None}
-    odd = shown(packages(healthy(), dist("torch", "nightly")))
+    odd = show(packages(healthy(), dist("torch", "nightly")))
     (torch,) = (line for line in odd.lines if line.component == "torch")
     assert {cell.fits for cell in torch.cells} == {None}
 

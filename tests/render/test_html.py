@@ -265,7 +265,7 @@ def test_no_text_of_a_report_becomes_markup(hostile: str) -> None:
     assert Page(text).fetched == ["data:,"]
 
 
-def shown(page: Path, profile: Path) -> str:
+def open_page(page: Path, profile: Path) -> str:
     """The page as Chromium has it once its scripts have run, and nothing on its console."""
     command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"]
     command += ["--no-first-run", "--disable-background-networking", "--disable-component-update"]
@@ -286,7 +286,7 @@ def shown(page: Path, profile: Path) -> str:
 def test_a_browser_shows_it(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     page.write_text(render(single(BROKEN, probes=RUNS)))
-    assert "mend --now" in shown(page, tmp_path / "profile")
+    assert "mend --now" in open_page(page, tmp_path / "profile")
 
 
 # A page in a frame as wide as a phone: what sticks out, a filter in use, a node that is pressed.
@@ -311,7 +311,7 @@ def test_a_phone_filters_nodes_and_names_the_one_that_is_pressed(tmp_path: Path)
     reports.mkdir()
     page = tmp_path / "phone.html"
     page.write_text(PHONE.format(page=escape(render(fleet(reports)))))
-    output = shown(page, tmp_path / "profile")
+    output = open_page(page, tmp_path / "profile")
     assert "<pre>true|2 of 5 nodes: n0: failed, n2: failed|n0: failed; Broken [a-check]</pre>" in (
         output
     )

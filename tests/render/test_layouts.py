@@ -17,7 +17,7 @@ def cells(made: Picture) -> dict[str, list[str]]:
     }
 
 
-def tried(probe: str, names: Any, *, ranks: int = 8, per_node: int = 8) -> ProbeRun:
+def run_of(probe: str, names: Any, *, ranks: int = 8, per_node: int = 8) -> ProbeRun:
     return ProbeRun(
         probe=probe,
         world_size=ranks,
@@ -65,9 +65,9 @@ def test_a_large_layout_is_cut_and_says_so() -> None:
 
 def test_what_probes_tried_stands_once() -> None:
     runs = (
-        tried("parallel-groups", {"TP2": {}, "TP2 EP4 ETP1": {}}, per_node=4),
-        tried("smoke-train", {"TP2 EP4 ETP1": {}, "no parallelism but DP": {}}, per_node=4),
-        tried("bandwidth", {"TP4": {}}),
+        run_of("parallel-groups", {"TP2": {}, "TP2 EP4 ETP1": {}}, per_node=4),
+        run_of("smoke-train", {"TP2 EP4 ETP1": {}, "no parallelism but DP": {}}, per_node=4),
+        run_of("bandwidth", {"TP4": {}}),
     )
     pictures = list(layouts(runs))
     assert [(row.name, row.note) for row in pictures] == [
@@ -84,5 +84,5 @@ def test_what_probes_tried_stands_once() -> None:
     ranks=st.integers(-1, 10**12),
 )
 def test_no_record_raises(names: Any, ranks: int) -> None:
-    for drawing in layouts((tried("smoke-train", names, ranks=ranks),)):
+    for drawing in layouts((run_of("smoke-train", names, ranks=ranks),)):
         assert drawing.rows

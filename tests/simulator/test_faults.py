@@ -177,7 +177,7 @@ def _errors(values: Any) -> Iterator[str]:
                 yield from _errors(value)
 
 
-def opened() -> Iterator[str]:
+def list_opened() -> Iterator[str]:
     """The memory maps of every process: what is in use is not left behind."""
     for maps in Path("/proc").glob("[0-9]*/maps"):
         with contextlib.suppress(OSError):
@@ -224,7 +224,9 @@ def test_the_right_probe_fails_and_no_other(
         assert ids <= {cause["id"] for cause in causes}
 
     assert not [process for process in psutil.process_iter() if of_ours(process, str(tmp_path))]
-    left = [name for name in set(os.listdir("/dev/shm")) - before if name not in "".join(opened())]
+    left = [
+        name for name in set(os.listdir("/dev/shm")) - before if name not in "".join(list_opened())
+    ]
     assert not left
     assert not list((tmp_path / "temporary").rglob("*.ledger"))
 

@@ -29,10 +29,10 @@ def run(python: Path, env: Mapping[str, str], script: str, *arguments: str) -> l
         [python, HERE / script, *arguments],
         check=False, capture_output=True, text=True, timeout=DEADLINE, env=env,
     )  # fmt: skip
-    return printed(done)
+    return results_of(done)
 
 
-def printed(done: subprocess.CompletedProcess[str]) -> list[str]:
+def results_of(done: subprocess.CompletedProcess[str]) -> list[str]:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout.splitlines()
 
@@ -46,7 +46,7 @@ def results(lines: list[str], mark: str) -> list[str]:
     [("basics.py", 32), ("fused.py", 92), ("training.py", 12), ("mindspeed_builders.py", 7)],
 )
 def test_scripts_find_nothing_wrong(forked: Forked, script: str, at_least: int) -> None:
-    lines = printed(forked(HERE / script, devices=2, memory=8 << 30))
+    lines = results_of(forked(HERE / script, devices=2, memory=8 << 30))
     cases = [json.loads(line) for line in results(lines, "CASE ")]
     wrong = [f"{case['case']}: {case['error']}" for case in cases if not case["ok"]]
     assert not wrong, "\n".join(wrong)

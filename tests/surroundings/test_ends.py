@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.knobs import WHOLE
-from tests.surroundings.test_surroundings import MARK, environment, left
+from tests.surroundings.test_surroundings import MARK, environment, list_left
 
 pytestmark = pytest.mark.slow
 
@@ -85,7 +85,7 @@ def test_a_mount_that_stopped_answering_does_not_hold_it(what: str, tmp_path: Pa
     output = done.stdout + done.stderr
     assert done.returncode in {1, 3}, output
     assert "Traceback" not in output
-    assert left(env[MARK]) == []
+    assert list_left(env[MARK]) == []
     if "--format" not in options and what not in {"settings", "an overlay", "a recording"}:
         assert "checks ran" in done.stdout, output
 
@@ -142,7 +142,7 @@ def test_an_interrupted_collection_reports_what_it_has(tmp_path: Path) -> None:
     assert "early-end" in {finding["check"] for finding in report["findings"]}
     assert report["snapshot"]["host"]
     assert "interrupted" in err
-    assert left(env[MARK]) == []
+    assert list_left(env[MARK]) == []
 
 
 MOMENTS = 24 if WHOLE else 4
@@ -164,7 +164,7 @@ def test_a_signal_at_any_moment_leaves_nothing(tmp_path: Path) -> None:
         # ends any program: by itself, or by SIGINT where Python has made an exception of it.
         assert process.returncode in {0, 1, 3, 130, -sent, -signal.SIGINT}, (number, err)
         assert "a bug in" not in err
-        assert left(env[MARK]) == []
+        assert list_left(env[MARK]) == []
         assert not list((tmp_path / "tmp").iterdir())
 
 

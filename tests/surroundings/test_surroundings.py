@@ -83,7 +83,7 @@ def same(who: int) -> int:
     return code
 
 
-def left(mark: str) -> list[int]:
+def list_left(mark: str) -> list[int]:
     """Processes that the row has left behind."""
     pids = []
     for process in psutil.process_iter():
@@ -105,7 +105,7 @@ def test_the_right_end_and_nothing_left(row: Row, who: int, same: int) -> None:
         assert done.returncode in {same if code == SAME else code for code in row.codes}, output
         assert "Traceback" not in done.stderr
         assert "a bug in ascend-doctor" not in done.stderr
-        assert left(env[MARK]) == []
+        assert list_left(env[MARK]) == []
         assert not list((folder / "tmp").iterdir())
         assert shell(row.then, folder, env).returncode == 0, output
 

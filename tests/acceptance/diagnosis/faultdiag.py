@@ -130,6 +130,6 @@ class Answer:
         return "wrong" if self.accuses else "could not tell"
 
 
-def diagnosed(label: Label) -> Answer:
+def diagnose_label(label: Label) -> Answer:
     diagnosis = of_files(logs(label))
     return Answer(label=label, root=answer(diagnosis), diagnosis=diagnosis)

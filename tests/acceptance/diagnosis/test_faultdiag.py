@@ -10,6 +10,6 @@ from tests.acceptance.diagnosis.faultdiag import Label
 
 @pytest.mark.parametrize("label", list(faultdiag.labels()), ids=lambda label: label.name)
 def test_a_fixture_has_the_device_that_its_own_test_asserts(label: Label) -> None:
-    answer = faultdiag.diagnosed(label)
+    answer = faultdiag.diagnose_label(label)
     assert answer.root == label.root
     assert answer.named(label.devices) in {"right", "not judged"}

@@ -25,7 +25,7 @@ class Mistake(msgspec.Struct, frozen=True):
 Change = Callable[[str, random.Random], str]
 
 
-def prepared(script: str) -> str:
+def prepare(script: str) -> str:
     """The script with a line that sources CANN, as launches have on an NPU."""
     if re.search(r"^\s*(source|\.) ", script, re.MULTILINE):
         return script

@@ -17,7 +17,7 @@ from tests.acceptance.clones import clone, git
 from tests.acceptance.linting import rl_seeding as rl
 from tests.linting.test_entry_files import LABELLED
 from tests.linting.test_entry_files import reports as entry_reports
-from tests.linting.test_rl import judged, spots
+from tests.linting.test_rl import lint_file, spots
 
 CATALOG = Catalog()
 # Repository, the version of Megatron-LM that it names, files and launches that there are at least.
@@ -114,7 +114,7 @@ def test_models_of_mindspeed_mm_have_one_mistake(tmp_path: Path) -> None:
     unread = total = 0
     for path in paths:
         if path.endswith(".sh"):
-            findings = judged(tmp_path / path)
+            findings = lint_file(tmp_path / path)
             wrong += [spot for spot in spots(findings) if spot[1] == "run-mm-model"]
             total += b"--mm-model" in (tmp_path / path).read_bytes()
             unread += any("--mm-model" in finding.observed for finding in findings)

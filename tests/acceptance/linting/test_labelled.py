@@ -14,7 +14,7 @@ from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
 from ascend_doctor.linting.shellcheck import run_shellcheck
 from ascend_doctor.matrix.catalog import Catalog
 from tests.acceptance.clones import clone, git
-from tests.acceptance.linting.seeding import mistakes, prepared
+from tests.acceptance.linting.seeding import mistakes, prepare
 from tests.knobs import seed
 
 CATALOG = Catalog()
@@ -96,7 +96,7 @@ def test_false_reports_are_few(name: str) -> None:
 def test_seeded_mistakes_are_found_at_their_lines() -> None:
     files = launches("unread.yaml")
     missed = []
-    for number, mistake in mistakes([prepared(text) for _, text in files], SEED, 100):
+    for number, mistake in mistakes([prepare(text) for _, text in files], SEED, 100):
         label = files[number][0]
         spots = (each.location for each in reports(label, mistake.script))
         if mistake.line not in {spot.line for spot in spots if spot is not None}:

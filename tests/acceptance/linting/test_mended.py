@@ -12,7 +12,7 @@ from ascend_doctor.linting.fixing import Judgement, mend
 from ascend_doctor.linting.inputs import subjects
 from ascend_doctor.linting.launch_checks import findings, machine
 from ascend_doctor.linting.shellcheck import run_shellcheck
-from tests.acceptance.linting.seeding import Mistake, mistakes, prepared
+from tests.acceptance.linting.seeding import Mistake, mistakes, prepare
 from tests.acceptance.linting.started import can_be_alone, starts
 from tests.acceptance.linting.test_labelled import CATALOG, CHECKS, Label, launches, reports
 
@@ -21,7 +21,7 @@ LEAST_MENDED = 60
 LEAST_STARTED = 10
 
 
-def fixed(label: Label, text: str) -> str:
+def fix_script(label: Label, text: str) -> str:
     base = machine(label.megatron, "")
 
     def judge(content: bytes) -> Judgement:
@@ -42,15 +42,15 @@ def is_read_by_bash(text: str) -> bool:
     return done.returncode == 0
 
 
-def changed(before: str, after: str) -> set[int]:
+def find_changes(before: str, after: str) -> set[int]:
     pairs = zip(before.split("\n"), after.split("\n"), strict=True)
     return {number for number, (old, new) in enumerate(pairs, 1) if old != new}
 
 
 def outcome(label: Label, text: str, mistake: Mistake, result: str) -> str:
     """What --fix makes of a mistake: mended, restored as it was, left, or broken."""
-    lines = changed(mistake.script, result)
-    if lines - {mistake.line} - changed(text, fixed(label, text)):
+    lines = find_changes(mistake.script, result)
+    if lines - {mistake.line} - find_changes(text, fix_script(label, text)):
         return "broken"
     if is_read_by_bash(text) and mistake.line in lines and not is_read_by_bash(result):
         return "broken"
@@ -73,7 +73,7 @@ def start(label: Label, text: str, mistake: Mistake, result: str, home: Path) ->
     right = words(text)
     if not right or words(text) != right:
         return "not to be told"
-    assert words(result) in (right, words(fixed(label, text))), mistake
+    assert words(result) in (right, words(fix_script(label, text))), mistake
     return "same" if words(mistake.script) == right else "differed"
 
 
@@ -82,12 +82,12 @@ def test_most_seeded_mistakes_are_mended_and_nothing_is_broken(
     name: str, seed: int, tmp_path: Path
 ) -> None:
     files = launches(name)
-    texts = [prepared(text) for _, text in files]
+    texts = [prepare(text) for _, text in files]
     count: Counter[str] = Counter()
     started: Counter[str] = Counter()
     for number, mistake in mistakes(texts, seed, 100):
         label, text = files[number][0], texts[number]
-        result = fixed(label, mistake.script)
+        result = fix_script(label, mistake.script)
         made = outcome(label, text, mistake, result)
         count[made] += 1
         if made != "restored":

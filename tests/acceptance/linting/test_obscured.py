@@ -42,7 +42,7 @@ def levels(label: Label, text: str) -> dict[str, tuple[Level, str]]:
     return worst
 
 
-def obscured(text: str) -> list[tuple[int, str, str]]:
+def obscure(text: str) -> list[tuple[int, str, str]]:
     """Line, option and script for each size that stands in it, its value taken away."""
     made = []
     lines = text.split("\n")
@@ -63,7 +63,7 @@ def test_what_is_not_judged_is_never_green(name: str) -> None:
     for label in labels(name):
         text = content(label)
         before = levels(label, text)
-        for line, option, script in obscured(text):
+        for line, option, script in obscure(text):
             after = levels(label, script)
             lost = [
                 check

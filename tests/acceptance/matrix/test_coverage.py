@@ -15,7 +15,7 @@ from ascend_doctor.matrix.queries import allowed_range, requirements
 from ascend_doctor.matrix.schema import Need, Stack
 from ascend_doctor.matrix.versions import satisfies
 from tests.acceptance import needs
-from tests.test_matrix_coverage import left_out
+from tests.test_matrix_coverage import list_left_out
 from tests.test_wrong_claims import CLAIMS
 
 CATALOG = Catalog()
@@ -96,7 +96,7 @@ def releases(facts: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]
 
 
 def test_every_release_is_there_or_listed_with_a_reason(facts: dict[str, Any]) -> None:
-    known = left_out()
+    known = list_left_out()
     missing = []
     for name, version, _ in releases(facts):
         release = CATALOG.component(name).release(version)

@@ -13,7 +13,7 @@ import pytest
 from ascend_doctor.precision import RECORDER
 from tests.acceptance.rehearsals import megatron_jobs as jobs
 from tests.knobs import record_path
-from tests.precision.judging import RANKS, judge, record, reported
+from tests.precision.judging import RANKS, judge, record, report_partings
 from tests.precision.programs.cases import LORA, UPSTREAM, faults
 
 TESTS = Path(__file__).parents[2]
@@ -77,4 +77,4 @@ def test_the_first_module_is_named(job: str, dumps: Path) -> None:
 
 
 def test_healthy_runs_are_silent(job: str, dumps: Path) -> None:
-    assert not reported(job, dumps, "npu")
+    assert not report_partings(job, dumps, "npu")

@@ -8,7 +8,7 @@ import pytest
 
 from ascend_doctor.findings import Level
 from tests.acceptance.clones import folder, git, path_in, unpack
-from tests.probes.test_stack_tree import reported
+from tests.probes.test_stack_tree import judge_tree
 
 REPOSITORY = "NVIDIA/Megatron-LM"
 
@@ -22,5 +22,5 @@ def releases() -> list[str]:
 @pytest.mark.parametrize("tag", releases())
 def test_a_release_has_the_functions_of_the_table(tmp_path: Path, tag: str) -> None:
     unpack(tmp_path, REPOSITORY, tag, "megatron")
-    (drift,) = reported("api-drift", tmp_path)
+    (drift,) = judge_tree("api-drift", tmp_path)
     assert drift.level is Level.OK, drift

@@ -20,7 +20,7 @@ import yaml
 
 from tests.acceptance.clones import unpack
 from tests.acceptance.linting import test_mended as fixes
-from tests.acceptance.linting.seeding import KINDS, mistakes, prepared
+from tests.acceptance.linting.seeding import KINDS, mistakes, prepare
 from tests.acceptance.linting.started import can_be_alone
 from tests.acceptance.linting.test_labelled import Label
 from tests.acceptance.rehearsals import megatron_jobs as jobs
@@ -67,7 +67,7 @@ def test_a_mended_launch_steps(label: dict[str, Any], tmp_path: Path) -> None:
     folder.mkdir()
     _put_together(label, folder)
     script = folder / label["path"]
-    text = prepared(script.read_text("utf-8"))
+    text = prepare(script.read_text("utf-8"))
     mended = _mended(Label(label["repository"], label["commit"], label["path"], ""), text, tmp_path)
     script.write_text(mended, "utf-8")
     done = _rehearse(label, folder)
@@ -78,7 +78,7 @@ def _mended(label: Label, text: str, folder: Path) -> str:
     """The launch after the first seeded mistake that changes what starts and that is mended."""
     kinds = random.Random(f"{SEED} {label.path}").sample(list(KINDS.items()), len(KINDS))
     for _, mistake in mistakes([text], SEED, 100, dict(kinds)):
-        mended = fixes.fixed(label, mistake.script)
+        mended = fixes.fix_script(label, mistake.script)
         if fixes.outcome(label, text, mistake, mended) not in {"restored", "mended"}:
             continue
         if fixes.start(label, text, mistake, mended, folder / "start") == "differed":

@@ -42,7 +42,7 @@ def attention(q: Any, k: Any, v: Any, masked: Any, scale: float) -> Any:
     return scores.softmax(-1) @ v
 
 
-def shaped(layout: str, batch: int, seq: int, heads: int, dim: int) -> torch.Tensor:
+def shape(layout: str, batch: int, seq: int, heads: int, dim: int) -> torch.Tensor:
     return {
         "BSH": lambda: leaf(batch, seq, heads * dim),
         "SBH": lambda: leaf(seq, batch, heads * dim),
@@ -89,7 +89,7 @@ def attention_layouts(text: str) -> None:
         parts = (heads_first(x, layout, n) for x, n in ((q, heads), (k, n_kv), (v, n_kv)))
         return back(attention(*parts, masked, scale), layout)
 
-    inputs = [shaped(layout, batch, s, n, dim) for s, n in ((sq, heads), (sk, n_kv), (sk, n_kv))]
+    inputs = [shape(layout, batch, s, n, dim) for s, n in ((sq, heads), (sk, n_kv), (sk, n_kv))]
     same(on_npu, on_cpu, *inputs)
 
 
@@ -206,7 +206,7 @@ def add_rms_norm() -> None:
     same(torch_npu.npu_add_rms_norm, on_cpu, *plain)
 
 
-def turned(x: Any, mode: str) -> Any:
+def turn(x: Any, mode: str) -> Any:
     if mode == "half":
         a, b = x.chunk(2, -1)
         return torch.cat((-b, a), -1)
@@ -217,7 +217,7 @@ def turned(x: Any, mode: str) -> Any:
 def rotary(mode: str) -> None:
     same(
         lambda x, c, s: torch_npu.npu_rotary_mul(x, c, s, mode),
-        lambda x, c, s: x * c + turned(x, mode) * s,
+        lambda x, c, s: x * c + turn(x, mode) * s,
         leaf(5, 2, 3, 8), leaf(5, 1, 1, 8), leaf(5, 1, 1, 8),
     )  # fmt: skip
 

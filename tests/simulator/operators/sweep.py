@@ -22,7 +22,7 @@ SAMPLES = 4
 DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64)
 
 
-def moved(value: Any) -> Any:
+def move_to_npu(value: Any) -> Any:
     def move(x: Any) -> Any:
         if isinstance(x, torch.Tensor):
             there = x.detach().to("npu")
@@ -52,7 +52,7 @@ def compare(actual: Any, expected: Any, what: str) -> None:
 
 
 def run(operator: Any, sample: Any, gradients: bool) -> None:
-    mine = moved((sample.input, sample.args, sample.kwargs))
+    mine = move_to_npu((sample.input, sample.args, sample.kwargs))
     theirs = (sample.input, sample.args, sample.kwargs)
     torch.manual_seed(5)
     try:
@@ -102,12 +102,12 @@ def main() -> None:
         result = "ok"
         for dtype in DTYPES:
             if result == "ok" and dtype in op.supported_dtypes("cpu"):
-                result = tried(op, dtype)
+                result = try_operator(op, dtype)
         print("OP " + json.dumps([name, result]), flush=True)  # noqa: T201
     os._exit(0)
 
 
-def tried(op: Any, dtype: torch.dtype) -> str:
+def try_operator(op: Any, dtype: torch.dtype) -> str:
     """The word ok, or how the operator went wrong for the data type."""
     gradients = op.supports_autograd and dtype == torch.float32
     try:

@@ -42,17 +42,17 @@ checked = 0
 refused: set[str] = set()
 
 
-def repeated(pattern: torch.Tensor, count: int) -> torch.Tensor:
+def repeat(pattern: torch.Tensor, count: int) -> torch.Tensor:
     return pattern.repeat(-(-count // 3))[:count]
 
 
 @functools.cache
 def values(owner: int, count: int, dtype: torch.dtype) -> torch.Tensor:
     """1, 2, 3, 1 ... shifted by the rank: different for ranks and places, exact in every type."""
-    return repeated(((torch.arange(3) + owner) % 3 + 1).to(dtype), count)
+    return repeat(((torch.arange(3) + owner) % 3 + 1).to(dtype), count)
 
 
-def allowed(what: str, dtype: torch.dtype, collective: Callable[[], object]) -> bool:
+def allows(what: str, dtype: torch.dtype, collective: Callable[[], object]) -> bool:
     """Run a collective, unless torch_npu itself refuses the type of its elements."""
     try:
         collective()
@@ -64,11 +64,11 @@ def allowed(what: str, dtype: torch.dtype, collective: Callable[[], object]) -> 
     return True
 
 
-def reduced(name: str, parts: list[torch.Tensor]) -> torch.Tensor:
+def reduce_parts(name: str, parts: list[torch.Tensor]) -> torch.Tensor:
     count = parts[0].numel()
     few = torch.stack([part[:3].to(torch.int64) for part in parts])
     result = {"sum": few.sum, "product": few.prod, "max": few.amax, "min": few.amin}[name](0)
-    return repeated(result.to(parts[0].dtype), count)
+    return repeat(result.to(parts[0].dtype), count)
 
 
 def same(what: str, got: torch.Tensor, expected: torch.Tensor) -> None:
@@ -80,17 +80,17 @@ def same(what: str, got: torch.Tensor, expected: torch.Tensor) -> None:
 
 def reductions(name: str, dtype: torch.dtype, count: int) -> None:
     op, what = REDUCTIONS[name], f"{name} {dtype} {count}"
-    whole = reduced(name, [values(peer, count, dtype) for peer in everyone])
+    whole = reduce_parts(name, [values(peer, count, dtype) for peer in everyone])
     tensor = values(rank, count, dtype).npu()
-    if allowed("all_reduce", dtype, lambda: dist.all_reduce(tensor, op)):
+    if allows("all_reduce", dtype, lambda: dist.all_reduce(tensor, op)):
         same(f"all_reduce {what}", tensor, whole)
     root = values(rank, count, dtype).npu()
-    if allowed("reduce", dtype, lambda: dist.reduce(root, ranks - 1, op)) and rank == ranks - 1:
+    if allows("reduce", dtype, lambda: dist.reduce(root, ranks - 1, op)) and rank == ranks - 1:
         same(f"reduce {what}", root, whole)
     pieces = [values(rank + peer, count, dtype).npu() for peer in everyone]
     mine = torch.empty_like(pieces[0])
-    expected = reduced(name, [values(peer + rank, count, dtype) for peer in everyone])
-    if allowed("reduce_scatter", dtype, lambda: dist.reduce_scatter(mine, pieces, op)):
+    expected = reduce_parts(name, [values(peer + rank, count, dtype) for peer in everyone])
+    if allows("reduce_scatter", dtype, lambda: dist.reduce_scatter(mine, pieces, op)):
         same(f"reduce_scatter {what}", mine, expected)
         dist.reduce_scatter_tensor(mine, torch.cat(pieces), op)
         same(f"reduce_scatter_tensor {what}", mine, expected)
@@ -101,8 +101,8 @@ def uneven_reductions(name: str, dtype: torch.dtype) -> None:
     pieces = [values(rank + peer, counts[peer], dtype).npu() for peer in everyone]
     mine = torch.empty_like(pieces[rank])
     op = REDUCTIONS[name]
-    expected = reduced(name, [values(peer + rank, counts[rank], dtype) for peer in everyone])
-    if allowed("reduce_scatter", dtype, lambda: dist.reduce_scatter(mine, pieces, op)):
+    expected = reduce_parts(name, [values(peer + rank, counts[rank], dtype) for peer in everyone])
+    if allows("reduce_scatter", dtype, lambda: dist.reduce_scatter(mine, pieces, op)):
         same(f"uneven reduce_scatter {name} {dtype}", mine, expected)
 
 

@@ -6,15 +6,15 @@ import torch
 MIB = 1 << 20
 
 
-def used() -> int:
+def used_bytes() -> int:
     free, total = torch.npu.mem_get_info()
     return int(total - free)
 
 
-before = used()
+before = used_bytes()
 block = torch.empty(256 * MIB, dtype=torch.uint8, device="npu")
 # torch_npu pads a block for its kernels, and takes whole segments
-assert 256 * MIB < used() - before <= 260 * MIB, used()
+assert 256 * MIB < used_bytes() - before <= 260 * MIB, used_bytes()
 assert 0 <= torch.npu.memory_allocated() - 256 * MIB <= 512
 refusal = ""
 try:
@@ -26,7 +26,7 @@ block.fill_(7)
 assert int(block.sum(dtype=torch.int64)) == 7 * 256 * MIB
 del block
 torch.npu.empty_cache()
-assert used() - before == 0, used()
+assert used_bytes() - before == 0, used_bytes()
 pinned = torch.arange(1000).pin_memory()
 assert pinned.is_pinned()
 assert torch.equal(pinned.npu(non_blocking=True).cpu(), torch.arange(1000))

@@ -105,7 +105,7 @@ def copy(to: ctypes.c_void_p, origin: ctypes.c_void_p) -> None:
     good(acl.aclrtSynchronizeStream(None))
 
 
-def converted(data: bytes, kind: int, expected: int, size: int) -> bytes:
+def convert(data: bytes, kind: int, expected: int, size: int) -> bytes:
     """Elements of one type (aclDataType) as those of another, of ``size`` bytes."""
     count = len(data) // {0: 4, 1: 2, 27: 2}[kind]
     source, target = malloc(len(data)), malloc(count * size)
@@ -121,17 +121,17 @@ def converted(data: bytes, kind: int, expected: int, size: int) -> bytes:
 def half_precision() -> None:
     """Every fp16 number becomes the right float, and comes back; floats round to nearest even."""
     halves = array.array("H", range(1 << 16))
-    floats = converted(halves.tobytes(), 1, 0, 4)
+    floats = convert(halves.tobytes(), 1, 0, 4)
     for bits, value in zip(halves, struct.iter_unpack("<f", floats), strict=True):
         (expected,) = struct.unpack("<e", struct.pack("<H", bits))
         assert value[0] == expected or (math.isnan(value[0]) and math.isnan(expected)), hex(bits)
     numbers = [value for (value,) in struct.iter_unpack("<f", floats) if abs(value) < 65504]
     numbers += [value * (1 + step / 4096) for value in numbers[::7] for step in (1, 2, 3, -2)]
     numbers = [value for value in numbers if abs(value) <= 65504]
-    back = converted(struct.pack(f"<{len(numbers)}f", *numbers), 0, 1, 2)
+    back = convert(struct.pack(f"<{len(numbers)}f", *numbers), 0, 1, 2)
     singles = struct.unpack(f"<{len(numbers)}f", struct.pack(f"<{len(numbers)}f", *numbers))
     assert back == struct.pack(f"<{len(numbers)}e", *singles)
-    brains = converted(struct.pack("<4f", 1.00390625, 1.01171875, 3.4e38, math.inf), 0, 27, 2)
+    brains = convert(struct.pack("<4f", 1.00390625, 1.01171875, 3.4e38, math.inf), 0, 27, 2)
     assert struct.unpack("<4H", brains) == (0x3F80, 0x3F82, 0x7F80, 0x7F80)
 
 
