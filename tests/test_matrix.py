@@ -166,29 +166,32 @@ def test_lint_finds_an_install_order_that_runs_in_a_circle(tmp_path: Path) -> No
     assert "egg -> spam -> egg" in problems[0].what
 
 
-@pytest.mark.parametrize(
-    ("components", "extra", "key_path", "what"),
-    [
-        ('{egg: "==1"}', "", "components.egg", "no component"),
-        ('{cann: "9"}', "", "components.cann", "no comparison"),
-        ('{cann: "==7.7.7"}', "", "components.cann", "no row within"),
-        ('{cann: "==9.0.0"}', "frameworks: [egg]\n", "frameworks", "no component"),
-        ('{cann: "==9.0.0"}', 'environment: {EGG: "1"}\n', "environment.EGG", "no row"),
-        (
-            '{mindspeed: "==core_r0.15.3", megatron-core: "==0.12.1"}',
-            "",
-            "components.mindspeed",
-            "core_r0.15.3 requires megatron-core ==0.15.*",
-        ),
-    ],
+WRONG_STACKS = (
+    ('{egg: "==1"}', "", "components.egg", "no component"),
+    ('{cann: "9"}', "", "components.cann", "no comparison"),
+    ('{cann: "==7.7.7"}', "", "components.cann", "no row within"),
+    ('{cann: "==9.0.0"}', "frameworks: [egg]\n", "frameworks", "no component"),
+    ('{cann: "==9.0.0"}', 'environment: {EGG: "1"}\n', "environment.EGG", "no row"),
+    (
+        '{mindspeed: "==core_r0.15.3", megatron-core: "==0.12.1"}',
+        "",
+        "components.mindspeed",
+        "core_r0.15.3 requires megatron-core ==0.15.*",
+    ),
 )
-def test_lint_finds_what_is_wrong_with_a_stack(
-    tmp_path: Path, components: str, extra: str, key_path: str, what: str
-) -> None:
-    text = f"schema: 1\nid: x\ntitle: X\nstatus: derived\n{SOURCE}\ncomponents: {components}\n"
-    problems = lint(overlay(tmp_path, "stacks/x.yaml", text + extra))
-    assert [problem.key_path for problem in problems] == [key_path]
-    assert what in problems[0].what
+
+
+def test_lint_finds_what_is_wrong_with_stacks(tmp_path: Path) -> None:
+    for number, (components, extra, _, _) in enumerate(WRONG_STACKS):
+        head = f"schema: 1\nid: x{number}\ntitle: X\nstatus: derived\n{SOURCE}\n"
+        text = f"{head}components: {components}\n{extra}"
+        catalog = overlay(tmp_path, f"stacks/x{number}.yaml", text)
+    problems = lint(catalog)
+    assert [(Path(problem.file).name, problem.key_path) for problem in problems] == [
+        (f"x{number}.yaml", key_path) for number, (*_, key_path, _) in enumerate(WRONG_STACKS)
+    ]
+    for problem, (*_, what) in zip(problems, WRONG_STACKS, strict=True):
+        assert what in problem.what
 
 
 def test_lint_finds_what_is_wrong_with_a_family(tmp_path: Path) -> None:
