@@ -72,7 +72,6 @@ class Host(Section, frozen=True, kw_only=True):
     uid: int | None = None
     gids: tuple[int, ...] = ()
     groups: tuple[str, ...] = ()
-    capabilities: tuple[str, ...] | None = None
     transparent_hugepages: str | None = None
     cpu_governors: tuple[str, ...] = ()
     page_size: int | None = None
@@ -145,7 +144,6 @@ class InstallInfo(Part, frozen=True, kw_only=True):
     is_directory: bool = False
     closed: bool = False
     driver_path: str | None = None
-    for_all: bool | None = None
     driver_status: str | None = None
     user: str | None = None
     group: str | None = None
@@ -229,7 +227,6 @@ class NpuProcess(Part, frozen=True, kw_only=True):
     pid: int
     name: str = ""
     memory_mb: int | None = None
-    container_pid: int | None = None
 
 
 class NpuHealth(Part, frozen=True, kw_only=True):
@@ -267,8 +264,6 @@ class NpuMapping(Part, frozen=True, kw_only=True):
 
     npu_id: int
     chip_id: int
-    logic_id: int | None = None
-    physical_id: int | None = None
     chip_name: str = ""
 
 
@@ -327,7 +322,6 @@ class CannComponent(Part, frozen=True, kw_only=True):
     name: str
     version: str | None = None
     public: str | None = None
-    required_ascendhal: str | None = None
 
 
 class CannInstall(Part, frozen=True, kw_only=True):
@@ -347,7 +341,6 @@ class CannInstall(Part, frozen=True, kw_only=True):
     kernels_bare: tuple[str, ...] = ()
     ops_packages: tuple[str, ...] = ()
     set_env: str | None = None
-    python_paths: tuple[str, ...] = ()
     devlib: bool = False
     simulated: bool = False
 
@@ -620,7 +613,6 @@ class HccnPort(Part, frozen=True, kw_only=True):
 
     udie: int
     port: int
-    speed_gbps: int | None = None
     kind: str = ""
     link: str = ""
 
@@ -673,8 +665,6 @@ class RankEntry(Part, frozen=True, kw_only=True):
     server: str = ""
     device: int | None = None
     address: str | None = None
-    device_port: int | None = None
-    host_port: int | None = None
     super_device: int | None = None
 
 

@@ -18,7 +18,6 @@ from ascend_doctor.facts import Cann, CannComponent, CannInstall, Nnal
 from ascend_doctor.machine.live import Machine, exists, is_directory, matches, read_or_none
 
 _KERNELS = "opp/built-in/op_impl/ai_core/tbe/kernel"
-_PYTHON = ("python/site-packages", "opp/built-in/op_impl/ai_core/tbe")
 # Tools that the operator package is not needed for; the toolkit itself brings them.
 _NO_OPERATORS = {"ops_oam"}
 
@@ -77,9 +76,6 @@ def _install(machine: Machine, tree: CannTree) -> CannInstall | None:
         kernels_bare=tuple(os.path.basename(soc) for soc, full in kernels.items() if full is False),
         ops_packages=_ops_packages(machine, architectures, components),
         set_env=f"{root}/set_env.sh" if new else _old_set_env(machine, tree),
-        python_paths=tuple(
-            f"{root}/{path}" for path in _PYTHON if is_directory(machine, f"{root}/{path}")
-        ),
         devlib=is_directory(machine, f"{root}/devlib"),
         simulated="simulated" in (inner or ""),
     )

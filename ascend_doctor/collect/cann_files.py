@@ -27,7 +27,6 @@ def parse_component(name: str, text: str) -> CannComponent | None:
         name=name,
         version=version,
         public=(folder if folder[:1].isdecimal() else version) if folder else None,
-        required_ascendhal=assignments.get("required_driver_ascendhal_version") or None,
     )
 
 

@@ -69,10 +69,8 @@ def _install_info(machine: Machine) -> InstallInfo | None:
 def parse_install_info(text: str) -> InstallInfo:
     """``/etc/ascend_install.info`` as the driver's installer writes it."""
     values = parse_assignments(text)
-    for_all = values.get("Driver_Install_For_All")
     return InstallInfo(
         driver_path=values.get("Driver_Install_Path_Param") or None,
-        for_all={"yes": True, "no": False}.get(for_all or ""),
         driver_status=values.get("Driver_Install_Status") or None,
         user=values.get("UserName") or None,
         group=values.get("UserGroup") or None,

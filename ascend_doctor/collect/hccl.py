@@ -69,8 +69,6 @@ def _entry(device: dict[str, Any], server: str, address: Any) -> RankEntry:
         server=server,
         device=_int(device.get("device_id")),
         address=_text(address) or None,
-        device_port=_int(device.get("device_port")),
-        host_port=_int(device.get("host_port")),
         super_device=_int(device.get("super_device_id")),
     )
 

@@ -76,12 +76,10 @@ def parse_ports(text: str) -> tuple[HccnPort, ...]:
             cells = dict(zip(names, row, strict=False))
             udie, port = whole(cells["udieid"]), whole(cells.get("portid"))
             if udie is not None and port is not None:
-                speed = cells.get("speedability(gbps)") or cells.get("speed")
                 ports.append(
                     HccnPort(
                         udie=udie,
                         port=port,
-                        speed_gbps=whole(speed),
                         kind=cells.get("porttype", ""),
                         link=cells.get("linkstatus", ""),
                     )

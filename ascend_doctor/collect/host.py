@@ -118,7 +118,6 @@ def host(machine: Machine) -> Host:
         uid=user["uid"],
         gids=tuple(user["gids"]),
         groups=tuple(user["groups"]),
-        capabilities=parse_capabilities(status),
         transparent_hugepages=parse_selected(
             read_or_none(machine, "/sys/kernel/mm/transparent_hugepage/enabled") or ""
         ),

@@ -38,17 +38,9 @@ def parse_map(text: str) -> tuple[NpuMapping, ...]:
     mappings = []
     for row in rows:
         npu, chip = whole(cell(row, "NPU ID")), whole(cell(row, "Chip ID"))
-        logic, physical = whole(cell(row, "Chip Logic ID")), whole(cell(row, "Chip Phy-ID"))
-        if npu is not None and chip is not None and (logic, physical) != (None, None):
-            mappings.append(
-                NpuMapping(
-                    npu_id=npu,
-                    chip_id=chip,
-                    logic_id=logic,
-                    physical_id=physical,
-                    chip_name=cell(row, "Chip Name"),
-                )
-            )
+        numbers = (whole(cell(row, name)) for name in ("Chip Logic ID", "Chip Phy-ID"))
+        if npu is not None and chip is not None and any(number is not None for number in numbers):
+            mappings.append(NpuMapping(npu_id=npu, chip_id=chip, chip_name=cell(row, "Chip Name")))
     return tuple(mappings)
 
 

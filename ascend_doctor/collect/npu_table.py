@@ -171,7 +171,7 @@ def _number(text: str) -> float | None:
 
 
 def _process(cells: list[str]) -> NpuProcess | None:
-    """A row of the process table: ids, pid, name, MB, and the pid in the container from 26.0."""
+    """A row of the process table: ids, pid, name, MB; from 26.0 also the pid in the container."""
     ids = [whole(word) for word in cells[0].split()]
     pid = whole(cells[1]) if len(cells) >= _PROCESS_CELLS else None
     if pid is None or not ids or ids[0] is None:
@@ -182,5 +182,4 @@ def _process(cells: list[str]) -> NpuProcess | None:
         pid=pid,
         name=cells[2],
         memory_mb=whole(cells[3]),
-        container_pid=whole(cells[4]) if len(cells) > _PROCESS_CELLS else None,
     )

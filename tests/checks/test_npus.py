@@ -159,7 +159,7 @@ def test_cards_that_are_counted_and_not_shown() -> None:
     facts = having(a2(), "npus", devices=tuple(npu(index) for index in range(7)))
     only("npu-table", facts, Level.ERROR, "counts 8 cards and shows 7")
     only("npu-table", inside(facts), Level.WARNING, "counts 8 cards and shows 7")
-    rows = tuple(NpuMapping(npu_id=index, chip_id=0, logic_id=index) for index in range(8))
+    rows = tuple(NpuMapping(npu_id=index, chip_id=0) for index in range(8))
     mapped = having(facts, "npus", listed=None, mapping=rows)
     only("npu-table", mapped, Level.ERROR, "counts 8 cards and shows 7")
     only("npu-table", having(facts, "npus", complete=False), Level.UNKNOWN, "cut after 7")

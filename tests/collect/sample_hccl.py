@@ -14,7 +14,6 @@ def ranks(text: str) -> Facts:
     return {
         **msgspec.structs.asdict(table),
         "ids": [(rank.rank, rank.server, rank.device, rank.address) for rank in table.ranks],
-        "ports": [(rank.device_port, rank.host_port) for rank in table.ranks],
         "super": [rank.super_device for rank in table.ranks],
     }
 

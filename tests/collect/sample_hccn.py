@@ -23,7 +23,6 @@ from .sample_facts import Facts, Readers, pairs, read_error, value
 def ports(text: str) -> Facts:
     return {
         "ports": [(port.udie, port.port, port.kind, port.link) for port in parse_ports(text)],
-        "speed": sorted({port.speed_gbps for port in parse_ports(text)}, key=str),
     }
 
 

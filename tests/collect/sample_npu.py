@@ -45,7 +45,6 @@ def info(text: str) -> Facts:
         ],
         "process count": None if table.processes is None else len(table.processes),
         "process names": sorted({process.name for process in table.processes or ()}),
-        "container pids": [process.container_pid for process in table.processes or ()],
         "warnings": table.warnings,
     }
 
@@ -53,10 +52,7 @@ def info(text: str) -> Facts:
 def mapping(text: str) -> Facts:
     rows = parse_map(text)
     return {
-        "rows": [
-            (mapping.npu_id, mapping.chip_id, mapping.logic_id, mapping.physical_id)
-            for mapping in rows
-        ],
+        "rows": [(mapping.npu_id, mapping.chip_id) for mapping in rows],
         "names": sorted({mapping.chip_name for mapping in rows}),
     }
 
