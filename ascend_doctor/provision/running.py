@@ -26,7 +26,7 @@ OWNER = "ASCEND_DOCTOR_SETUP_OWNER"
 _PATIENCE = 20.0
 _KEPT_LINES = 12
 _CHUNK = 1 << 16
-_LINE_ENDS = re.compile(r"[\r\n]+")
+_LINE_ENDS = re.compile(rb"[\r\n]+")
 # Each has pip install elsewhere than into the environment that it belongs to.
 _INHERITED_BY_PIP = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_REQUIRE_VIRTUALENV")
 
@@ -178,14 +178,15 @@ class _Errors(threading.Thread):
         self._show = show
 
     def run(self) -> None:
+        line = b""
         with self._pipe:
             while chunk := os.read(self._pipe.fileno(), _CHUNK):
                 self.output += chunk
                 del self.output[:-_CHUNK]
                 # git ends each state of its progress with a carriage return.
-                *_, last = ("", *_LINE_ENDS.split(chunk.decode("utf-8", "replace").strip()))
-                if last:
-                    self._show(last.strip())
+                *lines, line = _LINE_ENDS.split(line[-_CHUNK:] + chunk)
+                for text in filter(None, lines):
+                    self._show(text.decode("utf-8", "replace").strip())
 
 
 @dataclass(frozen=True)
