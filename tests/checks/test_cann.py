@@ -116,7 +116,7 @@ def test_of_two_releases_the_one_of_torch_npu_is_offered() -> None:
         assert "source /old/set_env.sh" not in finding.remedy.commands
 
 
-def test_the_stand_in_of_the_driver_library() -> None:
+def test_a_devlib_folder_on_the_library_path_is_reported() -> None:
     facts = shell(healthy(), devlib=True)
     only("cann-devlib", facts, Level.WARNING, "devlib")
     stub = Library(name="libascend_hal.so", path=f"{ROOT}/devlib/libascend_hal.so")
@@ -133,7 +133,7 @@ def test_several_installations() -> None:
     assert f"{OTHER}/set_env.sh" in finding.remedy.summary
 
 
-def test_the_script_to_source() -> None:
+def test_set_env_path_names_the_script_of_the_release() -> None:
     finding = only("set-env-path", healthy(), Level.OK, "/usr/local/Ascend/cann/set_env.sh")
     assert "older release" in finding.because
     finding = only("set-env-path", install(healthy(), version="8.3.RC1"), Level.OK, "8.3.RC1")

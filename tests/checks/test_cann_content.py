@@ -48,7 +48,7 @@ def test_parts_that_are_upgraded_alone(cann: str, part: str, other: str, level: 
     assert f"{part} {other}" in finding.observed
 
 
-def test_the_wrong_processor() -> None:
+def test_cann_for_another_processor_is_an_error() -> None:
     only("cann-arch", install(healthy(), arch="x86_64"), Level.ERROR, "for x86_64", "aarch64")
     only("cann-arch", having(healthy(), "host", arch=""), Level.UNKNOWN)
 

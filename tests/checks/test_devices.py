@@ -346,7 +346,7 @@ def test_an_image_with_cann_and_nothing_of_the_host() -> None:
     assert run("container-devices", a2())[0].level is Level.SKIPPED
 
 
-def test_the_drivers_libraries_in_a_container() -> None:
+def test_a_container_without_the_drivers_libraries_is_an_error() -> None:
     lacking = tuple(Library(name=library) for library in LIBRARIES)
     facts = inside(having(a2(), "driver", libraries=lacking, path=None))
     finding = only("container-driver", facts, Level.ERROR, "not in the container", *LIBRARIES)

@@ -67,7 +67,7 @@ def test_npus_are_counted(text: str, eight: bool, none: bool) -> None:
     assert meets(NONE, text) == none
 
 
-def test_the_dies_of_a3_and_virtual_devices_count() -> None:
+def test_expected_npus_count_dies_and_virtual_devices() -> None:
     assert meets(a3(), "npus=16")
     virtual = tuple(node(f"/dev/vdavinci{n}", n, kind="vdevice") for n in (100, 101))
     facts = having(having(a2(), "driver", nodes=virtual), "npus", devices=(), tool="")
@@ -195,7 +195,7 @@ def test_ports_of_950_that_are_not_wired(states: tuple[str, ...], answer: Level)
         ("firmware>=7.7", True),
     ],
 )
-def test_the_driver_and_its_firmware(text: str, answer: bool) -> None:
+def test_expected_driver_and_firmware_are_compared(text: str, answer: bool) -> None:
     assert meets(a2(), text) == answer
 
 
@@ -218,7 +218,7 @@ def test_no_driver_and_no_cann() -> None:
     assert level(without(healthy(), "cann"), "cann>=1") is Level.UNKNOWN
 
 
-def test_the_stack() -> None:
+def test_expected_versions_of_the_stack_are_compared() -> None:
     facts = healthy()
     assert facts.python is not None
     for name in ("torch", "torch-npu"):

@@ -33,7 +33,7 @@ def test_preloaded_libraries() -> None:
     only("ld-preload", both, Level.WARNING, "LD_PRELOAD names /opt/lib.so, which is not there")
 
 
-def test_the_home_of_python() -> None:
+def test_pythonhome_of_another_python_is_a_warning() -> None:
     assert run("python-home", healthy())[0].level is Level.SKIPPED
     facts = having(healthy(), "python", prefix="/venv", base_prefix="/usr")
     only("python-home", set_to(facts, PYTHONHOME="/opt/old"), Level.WARNING, "/opt/old", "/usr")

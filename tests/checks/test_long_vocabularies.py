@@ -46,7 +46,7 @@ VOCABULARY: dict[str, Any] = {
 }
 
 
-def test_the_cost_of_chunks() -> None:
+def test_chunks_multiply_collectives() -> None:
     assert collectives(4096, None) == (3, 0)
     assert collectives(4096, 16) == (768, 512)
     assert collectives(4096, 128) == (96, 64)
@@ -133,7 +133,7 @@ def test_a_gather_and_a_synchronisation() -> None:
     assert "1 receivers on cpu, through vllm-ascend's" in finding.observed
 
 
-def test_the_alignment_of_fp8() -> None:
+def test_fp8_aligns_sequences_by_parallel_sizes() -> None:
     assert [alignment(tp=size) for size in (1, 3, 8, 12)] == [16, 48, 16, 48]
     assert alignment(tp=2, cp=2, packed=True) == 32
     assert alignment(tp=1, recipe="mxfp8") == 32

@@ -122,7 +122,7 @@ def test_a_stack_that_mindspeed_does_not_document_is_a_note() -> None:
     assert "torch 2.10.0" in finding.observed
 
 
-def test_the_layers_of_0_17() -> None:
+def test_missing_layers_of_0_17_are_named() -> None:
     facts = mindspeed(healthy(), branch="core_r0.17.0")
     only("megatron-adaptor", facts, Level.WARNING, "megatron_adaptor and transformer_engine")
     facts = imports(facts, "megatron_adaptor", copy("/a/megatron_adaptor", "/a"))

@@ -256,7 +256,7 @@ def test_a_base_that_is_free() -> None:
     assert "HCCL_IF_BASE_PORT=61100" in commands(run("ports-free", facts)[0])
 
 
-def test_the_port_of_rank_0() -> None:
+def test_a_busy_master_port_is_reported_with_a_free_one() -> None:
     busy = having(a2(MASTER_PORT="29501"), "environment", listening=(29500, 29501))
     finding = only("ports-free", busy, Level.WARNING, "MASTER_PORT 29501")
     assert "export MASTER_PORT=29502" in commands(finding)
@@ -354,7 +354,7 @@ def test_processes_of_launch_scripts() -> None:
     assert not finding.remedy.commands
 
 
-def test_the_variable_of_the_container_runtime() -> None:
+def test_the_container_runtimes_variable_warns_outside_containers() -> None:
     facts = a2(ASCEND_VISIBLE_DEVICES="0-3")
     only("container-variable", facts, Level.WARNING, "All devices stay visible")
     only("container-variable", inside(facts), Level.OK, "numbers are those of the host")

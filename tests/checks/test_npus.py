@@ -266,7 +266,7 @@ def test_who_holds_a_device() -> None:
     assert "ps -o pid,user,etime,args -p 4711,9\nkill 4711 9" in commands(finding)
 
 
-def test_the_process_table_without_proc() -> None:
+def test_processes_are_read_from_npu_smi_without_proc() -> None:
     row = NpuProcess(npu_id=3, chip_id=1, pid=842, name="python3.11", memory_mb=60000)
     facts = having(a3(), "npus", processes=(row, NpuProcess(npu_id=0, pid=7)))
     finding = only(

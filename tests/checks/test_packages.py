@@ -47,7 +47,7 @@ def test_checkouts_and_modules_of_cann_are_no_namesakes() -> None:
     only("package-namesakes", packages(healthy(), dist("te", "odd")), Level.UNKNOWN, "odd")
 
 
-def test_the_transformer_engine_of_nvidia() -> None:
+def test_nvidias_transformer_engine_is_an_error_on_an_npu() -> None:
     facts = packages(healthy(), dist("transformer-engine", "2.1"))
     finding = only(
         "nvidia-te-present", facts, Level.ERROR, "NVIDIA's Transformer Engine is installed"

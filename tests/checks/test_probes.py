@@ -178,7 +178,7 @@ GUILT = {
 
 
 @pytest.mark.parametrize("name", GUILT)
-def test_the_guilty_rank(name: str) -> None:
+def test_the_guilty_rank_and_its_stage_are_named(name: str) -> None:
     run, expected = GUILT[name]
     cause = blame(run)
     assert cause is not None

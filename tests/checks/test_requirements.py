@@ -36,7 +36,7 @@ def test_cuda_builds_are_told_by_the_requirements_of_real_wheels(wheel: dict[str
 
 
 @pytest.mark.parametrize("wheel", WHEELS, ids=lambda wheel: wheel["wheel"])
-def test_the_release_of_cuda_too(wheel: dict[str, Any]) -> None:
+def test_packages_for_another_cuda_release_are_reported(wheel: dict[str, Any]) -> None:
     facts, cuda = with_torch(wheel), wheel["version_py_cuda"]
     other = "nvidia-nvshmem-cu12" if cuda and cuda.startswith("13") else "nvidia-nvshmem-cu13"
     assert facts.python is not None

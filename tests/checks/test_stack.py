@@ -99,7 +99,7 @@ def test_a_package_that_no_table_maps_could_not_be_told(
     only("torch-npu-cann", torches("2.13.0", version), Level.UNKNOWN, *words)
 
 
-def test_the_driver_below_the_floor() -> None:
+def test_a_driver_below_the_minimum_of_cann_is_an_error() -> None:
     only(
         "cann-hdk",
         having(healthy(), "driver", version="24.1.0"),
@@ -152,7 +152,7 @@ def test_python_outside_of_the_table() -> None:
     only("torch-python", torches("2.7.1", "7.7.7"), Level.UNKNOWN)
 
 
-def test_the_wrong_processor() -> None:
+def test_torch_npu_for_another_processor_is_an_error() -> None:
     only("torch-npu-arch", having(healthy(), "native", machine="x86_64"), Level.ERROR, "x86_64")
     only("torch-npu-arch", having(healthy(), "native", machine=None), Level.UNKNOWN)
 

@@ -144,7 +144,9 @@ def test_how_an_import_of_mindspeed_fails(text: str, title: str) -> None:
         ("0.12", "0.13.0", Level.ERROR),
     ],
 )
-def test_the_line_of_mindspeed_against_megatron(line: str, megatron: str, level: Level) -> None:
+def test_mindspeed_of_another_megatron_line_is_reported(
+    line: str, megatron: str, level: Level
+) -> None:
     outcome = {"megatron": megatron, "patches": 5, "applied": 5}
     (finding,) = judge_values("stack-pair", {"line": line, "cases": {"import": outcome}})
     assert finding.level is level

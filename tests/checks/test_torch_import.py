@@ -106,7 +106,7 @@ def test_the_autoload_trap_is_an_error_on_every_device(device: str) -> None:
     assert finding.remedy.commands == ("export TORCH_DEVICE_BACKEND_AUTOLOAD=0",)
 
 
-def test_the_autoload_trap_by_symbols() -> None:
+def test_undefined_symbols_fail_the_autoload_of_torch_npu() -> None:
     facts = having(healthy(), "native", missing_symbols=(symbol("_Zx", "cann"),))
     only("torch-autoload", facts, Level.ERROR, "names undefined: 1", "_Zx")
 

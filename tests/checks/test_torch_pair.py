@@ -29,7 +29,7 @@ def pair(**modules: str) -> Finding:
         ({}, Level.UNKNOWN),
     ],
 )
-def test_the_pair_that_was_imported(modules: dict[str, str], level: Level) -> None:
+def test_imported_torch_and_torch_npu_must_be_a_pair(modules: dict[str, str], level: Level) -> None:
     assert pair(**modules).level is level
 
 

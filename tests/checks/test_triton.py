@@ -16,7 +16,7 @@ from tests.checks.machine import (
 )
 
 
-def test_the_common_triton_alone() -> None:
+def test_triton_without_triton_ascend_is_a_warning() -> None:
     facts = packages(healthy(), dist("triton", "3.2.0"), gone=("triton-ascend",))
     finding = only("triton-overwritten", facts, Level.WARNING, "without triton-ascend")
     assert finding.remedy is not None
@@ -44,7 +44,7 @@ def test_from_3_2_1_on_the_last_one_installed_wins() -> None:
     only("triton-overwritten", odd, Level.UNKNOWN)
 
 
-def test_the_release_for_this_cann() -> None:
+def test_triton_ascend_for_another_cann_is_a_warning() -> None:
     facts = install(healthy(), version="9.1.0")
     only("triton-cann", facts, Level.WARNING, "triton-ascend 3.2.0 is for CANN 8.5.X", "9.1.0")
     assert run("triton-cann", install(healthy(), version="8.5.1"))[0].level is Level.OK
@@ -59,7 +59,7 @@ def test_two_drivers() -> None:
     assert finding.remedy.commands == ("unset TORCH_TRANSFER_TO_NPU",)
 
 
-def test_the_machine_of_the_guide() -> None:
+def test_triton_ascend_on_an_undocumented_machine_is_a_warning() -> None:
     facts = having(healthy(), "python", version="3.12.4")
     only("triton-machine", facts, Level.WARNING, "python >=3.9,<3.12", "3.12.4")
     only("triton-machine", having(healthy(), "host", glibc="2.17"), Level.WARNING, "glibc >=2.27")
@@ -68,7 +68,7 @@ def test_the_machine_of_the_guide() -> None:
     only("triton-machine", chip, Level.WARNING, "soc ascend910b or ascend910_93", "ascend910")
 
 
-def test_the_common_triton_of_the_guide_depends_on_the_processor() -> None:
+def test_triton_beside_triton_ascend_depends_on_the_processor() -> None:
     facts = packages(healthy(), dist("triton-ascend", "3.2.1"), dist("triton", "3.2.0"))
     only("triton-machine", facts, Level.WARNING, "triton 3.5.0, here is 3.2.0")
     x86 = having(facts, "python", machine="x86_64")
