@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 import sys
+import time
 from collections.abc import Iterable
 
 import click
@@ -15,15 +15,15 @@ from ascend_doctor import __version__, language
 from ascend_doctor.commands.help_pages import speak
 from ascend_doctor.commands.lazy import LazyGroup
 from ascend_doctor.errors import DoctorError
-from ascend_doctor.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_UNKNOWN, EXIT_USAGE
+from ascend_doctor.exits import (
+    EXIT_BUG,
+    EXIT_INTERRUPTED,
+    EXIT_UNKNOWN,
+    EXIT_USAGE,
+    describe_exhaustion,
+)
 from ascend_doctor.machine import live, streams, watchdog
 from ascend_doctor.render.plain import lines, one_line
-
-# Too many files, memory, processes, and no room to write: of the machine, not of us.
-_EXHAUSTED = {
-    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
-    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS),
-}
 
 _STRAY_WORD = re.compile(r"Got unexpected extra argument \((\S+)\)")
 # What a word means that the command has no place for.
@@ -44,6 +44,10 @@ _STRAY = {
     "plan": "--model {}",
     "env": "--prefix {}",
 }
+# Commands that read files and compute; one of them that does neither waits for a dead mount.
+_READING = frozenset(
+    {"judge", "diff", "merge", "lint", "explain", "list", "env", "plan", "schema", "diagnose"}
+)
 # What click calls the type of a value.
 _KINDS = {
     "integer range": "a whole number",
@@ -125,20 +129,27 @@ speak(doctor)
 doctor.help = doctor.callback.__doc__ if doctor.callback else None
 
 
-def main() -> None:
-    """Run the command line and exit with its code."""
+def main(began: float | None = None) -> None:
+    """Run the command line and exit with its code. ``began``: the clock at the start of it all."""
     streams.hold()
     code = EXIT_INTERRUPTED
     with contextlib.suppress(KeyboardInterrupt):  # also before and behind the command
-        code = _run_watched()
+        code = _run_watched(time.monotonic() if began is None else began)
     sys.exit(code)
 
 
-def _run_watched() -> int:
+def _reads_a_stream(words: list[str]) -> bool:
+    """Whether a command may wait for what somebody else writes, or for a check that it starts."""
+    return any(word in {"-", "--check"} or word.startswith(("/dev/", "/proc/")) for word in words)
+
+
+def _run_watched(began: float) -> int:
     # A scheduler's SIGTERM and a lost terminal end a run as Ctrl-C does: children are ended, the
     # report is written.
-    watchdog.start()
+    watchdog.start(began)
     live.be_alone()
+    if sys.argv[1:2] and sys.argv[1] in _READING and not _reads_a_stream(sys.argv):
+        watchdog.expect_work()
     code = run(sys.argv[1:])
     if lost := streams.failure():
         _say(lost)
@@ -165,22 +176,11 @@ def run(arguments: list[str]) -> int:
         _say("interrupted")
         return EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last handler
-        if why := _exhaustion(error):
+        if why := describe_exhaustion(error):
             _say(why)
             return EXIT_UNKNOWN
         return _bug(arguments)
     return code if isinstance(code, int) else 0
-
-
-def _exhaustion(error: Exception) -> str:
-    """What the machine or its limits did not give: no bug, and nothing about what was examined."""
-    if isinstance(error, MemoryError):
-        return "there is not enough memory, or a limit of it (ulimit -v)"
-    if isinstance(error, RuntimeError) and "start new thread" in str(error):
-        return "no thread can be started: a limit of processes (ulimit -u, pids.max)"
-    if isinstance(error, OSError) and error.errno in _EXHAUSTED:
-        return f"{error.filename or 'the machine'}: {error.strerror}"
-    return ""
 
 
 def _describe(error: click.ClickException) -> str:

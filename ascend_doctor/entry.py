@@ -14,22 +14,61 @@ import gc
 import os
 import site
 import sys
+import time
+
+from ascend_doctor.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_UNKNOWN, describe_exhaustion
+
+_WITHOUT_DOCSTRINGS = 2  # python -OO, or PYTHONOPTIMIZE=2
+# Facts are made once and stay: looking for garbage among them is a tenth of a level 0.
+_GARBAGE_THRESHOLD = 100_000
 
 
 def main() -> None:
-    """Run the command line and exit with its code."""
+    """Run the command line and exit with its code, whatever ends it."""
+    began = time.monotonic()
+    if sys.flags.optimize >= _WITHOUT_DOCSTRINGS and not sys.flags.ignore_environment:
+        _start_with_docstrings()
     # What is registered first is called last. Taking the interpreter apart costs 18 ms.
     atexit.register(_leave)
-    # Facts are made once and kept: looking for garbage among them is a tenth of a level 0.
-    gc.disable()
+    gc.set_threshold(_GARBAGE_THRESHOLD)
     sys.path[:] = own(sys.path, os.environ.get("PYTHONPATH"))
-    from ascend_doctor.cli import main as run  # noqa: PLC0415 - by the path above
-
     try:
-        run()
+        _run(began)
     except SystemExit as end:
         _codes.append(end.code if isinstance(end.code, int) else 0)
         raise
+
+
+def _run(began: float) -> None:
+    """What ends before the command line can say why becomes an exit code here."""
+    try:
+        from ascend_doctor.cli import main as run  # noqa: PLC0415 - by the path above
+
+        run(began)
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
+    except Exception as error:  # noqa: BLE001 - the last handler
+        if why := describe_exhaustion(error):
+            _say(f"nothing was checked: {why}")
+            sys.exit(EXIT_UNKNOWN)
+        import traceback  # noqa: PLC0415 - only for a bug
+
+        _say(f"a bug in ascend-doctor\n{traceback.format_exc()}")
+        sys.exit(EXIT_BUG)
+
+
+def _start_with_docstrings() -> None:
+    """Start anew without PYTHONOPTIMIZE=2: checks take their texts from docstrings.
+
+    The variable stays in the environment, which is examined.
+    """
+    main_file = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
+    os.execv(sys.executable, [sys.executable, "-E", main_file, *sys.argv[1:]])  # noqa: S606
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):
+        os.write(2, f"ascend-doctor: {text}\n".encode(errors="replace"))
 
 
 _codes: list[int] = []

@@ -15,7 +15,7 @@ from ascend_doctor.diagnosis.origins import NODE_RANK, Origin
 from ascend_doctor.diagnosis.packed import BLOCK, BROKEN, stream_of, unpack
 from ascend_doctor.diagnosis.trees import nodes_of
 from ascend_doctor.errors import DataError
-from ascend_doctor.machine.files import check_folder, open_descriptor, reason
+from ascend_doctor.machine.files import check_folder, open_descriptor, reason, walk_folders
 
 _SAMPLE = 4096
 _NULS = 20  # one zero byte in as many is no text
@@ -180,9 +180,8 @@ def _open_file(path: str, name: str) -> Any:
 
 
 def _files(folder: str) -> Iterator[str]:
-    for directory, folders, files in os.walk(folder):
-        folders.sort(key=_natural)
-        yield from (os.path.join(directory, name) for name in sorted(files, key=_natural))
+    for directory, names in walk_folders(folder, key=_natural):
+        yield from (os.path.join(directory, name) for name in names)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -29,7 +29,7 @@ from ascend_doctor.diagnosis.stacks import (
 from ascend_doctor.diagnosis.stall_judge import judge_stall
 from ascend_doctor.diagnosis.stall_result import Stall, Standing
 from ascend_doctor.errors import DataError
-from ascend_doctor.machine.files import open_descriptor, read_bytes
+from ascend_doctor.machine.files import open_descriptor, read_bytes, walk_folders
 from ascend_doctor.machine.syntax import describe_json
 
 T = TypeVar("T")
@@ -228,9 +228,8 @@ def _try_to_read(path: str, files: StallFiles) -> None:
 def _paths(names: Sequence[str]) -> Iterator[str]:
     for name in names:
         if os.path.isdir(name):
-            for folder, folders, files in os.walk(name):
-                folders.sort()
-                yield from (os.path.join(folder, file) for file in sorted(files))
+            for folder, files in walk_folders(name):
+                yield from (os.path.join(folder, file) for file in files)
         elif os.path.isfile(name):
             yield name
 

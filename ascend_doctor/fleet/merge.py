@@ -21,7 +21,7 @@ from ascend_doctor.findings import Finding, Level
 from ascend_doctor.fleet.outliers import figures
 from ascend_doctor.fleet.rounds import Rounds, own_exit_code, own_worst
 from ascend_doctor.judging.subjects import Subject
-from ascend_doctor.machine.files import read_bytes
+from ascend_doctor.machine.files import read_bytes, walk_folders
 from ascend_doctor.machine.parsing import JSON_BYTES
 from ascend_doctor.machine.syntax import describe_json
 from ascend_doctor.report import SCHEMA, Node, Unreadable, Verdict
@@ -190,11 +190,8 @@ def report_files(paths: Iterable[str]) -> Iterator[str]:
         if not os.path.isdir(path):
             yield path
             continue
-        for folder, folders, names in os.walk(path):
-            folders.sort()
-            for name in sorted(names):
-                if name.endswith(".json"):
-                    yield os.path.join(folder, name)
+        for folder, names in walk_folders(path):
+            yield from (os.path.join(folder, name) for name in names if name.endswith(".json"))
 
 
 _DECODER = msgspec.json.Decoder(NodeReport)

@@ -53,7 +53,7 @@ from ascend_doctor.linting.rl_configuration import (
 )
 from ascend_doctor.linting.shell_marks import find_placeholders, own_marks
 from ascend_doctor.linting.sourcing import SourcedFile, follower
-from ascend_doctor.machine.files import check_folder, read_bytes
+from ascend_doctor.machine.files import check_folder, read_bytes, walk_folders
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.models import find_named, sizes_of
 
@@ -127,10 +127,8 @@ def walk(paths: Iterable[str]) -> Iterator[str]:
             continue
         check_folder(path)
         count = 0
-        for folder, names, files in os.walk(path):
-            # In place: os.walk goes into what is left of the list.
-            names[:] = sorted(name for name in names if name[0] not in "._")
-            for name in sorted(files):
+        for folder, files in walk_folders(path, is_entered=lambda name: name[0] not in "._"):
+            for name in files:
                 file = os.path.join(folder, name)
                 if not name.endswith((*_SHELL, *_YAML, *_PYTHON)) or os.path.islink(file):
                     continue

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from ascend_doctor.exits import describe_exhaustion
+
 # A host may have tens of thousands of processes, each with thousands of open files.
 _SECONDS = 10.0
 # Nobody but this machine writes to these.
@@ -89,8 +91,9 @@ def _holder(lock: os.stat_result) -> tuple[int | None, bool]:
         except PermissionError:
             init = name == "1"
             complete = complete and (init or not _is_owned(f"/proc/{name}", lock.st_uid))
-        except OSError:
-            continue
+        except OSError as error:
+            # A process that has ended is none; one that could not be looked at may hold it.
+            complete = complete and not describe_exhaustion(error)
     return None, complete
 
 

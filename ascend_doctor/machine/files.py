@@ -9,11 +9,14 @@ import contextlib
 import os
 import re
 import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from ascend_doctor.errors import DataError
 
 _LINKS = 40  # as the kernel
+MAX_DEPTH = 100  # folders below one that was named
 _DESCRIPTOR = re.compile(
     r"/dev/(?:std(?P<name>in|out|err)|fd/(?P<dev>\d+))|/proc/self/fd/(?P<own>\d+)"
 )
@@ -217,6 +220,34 @@ def check_folder(path: str) -> None:
         raise DataError(f"{path}: {reason(error)}") from error
 
 
+def walk_folders(
+    top: str,
+    *,
+    key: Callable[[str], Any] = str,
+    is_entered: Callable[[str], bool] = bool,
+) -> Iterator[tuple[str, list[str]]]:
+    """Folders below ``top`` with the names of their files, both in the order of ``key``.
+
+    Links to folders are not followed; folders that cannot be listed are left out. ``is_entered``
+    takes the name of a folder. Raises DataError for folders that are nested too deep.
+    """
+    left = [(top, 0)]
+    while left:
+        folder, depth = left.pop()
+        if depth > MAX_DEPTH:
+            raise DataError(f"{top}: folders more than {MAX_DEPTH} deep; name the one you mean")
+        try:
+            with os.scandir(folder) as entries:
+                rows = [(entry.name, entry.is_dir(), entry.is_symlink()) for entry in entries]
+        except OSError:
+            continue
+        yield folder, sorted((name for name, is_dir, _ in rows if not is_dir), key=key)
+        names = [name for name, is_dir, link in rows if is_dir and not link and is_entered(name)]
+        left += [
+            (os.path.join(folder, name), depth + 1) for name in sorted(names, key=key, reverse=True)
+        ]
+
+
 def open_regular(path: str) -> int:
     """A descriptor of a regular file to read. Raises OSError."""
     mode = os.stat(path).st_mode
@@ -227,6 +258,20 @@ def open_regular(path: str) -> int:
         os.close(number)
         raise OSError(0, "not a regular file")
     return number
+
+
+def append_text(path: str, text: str) -> None:
+    """Add to a regular file, made if need be. Raises DataError, also for a pipe or a device."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    why = "not a regular file"
+    try:
+        with os.fdopen(os.open(path, flags, 0o666), "ab") as file:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                file.write(text.encode())
+                return
+    except (OSError, ValueError) as error:
+        why = reason(error)
+    raise DataError(f"{path}: cannot be written: {why}")
 
 
 def open_descriptor(path: str) -> int:

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ascend_doctor.exits import describe_exhaustion
 from ascend_doctor.machine.files import open_regular
 from ascend_doctor.machine.patience import patience
 from ascend_doctor.machine.search_path import locate, trim_path
@@ -179,6 +180,8 @@ class LiveMachine:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
+            if describe_exhaustion(error):
+                raise
             raise ProgramMissing(
                 f"{argv[0]}: {getattr(error, 'strerror', None) or error}"
             ) from error

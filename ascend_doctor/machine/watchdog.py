@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 
 from ascend_doctor.exits import EXIT_INTERRUPTED, EXIT_UNKNOWN
-from ascend_doctor.machine import live, scratch
+from ascend_doctor.machine import live, scratch, streams
+from ascend_doctor.machine.patience import patience
 
 # Beyond its time a run may still gather what it has and write the report.
 LEAST_GRACE = 5.0
@@ -28,6 +29,9 @@ _HEED = 3.0  # seconds that the main thread has to notice a signal
 _WAKING = 0.5  # the main thread may notice it before this one does
 _LAST_WORDS = 10.0
 _CLEANING = 1.0
+_ANSWER = 60.0  # seconds that a file may take to answer
+_GLANCE = 5.0
+_IDLE = 0.02  # seconds of processor that looking itself may take
 
 # Writes what is known so far and gives the exit code: called with the reason and the code that
 # the process ends with otherwise.
@@ -35,8 +39,10 @@ LastWords = Callable[[str, int], int]
 
 
 class _Watchdog:
-    def __init__(self) -> None:
+    def __init__(self, began: float) -> None:
+        self.began: float | None = began
         self.end: float | None = None
+        self.working: _Work | None = None
         self.seconds = 0.0
         self.heeded = 0.0
         self.last_words: LastWords | None = None
@@ -63,7 +69,11 @@ class _Watchdog:
     def _watch(self) -> None:
         while True:
             left = None if self.end is None else max(self.end - time.monotonic(), 0.0)
+            if self.working is not None:
+                left = min(_GLANCE if left is None else left, _GLANCE)
             heard, _, _ = select.select([self._bell], [], [], left)
+            if self.working is not None and self.working.has_stopped():
+                _end(self, f"no file answered for {self.working.patience:g} s", EXIT_UNKNOWN)
             if heard:
                 for number in set(os.read(self._bell, 4096)) - {0}:
                     self._hear(number)
@@ -81,22 +91,71 @@ class _Watchdog:
             time.sleep(0.05)
 
 
+class _Work:
+    """Whether a process that only reads and computes still does.
+
+    It has stopped where it used no processor for ``patience`` seconds and waited for none. What
+    waits for the reader of its output goes on.
+    """
+
+    def __init__(self, patience: float) -> None:
+        self.patience = patience
+        self._used = time.process_time()
+        self._since = time.monotonic()
+
+    def has_stopped(self) -> bool:
+        """Look once; called every few seconds."""
+        used = time.process_time()
+        if used - self._used > _IDLE or _is_runnable() or _is_writing():
+            self._used, self._since = used, time.monotonic()
+        return time.monotonic() - self._since > self.patience
+
+
+def _is_runnable() -> bool:
+    """Whether the main thread waits for a processor, proc_pid_stat(5)."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] == b"R"
+    except (OSError, IndexError):
+        return True
+
+
+def _is_writing() -> bool:
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001
+    while frame is not None:
+        if frame.f_code.co_filename == streams.__file__:
+            return True
+        frame = frame.f_back
+    return False
+
+
 _dog: _Watchdog | None = None
 
 
-def start() -> None:
-    """Watch this process, which is the doctor's alone, from now on."""
+def start(began: float) -> None:
+    """Watch this process, which is the doctor's alone; it ``began`` at that time of the clock."""
     global _dog  # noqa: PLW0603 - there is one process
-    _dog = _Watchdog()
+    _dog = _Watchdog(began)
     _dog.start()
 
 
+def expect_work() -> None:
+    """End a command that waits for a file that never answers, as on a dead mount."""
+    if _dog is not None:
+        _dog.working = _Work(_ANSWER * patience().factor)
+        _dog.ring()
+
+
 def limit(seconds: float | None) -> None:
-    """The run has so many seconds from now, and a little to report; None: as long as it takes."""
+    """The run has so many seconds, and a little to report; None: as long as it takes."""
     if _dog is not None:
         _dog.seconds = seconds or 0.0
         grace = max(LEAST_GRACE, _SHARE * _dog.seconds)
-        _dog.end = None if seconds is None else time.monotonic() + seconds + grace
+        # The first deadline is of the whole run, imports included; a later one begins now.
+        start = _dog.began if _dog.began is not None else time.monotonic()
+        if seconds is None and _dog.end is not None:
+            _dog.began = None
+        _dog.end = None if seconds is None else start + seconds + grace
         _dog.ring()
 
 

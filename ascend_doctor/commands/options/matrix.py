@@ -27,7 +27,7 @@ def catalog(overlays: tuple[str, ...]) -> Catalog:
     named = [word for word in os.environ.get("ASCEND_DOCTOR_MATRIX", "").split(":") if word]
     folders = [Path(folder) for folder in (*named, *overlays)]
     for folder in folders:
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             raise DataError(f"{folder}: no such folder; --matrix takes a folder like matrices/")
         if not any(True for pattern in ("*.yaml", "*/*.yaml") for _ in folder.glob(pattern)):
             raise DataError(f"{folder}: no YAML in it; --matrix takes a folder like matrices/")

@@ -13,10 +13,9 @@ import click
 import msgspec
 
 from ascend_doctor.commands.options.format_option import FormatOption
-from ascend_doctor.errors import DataError
 from ascend_doctor.facts import Python, Snapshot
 from ascend_doctor.findings import Excerpt, Finding, Level
-from ascend_doctor.machine.files import not_trusted, why_not_written, write_whole
+from ascend_doctor.machine.files import append_text, not_trusted, why_not_written, write_whole
 from ascend_doctor.redact import Redactor
 from ascend_doctor.render.columns import page_width
 from ascend_doctor.render.formats import FORMATS, format_of
@@ -183,11 +182,7 @@ def _summarise(report: Report) -> None:
         return
     from ascend_doctor.render.issue import render  # noqa: PLC0415 - only there
 
-    try:
-        with open(page, "a", encoding="utf-8") as file:
-            file.write(render(report))
-    except OSError as error:
-        raise DataError(f"{page}: cannot be written: {error.strerror}") from error
+    append_text(page, render(report))
 
 
 def show_hidden(hidden: Redactor, *, color: bool = False) -> None:
