@@ -9,7 +9,7 @@ from typing import Any
 
 from ascend_doctor.collect.host import newest_glibcxx
 from ascend_doctor.collect.linking import Linker, newest
-from ascend_doctor.collect.package_copies import copies
+from ascend_doctor.collect.package_copies import bare_copies
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Library, MissingSymbol, Native, Needed, PackageCopy, Python
 from ascend_doctor.machine.elf import Elf, NotElf, symbol
@@ -35,7 +35,7 @@ def native(machine: Machine, python: Python) -> Native:
 
     Raises Unknown where torch_npu has no extension module for this Python that can be read.
     """
-    copies_of = copies(machine, python.sys_path, ("torch", "torch_npu"))
+    copies_of = bare_copies(machine, python.sys_path, ("torch", "torch_npu"))
     torch, package = (next(iter(copies_of[name]), None) for name in ("torch", "torch_npu"))
     packages = ((torch, "torch"), (package, "torch_npu"))
     linker = Linker(machine, [(f"{copy.path}/lib", rule) for copy, rule in packages if copy])

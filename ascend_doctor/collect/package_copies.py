@@ -69,6 +69,21 @@ def copies(
     machine: Machine, sys_path: Sequence[str], names: Sequence[str]
 ) -> Mapping[str, tuple[PackageCopy, ...]]:
     """Copies by name, the winner first; each place once, however many entries lead there."""
+    return {
+        name: tuple(
+            msgspec.structs.replace(copy, parts=copy.parts or _parts(machine, copy.path))
+            if copy.kind != "module"
+            else copy
+            for copy in package_copies
+        )
+        for name, package_copies in bare_copies(machine, sys_path, names).items()
+    }
+
+
+def bare_copies(
+    machine: Machine, sys_path: Sequence[str], names: Sequence[str]
+) -> Mapping[str, tuple[PackageCopy, ...]]:
+    """The same, without the sub-packages that each has."""
     listed = {entry: _names(machine, entry) for entry in dict.fromkeys(sys_path)}
     finders = dict(_finders(machine, listed))
     return {name: tuple(_once(machine, _order(machine, listed, finders, name))) for name in names}
@@ -85,7 +100,7 @@ def _order(
     for entry, inside in listed.items():
         for file, finder in finders.items():
             if finder.placeholder == entry:
-                portions += _namespace_portions(machine, file, finder, name)
+                portions += _namespace_portions(file, finder, name)
         copy = _on_path(machine, entry, inside, name)
         if copy is not None:
             (portions if copy.kind == "namespace" else regular).append(copy)
@@ -94,7 +109,6 @@ def _order(
             path=finder.mapping[name],
             entry=file,
             kind="editable",
-            parts=_parts(machine, finder.mapping[name]),
         )
         for file, finder in finders.items()
         if name in finder.mapping and _is_mapped(machine, finder.mapping[name])
@@ -107,26 +121,22 @@ def _on_path(machine: Machine, entry: str, inside: frozenset[str], name: str) ->
     folder = f"{entry.rstrip('/')}/{name}"
     portion = name in inside and is_directory(machine, folder)
     content = _names(machine, folder) if portion else frozenset()
-    module = next((path for path in sorted(inside) if _is_module(path, name)), None)
+    module = min((path for path in inside if _is_module(path, name)), default=None)
     if any(_is_module(path, "__init__") for path in content):
-        return PackageCopy(path=folder, entry=entry, kind="package", parts=_parts(machine, folder))
+        return PackageCopy(path=folder, entry=entry, kind="package")
     if module is not None:
         return PackageCopy(path=f"{entry.rstrip('/')}/{module}", entry=entry, kind="module")
     if portion:
-        return PackageCopy(
-            path=folder, entry=entry, kind="namespace", parts=_parts(machine, folder)
-        )
+        return PackageCopy(path=folder, entry=entry, kind="namespace")
     return None
 
 
-def _namespace_portions(
-    machine: Machine, file: str, finder: Finder, name: str
-) -> Iterator[PackageCopy]:
+def _namespace_portions(file: str, finder: Finder, name: str) -> Iterator[PackageCopy]:
     """A namespace package of an editable install: whole folders, or single sub-packages."""
     if name not in finder.namespaces:
         return
     for folder in finder.namespaces[name]:
-        yield PackageCopy(path=folder, entry=file, kind="namespace", parts=_parts(machine, folder))
+        yield PackageCopy(path=folder, entry=file, kind="namespace")
     parts: dict[str, list[str]] = {}
     for full, path in finder.mapping.items():
         parent, _, child = full.rpartition(".")

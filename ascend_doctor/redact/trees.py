@@ -33,10 +33,7 @@ class RedactedTree:
         if isinstance(value, str):
             return self._text(value, name)
         if isinstance(value, msgspec.Struct):
-            fields = {field: getattr(value, field) for field in value.__struct_fields__}
-            cleaned = {field: self.cleaned(each, field) for field, each in fields.items()}
-            same = all(cleaned[field] is each for field, each in fields.items())
-            return value if same else type(value)(**cleaned)
+            return self._struct(value)
         if isinstance(value, dict):
             return self._mapping(value)
         if isinstance(value, list | tuple):
@@ -44,6 +41,15 @@ class RedactedTree:
             same = all(cleaned_word is two for cleaned_word, two in zip(new, value, strict=True))
             return value if same else tuple(new) if isinstance(value, tuple) else new
         return value
+
+    def _struct(self, value: msgspec.Struct) -> msgspec.Struct:
+        fields = {field: getattr(value, field) for field in value.__struct_fields__}
+        changed = {
+            field: cleaned
+            for field, each in fields.items()
+            if each and (cleaned := self.cleaned(each, field)) is not each
+        }
+        return type(value)(**{**fields, **changed}) if changed else value
 
     def _words(self, value: list[Any] | tuple[Any, ...]) -> list[Any] | tuple[Any, ...]:
         """The words of a command are judged together: what hides one may be the one before it."""
@@ -87,9 +93,7 @@ def texts_of(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, msgspec.Struct):
-        for field in value.__struct_fields__:
-            yield f'{field}="'
-            yield from texts_of(getattr(value, field))
+        yield from _texts_of_fields(value)
     elif isinstance(value, dict):
         for key, field in value.items():
             if isinstance(key, str):
@@ -101,3 +105,10 @@ def texts_of(value: Any) -> Iterator[str]:
             yield BETWEEN.join(value)
         for field in value:
             yield from texts_of(field)
+
+
+def _texts_of_fields(value: msgspec.Struct) -> Iterator[str]:
+    for field in value.__struct_fields__:
+        if each := getattr(value, field):
+            yield f'{field}="'
+            yield from texts_of(each)
