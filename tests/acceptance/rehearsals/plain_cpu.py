@@ -15,7 +15,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parents[2] / "probes"))
+sys.path.append(str(Path(__file__).parents[3] / "probes"))
 
 import _cuda_on_cpu  # type: ignore[import-not-found]
 
