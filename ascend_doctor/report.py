@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -59,17 +60,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     def text(self) -> str:
         """One line for people."""
-        complaints = self.error + self.warning + self.unknown
-        parts = [
-            quantity(self.error, "error"),
-            quantity(self.warning, "warning"),
-            f"{self.unknown} unknown ({self.consequences} of these {complaints} are consequences)"
-            if self.consequences
-            else f"{self.unknown} unknown",
-            f"{self.ok} ok",
-            f"{self.skipped} skipped",
-        ]
-        return f"{', '.join(parts)}; {self.judged} of {self.checks} checks ran"
+        errors, warnings = quantity(self.error, "error"), quantity(self.warning, "warning")
+        if self.unknown:
+            return f"{errors}, {warnings}; {self.ok} passed, {self.unknown} could not run"
+        return f"{errors}, {warnings}; {self.ok} passed"
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,7 +161,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         """The verdict on one line; of a fleet, whose checks nobody counts, what is wrong."""
         counts = self.verdict
         if self.fleet is None:
-            return counts.text()
+            roots = Counter(finding.level for finding in root_causes(self.findings))
+            shown = {"error": roots[Level.ERROR], "warning": roots[Level.WARNING]}
+            return msgspec.structs.replace(counts, **shown).text()
         parts = [quantity(counts.error, "error"), quantity(counts.warning, "warning")]
         return ", ".join((*parts, f"{counts.unknown} unknown"))
 

@@ -20,6 +20,7 @@ from ascend_doctor.commands.options.target import Examination
 from ascend_doctor.errors import DataError, DoctorError
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
+from ascend_doctor.judging.expectations import Expectation
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.machine.recorded import OverlayMachine
 from ascend_doctor.matrix.catalog import Catalog
@@ -35,6 +36,7 @@ _REHEARSED = 3
 _RANKS = 4
 _IMPORT = 600.0
 _TIMES = {0: 300.0, 1: 900.0}
+_ANY_NPUS = Expectation(key="npus", operator=">=", value="0")
 _TIME = 3600.0
 
 
@@ -92,6 +94,8 @@ class Prover:
             device="npu" if self.simulated else "auto",
             nproc=_RANKS if self.simulated else None,
             timeout=_TIMES.get(self.level, _TIME),
+            # A stack may be built on a machine without NPUs, and is simulated then from level 1 on.
+            expected=() if self.simulated else (_ANY_NPUS,),
             asked=ProbeScope(sizes={}, small=True) if self.simulated else NOTHING_ASKED,
         )
         report = make_report(examination, output, wish, only=(), skip=())

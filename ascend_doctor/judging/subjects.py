@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -68,8 +68,19 @@ def subjects(
         levels = {finding.level for finding in roots if folders.get(finding.check) == folder}
         text = _describe(folder, facts, about)
         level = _worst(levels)
+        if level is Level.OK and (_is_complaining(about) or _lacks_npus(folder, facts)):
+            level = Level.SKIPPED
         if about and (text or level not in {Level.OK, Level.SKIPPED}):
             yield Subject(name=name, level=level, text=text)
+
+
+def _is_complaining(findings: Iterable[Finding]) -> bool:
+    """Whether something of a subject is not well, as a consequence of another subject."""
+    return any(finding.level not in {Level.OK, Level.SKIPPED} for finding in findings)
+
+
+def _lacks_npus(folder: str, facts: Snapshot) -> bool:
+    return folder == "npu" and facts.npus is not None and not facts.npus.devices
 
 
 def merge_subjects(levels: Mapping[str, Counter[Level]]) -> Iterator[Subject]:

@@ -86,7 +86,7 @@ def test_the_first_line_says_that_another_python_was_examined(
     assert "".join(note.split()) in "".join(out.split("\nRan")[0].split())
     if importlib.util.find_spec("torch_npu") is not None:
         assert code == 1
-        assert f"$ ascend-doctor check --python {sys.executable}" in out
+        assert f" ascend-doctor check --python {sys.executable}\n" in out
     code, out, _ = say(*options, "--python", sys.executable)
     assert (code, "No environment is active" in out) == (0, False)
 

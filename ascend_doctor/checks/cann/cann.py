@@ -151,11 +151,7 @@ def _install_cann(case: Case) -> Remedy:
     if commands := run_image(case, cann):
         return Remedy(summary=f"{summary}; or start an image that has them", commands=commands)
     if statement(case) == "import torch":
-        return Remedy(
-            summary=f"{summary}. To use torch without the NPU until then, switch the automatic "
-            "import of torch_npu off",
-            commands=(f"export {AUTOLOAD}=0",),
-        )
+        summary += f". {AUTOLOAD}=0 lets `import torch` pass until then, without the NPU"
     return Remedy(summary=summary)
 
 

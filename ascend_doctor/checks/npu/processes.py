@@ -117,9 +117,9 @@ def _in_use(owners: list[Holder], rows: list[tuple[Npu, NpuProcess]]) -> Finding
         required="no process on the devices that you mean to use",
         because="Two jobs on one NPU run out of memory or stop with EJ0001.",
         remedy=Remedy(
-            summary="Wait for them, choose other devices with ASCEND_RT_VISIBLE_DEVICES, or, "
-            "where they are left over and yours, end them",
-            commands=(f"ps -o pid,user,etime,args -p {','.join(pids)}", f"kill {' '.join(pids)}")
+            summary="See whose they are; then wait for them, or choose other devices with "
+            "ASCEND_RT_VISIBLE_DEVICES. End them only where they are left over and yours",
+            commands=(f"ps -o pid,user,etime,args -p {','.join(pids)}",)
             if pids
             else ("npu-smi info",),
         ),

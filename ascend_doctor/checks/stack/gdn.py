@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.checks.launch.gdn_launch import BRIDGE_PARSER, has_gated_delta_nets
 from ascend_doctor.checks.launch.gdn_launch import NAME as _NAME
+from ascend_doctor.checks.launch.options import options
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, note, warning
@@ -151,6 +152,13 @@ _PATCHES = {
 }
 
 
+def _launches_gated_delta_nets(case: Case) -> bool:
+    try:
+        return bool(has_gated_delta_nets(options(case).get("model", "")))
+    except (NotApplicable, Unknown):
+        return False
+
+
 @check("swift-fla-patch-missing", "MindSpeed has the kernels that ms-swift patches in")
 def swift_fla_patch_missing(case: Case) -> Iterator[Finding]:
     """ms-swift 4.2 to 4.4.1 takes Triton kernels for gated delta nets out of MindSpeed.
@@ -168,9 +176,15 @@ def swift_fla_patch_missing(case: Case) -> Iterator[Finding]:
             if attribute not in row.attributes:
                 raise Unknown(f"whether MindSpeed {row.version} has {module} is not known")
             if row.attributes[attribute] == "no":
-                yield warning(
+                title = (
                     f"ms-swift {swift.version} looks for {module}, which MindSpeed {row.version} "
-                    "does not have",
+                    "does not have"
+                )
+                if not _launches_gated_delta_nets(case):
+                    yield note(title, because=_ONLY, refs=urls(affected.sources))
+                    return
+                yield warning(
+                    title,
                     observed=f"MindSpeed {row.version}",
                     required=f"a branch with {module}, or ms-swift 4.4.2 or newer",
                     because=f"The kernels are not patched in. {_ONLY}",

@@ -17,7 +17,7 @@ from ascend_doctor.report import Report
 
 _LABEL = 10
 # Where the texts of fields begin, so that commands stand below them.
-_PROMPT = 12
+_COMMAND = 12
 _SUBJECT = 20
 _MEASURES = 2  # the first level that asks a device
 _START = "Start here: "
@@ -110,9 +110,11 @@ class _TextPage(Page):
         hidden = {"Found", "Expected", "Why"} if short else set()
         self._fields(finding, hidden if verbose else {*hidden, "Source"})
         for command in finding.remedy.commands if finding.remedy else ():
-            for number, line in enumerate(lines(command)):
-                prompt = "> " if number else "$ "
-                self.rows.append(" " * _PROMPT + self.styled(prompt + line, fg="cyan"))
+            rows = lines(command)
+            # No prompt, and what is continued may be indented; a here-document may not.
+            is_indented = all(row.endswith("\\") for row in rows[:-1])
+            indent = " " * _COMMAND if is_indented else ""
+            self.rows += [indent + self.styled(row, fg="cyan") for row in rows]
         label = "Leads to"
         for consequence in consequences:
             self.quote(label, describe_consequence(consequence, self.say))

@@ -1,0 +1,57 @@
+"""An installed Ascend stack on a machine without an NPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.errors import NotApplicable
+from ascend_doctor.facts import Driver
+from ascend_doctor.findings import Finding, Remedy, quantity
+from ascend_doctor.judging.expectations import NPUS
+from ascend_doctor.judging.judge import Case, check, error
+from ascend_doctor.judging.packages import find_distribution, npu_only
+
+
+@check(
+    "npu-present",
+    "There is an NPU for the installed stack",
+    caused_by=("container-devices", "driver-loaded", "device-access"),
+)
+def npu_present(case: Case) -> Iterator[Finding]:
+    """A driver, CANN or torch_npu on a machine means that jobs are to train on its NPUs.
+
+    If there is none, the cards were lost, or the container was started without them. Where no NPU
+    is meant to be, as in image builds, CI or a rehearsal's environment, say so with
+    `--expect npus=0`.
+    """
+    npu_only(case)
+    if any(expectation.check == NPUS for expectation in case.expected):
+        raise NotApplicable("--expect says how many NPUs are meant to be here")
+    installed = list(_installed(case))
+    if not installed:
+        raise NotApplicable("no driver, CANN or torch_npu is installed")
+    driver, npus = case.need(Driver), case.facts.npus
+    if driver.devices or (npus is not None and npus.devices):
+        return
+    on_bus = f", {quantity(len(driver.pci), 'NPU')} on the PCI bus" if driver.pci else ""
+    yield error(
+        "An Ascend stack is installed, but there is no NPU",
+        observed=f"no /dev/davinciN{on_bus}; {', '.join(installed)}",
+        required="at least one NPU, or --expect npus=0",
+        because="Nothing can train here, and each job fails at its first device call.",
+        remedy=Remedy(
+            summary="See which cards the bus shows. If no NPU is meant to be here, say so",
+            commands=("lspci -d 19e5:", "ascend-doctor check --expect npus=0"),
+        ),
+    )
+
+
+def _installed(case: Case) -> Iterator[str]:
+    driver, cann = case.facts.driver, case.facts.cann
+    if driver is not None and driver.present:
+        yield f"driver {driver.version or driver.package_version or 'of unknown version'}"
+    for install in cann.installs[:1] if cann else ():
+        yield f"CANN {install.version or 'of unknown version'}"
+    torch_npu = find_distribution(case, "torch-npu")
+    if torch_npu is not None:
+        yield f"torch_npu {torch_npu.version}"
