@@ -1,12 +1,7 @@
 from __future__ import annotations
 
-import msgspec
-import pytest
-
 from ascend_doctor.findings import Level
-from ascend_doctor.judging.expectations import Expectation
-from ascend_doctor.judging.judge import Case
-from tests.checks.machine import having, healthy, only, packages, run, without
+from tests.checks.machine import having, healthy, only, packages, run
 
 
 def test_a_stack_without_an_npu_is_an_error() -> None:
