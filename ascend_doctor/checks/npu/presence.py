@@ -27,7 +27,7 @@ def npu_present(case: Case) -> Iterator[Finding]:
     npu_only(case)
     if any(expectation.check == NPUS for expectation in case.expected):
         raise NotApplicable("--expect says how many NPUs are meant to be here")
-    installed = list(_installed(case))
+    installed = list(_list_installed(case))
     if not installed:
         raise NotApplicable("no driver, CANN or torch_npu is installed")
     driver, npus = case.need(Driver), case.facts.npus
@@ -46,7 +46,7 @@ def npu_present(case: Case) -> Iterator[Finding]:
     )
 
 
-def _installed(case: Case) -> Iterator[str]:
+def _list_installed(case: Case) -> Iterator[str]:
     driver, cann = case.facts.driver, case.facts.cann
     if driver is not None and driver.present:
         yield f"driver {driver.version or driver.package_version or 'of unknown version'}"
