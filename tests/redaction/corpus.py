@@ -53,12 +53,13 @@ def healthy() -> tuple[str, ...]:
     return tuple(loaded)
 
 
+def made(text: str, dice: random.Random) -> str:
+    return _MADE.sub(lambda match: "".join(dice.choices(_LETTERS[match[1]], k=int(match[2]))), text)
+
+
 def _row(fields: dict[str, object], seed: str) -> Row:
     dice = random.Random(seed)
-    marked = _MADE.sub(
-        lambda match: "".join(dice.choices(_LETTERS[match[1]], k=int(match[2]))),
-        str(fields["line"]),
-    )
+    marked = made(str(fields["line"]), dice)
     named = fields.get("stays")
     if isinstance(named, list):
         stays = [str(word) for word in named]

@@ -1,0 +1,68 @@
+"""Forms in which logs, manifests and commands show a name with its value."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+from ascend_doctor.machine.parsing import read_yaml
+from tests.redaction.corpus import made
+
+HERE = Path(__file__).parent
+# § is the name, ¶ the value, † the name as an option, ‡ as a header. Each line is one form, with
+# variants between two bars.
+_FORMS = r"""
+export §=¶ || env §='¶' python train.py || ENV §="¶"
+§:\n    ¶ || §=\\\n  ¶ || § =\n"¶"
+§: ¶ || §: "¶"  # set by ops || §: >-\n  ¶
+- name: §\n  value: ¶ || - name: "§"\n  value: "¶" || - {name: §, value: ¶}
+{"§": "¶", "epoch": 3} || {'§': '¶', 'epoch': 3} || {\\"§\\": \\"¶\\"}
+"§":\n    "¶", || {"name": "§", "value": "¶"} || "key": "§",\n"value": "¶"
+\x1b[1m§\x1b[0m=\x1b[32m¶\x1b[0m || §\u200b:\u200b ¶ || §\xad = \r\xad¶
+| § | ¶ | set | || │ §  │ ¶ │ || §        : ¶
+train.py † ¶ --lr 1e-4 || train.py †=¶ --lr 1e-4 || launch † "¶"
+https://api.example.net/v1?§=¶&page=2 || ‡: ¶ || curl -H "‡: ¶" https://api.example.net
+"""
+_ESCAPE = re.compile(r"\\(?:n|r|x..|u....|\\)")
+FORMS = tuple(
+    tuple(
+        _ESCAPE.sub(lambda match: ast.literal_eval(f'"{match[0]}"'), variant)
+        for variant in line.split(" || ")
+    )
+    for line in _FORMS.strip().splitlines()
+)
+
+
+@functools.cache
+def _loaded(file: str) -> Any:
+    return read_yaml(HERE / file)
+
+
+def pairs(kind: str) -> tuple[tuple[str, str], ...]:
+    """Names with values of one kind: secrets, identities, stays."""
+    dice = random.Random(f"forms {kind}")
+    words = made(_loaded("forms.yaml")[kind], dice).split()
+    return tuple((word.partition("=")[0], word.partition("=")[2]) for word in words)
+
+
+def lines() -> tuple[str, ...]:
+    return tuple(made(line, random.Random(line)) for line in _loaded("forms.yaml")["lines"])
+
+
+def calm() -> tuple[str, ...]:
+    """Every line alone, and the texts of several lines whole."""
+    texts = [made(text, random.Random(text)) for text in _loaded("calm.yaml")]
+    return tuple(dict.fromkeys((*texts, *(line for text in texts for line in text.splitlines()))))
+
+
+def written(name: str, value: str, number: int) -> list[str]:
+    """A name with its value in each form; ``number`` picks the variant of each."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower().replace("_", "-")
+    header = words if words.startswith("x-") else f"x-{words}"
+    fill = {"§": name, "¶": value, "†": f"--{words}", "‡": header.title()}
+    forms = [variants[number % len(variants)] for variants in FORMS]
+    return [re.sub("[§¶†‡]", lambda match: fill[match[0]], form) for form in forms]
