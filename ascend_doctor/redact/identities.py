@@ -6,7 +6,7 @@ import functools
 import re
 from typing import NamedTuple
 
-from ascend_doctor.redact.shapes import Shape
+from ascend_doctor.redact.shapes import Shape, named
 
 _NAME = r"[a-z_][\w.-]*"
 # Addresses are found by themselves, and the names that every machine has tell nothing.
@@ -14,15 +14,19 @@ _HOST = r"(?!localhost\b|(?:\d{1,3}\.){3}\d|root\b)[a-z0-9][\w-]*(?:\.[\w-]+)*"
 # As Slurm lists them: node[01-04],login1.
 _HOSTS = r"(?!localhost\b|(?:\d{1,3}\.){3}\d)[a-z][\w.,\[\]-]*"
 # Accounts that are the same everywhere.
-_PERSON = r"(?!root\b|git\b|user\b|HwHiAiUser\b)"
+_PERSON = r"(?!(?:root|git|user|HwHiAiUser|robot|none|null|true|false|default|admin)\b)"
+
+_STAFF = r"(?:工号|\b(?:employee|emp|staff)[ _-]?(?:id|no|num(?:ber)?))"
+_NUMBER = r"[a-z]?\d{5,10}\b"
 
 # ``kind`` "host" and "user" become pseudonyms of that name.
 NAMES = (
-    Shape(
+    *named(
         "host",
-        ("host", "master_addr", "node"),
-        r"(?<![a-z])(?:\w{1,40}_)?(?:MASTER_ADDR|HOSTNAME|NODENAME|NODE_NAME|NODELIST|HOSTS|HOSTLIST"
-        rf"""|SUBMIT_HOST|BATCHHOST)["']?\s*[=:]\s*["']?({_HOSTS})""",
+        ("host", "master", "node"),
+        r"(?=[bhmns])(?<![a-z])(?:MASTER[_-]ADDR|HOST[_-]?NAME|NODE[_-]?NAME|NODELIST|HOSTS|HOSTLIST"
+        r"|SUBMIT[_-]HOST|BATCHHOST)",
+        rf"""[\\"']*({_HOSTS})""",
     ),
     Shape(
         "host",
@@ -30,6 +34,8 @@ NAMES = (
         rf"""--(?:master[_-]addr|rdzv[_-]endpoint)["']?[=\s,]+["']?(?=[^\s"']*[\d.:-])({_HOST})""",
     ),
     Shape("host", ("host ",), rf"^\s*host\s+:\s+({_HOST})"),
+    Shape("host", (" nccl ",), rf"(?<![\w.-])({_HOST}):\d+:\d+ \[\d+\] NCCL "),
+    Shape("host", ("hostname[", "tcpstore("), rf"(?:hostname\[|TCPStore\()({_HOST})[:\]]"),
     Shape("host", ("hostname ",), rf"resolve (?:the )?hostname ({_HOST})"),
     Shape("host", ("host ",), rf"\bhost ({_HOST}) port \d"),
     Shape("host", (": ssh: ",), rf"""(?<![\w.-])({_HOST}): ssh: """),
@@ -50,8 +56,9 @@ NAMES = (
     Shape(
         "host",
         (".internal", ".lan", ".corp", ".local", ".intra"),
-        r"(?<![\w.@/-])((?:[\w-]+\.)+(?:internal|lan|corp|intranet|intra|cluster\.local"
-        r"|localdomain))\b(?!\.\w)",
+        # Host names of a site are written in small letters; enumeration members are not.
+        r"(?-i:(?<![\w.@/-])((?:[\w-]+\.)+(?:internal|lan|corp|intranet|intra|cluster\.local"
+        r"|localdomain))\b(?!\.\w))",
     ),
     Shape(
         "user",
@@ -59,11 +66,14 @@ NAMES = (
         rf"(?<![\w.~/-])(?:/[\w.-]+)*?/(?:homes?|Users)/((?!user(?![\w.-])){_NAME})",
     ),
     Shape("user", ("users\\",), rf"\\Users\\+({_NAME})"),
-    Shape(
+    *named(
         "user",
         ("user", "logname"),
-        rf"(?-i:\b(?:SUDO_USER|USER|LOGNAME|USERNAME))=[\"']?({_PERSON}{_NAME})",
+        r"(?:user(?:[_-]?name|(?-i:(?<=\bUSER))|(?<=[a-z][_-]user))|logname)",
+        rf"""[\\"']*({_PERSON}{_NAME})""",
     ),
+    *named("user", ("employee", "emp", "staff", "工号"), _STAFF, rf"""[\\"']*({_NUMBER})"""),
+    Shape("user", ("employee", "staff"), rf"{_STAFF} ({_NUMBER})"),
     Shape("user", ("sudo:", "userid="), rf"\b(?:sudo:\s+|UserId=)({_PERSON}{_NAME})(?= :|\()"),
     Shape("user", ("chown ",), rf"\bchown (?:-\w+ )*({_PERSON}{_NAME})(?=[:\s])"),
     Shape("user", ("id=", "groups="), rf"(?<=[=,])\d{{4,}}\(({_PERSON}{_NAME})\)"),
@@ -95,12 +105,12 @@ NUMBERS = (
         ("mac", "chassis", "ether", "hwaddr", "lladdr"),
         r"\b(?:mac|chassis|ether|hwaddr|lladdr)\W{1,4}(?:0x)?([0-9a-f]{12})\b",
     ),
-    Shape("GUID", ("guid",), r"guid\W{1,4}((?:[0-9a-f]{4}:){3}[0-9a-f]{4})\b"),
-    Shape(
+    *named("GUID", ("guid",), "guid", r"""[\\"']*((?:[0-9a-f]{4}:){3}[0-9a-f]{4})\b"""),
+    *named(
         "serial",
         ("serial",),
-        r"\bserial[ _]?(?:number|no\.?|num)[\"']?\s*[:=]\s*[\"']?"
-        r"(?!N/?A\b|none\b|unknown\b)([\w-]{4,})",
+        r"serial[ _-]?(?:number|no\.?|num)",
+        r"""[\\"']*(?!N/?A\b|none\b|unknown\b)([\w-]{4,})""",
     ),
     Shape("serial", ("vdie",), r"\bVDie[ _]?ID\s*[:=]\s*((?:[0-9A-Z]{6,}[ -]?){2,})"),
 )
@@ -141,9 +151,10 @@ _LENGTH = 48
 def _around() -> Around:
     return Around(
         re.compile(
-            r"(?:addr(?:ess)?(?:_?\d+)?|ip|inet|host|server|gateway|broadcast|peer|remote|detect"
+            r"(?:addr(?:ess)?(?:_?\d+)?|ip|nic|inet|host|server|gateway|broadcast|peer|remote|detect"
             r"|endpoint|master|connect(?:ed)?|bound|client|://|@|(?:_|\b)ip(?:_?\d+)?"
-            r"|IF_IP)[\"'\]]*\s{0,3}(?:[:=(\[]\s*|is\s)?[\"'\[]*$",
+            r"|IF_IP)[\"'\\\]]*(?:\s*[:=(\[|│]\s*(?:(?:\\|>-)\s+)?|\s{0,3}is\s|\s{0,3}"
+            r"|,?\s*[\"']?value[\"']?\s*[:=]\s*)[\"'\[\\]*$",
             re.IGNORECASE,
         ),
         re.compile(
@@ -161,7 +172,8 @@ LOWEST = 30
 def is_address(text: str, start: int, end: int) -> bool:
     """Whether the number of four parts there is an IPv4 address; ``text`` is around it."""
     before = text[max(0, start - _LENGTH) : start]
-    if _around().address.search(before):
+    # An interface or the port of NCCL's address follows.
+    if re.match(r"%[a-z]|<\d+>", text[end:]) or _around().address.search(before):
         return True
     if _around().version.search(before):
         return False

@@ -12,8 +12,9 @@ from ascend_doctor.facts import Snapshot
 from ascend_doctor.redact.addresses import parse_address, pseudonym
 from ascend_doctor.redact.identities import NAMES, NUMBERS, PAIRS, ipv4, ipv6, is_address
 from ascend_doctor.redact.names import compile_names
-from ascend_doctor.redact.shapes import BETWEEN, SHAPES, Shape, within
+from ascend_doctor.redact.shapes import BETWEEN, SHAPES, Shape, ShapeIndex
 from ascend_doctor.redact.trees import RedactedTree, texts_of
+from ascend_doctor.redact.unseen import Plain
 
 T = TypeVar("T")
 Hidden = tuple[str, str, str]
@@ -24,7 +25,7 @@ _GONE = "[redacted]"
 _MAC = "00:00:00:00:00:00"
 # What was hidden before, as in a report that is merged, keeps its pseudonym.
 _PSEUDONYM = re.compile(r"(?:host|user|serial)-[0-9a-f]{8}")
-_EVERY = (*SHAPES, *NAMES, *PAIRS, *NUMBERS)
+_IDENTITIES = (*NAMES, *PAIRS, *NUMBERS)
 
 
 class Redactor:
@@ -50,10 +51,13 @@ class Redactor:
         self._key = key or os.urandom(16)
         self._home = re.compile(rf"(?<![\w.-]){re.escape(home.rstrip('/'))}(?![\w.-])")
         self._home_folder = home.rstrip("/")
+        self._quoted = re.compile(
+            rf"'{re.escape(self._home_folder)}/(?=[^'\n]*[^\w@%+=:,./'\n-][^'\n]*')"
+        )
         self._stay = {*visible}
         self._addresses = {address for address in addresses if parse_address(address)}
         self._names = compile_names((host, *hosts), logins)
-        self._active: tuple[Shape, ...] | None = None
+        self._secrets, self._identities = _EVERY
         self._cleaned: dict[str, dict[tuple[str, str], str]] = {}
         self.hidden: dict[Hidden, int] = {}
 
@@ -92,8 +96,9 @@ class Redactor:
         The home folder becomes "~", so that commands can still be pasted.
         """
         if self._home_folder:
-            # Inside quotes a shell does not expand ~, so the quote moves behind it.
-            text = re.sub(rf"'{re.escape(self._home_folder)}/", "~/'", text)
+            # Inside quotes a shell does not expand ~, so the quote moves behind it: of a path
+            # that needs the quotes, as shlex.quote writes it. Other quotes belong to a log.
+            text = self._quoted.sub("~/'", text)
         return self._redact(text, "~")
 
     def fact(self, text: str) -> str:
@@ -102,28 +107,31 @@ class Redactor:
 
     def secrets(self, text: str) -> str:
         """A text without secrets; names, addresses and folders stay."""
-        for shape in within(text.lower(), SHAPES if self._active is None else self._active):
-            if shape in _SECRET:
-                text = shape.compile_shape().sub(self._hide(shape), text)
-        return text
+        plain = Plain(text)
+        self._hide_shapes(plain, self._secrets.within(_lowered(plain.text)))
+        return plain.whole()
+
+    def _hide_shapes(self, plain: Plain, shapes: Iterable[Shape]) -> None:
+        for shape in shapes:
+            plain.substitute(shape.compile_shape(), self._hide(shape))
 
     def _redact(self, text: str, home: str) -> str:
         if text in self._stay or len(text) < 2:  # noqa: PLR2004 - nothing is that short
             return text
-        lowered = text.lower()
-        active = within(lowered, _EVERY if self._active is None else self._active)
-        for shape in active:
-            if shape in _SECRET:
-                text = shape.compile_shape().sub(self._hide(shape), text)
+        plain = Plain(text)
+        lowered = _lowered(plain.text)
+        self._hide_shapes(plain, self._secrets.within(lowered))
         # Before names: the folder often ends with the login.
-        if self._home_folder and self._home_folder in text:
-            text = self._home.sub(lambda match: self._became("home", match[0], home), text)
+        if self._home_folder and self._home_folder in plain.text:
+            plain.substitute(self._home, lambda match: self._became("home", match[0], home))
         for kind, pattern in self._names:
-            text = pattern.sub(lambda match, kind=kind: self.name(kind, match[0]), text)  # type: ignore[misc]
-        for shape in active:
-            if shape not in _SECRET:
-                text = shape.compile_shape().sub(self._hide(shape), text)
-        return self._without_addresses(text)
+            plain.substitute(pattern, lambda match, kind=kind: self.name(kind, match[0]))  # type: ignore[misc]
+        self._hide_shapes(plain, self._identities.within(lowered))
+        if plain.text.count(".") >= 3:  # noqa: PLR2004 - four parts
+            plain.substitute(ipv4(), self._ipv4)
+        if plain.text.count(":") >= 2:  # noqa: PLR2004 - fewer are in no IPv6 address
+            plain.substitute(ipv6(), self._ipv6)
+        return plain.whole()
 
     def _hide(self, shape: Shape) -> Callable[[re.Match[str]], str]:
         """The replacement of a match: its groups are hidden, or all of it where it has none."""
@@ -151,13 +159,6 @@ class Redactor:
             return self._became(kind, was, f"serial-{self._digest(was)}")
         return self._became(kind, was, _MAC if kind == "MAC address" else _GONE)
 
-    def _without_addresses(self, text: str) -> str:
-        if text.count(".") >= 3:  # noqa: PLR2004 - four parts
-            text = ipv4().sub(self._ipv4, text)
-        if text.count(":") >= 2:  # noqa: PLR2004 - fewer are in no IPv6 address
-            text = ipv6().sub(self._ipv6, text)
-        return text
-
     def _ipv4(self, match: re.Match[str]) -> str:
         known = match[0] in self._addresses
         if known or is_address(match.string, match.start(), match.end()):
@@ -180,14 +181,19 @@ class Redactor:
 
     def _whole(self, value: T, clean: Callable[[str], str]) -> T:
         # One look through all of a value spares one for each of its thousands of texts.
-        self._active = within("\n".join(texts_of(value)).lower(), _EVERY)
+        lowered = _lowered("\n".join(texts_of(value)))
+        self._secrets, self._identities = (ShapeIndex(each.within(lowered)) for each in _EVERY)
         try:
             cleaned: T = RedactedTree(clean, self._cleaned.setdefault(clean.__name__, {})).cleaned(
                 value
             )
         finally:
-            self._active = None
+            self._secrets, self._identities = _EVERY
         return cleaned
 
 
-_SECRET = frozenset(SHAPES)
+def _lowered(text: str) -> str:
+    return text.lower().replace(BETWEEN, " ")
+
+
+_EVERY = (ShapeIndex(SHAPES), ShapeIndex(_IDENTITIES))

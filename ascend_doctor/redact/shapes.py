@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 BETWEEN = "\x1f"  # words of a list; white space for a pattern, and it stands in no word
@@ -17,12 +18,13 @@ _CLASS_OR_BLANK = re.compile(r"\[(?:\\.|[^\]\\])*\]| ")
 class Shape(NamedTuple):
     """``pattern`` hides its groups, or all of the match where it has none.
 
-    ``triggers`` are lower-case; a text with the shape holds one of them.
+    ``triggers`` are lower-case; a text with the shape holds one of them, and one of ``needs``.
     """
 
     kind: str
     triggers: tuple[str, ...]
     pattern: str
+    needs: tuple[str, ...] = ("",)
 
     def compile_shape(self) -> re.Pattern[str]:
         return _compile(self.pattern)
@@ -38,8 +40,39 @@ def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile(spaced, re.IGNORECASE | re.MULTILINE)
 
 
-# Between a name and its value: quotes (escaped ones too), a bracket, = or a colon.
-_IS = r"""[\\"'\]]*\s*[=:：]\s*"""  # noqa: RUF001 - the colon of Chinese texts
+_CLOSE = r"""[\\"'\]]*"""
+# The colon of Chinese texts, too.
+_IS = rf"{_CLOSE}\s*[=:：]\s*"  # noqa: RUF001
+# Between a name and its value: a sign in one line, a value alone in the next line, a pair of
+# ``name`` and ``value``.
+_SIGN = rf"{_CLOSE}[ \t]*[=:：][ \t\r]*"  # noqa: RUF001
+_FOLD = r"[ \t]*(?:\\|[>|][+-]?)?"
+_NEXT = rf"{_CLOSE}[ \t]*[=:]{_FOLD}\s*\n\s*(?=\S{{3,}}[ \t]*$)(?!\S*[:\]]\s*$|-)"
+_PAIR = rf"""{_CLOSE}\s*[,;]?\s*["'\\]*\bval(?:ue)?{_CLOSE}\s*[:=]\s*"""
+_ASSIGNED = rf"(?:{_SIGN}|{_NEXT}|{_PAIR})"
+_COLUMN = r"[ \t]*[|│┃][ \t]*"
+# A name in a table: part of a longer word, of capitals or with a value of digits. Other words may
+# head a column, as may two of capitals.
+_IN_TABLE = (
+    rf"(?:(?<=\w)|(?=(?-i:[A-Z_]+)\b)|(?=[a-z]+_)|(?=[\w-]+{_COLUMN}[^\s|]*\d))"
+    rf"(?![\w-]+{_COLUMN}(?-i:[A-Z_]+)[ \t]*[|│┃])"
+)
+_OPTION = r"""(?:[\\"']*(?:=|\s)|[\\"']+,\s*)(?!-)"""
+
+
+def named(
+    kind: str, triggers: tuple[str, ...], name: str, value: str
+) -> tuple[Shape, Shape, Shape]:
+    """A value behind its name: assigned or paired, behind an option, in the next column."""
+    in_column = rf"(?={name}{_COLUMN}){_IN_TABLE}{name}{_COLUMN}{value}"
+    in_option = rf"--[\w-]{{0,40}}?{name}{_OPTION}{value}"
+    return (
+        Shape(kind, triggers, rf"{name}{_ASSIGNED}{value}"),
+        Shape(kind, triggers, in_option, ("--",)),
+        Shape(kind, triggers, in_column, ("|", "│", "┃")),
+    )
+
+
 # A value that stands for something else: a placeholder, a variable, nothing.
 _NOTHING = r"(?!Some\(|none\b|null\b|true\b|false\b|<|\$|\*+(?:\W|$)|%\()"
 _QUOTED = r"""(?:\\?"([^"\\\n]{3,})\\?"|\\?'([^'\\\n]{3,})\\?'"""
@@ -48,15 +81,48 @@ _VALUE = rf"""{_QUOTED}|{_NOTHING}([^\s"'\\,;&)}}\]]{{3,}}))"""
 _TOKEN = (
     r"""[\\"']*(?=[\w.+/=~%-]*\d|[A-Za-z+/=]{12}|[\w.+/=~%-]{20})(?!\d{1,9}\b)([\w.+/=~%:-]{6,})"""  # noqa: S105 - a shape
 )
-_KEYS = (
-    r"(?:api|access|secret|secret[_-]?access|private|encryption|signing|account|wandb|auth|shared"
-    r"|ssh|deploy|storage|master|subscription)[_-]?key"
+# As issuers draw it: letters and digits, and no path.
+_DRAWN = (
+    r"""[\\"']*(?=[\w+/=.-]*\d)(?=[\w+/=.-]*[a-z])([a-z0-9][\w+/=-]{11,}|[a-z0-9][\w+/=.-]{31,})"""
+)
+_KEYS = "|".join(
+    rf"(?<={word}key)|(?<={word}[ _-]key)"
+    for word in (
+        *(
+            "api",
+            "access",
+            "secret",
+            "private",
+            "encryption",
+            "signing",
+            "account",
+            "wandb",
+            "auth",
+        ),
+        *("shared", "ssh", "deploy", "storage", "master", "subscription"),
+    )
 )
 _VOCABULARY = "".join(
     rf"(?<!{name}[_-])"
     for name in (
         *("eos", "bos", "pad", "unk", "cls", "sep", "mask", "image", "video", "audio", "special"),
-        *("stop", "start", "end", "think", "next", "last", "first", "per", "max", "num", "out"),
+        *(
+            "forward",
+            "backward",
+            "second",
+            "single",
+            "stop",
+            "start",
+            "end",
+            "think",
+            "next",
+            "last",
+            "first",
+            "per",
+            "max",
+            "num",
+            "out",
+        ),
     )
 )
 _NAMES = ("passw", "passphrase", "secret", "key", "credential")
@@ -98,13 +164,6 @@ SHAPES = (
         r"(?:hooks\.slack\.com/services|/bot/v2/hook|/api/webhooks|/webhookb2)/([\w/@-]{8,})",
     ),
     # Options of programs, also as words of a printed list.
-    Shape(
-        "option",
-        ("--",),
-        r"--[\w-]{0,40}?(?:password|passwd|pwd|passphrase|secret|token|api[_-]key|wandb[_-]key"
-        r"|access[_-]key(?:[_-]id)?|secret[_-]key|auth[_-]key)"
-        r"""(?:[\\"']*(?:=|\s|,\s*)[\\"']*)(?!-)([^\s"'\\,]{3,})""",
-    ),
     Shape("option", ("sshpass",), r"""\bsshpass\s+-p\s*["']?([^\s"']+)"""),
     Shape(
         "option",
@@ -129,29 +188,36 @@ SHAPES = (
     Shape("option", ("pass:",), r"""-pass(?:in|out)?\s+pass:([^\s"']+)"""),
     Shape("option", ("wandb",), r"\bwandb(?: login|: .*wandb\.ai:)\s+([0-9a-f]{40})\b"),
     # Names with values.
-    Shape(
+    *named("password", ("passw", "passphrase"), "(?:passw(?:or)?d|passphrase)", _VALUE),
+    *named(
         "password",
-        ("passw", "pwd", "passphrase"),
-        rf"(?:passw(?:or)?d|passwd|[_-]pwd|passphrase){_IS}{_VALUE}",
+        tuple(f"{sign}{word}" for sign in "_-" for word in ("pass", "pw", "psk")),
+        rf"[_-](?<=[a-z0-9][_-]){_VOCABULARY}(?:pass|pwd?|psk)",
+        rf"(?!\d+\b|/){_VALUE}",
     ),
     Shape("password", ("passw",), r"\bpassw(?:or)?d is (?=\S*\d)(\S{6,})"),
     Shape("password", ("passw",), r"\bpassword for \S+: (\S{3,})"),
     Shape("password", ("passw",), r"\blogin\s+\S+\s+password\s+(\S+)"),
     Shape("password", ("密码", "口令", "密钥", "令牌"), rf"(?:密码|口令|密钥|令牌){_IS}(\S+)"),
-    Shape(
-        "secret", ("secret", "credential"), rf"(?:secret|credentials?)(?:[_-]?value)?{_IS}{_VALUE}"
+    *named(
+        "secret",
+        ("secret", "credential"),
+        "(?:secret|credentials?)(?:[_-]?value)?",
+        _VALUE,
     ),
-    Shape("key", ("key",), rf"(?:api key|{_KEYS})(?:[_-]?(?:id|secret|data))?{_IS}{_VALUE}"),
-    Shape("token", ("token",), rf"{_VOCABULARY}token{_IS}{_TOKEN}"),
+    *named("key", ("key",), f"key(?:{_KEYS})(?:[_-]?(?:id|secret|data))?", _VALUE),
+    *named("token", ("token",), rf"(?=token){_VOCABULARY}token", _TOKEN),
+    *named(
+        "key",
+        tuple(f"{sign}{word}" for sign in "_-" for word in ("key", "pat", "auth", "ak", "sk")),
+        "[_-](?<=[a-z0-9][_-])(?:key|pat|auth|[as]k)",
+        _DRAWN,
+    ),
+    Shape("key", ("ak", "sk"), rf"(?=[as]k)(?<![\w-])[as]k{_ASSIGNED}{_DRAWN}"),
     Shape(
         "token",
         ("token ", "key ", "secret ", "password "),
         r"\b[A-Z0-9]{1,40}_(?:\w{0,40}_)?(?:TOKEN|KEY|SECRET|PASSWORD)[ \t]+(?=\S*\d)(\S{16,})",
-    ),
-    Shape(
-        "key",
-        tuple(f"{name}{end}" for name in ("ak", "sk") for end in ("=", ":", " ", '"', "'")),
-        r"""(?<![\w-])["']?[as]k["']?\s*[:=]\s*["']?(?=[\w+/]*[a-z])([\w+/]{16,}=*)""",
     ),
     Shape("docker auth", ("auth",), rf"""["']auth["']\s*:\s*["']({_B64}{{8,}}=*)"""),
     Shape("registry auth", ("_auth",), rf"""\b_auth(?:token)?\s*=\s*["']?({_B64}{{8,}}=*)"""),
@@ -170,6 +236,16 @@ SHAPES = (
         "GitLab token",
         ("gl",),
         r"\b(?:glpat|gldt|glptt|glrt|glcbt|glft|glsoat|glimt|glagent|gloas|glffct)-[\w.-]{20,}",
+    ),
+    # <letters>_ or <letters>- of an issuer, and what it drew.
+    Shape(
+        "token",
+        (
+            *("glsa_", "r8_", "gsk_", "tvly-", "nvapi-", "lin_api_", "ntn_", "figd_", "pscale_"),
+            *("whsec_", "sbp_", "nfp_", "nrak-", "cfpat-", "xai-", "akid", "fw_", "jina_"),
+        ),
+        r"(?-i:\b(?:(?:glsa|r8|gsk|lin_api|ntn|figd|pscale_[a-z]+|whsec|sbp|nfp|fw|jina)_"
+        r"|tvly-|nvapi-|CFPAT-|xai-)(?=[\w-]*\d)[\w-]{24,}|\bNRAK-[A-Z0-9]{20,}|\bAKID\w{20,})",
     ),
     Shape("key", ("sk-",), r"(?<![\w-])sk-(?=[\w-]*\d)[\w-]{20,}"),
     Shape("Slack token", ("xox", "xapp-"), r"\b(?:xox[a-z]|xapp)-[\w-]{10,}"),
@@ -230,7 +306,37 @@ SHAPES = (
 )
 
 
-def within(lowered: str, shapes: tuple[Shape, ...] = SHAPES) -> tuple[Shape, ...]:
-    """The shapes that may stand in a text, which is given in lower case."""
-    text = lowered.replace(BETWEEN, " ")
-    return tuple(shape for shape in shapes if any(word in text for word in shape.triggers))
+class ShapeIndex:
+    """Shapes by their triggers: which of them may be in a text."""
+
+    def __init__(self, shapes: tuple[Shape, ...]) -> None:
+        self._shapes = shapes
+        self._triggers = _bits(shape.triggers for shape in shapes)
+        self._needs = _bits(shape.needs for shape in shapes)
+        self._subsets: dict[int, tuple[Shape, ...]] = {}
+
+    def within(self, lowered: str) -> tuple[Shape, ...]:
+        """The shapes that may be in a text, which is given in lower case."""
+        bits = 0
+        for word, shapes in self._triggers:
+            if word in lowered:
+                bits |= shapes
+        needed = 0
+        for word, shapes in self._needs:
+            if word in lowered:
+                needed |= shapes
+        bits &= needed
+        subset = self._subsets.get(bits)
+        if subset is None:
+            subset = tuple(shape for at, shape in enumerate(self._shapes) if bits >> at & 1)
+            self._subsets[bits] = subset
+        return subset
+
+
+def _bits(words: Iterable[tuple[str, ...]]) -> list[tuple[str, int]]:
+    """Each word with a bit for each shape that it belongs to."""
+    bits: dict[str, int] = {}
+    for at, texts in enumerate(words):
+        for text in texts:
+            bits[text] = bits.get(text, 0) | 1 << at
+    return list(bits.items())

@@ -62,12 +62,14 @@ class RedactedTree:
 
     def _mapping(self, value: dict[Any, Any]) -> dict[Any, Any]:
         cleaned: dict[Any, Any] = {}
+        # As manifests write it: {"name": NAME, "value": VALUE}.
+        paired = value.get("name", value.get("key"))
         for key, item in value.items():
             first = text = self.cleaned(key)
             number = 2
             while text in cleaned:  # two keys became one
                 text, number = f"{first} #{number}", number + 1
-            cleaned[text] = self.cleaned(item, key if isinstance(key, str) else "")
+            cleaned[text] = self.cleaned(item, _name_of(key, paired))
         return cleaned
 
     def _text(self, text: str, name: str) -> str:
@@ -88,6 +90,11 @@ class RedactedTree:
         return whole[len(head) : -1] if whole.startswith(head) and whole.endswith('"') else text
 
 
+def _name_of(key: object, paired: object) -> str:
+    name = paired if key == "value" else key
+    return name if isinstance(name, str) else ""
+
+
 def texts_of(value: Any) -> Iterator[str]:
     """Every text in a value, and what it is called."""
     if isinstance(value, str):
@@ -95,9 +102,9 @@ def texts_of(value: Any) -> Iterator[str]:
     elif isinstance(value, msgspec.Struct):
         yield from _texts_of_fields(value)
     elif isinstance(value, dict):
+        paired = value.get("name", value.get("key"))
         for key, field in value.items():
-            if isinstance(key, str):
-                yield f'{key}="'
+            yield f'{_name_of(key, paired)}="'
             yield from texts_of(key)
             yield from texts_of(field)
     elif isinstance(value, list | tuple):

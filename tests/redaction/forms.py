@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import ast
-import functools
 import random
 import re
-from pathlib import Path
-from typing import Any
 
-from ascend_doctor.machine.parsing import read_yaml
+from tests.redaction import labelled
 from tests.redaction.corpus import made
 
-HERE = Path(__file__).parent
 # § is the name, ¶ the value, † the name as an option, ‡ as a header. Each line is one form, with
 # variants between two bars.
 _FORMS = r"""
@@ -37,25 +33,20 @@ FORMS = tuple(
 )
 
 
-@functools.cache
-def _loaded(file: str) -> Any:
-    return read_yaml(HERE / file)
-
-
 def pairs(kind: str) -> tuple[tuple[str, str], ...]:
     """Names with values of one kind: secrets, identities, stays."""
     dice = random.Random(f"forms {kind}")
-    words = made(_loaded("forms.yaml")[kind], dice).split()
+    words = made(labelled.PAIRS[kind], dice).split()
     return tuple((word.partition("=")[0], word.partition("=")[2]) for word in words)
 
 
 def lines() -> tuple[str, ...]:
-    return tuple(made(line, random.Random(line)) for line in _loaded("forms.yaml")["lines"])
+    return tuple(made(line, random.Random(line)) for line in labelled.LINES)
 
 
 def calm() -> tuple[str, ...]:
     """Every line alone, and the texts of several lines whole."""
-    texts = [made(text, random.Random(text)) for text in _loaded("calm.yaml")]
+    texts = [made(text, random.Random(text)) for text in labelled.CALM]
     return tuple(dict.fromkeys((*texts, *(line for text in texts for line in text.splitlines()))))
 
 

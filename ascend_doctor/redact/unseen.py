@@ -1,0 +1,77 @@
+"""Colours and invisible characters: put aside while a text is matched, and put back."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+# Escape sequences of terminals, controls, and characters without a width. Line ends, tabs and the
+# separator of words stay.
+_UNSEEN = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\^_=>])"
+    "|[\x00-\x08\x0e-\x1a\x7f\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]+"
+)
+_PRINTED = re.compile("[\n\x1f -~]*")
+
+
+class Mark(NamedTuple):
+    """What cannot be seen, before the character at ``at``."""
+
+    at: int
+    text: str
+
+
+class Plain:
+    """A text without what cannot be seen, which knows where that belongs."""
+
+    def __init__(self, text: str) -> None:
+        self._marks: list[Mark] = []
+        if _PRINTED.fullmatch(text):
+            self.text = text
+            return
+        removed = 0
+        for match in _UNSEEN.finditer(text):
+            self._marks.append(Mark(match.start() - removed, match[0]))
+            removed += len(match[0])
+        self.text = _UNSEEN.sub("", text) if removed else text
+
+    def substitute(self, pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str]) -> None:
+        """Replace matches of ``pattern`` in the text."""
+        if not self._marks:
+            self.text = pattern.sub(replace, self.text)
+            return
+        edits: list[tuple[int, int, int]] = []
+
+        def record(match: re.Match[str]) -> str:
+            new = replace(match)
+            if new != match[0]:
+                both = zip(match[0], new, strict=False)
+                same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], both))
+                edits.append((match.start() + same, match.end(), len(new) - same))
+            return new
+
+        self.text = pattern.sub(record, self.text)
+        self._marks = list(_moved(self._marks, edits))
+
+    def whole(self) -> str:
+        """The text with what cannot be seen."""
+        parts, begin = [], 0
+        for mark in self._marks:
+            parts += [self.text[begin : mark.at], mark.text]
+            begin = mark.at
+        return "".join((*parts, self.text[begin:]))
+
+
+def _moved(marks: Iterable[Mark], edits: list[tuple[int, int, int]]) -> Iterable[Mark]:
+    """Marks behind edits of (begin, end, new length); those inside move to the end of the edit."""
+    grown = index = 0
+    for mark in marks:
+        while index < len(edits) and edits[index][1] <= mark.at:
+            begin, end, size = edits[index]
+            grown += size - (end - begin)
+            index += 1
+        inside = index < len(edits) and edits[index][0] < mark.at
+        at = edits[index][0] + edits[index][2] if inside else mark.at
+        yield Mark(at + grown, mark.text)
