@@ -36,21 +36,16 @@ _DEADLINE = 60
 
 
 class Picture(NamedTuple):
-    """A command, how wide its terminal is, and the variables that make it another one."""
+    """A command, and how many columns its terminal has."""
 
     command: str
     columns: int = 100
-    variables: str = ""
 
 
 MACHINE = "cann-not-sourced"
 _CHECK = f"ascend-doctor check -l 0 -q --replay {MACHINE}"
 PICTURES = {
-    "check-40": Picture(_CHECK, 40),
     "check-80": Picture(_CHECK, 80),
-    "check-120": Picture(_CHECK, 120),
-    "check-dumb": Picture(_CHECK, 80, "TERM=dumb PYTHONIOENCODING=ascii"),
-    "check-plain": Picture(_CHECK, 80, "NO_COLOR=1"),
     "check-zh": Picture(f"{_CHECK} --lang zh", 80),
 }
 
@@ -63,7 +58,7 @@ def capture(picture: Picture) -> str:
         env = {**os.environ, "LC_ALL": "C.UTF-8", "PATH": _path()}
         env.pop("TMUX", None)
         done = shlex.join([*tmux, "wait-for", "-S", "done"])
-        line = f"env {picture.variables} {picture.command}; {done}; sleep {_DEADLINE}"
+        line = f"{picture.command}; {done}; sleep {_DEADLINE}"
         size = ["-x", str(picture.columns), "-y", str(_ROWS)]
         try:
             for words in (
@@ -99,7 +94,7 @@ def draw(picture: Picture, shown: str) -> str:
         force_terminal=True,
         color_system="standard",
     )
-    prompt = " ".join(filter(None, ("$", picture.variables, picture.command)))
+    prompt = f"$ {picture.command}"
     console.print(Text(prompt, style="bold"))
     console.print(Text.from_ansi(shown), soft_wrap=True)
     svg = console.export_svg(title=f"{picture.columns} columns", unique_id="terminal")

@@ -116,12 +116,12 @@ class Runner:
         """Read standard error beside the command, where somebody shows its progress."""
         if self.progress is None or process.stderr is None:
             return None
-        errors = _Errors(process.stderr, self._shown_progress)
+        errors = _Errors(process.stderr, self._show_progress)
         process.stderr = None  # communicate would read it, too
         errors.start()
         return errors
 
-    def _shown_progress(self, text: str) -> None:
+    def _show_progress(self, text: str) -> None:
         for secret in self.hidden:
             text = text.replace(secret, "***")
         if self.progress is not None:

@@ -422,7 +422,7 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
             return [self.question.machine[component.id]]
         every = candidates(component, [demand.versions for demand in demands])
         if component.releases:
-            covered = _covered_versions(component, [demand.versions for demand in demands], every)
+            covered = _find_covered(component, [demand.versions for demand in demands], every)
             shy = self._shy(component)
             rows = (
                 version
@@ -572,7 +572,7 @@ def _near(need: Need, catalog: Catalog) -> str:
     return " || ".join((ranges, *near))
 
 
-def _covered_versions(
+def _find_covered(
     component: Component, ranges: Sequence[str], listed: Sequence[str]
 ) -> tuple[str, ...]:
     """Exact versions that are asked for and that another row speaks for."""
