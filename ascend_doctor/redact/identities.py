@@ -69,7 +69,7 @@ NAMES = (
     *named(
         "user",
         ("user", "logname"),
-        r"(?:user(?:[_-]?name|(?-i:(?<=\bUSER))|(?<=[a-z][_-]user))|logname)",
+        r"(?:user(?:[_-]?name|(?-i:(?<=\bUSER))|(?<=[a-z]_user)|(?<=login-user)|(?<=sudo-user)|(?<=x-user))|logname)",
         rf"""[\\"']*({_PERSON}{_NAME})""",
     ),
     *named("user", ("employee", "emp", "staff", "工号"), _STAFF, rf"""[\\"']*({_NUMBER})"""),
@@ -153,7 +153,7 @@ def _around() -> Around:
         re.compile(
             r"(?:addr(?:ess)?(?:_?\d+)?|ip|nic|inet|host|server|gateway|broadcast|peer|remote|detect"
             r"|endpoint|master|connect(?:ed)?|bound|client|://|@|(?:_|\b)ip(?:_?\d+)?"
-            r"|IF_IP)[\"'\\\]]*(?:\s*[:=(\[|│]\s*(?:(?:\\|>-)\s+)?|\s{0,3}is\s|\s{0,3}"
+            r"|IF_IP)[\"'\\\]]*(?:\s*[:=(\[|│>]{1,2}\s*(?:(?:\\|>-|\[)\s+)?|\s{0,3}is\s|\s{0,3}"
             r"|,?\s*[\"']?value[\"']?\s*[:=]\s*)[\"'\[\\]*$",
             re.IGNORECASE,
         ),

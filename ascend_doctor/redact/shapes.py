@@ -45,19 +45,24 @@ _CLOSE = r"""[\\"'\]]*"""
 _IS = rf"{_CLOSE}\s*[=:：]\s*"  # noqa: RUF001
 # Between a name and its value: a sign in one line, a value alone in the next line, a pair of
 # ``name`` and ``value``.
-_SIGN = rf"{_CLOSE}[ \t]*[=:：][ \t\r]*"  # noqa: RUF001
+_SIGN = rf"""{_CLOSE}[ \t]*(?::=|=>|[=:：])[ \t\r]*(?:\[\s*(?=[\\"']))?"""  # noqa: RUF001
+# An element of XML, two values in brackets, a sentence; the latter two with a digit.
+_WORDED = (
+    r""">(?=[^<>\n]+</)|[\\"']+,\s*(?=[\\"'][^\s"']*\d[^\s"']*[\\"']\s*\))"""
+    r"|[ \t]+(?:is|was|(?:is )?set to)[ \t]+(?=\S*\d)(?=\S{6})"
+)
 _FOLD = r"[ \t]*(?:\\|[>|][+-]?)?"
 _NEXT = rf"{_CLOSE}[ \t]*[=:]{_FOLD}\s*\n\s*(?=\S{{3,}}[ \t]*$)(?!\S*[:\]]\s*$|-)"
 _PAIR = rf"""{_CLOSE}\s*[,;]?\s*["'\\]*\bval(?:ue)?{_CLOSE}\s*[:=]\s*"""
-_ASSIGNED = rf"(?:{_SIGN}|{_NEXT}|{_PAIR})"
-_COLUMN = r"[ \t]*[|│┃][ \t]*"
+_ASSIGNED = rf"(?:{_SIGN}|{_NEXT}|{_PAIR}|{_WORDED})"
+_COLUMN = r"(?:[ \t]+[|│┃][ \t]*|[|│┃][ \t]+)"
 # A name in a table: part of a longer word, of capitals or with a value of digits. Other words may
 # head a column, as may two of capitals.
 _IN_TABLE = (
     rf"(?:(?<=\w)|(?=(?-i:[A-Z_]+)\b)|(?=[a-z]+_)|(?=[\w-]+{_COLUMN}[^\s|]*\d))"
     rf"(?![\w-]+{_COLUMN}(?-i:[A-Z_]+)[ \t]*[|│┃])"
 )
-_OPTION = r"""(?:[\\"']*(?:=|\s)|[\\"']+,\s*)(?!-)"""
+_OPTION = r"""(?:[\\"']*(?:=|\s)|[\\"']+,\s*(?=[\\"']))(?!-)"""
 
 
 def named(
@@ -183,7 +188,6 @@ SHAPES = (
     Shape("option", ("coscli",), r"\bcoscli\s[^\n|;]*?-i\s+(\S+)(?:\s+-k\s+(\S+))?"),
     Shape("option", ("login -k", "login --k"), r"\blogin\s+(?:-k|--key)[\s=]+(\S{8,})"),
     Shape("password", ("stdin",), r"""\b(?:echo|printf)\s+(\S+)\s*\|[^\n|]*password-stdin"""),
-    Shape("password", ("password",), r"""["']password["']\s+value=["']([^"']{3,})"""),
     Shape("password", ("credentials",), r"""credentials: Some\(\("[^"]*", "([^"]+)"\)\)"""),
     Shape("option", ("pass:",), r"""-pass(?:in|out)?\s+pass:([^\s"']+)"""),
     Shape("option", ("wandb",), r"\bwandb(?: login|: .*wandb\.ai:)\s+([0-9a-f]{40})\b"),
@@ -195,7 +199,6 @@ SHAPES = (
         rf"[_-](?<=[a-z0-9][_-]){_VOCABULARY}(?:pass|pwd?|psk)",
         rf"(?!\d+\b|/){_VALUE}",
     ),
-    Shape("password", ("passw",), r"\bpassw(?:or)?d is (?=\S*\d)(\S{6,})"),
     Shape("password", ("passw",), r"\bpassword for \S+: (\S{3,})"),
     Shape("password", ("passw",), r"\blogin\s+\S+\s+password\s+(\S+)"),
     Shape("password", ("密码", "口令", "密钥", "令牌"), rf"(?:密码|口令|密钥|令牌){_IS}(\S+)"),

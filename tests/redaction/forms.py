@@ -23,14 +23,36 @@ export §=¶ || env §='¶' python train.py || ENV §="¶"
 train.py † ¶ --lr 1e-4 || train.py †=¶ --lr 1e-4 || launch † "¶"
 https://api.example.net/v1?§=¶&page=2 || ‡: ¶ || curl -H "‡: ¶" https://api.example.net
 """
+# Forms that were gathered after the patterns for those above were written.
+_LATER = r"""
+<add key="§" value="¶"/>
+<§>¶</§>
+("§", "¶")
+'§' => '¶',
+§ := "¶"
+helm upgrade x . --set-string auth.§=¶
+docker run -e §=¶ -it image
+Environment="§=¶"
+{"value": "¶", "name": "§"}
+"§": [\n  "¶"\n]
+\x1b]8;;x\x07§\x1b]8;;\x07 : ¶
+§ is ¶
+"""
 _ESCAPE = re.compile(r"\\(?:n|r|x..|u....|\\)")
-FORMS = tuple(
-    tuple(
-        _ESCAPE.sub(lambda match: ast.literal_eval(f'"{match[0]}"'), variant)
-        for variant in line.split(" || ")
+
+
+def _forms(texts: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(
+        tuple(
+            _ESCAPE.sub(lambda match: ast.literal_eval(f'"{match[0]}"'), variant)
+            for variant in line.split(" || ")
+        )
+        for line in texts.strip().splitlines()
     )
-    for line in _FORMS.strip().splitlines()
-)
+
+
+FORMS = _forms(_FORMS)
+LATER = _forms(_LATER)
 
 
 def pairs(kind: str) -> tuple[tuple[str, str], ...]:
@@ -50,10 +72,12 @@ def calm() -> tuple[str, ...]:
     return tuple(dict.fromkeys((*texts, *(line for text in texts for line in text.splitlines()))))
 
 
-def written(name: str, value: str, number: int) -> list[str]:
+def written(
+    name: str, value: str, number: int, shapes: tuple[tuple[str, ...], ...] = FORMS
+) -> list[str]:
     """A name with its value in each form; ``number`` picks the variant of each."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower().replace("_", "-")
     header = words if words.startswith("x-") else f"x-{words}"
     fill = {"§": name, "¶": value, "†": f"--{words}", "‡": header.title()}
-    forms = [variants[number % len(variants)] for variants in FORMS]
+    forms = [variants[number % len(variants)] for variants in shapes]
     return [re.sub("[§¶†‡]", lambda match: fill[match[0]], form) for form in forms]

@@ -13,11 +13,11 @@ KEY = b"k" * 16
 _UNSEEN = re.compile("[\x1b\u200b\xad\r]")
 
 
-def _shown(kind: str) -> dict[str, list[int]]:
+def _shown(kind: str, shapes: tuple[tuple[str, ...], ...] = forms.FORMS) -> dict[str, list[int]]:
     """The forms in which a value is shown, by name."""
     shown: dict[str, list[int]] = {}
     for number, (name, value) in enumerate(forms.pairs(kind)):
-        texts = [_redacted(text) for text in forms.written(name, value, number)]
+        texts = [_redacted(text) for text in forms.written(name, value, number, shapes)]
         seen = [form for form, text in enumerate(texts) if value in _UNSEEN.sub("", text)]
         if seen:
             shown[f"{name}={value}"] = seen
@@ -40,6 +40,13 @@ def test_an_identity_is_hidden_in_every_form() -> None:
     assert len(forms.pairs("identities")) >= 30
     # "--user" is an option of pip, too.
     assert _shown("identities") == {"USER=qlin88": [8]}
+
+
+def test_few_values_are_shown_in_the_forms_that_were_gathered_later() -> None:
+    """A value before its name, and plain words in a sentence or in brackets."""
+    shown = {**_shown("secrets", forms.LATER), **_shown("identities", forms.LATER)}
+    assert sum(map(len, shown.values())) <= 115
+    assert {form for each in shown.values() for form in each} <= {2, 8, 11}
 
 
 def test_marked_words_of_a_line_are_hidden() -> None:
