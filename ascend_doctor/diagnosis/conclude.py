@@ -9,7 +9,13 @@ from typing import Literal, TypeAlias, cast
 from msgspec.structs import replace
 
 from ascend_doctor import __version__
-from ascend_doctor.diagnosis.guilt import describe_undecided, evidence, guilty, guilty_of_hang
+from ascend_doctor.diagnosis.guilt import (
+    describe_undecided,
+    evidence,
+    fold_wrappers,
+    guilty,
+    guilty_of_hang,
+)
 from ascend_doctor.diagnosis.ledger import Ledger, Occurrences, Sighting, earliest
 from ascend_doctor.diagnosis.logs import Skipped
 from ascend_doctor.diagnosis.result import (
@@ -62,6 +68,8 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     outlived = ledger.forget(survives) if ledger.outlived and ended_well else []
     works = bool(ledger.work) and not (exit_status or (outlived and ledger.got_over_failure))
     seen_by_name = _harmful(ledger, failures)
+    waits = _together(seen for name, seen in seen_by_name.items() if failures[name].victim)
+    fold_wrappers(ledger, waits)
     causes = _causes(ledger, seen_by_name, failures)
     root = failures[causes[0].id] if causes else None
     settled = root and root.severity == "fatal" and not _weak(root)
@@ -69,7 +77,6 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     missing = tuple(sorted(ledger.without_log()))
     unseen = bool(unexplained or missing) or _is_sign_only(root) or not works
     stands = seen_by_name.get(root.id) if root else None
-    waits = _together(seen for name, seen in seen_by_name.items() if failures[name].victim)
     if stall and is_of_hang(ledger, root, waits):
         blamed = guilty_of_hang(ledger, stall) if stall.absent else None
     else:

@@ -27,6 +27,10 @@ _TEXT = 400
 # Ranks that wait with the same time-out and began together report it within this many seconds;
 # the run's own start is never that even, so less than this says nothing.
 _APART = 30.0
+# An exception around a time-out of HCCL, in any wording: its text names HCCL or a runtime call, and
+# it lies within these seconds, or lines without stamps, of a time-out of its own rank.
+_HCCL = re.compile(r"HCCL|[Hh]ccl|\baclrt")
+_WRAPS_SECONDS, _WRAPS_LINES = 10.0, 60
 # The module that wrote a line of a plog.
 _OTHER_PART = re.compile(r"\[ERROR\] (?!HCCL\()[A-Z_]{2,24}\(-?\d{1,12},")
 # What no log of such a run says: the stacks and the flight recorders of all ranks do.
@@ -51,6 +55,35 @@ def evidence(sighting: Sighting) -> Evidence:
         process=sighting.origin.process,
         time=sighting.moment.text if sighting.moment else "",
     )
+
+
+def fold_wrappers(ledger: Ledger, waits: Occurrences) -> None:
+    """Count exceptions around a rank's own time-out as logged lines, not as errors of the rank."""
+    ends = [*waits.by_origin.values(), *(waited.sighting for waited in ledger.timed_out.values())]
+    for text, seen in list(ledger.exceptions.items()):
+        wrappers = {
+            origin: sighting
+            for origin, sighting in seen.by_origin.items()
+            if _HCCL.search(sighting.text) and any(_wraps(sighting, end) for end in ends)
+        }
+        if wrappers:
+            ledger.logged.setdefault(text, Occurrences(count=seen.count, by_origin=wrappers))
+            seen.by_origin = {
+                origin: sighting
+                for origin, sighting in seen.by_origin.items()
+                if origin not in wrappers
+            }
+        if not seen.by_origin:
+            del ledger.exceptions[text]
+
+
+def _wraps(raised: Sighting, end: Sighting) -> bool:
+    same_rank = raised.origin.rank is not None and raised.origin.rank == end.origin.rank
+    if not same_rank and raised.origin != end.origin:
+        return False
+    if raised.moment and end.moment:
+        return abs(raised.moment.seconds - end.moment.seconds) <= _WRAPS_SECONDS
+    return raised.file == end.file and abs(raised.line - end.line) <= _WRAPS_LINES
 
 
 def guilty(

@@ -528,3 +528,28 @@ def test_ranks_that_ended_in_the_same_second_are_not_accused() -> None:
     apart = of_text(text.replace("_09:01:59", "_09:01:58", 2))
     assert apart.guilty
     assert apart.guilty.ranks == (0,)
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        "RuntimeError: the collective was given up, HcclAllReduce returned",
+        "torch_npu.npu.CommError: HCCL work of group 0 did not end",
+        "SystemException: aclrtSynchronizeStreamWithTimeout ended the wait",
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_an_unknown_wrapper_of_a_time_out_accuses_no_rank(wrapper: str, *, first: bool) -> None:
+    """Three ranks wait for rank 3, and rank 0 raises around its own time-out."""
+    end = SLOW.format(minute=9).replace("[unknown]", "[3]")
+    raised = f'Traceback (most recent call last):\n  File "t.py", line 3\n{wrapper}'
+    both = f"{raised}\n{end}" if first else f"{end}\n{raised}"
+    for texts in ({0: both, 1: end, 2: end}, dict.fromkeys(range(3), both)):
+        for seen in (
+            of_files(torchrun({**texts, 3: STEP})),
+            of_text(interleave({**texts, 3: STEP})),
+        ):
+            assert seen.guilty
+            assert seen.guilty.ranks == (3,)
+            assert seen.verdict
+            assert seen.verdict.action == "restart"
