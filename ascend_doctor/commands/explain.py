@@ -129,8 +129,10 @@ def _pages_of_code(code: str, rows: Catalog) -> Iterator[str]:
 def _pages_of_line(text: str, rows: Catalog) -> Iterator[str]:
     """What ``diagnose`` knows of a line, and what the codes and variables in it mean."""
     from ascend_doctor.diagnosis.patterns import Patterns  # noqa: PLC0415 - only for a line
+    from ascend_doctor.diagnosis.possibilities import mask  # noqa: PLC0415
 
-    shown, _ = Patterns(rows.failures.values()).judge(text.encode())
+    stated = mask(text, list, whole=text)
+    shown, _ = Patterns(rows.failures.values()).judge(stated.encode())
     beaten = {name for failure in shown for name in rows.failures[failure].beats}
     for name in sorted(shown - beaten)[:_MOST_FAILURES]:
         yield _explain_failure(rows.failures[name])

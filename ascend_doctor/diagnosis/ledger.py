@@ -23,6 +23,11 @@ _VARYING = re.compile(r"0x[0-9a-f]+|\d+")
 _SHORT = 160
 
 
+def mask_numbers(text: str) -> str:
+    """The beginning of a text without what differs from rank to rank."""
+    return _VARYING.sub("#", text[:_SHORT])
+
+
 class Gravity(IntEnum):
     """A line that has no more than words, one that a program calls an error, one that ends it."""
 
@@ -231,15 +236,15 @@ class Ledger:
         self.unexplained += 1
         if signalled and len(self.signalled) < _ORIGINS:
             self.signalled.add(row.origin)
-        _note(self.exceptions, _VARYING.sub("#", text[:_SHORT]), row)
+        _note(self.exceptions, mask_numbers(text), row)
 
     def death(self, text: str, row: LogLine) -> None:
         self.unexplained += 1
-        _note(self.deaths, _VARYING.sub("#", text[:_SHORT]), row)
+        _note(self.deaths, mask_numbers(text), row)
 
     def log(self, text: str, row: LogLine) -> None:
         self.unexplained += 1
-        _note(self.logged, _VARYING.sub("#", text[:_SHORT]), row)
+        _note(self.logged, mask_numbers(text), row)
 
     def stands(self, gravity: Gravity) -> None:
         """A log that complains, and shows nothing that outlives it."""

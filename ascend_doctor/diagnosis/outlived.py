@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from ascend_doctor.diagnosis.ledger import Gravity, LogLine
+from ascend_doctor.diagnosis.ledger import Gravity, LogLine, mask_numbers
 from ascend_doctor.diagnosis.origins import moment
 from ascend_doctor.diagnosis.working import counts_on
 
@@ -23,11 +23,13 @@ _REACH = 4096
 # So many steps in a row are a training that counts on, so many answers a server that serves on,
 # so many lines a program that did.
 _STEPS = 3
+# And so many are a whole run, whose beginning the complaint did not end.
+_WHOLE_RUN = 20
 _ANSWERS = 3
 _LINES = 10
 _LAST = 5
 # Standard output that goes into a file is written by the 8 KiB, at the end of a process as well.
-_BUFFERS = 1 << 16
+_BUFFER, _BUFFERS = 1 << 14, 1 << 16
 _LATER = 60.0
 
 # What is named as a whole, and a whole that ended well.
@@ -90,15 +92,66 @@ Aftermath = Literal["stands", "survived", "harmless"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LastComplaint:
-    """The last line of a log that reads like an error, and the gravest of all.
-
-    ``stop`` is how many bytes of the log there were when it ended.
-    """
+class ErrorLine:
+    """A line that reads like an error; the log had ``stop`` bytes where it ended."""
 
     stop: int
     gravity: Gravity
     line: LogLine
+
+
+@dataclass
+class ErrorLines:
+    """The last complaint of each gravity, and the latest new text of those below fatal."""
+
+    _last: dict[Gravity, ErrorLine] = field(default_factory=dict)
+    _new: dict[Gravity, ErrorLine] = field(default_factory=dict)
+    _texts: set[str] = field(default_factory=set)
+
+    def add(self, gravity: Gravity, line: LogLine, stop: int) -> None:
+        complaint = ErrorLine(stop=stop, gravity=gravity, line=line)
+        self._last[gravity] = complaint
+        text = mask_numbers(line.text)
+        if text not in self._texts:
+            self._texts.add(text)
+            self._new[gravity] = complaint
+
+    def judge(self, tail: bytes, size: int, *, full: bool) -> tuple[Aftermath, Gravity | None]:
+        """What the end of a log of this size leaves of its complaints, the gravest first.
+
+        In a ``full`` log all stand, for not all of it was searched.
+        """
+        aftermath: Aftermath = "harmless"
+        for gravity in sorted(self._last, reverse=True):
+            left = "stands" if full else self._judge(gravity, tail, size)
+            if left == "stands":
+                return left, gravity
+            aftermath = left if left == "survived" else aftermath
+        return aftermath, max(self._last, default=None)
+
+    def _judge(self, gravity: Gravity, tail: bytes, size: int) -> Aftermath:
+        """A text that the run got over at first is no end of it later, if the run counts on."""
+        last = self._last[gravity]
+        left = judge(*_follow(tail, size, last))
+        if left == "stands" and gravity < Gravity.FATAL and gravity in self._new:
+            rest = tail[_start(tail, size, last) :]
+            if counts_on(_rows(rest)):
+                left = judge(*_follow(tail, size, self._new[gravity]))
+        return left
+
+    def start_in(self, tail: bytes, size: int) -> int:
+        """Where the last complaint ends in the tail of a log of this size; 0 before it."""
+        return max((_start(tail, size, last) for last in self._last.values()), default=0)
+
+
+def _start(tail: bytes, size: int, complaint: ErrorLine) -> int:
+    return max(complaint.stop - (size - len(tail)), 0)
+
+
+def _follow(tail: bytes, size: int, complaint: ErrorLine) -> tuple[bytes, ErrorLine, int]:
+    """What follows a complaint in the tail, and how many bytes lie between the two."""
+    apart = max(size - len(tail) - complaint.stop, 0)
+    return tail[_start(tail, size, complaint) :], complaint, apart
 
 
 def ends_job(text: bytes) -> bool:
@@ -106,25 +159,30 @@ def ends_job(text: bytes) -> bool:
     return any(_says(_JOB_ENDED, row) for _, row in list(_rows(text))[-_LAST:])
 
 
-def judge(rest: bytes, complaint: LastComplaint, *, apart: int) -> Aftermath:
+def judge(rest: bytes, complaint: ErrorLine, apart: int) -> Aftermath:
     """What follows a complaint says of it, of ``rest``, which begins so many bytes ``apart``."""
     rows = list(_rows(rest))
-    # Whoever started the job knows better than any line within it.
-    if any(_FAILED.search(row) for _, row in rows):
+    steps = counts_on(rows)
+    counted = len(steps) >= _STEPS
+    # Whoever started the job knows better than any line within it. What a run that counts on logs
+    # of an exit is that of another program.
+    end = steps[-1][0] if counted else 0
+    if any(_FAILED.search(row) for start, row in rows if start >= end):
         return "stands"
     if any(_says(_PASSED, row) for _, row in rows):
         return "harmless"
     outlived = any(_says(_ENDED, row) for _, row in rows)
     outlived |= sum(_SERVES.search(row) is not None for _, row in rows) >= _ANSWERS
-    steps = counts_on(rows)[-_STEPS:]
-    counted = len(steps) == _STEPS
     if complaint.gravity is Gravity.WORDS:
         outlived |= counted or apart > 0 or len(rows) >= _LINES
     elif complaint.gravity is Gravity.LEVEL:
         outlived |= counted or any(_says(_STARTED, row) for _, row in rows)
     elif counted:
-        start, row = steps[0]
-        outlived |= apart + start >= _BUFFERS or _is_later(row, complaint.line)
+        start, row = steps[-_STEPS]
+        later = _is_later(row, complaint.line)
+        outlived |= apart + start >= _BUFFERS or later
+        if len(steps) >= _WHOLE_RUN and (later or apart + start >= _BUFFER):
+            return "harmless"
     if not outlived:
         return "stands"
     return "survived" if complaint.gravity is Gravity.FATAL else "harmless"

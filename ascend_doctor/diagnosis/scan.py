@@ -13,16 +13,17 @@ from dataclasses import dataclass, replace
 from ascend_doctor.diagnosis.ledger import Gravity, Ledger, LogLine, Sighting
 from ascend_doctor.diagnosis.logs import Log, Skipped, blocks
 from ascend_doctor.diagnosis.origins import Moment, Origin, moment, split_prefixes
-from ascend_doctor.diagnosis.outlived import LastComplaint, ends_job, judge
+from ascend_doctor.diagnosis.outlived import ErrorLines, ends_job
 from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.peers import Peers
+from ascend_doctor.diagnosis.possibilities import mask, mask_settings
 from ascend_doctor.diagnosis.records import record
 from ascend_doctor.diagnosis.serials import MARK, parse_serials
 from ascend_doctor.diagnosis.signs import COMMON, WORDED, Sign, continues_harmless, harmless
 from ascend_doctor.diagnosis.steps import last_step
 from ascend_doctor.diagnosis.wording import complains, shows
 from ascend_doctor.diagnosis.working import find_work
-from ascend_doctor.matrix.schema import KnownFailure
+from ascend_doctor.matrix.schema import CALL_BEFORE, CODE_BEFORE, KnownFailure
 
 _ANSI = re.compile(
     rb"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]|\][^\x07\x1b\n\r]{0,256}(?:\x07|\x1b\\)?|[@-Z\\-_])"
@@ -66,12 +67,14 @@ _HANDLER = re.compile(rb", in \w*(?:signal|sig(?:term|int|usr\d)|terminat\w*)\w*
 # What torchrun does to the others when one has failed.
 _CLOSED = re.compile(r"SIGTERM|\bexitcode +: -15\b")
 # CANN's error manager: "EI0006: ", "Name(EI0006)", "EZ9999[PID: 1]".
-_REPORTED = re.compile(r"\b(E[A-Z0-9]\d{4})(?=:|\)|\[PID)")
+_REPORTED = re.compile(
+    rf"(?:\b(?=E[A-Z0-9]\d{{4}}(?::|\)|\[PID))|{CODE_BEFORE})(E[A-Z0-9]\d{{4}})\b"
+)
 # Behind words that other programs use as well only what aclError has: 107, 207, 500 and 507
 # thousand and some (acl_base.h).
 _RESULT = re.compile(
     r"(?:error ?[cC]ode(?: is|:| =)|runtime result =|failed ?:) ?(\d{1,6})\b|"
-    r"(?:ErrCode|[Rr]et[Cc]ode|ret|result|status)(?: is|:| =|=|\[) ?([12]07\d{3}|50[07]\d{3})\b"
+    rf"(?:{CODE_BEFORE}|{CALL_BEFORE})((?:[12]07|50[07])\d{{3}})\b"
 )
 _HCCL = re.compile(r"Hccl|HCCL")
 _ABOUT_OTHERS = frozenset({"peers", "agent", "elastic", "waited", "world"})
@@ -121,7 +124,7 @@ class _Reader:
         self._line = 1
         self._tail = b""
         self._size = 0
-        self._complaint: LastComplaint | None = None
+        self._complaints = ErrorLines()
         self._logged = 0
         self._looked = 0
         self._explained = 0
@@ -222,20 +225,14 @@ class _Reader:
     def settle(self) -> None:
         """What it shows of work, and what that leaves of its complaints; in a full log all."""
         works = self._note_work()
-        complaint = self._complaint
-        if complaint is None:
-            self.ledger.ended_well |= works and ends_job(self._tail)
-            return
-        # Where the complaint ended within the tail; negative where it lies before it.
-        start = complaint.stop - (self._size - len(self._tail))
-        rest = self._tail[max(start, 0) :]
         full = bool(self._familiar or self._enough())
-        aftermath = "stands" if full else judge(rest, complaint, apart=max(-start, 0))
-        if aftermath == "stands":
-            self.ledger.stands(complaint.gravity)
+        aftermath, gravity = self._complaints.judge(self._tail, self._size, full=full)
+        if aftermath == "stands" and gravity:
+            self.ledger.stands(gravity)
             return
         self.ledger.survived |= aftermath == "survived"
-        self.ledger.ended_well |= ends_job(rest)
+        rest = self._tail[self._complaints.start_in(self._tail, self._size) :]
+        self.ledger.ended_well |= (works or gravity is not None) and ends_job(rest)
 
     def _note_work(self) -> bool:
         start = find_work(self._tail)
@@ -278,6 +275,18 @@ class _Reader:
         writer, text = split_prefixes(shows, self.log.origin)
         return [_Part(raw=row, writer=writer, text=text, whole=shows)]
 
+    def _state(self, part: _Part, data: bytes, start: int) -> _Part:
+        """A text of a line without what it does not state."""
+
+        def split_before() -> list[str]:
+            rows = _LINE_END.split((self._tail + data[:start])[-_REACH:])
+            return [split_prefixes(_text(row), self.log.origin)[1] for row in rows if row]
+
+        stated = mask(part.text, split_before, whole=part.whole)
+        if stated == part.text:
+            return part
+        return replace(part, raw=stated.encode(), whole=part.whole.replace(part.text, stated))
+
     def _hit(self, data: bytes, start: int, stop: int, offset: int, line: int) -> set[str]:
         """Note what a line shows; gives the failures and signs."""
         row = data[max(start, offset - _REACH) : min(stop, offset + _REACH)]
@@ -286,6 +295,13 @@ class _Reader:
             return set()
         before = data[max(start - _SUMMARY, 0) : start]
         every = self._parts(data[start:stop], row)
+        stated = [self._state(part, data, start) for part in every]
+        if stated != every:
+            # What says that a line is harmless may be in any part of it.
+            benign = {name for name in shown[0] if self.failures[name].severity == "benign"}
+            every, row = stated, b"\n".join(part.raw for part in stated)
+            shown = self.patterns.judge(row)
+            shown[0].update(benign)
         judged = [
             (part, shown if part.raw is row else self.patterns.judge(part.raw)) for part in every
         ]
@@ -300,13 +316,9 @@ class _Reader:
             if identities or signs:
                 seen = self._row(part, line, lambda: _near(data, start, stop))
                 gravity = self._note(identities, signs, seen, before)
-                self._complain(gravity, seen, self._size + stop)
+                if gravity is not None:
+                    self._complaints.add(gravity, seen, self._size + stop)
         return set().union(*(names for _, both in judged for names in both))
-
-    def _complain(self, gravity: Gravity | None, line: LogLine, stop: int) -> None:
-        if gravity is not None:
-            worst = max(gravity, self._complaint.gravity) if self._complaint else gravity
-            self._complaint = LastComplaint(stop=stop, gravity=worst, line=line)
 
     def _note(
         self, identities: set[str], signs: set[str], seen: LogLine, before: bytes
@@ -369,7 +381,7 @@ class _Reader:
             return False
         if "logged" in signs or shows(line):
             return True
-        if not _ABOUT_OTHERS.isdisjoint(signs) or not complains(line):
+        if not _ABOUT_OTHERS.isdisjoint(signs) or not complains(mask_settings(line)):
             return False
         return not continues_harmless(line, _text(before))
 

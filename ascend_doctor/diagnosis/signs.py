@@ -6,6 +6,7 @@ import re
 from typing import Literal
 
 from ascend_doctor.diagnosis.wording import COARSE
+from ascend_doctor.matrix.schema import CALL_BEFORE, CODE_BEFORE
 
 Sign = Literal[
     "exception",
@@ -30,9 +31,9 @@ Sign = Literal[
 # text.
 _OWN: dict[Sign, str] = {
     "exception": r"(Error|Exception|Interrupt)(\(\w+\))?(: |:?$)",
-    "code": r"\bE[A-Z0-9]\d{4}(:|\)|\[PID)",
+    "code": rf"\bE[A-Z0-9]\d{{4}}(:|\)|\[PID)|{CODE_BEFORE}E[A-Z0-9]\d{{4}}\b",
     "result": r"(error ?[cC]ode( is|:| =)|runtime result =|failed ?:) ?\d|"
-    r"(ErrCode|[Rr]et[Cc]ode|ret|result|status)( is|:| =|=|\[) ?[125]0[07]\d{3}\b",
+    rf"({CODE_BEFORE}|{CALL_BEFORE})([12]07|50[07])\d{{3}}\b",
     # torch_npu's hook for exceptions that nobody caught prints it.
     "uncaught": r"ERR99999 UNKNOWN appli",
     "peers": r"Failed to connect agent|remoteUserrank|[Rr]emote ?[rR]ank|"

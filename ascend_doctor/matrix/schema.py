@@ -588,15 +588,18 @@ class KnownWarnings(Row, frozen=True, kw_only=True):
     warnings: tuple[KnownWarning, ...]
 
 
-# What programs print before a code of CANN's runtime: "error code is 507018", "ErrCode=507018",
-# "ret[507018]", "result = 507018", "failed: 507018", "status: 507018", "CANN failure 507018".
-_CODE_BEFORE = (
-    r"([Cc]ode|CODE|[Ee]rror|ERROR|[Ee]rr[Nn]o|\b[Ee]rr|[Rr]et|RET|\brc|[Rr]esult|[Ss]tatus|"
-    r"[Ff]ailed|FAILED|[Ff]ailure|[Ff]ault|[Rr]eturned|AI ?CORE|AI ?CPU|错误码|返回码|返回值)"
-    r"( is| no is|为|是)?[\]\"' ]{0,2}([:=\[(,]|"
+# What programs print before a code of CANN's runtime, such as "error code is 507018" or
+# "ret[507018]". A part of another word does not count, as in "default 507018" or "barcode 507018".
+CODE_BEFORE = (
+    r"(?:(?:\b|_|[Ee]rr|[Ee]rror|[Rr]et|[Ee]xit|[Ss]tatus|[Rr]esult)code|Code|CODE|[Ee]rror|ERROR|"
+    r"[Ee]rr[Nn]o|\b[Ee]rr|(?:\b|_)ret|Ret|RET|\brc|[Rr]esult|[Ss]tatus|[Ff]ailed|FAILED|[Ff]ailure|"
+    r"(?:\b|_)fault|Fault|[Rr]eturned|AI ?CORE|AI ?CPU|错误码|返回码|返回值)"
+    r"(?: is| no is|为|是)?[\]\"' ]{0,2}(?:[:=\[(,]|"
     "\uff1a|\uff08"
     r"){0,2} {0,2}"
 )
+# A call of the runtime or of HCCL with a code in brackets, such as "aclInit (107001)".
+CALL_BEFORE = r"\b(?:acl|ACL|rt[A-Z]|[Hh]ccl|HCCL)\w*[^\d()\[\]]{0,60}[(\[]"
 
 
 class KnownFailure(Row, frozen=True, kw_only=True):
@@ -646,7 +649,9 @@ class KnownFailure(Row, frozen=True, kw_only=True):
     @property
     def patterns(self) -> tuple[str, ...]:
         """Expressions of which one finds a line."""
-        return (*self.matches, f"{_CODE_BEFORE}({self.codes})\\b") if self.codes else self.matches
+        if not self.codes:
+            return self.matches
+        return (*self.matches, f"(?:{CODE_BEFORE}|{CALL_BEFORE})(?:{self.codes})\\b")
 
 
 class Failures(Row, frozen=True, kw_only=True):
