@@ -68,8 +68,7 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     outlived = ledger.forget(survives) if ledger.outlived and ended_well else []
     works = bool(ledger.work) and not (exit_status or (outlived and ledger.got_over_failure))
     seen_by_name = _harmful(ledger, failures)
-    waits = _together(seen for name, seen in seen_by_name.items() if failures[name].victim)
-    fold_wrappers(ledger, waits)
+    waits = _fold_waits(ledger, seen_by_name, failures)
     causes = _causes(ledger, seen_by_name, failures)
     root = failures[causes[0].id] if causes else None
     settled = root and root.severity == "fatal" and not _weak(root)
@@ -111,6 +110,15 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
         benign=_benign(ledger, failures),
         not_read=tuple(NotRead(name=log.name, reason=log.reason) for log in skipped),
     )
+
+
+def _fold_waits(
+    ledger: Ledger, seen_by_name: dict[str, Occurrences], failures: dict[str, KnownFailure]
+) -> Occurrences:
+    """Where ranks report that they waited, without the exceptions around these lines."""
+    waits = _together(seen for name, seen in seen_by_name.items() if failures[name].victim)
+    fold_wrappers(ledger, waits)
+    return waits
 
 
 def _harmful(ledger: Ledger, failures: dict[str, KnownFailure]) -> dict[str, Occurrences]:
