@@ -785,8 +785,10 @@ class Script(Section, frozen=True, kw_only=True):
     """A Python entry file: its imports and calls in the order of lines.
 
     ``imports`` are those of the module, ``late_imports`` those in functions; ``settings`` are
-    variables that the module sets in os.environ. ``indexed`` are tensors that a forward method
-    indexes by a comparison, ``swallowed`` calls whose exceptions are passed over, ``saved_writes``
+    variables that the module sets in os.environ. ``runs`` are the imports in the order in which
+    they run, of the module with the functions that it calls, then of each function that it does
+    not call. ``indexed`` are tensors that a forward method indexes by a mask, ``loss_indexed``
+    those of loss functions, ``swallowed`` calls whose exceptions are passed over, ``saved_writes``
     tensors that backward writes into though forward saved them. ``entry``: the file is run, not
     imported.
     """
@@ -795,7 +797,9 @@ class Script(Section, frozen=True, kw_only=True):
     late_imports: tuple[Spot, ...] = ()
     calls: tuple[Spot, ...] = ()
     settings: tuple[Spot, ...] = ()
+    runs: tuple[tuple[Spot, ...], ...] = ()
     indexed: tuple[Spot, ...] = ()
+    loss_indexed: tuple[Spot, ...] = ()
     swallowed: tuple[Spot, ...] = ()
     saved_writes: tuple[Spot, ...] = ()
     entry: bool = False

@@ -22,6 +22,9 @@ _OTHER_DEVICE = re.compile(
 )
 _TWINKLE_DIMENSIONS = ("fsdp_size", "pp_size", "dp_size", "cp_size", "tp_size")
 _EVERY = frozenset({"Exception", "BaseException"})
+# torch.distributed's calls on Python objects: how many arguments come before the group.
+_BEFORE_GROUP = {"all_gather_object": 2, "broadcast_object_list": 2, "gather_object": 3}
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class _Source:
@@ -98,7 +101,6 @@ def script(content: str, file: str) -> Script | None:
     indexed: list[Spot] = []
     swallowed: list[Spot] = []
     saved_writes: list[Spot] = []
-    # Functions run later than the module, in an order that the text does not tell.
     top = _top(tree.body)
     for statement in top:
         imports += _imports(statement, source)
@@ -111,12 +113,12 @@ def script(content: str, file: str) -> Script | None:
             calls += _environment(node, source)
         elif isinstance(node, ast.Import | ast.ImportFrom) and id(node) not in own:
             late += _imports(node, source)
-        elif isinstance(node, ast.FunctionDef) and node.name == "forward":
-            indexed += _find_masks(node, source)
         elif isinstance(node, ast.FunctionDef) and node.name == "backward":
             saved_writes += _find_saved_writes(node, source)
         elif isinstance(node, ast.Try):
             swallowed += _find_swallowed(node, source)
+    forwards, losses = _functions_of_a_step(tree)
+    indexed += (spot for function in forwards for spot in _find_masks(function, source))
     calls.sort(key=lambda spot: (spot.location.line, spot.location.column))
     return Script(
         source=file,
@@ -125,6 +127,13 @@ def script(content: str, file: str) -> Script | None:
         calls=tuple(calls[:_MOST]),
         settings=tuple(settings[:_MOST]),
         indexed=tuple(indexed[:_MOST]),
+        loss_indexed=tuple(spot for function in losses for spot in _find_masks(function, source))[
+            :_MOST
+        ],
+        runs=tuple(
+            tuple(spot for statement in run for spot in _imports(statement, source))[:_MOST]
+            for run in _runs(top)
+        ),
         swallowed=tuple(swallowed[:_MOST]),
         saved_writes=tuple(saved_writes[:_MOST]),
         entry=any(map(_is_guard, tree.body)),
@@ -187,8 +196,30 @@ def _is_guard(node: ast.stmt) -> bool:
     )
 
 
-def _find_masks(function: ast.FunctionDef, source: _Source) -> list[Spot]:
-    """Tensors that are indexed by a comparison, or by the inverse of a mask."""
+def _functions_of_a_step(tree: ast.Module) -> tuple[list[_Function], list[_Function]]:
+    """Forward methods, and loss functions with the functions of the file that they call."""
+    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, _Function)}
+    losses = dict.fromkeys(name for name in functions if "loss" in name)
+    waiting = list(losses)
+    while waiting:
+        calls = (node for node in ast.walk(functions[waiting.pop()]) if isinstance(node, ast.Call))
+        names = {_dot_name(call.func).removeprefix("self.") for call in calls}
+        called = dict.fromkeys(sorted(names & functions.keys() - losses.keys() - {"forward"}))
+        losses |= called
+        waiting += called
+    forwards = (node for node in ast.walk(tree) if isinstance(node, _Function))
+    return [node for node in forwards if node.name == "forward"], [functions[n] for n in losses]
+
+
+def _find_masks(function: _Function, source: _Source) -> list[Spot]:
+    """Tensors that are indexed by a mask: a comparison, an inverse, .bool(), or a name of one."""
+    masks = {
+        target.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and _is_mask(node.value, set())
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
     return [
         Spot(
             name=ast.unparse(node.value)[:60],
@@ -196,12 +227,19 @@ def _find_masks(function: ast.FunctionDef, source: _Source) -> list[Spot]:
             location=source.locate(node),
         )
         for node in ast.walk(function)
-        if isinstance(node, ast.Subscript)
-        and (
-            (isinstance(node.slice, ast.Compare) and isinstance(node.slice.left, ast.Name))
-            or (isinstance(node.slice, ast.UnaryOp) and isinstance(node.slice.op, ast.Invert))
-        )
+        if isinstance(node, ast.Subscript) and _is_mask(node.slice, masks)
     ]
+
+
+def _is_mask(node: ast.expr, names: set[str]) -> bool:
+    match node:
+        case ast.Compare(left=ast.Name()) | ast.UnaryOp(op=ast.Invert()):
+            return True
+        case ast.Call(func=ast.Attribute(attr="bool"), args=[]):
+            return True
+        case ast.Name(id=name):
+            return name in names or name.endswith("mask")
+    return False
 
 
 def _find_saved_writes(function: ast.FunctionDef, source: _Source) -> list[Spot]:
@@ -252,13 +290,55 @@ def _find_swallowed(node: ast.Try, source: _Source) -> list[Spot]:
     """The calls of a try whose handler takes every exception and does nothing."""
     takes_all = any(
         (handler.type is None or (isinstance(handler.type, ast.Name) and handler.type.id in _EVERY))
-        and all(isinstance(statement, ast.Pass) for statement in handler.body)
+        and all(map(_does_nothing, handler.body))
         for handler in node.handlers
     )
     if not takes_all:
         return []
     calls = (inner for statement in node.body for inner in ast.walk(statement))
     return [spot for inner in calls if isinstance(inner, ast.Call) for spot in _call(inner, source)]
+
+
+def _does_nothing(statement: ast.stmt) -> bool:
+    """Whether this is pass, or gives None: `return None`, `group = None`."""
+    match statement:
+        case ast.Pass() | ast.Return(value=None):
+            return True
+        case ast.Return(value=ast.Constant(value=None)):
+            return True
+        case ast.Assign(value=ast.Constant(value=None)):
+            return True
+    return False
+
+
+def _runs(top: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
+    """Statements in the order in which they run: the module's, and each function's beside it.
+
+    A function of the module runs where it is first called. One that the module does not call, and
+    no function that it calls, is a run for itself.
+    """
+    functions = {node.name: node for node in top if isinstance(node, _Function)}
+    entered: set[str] = set()
+    for name in ("", *functions):
+        if name in entered:
+            continue
+        run: list[ast.stmt] = []
+        waiting = list(reversed(_top(functions[name].body) if name else top))
+        while waiting:
+            statement = waiting.pop()
+            run.append(statement)
+            for callee in _callees(statement):
+                if callee in functions and callee not in entered:
+                    entered.add(callee)
+                    waiting += reversed(_top(functions[callee].body))
+        yield run
+
+
+def _callees(statement: ast.stmt) -> set[str]:
+    """The names that a statement calls, without those of statements in it."""
+    parts = [node for node in ast.iter_child_nodes(statement) if not isinstance(node, ast.stmt)]
+    nodes = (node for part in parts if isinstance(part, ast.expr) for node in ast.walk(part))
+    return {_dot_name(node.func) for node in nodes if isinstance(node, ast.Call)}
 
 
 def _top(body: list[ast.stmt]) -> list[ast.stmt]:
@@ -274,7 +354,7 @@ def _top(body: list[ast.stmt]) -> list[ast.stmt]:
                 *(part for handler in statement.handlers for part in handler.body),
             ]
             waiting += reversed([*inner, *statement.orelse, *statement.finalbody])
-        elif isinstance(statement, ast.If):
+        elif isinstance(statement, ast.If | ast.For | ast.While):
             waiting += reversed([*statement.body, *statement.orelse])
         elif isinstance(statement, ast.With):
             waiting += reversed(statement.body)
@@ -301,6 +381,9 @@ def _call(node: ast.Call, source: _Source) -> list[Spot]:
     if name.endswith("init_device_mesh") and len(node.args) > 1:
         shape = f"mesh_shape={_show_constant(node.args[1])}"
         spots.append(Spot(name=name, argument=shape, location=where))
+    before = _BEFORE_GROUP.get(name.rpartition(".")[2], len(node.args))
+    if len(node.args) <= before and not any(k.arg in {None, "group"} for k in node.keywords):
+        spots.append(Spot(name=name, argument="group=None", location=where))
     if name.endswith("DeviceMesh.from_sizes"):
         spots += _twinkle_mesh(node, name, where)
     for keyword in node.keywords:
@@ -326,11 +409,11 @@ def _twinkle_mesh(node: ast.Call, name: str, where: Place) -> list[Spot]:
 
 
 def _environment(node: ast.Assign, source: _Source) -> list[Spot]:
-    """os.environ["NAME"] = ... as a call of os.environ; the name is "of a rank" where it is."""
+    """os.environ["NAME"] = ... as a call of os.environ, whose name ends as _of_rank has it."""
     where = source.locate(node)
     return [
         Spot(
-            name="os.environ of a rank" if _is_of_rank(node.value) else "os.environ",
+            name=f"os.environ{_of_rank(node.value)}",
             argument=_show_constant(target.slice),
             location=where,
         )
@@ -339,9 +422,13 @@ def _environment(node: ast.Assign, source: _Source) -> list[Spot]:
     ]
 
 
-def _is_of_rank(node: ast.expr) -> bool:
-    """Whether an expression is computed from the rank alone: str(local_rank)."""
-    return not isinstance(node, ast.Constant) and "rank" in ast.unparse(node).lower()
+def _of_rank(node: ast.expr) -> str:
+    """How an expression is computed from the rank: str(local_rank), or an element of a list."""
+    if isinstance(node, ast.Constant) or "rank" not in ast.unparse(node).lower():
+        return ""
+    elements = (part for part in ast.walk(node) if isinstance(part, ast.Subscript))
+    listed = any(_dot_name(part.value) != _ENVIRON for part in elements)
+    return " of a rank, from a list" if listed else " of a rank"
 
 
 def _show_constant(node: ast.expr) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ascend_doctor.checks import all_checks
 from ascend_doctor.findings import Finding, Level
@@ -13,6 +14,8 @@ from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
 from ascend_doctor.matrix.catalog import Catalog
 
 CATALOG = Catalog()
+# Changes of ENTRY by label: the check and line that reports each, "" where nothing should.
+CASES = yaml.safe_load(Path(__file__).with_name("entry_files.yaml").read_text())
 CHECKS = tuple(check for check in all_checks() if suits(check))
 LABELLED = {
     "entry-adaptor",
@@ -59,71 +62,25 @@ def test_a_correct_entry_file_has_no_findings() -> None:
     assert reports("entry.py", ENTRY.encode()) == []
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "check", "line"),
-    [
-        ("import mindspeed.megatron_adaptor\n", "", "entry-adaptor", 5),
-        (
-            (
-                "import mindspeed.megatron_adaptor\nfrom megatron.core import parallel_state\n\n\n"
-                "def main():\n"
-            ),
-            (
-                "from megatron.core import parallel_state\n\n\n"
-                "def main():\n    import mindspeed.megatron_adaptor\n"
-            ),
-            "entry-import-order",
-            9,
-        ),
-        (
-            "\n\n\ndef main",
-            "\nos.environ['ASCEND_RT_VISIBLE_DEVICES'] = '0'\n\ndef main",
-            "entry-visible-devices",
-            7,
-        ),
-        (
-            '    torch.distributed.init_process_group("hccl")',
-            (
-                '    try:\n        torch.distributed.init_process_group("hccl")\n'
-                "    except Exception:\n        pass"
-            ),
-            "entry-group-errors",
-            12,
-        ),
-        (
-            "def main",
-            (
-                "class F(torch.autograd.Function):\n    @staticmethod\n"
-                "    def backward(ctx, grad):\n        (x,) = ctx.saved_tensors\n"
-                "        y = x.clone()\n        y.mul_(2)\n        x.mul_(2)\n        return x\n\n"
-                "\n"
-                "def main"
-            ),
-            "entry-saved-tensors",
-            15,
-        ),
-        (
-            "    torch.distributed",
-            (
-                "    parallel_state.initialize_model_parallel(2, expert_tensor_parallel_size=1)\n"
-                "    TransformerConfig(num_layers=2)\n    torch.distributed"
-            ),
-            "entry-expert-tensor",
-            12,
-        ),
-        (
-            "import torch\n",
-            ('os.environ["ASCEND_RT_VISIBLE_DEVICES"] = os.environ["LOCAL_RANK"]\nimport torch\n'),
-            "entry-one-device",
-            11,
-        ),
-    ],
-)
-def test_a_mistake_is_found_at_its_line(before: str, after: str, check: str, line: int) -> None:
-    assert before in ENTRY
-    findings = reports("entry.py", ENTRY.replace(before, after).encode())
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["see"] or case["before"][:20])
+def test_a_mistake_is_reported_at_its_line_and_nothing_else(case: dict[str, str]) -> None:
+    assert case["before"] in ENTRY
+    text = ENTRY.replace(case["before"], case["after"], 1)
+    reported = [
+        f"{each.check} {each.location and each.location.line}"
+        for each in reports("entry.py", text.encode())
+    ]
+    assert reported == [see for see in [case["see"]] if see]
+
+
+def test_a_rank_is_no_device_of_the_launch() -> None:
+    text = ENTRY.replace('set_device(int(os.environ["LOCAL_RANK"]))', "set_device(0)").replace(
+        "import torch\n",
+        "os.environ['ASCEND_RT_VISIBLE_DEVICES'] = os.environ['LOCAL_RANK']\nimport torch\n",
+    )
+    findings = reports("entry.py", text.encode())
     assert [(each.check, each.location and each.location.line) for each in findings] == [
-        (check, line)
+        ("entry-one-device", 3)
     ]
 
 

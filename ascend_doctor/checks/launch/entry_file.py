@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ascend_doctor.checks.launch.options import version
@@ -24,10 +25,14 @@ _SEVERAL_RANKS = (
     *("mindspeed_mm", "swift", "verl", "twinkle", "deepspeed", "accelerate"),
 )
 _GROUPS = ("init_process_group", "new_group", "new_subgroups")
+_GETS_GROUP = re.compile(r"get_\w+_group(_gloo)?")
+_OF_OBJECTS = ("all_gather_object", "broadcast_object_list", "gather_object")
+_OBJECTS = "https://github.com/Ascend/pytorch/issues/58"
 _ETP = "expert_tensor_parallel_size"
 _ETP_OF_GROUPS = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/parallel_state.py:743"
 _ETP_OF_CONFIG = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/model_parallel_config.py:361"
 _EXTENDING = "https://docs.pytorch.org/docs/stable/notes/extending.html"
+_DEVICES = "hicann/runtime@681ef761:docs/zh/env_vars"
 _NONZERO = "https://github.com/Ascend/pytorch/issues/153"
 
 
@@ -49,33 +54,20 @@ def entry_import_order(case: Case) -> Iterator[Finding]:
     was imported: whether Transformer Engine is there, which optimizer it takes, what its compiler
     wraps. A late import looks complete and is not.
     """
-    script = _script(case)
-    adaptors, megatrons = (_imports(script.imports, names) for names in (_ADAPTOR, _MEGATRON))
-    late = _imports(script.late_imports, _ADAPTOR)
-    if script.entry and late and not adaptors and megatrons:
-        yield error(
-            f"{late[0].name} is imported in a function, {megatrons[0].name} before it",
-            observed=f"line {late[0].location.line} runs after line {megatrons[0].location.line}",
-            required=f"import {late[0].name} at the top, above Megatron",
-            because="What megatron.core decides at its import cannot be patched afterwards.",
-            remedy=Remedy(summary="Move the adaptor right after torch and torch_npu"),
-            refs=(_PATCHES,),
-            location=late[0].location,
-        )
-    if not adaptors:
-        return
-    first = adaptors[0].location.line
-    early = [megatron for megatron in megatrons if megatron.location.line < first]
-    if early:
-        yield error(
-            f"{early[0].name} is imported before {adaptors[0].name}",
-            observed=f"line {early[0].location.line} before line {first}",
-            required=f"import {adaptors[0].name} above it",
-            because="What megatron.core decides at its import cannot be patched afterwards.",
-            remedy=Remedy(summary="Move the adaptor right after torch and torch_npu"),
-            refs=(_PATCHES,),
-            location=early[0].location,
-        )
+    for run in _script(case).runs:
+        names = [spot.name for spot in run]
+        adaptor = next(iter(_imports(run, _ADAPTOR)), None)
+        early = _imports(run[: names.index(adaptor.name)], _MEGATRON) if adaptor else []
+        if adaptor and early:
+            yield error(
+                f"{early[0].name} is imported before {adaptor.name}",
+                observed=f"line {early[0].location.line} runs before line {adaptor.location.line}",
+                required=f"import {adaptor.name} at the top, above Megatron",
+                because="What megatron.core decides at its import cannot be patched afterwards.",
+                remedy=Remedy(summary="Move the adaptor right after torch and torch_npu"),
+                refs=(_PATCHES,),
+                location=max(early[0], adaptor, key=lambda spot: spot.location.line).location,
+            )
 
 
 @check("entry-set-device", "The entry file does not put every rank on device 0", scope="entry file")
@@ -146,25 +138,56 @@ _RANGES = {
 def entry_gloo_bound_device(case: Case) -> Iterator[Finding]:
     """init_process_group with device_id binds later Gloo groups to the NPU, and they fail.
 
-    torch asks every new group for the backend of the bound device; Gloo registers cpu and cuda
-    only, so that a group with backend gloo raises "No backend type associated with device type
-    npu".
+    torch asks every new group for the backend of the bound device. Gloo registers cpu and cuda
+    only: a group with backend gloo raises "No backend type associated with device type npu".
+    initialize_model_parallel makes such groups unless create_gloo_process_groups is False.
     """
     script = _script(case)
-    gloo = any(
-        call.argument == "backend='gloo'" for call in script.calls if "new_group" in call.name
-    )
+    gloo = [call for call in script.calls if _makes_gloo_group(call, script.calls)]
     inits = [call for call in script.calls if call.name.endswith("init_process_group")]
     bound = [init for init in inits if init.argument.startswith("device_id=")]
     hccl = any("hccl" in init.argument for init in inits)
     if gloo and hccl and bound:
         yield warning(
             "A group that is bound to an NPU breaks the Gloo groups after it",
-            observed="init_process_group(device_id=...), new_group(backend='gloo')",
+            observed=f"init_process_group(device_id=...), {gloo[0].name}",
             required="init_process_group without device_id for hccl",
             refs=("Ascend/pytorch@v2.7.1-7.3.0:torch_npu/distributed/distributed_c10d.py:429",),
             location=bound[0].location,
         )
+
+
+def _makes_gloo_group(call: Spot, calls: tuple[Spot, ...]) -> bool:
+    if call.name.endswith("initialize_model_parallel"):
+        return not any(spot.argument == "create_gloo_process_groups=False" for spot in calls)
+    return "new_group" in call.name and call.argument == "backend='gloo'"
+
+
+@check("entry-object-group", "Python objects travel over a Gloo group", scope="entry file")
+def entry_object_group(case: Case) -> Iterator[Finding]:
+    """all_gather_object and its kin without a group use the default group, which is HCCL's.
+
+    torch then sends the objects as tensors of the current NPU. That is device 0 on every rank
+    where set_device was not called, and the call hangs. Megatron has a Gloo group for them.
+    """
+    script = _script(case)
+    inits = [call for call in script.calls if call.name.endswith("init_process_group")]
+    hccl = any(init.argument in {"'hccl'", "backend='hccl'"} for init in inits)
+    placed = any(call.name in _SET_DEVICE for call in script.calls)
+    every = (*script.imports, *script.late_imports)
+    if not hccl or (placed and not _imports(every, _MEGATRON)):
+        return
+    for call in script.calls:
+        if call.name.endswith(_OF_OBJECTS) and call.argument == "group=None":
+            yield warning(
+                f"{call.name} sends objects over HCCL's default group",
+                observed="no group",
+                required="group=get_data_parallel_group_gloo(), or another Gloo group",
+                because="Objects become tensors of the current NPU; ranks that have not chosen "
+                "one wait for each other.",
+                refs=(_OBJECTS,),
+                location=call.location,
+            )
 
 
 @check("entry-adaptor", "Megatron is patched where it trains on NPUs", scope="entry file")
@@ -238,15 +261,17 @@ def entry_cuda_device(case: Case) -> Iterator[Finding]:
 def entry_group_errors(case: Case) -> Iterator[Finding]:
     """A group that one rank could not make is missing there, and the others wait for it.
 
-    `except Exception: pass` around it turns an error with a reason into a hang without one.
+    `except Exception: pass` around it turns an error with a reason into a hang without one. Around
+    get_data_parallel_group_gloo it silently leaves the default group, HCCL's, in use.
     """
     for spot in _script(case).swallowed:
-        if spot.name.rpartition(".")[2] in _GROUPS:
+        name = spot.name.rpartition(".")[2]
+        if name in _GROUPS or _GETS_GROUP.fullmatch(name):
             yield warning(
                 f"Errors of {spot.name} are passed over",
-                observed="except: pass",
+                observed="the handler does nothing",
                 required="let it raise, or end the process",
-                because="A rank without the group leaves the others waiting.",
+                because="A rank without the group leaves the others waiting, or uses another one.",
                 location=spot.location,
             )
             return
@@ -256,16 +281,21 @@ def entry_group_errors(case: Case) -> Iterator[Finding]:
 def entry_boolean_index(case: Case) -> Iterator[Finding]:
     """`x[mask]` gives as many elements as the mask is true, which only the device knows.
 
-    Every rank waits for that number (aclnnNonzeroV2) in each step. `torch.where(mask, x, 0)` keeps
+    Every rank waits for that number (aclnnNonzeroV2) in each step. In a loss function, and in what
+    it calls, this is a warning; in a forward method it is a note. `torch.where(mask, x, 0)` keeps
     the shape, and `x.masked_fill(mask, value)` writes without it.
     """
-    for spot in _script(case).indexed:
-        yield note(
-            f"{spot.name}[{spot.argument}] has a shape that only the device knows",
-            observed=f"line {spot.location.line}",
-            because=f"torch.where({spot.argument}, {spot.name}, 0) keeps the shape.",
-            refs=(_NONZERO,),
-        )
+    script = _script(case)
+    for spot in (*script.loss_indexed, *script.indexed):
+        title = f"{spot.name}[{spot.argument}] has a shape that only the device knows"
+        because = f"torch.where({spot.argument}, {spot.name}, 0) keeps the shape."
+        line = f"line {spot.location.line}"
+        if spot in script.loss_indexed:
+            yield warning(
+                title, observed=line, because=because, refs=(_NONZERO,), location=spot.location
+            )
+        else:
+            yield note(title, observed=line, because=because, refs=(_NONZERO,))
 
 
 @check("entry-expert-tensor", "Groups and model have one expert tensor size", scope="entry file")
@@ -318,13 +348,15 @@ def entry_saved_tensors(case: Case) -> Iterator[Finding]:
 def entry_one_device(case: Case) -> Iterator[Finding]:
     """A rank that makes only its own device visible sees it as device 0.
 
-    set_device(LOCAL_RANK) then fails with 107001 on all ranks but the first.
+    set_device(LOCAL_RANK) then fails with 107001 on all ranks but the first. The device of a rank
+    is an element of the list that the launch sets, not the rank: ranks launched with 4,5,6,7 take
+    0 to 3 otherwise.
     """
     script = _script(case)
     visible = [
         call
         for call in script.calls
-        if call.name == "os.environ of a rank" and call.argument == repr(_VISIBLE)
+        if call.name.startswith("os.environ of a rank") and call.argument == repr(_VISIBLE)
     ]
     chosen = [call for call in script.calls if call.name in _SET_DEVICE and not call.argument]
     if visible and chosen:
@@ -335,4 +367,13 @@ def entry_one_device(case: Case) -> Iterator[Finding]:
             because="The only visible device is 0; any other gives 107001.",
             refs=("Ascend/pytorch@master:torch_npu/npu/__init__.py",),
             location=chosen[0].location,
+        )
+    elif visible and "list" not in visible[0].name:
+        yield warning(
+            f"{_VISIBLE} of the launch is overwritten with the rank",
+            observed=f"{_VISIBLE} is the rank",
+            required=f'os.environ["{_VISIBLE}"].split(",")[local_rank], where it is set',
+            because="A job on devices 4 to 7 takes 0 to 3, which another job may use.",
+            refs=(_DEVICES,),
+            location=visible[0].location,
         )
