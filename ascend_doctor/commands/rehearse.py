@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
 from click.core import ParameterSource
+from msgspec.structs import replace
 
 from ascend_doctor.commands.check import Wish, conduct
 from ascend_doctor.commands.options.check_filter import refuse_unknown, selection_options

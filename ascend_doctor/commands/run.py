@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 import shlex
@@ -10,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from ascend_doctor.commands.arming import watchdog_variables
 from ascend_doctor.commands.check import Wish, make_report
@@ -96,7 +96,7 @@ def command(  # noqa: PLR0913 - the options of the command
     if shutil.which(launch[0]) is None:
         raise explain_missing_program(launch[0])
     # In front of a launch a check that found nothing would be noise in the job's output.
-    gate = dataclasses.replace(output, silent=True, quiet=True)
+    gate = replace(output, silent=True, quiet=True)
     wish = Wish(
         level=0,
         device="auto",

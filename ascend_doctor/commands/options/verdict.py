@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
+from msgspec.structs import replace
 
 from ascend_doctor.commands.options.output import Output
 from ascend_doctor.diagnosis.result import Diagnosis, JobVerdict
