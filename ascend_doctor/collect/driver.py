@@ -10,7 +10,7 @@ import msgspec
 from ascend_doctor.collect.device_nodes import device_nodes
 from ascend_doctor.collect.loader import find, places
 from ascend_doctor.collect.pci import pci_functions
-from ascend_doctor.collect.vendor_text import parse_assignments
+from ascend_doctor.collect.vendor_text import Pairs, first, parse_assignments
 from ascend_doctor.facts import DockerRuntime, Driver, InstallInfo, Library
 from ascend_doctor.machine.live import Machine, ProgramMissing, exists, is_directory, read_or_none
 
@@ -31,21 +31,21 @@ def driver(machine: Machine) -> Driver:
     info = _install_info(machine)
     root = (info.driver_path if info else None) or _ROOT
     path = f"{root}/driver"
-    version = parse_assignments(read_or_none(machine, f"{path}/version.info") or "")
-    firmware = parse_assignments(read_or_none(machine, f"{root}/firmware/version.info") or "")
-    source, firmware_version = f"{root}/firmware/version.info", firmware.get("Version")
+    version = _assignments(machine, f"{path}/version.info")
+    firmware = _assignments(machine, f"{root}/firmware/version.info")
+    source, firmware_version = f"{root}/firmware/version.info", first(firmware, "Version")
     if firmware_version is None:
         source, firmware_version = f"{path}/tools/upgrade-tool", _running_firmware(machine, path)
     return Driver(
         source=f"{path}/version.info" if version else "",
         path=path if exists(machine, path) else None,
-        version=version.get("Version"),
-        package_version=version.get("package_version"),
-        ascendhal_version=version.get("ascendhal_version"),
-        compatible_firmware=version.get("compatible_version_fw"),
+        version=first(version, "Version"),
+        package_version=first(version, "package_version"),
+        ascendhal_version=first(version, "ascendhal_version"),
+        compatible_firmware=first(version, "compatible_version_fw"),
         firmware_version=firmware_version,
         firmware_source=source if firmware_version else "",
-        compatible_drivers=firmware.get("compatible_version_drv"),
+        compatible_drivers=first(firmware, "compatible_version_drv"),
         install_info=info,
         nodes=device_nodes(machine),
         libraries=_libraries(machine),
@@ -53,6 +53,10 @@ def driver(machine: Machine) -> Driver:
         pci=pci_functions(machine),
         docker=_docker(machine),
     )
+
+
+def _assignments(machine: Machine, path: str) -> Pairs:
+    return tuple(parse_assignments(read_or_none(machine, path) or "").items())
 
 
 def _install_info(machine: Machine) -> InstallInfo | None:

@@ -18,8 +18,9 @@ _BUS = re.compile(r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-F
 _IDLE = re.compile(r"No running processes found in NPU\s+([0-9]{1,9})")
 # What people put in place of rows when they paste a table into an issue.
 _ELIDED = re.compile(r"(?:\.{3,}|…+)$")
-# Memory and HBM, used and total, with any number of blanks around the slash.
-_USAGE = re.compile(r"([0-9]{1,12})\s*/\s*([0-9]{1,12})")
+# Memory and HBM, used and total. A pair that is NA or blank in part keeps its place;
+# the total is close to the slash.
+_USAGE = re.compile(r"([0-9]{1,12}|NA|-)?\s{0,64}/\s{0,4}([0-9]{1,12}|NA|-)?")
 
 # A row of the device table has these cells in every layout; 950 puts a frame line into the first.
 _DEVICE_CELLS = 3
@@ -150,7 +151,7 @@ def _device(
     if layout == "a3" and len(ids) > 1:
         device = ids[1]
     power, temperature, *_ = [*state.split(), "", ""]
-    usages = [Usage(used=int(used), total=int(total)) for used, total in _USAGE.findall(load)]
+    usages = [_usage(*pair) for pair in _USAGE.findall(load)]
     return Npu(
         npu_id=npu_id,
         chip_id=(ids[0] if ids else 0) or 0,
@@ -164,6 +165,13 @@ def _device(
         memory=usages[0] if usages else None,
         hbm=usages[1] if len(usages) > 1 else None,
     )
+
+
+def _usage(used: str, total: str) -> Usage | None:
+    numbers = whole(used), whole(total)
+    if numbers[0] is None or numbers[1] is None:
+        return None
+    return Usage(used=numbers[0], total=numbers[1])
 
 
 def _number(text: str) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Container, Npu
@@ -53,6 +53,13 @@ def device_count(case: Case) -> int | None:
         return len(npus.devices)
     # Both were looked at, and neither shows one.
     return 0 if driver is not None and npus is not None and npus.error is None else None
+
+
+def require_answers(npus: Iterable[Npu], what: str, answer: Callable[[Npu], object]) -> None:
+    """Raises Unknown for NPUs without an answer of npu-smi, whether one of them or all."""
+    silent = [npu for npu in npus if answer(npu) in {None, ""}]
+    if silent:
+        raise Unknown(f"npu-smi did not report {what} of {npu_names(silent)}")
 
 
 def npu_name(npu: Npu) -> str:

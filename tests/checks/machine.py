@@ -86,7 +86,11 @@ def healthy() -> Snapshot:
             nodes=(DeviceNode(path="/dev/davinci0", kind="device", number=0),),
             pci=(PciFunction(address="0000:c1:00.0", device="0xd802"),),
         ),
-        npus=Npus(tool="/usr/local/bin/npu-smi", devices=(Npu(npu_id=0, name="910B3"),)),
+        npus=Npus(
+            tool="/usr/local/bin/npu-smi",
+            devices=(Npu(npu_id=0, device=0, name="910B3"),),
+            listed=1,
+        ),
         cann=Cann(
             installs=(
                 CannInstall(

@@ -87,7 +87,9 @@ def ecc(number: int, *, a3: bool = False, **counters: int) -> NpuEcc:
 
 def boards(**fields: Any) -> tuple[NpuBoard, ...]:
     """The boards of all cards, each with these fields."""
-    plain = NpuBoard(npu_id=0, compatibility="OK", driver_version="25.2.0")
+    plain = NpuBoard(
+        npu_id=0, compatibility="OK", driver_version="25.2.0", firmware_version="7.7.0.6.236"
+    )
     return tuple(
         msgspec.structs.replace(plain, **{"npu_id": card, **fields}) for card in range(CARDS)
     )
@@ -219,7 +221,9 @@ def of_driver(facts: Snapshot, **fields: Any) -> Snapshot:
 
 def inside(facts: Snapshot, kind: str = "docker", **fields: Any) -> Snapshot:
     """The same machine seen from a container."""
-    return having(facts, "host", container=Container(kind=kind, **fields))
+    return having(
+        facts, "host", container=Container(**{"kind": kind, "privileged": False, **fields})
+    )
 
 
 def ask(identity: str, facts: Snapshot, nproc: int | None = None) -> tuple[Finding, ...]:

@@ -54,7 +54,7 @@ def test_other_settings_of_hccn_conf() -> None:
     assert facts.hccn is not None
     word = having(a2(), "hccn", conf={**conf(facts.hccn.devices), "address_1": "word"})
     only("hccn-conf", word, Level.WARNING, "word")
-    only("hccn-conf", change_port(3, address=None), Level.UNKNOWN, "did not tell", "device 3")
+    only("hccn-conf", change_port(3, address=None), Level.UNKNOWN, "did not report", "device 3")
     bare = having(a2(), "hccn", conf=None)
     lost = only("hccn-conf", bare, Level.WARNING, "There is no /etc/hccn.conf")
     assert "-i 7 -ip -s address 192.0.2.17 netmask 255.255.255.0" in commands(lost)
@@ -88,7 +88,12 @@ def test_subnets_of_the_first_generation() -> None:
 
 def test_gateways() -> None:
     only("hccn-gateway", change_port(1, gateway="198.51.100.1"), Level.WARNING, "192.0.2.0/24")
-    only("hccn-gateway", change_port(1, gateway=None), Level.UNKNOWN, "the gateway of device 1")
+    only(
+        "hccn-gateway",
+        change_port(1, gateway=None),
+        Level.UNKNOWN,
+        "the gateway and its subnet",
+    )
     assert run("hccn-gateway", change_port(1, gateway=""))[0].level is Level.OK
 
 

@@ -20,8 +20,8 @@ from ascend_doctor.matrix.catalog import Catalog
 from tests.level0.machine import ChangedMachine, change_machine, machine, table
 
 MACHINES = ("healthy-a2", "healthy-a3")
-_CATALOG = functools.cache(Catalog)
-_LEVEL0 = functools.cache(lambda: [check for check in all_checks() if check.level == 0])
+CATALOG = functools.cache(Catalog)
+LEVEL0 = functools.cache(lambda: [check for check in all_checks() if check.level == 0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +45,9 @@ class Mutant:
 
 def findings(of: ChangedMachine) -> tuple[Finding, ...]:
     """A check that crashes is a fault of the check, whatever the machine is."""
-    taken = take(of, _CATALOG())
+    taken = take(of, CATALOG())
     facts = msgspec.structs.replace(taken, launch=Launch(), stack_lock=StackLock())
-    findings = judge(Case(facts=facts, catalog=_CATALOG()), _LEVEL0())
+    findings = judge(Case(facts=facts, catalog=CATALOG()), LEVEL0())
     assert [finding for finding in findings if "the check itself failed" in finding.title] == []
     return findings
 
@@ -122,7 +122,7 @@ def variations() -> list[Mutant]:
 def questions(name: str) -> tuple[str, ...]:
     """Commands ("run ..."), values ("value ...") and paths that are asked for and are there."""
     recorder = RecordingMachine(machine(name))
-    take(recorder, _CATALOG())
+    take(recorder, CATALOG())
     commands = [f"run {key}" for key, command in recorder._commands.items() if not command.missing]
     values = [f"value {key}" for key in recorder._values]
     paths = {*recorder._files, *recorder._nodes, *recorder._folders}

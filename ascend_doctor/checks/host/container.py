@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable
-from ascend_doctor.facts import Container, Driver, Environment, Host
+from ascend_doctor.facts import Container, Driver, Environment, Host, require_known
 from ascend_doctor.findings import Finding, Remedy, quantity, spans
 from ascend_doctor.judging.chip import container
 from ascend_doctor.judging.container_fix import REF, managers, mount_again, pci_devices, start_again
@@ -182,7 +182,9 @@ def container_privileges(case: Case) -> Iterator[Finding]:
     """
     inside = _inside(case)
     driver = case.need(Driver)
-    if inside.privileged and driver.devices:
+    if not driver.devices:
+        return
+    if require_known(inside.privileged, "whether it is privileged"):
         yield note(
             "The container is privileged and shares its NPUs with everybody",
             observed=f"it sees {quantity(len(driver.devices), 'device')}",

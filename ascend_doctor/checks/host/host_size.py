@@ -37,6 +37,7 @@ def host_memory(case: Case) -> Iterator[Finding]:
     limit = min(total, host.memory_limit or total)
     free = min(limit, limit if host.memory_available is None else host.memory_available)
     if free >= memory_bytes:
+        require_known(host.memory_available, "how much memory is available")
         return
     inside = "the control group allows" if host.memory_limit and limit < total else "the host has"
     yield warning(

@@ -9,9 +9,10 @@ from ascend_doctor.checks.launch.torch_npu_settings import (
     MEGATRON_OPTIONS,
     TORCH_NPU_VARIABLES,
 )
+from ascend_doctor.checks.npu.npus import visible_npus
 from ascend_doctor.facts import Environment
 from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.chip import family_or_none
+from ascend_doctor.judging.chip import family_or_none, require_answers
 from ascend_doctor.judging.env_values import number, settings, show_values, unset
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.value_bounds import ports
@@ -165,16 +166,13 @@ def variables_memory(case: Case) -> Iterator[Finding]:
     """
     values = settings(case)
     size = number(values.get("HCCL_BUFFSIZE"), 0)
-    npus = case.facts.npus
-    totals = (
-        [device.hbm.total for device in npus.devices if device.hbm and device.hbm.total]
-        if npus
-        else []
-    )
-    if not size or not totals:
+    if not size or case.facts.npus is None:
         return
+    devices = visible_npus(case).devices
+    require_answers(devices, "the memory", lambda npu: npu.hbm)
+    totals = [npu.hbm.total for npu in devices if npu.hbm and npu.hbm.total]
     taken = size * _BUFFERS * _GROUPS
-    if taken > min(totals) / 4:
+    if totals and taken > min(totals) / 4:
         yield note(
             f"About {taken / 1024:.0f} GB of each device go to buffers of HCCL",
             observed=f"{show_values(values, 'HCCL_BUFFSIZE')}: "

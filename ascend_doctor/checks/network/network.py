@@ -135,6 +135,15 @@ def hccn_tool(case: Case) -> Iterator[Finding]:
             )
 
 
+# Keys of /etc/hccn.conf: the field with the active value, and the question that asks for it.
+_ACTIVE = {
+    "address": ("address", "-ip"),
+    "netmask": ("netmask", "-ip"),
+    "gateway": ("gateway", "-gateway"),
+    "netdetect": ("detect", "-netdetect"),
+}
+
+
 @check("hccn-conf", "/etc/hccn.conf agrees with the devices")
 def hccn_conf(case: Case) -> Iterator[Finding]:
     """/etc/hccn.conf holds the addresses that NPUs get at boot; hccn_tool tells the active ones.
@@ -151,21 +160,16 @@ def hccn_conf(case: Case) -> Iterator[Finding]:
     yield from _unwritten(hccn.conf, devices)
     if hccn.conf is None:
         return
-    silent = [
-        device.device
-        for device in devices
-        if device.address is None and hccn.conf.get(f"address_{device.device}")
-    ]
+    silent: dict[str, list[int]] = {}
     for device in devices:
-        # The keys of /etc/hccn.conf and what hccn_tool tells as the active value of each.
-        for key, active in (
-            ("address", device.address),
-            ("netmask", device.netmask),
-            ("gateway", device.gateway),
-            ("netdetect", device.detect),
-        ):
+        for key, (field, question) in _ACTIVE.items():
             written = hccn.conf.get(f"{key}_{device.device}")
-            if written is None or active is None or _same(written, active):
+            if not written or question in device.unsupported:
+                continue
+            active = getattr(device, field)
+            if active is None:
+                silent.setdefault(key, []).append(device.device)
+            if active is None or _same(written, active):
                 continue
             yield warning(
                 f"/etc/hccn.conf has another {key} for device {device.device} than the device",
@@ -179,7 +183,8 @@ def hccn_conf(case: Case) -> Iterator[Finding]:
                 devices=(device.device,),
             )
     if silent:
-        raise Unknown(f"hccn_tool did not tell the addresses of {_of(silent)}")
+        listed = "; ".join(f"{key} of {_of(numbers)}" for key, numbers in silent.items())
+        raise Unknown(f"hccn_tool did not report what the file sets: {listed}")
 
 
 def _unwritten(conf: dict[str, str] | None, devices: tuple[HccnDevice, ...]) -> Iterator[Finding]:
@@ -362,7 +367,10 @@ def hccn_gateway(case: Case) -> Iterator[Finding]:
     if not is_950(case):
         yield from untold(
             case,
-            "the gateway",
+            "the gateway and its subnet",
             "-gateway",
-            lambda device: not device.address or device.gateway is not None,
+            lambda device: (
+                "" in {device.address, device.gateway}
+                or None not in {device.address, device.netmask, device.gateway}
+            ),
         )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ascend_doctor.checks.npu.devices import SOURCE, with_devices
+from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Remedy, quantity, spans
-from ascend_doctor.judging.chip import MOST_DEVICES, container, family_or_none
+from ascend_doctor.judging.chip import MOST_DEVICES, container, family_or_none, require_answers
 from ascend_doctor.judging.container_fix import pci_devices
 from ascend_doctor.judging.judge import Case, check, error, unknown, warning
 
@@ -114,11 +115,16 @@ def _find_lost(observed: str, present: list[int]) -> Finding:
 
 
 def _against_table(case: Case, present: list[int]) -> Iterator[Finding]:
-    npus = case.facts.npus
+    npus, family = case.facts.npus, family_or_none(case)
     if npus is None or not npus.complete or not npus.devices:
+        if pci_devices(case) is None or family is None or family.devices_per_npu != 1:
+            raise Unknown("neither npu-smi nor the PCI bus counts the devices")
         return
-    known = [device.device for device in npus.devices if device.device is not None]
-    if len(known) != len(npus.devices) or sorted(known) == present:
+    if npus.layout == "310":  # its table has no numbers of devices
+        return
+    require_answers(npus.devices, "the device number", lambda npu: npu.device)
+    known = [npu.device for npu in npus.devices if npu.device is not None]
+    if sorted(known) == present:
         return
     only = sorted(set(known) ^ set(present))
     # A container may see more in the table than it was given; a file without a card is dead.

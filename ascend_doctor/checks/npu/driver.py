@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ascend_doctor.checks.npu.npus import visible_npus
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Driver, require_known
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding, Remedy, spans
 from ascend_doctor.judging.chip import ascend, container
 from ascend_doctor.judging.judge import Case, check, error, unknown, warning
 from ascend_doctor.matrix.versions import VersionError, key, satisfies
@@ -119,7 +119,7 @@ def driver_complete(case: Case) -> Iterator[Finding]:
         yield _incomplete(f"npu-smi: {notes[0]}")
     elif info is not None and info.driver_status not in {None, "complete"}:
         yield _incomplete(f"Driver_Install_Status={info.driver_status!r}")
-    elif driver.version is not None and (info is None or info.driver_status is None):
+    elif (info is None or info.driver_status is None) and driver.version is not None:
         yield _incomplete(
             "there is no /etc/ascend_install.info"
             if info is None
@@ -151,7 +151,8 @@ def driver_firmware(case: Case) -> Iterator[Finding]:
     """Driver and firmware name the range of each other that they work with.
 
     The driver's version.info has compatible_version_fw, the firmware's has compatible_version_drv,
-    and npu-smi says OK or NOK for the two that run. They are released in pairs; install firmware
+    and npu-smi says OK or NOK for the two that run. Without firmware version or without such an
+    answer the check is unknown. They are released in pairs; install firmware
     and driver of one release and restart the host.
     """
     ascend(case)
@@ -167,22 +168,21 @@ def driver_firmware(case: Case) -> Iterator[Finding]:
             remedy=_pair(),
             refs=(_SOURCE,),
         )
-    has_verdict = False
     # Without a file of the firmware's own, the boards tell which firmware runs.
     running = {board.firmware_version for board in boards if board.firmware_version}
     firmware = (driver.firmware_version,) if driver.firmware_version else tuple(sorted(running))
-    for what, version, other, allowed in (
+    ranges = [
+        *(("firmware", version, driver.compatible_firmware) for version in firmware),
         *(
-            ("firmware", version, driver.version, driver.compatible_firmware)
-            for version in firmware
+            ("driver", require_known(driver.version, "which driver is on disk"), allowed)
+            for allowed in (driver.compatible_drivers,)
+            if allowed
         ),
-        ("driver", driver.version, driver.firmware_version, driver.compatible_drivers),
-    ):
-        if version is None or allowed is None:
-            continue
-        has_verdict = True
-        if not _inside(version, allowed) and not refused:
+    ]
+    for what, version, allowed in ranges:
+        if allowed is not None and not refused and not _inside(version, allowed):
             partner = "driver" if what == "firmware" else "firmware"
+            other = driver.version if what == "firmware" else driver.firmware_version
             yield warning(
                 f"The {partner} does not name this {what} as one that it works with",
                 observed=f"{what} {version}, {partner} {other or 'of unknown version'}",
@@ -191,29 +191,30 @@ def driver_firmware(case: Case) -> Iterator[Finding]:
                 remedy=_pair(),
                 refs=(_SOURCE,),
             )
-    if not has_verdict and not any(board.compatibility in {"OK", "NOK"} for board in boards):
+    if not firmware or (not any(allowed for _, _, allowed in ranges) and not boards):
         raise Unknown("driver or firmware version could not be told")
     yield from _cards_without_verdict(case)
 
 
 def _cards_without_verdict(case: Case) -> Iterator[Finding]:
-    """Cards of which npu-smi does not say OK or NOK, though it was asked and does so elsewhere."""
+    """Cards of which npu-smi says neither OK nor NOK, be it one or all of them."""
     npus = case.facts.npus
     if npus is None:
         return
     verdicts = {
         board.npu_id: board.compatibility for board in npus.boards if board.chip_name is None
     }
-    cards = dict.fromkeys(device.npu_id for device in npus.devices)
-    speaks = any(verdicts.values())
-    for card in cards:
-        word = verdicts.get(card)
-        if word not in {"OK", "NOK"} and (word or speaks):
-            yield unknown(
-                f"npu-smi does not say whether driver and firmware fit on NPU {card}",
-                observed=f"Compatibility: {word or 'not told'}",
-                because="A card with other firmware may fail in any way.",
-            )
+    silent: dict[str, list[int]] = {}
+    for card in dict.fromkeys(device.npu_id for device in npus.devices):
+        word = verdicts.get(card) or "no answer"
+        if word not in {"OK", "NOK"}:
+            silent.setdefault(word, []).append(card)
+    for word, cards in silent.items():
+        yield unknown(
+            f"npu-smi does not say whether driver and firmware fit on NPU {spans(cards)}",
+            observed=f"Compatibility: {word}",
+            because="A card with other firmware may fail in any way.",
+        )
 
 
 def _pair() -> Remedy:

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from ascend_doctor.checks.npu.npus import NPU_SMI_SOURCE, visible_npus
-from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Npus, PciFunction
 from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.chip import npu_name, npu_names
+from ascend_doctor.judging.chip import npu_name, npu_names, require_answers
 from ascend_doctor.judging.judge import Case, check, error, warning
 
 # MindCluster ToolBox measures at less than this; no public source says where chips throttle.
@@ -65,10 +64,12 @@ def npu_alike(case: Case) -> Iterator[Finding]:
     for what, values in _compare(npus).items():
         if len(values) > 1:
             yield _differ(what, values)
-    boards = {board.npu_id for board in npus.boards}
-    silent = [device for device in npus.devices if device.npu_id not in boards]
-    if silent:
-        raise Unknown(f"npu-smi told nothing of the board of {npu_names(silent)}")
+    boards = {board.npu_id: board for board in reversed(npus.boards)}
+    require_answers(npus.devices, "the board", lambda npu: boards.get(npu.npu_id))
+    require_answers(npus.devices, "the driver", lambda npu: boards[npu.npu_id].driver_version)
+    require_answers(npus.devices, "the firmware", lambda npu: boards[npu.npu_id].firmware_version)
+    if npus.layout != "310":  # its table has no column for HBM
+        require_answers(npus.devices, "the memory", lambda npu: npu.hbm)
 
 
 def _functions(case: Case) -> tuple[PciFunction, ...]:
@@ -127,6 +128,4 @@ def npu_temperature(case: Case) -> Iterator[Finding]:
             refs=(_TOOLBOX,),
             devices=tuple(npu.device for npu in hot if npu.device is not None),
         )
-    silent = [device for device in npus.devices if device.temperature_c is None]
-    if silent:
-        raise Unknown(f"npu-smi did not tell the temperature of {npu_names(silent)}")
+    require_answers(npus.devices, "the temperature", lambda npu: npu.temperature_c)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.facts import Npu, Npus, Topology
+from ascend_doctor.facts import Npu, Npus, Topology, require_known
 from ascend_doctor.findings import Finding, Remedy, first_of, quantity
 from ascend_doctor.judging.chip import ascend, container, family_or_none, npu_name, npu_names
 from ascend_doctor.judging.judge import Case, check, error, note, unknown, warning
@@ -68,6 +68,8 @@ def npu_table(case: Case) -> Iterator[Finding]:
             ),
             refs=(NPU_SMI_SOURCE,),
         )
+    else:
+        require_known(npus.listed, "how many cards npu-smi counts")
 
 
 @check("npu-health", "Every NPU is healthy")

@@ -14,7 +14,7 @@ from ascend_doctor.judging.chip import (
     family_or_none,
     lacks_root,
     npu_name,
-    npu_names,
+    require_answers,
 )
 from ascend_doctor.judging.judge import Case, check, warning
 
@@ -49,6 +49,7 @@ def npu_free(case: Case) -> Iterator[Finding]:
     elif (npus is None or npus.processes is None) and not (holders and holders.complete):
         reason = "neither npu-smi nor /proc tells all processes"
         raise NeedsRoot(reason) if lacks_root(case) else Unknown(reason)
+    require_answers(visible_npus(case).devices, "the load", lambda npu: npu.utilisation)
 
 
 def _busy(npus: Npus, holders: Holders | None) -> list[Npu]:
@@ -198,10 +199,7 @@ def npu_memory(case: Case) -> Iterator[Finding]:
             refs=("npu-smi captures of idle machines in public reports", _LEFT),
             devices=devices,
         )
-
-    silent = [device for device in npus.devices if _memory_mb(device) is None]
-    if silent:
-        raise Unknown(f"npu-smi did not tell the memory of {npu_names(silent)}")
+    require_answers(npus.devices, "the memory", _memory_mb)
 
 
 def _memory_mb(npu: Npu) -> int | None:

@@ -1,0 +1,37 @@
+"""No check stays ok when all devices leave out a fact that it reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.level0.machine import machine
+from tests.level0.mutants import MACHINES
+from tests.level0.silence import changes, facts_of, reads_of_ok_checks, silent_checks
+from tests.machines.compose import names
+
+_EVERY = [pytest.param(name, marks=[pytest.mark.slow][name in MACHINES :]) for name in names()]
+
+
+@pytest.mark.parametrize("name", _EVERY)
+def test_no_check_is_content_with_silence(name: str) -> None:
+    assert list(silent_checks(name)) == []
+
+
+def test_lines_cells_and_whole_answers_are_left_out() -> None:
+    left_out = dict(changes("healthy-a2"))
+    for what in (
+        "gone npu-smi info",
+        "empty hccn_tool -i * -tls -g",
+        "NA 'Compatibility' of npu-smi info -t board -i *",
+        "gone 'address_*' of /etc/hccn.conf",
+    ):
+        altered = machine("healthy-a2")
+        left_out[what](altered)
+        assert facts_of(altered) != facts_of(machine("healthy-a2"))
+
+
+def test_reads_of_a_check_are_recorded() -> None:
+    reads = reads_of_ok_checks(facts_of(machine("healthy-a2")))
+    assert ("Npu", "temperature_c") in reads["npu-temperature"]
+    assert ("HccnDevice", "tls") in reads["hccn-tls"]
+    assert ("Npu", "temperature_c") not in reads["hccn-tls"]
