@@ -140,4 +140,7 @@ CALM = (
     "secretary keynote keyboard monkey turkey hockey Passau compass token-wise tokenwise hotkey keyed keys",
     "sk-learn scikit-learn sk_buff ms-swift hf-mirror hf_olmo gl-matrix npm_config npm run build",
     'level=INFO ts=2026-11-28T10:11:12Z caller=main.go:12 msg="started" key=epoch value=3 host=localhost',
+    "A3-SuperPod-384-nodes-run1 xai-org/grok-2-weights-v1.5 local-rendezvousbackend dp.module.layers.0.weight",
+    "SG.blocks.10.attention.weight hf_transfer_enabled_v1 npm_config_cache_dir1 sk-learn-1.5",
+    "ms-swift-3.12.0 gsk_module_layers_0 fw_bw_pass_overlap_step1 dapi_version_2024_10_01_preview",
 )
