@@ -1,0 +1,104 @@
+"""Ranks that hang or fail in ``rehearse -- COMMAND``: the closing lines name the right one.
+
+Each row was labelled before its first run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+PROGRAM = Path(__file__).parents[1] / "diagnosis" / "programs" / "rehearsed_hang.py"
+DOCTOR = str(Path(sys.executable).with_name("ascend-doctor"))
+STALL = 6
+PATIENCE = 150
+_ACCUSED = re.compile(r"\bguilty +rank (\d+):")
+_OPERATION = re.compile(r"\bwaits? in (\S+) number \d+ of")
+
+
+class Label(NamedTuple):
+    """Who is named, and in what the others wait; nobody and nothing in a healthy job."""
+
+    rank: int | None
+    operation: str = "allreduce"
+    # The command ends by itself; the others are interrupted once the stall was reported.
+    ends: bool = False
+    limit: str = "1836"  # HCCL_EXEC_TIMEOUT
+    stall: int = STALL
+    # Seconds until it is interrupted, where no stall is reported before.
+    interrupted: int | None = None
+
+
+LABELS = {
+    "asleep": Label(2),
+    "asleep-first": Label(1, operation=""),
+    "dead": Label(3, ends=True),
+    "stopped": Label(0),
+    "exception": Label(2, ends=True),
+    "fewer": Label(3),
+    "other-collective": Label(1, ends=True),
+    "other-order": Label(2, ends=True),
+    "other-size": Label(0, ends=True),
+    "barrier": Label(1, operation="barrier|allreduce", ends=True),
+    "subset": Label(3),
+    # Either the send is one too many or a receive is left out: neither is to be accused.
+    "send": Label(None, operation="send"),
+    "interleaved": Label(1),
+    "slow": Label(None, operation="", ends=True),
+    "timeout": Label(2, ends=True, limit="5", stall=60),
+    "interrupted": Label(2, stall=60, interrupted=45),
+}
+
+
+def rehearse(kind: str, label: Label, python: Path, folder: Path) -> tuple[int, str]:
+    """The exit code and standard error of one rehearsal, interrupted where it hangs."""
+    launch = f"-m torch.distributed.run --standalone --nproc-per-node 4 {PROGRAM} {kind}"
+    options = f"--python {python} --npus 4 --stall {label.stall}"
+    process = subprocess.Popen(
+        [DOCTOR, "rehearse", *options.split(), "--", "python", *launch.split()],
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "HCCL_EXEC_TIMEOUT": label.limit},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    lines: list[str] = []
+    assert process.stderr is not None
+    reader = threading.Thread(target=lines.extend, args=(process.stderr,))
+    reader.start()
+    end = time.monotonic() + (label.interrupted or PATIENCE)
+    while process.poll() is None and time.monotonic() < end:
+        time.sleep(0.2)
+        if not label.ends and any("no progress" in line for line in lines):
+            time.sleep(1)
+            break
+    process.send_signal(signal.SIGINT)
+    code = process.wait(120)
+    reader.join()
+    return code, "".join(lines)
+
+
+def read_answer(text: str) -> tuple[set[int], set[str]]:
+    return {int(rank) for rank in _ACCUSED.findall(text)}, set(_OPERATION.findall(text))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", LABELS)
+def test_who_did_not_enter_is_named(kind: str, examined_python: Path, tmp_path: Path) -> None:
+    label = LABELS[kind]
+    code, text = rehearse(kind, label, examined_python, tmp_path)
+    accused, operations = read_answer(text)
+    assert accused == ({label.rank} if label.rank is not None else set()), text
+    assert not label.operation or any(
+        re.fullmatch(label.operation, operation) for operation in operations
+    ), text
+    assert (code == 0) is (kind == "slow")
