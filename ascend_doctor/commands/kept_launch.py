@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -127,8 +127,19 @@ def run_supervised(
 ) -> int:
     """As ``run_kept``; nothing that the command started outlives it, or us, or its ``seconds``.
 
-    ``folder`` is what was made for it; it goes where we die first. Where it is not ``shown`` what
-    it prints goes into the log alone.
+    Where it is not ``shown`` what it prints goes into the log alone.
+    """
+    with supervise(launch, folder, seconds) as (keeper, life_line):
+        return run_kept(keeper, log, env, pass_fds=(life_line,), shown=shown)
+
+
+@contextlib.contextmanager
+def supervise(
+    launch: Sequence[str], folder: Path, seconds: float = math.inf
+) -> Iterator[tuple[list[str], int]]:
+    """A command around the launch that ends all it started when the block or we end.
+
+    It inherits the descriptor given with it. ``folder`` is removed if we die first.
     """
     life_line, ours = os.pipe()
     keeper = command_of_keeper(launch, life_line, str(folder))
@@ -142,7 +153,7 @@ def run_supervised(
             timer.daemon = True
             timer.start()
             stack.callback(timer.cancel)
-        return run_kept(keeper, log, env, pass_fds=(life_line,), shown=shown)
+        yield keeper, life_line
 
 
 def run_kept(
@@ -163,7 +174,8 @@ def run_kept(
         fdopen = os.fdopen(open_emptied(log), "wb")
     except OSError as error:
         raise DataError(f"--log {log}: {reason(error)}") from error
-    with fdopen, signals_passed_on() as pass_on_to:
+    note = (watch.note_signal,) if watch else ()
+    with fdopen, signals_passed_on(*note) as pass_on_to:
         try:
             process = subprocess.Popen(  # noqa: S603 - the user's own command, no shell
                 launch,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -18,8 +19,11 @@ from ascend_doctor.commands.kept_launch import (
     diagnose_kept,
     explain_missing_program,
     ranks_failed,
-    run_supervised,
+    run_kept,
+    supervise,
 )
+from ascend_doctor.commands.rehearsed_end import JOURNAL, explains_end
+from ascend_doctor.commands.stall_watch import StallWatch, arm
 from ascend_doctor.diagnosis.next_step import SIMULATED
 from ascend_doctor.diagnosis.steps import read_steps
 from ascend_doctor.errors import DataError
@@ -109,9 +113,11 @@ def rehearse_launch(
     log: str,
     shrink: bool = False,
     nodes: int = 1,
+    stall: float = 0,
 ) -> int:
     """Run a command on the simulated machine; gives its exit code.
 
+    ``stall``: after so many seconds without progress ranks that did not join are reported.
     ``shrink`` makes each training small that it starts; it is started on each of the ``nodes``.
 
     What the command prints passes through unchanged; our own words go to standard error. Nothing
@@ -133,13 +139,33 @@ def rehearse_launch(
         f"{on_nodes}{server.kind.devices} {server.soc} with {show_bytes(server.memory)} each; "
         "nothing here is about hardware"
     )
-    code = run_supervised(command, log, env, folder=rehearsal.scratch)
+    watch = arm(log, stall, env)
+    if watch is None:
+        return _conduct(rehearsal, command, log, env, ledgers)
+    env[JOURNAL] = str(watch.folder)
+    with contextlib.closing(watch):
+        return _conduct(rehearsal, command, log, env, ledgers, watch)
+
+
+def _conduct(
+    rehearsal: Rehearsal,
+    command: Sequence[str],
+    log: str,
+    env: Mapping[str, str],
+    ledgers: Sequence[str],
+    watch: StallWatch | None = None,
+) -> int:
+    """Run it, and say what was seen of it, and why it failed. Gives its exit code."""
+    with supervise(command, rehearsal.scratch) as (keeper, life_line):
+        code = run_kept(keeper, log, env, pass_fds=(life_line,), watch=watch)
+    server = rehearsal.server
     account = read_account(*map(Path, ledgers))
-    for line in _closing_lines(log, account, server.memory, nodes * server.kind.devices):
+    for line in _closing_lines(log, account, server.memory, len(ledgers) * server.kind.devices):
         _say(line)
     # A script that pipes its launch into `tee` ends with 0 all the same.
     if code or ranks_failed(log):
-        diagnose_kept(log, code, simulated=True)
+        gathered = str(watch.folder.parent) if watch and explains_end(watch, log) else None
+        diagnose_kept(log, code, gathered=gathered, simulated=True)
     return code
 
 

@@ -14,6 +14,7 @@ from ascend_doctor.commands.options.launch import (
     nproc_option,
     npus_option,
     patience_option,
+    stall_option,
     timeout_option,
     trainer_option,
 )
@@ -78,6 +79,7 @@ _USUAL = "prefix megatron kind soc faults npus nproc level only timeout formats 
     is_flag=True,
     help="Make each training that COMMAND starts small enough for the NPUs, by rule.",
 )
+@stall_option
 @layout_options
 @selection_options
 @output_options
@@ -89,6 +91,7 @@ def command(  # noqa: PLR0913 - the options of the command
     log: str,
     shrink: bool,
     nodes: int,
+    stall: float,
     npus: int | None,
     memory: float,
     python: str | None,
@@ -135,7 +138,7 @@ def command(  # noqa: PLR0913 - the options of the command
         quiet=output.quiet,
     )
     if launch:
-        return rehearse_launch(prepared, launch, log=log, shrink=shrink, nodes=nodes)
+        return rehearse_launch(prepared, launch, log=log, shrink=shrink, nodes=nodes, stall=stall)
     hint_at_missing_packages(prepared.interpreter)
     examination = Examination(prepared.machine(), python=prepared.interpreter, simulated=True)
     wish = Wish(
@@ -148,7 +151,7 @@ def _refuse_unused(launch: tuple[str, ...], named: tuple[str, ...]) -> None:
     """What only the check has must not be named beside a command, and the other way round."""
     refuse_unknown(named)
     both = {"launch", "python", "prefix", "megatron", "kind", "soc", "faults", "npus", "memory"}
-    of_command = {"log", "nodes", "shrink"}
+    of_command = {"log", "nodes", "shrink", "stall"}
     context = click.get_current_context()
     if context.params["shrink"] and context.params["nodes"] > 1:
         raise click.UsageError("--shrink makes launches of one node; leave --nodes out")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import os
-import shlex
 import shutil
-from pathlib import Path
 
 import click
 from msgspec.structs import replace
@@ -21,20 +18,15 @@ from ascend_doctor.commands.kept_launch import (
 )
 from ascend_doctor.commands.options.check_filter import selection_options
 from ascend_doctor.commands.options.expectations import choose_expectations, expect_option
-from ascend_doctor.commands.options.launch import timeout_option
+from ascend_doctor.commands.options.launch import stall_option, timeout_option
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.commands.options.run_verdict import RunVerdict, run_verdict_options
 from ascend_doctor.commands.options.target import Examination, add_target_options
-from ascend_doctor.commands.stall_watch import StallWatch, folder_beside
-from ascend_doctor.diagnosis.stall_result import Stall
-from ascend_doctor.errors import DataError
+from ascend_doctor.commands.stall_watch import arm
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_INTERRUPTED
 from ascend_doctor.findings import Level
 from ascend_doctor.judging.expectations import CHECKS, Expectation
 from ascend_doctor.language import say
-from ascend_doctor.render.columns import pad
-from ascend_doctor.render.plain import one_line
-from ascend_doctor.render.stall import stall_rows, stall_title
 from ascend_doctor.report import Report
 
 
@@ -54,14 +46,7 @@ from ascend_doctor.report import Report
     help="Where what the launch prints is kept; an older one is replaced.",
 )
 @run_verdict_options
-@click.option(
-    "--stall",
-    type=click.FloatRange(min=0),
-    default=60,
-    show_default=True,
-    metavar="SECONDS",
-    help="Without output or a new collective for so long, say who did not come; 0: never.",
-)
+@stall_option
 @output_options
 @click.argument("launch", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def command(  # noqa: PLR0913 - the options of the command
@@ -125,38 +110,16 @@ def _launch(launch: tuple[str, ...], log: str, stall: float, asked: RunVerdict) 
         )
         click.echo(f"ascend-doctor: {text}", err=True)
     env = {**os.environ, **variables}
-    watch = _arm(log, stall, env)
+    watch = arm(log, stall, env)
     code = run_kept(launch, log, env, watch=watch)
+    if watch:
+        watch.close()
     if not (code or ranks_failed(log)):
         return code
     # A stall that passed says nothing of an end that came later.
     gathered = str(watch.folder.parent) if watch and watch.is_stalled else None
     options = asked.diagnose_options(launch, os.environ)
     return asked.exit_code(code, diagnose_kept(log, code, options, gathered))
-
-
-def _arm(log: str, seconds: float, env: dict[str, str]) -> StallWatch | None:
-    """A watch over the launch, with what its ranks need in ``env``; None where there is none."""
-    folder = folder_beside(log)
-    if not seconds or not folder.parent.parent.is_dir():
-        return None
-    watch = StallWatch(folder, seconds, functools.partial(_show_stall, folder))
-    try:
-        env.update(watch.environment(env))
-    except DataError as error:
-        click.echo(f"ascend-doctor: {say(f'not watched for stalls: {error}')}", err=True)
-        return None
-    return watch
-
-
-def _show_stall(folder: Path, stall: Stall) -> None:
-    title = one_line(say(stall_title(stall)))
-    click.echo(f"ascend-doctor: {say('no progress')}; {title}", err=True)
-    for label, text in stall_rows(stall):
-        click.echo(f"    {pad(say(label), 8)} {one_line(say(text))}", err=True)
-    again = shlex.join(["ascend-doctor", "diagnose", str(folder.parent)])
-    text = say(f"to read what was gathered again: {one_line(again)}")
-    click.echo(f"ascend-doctor: {text}", err=True)
 
 
 def _is_kept_back(report: Report) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -13,15 +15,20 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import click
 import msgspec
 
 from ascend_doctor.diagnosis.stall_files import ProcessState, read_stall_files
 from ascend_doctor.diagnosis.stall_result import Stall
 from ascend_doctor.errors import DataError
+from ascend_doctor.language import say
 from ascend_doctor.machine.files import read_bytes, reason, write_whole
 from ascend_doctor.machine.hooks import STARTUP_FILE, prepend_path
 from ascend_doctor.machine.private import private_folder
 from ascend_doctor.machine.search_path import locate
+from ascend_doctor.render.columns import pad
+from ascend_doctor.render.plain import one_line
+from ascend_doctor.render.stall import stall_rows, stall_title
 
 HOOK = Path(__file__).with_name("stall_hook.py")
 # torch_npu/csrc/distributed/ProcessGroupHCCL.cpp and HCCLUtils.cpp, tools/flight_recorder/
@@ -62,6 +69,8 @@ class StallWatch:
     def __init__(self, folder: Path, seconds: float, report: Callable[[Stall], None]) -> None:
         self.folder = folder
         self.stalls = 0
+        # When the launch got a signal from outside: ranks that end by it did not stall.
+        self.signalled: float | None = None
         self._stalled: bytes | None = None
         self._seconds = seconds
         self._report = report
@@ -97,10 +106,16 @@ class StallWatch:
     def note_output(self) -> None:
         self._latest = time.monotonic()
 
+    def note_signal(self) -> None:
+        self.signalled = self.signalled or time.time()
+
     def end(self) -> None:
-        """Stop watching; the folder goes where nothing stalled."""
+        """Stop watching."""
         self._ended.set()
         self._thread.join(_ANSWER + _STACK)
+
+    def close(self) -> None:
+        """Remove the folder where nothing stalled."""
         if not self.stalls:
             with contextlib.suppress(OSError):
                 clear(self.folder)
@@ -120,9 +135,10 @@ class StallWatch:
                 before = now
                 self.note_output()
             latest = self._latest
-            # No rank has loaded the hook yet, or this stall was reported before, or it is not one
-            # yet.
-            if not now or latest == reported or time.monotonic() - latest < self._seconds:
+            # No rank has loaded the hook yet, or this stall was reported before.
+            if self.signalled or not now or latest == reported:
+                continue
+            if time.monotonic() - latest < self._seconds:
                 continue
             reported = latest
             self.stalls += 1
@@ -149,6 +165,30 @@ class StallWatch:
                 began = _CALLED in progress.status
                 texts.append(progress.status.encode() if began else data)
         return b"\n".join(texts)
+
+
+def arm(log: str, seconds: float, env: dict[str, str]) -> StallWatch | None:
+    """A watch over the launch, with what its ranks need in ``env``; None where there is none."""
+    folder = folder_beside(log)
+    if not seconds or not folder.parent.parent.is_dir():
+        return None
+    watch = StallWatch(folder, seconds, functools.partial(_show_stall, folder))
+    try:
+        env.update(watch.environment(env))
+    except DataError as error:
+        click.echo(f"ascend-doctor: {say(f'not watched for stalls: {error}')}", err=True)
+        return None
+    return watch
+
+
+def _show_stall(folder: Path, stall: Stall) -> None:
+    title = one_line(say(stall_title(stall)))
+    click.echo(f"ascend-doctor: {say('no progress')}; {title}", err=True)
+    for label, text in stall_rows(stall):
+        click.echo(f"    {pad(say(label), 8)} {one_line(say(text))}", err=True)
+    again = shlex.join(["ascend-doctor", "diagnose", str(folder.parent)])
+    text = say(f"to read what was gathered again: {one_line(again)}")
+    click.echo(f"ascend-doctor: {text}", err=True)
 
 
 class _RankProgress(msgspec.Struct, frozen=True, kw_only=True):

@@ -64,7 +64,8 @@ class TracedCall(msgspec.Struct, frozen=True, kw_only=True):
     ``number`` counts the operations of the group, for sends and receives those between collectives.
     ``operation`` is empty where the dump does not name it, for a batch of sends and receives
     Megatron's function (a key of EXCHANGES) or "batch_isend_irecv"; ``peer`` is a rank of the job,
-    None for a collective or where nobody says it; ``frames`` have the innermost first.
+    None for a collective or where nobody says it; ``frames`` have the innermost first. ``agreed``
+    is what all members have to pass alike, ``entered`` the time in seconds, where they are known.
     """
 
     group: str
@@ -75,6 +76,8 @@ class TracedCall(msgspec.Struct, frozen=True, kw_only=True):
     done: bool = False
     started: bool = False
     sizes: str = ""
+    agreed: str = ""
+    entered: float = 0.0
     frames: tuple[Frame, ...] = ()
 
 

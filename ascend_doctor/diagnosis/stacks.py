@@ -19,7 +19,7 @@ _NPU_FRAME = re.compile(r'  File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<f
 # What a program is not: the interpreter, its library, torch, torch_npu, and the wrapper of what
 # torch calls deprecated.
 _NOT_THE_PROGRAM = re.compile(
-    r"^<|/lib/python3[^/]*/(?!site-packages/|dist-packages/)|/(?:site|dist)-packages/(?:torch/|torch_npu/|typing_extensions\.py)"
+    r"^<|/lib/python3[^/]*/(?!site-packages/|dist-packages/)|/(?:site|dist)-packages/(?:torch/|torch_npu/|ascend_simulator/|typing_extensions\.py)"
 )
 _WAITS = re.compile(r"/(?:site|dist)-packages/torch(?:_npu)?/(?:distributed|npu|cuda)/")
 _STORES = frozenset(

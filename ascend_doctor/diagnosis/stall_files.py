@@ -17,6 +17,7 @@ from typing import TypeVar
 
 import msgspec
 
+from ascend_doctor.diagnosis.journal import parse_journal
 from ascend_doctor.diagnosis.recorder import RankTrace, TracedCall, TracedGroup, is_dump, parse_dump
 from ascend_doctor.diagnosis.stacks import (
     Frame,
@@ -34,9 +35,13 @@ from ascend_doctor.machine.syntax import describe_json
 
 T = TypeVar("T")
 
+# Functions of torch.distributed whose calls have one other end, and what the recorder calls them.
+_OPS = {"isend": "send", "irecv": "recv"}
+_P2P = frozenset({"send", "recv", "isend", "irecv", "batch_isend_irecv"})
+
 # Whoever writes a dump chooses the prefix; the rank stands at the end of the name.
 _DUMP = re.compile(r"(?:^|[^\d])(\d+)(?:\.json|\.pkl|\.pickle)?$")
-_OWN = re.compile(r"rank-(\d+)\.(state|stacks|spy|progress|groups|call|json|answered)$")
+_OWN = re.compile(r"rank-(\d+)\.(calls|state|stacks|spy|progress|groups|call|json|answered)$")
 _TRACEBACK = re.compile(r"(\d+)_py_traceback$")
 # Logs and programs end with a number, too: rank_3.log, train_7.py.
 _LOG_NAME = re.compile(r"\.(?:log|txt|out|err|gz|zip|tar|py|yaml|yml)$")
@@ -60,6 +65,8 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     # Seconds between what is in rank-N.progress and the gathering.
     age: float = 0.0
     lock_holder: int | None = None
+    # How its process ended: "signal 9", "exit code 1".
+    ended: str = ""
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,6 +98,7 @@ class StallFiles:
     """What a folder has of each rank; ``paths`` are those of the files that were read."""
 
     traces: dict[int, RankTrace] = field(default_factory=dict)
+    journals: dict[int, RankTrace] = field(default_factory=dict)
     states: dict[int, ProcessState] = field(default_factory=dict)
     stacks: dict[int, tuple[ThreadStack, ...]] = field(default_factory=dict)
     helpers: dict[int, list[tuple[ThreadStack, ...]]] = field(default_factory=dict)
@@ -102,15 +110,25 @@ class StallFiles:
 
     def judge(self) -> Stall | None:
         """The verdict; None where there is neither a dump nor a gathered state."""
-        if not self.traces and not self.states:
+        if not (self.traces or self.journals or self.states):
             return None
         sizes = [state.world_size for state in self.states.values() if state.world_size]
         ranks = {*self.states, *self.stacks}
         standings = {rank: self._standing(rank) for rank in ranks}
-        traces = {
-            rank: self._with_call(self._with_titles(trace)) for rank, trace in self.traces.items()
-        }
+        traces = {rank: self._with_call(self._with_titles(trace)) for rank, trace in self._traces()}
         return judge_stall(traces, standings, max(sizes, default=None))
+
+    def _traces(self) -> Iterator[tuple[int, RankTrace]]:
+        """Journals where HCCL is simulated: they outlive their ranks, and number all calls alike.
+
+        A rank with a dump alone has no communicator there, and so has called nothing.
+        """
+        if not self.journals:
+            yield from self.traces.items()
+            return
+        yield from self.journals.items()
+        for rank in self.traces.keys() - self.journals.keys():
+            yield rank, RankTrace(rank=rank, groups={}, calls=())
 
     def _with_titles(self, trace: RankTrace) -> RankTrace:
         """Groups as the program calls them, which torch_npu's dump may lack.
@@ -141,7 +159,8 @@ class StallFiles:
         first = TracedCall(
             group=name,
             number=1,
-            operation=call.operation,
+            operation=_OPS.get(call.operation, call.operation),
+            p2p=call.operation in _P2P,
             frames=main_frames(self.stacks.get(trace.rank, ())),
         )
         return msgspec.structs.replace(
@@ -165,6 +184,7 @@ class StallFiles:
             helpers=tuple(main_frames(dump) for dump in self.helpers.get(rank, ())),
             age=age,
             lock_holder=state.lock_holder,
+            ended=state.ended,
         )
 
 
@@ -262,6 +282,8 @@ def _read_own(path: str, rank: int, kind: str, files: StallFiles) -> None:
         files.helpers[rank] = list(dumps[state.dumped :])
     elif kind == "spy":
         files.stacks[rank] = parse_py_spy(data, path)
+    elif kind == "calls":
+        files.journals[rank] = parse_journal(data, rank, path)
     elif kind == "state":
         files.states[rank] = _decode(data, ProcessState, path)
     elif kind == "groups":

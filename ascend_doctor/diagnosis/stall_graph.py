@@ -54,10 +54,10 @@ class StallGraph:
         calls = (self._calls[member].get((call.group, call.number)) for member in members)
         return [other for other in calls if other]
 
-    def was_used(self, group: str) -> bool:
-        """Whether a call of this group has ended on any rank."""
-        calls = (call for trace in self.traces.values() for call in trace.calls)
-        return any(call.group == group and call.done for call in calls)
+    def was_used(self, like: TracedCall) -> bool:
+        """Whether a call of this group has ended on any rank, for a send a send or receive."""
+        calls = (call for trace in self.traces.values() for call in trace.calls if call.done)
+        return any((call.group, call.p2p) == (like.group, like.p2p) for call in calls)
 
     def _wait(self, rank: int, head: TracedCall) -> None:
         group = self.group(rank, head)

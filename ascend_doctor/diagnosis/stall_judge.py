@@ -68,6 +68,8 @@ def _accuse(graph: StallGraph, unheard: set[int]) -> tuple[tuple[AbsentRank, ...
     silent = {rank for rank in ends if _is_silent(graph, rank)}
     waits = {rank for rank in ends - silent if _waits_elsewhere(graph, rank)}
     guilty = ends - silent - waits
+    # A launcher ends the others while they still compute.
+    guilty = {rank for rank in guilty if _has_ended(graph, rank)} or guilty
     if guilty and not silent:
         return tuple(_absent(graph, rank) for rank in sorted(guilty)), "", set()
     if silent & unheard:
@@ -106,6 +108,11 @@ def _ends_a_chain(graph: StallGraph, rank: int) -> bool:
     return rank not in graph.edges and rank not in graph.heads
 
 
+def _has_ended(graph: StallGraph, rank: int) -> bool:
+    standing = graph.standings.get(rank)
+    return standing is not None and bool(standing.ended)
+
+
 def _is_silent(graph: StallGraph, rank: int) -> bool:
     """Whether no dump says what a rank called, nor its process why not."""
     standing = graph.standings.get(rank)
@@ -127,14 +134,27 @@ def _absent(graph: StallGraph, rank: int) -> AbsentRank:
     if standing.state in {"T", "t"}:
         kind, reason = "stopped", "its process is stopped (state T): SIGSTOP, or a debugger"
     elif standing.state in {"Z", "gone"}:
-        kind, reason = "gone", "its process has ended"
+        how = f" with {standing.ended}" if standing.ended else ""
+        kind, reason = "gone", f"its process has ended{how}"
+    if latest := _latest(graph, rank):
+        reason += f"; its last call was {latest}"
     return AbsentRank(
         rank=rank,
         kind=kind,
         reason=reason,
-        line=_line(standing.frames),
+        # A process that has ended is nowhere: what was last seen of it is a position.
+        line="" if kind == "gone" and standing.age else _line(standing.frames),
         helpers=tuple(line for frames in standing.helpers if (line := _line(frames))),
     )
+
+
+def _latest(graph: StallGraph, rank: int) -> str:
+    """The last call of a rank that has ended, as its waiting peers name theirs."""
+    calls = [call for call in graph.traces[rank].calls if call.done] if rank in graph.traces else []
+    if not calls:
+        return ""
+    call = calls[-1]
+    return f"{_name(call)} number {call.number} of {name_group(graph.group(rank, call))}"
 
 
 def _accuse_in_ring(graph: StallGraph) -> tuple[tuple[AbsentRank, ...], str]:
@@ -149,7 +169,8 @@ def _accuse_in_ring(graph: StallGraph) -> tuple[tuple[AbsentRank, ...], str]:
             ((rank, call),) = leavers.items()
             call = _find_superfluous(graph, rank, call)
             group = graph.group(rank, call)
-            if len(group.ranks) < _MAJORITY and not graph.was_used(call.group):
+            pair = call.p2p or len(group.ranks) < _MAJORITY
+            if pair and not graph.was_used(call):
                 return (), (
                     f"rank {rank} is alone in the first {_name(call)} of {name_group(group)}:"
                     " either it should not be there, or its peer should"
@@ -253,9 +274,32 @@ def _accuse_without_edges(graph: StallGraph) -> tuple[tuple[AbsentRank, ...], st
         reason = "all have put the collective into their queues; its NPU alone has not begun it"
         line = _line(standing.frames)
         return (AbsentRank(rank=rank, kind="not started", reason=reason, line=line),), ""
+    if other := _find_other_arguments(graph):
+        return (other,), ""
     if graph.unclear:
         return (), f"nobody can tell for whom rank {_numbers(graph.unclear)} waits"
     return (), "every rank of the collective is in it: it does not end by itself (a link, an NPU)"
+
+
+def _find_other_arguments(graph: StallGraph) -> AbsentRank | None:
+    """The one rank of a majority that passed another size to the collective that all are in."""
+    ranks: dict[str, list[int]] = {}
+    for rank, head in graph.heads.items():
+        ranks.setdefault(head.agreed, []).append(rank)
+    alike = {(head.group, head.number, head.operation) for head in graph.heads.values()}
+    if len(ranks) != 2 or len(alike) != 1 or len(graph.heads) < _MAJORITY:  # noqa: PLR2004 - one differs
+        return None
+    (rank, *more), others = sorted(ranks.values(), key=len)
+    if more:
+        return None
+    call = graph.heads[rank]
+    return AbsentRank(
+        rank=rank,
+        kind="other call",
+        reason=f"it passed {call.agreed} to {_name(call)} number {call.number} of "
+        f"{name_group(graph.group(rank, call))}, and the others {graph.heads[others[0]].agreed}",
+        line=_line((graph.standings.get(rank) or Standing(rank=rank)).frames),
+    )
 
 
 def _waiting(graph: StallGraph) -> Iterable[WaitingRanks]:

@@ -18,7 +18,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     empty where nobody looked. ``frames`` are of the main thread, the innermost first, ``helpers``
     of the processes that it forked. ``age``: seconds between the frames and the stall's end, where
     they are the last that were seen of it; 0 where they are of the stall. ``lock_holder`` is a
-    rank that holds a file lock this one waits for.
+    rank that holds a file lock this one waits for. ``ended``: how its process ended, if known.
     """
 
     rank: int
@@ -27,6 +27,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     helpers: tuple[tuple[Frame, ...], ...] = ()
     age: float = 0.0
     lock_holder: int | None = None
+    ended: str = ""
 
 
 class WaitingRanks(msgspec.Struct, frozen=True, kw_only=True):

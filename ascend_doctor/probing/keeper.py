@@ -79,16 +79,20 @@ def wait_while_alive(
 
 
 @contextmanager
-def signals_passed_on() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
+def signals_passed_on(
+    note: Callable[[], None] = lambda: None,
+) -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
     """The launch ends itself, and with it we do: a scheduler's SIGTERM and Ctrl-C are for it.
 
     Gives the function that names a process of the launch; what came before its start it gets then.
+    ``note`` is called for each signal.
     """
     processes: list[subprocess.Popen[bytes]] = []
     early: list[int] = []
 
     def pass_on(number: int, _: object) -> None:
         early.append(number)
+        note()
         for process in processes:
             process.send_signal(number)
 

@@ -182,6 +182,7 @@ def test_a_stall_is_reported_once_and_the_folder_goes_where_there_was_none(tmp_p
     quiet.environment({})
     quiet.start()
     quiet.end()
+    quiet.close()
     assert not (tmp_path / "q").exists()
 
 

@@ -23,6 +23,15 @@ framework_option = click.option(
 examined_option = click.option(
     "--python", metavar="PATH", help="Interpreter to examine.  [default: the active environment's]"
 )
+stall_option = click.option(
+    "--stall",
+    type=click.FloatRange(min=0),
+    default=60,
+    show_default=True,
+    metavar="SECONDS",
+    help="Report ranks that did not join after so long without output or a new collective; "
+    "0 disables.",
+)
 trainer_option = click.option(
     "--python",
     metavar="PATH",

@@ -90,6 +90,7 @@ static HcclResult join(const address *where, uint32_t ranks, uint32_t rank, cons
     segment *s = attach(where, size);
     if (!s)
         return topology_timeout(NULL, ranks);
+    s->job[rank] = sim_config()->rank;
     atomic_store(&s->present[rank],
                  1 + sim_config()->node * SIM_MAX_DEVICES + sim_config()->visible[device]);
     atomic_fetch_add(&s->joined, 1);
@@ -112,6 +113,7 @@ static HcclResult join(const address *where, uint32_t ranks, uint32_t rank, cons
     c->ranks = ranks;
     c->rank = rank;
     snprintf(c->name, sizeof c->name, "%s", name && *name ? name : where->cookie);
+    sim_journal_group(c);
     *out = c;
     return HCCL_SUCCESS;
 }

@@ -48,6 +48,7 @@ typedef struct {
 typedef struct {
     char cookie[32];
     word joined, linked, arrived, generation, children_changed;
+    int32_t job[MAX_RANKS];   /* RANK of each, before it is present */
     word present[MAX_RANKS];  /* 1 + device of all machines, once a rank has joined */
     word met[MAX_RANKS];      /* meetings that a rank has come to */
     word bells[MAX_RANKS];    /* rung when a message came in or was taken */
@@ -61,6 +62,8 @@ typedef struct {
     segment *shared;
     size_t size;
     uint32_t ranks, rank, meetings;
+    int row;           /* of the journal, -1 without */
+    uint64_t numbered; /* collectives that this rank has called */
     bool linked;
     char name[128];
     struct {
@@ -74,6 +77,18 @@ typedef struct {
 
 /* hccl.c: what a group communicated, for the ledger; `operation` is a literal */
 void sim_hccl_count(communicator *c, const char *operation, uint64_t bytes);
+
+/* journal.c */
+typedef struct sim_call sim_call;
+typedef struct {
+    sim_call *call;
+    uint64_t order;
+} sim_mark;
+void sim_journal_group(communicator *c);
+/* peer: a rank of the communicator, -1 for a collective */
+sim_mark sim_journal_call(communicator *c, const char *operation, int peer, uint64_t count, HcclDataType type);
+enum { SIM_BEGUN = 1, SIM_ENDED = 2 };
+void sim_journal_mark(sim_mark mark, uint32_t state);
 
 /* hccl_link.c */
 void sim_word_wake(word *w);

@@ -10,6 +10,7 @@ struct operation {
     aclError (*run)(const operation *, char *message);
     const char *name;
     communicator *comm;
+    sim_mark mark;
     signature what;
     const char *send;
     char *receive;
@@ -187,7 +188,10 @@ static aclError run(void *arguments, aclError failed, char *message) {
     const operation *o = arguments;
     if (failed)
         return ACL_SUCCESS;
+    sim_journal_mark(o->mark, SIM_BEGUN);
     aclError code = o->run(o, message);
+    if (!code)
+        sim_journal_mark(o->mark, SIM_ENDED);
     if (code)
         sim_hccl_failed(o->comm, message);
     else if (o->receive)
@@ -209,6 +213,7 @@ static HcclResult launch(operation *o, aclrtStream stream) {
         return HCCL_E_PARA;
     o->what.type = (uint32_t)o->type;
     o->what.reduction = (uint32_t)o->reduction;
+    o->mark = sim_journal_call(o->comm, o->name, -1, o->what.count, o->type);
     bool hangs = sim_hccl_fault(o->name, o->type, stream);
     HcclResult result = hangs ? HCCL_SUCCESS : sim_link(o->comm, &o->what);
     if (result || hangs)

@@ -10,6 +10,7 @@ typedef struct {
     HcclSendRecvItem item;
     uint64_t bytes, done;
     bool finished;
+    sim_mark mark;
 } transfer;
 
 typedef struct {
@@ -73,6 +74,8 @@ static aclError run(void *arguments, aclError failed, char *message) {
     batch *b = arguments;
     communicator *c = b->comm;
     uint32_t open = failed ? 0 : b->count;
+    for (uint32_t i = 0; i < open; i++)
+        sim_journal_mark(b->transfers[i].mark, SIM_BEGUN);
     while (open) {
         uint32_t bell = atomic_load(&c->shared->bells[c->rank]), waits_for = 0;
         bool moved = false;
@@ -83,6 +86,8 @@ static aclError run(void *arguments, aclError failed, char *message) {
                 moved |= t->item.sendRecvType ? receive_some(c, t) : send_some(c, t);
             if (!t->finished)
                 open++, waits_for = t->item.remoteRank;
+            else
+                sim_journal_mark(t->mark, SIM_ENDED);
         }
         if (open && !moved && !sim_word_wait(&c->shared->bells[c->rank], bell, sim_now() + sim_exec_limit())) {
             aclError code = sim_execution_timeout(message, waits_for);
@@ -113,7 +118,10 @@ static batch *extended(batch *b, communicator *c, const HcclSendRecvItem *items,
         return NULL;
     for (uint32_t i = 0; i < count; i++)
         grown->transfers[before + i] =
-            (transfer){.item = items[i], .bytes = items[i].count * sim_hccl_size(items[i].dataType)};
+            (transfer){.item = items[i],
+                       .bytes = items[i].count * sim_hccl_size(items[i].dataType),
+                       .mark = sim_journal_call(c, items[i].sendRecvType ? "recv" : "send", (int)items[i].remoteRank,
+                                                items[i].count, items[i].dataType)};
     grown->comm = c;
     grown->count = before + count;
     return grown;

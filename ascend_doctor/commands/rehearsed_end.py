@@ -1,0 +1,68 @@
+"""How a rehearsed command ended: which ranks ended first, and whether others waited for them."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from ascend_doctor.commands.stall_watch import RankProcess, StallWatch
+from ascend_doctor.diagnosis.recorder import RankTrace, TracedCall
+from ascend_doctor.diagnosis.stall_files import ProcessState, StallFiles, read_stall_files
+from ascend_doctor.errors import DataError
+from ascend_doctor.machine.files import read_bytes, write_whole
+
+JOURNAL = "ASCEND_SIMULATOR_JOURNAL"
+# torch/distributed/elastic/multiprocessing/api.py: the processes that ended before it ended others.
+_FAILED = re.compile(rb"failed \(exitcode: (-?\d+)\) local_rank: \d+ \(pid: (\d+)\)")
+# A rank that others wait for as long as this is not merely slower than they are.
+_SECONDS = 10.0
+_LIMIT = 1 << 20
+
+
+def explains_end(watch: StallWatch, log: str) -> bool:
+    """Whether the calls of the ranks say why the command ended; writes down which ended first."""
+    if watch.is_stalled:
+        return True
+    files = read_stall_files([str(watch.folder)])
+    heads = dict(_heads(files))
+    if not heads:
+        return False
+    if watch.signalled:
+        # Ranks that end by the signal leave others behind: only earlier waits count.
+        return watch.signalled - min(call.entered for call in heads.values()) > _SECONDS
+    for rank, how in _ended(watch.folder, log):
+        # A rank that waited when it ended is a victim.
+        if rank not in heads:
+            state = ProcessState(rank=rank, state="gone", ended=how)
+            write_whole(str(watch.folder / f"rank-{rank}.state"), msgspec.json.encode(state))
+    return True
+
+
+def _heads(files: StallFiles) -> Iterator[tuple[int, TracedCall]]:
+    for rank, trace in files.journals.items():
+        if (head := _head(trace)) is not None:
+            yield rank, head
+
+
+def _head(trace: RankTrace) -> TracedCall | None:
+    return next((call for call in trace.calls if not call.done), None)
+
+
+def _ended(folder: Path, log: str) -> Iterator[tuple[int, str]]:
+    """The ranks that the launcher says ended first, and how."""
+    processes: dict[int, int] = {}
+    for path in folder.glob("rank-*.json"):
+        with contextlib.suppress(DataError, msgspec.MsgspecError):
+            rank = msgspec.json.decode(read_bytes(path, _LIMIT), type=RankProcess)
+            processes[rank.pid] = rank.rank
+    with open(log, "rb") as file:
+        for line in file:
+            for code, pid in _FAILED.findall(line):
+                if int(pid) in processes:
+                    number = int(code)
+                    how = f"signal {-number}" if number < 0 else f"exit code {number}"
+                    yield processes[int(pid)], how
