@@ -34,7 +34,7 @@ def explains_end(watch: StallWatch, log: str) -> bool:
     if watch.signalled:
         # Ranks that end by the signal leave others behind: only earlier waits count.
         return watch.signalled - min(call.entered for call in heads.values()) > _SECONDS
-    for rank, how in _ended(watch.folder, log):
+    for rank, how in _first_ends(watch.folder, log):
         # A rank that waited when it ended is a victim.
         if rank not in heads:
             state = ProcessState(rank=rank, state="gone", ended=how)
@@ -52,7 +52,7 @@ def _head(trace: RankTrace) -> TracedCall | None:
     return next((call for call in trace.calls if not call.done), None)
 
 
-def _ended(folder: Path, log: str) -> Iterator[tuple[int, str]]:
+def _first_ends(folder: Path, log: str) -> Iterator[tuple[int, str]]:
     """The ranks that the launcher says ended first, and how."""
     processes: dict[int, int] = {}
     for path in folder.glob("rank-*.json"):

@@ -150,7 +150,9 @@ class StallFiles:
         """The first call of a group, which the recorder does not know before its communicator."""
         call = self.calls.get(trace.rank) or HostCall()
         name = f"group_name_{call.name}"
-        recorded = any(own.group == name or not own.done for own in trace.calls)
+        p2p = call.operation in _P2P
+        numbers = [own.number for own in trace.calls if own.group == name]
+        recorded = (numbers and not p2p) or not all(own.done for own in trace.calls)
         # Calls of a group may have left the recorder's buffer; its number is not known then.
         if not call.name or recorded or not (trace.whole or name not in trace.groups):
             return trace
@@ -158,9 +160,9 @@ class StallFiles:
         group = TracedGroup(name=name, title=title, ranks=call.ranks)
         first = TracedCall(
             group=name,
-            number=1,
+            number=max(numbers, default=1),
             operation=_OPS.get(call.operation, call.operation),
-            p2p=call.operation in _P2P,
+            p2p=p2p,
             frames=main_frames(self.stacks.get(trace.rank, ())),
         )
         return msgspec.structs.replace(

@@ -36,7 +36,7 @@ class Label(NamedTuple):
     ends: bool = False
     limit: str = "1836"  # HCCL_EXEC_TIMEOUT
     stall: int = STALL
-    # Seconds until it is interrupted, where no stall is reported before.
+    # Seconds in the round that hangs until it is interrupted, before a stall is reported.
     interrupted: int | None = None
 
 
@@ -57,7 +57,7 @@ LABELS = {
     "interleaved": Label(1),
     "slow": Label(None, operation="", ends=True),
     "timeout": Label(2, ends=True, limit="5", stall=60),
-    "interrupted": Label(2, stall=60, interrupted=45),
+    "interrupted": Label(2, stall=60, interrupted=14),
 }
 
 # A minute of each is spent in imports.
@@ -80,11 +80,12 @@ def rehearse(kind: str, label: Label, python: Path, folder: Path) -> tuple[int, 
     assert process.stderr is not None
     reader = threading.Thread(target=lines.extend, args=(process.stderr,))
     reader.start()
-    end = time.monotonic() + (label.interrupted or PATIENCE)
+    awaited = "round 3" if label.interrupted else "no progress"
+    end = time.monotonic() + PATIENCE
     while process.poll() is None and time.monotonic() < end:
         time.sleep(0.2)
-        if not label.ends and any("no progress" in line for line in lines):
-            time.sleep(1)
+        if not label.ends and any(awaited in line for line in lines):
+            time.sleep(label.interrupted or 1)
             break
     process.send_signal(signal.SIGINT)
     code = process.wait(120)

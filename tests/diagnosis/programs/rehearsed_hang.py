@@ -73,6 +73,7 @@ def main() -> None:
         sleep_at(1)
     for step in range(5):
         if step >= 3:
+            print("round", step, file=sys.stderr, flush=True)
             err(data, twin)
         sound(data, pairs[RANK // 2], twin)
     dist.destroy_process_group()
