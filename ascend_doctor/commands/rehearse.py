@@ -117,20 +117,14 @@ def command(  # noqa: PLR0913 - the options of the command
     it says is about hardware. What COMMAND prints passes through unchanged, and its exit code is
     ours; what was seen is told on standard error, a failure is diagnosed, and nothing outlives it.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
-    from ascend_doctor.commands.rehearsal import (  # noqa: PLC0415 - not for --help
-        choose_stack,
-        hint_at_missing_packages,
-        list_faults,
-        prepare,
-        rehearse_launch,
-    )
+    from ascend_doctor.commands import rehearsal  # noqa: PLC0415 - not for --help
     from ascend_doctor.simulator import machine  # noqa: PLC0415
 
     if "list" in faults:
-        return list_faults()
+        return rehearsal.list_faults()
     _refuse_unused(launch, (*only, *skip))
-    prepared = prepare(
-        choose_stack(prefix, megatron),
+    prepared = rehearsal.prepare(
+        rehearsal.choose_stack(prefix, megatron),
         python,
         machine(kind, soc=soc, npus=npus, memory=int(memory * (1 << 30))),
         faults,
@@ -138,8 +132,10 @@ def command(  # noqa: PLR0913 - the options of the command
         quiet=output.quiet,
     )
     if launch:
-        return rehearse_launch(prepared, launch, log=log, shrink=shrink, nodes=nodes, stall=stall)
-    hint_at_missing_packages(prepared.interpreter)
+        return rehearsal.rehearse_launch(
+            prepared, launch, log=log, shrink=shrink, nodes=nodes, stall=stall
+        )
+    rehearsal.hint_at_missing_packages(prepared.interpreter)
     examination = Examination(prepared.machine(), python=prepared.interpreter, simulated=True)
     wish = Wish(
         level=level, device="npu", nproc=nproc, timeout=timeout, asked=replace(asked, small=True)

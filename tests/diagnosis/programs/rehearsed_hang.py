@@ -73,7 +73,7 @@ def main() -> None:
         sleep_at(1)
     for step in range(5):
         if step >= 3:
-            print("round", step, file=sys.stderr, flush=True)
+            sys.stderr.write(f"round {step}\n")
             err(data, twin)
         sound(data, pairs[RANK // 2], twin)
     dist.destroy_process_group()
