@@ -508,7 +508,7 @@ def _first_outside_hccl(ledger: Ledger, waits: Occurrences) -> Guilt | None:
 
 def _alone(ledger: Ledger) -> Guilt | None:
     """The only rank of a job that has one."""
-    alone = ledger.job_size == 1 and ledger.ranks == {0}
+    alone = ledger.shows_failure and ledger.job_size == 1 and ledger.ranks == {0}
     return Guilt(ranks=(0,), reason="the job has no other rank") if alone else None
 
 

@@ -262,6 +262,11 @@ class Ledger:
         return self.standing is None or (self.ended_well and not self.deaths)
 
     @property
+    def shows_failure(self) -> bool:
+        """Whether a line or an end of a process reads like an error."""
+        return any((self.exceptions, self.deaths, self.logged, self.codes, self.ended))
+
+    @property
     def got_over_failure(self) -> bool:
         """Whether that is more than a line which somebody calls an error."""
         return self.survived or self.standing is Gravity.FATAL

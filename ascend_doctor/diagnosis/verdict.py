@@ -108,8 +108,8 @@ def _by_stall(stall: Stall) -> JobVerdict:
 
 
 def _say_unknown(ledger: Ledger) -> JobVerdict:
-    failed = any((ledger.exceptions, ledger.deaths, ledger.logged, ledger.codes, ledger.ended))
-    reason = "nothing known explains the errors in the logs" if failed else NO_FAILURE
+    known = "nothing known explains the errors in the logs"
+    reason = known if ledger.shows_failure else NO_FAILURE
     return JobVerdict(action="unknown", reason=reason)
 
 

@@ -199,3 +199,9 @@ RUNS = {
 def test_a_whole_healthy_run_accuses_no_rank(run: str) -> None:
     seen = of_text(RUNS[run]())
     assert (answer(seen), seen.exit_code, seen.guilty) == ("none", 0, None)
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_the_only_rank_of_a_healthy_run_is_not_guilty(run: str) -> None:
+    seen = of_text(f"[rank0]: using world size: 1\n{RUNS[run]()}")
+    assert (seen.world_size, seen.exit_code, seen.guilty) == (1, 0, None)
