@@ -746,7 +746,8 @@ class Launch(Section, frozen=True, kw_only=True):
     those that lint compares with what Megatron-LM takes, by these names. No other value is kept,
     but that of PYTHONPATH.
     ``partial``: options may have been given that are not seen, ``open_environment``: variables.
-    ``launcher_seen``: those of the launcher are seen all the same.
+    ``launcher_seen``: those of the launcher are seen all the same. ``launcher`` is torchrun or
+    empty, ``launcher_options`` its options before the script, as they were written.
     ``unresolved`` are the expressions that made it so, with the option that each gives
     (``argument``). ``unexported`` are variables of the matrix that the script assigns for itself
     alone and does not use. ``places`` are those of options and variables in the file.
@@ -765,6 +766,8 @@ class Launch(Section, frozen=True, kw_only=True):
     values: dict[str, str] = {}
     partial: bool = False
     launcher_seen: bool = False
+    launcher: str = ""
+    launcher_options: dict[str, str] = {}
     open_environment: bool = False
     unresolved: tuple[Spot, ...] = ()
     pythonpath: str = ""

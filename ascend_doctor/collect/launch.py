@@ -78,6 +78,23 @@ _PROGRAMS = (
 )
 
 
+# Of torchrun; its other options take one value (torch 2.13.0: torch/distributed/run.py).
+_LAUNCHER_SWITCHES = frozenset(
+    (
+        *("standalone", "module", "no-python", "run-path", "use-env", "virtual-local-rank"),
+        *("help", "m", "h"),
+    )
+)
+# Values of these are numbers or choices; others may be addresses and names.
+_LAUNCHER_NUMBERS = frozenset(
+    (
+        *("nnodes", "nproc-per-node", "node-rank", "master-port", "max-restarts"),
+        *("monitor-interval", "start-method", "numa-binding", "shutdown-timeout"),
+    )
+)
+_TORCHRUN = re.compile(r"(?:\S*/)?torchrun|torch\.distributed\.(?:run|launch)")
+
+
 def takes_value(word: str) -> bool:
     """Whether a word of a command is an option whose value is the next word."""
     return word.startswith("--") and "=" not in word and _key(word[2:]) not in _SWITCHES
@@ -154,11 +171,32 @@ def parse_options(command: Sequence[str]) -> dict[str, str]:
     return {name: option.value for name, option in read_options(command).items()}
 
 
+def read_launcher(command: Sequence[str]) -> dict[str, str] | None:
+    """Torchrun's options before the script, by their written names; None where it is not known."""
+    start = next((n for n, word in enumerate(command) if _TORCHRUN.fullmatch(word)), len(command))
+    options: dict[str, str] = {}
+    position = start + 1
+    while position < len(command):
+        word, following = command[position], " ".join(command[position + 1 : position + 2])
+        if not word.startswith("-"):
+            return None if UNTOLD in word else options
+        name, equals, value = word.lstrip("-").partition("=")
+        plain = name.replace("_", "-")
+        takes = not equals and plain not in _LAUNCHER_SWITCHES and word[:2] in {"--", "-r", "-t"}
+        if takes and not following.startswith("-") and not following.endswith(".py"):
+            value, position = following, position + 1
+        if word.startswith("--"):
+            options[name] = value if plain in _LAUNCHER_NUMBERS or not value else UNTOLD
+        position += 1
+    return None
+
+
 def launch(command: Sequence[str], *, partial: bool = False) -> Launch:
     """The options of a command; an empty command is none. ``partial``: there may be more."""
     if not command:
         return Launch()
     flags = (word[2:].split("=")[0] for word in command if word.startswith("--"))
+    launcher = read_launcher(command)
     one_dash = (match.group(1) for match in map(_ONE_DASH.fullmatch, command) if match)
     return Launch(
         source="the command line",
@@ -168,5 +206,7 @@ def launch(command: Sequence[str], *, partial: bool = False) -> Launch:
         options=parse_options(command),
         flags=tuple(dict.fromkeys(flag for flag in flags if flag and UNTOLD not in flag)),
         one_dash=tuple(dict.fromkeys(one_dash)),
+        launcher="" if launcher is None else "torchrun",
+        launcher_options=launcher or {},
         partial=partial,
     )

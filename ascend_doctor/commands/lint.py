@@ -19,6 +19,7 @@ from ascend_doctor.commands.options.check_filter import choose, selection_option
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.errors import DataError
+from ascend_doctor.exits import EXIT_UNKNOWN
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Excerpt, Finding, Level, Remedy, quantity
 from ascend_doctor.language import say
@@ -68,6 +69,11 @@ _TO_GIVE = "give what starts the training, or append its command after `--`"
 @click.option(
     "--stdin-filename", default="-", metavar="F", help="Name of what - reads, as editors give it."
 )
+@click.option(
+    "--hook",
+    is_flag=True,
+    help="For commit hooks: skip files without a launch; unknown values do not fail.",
+)
 @click.option("--here", is_flag=True, help="Judge it with the facts of this machine, too.")
 @matrix_option
 @selection_options
@@ -80,6 +86,7 @@ def command(  # noqa: PLR0913 - the options of the command
     megatron: str,
     soc: str,
     here: bool,
+    hook: bool,
     fix: bool,
     stdin_filename: str,
     allow_unresolved: bool,
@@ -113,26 +120,41 @@ def command(  # noqa: PLR0913 - the options of the command
         _mend(files, rows, base, chosen)
     contents: dict[str, bytes] = {}
     judged = list(_of_files(files, stdin_filename, rows, contents, sources))
+    judged = _with_launch(judged) if hook else judged
     unread = [each for each in judged if isinstance(each, Finding)]
     inputs = [each for each in judged if isinstance(each, LintInput)]
     inputs += of_command(words, rows) if words else ()
+    if hook and not inputs:
+        return 0
     if contents and not words and not any(content.strip() for content in contents.values()):
         raise DataError(f"{files[0]}: nothing is in it; {_TO_GIVE}")
     if inputs and all(_is_of_shell(each) for each in inputs):
         message = say("No launch of a training is known here; shell and variables are judged.")
         click.echo(message, err=True)
+    unseen_ok = allow_unresolved or hook
     shown = unique(
         tuple(
             finding
             for each in inputs
-            for finding in findings(each, base, rows, chosen, allow_unresolved=allow_unresolved)
+            for finding in findings(each, base, rows, chosen, allow_unresolved=unseen_ok)
         )
     )
     _add_sourced(shown, contents)
     shown = _with_lines((*shown, *unread), contents)
     report = _report(shown, base, output, time.monotonic() - start)
     output.write(report, Redactor(key=local_key()))
-    return report.verdict.exit_code
+    return 0 if hook and report.verdict.exit_code == EXIT_UNKNOWN else report.verdict.exit_code
+
+
+def _with_launch(judged: Sequence[LintInput | Finding]) -> list[LintInput | Finding]:
+    """What there is to judge in files that launch a training or set variables for it."""
+    inputs = [each for each in judged if isinstance(each, LintInput)]
+    files = {
+        each.file
+        for each in inputs
+        if not _is_of_shell(each) or (each.environment is not None and each.environment.variables)
+    }
+    return [each for each in inputs if each.file in files]
 
 
 def _find_files(sources: Sequence[str]) -> list[str]:

@@ -478,7 +478,9 @@ class Flags(Row, frozen=True, kw_only=True):
     """``matrices/flags.yaml``: options of Megatron-LM's scripts, without their two dashes.
 
     ``every`` are those of all ``versions``, ``some`` those of the listed ones; ``mindspeed`` are
-    added by a branch of MindSpeed, ``launcher`` belong to torchrun.
+    added by a branch of MindSpeed. ``launcher`` has torchrun's with hyphens, and what each takes:
+    flag, int, float, word, nodes (N or MIN:MAX), ranks (N or a device type), or choices as in
+    ``Options.kinds``.
     """
 
     schema: int
@@ -486,8 +488,13 @@ class Flags(Row, frozen=True, kw_only=True):
     every: tuple[str, ...]
     some: dict[str, tuple[str, ...]]
     mindspeed: frozenset[str]
-    launcher: frozenset[str]
+    launcher: dict[str, str]
     sources: Sources
+
+    @property
+    def of_launcher(self) -> frozenset[str]:
+        """Torchrun's options in both spellings, which its parser takes."""
+        return frozenset((*self.launcher, *(name.replace("-", "_") for name in self.launcher)))
 
     def listed(self, version: str) -> str:
         """The version itself, or the listed one with the same first two numbers, or ""."""

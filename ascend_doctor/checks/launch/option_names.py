@@ -17,7 +17,7 @@ _FAMILY = ("MindSpeed", "MindSpeed-LLM", "MindSpeed-MM")
 # The line of Megatron-LM that MindSpeed's master is for (Ascend/MindSpeed@master:README.md).
 _OF_MASTER = "0.12"
 _SWIFT = ("ms-swift", "trl", "transformers")
-# Of msrun (MindSpore), deepspeed and accelerate; torchrun's are rows of matrices/flags.yaml.
+# Of msrun (MindSpore), deepspeed and accelerate.
 _LAUNCHERS = frozenset(
     (
         *("worker_num", "local_worker_num", "join", "cluster_time_out", "bind_core", "sim_level"),
@@ -33,6 +33,8 @@ _KINDS_OF_OLD_MINDSPEED = {"rotary-base": "float"}
 _VERL = ("actor_rollout_ref.", "trainer.", "critic.", "algorithm.")
 _STOPS = "argparse stops at an option that it does not know."
 _SHOWN = 8
+# Programs of Megatron-LM and MindSpeed-LLM that take these options and no others, but modelopt's.
+_WHOLE, _MODELOPT = frozenset({"pretrain_gpt", "posttrain_gpt"}), "export-"
 # Of shorter words of keys a letter more or less makes another one: nodes, nnodes.
 _LONG_WORD = 8
 # A script of a fork has options of its own; where they are this many, near misses are no mistakes.
@@ -77,8 +79,13 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
     releases = (listed,) if listed else table.versions
     have = frozenset().union(*(table.of(release) for release in releases))
     source = tuple(url for release in releases for url in table.read_in(release))
-    added = case.catalog.options.of(*_FAMILY) | table.mindspeed | table.launcher | _LAUNCHERS
-    strange = [name for name in launch.flags if name not in have | added]
+    added = _spelt_like(have, case.catalog.options.of(*_FAMILY) | table.mindspeed)
+    added |= table.of_launcher if launch.launcher else table.of_launcher | _LAUNCHERS
+    strange = [
+        name
+        for name in launch.flags
+        if name not in have | added and name not in launch.launcher_options
+    ]
     judged = f"Megatron-LM {newest}" if newest else f"Megatron-LM {releases[0]} to {releases[-1]}"
     if not newest and not _resembles(case, launch):
         raise Unknown("which Megatron-LM it is; give --megatron or examine its environment")
@@ -106,8 +113,35 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
             refs=source,
             location=launch.places.get(f"--{name}"),
         )
-    yield from _strangers(launch, others, f"{judged}, MindSpeed, MindSpeed-LLM and MindSpeed-MM")
+    where = f"{judged}, MindSpeed, MindSpeed-LLM and MindSpeed-MM"
+    if newest and launch.module.rpartition(".")[2] in _WHOLE:
+        yield from _undefined(launch, [name for name in others if name[:7] != _MODELOPT], where)
+        others = [name for name in others if name[:7] == _MODELOPT]
+    yield from _strangers(launch, others, where)
     yield from _of_other_branches(case, launch, listed, have)
+
+
+def _spelt_like(parser: frozenset[str], names: Collection[str]) -> frozenset[str]:
+    """Names without those that a parser spells with hyphens; converters spell them otherwise."""
+    return frozenset(name for name in names if "_" not in name or not _hyphens(name, parser))
+
+
+def _hyphens(name: str, parser: frozenset[str]) -> str:
+    plain = name.replace("_", "-")
+    return plain if plain in parser else ""
+
+
+def _undefined(launch: Launch, names: list[str], where: str) -> Iterator[Finding]:
+    """Options of a program whose parser is known as a whole, and has them not."""
+    for name in names:
+        yield error(
+            f"No parser defines --{name}",
+            observed=f"--{name}",
+            required="an option of the program",
+            because=f"{_STOPS} It is not in {where}.",
+            remedy=Remedy(summary=f"Remove --{name}, or correct its name"),
+            location=launch.places.get(f"--{name}"),
+        )
 
 
 def _of_other_branches(
@@ -122,7 +156,7 @@ def _of_other_branches(
         for ref in mindspeed.commits
         if line and (f"core_r{line}." in ref or (ref == "master" and line == _OF_MASTER))
     ]
-    known = have | tables.of(*_FAMILY[1:]) | case.catalog.flags.launcher | _LAUNCHERS
+    known = have | tables.of(*_FAMILY[1:]) | case.catalog.flags.of_launcher | _LAUNCHERS
     known = known.union(*map(mindspeed.has, branches))
     for name in launch.flags if branches else ():
         if name in mindspeed.options and name not in known:
@@ -183,8 +217,8 @@ def _resembles(
     """Whether most options are those of some Megatron-LM or MindSpeed."""
     table = case.catalog.flags
     known = {*table.every, *table.some, *table.mindspeed, *case.catalog.options.of(*_FAMILY)}
-    known -= table.launcher
-    mine = [name for name in launch.flags if name not in table.launcher]
+    known -= table.of_launcher
+    mine = [name for name in launch.flags if name not in table.of_launcher]
     count = sum(name in known for name in mine)
     return count >= max(fewest, share * len(mine))
 

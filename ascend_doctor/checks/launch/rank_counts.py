@@ -22,7 +22,7 @@ from ascend_doctor.checks.launch.options import (
 from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
 from ascend_doctor.facts import LOOPBACK, Launch
 from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.judge import Case, check, error, warning
+from ascend_doctor.judging.judge import Case, check, error
 from ascend_doctor.judging.layout_rules import splits_ranks
 from ascend_doctor.judging.value_bounds import LAST_PORT
 
@@ -140,7 +140,7 @@ def run_master_address(case: Case) -> Iterator[Finding]:
         master = values.get("MASTER_ADDR", "")
         address, nodes = master if master in LOOPBACK else "", _nodes(values.get("NNODES", ""))
     if nodes > 1 and address:
-        yield warning(
+        yield error(
             f"{nodes} nodes meet at {address}",
             observed=f"master_addr {address}, nnodes {nodes}",
             required="an address of the first node that the others reach",

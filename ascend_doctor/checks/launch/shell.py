@@ -8,7 +8,7 @@ import msgspec
 
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import ShellMark, ShellScript
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding, Remedy, first_of
 from ascend_doctor.judging.judge import Case, check, error, unknown, warning
 
 
@@ -266,7 +266,19 @@ def shell_placeholders(case: Case) -> Iterator[Finding]:
 
     The program is given these words. With blanks in them and without quotes they become several.
     """
-    yield from _findings(case, FILLED, "The program is given these words.", fatal=False)
+    marks = sorted((mark for mark, _ in _marks(case, FILLED)), key=lambda mark: mark.location.line)
+    if len(marks) < 2:  # noqa: PLR2004 - one is named by itself
+        yield from _findings(case, FILLED, "The program is given these words.", fatal=False)
+        return
+    shown = [f"{mark.near} (line {mark.location.line})" for mark in marks]
+    yield warning(
+        f"{len(marks)} values are left to be filled in",
+        observed=first_of(shown, 5),
+        required="values",
+        because="The program is given these words.",
+        remedy=Remedy(summary="Write the values there"),
+        location=marks[0].location,
+    )
 
 
 @check("shell-read", "The script was read by shellcheck", scope="shell script")

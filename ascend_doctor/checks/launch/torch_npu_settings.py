@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ascend_doctor.checks.launch.options import at, flag, number
 from ascend_doctor.facts import Environment
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.chip import family_or_none
@@ -17,6 +18,9 @@ _ALLOCATOR = "Ascend/pytorch@9e73e708:torch_npu/csrc/core/npu/NPUAllocatorConfig
 _OPTIONS = "Ascend/pytorch@9e73e708:torch_npu/csrc/core/npu/register/OptionsManager.cpp"
 MEGATRON_OPTIONS = "NVIDIA/Megatron-LM@d98e8a64:megatron/training/arguments.py"
 _ALLOC = "PYTORCH_NPU_ALLOC_CONF"
+_CONNECTIONS, _OVERLAP = "CUDA_DEVICE_MAX_CONNECTIONS", "overlap-moe-expert-parallel-comm"
+_FSDP = ("use_torch_fsdp2", "use_megatron_fsdp", "use_custom_fsdp")
+_SPLIT = ("tensor_model_parallel_size", "context_parallel_size")
 
 
 @check("variables-allocator", "NPU allocator options fit together", scope="launch")
@@ -138,16 +142,29 @@ def variables_agree(case: Case) -> Iterator[Finding]:
 def max_connections(case: Case) -> Iterator[Finding]:
     """CUDA_DEVICE_MAX_CONNECTIONS does nothing on an NPU, but Megatron-LM and MindSpeed check it.
 
-    With tensor or sequence parallelism they want "1"; with FSDP2, Megatron FSDP and MindSpeed's
-    custom_fsdp it must not be 1; overlap of experts may want 32. What a job wants cannot be told
-    from the machine, so this is a note.
+    Tensor or context parallelism needs 1. FSDP2, Megatron FSDP and MindSpeed's custom_fsdp refuse
+    1. With --overlap-moe-expert-parallel-comm both are accepted.
     """
-    value = settings(case).get("CUDA_DEVICE_MAX_CONNECTIONS")
-    if value is not None:
-        fits = "tensor and sequence parallelism" if value == "1" else "FSDP"
-        yield note(
-            f"CUDA_DEVICE_MAX_CONNECTIONS={value!r} suits {fits}",
-            observed="1 is wanted with tensor and sequence parallelism and refused with FSDP2, "
-            "Megatron FSDP and custom_fsdp",
-            refs=(MEGATRON_OPTIONS, "Ascend/MindSpeed@028de58c:docs/zh/features/custom_fsdp.md"),
-        )
+    value = settings(case).get(_CONNECTIONS)
+    launch = case.facts.launch
+    if value is None or launch is None or launch.program not in {"megatron", ""}:
+        return
+    fsdp = [name for name in _FSDP if flag(case, name)]
+    split = [name for name in _SPLIT if number(case, name, 1) > 1]
+    if value == "1" and fsdp:
+        wrong, required = f"FSDP refuses {_CONNECTIONS}=1", f"{_CONNECTIONS} unset or above 1"
+        seen = f"--{fsdp[0].replace('_', '-')}"
+    elif value != "1" and split and not fsdp and _OVERLAP not in launch.flags:
+        wrong, required = f"Megatron-LM refuses {_CONNECTIONS}={value!r}", f"{_CONNECTIONS}=1"
+        seen = f"--{split[0].replace('_', '-')} {launch.options[split[0]]}"
+    else:
+        return
+    yield error(
+        wrong,
+        observed=f"{show_values({_CONNECTIONS: value}, _CONNECTIONS)}; {seen}",
+        required=required,
+        because="Megatron-LM asserts it when it reads its arguments.",
+        remedy=Remedy(summary=f"Set {required}"),
+        refs=(MEGATRON_OPTIONS, "Ascend/MindSpeed@028de58c:docs/zh/features/custom_fsdp.md"),
+        location=at(case, _CONNECTIONS),
+    )

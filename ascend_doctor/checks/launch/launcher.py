@@ -1,0 +1,127 @@
+"""Torchrun's own options: names, values and places as its parser takes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ascend_doctor.checks.launch.options import at, number, options
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import UNTOLD, Launch
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, error
+from ascend_doctor.judging.spelling import slip_of
+
+_RUN = "pytorch/pytorch@v2.13.0:torch/distributed/run.py"
+# What an option takes, by its kind in matrices/flags.yaml.
+_TAKES = {
+    "int": (r"[-+]?\d+(_\d+)*", "a whole number"),
+    "float": (r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", "a number"),
+    "nodes": (r"\d+(:\d+)?", "a number of nodes, or MIN:MAX"),
+    "ranks": (r"\d+|auto|cpu|gpu|npu|xpu", "a number of ranks, or auto, npu, cpu, gpu or xpu"),
+}
+_RANKS = "nproc-per-node"
+
+
+@check("run-launcher-options", "torchrun accepts its options", scope="launch")
+def run_launcher_options(case: Case) -> Iterator[Finding]:
+    """Torchrun reads options up to the script; the script gets all others.
+
+    Its parser stops at an unknown name, at a word for a number, and at a value that is not a
+    choice. `torchrun train.py --nproc_per_node 8` starts one rank. `--standalone` sets a rendezvous
+    on localhost, where a second node never joins.
+    """
+    launch = _torchrun(case)
+    kinds = case.catalog.flags.launcher
+    for name, value in launch.launcher_options.items():
+        yield from _refused(case, launch, name, value)
+    behind = [name for name in launch.flags if name not in launch.launcher_options]
+    ranks = next((name for name in behind if name.replace("_", "-") == _RANKS), "")
+    given = {name.replace("_", "-") for name in launch.launcher_options}
+    if ranks and _RANKS not in given and not launch.partial:
+        late = [f"--{name}" for name in behind if name.replace("_", "-") in kinds]
+        yield error(
+            "torchrun starts one rank: its options follow the script",
+            observed=", ".join(late),
+            required=f"--{ranks} before the script",
+            because="torchrun passes what follows the script to the script.",
+            remedy=Remedy(summary=f"Move {', '.join(late)} before the script"),
+            refs=(_RUN,),
+            location=at(case, f"--{ranks}"),
+        )
+    yield from _alone(case, launch)
+
+
+def _torchrun(case: Case) -> Launch:
+    options(case)
+    launch = case.need(Launch)
+    if not launch.launcher:
+        raise NotApplicable("the launch command does not start torchrun")
+    return launch
+
+
+def _alone(case: Case, launch: Launch) -> Iterator[Finding]:
+    """A rendezvous of one node for several."""
+    try:
+        nodes = number(case, "nnodes", 1)
+    except Unknown:
+        return
+    if "standalone" in launch.launcher_options and nodes > 1:
+        yield error(
+            f"--standalone starts one node, not {nodes}",
+            observed=f"--standalone, --nnodes {nodes}",
+            required="--nnodes 1, or no --standalone",
+            because="--standalone sets the rendezvous to localhost, and the run waits for nodes.",
+            remedy=Remedy(summary="Replace --standalone by --master_addr and --node_rank"),
+            refs=(_RUN,),
+            location=at(case, "--standalone", "nnodes"),
+        )
+
+
+def _refused(case: Case, launch: Launch, name: str, value: str) -> Iterator[Finding]:
+    """An option that argparse stops at, or that torchrun cannot read."""
+    kinds, where = case.catalog.flags.launcher, launch.places.get(f"--{name}")
+    plain = name.replace("_", "-")
+    # argparse takes the beginning of a name.
+    full = [known for known in kinds if known == plain] or [
+        known for known in kinds if known.startswith(plain)
+    ]
+    if len(full) != 1:
+        own = [known.replace("-", "_") for known in kinds] if "_" in name else list(kinds)
+        close = slip_of(name, own)
+        yield error(
+            f"torchrun has no option --{name}",
+            observed=f"--{name}",
+            required=f"--{close}" if close else "an option of torchrun",
+            because="argparse stops at an option that it does not know.",
+            remedy=Remedy(
+                summary=f"Write --{close}" if close else f"Move --{name} behind the script"
+            ),
+            refs=(_RUN,),
+            location=where,
+        )
+        return
+    expected = "" if UNTOLD in value else _expected(kinds[full[0]], value)
+    if expected:
+        yield error(
+            f"--{name} does not take {value!r}" if value else f"--{name} has no value",
+            observed=f"--{name} {value}".rstrip(),
+            required=f"--{name} with {expected}",
+            because="torchrun stops at it.",
+            remedy=Remedy(summary=f"Give --{name} {expected}"),
+            refs=(_RUN,),
+            location=launch.places.get(f"--{name}=", where),
+        )
+
+
+def _expected(kind: str, value: str) -> str:
+    """What an option of this kind takes; empty where the value is that."""
+    if kind in _TAKES:
+        pattern, text = _TAKES[kind]
+        return "" if re.fullmatch(pattern, value) else text
+    if kind == "flag":
+        return "no value" if value else ""
+    choices = [choice for choice in kind.split("|") if choice]
+    if choices == ["word"]:
+        return "" if value else "a value"
+    return "" if value in choices else f"one of {', '.join(choices)}"
