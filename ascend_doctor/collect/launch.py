@@ -178,7 +178,7 @@ def read_launcher(command: Sequence[str]) -> dict[str, str] | None:
     position = start + 1
     while position < len(command):
         word, following = command[position], " ".join(command[position + 1 : position + 2])
-        if not word.startswith("-"):
+        if not word.startswith("-") or word == "--":
             return None if UNTOLD in word else options
         name, equals, value = word.lstrip("-").partition("=")
         plain = name.replace("_", "-")

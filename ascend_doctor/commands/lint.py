@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import shutil
 import sys
@@ -119,10 +120,8 @@ def command(  # noqa: PLR0913 - the options of the command
     if fix:
         _mend(files, rows, base, chosen)
     contents: dict[str, bytes] = {}
-    judged = list(_of_files(files, stdin_filename, rows, contents, sources))
-    judged = _with_launch(judged) if hook else judged
-    unread = [each for each in judged if isinstance(each, Finding)]
-    inputs = [each for each in judged if isinstance(each, LintInput)]
+    judged = _of_files(files, stdin_filename, rows, contents, sources)
+    inputs, unread = _divide(tuple(judged), hook=hook)
     inputs += of_command(words, rows) if words else ()
     if hook and not inputs:
         return 0
@@ -132,13 +131,9 @@ def command(  # noqa: PLR0913 - the options of the command
         message = say("No launch of a training is known here; shell and variables are judged.")
         click.echo(message, err=True)
     unseen_ok = allow_unresolved or hook
-    shown = unique(
-        tuple(
-            finding
-            for each in inputs
-            for finding in findings(each, base, rows, chosen, allow_unresolved=unseen_ok)
-        )
-    )
+    judge = functools.partial(findings, base=base, catalog=rows, chosen=chosen)
+    by_input = (judge(each, allow_unresolved=unseen_ok) for each in inputs)
+    shown = unique(tuple(itertools.chain.from_iterable(by_input)))
     _add_sourced(shown, contents)
     shown = _with_lines((*shown, *unread), contents)
     report = _report(shown, base, output, time.monotonic() - start)
@@ -146,15 +141,19 @@ def command(  # noqa: PLR0913 - the options of the command
     return 0 if hook and report.verdict.exit_code == EXIT_UNKNOWN else report.verdict.exit_code
 
 
-def _with_launch(judged: Sequence[LintInput | Finding]) -> list[LintInput | Finding]:
-    """What there is to judge in files that launch a training or set variables for it."""
+def _divide(
+    judged: Sequence[LintInput | Finding], *, hook: bool
+) -> tuple[list[LintInput], list[Finding]]:
+    """What there is to judge, and what cannot be read; for a hook that of launches alone."""
     inputs = [each for each in judged if isinstance(each, LintInput)]
+    if not hook:
+        return inputs, [each for each in judged if isinstance(each, Finding)]
     files = {
         each.file
         for each in inputs
         if not _is_of_shell(each) or (each.environment is not None and each.environment.variables)
     }
-    return [each for each in inputs if each.file in files]
+    return [each for each in inputs if each.file in files], []
 
 
 def _find_files(sources: Sequence[str]) -> list[str]:

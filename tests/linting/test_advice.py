@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -20,16 +20,36 @@ CHECKS = tuple(check for check in all_checks() if suits(check))
 LABELS = yaml.safe_load(Path(__file__).with_name("advice.yaml").read_text("utf-8"))
 
 
-def script_of(row: dict[str, Any]) -> str:
-    text = str(row.get("text") or LABELS["bases"][row["base"]])
-    for old, new in filter(None, (row.get("put"), row.get("also"))):
-        assert old in text
-        text = text.replace(old, new, 1)
-    return text
+BASES = {**LABELS["bases"], "text": ""}
+BASES["two"] = BASES["gpt"].replace(*LABELS["nodes"])
 
 
-def lint_row(row: dict[str, Any]) -> list[Finding]:
-    script, base = script_of(row).encode(), machine(row.get("release", "0.15.3"), "")
+class Row(NamedTuple):
+    """A launch by its base, what stands there, what is put there, and what a finding names."""
+
+    base: str
+    old: str
+    new: str
+    says: str
+    more: dict[str, Any]
+
+
+def rows(kind: str) -> list[Row]:
+    return [
+        Row(base, *cells[:2], cells[2] if len(cells) > 2 else cells[0], {**dict(*cells[3:])})
+        for base, group in LABELS[kind].items()
+        for cells in group
+    ]
+
+
+def script_of(row: Row) -> str:
+    assert row.old in BASES[row.base]
+    script = BASES[row.base].replace(row.old, row.new, 1)
+    return script.replace(*row.more.get("also", ("", "")), 1) if "also" in row.more else script
+
+
+def lint_row(row: Row) -> list[Finding]:
+    script, base = script_of(row).encode(), machine(row.more.get("release", "0.15.3"), "")
     judged = unique(
         tuple(
             finding
@@ -40,30 +60,28 @@ def lint_row(row: dict[str, Any]) -> list[Finding]:
     return [each for each in judged if each.level > Level.SKIPPED]
 
 
-def describe(row: dict[str, Any]) -> str:
-    return str(row.get("put") or row.get("text") or row.get("base"))
-
-
-def names_mistake(each: Finding, row: dict[str, Any]) -> bool:
+def names_mistake(each: Finding, row: Row) -> bool:
     text = " ".join(
         (each.title, each.observed, each.required, each.remedy.summary if each.remedy else "")
     )
+    script = script_of(row)
+    line = row.more.get("line", script[: script.index(row.new)].count("\n") + 1)
     return (
-        each.level is Level[row.get("level", "error").upper()]
+        each.level is Level[row.more.get("level", "error").upper()]
         and each.location is not None
-        and each.location.line == row["line"]
-        and row["says"] in text
+        and each.location.line == line
+        and row.says in text
     )
 
 
-@pytest.mark.parametrize("row", LABELS["mistakes"], ids=describe)
-def test_a_mistake_is_named_at_its_line(row: dict[str, Any]) -> None:
+@pytest.mark.parametrize("row", rows("mistakes"), ids=lambda row: row.new)
+def test_a_mistake_is_named_at_its_line(row: Row) -> None:
     judged = lint_row(row)
     assert any(names_mistake(each, row) for each in judged), judged
 
 
-@pytest.mark.parametrize("row", LABELS["healthy"], ids=describe)
-def test_a_healthy_launch_has_no_error(row: dict[str, Any]) -> None:
+@pytest.mark.parametrize("row", rows("healthy"), ids=lambda row: row.new)
+def test_a_healthy_launch_has_no_error(row: Row) -> None:
     assert [each for each in lint_row(row) if each.level in {Level.ERROR, Level.WARNING}] == []
 
 

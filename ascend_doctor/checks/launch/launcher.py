@@ -34,11 +34,11 @@ def run_launcher_options(case: Case) -> Iterator[Finding]:
     launch = _torchrun(case)
     kinds = case.catalog.flags.launcher
     for name, value in launch.launcher_options.items():
-        yield from _refused(case, launch, name, value)
+        yield from _find_refusal(case, launch, name, value)
     behind = [name for name in launch.flags if name not in launch.launcher_options]
     ranks = next((name for name in behind if name.replace("_", "-") == _RANKS), "")
-    given = {name.replace("_", "-") for name in launch.launcher_options}
-    if ranks and _RANKS not in given and not launch.partial:
+    before = {name.replace("_", "-") for name in launch.launcher_options}
+    if ranks and _RANKS not in before and not launch.partial:
         late = [f"--{name}" for name in behind if name.replace("_", "-") in kinds]
         yield error(
             "torchrun starts one rank: its options follow the script",
@@ -78,7 +78,7 @@ def _alone(case: Case, launch: Launch) -> Iterator[Finding]:
         )
 
 
-def _refused(case: Case, launch: Launch, name: str, value: str) -> Iterator[Finding]:
+def _find_refusal(case: Case, launch: Launch, name: str, value: str) -> Iterator[Finding]:
     """An option that argparse stops at, or that torchrun cannot read."""
     kinds, where = case.catalog.flags.launcher, launch.places.get(f"--{name}")
     plain = name.replace("_", "-")
@@ -101,7 +101,7 @@ def _refused(case: Case, launch: Launch, name: str, value: str) -> Iterator[Find
             location=where,
         )
         return
-    expected = "" if UNTOLD in value else _expected(kinds[full[0]], value)
+    expected = "" if UNTOLD in value else _describe_values(kinds[full[0]], value)
     if expected:
         yield error(
             f"--{name} does not take {value!r}" if value else f"--{name} has no value",
@@ -114,7 +114,7 @@ def _refused(case: Case, launch: Launch, name: str, value: str) -> Iterator[Find
         )
 
 
-def _expected(kind: str, value: str) -> str:
+def _describe_values(kind: str, value: str) -> str:
     """What an option of this kind takes; empty where the value is that."""
     if kind in _TAKES:
         pattern, text = _TAKES[kind]

@@ -91,9 +91,7 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
         raise Unknown("which Megatron-LM it is; give --megatron or examine its environment")
     yield from _odd_marks(case, launch, strange, have | added, source)
     others = []
-    for name in strange:
-        if _value_of_joined(case, launch, name):
-            continue
+    for name in (each for each in strange if not _value_of_joined(case, launch, each)):
         releases = table.versions_with(name)
         close = "" if releases else slip_of(name, have | added)
         if not launch.program and _is_other_spelling(name, close):
@@ -114,34 +112,36 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
             location=launch.places.get(f"--{name}"),
         )
     where = f"{judged}, MindSpeed, MindSpeed-LLM and MindSpeed-MM"
-    if newest and launch.module.rpartition(".")[2] in _WHOLE:
-        yield from _undefined(launch, [name for name in others if name[:7] != _MODELOPT], where)
-        others = [name for name in others if name[:7] == _MODELOPT]
-    yield from _strangers(launch, others, where)
+    yield from _find_undefined(launch, others, where, whole=bool(newest))
     yield from _of_other_branches(case, launch, listed, have)
 
 
 def _spelt_like(parser: frozenset[str], names: Collection[str]) -> frozenset[str]:
-    """Names without those that a parser spells with hyphens; converters spell them otherwise."""
-    return frozenset(name for name in names if "_" not in name or not _hyphens(name, parser))
+    """Names without those that the parser spells with hyphens; converters have underscores."""
+    return frozenset(
+        name for name in names if "_" not in name or name.replace("_", "-") not in parser
+    )
 
 
-def _hyphens(name: str, parser: frozenset[str]) -> str:
-    plain = name.replace("_", "-")
-    return plain if plain in parser else ""
-
-
-def _undefined(launch: Launch, names: list[str], where: str) -> Iterator[Finding]:
-    """Options of a program whose parser is known as a whole, and has them not."""
+def _find_undefined(
+    launch: Launch, names: list[str], where: str, *, whole: bool
+) -> Iterator[Finding]:
+    """Options that no table has: errors where the program's parser is known as a whole."""
+    own = names
+    if whole and launch.module.rpartition(".")[2] in _WHOLE:
+        # A quoted element of an array is split where it is expanded without quotes.
+        own = [name for name in names if name.startswith(_MODELOPT) or " " in name]
     for name in names:
-        yield error(
-            f"No parser defines --{name}",
-            observed=f"--{name}",
-            required="an option of the program",
-            because=f"{_STOPS} It is not in {where}.",
-            remedy=Remedy(summary=f"Remove --{name}, or correct its name"),
-            location=launch.places.get(f"--{name}"),
-        )
+        if name not in own:
+            yield error(
+                f"No parser defines --{name}",
+                observed=f"--{name}",
+                required="an option of the program",
+                because=f"{_STOPS} It is not in {where}.",
+                remedy=Remedy(summary=f"Remove --{name}, or correct its name"),
+                location=launch.places.get(f"--{name}"),
+            )
+    yield from _strangers(launch, own, where)
 
 
 def _of_other_branches(

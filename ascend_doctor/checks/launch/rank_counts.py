@@ -22,7 +22,7 @@ from ascend_doctor.checks.launch.options import (
 from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
 from ascend_doctor.facts import LOOPBACK, Launch
 from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.judge import Case, check, error
+from ascend_doctor.judging.judge import Case, check, error, warning
 from ascend_doctor.judging.layout_rules import splits_ranks
 from ascend_doctor.judging.value_bounds import LAST_PORT
 
@@ -131,16 +131,18 @@ def run_master_address(case: Case) -> Iterator[Finding]:
     """With several nodes master_addr is an address of the first that the others reach.
 
     At localhost each node waits for itself, until the rendezvous times out. ms-swift takes it from
-    MASTER_ADDR, and the number of nodes from NNODES.
+    MASTER_ADDR, and the number of nodes from NNODES; its first node alone may use localhost, as its
+    example colocate_multi_node1.sh does.
     """
-    launch_options, nodes = options(case), number(case, "nnodes", 1)
+    launch_options, nodes, first = options(case), number(case, "nnodes", 1), False
     address = launch_options.get("master_addr", "")
     if case.need(Launch).program.endswith("swift") and case.facts.environment is not None:
         values = case.facts.environment.variables
         master = values.get("MASTER_ADDR", "")
         address, nodes = master if master in LOOPBACK else "", _nodes(values.get("NNODES", ""))
+        first = values.get("NODE_RANK") == "0"
     if nodes > 1 and address:
-        yield error(
+        yield (warning if first else error)(
             f"{nodes} nodes meet at {address}",
             observed=f"master_addr {address}, nnodes {nodes}",
             required="an address of the first node that the others reach",
