@@ -24,7 +24,7 @@ BASES = {**LABELS["bases"], "text": ""}
 BASES["two"] = BASES["gpt"].replace(*LABELS["nodes"])
 
 
-class Row(NamedTuple):
+class AdviceRow(NamedTuple):
     """A launch by its base, what stands there, what is put there, and what a finding names."""
 
     base: str
@@ -34,21 +34,26 @@ class Row(NamedTuple):
     more: dict[str, Any]
 
 
-def rows(kind: str) -> list[Row]:
+def rows(kind: str) -> list[AdviceRow]:
     return [
-        Row(base, *cells[:2], cells[2] if len(cells) > 2 else cells[0], {**dict(*cells[3:])})
+        AdviceRow(
+            base, cells[0], cells[1], cells[2] if len(cells) > 2 else cells[0], {**dict(*cells[3:])}
+        )
         for base, group in LABELS[kind].items()
         for cells in group
     ]
 
 
-def script_of(row: Row) -> str:
-    assert row.old in BASES[row.base]
-    script = BASES[row.base].replace(row.old, row.new, 1)
-    return script.replace(*row.more.get("also", ("", "")), 1) if "also" in row.more else script
+def script_of(row: AdviceRow) -> str:
+    base = str(BASES[row.base])
+    assert row.old in base
+    script = base.replace(row.old, row.new, 1)
+    for old, new in [row.more["also"]] if "also" in row.more else []:
+        script = script.replace(old, new, 1)
+    return script
 
 
-def lint_row(row: Row) -> list[Finding]:
+def lint_row(row: AdviceRow) -> list[Finding]:
     script, base = script_of(row).encode(), machine(row.more.get("release", "0.15.3"), "")
     judged = unique(
         tuple(
@@ -60,7 +65,7 @@ def lint_row(row: Row) -> list[Finding]:
     return [each for each in judged if each.level > Level.SKIPPED]
 
 
-def names_mistake(each: Finding, row: Row) -> bool:
+def names_mistake(each: Finding, row: AdviceRow) -> bool:
     text = " ".join(
         (each.title, each.observed, each.required, each.remedy.summary if each.remedy else "")
     )
@@ -75,13 +80,13 @@ def names_mistake(each: Finding, row: Row) -> bool:
 
 
 @pytest.mark.parametrize("row", rows("mistakes"), ids=lambda row: row.new)
-def test_a_mistake_is_named_at_its_line(row: Row) -> None:
+def test_a_mistake_is_named_at_its_line(row: AdviceRow) -> None:
     judged = lint_row(row)
     assert any(names_mistake(each, row) for each in judged), judged
 
 
 @pytest.mark.parametrize("row", rows("healthy"), ids=lambda row: row.new)
-def test_a_healthy_launch_has_no_error(row: Row) -> None:
+def test_a_healthy_launch_has_no_error(row: AdviceRow) -> None:
     assert [each for each in lint_row(row) if each.level in {Level.ERROR, Level.WARNING}] == []
 
 

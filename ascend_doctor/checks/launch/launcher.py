@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from ascend_doctor.checks.launch.option_names import STOPS, describe_kind
 from ascend_doctor.checks.launch.options import at, number, options
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import UNTOLD, Launch
@@ -13,13 +13,6 @@ from ascend_doctor.judging.judge import Case, check, error
 from ascend_doctor.judging.spelling import slip_of
 
 _RUN = "pytorch/pytorch@v2.13.0:torch/distributed/run.py"
-# What an option takes, by its kind in matrices/flags.yaml.
-_TAKES = {
-    "int": (r"[-+]?\d+(_\d+)*", "a whole number"),
-    "float": (r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", "a number"),
-    "nodes": (r"\d+(:\d+)?", "a number of nodes, or MIN:MAX"),
-    "ranks": (r"\d+|auto|cpu|gpu|npu|xpu", "a number of ranks, or auto, npu, cpu, gpu or xpu"),
-}
 _RANKS = "nproc-per-node"
 
 
@@ -31,7 +24,10 @@ def run_launcher_options(case: Case) -> Iterator[Finding]:
     choice. `torchrun train.py --nproc_per_node 8` starts one rank. `--standalone` sets a rendezvous
     on localhost, where a second node never joins.
     """
-    launch = _torchrun(case)
+    options(case)
+    launch = case.need(Launch)
+    if not launch.launcher:
+        raise NotApplicable("the launch command does not start torchrun")
     kinds = case.catalog.flags.launcher
     for name, value in launch.launcher_options.items():
         yield from _find_refusal(case, launch, name, value)
@@ -50,14 +46,6 @@ def run_launcher_options(case: Case) -> Iterator[Finding]:
             location=at(case, f"--{ranks}"),
         )
     yield from _alone(case, launch)
-
-
-def _torchrun(case: Case) -> Launch:
-    options(case)
-    launch = case.need(Launch)
-    if not launch.launcher:
-        raise NotApplicable("the launch command does not start torchrun")
-    return launch
 
 
 def _alone(case: Case, launch: Launch) -> Iterator[Finding]:
@@ -83,9 +71,7 @@ def _find_refusal(case: Case, launch: Launch, name: str, value: str) -> Iterator
     kinds, where = case.catalog.flags.launcher, launch.places.get(f"--{name}")
     plain = name.replace("_", "-")
     # argparse takes the beginning of a name.
-    full = [known for known in kinds if known == plain] or [
-        known for known in kinds if known.startswith(plain)
-    ]
+    full = [plain] if plain in kinds else [each for each in kinds if each.startswith(plain)]
     if len(full) != 1:
         own = [known.replace("-", "_") for known in kinds] if "_" in name else list(kinds)
         close = slip_of(name, own)
@@ -93,15 +79,13 @@ def _find_refusal(case: Case, launch: Launch, name: str, value: str) -> Iterator
             f"torchrun has no option --{name}",
             observed=f"--{name}",
             required=f"--{close}" if close else "an option of torchrun",
-            because="argparse stops at an option that it does not know.",
-            remedy=Remedy(
-                summary=f"Write --{close}" if close else f"Move --{name} behind the script"
-            ),
+            because=STOPS,
+            remedy=Remedy(summary=f"Write --{close}" if close else f"Remove --{name}"),
             refs=(_RUN,),
             location=where,
         )
         return
-    expected = "" if UNTOLD in value else _describe_values(kinds[full[0]], value)
+    expected = "" if UNTOLD in value else describe_kind(kinds[full[0]], value)
     if expected:
         yield error(
             f"--{name} does not take {value!r}" if value else f"--{name} has no value",
@@ -112,16 +96,3 @@ def _find_refusal(case: Case, launch: Launch, name: str, value: str) -> Iterator
             refs=(_RUN,),
             location=launch.places.get(f"--{name}=", where),
         )
-
-
-def _describe_values(kind: str, value: str) -> str:
-    """What an option of this kind takes; empty where the value is that."""
-    if kind in _TAKES:
-        pattern, text = _TAKES[kind]
-        return "" if re.fullmatch(pattern, value) else text
-    if kind == "flag":
-        return "no value" if value else ""
-    choices = [choice for choice in kind.split("|") if choice]
-    if choices == ["word"]:
-        return "" if value else "a value"
-    return "" if value in choices else f"one of {', '.join(choices)}"

@@ -31,7 +31,7 @@ _LAUNCHERS = frozenset(
 # (Ascend/MindSpeed@1.0.0_core_r0.7.0:mindspeed/arguments.py:412).
 _KINDS_OF_OLD_MINDSPEED = {"rotary-base": "float"}
 _VERL = ("actor_rollout_ref.", "trainer.", "critic.", "algorithm.")
-_STOPS = "argparse stops at an option that it does not know."
+STOPS = "argparse stops at an option that it does not know."
 _SHOWN = 8
 # Programs of Megatron-LM and MindSpeed-LLM that take these options and no others, but modelopt's.
 _WHOLE, _MODELOPT = frozenset({"pretrain_gpt", "posttrain_gpt"}), "export-"
@@ -55,6 +55,13 @@ _POSITIVE = frozenset(
 _JOINED = re.compile(r"([a-z][a-z-]+)(\d+(?:\.\d+)?)")
 _FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan", re.IGNORECASE)
 _INT = re.compile(r"[-+]?\d+(_\d+)*")
+_KINDS = {
+    "int": (_INT, "a whole number"),
+    "float": (_FLOAT, "a number"),
+    "word": (re.compile(".+"), "a value"),
+    "nodes": (re.compile(r"\d+(:\d+)?"), "a number of nodes, or MIN:MAX"),
+    "ranks": (re.compile(r"\d+|auto|[cgnx]pu"), "a number of ranks, or auto, npu, cpu, gpu or xpu"),
+}
 
 
 @check("run-flags-known", "This Megatron-LM version has all options", scope="launch")
@@ -106,7 +113,7 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
             else f"Megatron-LM {newest} has no option --{name}",
             observed=f"--{name}",
             required=right,
-            because=_STOPS,
+            because=STOPS,
             remedy=Remedy(summary=f"Write {right}") if close else None,
             refs=source,
             location=launch.places.get(f"--{name}"),
@@ -137,7 +144,7 @@ def _find_undefined(
                 f"No parser defines --{name}",
                 observed=f"--{name}",
                 required="an option of the program",
-                because=f"{_STOPS} It is not in {where}.",
+                because=f"{STOPS} It is not in {where}.",
                 remedy=Remedy(summary=f"Remove --{name}, or correct its name"),
                 location=launch.places.get(f"--{name}"),
             )
@@ -164,7 +171,7 @@ def _of_other_branches(
                 f"MindSpeed for Megatron-LM {listed} has no option --{name}",
                 observed=f"--{name}",
                 required=f"MindSpeed {', '.join(mindspeed.refs_with(name))}, or another option",
-                because=_STOPS,
+                because=STOPS,
                 refs=tuple(f"Ascend/MindSpeed@{ref}:mindspeed" for ref in branches),
                 location=launch.places.get(f"--{name}"),
             )
@@ -182,7 +189,7 @@ def _odd_marks(
                 f"No Megatron-LM has an option {written}",
                 observed=written,
                 required=right,
-                because=_STOPS,
+                because=STOPS,
                 remedy=Remedy(summary=f"Write {right}"),
                 refs=source,
                 location=launch.places.get(written),
@@ -248,7 +255,7 @@ def _find_slips_of_extension(case: Case) -> Iterator[Finding]:
                 f"No Megatron-LM has an option --{name}",
                 observed=f"--{name}",
                 required=right,
-                because=_STOPS,
+                because=STOPS,
                 remedy=Remedy(summary=f"Write {right}"),
                 location=launch.places.get(f"--{name}"),
             )
@@ -293,7 +300,7 @@ def run_option_values(case: Case) -> Iterator[Finding]:
         kinds = {**kinds, **_KINDS_OF_OLD_MINDSPEED}
     for name, value in launch.values.items():
         kind = kinds.get(name, "")
-        expected = "" if UNTOLD in value else _describe_kind(kind, value)
+        expected = "" if UNTOLD in value else describe_kind(kind, value)
         if expected and "|" in kind:
             close = slip_of(value, kind.strip("|").split("|"))
             expected = f"--{name} {close}" if close else ""
@@ -341,12 +348,11 @@ def _find_sizes_below_one(launch: Launch, kinds: Mapping[str, str]) -> Iterator[
         )
 
 
-def _describe_kind(kind: str, value: str) -> str:
+def describe_kind(kind: str, value: str) -> str:
     """What an option of this kind takes, where the value is something else."""
-    if kind == "int":
-        return "" if _INT.fullmatch(value) else "a whole number"
-    if kind == "float":
-        return "" if _FLOAT.fullmatch(value) else "a number"
+    if kind in _KINDS:
+        pattern, text = _KINDS[kind]
+        return "" if pattern.fullmatch(value) else text
     if kind == "flag":
         return f"no value behind it; {value!r} is one" if value else ""
     choices = [choice for choice in kind.split("|") if choice]
