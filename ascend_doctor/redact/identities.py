@@ -13,9 +13,6 @@ _NAME = r"[a-z_][\w.-]*"
 _HOST = r"(?!localhost\b|(?:\d{1,3}\.){3}\d|root\b)[a-z0-9][\w-]*(?:\.[\w-]+)*"
 # As Slurm lists them: node[01-04],login1.
 _HOSTS = r"(?!localhost\b|(?:\d{1,3}\.){3}\d)[a-z][\w.,\[\]-]*"
-# Accounts that are the same everywhere.
-_PERSON = r"(?!(?:root|git|user|HwHiAiUser|robot|none|null|true|false|default|admin)\b)"
-
 _STAFF = r"(?:工号|\b(?:employee|emp|staff)[ _-]?(?:id|no|num(?:ber)?))"
 _NUMBER = r"[a-z]?\d{5,10}\b"
 
@@ -63,20 +60,20 @@ NAMES = (
     Shape(
         "user",
         ("/home", "/users"),
-        rf"(?<![\w.~/-])(?:/[\w.-]+)*?/(?:homes?|Users)/((?!user(?![\w.-])){_NAME})",
+        rf"(?<![\w.~/-])(?:/[\w.-]+)*?/(?:homes?|Users)/({_NAME})",
     ),
     Shape("user", ("users\\",), rf"\\Users\\+({_NAME})"),
     *named(
         "user",
         ("user", "logname"),
         r"(?:user(?:[_-]?name|(?-i:(?<=\bUSER))|(?<=[a-z]_user)|(?<=login-user)|(?<=sudo-user)|(?<=x-user))|logname)",
-        rf"""[\\"']*({_PERSON}{_NAME})""",
+        rf"""[\\"']*({_NAME})""",
     ),
     *named("user", ("employee", "emp", "staff", "工号"), _STAFF, rf"""[\\"']*({_NUMBER})"""),
     Shape("user", ("employee", "staff"), rf"{_STAFF} ({_NUMBER})"),
-    Shape("user", ("sudo:", "userid="), rf"\b(?:sudo:\s+|UserId=)({_PERSON}{_NAME})(?= :|\()"),
-    Shape("user", ("chown ",), rf"\bchown (?:-\w+ )*({_PERSON}{_NAME})(?=[:\s])"),
-    Shape("user", ("id=", "groups="), rf"(?<=[=,])\d{{4,}}\(({_PERSON}{_NAME})\)"),
+    Shape("user", ("sudo:", "userid="), rf"\b(?:sudo:\s+|UserId=)({_NAME})(?= :|\()"),
+    Shape("user", ("chown ",), rf"\bchown (?:-\w+ )*({_NAME})(?=[:\s])"),
+    Shape("user", ("id=", "groups="), rf"(?<=[=,])\d{{4,}}\(({_NAME})\)"),
     Shape(
         "user",
         ("author:", "committer:", "-by:"),

@@ -13,11 +13,13 @@ _WORDS = frozenset(
     root user admin administrator nobody daemon test tests guest docker container default none
     hwhiaiuser ascend npu cann hccl torch python conda driver train training trainer model models
     data cache home work workspace tmp local megatron mindspeed swift verl git jenkins runner ray
+    miniconda3 anaconda3 miniforge3 code users result byte unknown robot to
     slurm kube system service share public linux bin lib opt usr var dev null true false error
     """.split()  # noqa: SIM905 - a list of a hundred words is no more readable
 )
 # Two letters are part of too many words.
 _SHORTEST = 3
+_PLACEHOLDER = re.compile(r"[xX]{2,}|[A-Z]+(?:_[A-Z]+)+")
 _SHORT = re.compile(r"[A-Za-z][0-9]")  # a node may be called n1
 
 
@@ -53,6 +55,11 @@ def compile_names(
         (kind, re.compile(pattern, 0 if exact else re.IGNORECASE))
         for kind, pattern, exact in patterns
     )
+
+
+def is_word(name: str) -> bool:
+    """A word of the field, or what a manual writes where a name belongs: xxx, SERVER_NAME."""
+    return name.lower() in _WORDS or _PLACEHOLDER.fullmatch(name) is not None
 
 
 def _tells(name: str) -> bool:

@@ -11,7 +11,7 @@ from typing import TypeVar
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.redact.addresses import parse_address, pseudonym
 from ascend_doctor.redact.identities import NAMES, NUMBERS, PAIRS, ipv4, ipv6, is_address
-from ascend_doctor.redact.names import compile_names
+from ascend_doctor.redact.names import compile_names, is_word
 from ascend_doctor.redact.shapes import BETWEEN, SHAPES, Shape, ShapeIndex
 from ascend_doctor.redact.trees import RedactedTree, texts_of
 from ascend_doctor.redact.unseen import Plain
@@ -75,7 +75,7 @@ class Redactor:
 
     def name(self, kind: str, was: str) -> str:
         """The pseudonym of a host or a user; a host is the same with its domain and without."""
-        if _PSEUDONYM.fullmatch(was) or was in self._stay:
+        if _PSEUDONYM.fullmatch(was) or was in self._stay or is_word(was):
             return was
         if (address := parse_address(was)) is not None:
             return self._became("address", was, pseudonym(address, self._key))

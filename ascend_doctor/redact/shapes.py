@@ -79,12 +79,16 @@ def named(
 
 
 # A value that stands for something else: a placeholder, a variable, nothing.
-_NOTHING = r"(?!Some\(|none\b|null\b|true\b|false\b|<|\$|\*+(?:\W|$)|%\()"
+_NOTHING = (
+    r"(?![a-z_]+_(?:password|token|secret|key)\b"
+    r"|Some\(|none\b|null\b|true\b|false\b|<|\$|\*+(?:\W|$)|%\()"
+)
 _QUOTED = r"""(?:\\?"([^"\\\n]{3,})\\?"|\\?'([^'\\\n]{3,})\\?'"""
 _VALUE = rf"""{_QUOTED}|{_NOTHING}([^\s"'\\,;&)}}\]]{{3,}}))"""
 # A token that is no word and no short number, so that code and vocabularies stay.
 _TOKEN = (
-    r"""[\\"']*(?=[\w.+/=~%-]*\d|[A-Za-z+/=]{12}|[\w.+/=~%-]{20})(?!\d{1,9}\b)([\w.+/=~%:-]{6,})"""  # noqa: S105 - a shape
+    r"""[\\"']*(?=[\w.+/=~%-]*\d|[A-Za-z+/=]{12}|[\w.+/=~%-]{20})(?!\d{1,9}\b|\w*---)"""  # noqa: S105 - a shape
+    r"""([\w.+/=~%:-]{6,})"""
 )
 # As issuers draw it: letters and digits, and no path.
 _DRAWN = (
@@ -277,7 +281,7 @@ SHAPES = (
         "random text",
         ("",),
         r"(?-i:\b_{1,2}Z\w+|\bsha\d{3}[=:-][\w+/=-]+|(?<![A-Za-z0-9])(?=[A-Za-z]*\d[A-Za-z]*\d)"
-        r"(?=[a-z\d]*[A-Z][a-z\d]*[A-Z])(?=[A-Z\d]*[a-z][A-Z\d]*[a-z])(?![A-Za-z\d]*[a-z]{6})"
+        r"(?=[a-z\d]*[A-Z][a-z\d]*[A-Z])(?=[A-Z\d]*[a-z][A-Z\d]*[a-z])(?![A-Za-z\d]*(?:[a-z]{6}|(?:[A-Z][a-z]{2,}){3}))"
         r"([A-Za-z0-9]{20,}))",
     ),
 )

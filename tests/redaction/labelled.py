@@ -143,4 +143,6 @@ CALM = (
     "A3-SuperPod-384-nodes-run1 xai-org/grok-2-weights-v1.5 local-rendezvousbackend dp.module.layers.0.weight",
     "SG.blocks.10.attention.weight hf_transfer_enabled_v1 npm_config_cache_dir1 sk-learn-1.5",
     "ms-swift-3.12.0 gsk_module_layers_0 fw_bw_pass_overlap_step1 dapi_version_2024_10_01_preview",
+    "host: NODE to SERVER_NAME USER=root username: xxx /home/miniconda3/bin/python password=ssl_keyfile_password",
+    "MaxPoolGradWithArgmaxV180 at 1654NHRAllReduceComm token: Latency---------------- ms",
 )
