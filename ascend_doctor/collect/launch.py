@@ -178,7 +178,10 @@ def read_launcher(command: Sequence[str]) -> dict[str, str] | None:
     position = start + 1
     while position < len(command):
         word, following = command[position], " ".join(command[position + 1 : position + 2])
-        if not word.startswith("-") or word == "--":
+        position += 1
+        if word == "--":  # of a wrapper, such as debugpy-run
+            continue
+        if not word.startswith("-"):
             return None if UNTOLD in word else options
         name, equals, value = word.lstrip("-").partition("=")
         plain = name.replace("_", "-")
@@ -187,7 +190,6 @@ def read_launcher(command: Sequence[str]) -> dict[str, str] | None:
             value, position = following, position + 1
         if word.startswith("--"):
             options[name] = value if plain in _LAUNCHER_NUMBERS or not value else UNTOLD
-        position += 1
     return None
 
 
