@@ -10,6 +10,8 @@ _SHORTEST, _LONG = 5, 10
 # Of the words between hyphens: up to here another letter makes another word, from there on two may
 # be slips.
 _SHORT, _LONG_WORD = 3, 7
+_FEW_SLIPS = 2
+_PREFIXES = ("HCCL_", "ASCEND_", "TORCH_NPU_", "TORCH_HCCL_")
 # Letters that differ where two slips are the most: each replaces one by another.
 _MOST_LETTERS = 4
 
@@ -43,6 +45,45 @@ def slip_of(name: str, known: Collection[str], most: int = 2) -> str:
         and _is_same_words(plain, each)
     ]
     return hyphens[min(near)[1]] if near else ""
+
+
+def variable_meant(name: str, known: Collection[str]) -> str:
+    """The variable that was probably meant: by a slip, a word more, or a longer or shorter word.
+
+    Only names of HCCL, CANN and torch_npu have such forms; other names are those of users.
+    """
+    if meant := slip_of(name, known):
+        return meant
+    words = name.split("_")
+    forms = [
+        each for each in known if _is_form(words, each.split("_")) or _is_near_joined(name, each)
+    ]
+    return max(forms, key=len) if forms and name.startswith(_PREFIXES) else ""
+
+
+def _is_form(words: list[str], known: list[str]) -> bool:
+    if words[:-1] == known:
+        return len(known) > 1
+    return len(words) == len(known) and all(
+        word == right or (min(len(word), len(right)) > _SHORT and _is_start(word, right))
+        for word, right in zip(words, known, strict=True)
+    )
+
+
+def _is_near_joined(name: str, known: str) -> bool:
+    """Whether two long names are alike without their underscores, whatever their words are."""
+    pair = name.replace("_", ""), known.replace("_", "")
+    shortest, longest = sorted(map(len, pair))
+    digits = {each.rstrip("0123456789") for each in pair}
+    return (
+        longest - shortest <= _FEW_SLIPS <= shortest - _LONG
+        and len(digits) > 1
+        and edit_distance(*pair) <= _FEW_SLIPS
+    )
+
+
+def _is_start(word: str, other: str) -> bool:
+    return word.startswith(other) or other.startswith(word)
 
 
 def _is_same_words(name: str, known: str) -> bool:

@@ -24,7 +24,7 @@ from ascend_doctor.facts import (
     Spot,
 )
 from ascend_doctor.findings import Place
-from ascend_doctor.judging.spelling import slip_of
+from ascend_doctor.judging.spelling import variable_meant
 from ascend_doctor.linting.bash import ShellCommand, commands, launches, option_lists
 from ascend_doctor.linting.config_files import (
     find_config_files,
@@ -636,7 +636,11 @@ def _environment(
             name
             for name, word in exported.items()
             if UNTOLD in word.text
-            or (name not in shown and name not in command.used and slip_of(name, {*shown, *COMMON}))
+            or (
+                name not in shown
+                and name not in command.used
+                and variable_meant(name, {*shown, *COMMON})
+            )
         ),
         misspelt=misspelt(tuple(exported), near),
     )

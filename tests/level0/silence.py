@@ -56,6 +56,8 @@ _ELSEWHERE = {
     # npu-smi's OK on every card is the driver's own verdict. chip_name parts chips from cards.
     "driver-firmware": {"Driver.compatible_firmware", "NpuBoard.chip_name"},
     "npu-alike": {"NpuBoard.chip_name"},
+    # One trace of a driver is enough; its version is a word of the finding.
+    "npu-present": {"Driver.version"},
     # The operators themselves are on disk.
     "ops-package": {"CannInstall.ops_packages"},
 }
@@ -70,21 +72,21 @@ def facts_of(of: ChangedMachine) -> Snapshot:
     return msgspec.structs.replace(taken, launch=Launch(), stack_lock=StackLock())
 
 
-def answered(value: Any) -> Iterator[Fact]:
+def list_answers(value: Any) -> Iterator[Fact]:
     """The facts that have an answer on one device at least."""
     if isinstance(value, msgspec.Struct):
         for field in value.__struct_fields__:
             inner = getattr(value, field)
             if inner not in _UNANSWERED:
                 yield type(value).__name__, field
-            yield from answered(inner)
+            yield from list_answers(inner)
     elif isinstance(value, list | tuple):
         for inner in value:
-            yield from answered(inner)
+            yield from list_answers(inner)
 
 
-def _known(facts: Snapshot) -> set[Fact]:
-    return {*answered(facts), *_derived(Case(facts=facts, catalog=CATALOG()))}
+def _list_known(facts: Snapshot) -> set[Fact]:
+    return {*list_answers(facts), *_list_derived(Case(facts=facts, catalog=CATALOG()))}
 
 
 def _asked_by() -> Fact | None:
@@ -97,7 +99,7 @@ def _asked_by() -> Fact | None:
     return None
 
 
-def _derived(case: Case) -> Iterator[Fact]:
+def _list_derived(case: Case) -> Iterator[Fact]:
     """The functions of ``_DERIVED`` that have an answer."""
     for name, function in _DERIVED.values():
         with suppress(Unknown, NotApplicable):
@@ -106,7 +108,7 @@ def _derived(case: Case) -> Iterator[Fact]:
 
 
 @contextmanager
-def _watched(reads: set[Fact]) -> Iterator[None]:
+def _watch(reads: set[Fact]) -> Iterator[None]:
     """Facts whose value is read in the meantime are added to ``reads``."""
 
     def read(self: msgspec.Struct, name: str) -> Any:
@@ -124,7 +126,7 @@ def reads_of_ok_checks(facts: Snapshot) -> dict[str, set[Fact]]:
     case, reads = Case(facts=facts, catalog=CATALOG()), {}
     for check in LEVEL0():
         seen: set[Fact] = set()
-        with _watched(seen):
+        with _watch(seen):
             findings = judge(case, [check])
         if {finding.level for finding in findings} == {Level.OK}:
             reads[check.id] = seen
@@ -134,12 +136,12 @@ def reads_of_ok_checks(facts: Snapshot) -> dict[str, set[Fact]]:
 def silent_checks(name: str) -> Iterator[tuple[str, str, str]]:
     """(check, facts, change): the check stays ok although no device answers what it reads."""
     facts = facts_of(machine(name))
-    known, reads = _known(facts), reads_of_ok_checks(facts)
+    known, reads = _list_known(facts), reads_of_ok_checks(facts)
     for what, change in changes(name):
         altered = machine(name)
         change(altered)
         after = facts_of(altered)
-        lost = known - _known(after)
+        lost = known - _list_known(after)
         readers = {check: missed for check in reads if (missed := reads[check] & lost)}
         if not readers:
             continue

@@ -11,7 +11,7 @@ from ascend_doctor.judging.chip import family_or_none
 from ascend_doctor.judging.env_values import unset
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.packages import family, npu_only
-from ascend_doctor.judging.spelling import slip_of
+from ascend_doctor.judging.spelling import variable_meant
 from ascend_doctor.judging.value_bounds import clean, describe_bounds, unknown_keys
 from ascend_doctor.matrix.schema import NearMiss, Variable, urls
 
@@ -138,6 +138,8 @@ def variables_misspelt(case: Case) -> Iterator[Finding]:
 
     The check knows the usual near misses, names of other vendors that have no effect on NPUs
     (CUDA_VISIBLE_DEVICES, NCCL_SOCKET_IFNAME), and names that differ from a known one by a letter.
+    Of HCCL, CANN and torch_npu it also knows shortened and lengthened names, such as
+    HCCL_CONNECT_TIMEOUT_SECONDS.
     """
     npu_only(case)
     environment = case.need(Environment)
@@ -151,9 +153,10 @@ def variables_misspelt(case: Case) -> Iterator[Finding]:
     listed = {near_miss.wrong for near_miss in case.catalog.variables.near_misses}
     names = {*COMMON, *(variable.name for variable in case.catalog.variables.variables)}
     for name in sorted(present - listed - names):
-        close = slip_of(name, names)
-        if close and close not in present and "NCCL" not in name:
-            yield _misspelt(NearMiss(wrong=name, right=close), [close], _sources(case, [close]))
+        close = variable_meant(name, names)
+        if close and "NCCL" not in name:
+            absent = [close] if close not in present else []
+            yield _misspelt(NearMiss(wrong=name, right=close), absent, _sources(case, [close]))
 
 
 def _sources(case: Case, names: list[str]) -> tuple[str, ...]:

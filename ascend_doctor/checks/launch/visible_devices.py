@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Environment, require_known
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding, Remedy, quantity
 from ascend_doctor.judging.chip import MOST_DEVICES, ascend, container, device_count
 from ascend_doctor.judging.env_values import settings, show_values, unset
 from ascend_doctor.judging.judge import Case, check, error, note, warning
@@ -139,9 +139,11 @@ def process_count(case: Case) -> Iterator[Finding]:
     for name in ("NPROC_PER_NODE", "NPUS_PER_NODE"):
         if re.fullmatch("[0-9]{1,6}", values.get(name, "")):
             wishes[name] = int(values[name])
-    if not wishes:
+    rank = values.get("LOCAL_RANK", "")
+    if not wishes and not rank:
         raise NotApplicable("no number of processes is asked for")
     count = require_known(device_count(case), "how many devices there are")
+    yield from _rank_without_device(rank, count)
     listed = case.need(Environment).variables.get(_NAME)
     usable = count if listed is None else len(visible(listed, count))
     for name, wish in wishes.items():
@@ -160,6 +162,21 @@ def process_count(case: Case) -> Iterator[Finding]:
                 f"{name}={wish} leaves {usable - wish} of {usable} devices idle",
                 observed=show_values(values, name),
             )
+
+
+def _rank_without_device(rank: str, count: int) -> Iterator[Finding]:
+    if re.fullmatch("[0-9]{1,6}", rank) and int(rank) >= count > 0:
+        yield error(
+            f"LOCAL_RANK is {rank}, and this node has {quantity(count, 'device')}",
+            observed=f"LOCAL_RANK={rank!r}",
+            required=f"0 to {count - 1}",
+            because="A rank without a device stops at set_device (107001).",
+            remedy=Remedy(
+                summary="Start fewer processes on this node; unset what a job left behind",
+                commands=("unset LOCAL_RANK",),
+            ),
+            refs=(_OUT_OF_RANGE,),
+        )
 
 
 def _fewer(name: str, usable: int) -> Remedy:

@@ -345,17 +345,20 @@ def _network(device: HccnDevice) -> ipaddress.IPv4Network | ipaddress.IPv6Networ
 def hccn_gateway(case: Case) -> Iterator[Finding]:
     """NPUs of servers in different subnets reach each other over a gateway.
 
-    It has to lie in the device's own subnet. Where all NPUs of a cluster share one subnet no
-    gateway is needed.
+    It has to lie in the device's own subnet, and is never the address of the device. Where all
+    NPUs of a cluster share one subnet no gateway is needed.
     """
     for answer in answers(case):
         net, gateway = _network(answer), address(answer.gateway or "")
-        if net is None or gateway is None or gateway in net:
+        own = gateway is not None and gateway == address(answer.address or "")
+        if net is None or gateway is None or (gateway in net and not own):
             continue
         yield warning(
-            f"The gateway of device {answer.device} is not in its subnet",
+            f"The gateway of device {answer.device} is its own address"
+            if own
+            else f"The gateway of device {answer.device} is not in its subnet",
             observed=f"gateway {gateway}, subnet {net}",
-            required="a gateway inside the subnet",
+            required="another address inside the subnet",
             because="NPUs of servers in other subnets cannot be reached.",
             remedy=Remedy(
                 summary="Have the administrator set it: hccn_tool -i N -gateway -s gateway G",

@@ -14,6 +14,7 @@ from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.value_bounds import clean
 
 _HCCL = "hicann/hccl@09300b70:docs/zh/user_guide/hccl_env"
+_LINK_LOCAL = "https://www.rfc-editor.org/rfc/rfc3927#section-7"
 _EI0001 = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/env_config_error_EI0001.md"
 
 
@@ -155,6 +156,11 @@ def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
+def _is_routable(text: str) -> bool:
+    parsed = address(text)
+    return parsed is not None and not parsed.is_link_local
+
+
 @check("socket-default", "The interface that HCCL takes can be identified")
 def socket_default(case: Case) -> Iterator[Finding]:
     """Without HCCL_IF_IP and HCCL_SOCKET_IFNAME, HCCL takes the first interface by name.
@@ -174,15 +180,15 @@ def socket_default(case: Case) -> Iterator[Finding]:
         and not interface.name.startswith("docker")
         and interface.name != "lo"
     ]
-    if not usable:
+    if not any(_is_routable(text) for interface in usable for text in interface.addresses):
         yield warning(
             "No network interface of this host can be used",
             observed=_list_interfaces(_interfaces(case)) or "none",
-            required="an interface that is up and has an address",
+            required="an interface that is up and has an address that is not link-local",
             because="HCCL and torchrun of several nodes cannot connect; on a single node they "
             "take the loopback.",
             remedy=Remedy(summary="See which interface should be up", commands=("ip -br addr",)),
-            refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md",),
+            refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md", _LINK_LOCAL),
         )
     if len(usable) > 1:
         yield note(

@@ -68,8 +68,18 @@ def npu_table(case: Case) -> Iterator[Finding]:
             ),
             refs=(NPU_SMI_SOURCE,),
         )
-    else:
-        require_known(npus.listed, "how many cards npu-smi counts")
+    elif require_known(npus.listed, "how many cards npu-smi counts") < len(cards):
+        yield warning(
+            f"npu-smi counts {npus.listed} cards and shows {len(cards)}",
+            observed=f"shown: NPU {', '.join(map(str, sorted(cards)))}",
+            required=f"{len(cards)} cards",
+            because="Both answers come from the driver, and one of them is wrong.",
+            remedy=Remedy(
+                summary="Ask both again; restart the host where they still differ",
+                commands=("npu-smi info -l", "npu-smi info"),
+            ),
+            refs=(NPU_SMI_SOURCE,),
+        )
 
 
 @check("npu-health", "Every NPU is healthy")
