@@ -35,6 +35,7 @@ OPTIONS = frozenset(
         *("recompute_granularity", "recompute_method", "recompute_num_layers"),
         *("fp16", "bf16", "fp8", "fp8_format", "fp8_recipe", "fp8_param_gather"),
         *("train_type", "tuner_type", "target_modules", "use_mcore_gdn", "model", "packing"),
+        "padding_free",
         *("use_torch_fsdp2", "use_megatron_fsdp", "use_custom_fsdp", "spec", "unaligned_linear"),
         *(
             "nproc_per_node",

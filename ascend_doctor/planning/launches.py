@@ -32,7 +32,10 @@ def limits(asked: LayoutQuery) -> Iterator[str]:
     if model.delta is not None:
         late = is_from(asked, "0.18.0")
         yield "CP any" if late else "CP 1 before megatron-core 0.18 (MindSpeed core_r0.16.0 has it)"
-        yield "packing only with USE_MCORE_GDN=1"
+        if _is_old(asked):
+            yield "gated delta nets are not split by TP, and take no packing (USE_MCORE_GDN=0)"
+        else:
+            yield "packing only with USE_MCORE_GDN=1"
 
 
 def environment(asked: LayoutQuery) -> Iterator[str]:
@@ -41,8 +44,16 @@ def environment(asked: LayoutQuery) -> Iterator[str]:
     Source: modelscope/mcore-bridge@v1.0.0:src/mcore_bridge/config/parser.py.
     """
     if asked.model.delta is not None:
-        old = bool(asked.megatron) and not is_from(asked, _GATED)
-        yield f"export USE_MCORE_GDN={0 if old else 1}"
+        yield f"export USE_MCORE_GDN={0 if _is_old(asked) else 1}"
+
+
+def _is_old(asked: LayoutQuery) -> bool:
+    """Whether megatron-core is known to have no gated delta net.
+
+    mcore-bridge then repeats that of transformers on every rank of TP:
+    modelscope/mcore-bridge@v1.2.0:src/mcore_bridge/model/mm_gpts/qwen3_5.py.
+    """
+    return bool(asked.megatron) and not is_from(asked, _GATED)
 
 
 def setup_command(asked: LayoutQuery) -> str:

@@ -5,7 +5,7 @@ import pytest
 
 from ascend_doctor.facts import Launch, Snapshot
 from ascend_doctor.findings import Level
-from tests.checks.machine import copy, having, healthy, imports, only, run
+from tests.checks.machine import copy, dist, having, healthy, imports, only, packages, run
 from tests.checks.test_launch import launched
 
 QWEN = "megatron sft --model Qwen/Qwen3.5-35B-A3B"
@@ -51,6 +51,7 @@ def test_qwen3_5_never_starts_on_an_old_megatron_without_zero(variables: dict[st
     finding = only("run-gdn-megatron", on(facts, "0.15.3"), Level.ERROR, "0.15.3")
     assert finding.remedy is not None
     assert finding.remedy.commands == ("export USE_MCORE_GDN=0",)
+    assert "experimental attention variant requires" in finding.because
     assert run("run-gdn-megatron", on(facts, "0.16.0"))[0].level is Level.OK
     assert run("run-gdn-megatron", on(launched(OTHER, **variables), "0.15.3"))[0].level is (
         Level.SKIPPED
@@ -75,3 +76,22 @@ def test_what_is_not_known_is_not_well() -> None:
 def test_without_a_command_they_are_skipped(check: str) -> None:
     (finding,) = run(check, msgspec.structs.replace(healthy(), launch=Launch()))
     assert finding.level is Level.SKIPPED
+
+
+@pytest.mark.parametrize(
+    ("version", "options", "value", "level"),
+    [
+        ("1.2.0", "--padding_free false", "0", Level.ERROR),
+        ("1.2.3", "--padding_free false", "0", Level.OK),
+        ("1.2.0", "--padding_free true", "0", Level.OK),
+        ("1.2.0", "", "0", Level.OK),
+        ("1.2.0", "--padding_free false", "1", Level.OK),
+    ],
+)
+def test_old_bridges_need_padding_free(
+    version: str, options: str, value: str, level: Level
+) -> None:
+    facts = packages(
+        launched(f"{QWEN} {options}", USE_MCORE_GDN=value), dist("mcore-bridge", version)
+    )
+    assert run("run-gdn-padding", facts)[0].level is level

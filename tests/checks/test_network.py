@@ -266,7 +266,10 @@ def test_a_busy_master_port_is_reported_with_a_free_one() -> None:
     finding = only("ports-free", busy, Level.WARNING, "MASTER_PORT 29501")
     assert "export MASTER_PORT=29502" in commands(finding)
     plain = having(a2(), "environment", listening=(29500,))
-    only("ports-free", plain, Level.WARNING, "torchrun's default 29500")
+    default = only("ports-free", plain, Level.WARNING, "torchrun's default 29500")
+    assert "MASTER_PORT" not in commands(default)
+    assert default.remedy is not None
+    assert "--master_port=29501" in default.remedy.summary
     far = having(a2(MASTER_ADDR="192.0.2.1"), "environment", listening=(29500,))
     assert run("ports-free", far)[0].level is Level.OK
     only("ports-free", a2(MASTER_PORT="60005"), Level.WARNING, "among the ports of HCCL")

@@ -17,10 +17,11 @@ from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
 from ascend_doctor.facts import UNTOLD, Launch
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, warning
-from ascend_doctor.judging.packages import variable
+from ascend_doctor.judging.packages import distribution, variable
 from ascend_doctor.judging.version_compare import is_in_range
 
 BRIDGE_PARSER = "modelscope/mcore-bridge@v1.0.0:src/mcore_bridge/config/parser.py"
+BRIDGE_CONFIG = "modelscope/mcore-bridge@v1.2.0:src/mcore_bridge/config/model_config.py:277"
 NAME = "USE_MCORE_GDN"
 _PACKED = "modelscope/mcore-bridge@v1.2.2:src/mcore_bridge/model/mm_gpts/qwen3_5_gdn.py"
 # The models for which mcore-bridge reads the variable, as launches spell them.
@@ -69,9 +70,8 @@ def run_gdn_megatron(case: Case) -> Iterator[Finding]:
     """Megatron-core has gated delta nets from 0.16.0 on.
 
     With an older one Qwen3.5 and Qwen3-Next start only with USE_MCORE_GDN=0, which takes the layers
-    of transformers; unset means 1, so that the launch ends at an import. The variable is one of
-    mcore-bridge, through which ms-swift trains. Give the launch command behind `--` to have it
-    judged.
+    of transformers; unset means 1, and mcore-bridge then refuses the model's configuration.
+    ms-swift trains through mcore-bridge. Give the launch command behind `--` to have it judged.
     """
     gated_delta_only = _options_of_gated_delta(case)
     if case.need(Launch).program not in {"megatron-swift", ""}:
@@ -85,9 +85,10 @@ def run_gdn_megatron(case: Case) -> Iterator[Finding]:
             f"{gated_delta_only['model']} needs {NAME}=0 with Megatron-core {newest}",
             observed=f"{NAME} is {value or 'unset, which means 1'}",
             required=f"{NAME}=0, or Megatron-core 0.16.0 or newer",
-            because="No module named megatron.core.ssm.gated_delta_net: the launch never starts.",
+            because="It ends with ImportError: experimental attention variant requires "
+            "megatron-core>=0.16.0.",
             remedy=_REMEDY,
-            refs=(BRIDGE_PARSER, *behaviour_refs(case, "megatron-core", "no-gdn")),
+            refs=(BRIDGE_PARSER, BRIDGE_CONFIG, *behaviour_refs(case, "megatron-core", "no-gdn")),
             location=at(case, NAME, "use_mcore_gdn", "model"),
         )
 
@@ -122,6 +123,29 @@ def gdn_zero_with_cp(case: Case) -> Iterator[Finding]:
         refs=behaviour_refs(case, "mcore-bridge", "gdn-zero-no-cp"),
         location=at(case, "context_parallel_size"),
     )
+
+
+@check("run-gdn-padding", "Padding does not reach gated delta nets of old bridges", scope="launch")
+def run_gdn_padding(case: Case) -> Iterator[Finding]:
+    """Before 1.2.1 mcore-bridge gives gated delta nets the wrong mask where samples are padded.
+
+    With padding_free false and USE_MCORE_GDN=0 the mask is the one that MindSpeed compresses. The
+    training fails, asynchronously in aclnnFlashAttentionScore.
+    """
+    gated_delta_only = _options_of_gated_delta(case)
+    padding = gated_delta_only.get("padding_free", "").lower()
+    if padding not in {"false", "0"} or _variable(case, gated_delta_only) != "0":
+        return
+    bridge = distribution(case, "mcore-bridge")
+    if not is_in_range(bridge.version, ">=1.2.1"):
+        yield error(
+            f"mcore-bridge {bridge.version} fails without padding_free",
+            observed="USE_MCORE_GDN=0, padding_free false",
+            required="padding_free true, or mcore-bridge 1.2.1 or newer",
+            because="Gated delta nets read the mask that MindSpeed compresses.",
+            refs=behaviour_refs(case, "mcore-bridge", "npu-gdn-mask-fix"),
+            location=at(case, "padding_free"),
+        )
 
 
 @check(

@@ -52,7 +52,7 @@ def lora_etp(case: Case) -> Iterator[Finding]:
             observed=f"LoRA, expert_tensor_parallel_size {size}",
             required="expert_tensor_parallel_size 1",
             because="mcore-bridge raises for LoRA on expert layers when the size is above 1.",
-            remedy=Remedy(summary="Set the size to 1; it defaults to the tensor parallel size"),
+            remedy=Remedy(summary="Set the size to 1, which is the default of ms-swift"),
             refs=behaviour_refs(case, "mcore-bridge", "lora-etp"),
             location=at(case, "expert_tensor_parallel_size"),
         )

@@ -45,7 +45,8 @@ def ports_free(case: Case) -> Iterator[Finding]:
 
     A port that is taken ends a job with EJ0003, EI0019 or "Address already in use". It is
     taken by another job on this node, or by processes that an ended one left behind. Two jobs on
-    one node need different ports (HCCL_IF_BASE_PORT, MASTER_PORT).
+    one node need different ports: HCCL_IF_BASE_PORT, and torchrun's --master_port. torchrun does
+    not read MASTER_PORT; scripts hand it on.
     """
     ascend(case)
     environment = case.need(Environment)
@@ -95,6 +96,7 @@ def _master(
     if port is None or elsewhere:
         return
     name = "MASTER_PORT" if "MASTER_PORT" in values else "torchrun's default"
+    free = (f"export MASTER_PORT={port + 1}",) if "MASTER_PORT" in values else ()
     if port in listening:
         yield warning(
             f"{name} {port} is in use",
@@ -102,8 +104,9 @@ def _master(
             required="a free port on the host of rank 0",
             because="torchrun ends with 'Address already in use'.",
             remedy=Remedy(
-                summary="See who listens; choose another port, the same on all nodes",
-                commands=(f"ss -ltnp 'sport = :{port}'", f"export MASTER_PORT={port + 1}"),
+                summary=f"See who listens; start torchrun with --master_port={port + 1}, the same "
+                "on all nodes",
+                commands=(f"ss -ltnp 'sport = :{port}'", *free),
             ),
             refs=(_TORCH_PORTS,),
         )
@@ -114,7 +117,7 @@ def _master(
             required="a port outside",
             because="HCCL and torchrun take it from each other.",
             remedy=Remedy(
-                summary="Choose another, the same on all nodes",
+                summary=f"Start torchrun with --master_port={_TORCHRUN}, the same on all nodes",
                 commands=(f"export MASTER_PORT={_TORCHRUN}",),
             ),
             refs=(_BASE_PORT,),

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ascend_doctor.checks.launch.gdn_launch import BRIDGE_PARSER, has_gated_delta_nets
+from ascend_doctor.checks.launch.gdn_launch import (
+    BRIDGE_CONFIG,
+    BRIDGE_PARSER,
+    has_gated_delta_nets,
+)
 from ascend_doctor.checks.launch.gdn_launch import NAME as _NAME
 from ascend_doctor.checks.launch.options import options
 from ascend_doctor.errors import NotApplicable, Unknown
@@ -35,7 +39,7 @@ def gdn_needs_zero(case: Case) -> Iterator[Finding]:
     """USE_MCORE_GDN chooses the implementation of gated delta net layers in mcore-bridge.
 
     1 is the default and takes the one of Megatron-core, which has it from 0.16.0 on. With an
-    older Megatron-core, models such as Qwen3.5 fail at import unless the variable is 0, which
+    older Megatron-core, models such as Qwen3.5 do not start unless the variable is 0, which
     takes the one of transformers. Other models do not care: where a launch behind `--` names its
     model, run-gdn-megatron judges that.
     """
@@ -51,12 +55,12 @@ def gdn_needs_zero(case: Case) -> Iterator[Finding]:
             observed=f"{_NAME} is {variable(case, _NAME) or 'unset, which means 1'}; "
             f"mcore-bridge {bridge.version}",
             required=f"{_NAME}=0, or Megatron-core 0.16.0 or newer",
-            because=f"No module named megatron.core.ssm.gated_delta_net. {_ONLY}",
+            because=f"mcore-bridge raises that the variant requires Megatron-core 0.16. {_ONLY}",
             remedy=Remedy(
                 summary="For such a model, choose the implementation of transformers",
                 commands=(f"export {_NAME}=0",),
             ),
-            refs=(BRIDGE_PARSER, *urls(row.sources)),
+            refs=(BRIDGE_PARSER, BRIDGE_CONFIG, *urls(row.sources)),
         )
 
 
