@@ -195,6 +195,7 @@ def own_marks(
         *_parentheses(names, file),
         *_find_lost_equals(names, file),
         *_find_misspelt_exports(names, file),
+        *_find_set_again(names, lines, file),
         *_find_unfilled(names, file),
         *(() if outside is None else _unset(names, outside, file)),
     )
@@ -319,6 +320,29 @@ def _find_misspelt_exports(names: _Names, file: str) -> Iterator[ShellMark]:
         ):
             where = _position(node, file)
             yield ShellMark(rule="misspelt-export", text=name, near=_EXPORT, location=where)
+
+
+def _find_set_again(names: _Names, lines: list[str], file: str) -> Iterator[ShellMark]:
+    """Variables that the script sets to another constant, and neither reads nor runs between."""
+    running = {node.start_point[0] for node in names.commands}
+    last: dict[str, tuple[int, str]] = {}
+    for node in sorted(names.assignments, key=lambda node: tuple(node.start_point)):
+        field, value = (node.child_by_field_name(part) for part in ("name", "value"))
+        holder = node.parent if node.parent.type == "declaration_command" else node
+        if field is None or value is None or holder.parent is None:
+            continue
+        line, name, text = node.start_point[0], _text(field), _text(value)
+        if holder.parent.type != "program" or "$" in text or "`" in text:
+            last.pop(name, None)
+            continue
+        before, earlier = last.get(name, (line, text))
+        between = range(before + 1, line)
+        if earlier != text and not any(n in running or name in lines[n] for n in between):
+            where = _position(node, file)
+            yield ShellMark(
+                rule="set-again", text=f"{name}={earlier}"[:80], near=name, location=where
+            )
+        last[name] = line, text
 
 
 def _find_unfilled(names: _Names, file: str) -> Iterator[ShellMark]:

@@ -221,6 +221,8 @@ MISTAKES = [
         "",
     ),
     ("megatron.sh", "HCCL_CONNECT_TIMEOUT", "HCCL_CONN_TIMEOUT", "variables-misspelt", ""),
+    ("megatron.sh", "LM:$PYTHONPATH", "LM:", "pythonpath-prepended", ""),
+    ("megatron.sh", "LM:$PYTHONPATH", "LM${PYTHONPATH:+:$PYTHONPATH}", "", ""),
     ("megatron.sh", "export HCCL", "export ASCEND_LAUNCH_BLOCKING=1 HCCL", "variables-harmful", ""),
     ("megatron.sh", "export HCCL", "HCCL", "variables-exported", ""),
     ("swift.sh", "tensor_parallel_size 1", "tensor_parallel_size 2", "lora-etp", ""),

@@ -62,6 +62,7 @@ def complaints(script: str) -> dict[tuple[str, int], Finding]:
         ("A=“x”\n" + LAUNCH, "shell-syntax", 1),
         ("A=1\nB=<path to data>\n" + LAUNCH, "shell-syntax", 2),
         ("A=1\nexprot HCCL_EXEC_TIMEOUT=3600\n" + LAUNCH, "shell-assignments", 2),
+        ("TP=8\nexport PORT=1\nexport PORT=2\n" + LAUNCH, "shell-set-once", 3),
         ("A=1\nB=xxxx # set it\n" + LAUNCH, "shell-placeholders", 2),
         ('A="<path/to/repo>"\n' + LAUNCH, "shell-placeholders", 1),
         ('A="--lr 1 \\\n --load <your_checkpoint> "\ntorchrun x.py $A\n', "shell-placeholders", 2),
@@ -88,6 +89,7 @@ def test_a_mistake_of_the_shell_is_found_at_its_line(script: str, check: str, li
         "sort <in >out\nA=${B:-x}\ntorchrun x.py --load <(echo 1) --bf16 2>&1 | tee log\n",
         "torchrun x.py --num-layers $LAYERS --lr ${LR:-1}\nN=1; echo $N $RANK\nRANKS=8\n",
         "CDPATH= cd /x\n" + LAUNCH,
+        "A=1\nB=$((A + 1))\nA=2\nC=1\ntorchrun x.py $A $B $C\nC=2\n" + LAUNCH,
         'A=($(hosts))\necho "${A[@]}"\nA=$(IFS=,; echo "${A[*]}")\necho $A\n' + LAUNCH,
         "# DATA=<path>\necho 'give <path>'\n" + LAUNCH,
     ],
@@ -106,7 +108,7 @@ def test_reading_goes_on_behind_a_placeholder() -> None:
 
 def test_every_rule_stands_in_a_check() -> None:
     words = (shell.CONTINUED, shell.ASSIGNMENTS, shell.LINE_ENDS, shell.SYNTAX, shell.QUOTES)
-    tables = (*words, shell.ARRAYS, shell.NAMES, shell.UNSET, shell.FILLED)
+    tables = (*words, shell.ARRAYS, shell.NAMES, shell.UNSET, shell.FILLED, shell.SET_AGAIN)
     assert sum(map(len, tables)) == len(shell.RULES)
     for rule in (rule for table in tables for rule in table.values()):
         for text in (rule.title, rule.required, rule.remedy):

@@ -54,7 +54,8 @@ def entry_import_order(case: Case) -> Iterator[Finding]:
     was imported: whether Transformer Engine is there, which optimizer it takes, what its compiler
     wraps. A late import looks complete and is not.
     """
-    for run in _script(case).runs:
+    script = _script(case)
+    for run in script.runs:
         names = [spot.name for spot in run]
         adaptor = next(iter(_imports(run, _ADAPTOR)), None)
         early = _imports(run[: names.index(adaptor.name)], _MEGATRON) if adaptor else []
@@ -66,7 +67,7 @@ def entry_import_order(case: Case) -> Iterator[Finding]:
                 because="What megatron.core decides at its import cannot be patched afterwards.",
                 remedy=Remedy(summary="Move the adaptor right after torch and torch_npu"),
                 refs=(_PATCHES,),
-                location=max(early[0], adaptor, key=lambda spot: spot.location.line).location,
+                location=(adaptor if adaptor in script.late_imports else early[0]).location,
             )
 
 

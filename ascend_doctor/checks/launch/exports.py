@@ -12,6 +12,7 @@ from ascend_doctor.judging.judge import Case, check, warning
 
 # PYTHONPATH=$PYTHONPATH:MORE: what was there comes first.
 _APPENDED = re.compile(r"^\$(?:PYTHONPATH|\{PYTHONPATH(?::?-)?\}):(.*)$", re.DOTALL)
+_EXPANSION = re.compile(r"\$\{[^}]*\}")
 _MEGATRON = re.compile(r"megatron|mindspeed", re.IGNORECASE)
 
 
@@ -39,12 +40,22 @@ def variables_exported(case: Case) -> Iterator[Finding]:
 def pythonpath_prepended(case: Case) -> Iterator[Finding]:
     """A checkout that is appended to PYTHONPATH loses to what stands before it.
 
+    An empty entry (a colon at an end, or two in a row) is the folder where the program starts.
     `megatron` is a namespace package: its parts come from the first entry that has them, so that
     megatron.core of one copy and megatron.training of another are imported together.
     """
     launch = case.need(Launch)
     if not launch.pythonpath:
         raise NotApplicable("the launch does not set PYTHONPATH")
+    if "" in _EXPANSION.sub("$", launch.pythonpath).split(":"):
+        yield warning(
+            "PYTHONPATH has an empty entry, which stands for the current folder",
+            observed=launch.pythonpath,
+            required="no colon at the ends, no two in a row",
+            because="Packages in the folder where the program starts hide installed ones.",
+            refs=("https://docs.python.org/3/using/cmdline.html#envvar-PYTHONPATH",),
+            location=launch.places.get("PYTHONPATH"),
+        )
     match = _APPENDED.match(launch.pythonpath)
     if match and _MEGATRON.search(match.group(1)):
         yield warning(

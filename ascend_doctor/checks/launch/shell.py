@@ -300,7 +300,37 @@ def shell_read(case: Case) -> Iterator[Finding]:
         )
 
 
+SET_AGAIN = {
+    "set-again": ShellRule(
+        "{near} is set twice, and the first value is lost",
+        "one assignment",
+        "Keep the assignment that you mean",
+    )
+}
+
+
+@check("shell-set-once", "Each variable is set once before its use", scope="shell script")
+def shell_set_once(case: Case) -> Iterator[Finding]:
+    """The last assignment of a variable counts.
+
+    Two assignments of different values, with nothing between that reads the first, are a leftover
+    of an edit.
+    """
+    yield from _findings(case, SET_AGAIN, "Nothing reads the first value.", fatal=False)
+
+
 # Each rule stands in one table.
 RULES = frozenset(
-    (*CONTINUED, *ASSIGNMENTS, *LINE_ENDS, *SYNTAX, *QUOTES, *ARRAYS, *NAMES, *UNSET, *FILLED)
+    (
+        *CONTINUED,
+        *ASSIGNMENTS,
+        *LINE_ENDS,
+        *SYNTAX,
+        *QUOTES,
+        *ARRAYS,
+        *NAMES,
+        *UNSET,
+        *FILLED,
+        *SET_AGAIN,
+    )
 )
