@@ -24,12 +24,12 @@ _REACH = 4096
 # so many lines a program that did.
 _STEPS = 3
 # And so many are a whole run, whose beginning the complaint did not end.
-_WHOLE_RUN = 20
+_WHOLE_RUN = 10
 _ANSWERS = 3
 _LINES = 10
 _LAST = 5
 # Standard output that goes into a file is written by the 8 KiB, at the end of a process as well.
-_BUFFER, _BUFFERS = 1 << 14, 1 << 16
+_BUFFERS = 1 << 16
 _LATER = 60.0
 
 # What is named as a whole, and a whole that ended well.
@@ -179,9 +179,9 @@ def judge(rest: bytes, complaint: ErrorLine, apart: int) -> Aftermath:
         outlived |= counted or any(_says(_STARTED, row) for _, row in rows)
     elif counted:
         start, row = steps[-_STEPS]
-        later = _is_later(row, complaint.line)
-        outlived |= apart + start >= _BUFFERS or later
-        if len(steps) >= _WHOLE_RUN and (later or apart + start >= _BUFFER):
+        later = apart + start >= _BUFFERS or _is_later(row, complaint.line)
+        outlived |= later
+        if later and len(steps) >= _WHOLE_RUN:
             return "harmless"
     if not outlived:
         return "stands"
