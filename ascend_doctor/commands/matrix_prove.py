@@ -196,15 +196,36 @@ def _shorten(text: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
 
 
-def write_run(stack: Stack, rows: Catalog, run: StackRun, into: Path | None) -> Path:
-    """Add a run to the evidence beside the row, or in another matrix folder."""
+def dump_evidence(content: dict[str, Any]) -> str:
+    """As YAML, the wheels of a run in lines of many."""
     import yaml  # noqa: PLC0415 - only to write
 
+    class Wheels(dict[str, str]):
+        """A mapping in flow style."""
+
+    class Dumper(yaml.SafeDumper):
+        """Knows such mappings."""
+
+    Dumper.add_representer(
+        Wheels,
+        lambda dumper, rows: dumper.represent_mapping(
+            "tag:yaml.org,2002:map", rows, flow_style=True
+        ),
+    )
+    runs = [
+        {key: Wheels(value) if key == "wheels" else value for key, value in run.items()}
+        for run in content["runs"]
+    ]
+    whole = {**content, "runs": runs}
+    return str(yaml.dump(whole, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=100))
+
+
+def write_run(stack: Stack, rows: Catalog, run: StackRun, into: Path | None) -> Path:
+    """Add a run to the evidence beside the row, or in another matrix folder."""
     folder = into or rows.files("stacks")[stack.id][-1].parent.parent
     file = folder / "evidence" / f"{stack.id}.yaml"
     evidence = rows.evidence(stack.id).add(run)
     content = {"schema": evidence.schema, **msgspec.to_builtins(evidence)}
     file.parent.mkdir(exist_ok=True)
-    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
-    write_whole(str(file), _HEAD + text)
+    write_whole(str(file), _HEAD + dump_evidence(content))
     return file

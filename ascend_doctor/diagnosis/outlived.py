@@ -161,7 +161,8 @@ def ends_job(text: bytes) -> bool:
 
 def judge(rest: bytes, complaint: ErrorLine, apart: int) -> Aftermath:
     """What follows a complaint says of it, of ``rest``, which begins so many bytes ``apart``."""
-    rows = list(_rows(rest))
+    # A tail that does not begin at the complaint begins within a line, whose numbers are cut.
+    rows = list(_rows(rest))[1 if apart else 0 :]
     steps = counts_on(rows)
     counted = len(steps) >= _STEPS
     # Whoever started the job knows better than any line within it. What a run that counts on logs

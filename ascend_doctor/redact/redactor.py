@@ -14,7 +14,7 @@ from ascend_doctor.redact.identities import NAMES, NUMBERS, PAIRS, ipv4, ipv6, i
 from ascend_doctor.redact.names import compile_names, is_word
 from ascend_doctor.redact.shapes import BETWEEN, SHAPES, Shape, ShapeIndex
 from ascend_doctor.redact.trees import RedactedTree, texts_of
-from ascend_doctor.redact.unseen import Plain
+from ascend_doctor.redact.unseen import VisibleText
 
 T = TypeVar("T")
 Hidden = tuple[str, str, str]
@@ -107,19 +107,19 @@ class Redactor:
 
     def secrets(self, text: str) -> str:
         """A text without secrets; names, addresses and folders stay."""
-        plain = Plain(text)
-        self._hide_shapes(plain, self._secrets.within(_lowered(plain.text)))
+        plain = VisibleText(text)
+        self._hide_shapes(plain, self._secrets.within(_lower_text(plain.text)))
         return plain.whole()
 
-    def _hide_shapes(self, plain: Plain, shapes: Iterable[Shape]) -> None:
+    def _hide_shapes(self, plain: VisibleText, shapes: Iterable[Shape]) -> None:
         for shape in shapes:
             plain.substitute(shape.compile_shape(), self._hide(shape))
 
     def _redact(self, text: str, home: str) -> str:
         if text in self._stay or len(text) < 2:  # noqa: PLR2004 - nothing is that short
             return text
-        plain = Plain(text)
-        lowered = _lowered(plain.text)
+        plain = VisibleText(text)
+        lowered = _lower_text(plain.text)
         self._hide_shapes(plain, self._secrets.within(lowered))
         # Before names: the folder often ends with the login.
         if self._home_folder and self._home_folder in plain.text:
@@ -181,7 +181,7 @@ class Redactor:
 
     def _whole(self, value: T, clean: Callable[[str], str]) -> T:
         # One look through all of a value spares one for each of its thousands of texts.
-        lowered = _lowered("\n".join(texts_of(value)))
+        lowered = _lower_text("\n".join(texts_of(value)))
         self._secrets, self._identities = (ShapeIndex(each.within(lowered)) for each in _EVERY)
         try:
             cleaned: T = RedactedTree(clean, self._cleaned.setdefault(clean.__name__, {})).cleaned(
@@ -192,7 +192,7 @@ class Redactor:
         return cleaned
 
 
-def _lowered(text: str) -> str:
+def _lower_text(text: str) -> str:
     return text.lower().replace(BETWEEN, " ")
 
 

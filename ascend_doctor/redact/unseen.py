@@ -23,7 +23,7 @@ class Mark(NamedTuple):
     text: str
 
 
-class Plain:
+class VisibleText:
     """A text without what cannot be seen, which knows where that belongs."""
 
     def __init__(self, text: str) -> None:
@@ -53,7 +53,7 @@ class Plain:
             return new
 
         self.text = pattern.sub(record, self.text)
-        self._marks = list(_moved(self._marks, edits))
+        self._marks = list(_move(self._marks, edits))
 
     def whole(self) -> str:
         """The text with what cannot be seen."""
@@ -64,7 +64,7 @@ class Plain:
         return "".join((*parts, self.text[begin:]))
 
 
-def _moved(marks: Iterable[Mark], edits: list[tuple[int, int, int]]) -> Iterable[Mark]:
+def _move(marks: Iterable[Mark], edits: list[tuple[int, int, int]]) -> Iterable[Mark]:
     """Marks behind edits of (begin, end, new length); those inside move to the end of the edit."""
     grown = index = 0
     for mark in marks:

@@ -30,7 +30,6 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
 
 # Broken machines as they were recorded, by the healthy one that they were made from.
 BROKEN = {
-    "busy-devices": "healthy-a2",
     "cann-not-sourced": "healthy-a2",
     "container-without-devices": "healthy-a2",
     "driver-not-loaded": "healthy-a2",

@@ -199,6 +199,8 @@ SCORES = (
     f"{DRIVER}[Shutdown] 3 subprocess(es) terminated.\n{DRIVER}global timeout\n"
 )
 RUNS = {
+    "verl, scores of programs": lambda: run_verl(SCORES),
+    "verl, sandbox time-outs": lambda: run_verl(TIMED_OUT),
     "verl, samples that are skipped": lambda: run_verl(prefixed(DRIVER, SKIPPED)),
     "verl, fully asynchronous": run_async,
     "OpenRLHF": run_openrlhf,

@@ -260,12 +260,25 @@ def observe_jobs(seen: dict[str, Any], file: Path) -> None:
     seen["jobs"] = [jobs[key] for key in sorted(jobs)]
 
 
+def compact(seen: dict[str, Any]) -> str:
+    """JSON with a line for each observation."""
+    parts = []
+    for key, value in seen.items():
+        rows = value if isinstance(value, list) else None
+        text = json.dumps(value, ensure_ascii=False)
+        if rows:
+            lines = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in rows)
+            text = f"[\n  {lines}\n ]"
+        parts.append(f" {json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
 def main() -> None:
     if len(sys.argv) > 1:
         seen = json.loads(SEEN.read_text("utf-8"))
         path = Path(sys.argv[1])
         (observe_wheels if path.is_dir() else observe_jobs)(seen, path)
-        SEEN.write_text(json.dumps(seen, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        SEEN.write_text(compact(seen), "utf-8")
     PAGE.write_text(page(), "utf-8")
     RECORD.write_text(record(), "utf-8")
 
