@@ -22,6 +22,7 @@ from ascend_doctor.simulator.soc import find
 from ascend_doctor.simulator.tree import Tree
 
 DRIVER = "25.5.1"
+FIRMWARE = "7.8.0.6.201"  # invented, in the form of the vendor's
 FIRMWARE = "7.1.0.11.220"
 MEMORY = 4 << 30
 _DRIVER_ROOT = "/usr/local/Ascend/driver"
@@ -216,6 +217,7 @@ def _answers(kind: MachineKind, soc: str, memory: int, node: int = 0) -> Iterato
         pairs = {
             "NPU ID": str(card),
             "Software Version": DRIVER,
+            "Firmware Version": FIRMWARE,
             "Compatibility": "OK",
             "PCI Vendor ID": "0x19E5",
             "PCI Device ID": kind.pci.upper().replace("X", "x"),

@@ -79,7 +79,7 @@ def test_a_stack_of_setup_is_rehearsed_with_its_variables(
         ),
         pythonpath=("src/megatron-lm",),
         wheels=(),
-        settings=(Setting(name="TASK_QUEUE_ENABLE", value="1", why="a test"),),
+        settings=(Setting(name="CUDA_DEVICE_MAX_CONNECTIONS", value="1", why="a test"),),
         venv=str(examined_python.parent.parent),
     )
     write(stack / FILE, lock)
@@ -90,7 +90,7 @@ def test_a_stack_of_setup_is_rehearsed_with_its_variables(
         assert facts["python"]["executable"] == str(examined_python)
         assert facts["import_path"]["pythonpath"][0] == str(stack / "src" / "megatron-lm")
         assert facts["cann"]["installs"][0]["inner_version"] == "simulated"
-        assert facts["environment"]["variables"]["TASK_QUEUE_ENABLE"] == "1"
+        assert facts["environment"]["variables"]["CUDA_DEVICE_MAX_CONNECTIONS"] == "1"
 
 
 @pytest.mark.slow

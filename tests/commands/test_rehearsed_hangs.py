@@ -88,7 +88,7 @@ def rehearse(kind: str, label: Label, python: Path, folder: Path) -> tuple[int, 
             time.sleep(label.interrupted or 1)
             break
     process.send_signal(signal.SIGINT)
-    code = process.wait(120)
+    code = process.wait(400)
     reader.join()
     process.stderr.close()
     return code, "".join(lines)

@@ -156,7 +156,7 @@ def test_findings_are_acknowledged_on_the_nodes(cluster: SlurmCluster, tmp_path:
     config = tmp_path / "known.yaml"
     rows = "".join(
         f"- {{id: {check}, nodes: '*', reason: new driver on Monday, expires: '2999-12-31'}}\n"
-        for check in ("driver-loaded", "npu-smi")
+        for check in ("driver-loaded", "npu-present", "npu-smi")
     )
     config.write_text(f"acknowledged:\n{rows}")
     doctor = doctors(tmp_path, **replaying(tmp_path, **dict.fromkeys(NODES, "fails")))

@@ -25,7 +25,8 @@ BROKEN = tuple(name for name in NAMES if name not in HEALTHY)
 PAGE = Path(__file__).parents[2] / "docs" / "reports.md"
 WIDTH = 100
 _BEFORE = Path(__file__).with_name("lengths-before.yaml")
-_COMMAND = re.compile(r"^ +\$ ")
+# Deeper than the text of a field.
+_COMMAND = re.compile(r"^ {14}\S|^\S+ <<")
 
 
 class Length(NamedTuple):

@@ -18,7 +18,7 @@ from tests.test_machines import folder_of
 
 # Commands and their lists.
 _PASTED = re.compile(
-    r"^ {12}\S*(?:python|docker|ascend-doctor)\S* |^(Start here|从这里开始)|^ +--|=|^ +\d \w+P\d"
+    r"^ {14}\S*(?:python|docker|ascend-doctor)\S* |^(Start here|从这里开始)|^ +--|=|^ +\d \w+P\d"
     r"|^ +(?:layout|布局) |^ +ascend-doctor setup"
 )
 

@@ -34,7 +34,8 @@ def test_the_first_command_is_on_the_first_screen(name: str) -> None:
 def test_a_report_is_no_longer_than_before(name: str) -> None:
     old, new = before()[name], measure(report(name))
     assert new.lines <= old.lines + 15
-    assert new.errors <= old.errors
+    # A stack without an NPU was no error then.
+    assert new.errors <= old.errors + (name == "npus-gone")
 
 
 @pytest.mark.slow
@@ -43,6 +44,6 @@ def test_the_page_has_the_figures_of_today() -> None:
 
 
 def test_what_is_measured() -> None:
-    text = "head\n\n✗ Host\n\n✗ a b                id\n  Fix  c\n       $ d\n\n✗ 1 error\n"
+    text = "head\n\n✗ Host\n\n✗ a b                id\n  Fix  c\n              d\n\n✗ 1 error\n"
     assert measure(text) == (9, 1, 7, 9)
     assert measure("head\n").first is None

@@ -17,7 +17,7 @@ from ascend_doctor.report import Report
 
 _LABEL = 10
 # Where the texts of fields begin, so that commands stand below them.
-_COMMAND = 12
+_COMMAND = 14
 _SUBJECT = 20
 _MEASURES = 2  # the first level that asks a device
 _START = "Start here: "
