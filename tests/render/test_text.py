@@ -8,6 +8,8 @@ from tests.render.lengths import BROKEN, PAGE, before, fill_page, measure, repor
 
 _SCREEN = 24
 _MEDIAN = 35
+# The first remedy is an installation, which no command does.
+INSTALLED_FROM_A_PAGE = {"torch-npu-without-cann"}
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +24,7 @@ def test_the_median_report_of_a_broken_machine_is_short() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", sorted({*BROKEN} - INSTALLED_FROM_A_PAGE))
 def test_the_first_command_is_on_the_first_screen(name: str) -> None:
     first = measure(report(name)).first
     assert first is not None
