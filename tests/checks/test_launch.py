@@ -42,6 +42,9 @@ def launched(command: str, **variables: str) -> Snapshot:
         ),
         ("ep-expert-cap", f"x --num-experts 256 {EP2}", Level.OK, ""),
         ("ep-expert-cap", "x --lr 1", Level.SKIPPED, "how many experts"),
+        ("run-launcher-options", "torchrun --nnodes two train.py", Level.ERROR, "nnodes"),
+        ("run-launcher-options", "torchrun --nproc_per_node 8 train.py", Level.OK, ""),
+        ("run-launcher-options", "x --lr 1", Level.SKIPPED, ""),
         ("lora-etp", f"swift --train_type lora {ETP2}", Level.ERROR, "2"),
         ("lora-etp", f"swift --train_type full {ETP2}", Level.OK, ""),
         (

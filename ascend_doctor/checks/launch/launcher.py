@@ -16,7 +16,7 @@ _RUN = "pytorch/pytorch@v2.13.0:torch/distributed/run.py"
 _RANKS = "nproc-per-node"
 
 
-@check("run-launcher-options", "torchrun accepts its options", scope="launch")
+@check("run-launcher-options", "The launcher accepts its options", scope="launch")
 def run_launcher_options(case: Case) -> Iterator[Finding]:
     """Torchrun reads options up to the script; the script gets all others.
 
