@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -50,6 +51,7 @@ def _texts(machine: Machine) -> set[str]:
     return {entry.text for entry in read_left_out(machine) or ()}
 
 
+@functools.lru_cache(maxsize=8)
 def _ask(path: str) -> list[dict[str, Any]]:
     """Entries that are left out, and programs of other entries that others can change."""
     rows: list[dict[str, Any]] = []

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import Literal, Protocol
 
-from ascend_doctor.diagnosis.searches import Searches
+from ascend_doctor.diagnosis.searches import CODES, Searches
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.loading import CacheEntry
 
@@ -60,8 +60,9 @@ class HyperscanAutomaton:
     def __init__(
         self, texts: Sequence[str], names: Sequence[tuple[str, str]], *, mode: Mode
     ) -> None:
-        flags = hyperscan.HS_FLAG_SINGLEMATCH if mode != "block" else 0
-        flags |= hyperscan.HS_FLAG_MULTILINE if mode != "line" else 0
+        once = hyperscan.HS_FLAG_SINGLEMATCH if mode != "block" else 0
+        both = hyperscan.HS_FLAG_MULTILINE if mode != "line" else 0
+        flags = [both | (once if kind != CODES else 0) for kind, _ in names]
         self._database = _load_or_compile(texts, flags, names)
 
     def scan(self, text: bytes) -> Iterator[tuple[int, int]]:
@@ -75,7 +76,7 @@ class HyperscanAutomaton:
 
 
 def _load_or_compile(
-    texts: Sequence[str], flags: int, names: Sequence[tuple[str, str]]
+    texts: Sequence[str], flags: Sequence[int], names: Sequence[tuple[str, str]]
 ) -> hyperscan.Database:
     key_text = "\0".join((version("hyperscan"), platform.machine(), str(flags), *texts))
     cached = CacheEntry.of("patterns", key_text.encode())
@@ -90,8 +91,8 @@ def _load_or_compile(
     try:
         _compile(database, texts, flags)
     except hyperscan.error:
-        for text, (_, name) in zip(texts, names, strict=True):
-            _try(text, flags, name)
+        for text, flag, (_, name) in zip(texts, flags, names, strict=True):
+            _try(text, flag, name)
         raise
     cached.put(hyperscan.dumpb(database))
     return database
@@ -99,14 +100,14 @@ def _load_or_compile(
 
 def _try(text: str, flags: int, name: str) -> None:
     try:
-        _compile(hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK), [text], flags)
+        _compile(hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK), [text], [flags])
     except hyperscan.error as error:
         raise DataError(f"failure {name}: the pattern {text!r} cannot be used: {error}") from error
 
 
-def _compile(database: hyperscan.Database, texts: Sequence[str], flags: int) -> None:
+def _compile(database: hyperscan.Database, texts: Sequence[str], flags: Sequence[int]) -> None:
     database.compile(
         expressions=[text.encode() for text in texts],
         ids=list(range(len(texts))),
-        flags=[flags] * len(texts),
+        flags=list(flags),
     )

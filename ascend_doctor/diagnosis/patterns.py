@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ascend_doctor.diagnosis.automata import Automaton, Mode, compile_patterns
+from ascend_doctor.diagnosis.searches import CODES
 from ascend_doctor.diagnosis.signs import COMMON, SIGNS, Sign
-from ascend_doctor.matrix.schema import KnownFailure
+from ascend_doctor.matrix.schema import KnownFailure, find_code
 
 # Once a pattern is familiar, pieces of this size in which nothing else is are not searched further.
 _PIECE = 1 << 16
+_LONGEST_CODE = 16
+_DIGITS_AT_END = re.compile(rb"\d+\Z")
 
 
 @dataclass
@@ -38,12 +42,19 @@ class Patterns:
         self._names: list[tuple[str, str]] = []
         texts: list[str] = []
         for failure in failures:
-            for text in failure.patterns:
+            for text in failure.matches:
                 self._names.append(("match", failure.id))
                 texts.append(text)
         for sign, text in SIGNS.items():
             self._names.append(("sign", sign))
             texts.append(text)
+        # One pattern finds the codes of all failures: each alone has the same words before it,
+        # which is most of what an automaton is made of.
+        coded = [failure for failure in failures if failure.codes]
+        self._code = len(texts) if coded else None
+        if coded:
+            self._names.append((CODES, ""))
+            texts.append(find_code("|".join(failure.codes for failure in coded)))
         # A carriage return ends a line as well, which Hyperscan's anchors do not know: in a block
         # they are left out, and the line alone decides.
         self._texts = [text.removeprefix("^") for text in texts]
@@ -62,10 +73,20 @@ class Patterns:
             if failure.unless:
                 self._names.append(("unless", failure.id))
                 texts.append(failure.unless)
+        self._coded = [
+            (len(texts) + index, re.compile(failure.codes.encode()))
+            for index, failure in enumerate(coded)
+        ]
+        self._names += [("match", failure.id) for failure in coded]
+        self._settling.update(
+            number for number, _ in self._coded if self.name(number) not in with_exceptions
+        )
+        self._by_code: dict[bytes, tuple[int, ...]] = {}
 
     @functools.cached_property
     def _line(self) -> Automaton:
-        return compile_patterns(self._line_texts, self._names, mode="line")
+        names = self._names[: len(self._line_texts)]
+        return compile_patterns(self._line_texts, names, mode="line")
 
     def places(
         self, block: bytes, *, without: frozenset[Sign] = frozenset(), familiar: Collection[int]
@@ -78,8 +99,7 @@ class Patterns:
         numbers, automaton = self._without(without, "block")
         places = BlockMatches()
         for start, piece in self._new_pieces(block, without, familiar):
-            for index, end in automaton.scan(piece):
-                number = numbers[index]
+            for number, end in self._scan(automaton, piece, numbers):
                 if number in self._common:
                     places.common[start + end] = number
                 elif number not in familiar:
@@ -97,8 +117,29 @@ class Patterns:
             return
         numbers, automaton = self._without(without, "kinds")
         for start, piece in _pieces(block):
-            if any(numbers[index] not in familiar for index, _ in automaton.scan(piece)):
+            found = self._scan(automaton, piece, numbers)
+            if any(number not in familiar for number, _ in found):
                 yield start, piece
+
+    def _scan(
+        self, automaton: Automaton, text: bytes, numbers: Sequence[int]
+    ) -> Iterator[tuple[int, int]]:
+        """Patterns by number that match, codes by failure, each with the offset of its end."""
+        for index, end in automaton.scan(text):
+            if (number := numbers[index]) != self._code:
+                yield number, end
+                continue
+            digits = _DIGITS_AT_END.search(text, max(end - _LONGEST_CODE, 0), end)
+            for one in self._of_code(digits[0]) if digits else ():
+                yield one, end
+
+    def _of_code(self, code: bytes) -> tuple[int, ...]:
+        """Failures, by number, that have this code."""
+        if code not in self._by_code:
+            self._by_code[code] = tuple(
+                number for number, codes in self._coded if codes.fullmatch(code)
+            )
+        return self._by_code[code]
 
     def _of_signs(self, signs: Collection[Sign]) -> set[int]:
         return {self._names.index(("sign", sign)) for sign in signs}
@@ -128,7 +169,7 @@ class Patterns:
     def judge(self, line: bytes) -> tuple[set[str], set[str]]:
         """Ids of the failures that a line shows, and its signs."""
         kinds: dict[str, set[str]] = {"match": set(), "unless": set(), "sign": set()}
-        for number, _ in self._line.scan(line):
+        for number, _ in self._scan(self._line, line, range(len(self._line_texts))):
             kind, name = self._names[number]
             kinds[kind].add(name)
         return kinds["match"] - kinds["unless"], kinds["sign"]

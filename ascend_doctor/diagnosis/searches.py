@@ -13,6 +13,8 @@ from typing import NamedTuple
 from ascend_doctor.diagnosis.pattern_words import find_words, split_alternatives
 from ascend_doctor.errors import DataError
 
+# The kind of a pattern of which every match counts, also where others are told once.
+CODES = "codes"
 # As far as a line is looked at around a match; it bounds what a pattern can backtrack over.
 _REACH = 4096
 # What Hyperscan refuses as well, so that a matrix of a site is good with both.
@@ -29,7 +31,8 @@ class _Numbered(NamedTuple):
 class Searches:
     """Patterns by the words of which a match has one. Raises DataError for a pattern that is none.
 
-    ``names`` are (kind, id) by pattern.
+    ``names`` are (kind, id) by pattern. Without ``block`` a pattern is told once for a text, or
+    once by its word, but for codes.
     """
 
     def __init__(
@@ -38,6 +41,7 @@ class Searches:
         self._by_word: dict[bytes, list[_Numbered]] = {}
         self._wordless: list[_Numbered] = []
         self._once = not block
+        self._codes = {number for number, (kind, _) in enumerate(names) if kind == CODES}
         for number, (text, (_, name)) in enumerate(zip(texts, names, strict=False)):
             _refuse(text, name)
             self._add(number, text, re.MULTILINE if block else 0)
@@ -76,7 +80,7 @@ class Searches:
             for number, pattern in patterns:
                 for match in pattern.finditer(text, start, stop):
                     yield number, match.end()
-                    if self._once:
+                    if self._once and number not in self._codes:
                         break
             position = lower.find(word, max(following, position + 1))
 

@@ -609,6 +609,11 @@ CODE_BEFORE = (
 CALL_BEFORE = r"\b(?:acl|ACL|rt[A-Z]|[Hh]ccl|HCCL)\w*[^\d()\[\]]{0,60}[(\[]"
 
 
+def find_code(codes: str) -> str:
+    """An expression that finds one of these codes where a program prints it as a code."""
+    return f"(?:{CODE_BEFORE}|{CALL_BEFORE})(?:{codes})\\b"
+
+
 class KnownFailure(Row, frozen=True, kw_only=True):
     """A failure that a log shows, and what was behind it.
 
@@ -658,7 +663,7 @@ class KnownFailure(Row, frozen=True, kw_only=True):
         """Expressions of which one finds a line."""
         if not self.codes:
             return self.matches
-        return (*self.matches, f"(?:{CODE_BEFORE}|{CALL_BEFORE})(?:{self.codes})\\b")
+        return (*self.matches, find_code(self.codes))
 
 
 class Failures(Row, frozen=True, kw_only=True):

@@ -156,7 +156,7 @@ _ISSUERS = (
         AIza dckr_ pypi-AgE ya29. figd_ pscale_ nvapi- CFPAT- xai- tvly- tskey- xkeysib- dt0c01.
         ATATT3 sha256~ AQVN sq0 SG. PMAK- dp.pt. dp.ct. dp.st. dp.sa.
         """,
-        r"(?=[\w-]*\d)[\w-]{16,}[\w.=+-]*",
+        r"(?=[\w-]{0,200}\d)[\w-]{16,}[\w.=+-]*",
     ),
     ("ABSK sntrys_ sntryu_", r"[\w+/-]{32,}=*"),
     ("A3-", r"[A-Z0-9]{6}-[A-Z0-9-]{20,}"),

@@ -87,7 +87,8 @@ def rehearse(kind: str, label: Label, python: Path, folder: Path) -> tuple[int, 
         if not label.ends and any(awaited in line for line in lines):
             time.sleep(label.interrupted or 1)
             break
-    process.send_signal(signal.SIGINT)
+    # SIGINT is ignored below a shell that has put the tests into the background.
+    process.send_signal(signal.SIGTERM)
     code = process.wait(400)
     reader.join()
     process.stderr.close()

@@ -19,7 +19,6 @@ def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
 def test_a_launch_that_succeeds_is_passed_through(tmp_path: Path) -> None:
     done = run("--", "sh", "-c", "echo out; echo err >&2", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "out\n", "err\n")

@@ -78,9 +78,9 @@ def test_colours_stay_beside_what_is_hidden() -> None:
 
 
 def test_quotes_of_a_log_stay_and_those_of_a_shell_move() -> None:
-    redactor = Redactor(home="/root", key=KEY)
-    assert redactor.text("open('/root/x')") == "open('~/x')"
-    assert redactor.text("cat '/root/a b'") == "cat ~/'a b'"
+    redactor = Redactor(home="/home/mila", key=KEY)
+    assert redactor.text("open('/home/mila/x')") == "open('~/x')"
+    assert redactor.text("cat '/home/mila/a b'") == "cat ~/'a b'"
 
 
 def test_a_pair_of_name_and_value_is_judged_by_its_name() -> None:
