@@ -117,8 +117,8 @@ class Patterns:
             return
         numbers, automaton = self._without(without, "kinds")
         for start, piece in _pieces(block):
-            found = self._scan(automaton, piece, numbers)
-            if any(number not in familiar for number, _ in found):
+            matches = self._scan(automaton, piece, numbers)
+            if any(number not in familiar for number, _ in matches):
                 yield start, piece
 
     def _scan(
@@ -130,8 +130,8 @@ class Patterns:
                 yield number, end
                 continue
             digits = _DIGITS_AT_END.search(text, max(end - _LONGEST_CODE, 0), end)
-            for one in self._of_code(digits[0]) if digits else ():
-                yield one, end
+            for coded in self._of_code(digits[0]) if digits else ():
+                yield coded, end
 
     def _of_code(self, code: bytes) -> tuple[int, ...]:
         """Failures, by number, that have this code."""
