@@ -41,6 +41,7 @@ from ascend_doctor.matrix.models import every as all_models
 from ascend_doctor.matrix.schema import Release, Stack
 from ascend_doctor.render.rank_rows import RankState
 from docs import paragraphs as pages
+from tests.naming import nodes_of
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "ascend_doctor"
@@ -172,17 +173,17 @@ class _Module:
     def __init__(self, path: Path) -> None:
         self.where = path.relative_to(ROOT).as_posix()
         self.inside = path.relative_to(PACKAGE).as_posix()
-        self.tree = ast.parse(path.read_text("utf-8"))
+        self.nodes = nodes_of(path)
         self.values: dict[str, list[ast.expr]] = {}
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     self.values.setdefault(name, []).append(value)
 
     def texts(self) -> Iterator[Text]:
         if self.inside in _WHOLE:
-            yield from self._of_whole(self.tree)
-        for node in ast.walk(self.tree):
+            yield from self._of_whole(self.nodes[0])
+        for node in self.nodes:
             match node:
                 case ast.Call(func=ast.Name(id="ShellRule"), args=arguments):
                     yield from self._of_rule(arguments)
@@ -203,7 +204,7 @@ class _Module:
     def _of_growing(self) -> Iterator[Text]:
         """The statements of a text that is put together with ``+=``."""
         grown: dict[str, list[ast.expr]] = {}
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             match node:
                 case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=value):
                     grown.setdefault(name, [*self.values.get(name, ())]).append(value)
@@ -225,7 +226,7 @@ class _Module:
 
     def _of_settings(self) -> Iterator[Text]:
         names: list[ast.expr | None] = []
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             match node:
                 case ast.Yield(value=ast.Tuple(elts=[_, name, *_])):
                     names.append(name)

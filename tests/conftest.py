@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -22,6 +23,9 @@ settings.load_profile("default")
 # `python -m tests.acceptance` runs these; pytest collects them where the folder is named.
 collect_ignore = ["acceptance"]
 
+# A compiled catalogue has mebibytes; patterns of a test compile at once.
+_LEAST_BYTES = 1 << 16
+_MAX_LASTING = 12
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -53,10 +57,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the doctor reads once and keeps: for each of its commands that is a second."""
+def shared_cache(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[Path]:
+    """What the doctor reads once and keeps: for each of its commands that is a second.
+
+    Compiled patterns, whose names are digests of their texts, stay for the next run.
+    """
     base = tmp_path_factory.getbasetemp()
-    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+    cache = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+    compiled = cache / "ascend-doctor" / "patterns"
+    if pytestconfig.cache is None:
+        yield cache
+        return
+    lasting = pytestconfig.cache.mkdir("patterns")
+    _copy_new(lasting, compiled)
+    yield cache
+    _copy_new(compiled, lasting)
+    for old in sorted(lasting.iterdir(), key=lambda path: path.stat().st_mtime)[:-_MAX_LASTING]:
+        old.unlink(missing_ok=True)
+
+
+def _copy_new(source: Path, target: Path) -> None:
+    for path in source.glob("*.msgpack"):
+        copy = target / path.name
+        if path.stat().st_size > _LEAST_BYTES and not copy.exists():
+            target.mkdir(0o700, parents=True, exist_ok=True)
+            shutil.copy(path, unfinished := copy.with_suffix(f".{os.getpid()}"))
+            unfinished.rename(copy)
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ names of properties are nouns and not counted.
 from __future__ import annotations
 
 import ast
+import functools
 import gc
 import re
 from collections import Counter
@@ -54,6 +55,12 @@ class Mention(NamedTuple):
 def sources() -> Iterator[Path]:
     for folder in PRODUCT:
         yield from sorted((ROOT / folder).rglob("*.py"))
+
+
+@functools.cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of a file, the module first, parsed once for all that look at them."""
+    return tuple(ast.walk(ast.parse(path.read_text("utf-8"))))
 
 
 @contextmanager
@@ -194,10 +201,7 @@ BY_MODULE: dict[str, Callable[[Sequence[ast.AST], Path], Iterator[Mention]]] = {
 def measure() -> dict[str, list[Mention]]:
     """The names that are to be changed, by kind."""
     with without_collection():
-        trees = {
-            path.relative_to(ROOT): list(ast.walk(ast.parse(path.read_text("utf-8"))))
-            for path in sources()
-        }
+        trees = {path.relative_to(ROOT): nodes_of(path) for path in sources()}
         measures = {
             name: [mention for where, nodes in trees.items() for mention in look(nodes, where)]
             for name, look in BY_MODULE.items()

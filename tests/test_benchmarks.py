@@ -35,6 +35,7 @@ def names(need: str) -> list[str]:
     return sorted(name for name, value in NEEDS.items() if value == need)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", names(""))
 def test_a_benchmark_runs(name: str) -> None:
     run_smallest(name)

@@ -125,6 +125,7 @@ def test_lint_finds_what_is_wrong_with_a_component(
     assert problems[0].file == str(tmp_path / "components" / "spam.yaml")
 
 
+@pytest.mark.slow
 def test_lint_finds_a_distribution_that_a_fast_look_misses(tmp_path: Path) -> None:
     odd = HEAD.replace("obtain: {", '"obtain": {distribution: spam, ', 1)
     assert odd != HEAD
@@ -134,6 +135,7 @@ def test_lint_finds_a_distribution_that_a_fast_look_misses(tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.slow
 def test_lint_finds_files_that_do_not_load(tmp_path: Path) -> None:
     overlay(tmp_path, "components/cann.yaml", "schema: 1\nid: cann\nreleases: [{version: 9.3}]\n")
     overlay(tmp_path, "stacks/x.yaml", "schema: 1\n")
@@ -157,6 +159,7 @@ def test_lint_finds_files_that_do_not_load(tmp_path: Path) -> None:
     assert str(problems[0]).startswith(f"{tmp_path}/components/cann.yaml: releases[0].version: Exp")
 
 
+@pytest.mark.slow
 def test_lint_finds_an_install_order_that_runs_in_a_circle(tmp_path: Path) -> None:
     overlay(tmp_path, "components/spam.yaml", f"{HEAD}after: [egg]\n")
     problems = lint(
@@ -194,6 +197,7 @@ def test_lint_finds_what_is_wrong_with_stacks(tmp_path: Path) -> None:
         assert what in problem.what
 
 
+@pytest.mark.slow
 def test_lint_finds_what_is_wrong_with_a_family(tmp_path: Path) -> None:
     text = (
         f"schema: 1\nid: x\ntitle: X\nnames: [X1, Ascend910B1]\nnpu_smi_names: []\n{SOURCE}\n"

@@ -82,6 +82,7 @@ def test_only_dead_locks_of_a_launch_are_removed(
     assert not lock.exists()
 
 
+@pytest.mark.slow
 def test_folders_are_those_of_torch(tmp_path: Path) -> None:
     if importlib.util.find_spec("torch") is None:
         pytest.skip("no torch beside the tests")

@@ -161,6 +161,7 @@ def test_a_process_that_took_the_number_gets_no_signal(tmp_path: Path) -> None:
     assert read_stall_files([str(folder)]).states[0].state == "gone"
 
 
+@pytest.mark.slow
 def test_a_stall_is_reported_once_and_the_folder_goes_where_there_was_none(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     stalls: list[Stall] = []

@@ -47,6 +47,7 @@ def test_a_command_that_ends() -> None:
     assert (ending.code, ending.output, ending.errors) == (3, b"out\n", "err\n")
 
 
+@pytest.mark.slow
 def test_one_that_hears_no_signal_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     ending = supervise("sh", "-c", DEAF.format(tmp_path / "pids"), seconds=1)
     assert ending.code is None

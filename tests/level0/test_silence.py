@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.level0.machine import machine
-from tests.level0.mutants import MACHINES
 from tests.level0.silence import changes, facts_of, reads_of_ok_checks, silent_checks
 from tests.machines.compose import names
 
-_EVERY = [pytest.param(name, marks=[pytest.mark.slow][name in MACHINES :]) for name in names()]
 
-
-@pytest.mark.parametrize("name", _EVERY)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", names())
 def test_no_check_is_content_with_silence(name: str) -> None:
     assert list(silent_checks(name)) == []
 

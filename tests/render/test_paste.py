@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
+from collections.abc import Callable
 
 import pytest
 
 from ascend_doctor.cli import run
+from ascend_doctor.commands.options.output import Output
+from ascend_doctor.findings import Level
+from ascend_doctor.report import Report
 from tests.machines.compose import names
 from tests.test_machines import folder_of
 
@@ -17,32 +20,33 @@ _COMMAND = re.compile(r"^ *\x1b\[36m.*\x1b\[0m$")
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def rendered(capsys: pytest.CaptureFixture[str], name: str, *options: str) -> str:
-    """What a check of a recorded machine prints."""
-    arguments = ["check", "-l", "0", "--no-redact", "--replay", str(folder_of(name)), *options]
-    run(arguments)
-    return capsys.readouterr().out
-
-
-@pytest.mark.parametrize("columns", ["40", "80", "120"])
 @pytest.mark.parametrize("name", names())
 def test_commands_on_the_screen_are_those_of_the_report(
-    name: str,
-    columns: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", columns)
-    page = rendered(capsys, name, "--color", "always", "-v")
-    screen = [_COLOR.sub("", row) for row in page.splitlines() if _COMMAND.match(row)]
-    report = json.loads(rendered(capsys, name, "--format", "json"))
-    remedies = [row["remedy"] or {} for row in report["findings"] if row["level"] != "ok"]
-    commands = {command for remedy in remedies for command in remedy.get("commands", [])}
-    lines = {line.lstrip() for command in commands for line in command.splitlines()}
-    assert {row.lstrip() for row in screen} == lines
+    to_file = False
+    emitted: list[tuple[Report, str]] = []
+
+    def emit(_output: Output, report: Report, render: Callable[[str, bool], str], **_: int) -> None:
+        for columns in ("40", "80", "120"):
+            monkeypatch.setenv("COLUMNS", columns)
+            emitted.append((report, render("text", to_file)))
+
+    monkeypatch.setattr(Output, "emit", emit)
+    options = ("--no-redact", "--color", "always", "-v")
+    run(["check", "-l", "0", "--replay", str(folder_of(name)), *options])
+    assert len(emitted) == 3
+    pasted = ""
+    for report, page in emitted:
+        screen = [_COLOR.sub("", row) for row in page.splitlines() if _COMMAND.match(row)]
+        findings = [finding for finding in report.findings if finding.level is not Level.OK]
+        commands = {command for row in findings if row.remedy for command in row.remedy.commands}
+        lines = {line.lstrip() for command in commands for line in command.splitlines()}
+        assert {row.lstrip() for row in screen} == lines
+        pasted += "".join(f"{row}\n" for row in screen)
     completed = subprocess.run(
         ["bash", "-n"],
-        input="\n".join(screen) + "\n",
+        input=pasted,
         capture_output=True,
         text=True,
         check=False,
