@@ -18,7 +18,6 @@ from ascend_doctor.commands.options.verdict import (
     verdict_options,
 )
 from ascend_doctor.commands.short_help import ShortHelpCommand
-from ascend_doctor.diagnosis.automata import SLOWER, has_hyperscan
 from ascend_doctor.diagnosis.job import JobOptions, JobReader
 from ascend_doctor.diagnosis.logs import Skipped, find
 from ascend_doctor.diagnosis.next_step import PLOGS, choose_next
@@ -28,8 +27,6 @@ from ascend_doctor.diagnosis.stall_files import read_stall_files
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.findings import Finding
-from ascend_doctor.language import say
-from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.redact import Redactor, ours
 from ascend_doctor.render import diagnosis as page
 from ascend_doctor.render.formats.json import pretty
@@ -92,7 +89,7 @@ def command(
     reader = JobReader(
         failures=matrix.failures,
         codes=matrix.error_codes,
-        patterns=_patterns(matrix),
+        patterns=Patterns(matrix.failures.values()),
         options=JobOptions(
             fail_on=output.fail_on,
             nodes=asked.nodes,
@@ -166,12 +163,6 @@ def _names(diagnosis: Diagnosis) -> tuple[str, ...]:
     remembered = {node for attempt in verdict.attempts for node in attempt.nodes}
     remembered |= set(diagnosis.guilty.serials if diagnosis.guilty else ())
     return (*diagnosis.nodes, *verdict.nodes, *verdict.suspects, *sorted(remembered))
-
-
-def _patterns(matrix: Catalog) -> Patterns:
-    if not has_hyperscan():
-        click.echo(f"ascend-doctor: {say(SLOWER)}", err=True)
-    return Patterns(matrix.failures.values())
 
 
 def _explain_nothing(logs: Sequence[str], skipped: Sequence[NotRead]) -> DataError:

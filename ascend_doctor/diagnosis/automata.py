@@ -1,19 +1,18 @@
-"""Many patterns searched for at once: by Hyperscan, or by Python where it has no wheel.
+"""Many patterns searched for at once, by Hyperscan.
 
-Hyperscan reads a text once, whatever the number of patterns, and cannot backtrack: the time is
-linear in the text also for a pattern that a site added without care. It has no wheel for machines
-but x86_64 and aarch64, and for old C libraries.
+It reads a text once, whatever the number of patterns, and cannot backtrack: the time is linear in
+the text also for a pattern that a site added without care.
 """
 
 from __future__ import annotations
 
 import contextlib
 import platform
+import sys
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
-from typing import Literal, Protocol
+from typing import Literal
 
-from ascend_doctor.diagnosis.searches import CODES, Searches
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.loading import CacheEntry
 
@@ -24,48 +23,32 @@ except ImportError:
 
 # Every match in a block of lines; which patterns match in a block; which do in a line alone.
 Mode = Literal["block", "kinds", "line"]
-
-SLOWER = (
-    "hyperscan cannot be imported here: logs are read by Python's regular expressions, with the "
-    "same findings and more slowly"
-)
+# The kind of a pattern of which every match counts, also where others are told once.
+CODES = "codes"
 
 
-class Automaton(Protocol):
-    """Searches for all patterns at once."""
+class Automaton:
+    """All patterns, from the user's cache where they were compiled before: that takes a thousandth.
 
-    def scan(self, text: bytes) -> Iterator[tuple[int, int]]:
-        """Patterns by number that match, each with the offset of an end of a match."""
-
-
-def has_hyperscan() -> bool:
-    return hyperscan is not None
-
-
-def compile_patterns(
-    texts: Sequence[str], names: Sequence[tuple[str, str]], *, mode: Mode
-) -> Automaton:
-    """What searches for these patterns.
-
-    ``names`` are (kind, id) by pattern. Raises DataError for a pattern that is none.
+    ``names`` are (kind, id) by pattern. Raises DataError for a pattern that is none, and where
+    Hyperscan cannot be imported.
     """
-    if hyperscan is None:
-        return Searches(texts, names, block=mode != "line")
-    return HyperscanAutomaton(texts, names, mode=mode)
-
-
-class HyperscanAutomaton:
-    """The automaton, from the user's cache where it was made before: that takes a thousandth."""
 
     def __init__(
         self, texts: Sequence[str], names: Sequence[tuple[str, str]], *, mode: Mode
     ) -> None:
+        if hyperscan is None:
+            raise DataError(
+                "hyperscan, which searches logs, cannot be imported; "
+                f"`{sys.executable} -m pip install --force-reinstall hyperscan` installs it again"
+            )
         once = hyperscan.HS_FLAG_SINGLEMATCH if mode != "block" else 0
         both = hyperscan.HS_FLAG_MULTILINE if mode != "line" else 0
         flags = [both | (once if kind != CODES else 0) for kind, _ in names]
         self._database = _load_or_compile(texts, flags, names)
 
     def scan(self, text: bytes) -> Iterator[tuple[int, int]]:
+        """Patterns by number that match, each with the offset of an end of a match."""
         matches: list[tuple[int, int]] = []
 
         def on_match(name: int, _start: int, end: int, _flags: int, _context: object) -> None:

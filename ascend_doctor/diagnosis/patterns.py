@@ -7,8 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ascend_doctor.diagnosis.automata import Automaton, Mode, compile_patterns
-from ascend_doctor.diagnosis.searches import CODES
+from ascend_doctor.diagnosis.automata import CODES, Automaton, Mode
 from ascend_doctor.diagnosis.signs import COMMON, SIGNS, Sign
 from ascend_doctor.matrix.schema import KnownFailure, find_code
 
@@ -86,7 +85,7 @@ class Patterns:
     @functools.cached_property
     def _line(self) -> Automaton:
         names = self._names[: len(self._line_texts)]
-        return compile_patterns(self._line_texts, names, mode="line")
+        return Automaton(self._line_texts, names, mode="line")
 
     def places(
         self, block: bytes, *, without: frozenset[Sign] = frozenset(), familiar: Collection[int]
@@ -158,7 +157,7 @@ class Patterns:
             out = {("sign", sign) for sign in signs}
             names = self._names[: len(self._texts)]
             numbers = [number for number, name in enumerate(names) if name not in out]
-            automaton = compile_patterns(
+            automaton = Automaton(
                 [self._texts[number] for number in numbers],
                 [names[number] for number in numbers],
                 mode=mode,
