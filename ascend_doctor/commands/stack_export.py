@@ -7,20 +7,16 @@ from pathlib import Path
 
 import click
 
-from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.prefix import prefix_option
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import write_whole
-from ascend_doctor.matrix.images import System
 from ascend_doctor.provision import lock as locks
-from ascend_doctor.provision.export.containerfile import render_containerfile
-from ascend_doctor.provision.export.cyclonedx import render_cyclonedx
 from ascend_doctor.provision.export.pylock import render_pylock
 from ascend_doctor.provision.export.requirements import render_requirements
 from ascend_doctor.provision.lock import Prefix, Wheel
 from ascend_doctor.provision.wheels import wheel_path
 
-FORMATS = ("requirements", "pylock", "cyclonedx", "containerfile")
+FORMATS = ("requirements", "pylock")
 
 
 @click.command("export")
@@ -29,29 +25,9 @@ FORMATS = ("requirements", "pylock", "cyclonedx", "containerfile")
     "--lock", metavar="FILE", help="The lock, or that of a bundle.  [default: of the stack in use]"
 )
 @prefix_option
-@click.option(
-    "--base",
-    type=click.Choice(["openeuler", "ubuntu"]),
-    default="openeuler",
-    show_default=True,
-    help="System of the image that a Containerfile is built on.",
-)
-@click.option(
-    "--soc", default="ascend910b", show_default=True, metavar="NAME", help="Chip of that image."
-)
 @click.option("-o", "--output", metavar="FILE", help="Write it here.  [default: standard output]")
-@matrix_option
-def command(  # noqa: PLR0913 - a parameter an option
-    *,
-    shape: str,
-    lock: str | None,
-    prefix: str | None,
-    base: System,
-    soc: str,
-    output: str | None,
-    overlays: tuple[str, ...],
-) -> int:
-    """Print the lock of a stack for pip and uv, as a bill of materials, or as a Containerfile.
+def command(*, shape: str, lock: str | None, prefix: str | None, output: str | None) -> int:
+    """Print the lock of a stack for pip and uv.
 
     pylock.toml names the wheel files that the prefix or the bundle keeps, relative to itself, so
     that it needs no network: write it there with -o.
@@ -61,19 +37,10 @@ def command(  # noqa: PLR0913 - a parameter an option
     file_of = functools.partial(_find_wheel, file, prefix)
     if shape == "requirements":
         text = render_requirements(whole, file_of)
-    elif shape == "pylock":
+    else:
         # ``..`` of a relative path goes up from where a link leads, as that of the stack in use.
         folder = Path(output).parent.resolve() if output else Path.cwd()
         text = render_pylock(whole, file_of, folder)
-    elif shape == "cyclonedx":
-        text = render_cyclonedx(whole)
-    else:
-        rows = catalog(overlays)
-        family = rows.family_of(soc)
-        known = family.id if family else soc
-        if known not in rows.files("hardware"):
-            raise click.UsageError(f"--soc {soc}: the matrix knows no such chip")
-        text = render_containerfile(whole, rows, system=base, family=known)
     if output:
         write_whole(output, text)
     else:

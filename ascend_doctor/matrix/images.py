@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import msgspec
@@ -10,7 +9,6 @@ import msgspec
 from ascend_doctor.matrix.schema import Row, Sources
 
 System = Literal["openeuler", "ubuntu"]
-_Word = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9.+-]*$")]
 
 
 class BaseImage(Row, frozen=True, kw_only=True):
@@ -25,18 +23,12 @@ class BaseImage(Row, frozen=True, kw_only=True):
 
 
 class BaseImages(Row, frozen=True, kw_only=True):
-    """``packages`` are what checkouts are fetched and compiled with, by system."""
+    """All images that documents name."""
 
     schema: int
     note: str = ""
-    packages: dict[System, tuple[_Word, ...]]
     sources: Sources
     images: tuple[BaseImage, ...]
-
-    def of(self, system: System, *, cann: str, python: str, family: str) -> BaseImage | None:
-        """The image for a stack on a chip."""
-        subject = (system, cann, python, family)
-        return next((image for image in self.images if _subject(image) == subject), None)
 
     def nearest(self, *, cann: str, family: str, python: str, system: str) -> BaseImage | None:
         """An image with this CANN for a chip, of this Python and system where there is one."""
@@ -44,13 +36,3 @@ class BaseImages(Row, frozen=True, kw_only=True):
         return max(
             fitting, key=lambda image: (image.python == python, image.os == system), default=None
         )
-
-    def near(self, system: System, family: str) -> Iterator[str]:
-        """What there is for a chip: CANN and Python of each image."""
-        for image in self.images:
-            if (image.os, image.family) == (system, family):
-                yield f"CANN {image.cann} with Python {image.python}"
-
-
-def _subject(image: BaseImage) -> tuple[str, ...]:
-    return (image.os, image.cann, image.python, image.family)

@@ -2,21 +2,16 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 from packaging.requirements import Requirement
 
 from ascend_doctor.errors import DataError, DoctorError
-from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision import lock as locks
-from ascend_doctor.provision.export.containerfile import render_containerfile
-from ascend_doctor.provision.export.cyclonedx import render_cyclonedx
 from ascend_doctor.provision.export.pylock import render_pylock
 from ascend_doctor.provision.export.requirements import render_requirements
 from ascend_doctor.provision.kept import (
@@ -25,13 +20,12 @@ from ascend_doctor.provision.kept import (
     remove_stacks,
     remove_unused_wheels,
 )
-from ascend_doctor.provision.lock import LockedSource, Prefix, Setting, Wheel
+from ascend_doctor.provision.lock import LockedSource, Prefix, Wheel
 from ascend_doctor.provision.running import exclusively
 from tests.provision import small_world
 from tests.provision.small_world import World
 from tests.provision.test_lock import LOCK
 
-CATALOG = Catalog()
 TORCH = Wheel(
     name="torch",
     version="2.7.1+cpu",
@@ -45,18 +39,9 @@ BUILT = Wheel(
     sha256="e" * 64,
     source=LockedSource(file="b-2.tar.gz", sha256="f" * 64),
 )
-UNLISTED = Wheel(
-    name="vllm",
-    version="0.11.0+empty",
-    file="vllm-0.11.0+empty-py3-none-any.whl",
-    sha256="e" * 64,
-    source=LockedSource(file="vllm-0.11.0.tar.gz", sha256="f" * 64),
-)
 WHOLE = msgspec.structs.replace(
     LOCK,
     wheels=(*LOCK.wheels, TORCH, BUILT),
-    rows={"torch": "2.7.1+cpu", "python": "3.11"},
-    system={"cann": "9.0.0"},
 )
 
 
@@ -142,58 +127,6 @@ def test_a_wheel_that_is_gone_is_named(world: World, tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "a-1-py3-none-any.whl" in done.stderr
     assert "setup --locked" in done.stderr
-
-
-@pytest.mark.slow
-def test_the_bill_of_materials_has_every_part_and_validates() -> None:
-    text = render_cyclonedx(WHOLE)
-    assert render_cyclonedx(WHOLE) == text
-    content: dict[str, Any] = json.loads(text)
-    purls = [part.get("purl") for part in content["components"]]
-    assert "pkg:pypi/torch@2.7.1%2Bcpu" in purls
-    assert content["components"][-1]["name"] == "cann"
-    references = [part["bom-ref"] for part in content["components"]]
-    assert len({*references}) == len(references)
-    assert content["dependencies"][0]["dependsOn"] == references
-    validation = pytest.importorskip("cyclonedx.validation.json")
-    schema = pytest.importorskip("cyclonedx.schema")
-    validator = validation.JsonStrictValidator(schema.SchemaVersion.V1_6)
-    assert validator.validate_str(text) is None
-
-
-@pytest.mark.parametrize("system", ["openeuler", "ubuntu"])
-def test_a_containerfile_stands_on_an_image_of_a_document(system: Any, tmp_path: Path) -> None:
-    hostile = Setting(name="A", value='x" $HOME', why="")
-    lock = msgspec.structs.replace(
-        WHOLE, settings=(*WHOLE.settings, hostile), wheels=(*WHOLE.wheels, UNLISTED)
-    )
-    text = render_containerfile(lock, CATALOG, system=system, family="ascend910b")
-    assert f"FROM quay.io/ascend/cann:9.0.0-910b-{system}" in text
-    assert "# Base: vllm-project/vllm-ascend@" in text
-    assert "--extra-index-url https://download.pytorch.org/whl/cpu" in text
-    assert f"COPY {UNLISTED.file} ./" in text
-    assert "--find-links . " in text
-    assert f"fetch -q --depth 1 {LOCK.checkouts[0].url} {LOCK.checkouts[0].commit}" in text
-    assert r'ENV A="x\" \$HOME"' in text
-    if linter := shutil.which("hadolint"):
-        (tmp_path / "Containerfile").write_text(text)
-        done = subprocess.run(
-            [linter, tmp_path / "Containerfile"],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert (done.returncode, done.stdout) == (0, "")
-
-
-def test_no_image_is_made_up() -> None:
-    lock = msgspec.structs.replace(WHOLE, system={"cann": "7.0.0"})
-    with pytest.raises(DataError, match=r"CANN 9.0.0 with Python 3.11"):
-        render_containerfile(lock, CATALOG, system="ubuntu", family="ascend910b")
-    hostile = msgspec.structs.replace(WHOLE, settings=(Setting(name="A", value="x\ny", why=""),))
-    with pytest.raises(DataError, match="variable"):
-        render_containerfile(hostile, CATALOG, system="ubuntu", family="ascend910b")
 
 
 # ---------------------------------------------------------------- what a prefix keeps
