@@ -1,6 +1,7 @@
 """How far long work has come, on stderr: a live display on a terminal, plain lines elsewhere.
 
-Nothing is written to stdout, and nothing at all where it is to be quiet.
+Nothing is written to stdout, and nothing at all where it is to be quiet. It weighs probes by
+their usual seconds, which rich.progress, whose tasks are all alike, cannot.
 """
 
 from __future__ import annotations

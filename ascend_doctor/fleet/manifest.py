@@ -1,5 +1,7 @@
 """The check on every node of a Kubernetes cluster: a Volcano job, an AscendJob, an init container.
 
+It serves clusters whose nodes only Kubernetes starts: no Slurm, no Ray.
+
 Shapes are those of upstream's own examples: Ascend/mind-cluster@22bb3d98
 docs/en/scheduling/api/ascend_job.md, and for Volcano
 docs/en/scheduling/usage/basic_scheduling/03_full_npu_scheduling_and_static_vnpu_scheduling_training.md.
