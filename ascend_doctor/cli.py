@@ -167,7 +167,8 @@ def run(arguments: list[str]) -> int:
         if isinstance(error, click.exceptions.NoArgsIsHelpError):
             error.show()
         else:
-            _say(_describe(error) + _suggest_option(error), hint=_usage(error))
+            named = _explain_files(arguments, error)
+            _say(named or _describe(error) + _suggest_option(error), hint=_usage(error))
         return EXIT_USAGE
     except DoctorError as error:
         _say(str(error))
@@ -181,6 +182,17 @@ def run(arguments: list[str]) -> int:
             return EXIT_UNKNOWN
         return _bug(arguments)
     return code if isinstance(code, int) else 0
+
+
+def _explain_files(arguments: list[str], error: click.ClickException) -> str:
+    """What the file is that a message is about where no file has a place."""
+    from ascend_doctor.machine.kinds import explain, recognise  # noqa: PLC0415 - only for mistakes
+
+    text = error.format_message()
+    for word in arguments:
+        if word in text and (kind := recognise(word)):
+            return f"{word}: {explain(kind, word)}"
+    return ""
 
 
 def _describe(error: click.ClickException) -> str:

@@ -36,6 +36,7 @@ from ascend_doctor.facts import Snapshot
 from ascend_doctor.judging.expectations import Expectation
 from ascend_doctor.judging.judge import Case, Check
 from ascend_doctor.machine import watchdog
+from ascend_doctor.machine.kinds import SCRIPT, refuse_other
 from ascend_doctor.machine.patience import patience
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.redact import Redactor
@@ -110,6 +111,8 @@ def command(  # noqa: PLR0913 - the options of the command
     Exit codes: 0 nothing found, 1 findings at or above --fail-on, 2 bad usage or bad data,
     3 nothing worse than "could not tell" or something that was asked for did not run.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    if launch:
+        refuse_other(launch[0], SCRIPT)
     if len(launch) == 1 and not _is_program(launch[0]):
         raise _explain_no_launch(launch[0])
     wish = Wish(

@@ -18,6 +18,7 @@ from ascend_doctor.commands.options.launch import (
 )
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
+from ascend_doctor.machine.kinds import DUMP, refuse_other
 from ascend_doctor.precision.dumps import read_dump
 from ascend_doctor.precision.parting import Parting, find_partings
 from ascend_doctor.precision.records import Dump, RankRecords
@@ -135,6 +136,8 @@ def _are_dumps(words: Sequence[str], *, record: str | None, keep: str | None) ->
             "`ascend-doctor compare --record DIR -- COMMAND` writes a dump"
         )
     pair = len(words) == 2  # noqa: PLR2004
+    if shutil.which(words[0]) is None:
+        refuse_other(words[0], *((DUMP,) if os.path.isdir(words[0]) else ()))
     if os.path.isdir(words[0]):
         if not pair or record or keep:
             raise click.UsageError("two dumps are compared, without --record and --keep")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import sys
 import time
 from collections.abc import Sequence
 
 import click
 import msgspec
 
+from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.commands.options.verdict import (
@@ -27,6 +29,7 @@ from ascend_doctor.diagnosis.stall_files import read_stall_files
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.findings import Finding
+from ascend_doctor.machine.kinds import ARCHIVE, HEAD_BYTES, LOG, refuse_other_content
 from ascend_doctor.redact import Redactor, ours
 from ascend_doctor.render import diagnosis as page
 from ascend_doctor.render.formats.json import pretty
@@ -35,7 +38,7 @@ _USUAL = "verdict exit_verdict history nodes now formats files redact verbose fa
 
 
 @click.command("diagnose", cls=ShortHelpCommand, usual=_USUAL)
-@click.argument("logs", metavar="LOG...|DIR|-", nargs=-1)
+@click.argument("logs", metavar="LOG...|DIR|-", nargs=-1, type=InputFile(LOG, ARCHIVE))
 @click.option(
     "--check",
     "now",
@@ -81,6 +84,8 @@ def command(
     start = time.monotonic()
     if not logs:
         raise click.UsageError("give a log, a folder of logs, or - for standard input")
+    if "-" in logs:
+        refuse_other_content(_peek_input(), "-", LOG, ARCHIVE)
     asked.check_targets(output)
     matrix = catalog(overlays)
     stalled = read_stall_files(logs)
@@ -113,6 +118,12 @@ def command(
     if reader.interrupted:
         return EXIT_INTERRUPTED
     return exit_code_of(diagnosis) if asked.exit_verdict else diagnosis.exit_code
+
+
+def _peek_input() -> bytes:
+    """The first bytes of standard input, which stay there; of some streams none."""
+    peek = getattr(sys.stdin.buffer, "peek", None)
+    return peek(HEAD_BYTES) if peek else b""
 
 
 def _emit(diagnosis: Diagnosis, asked: VerdictOptions, output: Output, following: str) -> None:

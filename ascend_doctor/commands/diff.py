@@ -9,19 +9,21 @@ import msgspec
 
 from ascend_doctor.commands.judge import read_snapshot
 from ascend_doctor.commands.options.format_option import shape_option
+from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import redact_option, redacts
 from ascend_doctor.comparison.differences import differences
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK
 from ascend_doctor.language import say
+from ascend_doctor.machine.kinds import REPORT, SNAPSHOT
 from ascend_doctor.redact import Redactor, local_key, redactor
 from ascend_doctor.render.formats.json import pretty
 from ascend_doctor.render.plain import one_line
 
 
 @click.command("diff")
-@click.argument("left", metavar="A")
-@click.argument("right", metavar="B")
+@click.argument("left", metavar="A", type=InputFile(REPORT, SNAPSHOT))
+@click.argument("right", metavar="B", type=InputFile(REPORT, SNAPSHOT))
 @shape_option
 @matrix_option
 @redact_option

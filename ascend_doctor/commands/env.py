@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from ascend_doctor.collect.cann_host import cann_host
+from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.errors import DataError, DoctorError
 from ascend_doctor.language import say
 from ascend_doctor.machine.live import LiveMachine, Machine, is_directory
@@ -54,7 +55,12 @@ def _fail(arguments: Sequence[str]) -> None:
 
 
 @click.command("env", cls=_Sourced)
-@click.option("--prefix", metavar="DIR", help="Where setup built; or the folder of one stack.")
+@click.option(
+    "--prefix",
+    metavar="DIR",
+    type=InputFile(),
+    help="Where setup built; or the folder of one stack.",
+)
 @click.option("--shell", "form", type=click.Choice(FORMS), help="Default: the shell that calls.")
 @click.option("--undo", is_flag=True, help="Give every variable the value that it had.")
 @click.option("--diff", is_flag=True, help="Show, as comments, what would change.")

@@ -6,6 +6,7 @@ import shlex
 
 import click
 
+from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.merged_output import read_hosts
 from ascend_doctor.commands.options.node_check import OnNodes, on_nodes_options
 from ascend_doctor.fleet.torchrun_lines import lines
@@ -13,7 +14,9 @@ from ascend_doctor.render.plain import one_line
 
 
 @click.command("torchrun")
-@click.option("--hosts", required=True, metavar="FILE", help="The nodes, one a line.")
+@click.option(
+    "--hosts", required=True, metavar="FILE", type=InputFile(), help="The nodes, one a line."
+)
 @click.option(
     "--port",
     type=click.IntRange(1, 65535),

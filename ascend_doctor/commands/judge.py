@@ -10,19 +10,21 @@ import msgspec
 
 from ascend_doctor.commands.options.check_filter import choose, selection_options
 from ascend_doctor.commands.options.expectations import choose_expectations, expect_option
+from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import SCHEMA, Snapshot
 from ascend_doctor.judging.expectations import Expectation
 from ascend_doctor.judging.judge import Case
+from ascend_doctor.machine.kinds import REPORT, SNAPSHOT
 from ascend_doctor.machine.parsing import read_json
 from ascend_doctor.redact import local_key, redactor
 from ascend_doctor.report import LEVELS, LevelRun, assemble
 
 
 @click.command("judge")
-@click.argument("snapshot", metavar="SNAPSHOT")
+@click.argument("snapshot", metavar="SNAPSHOT", type=InputFile(REPORT, SNAPSHOT))
 @matrix_option
 @expect_option
 @selection_options

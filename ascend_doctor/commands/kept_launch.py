@@ -29,6 +29,7 @@ from ascend_doctor.exits import (
 )
 from ascend_doctor.language import current, say
 from ascend_doctor.machine.files import open_emptied, reason
+from ascend_doctor.machine.kinds import SCRIPT, refuse_other
 from ascend_doctor.machine.live import DOCTOR
 from ascend_doctor.probing.keeper import SIGNALLED, command_of_keeper, signals_passed_on
 from ascend_doctor.progress import STEPS, TaskDisplay
@@ -108,6 +109,7 @@ def explain_missing_program(name: str) -> DataError:
     if os.path.isdir(name):
         return DataError(f"{name}: a folder, not a program")
     if os.path.isfile(name):
+        refuse_other(name, SCRIPT)
         interpreter = _INTERPRETERS.get(os.path.splitext(name)[1])
         if interpreter is None:
             return DataError(f"{name}: not executable")

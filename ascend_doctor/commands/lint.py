@@ -41,6 +41,7 @@ from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
 from ascend_doctor.linting.proposing import propose
 from ascend_doctor.linting.shellcheck import run_shellcheck
 from ascend_doctor.machine.files import write_whole
+from ascend_doctor.machine.kinds import CONFIGURATION, SCRIPT, refuse_other, refuse_other_content
 from ascend_doctor.redact import Redactor, local_key
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report, verdict
@@ -159,6 +160,8 @@ def _divide(
 def _find_files(sources: Sequence[str]) -> list[str]:
     if sources and not os.path.exists(sources[0]) and shutil.which(sources[0]):
         raise click.UsageError(f"{sources[0]}: no such file; append a command after `--`")
+    for source in sources:
+        refuse_other(source, SCRIPT, CONFIGURATION)
     files = list(walk(sources))
     if sources and not files:
         raise DataError(f"{sources[0]}: no script, YAML or Python program in it; {_TO_GIVE}")
@@ -229,6 +232,7 @@ def _of_files(
             if len(content) > MOST_BYTES:
                 raise DataError(f"standard input is larger than {MOST_BYTES >> 20} MiB")
             path = name  # noqa: PLW2901 - as editors give it
+            refuse_other_content(content, path, SCRIPT, CONFIGURATION)
             refuse_binary(path, content)
         else:
             try:

@@ -14,6 +14,7 @@ import msgspec
 from ascend_doctor.commands import matrix_prove, matrix_refresh, matrix_upgrade
 from ascend_doctor.commands.lazy import SuggestingGroup
 from ascend_doctor.commands.options.format_option import shape_option
+from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.launch import framework_option
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.exits import EXIT_FINDINGS
@@ -69,7 +70,7 @@ def list_rows(overlays: tuple[str, ...], shape: str) -> int:
 
 
 @command.command("show")
-@click.argument("identity", metavar="ID")
+@click.argument("identity", metavar="ID", type=InputFile())
 @matrix_option
 @shape_option
 def show(identity: str, overlays: tuple[str, ...], shape: str) -> int:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.prefix import prefix_option
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.language import say
+from ascend_doctor.machine.kinds import LOCK
 from ascend_doctor.matrix.queries import is_version
 from ascend_doctor.provision.request_ranges import FRAMEWORKS
 from ascend_doctor.render.formats.json import pretty
@@ -27,7 +29,12 @@ _TITLES = {"breaks": "Breaks", "goes": "Goes", "comes": "Comes"}
 
 
 @click.command("upgrade")
-@click.option("--lock", metavar="FILE", help="Upgrade this stack.  [default: the stack in use]")
+@click.option(
+    "--lock",
+    metavar="FILE",
+    type=InputFile(LOCK),
+    help="Upgrade this stack.  [default: the stack in use]",
+)
 @prefix_option
 @click.option(
     "--to",

@@ -7,6 +7,7 @@ import time
 
 import click
 
+from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.merged_output import (
     MergedOutputOptions,
     add_merged_options,
@@ -17,10 +18,11 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.merge import merge, report_files
 from ascend_doctor.fleet.merged_report import judge
 from ascend_doctor.machine.files import check_folder
+from ascend_doctor.machine.kinds import REPORT
 
 
 @click.command("merge")
-@click.argument("paths", nargs=-1, required=True, metavar="DIR|FILE...")
+@click.argument("paths", nargs=-1, required=True, metavar="DIR|FILE...", type=InputFile(REPORT))
 @expect_option
 @click.option(
     "--by-file",

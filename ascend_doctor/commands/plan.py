@@ -9,12 +9,14 @@ import click
 import msgspec
 
 from ascend_doctor.commands.options.format_option import FormatOption
+from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import file_option, put
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_UNKNOWN
 from ascend_doctor.findings import quantity
 from ascend_doctor.language import say
+from ascend_doctor.machine.kinds import MODEL
 from ascend_doctor.matrix.models import find
 from ascend_doctor.matrix.versions import VersionError
 from ascend_doctor.matrix.versions import parse as parse_version
@@ -56,6 +58,7 @@ _SHAPES = ("text", "json", "html")
     "name",
     required=True,
     metavar="M",
+    type=InputFile(MODEL),
     help="A config.json, its folder, or a known model such as Qwen3-8B.",
 )
 @click.option(

@@ -9,10 +9,12 @@ from typing import Any
 
 import click
 
+from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.launch import framework_option
 from ascend_doctor.commands.options.matrix import matrix_option
 from ascend_doctor.commands.options.prefix import prefix_option
 from ascend_doctor.commands.short_help import ShortHelpCommand
+from ascend_doctor.machine.kinds import LOCK
 
 LEVELS = ("0", "1", "2", "3", "4", "rehearse")
 _FOLDER = click.Path(path_type=Path)
@@ -55,6 +57,7 @@ _USUAL = "megatron framework prefix venv dry_run locked accept keep proof offlin
 @click.option(
     "--lock",
     metavar="FILE",
+    type=InputFile(LOCK),
     help="The lock of --locked.  [default: ./ascend-doctor.lock, else the one in use]",
 )
 @click.option("--offline", is_flag=True, help="Use nothing but the bundle of --from.")

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import click
 
+from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.prefix import prefix_option
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import write_whole
+from ascend_doctor.machine.kinds import LOCK
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.export.pylock import render_pylock
 from ascend_doctor.provision.export.requirements import render_requirements
@@ -22,7 +24,10 @@ FORMATS = ("requirements", "pylock")
 @click.command("export")
 @click.option("--format", "shape", type=click.Choice(FORMATS), required=True, help="What to write.")
 @click.option(
-    "--lock", metavar="FILE", help="The lock, or that of a bundle.  [default: of the stack in use]"
+    "--lock",
+    metavar="FILE",
+    type=InputFile(LOCK),
+    help="The lock, or that of a bundle.  [default: of the stack in use]",
 )
 @prefix_option
 @click.option("-o", "--output", metavar="FILE", help="Write it here.  [default: standard output]")

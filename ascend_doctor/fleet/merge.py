@@ -22,6 +22,7 @@ from ascend_doctor.fleet.outliers import figures
 from ascend_doctor.fleet.rounds import Rounds, own_exit_code, own_worst
 from ascend_doctor.judging.subjects import Subject
 from ascend_doctor.machine.files import read_bytes, walk_folders
+from ascend_doctor.machine.kinds import HEAD_BYTES, REPORT, explain, recognise_content
 from ascend_doctor.machine.parsing import JSON_BYTES
 from ascend_doctor.machine.syntax import describe_json
 from ascend_doctor.report import SCHEMA, Node, Unreadable, Verdict
@@ -210,17 +211,20 @@ def read_report(file: str) -> NodeReport | Unreadable:
     try:
         report = _DECODER.decode(data)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        return Unreadable(file=file, reason=_why(data, error))
+        return Unreadable(file=file, reason=_why(file, data, error))
     if report.schema > SCHEMA or report.snapshot.schema > FACTS_SCHEMA:
         return Unreadable(file=file, reason="written by a newer ascend-doctor; merge with that one")
     return report
 
 
-def _why(data: bytes, error: Exception) -> str:
+def _why(file: str, data: bytes, error: Exception) -> str:
     try:
         head = _HEAD.decode(data)
     except (msgspec.MsgspecError, RecursionError, ValueError) as broken:
         return f"damaged or cut short ({describe_json(broken, data)})"
+    kind = recognise_content(data[:HEAD_BYTES])
+    if kind is not None and kind is not REPORT:
+        return explain(kind, file)
     if "verdict" not in head or "snapshot" not in head:
         return "no report; `ascend-doctor check --format json` writes one"
     return f"not a report of this schema ({error})"

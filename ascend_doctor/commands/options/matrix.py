@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
 
@@ -15,6 +16,7 @@ matrix_option = click.option(
     "overlays",
     multiple=True,
     metavar="DIR",
+    type=InputFile(),
     help="Folder with rows of your site; repeatable. ASCEND_DOCTOR_MATRIX names more.",
 )
 

@@ -13,6 +13,7 @@ from typing import Any
 import click
 import msgspec
 
+from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.fleet.hostlist import parse_hosts, plain
@@ -28,6 +29,7 @@ _HOSTS_LIMIT = 64 << 20
 expect_option = click.option(
     "--expect",
     metavar="HOSTFILE",
+    type=InputFile(),
     help="Nodes that have to be there: a file with one a line, or n[0-3],m7 itself.",
 )
 

@@ -13,9 +13,11 @@ import click
 import msgspec
 
 from ascend_doctor.commands.options.format_option import FormatOption
+from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.facts import Python, Snapshot
 from ascend_doctor.findings import Excerpt, Finding, Level
 from ascend_doctor.machine.files import append_text, not_trusted, why_not_written, write_whole
+from ascend_doctor.machine.kinds import SITE
 from ascend_doctor.redact import Redactor
 from ascend_doctor.render.columns import page_width
 from ascend_doctor.render.formats import FORMATS, format_of
@@ -236,6 +238,7 @@ _OPTIONS = (
     click.option(
         "--config",
         metavar="FILE",
+        type=InputFile(SITE),
         help="What is expected here, and findings to live with."
         f"  [default: {FILE} here, where there is one]",
     ),

@@ -13,9 +13,11 @@ import msgspec
 from ascend_doctor.collect.launch import launch
 from ascend_doctor.collect.snapshot import SECTION_DEADLINE, Taking, take
 from ascend_doctor.collect.storage import NAMED_BY
+from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.launch import examined_option
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.facts import Snapshot, StackLock
+from ascend_doctor.machine.kinds import LOCK, MACHINE
 from ascend_doctor.machine.live import LiveMachine, Machine, strays_ended
 from ascend_doctor.machine.recorded import RecordingMachine, ReplayMachine
 from ascend_doctor.redact import Redactor, local_key, redactor
@@ -151,9 +153,17 @@ def add_target_options(command: F) -> F:
     for option in (
         matrix_option,
         click.option(
-            "--lock", metavar="FILE", help="Report what differs from this ascend-doctor.lock."
+            "--lock",
+            metavar="FILE",
+            type=InputFile(LOCK),
+            help="Report what differs from this ascend-doctor.lock.",
         ),
-        click.option("--replay", metavar="DIR", help="Examine a recorded machine (level 0)."),
+        click.option(
+            "--replay",
+            metavar="DIR",
+            type=InputFile(MACHINE),
+            help="Examine a recorded machine (level 0).",
+        ),
         click.option(
             "--record",
             metavar="DIR",

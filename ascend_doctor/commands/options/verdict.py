@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 from msgspec.structs import replace
 
+from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.output import Output
 from ascend_doctor.diagnosis.result import Diagnosis, JobVerdict
 from ascend_doctor.exits import (
@@ -19,6 +20,7 @@ from ascend_doctor.exits import (
     EXIT_STOP,
     EXIT_UNKNOWN,
 )
+from ascend_doctor.machine.kinds import DIAGNOSIS
 from ascend_doctor.render.diagnosis import say_verdict
 from ascend_doctor.render.plain import one_line
 
@@ -92,6 +94,7 @@ _OPTIONS = (
     click.option(
         "--history",
         metavar="FILE|DIR",
+        type=InputFile(DIAGNOSIS),
         multiple=True,
         help="Earlier diagnoses of the job (--format json), which the verdict takes into account.",
     ),

@@ -1,0 +1,174 @@
+"""What kind of file or folder a name means, by its content, and the command that reads it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from typing import NamedTuple
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.machine.files import open_regular
+from ascend_doctor.machine.parsing import python_of
+
+HEAD_BYTES = 64 << 10
+_WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
+_TAR_MAGIC_AT = 257
+_PACKED = (b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh", b"\x28\xb5\x2f\xfd")
+_LOG_LINE = re.compile(
+    r"^[ \t]*(?:\x1b\[[\d;]*m)*(?:\[?rank ?\d+\]?:|\[?\d{4}[-/]\d\d[-/]\d\d[ T_-]\d\d:\d\d"
+    r"|\[(?:INFO|WARNING|ERROR|DEBUG|TRACE|EVENT|rank ?\d+)\]|(?:INFO|WARNING|ERROR|DEBUG)[ :]"
+    r"|[IWEF]\d{4} \d\d:\d\d|Traceback \(most recent call last\)|[\w.]*(?:Error|Exception): "
+    r"|iteration +\d+/)",
+    re.MULTILINE | re.IGNORECASE,
+)
+_SCRIPT = re.compile(r"#!.*\b(?:ba|da|z)?sh\b|#!.*\bpython")
+_SOURCE = re.compile(r"""#|r?(?:'''|\"{3})|import |from """)
+# What the shell reads; the lines of a log that somebody pasted below its command are others.
+_SHELL_LINE = re.compile(
+    r"[ \t]|#|-|[\w.]+=|.*\\$|(?:\w+=\S* )*(?:(?:ba|z)?sh |python3? -m |torchrun |accelerate )"
+    r"|(?:export|source|cd|set|if|then|else|elif|fi|for|while|do|done|case|esac|mkdir|echo|exit)\b"
+)
+_LAUNCHES = re.compile(
+    r"^(?:export \w+=|source \S|.*\b(?:torchrun|accelerate|python3?) )", re.MULTILINE
+)
+_MOSTLY = 0.8
+
+
+class FileKind(NamedTuple):
+    """``reads`` is the command for it; {} is its name."""
+
+    title: str
+    reads: str
+
+
+REPORT = FileKind("a JSON report", "judge {}")
+SNAPSHOT = FileKind("a snapshot", "judge {}")
+FLEET = FileKind("the merged report of many machines", "merge DIR")
+DIAGNOSIS = FileKind("a diagnosis", "diagnose LOG --history {}")
+RENDERED = FileKind("a report, not in JSON", "check --format json -o FILE")
+LOCK = FileKind("the lock of a stack", "check --lock {}")
+ROWS = FileKind("rows of the matrix", "matrix lint --matrix DIR")
+SITE = FileKind("a file of expectations", "check --config {}")
+SCRIPT = FileKind("a launch script", "lint {}")
+CONFIGURATION = FileKind("the configuration of a launch", "lint {}")
+MODEL = FileKind("the configuration of a model", "plan --model {}")
+LOG = FileKind("a log", "diagnose {}")
+ARCHIVE = FileKind("an archive", "diagnose {}")
+DUMP = FileKind("a dump of a run", "compare DIR DIR")
+MACHINE = FileKind("a recorded machine", "check -l 0 --replay {}")
+# Of another command, not the one that reads it.
+_WRITES = {RENDERED: "writes one in JSON"}
+
+# Keys that a JSON object of a kind has at its top, in the order in which they are tried.
+_JSON_KEYS = (
+    (DIAGNOSIS, {"outcome", "kind"}),
+    (RENDERED, {"$schema", "runs"}),
+    (REPORT, {"verdict", "levels"}),
+    (REPORT, {"device", "findings"}),
+    (SNAPSHOT, {"tool_version", "taken_at"}),
+    (MODEL, {"num_hidden_layers", "hidden_size"}),
+    (MODEL, {"model_type", "architectures"}),
+)
+# Of YAML, too; what launches has many forms.
+_YAML_KEYS = (
+    (LOCK, {"checkouts", "wheels"}),
+    *((ROWS, {"schema", key}) for key in ("id", "failures", "hazards", "variables", "sources")),
+    (CONFIGURATION, {"apiVersion", "kind"}),
+    (CONFIGURATION, {"actor_rollout_ref"}),
+    (CONFIGURATION, {"megatron_training"}),
+    (SITE, {"expect"}),
+    (SITE, {"acknowledged"}),
+)
+_FOLDERS = {"machine.yaml": MACHINE, "rank-0.jsonl": DUMP}
+
+
+def refuse_other(path: str, *accepted: FileKind) -> None:
+    """Raises DataError with the right command for a file or folder of another known kind."""
+    _refuse(recognise(path), path, accepted)
+
+
+def refuse_other_content(head: bytes, name: str, *accepted: FileKind) -> None:
+    """The same for what was read of ``name``."""
+    _refuse(recognise_content(head[:HEAD_BYTES]), name, accepted)
+
+
+def _refuse(kind: FileKind | None, path: str, accepted: tuple[FileKind, ...]) -> None:
+    if kind is not None and kind not in accepted:
+        raise DataError(f"{path}: {explain(kind, path)}")
+
+
+def explain(kind: FileKind, path: str) -> str:
+    """What it is, and what is to be typed instead."""
+    name = "FILE" if path == "-" else shlex.quote(path)
+    command = f"ascend-doctor {kind.reads.replace('{}', name)}"
+    return f"{kind.title}; `{command}` {_WRITES.get(kind, 'reads it')}"
+
+
+def recognise(path: str) -> FileKind | None:
+    """None where there is no such file, and for content that could be anything."""
+    try:
+        if os.path.isdir(path):
+            names = os.listdir(path)
+            return next((kind for name, kind in _FOLDERS.items() if name in names), None)
+        with os.fdopen(open_regular(path), "rb") as file:
+            return recognise_content(file.read(HEAD_BYTES))
+    except (OSError, ValueError):
+        return None
+
+
+def recognise_content(head: bytes) -> FileKind | None:
+    """The kind by the first bytes."""
+    if head.startswith(_PACKED) or head[_TAR_MAGIC_AT:].startswith(b"ustar"):
+        return ARCHIVE
+    text = head.decode("utf-8-sig", "replace").lstrip()
+    if text.startswith("{"):
+        return _recognise_json(text)
+    if text.startswith(("<!doctype html", "<?xml")):
+        return RENDERED if "ascend-doctor" in text else None
+    return _recognise_text(text)
+
+
+def _recognise_text(text: str) -> FileKind | None:
+    reads_like_log = _LOG_LINE.search(text) is not None
+    if reads_like_log:
+        # A scheduler may print the script before the log of its run; sources quote logs.
+        return None if _SOURCE.match(text) else LOG
+    if kind := _by_keys({*re.findall(r"^(\w+):", text, re.MULTILINE)}, _YAML_KEYS):
+        return kind
+    return SCRIPT if _SCRIPT.match(text) or _is_source(text) else None
+
+
+def _is_source(text: str) -> bool:
+    """Whether it is Python, or a script of the shell without its first line."""
+    if "import " in text and python_of(text[: text.rfind("\n") + 1]) is not None:
+        return True
+    rows = [row for row in text.splitlines() if row.strip()]
+    shell = sum(bool(_SHELL_LINE.match(row)) for row in rows)
+    return _LAUNCHES.search(text) is not None and shell > _MOSTLY * len(rows)
+
+
+def _recognise_json(text: str) -> FileKind | None:
+    if text.startswith('{"format":"ascend-doctor-dump"'):
+        return DUMP
+    kind = _by_keys(_list_top_keys(text), _JSON_KEYS)
+    merged = kind is REPORT and re.search(r'"device"\s*:\s*"fleet"', text)
+    return FLEET if merged else kind
+
+
+def _by_keys(keys: set[str], rows: tuple[tuple[FileKind, set[str]], ...]) -> FileKind | None:
+    return next((kind for kind, needed in rows if needed <= keys), None)
+
+
+def _list_top_keys(text: str) -> set[str]:
+    """The keys of the outer object, as far as a text that may be cut short has them."""
+    keys, depth, before = set(), 0, ""
+    for word in _WORD.findall(text):
+        if word in "{[":
+            depth += 1
+        elif word in "}]":
+            depth -= 1
+        elif word == ":" and depth == 1:
+            keys.add(before.strip('"'))
+        before = word
+    return keys
