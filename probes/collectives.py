@@ -7,7 +7,8 @@ Tried are all-gather, reduce-scatter, minimum and maximum, broadcast from the la
 with even and uneven pieces (also empty ones, as experts get them) and with lists, a ring of sends
 and receives, also one by one, and a barrier, which must not end before its last rank has come.
 Pieces of float32 are also larger than all of HCCL's buffer together, and what training overlaps is
-also tried at once, waited for in another order.
+also tried at once, waited for in another order. Four more are int64 beyond 32 bits, slices and
+views, NaN, which nothing may turn into a number, and bfloat16 sums that have to be rounded.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ MANIFEST = {
     "does": (
         "all-gather, reduce-scatter, minimum and maximum, broadcast, all-to-all even, uneven, "
         "empty and of lists, a ring of sends and receives, together and one by one; float32 also "
-        "above HCCL's buffer; three at once, waited for in another order; a barrier"
+        "above HCCL's buffer; three at once, waited for in another order; int64 beyond 32 bits, "
+        "slices and views, NaN, rounded bfloat16 sums; a barrier"
     ),
     "on_cpu": "over gloo, up to 2 MiB, without lists; on the simulated NPU up to 2 MiB, too",
 }
@@ -47,6 +49,11 @@ LARGE = 1 << 19
 MODULUS = 251
 # No piece has it: marks go from 1 to 251.
 STALE = 255
+# All sums need more bits than float64 has.
+WIDE = (1 << 61) + 1
+# Addends of two ranks whose sums bfloat16 has not; these rounded to the nearest, and cut off.
+ADDENDS = (256.0, -256.0, 512.0), (1.5, -1.5, 6.0)
+NEAREST, CUT = [258.0, -258.0, 520.0], [256.0, -256.0, 516.0]
 # Long beside a barrier, which takes microseconds.
 LATE_SECONDS = 0.2
 
@@ -120,6 +127,10 @@ def body(probe: Probe) -> None:
                 probe.synchronise(torch)
     with probe.stage("at once"):
         at_once(ranks)
+    for name, run in EDGES.items():
+        with probe.stage(name):
+            run(ranks)
+            probe.synchronise(torch)
     with probe.stage("barrier"):
         barrier(ranks)
 
@@ -244,6 +255,76 @@ def at_once(ranks: Ranks) -> None:
     ranks.compare("broadcast at once", spread, [ranks.piece(kind, length, 0)])
 
 
+def wide(ranks: Ranks) -> None:
+    pieces = [
+        ranks.torch.arange(9) * ((1 << 33) + 1) + WIDE // ranks.size + rank
+        for rank in range(ranks.size)
+    ]
+    tensor = ranks.there(pieces[ranks.rank].clone())
+    ranks.dist.all_reduce(tensor)
+    ranks.compare("sum beyond 32 bits", tensor, [sum(pieces[1:], pieces[0])])
+    got = ranks.empty(ranks.torch.int64, 9 * ranks.size)
+    ranks.dist.all_gather_into_tensor(got, ranks.there(pieces[ranks.rank].clone()))
+    ranks.compare("all-gather beyond 32 bits", got, pieces)
+
+
+def views(ranks: Ranks) -> None:
+    """A slice is received at its place; a view with gaps is refused, or right.
+
+    torch_npu 2.13 refuses it: "Tensors must be contiguous". gloo of torch 2.13 fills its gaps.
+    """
+    kind, source = ranks.torch.float32, ranks.size - 1
+    whole = ranks.empty(kind, 24)
+    whole[7:12] = ranks.mine(kind, 5)
+    ranks.dist.broadcast(whole[7:12], src=source)
+    untouched = ranks.torch.full((24,), STALE, dtype=kind)
+    untouched[7:12] = ranks.piece(kind, 5, source)
+    ranks.compare("broadcast into a slice", whole, [untouched])
+    shapes = {"transposed": lambda square: square.t(), "with gaps": lambda square: square[::2, 1]}
+    if ranks.probe.device == "cpu":
+        del shapes["with gaps"]
+    for name, shape in shapes.items():
+        view = shape(ranks.mine(kind, 24).reshape(6, 4))
+        expected = shape(ranks.piece(kind, 24, source).reshape(6, 4))
+        try:
+            ranks.dist.broadcast(view, src=source)
+        except RuntimeError as error:
+            ranks.probe.measure(f"refused {name}", str(error)[:200])
+        else:
+            ranks.compare(f"broadcast of a view, {name}", view, [expected.reshape(-1)])
+
+
+def not_finite(ranks: Ranks) -> None:
+    """Each rank has its NaN elsewhere."""
+    for kind in (ranks.torch.float32, ranks.torch.bfloat16):
+        pieces = [ranks.piece(kind, ranks.size + 1, rank) for rank in range(ranks.size)]
+        for rank, piece in enumerate(pieces):
+            piece[rank] = float("nan")
+        everyone = ranks.torch.cat(pieces)
+        got = ranks.empty(kind, len(everyone))
+        ranks.dist.all_gather_into_tensor(got, ranks.there(pieces[ranks.rank].clone()))
+        # NaN differs from itself; no piece has a -1.
+        ranks.compare("all-gather with NaN", got.nan_to_num(-1), [everyone.nan_to_num(-1)])
+        tensor = ranks.there(pieces[ranks.rank].clone())
+        ranks.dist.all_reduce(tensor)
+        summed = ranks.torch.stack(pieces).isnan().any(0)
+        ranks.compare("places of NaN in the sum", tensor.isnan(), [summed])
+
+
+def rounded(ranks: Ranks) -> None:
+    """No document says how HCCL rounds, so cutting off is measured."""
+    kind = ranks.torch.bfloat16
+    if ranks.size == 1 or "bfloat16" in _probe.lacking(ranks.probe.device):
+        return
+    own = {0: ADDENDS[0], ranks.size - 1: ADDENDS[1]}.get(ranks.rank, (0.0,) * 3)
+    tensor = ranks.there(ranks.torch.tensor(own, dtype=kind))
+    ranks.dist.all_reduce(tensor)
+    is_cut = tensor.tolist() == CUT
+    ranks.probe.measure("rounding", "toward zero" if is_cut else "to the nearest")
+    if not is_cut:
+        ranks.compare("rounded sum", tensor, [ranks.torch.tensor(NEAREST, dtype=kind)])
+
+
 def barrier(ranks: Ranks) -> None:
     """Nobody leaves before the last rank, which is late, has come."""
     store = ranks.dist.distributed_c10d._get_default_store()  # noqa: SLF001 - torch has no other
@@ -270,6 +351,7 @@ COLLECTIVES = {
     "one by one": one_by_one,
     "lists": lists,
 }
+EDGES = {"beyond 32 bits": wide, "views": views, "NaN": not_finite, "rounding": rounded}
 
 
 if __name__ == "__main__":

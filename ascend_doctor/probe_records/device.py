@@ -38,6 +38,12 @@ class AllReduceRecord(ProbeRecord, frozen=True, kw_only=True):
     steady_s: float | None = None
 
 
+class CollectivesRecord(ProbeRecord, frozen=True, kw_only=True):
+    """probes/collectives.py: how sums of bfloat16 are rounded."""
+
+    rounding: str | None = None
+
+
 class CollectiveRate(msgspec.Struct, frozen=True, kw_only=True):
     """In 1e9 bytes/s, as nccl-tests counts."""
 

@@ -155,6 +155,23 @@ FAULTS = (
         kind="hccl-wrong",
     ),
     Fault(
+        id="int64-narrow",
+        title="collectives cut int64 to 32 bits",
+        kind="hccl-wrong",
+        options={"as": "int32"},
+    ),
+    Fault(
+        id="nan-lost",
+        title="collectives turn a NaN into 0",
+        kind="hccl-wrong",
+        options={"as": "zero"},
+    ),
+    Fault(
+        id="bf16-cut",
+        title="sums of bfloat16 are cut off, not rounded",
+        kind="hccl-cuts",
+    ),
+    Fault(
         id="gather-object-hangs",
         title="all_gather_object hangs on HCCL",
         kind="hccl-hangs",

@@ -4,6 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from ascend_doctor.checks import all_checks
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.judging.judge import Case, judge
+from ascend_doctor.matrix.catalog import Catalog
 from tests.probes.started import start_probe
 
 # Each is wrong for int64 alone, so that no text is cut off from the record.
@@ -14,8 +18,8 @@ def mutated(name, wrong):
     call = getattr(dist, name)
     def run(first, *rest, **options):
         marked = first[0].tensor if isinstance(first[0], dist.P2POp) else first
-        chosen = isinstance(marked, torch.Tensor) and marked.dtype is torch.int64
-        return (wrong if chosen else call)(first, *rest, **options)
+        whole = isinstance(marked, torch.Tensor) and marked.dtype is torch.int64
+        return (wrong if whole and len(marked) % 9 else call)(first, *rest, **options)
     def wrong(*arguments, call=call, change=wrong, **options):
         return change(call, *arguments, **options)
     setattr(dist, name, run)
@@ -43,8 +47,8 @@ dist.barrier = lambda: None
 def test_every_collective_on_the_cpu(forked_python: Path) -> None:
     run = start_probe(forked_python, "collectives", ranks=3)
     for rank in run.ranks:
-        # 10 results in 3 dtypes and 2 lengths, in float32 3, then 3 at once, and the barrier.
-        assert (rank.ok, rank.wrong, rank.compared) == (True, (), 74)
+        # 10 results in 3 dtypes and 2 lengths, in float32 3, 3 at once, 9 at edges, the barrier.
+        assert (rank.ok, rank.wrong, rank.compared) == (True, (), 83)
 
 
 def test_every_broken_collective_is_found(forked_python: Path, tmp_path: Path) -> None:
@@ -61,6 +65,45 @@ def test_every_broken_collective_is_found(forked_python: Path, tmp_path: Path) -
         "send and receive",
         "uneven all-to-all",
     }
+
+
+# What values of training steps seldom are, broken on the way.
+EDGES = """
+import torch, torch.distributed as dist
+sum_up, spread = dist.all_reduce, dist.broadcast
+
+def broken_sum(tensor, *rest, **options):
+    done = sum_up(tensor, *rest, **options)
+    if tensor.dtype is torch.int64:
+        tensor.copy_(tensor.int().long())
+    if tensor.is_floating_point():
+        tensor.nan_to_num_(0)
+    if tensor.dtype is torch.bfloat16 and len(tensor) == 3:
+        tensor.copy_(torch.tensor([256.0, -256.0, 516.0]))
+    return done
+
+def flat(tensor, src, **options):
+    whole = tensor.contiguous()
+    done = spread(whole, src=src, **options)
+    tensor.as_strided((tensor.numel(),), (1,)).copy_(whole.reshape(-1))
+    return done
+
+dist.all_reduce, dist.broadcast = broken_sum, flat
+"""
+
+
+def test_broken_edges_are_found(forked_python: Path, tmp_path: Path) -> None:
+    run = start_probe(forked_python, "collectives", ranks=3, mutation=EDGES, folder=tmp_path)
+    wrong = {wrong.what.partition(", element")[0] for rank in run.ranks for wrong in rank.wrong}
+    assert wrong == {
+        "broadcast of a view, transposed of 24 float32",
+        "places of NaN in the sum of 4 bool",
+        "sum beyond 32 bits of 9 int64",
+    }
+    assert {rank.values["rounding"] for rank in run.ranks} == {"toward zero"}
+    checks = [check for check in all_checks() if check.id == "collectives"]
+    findings = judge(Case(facts=Snapshot(probes=(run,)), catalog=Catalog()), checks)
+    assert findings[-1].title == "collectives: sums of bfloat16 are cut off, not rounded"
 
 
 # What small and blocking calls never meet: a fault above a size, and one that forgets to wait.

@@ -80,6 +80,11 @@ ROWS = (
     Row(("rank-hangs:rank=1",), {"allreduce": (1,)}, linked=True),
     Row(("rank-dies:rank=1",), {"allreduce": (1,)}, linked=True),
     Row(("rank-wrong:rank=1",), {"allreduce": (1,)}, linked=True),
+    Row(
+        ("int64-narrow", "nan-lost", "bf16-cut"),
+        {"collectives": (0, 1)},
+        only=("allreduce", "collectives"),
+    ),
     Row(("hccl-port:rank=0",), {"allreduce": (0,)}, linked=True),
     Row(("kernel-missing",), {"device": (), "bool-index": (), "dtype": ()}, level=2),
     # Whatever takes elements by a mask dies of it, and experts are chosen by masks.

@@ -8,7 +8,12 @@ from ascend_doctor.checks.probes.run_failures import failures, ran
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, note, warning
-from ascend_doctor.probe_records.device import AllReduceRecord, DeviceRecord, MatrixProduct
+from ascend_doctor.probe_records.device import (
+    AllReduceRecord,
+    CollectivesRecord,
+    DeviceRecord,
+    MatrixProduct,
+)
 from ascend_doctor.probe_results import ProbeRun
 
 # Largest difference of a 256 x 256 product relative to its largest element. Seen on a CPU:
@@ -124,6 +129,7 @@ def collectives(case: Case) -> Iterator[Finding]:
     All-gather, reduce-scatter, minimum and maximum, broadcast, all-to-all with even, uneven and
     empty pieces, a ring of sends and receives, and a barrier, in three dtypes and two lengths.
     Tensor parallelism lives from the first two, experts from all-to-all, pipelines from sends.
+    Also int64 beyond 32 bits, slices, views, NaN, and the rounding of bfloat16 sums.
 
     If all-reduce works and one of these does not, the links are sound: look at the version of
     HCCL, that is, of CANN, and at the settings that choose its algorithms (HCCL_ALGO,
@@ -131,6 +137,16 @@ def collectives(case: Case) -> Iterator[Finding]:
     """
     run = ran(case, "collectives")
     findings = [*failures(run)]
+    records = [result.record(CollectivesRecord) for result in run.ranks]
+    if any(record.rounding == "toward zero" for record in records):
+        findings.append(
+            warning(
+                "collectives: sums of bfloat16 are cut off, not rounded",
+                observed="256 + 1.5 is 256",
+                required="258, the nearest number that bfloat16 has",
+                because="Sums of gradients become smaller at each reduction.",
+            )
+        )
     yield from findings
     if not findings:
         yield note(

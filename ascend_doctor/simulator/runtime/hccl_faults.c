@@ -49,11 +49,26 @@ bool sim_hccl_fault(const char *operation, HcclDataType type, aclrtStream stream
     return true;
 }
 
-/* Turns the first element that this rank has received into something else: NaN with nan=1. */
+static void change(const char *as, HcclDataType type, void *data, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++) {
+        int64_t *whole = (int64_t *)data + i;
+        float *real = (float *)data + i;
+        if (!strcmp(as, "int32") && type == HCCL_DATA_TYPE_INT64)
+            *whole = (int32_t)*whole;
+        if (!strcmp(as, "zero") && type == HCCL_DATA_TYPE_FP32 && isnan(*real))
+            *real = 0;
+    }
+}
+
+/* Turns the first element that this rank has received into something else: NaN with nan=1. With as=
+ * all elements: int64 cut to 32 bits (int32), or NaN of single precision to 0 (zero). */
 void sim_hccl_corrupt(const char *operation, HcclDataType type, void *data, uint64_t count) {
     char here[64];
     place(here, sizeof here, operation, type);
     const sim_fault *fault = count ? sim_fault_due_at("hccl-wrong", -1, here) : NULL;
-    if (fault)
+    const char *as = fault ? sim_fault_text(fault, "as", "") : "";
+    if (*as)
+        change(as, type, data, count);
+    else if (fault)
         memset(data, sim_fault_number(fault, "nan", 0) > 0 ? 0xff : 0x41, sim_hccl_size(type));
 }

@@ -2,6 +2,8 @@
 #include "hccl.h"
 #include "numbers.h"
 
+#include <string.h>
+
 size_t sim_hccl_size(HcclDataType type) {
     static const unsigned char sizes[] = {1, 2, 4, 2, 4, 8, 8, 1, 2, 4, 8, 2, 16, 0, 1, 1, 1, 1};
     return (unsigned)type < sizeof sizes ? sizes[type] : 0;
@@ -43,6 +45,12 @@ enum { BLOCK = 512 };
 #define INTEGER(T) REDUCE(T, T, PLAIN, PLAIN, (T)((uint64_t)sum + (uint64_t)next), (T)((uint64_t)sum * (uint64_t)next))
 #define REAL(T, W, LOAD, STORE) REDUCE(T, W, LOAD, STORE, sum + next, sum * next)
 
+static uint16_t cut_bf16(float number) {
+    uint32_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return (uint16_t)(bits >> 16);
+}
+
 void sim_reduce(HcclDataType type, HcclReduceOp op, void *out, const void *const *in, uint32_t count,
                 uint64_t elements) {
     switch ((int)type) {
@@ -55,7 +63,11 @@ void sim_reduce(HcclDataType type, HcclReduceOp op, void *out, const void *const
     case HCCL_DATA_TYPE_UINT32: INTEGER(uint32_t)
     case HCCL_DATA_TYPE_UINT64: INTEGER(uint64_t)
     case HCCL_DATA_TYPE_FP16: REAL(uint16_t, float, from_fp16, to_fp16)
-    case HCCL_DATA_TYPE_BFP16: REAL(uint16_t, float, from_bf16, to_bf16)
+    case HCCL_DATA_TYPE_BFP16:
+        if (sim_fault_due("hccl-cuts", -1)) {
+            REAL(uint16_t, float, from_bf16, cut_bf16)
+        }
+        REAL(uint16_t, float, from_bf16, to_bf16)
     case HCCL_DATA_TYPE_FP32: REAL(float, float, PLAIN, PLAIN)
     default: REAL(double, double, PLAIN, PLAIN)
     }
