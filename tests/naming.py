@@ -189,12 +189,31 @@ def repeated_classes(trees: Mapping[Path, Sequence[ast.AST]]) -> Iterator[Mentio
                 known.add(node.name)
 
 
+_DOOR = re.compile(
+    r"open|os\.(?:open|listdir|scandir|walk|l?stat|readlink)"
+    r"|os\.path\.(?:l?exists|is(?:file|dir|link)|realpath)"
+    r"|(?!os\.|.*\bmachine\.).*\.(?:open|is_dir|is_file|exists|l?stat|iterdir|r?glob"
+    r"|(?:read|write)_(?:text|bytes))"
+)
+# Behind the door, and what reads nothing but what the doctor itself wrote.
+_INSIDE = {"machine", "simulator", "shrinking", "precision"}
+
+
+def file_accesses(nodes: Sequence[ast.AST], where: Path) -> Iterator[Mention]:
+    """Where code opens or asks for files past machine/, which thinks of pipes and mounts."""
+    if where.parts[0] == "ascend_doctor" and where.parts[1] not in _INSIDE:
+        for node in nodes:
+            if isinstance(node, ast.Call) and _DOOR.fullmatch(ast.unparse(node.func)):
+                yield Mention(ast.unparse(node.func), where, node.lineno)
+
+
 BY_MODULE: dict[str, Callable[[Sequence[ast.AST], Path], Iterator[Mention]]] = {
     "banned names in the product": banned_names,
     "functions that are participles": participles,
     "functions above 60 lines": long_functions,
     "untyped reads of records": untyped_reads,
     "chip families in code": chip_families,
+    "file accesses beside the door": file_accesses,
 }
 
 

@@ -72,6 +72,14 @@ def test_checks_read_records_by_fields() -> None:
     assert sorted(read.text for read in reads) == ["Any", "run.ranks[0].values"]
 
 
+def test_files_are_opened_behind_one_door() -> None:
+    code = "open(a)\nPath(a).is_dir()\nos.path.exists(a)\nself._machine.exists(a)\nread_bytes(a, 9)"
+    nodes = list(ast.walk(ast.parse(code)))
+    accesses = naming.file_accesses(nodes, Path("ascend_doctor/fleet/a.py"))
+    assert [access.line for access in accesses] == [1, 2, 3]
+    assert not list(naming.file_accesses(nodes, Path("ascend_doctor/machine/a.py")))
+
+
 def test_names_are_recognised() -> None:
     code = (
         "import a as found\ndef f(_told, *, given=1):\n    for one in f(place=2): x.kept = found_it"

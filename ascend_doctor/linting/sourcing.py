@@ -8,6 +8,9 @@ from collections.abc import Callable
 
 import msgspec
 
+from ascend_doctor.errors import DataError
+from ascend_doctor.machine.files import read_bytes
+
 MOST_BYTES = 1 << 20
 # Above a script.
 _MOST_FOLDERS = 10
@@ -64,13 +67,8 @@ def follower(script: str) -> Callable[[str], SourcedFile | None]:
 def read_source(name: str) -> SourcedFile | None:
     """The file of this name; None where it cannot be read or is too long."""
     try:
-        if not os.path.isfile(name):
-            return None
-        with open(name, "rb") as file:
-            content = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError):
-        return None
-    if len(content) > MOST_BYTES:
+        content = read_bytes(name, MOST_BYTES)
+    except DataError:
         return None
     return SourcedFile(name, content.replace(b"\r\n", b"\n"))
 
