@@ -192,7 +192,7 @@ def repeated_classes(trees: Mapping[Path, Sequence[ast.AST]]) -> Iterator[Mentio
 _DOOR = re.compile(
     r"open|os\.(?:open|listdir|scandir|walk|l?stat|readlink)"
     r"|os\.path\.(?:l?exists|is(?:file|dir|link)|realpath)"
-    r"|(?!os\.|.*\bmachine\.).*\.(?:open|is_dir|is_file|exists|l?stat|iterdir|r?glob"
+    r"|(?!os\.|.*machine\.).*\.(?:open|is_dir|is_file|exists|l?stat|iterdir|r?glob"
     r"|(?:read|write)_(?:text|bytes))"
 )
 # Behind the door, and what reads nothing but what the doctor itself wrote.

@@ -57,8 +57,7 @@ class GitFolder(msgspec.Struct, frozen=True, kw_only=True):
         with temporary() as folder:
             os.mkdir(os.path.join(folder, "refs"))
             for name, content in (("HEAD", f"{self.commit}\n"), ("config", _CONFIG)):
-                with open(os.path.join(folder, name), "x", encoding="ascii") as file:
-                    file.write(content)
+                Path(folder, name).write_text(content, "ascii")
             argv = [
                 # status else writes what it learnt into the index, which is somebody's file.
                 *("git", "--no-optional-locks", "-C", self.root, "status", "--porcelain"),
