@@ -32,23 +32,25 @@ class Spot(msgspec.Struct, frozen=True):
 
 
 class Label(msgspec.Struct, frozen=True):
-    """A file, and what is right to say of it."""
+    """A file, and what is right to say of it; an empty ``megatron`` is one that nobody knows."""
 
     repository: str
     commit: str
     path: str
-    megatron: str
+    megatron: str = ""
     mistakes: tuple[Spot, ...] = ()
     right: tuple[Spot, ...] = ()
 
 
-class Labels(msgspec.Struct, frozen=True):
-    files: tuple[Label, ...]
-
-
 def labels(name: str) -> tuple[Label, ...]:
-    content = Path(__file__).with_name(name).read_bytes()
-    return msgspec.yaml.decode(content, type=Labels).files
+    """The files of a set, in its order; repository and commit stand above those of each."""
+    content = msgspec.yaml.decode(Path(__file__).with_name(name).read_bytes())
+    rows = [
+        {"repository": group["repository"], "commit": group["commit"], **file}
+        for group in content["launches"]
+        for file in group["files"]
+    ]
+    return msgspec.convert(rows, tuple[Label, ...])
 
 
 LABELS = labels("labels.yaml")
