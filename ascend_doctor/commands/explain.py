@@ -113,11 +113,19 @@ def _pages_of_code(code: str, rows: Catalog) -> Iterator[str]:
                 "Remedy": guide.remedy if current() == "en" else guide.remedy_zh,
             },
         )
-    as_word = re.compile(rf"\b{re.escape(code)}\b")
+    as_word, printed = re.compile(rf"\b{re.escape(code)}\b"), f"{code}: "
+    own = [
+        row
+        for row in rows.failures.values()
+        if any(re.search(form, printed) for form in row.matches)
+    ]
+    if guide is None and len(own) == 1:
+        yield _explain_failure(own[0])
     failures = [
         row
         for row in rows.failures.values()
         if len(code) >= _SHORTEST_KNOWN
+        and (guide or row not in own)
         and any(as_word.search(text) for text in (row.title, row.example, *row.matches))
     ]
     if failures:

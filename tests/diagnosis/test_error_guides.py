@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from ascend_doctor.commands.explain import pages_by_name
 from ascend_doctor.machine.parsing import read_yaml
 from tests.conftest import Command
 from tests.diagnosis.logs import catalog
@@ -16,11 +17,16 @@ FAMILIES = re.compile(r"E[EHIJLP][0-8]\d{3}|EK0\d{3}")
 HAN = re.compile(r"[\u4e00-\u9fff]")
 
 
-def test_every_code_of_these_families_has_a_guide() -> None:
+def test_what_to_do_is_said_of_every_code_of_these_families() -> None:
+    """By its guide, or by the known failure whose only sign it is."""
     reported = catalog().error_codes.reported
     assert set(GUIDES) <= set(reported)
-    assert [code for code in reported if FAMILIES.fullmatch(code) and code not in GUIDES] == []
-    assert len(GUIDES) == 297
+    codes = list(filter(FAMILIES.fullmatch, reported))
+    assert len(codes) > 90
+    pages = {code: "".join(pages_by_name(code, catalog())) for code in codes}
+    assert [
+        code for code in codes if "Remedy:" not in pages[code] and "do:" not in pages[code]
+    ] == []
 
 
 def test_no_code_has_two_guides() -> None:
@@ -41,7 +47,6 @@ def test_a_guide_says_it_in_both_languages() -> None:
 
 @pytest.mark.slow
 def test_explain_shows_them(doctor: Command) -> None:
-    for language, words in (("en", "Wait and try again"), ("zh", "等待后重试")):
-        page = doctor("explain", "EL0005", "--lang", language).stdout
-        assert words in page
-        assert "device-busy-el0005" in page
+    for language, words in (("en", "look for an earlier failure first"), ("zh", "接口入参非法")):
+        assert words in doctor("explain", "EE1001", "--lang", language).stdout
+    assert "\nhccl-ranktable-load-ei0004: " in doctor("explain", "EI0004").stdout
