@@ -113,19 +113,15 @@ def _pages_of_code(code: str, rows: Catalog) -> Iterator[str]:
                 "Remedy": guide.remedy if current() == "en" else guide.remedy_zh,
             },
         )
-    as_word, printed = re.compile(rf"\b{re.escape(code)}\b"), f"{code}: "
-    own = [
-        row
-        for row in rows.failures.values()
-        if any(re.search(form, printed) for form in row.matches)
-    ]
-    if guide is None and len(own) == 1:
-        yield _explain_failure(own[0])
+    as_word = re.compile(rf"\b{re.escape(code)}\b")
+    # A code without a guide is the only sign of a failure.
+    own = () if guide or code not in codes.reported else _list_failures(f"{code}: ", rows)
+    yield from (_explain_failure(rows.failures[name]) for name in own)
     failures = [
         row
         for row in rows.failures.values()
         if len(code) >= _SHORTEST_KNOWN
-        and (guide or row not in own)
+        and row.id not in own
         and any(as_word.search(text) for text in (row.title, row.example, *row.matches))
     ]
     if failures:
@@ -134,16 +130,21 @@ def _pages_of_code(code: str, rows: Catalog) -> Iterator[str]:
         )
 
 
+def _list_failures(text: str, rows: Catalog) -> list[str]:
+    """The failures that a line shows, but for those that another one explains better."""
+    from ascend_doctor.diagnosis.patterns import Patterns  # noqa: PLC0415 - only for a line
+
+    shown, _ = Patterns(rows.failures.values()).judge(text.encode())
+    beaten = {name for failure in shown for name in rows.failures[failure].beats}
+    return sorted(shown - beaten)[:_MOST_FAILURES]
+
+
 def _pages_of_line(text: str, rows: Catalog) -> Iterator[str]:
     """What ``diagnose`` knows of a line, and what the codes and variables in it mean."""
-    from ascend_doctor.diagnosis.patterns import Patterns  # noqa: PLC0415 - only for a line
-    from ascend_doctor.diagnosis.possibilities import mask  # noqa: PLC0415
+    from ascend_doctor.diagnosis.possibilities import mask  # noqa: PLC0415 - only for a line
 
-    stated = mask(text, list, whole=text)
-    shown, _ = Patterns(rows.failures.values()).judge(stated.encode())
-    beaten = {name for failure in shown for name in rows.failures[failure].beats}
-    for name in sorted(shown - beaten)[:_MOST_FAILURES]:
-        yield _explain_failure(rows.failures[name])
+    shown = _list_failures(mask(text, list, whole=text), rows)
+    yield from (_explain_failure(rows.failures[name]) for name in shown)
     for word in dict.fromkeys(re.findall(r"\w+", text)):
         if not shown and len(word) >= _SHORTEST_IN_A_LINE and _CODE.fullmatch(word):
             yield from _pages_of_code(word, rows)

@@ -199,6 +199,7 @@ def test_a_name_that_leads_to_no_commit_is_refused(tmp_path: Path, name: str) ->
         reader.commit(name)
 
 
+@pytest.mark.slow
 def test_nothing_of_a_hostile_repository_is_started(repository: Path, tmp_path: Path) -> None:
     expected = contents_of(repository, "v2")
     head = git(repository, "rev-parse", "HEAD").decode()
