@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,12 +52,6 @@ def _lines() -> Iterator[str]:
     yield f"| answers dropped one at a time | {len(dropped_answers())} |"
     yield f"| rules that label the dropped answers | {len(table('drops'))} |"
     yield f"| healthy variations without an error | {len(variations())} |"
-    yield "\n## Breakages by check\n"
-    yield "A breakage counts for the first check of its label.\n"
-    yield "| check | breakages |"
-    yield "| --- | --- |"
-    counts = Counter(row.see[0][1] for row in rows if row.see)
-    yield from (f"| `{check}` | {count} |" for check, count in sorted(counts.items()))
     yield "\n## Breakages that no finding shows\n"
     yield "| breakage | machine | reason |"
     yield "| --- | --- | --- |"
