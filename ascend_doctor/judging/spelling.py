@@ -11,7 +11,7 @@ _SHORTEST, _LONG = 5, 10
 # be slips.
 _SHORT, _LONG_WORD = 3, 7
 _FEW_SLIPS = 2
-_PREFIXES = ("HCCL_", "ASCEND_", "TORCH_NPU_", "TORCH_HCCL_")
+_PREFIXES = ("HCCL_", "P2P_HCCL_", "ASCEND_", "TORCH_NPU_", "TORCH_HCCL_", "PYTORCH_NPU_")
 # Letters that differ where two slips are the most: each replaces one by another.
 _MOST_LETTERS = 4
 
@@ -48,16 +48,25 @@ def slip_of(name: str, known: Collection[str], most: int = 2) -> str:
 
 
 def variable_meant(name: str, known: Collection[str]) -> str:
-    """The variable that was probably meant: by a slip, a word more, or a longer or shorter word.
+    """The variable that was probably meant: by a slip, other words, or their lengths.
 
     Only names of HCCL, CANN and torch_npu have such forms; other names are those of users.
     """
     if meant := slip_of(name, known):
         return meant
     words = name.split("_")
-    forms = [
-        each for each in known if _is_form(words, each.split("_")) or _is_near_joined(name, each)
-    ]
+    # ASCEND_HOME and its like are names of users, too.
+    is_ours = len(words) > 1 and not name.startswith("ASCEND_")
+    longer = [each for each in known if is_ours and each.startswith(f"{name}_")]
+    forms = (
+        longer
+        if len(longer) == 1
+        else [
+            each
+            for each in known
+            if _is_form(words, each.split("_")) or _is_near_joined(name, each)
+        ]
+    )
     return max(forms, key=len) if forms and name.startswith(_PREFIXES) else ""
 
 

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_doctor.facts import Usage
+from ascend_doctor.facts import Snapshot, Usage
 from ascend_doctor.findings import Level
 from ascend_doctor.judging.judge import Case, judge
+from ascend_doctor.judging.spelling import variable_meant
 from ascend_doctor.judging.value_bounds import (
     describe,
     describe_bounds,
@@ -313,6 +314,32 @@ def test_memory_of_buffers() -> None:
         a2(HCCL_BUFFSIZE="400"), "npus", devices=(npu(0, hbm=Usage(used=1, total=32768)),)
     )
     only("variables-memory", small, Level.OK, "9 GB")
+
+
+@pytest.mark.parametrize("name", ["HCCL_BUFFSIZE", "P2P_HCCL_BUFFSIZE"])
+def test_buffers_larger_than_a_device(name: str) -> None:
+    only("variables-memory", a2(**{name: "40000"}), Level.ERROR, "40000")
+    without_npus = Snapshot(environment=a2(**{name: "209715200"}).environment)
+    only("variables-memory", without_npus, Level.ERROR, name)
+    unread = Snapshot(environment=a2(P2P_HCCL_BUFFSIZE="20").environment)
+    assert run("variables-memory", unread)[0].level is Level.OK
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("HCCL_OP_EXPANSION", "HCCL_OP_EXPANSION_MODE"),
+        ("HCCL_RDMA_QPS", "HCCL_RDMA_QPS_PER_CONNECTION"),
+        ("HCCL_INTRA_ROCE", "HCCL_INTRA_ROCE_ENABLE"),
+        ("P2P_HCCL_BUFFER_SIZE", "P2P_HCCL_BUFFSIZE"),
+        ("PYTORCH_NPU_ALLOC_CONFIG", "PYTORCH_NPU_ALLOC_CONF"),
+        ("HCCL_IF", ""),
+        ("ASCEND_HOME", ""),
+        ("TASK_QUEUE", ""),
+    ],
+)
+def test_names_with_words_left_out(name: str, meant: str) -> None:
+    assert variable_meant(name, NAMES) == meant
 
 
 def test_max_connections() -> None:

@@ -23,6 +23,7 @@ _EXEC_DEFAULT = 1836
 _GROUP_SECONDS, _HCCL_ADDS = 600, 20
 # Megatron makes about a dozen groups; each takes a send and a receive buffer.
 _GROUPS, _BUFFERS = 12, 2
+_SIZES = ("HCCL_BUFFSIZE", "P2P_HCCL_BUFFSIZE")
 
 
 @check(
@@ -157,6 +158,17 @@ def port_ranges(case: Case) -> Iterator[Finding]:
         )
 
 
+def _exceeds_device(case: Case, size: float) -> bool:
+    """Whether two buffers of so many MB are more than a device here has, or the largest known."""
+    devices = case.facts.npus.devices if case.facts.npus else ()
+    here = [npu.hbm.total for npu in devices if npu.hbm and npu.hbm.total]
+    chips = [soc for row in case.catalog.families for soc in row.socs]
+    named = {npu.name for npu in devices}
+    known = [soc.memory_gib << 10 for soc in chips if soc.memory_gib and soc.soc in named]
+    known = known or [soc.memory_gib << 10 for soc in chips if soc.memory_gib]
+    return size * _BUFFERS > (min(here) if here else max(known))
+
+
 @check("variables-memory", "HCCL's buffers leave room for the model", scope="launch")
 def variables_memory(case: Case) -> Iterator[Finding]:
     """Every communicator takes twice HCCL_BUFFSIZE (in MB, 200 where unset) on the device.
@@ -166,7 +178,18 @@ def variables_memory(case: Case) -> Iterator[Finding]:
     """
     values = settings(case)
     size = number(values.get("HCCL_BUFFSIZE"), 0)
-    if not size or case.facts.npus is None:
+    if larger := [
+        name for name in _SIZES if _exceeds_device(case, number(values.get(name), 0) or 0)
+    ]:
+        yield error(
+            f"{larger[0]} is more than the memory of a device",
+            observed=f"{show_values(values, larger[0])}, in MB, twice for each communicator",
+            required="for example 200, the default of HCCL_BUFFSIZE",
+            because="The first communicator cannot be made.",
+            remedy=unset(larger[0]),
+            refs=(f"{HCCL_VARIABLES}/{larger[0]}.md",),
+        )
+    if larger or not size or case.facts.npus is None:
         return
     devices = visible_npus(case).devices
     require_answers(devices, "the memory", lambda npu: npu.hbm)
