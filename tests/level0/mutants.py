@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -113,6 +114,30 @@ def variations() -> list[Mutant]:
         )
         for row in table("variations")
     ]
+
+
+def fresh() -> list[Mutant]:
+    """The rows of fresh.yaml, each as often as it has values."""
+    return [
+        Mutant(
+            id=f"{row['id']} {value}",
+            what=row["id"],
+            on=row.get("machine", "healthy-a2"),
+            see=_label(row) if "see" in row else (),
+            change=_filled(row["change"], value if isinstance(value, list) else [value]),
+        )
+        for row in table("fresh")
+        for value in row["each"]
+    ]
+
+
+def _filled(change: Mapping[str, Any], values: list[Any]) -> dict[str, Any]:
+    text = json.dumps(change)
+    for number, value in enumerate(values):
+        text = text.replace(f'"${number}#"', str(value))
+        text = text.replace(f"${number}", json.dumps(str(value))[1:-1])
+    filled: dict[str, Any] = json.loads(text)
+    return filled
 
 
 # ---------------------------------------------------------------- dropped answers

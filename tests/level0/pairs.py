@@ -8,6 +8,7 @@ that accuses in none of them alone.
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import functools
 import json
@@ -24,7 +25,7 @@ import yaml
 from ascend_doctor.findings import Level
 from ascend_doctor.machine.parsing import read_yaml
 from tests.level0.machine import machine
-from tests.level0.mutants import Mutant, breakages, is_seen, news, variations
+from tests.level0.mutants import Mutant, breakages, fresh, is_seen, news, variations
 from tests.machines.compose import spread
 
 FOLDER = Path(__file__).parent
@@ -128,6 +129,22 @@ def groups(seed: int) -> list[Group]:
         )
         for drawn in read_yaml(FOLDER / f"pairs-{seed}.yaml")
     ]
+
+
+def fresh_pairs(seed: int, count: int) -> list[Group]:
+    """Two rows of fresh.yaml at once, of two kinds and checks, on one machine."""
+    chance = random.Random(seed)
+    rows = [mutant for mutant in fresh() if mutant.see]
+    drawn: dict[str, Group] = {}
+    while len(drawn) < count:
+        parts = tuple(chance.sample(rows, 2))
+        first, second = ({part.on, *(check for _, check in part.see)} for part in parts)
+        group = Group(kind="broken", parts=parts)
+        if first & second == {parts[0].on} & {parts[1].on} != set():
+            with contextlib.suppress(AssertionError, KeyError):
+                group.whole().machine()
+                drawn[group.id] = group
+    return list(drawn.values())
 
 
 def _draw(seed: int) -> Iterator[dict[str, object]]:

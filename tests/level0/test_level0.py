@@ -18,6 +18,7 @@ from tests.level0.mutants import (
     breakages,
     drops,
     findings,
+    fresh,
     healthy,
     is_seen,
     news,
@@ -54,10 +55,20 @@ def test_every_breakage_is_seen_as_labelled() -> None:
     assert _wrong(breakages()) == []
 
 
+def test_fresh_breakages_are_seen_and_healthy_machines_have_no_error() -> None:
+    rows = [mutant for mutant in fresh() if mutant.see]
+    rows = rows if WHOLE else rows[::5]
+    assert _wrong(rows) == []
+    fine = [mutant for mutant in fresh() if not mutant.see]
+    assert [new for row in fine if (new := _errors(row))] == []
+
+
+def _errors(mutant: Mutant) -> list[tuple[str, Level, str]]:
+    return [new for new in news(mutant) if new[1] is Level.ERROR]
+
+
 def test_no_healthy_variation_has_an_error() -> None:
-    errors = {
-        mutant.id: [new for new in news(mutant) if new[1] is Level.ERROR] for mutant in variations()
-    }
+    errors = {mutant.id: _errors(mutant) for mutant in variations()}
     assert {key: new_errors for key, new_errors in errors.items() if new_errors} == {}
 
 

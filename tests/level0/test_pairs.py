@@ -6,7 +6,7 @@ import pytest
 
 from ascend_doctor.findings import Level
 from tests.level0.mutants import breakages, findings, news
-from tests.level0.pairs import SEEDS, Group, groups
+from tests.level0.pairs import SEEDS, Group, fresh_pairs, groups
 
 # What the label, which follows from the parts alone, does not see.
 EXPLAINED = {
@@ -23,6 +23,12 @@ EXPLAINED = {
 def test_every_breakage_is_named_and_nobody_else_accused(seed: int) -> None:
     faults = {group.id: list(group.faults()) for group in groups(seed)}
     assert {key for key, missed in faults.items() if missed} <= EXPLAINED.keys(), faults
+
+
+@pytest.mark.slow
+def test_two_fresh_breakages_are_both_named() -> None:
+    faults = {group.id: list(group.faults()) for group in fresh_pairs(2028, 40)}
+    assert {key: missed for key, missed in faults.items() if missed} == {}
 
 
 def _both(*ids: str) -> Group:
