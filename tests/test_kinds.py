@@ -53,6 +53,7 @@ TYPED = {
     "site.yaml": "check --config {}",
     "rank-0.jsonl": "compare DIR DIR",
 }
+SAMPLES = {"snapshot": "snapshot.json", "report": "report.json", "log": "train.log"}
 LOGS = ("train.log", "plog.log", "logs.tar", "logs.zip")
 LAUNCHES = ("train.sh", "bare.sh", "entry.py", "pod.yaml", "verl.yaml")
 REPORTS = ("report.json", "sorted.json", "cut.json")
@@ -123,12 +124,11 @@ def test_a_file_of_another_kind_is_refused_with_the_command_for_it(
     command: str, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(files)
-    samples = {"snapshot": "snapshot.json", "report": "report.json", "log": "train.log"}
     wrong = []
     for name, typed in TYPED.items():
         if name in COMMANDS[command]:
             continue
-        words = command.replace("{}", name).format(**samples)
+        words = command.replace("{}", name).format(**SAMPLES)
         monkeypatch.setattr("sys.argv", ["ascend-doctor", *words.split()])
         code = cli.run(words.split())
         out, err = capsys.readouterr()
@@ -144,9 +144,8 @@ def test_a_file_of_the_right_kind_is_not_refused(
     command: str, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(files)
-    samples = {"snapshot": "snapshot.json", "report": "report.json", "log": "train.log"}
     for name in COMMANDS[command]:
-        words = command.replace("{}", name).format(**samples)
+        words = command.replace("{}", name).format(**SAMPLES)
         monkeypatch.setattr("sys.argv", ["ascend-doctor", *words.split()])
         cli.run(words.split())
         assert f"`ascend-doctor {TYPED[name].format(name)}`" not in capsys.readouterr().err, name

@@ -85,8 +85,13 @@ def _label(row: Mapping[str, Any]) -> tuple[tuple[Level, str], ...]:
     if texts == ["nothing"]:
         assert row["because"], row
         return ()
-    pairs = (text.split() for text in texts)
+    pairs = (text.split() for each in texts for text in _levels(each))
     return tuple((Level[level.upper()], check) for level, check in pairs)
+
+
+def _levels(text: str) -> tuple[str, ...]:
+    """A label with its level; a check alone may be an error or a warning."""
+    return (text,) if " " in text else (f"error {text}", f"warning {text}")
 
 
 def breakages() -> list[Mutant]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import shlex
 from collections.abc import Callable, Iterable, Iterator
@@ -280,6 +281,7 @@ def hccn_addresses(case: Case) -> Iterator[Finding]:
             refs=(HCCN_SOURCE,),
         )
     yield from _twice(devices, broken)
+    yield from _impossible(devices, broken)
     if family is not None and family.network == "planes":
         yield from _planes(devices)
     if not is_950(case):
@@ -311,6 +313,30 @@ def _twice(devices: tuple[HccnDevice, ...], broken: Callable[..., Finding]) -> I
                 refs=(HCCN_SOURCE,),
                 devices=tuple(of),
             )
+
+
+def _impossible(
+    devices: tuple[HccnDevice, ...], broken: Callable[..., Finding]
+) -> Iterator[Finding]:
+    """Addresses that no device can have in a network (RFC 6890)."""
+    for device in devices:
+        with contextlib.suppress(ValueError):
+            address = ipaddress.ip_address(device.address or "")
+            if (
+                address.is_unspecified
+                or address.is_loopback
+                or address.is_multicast
+                or address.is_reserved
+            ):
+                yield broken(
+                    f"Device {device.device} has an address that is not one of a host",
+                    observed=str(address),
+                    required="an address of its own in the network of the NPUs",
+                    because="Packets to it never leave their sender, or reach many.",
+                    remedy=_give((device.device,)),
+                    refs=(HCCN_SOURCE,),
+                    devices=(device.device,),
+                )
 
 
 def _planes(devices: tuple[HccnDevice, ...]) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import Iterator
 
@@ -32,7 +33,6 @@ def stack_lock(case: Case) -> Iterator[Finding]:
         wheel.installed for wheel in lock.wheels
     ):
         raise Unknown(f"the stack of {lock.source} is not on this machine (looked in {lock.stack})")
-    drifted = False
     if lock.proof_failed:
         yield error(
             "The stack did not stand its proof",
@@ -41,13 +41,11 @@ def stack_lock(case: Case) -> Iterator[Finding]:
             because="setup built it and does not put it in use.",
             remedy=_repair(lock),
         )
-    for checkout in lock.checkouts:
-        for finding in _checkout(checkout, _repair(lock)):
-            drifted = True
-            yield finding
+    checkouts = (_checkout(checkout, _repair(lock)) for checkout in lock.checkouts)
+    drifted = list(itertools.chain.from_iterable(checkouts))
+    yield from drifted
     wrong = [wheel for wheel in lock.wheels if not _is_same(wheel)]
     if wrong:
-        drifted = True
         yield error(
             f"{len(wrong)} of {len(lock.wheels)} packages are not those of the lock",
             observed="; ".join(_describe_wheel(wheel) for wheel in wrong),
@@ -55,7 +53,7 @@ def stack_lock(case: Case) -> Iterator[Finding]:
             because=f"They were changed in {lock.environment} after setup built it.",
             remedy=_repair(lock),
         )
-    if not drifted:
+    if not (drifted or wrong):
         parts = ", ".join(f"{checkout.name} {checkout.ref}" for checkout in lock.checkouts)
         yield note(
             "The stack matches its lock",
