@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from ascend_doctor.commands.options.prefix import prefix_option
 from ascend_doctor.commands.short_help import ShortHelpCommand
 from ascend_doctor.machine.kinds import LOCK
 
-LEVELS = ("0", "1", "2", "3", "4", "rehearse")
 _FOLDER = click.Path(path_type=Path)
 
 
@@ -99,7 +97,7 @@ _USUAL = "megatron framework prefix venv dry_run locked accept keep proof offlin
 @click.option(
     "--prove",
     "proof",
-    type=click.Choice(LEVELS),
+    type=click.Choice(["0", "1", "2", "3", "4", "rehearse"]),
     default="1",
     show_default=True,
     help="Check level that has to pass before the stack is put in use; simulated where there is "
@@ -131,7 +129,7 @@ def command(**options: Any) -> int:
     return run_setup(**options)
 
 
-def _check_usage(options: Mapping[str, Any]) -> None:
+def _check_usage(options: dict[str, Any]) -> None:
     megatron, locked, carried = (options[name] for name in ("megatron", "locked", "carried"))
     if options["offline"] != bool(carried):
         raise click.UsageError("--offline and --from DIR go together")
