@@ -58,6 +58,20 @@ LABELS = {
     "slow": Label(None, operation="", ends=True),
     "timeout": Label(2, ends=True, limit="5", stall=60),
     "interrupted": Label(2, stall=60, interrupted=14),
+    "lock": Label(2),
+    "queue": Label(1),
+    "busy": Label(0),
+    "writer": Label(3),
+    "socket": Label(1),
+    "child": Label(2),
+    "asleep-second": Label(1, operation="broadcast"),
+    "crash": Label(1, ends=True),
+    "abort": Label(0, ends=True),
+    "exit": Label(2, ends=True),
+    "memory": Label(3, ends=True),
+    "other-root": Label(1, ends=True),
+    "other-type": Label(3, ends=True),
+    "reduce": Label(2, ends=True),
 }
 
 # A minute of each is spent in imports.

@@ -4,8 +4,12 @@ The first argument is what it does. Every round before is sound: 1 + 3 collectiv
 """
 
 import os
+import queue
 import signal
+import socket
+import subprocess
 import sys
+import threading
 import time
 
 import torch
@@ -17,9 +21,51 @@ RANK = int(os.environ["RANK"])
 FOREVER = 3600
 
 
-def sleep_at(rank: int) -> None:
-    if rank == RANK:
-        time.sleep(FOREVER)
+def sleep() -> None:
+    time.sleep(FOREVER)
+
+
+def spin() -> None:
+    while True:
+        pass
+
+
+def wait_for_lock() -> None:
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()
+
+
+def wait_for_writer() -> None:
+    os.mkfifo("pipe")
+    os.open("pipe", os.O_RDONLY)
+
+
+def raise_error(error: BaseException) -> None:
+    raise error
+
+
+# What a rank does in place of its collectives.
+INSTEAD = {
+    "asleep": (2, sleep),
+    "timeout": (2, sleep),
+    "interrupted": (2, sleep),
+    "dead": (3, lambda: os.kill(os.getpid(), signal.SIGKILL)),
+    "stopped": (0, lambda: os.kill(os.getpid(), signal.SIGSTOP)),
+    "exception": (2, lambda: raise_error(ValueError("a bad sample"))),
+    "fewer": (3, lambda: os._exit(0)),
+    "slow": (2, lambda: time.sleep(3)),
+    "lock": (2, wait_for_lock),
+    "queue": (1, lambda: queue.Queue().get()),
+    "busy": (0, spin),
+    "writer": (3, wait_for_writer),
+    "socket": (1, lambda: socket.create_server(("127.0.0.1", 0)).accept()),
+    "child": (2, lambda: subprocess.run(["sleep", str(FOREVER)], check=True)),
+    "crash": (1, lambda: os.kill(os.getpid(), signal.SIGSEGV)),
+    "abort": (0, os.abort),
+    "exit": (2, lambda: sys.exit(3)),
+    "memory": (3, lambda: raise_error(MemoryError("no more"))),
+}
 
 
 def sound(data: torch.Tensor, pair: dist.ProcessGroup, twin: dist.ProcessGroup) -> None:
@@ -30,37 +76,37 @@ def sound(data: torch.Tensor, pair: dist.ProcessGroup, twin: dist.ProcessGroup) 
     torch.npu.synchronize()
 
 
-def err(data: torch.Tensor, twin: dist.ProcessGroup) -> None:  # noqa: C901, PLR0912 - a table of mistakes
-    if KIND in {"asleep", "timeout", "interrupted"}:
-        sleep_at(2)
-    elif KIND == "dead" and RANK == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-    elif KIND == "stopped" and RANK == 0:
-        os.kill(os.getpid(), signal.SIGSTOP)
-    elif KIND == "exception" and RANK == 2:
-        raise ValueError("a bad sample")
-    elif KIND == "fewer" and RANK == 3:
-        os._exit(0)
+def err(data: torch.Tensor, twin: dist.ProcessGroup) -> None:  # noqa: C901 - a table of mistakes
+    rank, act = INSTEAD.get(KIND, (None, sleep))
+    if rank == RANK:
+        act()
     elif KIND == "other-collective" and RANK == 1:
         dist.all_gather([torch.empty_like(data) for _ in range(4)], data)
     elif KIND == "other-order" and RANK == 2:
         dist.broadcast(data, src=0)
+    elif KIND == "other-root" and RANK == 1:
+        dist.broadcast(data, src=1)
     elif KIND == "other-size" and RANK == 0:
         dist.all_reduce(torch.ones(9, device="npu"))
+    elif KIND == "other-type" and RANK == 3:
+        dist.all_reduce(data.half())
+    elif KIND == "reduce" and RANK == 2:
+        dist.reduce(data, dst=0)
     elif KIND == "barrier":
         if RANK != 1:
             dist.barrier()
+    elif KIND == "asleep-second" and RANK == 1:
+        dist.all_reduce(data)
+        sleep()
     elif KIND == "subset" and RANK == 3:
         dist.all_reduce(data)
         dist.broadcast(data, src=0)
-        time.sleep(FOREVER)
+        sleep()
     elif KIND == "send" and RANK == 0:
         dist.send(torch.ones(1 << 20, device="npu"), dst=1)
     elif KIND == "interleaved" and RANK == 1:
         dist.all_reduce(data, group=twin)
         torch.npu.synchronize()
-    elif KIND == "slow" and RANK == 2:
-        time.sleep(3)
 
 
 def main() -> None:
@@ -69,8 +115,8 @@ def main() -> None:
     data = torch.ones(8, device="npu")
     pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]
     twin = dist.new_group([0, 1, 2, 3])
-    if KIND == "asleep-first":
-        sleep_at(1)
+    if KIND == "asleep-first" and RANK == 1:
+        sleep()
     for step in range(5):
         if step >= 3:
             sys.stderr.write(f"round {step}\n")
