@@ -738,7 +738,7 @@ class Launch(Section, frozen=True, kw_only=True):
     """The launch command that is to be judged with the machine. ``present``: there is one.
 
     ``program`` is megatron (a script of Megatron-LM), megatron-swift, swift, verl, or empty;
-    ``module`` what python runs, by -m or as a file.
+    ``module`` what python runs, by -m or as a file; ``absent`` that file, where it is not there.
     ``options`` holds the options that checks ask for, in Megatron's spelling with underscores;
     of flags without a value the value is "", and UNTOLD stands for what could not be told.
     ``flags`` are the names of all options that begin with two dashes, as they were written,
@@ -759,6 +759,7 @@ class Launch(Section, frozen=True, kw_only=True):
     present: bool = msgspec.field(name="given", default=False)
     program: str = ""
     module: str = ""
+    absent: str = ""
     options: dict[str, str] = {}
     flags: tuple[str, ...] = ()
     one_dash: tuple[str, ...] = ()

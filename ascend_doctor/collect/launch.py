@@ -9,6 +9,7 @@ from itertools import pairwise
 import msgspec
 
 from ascend_doctor.facts import LOOPBACK, UNTOLD, Launch
+from ascend_doctor.machine.files import is_there
 
 OPTIONS = frozenset(
     (
@@ -133,6 +134,16 @@ def _module(command: Sequence[str]) -> str:
     named = (name for dash, name in pairwise(start) if dash == "-m" and "." in name)
     files = (word for word in start if _FILE.fullmatch(word))
     return next(named, "") or next(files, "").removesuffix(".py").replace("/", ".").lstrip(".")
+
+
+def find_absent(command: Sequence[str]) -> str:
+    """The Python file that torchrun is to start from here, where there is none; else ""."""
+    start = command[:_MOST_BEFORE]
+    files = [word for word in start if _FILE.fullmatch(word)]
+    is_module = "-m" in start and "torch.distributed.run" not in start
+    if is_module or not files or read_launcher(command) is None or is_there(files[0]):
+        return ""
+    return files[0]
 
 
 def read_options(command: Sequence[str]) -> dict[str, Said]:

@@ -11,7 +11,7 @@ import msgspec
 
 from ascend_doctor.checks.launch.variables import COMMON
 from ascend_doctor.collect.environment import misspelt
-from ascend_doctor.collect.launch import Said, launch, read_options, takes_value
+from ascend_doctor.collect.launch import Said, find_absent, launch, read_options, takes_value
 from ascend_doctor.errors import DataError, Unknown
 from ascend_doctor.facts import (
     UNTOLD,
@@ -245,7 +245,17 @@ def of_command(words: Iterable[str], catalog: Catalog) -> tuple[LintInput, ...]:
         split.append(Word(word, 1, column))
         column += len(word) + 1
     command = ShellCommand(tuple(split), {}, {}, open=False)
-    return tuple(_launch_roles("command", command, catalog, lambda line, column: (line, column)))
+    inputs = _launch_roles("command", command, catalog, lambda line, column: (line, column))
+    absent = find_absent([word.text for word in split])
+    return tuple(_with_absent(subject, absent) for subject in inputs)
+
+
+def _with_absent(subject: LintInput, absent: str) -> LintInput:
+    if subject.launch is None or not absent:
+        return subject
+    return msgspec.structs.replace(
+        subject, launch=msgspec.structs.replace(subject.launch, absent=absent)
+    )
 
 
 Moved = Callable[[int, int], tuple[int, int]]

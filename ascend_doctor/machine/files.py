@@ -212,6 +212,17 @@ def read_bytes(path: str | Path, limit: int) -> bytes:
     return data
 
 
+def is_there(path: str) -> bool:
+    """Whether anything has this name; what cannot be looked at is taken to be there."""
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError):
+        return True
+    return True
+
+
 def check_folder(path: str) -> None:
     """Raises DataError for a folder whose files cannot be listed: none seen is not none there."""
     try:

@@ -9,14 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_doctor.checks import all_checks
+from ascend_doctor.collect.snapshot import take
 from ascend_doctor.facts import UNTOLD
 from ascend_doctor.findings import Level
 from ascend_doctor.linting.bash import commands
-from ascend_doctor.linting.inputs import subjects
+from ascend_doctor.linting.inputs import of_command, subjects
 from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.render.formats import FORMATS
 from tests.conftest import Command
+from tests.level0.machine import machine as recorded
 
 CATALOG = Catalog()
 CHECKS = tuple(check for check in all_checks() if suits(check))
@@ -206,6 +208,37 @@ def test_a_command_is_judged_as_a_script_is(doctor: Command) -> None:
 
 
 @pytest.mark.slow
+def test_torchrun_of_a_file_that_does_not_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+    absent = {
+        "torchrun train.py": False,
+        "torchrun trian.py": True,
+        "python -m torch.distributed.run --nproc-per-node 2 src/train.py": True,
+        "torchrun -m pretrain.train": False,
+        "swift sft --model x.py": False,
+    }
+    for command, expected in absent.items():
+        absences = [each.launch.absent for each in of_command(command.split(), CATALOG) if each.launch]
+        assert any(absences) is expected, command
+    (subject, *_) = of_command(["torchrun", "trian.py"], CATALOG)
+    titles = findings(subject, machine("", ""), CATALOG, CHECKS)
+    assert "trian.py does not exist" in {each.title for each in titles}
+
+
+def test_a_path_of_megatron_that_is_not_there() -> None:
+    script = (
+        b"export MEGATRON_LM_PATH=/nowhere\nexport PYTHONPATH=$MEGATRON_LM_PATH:\nmegatron sft\n"
+    )
+    here = take(recorded("healthy-a2"), CATALOG)
+    inputs = subjects("a.sh", script, CATALOG)
+    titles = {row.title for each in inputs for row in findings(each, here, CATALOG, CHECKS)}
+    assert "MEGATRON_LM_PATH names another Megatron than the one that is imported" in titles
+    assert "PYTHONPATH has an empty entry, which stands for the current folder" in titles
+
+
 def test_good_bad_and_nothing_have_their_codes(doctor: Command, tmp_path: Path) -> None:
     good = "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 2 --bf16\n"
     (tmp_path / "good.sh").write_text(good, "utf-8")

@@ -21,13 +21,21 @@ def run_launcher_options(case: Case) -> Iterator[Finding]:
     """Torchrun reads options up to the script; the script gets all others.
 
     Its parser stops at an unknown name, at a word for a number, and at a value that is not a
-    choice. `torchrun train.py --nproc_per_node 8` starts one rank. `--standalone` sets a rendezvous
-    on localhost, where a second node never joins.
+    choice. A script that does not exist ends each rank. `torchrun train.py --nproc_per_node 8`
+    starts one rank. `--standalone` sets a rendezvous on localhost, where a second node never joins.
     """
     options(case)
     launch = case.need(Launch)
     if not launch.launcher:
         raise NotApplicable("the launch command does not start torchrun")
+    if launch.absent:
+        yield error(
+            f"{launch.absent} does not exist",
+            observed=launch.absent,
+            required="the path of a script",
+            because="Python ends in each rank: can't open file.",
+            remedy=Remedy(summary="Correct the path, or start it in the script's folder"),
+        )
     kinds = case.catalog.flags.launcher
     for name, value in launch.launcher_options.items():
         yield from _find_refusal(case, launch, name, value)

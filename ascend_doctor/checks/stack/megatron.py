@@ -102,6 +102,7 @@ def _one_tree(case: Case, keep: PackageCopy) -> Remedy:
     "megatron-path",
     "MEGATRON_LM_PATH names the Megatron that is imported",
     caused_by=("megatron-two-copies",),
+    scope="launch",
 )
 def megatron_path(case: Case) -> Iterator[Finding]:
     """ms-swift and twinkle take the Megatron-LM tree from MEGATRON_LM_PATH.

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from ascend_doctor.collect.launch import launch
+from ascend_doctor.collect.launch import find_absent, launch
 from ascend_doctor.collect.snapshot import SECTION_DEADLINE, Taking, take
 from ascend_doctor.collect.storage import NAMED_BY
 from ascend_doctor.commands.options.input_file import InputFile
@@ -92,8 +92,10 @@ class Examination:
             from ascend_doctor.collect.stack_lock import stack_lock  # noqa: PLC0415 - seldom asked
 
             locked = stack_lock(machine, self._lock)
+        absent = "" if self.replayed else find_absent(command)
+        judged = msgspec.structs.replace(launch(command), absent=absent)
         facts = msgspec.structs.replace(
-            facts, started=self._programs(), launch=launch(command), stack_lock=locked
+            facts, started=self._programs(), launch=judged, stack_lock=locked
         )
         hidden = self.redactor(facts)
         if self._record is None:
