@@ -221,7 +221,9 @@ def test_torchrun_of_a_file_that_does_not_exist(
         "swift sft --model x.py": False,
     }
     for command, expected in absent.items():
-        absences = [each.launch.absent for each in of_command(command.split(), CATALOG) if each.launch]
+        absences = [
+            each.launch.absent for each in of_command(command.split(), CATALOG) if each.launch
+        ]
         assert any(absences) is expected, command
     (subject, *_) = of_command(["torchrun", "trian.py"], CATALOG)
     titles = findings(subject, machine("", ""), CATALOG, CHECKS)
