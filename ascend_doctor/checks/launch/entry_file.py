@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ascend_doctor.checks.launch.options import version
+from ascend_doctor.checks.launch.options import behaviour_refs, version
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Script, Spot
 from ascend_doctor.findings import Finding, Remedy
@@ -29,6 +29,7 @@ _GETS_GROUP = re.compile(r"get_\w+_group(_gloo)?")
 _OF_OBJECTS = ("all_gather_object", "broadcast_object_list", "gather_object")
 _OBJECTS = "https://github.com/Ascend/pytorch/issues/58"
 _ETP = "expert_tensor_parallel_size"
+_ABOVE_ONE = re.compile(r"(?:tensor|expert)_model_parallel_size=(?:[2-9]|[1-9]\d+)")
 _ETP_OF_GROUPS = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/parallel_state.py:743"
 _ETP_OF_CONFIG = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/model_parallel_config.py:361"
 _EXTENDING = "https://docs.pytorch.org/docs/stable/notes/extending.html"
@@ -303,7 +304,8 @@ def entry_boolean_index(case: Case) -> Iterator[Finding]:
 def entry_expert_tensor(case: Case) -> Iterator[Finding]:
     """initialize_model_parallel and the model's configuration both take the size, unset it is TP.
 
-    Where only one of them is given it, groups and weights of experts are split differently.
+    Where only one of them is given it, groups and weights of experts are split differently. LoRA on
+    experts needs 1.
     """
     calls: dict[str, list[Spot]] = {"groups": [], "configuration": []}
     for call in _script(case).calls:
@@ -325,6 +327,21 @@ def entry_expert_tensor(case: Case) -> Iterator[Finding]:
             because="Unset it is TP, so that experts are split otherwise than their groups.",
             refs=(_ETP_OF_GROUPS, _ETP_OF_CONFIG),
             location=calls[lacking][0].location,
+        )
+    lora = [call for call in _script(case).calls if call.name.endswith("LoraConfig")]
+    split = {
+        spot.argument.partition("=")[0]
+        for spot in calls["groups"]
+        if _ABOVE_ONE.fullmatch(spot.argument)
+    }
+    if lora and len(split) == len(("tensor", "expert")) and not any(sizes.values()):
+        yield warning(
+            f"LoRA with experts, and {_ETP} is left out",
+            observed="; ".join(sorted({spot.argument for spot in calls["groups"]})),
+            required=f"{_ETP}=1 for the groups and for the model",
+            because="Unset it is TP, and mcore-bridge refuses LoRA on experts above 1.",
+            refs=(_ETP_OF_GROUPS, *behaviour_refs(case, "mcore-bridge", "lora-etp")),
+            location=calls["groups"][0].location,
         )
 
 
