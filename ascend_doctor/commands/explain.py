@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import inspect
 import itertools
-import os
 import re
 from collections.abc import Iterator, Sequence
 
@@ -16,6 +15,7 @@ from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.fleet.explain import TOPICS
 from ascend_doctor.judging.judge import Check
 from ascend_doctor.language import current, say
+from ascend_doctor.machine.files import is_there
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import KnownFailure, Variable, urls
 from ascend_doctor.render.columns import wrap
@@ -212,7 +212,7 @@ def _why_nothing(text: str, rows: Catalog) -> str:
         hint = "explain the line that it stands in, or `ascend-doctor diagnose LOG`"
         return f"no source that was read says what code {text} means; {hint}"
     if _NAME.fullmatch(text) or not re.search(r"\s", text):
-        if os.path.exists(text):
+        if is_there(text):
             command = f"`ascend-doctor diagnose {one_line(text)}`"
             return f"{shown} is a file or folder; {command} reads logs"
         root = click.get_current_context().find_root()

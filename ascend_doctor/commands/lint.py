@@ -40,7 +40,7 @@ from ascend_doctor.linting.inputs import (
 from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
 from ascend_doctor.linting.proposing import propose
 from ascend_doctor.linting.shellcheck import run_shellcheck
-from ascend_doctor.machine.files import write_whole
+from ascend_doctor.machine.files import is_there, write_whole
 from ascend_doctor.machine.kinds import CONFIGURATION, SCRIPT, refuse_other, refuse_other_content
 from ascend_doctor.redact import Redactor, local_key
 from ascend_doctor.render.plain import one_line
@@ -158,7 +158,7 @@ def _divide(
 
 
 def _find_files(sources: Sequence[str]) -> list[str]:
-    if sources and not os.path.exists(sources[0]) and shutil.which(sources[0]):
+    if sources and not is_there(sources[0]) and shutil.which(sources[0]):
         raise click.UsageError(f"{sources[0]}: no such file; append a command after `--`")
     for source in sources:
         refuse_other(source, SCRIPT, CONFIGURATION)

@@ -17,7 +17,7 @@ from ascend_doctor.commands.options.merged_output import (
 from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.merge import merge, report_files
 from ascend_doctor.fleet.merged_report import judge
-from ascend_doctor.machine.files import check_folder
+from ascend_doctor.machine.files import check_folder, is_there
 from ascend_doctor.machine.kinds import REPORT
 
 
@@ -40,7 +40,7 @@ def command(
     """
     start = time.monotonic()
     for path in paths:
-        if not os.path.exists(path):
+        if not is_there(path):
             raise DataError(f"{path}: no such file or folder; name the reports of the nodes")
         if os.path.isdir(path):
             check_folder(path)

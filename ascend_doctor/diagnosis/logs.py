@@ -15,7 +15,13 @@ from ascend_doctor.diagnosis.origins import NODE_RANK, Origin
 from ascend_doctor.diagnosis.packed import BLOCK, BROKEN, stream_of, unpack
 from ascend_doctor.diagnosis.trees import nodes_of
 from ascend_doctor.errors import DataError
-from ascend_doctor.machine.files import check_folder, open_descriptor, reason, walk_folders
+from ascend_doctor.machine.files import (
+    check_folder,
+    is_there,
+    open_descriptor,
+    reason,
+    walk_folders,
+)
 
 _SAMPLE = 4096
 _NULS = 20  # one zero byte in as many is no text
@@ -101,7 +107,7 @@ def find(names: tuple[str, ...], without: Collection[str] = ()) -> tuple[list[Lo
             for path in _files(name):
                 if path not in without and os.path.isfile(path):
                     listing.add(path)
-        elif not os.path.exists(name):
+        elif not is_there(name):
             raise _explain_absent(name)
         elif archives.ENDING.search(name):
             listing.archive(name)

@@ -6,6 +6,7 @@ The only module that opens such files: links, devices, pipes and other owners ar
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import stat
@@ -216,10 +217,10 @@ def is_there(path: str) -> bool:
     """Whether anything has this name; what cannot be looked at is taken to be there."""
     try:
         os.stat(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return False
-    except (OSError, ValueError):
-        return True
+    except OSError as error:
+        return error.errno not in {errno.ENAMETOOLONG, errno.ELOOP}
     return True
 
 

@@ -17,7 +17,7 @@ from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.fleet.hostlist import parse_hosts, plain
-from ascend_doctor.machine.files import read_bytes, write_whole
+from ascend_doctor.machine.files import is_there, read_bytes, write_whole
 from ascend_doctor.redact import Redactor, ours
 from ascend_doctor.report import Fleet, Report
 
@@ -96,7 +96,7 @@ def add_merged_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def read_hosts(path: str) -> tuple[str, ...]:
     """The nodes of a host file, or of a list such as ``n[0-3],m7``. Raises DataError."""
-    if not os.path.exists(path) and _LIST.fullmatch(path):
+    if not is_there(path) and _LIST.fullmatch(path):
         return parse_hosts(path, name=path)
     return parse_hosts(read_bytes(path, _HOSTS_LIMIT).decode("utf-8", "replace"), name=path)
 
