@@ -40,7 +40,6 @@ _STRAY = {
     "matrix solve": "--megatron {}",
     "fix": "--only {}",
     "snapshot": "-o {}",
-    "fleet torchrun": "--hosts {}",
     "plan": "--model {}",
     "env": "--prefix {}",
 }

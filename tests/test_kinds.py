@@ -78,7 +78,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "stack export --format requirements --lock {}": LOCK,
     "matrix upgrade --to cann=9.0.0 --lock {}": LOCK,
     "matrix show {}": (),
-    "fleet torchrun --hosts {}": (),
     "compare {} {}": (),
     "explain {}": (),
     "env --prefix {}": (),

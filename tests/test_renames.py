@@ -198,8 +198,6 @@ ARGUMENTS = {
     "stack export": ["--format", "pylock"],
     "judge": [__file__],
     "merge": [__file__],
-    "fleet manifest": ["--image", "image"],
-    "fleet torchrun": ["--hosts", "a,b"],
     "diff": [__file__, __file__],
     "diagnose": [__file__],
     "matrix show": ["x"],

@@ -6,9 +6,6 @@ from ascend_doctor.commands.lazy import LazyGroup
 
 COMMANDS = {
     "check": "Check every node by Ray or Slurm, and give one verdict.",
-    "sbatch": "Write a Slurm batch script that checks every node and merges.",
-    "manifest": "Write a Kubernetes manifest that checks every node.",
-    "torchrun": "Print the line to type on each node.",
 }
 
 command = LazyGroup(

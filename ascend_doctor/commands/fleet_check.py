@@ -80,8 +80,8 @@ def command(  # noqa: PLR0913 - the options of the command
     hosts = read_hosts(expect) if expect else ()
     if (ray is not None) == slurm:
         raise click.UsageError(
-            "give --ray or --slurm; without either, "
-            "`ascend-doctor fleet torchrun --hosts FILE` prints the line for each node"
+            "give --ray or --slurm; without either, type on each node, numbered from 0, "
+            "`ascend-doctor check --nnodes 4 --node-rank 0 --rdzv-endpoint node0:29400`"
         )
     if ray is not None and (words or doctor):
         raise click.UsageError("--doctor and what stands behind -- go with --slurm")

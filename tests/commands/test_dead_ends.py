@@ -29,7 +29,7 @@ ENDS = {
     ("diagnose", "empty.log"): "diagnose ~/ascend/log",
     ("diagnose", "empty"): "diagnose ~/ascend/log",
     ("explain", "frobnicate"): "list",
-    ("fleet", "check"): "fleet torchrun --hosts FILE",
+    ("fleet", "check"): "check --nnodes 4 --node-rank 0 --rdzv-endpoint node0:29400",
     ("merge", "empty"): 'check --no-redact --format json -o "empty/$(hostname).json"',
     ("merge",): "merge reports",
     ("judge",): "judge node.json",

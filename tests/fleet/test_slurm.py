@@ -209,39 +209,6 @@ def test_an_interrupted_check_leaves_nothing(cluster: SlurmCluster, tmp_path: Pa
     cluster.until(lambda: not cluster.jobs() and not cluster.ask("squeue", "--noheader"))
 
 
-def test_a_batch_job_checks_its_nodes_and_merges(cluster: SlurmCluster, tmp_path: Path) -> None:
-    doctor = doctors(
-        tmp_path,
-        **replaying(tmp_path, **dict.fromkeys(NODES[:3], "well"), node4="fails"),
-    )
-    folder = tmp_path / "jobs' $(here) #1"
-    folder.mkdir()
-    note = 'it\'s "all" \\ #1 $(x) ü'
-    write = [DOCTOR, "fleet", "sbatch", "-l", "0", "--timeout", "120", "--nodes", "4"]
-    script = subprocess.run(
-        [*write, "--doctor", doctor, "--folder", str(folder), "--", "--comment", note, "--requeue"],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    ).stdout
-    (tmp_path / "job.sh").write_text(script)
-    done = cluster.run("sbatch", "--wait", "--parsable", "job.sh", deadline=300, folder=tmp_path)
-    assert not done.stderr, done.stderr
-    job = done.stdout.strip()
-    output = (tmp_path / f"slurm-{job}.out").read_text()
-    assert done.returncode == 1, output
-    assert f"Comment={note}" in cluster.ask("scontrol", "show", "job", job)
-    result = folder / f"ascend-doctor-{job}"
-    summary = json.loads((result / "report.json").read_text())["fleet"]
-    assert (summary["passing"], summary["failing"]) == (list(NODES[:3]), ["node4"])
-    assert (result / "failing_nodes.txt").read_text() == "node4\n"
-    assert sorted(path.name for path in (result / "nodes").glob("*.json")) == [
-        f"{node}.json" for node in NODES
-    ]
-    assert "3 passed, 1 failed" in output
-
-
 def test_a_step_of_an_allocation_ends_and_the_allocation_stays(
     cluster: SlurmCluster, tmp_path: Path
 ) -> None:

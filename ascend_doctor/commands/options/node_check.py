@@ -44,25 +44,6 @@ class OnNodes:
         """Whether nodes are needed for this alone."""
         return self.level >= _DEVICES
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The options, as both ``check`` and ``fleet check`` take them."""
-        return self._within(self.timeout)
-
-    def _within(self, seconds: float) -> tuple[str, ...]:
-        return ("--level", str(self.level), *self.narrowed, "--timeout", f"{seconds:g}")
-
-    @property
-    def narrowed(self) -> tuple[str, ...]:
-        """The same without the level and the time."""
-        options = {"--nproc": self.nproc, "--python": self.python}
-        return (
-            *("--device", self.device),
-            *(word for name, value in options.items() if value for word in (name, str(value))),
-            *(word for check in self.only for word in ("--only", check)),
-            *(word for check in self.skip for word in ("--skip", check)),
-        )
-
     def arguments(self, *, fail_on: str) -> tuple[str, ...]:
         """Of ``check`` on a node.
 
@@ -70,7 +51,14 @@ class OnNodes:
         redacted.
         """
         own = self.timeout - min(_MARGIN, self.timeout * _MARGIN_SHARE)
-        return (*self._within(own), "--fail-on", fail_on, "--no-redact", "--quiet")
+        options = {"--nproc": self.nproc, "--python": self.python}
+        return (
+            *("--level", str(self.level), "--device", self.device),
+            *(word for name, value in options.items() if value for word in (name, str(value))),
+            *(word for check in self.only for word in ("--only", check)),
+            *(word for check in self.skip for word in ("--skip", check)),
+            *("--timeout", f"{own:g}", "--fail-on", fail_on, "--no-redact", "--quiet"),
+        )
 
 
 def on_nodes_options(command: Callable[..., Any]) -> Callable[..., Any]:

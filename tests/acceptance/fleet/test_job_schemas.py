@@ -1,4 +1,4 @@
-"""Manifests of jobs against the custom resource definitions of Volcano and MindCluster."""
+"""docs/kubernetes against the custom resource definitions of Volcano and MindCluster."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ import pytest
 import yaml
 
 from tests.acceptance.clones import show
-from tests.fleet.test_manifests import MORE, Manifest, manifest
+from tests.fleet.test_kubernetes import Example, read_example
 from tests.later import jsonschema
 
 MIND_CLUSTER = "Ascend/mind-cluster"
 UPSTREAM = {
     "volcano": (
-        "--volcano",
+        "volcano",
         "volcano-sh/volcano",
         "config/crd/volcano/bases/batch.volcano.sh_jobs.yaml",
     ),
     # As MindCluster builds it.
     **{
         f"volcano {version}": (
-            *("--volcano", MIND_CLUSTER),
+            *("volcano", MIND_CLUSTER),
             f"component/ascend-for-volcano/build/volcano-v{version}.yaml",
         )
         for version in ("1.9.0", "1.12.0", "1.15.0")
     },
     "ascendjob": (
-        "--ascendjob",
+        "ascendjob",
         MIND_CLUSTER,
         "component/ascend-operator/build/ascend-operator.yaml",
     ),
 }
-SERVED = {"--volcano": ("Job", "v1alpha1"), "--ascendjob": ("AscendJob", "v1")}
+SERVED = {"volcano": ("Job", "v1alpha1"), "ascendjob": ("AscendJob", "v1")}
 
 
 def strict(schema: Any) -> Any:
@@ -60,7 +60,7 @@ def strict(schema: Any) -> Any:
     return node
 
 
-def crd(text: str, kind: str, version: str) -> Manifest:
+def crd(text: str, kind: str, version: str) -> Example:
     for document in yaml.safe_load_all(text):
         if (
             document
@@ -68,21 +68,18 @@ def crd(text: str, kind: str, version: str) -> Manifest:
             and document["spec"]["names"]["kind"] == kind
         ):
             (served,) = [row for row in document["spec"]["versions"] if row["name"] == version]
-            crd: Manifest = strict(served["schema"]["openAPIV3Schema"])
+            crd: Example = strict(served["schema"]["openAPIV3Schema"])
             return crd
     raise AssertionError(f"no definition of {kind}")
 
 
 @pytest.mark.parametrize("name", UPSTREAM)
-@pytest.mark.parametrize("more", [("--nodes", "3"), ("--nodes", "2", "--gang", *MORE)])
-def test_a_job_fits_the_schema_of_its_kind(
-    capsys: pytest.CaptureFixture[str], name: str, more: tuple[str, ...]
-) -> None:
+def test_a_job_fits_the_schema_of_its_kind(name: str) -> None:
     kind, repository, path = UPSTREAM[name]
     schema = crd(show(repository, path), *SERVED[kind])
-    job = manifest(capsys, kind, *more)
+    job = read_example(kind)
     jsonschema.validate(job, schema)
-    wrongs: tuple[Manifest, ...] = ({"task": []}, {"schedulerName": 1})
+    wrongs: tuple[Example, ...] = ({"task": []}, {"schedulerName": 1})
     for wrong in wrongs:
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({**job, "spec": {**job["spec"], **wrong}}, schema)
