@@ -96,7 +96,6 @@ _WHOLE = frozenset(
             "fields",
             "fleet_text",
             "diagnosis",
-            "curves",
             "rank_rows",
         )
     }

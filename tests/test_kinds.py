@@ -75,7 +75,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "check -l 0 --matrix {}": (),
     "check -l 0 --replay {}": (),
     "setup --dry-run --megatron 0.15.3 --locked --lock {}": LOCK,
-    "stack export --format requirements --lock {}": LOCK,
     "matrix upgrade --to cann=9.0.0 --lock {}": LOCK,
     "matrix show {}": (),
     "compare {} {}": (),

@@ -15,8 +15,6 @@ from ascend_doctor.progress import (
     ProbeDisplay,
     ProgressBar,
     TaskDisplay,
-    Tasks,
-    show_seconds,
 )
 
 HOSTILE = "\x1b[31m[red]\n\x07sum"
@@ -41,7 +39,7 @@ def show(*, terminal: bool, quiet: bool = False, ranks: int = 2) -> tuple[str, P
         display.entered(1, "import", 0.6)
         display.entered(1, HOSTILE, 1.5)
         if terminal and not quiet:
-            screen.print(display._progress.draw())
+            display._bar.refresh()
         display.ended(ProbeRun(probe="allreduce", seconds=2.0))
     return file.getvalue(), display
 
@@ -60,7 +58,8 @@ def test_plain_lines_where_there_is_no_terminal() -> None:
 
 def test_a_bar_and_a_table_of_ranks_on_a_terminal() -> None:
     text, _ = show(terminal=True)
-    assert "\u2588" * 12 + "\u2591" * 12 + "  1/2 probes  0 s" in text
+    assert "\u2501" * 12 in text
+    assert "1/2 probes 0:00:00" in text
     assert "not started: port" in text
     assert "allreduce: cpu" in text
     assert r"\x1b[31m[red]\n\x07sum" in text
@@ -88,55 +87,6 @@ def test_nothing_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     assert captured.out == ""
     assert "import" in captured.err
     assert "(1 probes)" not in captured.err
-
-
-class Clock:
-    """A clock that stands until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def test_the_rest_takes_as_long_for_its_weight_as_what_is_done() -> None:
-    clock = Clock()
-    tasks = Tasks(clock)
-    tasks.expect({"a": 10.0, "b": 20.0, "soak": 10.0, "not started": 60.0}, {"soak": 60.0})
-    assert tasks.left is None
-    tasks.begin("a")
-    clock.now += 20
-    assert tasks.left is None
-    tasks.end("a")
-    tasks.end("not started")
-    assert tasks.left == 40 + 20 + 60
-    tasks.begin("b")
-    clock.now += 15
-    assert tasks.left == 25 + 80
-    clock.now += 100
-    assert tasks.left == 80
-    tasks.end("b")
-    tasks.begin("soak")
-    clock.now += 100
-    tasks.end("soak")
-    assert tasks.left == 0
-    assert (tasks.done, tasks.total, tasks.elapsed) == (4, 4, 235)
-
-
-def test_nothing_is_estimated_by_a_small_part_or_without_weights() -> None:
-    clock = Clock()
-    tasks = Tasks(clock)
-    tasks.expect({"a": 1.0, "b": 99.0})
-    tasks.begin("a")
-    clock.now += 1
-    tasks.end("a")
-    assert tasks.left is None
-    tasks = Tasks(clock)
-    tasks.expect({"a": 1.0, "b": 0.0})
-    tasks.begin("a")
-    tasks.end("a")
-    assert tasks.left is None
 
 
 def test_a_dumb_terminal_has_lines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,16 +139,6 @@ def test_a_narrow_terminal_breaks_no_line() -> None:
         display.started(request(1, "vocab-parallel-logprob"))
     assert "vocab-parallel-logp" in file.getvalue()
     assert "300 s" not in file.getvalue()
-
-
-def test_seconds_in_words() -> None:
-    assert [show_seconds(at) for at in (0.4, 59.4, 61, 3599, 3661)] == [
-        "0 s",
-        "59 s",
-        "1 min 1 s",
-        "59 min 59 s",
-        "1 h 1 min",
-    ]
 
 
 def test_how_a_probe_ended_stands_below_the_bar() -> None:

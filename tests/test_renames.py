@@ -195,7 +195,6 @@ COMMANDS = dict(commands())
 # What a command asks for at least.
 ARGUMENTS = {
     "run": ["true"],
-    "stack export": ["--format", "pylock"],
     "judge": [__file__],
     "merge": [__file__],
     "diff": [__file__, __file__],

@@ -72,8 +72,8 @@ _USUAL = "preset expect python level only device nproc timeout formats files ver
     is_eager=True,
     expose_value=False,
     callback=_preset,
-    help="For a gate: silent where all is well, and it expects an NPU. prolog: level 0 in 30 s;"
-    " ci: level 1 in 300 s; init: level 2 in 600 s.",
+    help="For a gate: silent if all is well, and it expects an NPU. prolog: level 0 in 30 s."
+    " ci: level 1 in 300 s. init: level 2 in 600 s.",
 )
 @expect_option
 @add_target_options

@@ -115,8 +115,8 @@ def command(  # noqa: PLR0913 - the options of the command
     """Rank the legal parallel layouts of a model, with the memory that each NPU needs.
 
     \b
-    Exit codes: 0 a layout was found (and fits, where --soc says the memory), 1 none, 2 bad usage,
-    3 the best one is too near to the memory of the chip to tell.
+    Exit codes: 0 a layout fits, or no --soc gives the memory; 1 none fits, 2 bad usage,
+    3 the best one is too close to the chip's memory to tell.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     ending = file.rpartition(".")[2] if file else ""
     shape = shape or (ending if ending in _SHAPES else "text")

@@ -69,14 +69,14 @@ def command(  # noqa: PLR0913 - the options of the command
     the secrets in it. A torchrun, swift or megatron of one node is given TORCH_HCCL_DESYNC_DEBUG=1,
     unless you set it, so that its log can say which rank a hang began with.
 
-    Where no rank prints anything or starts a collective for --stall seconds, the stacks and the
-    flight recorders of all ranks of this machine go to a folder of this host beside the log, and
-    standard error says which ranks wait, in what, and which did not come; the launch goes on.
+    If no rank prints anything or starts a collective for --stall seconds, the launch goes on.
+    Standard error names the ranks that wait, the collective, and the ranks that did not join it.
+    Stacks and flight recorders of this machine's ranks go to a folder beside the log.
 
-    The exit code is that of the launch, 128 and the number where a signal ended it; or that of the
-    check where it was not started: 1 for errors, 3 where it could not be told whether the machine
-    is as expected. With --exit-verdict a launch that failed ends with what a scheduler should do:
-    75 restart, 69 exclude this node, 78 stop; and with its own code where that could not be told.
+    The exit code is that of the launch, or 128 and the number of the signal that ended it. A launch
+    that was not started ends with the check's code: 1 for errors, 3 for an inconclusive check.
+    With --exit-verdict a failed launch ends with a scheduler's verdict: 75 restart, 69 exclude this
+    node, 78 stop. Without a verdict it keeps its own code.
     """
     if shutil.which(launch[0]) is None:
         raise explain_missing_program(launch[0])

@@ -32,8 +32,7 @@ _ROW = re.compile(r"  \S+(?: \S+)*  +")
 class SetupDisplay(Steps):
     """A live line on a terminal, plain lines elsewhere; if ``quiet`` only what failed.
 
-    ``yes``: a plan is built without asking; ``last`` are the steps behind the checkouts. How long
-    they take nobody knows beforehand, so there is no estimate.
+    ``yes``: a plan is built without asking; ``last`` are the steps behind the checkouts.
     """
 
     def __init__(self, prefix: Prefix, *, quiet: bool, yes: bool, last: Sequence[str] = ()) -> None:
@@ -54,7 +53,7 @@ class SetupDisplay(Steps):
             write_plan(plan, self._prefix)
         checkouts = [checkout.name for checkout in plan.lock.checkouts]
         self._order = (*checkouts, *self._last)
-        self._progress.tasks.expect(dict.fromkeys(self._order, 0.0))
+        self._progress.add(self._order)
         if finished or self._yes:
             return
         if not sys.stdin.isatty():
@@ -66,7 +65,7 @@ class SetupDisplay(Steps):
     def show(self, title: str, folders: Sequence[Path]) -> Iterator[None]:
         start, self._state = time.monotonic(), ""
         self._now = (title, folders, sum(map(measure_folder, folders)))
-        self._progress.tasks.begin(title)
+        self._progress.begin(title)
         # What has no folders may have a display of its own, as the proof has.
         moving = self._progress.moves and folders
         if not moving and not self._quiet:
@@ -92,17 +91,17 @@ class SetupDisplay(Steps):
     def end(self, outcome: Outcome) -> None:
         super().end(outcome)
         cost, self._cost = self._cost, None  # of the step that this was, if it was any
-        self._progress.tasks.end(outcome.title)
+        self._progress.end(outcome.title)
         if outcome.title in self._order:
             before = self._order[: self._order.index(outcome.title)]
-            self._progress.tasks.pass_over(before)
+            self._progress.drop(before)
         if self._quiet and outcome.word != "failed":
             return
         took = ""
         if cost is not None and outcome.word != "skipped":
             grown = f", {show_bytes(cost[1])}" if cost[1] else ""
             took = f"  ({cost[0]:.1f} s{grown})"
-        count = f"  {self._progress.count()}" if self._progress.tasks.all_known else ""
+        count = f"  {self._progress.count()}" if self._progress.all_known else ""
         word, title, detail = say(outcome.word), say(outcome.title), say(outcome.detail)
         write_lines([f"{pad(word, 9)} {title}: {detail}{took}{count}"])
 

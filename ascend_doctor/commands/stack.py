@@ -7,12 +7,11 @@ from ascend_doctor.commands.lazy import LazyGroup
 COMMANDS = {
     "list": "List the stacks and wheels of a prefix, with size and age.",
     "remove": "Remove stacks that are not in use, and wheels that no stack has.",
-    "export": "Print a stack's lock as pylock.toml, requirements, SBOM or Containerfile.",
 }
 
 command = LazyGroup(
     name="stack",
     sections={"Commands": COMMANDS},
     modules="ascend_doctor.commands.stack_",
-    help="List, remove and export the stacks that setup has built.",
+    help="List and remove the stacks that setup has built.",
 )

@@ -126,11 +126,6 @@ class Wheel(_Piece, frozen=True, kw_only=True):
         """The hash that it has everywhere; None where it was built."""
         return None if self.source else self.sha256
 
-    @property
-    def is_listed(self) -> bool:
-        """Whether an index has this version; vllm 0.11.0+empty comes of building vllm 0.11.0."""
-        return self.source is None or self.version.partition("+")[2] in self.source.file
-
 
 class Setting(_Piece, frozen=True, kw_only=True):
     """An environment variable of the stack and why."""

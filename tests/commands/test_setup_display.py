@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.commands.setup_display import SetupDisplay, _fold
-from ascend_doctor.progress import Tasks
+from ascend_doctor.progress import ProgressBar
 from ascend_doctor.provision.lock import Prefix
 from ascend_doctor.provision.steps import Outcome
 
@@ -50,10 +50,10 @@ def test_progress_is_shown_on_a_terminal_alone(
 
 
 def test_steps_that_were_passed_over_are_not_counted() -> None:
-    tasks = Tasks()
-    tasks.expect(dict.fromkeys(("environment", "lock", "proof", "stack in use"), 0.0))
-    tasks.end("environment")
-    tasks.begin("stack in use")
-    tasks.pass_over(("environment", "lock", "proof"))
-    tasks.end("stack in use")
-    assert (tasks.done, tasks.total) == (2, 2)
+    progress = ProgressBar("steps")
+    progress.add(("environment", "lock", "proof", "stack in use"))
+    progress.end("environment")
+    progress.begin("stack in use")
+    progress.drop(("environment", "lock", "proof"))
+    progress.end("stack in use")
+    assert progress.count() == "2/2 steps"

@@ -43,7 +43,7 @@ def test_lint_finds_nothing(name: str, capsys: pytest.CaptureFixture[str]) -> No
     assert run(["lint", "--fail-on", "warning", "--format", "json", str(file)]) == 0
     findings = json.loads(capsys.readouterr().out)["findings"]
     judged = {row["check"] for row in findings if row["level"] == "ok"}
-    assert "pod-npu-resource" in judged
+    assert "pod-devices" in judged
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -89,22 +87,6 @@ def test_it_is_built_beside_torch_and_from_its_lock_again(world: World, tmp_path
     assert "failed" not in done.stderr, done.stderr
     there = {wheel.name: wheel for wheel in locks.read(again / "current").wheels}
     assert there["vllm"].source == wheels["vllm"].source
-
-
-def test_what_is_exported_has_the_folder_of_a_wheel_that_no_index_has(
-    world: World, tmp_path: Path
-) -> None:
-    prefix = tmp_path / "a prefix"
-    setup(world, prefix)
-    done = world.run("stack", "export", "--prefix", prefix, "--format", "requirements")
-    file = tmp_path / "requirements.txt"
-    file.write_text(done.stdout)
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True, timeout=120)
-    python = tmp_path / "venv/bin/python"
-    options = ("-m", "pip", "install", "-q", "--no-deps", "--require-hashes", "-r", file)
-    subprocess.run([python, *options], check=True, timeout=300, env=world.env)
-    command = [str(python), "-c", "import vllm; print(vllm.torch)"]
-    assert subprocess.run(command, check=True, timeout=60, capture_output=True).stdout
 
 
 def test_a_version_has_to_be_named(world: World, tmp_path: Path) -> None:

@@ -123,7 +123,6 @@ def test_it_shows_what_the_report_has(tmp_path: Path) -> None:
         "a-check",
         "rank 1",
         "no result in sum",
-        "4 KiB",
         "TP2·EP2",
     ):
         assert shown in text

@@ -1,1 +1,0 @@
-"""A lock in the formats of other tools."""
