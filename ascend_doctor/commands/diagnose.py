@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 import time
 from collections.abc import Sequence
@@ -213,7 +212,8 @@ def _render(
     if name == "text":
         paper = output.paper(to_file=to_file)
         return page.render(diagnosis, verbose=output.verbose, next_step=next_step, **paper)
-    if name == "html" or (name == "markdown" and not output.issue):
-        module = importlib.import_module(f"ascend_doctor.render.diagnosis_{name}")
-        return str(module.render(diagnosis, next_step=next_step))
+    if name == "html":
+        from ascend_doctor.render import diagnosis_html  # noqa: PLC0415 - jinja2, only for a page
+
+        return diagnosis_html.render(diagnosis, next_step=next_step)
     return output.render(name, page.as_report(diagnosis, output.fail_on), to_file=to_file)

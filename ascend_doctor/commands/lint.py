@@ -38,7 +38,6 @@ from ascend_doctor.linting.inputs import (
     walk,
 )
 from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
-from ascend_doctor.linting.proposing import propose
 from ascend_doctor.linting.shellcheck import run_shellcheck
 from ascend_doctor.machine.files import is_there, write_whole
 from ascend_doctor.machine.kinds import CONFIGURATION, SCRIPT, refuse_other, refuse_other_content
@@ -177,7 +176,7 @@ def _split(arguments: Sequence[str], argv: Sequence[str]) -> tuple[list[str], li
 
 
 def _mend(files: Sequence[str], rows: Catalog, base: Snapshot, chosen: tuple[Check, ...]) -> None:
-    """Write files without slips, and show the changes, and those to decide. Raises DataError."""
+    """Write files without slips, and show the changes. Raises DataError."""
     for path in files:
 
         @functools.cache
@@ -203,16 +202,9 @@ def _mend(files: Sequence[str], rows: Catalog, base: Snapshot, chosen: tuple[Che
             write_whole(path, better)
             pairs = zip(content.split(b"\n"), better.split(b"\n"), strict=True)
             count = sum(before != after for before, after in pairs)
-            _show(say(f"{path}: {quantity(count, 'line')} mended"), content, better, path)
-        proposal, count = propose(better, path, judge)
-        if count:
-            what = say(f"{path}: {quantity(count, 'change')} for you to decide, not made")
-            _show(what, better, proposal, path)
-
-
-def _show(what: str, before: bytes, after: bytes, path: str) -> None:
-    for line in (what, *show_changes(before, after, path)):
-        click.echo(one_line(line), err=True)
+            what = say(f"{path}: {quantity(count, 'line')} mended")
+            for line in (what, *show_changes(content, better, path)):
+                click.echo(one_line(line), err=True)
 
 
 def _of_files(

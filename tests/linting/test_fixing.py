@@ -128,3 +128,12 @@ def test_editors_name_what_they_pipe(doctor: Command, tmp_path: Path) -> None:
     ]
     assert set(places) == {"my/train.sh"}
     assert doctor("lint", "--fix", "-", cwd=tmp_path, input=BROKEN).returncode == 2
+
+
+def test_slips_in_yaml_are_mended(doctor: Command, tmp_path: Path) -> None:
+    file = tmp_path / "ppo.yaml"
+    text = "actor_rollout_ref:\n  actor: {use_dynamic_bsz: Ture, ppo_mini_batch_sizee: 64}\n"
+    file.write_text(text, "utf-8")
+    doctor("lint", "--fix", "--allow-unresolved", "ppo.yaml", cwd=tmp_path)
+    better = text.replace("Ture", "True").replace("sizee", "size")
+    assert file.read_text("utf-8") == better

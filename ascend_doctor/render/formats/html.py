@@ -18,7 +18,6 @@ from ascend_doctor.comparison.comparable import group_settings
 from ascend_doctor.findings import Finding, Level, quantity
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
-from ascend_doctor.render.documented import nearest_rows
 from ascend_doctor.render.fields import fields
 from ascend_doctor.render.fleet_grid import grid_of
 from ascend_doctor.render.layouts import layouts
@@ -61,7 +60,6 @@ def render(report: Report) -> str:
         counts=[(level.value, getattr(report.verdict, level.value)) for level in levels],
         marks=_MARKS,
         facts=_facts(report, catalog),
-        documented=nearest_rows(report.snapshot, catalog, report.device),
         timelines=[_timeline(run) for run in report.snapshot.probes if run.ranks],
         matrix=matrix_of(report, most=_NODES),
         layouts=list(layouts(report.snapshot.probes)),

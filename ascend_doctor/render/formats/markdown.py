@@ -25,13 +25,9 @@ def render(report: Report) -> str:
     for finding in report.complaints:
         parts += about(finding, report)
     parts += _pairs(report)
-    parts += [
-        f"<details><summary>{say('Environment')}</summary>",
-        "",
-        *_environment(report),
-        "",
-        "</details>",
-    ]
+    if report.taken_at:
+        fold = f"<details><summary>{say('Environment')}</summary>"
+        parts += [fold, "", *_environment(report), "", "</details>"]
     return "\n".join(parts) + "\n"
 
 
