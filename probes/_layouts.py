@@ -8,6 +8,7 @@ lists are the same from 0.12.1 to 0.19.0.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -42,10 +43,9 @@ class ProbeLayout(NamedTuple):
     @property
     def name(self) -> str:
         """Such as TP2 EP2 ETP1; what is 1 anyhow is left out."""
-        sizes = self._asdict().items()
         parts = [
             f"{key.upper()}{size}"
-            for key, size in sizes
+            for key, size in self._asdict().items()
             if size is not None and (size > 1 or key == "etp")
         ]
         return " ".join(parts) or "no parallelism but DP"
@@ -111,11 +111,8 @@ def groups(layout: ProbeLayout, world_size: int) -> dict[str, list[list[int]]]:
 
 def _lists(sizes: dict[str, int], along: Iterable[str]) -> list[list[int]]:
     """Ranks whose other coordinates are equal."""
-    world_size = 1
-    for size in sizes.values():
-        world_size *= size
     lists: dict[tuple[int, ...], list[int]] = {}
-    for rank in range(world_size):
+    for rank in range(math.prod(sizes.values())):
         rest, key = rank, []
         for name, size in sizes.items():
             if name not in along:

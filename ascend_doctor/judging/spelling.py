@@ -74,8 +74,9 @@ def _is_form(words: list[str], known: list[str]) -> bool:
     if words[:-1] == known:
         return len(known) > 1
     return len(words) == len(known) and all(
-        word == right or (min(len(word), len(right)) > _SHORT and _is_start(word, right))
+        word == right or (len(pair[0]) > _SHORT and pair[1].startswith(pair[0]))
         for word, right in zip(words, known, strict=True)
+        for pair in [sorted((word, right), key=len)]
     )
 
 
@@ -89,10 +90,6 @@ def _is_near_joined(name: str, known: str) -> bool:
         and len(digits) > 1
         and edit_distance(*pair) <= _FEW_SLIPS
     )
-
-
-def _is_start(word: str, other: str) -> bool:
-    return word.startswith(other) or other.startswith(word)
 
 
 def _is_same_words(name: str, known: str) -> bool:

@@ -381,7 +381,7 @@ def test_little_shared_memory() -> None:
     full = having(a2(), "host", shm_free=GIB // 2)
     only("shared-memory", full, Level.WARNING, "nearly full", "64.0 GB")
     half = having(a2(), "host", shm_size=2 * GIB, shm_free=GIB)
-    only("shared-memory", half, Level.WARNING, "2.0 GB, 1.0 GB free")
+    only("shared-memory", half, Level.WARNING, "2 GiB, 1 GiB free")
     only("shared-memory", having(a2(), "host", shm_size=None), Level.UNKNOWN, "the size of")
 
 

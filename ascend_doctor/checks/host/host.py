@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Host, require_known
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding, Remedy, show_bytes
 from ascend_doctor.judging.chip import ascend
 from ascend_doctor.judging.judge import Case, check, warning
 
@@ -36,8 +36,8 @@ def shared_memory(case: Case) -> Iterator[Finding]:
     free = host.shm_free
     if size < _SHM_LITTLE:
         yield warning(
-            f"{_PLACE} has {show_size(size)} only",
-            observed=f"{show_size(size)}" + ("" if free is None else f", {show_size(free)} free"),
+            f"{_PLACE} has {show_bytes(size)} only",
+            observed=show_bytes(size) + ("" if free is None else f", {show_bytes(free)} free"),
             required="several GB",
             because="Data loader workers die of a bus error, and HCCL cannot share memory.",
             remedy=_larger(host),
@@ -45,8 +45,8 @@ def shared_memory(case: Case) -> Iterator[Finding]:
         )
     elif free is not None and free < _GIB:
         yield warning(
-            f"{_PLACE} is nearly full: {show_size(free)} are free",
-            observed=f"{show_size(free)} of {show_size(size)} free",
+            f"{_PLACE} is nearly full: {show_bytes(free)} are free",
+            observed=f"{show_bytes(free)} of {show_bytes(size)} free",
             required="several GB free",
             because="Files of jobs that were killed stay there until somebody removes them.",
             remedy=Remedy(
@@ -55,10 +55,6 @@ def shared_memory(case: Case) -> Iterator[Finding]:
             ),
             refs=(_SHM,),
         )
-
-
-def show_size(size: int) -> str:
-    return f"{size / _GIB:.1f} GB" if size >= _GIB else f"{size / (1 << 20):.0f} MB"
 
 
 def _larger(host: Host) -> Remedy:

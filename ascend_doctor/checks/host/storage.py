@@ -5,10 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from ascend_doctor.checks.host.host import show_size
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import FileSystem, Storage
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding, Remedy, show_bytes
 from ascend_doctor.judging.chip import ascend
 from ascend_doctor.judging.judge import Case, check, error, warning
 
@@ -63,7 +62,7 @@ def _judge_file_system(system: FileSystem) -> Iterator[Finding]:
         yield (error if full and needed else warning)(
             f"The file system of {_name_file_system(system)} "
             f"is {'full' if full else 'nearly full'}",
-            observed=f"{show_size(system.free)} of {show_size(system.size)} free"
+            observed=f"{show_bytes(system.free)} of {show_bytes(system.size)} free"
             + (f", {system.files_free} of {system.files} inodes free" if system.files else "")
             + f"; for {what}",
             required="some GB and inodes free",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from msgspec.structs import replace
@@ -23,8 +23,6 @@ from ascend_doctor.exits import (
 from ascend_doctor.machine.kinds import DIAGNOSIS
 from ascend_doctor.render.diagnosis import say_verdict
 from ascend_doctor.render.plain import one_line
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _CODES = {"restart": EXIT_RESTART, "exclude": EXIT_EXCLUDE, "stop": EXIT_STOP}
 _TEXT = (("text", None),)
@@ -56,7 +54,7 @@ class VerdictOptions:
         return replace(output, targets=()) if self.line and output.targets == _TEXT else output
 
 
-def verdict_options(command: F) -> F:
+def verdict_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add them; the command receives ``asked: VerdictOptions``."""
 
     @functools.wraps(command)
@@ -68,20 +66,19 @@ def verdict_options(command: F) -> F:
         nodes: str,
         **others: Any,
     ) -> Any:
-        context = click.get_current_context()
         asked = VerdictOptions(
             line=verdict,
             exit_verdict=exit_verdict,
             history=history,
             nodes=tuple(nodes.replace(",", " ").split()),
             # Only where that was typed: a scheduler has to know the names as they are.
-            redact=context.params.get("redact") is True,
+            redact=click.get_current_context().params.get("redact") is True,
         )
         return command(asked=asked, **others)
 
     for option in _OPTIONS:
         option(gather)
-    return gather  # type: ignore[return-value]
+    return gather
 
 
 _OPTIONS = (
