@@ -373,7 +373,7 @@ def test_the_container_runtimes_variable_warns_outside_containers() -> None:
 
 def test_little_shared_memory() -> None:
     facts = having(a2(), "host", shm_size=64 << 20, shm_free=None)
-    assert "remount" in commands(only("shared-memory", facts, Level.WARNING, "64 MB"))
+    assert "remount" in commands(only("shared-memory", facts, Level.WARNING, "64 MiB"))
     assert "--shm-size" in commands(only("shared-memory", inside(facts), Level.WARNING))
     assert "medium: Memory" in commands(
         only("shared-memory", inside(facts, "kubernetes"), Level.WARNING)
