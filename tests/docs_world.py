@@ -164,6 +164,8 @@ RUNS = {
         "fleet check --slurm --nodes 4 --level 2 --lists . -- --partition npu --gres npu:8": Run(
             codes=(3,), why=_LEVEL, words={"npu --gres npu:8": "all"}
         ),
+        'fleet check --slurm --reports "$folder/nodes" --lists "$folder" --format json'
+        ' -o "$folder/report.json"': Run(options="--nodes 4", env={"folder": "."}),
         "rehearse": _CHECKED,
         "rehearse --machine a3-16 --inject rank-hangs:rank=2": Run(
             options="--only allreduce --nproc 4", codes=(1,), why="a rank hangs"

@@ -379,7 +379,7 @@ def test_little_shared_memory() -> None:
         only("shared-memory", inside(facts, "kubernetes"), Level.WARNING)
     )
     full = having(a2(), "host", shm_free=GIB // 2)
-    only("shared-memory", full, Level.WARNING, "nearly full", "64.0 GB")
+    only("shared-memory", full, Level.WARNING, "nearly full", "64 GiB")
     half = having(a2(), "host", shm_size=2 * GIB, shm_free=GIB)
     only("shared-memory", half, Level.WARNING, "2 GiB, 1 GiB free")
     only("shared-memory", having(a2(), "host", shm_size=None), Level.UNKNOWN, "the size of")
