@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +13,7 @@ from ascend_doctor import __version__, timestamps
 from ascend_doctor.errors import DoctorError, Unknown
 from ascend_doctor.facts import SECTIONS, Gap, Section, Snapshot
 from ascend_doctor.machine.live import Machine, NotRecorded
+from ascend_doctor.machine.waiting import Deadline
 from ascend_doctor.matrix.catalog import Catalog
 
 SECTION_DEADLINE = 60.0
@@ -74,10 +75,10 @@ def take(
     """
     taking = taking or Taking()
     taking.taken_at = timestamps.now()
-    end = time.monotonic() + deadline
+    wait = Deadline(deadline, os.getpid())
     first, second = _waves(machine, catalog, python)
-    _collect(first, taking, end, meanwhile)
-    _collect(second, taking, end)
+    _collect(first, taking, wait, meanwhile)
+    _collect(second, taking, wait)
     return taking.snapshot()
 
 
@@ -132,7 +133,7 @@ def _done(sections: dict[str, Section], name: str) -> Any:
 def _collect(
     wave: dict[str, Collector],
     taking: Taking,
-    end: float,
+    wait: Deadline,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
     """Run a wave's collectors side by side; one that does not return in time is left behind."""
@@ -152,7 +153,8 @@ def _collect(
         thread.start()
     meanwhile()
     for name, thread in threads.items():
-        thread.join(max(end - time.monotonic(), 0))
+        while thread.is_alive() and (left := wait.time_left()):
+            thread.join(min(left, 1.0))
         outcome = outcomes.get(name)
         if isinstance(outcome, Section):
             taking.sections[name] = _storable(outcome)

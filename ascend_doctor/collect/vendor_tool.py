@@ -58,7 +58,9 @@ def parse_error(text: str) -> ToolError | None:
 def error_of(done: Completed, command: str, deadline: float) -> ToolError | None:
     """Why a finished command is no answer: time-out, a known error, a signal, a bad exit status."""
     if done.timed_out:
-        return ToolError(kind="timeout", text=f"{command} did not answer within {deadline:g} s")
+        busy = f" (machine busy, {done.load})" if done.load else ""
+        text = f"{command} did not answer within {deadline:g} s{busy}"
+        return ToolError(kind="timeout", text=text)
     output = f"{done.stdout}\n{done.stderr}"
     if error := parse_error(output):
         return ToolError(kind=error.kind, text=error.text, exit_code=done.exit_code)

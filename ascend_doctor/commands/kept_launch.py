@@ -30,7 +30,7 @@ from ascend_doctor.exits import (
 from ascend_doctor.language import current, say
 from ascend_doctor.machine.files import open_emptied, reason
 from ascend_doctor.machine.kinds import SCRIPT, refuse_other
-from ascend_doctor.machine.live import DOCTOR
+from ascend_doctor.machine.live import DOCTOR, LiveMachine
 from ascend_doctor.probing.keeper import SIGNALLED, command_of_keeper, signals_passed_on
 from ascend_doctor.progress import STEPS, TaskDisplay
 from ascend_doctor.redact import Redactor
@@ -40,6 +40,8 @@ from ascend_doctor.render.columns import terminal_width
 # As much as a pipe holds (pipe(7)).
 _BLOCK = 1 << 16
 # With another it found no cause, or could not begin to look.
+_NO_ANSWER = -1
+_DIAGNOSIS = 600.0
 _DIAGNOSED = {EXIT_FINDINGS, EXIT_UNKNOWN, EXIT_RESTART, EXIT_EXCLUDE, EXIT_STOP}
 # How soon it is noticed that a process has ended whose pipe a child keeps open.
 _WAIT = 0.2
@@ -78,30 +80,26 @@ def diagnose_kept(
         as_here.append("--no-redact")
     task = say("looking for the cause in its output")
     with TaskDisplay(STEPS, [task]) as display, display.run(task):
-        done = subprocess.run(  # noqa: S603 - our own command line
+        # Its output is a pipe, which has no width.
+        simulation = {SIMULATED: "1"} if simulated else {}
+        env = {**os.environ, **simulation, "COLUMNS": str(terminal_width())}
+        done = LiveMachine(env).run(
             [*DOCTOR, "diagnose", *as_here, *options, "--", log, *([gathered] if gathered else [])],
-            # Its output is a pipe, which has no width.
-            env={
-                **os.environ,
-                **({SIMULATED: "1"} if simulated else {}),
-                "COLUMNS": str(terminal_width()),
-            },
-            capture_output=True,
-            timeout=600,
-            check=False,
+            deadline=_DIAGNOSIS,
         )
-    if done.returncode == EXIT_USAGE and done.stderr:
-        click.echo(done.stderr.decode("utf-8", "replace"), nl=False, err=True)
-    if done.returncode in _DIAGNOSED:
+    exit_code = _NO_ANSWER if done.exit_code is None else done.exit_code
+    if exit_code == EXIT_USAGE and done.stderr:
+        click.echo(done.stderr, nl=False, err=True)
+    if exit_code in _DIAGNOSED:
         text = say(f"it {ended}; what its output in {log} shows:")
         click.echo(f"ascend-doctor: {text}", err=True)
-        click.echo(done.stdout.decode("utf-8", "replace"), nl=False, err=True)
+        click.echo(done.stdout, nl=False, err=True)
     elif code:  # what a launcher said of its ranks may be of an attempt that was made again
         text = say(f"it {ended}; nothing in its output says why ({log})")
         if not simulated:
             text += say(f"; next: ascend-doctor diagnose {shlex.quote(log)} {PLOGS}")
         click.echo(f"ascend-doctor: {text}", err=True)
-    return done.returncode
+    return exit_code
 
 
 def explain_missing_program(name: str) -> DataError:
@@ -194,7 +192,7 @@ def run_kept(
         with process:
             log_lines = KeptLog(fdopen, Redactor().secrets)
             if watch:
-                watch.start()
+                watch.start(process.pid)
             try:
                 _copy(process, log_lines, watch, shown=shown)
             finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import re
 import shlex
@@ -26,6 +27,7 @@ from ascend_doctor.machine.files import read_bytes, reason, write_whole
 from ascend_doctor.machine.hooks import STARTUP_FILE, prepend_path
 from ascend_doctor.machine.private import private_folder
 from ascend_doctor.machine.search_path import locate
+from ascend_doctor.machine.waiting import Deadline
 from ascend_doctor.render.columns import pad
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.render.stall import stall_rows, stall_title
@@ -75,6 +77,7 @@ class StallWatch:
         self._seconds = seconds
         self._report = report
         self._latest = time.monotonic()
+        self._wait = Deadline(math.inf, os.getpid())
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -99,7 +102,9 @@ class StallWatch:
             armed.update({} if name in base else {name: value})
         return {**base, **armed}
 
-    def start(self) -> None:
+    def start(self, pid: int) -> None:
+        """Watch a launch whose first process has that number."""
+        self._wait = Deadline(math.inf, pid)
         self._latest = time.monotonic()
         self._thread.start()
 
@@ -128,17 +133,20 @@ class StallWatch:
         return self._stalled is not None and self._stalled == self._statuses()
 
     def _watch(self) -> None:
-        before, reported = b"", 0.0
+        before, reported, seen, begin = b"", 0.0, 0.0, 0.0
         while not self._ended.wait(_POLL):
             now = self._statuses()
             if now != before:
                 before = now
                 self.note_output()
             latest = self._latest
+            self._wait.time_left()
+            if latest != seen:
+                seen, begin = latest, self._wait.spent
             # No rank has loaded the hook yet, or this stall was reported before.
             if self.signalled or not now or latest == reported:
                 continue
-            if time.monotonic() - latest < self._seconds:
+            if self._wait.spent - begin < self._seconds:
                 continue
             reported = latest
             self.stalls += 1

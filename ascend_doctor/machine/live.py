@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import fnmatch
+import math
 import os
 import selectors
 import signal
@@ -25,6 +26,7 @@ from ascend_doctor.exits import describe_exhaustion
 from ascend_doctor.machine.files import open_regular
 from ascend_doctor.machine.patience import patience
 from ascend_doctor.machine.search_path import locate, trim_path
+from ascend_doctor.machine.waiting import Deadline, await_end, describe_load
 
 # The doctor itself as a command, and one of its modules: none of the current folder comes first.
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -52,6 +54,8 @@ class Completed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A finished command. ``exit_code`` is negative for a signal, None after a time-out.
 
     ``truncated``: output was cut at ``OUTPUT_LIMIT`` bytes a stream and the command was ended.
+    ``seconds`` are those in which it did not wait for a processor; ``load`` is set where it timed
+    out on a busy machine.
     """
 
     exit_code: int | None = 0
@@ -60,6 +64,7 @@ class Completed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     timed_out: bool = False
     truncated: bool = False
     seconds: float = 0.0
+    load: str = ""
 
 
 class FileStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -239,8 +244,7 @@ def kind_of(mode: int) -> str:
 
 def _gather(process: subprocess.Popen[bytes], deadline: float) -> Completed:
     """Read both streams until they end, the deadline passes or one of them grows too long."""
-    start = time.monotonic()
-    end = start + deadline
+    wait, linger = Deadline(deadline, process.pid), math.inf
     chunks: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
     sizes = {"stdout": 0, "stderr": 0}
     truncated = False
@@ -249,8 +253,8 @@ def _gather(process: subprocess.Popen[bytes], deadline: float) -> Completed:
             selector.register(getattr(process, stream), selectors.EVENT_READ, stream)
         while selector.get_map() and not truncated:
             if process.poll() is not None:  # a daemon that it left may hold its pipes for ever
-                end = min(end, time.monotonic() + _LINGER)
-            left = end - time.monotonic()
+                linger = min(linger, time.monotonic() + _LINGER)
+            left = min(wait.time_left(), linger - time.monotonic())
             ready = selector.select(min(left, _LOOK)) if left > 0 else []
             if not ready and left <= 0:
                 break
@@ -262,7 +266,7 @@ def _gather(process: subprocess.Popen[bytes], deadline: float) -> Completed:
                 chunks[key.data].append(data)
                 sizes[key.data] += len(data)
                 truncated = sizes[key.data] > OUTPUT_LIMIT
-    timed_out = not truncated and not wait_for(process, start + deadline - time.monotonic())
+    timed_out = not truncated and not await_end(process, wait)
     kill_group(process)
     for pipe in (process.stdout, process.stderr):
         if pipe is not None:
@@ -274,7 +278,8 @@ def _gather(process: subprocess.Popen[bytes], deadline: float) -> Completed:
         stderr=texts["stderr"].decode("utf-8", "replace"),
         timed_out=timed_out,
         truncated=truncated,
-        seconds=round(time.monotonic() - start, 3),
+        seconds=round(wait.spent, 3),
+        load=describe_load() if timed_out and wait.is_busy else "",
     )
 
 

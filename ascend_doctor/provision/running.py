@@ -19,6 +19,8 @@ import psutil
 from ascend_doctor.errors import DoctorError
 from ascend_doctor.machine.file_lock import open_lock, take_lock
 from ascend_doctor.machine.live import ProgramMissing, kill_group, start_of
+from ascend_doctor.machine.patience import patience
+from ascend_doctor.machine.waiting import communicate, describe_load
 
 # In the environment of every command of a setup: a later one finds what a killed one left running.
 OWNER = "ASCEND_DOCTOR_SETUP_OWNER"
@@ -96,9 +98,11 @@ class Runner:
             raise CommandError(title, f"{argv[0]} cannot be run: {error}") from error
         errors = self._follow(process)
         try:
-            out, err = process.communicate(data or None, timeout=deadline)
+            out, err = communicate(process, deadline * patience().factor, data or None)
         except subprocess.TimeoutExpired:
-            raise CommandError(title, f"did not end within {deadline:.0f} s") from None
+            raise CommandError(
+                title, f"did not end within {deadline:.0f} s, {describe_load()}"
+            ) from None
         finally:
             # What a command leaves running in its group would hold its pipes open.
             kill_group(process)

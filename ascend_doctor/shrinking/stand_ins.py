@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 from ascend_doctor.errors import DataError, DoctorError
+from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.machine.parsing import read_json
 from ascend_doctor.shrinking.model_config import shrink_config
 
@@ -100,15 +100,7 @@ def write_questions(folder: Path, python: str) -> str:
 
 def _run(python: str, *arguments: str) -> None:
     env = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(  # noqa: S603 - our own script
-        [python, _SCRIPT, *arguments],
-        env=env,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=_DEADLINE,
-        check=False,
-    )
-    if done.returncode:
+    done = LiveMachine(env).run([python, _SCRIPT, *arguments], deadline=_DEADLINE)
+    if done.exit_code != 0:
         last = done.stderr.strip().rpartition("\n")[2]
         raise DoctorError(f"{python} cannot make {arguments[0]} for the rehearsal: {last}")

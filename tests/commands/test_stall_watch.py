@@ -169,7 +169,7 @@ def test_a_stall_is_reported_once_and_the_folder_goes_where_there_was_none(tmp_p
     base = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     env = watch.environment({**base, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"})
     with subprocess.Popen([sys.executable, "-c", SLEEPER], env=env) as process:
-        watch.start()
+        watch.start(process.pid)
         end = time.monotonic() + 60
         while not stalls and time.monotonic() < end:
             time.sleep(0.1)
@@ -181,7 +181,7 @@ def test_a_stall_is_reported_once_and_the_folder_goes_where_there_was_none(tmp_p
     assert folder.exists()
     quiet = StallWatch(tmp_path / "q", 60, stalls.append)
     quiet.environment({})
-    quiet.start()
+    quiet.start(os.getpid())
     quiet.end()
     quiet.close()
     assert not (tmp_path / "q").exists()
