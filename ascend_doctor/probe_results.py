@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -10,6 +11,9 @@ from ascend_doctor.errors import Unknown
 from ascend_doctor.probe_records.common import ProbeRecord, Record, read_record
 
 SCHEMA = 1
+# gloo and c10d as seen with torch 2.13, HCCL's EI0002 (notify wait), EI0006 (socket) and EI0015
+# (ranks that never joined). torch_npu's function AclrtSynchronizeStreamWithTimeout is none.
+TIMEOUT = r"(?i:\btimed?[ -]?out)|EI0002|EI0006|EI0015"
 
 
 class Wrong(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +32,8 @@ class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
     them: read them as a ``record``; ``compared`` counts the values that were compared and ``wrong``
     are those that differ; ``error`` is the innermost exception as "Type: text"; ``seconds`` is the
     time in the probe. ``exit_code`` is negative for a signal, None where it is not known.
-    ``silent`` are the seconds without a sign of life at the end of a run that timed out. ``output``
+    ``silent`` are the seconds without a sign of life at the end of a run that timed out, ``idle``
+    those in which it did nothing and waited for no processor; None where not known. ``output``
     are the last lines that the rank printed, ``warnings`` says how often each line came that warns,
     ``stack`` is where its threads stood when it crashed or the run ended.
     """
@@ -50,6 +55,7 @@ class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float | None = None
     exit_code: int | None = None
     silent: float | None = None
+    idle: float | None = None
     output: str = ""
     warnings: dict[str, int] = {}
     stack: str = ""
@@ -74,9 +80,11 @@ class ProbeRun(msgspec.Struct, frozen=True, kw_only=True):
 
     ``argv`` is the command that repeats the probe by hand. ``exit_code`` is negative for a
     signal, None where the launch never ended by itself. ``shortened``: the total time-out left
-    less than the probe's own ``deadline``. ``left_behind`` are processes that SIGKILL did not
-    end. ``not_started`` says why a probe that was asked for did not run. ``failed_after`` says how
-    it ended in processes that others had used before it, where it ended better in its own.
+    less than the probe's own ``deadline``. ``delayed`` are the seconds that it waited for a
+    processor, ``load`` is set where that was long. ``first_try`` says how it timed out before.
+    ``left_behind`` are processes that SIGKILL did not end. ``not_started`` says why a probe that
+    was asked for did not run. ``failed_after`` says how it ended in processes that others had used
+    before it, where it ended better in its own.
     """
 
     probe: str
@@ -91,6 +99,9 @@ class ProbeRun(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[int, ...] = ()
     output: str = ""
     seconds: float = 0.0
+    delayed: float = 0.0
+    load: str = ""
+    first_try: str = ""
     left_behind: tuple[int, ...] = ()
     not_started: str = ""
     failed_after: str = ""
@@ -111,6 +122,17 @@ class ProbeRun(msgspec.Struct, frozen=True, kw_only=True):
     def first_record(self, kind: type[Record]) -> Record:
         """What the first rank measured, nothing where there is none. Raises Unknown as ranks do."""
         return self.ranks[0].record(kind) if self.ranks else kind()
+
+    @property
+    def is_late(self) -> bool:
+        """Whether a deadline ended it, or a part of it."""
+        errors = (rank.error for rank in self.ranks)
+        return self.timed_out or self.has_late_part or any(re.search(TIMEOUT, e) for e in errors)
+
+    @property
+    def has_late_part(self) -> bool:
+        records = (rank.record_or_none(ProbeRecord) for rank in self.ranks)
+        return any(record is not None and record.late for record in records)
 
     @property
     def where(self) -> str:

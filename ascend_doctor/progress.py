@@ -202,7 +202,7 @@ class ProbeDisplay(ProgressBar):
 
     def __init__(self, *, quiet: bool = False, console: Console | None = None) -> None:
         super().__init__(PROBES, quiet=quiet, console=console, detail=self._rows)
-        self.runs: list[ProbeRun] = []
+        self.runs: dict[str, ProbeRun] = {}
         self._request: ProbeRequest | None = None
         self._stages: dict[int, tuple[str, float]] = {}
         self._shown_stages: set[str] = set()
@@ -232,7 +232,7 @@ class ProbeDisplay(ProgressBar):
                 self.line(f"{self._request.probe}: {stage} ({seconds:.1f} s)")
 
     def ended(self, run: ProbeRun) -> None:
-        self.runs.append(run)
+        self.runs[run.probe] = run
         self._request = None
         self.end(run.probe)
         count = f" ({self.count()})" if self.all_known else ""

@@ -16,7 +16,6 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -59,6 +58,8 @@ def run(
             outcomes[name] = outcome
             probe.measure("cases", outcomes)
             if "error" in outcome:
+                if outcome["error"].startswith("TimeoutError: no "):
+                    probe.measure("late", value=True)
                 # Only the first case of a process had the device as it should be.
                 pending = pending[position or 1 :]
                 break
@@ -142,15 +143,15 @@ class Child:
 
         ``of``: the seconds that it would have with time enough.
         """
-        end = time.monotonic() + seconds
+        wait = _probe.waiting.Deadline(seconds, self._pid)
         while b"\n" not in self._lines:
-            left = end - time.monotonic()
+            left = wait.time_left()
             if left <= 0:
                 what = f"no time left, {seconds:.0f} of" if seconds < of else "no end after"
                 return self._error(f"TimeoutError: {what} {max(seconds, of):.0f} s")
             if not self._selector.get_map():
                 return self._error(f"ChildProcessError: the process {self._ending()}")
-            for key, _ in self._selector.select(left):
+            for key, _ in self._selector.select(min(left, 1.0)):
                 data = os.read(key.fd, 65536)
                 if not data:
                     self._selector.unregister(key.fd)
@@ -194,10 +195,7 @@ def _fork(
 ) -> tuple[int, int]:
     """A child that runs cases: its number, and what it prints."""
     reader, stderr = os.pipe()
-    with warnings.catch_warnings():
-        # Python 3.12 warns of other threads: the one that shows signs of life holds no lock.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
+    pid = _probe.fork()
     if not pid:
         # A group of its own, which `close` ends with the compilers that the case starts.
         os.setsid()

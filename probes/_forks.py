@@ -11,7 +11,6 @@ import os
 import selectors
 import signal
 import time
-import warnings
 from typing import Any, NoReturn
 
 import _probe
@@ -26,10 +25,7 @@ class Forks:
     def __init__(self) -> None:
         orders, self._orders = os.pipe()
         self._answers, answers = os.pipe()
-        with warnings.catch_warnings():
-            # Python 3.12 warns of other threads: the one that shows signs of life holds no lock.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            child = os.fork()
+        child = _probe.fork()
         if not child:
             os.close(self._orders)
             os.close(self._answers)

@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any, NamedTuple, NoReturn
@@ -36,6 +37,20 @@ def patient(**seconds: float) -> dict[str, float]:
     return {device: limit * PATIENCE for device, limit in seconds.items()}
 
 
+def load(name: str, path: str) -> Any:
+    """The module of a file, by this name from then on."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None  # noqa: S101 - it ends in .py
+    assert spec.loader is not None  # noqa: S101
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# How long to wait for a process.
+WAITING = [f"{HERE}/../{folder}machine/waiting.py" for folder in ("", "ascend_doctor/")]
+waiting = load("_waiting", next(filter(os.path.exists, WAITING)))
 BACKENDS = {"npu": "hccl", "cuda": "nccl", "cpu": "gloo"}
 # HCCL cannot report a failed link in under 140 s (HCCL_CONNECT_TIMEOUT of at least 120 s, and 20),
 # and torch_npu warns where the group's limit is not above HCCL_EXEC_TIMEOUT
@@ -101,7 +116,7 @@ class Probe:
         self.stage_name = ""
         self._compared = 0
         self._start: float = time.monotonic()
-        self._end: float = self._start + options.deadline
+        self._wait = waiting.Deadline(options.deadline, os.getpid())
         self._closers: list[Callable[[], Any]] = []
         self._fault = fault_of(self.rank)
         self._record: Any = None
@@ -128,6 +143,7 @@ class Probe:
         # ends.
         faulthandler.register(signal.SIGTERM, self._stacks, chain=True)
         # The last resort should the doctor have been killed.
+        deadline *= waiting.MOST_STRETCH
         faulthandler.dump_traceback_later(deadline + 10, exit=True, file=self._stacks)
         self._record = open(f"{base}.jsonl", "w", buffering=1, encoding="utf-8")  # noqa: SIM115
         alive.append(self._record.name)
@@ -165,7 +181,7 @@ class Probe:
 
     def left(self) -> float:
         """Seconds until the deadline."""
-        return max(self._end - time.monotonic(), 0.0)
+        return float(self._wait.time_left())
 
     # ------------------------------------------------------------ torch
 
@@ -191,7 +207,7 @@ class Probe:
         return "cpu" if self.device == "cpu" else f"{self.device}:{self.local_rank}"
 
     def synchronise(self, torch: Any) -> None:
-        """Wait for the device: on accelerators calls only enqueue."""
+        """Deadline for the device: on accelerators calls only enqueue."""
         if self.device != "cpu":
             getattr(torch, self.device).synchronize()
 
@@ -230,14 +246,12 @@ class Probe:
     def _meeting(self, dist: Any) -> dict[str, Any]:
         """Where the ranks meet, if it is not where the launcher says."""
         if "MASTER_ADDR" not in os.environ:
-            # Started by hand, without torchrun: there is nobody to meet.
-            return {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+            # Started by hand, without torchrun.
+            return {"store": store_of(dist), "rank": 0, "world_size": 1}
         if PREFIX not in os.environ:
             return {}
-        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        store = dist.TCPStore(address, port, is_master=False)
         ranks = {"rank": self.rank, "world_size": self.world_size}
-        return {"store": dist.PrefixStore(os.environ[PREFIX], store), **ranks}
+        return {"store": dist.PrefixStore(os.environ[PREFIX], store_of(dist)), **ranks}
 
     # ------------------------------------------------------------ running
 
@@ -357,6 +371,21 @@ def fault_of(rank: int) -> dict[str, str]:
     return {"stage": "", **fields}
 
 
+def fork() -> int:
+    """Python 3.12 warns of other threads: the one that shows signs of life holds no lock."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+def store_of(dist: Any) -> Any:
+    """The store of the launcher; a rank that is alone has no address to meet at."""
+    if "MASTER_ADDR" not in os.environ:
+        return dist.HashStore()
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    return dist.TCPStore(address, port, is_master=False)
+
+
 def die_with_parent() -> None:
     """Let the kernel end this process as soon as its parent is gone."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -428,21 +457,14 @@ def leave_folder() -> None:
 
     A probe that carries the name of a package would hide it.
     """
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [path for path in sys.path if os.path.abspath(path or os.curdir) != here]
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path or os.curdir) != HERE]
 
 
 def neighbour(name: str) -> Any:
     """A module of this folder that imports torch, once ``main`` has begun."""
     if name in sys.modules:
         return sys.modules[name]
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None  # noqa: S101 - it ends in .py
-    assert spec.loader is not None  # noqa: S101
-    sys.modules[name] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load(name, f"{HERE}/{name}.py")
 
 
 def main(body: Callable[[Probe], None], *, name: str) -> None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
-import importlib.util
 import json
 import os
 import sys
@@ -37,15 +36,10 @@ def body_of(name: str, script: str) -> Callable[[Probe], None]:
     """The body of a probe's script, which is imported when it is its turn."""
 
     def body(probe: Probe) -> None:
-        module = f"probe_{name.replace('-', '_')}"
-        spec = importlib.util.spec_from_file_location(module, script)
-        assert spec is not None  # noqa: S101 - it ends in .py
-        assert spec.loader is not None  # noqa: S101
-        sys.modules[module] = loaded = importlib.util.module_from_spec(spec)
         # A probe imports its neighbours first, and must not find them later.
-        sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+        sys.path.insert(0, _probe.HERE)
         try:
-            spec.loader.exec_module(loaded)
+            loaded = _probe.load(f"probe_{name.replace('-', '_')}", script)
         finally:
             _probe.leave_folder()
         loaded.body(probe)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -62,11 +63,11 @@ OUTPUT_KEPT = 2000
 
 # What a child runs. It answers on a pipe of its own: everything here prints on stdout.
 CHILD = """
-import faulthandler, importlib, importlib.metadata, json, os, sys, time
-name, answer, limit = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+import faulthandler, importlib, importlib.metadata, json, os, signal, sys, time
+name, answer = sys.argv[1], int(sys.argv[2])
 sys.argv[1:] = []
 faulthandler.enable()
-faulthandler.dump_traceback_later(limit, exit=True)
+faulthandler.register(signal.SIGUSR1)
 sys.path[:] = [one for one in sys.path if one]  # not the working directory that -c adds
 found = {"ok": True}
 start = time.monotonic()
@@ -159,6 +160,8 @@ def attempt(probe: Probe, modules: dict[str, Any], name: str, *, autoload: bool)
         if modules.get(first, {}).get("ok"):
             module = f"{first} {module}"
         modules[name] = ask(CHILD, module, limit=limit, env={} if plain else {AUTOLOAD: "0"})
+        if str(modules[name].get("error")).startswith("TimeoutError: no "):
+            probe.measure("late", value=True)
         probe.measure("modules", modules)
     return dict(modules[name])
 
@@ -181,22 +184,24 @@ def ask(code: str, argument: str, *, limit: float, env: dict[str, str] | None = 
     reader, writer = os.pipe()
     start = time.monotonic()
     child = subprocess.Popen(  # noqa: S603 - argument list, no shell
-        [sys.executable, "-c", code, argument, str(writer), str(limit)],
+        [sys.executable, "-c", code, argument, str(writer)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         env={**os.environ, **(env or {})},
         pass_fds=(writer,),
+        preexec_fn=_probe.die_with_parent,  # noqa: PLW1509 - threads hold no lock
     )
     os.close(writer)
     printed = bytearray()
     assert child.stderr is not None  # noqa: S101 - it is a pipe
     listener = threading.Thread(target=keep_last, args=(child.stderr, printed), daemon=True)
     listener.start()
-    try:
-        # The child ends itself at its limit, with a stack; this is for one that cannot.
-        child.wait(limit + 2)
-    except subprocess.TimeoutExpired:
+    waiting = _probe.waiting
+    late = not waiting.await_end(child, waiting.Deadline(limit, child.pid))
+    if late:
+        child.send_signal(signal.SIGUSR1)  # its stack
+        waiting.await_end(child, waiting.Deadline(1.0, child.pid))
         child.kill()
         child.wait()
     # A process that the child has left behind may still hold the other end.
@@ -210,7 +215,7 @@ def ask(code: str, argument: str, *, limit: float, env: dict[str, str] | None = 
     ended = f"ChildProcessError: the process ended with {child.returncode}"
     return {
         "ok": False,
-        "error": f"TimeoutError: no end after {seconds:.0f} s" if seconds >= limit else ended,
+        "error": f"TimeoutError: no end after {seconds:.0f} s" if late else ended,
         "exit_code": child.returncode,
         "output": bytes(printed).decode("utf-8", "replace"),
         "seconds": seconds,

@@ -148,14 +148,13 @@ def spoilt(dist: Any, group: Any, outcome: dict[str, Any]) -> bool:
 def peer(probe: Probe, name: str, prefix: str) -> dict[str, Any]:
     """What a child of this rank came to, with those of the other ranks, who meet under a prefix."""
     limit = STEP_SECONDS[probe.device]
-    # So that a hang is told of before the probe's own deadline.
-    last = time.monotonic() + max(probe.left() - 10, 1)
     outcome: dict[str, Any] = {"step": "import"}
     child = _cases.Child(__file__, PEER, probe.device, name, str(limit), prefix)
     seconds = _cases.IMPORT_SECONDS
     try:
         while not {"seconds", "error"} & outcome.keys():
-            outcome.update(child.next(max(min(seconds, last - time.monotonic()), 0)))
+            # So that a hang is told of before the probe's own deadline.
+            outcome.update(child.next(max(min(seconds, probe.left() - 10), 0)))
             seconds = limit
     finally:
         child.close()
@@ -207,15 +206,9 @@ def work(
             accelerator.set_device(me.local_rank)
         say(device=accelerator.current_device())
     say(step="rendezvous")
-    # A rank that is alone has no address to meet at.
-    store: Any = dist.HashStore()
-    if "MASTER_ADDR" in os.environ:
-        store = dist.TCPStore(
-            os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False
-        )
     dist.init_process_group(
         _probe.BACKENDS[device],
-        store=dist.PrefixStore(prefix, store),
+        store=dist.PrefixStore(prefix, _probe.store_of(dist)),
         rank=me.rank,
         world_size=me.world_size,
         timeout=timedelta(seconds=limit + 60),  # the parent is to say first that it hangs

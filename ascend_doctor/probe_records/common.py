@@ -14,13 +14,15 @@ Number = float | str
 class ProbeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What any probe may measure; the record of a probe inherits from it.
 
-    ``blocks`` says why no probe that builds on this one can run. ``teardown_error`` is how a rank
-    left its group, "" for well. ``name`` is that of the device, ``megatron`` the version of
-    megatron.core, ``through`` what made it run here. ``hosts`` are nodes by number. Fields without
-    a value were not measured: the probe did not come as far, or is an older one.
+    ``blocks`` says why no probe that builds on this one can run. ``late``: a part had no end in
+    its time. ``teardown_error`` is how a rank left its group, "" for well. ``name`` is that of the
+    device, ``megatron`` the version of megatron.core, ``through`` what made it run here. ``hosts``
+    are nodes by number. Fields without a value were not measured: the probe did not come as far, or
+    is an older one.
     """
 
     blocks: str | None = None
+    late: bool = False
     teardown_error: str = ""
     name: str | None = None
     megatron: str | None = None

@@ -114,7 +114,7 @@ def _environment(request: ProbeRequest, records: str) -> dict[str, str]:
     env = dict(os.environ if request.env is None else request.env)
     # What torchrun and the ranks leave behind goes with the records.
     env["TMPDIR"] = records
-    env[VARIABLE] = f"{patience().factor:g}"  # for the limits within a probe
+    env[VARIABLE] = f"{patience().factor * request.patience:g}"  # for the limits within a probe
     if request.torchrun and env.get("PYTHONPATH"):  # it runs in another folder
         entries = env["PYTHONPATH"].split(os.pathsep)
         env["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, entries))
@@ -266,11 +266,11 @@ class _Launch:
         assert self._process is not None  # noqa: S101 - set by _open
         next_look = 0.0
         while self._process.poll() is None and not self._stopped:
-            now = time.monotonic()
-            if now >= self._part.end:
+            if not self._part.time_left(self._process.pid):
                 self._timed_out = True
                 return
             self._drain(POLL)
+            now = time.monotonic()
             if now >= next_look:
                 next_look = now + POLL
                 self._look()

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from ascend_doctor.machine.waiting import Deadline, describe_load
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from ascend_doctor.probing.processes import Tail
 from ascend_doctor.probing.records import Record
@@ -22,14 +23,14 @@ _FAILURES = re.compile(
 
 
 class ProbeSlot:
-    """One probe of a launch. Its clock begins with ``begin``; ``end`` is its deadline."""
+    """One probe of a launch. Its clock begins with ``begin``."""
 
     def __init__(self, request: ProbeRequest, folder: str) -> None:
         self.request = request
         self.folder = folder
         self.tails = [Tail() for _ in request.ranks]
-        self.end = 0.0
-        self._start = 0.0
+        self._wait: Deadline | None = None
+        self._start = self._end_of_all = 0.0
         self._records = [Record(folder, rank) for rank in request.ranks]
         self._silent: dict[int, float | None] = {}
 
@@ -49,17 +50,23 @@ class ProbeSlot:
         """Whether no rank failed; a failure ends the launch."""
         return all(record.result(0.0).ok for record in self._records)
 
+    def time_left(self, pid: int) -> float:
+        """Seconds that the processes beneath ``pid`` have left for it, 0 when its time is over."""
+        if self._wait is None:
+            ceiling = self._end_of_all - time.monotonic()
+            self._wait = Deadline(self.request.deadline, pid, ceiling=ceiling)
+        return self._wait.time_left()
+
     @property
     def pids(self) -> Iterator[int]:
         return (record.pid for record in self._records if record.pid is not None)
 
     def begin(self, end_of_all: float) -> None:
         """Now it is its turn. Its deadline is cut where less time is left for all."""
-        self._start = time.monotonic()
+        self._start, self._end_of_all = time.monotonic(), end_of_all
         left = end_of_all - self._start
         if left < self.request.deadline:
             self.request = msgspec.structs.replace(self.request, deadline=left, shortened=True)
-        self.end = self._start + self.request.deadline
 
     def read(self) -> Iterator[tuple[int, str, float]]:
         """The stages that ranks entered since the last call, with the time of day of each."""
@@ -81,8 +88,12 @@ class ProbeSlot:
         left_behind: tuple[int, ...] = (),
     ) -> ProbeRun:
         """What is known of it. ``now``: the time of day when it ended."""
+        wait = self._wait
         return msgspec.structs.replace(
             not_started(self.request, ""),
+            shortened=self.request.shortened or bool(wait and wait.is_cut),
+            delayed=round(wait.delayed, 3) if wait else 0.0,
+            load=describe_load() if wait and wait.is_busy else "",
             exit_code=exit_code,
             timed_out=timed_out,
             ranks=tuple(self._ranks(now, exit_code, launcher.text)),
@@ -102,6 +113,7 @@ class ProbeSlot:
                     record.result(now),
                     exit_code=codes.get(record.rank),
                     silent=self._silent.get(record.rank),
+                    idle=self._wait.idle(record.pid) if self._wait and record.pid else None,
                     output=tail.last_lines,
                     warnings=tail.warnings,
                 )

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from ascend_doctor.machine.waiting import MORE
 from ascend_doctor.probe_results import ProbeRun
 
 
@@ -34,7 +35,8 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     asked for, ``minutes`` is how long to soak, ``small`` asks for the sizes of the CPU, and
     ``needs`` are probes that must have passed;
     ``deadline`` is in seconds, ``shortened`` says that it is less than the probe's own, ``usual``
-    compares what it takes with other probes;
+    compares what it takes with other probes; ``first_try`` says how it timed out before, where it
+    is tried again with ``patience`` times the seconds for all its parts;
     ``env`` is the examined environment, None for that of this process. ``script`` is the
     probe's file.
     """
@@ -57,6 +59,8 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     deadline: float = 90.0
     usual: float = 0.0
     shortened: bool = False
+    patience: float = 1.0
+    first_try: str = ""
     env: Mapping[str, str] | None = None
 
     @property
@@ -100,6 +104,17 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     def argv(self) -> tuple[str, ...]:
         """The command that repeats the probe by hand."""
         return (*self.launcher, self.script, *self.options)
+
+    def again(self, first_try: str) -> ProbeRequest:
+        """The same once more, in its own processes, with more time."""
+        return msgspec.structs.replace(
+            self,
+            forked=False,
+            together="",
+            deadline=self.deadline * MORE,
+            patience=MORE,
+            first_try=first_try,
+        )
 
     @property
     def unforked(self) -> ProbeRequest:
@@ -147,5 +162,6 @@ def not_started(request: ProbeRequest, reason: str) -> ProbeRun:
         argv=request.argv,
         deadline=request.deadline,
         shortened=request.shortened,
+        first_try=request.first_try,
         not_started=reason,
     )

@@ -103,7 +103,8 @@ def run_all(
 
     Probes that are safe together share a launch. Where one fails in processes that others have
     used before, or that were forked, it is run again in its own, and what it does there counts.
-    Where it does well there, nothing more is forked.
+    Where it does well there, nothing more is forked. What timed out is tried once more with more
+    time, alone, where there is time for that.
     """
     watch = watch or Unwatched()
     end = math.inf if total is None else time.monotonic() + total
@@ -128,10 +129,13 @@ def run_all(
             done = []
             forked = first.forked and len(batch) > 1
             for position, run in enumerate(launch_together(batch, watch=watch, end=end)):
-                if (position or forked) and not run.sound:
-                    before = [request.probe for request in batch[:position]]
-                    suspects[run.probe] = _failure(run, [FORKED] if forked else before)
-                else:
+                before = [FORKED] if forked else [other.probe for other in batch[:position]]
+                again = _try_again(run, batch[position], end)
+                if before and not run.sound and not (again and run.load):
+                    suspects[run.probe] = _failure(run, before)
+                if again:
+                    pending = [again if each.probe == run.probe else each for each in pending]
+                elif run.sound or not before:
                     done.append(run)
         for run in done:
             story = suspects.get(run.probe, "") if run.sound else ""
@@ -141,6 +145,18 @@ def run_all(
             blocks[run.probe] = run.blocks
         pending = [request for request in pending if request.probe not in runs]
     return tuple(runs[request.probe] for request in order)
+
+
+def _try_again(run: ProbeRun, request: ProbeRequest, end: float) -> ProbeRequest | None:
+    """The second try of what timed out, where more time than it had is left.
+
+    Other nodes would not come to a second try.
+    """
+    left = end - time.monotonic()
+    if not run.is_late or request.first_try or request.nodes.count > 1 or left < request.deadline:
+        return None
+    load = f", {run.load}" if run.load else ""
+    return request.again(f"no end after {run.seconds:.0f} s{load}")
 
 
 def _together(

@@ -143,7 +143,7 @@ def test_a_fault_strikes_only_its_rank_and_stage(tmp_path: Path) -> None:
 
 
 def test_it_ends_by_itself_should_nobody_end_it(tmp_path: Path) -> None:
-    done, events = run(tmp_path, "import time; time.sleep(600)", "--deadline", "-9.5")
+    done, events = run(tmp_path, "import time; time.sleep(600)", "--deadline", "-0.475")
     assert done.returncode == 1
     assert "time.sleep" not in done.stdout
     assert not [event for event in events if event["event"] == "end"]

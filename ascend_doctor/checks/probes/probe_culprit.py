@@ -13,14 +13,11 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ascend_doctor.probe_results import ProbeResult, ProbeRun
+from ascend_doctor.probe_results import TIMEOUT, ProbeResult, ProbeRun
 
-# What ranks say that lost a peer or waited for one: gloo and c10d as seen with torch 2.13, HCCL's
-# EI0002 (notify wait), EI0006 (socket) and EI0015 (ranks that never joined) by its error codes.
-# torch_npu's own function AclrtSynchronizeStreamWithTimeout is no time-out.
-_TIMEOUT = r"(?i:\btimed?[ -]?out)|EI0002|EI0006|EI0015"
+# What ranks say that lost a peer or waited for one.
 _VICTIM = (
-    rf"{_TIMEOUT}|(?i:connection (closed|reset|refused)|closed by peer|broken pipe)|"
+    rf"{TIMEOUT}|(?i:connection (closed|reset|refused)|closed by peer|broken pipe)|"
     r"^(?i:Dist(Network|Store|Backend)Error)"
 )
 _WAITS = r"torch/distributed/|\bin synchronize\b"
@@ -125,7 +122,7 @@ def suffers(error: str) -> bool:
 
 def gives_up(error: str) -> bool:
     """Whether an error tells that its rank waited as long as a time-out lets it."""
-    return re.search(_TIMEOUT, error) is not None
+    return re.search(TIMEOUT, error) is not None
 
 
 def _stuck(run: ProbeRun) -> Blame | None:

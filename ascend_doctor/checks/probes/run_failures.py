@@ -17,7 +17,7 @@ from ascend_doctor.checks.probes.probe_culprit import (
 from ascend_doctor.checks.python.known_warnings import fold_known
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.judge import Case, error, warning
+from ascend_doctor.judging.judge import Case, error, unknown, warning
 from ascend_doctor.probe_records.common import ChildOutcome, ProbeRecord
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
@@ -48,6 +48,8 @@ def ran(case: Case, name: str) -> ProbeRun:
         raise
     if by_torchrun(run):
         _judge_launch(run)
+    if run.load and run.has_late_part:
+        raise Unknown(f"{busy(run)}{_describe_first_try(run)}")
     reasons = {rank.skipped for rank in run.ranks if rank.skipped}
     if reasons and not run.missing and all(rank.skipped for rank in run.ranks):
         raise NotApplicable("; ".join(sorted(reasons)))
@@ -83,6 +85,8 @@ def failures(run: ProbeRun) -> Iterator[Finding]:
     wrong = [rank for rank in run.ranks if rank.wrong]
     if wrong:
         yield _wrong(run, wrong)
+    if cause is None and run.timed_out and run.load:
+        raise Unknown(busy(run))
     if cause is None and run.timed_out:
         yield warning(
             f"{run.probe}: hangs when it ends, after good results",
@@ -128,6 +132,8 @@ def _take_down(run: ProbeRun) -> Iterator[Finding]:
 def _accuse(run: ProbeRun, cause: Blame) -> Finding:
     guilty = [rank for rank in run.ranks if rank.rank in cause.ranks]
     who = ranks_text(cause.ranks)
+    if cause.kind == "missing" and run.timed_out and run.load:
+        raise Unknown(busy(run))
     stage = f" in stage {cause.stage}" if cause.stage else ""
     if cause.kind == "lost" and cause.stage == "rendezvous":
         raise Unknown(f"the ranks did not find each other: {cause.text}")
@@ -140,7 +146,9 @@ def _accuse(run: ProbeRun, cause: Blame) -> Finding:
         "exit": f"{who} ended with {cause.text}{stage}",
         "missing": f"{who} never started" if by_torchrun(run) else f"{who} the probe never started",
         "exception": f"{who} failed{stage}",
-        "lost": f"all ranks lost each other{stage}",
+        "lost": f"all ranks lost each other{stage}"
+        if run.world_size > 1
+        else f"{ranks_text([0])} lost its connection{stage}",
     }[cause.kind]
     known = find_failure(cause.text) if cause.kind == "exception" else None
     return error(
@@ -161,6 +169,12 @@ def _ending(run: ProbeRun) -> str:
     return f"ended with exit code {run.exit_code}"
 
 
+def busy(run: ProbeRun) -> str:
+    """That the machine had no processor for it, "" where it had."""
+    waited = f"waited {run.delayed:.0f} of {run.seconds:.0f} s for a processor"
+    return f"machine busy, {run.load}: {run.probe} {waited}" if run.load else ""
+
+
 _BECAUSE = {
     "SIGKILL": "Nothing in the program does that; most often it is the kernel, out of memory.",
     "SIGBUS": "Often /dev/shm or the disk is full.",
@@ -174,27 +188,41 @@ def _hang(run: ProbeRun, cause: Blame, guilty: list[ProbeResult]) -> Finding:
     waited = 0.0 if run.timed_out else _longest_wait(run)
     still = max(_STANDSTILL, waited / 2 or _STANDSTILL_SHARE * run.deadline)
     shortened = run.shortened and run.timed_out
-    who = ranks_text(cause.ranks) if cause.ranks else "every rank"
+    who = ranks_text(cause.ranks or [0]) if run.world_size == 1 or cause.ranks else "every rank"
     advancing = min(stood) < still
-    if advancing and not shortened:
-        return _slow(run, who, cause)
-    if shortened and (not cause.ranks or advancing):
-        raise Unknown(
-            f"--timeout left it {run.deadline:.0f} s, and it was not done: {who} in stage "
-            f"{cause.stage}"
+    works = any(rank.idle is not None and rank.idle < still for rank in guilty or run.ranks)
+    cut = shortened and (not cause.ranks or works)
+    if advancing or cut or (run.load and works):
+        after = run.deadline if run.timed_out else run.seconds
+        why = busy(run) or (
+            f"--timeout left it {run.deadline:.0f} s, and it was not done"
+            if shortened
+            else f"not done after {after:.0f} s, and still advancing; --patience gives it more"
         )
+        raise Unknown(f"{why}: {who} in stage {cause.stage}{_describe_first_try(run)}")
+    several = len(cause.ranks) > 1
+    title = f"{run.probe}: {who} {'hang' if several else 'hangs'} in stage {cause.stage}"
+    if works:
+        does = "compute" if several else "computes"
+        title = f"{run.probe}: {who} {does} without an end in stage {cause.stage}"
     return error(
-        f"{run.probe}: {who} {'hang' if len(cause.ranks) > 1 else 'hangs'} in stage {cause.stage}",
-        observed=_describe(run, guilty, _places(run)),
+        title,
+        observed=_describe(run, guilty, _places(run) + _describe_first_try(run)),
         required=f"in the collective within the {waited:.0f} s that the others waited"
         if waited
         else f"an end within {run.deadline:.0f} s",
         because="The other ranks wait for it in a collective; a time-out there names only them."
         if cause.ranks
-        else "All ranks wait at the same place, for each other or for the link between them.",
+        else "All ranks wait at the same place, for each other or for the link between them."
+        if run.world_size > 1
+        else "",
         remedy=_again(run),
         ranks=cause.ranks,
     )
+
+
+def _describe_first_try(run: ProbeRun) -> str:
+    return f"; the second try, after {run.first_try}" if run.first_try else ""
 
 
 def _longest_wait(run: ProbeRun) -> float:
@@ -202,26 +230,6 @@ def _longest_wait(run: ProbeRun) -> float:
     return max(
         (rank.stages.get(rank.stage, 0.0) for rank in run.ranks if gives_up(rank.error)),
         default=0.0,
-    )
-
-
-def _slow(run: ProbeRun, who: str, cause: Blame) -> Finding:
-    """Whoever entered a stage a moment before the deadline is late, and does not hang."""
-    longest = {
-        stage: max(rank.stages.get(stage, 0.0) for rank in run.ranks)
-        for stage in dict.fromkeys(stage for rank in run.ranks for stage in rank.stages)
-    }
-    slowest = sorted(longest, key=lambda stage: -longest[stage])[:3]
-    given_up = "" if run.timed_out else "; the others waited no longer"
-    after = run.deadline if run.timed_out else run.seconds
-    return warning(
-        f"{run.probe}: not done after {after:.0f} s, and still advancing{given_up}",
-        observed=f"{who} in stage {cause.stage}; longest: "
-        + ", ".join(f"{stage} {longest[stage]:.0f} s" for stage in slowest),
-        required=f"an end within {run.deadline:.0f} s",
-        because="The machine is busy, or first calls compile for long; nothing stood still.",
-        remedy=_again(run),
-        ranks=cause.ranks,
     )
 
 
@@ -299,3 +307,17 @@ def refuse_late(outcome: ChildOutcome, name: str, probe: str) -> None:
     """Imports take as long as they take, which is no fault of a stack. Raises Unknown for that."""
     if outcome.is_late:
         raise Unknown(f"the case {name} of {probe}: {outcome.error}")
+
+
+def report_late(what: str, text: str, *commands: str) -> Finding:
+    """An import that had no end in its time says nothing bad."""
+    again = Remedy(
+        summary="Try again with longer deadlines; if it hangs still, see where",
+        commands=("ascend-doctor check -l 1 --patience 4", *commands),
+    )
+    return unknown(
+        f"Could not tell whether {what}: it did not end in time",
+        observed=text,
+        because="A slow file system and a hanging import look alike.",
+        remedy=again,
+    )

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import msgspec
 
 from ascend_doctor.checks.cann.cann_python import LISTED, STOPS
-from ascend_doctor.checks.probes.run_failures import failures, ran
+from ascend_doctor.checks.probes.run_failures import failures, ran, report_late
 from ascend_doctor.checks.python.torch_import import AUTOLOAD_REF, OF_CANN, load_cann
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Level, Remedy
-from ascend_doctor.judging.judge import Case, check, error, note, unknown
+from ascend_doctor.judging.judge import Case, check, error, note
 from ascend_doctor.probe_records.stack import ImportedModule, InspectEnvRecord
 
 # Messages of glibc's loader (elf/dl-load.c, dl-lookup.c) and of Python's import.
@@ -119,19 +119,8 @@ def _late(outcome: ImportedModule) -> bool:
 
 
 def _slow_import(name: str, outcome: ImportedModule) -> Finding:
-    """An import that took too long: of a busy machine or a slow file system it says nothing bad."""
-    return unknown(
-        f"Could not tell whether `import {name}` succeeds: it did not end in time",
-        observed=str(outcome.error),
-        because="A busy machine, a slow file system and a hanging import look alike.",
-        remedy=Remedy(
-            summary="Try again with longer deadlines; if it hangs still, see where",
-            commands=(
-                "ascend-doctor check -l 1 --patience 4",
-                f"python3 -X importtime -c 'import {name}'",
-            ),
-        ),
-    )
+    where = f"python3 -X importtime -c 'import {name}'"
+    return report_late(f"`import {name}` succeeds", str(outcome.error), where)
 
 
 def _reason(outcome: ImportedModule) -> str:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ascend_doctor.checks.probes.run_failures import failures, ran, story
+from ascend_doctor.checks.probes.run_failures import failures, ran, report_late, story
 from ascend_doctor.checks.stack.megatron import SWIFT_ON_NPUS
 from ascend_doctor.checks.stack.mindspeed_patches import LATE, ORDER, import_order_faults
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judging.judge import Case, check, error, note, unknown, warning
+from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.probe_records.stack import EntryCase, EntryPointsRecord
 
 _PROBE = "entry-points"
@@ -45,11 +45,7 @@ def framework_imports(case: Case) -> Iterator[Finding]:
         if name in _OTHERS:
             continue
         if outcome.is_late:
-            yield unknown(
-                f"Could not tell whether {name} can import its Megatron side: no end in time",
-                observed=outcome.error,
-                because="A busy machine, a slow file system and a hanging import look alike.",
-            )
+            yield report_late(f"{name} can import its Megatron side", outcome.error)
         elif outcome.error:
             finding = error(
                 f"{name} cannot import its Megatron side",
