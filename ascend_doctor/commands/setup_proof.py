@@ -23,6 +23,7 @@ from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.expectations import Expectation
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.machine.recorded import OverlayMachine
+from ascend_doctor.machine.waiting import MORE
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_records.training import SmokeTrainRecord
 from ascend_doctor.probe_results import ProbeRun
@@ -102,14 +103,16 @@ class Prover:
         if report.interrupted:
             raise KeyboardInterrupt  # nothing is proven, and the lock says nothing
         self.exit_code = report.verdict.exit_code
-        passed, failed = self._imports(examination.catalog, python, examination.machine.env, lock)
+        passed, failed, late = self._imports(
+            examination.catalog, python, examination.machine.env, lock
+        )
         runs = report.snapshot.probes
         return msgspec.structs.replace(
             proof,
             probes=tuple(dict.fromkeys(run.probe for run in runs if run.exit_code == 0)),
             imports=passed,
             failed=(*_findings(report, _is_error), *failed),
-            unknown=(*_levels_not_run(report), *_findings(report, _is_unknown)),
+            unknown=(*_levels_not_run(report), *_findings(report, _is_unknown), *late),
             losses=_losses(runs),
         )
 
@@ -129,19 +132,27 @@ class Prover:
 
     def _imports(
         self, rows: Catalog, python: str, env: Mapping[str, str], lock: Lock
-    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Components whose documented import check passed, and what became of the others."""
-        passed, failed = list[str](), list[str]()
-        if self.level == 0:
-            return (), ()
-        for name, code in _import_checks(rows, lock):
-            done = LiveMachine(env).run([python, "-c", code], deadline=_IMPORT)
+    ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+        """Components whose documented import check passed, failed, and had no end."""
+        passed, failed, late = list[str](), list[str](), list[str]()
+        for name, code in _import_checks(rows, lock) if self.level else ():
+            machine, seconds = LiveMachine(env), _IMPORT
+            done = machine.run([python, "-c", code], deadline=seconds)
+            if done.timed_out:
+                seconds *= MORE
+                done = machine.run([python, "-c", code], deadline=seconds)
             if done.exit_code == 0:
                 passed.append(name)
+            elif done.timed_out:
+                load = f"; machine busy, {done.load}" if done.load else ""
+                late.append(
+                    f"the documented import check of {name} has no end within {seconds:.0f} s, at "
+                    f"the second try{load}"
+                )
             else:
                 last = next(reversed(done.stderr.strip().splitlines()), "it ended without a word")
                 failed.append(f"the documented import check of {name} fails: {last}")
-        return tuple(passed), tuple(failed)
+        return tuple(passed), tuple(failed), tuple(late)
 
 
 def _import_checks(rows: Catalog, lock: Lock) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from ascend_doctor.commands.accepted_checks import flags_to_accept
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.machine.live import LiveMachine
+from ascend_doctor.machine.live import Completed, LiveMachine
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision import build
 from ascend_doctor.provision import lock as locks
@@ -112,6 +112,25 @@ def test_a_probe_that_told_nothing_proves_nothing(monkeypatch: pytest.MonkeyPatc
     accepted = msgspec.structs.replace(named, level=Level.WARNING, accepted=True)
     assert prove(monkeypatch, accepted).failed == ("checkpoint: nothing is saved",)
     assert prove(monkeypatch, msgspec.structs.replace(accepted, accepted=False)).failed == ()
+
+
+@pytest.mark.parametrize("load", ["", "load 9 on 2 cores"])
+def test_an_import_check_without_an_end_is_tried_again_and_proves_nothing(
+    monkeypatch: pytest.MonkeyPatch, load: str
+) -> None:
+    deadlines = list[float]()
+
+    def run(*_: object, deadline: float) -> Completed:
+        deadlines.append(deadline)
+        return Completed(exit_code=None, timed_out=True, load=load)
+
+    monkeypatch.setattr(setup_proof, "_import_checks", lambda *_: [("mindspeed", "code")])
+    monkeypatch.setattr(LiveMachine, "run", run)
+    proof = prove(monkeypatch)
+    assert deadlines == [600.0, 1200.0]
+    assert not proof.failed
+    assert load in proof.unknown[0]
+    assert "mindspeed has no end within 1200 s, at the second try" in proof.unknown[0]
 
 
 def build_with(
