@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,28 +12,49 @@ from ascend_doctor.cli import run
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import describe_exhaustion
 from ascend_doctor.machine import files, watchdog
+from ascend_doctor.machine.patience import VARIABLE
+from ascend_doctor.machine.waiting import Deadline
 
 
-def test_a_process_that_sleeps_has_stopped_and_one_that_computes_has_not(
+def test_a_process_that_sleeps_has_stopped_unless_its_reader_is_slow(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(watchdog, "_is_runnable", lambda: False)
-    asleep, busy = watchdog._Work(0.01), watchdog._Work(0.01)
-    time.sleep(0.05)
-    assert asleep.has_stopped()
-    until = time.process_time() + 2 * watchdog._IDLE
-    while time.process_time() < until:
-        pass
-    assert not busy.has_stopped()
+    monkeypatch.setattr(Deadline, "idle", lambda *_: 61.0)
+    monkeypatch.setattr(Deadline, "spent", 61.0)
+    assert watchdog._Work(60).has_stopped()
+    assert not watchdog._Work(62).has_stopped()
+    monkeypatch.setattr(watchdog, "_is_writing", lambda: True)
+    assert not watchdog._Work(60).has_stopped()
 
 
-def test_a_process_that_waits_for_a_processor_has_not_stopped(
+def test_the_seconds_of_a_run_count_from_its_entry_and_those_of_a_part_from_its_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(watchdog, "_is_runnable", lambda: True)
-    waiting = watchdog._Work(0.01)
-    time.sleep(0.05)
-    assert not waiting.has_stopped()
+    dog = watchdog._Watchdog(1000.0)
+    monkeypatch.setattr(watchdog, "_dog", dog)
+    monkeypatch.setattr(watchdog, "time", SimpleNamespace(monotonic=lambda: 1500.0))
+    monkeypatch.setenv(VARIABLE, "1")
+    with watchdog.watch(900, lambda *_: 3):  # the proof of a setup that built for long
+        assert dog.end == 1500 + 900 + 45
+    assert dog.end is None
+    assert watchdog.start_of_run() == 1500
+    watchdog.limit(60)
+    assert dog.end == 1000 + 60 + 5
+    assert watchdog.start_of_run() == 1000
+    monkeypatch.setenv(VARIABLE, "10")
+    watchdog.be_patient()
+    with watchdog.watch(60, lambda *_: 3):
+        assert dog.end == 1000 + 600 + 30
+    watchdog.limit(None)
+    assert dog.end is None
+
+
+@pytest.mark.parametrize(
+    "command", ["lint", "judge", "setup", "env", "diagnose", "snapshot", "matrix why", "stack list"]
+)
+def test_every_command_has_a_limit(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*command.split(), "--timeout", "0"]) == 2
+    assert "'--timeout': 0.0 is not in the range x>=1" in capsys.readouterr().err
 
 
 def test_folders_are_walked_in_order_and_not_without_an_end(tmp_path: Path) -> None:

@@ -170,11 +170,11 @@ def make_report(
     skip: tuple[str, ...],
 ) -> Report:
     """The same; gives the report."""
-    start, factor = time.monotonic(), patience().factor
+    start, factor = watchdog.start_of_run(), patience().factor
     # Importing a hundred checks and asking the machine take about as long as each other.
     chosen: list[Check] = []
     so_far = SoFar(examination=examination, output=output, wish=wish, chosen=chosen, start=start)
-    with watchdog.watch(wish.timeout * factor, so_far.last_words):
+    with watchdog.watch(wish.timeout, so_far.last_words):
         try:
             facts, hidden = examination.collect(
                 command=wish.launch,
@@ -203,9 +203,8 @@ def _probe_and_report(
     levels = wish.levels(facts, replayed=examination.replayed)
     ran = max((level.level for level in levels if level.ran), default=0)
     probing = Probing(facts=facts, wish=wish, env=dict(examination.machine.env))
-    runs, interrupted = probing.run(
-        chosen, ran, total=wish.timeout * factor - (time.monotonic() - start), quiet=output.quiet
-    )
+    left = start + wish.timeout * factor - time.monotonic()
+    runs, interrupted = probing.run(chosen, ran, total=left, quiet=output.quiet)
     if examination.simulated:
         runs = tuple(msgspec.structs.replace(run, simulated=True) for run in runs)
     case = Case(
@@ -336,4 +335,4 @@ class Probing(msgspec.Struct, frozen=True, kw_only=True):
             try:
                 return run_all(requests, total=max(total, 1.0), watch=display), False
             except KeyboardInterrupt:
-                return tuple(display.runs), True
+                return tuple(display.runs.values()), True

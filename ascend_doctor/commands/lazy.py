@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ascend_doctor.commands.help_pages import speak
+from ascend_doctor.commands.options.launch import limit_command
 
 Table = Mapping[str, str]
 # What other programs call it.
@@ -45,7 +46,7 @@ class SuggestingGroup(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         command = super().get_command(ctx, name)
-        return speak(command) if command else None
+        return speak(limit_command(command)) if command else None
 
 
 class LazyGroup(SuggestingGroup):
@@ -66,7 +67,7 @@ class LazyGroup(SuggestingGroup):
         if name not in self.list_commands(ctx):
             return None
         command: click.Command = importlib.import_module(f"{self.modules}{name}").command
-        return speak(command)
+        return speak(limit_command(command))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, self.list_commands(ctx)))

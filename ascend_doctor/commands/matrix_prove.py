@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from ascend_doctor import __version__, timestamps
+from ascend_doctor.commands.options.launch import patience_option
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
@@ -66,6 +67,7 @@ _HEAD = "# Written by ascend-doctor matrix prove; what was seen, beside the row 
     metavar="DIR",
     help="Matrix folder to write the evidence into.  [default: the one that has the row]",
 )
+@patience_option()
 @matrix_option
 def command(
     *, identity: str | None, into: Path | None, overlays: tuple[str, ...], **setup: Any

@@ -22,6 +22,7 @@ from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.commands.options.probe_scope import ProbeScope, layout_options
 from ascend_doctor.commands.options.target import Examination
 from ascend_doctor.commands.short_help import ShortHelpCommand
+from ascend_doctor.machine import watchdog
 
 MOST_NODES = 8
 
@@ -57,7 +58,7 @@ _USUAL = "prefix megatron kind soc faults npus nproc level only timeout formats 
 @memory_option()
 @nproc_option("Ranks of level 3.", most=16, default=4)
 @level_option("As for check.")
-@timeout_option("Seconds for the whole run.")
+@timeout_option("Seconds for the whole check.", whole=True)
 @patience_option()
 @click.option(
     "--log",
@@ -123,6 +124,8 @@ def command(  # noqa: PLR0913 - the options of the command
     if "list" in faults:
         return rehearsal.list_faults()
     _refuse_unused(launch, (*only, *skip))
+    if launch:
+        watchdog.limit(None)  # it has as long as it takes
     prepared = rehearsal.prepare(
         rehearsal.choose_stack(prefix, megatron),
         python,

@@ -18,7 +18,7 @@ from ascend_doctor.commands.kept_launch import (
 )
 from ascend_doctor.commands.options.check_filter import selection_options
 from ascend_doctor.commands.options.expectations import choose_expectations, expect_option
-from ascend_doctor.commands.options.launch import stall_option, timeout_option
+from ascend_doctor.commands.options.launch import patience_option, stall_option, timeout_option
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.commands.options.run_verdict import RunVerdict, run_verdict_options
 from ascend_doctor.commands.options.target import Examination, add_target_options
@@ -27,6 +27,7 @@ from ascend_doctor.exits import EXIT_FINDINGS, EXIT_INTERRUPTED
 from ascend_doctor.findings import Level
 from ascend_doctor.judging.expectations import CHECKS, Expectation
 from ascend_doctor.language import say
+from ascend_doctor.machine import watchdog
 from ascend_doctor.report import Report
 
 
@@ -45,6 +46,7 @@ from ascend_doctor.report import Report
     show_default=True,
     help="Where what the launch prints is kept; an older one is replaced.",
 )
+@patience_option()
 @run_verdict_options
 @stall_option
 @output_options
@@ -91,6 +93,7 @@ def command(  # noqa: PLR0913 - the options of the command
         expected=choose_expectations(output.expected, expect, examination.catalog),
     )
     report = make_report(examination, gate, wish, only=only, skip=skip)
+    watchdog.limit(None)
     if report.interrupted:
         return EXIT_INTERRUPTED
     if _is_kept_back(report) and not anyway:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ascend_doctor.commands.options.input_file import InputFile
-from ascend_doctor.commands.options.launch import framework_option
+from ascend_doctor.commands.options.launch import framework_option, patience_option
 from ascend_doctor.commands.options.matrix import matrix_option
 from ascend_doctor.commands.options.prefix import prefix_option
 from ascend_doctor.commands.short_help import ShortHelpCommand
@@ -112,6 +112,7 @@ _USUAL = "megatron framework prefix venv dry_run locked accept keep proof offlin
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before building.")
 @click.option("-q", "--quiet", is_flag=True, help="Say only what failed, and the verdict.")
+@patience_option()
 @matrix_option
 def command(**options: Any) -> int:
     """Build a stack for a Megatron-LM: checkouts, environment and lock; prove it, put it in use.

@@ -8,6 +8,7 @@ there is to say and ends the process.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import signal
@@ -21,6 +22,7 @@ from types import FrameType
 from ascend_doctor.exits import EXIT_INTERRUPTED, EXIT_UNKNOWN
 from ascend_doctor.machine import live, scratch, streams
 from ascend_doctor.machine.patience import patience
+from ascend_doctor.machine.waiting import Deadline
 
 # Beyond its time a run may still gather what it has and write the report.
 LEAST_GRACE = 5.0
@@ -31,7 +33,7 @@ _LAST_WORDS = 10.0
 _CLEANING = 1.0
 _ANSWER = 60.0  # seconds that a file may take to answer
 _GLANCE = 5.0
-_IDLE = 0.02  # seconds of processor that looking itself may take
+_IDLE = 0.004  # share of a processor that looking itself may take
 
 # Writes what is known so far and gives the exit code: called with the reason and the code that
 # the process ends with otherwise.
@@ -40,7 +42,8 @@ LastWords = Callable[[str, int], int]
 
 class _Watchdog:
     def __init__(self, began: float) -> None:
-        self.began: float | None = began
+        self.began = began
+        self.whole: float | None = None
         self.end: float | None = None
         self.working: _Work | None = None
         self.seconds = 0.0
@@ -100,24 +103,16 @@ class _Work:
 
     def __init__(self, patience: float) -> None:
         self.patience = patience
-        self._used = time.process_time()
-        self._since = time.monotonic()
+        self._wait = Deadline(math.inf, os.getpid(), idle=_IDLE)
+        self._wrote = 0.0
 
     def has_stopped(self) -> bool:
         """Look once; called every few seconds."""
-        used = time.process_time()
-        if used - self._used > _IDLE or _is_runnable() or _is_writing():
-            self._used, self._since = used, time.monotonic()
-        return time.monotonic() - self._since > self.patience
-
-
-def _is_runnable() -> bool:
-    """Whether the main thread waits for a processor, proc_pid_stat(5)."""
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] == b"R"
-    except (OSError, IndexError):
-        return True
+        self._wait.time_left()
+        if _is_writing():
+            self._wrote = self._wait.spent
+        idle = min(self._wait.idle(os.getpid()), self._wait.spent - self._wrote)
+        return idle > self.patience
 
 
 def _is_writing() -> bool:
@@ -147,30 +142,49 @@ def expect_work() -> None:
 
 
 def limit(seconds: float | None) -> None:
-    """The run has so many seconds, and a little to report; None: as long as it takes."""
+    """The whole run has so many seconds from the program's entry, times the patience.
+
+    None: as long as it takes.
+    """
     if _dog is not None:
-        _dog.seconds = seconds or 0.0
-        grace = max(LEAST_GRACE, _SHARE * _dog.seconds)
-        # The first deadline is of the whole run, imports included; a later one begins now.
-        start = _dog.began if _dog.began is not None else time.monotonic()
-        if seconds is None and _dog.end is not None:
-            _dog.began = None
-        _dog.end = None if seconds is None else start + seconds + grace
-        _dog.ring()
+        _dog.whole = seconds
+        _set_end(_dog)
+
+
+def be_patient() -> None:
+    """Apply a patience that was read after the limit."""
+    if _dog is not None:
+        _set_end(_dog)
+
+
+def start_of_run() -> float:
+    """The moment of the clock from which the seconds of the run count."""
+    return time.monotonic() if _dog is None or _dog.whole is None else _dog.began
+
+
+def _set_end(dog: _Watchdog, part: float | None = None) -> None:
+    """The end of the run, or of a part that begins now; there is a little more to report."""
+    spans = ((dog.began, dog.whole), (time.monotonic(), part))
+    factor = patience().factor
+    ends = [(start + span * factor, span * factor) for start, span in spans if span is not None]
+    moment, dog.seconds = min(ends, default=(math.inf, 0.0))
+    dog.end = moment + max(LEAST_GRACE, _SHARE * dog.seconds) if ends else None
+    dog.ring()
 
 
 @contextlib.contextmanager
 def watch(seconds: float, last_words: LastWords) -> Iterator[None]:
-    """A run that has something to say where it does not end in time."""
-    limit(seconds)
-    if _dog is not None:
-        _dog.last_words = last_words
+    """A part of the run that has something to say where it does not end in time."""
+    if _dog is None:
+        yield
+        return
+    _set_end(_dog, seconds)
+    _dog.last_words = last_words
     try:
         yield
     finally:
-        if _dog is not None:
-            _dog.last_words = None
-        limit(None)
+        _dog.last_words = None
+        _set_end(_dog)
 
 
 def _end(dog: _Watchdog, why: str, code: int) -> None:

@@ -9,13 +9,14 @@ from typing import Any
 import click
 
 from ascend_doctor.machine import watchdog
-from ascend_doctor.machine.patience import EMULATED, MOST, VARIABLE, patience
-from ascend_doctor.report import LEVELS
+from ascend_doctor.machine.patience import EMULATED, MOST, VARIABLE
 
 # Of a simulated machine: a3-16 has that many.
 MOST_NPUS = 16
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
+# They wait for what somebody else asks or runs.
+_ENDLESS = {"mcp", "help"}
 
 framework_option = click.option(
     "--framework", metavar="F", help="ms-swift, twinkle, verl, mindspeed-llm; or F==V."
@@ -41,6 +42,8 @@ trainer_option = click.option(
 
 def level_option(text: str) -> Option:
     """Up to which level to check."""
+    from ascend_doctor.report import LEVELS  # noqa: PLC0415 - every command has a deadline
+
     return click.option(
         "-l",
         "--level",
@@ -131,11 +134,13 @@ def patience_option() -> Option:
 def _be_patient(_: click.Context, __: click.Parameter, factor: float | None) -> None:
     if factor is not None:
         os.environ[VARIABLE] = f"{factor:g}"
+        watchdog.be_patient()
 
 
-def _check_seconds(_: click.Context, __: click.Parameter, seconds: float) -> float:
+def _limit(_: click.Context, __: click.Parameter, seconds: float | None) -> float | None:
     # Reading the other options can hang, too; --patience may not have been read yet.
-    watchdog.limit(seconds * patience().factor)
+    if seconds is not None:
+        watchdog.limit(seconds)
     return seconds
 
 
@@ -145,10 +150,27 @@ def timeout_option(text: str, *, default: int = 900, least: int = 1, whole: bool
         "--timeout",
         # Before other options are read, as of files that may lie where nothing answers.
         is_eager=whole,
-        callback=_check_seconds if whole else None,
+        callback=_limit if whole else None,
         type=click.FloatRange(min=least),
         metavar="S",
         default=default,
         show_default=True,
         help=text,
     )
+
+
+def limit_command(command: click.Command) -> click.Command:
+    """Give a command --timeout that has none: whatever it does, it may wait for a file."""
+    names = {parameter.name for parameter in command.params}
+    if not (isinstance(command, click.Group) or command.name in _ENDLESS or "timeout" in names):
+        option = click.Option(
+            ["--timeout"],
+            is_eager=True,
+            expose_value=False,
+            callback=_limit,
+            type=click.FloatRange(min=1),
+            metavar="S",
+            help="Seconds for the whole run.  [default: no limit]",
+        )
+        command.params.append(option)
+    return command
