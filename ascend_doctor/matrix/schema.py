@@ -293,21 +293,6 @@ class Soc(Row, frozen=True, kw_only=True):
     peak_tflops: float | None = None
 
 
-class Link(Row, frozen=True, kw_only=True):
-    """What a device sends over its links of one kind, in GB/s (10^9 bytes) one way.
-
-    ``reach`` is whether they join the devices of a node or nodes. ``per_pair``: every device has a
-    link of its own to every other, and this is what one of them carries.
-    """
-
-    kind: str
-    reach: Literal["node", "nodes"]
-    gbytes_s: float
-    per_pair: float | None = None
-    basis: Literal["paper", "seen", "third-party"]
-    source: str
-
-
 class ChipResource(Row, frozen=True, kw_only=True):
     """What Kubernetes calls a family of chips: the resource, and the label of its jobs.
 
@@ -365,7 +350,6 @@ class Family(Row, frozen=True, kw_only=True):
     first_torch_npu: dict[str, str] = {}
     first_vllm_ascend: str = ""
     socs: tuple[Soc, ...] = ()
-    links: tuple[Link, ...] = ()
     node: int = 0
     network: Literal["planes", "addresses", "hccs", "ports"] = "addresses"
     topology: Literal["", "group", "card"] = ""
