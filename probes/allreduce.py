@@ -22,7 +22,6 @@ MANIFEST = {
     "level": 3,
     "seconds": 300,
     "seconds_cpu": 90,
-    "usual": 2.0,
     "needs": ["pair-rounds"],
     "torchrun": True,
     "does": (

@@ -19,7 +19,6 @@ MANIFEST = {
     "level": 2,
     "seconds": 120,
     "seconds_cpu": 90,
-    "usual": 0.5,
     "needs": ["device"],
     "forked": True,
     "does": (

@@ -21,7 +21,6 @@ MANIFEST = {
     "level": 4,
     "seconds": 600,
     "seconds_cpu": 120,
-    "usual": 16,
     "needs": ["allreduce"],
     "torchrun": True,
     "does": (

@@ -21,7 +21,6 @@ MANIFEST = {
     "level": 2,
     "seconds": 300,
     "seconds_cpu": 90,
-    "usual": 4.9,
     "needs": ["device"],
     "forked": True,
     "does": (

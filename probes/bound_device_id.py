@@ -20,7 +20,6 @@ MANIFEST = {
     "level": 3,
     "seconds": 300,
     "seconds_cpu": 90,
-    "usual": 0.1,
     "needs": ["allreduce"],
     "torchrun": True,
     "does": (

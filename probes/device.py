@@ -19,7 +19,6 @@ MANIFEST = {
     "level": 2,
     "seconds": 300,
     "seconds_cpu": 90,
-    "usual": 2.4,
     "needs": ["inspect-env"],
     "forked": True,
     "does": "memory, copies both ways, matrix products in three dtypes",

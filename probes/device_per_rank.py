@@ -19,7 +19,6 @@ MANIFEST = {
     "level": 3,
     "seconds": 300,
     "seconds_cpu": 90,
-    "usual": 7.6,
     "needs": ["pair-rounds"],
     "torchrun": True,
     "does": "which device each rank drives, by identifier or place in the visible list",

@@ -20,7 +20,6 @@ MANIFEST = {
     "level": 2,
     "seconds": 300,
     "seconds_cpu": 90,
-    "usual": 1.1,
     "needs": ["device"],
     "forked": True,
     "does": "converts to and from six dtypes, adds and multiplies in them",

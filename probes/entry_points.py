@@ -29,7 +29,6 @@ MANIFEST = {
     "level": 1,
     "seconds": 300,
     "seconds_cpu": 300,
-    "usual": 0.2,
     "needs": ["inspect-env"],
     "does": (
         "imports the Megatron side of each installed framework, and sees who imports megatron.core "

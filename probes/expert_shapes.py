@@ -21,7 +21,6 @@ MANIFEST = {
     "level": 3,
     "seconds": 300,
     "seconds_cpu": 180,
-    "usual": 0.3,
     "needs": ["allreduce", "mindspeed-patches"],
     "torchrun": True,
     "does": (

@@ -24,7 +24,6 @@ MANIFEST = {
     "level": 2,
     "seconds": 600,
     "seconds_cpu": 90,
-    "usual": 0.9,
     "needs": ["device"],
     "forked": True,
     "does": (

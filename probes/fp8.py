@@ -19,7 +19,6 @@ MANIFEST = {
     "level": 2,
     "seconds": 300,
     "seconds_cpu": 90,
-    "usual": 6.4,
     "needs": ["device", "mindspeed-patches"],
     "forked": True,
     "does": "products of FP8 matrices that must be exact, and the alignment that Megatron asks for",

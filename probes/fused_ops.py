@@ -20,7 +20,6 @@ MANIFEST = {
     "level": 2,
     "seconds": 600,
     "seconds_cpu": 90,
-    "usual": 0.4,
     "needs": ["device"],
     "forked": True,
     "does": (

@@ -23,7 +23,6 @@ MANIFEST = {
     "level": 2,
     "seconds": 300,
     "seconds_cpu": 90,
-    "usual": 0.8,
     "needs": ["device"],
     "forked": True,
     "does": (

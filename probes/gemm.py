@@ -18,7 +18,6 @@ MANIFEST = {
     "level": 4,
     "seconds": 300,
     "seconds_cpu": 90,
-    "usual": 1.0,
     "needs": ["allreduce"],
     "torchrun": True,
     "does": (

@@ -19,7 +19,6 @@ MANIFEST = {
     "level": 4,
     "seconds": 300,
     "seconds_cpu": 90,
-    "usual": 9.7,
     "needs": ["allreduce"],
     "torchrun": True,
     "does": "GB/s between pinned memory of the host and the device, both ways",

@@ -19,7 +19,6 @@ MANIFEST = {
     "level": 4,
     "seconds": 300,
     "seconds_cpu": 90,
-    "usual": 1.0,
     "needs": ["allreduce"],
     "torchrun": True,
     "does": "GB/s of copies inside the memory, read and written bytes",

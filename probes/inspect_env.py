@@ -28,7 +28,6 @@ MANIFEST = {
     "level": 1,
     "seconds": 300,
     "seconds_cpu": 300,
-    "usual": 25,
     "needs": [],
     "does": "imports every package of the stack, each in a fresh process",
     "on_cpu": "the same",

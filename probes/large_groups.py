@@ -22,7 +22,6 @@ MANIFEST = {
     "level": 3,
     "seconds": 300,
     "seconds_cpu": 120,
-    "usual": 7.4,
     # Without an import of MindSpeed nobody comes to megatron.core.
     "needs": ["device", "mindspeed-patches"],
     "sized": True,

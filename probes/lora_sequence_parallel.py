@@ -18,7 +18,6 @@ MANIFEST = {
     "level": 3,
     "seconds": 300,
     "seconds_cpu": 180,
-    "usual": 2.4,
     # From 0.14.0 on Megatron's optimizer gathers objects over all ranks.
     "needs": ["object-collectives"],
     "torchrun": True,

@@ -23,7 +23,6 @@ MANIFEST = {
     "level": 1,
     "seconds": 120,
     "seconds_cpu": 90,
-    "usual": 9.7,
     "needs": ["mindspeed-patches"],
     "forked": True,
     "does": "plans of the scheduler, who holds the samples of a batch, peft's own layers",

@@ -27,7 +27,6 @@ MANIFEST = {
     "level": 1,
     "seconds": 90,
     "seconds_cpu": 90,
-    "usual": 0.4,
     # It imports nothing, so it says what it sees where torch does not import, too.
     "needs": [],
     "does": (

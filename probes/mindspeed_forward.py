@@ -26,7 +26,6 @@ MANIFEST = {
     "level": 2,
     "seconds": 300,
     "seconds_cpu": 90,
-    "usual": 0.1,
     "needs": ["device", "mindspeed-patches"],
     "does": (
         "with MindSpeed: what tensors call themselves, causal attention without a mask by value, "

@@ -45,7 +45,6 @@ MANIFEST = {
     "level": 1,
     "seconds": 300,
     "seconds_cpu": 90,
-    "usual": 0.2,
     "needs": ["inspect-env"],
     "does": (
         "imports MindSpeed as a training does, five times in processes of their own: alone, with "

@@ -31,7 +31,6 @@ MANIFEST = {
     "level": 3,
     "seconds": 600,
     "seconds_cpu": 120,
-    "usual": 3.8,
     "needs": ["allreduce", "mindspeed-patches"],
     "torchrun": True,
     "does": (

@@ -33,7 +33,6 @@ MANIFEST = {
     "level": 3,
     "seconds": 900,
     "seconds_cpu": 240,
-    "usual": 0.3,
     "needs": ["device"],
     "agents": True,
     "does": (

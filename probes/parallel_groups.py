@@ -24,7 +24,6 @@ MANIFEST = {
     "level": 3,
     "seconds": 300,
     "seconds_cpu": 120,
-    "usual": 0.2,
     "needs": ["allreduce", "mindspeed-patches"],
     "torchrun": True,
     "does": (

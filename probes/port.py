@@ -18,7 +18,6 @@ MANIFEST = {
     "level": 1,
     "seconds": 30,
     "seconds_cpu": 30,
-    "usual": 0.2,
     # It imports nothing, so it says what it sees where torch does not import, too.
     "needs": [],
     "does": "binds the port of rank 0 and finds free ones",

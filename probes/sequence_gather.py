@@ -20,7 +20,6 @@ MANIFEST = {
     "level": 3,
     "seconds": 300,
     "seconds_cpu": 180,
-    "usual": 0.1,
     "needs": ["allreduce", "mindspeed-patches"],
     "torchrun": True,
     "does": "parts of a sequence gathered by Megatron's own function, and its gradient",

@@ -23,7 +23,6 @@ MANIFEST = {
     "level": 2,
     "seconds": 300,
     "seconds_cpu": 90,
-    "usual": 6.2,
     "needs": ["device", "mindspeed-patches"],
     "forked": True,
     "does": "Megatron's groups without torchrun: two calls that fail and the one that works",

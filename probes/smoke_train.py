@@ -30,7 +30,6 @@ MANIFEST = {
     "level": 3,
     "seconds": 900,
     "seconds_cpu": 240,
-    "usual": 61,
     # From 0.14.0 on Megatron's optimizer gathers objects over all ranks.
     "needs": ["object-collectives"],
     "torchrun": True,

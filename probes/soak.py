@@ -21,7 +21,6 @@ MANIFEST = {
     "level": 4,
     "seconds": 300,
     "seconds_cpu": 90,
-    "usual": 13,
     "needs": ["allreduce"],
     "torchrun": True,
     "soaks": True,

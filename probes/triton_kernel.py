@@ -24,7 +24,6 @@ MANIFEST = {
     "level": 2,
     "seconds": 300,
     "seconds_cpu": 120,
-    "usual": 0.1,
     "needs": ["device"],
     "does": "compiles two kernels and compares what they compute",
     "on_cpu": "by triton's interpreter, where triton is installed",

@@ -26,7 +26,6 @@ MANIFEST = {
     "level": 3,
     "seconds": 300,
     "seconds_cpu": 180,
-    "usual": 0.6,
     "needs": ["allreduce", "mindspeed-patches"],
     "torchrun": True,
     "does": (

@@ -27,7 +27,6 @@ MANIFEST = {
     "level": 3,
     "seconds": 300,
     "seconds_cpu": 90,
-    "usual": 0.7,
     "needs": ["allreduce"],
     "torchrun": True,
     "does": (

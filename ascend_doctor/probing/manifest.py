@@ -20,9 +20,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """``MANIFEST`` of a file in probes/, read as text, for what it imports may not be there.
 
     ``seconds`` and ``seconds_cpu`` are its deadlines on an accelerator, where HCCL needs 140 s to
-    report a failed link and operators compile at their first call, and on the CPU. ``usual`` are
-    the seconds that it took on two cores with two ranks: they compare it with others, so that
-    progress can say how long the rest takes. ``needs`` are
+    report a failed link and operators compile at their first call, and on the CPU. ``needs`` are
     the probes without which it would fail for their reasons; what those need, it needs too. What
     runs under torchrun shares its processes with others, and ``forked`` what one process can fork
     that has torch, where each ends for itself. ``soaks`` lasts as many minutes as are asked for,
@@ -38,7 +36,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     needs: tuple[str, ...]
     does: str
     on_cpu: str
-    usual: float = 0.0
     torchrun: bool = False
     soaks: bool = False
     sized: bool = False

@@ -34,8 +34,8 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     ``world_size`` counts the ranks of all ``nodes``; ``sizes`` are the parallel sizes that are
     asked for, ``minutes`` is how long to soak, ``small`` asks for the sizes of the CPU, and
     ``needs`` are probes that must have passed;
-    ``deadline`` is in seconds, ``shortened`` says that it is less than the probe's own, ``usual``
-    compares what it takes with other probes; ``first_try`` says how it timed out before, where it
+    ``deadline`` is in seconds, ``shortened`` says that it is less than the probe's own;
+    ``first_try`` says how it timed out before, where it
     is tried again with ``patience`` times the seconds for all its parts;
     ``env`` is the examined environment, None for that of this process. ``script`` is the
     probe's file.
@@ -57,7 +57,6 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     small: bool = False
     needs: tuple[str, ...] = ()
     deadline: float = 90.0
-    usual: float = 0.0
     shortened: bool = False
     patience: float = 1.0
     first_try: str = ""

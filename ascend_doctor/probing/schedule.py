@@ -75,7 +75,6 @@ def _request(
         small=extent.small and manifest.torchrun,
         sizes=extent.sizes if manifest.torchrun or manifest.sized else (),
         needs=manifest.needs,
-        usual=manifest.usual,
         deadline=seconds * patience().factor + 60 * minutes,
     )
     if manifest.agents:
