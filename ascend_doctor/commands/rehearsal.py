@@ -22,6 +22,7 @@ from ascend_doctor.commands.kept_launch import (
     run_kept,
     supervise,
 )
+from ascend_doctor.commands.options.true_size import TrueSize
 from ascend_doctor.commands.rehearsed_end import JOURNAL, explains_end
 from ascend_doctor.commands.stall_watch import StallWatch, arm
 from ascend_doctor.diagnosis.next_step import SIMULATED
@@ -36,11 +37,17 @@ from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.progress import STEPS, TaskDisplay
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.render.plain import one_line
-from ascend_doctor.shrinking.programs import write_programs
+from ascend_doctor.shrinking.programs import ProgramSettings, write_programs
 from ascend_doctor.simulator import FAULTS, Injection, build, packages, parse
 from ascend_doctor.simulator.ledger import SUFFIX, Account, hold, read_account
 from ascend_doctor.simulator.machines import TOOLS, SimulatedMachine, write_tools
 from ascend_doctor.simulator.nodes import command_on_nodes, prepare_nodes
+from ascend_doctor.simulator.rank_records import (
+    RECORDS,
+    describe_ranks,
+    make_records,
+    read_records,
+)
 from ascend_doctor.timestamps import seconds
 
 # What the simulated NPU has no kernel for, in the words of the runtime and of the dispatcher.
@@ -106,12 +113,13 @@ def hint_at_missing_packages(interpreter: str) -> None:
         click.echo(f"ascend-doctor: {hint}", err=True)
 
 
-def rehearse_launch(
+def rehearse_launch(  # noqa: PLR0913 - what may be done with a launch
     rehearsal: Rehearsal,
     launch: Sequence[str],
     *,
     log: str,
     shrink: bool = False,
+    size: TrueSize | None = None,
     nodes: int = 1,
     stall: float = 0,
 ) -> int:
@@ -125,10 +133,14 @@ def rehearse_launch(
     """
     server = rehearsal.server
     env = launch_environment(rehearsal, launch)
-    if shrink:
-        env |= write_programs(
-            rehearsal.scratch, server.kind.devices, rehearsal.interpreter, env["PATH"]
-        )
+    if shrink or size:
+        settings = ProgramSettings(npus=server.kind.devices, python=rehearsal.interpreter)
+        if size:
+            settings = msgspec.structs.replace(
+                settings, true_size=True, world=size.world, real=size.real
+            )
+            env[RECORDS] = str(make_records(rehearsal.scratch))
+        env |= write_programs(rehearsal.scratch, env["PATH"], settings)
     command, ledgers = launch, [rehearsal.env["ASCEND_SIMULATOR_LEDGER"]]
     if nodes > 1:
         each = prepare_nodes(server, nodes, rehearsal.scratch, env)
@@ -160,7 +172,12 @@ def _conduct(
         code = run_kept(keeper, log, env, pass_fds=(life_line,), watch=watch)
     server = rehearsal.server
     account = read_account(*map(Path, ledgers))
-    for line in _closing_lines(log, account, server.memory, len(ledgers) * server.kind.devices):
+    if RECORDS in env:
+        lines = describe_ranks(read_records(Path(env[RECORDS])), server.memory)
+    else:
+        npus = len(ledgers) * server.kind.devices
+        lines = _closing_lines(log, account, server.memory, npus)
+    for line in lines:
         _say(line)
     # A script that pipes its launch into `tee` ends with 0 all the same.
     if code or ranks_failed(log):

@@ -21,6 +21,7 @@ from ascend_doctor.commands.options.launch import (
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.commands.options.probe_scope import ProbeScope, layout_options
 from ascend_doctor.commands.options.target import Examination
+from ascend_doctor.commands.options.true_size import TrueSize, true_size_options
 from ascend_doctor.commands.short_help import ShortHelpCommand
 from ascend_doctor.machine import watchdog
 
@@ -80,6 +81,7 @@ _USUAL = "prefix megatron kind soc faults npus nproc level only timeout formats 
     is_flag=True,
     help="Make each training that COMMAND starts small enough for the NPUs, by rule.",
 )
+@true_size_options
 @stall_option
 @layout_options
 @selection_options
@@ -91,6 +93,7 @@ def command(  # noqa: PLR0913 - the options of the command
     launch: tuple[str, ...],
     log: str,
     shrink: bool,
+    size: TrueSize | None,
     nodes: int,
     stall: float,
     npus: int | None,
@@ -136,7 +139,7 @@ def command(  # noqa: PLR0913 - the options of the command
     )
     if launch:
         return rehearsal.rehearse_launch(
-            prepared, launch, log=log, shrink=shrink, nodes=nodes, stall=stall
+            prepared, launch, log=log, shrink=shrink, size=size, nodes=nodes, stall=stall
         )
     rehearsal.hint_at_missing_packages(prepared.interpreter)
     examination = Examination(prepared.machine(), python=prepared.interpreter, simulated=True)
@@ -150,7 +153,7 @@ def _refuse_unused(launch: tuple[str, ...], named: tuple[str, ...]) -> None:
     """What only the check has must not be named beside a command, and the other way round."""
     refuse_unknown(named)
     both = {"launch", "python", "prefix", "megatron", "kind", "soc", "faults", "npus", "memory"}
-    of_command = {"log", "nodes", "shrink", "stall"}
+    of_command = {"log", "nodes", "shrink", "stall", "true_size", "world", "real"}
     context = click.get_current_context()
     if context.params["shrink"] and context.params["nodes"] > 1:
         raise click.UsageError("--shrink makes launches of one node; leave --nodes out")

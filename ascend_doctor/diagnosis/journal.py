@@ -9,7 +9,7 @@ from ascend_doctor.diagnosis.recorder import RankTrace, TracedCall, TracedGroup
 from ascend_doctor.errors import DataError
 
 _MAGIC = b"simulated calls\0"
-_MAX_RANKS, _GROUPS, _CALLS = 64, 256, 512
+_MAX_RANKS, _GROUPS, _CALLS = 1024, 256, 512
 _HEAD = struct.Struct("=16siiQQ")
 _GROUP = struct.Struct(f"=32s64sI{_MAX_RANKS}i")
 _CALL = struct.Struct("=QQQdIIiI24s")

@@ -42,14 +42,14 @@ _VIRTUAL = {"num-layers-per-virtual-pipeline-stage", "num-virtual-stages-per-pip
 _STEPS = {"train-iters", "lr-decay-iters", "max-steps", "max-train-steps"}
 _SAMPLES = {"train-samples", "lr-decay-samples"}
 # What is read from or written to a place that a rehearsal has not, and sizes that no longer fit.
-_LEFT_OUT = {
+LEFT_OUT = {
     *("load", "save", "pretrained-checkpoint", "tensorboard-dir", "data-cache-path"),
     *("wandb-project", "wandb-exp-name", "wandb-save-dir", "rampup-batch-size"),
     *("lr-warmup-samples", "noop-layers", "num-layer-list", "decoder-first-pipeline-num-layers"),
     *("decoder-last-pipeline-num-layers", "exit-duration-in-mins"),
 }
 _DATA = {"data-path", "train-data-path", "valid-data-path", "test-data-path", "split", "mock-data"}
-_TOKENIZER = {
+TOKENIZER = {
     *("tokenizer-type", "tokenizer-model", "tokenizer-name-or-path", "vocab-file", "merge-file"),
     *("vocab-size", "tiktoken-pattern", "tokenizer-not-use-fast"),
 }
@@ -72,7 +72,7 @@ def shrink_options(options: Sequence[Option], layout: SmallLayout) -> list[Optio
     """
     if named := _INSTRUCTIONS & {option.name for option in options}:
         raise DataError(f"--{min(named)}: fine-tuning on instructions has no mock data")
-    gone = _LEFT_OUT | _DATA | _TOKENIZER if is_pretraining(options) else _LEFT_OUT
+    gone = LEFT_OUT | _DATA | TOKENIZER if is_pretraining(options) else LEFT_OUT
     remaining = [option for option in options if option.name not in gone]
     sequence = _MASK if _needs_mask(remaining) else SEQUENCE
     if any(_is_part(option) for option in remaining):

@@ -33,6 +33,7 @@ from ascend_doctor.shrinking.stand_ins import (
     write_conversations,
     write_questions,
 )
+from ascend_doctor.shrinking.true_size import choose_ranks, place_stand_ins
 from ascend_doctor.shrinking.words import LaunchWords, Option, split_launch
 
 _LLAMA_FACTORY = "llamafactory-cli"
@@ -51,11 +52,14 @@ class ProgramSettings(msgspec.Struct, frozen=True, kw_only=True):
     """For the programs: the NPUs there are, where copies go, and the job's interpreter."""
 
     npus: int
-    folder: str
     python: str
+    folder: str = ""
+    true_size: bool = False
+    world: int | None = None
+    real: tuple[int, ...] = ()
 
 
-def write_programs(folder: Path, npus: int, python: str, path: str) -> dict[str, str]:
+def write_programs(folder: Path, path: str, settings: ProgramSettings) -> dict[str, str]:
     """Write the programs into a new folder of ``folder``; gives the variables with which they run.
 
     ``path`` is where programs are looked for after them.
@@ -67,7 +71,7 @@ def write_programs(folder: Path, npus: int, python: str, path: str) -> dict[str,
         program = programs / name
         program.write_text(f'#!/bin/sh\nexec {command} {name} "$@"\n', "utf-8")
         program.chmod(0o755)
-    settings = ProgramSettings(npus=npus, folder=str(programs), python=python)
+    settings = msgspec.structs.replace(settings, folder=str(programs))
     return {_SETTINGS: msgspec.json.encode(settings).decode(), "PATH": f"{programs}:{path}"}
 
 
@@ -183,6 +187,39 @@ def _shrink_llama_factory(
     return small.words(), layout.ranks
 
 
+def start_ranks(
+    program: str, words: Sequence[str], settings: ProgramSettings, nproc: int | None = None
+) -> list[str] | None:
+    """What starts the ranks of a launch at its true size; None for what starts none.
+
+    Raises DataError.
+    """
+    launch = split_launch(program, words)
+    if not launch.starts_ranks or launch.accelerate:
+        return None
+    world = settings.world or launch.ranks or nproc or 1
+    each = next((o.number for o in launch.places if o.name == "nproc-per-node"), None)
+    real = settings.real or tuple(choose_ranks(launch, world))
+    options = place_stand_ins(launch.options)
+    _say_at_true_size(describe(launch.options, options))
+    if len(real) < world:
+        _say_at_true_size([f"{len(real)} of {world} ranks have a process: {_list(real)}"])
+    placed = [word for option in options for word in option.words()]
+    ranks = ",".join(map(str, real))
+    start = [settings.python, "-m", "ascend_simulator.ranks", str(world)]
+    return [*start, str(min(each or settings.npus, world)), ranks, *launch.program, *placed]
+
+
+def _list(ranks: Sequence[int]) -> str:
+    return ", ".join(map(str, ranks))
+
+
+def _say_at_true_size(changes: Iterable[str]) -> None:
+    for change in changes:
+        sys.stderr.write(f"ascend-doctor: simulated: at true size: {one_line(change)}\n")
+    sys.stderr.flush()
+
+
 def _say(changes: Iterable[str]) -> None:
     for change in changes:
         sys.stderr.write(f"ascend-doctor: simulated: shrunk: {one_line(change)}\n")
@@ -207,12 +244,17 @@ def main() -> None:
     path = ":".join(folder for folder in folders if folder != settings.folder)
     env = dict(os.environ)
     try:
+        if settings.true_size:
+            start = start_ranks(program, words, settings, _count_ranks(env))
+            if start is not None:
+                os.execve(settings.python, start, {**env, "PATH": path})  # noqa: S606
         real = shutil.which(program, path=path)
         if real is None:
             raise DataError(f"{program}: no such program")
-        small = shrink(program, words, settings, _count_ranks(env))
+        small = None if settings.true_size else shrink(program, words, settings, _count_ranks(env))
     except DoctorError as error:
-        sys.stderr.write(f"ascend-doctor: simulated: cannot shrink: {one_line(str(error))}\n")
+        aim = "start at true size" if settings.true_size else "shrink"
+        sys.stderr.write(f"ascend-doctor: simulated: cannot {aim}: {one_line(str(error))}\n")
         sys.exit(2)
     if small is not None:
         words, ranks = small

@@ -19,7 +19,7 @@ SUM, WAITS = ("AllReduce", 8, 2), ("AllReduce", 8, 1)
 def write_journal(calls: list[Call], *, ranks: int = RANKS) -> bytes:
     data = bytearray(journal._BYTES)
     journal._HEAD.pack_into(data, 0, journal._MAGIC, 7, ranks, len(calls), 1)
-    members = [*range(RANKS), *[0] * (64 - RANKS)]
+    members = [*range(RANKS), *[0] * (1024 - RANKS)]
     journal._GROUP.pack_into(data, journal._HEAD.size, b"key", b"group_name_0", RANKS, *members)
     for at, (operation, count, state) in enumerate(calls):
         position = journal._CALLS_AT + at * journal._CALL.size

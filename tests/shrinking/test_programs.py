@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from ascend_doctor.shrinking.programs import PROGRAMS, write_programs
+from ascend_doctor.shrinking.programs import PROGRAMS, ProgramSettings, write_programs
 
 SMALL = "--num-layers 40 --seq-length 4096 --tensor-model-parallel-size 8"
 
@@ -19,6 +19,7 @@ def start(folder: Path, command: list[str]) -> subprocess.CompletedProcess[str]:
     scratch = folder / "scratch"
     scratch.mkdir()
     path = f"{real}:{os.environ['PATH']}"
+    settings = ProgramSettings(npus=8, python=str(real / "python"))
     return subprocess.run(
         command,
         check=False,
@@ -26,7 +27,7 @@ def start(folder: Path, command: list[str]) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=120,
         cwd=folder,
-        env={**os.environ, **write_programs(scratch, 8, str(real / "python"), path)},
+        env={**os.environ, **write_programs(scratch, path, settings)},
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -112,7 +112,7 @@ def creating(compute: Kernel) -> Kernel:
 
 def in_place(compute: Kernel, schema: torch.FunctionSchema) -> Kernel:
     """A kernel that writes into its arguments and returns some of them, or new tensors."""
-    places = _return_sources(schema)
+    places = return_sources(schema)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         lowered = Arguments(args, kwargs)
@@ -128,7 +128,7 @@ def in_place(compute: Kernel, schema: torch.FunctionSchema) -> Kernel:
 
 def writing_out(compute: Kernel, schema: torch.FunctionSchema) -> Kernel:
     """A kernel with `out` arguments, written aside because the operator may resize them."""
-    places = _return_sources(schema)
+    places = return_sources(schema)
     names = [a.name for a in schema.arguments if a.is_out]
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
@@ -140,6 +140,17 @@ def writing_out(compute: Kernel, schema: torch.FunctionSchema) -> Kernel:
         for name, target in zip(names, targets, strict=True):
             _take_over(target, lowered.named[name])
         return _return_tensors(places, args, kwargs, result, lowered.device)
+
+    return kernel
+
+
+def updating_list(compute: Kernel) -> Kernel:
+    """A kernel that reads and writes the tensors of a list `out`, and returns them."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        lowered = Arguments(args, kwargs)
+        compute(*lowered.positional, **lowered.named)
+        return tuple(kwargs["out"])
 
     return kernel
 
@@ -163,23 +174,41 @@ def _take_over(target: Any, written: Any) -> None:
         host(target).copy_(written)
 
 
-def _return_sources(schema: torch.FunctionSchema) -> tuple[tuple[str, int | str] | None, ...]:
-    """For each return the argument it is: by position or by name, or None for a new tensor."""
-    places: list[tuple[str, int | str] | None] = []
+class ReturnSource(NamedTuple):
+    """The argument that a return is: by position, or by name where that is given."""
+
+    position: int
+    name: str
+
+    def find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return kwargs[self.name] if self.name else args[self.position]
+
+
+def find_outputs(schema: torch.FunctionSchema) -> list[str]:
+    """Names of arguments that results are written to.
+
+    The `.out` overloads of torch_npu that take a list do not mark it (npu_apply_adam_w).
+    """
+    by_name = schema.overload_name.endswith("out")
+    return [a.name for a in schema.arguments if a.is_out or (by_name and a.name == "out")]
+
+
+def return_sources(schema: torch.FunctionSchema) -> tuple[ReturnSource | None, ...]:
+    """For each return the argument it is, or None for a new tensor."""
+    places: list[ReturnSource | None] = []
     for value in schema.returns:
         source = None
         if value.alias_info is not None and value.alias_info.is_write:
             for position, argument in enumerate(schema.arguments):
                 info = argument.alias_info
                 if info is not None and info.before_set == value.alias_info.before_set:
-                    named = argument.kwarg_only
-                    source = ("name", argument.name) if named else ("position", position)
+                    source = ReturnSource(position, argument.name if argument.kwarg_only else "")
         places.append(source)
     return tuple(places)
 
 
 def _return_tensors(
-    places: tuple[tuple[str, int | str] | None, ...],
+    places: tuple[ReturnSource | None, ...],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     result: Any,
@@ -193,7 +222,7 @@ def _return_tensors(
         if spot is None:
             results.append(lift(value, device or torch.device(DEVICE)))
         else:
-            results.append(args[spot[1]] if spot[0] == "position" else kwargs[spot[1]])
+            results.append(spot.find(args, kwargs))
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -201,6 +230,8 @@ def kernel_for(compute: Kernel, schema: torch.FunctionSchema) -> Kernel:
     """The kernel for `schema` that computes with `compute` on host tensors."""
     if any(a.is_out for a in schema.arguments):
         return writing_out(compute, schema)
+    if find_outputs(schema):
+        return updating_list(compute)
     if any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments):
         return in_place(compute, schema)
     if any(a.name == "device" and str(a.type) == "Optional[Device]" for a in schema.arguments):

@@ -6,6 +6,8 @@ mindspeed/ops/csrc binds (core_r0.15.3 and 2.3.0_core_r0.12.1). Every other buil
 does on hardware, or fails as it does where headers are missing.
 """
 
+# ruff: noqa: PLR0913, PLR0917  the signatures are those of MindSpeed
+
 from __future__ import annotations
 
 import importlib.abc
@@ -19,6 +21,9 @@ import torch
 import torch_npu
 
 from . import factories
+from .memory import host, wait_for
+from .optimizers import apply_adam_w
+from .plans import is_computed
 
 Tensor = torch.Tensor
 BUILDERS = {
@@ -90,7 +95,24 @@ def _unpermute(*args: Any, **kwargs: Any) -> Tensor:
     return torch_npu.npu_moe_token_unpermute(*args, **kwargs)
 
 
+def _apply_fused_adamw_v2(
+    param: Tensor, grad: Tensor, exp_avg: Tensor, exp_avg_sq: Tensor, max_exp_avg_sq: Tensor,
+    state_step: Tensor, lr: float, beta1: float, beta2: float, weight_decay: float, eps: float,
+    amsgrad: bool, maximize: bool,
+) -> None:  # fmt: skip
+    if not is_computed(param):
+        return
+    before = float(state_step) - 1
+    wait_for(param.get_device())
+    apply_adam_w(
+        beta1**before, beta2**before, lr, weight_decay, beta1, beta2, eps, host(grad),
+        host(max_exp_avg_sq) if amsgrad else None, amsgrad, maximize,
+        out=[host(param), host(exp_avg), host(exp_avg_sq)],
+    )  # fmt: skip
+
+
 OPERATORS = {
+    "npu_apply_fused_adamw_v2": {"npu_apply_fused_adamw_v2": _apply_fused_adamw_v2},
     "grouped_matmul": {
         "npu_gmm": _gmm,
         "npu_gmm_backward": _gmm_backward,

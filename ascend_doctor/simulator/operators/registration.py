@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 
 from . import (  # noqa: F401 - importing them fills the table
@@ -16,9 +18,12 @@ from . import (  # noqa: F401 - importing them fills the table
     moe_routing_map,
     normalization,
     optimizers,
+    peaks,
+    plans,
     ring_attention,
     softmax,
     triangles,
+    true_size,
 )
 from .faults import count_optimizer_steps, read_faults, with_faults
 from .kernels import kernel_for
@@ -49,6 +54,10 @@ def register() -> list[torch.library.Library]:
     faults = read_faults()
     if any(f.kind == "nan" for f in faults):
         count_optimizer_steps()
+    if folder := os.environ.get(plans.FOLDER):
+        operators = {name: op for space in NAMESPACES for name, op in aten.registered(space)}
+        kernels = true_size.make_sized_kernels(kernels, operators, FUNCTIONS)
+        peaks.record(folder)
     for name, kernel in kernels.items():
         namespace, _, rest = name.partition("::")
         override(libraries[namespace], rest, with_faults(name, kernel, faults))

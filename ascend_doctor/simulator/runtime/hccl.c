@@ -21,8 +21,8 @@ typedef struct {
 
 static const char MAGIC[24] = "simulated HCCL root";
 
-static size_t segment_size(uint32_t ranks) {
-    return sizeof(segment) + 2 * (size_t)ranks * (sizeof(slot) + SLOT) + (size_t)ranks * ranks * MESSAGES * MAIL;
+static size_t segment_size(uint32_t real) {
+    return sizeof(segment) + 2 * (size_t)real * (sizeof(slot) + SLOT) + (size_t)real * real * MESSAGES * MAIL;
 }
 
 /* A new memory file with a cookie that tells it from whatever may get its number later. */
@@ -70,7 +70,7 @@ static HcclResult topology_timeout(const segment *s, uint32_t ranks) {
 static HcclResult check_devices(const segment *s, uint32_t ranks) {
     for (uint32_t a = 0; a < ranks; a++)
         for (uint32_t b = 0; b < a; b++)
-            if (s->present[a] == s->present[b]) {
+            if (s->present[a] && s->present[a] == s->present[b]) {
                 sim_report(HCCL_E_INTERNAL, "EJ0001",
                            "Failed to initialize the HCCP process. Reason: Maybe the last training process is "
                            "running. Ranks %u and %u use device %u.", b, a, (s->present[a] - 1) % SIM_MAX_DEVICES);
@@ -79,24 +79,34 @@ static HcclResult check_devices(const segment *s, uint32_t ranks) {
     return HCCL_SUCCESS;
 }
 
+/* Ranks with a process, of the communicator that this thread makes next; 0: all. */
+static _Thread_local uint32_t expected;
+
+void sim_expect_ranks(uint32_t real) {
+    expected = real;
+}
+
 static HcclResult join(const address *where, uint32_t ranks, uint32_t rank, const char *name, HcclComm *out) {
+    uint32_t real = expected && expected < ranks ? expected : ranks;
+    expected = 0;
     if (!ranks || ranks > MAX_RANKS || rank >= ranks)
         return HCCL_E_PARA;
     int device = sim_device();
     if (device < 0)
         return HCCL_E_RUNTIME;
     double deadline = sim_now() + sim_connect_limit();
-    size_t size = segment_size(ranks);
+    size_t size = segment_size(real);
     segment *s = attach(where, size);
     if (!s)
         return topology_timeout(NULL, ranks);
     s->job[rank] = sim_config()->rank;
+    atomic_store(&s->place[rank], atomic_fetch_add(&s->placed, 1));
     atomic_store(&s->present[rank],
                  1 + sim_config()->node * SIM_MAX_DEVICES + sim_config()->visible[device]);
     atomic_fetch_add(&s->joined, 1);
     sim_word_wake(&s->joined);
     HcclResult result = HCCL_SUCCESS;
-    for (uint32_t there; !result && (there = atomic_load(&s->joined)) < ranks;)
+    for (uint32_t there; !result && (there = atomic_load(&s->joined)) < real;)
         if (!sim_word_wait(&s->joined, there, deadline))
             result = topology_timeout(s, ranks);
     if (where->pid == (int32_t)getpid())
@@ -111,7 +121,10 @@ static HcclResult join(const address *where, uint32_t ranks, uint32_t rank, cons
     c->shared = s;
     c->size = size;
     c->ranks = ranks;
+    c->real = real;
     c->rank = rank;
+    while (sim_absent(c, c->first_real))
+        c->first_real++;
     snprintf(c->name, sizeof c->name, "%s", name && *name ? name : where->cookie);
     sim_journal_group(c);
     *out = c;
@@ -209,14 +222,21 @@ HcclResult HcclCreateSubCommConfig(HcclComm *comm, uint32_t count, uint32_t *ran
     communicator *parent = *comm;
     uint64_t key = child_id(id, ranks, count);
     address where = {.pid = 0};
+    uint32_t real = 0, before = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        bool there = !sim_absent(parent, ranks[i]);
+        real += there;
+        before += there && i < rank;
+    }
     HcclResult result;
-    if (rank == 0) {
+    if (before == 0) {
         result = create(&where);
-        if (!result && count > 1)
-            result = offer(parent->shared, key, count - 1, &where);
+        if (!result && real > 1)
+            result = offer(parent->shared, key, real - 1, &where);
     } else {
         result = accept_offer(parent->shared, key, &where);
     }
+    expected = real;
     return result ? result : join(&where, count, rank, config ? config->hcclCommName : NULL, made);
 }
 

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 
 enum {
-    MAX_RANKS = 64,
+    MAX_RANKS = 1024,
     CHILDREN = 64,           /* sub-communicators that are being made at one time */
     SLOT = 4 << 20,          /* bytes that a rank publishes at a time */
     MAIL = 256 << 10,        /* bytes of a message from rank to rank at a time, two under way */
@@ -47,9 +47,10 @@ typedef struct {
 
 typedef struct {
     char cookie[32];
-    word joined, linked, arrived, generation, children_changed;
+    word placed, joined, linked, arrived, generation, children_changed;
     int32_t job[MAX_RANKS];   /* RANK of each, before it is present */
     word present[MAX_RANKS];  /* 1 + device of all machines, once a rank has joined */
+    word place[MAX_RANKS];    /* of what a rank publishes and is sent, among those with a process */
     word met[MAX_RANKS];      /* meetings that a rank has come to */
     word bells[MAX_RANKS];    /* rung when a message came in or was taken */
     word paired[MAX_RANKS][MAX_RANKS];
@@ -62,6 +63,8 @@ typedef struct {
     segment *shared;
     size_t size;
     uint32_t ranks, rank, meetings;
+    uint32_t real; /* ranks with a process; what is absent is answered for by the first of them */
+    uint32_t first_real;
     int row;           /* of the journal, -1 without */
     uint64_t numbered; /* collectives that this rank has called */
     bool linked;
@@ -74,6 +77,10 @@ typedef struct {
     _Atomic int error;         /* HcclResult of the first operation that failed */
     char message[SIM_MESSAGE]; /* of that one; written before the error */
 } communicator;
+
+static inline bool sim_absent(const communicator *c, uint32_t rank) {
+    return c->real < c->ranks && !atomic_load(&c->shared->present[rank]);
+}
 
 /* hccl.c: what a group communicated, for the ledger; `operation` is a literal */
 void sim_hccl_count(communicator *c, const char *operation, uint64_t bytes);

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "hccl.h"
 
+#include <stddef.h>
 #include <string.h>
 
 typedef struct operation operation;
@@ -17,6 +18,7 @@ struct operation {
     HcclDataType type;
     HcclReduceOp reduction;
     uint64_t count, size; /* elements, bytes of one */
+    bool by_rank;         /* without it what follows is neither set nor copied into the stream */
     uint64_t send_counts[MAX_RANKS], send_at[MAX_RANKS], receive_counts[MAX_RANKS], receive_at[MAX_RANKS];
 };
 
@@ -64,6 +66,10 @@ static aclError all_reduce(const operation *o, char *message) {
         uint64_t mine = share(n, c->rank, c->ranks), end = share(n, c->rank + 1, c->ranks);
         copy(sim_slot(c)->data, o->send + at * o->size, n * o->size);
         MEET(o);
+        if (c->real < c->ranks) { /* nobody reduces the shares of absent ranks */
+            reduce_published(o, o->receive + at * o->size, 0, n);
+            continue;
+        }
         reduce_published(o, sim_slot(c)->data, mine, end - mine);
         MEET(o);
         for (uint32_t rank = 0; rank < c->ranks; rank++) {
@@ -91,7 +97,7 @@ static aclError broadcast(const operation *o, char *message) {
         if (c->rank == o->what.root)
             copy(sim_slot(c)->data, o->send + at, n);
         MEET(o);
-        if (c->rank != o->what.root)
+        if (c->rank != o->what.root && !sim_absent(c, o->what.root))
             copy(o->receive + at, sim_published(c, o->what.root)->data, n);
     }
     return ACL_SUCCESS;
@@ -143,7 +149,8 @@ static aclError scatter(const operation *o, char *message) {
         if (c->rank == o->what.root)
             publish_pieces(o, at, room);
         MEET(o);
-        copy(o->receive + at * o->size, sim_published(c, o->what.root)->data + c->rank * room * o->size, n * o->size);
+        if (!sim_absent(c, o->what.root))
+            copy(o->receive + at * o->size, sim_published(c, o->what.root)->data + c->rank * room * o->size, n * o->size);
     }
     return ACL_SUCCESS;
 }
@@ -155,12 +162,16 @@ static aclError all_to_all(const operation *o, char *message) {
     for (uint64_t round = 0; round < rounds; round++) {
         slot *own = sim_slot(c);
         uint64_t at = round * room;
-        own->rounds = (largest(o->send_counts, c->ranks) + room - 1) / room;
+        bool given = sim_moves(largest(o->send_counts, c->ranks) * o->size);
+        own->rounds = given ? (largest(o->send_counts, c->ranks) + room - 1) / room : 0;
         for (uint32_t rank = 0; rank < c->ranks; rank++)
             own->bytes[rank] = o->send_counts[rank] * o->size;
-        publish_pieces(o, at, room);
+        if (given)
+            publish_pieces(o, at, room);
         MEET(o);
         for (uint32_t rank = 0; rank < c->ranks; rank++) {
+            if (sim_absent(c, rank))
+                continue;
             const slot *theirs = sim_published(c, rank);
             uint64_t wanted = o->receive_counts[rank];
             if (theirs->bytes[c->rank] != wanted * o->size) {
@@ -171,7 +182,7 @@ static aclError all_to_all(const operation *o, char *message) {
                 return ACL_ERROR_RT_FFTS_PLUS_EXCEPTION;
             }
             rounds = theirs->rounds > rounds ? theirs->rounds : rounds;
-            if (at < wanted)
+            if (at < wanted && theirs->rounds)
                 copy(o->receive + (o->receive_at[rank] + at) * o->size,
                      theirs->data + c->rank * room * o->size, smaller(wanted - at, room) * o->size);
         }
@@ -184,24 +195,35 @@ static aclError barrier(const operation *o, char *message) {
     return ACL_SUCCESS;
 }
 
+/* What is large at true size only meets: who takes part and what is agreed on is compared as ever. */
+static bool moves(const operation *o) {
+    uint64_t most = o->count;
+    if (o->by_rank) {
+        uint64_t given = largest(o->send_counts, o->comm->ranks), taken = largest(o->receive_counts, o->comm->ranks);
+        most = given > most ? given : most;
+        most = taken > most ? taken : most;
+    }
+    return sim_moves(most * o->size);
+}
+
 static aclError run(void *arguments, aclError failed, char *message) {
     const operation *o = arguments;
     if (failed)
         return ACL_SUCCESS;
     sim_journal_mark(o->mark, SIM_BEGUN);
-    aclError code = o->run(o, message);
+    aclError code = o->run == all_to_all || moves(o) ? o->run(o, message) : barrier(o, message);
     if (!code)
         sim_journal_mark(o->mark, SIM_ENDED);
     if (code)
         sim_hccl_failed(o->comm, message);
-    else if (o->receive)
+    else if (o->receive && moves(o))
         sim_hccl_corrupt(o->name, o->type, o->receive, o->count);
     return code;
 }
 
 static uint64_t bytes_given(const operation *o) {
     uint64_t given = 0;
-    for (uint32_t rank = 0; rank < o->comm->ranks; rank++)
+    for (uint32_t rank = 0; o->by_rank && rank < o->comm->ranks; rank++)
         given += o->send_counts[rank];
     return (given ? given : o->count) * o->size;
 }
@@ -220,7 +242,8 @@ static HcclResult launch(operation *o, aclrtStream stream) {
         return result;
     if (o->comm->rank == 0)
         sim_hccl_count(o->comm, o->name, bytes_given(o));
-    return sim_launch(stream, run, o, sizeof *o, true) ? HCCL_E_RUNTIME : HCCL_SUCCESS;
+    size_t size = o->by_rank ? sizeof *o : offsetof(operation, send_counts);
+    return sim_launch(stream, run, o, size, true) ? HCCL_E_RUNTIME : HCCL_SUCCESS;
 }
 
 /* Values of HcclCMDType in hccl_types.h */
@@ -257,7 +280,7 @@ HcclResult HcclBroadcast(void *buffer, uint64_t count, HcclDataType type, uint32
 
 HcclResult HcclAllGather(void *send, void *receive, uint64_t count, HcclDataType type, HcclComm comm,
                          aclrtStream stream) {
-    operation o = {.run = all_gather, .name = "AllGather", .comm = comm, .what = {.kind = ALLGATHER, .count = count},
+    operation o = {.run = all_gather, .by_rank = true, .name = "AllGather", .comm = comm, .what = {.kind = ALLGATHER, .count = count},
                    .send = send, .receive = receive, .type = type, .count = count};
     for (uint32_t rank = 0; rank < MAX_RANKS; rank++)
         o.receive_counts[rank] = count, o.receive_at[rank] = rank * count;
@@ -272,7 +295,7 @@ static void take(uint64_t *to, const void *from, HcclComm comm) {
 
 HcclResult HcclAllGatherV(void *send, uint64_t count, void *receive, const void *counts, const void *at,
                           HcclDataType type, HcclComm comm, aclrtStream stream) {
-    operation o = {.run = all_gather, .name = "AllGatherV", .comm = comm, .what = {.kind = ALLGATHER_V},
+    operation o = {.run = all_gather, .by_rank = true, .name = "AllGatherV", .comm = comm, .what = {.kind = ALLGATHER_V},
                    .send = send, .receive = receive, .type = type, .count = count};
     take(o.receive_counts, counts, comm);
     take(o.receive_at, at, comm);
@@ -283,7 +306,7 @@ HcclResult HcclReduceScatter(void *send, void *receive, uint64_t count, HcclData
                              HcclComm comm, aclrtStream stream) {
     if (!sim_reducible(type))
         return HCCL_E_NOT_SUPPORT;
-    operation o = {.run = reduce_scatter, .name = "ReduceScatter", .comm = comm,
+    operation o = {.run = reduce_scatter, .by_rank = true, .name = "ReduceScatter", .comm = comm,
                    .what = {.kind = REDUCE_SCATTER, .count = count}, .send = send, .receive = receive,
                    .type = type, .reduction = op, .count = count};
     for (uint32_t rank = 0; rank < MAX_RANKS; rank++)
@@ -295,7 +318,7 @@ HcclResult HcclReduceScatterV(void *send, const void *counts, const void *at, vo
                               HcclDataType type, HcclReduceOp op, HcclComm comm, aclrtStream stream) {
     if (!sim_reducible(type))
         return HCCL_E_NOT_SUPPORT;
-    operation o = {.run = reduce_scatter, .name = "ReduceScatterV", .comm = comm, .what = {.kind = REDUCE_SCATTER_V},
+    operation o = {.run = reduce_scatter, .by_rank = true, .name = "ReduceScatterV", .comm = comm, .what = {.kind = REDUCE_SCATTER_V},
                    .send = send, .receive = receive, .type = type, .reduction = op, .count = count};
     take(o.send_counts, counts, comm);
     take(o.send_at, at, comm);
@@ -304,7 +327,7 @@ HcclResult HcclReduceScatterV(void *send, const void *counts, const void *at, vo
 
 HcclResult HcclScatter(void *send, void *receive, uint64_t count, HcclDataType type, uint32_t root, HcclComm comm,
                        aclrtStream stream) {
-    operation o = {.run = scatter, .name = "Scatter", .comm = comm,
+    operation o = {.run = scatter, .by_rank = true, .name = "Scatter", .comm = comm,
                    .what = {.kind = SCATTER, .count = count, .root = root}, .send = send, .receive = receive,
                    .type = type, .count = count};
     for (uint32_t rank = 0; rank < MAX_RANKS; rank++)
@@ -313,7 +336,7 @@ HcclResult HcclScatter(void *send, void *receive, uint64_t count, HcclDataType t
 }
 
 static operation exchange(const void *send, const void *receive, HcclDataType type, HcclComm comm) {
-    return (operation){.run = all_to_all, .name = "AlltoAllV", .comm = comm, .what = {.kind = ALLTOALLV},
+    return (operation){.run = all_to_all, .by_rank = true, .name = "AlltoAllV", .comm = comm, .what = {.kind = ALLTOALLV},
                        .send = send, .receive = (char *)receive, .type = type};
 }
 

@@ -61,10 +61,10 @@ HcclResult sim_check_limits(void) {
     return HCCL_E_PARA;
 }
 
-/* Two slots a rank: while some ranks still read the last exchange, others already write the next. */
+/* Two slots a rank with a process: while some ranks still read the last exchange, others already write the next. */
 static slot *slot_at(const communicator *c, uint32_t rank, uint32_t meeting) {
     char *slots = (char *)(c->shared + 1);
-    return (slot *)(slots + (2 * (size_t)rank + meeting % 2) * (sizeof(slot) + SLOT));
+    return (slot *)(slots + (2 * (size_t)c->shared->place[rank] + meeting % 2) * (sizeof(slot) + SLOT));
 }
 
 slot *sim_slot(const communicator *c) {
@@ -72,12 +72,13 @@ slot *sim_slot(const communicator *c) {
 }
 
 slot *sim_published(const communicator *c, uint32_t rank) {
-    return slot_at(c, rank, c->meetings - 1);
+    return slot_at(c, sim_absent(c, rank) ? c->first_real : rank, c->meetings - 1);
 }
 
 char *sim_mail(const communicator *c, uint32_t from, uint32_t to, uint32_t message) {
-    char *mails = (char *)(c->shared + 1) + 2 * (size_t)c->ranks * (sizeof(slot) + SLOT);
-    return mails + (((size_t)from * c->ranks + to) * MESSAGES + message % MESSAGES) * MAIL;
+    char *mails = (char *)(c->shared + 1) + 2 * (size_t)c->real * (sizeof(slot) + SLOT);
+    size_t sender = c->shared->place[from], receiver = c->shared->place[to];
+    return mails + ((sender * c->real + receiver) * MESSAGES + message % MESSAGES) * MAIL;
 }
 
 aclError sim_execution_timeout(char *message, uint32_t rank) {
@@ -89,7 +90,7 @@ aclError sim_execution_timeout(char *message, uint32_t rank) {
 
 static aclError missing(const communicator *c, char *message) {
     uint32_t rank = 0;
-    while (rank < c->ranks && atomic_load(&c->shared->met[rank]) >= c->meetings)
+    while (rank < c->ranks && (sim_absent(c, rank) || atomic_load(&c->shared->met[rank]) >= c->meetings))
         rank++;
     return sim_execution_timeout(message, rank);
 }
@@ -124,7 +125,7 @@ aclError sim_meet(communicator *c, const signature *what, char *message) {
     sim_slot(c)->what = *what;
     uint32_t generation = atomic_load(&s->generation);
     atomic_store(&s->met[c->rank], ++c->meetings);
-    if (atomic_fetch_add(&s->arrived, 1) + 1 == c->ranks) {
+    if (atomic_fetch_add(&s->arrived, 1) + 1 == c->real) {
         atomic_store(&s->arrived, 0);
         atomic_fetch_add(&s->generation, 1);
         sim_word_wake(&s->generation);
@@ -155,12 +156,12 @@ HcclResult sim_link(communicator *c, const signature *what) {
     double deadline = sim_now() + sim_connect_limit();
     atomic_fetch_add(&s->linked, 1);
     sim_word_wake(&s->linked);
-    for (uint32_t there; (there = atomic_load(&s->linked)) < c->ranks;)
+    for (uint32_t there; (there = atomic_load(&s->linked)) < c->real;)
         if (!sim_word_wait(&s->linked, there, deadline))
             return connect_timeout();
     char text[SIM_MESSAGE / 2];
     for (uint32_t rank = 0; rank < c->ranks; rank++)
-        if (disagree(what, &s->first[rank], text)) {
+        if (!sim_absent(c, rank) && disagree(what, &s->first[rank], text)) {
             sim_report(HCCL_E_PARA, "EI0005", "%s", text);
             return HCCL_E_PARA;
         }
@@ -175,5 +176,7 @@ void sim_announce(communicator *c, uint32_t peer) {
 }
 
 HcclResult sim_await(communicator *c, uint32_t peer, double deadline) {
+    if (sim_absent(c, peer))
+        return HCCL_SUCCESS;
     return sim_word_wait(&c->shared->paired[peer][c->rank], 0, deadline) ? HCCL_SUCCESS : connect_timeout();
 }

@@ -26,12 +26,15 @@ static void ring(segment *s, uint32_t rank) {
 
 /* Moves at most one message; false when it has to wait for the other side. */
 static bool send_some(communicator *c, transfer *t) {
+    if (sim_absent(c, t->item.remoteRank))
+        return t->finished = true;
     channel *way = &c->shared->channels[c->rank][t->item.remoteRank];
     uint32_t sent = atomic_load(&way->sent);
     if (sent - atomic_load(&way->taken) >= MESSAGES)
         return false;
-    uint64_t part = t->bytes - t->done < MAIL ? t->bytes - t->done : MAIL;
-    if (part)
+    bool moves = sim_moves(t->bytes);
+    uint64_t part = t->bytes - t->done < MAIL || !moves ? t->bytes - t->done : MAIL;
+    if (part && moves)
         memcpy(sim_mail(c, c->rank, t->item.remoteRank, sent), (const char *)t->item.buf + t->done, part);
     way->sizes[sent % MESSAGES] = part;
     atomic_store(&way->sent, sent + 1);
@@ -42,6 +45,8 @@ static bool send_some(communicator *c, transfer *t) {
 }
 
 static bool receive_some(communicator *c, transfer *t) {
+    if (sim_absent(c, t->item.remoteRank))
+        return t->finished = true;
     channel *way = &c->shared->channels[t->item.remoteRank][c->rank];
     uint32_t taken = atomic_load(&way->taken);
     if (atomic_load(&way->sent) == taken)
@@ -49,7 +54,7 @@ static bool receive_some(communicator *c, transfer *t) {
     uint64_t part = way->sizes[taken % MESSAGES];
     if (part > t->bytes - t->done)
         part = t->bytes - t->done;
-    if (part)
+    if (part && sim_moves(t->bytes))
         memcpy((char *)t->item.buf + t->done, sim_mail(c, t->item.remoteRank, c->rank, taken), part);
     atomic_store(&way->taken, taken + 1);
     ring(c->shared, t->item.remoteRank);

@@ -70,6 +70,21 @@ static aclError out_of_memory(int device, size_t size) {
                       size, device);
 }
 
+/* At true size pages are taken when they are written, and few are. */
+static void *back(size_t size) {
+    if (!sim_config()->true_size)
+        return aligned_alloc(ALIGNMENT, size);
+    void *start = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return start == MAP_FAILED ? NULL : start;
+}
+
+static void unback(void *start, size_t size) {
+    if (sim_config()->true_size)
+        munmap(start, size);
+    else
+        free(start);
+}
+
 static aclError allocate(void **pointer, size_t size) {
     int device = sim_device();
     if (device < 0)
@@ -82,10 +97,11 @@ static aclError allocate(void **pointer, size_t size) {
     size = rounded(size);
     if (!sim_ledger_take(device, size))
         return out_of_memory(device, size);
-    *pointer = aligned_alloc(ALIGNMENT, size);
+    *pointer = back(size);
     if (*pointer && keep(*pointer, size, device, true) == ACL_SUCCESS)
         return ACL_SUCCESS;
-    free(*pointer);
+    if (*pointer)
+        unback(*pointer, size);
     sim_ledger_give(device, size);
     return out_of_memory(device, size);
 }
@@ -106,7 +122,7 @@ aclError aclrtFree(void *pointer) {
         return ACL_ERROR_RT_PARAM_INVALID;
     sim_wait_device(gone.device, -1); /* nothing may still be writing into it */
     sim_ledger_give(gone.device, gone.size);
-    free(gone.start);
+    unback(gone.start, gone.size);
     return ACL_SUCCESS;
 }
 
@@ -178,7 +194,7 @@ typedef struct {
 static aclError do_copy(void *arguments, aclError failed, char *message) {
     (void)message;
     const transfer *t = arguments;
-    if (!failed)
+    if (!failed && sim_moves(t->size))
         memmove(t->to, t->from, t->size);
     return ACL_SUCCESS;
 }
@@ -186,7 +202,7 @@ static aclError do_copy(void *arguments, aclError failed, char *message) {
 static aclError do_set(void *arguments, aclError failed, char *message) {
     (void)message;
     const transfer *t = arguments;
-    if (!failed)
+    if (!failed && sim_moves(t->size))
         memset(t->to, t->value, t->size);
     return ACL_SUCCESS;
 }
@@ -212,7 +228,7 @@ aclError aclrtMemcpy(void *to, size_t room, const void *from, size_t size, aclrt
     if (size > room || (size && (!to || !from)))
         return ACL_ERROR_RT_PARAM_INVALID;
     aclError code = sim_device_error(sim_device(), NULL);
-    if (!code)
+    if (!code && sim_moves(size))
         memmove(to, from, size);
     return code;
 }
@@ -221,7 +237,7 @@ aclError aclrtMemset(void *to, size_t room, int32_t value, size_t size) {
     if (size > room || (size && !to))
         return ACL_ERROR_RT_PARAM_INVALID;
     aclError code = sim_device_error(sim_device(), NULL);
-    if (!code)
+    if (!code && sim_moves(size))
         memset(to, value, size);
     return code;
 }

@@ -61,6 +61,7 @@ static void read_settings(void) {
     if (settings.haste <= 0)
         settings.haste = 1;
     settings.trace = getenv("ASCEND_SIMULATOR_TRACE") != NULL;
+    settings.true_size = getenv("ASCEND_SIMULATOR_TRUE_SIZE") != NULL;
     read_visible();
 }
 
@@ -68,6 +69,16 @@ const sim_settings *sim_config(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, read_settings);
     return &settings;
+}
+
+/* For a process that was forked with another place among the ranks. */
+void sim_read_again(void) {
+    sim_config();
+    read_settings();
+}
+
+bool sim_moves(uint64_t bytes) {
+    return bytes <= SIM_MOST_MOVED || !sim_config()->true_size;
 }
 
 void sim_trace(const char *format, ...) {

@@ -6,6 +6,7 @@
 
 #define SIM_MAX_DEVICES 64
 #define SIM_MESSAGE 1024
+#define SIM_MOST_MOVED (512 << 10)
 
 /* settings.c: what the environment says, read once */
 typedef struct {
@@ -20,8 +21,11 @@ typedef struct {
     int rank;                  /* RANK, -1 without */
     double haste;              /* every HCCL time limit is divided by this */
     bool trace;
+    bool true_size;            /* device memory is reserved, and what is large is not computed */
 } sim_settings;
 const sim_settings *sim_config(void);
+/* Whether so many bytes are really copied or filled. */
+bool sim_moves(uint64_t bytes);
 void sim_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* errors.c: aclGetRecentErrMsg belongs to the calling thread */

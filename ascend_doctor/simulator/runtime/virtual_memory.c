@@ -15,7 +15,7 @@ typedef struct range {
 } range;
 
 typedef struct {
-    int file, device;
+    int file, device; /* file: -1 at true size */
     size_t size;
 } physical;
 
@@ -74,6 +74,11 @@ aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const aclrt
                           "Failed to allocate memory requested by the application. size: %zu, device: %d",
                           size, device);
     physical *made = malloc(sizeof *made);
+    if (made && sim_config()->true_size) {
+        *made = (physical){-1, device, size};
+        *handle = made;
+        return ACL_SUCCESS;
+    }
     /* memfd_create by number: glibc has the function only from 2.27 on */
     int file = made ? (int)syscall(SYS_memfd_create, "simulated HBM", 1U /* MFD_CLOEXEC */) : -1;
     if (file < 0 || ftruncate(file, (off_t)size) != 0) {
@@ -91,7 +96,8 @@ aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const aclrt
 aclError aclrtFreePhysical(aclrtDrvMemHandle handle) {
     physical *gone = handle;
     sim_ledger_give(gone->device, gone->size);
-    close(gone->file);
+    if (gone->file >= 0)
+        close(gone->file);
     free(gone);
     return ACL_SUCCESS;
 }
@@ -101,7 +107,10 @@ aclError aclrtMapMem(void *address, size_t size, size_t offset, aclrtDrvMemHandl
     const physical *backing = handle;
     if (offset + size > backing->size)
         return ACL_ERROR_RT_PARAM_INVALID;
-    void *at = mmap(address, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, backing->file, (off_t)offset);
+    /* Reading a hole of a memory file takes its pages, so at true size there is none. */
+    int kind = backing->file >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void *at = mmap(address, size, PROT_READ | PROT_WRITE, kind | MAP_FIXED, backing->file,
+                    backing->file >= 0 ? (off_t)offset : 0);
     return at == MAP_FAILED ? ACL_ERROR_RT_MEMORY_ALLOCATION : put(&mapped, address, size);
 }
 

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.shrinking.programs import ProgramSettings, start_ranks
+from ascend_doctor.shrinking.true_size import choose_ranks, place_stand_ins
+from ascend_doctor.shrinking.words import split_launch
+
+SIZES = "--num-layers 96 --seq-length 4096 --hidden-size 8192"
+SETTINGS = ProgramSettings(npus=8, python="/venv/bin/python", true_size=True)
+
+
+def placed(words: str) -> list[str]:
+    launch = split_launch("torchrun", ["train.py", *words.split()])
+    return [word for option in place_stand_ins(launch.options) for word in option.words()]
+
+
+def test_sizes_stay_and_what_is_not_here_has_a_stand_in() -> None:
+    words = (
+        f"{SIZES} --data-path /no/data --tokenizer-model /no/t --padded-vocab-size 32000 --save /x"
+    )
+    assert placed(words) == [
+        *SIZES.split(),
+        *("--padded-vocab-size", "32000", "--mock-data"),
+        *("--tokenizer-type", "NullTokenizer", "--vocab-size", "31999", "--exit-interval", "3"),
+    ]
+
+
+def test_what_is_here_is_read(tmp_path: Path) -> None:
+    (tmp_path / "data.idx").touch()
+    (tmp_path / "tokenizer").mkdir()
+    words = (
+        f"{SIZES} --data-path 0.5 {tmp_path}/data --tokenizer-name-or-path {tmp_path}/tokenizer "
+        "--train-iters 2"
+    )
+    assert placed(words) == words.split()
+
+
+def test_an_unknown_vocabulary_is_asked_for() -> None:
+    with pytest.raises(DataError, match="add --padded-vocab-size"):
+        placed(f"{SIZES} --tokenizer-model /no/t")
+
+
+def test_other_programs_keep_their_options() -> None:
+    assert placed("--model Qwen/Qwen3-8B --max-steps 900") == [
+        *("--model", "Qwen/Qwen3-8B", "--max-steps", "900"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "world", "expected"),
+    [
+        ("", 8, [*range(8)]),
+        ("", 64, [0]),
+        ("--pipeline-model-parallel-size 4", 64, [0, 16, 32, 48]),
+        ("--pipeline-model-parallel-size 3", 64, [0]),
+    ],
+)
+def test_the_first_rank_of_each_stage_has_a_process(
+    options: str, world: int, expected: list[int]
+) -> None:
+    launch = split_launch("torchrun", ["train.py", *options.split()])
+    assert choose_ranks(launch, world) == expected
+
+
+def test_torchrun_becomes_the_start_of_its_ranks(capsys: pytest.CaptureFixture[str]) -> None:
+    launch = "--nnodes 16 --nproc_per_node 16 train.py --pipeline-model-parallel-size 2"
+    words = launch.split()
+    assert start_ranks("torchrun", words, SETTINGS) == [
+        *("/venv/bin/python", "-m", "ascend_simulator.ranks", "256", "16", "0,128"),
+        *("train.py", "--pipeline-model-parallel-size", "2"),
+    ]
+    assert "2 of 256 ranks have a process: 0, 128" in capsys.readouterr().err
+    assert start_ranks("python", ["train.py"], SETTINGS) is None
