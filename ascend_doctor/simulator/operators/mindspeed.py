@@ -78,7 +78,10 @@ def _groupmatmul_add(x: Tensor, dy: Tensor, group_list: Tensor, grad: Tensor) ->
 
 
 def _matmul_add(dy: Tensor, x: Tensor, grad: Tensor) -> None:
-    grad.add_(dy.float().flatten(0, -2).t() @ x.float().flatten(0, -2))
+    """It takes no memory of the device: the kernel adds into ``grad``."""
+    if is_computed(grad):
+        wait_for(grad.get_device())
+        host(grad).add_(host(dy).float().flatten(0, -2).t() @ host(x).float().flatten(0, -2))
 
 
 def _rotary(x: Tensor, cos: Tensor, sin: Tensor, mode: int = 0) -> Tensor:
