@@ -192,13 +192,15 @@ def commands(
 
 
 COMMANDS = dict(commands())
+# Of no kind that a command would refuse.
+ANY_FILE = str(ROOT / "LICENSE")
 # What a command asks for at least.
 ARGUMENTS = {
     "run": ["true"],
-    "judge": [__file__],
-    "merge": [__file__],
-    "diff": [__file__, __file__],
-    "diagnose": [__file__],
+    "judge": [ANY_FILE],
+    "merge": [ANY_FILE],
+    "diff": [ANY_FILE, ANY_FILE],
+    "diagnose": [ANY_FILE],
     "matrix show": ["x"],
     "matrix solve": ["--megatron", "x"],
     "matrix upgrade": ["--to", "cann=9.0.0"],
@@ -240,7 +242,10 @@ def types_filled(body: Callable[..., Any]) -> Iterator[tuple[Callable[..., Any],
     for node in ast.walk(function):
         if isinstance(node, ast.ImportFrom) and node.module:
             module = importlib.import_module(node.module)
-            names |= {alias.name: getattr(module, alias.name) for alias in node.names}
+            for alias in node.names:
+                if not hasattr(module, alias.name):
+                    importlib.import_module(f"{node.module}.{alias.name}")
+                names[alias.name] = getattr(module, alias.name)
     for node in ast.walk(function) if rest else ():
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             passed = {ast.unparse(word.value) for word in node.keywords if word.arg is None}
