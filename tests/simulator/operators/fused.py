@@ -430,11 +430,11 @@ def adam_w_step() -> None:
     var, m, v, grad = torch.randn(4, 5), torch.rand(4, 5), torch.rand(4, 5), torch.randn(4, 5)
     mine = [x.clone().npu() for x in (var, m, v)]
     beta1, beta2, step = 0.9, 0.99, 3
-    given = torch_npu.npu_apply_adam_w(
+    returned = torch_npu.npu_apply_adam_w(
         beta1 ** (step - 1), beta2 ** (step - 1), 0.1, 0.01, beta1, beta2, 1e-8, grad.npu(),
         None, False, False, out=tuple(mine),
     )  # fmt: skip
-    assert [x.data_ptr() for x in given] == [x.data_ptr() for x in mine]
+    assert [x.data_ptr() for x in returned] == [x.data_ptr() for x in mine]
     theirs = [x.clone() for x in (var, m, v)]
     torch._fused_adamw_(
         [theirs[0]], [grad], [theirs[1]], [theirs[2]], [], [torch.tensor(float(step))],

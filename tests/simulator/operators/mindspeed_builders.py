@@ -90,14 +90,14 @@ def fused_adamw_v2() -> None:
     """As torch's AdamW in its second step, in the place of its arguments."""
     weight = torch.nn.Parameter(W[0].clone())
     optimizer = torch.optim.AdamW([weight], lr=0.1, weight_decay=0.01)
-    given = [weight.detach().clone().npu(), *(torch.zeros_like(W[0]).npu() for _ in range(2))]
+    arguments = [weight.detach().clone().npu(), *(torch.zeros_like(W[0]).npu() for _ in range(2))]
     step = load("npu_apply_fused_adamw_v2").npu_apply_fused_adamw_v2
     for number in (1.0, 2.0):
         weight.grad = W[1] * number
         optimizer.step()
-        step(given[0], weight.grad.npu(), *given[1:], given[2], torch.tensor(number),
+        step(arguments[0], weight.grad.npu(), *arguments[1:], arguments[2], torch.tensor(number),
              0.1, 0.9, 0.999, 0.01, 1e-8, *(False, False))  # fmt: skip
-    close(given[0], weight.detach())
+    close(arguments[0], weight.detach())
 
 
 @case
