@@ -24,6 +24,7 @@ from ascend_doctor.commands.kept_launch import (
 )
 from ascend_doctor.commands.options.true_size import TrueSize
 from ascend_doctor.commands.rehearsed_end import JOURNAL, explains_end
+from ascend_doctor.commands.rehearsed_ranks import describe_ranks
 from ascend_doctor.commands.stall_watch import StallWatch, arm
 from ascend_doctor.diagnosis.next_step import SIMULATED
 from ascend_doctor.diagnosis.steps import read_steps
@@ -42,12 +43,7 @@ from ascend_doctor.simulator import FAULTS, Injection, build, packages, parse
 from ascend_doctor.simulator.ledger import SUFFIX, Account, hold, read_account
 from ascend_doctor.simulator.machines import TOOLS, SimulatedMachine, write_tools
 from ascend_doctor.simulator.nodes import command_on_nodes, prepare_nodes
-from ascend_doctor.simulator.rank_records import (
-    RECORDS,
-    describe_ranks,
-    make_records,
-    read_records,
-)
+from ascend_doctor.simulator.rank_records import RECORDS, make_records, read_records
 from ascend_doctor.timestamps import seconds
 
 # What the simulated NPU has no kernel for, in the words of the runtime and of the dispatcher.

@@ -47,9 +47,7 @@ _USUAL = "megatron framework prefix venv dry_run locked accept keep proof offlin
     "repeatable. Only --bundle is written, for setup --offline there.",
 )
 @click.option("--active", is_flag=True, help="Install into the active environment.")
-@click.option(
-    "--python", metavar="PATH", help="Interpreter that makes the environment.  [default: active]"
-)
+@click.option("--python", metavar="PATH", help="Python of the environment.  [default: active]")
 @click.option("--dry-run", is_flag=True, help="Print the plan; ask no server and write nothing.")
 @click.option("--locked", is_flag=True, help="Build what the lock says, or fail.")
 @click.option(

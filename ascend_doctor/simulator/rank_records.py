@@ -1,25 +1,17 @@
-"""What ranks at true size wrote of their memory (operators/peaks.py), and the words for it."""
+"""What ranks at true size wrote of their memory (operators/peaks.py)."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.findings import show_bytes
 from ascend_doctor.machine.files import read_bytes
-from ascend_doctor.render.plain import one_line
 
 RECORDS = "ASCEND_SIMULATOR_TRUE_SIZE"
 _LIMIT = 1 << 20
-_MOST_CLASSES = 16
-# Python lines of libraries below the job's own say where an operator is called, not why.
-_BELOW = ("/torch/", "/torch_npu/", "/runpy.py", "<frozen")
 
 
 class RankRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,56 +45,3 @@ def read_records(folder: Path) -> list[RankRecord]:
             if known is None or (record.steps, record.allocated) > (known.steps, known.allocated):
                 records[record.rank] = record
     return [records[rank] for rank in sorted(records)]
-
-
-def describe_ranks(records: Sequence[RankRecord], memory: int) -> Iterator[str]:
-    """Closing lines; ``memory`` is that of an NPU in bytes."""
-    if not records:
-        yield "no rank used an NPU"
-        return
-    steps = min(record.steps for record in records)
-    yield f"optimizer steps: {steps}; no loss, norm or time that was printed is real"
-    classes: dict[tuple[int, int], list[RankRecord]] = defaultdict(list)
-    for record in records:
-        classes[record.allocated, record.reserved].append(record)
-    for (allocated, reserved), alike in list(classes.items())[:_MOST_CLASSES]:
-        yield (
-            f"{_name(alike)}: {show_bytes(allocated)} allocated, {show_bytes(reserved)} reserved "
-            f"at most; {show_bytes(max(memory - reserved, 0))} of {show_bytes(memory)} are free"
-        )
-    if len(classes) > _MOST_CLASSES:
-        yield f"{len(classes) - _MOST_CLASSES} more kinds of ranks use less"
-    most = max(records, key=lambda record: record.allocated)
-    yield from _describe_peak(most)
-    for assumption in sorted({text for record in records for text in record.assumptions}):
-        yield f"assumed: {one_line(assumption)}"
-
-
-def _name(alike: Sequence[RankRecord]) -> str:
-    ranks = ", ".join(_ranges([record.rank for record in alike]))
-    return f"rank {ranks}" if len(alike) == 1 else f"ranks {ranks}"
-
-
-def _ranges(ranks: Sequence[int]) -> Iterator[str]:
-    start = before = ranks[0]
-    for rank in [*ranks[1:], -1]:
-        if rank != before + 1:
-            yield str(start) if start == before else f"{start}-{before}"
-            start = rank
-        before = rank
-
-
-def _describe_peak(record: RankRecord) -> Iterator[str]:
-    if record.lines:
-        where = one_line(next(iter(_own_lines(record.lines)), record.lines[0]))
-        yield f"rank {record.rank}: the peak is in {record.operator}, called at {where}"
-    if record.moments:
-        parts = (f"{moment} {show_bytes(most)}" for moment, most in record.moments.items())
-        yield f"rank {record.rank}: most by moment: {', '.join(parts)}"
-
-
-def _own_lines(lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
-        if not any(part in line for part in _BELOW):
-            path, _, rest = line.rpartition(":")
-            yield f"{os.path.relpath(path) if os.path.isabs(path) else path}:{rest}"

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import msgspec
 
-from ascend_doctor.simulator.rank_records import RankRecord, describe_ranks, read_records
+from ascend_doctor.commands.rehearsed_ranks import describe_ranks
+from ascend_doctor.simulator.rank_records import RankRecord, read_records
 
 GIB = 1 << 30
 
