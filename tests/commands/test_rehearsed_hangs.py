@@ -78,12 +78,12 @@ LABELS = {
 FEW = ("asleep", "dead", "other-size")
 
 
-def rehearse(kind: str, label: Label, python: Path, folder: Path) -> tuple[int, str]:
+def rehearse(kind: str, label: Label, python: Path, folder: Path, *more: str) -> tuple[int, str]:
     """The exit code and standard error of one rehearsal, interrupted where it hangs."""
     launch = f"-m torch.distributed.run --standalone --nproc-per-node 4 {PROGRAM} {kind}"
     options = f"--python {python} --npus 4 --stall {label.stall}"
     process = subprocess.Popen(
-        [DOCTOR, "rehearse", *options.split(), "--", "python", *launch.split()],
+        [DOCTOR, "rehearse", *options.split(), *more, "--", "python", *launch.split()],
         cwd=folder,
         env={**os.environ, "OMP_NUM_THREADS": "1", "HCCL_EXEC_TIMEOUT": label.limit},
         stdout=subprocess.DEVNULL,
@@ -124,3 +124,11 @@ def test_who_did_not_enter_is_named(kind: str, examined_python: Path, tmp_path: 
         re.fullmatch(label.operation, operation) for operation in operations
     ), text
     assert (code == 0) is (kind == "slow")
+
+
+@pytest.mark.slow
+def test_a_rank_at_true_size_is_named_with_its_line(examined_python: Path, tmp_path: Path) -> None:
+    code, text = rehearse("asleep", LABELS["asleep"], examined_python, tmp_path, "--true-size")
+    assert read_answer(text)[0] == {2}, text
+    assert re.search(rf"stands at \S*{PROGRAM.name}:\d+ in ", text), text
+    assert code

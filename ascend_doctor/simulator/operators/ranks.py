@@ -116,6 +116,7 @@ def main() -> None:
                 os.environ[_COLD] = str(rank)
                 os.execv(sys.executable, [sys.executable, "-m", *sys.orig_argv[2:]])  # noqa: S606
             ctypes.CDLL("libascendcl.so").sim_read_again()
+            _let_watch()
             _run_rank(program, absent=len(real) < world)
             return
         children[child] = rank
@@ -133,6 +134,13 @@ def _run_rank(program: Program, *, absent: bool) -> None:
 
         answer_for_absent()
     program.run()
+
+
+def _let_watch() -> None:
+    """Begin to say where this rank stands, where a launch is watched (commands/stall_hook.py)."""
+    if (hook := sys.modules.get("ascend_stall")) is not None:
+        hook.install()
+        sys.meta_path[0].find_spec("torch", None)  # it waits for the import, which is done
 
 
 def _end(children: dict[int, int]) -> None:
