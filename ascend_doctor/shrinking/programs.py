@@ -200,6 +200,8 @@ def start_ranks(
     world = settings.world or launch.ranks or nproc or 1
     each = next((o.number for o in launch.places if o.name == "nproc-per-node"), None)
     real = settings.real or tuple(choose_ranks(launch, world))
+    if real[-1] >= world:
+        raise DataError(f"--real {_list(real)}: the launch has {world} ranks, from 0")
     options = place_stand_ins(launch.options)
     _say_at_true_size(describe(launch.options, options))
     if len(real) < world:

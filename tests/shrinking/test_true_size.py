@@ -75,3 +75,9 @@ def test_torchrun_becomes_the_start_of_its_ranks(capsys: pytest.CaptureFixture[s
     ]
     assert "2 of 256 ranks have a process: 0, 128" in capsys.readouterr().err
     assert start_ranks("python", ["train.py"], SETTINGS) is None
+
+
+def test_a_rank_that_the_launch_lacks_is_refused() -> None:
+    settings = ProgramSettings(npus=8, python="python", true_size=True, real=(0, 9))
+    with pytest.raises(DataError, match="--real 0, 9: the launch has 8 ranks, from 0"):
+        start_ranks("torchrun", ["--nproc-per-node", "8", "train.py"], settings)
