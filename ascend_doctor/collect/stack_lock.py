@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ascend_doctor.collect.checkout import checkout
 from ascend_doctor.facts import LockedCheckout, LockedWheel, StackLock
+from ascend_doctor.machine.kinds import LOCK, refuse_other
 from ascend_doctor.machine.live import Machine, exists
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.installed import read_installed
@@ -18,6 +19,7 @@ def stack_lock(machine: Machine, file: str) -> StackLock:
 
     A lock that was copied from its stack speaks of the stack in use under the default prefix.
     """
+    refuse_other(file, LOCK)
     lock = locks.read(Path(file))
     stack = _stack(file, lock)
     environment = str(locks.environment_of(stack, lock))

@@ -45,7 +45,7 @@ BROKEN = {
     "wrong-ops-package": "healthy-a3",
 }
 # One fact of the healthy machine broken, by its id in tests/level0/breakages.yaml.
-BREAKAGES = ("decorator-missing", "library-path-unset", "home-path-stale")
+BREAKAGES = ("cffi-missing", "scipy-missing", "devlib")
 # The one thing that a container cannot know: what it was started from.
 IMAGE = "IMAGE=registry.example/training:1 "
 ROUNDS = 8

@@ -160,6 +160,8 @@ def port_ranges(case: Case) -> Iterator[Finding]:
 
 def _exceeds_device(case: Case, size: float) -> bool:
     """Whether two buffers of so many MB are more than a device here has, or the largest known."""
+    if not size:
+        return False
     devices = case.facts.npus.devices if case.facts.npus else ()
     here = [npu.hbm.total for npu in devices if npu.hbm and npu.hbm.total]
     chips = [soc for row in case.catalog.families for soc in row.socs]

@@ -17,7 +17,7 @@ from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.launch import examined_option
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.facts import Snapshot, StackLock
-from ascend_doctor.machine.kinds import LOCK, MACHINE
+from ascend_doctor.machine.kinds import MACHINE
 from ascend_doctor.machine.live import LiveMachine, Machine, strays_ended
 from ascend_doctor.machine.recorded import RecordingMachine, ReplayMachine
 from ascend_doctor.redact import Redactor, local_key, redactor
@@ -157,7 +157,6 @@ def add_target_options(command: F) -> F:
         click.option(
             "--lock",
             metavar="FILE",
-            type=InputFile(LOCK),
             help="Report what differs from this ascend-doctor.lock.",
         ),
         click.option(
