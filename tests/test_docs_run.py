@@ -166,6 +166,7 @@ def _write_launches(job: Path, home: Path) -> None:
         "examples/pretrain.sh": "torchrun --standalone --nproc-per-node 4 train.py\n",
         "examples/pretrain_671b.sh": "torchrun --standalone --nproc-per-node 8 train.py"
         " --num-layers 61\n",
+        "pretrain_235b.sh": "torchrun --standalone --nproc-per-node 4 train.py\n",
         "hosts.txt": "".join(f"{node}\n" for node in NODES),
     }
     for name, text in texts.items():
