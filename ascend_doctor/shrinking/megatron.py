@@ -41,10 +41,15 @@ _STAGES = "pipeline-num-transformer-layers"
 _VIRTUAL = {"num-layers-per-virtual-pipeline-stage", "num-virtual-stages-per-pipeline-rank"}
 _STEPS = {"train-iters", "lr-decay-iters", "max-steps", "max-train-steps"}
 _SAMPLES = {"train-samples", "lr-decay-samples"}
-# What is read from or written to a place that a rehearsal has not, and sizes that no longer fit.
-LEFT_OUT = {
+# What is read from or written to a place that a rehearsal has not.
+PLACES = {
     *("load", "save", "pretrained-checkpoint", "tensorboard-dir", "data-cache-path"),
-    *("wandb-project", "wandb-exp-name", "wandb-save-dir", "rampup-batch-size"),
+    *("wandb-project", "wandb-exp-name", "wandb-save-dir"),
+}
+# With sizes that no longer fit.
+_LEFT_OUT = {
+    *PLACES,
+    "rampup-batch-size",
     *("lr-warmup-samples", "noop-layers", "num-layer-list", "decoder-first-pipeline-num-layers"),
     *("decoder-last-pipeline-num-layers", "exit-duration-in-mins"),
 }
@@ -72,7 +77,7 @@ def shrink_options(options: Sequence[Option], layout: SmallLayout) -> list[Optio
     """
     if named := _INSTRUCTIONS & {option.name for option in options}:
         raise DataError(f"--{min(named)}: fine-tuning on instructions has no mock data")
-    gone = LEFT_OUT | _DATA | TOKENIZER if is_pretraining(options) else LEFT_OUT
+    gone = _LEFT_OUT | _DATA | TOKENIZER if is_pretraining(options) else _LEFT_OUT
     remaining = [option for option in options if option.name not in gone]
     sequence = _MASK if _needs_mask(remaining) else SEQUENCE
     if any(_is_part(option) for option in remaining):

@@ -11,17 +11,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.shrinking.megatron import LEFT_OUT, TOKENIZER, is_pretraining
+from ascend_doctor.shrinking.megatron import PLACES, TOKENIZER, is_pretraining
 from ascend_doctor.shrinking.words import LaunchWords, Option
 
 STEPS = 3
 # Ranks that each have a process where nothing else is asked: 0.7 GiB of this machine for each.
 MOST_REAL = 8
 _DATA_PATHS = {"data-path", "train-data-path", "valid-data-path", "test-data-path"}
-_PLACES = {"tokenizer-model", "tokenizer-name-or-path", "vocab-file"}
+_TOKENIZERS = {"tokenizer-model", "tokenizer-name-or-path", "vocab-file"}
 # MindSpeed-LLM reads a checkpoint of Hugging Face where Megatron-LM would one of its own.
 _OF_CHECKPOINT = {"enable-hf2mg-convert", "model-type-hf"}
-_KEPT = {"vocab-size", "rampup-batch-size", "noop-layers", "num-layer-list"}
 
 
 def place_stand_ins(options: Sequence[Option]) -> list[Option]:
@@ -32,17 +31,15 @@ def place_stand_ins(options: Sequence[Option]) -> list[Option]:
     """
     if not is_pretraining(options):
         return list(options)
-    gone = {*LEFT_OUT} - _KEPT
+    gone = PLACES | _OF_CHECKPOINT
     added: list[Option] = []
     paths = [option for option in options if option.name in _DATA_PATHS]
     if any(map(_is_absent, paths)):
         gone |= {*_DATA_PATHS, "split", "mock-data"}
         added.append(Option("--mock-data"))
-    if any(_is_absent(option) for option in options if option.name in _PLACES):
+    if any(_is_absent(option) for option in options if option.name in _TOKENIZERS):
         gone |= TOKENIZER
         added += _stand_in_tokenizer(options)
-    if any(_is_absent(option) for option in options if option.name == "load"):
-        gone |= _OF_CHECKPOINT
     iterations = next((o.number for o in options if o.name == "train-iters"), None)
     if iterations is None or iterations > STEPS:
         gone.add("exit-interval")

@@ -9,7 +9,10 @@ from ascend_doctor.shrinking.programs import ProgramSettings, start_ranks
 from ascend_doctor.shrinking.true_size import choose_ranks, place_stand_ins
 from ascend_doctor.shrinking.words import split_launch
 
-SIZES = "--num-layers 96 --seq-length 4096 --hidden-size 8192"
+SIZES = (
+    "--num-layers 96 --seq-length 4096 --hidden-size 8192 --decoder-first-pipeline-num-layers 20 "
+    "--decoder-last-pipeline-num-layers 28 --rampup-batch-size 16 16 1000"
+)
 SETTINGS = ProgramSettings(npus=8, python="/venv/bin/python", true_size=True)
 
 

@@ -42,27 +42,9 @@ def true_size_options(command: Callable[..., Any]) -> Callable[..., Any]:
         size = TrueSize(world=world, real=real) if true_size else None
         return command(size=size, memory=memory, **options)
 
-    decorated: Callable[..., Any] = click.option(
-        "--true-size",
-        is_flag=True,
-        help="Keep every size: memory is counted, and what is large is not computed.",
-    )(
-        click.option(
-            "--world",
-            type=click.IntRange(1, _MAX_WORLD),
-            metavar="N",
-            help="With --true-size: so many ranks.  [default: the launch's own]",
-        )(
-            click.option(
-                "--real",
-                callback=_read_ranks,
-                metavar="RANKS",
-                help="With --true-size: ranks that have a process, as 0,4.  [default: all of at "
-                "most 8, else the first of each pipeline stage]",
-            )(gather)
-        )
-    )
-    return decorated
+    for option in _OPTIONS:
+        option(gather)
+    return gather
 
 
 def _read_ranks(
@@ -73,3 +55,26 @@ def _read_ranks(
     if not all(word.isascii() and word.isdigit() for word in words):
         raise click.BadParameter(f"{text!r} is no list of ranks, as 0,4")
     return tuple(sorted({int(word) for word in words}))
+
+
+# The last of them stands first in the help.
+_OPTIONS = (
+    click.option(
+        "--real",
+        callback=_read_ranks,
+        metavar="RANKS",
+        help="With --true-size: ranks that have a process, as 0,4.  [default: all of at most 8, "
+        "else the first of each pipeline stage]",
+    ),
+    click.option(
+        "--world",
+        type=click.IntRange(1, _MAX_WORLD),
+        metavar="N",
+        help="With --true-size: so many ranks.  [default: the launch's own]",
+    ),
+    click.option(
+        "--true-size",
+        is_flag=True,
+        help="Keep every size: memory is counted, and what is large is not computed.",
+    ),
+)

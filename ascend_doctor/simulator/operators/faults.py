@@ -62,12 +62,12 @@ def read_faults() -> list[OperatorFault]:
     return faults
 
 
-def _tensors(values: Any) -> Iterator[torch.Tensor]:
+def tensors_of(values: Any) -> Iterator[torch.Tensor]:
     for value in values:
         if isinstance(value, torch.Tensor):
             yield value
         elif isinstance(value, (list, tuple)):
-            yield from _tensors(value)
+            yield from tensors_of(value)
 
 
 def _aclnn(operator: str) -> str:
@@ -115,7 +115,7 @@ def _break_device(index: int) -> None:
 
 
 def _spoil(result: Any) -> None:
-    for tensor in _tensors([result]):
+    for tensor in tensors_of([result]):
         if tensor.is_floating_point() and tensor.numel():
             host(tensor).view(-1)[0] = float("nan")
 
@@ -167,7 +167,7 @@ def with_faults(name: str, kernel: Kernel, faults: list[OperatorFault]) -> Kerne
         return kernel
 
     def faulty(*args: Any, **kwargs: Any) -> Any:
-        values = list(_tensors((*args, *kwargs.values())))
+        values = list(tensors_of((*args, *kwargs.values())))
         device = next((t.get_device() for t in values if not t.is_cpu), -1)
         if device < 0:
             device = torch.npu.current_device()

@@ -22,6 +22,8 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from .plans import tensors_in
+
 # Results below so many elements set no peak that is worth a look.
 _WORTH_A_LOOK = 1 << 19
 _MOST_LINES = 12
@@ -84,7 +86,7 @@ def assume(text: str) -> None:
 
 def look(operator: str, plan: Any) -> None:
     """Note a peak of this process's memory, with the operator and the Python lines that made it."""
-    if not _is_large(plan):
+    if all(sized.elements < _WORTH_A_LOOK for sized in tensors_in(plan)):
         return
     bytes_now = _count_bytes()
     _note(bytes_now)
@@ -97,12 +99,6 @@ def _note(bytes_now: int) -> None:
     moment = _rank.moment()
     if bytes_now > _rank.moments.get(moment, 0):
         _rank.moments[moment] = bytes_now
-
-
-def _is_large(plan: Any) -> bool:
-    if isinstance(plan, list):
-        return any(map(_is_large, plan))
-    return getattr(plan, "elements", 0) >= _WORTH_A_LOOK
 
 
 def _count_bytes() -> int:

@@ -23,6 +23,7 @@ import torch
 _MODULE = {"-m", "--module"}
 _M_MMAP_THRESHOLD = -3  # malloc.h
 _GIVEN_BACK = 1 << 18  # bytes
+_GRACE = 30  # seconds
 # Set for a rank whose program could not be imported before: it starts from nothing.
 _COLD = "ASCEND_SIMULATOR_COLD"
 
@@ -93,36 +94,79 @@ def _share(world: int, nproc: int, real: list[int]) -> None:
     })  # fmt: skip
 
 
+class RankProcesses:
+    """The processes of the real ranks; the first that fails ends the others."""
+
+    def __init__(self) -> None:
+        self._ranks: dict[int, int] = {}
+        self._are_ending = False
+
+    def add(self, process: int, rank: int) -> None:
+        self._ranks[process] = rank
+
+    def pass_on_signals(self) -> None:
+        """From now on what would end this process ends the ranks."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.end())
+        signal.signal(signal.SIGALRM, lambda *_: self._send(signal.SIGKILL))
+
+    def end(self) -> None:
+        """Ask all to end; those that do not are killed, as torchrun does."""
+        self._are_ending = True
+        self._send(signal.SIGTERM)
+        signal.alarm(_GRACE)
+
+    def _send(self, number: int) -> None:
+        for process in self._ranks:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, number)
+
+    def wait(self) -> int:
+        """Wait for all; gives the exit code of the first that failed."""
+        code = 0
+        while self._ranks:
+            process, status = os.wait()
+            rank = self._ranks.pop(process, None)
+            ended = os.waitstatus_to_exitcode(status)
+            if rank is None or not ended:
+                continue
+            code = code or (ended if ended > 0 else 128 - ended)
+            if not self._are_ending:
+                sys.stderr.write(f"rank {rank} failed (exitcode: {ended}) pid: {process}\n")
+                self.end()
+        return code
+
+
 def main() -> None:
-    """Run every real rank; the first that fails ends the others."""
+    """Run every real rank."""
     world, nproc = int(sys.argv[1]), int(sys.argv[2])
     real = [int(rank) for rank in sys.argv[3].split(",")]
     program = Program(sys.argv[4:])
-    if _COLD not in os.environ:
-        _share(world, nproc, real)
-        os.environ.update(_locate_rank(real[0], nproc))
-    program.prepare()
-    if _COLD in os.environ:
-        _run_rank(program, absent=len(real) < world)
+    absent = len(real) < world
+    if os.environ.pop(_COLD, ""):
+        program.prepare()
+        _run_rank(program, absent=absent)
         return
+    _share(world, nproc, real)
+    os.environ.update(_locate_rank(real[0], nproc))
+    program.prepare()
     warm = program.warm()
-    children: dict[int, int] = {}
+    processes = RankProcesses()
     for rank in real:
         sys.stdout.flush()
-        child = os.fork()
-        if not child:
+        process = os.fork()
+        if not process:
             os.environ.update(_locate_rank(rank, nproc))
             if not warm:
                 os.environ[_COLD] = str(rank)
                 os.execv(sys.executable, [sys.executable, "-m", *sys.orig_argv[2:]])  # noqa: S606
             ctypes.CDLL("libascendcl.so").sim_read_again()
             _let_watch()
-            _run_rank(program, absent=len(real) < world)
+            _run_rank(program, absent=absent)
             return
-        children[child] = rank
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: _end(children))
-    sys.exit(_wait(children))
+        processes.add(process, rank)
+    processes.pass_on_signals()
+    sys.exit(processes.wait())
 
 
 def _run_rank(program: Program, *, absent: bool) -> None:
@@ -141,25 +185,6 @@ def _let_watch() -> None:
     if (hook := sys.modules.get("ascend_stall")) is not None:
         hook.install()
         sys.meta_path[0].find_spec("torch", None)  # it waits for the import, which is done
-
-
-def _end(children: dict[int, int]) -> None:
-    for child in children:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGTERM)
-
-
-def _wait(children: dict[int, int]) -> int:
-    code = 0
-    while children:
-        child, status = os.wait()
-        rank = children.pop(child, None)
-        ended = os.waitstatus_to_exitcode(status)
-        if rank is not None and ended and not code:
-            code = ended if ended > 0 else 128 - ended
-            sys.stderr.write(f"rank {rank} failed (exitcode: {ended}) pid: {child}\n")
-            _end(children)
-    return code
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from . import factories, peaks
+from .faults import tensors_of
 from .kernels import DEVICE, Kernel, find_outputs, return_sources
 from .memory import host, wait_for
 from .plans import (
@@ -149,7 +150,7 @@ class SizedKernel:
         self._take_temporaries(args, kwargs, device)
         plans = plan if isinstance(plan, list) and self._returns > 1 else [plan]
         if self._outputs:
-            outputs = _flatten(kwargs[name] for name in self._outputs)
+            outputs = list(tensors_of(kwargs[name] for name in self._outputs))
             for output, sized in zip(outputs, plans, strict=False):
                 if isinstance(sized, Sized) and tuple(output.shape) != sized.size:
                     output.resize_(sized.size)
@@ -169,18 +170,8 @@ class SizedKernel:
         self, args: tuple[Any, ...], kwargs: dict[str, Any], device: torch.device
     ) -> None:
         if times := _TEMPORARIES.get(self._name):
-            first = _flatten((*kwargs.values(), *args))[0]
+            first = next(tensors_of((*kwargs.values(), *args)))
             factories.empty(times * first.numel(), dtype=torch.float32, device=device)
-
-
-def _flatten(values: Iterable[Any]) -> list[Tensor]:
-    tensors = []
-    for value in values:
-        if isinstance(value, Tensor):
-            tensors.append(value)
-        elif isinstance(value, (list, tuple)):
-            tensors.extend(_flatten(value))
-    return tensors
 
 
 def answer_by_meta(operators: dict[str, Any], computed: Iterable[str]) -> dict[str, Kernel]:
