@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.house import walk
+from tests.house import tracked_files
 
 ROOT = Path(__file__).parent.parent
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
@@ -21,7 +21,9 @@ def test_links_lead_to_files() -> None:
 
 
 def test_named_pages_exist() -> None:
-    ours = (path for path in walk(ROOT) if path.suffix in _TEXTS and path.parts[0] != "matrices")
+    ours = (
+        path for path in tracked_files() if path.suffix in _TEXTS and path.parts[0] != "matrices"
+    )
     texts = [ROOT / path for path in ours]
     names = [(path, name) for path in texts for name in _PAGE.findall(path.read_text("utf-8"))]
     dead = [f"{path.name}: {name}" for path, name in names if not (ROOT / name).exists()]
