@@ -49,7 +49,7 @@ LOCALE = PACKAGE / "locale"
 _CODES = "matrices/error-codes.yaml"
 _SLOT = re.compile(r"\{\d+\}")
 _FINDINGS = frozenset({"error", "warning", "note", "unknown", "Finding", "Remedy", "Fault"})
-_FIELDS = frozenset({"title", "observed", "required", "because", "summary", "reason"})
+_FIELDS = frozenset({"title", "observed", "required", "because", "remedy", "summary", "reason"})
 _FIRST = frozenset({"NotApplicable", "Unknown", "NeedsRoot", "Unresolved", "say"})
 # What these say may begin with an option.
 _ERRORS = frozenset(

@@ -44,10 +44,9 @@ def test_a_program_that_cannot_start_is_missing(name: str) -> None:
 def test_a_hanging_command_ends_at_its_deadline_with_all_its_children(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     code = (
-        "import subprocess, sys, time;"
-        f"child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
-        f"open({str(note)!r}, 'w').write(str(child.pid));"
-        "print('begun', flush=True); time.sleep(600)"
+        "import subprocess, sys, time;child = subprocess.Popen([sys.executable, '-c', 'import "
+        f"time; time.sleep(600)']);open({str(note)!r}, 'w').write(str(child.pid));print('begun', "
+        "flush=True); time.sleep(600)"
     )
     done = LiveMachine().run(python(code), deadline=2)
     assert done.timed_out

@@ -123,7 +123,8 @@ def _finding(  # noqa: PLR0913 - the fields of a finding
     observed: str = "",
     required: str = "",
     because: str = "",
-    remedy: Remedy | None = None,
+    remedy: Remedy | str | None = None,
+    commands: tuple[str, ...] = (),
     refs: tuple[str, ...] = (),
     ranks: tuple[int, ...] = (),
     devices: tuple[int, ...] = (),
@@ -137,7 +138,7 @@ def _finding(  # noqa: PLR0913 - the fields of a finding
         observed=observed,
         required=required,
         because=because,
-        remedy=remedy,
+        remedy=_remedy(remedy, commands),
         refs=refs,
         ranks=ranks,
         devices=devices,
@@ -145,6 +146,11 @@ def _finding(  # noqa: PLR0913 - the fields of a finding
         location=location,
         because_of=because_of,
     )
+
+
+def _remedy(remedy: Remedy | str | None, commands: tuple[str, ...]) -> Remedy | None:
+    """Most remedies are one sentence and lines to paste; only a shared one has to be made first."""
+    return Remedy(summary=remedy, commands=commands) if isinstance(remedy, str) else remedy
 
 
 # Training will fail, or give wrong results.
@@ -158,7 +164,8 @@ def unknown(  # noqa: PLR0913 - the fields of a finding
     *,
     observed: str = "",
     because: str = "",
-    remedy: Remedy | None = None,
+    remedy: Remedy | str | None = None,
+    commands: tuple[str, ...] = (),
     nodes: tuple[str, ...] = (),
     location: Place | None = None,
     needs: str = "",
@@ -169,7 +176,7 @@ def unknown(  # noqa: PLR0913 - the fields of a finding
         title=title,
         observed=observed,
         because=because,
-        remedy=remedy,
+        remedy=_remedy(remedy, commands),
         nodes=nodes,
         location=location,
         needs=needs,

@@ -194,10 +194,8 @@ def cann_sourced(case: Case) -> Iterator[Finding]:
         because="torch_npu does not find the libraries of CANN."
         if fails
         else "Operators and the Python part of CANN are not found.",
-        remedy=Remedy(
-            summary="Source it, and put the line into the script that starts the training",
-            commands=tuple(_scripts(case, sourced)),
-        ),
+        remedy="Source it, and put the line into the script that starts the training",
+        commands=tuple(_scripts(case, sourced)),
         refs=(_GUIDE,),
     )
 
@@ -319,10 +317,8 @@ def cann_versions(case: Case) -> Iterator[Finding]:
             observed=list_installs(installs),
             required="one of them sourced",
             because="What a job uses depends on the script that it happens to source.",
-            remedy=Remedy(
-                summary="Source the one that belongs to your torch_npu: "
-                + " or ".join(install.set_env for install in installs if install.set_env)
-            ),
+            remedy="Source the one that belongs to your torch_npu: "
+            + " or ".join(install.set_env for install in installs if install.set_env),
         )
     else:
         yield note(

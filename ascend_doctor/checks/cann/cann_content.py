@@ -62,7 +62,7 @@ def cann_components(case: Case) -> Iterator[Finding]:
             observed=_releases(mixed),
             required=f"{release} in all parts",
             because="Parts of two releases were never tested together.",
-            remedy=Remedy(summary=f"Install the whole toolkit {release} again"),
+            remedy=f"Install the whole toolkit {release} again",
             refs=(_WINDOW,),
         )
     if allowed:
@@ -110,7 +110,7 @@ def cann_arch(case: Case) -> Iterator[Finding]:
             observed=install.arch,
             required=host.arch,
             because="Its libraries cannot be loaded here.",
-            remedy=Remedy(summary=f"Install CANN for {host.arch}"),
+            remedy=f"Install CANN for {host.arch}",
         )
 
 
@@ -163,7 +163,7 @@ def _of_release(install: CannInstall) -> Iterator[Finding]:
                 observed=package,
                 required=f"{name} {install.version}",
                 because="Operators of one release were not tested with the runtime of another.",
-                remedy=Remedy(summary=f"Install {name} of release {install.version}"),
+                remedy=f"Install {name} of release {install.version}",
                 refs=(_GUIDE,),
             )
 
@@ -190,9 +190,7 @@ def nnal(case: Case) -> Iterator[Finding]:
             observed="no NNAL",
             required=f"NNAL {install.version or 'of the same release'}",
             because="Operators of ATB will fail: libatb.so cannot be loaded.",
-            remedy=Remedy(
-                summary="Install Ascend-cann-nnal of the same release, then source its set_env.sh"
-            ),
+            remedy="Install Ascend-cann-nnal of the same release, then source its set_env.sh",
             refs=("https://github.com/vllm-project/vllm-ascend/issues/152", _GUIDE),
         )
         return
@@ -213,7 +211,7 @@ def nnal(case: Case) -> Iterator[Finding]:
             observed=f"NNAL {chosen_nnal.version} in {chosen_nnal.root}",
             required=f"NNAL {install.version}",
             because="ATB of another release may lack functions that torch_npu calls.",
-            remedy=Remedy(summary=f"Install NNAL {install.version}"),
+            remedy=f"Install NNAL {install.version}",
             refs=("https://github.com/vllm-project/vllm-ascend/issues/117",),
         )
     yield from _atb_symbols(case, chosen_nnal)
@@ -224,10 +222,8 @@ def nnal(case: Case) -> Iterator[Finding]:
             observed=f"ATB_HOME_PATH={cann.shell.atb}; libatb.so: not found",
             required="lib/libatb.so below ATB_HOME_PATH, on LD_LIBRARY_PATH",
             because="Operators of ATB will fail: libatb.so cannot be loaded.",
-            remedy=Remedy(
-                summary="Source its set_env.sh again; where the file is gone, install NNAL again",
-                commands=(source(chosen_nnal.set_env),) if chosen_nnal.set_env else (),
-            ),
+            remedy="Source its set_env.sh again; where the file is gone, install NNAL again",
+            commands=(source(chosen_nnal.set_env),) if chosen_nnal.set_env else (),
             refs=("https://github.com/vllm-project/vllm-ascend/issues/152",),
         )
     if chosen_nnal.version is None:
@@ -263,9 +259,7 @@ def _atb_symbols(case: Case, nnal: Nnal) -> Iterator[Finding]:
             observed=f"{len(lacking)} undefined, the first is {lacking[0].name}; {native.atb.path}",
             required="no undefined symbols",
             because="ATB is older than the one torch_npu was built with, or for the other C++ ABI.",
-            remedy=Remedy(
-                summary="Install the NNAL of the CANN release that belongs to torch_npu and source "
-                "its set_env.sh last"
-            ),
+            remedy="Install the NNAL of the CANN release that belongs to torch_npu and source "
+            "its set_env.sh last",
             refs=("https://github.com/vllm-project/vllm-ascend/issues/117",),
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, Python
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, warning
 from ascend_doctor.judging.packages import (
     cann_in_use,
@@ -45,10 +45,8 @@ def tbe_python(case: Case) -> Iterator[Finding]:
             observed=f"not on the path of {case.need(Python).executable}: {', '.join(absent)}",
             required="PYTHONPATH leads to python/site-packages and to the tbe folder of CANN",
             because="Operators that must be compiled fail.",
-            remedy=Remedy(
-                summary="Source set_env.sh again, and extend PYTHONPATH instead of replacing it",
-                commands=(source(install.set_env),) if install.set_env else (),
-            ),
+            remedy="Source set_env.sh again, and extend PYTHONPATH instead of replacing it",
+            commands=(source(install.set_env),) if install.set_env else (),
             refs=("https://github.com/hiyouga/LlamaFactory/issues/5638",),
         )
 
@@ -92,7 +90,8 @@ def cann_python_packages(case: Case) -> Iterator[Finding]:
             required="they can be imported by the interpreter that trains",
             because="CANN's operator compiler cannot start without them: the first operator on the "
             "NPU fails, often with error 500001.",
-            remedy=Remedy(summary="Install them", commands=(pip(case, "install", *names),)),
+            remedy="Install them",
+            commands=(pip(case, "install", *names),),
             refs=(
                 "https://github.com/hiyouga/LlamaFactory/issues/10333",
                 "https://github.com/vllm-project/vllm-ascend/issues/975",
@@ -104,7 +103,8 @@ def cann_python_packages(case: Case) -> Iterator[Finding]:
             f"Packages that CANN lists as required are not installed: {', '.join(listed)}",
             observed=f"not installed: {', '.join(listed)}",
             because="Some operators and tools of CANN may fail without them.",
-            remedy=Remedy(summary="Install them", commands=(pip(case, "install", *listed),)),
+            remedy="Install them",
+            commands=(pip(case, "install", *listed),),
         )
 
 
@@ -127,9 +127,8 @@ def numpy_torch(case: Case) -> Iterator[Finding]:
             observed=f"torch {torch.version}, numpy {numpy.version}",
             required="numpy below 2, or torch 2.3 or newer",
             because="Tensors cannot be made from arrays: RuntimeError: Numpy is not available.",
-            remedy=Remedy(
-                summary="Install an older NumPy", commands=(pip(case, "install", "numpy<2"),)
-            ),
+            remedy="Install an older NumPy",
+            commands=(pip(case, "install", "numpy<2"),),
             refs=(
                 "https://github.com/pytorch/pytorch/issues/107302",
                 "https://github.com/securefederatedai/openfederatedlearning/issues/999",
@@ -152,9 +151,8 @@ def numpy_cann(case: Case) -> Iterator[Finding]:
             observed=f"numpy {numpy.version}, CANN {cann}",
             required="numpy below 2",
             because="CANN's Python modules use names that NumPy 2 removed: error 500001.",
-            remedy=Remedy(
-                summary="Install an older NumPy", commands=(pip(case, "install", "numpy<2"),)
-            ),
+            remedy="Install an older NumPy",
+            commands=(pip(case, "install", "numpy<2"),),
             refs=(
                 "https://github.com/vllm-project/vllm-ascend/issues/2210",
                 "https://github.com/vllm-project/vllm-ascend/issues/1875",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Container, Driver, Environment, Host, require_known
-from ascend_doctor.findings import Finding, Remedy, quantity, spans
+from ascend_doctor.findings import Finding, quantity, spans
 from ascend_doctor.judging.chip import container
 from ascend_doctor.judging.container_fix import REF, managers, mount_again, pci_devices, start_again
 from ascend_doctor.judging.judge import Case, check, error, note, warning
@@ -99,10 +99,8 @@ def container_driver(case: Case) -> Iterator[Finding]:
             observed=f"not found: {', '.join(lacking)}; {driver.path} exists",
             required="driver/lib64, driver/lib64/common and driver/lib64/driver searched",
             because="libascend_hal.so is what opens a device.",
-            remedy=Remedy(
-                summary="Name the folders; if they are empty, mount them from the host",
-                commands=(_search(driver.path),),
-            ),
+            remedy="Name the folders; if they are empty, mount them from the host",
+            commands=(_search(driver.path),),
             refs=(_HAL,),
         )
         return
@@ -154,11 +152,9 @@ def container_files(case: Case) -> Iterator[Finding]:
             required="the file that the driver's installer wrote",
             because="Docker made it because the host had no such file. Tools take the driver for "
             "incomplete.",
-            remedy=Remedy(
-                summary="On the host, remove the empty folder, start the container without that "
-                "mount, or install the driver again so that the file exists",
-                commands=("sudo rmdir /etc/ascend_install.info",),
-            ),
+            remedy="On the host, remove the empty folder, start the container without that "
+            "mount, or install the driver again so that the file exists",
+            commands=("sudo rmdir /etc/ascend_install.info",),
             refs=(REF,),
         )
     if lacking:
@@ -219,10 +215,8 @@ def docker_runtime(case: Case) -> Iterator[Finding]:
             observed="base.list is there; /etc/docker/daemon.json has no runtime 'ascend'",
             required="a runtime 'ascend' in /etc/docker/daemon.json",
             because="`docker run --runtime=ascend` fails.",
-            remedy=Remedy(
-                summary="Run its installer again, or add the runtime, then restart docker",
-                commands=("sudo systemctl restart docker",),
-            ),
+            remedy="Run its installer again, or add the runtime, then restart docker",
+            commands=("sudo systemctl restart docker",),
             refs=(_RUNTIME,),
         )
     elif driver.docker.path is not None:

@@ -49,10 +49,8 @@ def shared_memory(case: Case) -> Iterator[Finding]:
             observed=f"{show_bytes(free)} of {show_bytes(size)} free",
             required="several GB free",
             because="Files of jobs that were killed stay there until somebody removes them.",
-            remedy=Remedy(
-                summary="See what lies there, and remove what no running job owns",
-                commands=("ls -lS /dev/shm | head -n 20",),
-            ),
+            remedy="See what lies there, and remove what no running job owns",
+            commands=("ls -lS /dev/shm | head -n 20",),
             refs=(_SHM,),
         )
 
@@ -91,12 +89,10 @@ def resource_limits(case: Case) -> Iterator[Finding]:
             observed=f"nofile: soft {files.soft}, hard {_limit(files.hard)}",
             required=f"at least {_FILES}",
             because="Many ranks and data loaders need more.",
-            remedy=Remedy(
-                summary=f"Start the container again with --ulimit nofile={_FILES}:{_FILES}"
-                if inside and 0 <= files.hard < _FILES
-                else "Raise it in the script that starts the training",
-                commands=() if 0 <= files.hard < _FILES else (f"ulimit -n {_FILES}",),
-            ),
+            remedy=f"Start the container again with --ulimit nofile={_FILES}:{_FILES}"
+            if inside and 0 <= files.hard < _FILES
+            else "Raise it in the script that starts the training",
+            commands=() if 0 <= files.hard < _FILES else (f"ulimit -n {_FILES}",),
             refs=(_DOCKER,),
         )
     if memory is not None and memory.soft >= 0:
@@ -105,12 +101,10 @@ def resource_limits(case: Case) -> Iterator[Finding]:
             observed=f"memlock: soft {memory.soft // 1024} kB, hard {_limit(memory.hard)}",
             required="unlimited",
             because="RDMA between nodes has to lock its buffers.",
-            remedy=Remedy(
-                summary="Start the container again with --ulimit memlock=-1"
-                if inside
-                else "Set memlock to unlimited in /etc/security/limits.conf and log in again; "
-                "for jobs of a service, set LimitMEMLOCK=infinity there",
-            ),
+            remedy="Start the container again with --ulimit memlock=-1"
+            if inside
+            else "Set memlock to unlimited in /etc/security/limits.conf and log in again; "
+            "for jobs of a service, set LimitMEMLOCK=infinity there",
             refs=(_DOCKER,),
         )
     if silent:

@@ -46,12 +46,10 @@ def host_memory(case: Case) -> Iterator[Finding]:
         observed=f"{inside} {limit / _GIB:.0f} GB, {free / _GIB:.0f} GB are available",
         required="as much as one NPU has, better as much as all of them",
         because="Ranks are killed while they load weights or write a checkpoint.",
-        remedy=Remedy(
-            summary="Start the container again with more memory (--memory, resources.limits.memory)"
-            if container(case)
-            else "See what takes the memory",
-            commands=() if container(case) else ("ps aux --sort=-rss | head -n 15",),
-        ),
+        remedy="Start the container again with more memory (--memory, resources.limits.memory)"
+        if container(case)
+        else "See what takes the memory",
+        commands=() if container(case) else ("ps aux --sort=-rss | head -n 15",),
     )
 
 
@@ -81,11 +79,9 @@ def host_cpus(case: Case) -> Iterator[Finding]:
             observed=f"{usable} of {host.cpus or 'an unknown number of'} CPUs may be used here",
             required=f"at least {count}, several for each NPU",
             because="Ranks take turns on a CPU, and every collective waits for the slowest.",
-            remedy=Remedy(
-                summary="Ask the scheduler for more CPUs (--cpus-per-task, resources.requests.cpu),"
-                " or start the container without --cpuset-cpus",
-                commands=("taskset -cp $$",),
-            ),
+            remedy="Ask the scheduler for more CPUs (--cpus-per-task, resources.requests.cpu),"
+            " or start the container without --cpuset-cpus",
+            commands=("taskset -cp $$",),
         )
 
 

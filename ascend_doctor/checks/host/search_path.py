@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Environment, PathEntry
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, warning
 
 _EXEC = "https://man7.org/linux/man-pages/man3/exec.3.html"
@@ -37,9 +37,7 @@ def _finding(entry: PathEntry) -> Finding:
         observed=f"{entry.reason}; {passed}",
         required="absolute folders that only you and root can write",
         because="Whoever writes into that folder chooses what the next command starts.",
-        remedy=Remedy(
-            summary="Remove the entry from PATH, or let only its owner write the folder; name "
-            "an interpreter in it with --python"
-        ),
+        remedy="Remove the entry from PATH, or let only its owner write the folder; name "
+        "an interpreter in it with --python",
         refs=(_EXEC,),
     )

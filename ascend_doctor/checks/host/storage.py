@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import FileSystem, Storage
-from ascend_doctor.findings import Finding, Remedy, show_bytes
+from ascend_doctor.findings import Finding, show_bytes
 from ascend_doctor.judging.chip import ascend
 from ascend_doctor.judging.judge import Case, check, error, warning
 
@@ -53,10 +53,8 @@ def _judge_file_system(system: FileSystem) -> Iterator[Finding]:
             observed=f"for {what}",
             required="a folder that can be written",
             because="What cannot be written there is lost, or ends the job.",
-            remedy=Remedy(
-                summary="Name folders that can be written in ASCEND_WORK_PATH, "
-                "ASCEND_CACHE_PATH and TMPDIR"
-            ),
+            remedy="Name folders that can be written in ASCEND_WORK_PATH, "
+            "ASCEND_CACHE_PATH and TMPDIR",
         )
     elif full or little:
         yield (error if full and needed else warning)(
@@ -69,12 +67,10 @@ def _judge_file_system(system: FileSystem) -> Iterator[Finding]:
             because="Operators cannot be compiled, or logs and caches cannot be written."
             if needed
             else "Models cannot be downloaded; those that are there can be read.",
-            remedy=Remedy(
-                summary="See what takes the room, and remove what nobody needs",
-                commands=(
-                    f"df -h {_quote_path(system)} && df -i {_quote_path(system)}",
-                    "du -xsh ~/ascend/log ~/.cache kernel_meta 2>/dev/null",
-                ),
+            remedy="See what takes the room, and remove what nobody needs",
+            commands=(
+                f"df -h {_quote_path(system)} && df -i {_quote_path(system)}",
+                "du -xsh ~/ascend/log ~/.cache kernel_meta 2>/dev/null",
             ),
         )
 

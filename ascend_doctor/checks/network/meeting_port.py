@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.checks.probes.run_failures import failures, ran
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, note, warning
 from ascend_doctor.probe_records.stack import PortRecord
 
@@ -36,10 +36,8 @@ def port(case: Case) -> Iterator[Finding]:
             observed=record.error,
             required="a free port for rank 0",
             because="torchrun ends with 'Address already in use'.",
-            remedy=Remedy(
-                summary="Choose another one, the same on all nodes",
-                commands=(f"export MASTER_PORT={record.free[0]}",),
-            ),
+            remedy="Choose another one, the same on all nodes",
+            commands=(f"export MASTER_PORT={record.free[0]}",),
         )
     else:
         yield note(

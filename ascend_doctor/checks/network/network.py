@@ -48,7 +48,8 @@ def untold(
             f"hccn_tool did not tell {what} of {_of(silent)}",
             observed=f"{len(silent)} of {len(devices)} devices",
             because="What was not told may be wrong.",
-            remedy=Remedy(summary="Ask it by hand", commands=(each(question, tuple(silent)),)),
+            remedy="Ask it by hand",
+            commands=(each(question, tuple(silent)),),
         )
     driver = case.facts.driver
     lost = {device.device for device in case.need(Hccn).devices} - {
@@ -204,15 +205,12 @@ def _unwritten(conf: dict[str, str] | None, devices: tuple[HccnDevice, ...]) -> 
             required="the address of every device in /etc/hccn.conf",
             because="The file is what is restored at the next start; then these are gone. Rank "
             "tables that are made from it lack the devices.",
-            remedy=Remedy(
-                summary="Set the addresses again, which writes the file as well",
-                commands=tuple(
-                    f"sudo {_TOOL} -i {device.device} -ip -s "
-                    f"address {shlex.quote(device.address or '')} "
-                    f"netmask {shlex.quote(device.netmask or '')}"
-                    for device in lost
-                    if device.netmask
-                ),
+            remedy="Set the addresses again, which writes the file as well",
+            commands=tuple(
+                f"sudo {_TOOL} -i {device.device} -ip -s address "
+                f"{shlex.quote(device.address or '')} netmask {shlex.quote(device.netmask or '')}"
+                for device in lost
+                if device.netmask
             ),
             refs=(HCCN_SOURCE,),
             devices=tuple(device.device for device in lost),
@@ -386,10 +384,8 @@ def hccn_gateway(case: Case) -> Iterator[Finding]:
             observed=f"gateway {gateway}, subnet {net}",
             required="another address inside the subnet",
             because="NPUs of servers in other subnets cannot be reached.",
-            remedy=Remedy(
-                summary="Have the administrator set it: hccn_tool -i N -gateway -s gateway G",
-                commands=(each("-gateway -g", (answer.device,)),),
-            ),
+            remedy="Have the administrator set it: hccn_tool -i N -gateway -s gateway G",
+            commands=(each("-gateway -g", (answer.device,)),),
             refs=(HCCN_SOURCE,),
             devices=(answer.device,),
         )

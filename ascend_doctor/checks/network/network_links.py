@@ -14,7 +14,7 @@ from ascend_doctor.checks.network.network import (
     untold,
 )
 from ascend_doctor.facts import HccnDevice
-from ascend_doctor.findings import Finding, Remedy, spans
+from ascend_doctor.findings import Finding, spans
 from ascend_doctor.judging.judge import Case, check, error, note, unknown, warning
 
 _DOWN = "https://github.com/vllm-project/vllm-ascend/issues/1815"
@@ -64,10 +64,8 @@ def hccn_link(case: Case) -> Iterator[Finding]:
             because="Jobs of several servers cannot use these devices; the others are wired."
             if wired
             else "Jobs of several servers cannot use these devices.",
-            remedy=Remedy(
-                summary="Check cable, optical module and switch port",
-                commands=(each("-link -g", down), each("-optical -g", down)),
-            ),
+            remedy="Check cable, optical module and switch port",
+            commands=(each("-link -g", down), each("-optical -g", down)),
             refs=(_DOWN, HCCN_SOURCE),
             devices=down,
         )
@@ -133,10 +131,8 @@ def hccn_health(case: Case) -> Iterator[Finding]:
             observed=f"net health status: {state}",
             required="Success, or Init where no address is probed",
             because="The address that they probe does not answer.",
-            remedy=Remedy(
-                summary="See whether link and probed address are right",
-                commands=(each("-netdetect -g", tuple(of)), each("-link -g", tuple(of))),
-            ),
+            remedy="See whether link and probed address are right",
+            commands=(each("-netdetect -g", tuple(of)), each("-link -g", tuple(of))),
             refs=(_HEALTH,),
             devices=tuple(of),
         )
@@ -162,10 +158,8 @@ def hccn_tls(case: Case) -> Iterator[Finding]:
             observed=f"on: {spans(on)}; off: {spans(off)}",
             required="the same on all NPUs of a job",
             because="HCCL refuses to connect them (EI0016).",
-            remedy=Remedy(
-                summary="Turn it off on all, as most guides do, or on",
-                commands=(each("-tls -s enable 0", tuple(on)),),
-            ),
+            remedy="Turn it off on all, as most guides do, or on",
+            commands=(each("-tls -s enable 0", tuple(on)),),
             refs=(VERIFY,),
             devices=tuple(on),
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.checks.network.sockets import address
 from ascend_doctor.facts import Environment, require_known
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding
 from ascend_doctor.judging.chip import ascend
 from ascend_doctor.judging.env_values import settings, show_values
 from ascend_doctor.judging.judge import Case, check, warning
@@ -62,13 +62,10 @@ def ports_free(case: Case) -> Iterator[Finding]:
             observed=f"listening: {', '.join(map(str, taken))}",
             required=f"{_ranges(hccl_ports)} free",
             because="A job that needs one of them ends with EJ0003.",
-            remedy=Remedy(
-                summary="End what is left over, or give this job other ports, the same on all "
-                "ranks",
-                commands=(
-                    f"ss -ltnp 'sport >= :{taken[0]} and sport <= :{taken[-1]}'",
-                    f"export HCCL_IF_BASE_PORT={_free_base(listening, environment)}",
-                ),
+            remedy="End what is left over, or give this job other ports, the same on all ranks",
+            commands=(
+                f"ss -ltnp 'sport >= :{taken[0]} and sport <= :{taken[-1]}'",
+                f"export HCCL_IF_BASE_PORT={_free_base(listening, environment)}",
             ),
             refs=(_BOUND,),
         )
@@ -103,11 +100,9 @@ def _master(
             observed=f"something listens on {port}",
             required="a free port on the host of rank 0",
             because="torchrun ends with 'Address already in use'.",
-            remedy=Remedy(
-                summary=f"See who listens; start torchrun with --master_port={port + 1}, the same "
-                "on all nodes",
-                commands=(f"ss -ltnp 'sport = :{port}'", *free),
-            ),
+            remedy=f"See who listens; start torchrun with --master_port={port + 1}, the same "
+            "on all nodes",
+            commands=(f"ss -ltnp 'sport = :{port}'", *free),
             refs=(_TORCH_PORTS,),
         )
     if any(port in hccl_range for hccl_range in hccl_ranges):
@@ -116,10 +111,8 @@ def _master(
             observed=f"{show_values(values, 'MASTER_PORT')}; HCCL: {_ranges(hccl_ranges)}",
             required="a port outside",
             because="HCCL and torchrun take it from each other.",
-            remedy=Remedy(
-                summary=f"Start torchrun with --master_port={_TORCHRUN}, the same on all nodes",
-                commands=(f"export MASTER_PORT={_TORCHRUN}",),
-            ),
+            remedy=f"Start torchrun with --master_port={_TORCHRUN}, the same on all nodes",
+            commands=(f"export MASTER_PORT={_TORCHRUN}",),
             refs=(_BASE_PORT,),
         )
 
@@ -150,9 +143,7 @@ def ports_reserved(case: Case) -> Iterator[Finding]:
             observed=f"ip_local_port_range {low}-{high}, reserved: {reserved or 'none'}",
             required=f"{_ranges(hccl_ports)} in net.ipv4.ip_local_reserved_ports",
             because="Another program can take one of them by chance; then a job does not start.",
-            remedy=Remedy(
-                summary="Reserve them on the host; a line in /etc/sysctl.d keeps it",
-                commands=(f"sudo sysctl -w net.ipv4.ip_local_reserved_ports={shlex.quote(value)}",),
-            ),
+            remedy="Reserve them on the host; a line in /etc/sysctl.d keeps it",
+            commands=(f"sudo sysctl -w net.ipv4.ip_local_reserved_ports={shlex.quote(value)}",),
             refs=(_BASE_PORT,),
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ascend_doctor.checks.network.network import VERIFY
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Environment, RankEntry, RankTable
-from ascend_doctor.findings import Finding, Remedy, spans
+from ascend_doctor.findings import Finding, spans
 from ascend_doctor.judging.chip import family_or_none
 from ascend_doctor.judging.env_values import unset
 from ascend_doctor.judging.judge import Case, check, error, warning
@@ -38,10 +38,8 @@ def rank_table(case: Case) -> Iterator[Finding]:
             observed=f"{_NAME} is set",
             required="unset for jobs that torchrun starts",
             because="HCCL takes ranks and addresses from that file and not from the launcher.",
-            remedy=Remedy(
-                summary="Unset it, unless this job is described by that file",
-                commands=(f"unset {_NAME}",),
-            ),
+            remedy="Unset it, unless this job is described by that file",
+            commands=(f"unset {_NAME}",),
             refs=(_VARIABLE,),
         )
 

@@ -187,7 +187,8 @@ def socket_default(case: Case) -> Iterator[Finding]:
             required="an interface that is up and has an address that is not link-local",
             because="HCCL and torchrun of several nodes cannot connect; on a single node they "
             "take the loopback.",
-            remedy=Remedy(summary="See which interface should be up", commands=("ip -br addr",)),
+            remedy="See which interface should be up",
+            commands=("ip -br addr",),
             refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md", _LINK_LOCAL),
         )
     if len(usable) > 1:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.checks.npu.devices import SOURCE, with_devices
 from ascend_doctor.errors import Unknown
-from ascend_doctor.findings import Finding, Remedy, quantity, spans
+from ascend_doctor.findings import Finding, quantity, spans
 from ascend_doctor.judging.chip import MOST_DEVICES, container, family_or_none, require_answers
 from ascend_doctor.judging.container_fix import pci_devices
 from ascend_doctor.judging.judge import Case, check, error, unknown, warning
@@ -100,15 +100,13 @@ def _find_lost(observed: str, present: list[int]) -> Finding:
         required="a /dev/davinciN for every NPU of the server",
         because="A card that the driver lost cannot be used until the host is restarted; if it "
         "stays away, it is broken.",
-        remedy=Remedy(
-            summary="See which card is gone and why, then restart the host. Where a card was taken "
-            "out for good, take its lines out of /etc/hccn.conf",
-            commands=(
-                "lspci -d 19e5: | grep -i accelerators",
-                "npu-smi info -l",
-                "sudo dmesg | grep -iE 'davinci|devdrv|pcie' | tail -n 40",
-                "sudo reboot",
-            ),
+        remedy="See which card is gone and why, then restart the host. Where a card was taken "
+        "out for good, take its lines out of /etc/hccn.conf",
+        commands=(
+            "lspci -d 19e5: | grep -i accelerators",
+            "npu-smi info -l",
+            "sudo dmesg | grep -iE 'davinci|devdrv|pcie' | tail -n 40",
+            "sudo reboot",
         ),
         refs=("Ascend/mind-cluster@22bb3d98:docs/en/faultdiag",),
     )
@@ -136,9 +134,7 @@ def _against_table(case: Case, present: list[int]) -> Iterator[Finding]:
         because="Device "
         + spans(only)
         + " is in one of them only. npu-smi shows all cards of the container or host.",
-        remedy=Remedy(
-            summary="Look at both; in a container, hand in every device that you mean to use",
-            commands=("npu-smi info", "ls -l /dev/davinci*"),
-        ),
+        remedy="Look at both; in a container, hand in every device that you mean to use",
+        commands=("npu-smi info", "ls -l /dev/davinci*"),
         refs=(SOURCE,),
     )

@@ -48,11 +48,9 @@ def device_managers(case: Case) -> Iterator[Finding]:
             observed=f"there: {', '.join(sorted(present))}",
             required=", ".join(managers(case)),
             because="Every process needs them to open a device.",
-            remedy=Remedy(
-                summary="The driver is loaded in part only; restart the host, and read what the "
-                "kernel says if they stay away",
-                commands=("sudo dmesg | grep -iE 'ascend|devmm|hdc' | tail -n 40",),
-            ),
+            remedy="The driver is loaded in part only; restart the host, and read what the "
+            "kernel says if they stay away",
+            commands=("sudo dmesg | grep -iE 'ascend|devmm|hdc' | tail -n 40",),
             refs=(SOURCE,),
         )
 
@@ -75,11 +73,9 @@ def device_access(case: Case) -> Iterator[Finding]:
             observed="a file or folder of that name",
             required="the character device of the host",
             because="It was created by hand or by a mount of something that was not there.",
-            remedy=Remedy(
-                summary="Hand the devices in with --device, not with -v"
-                if container(case)
-                else "Remove it and restart the host",
-            ),
+            remedy="Hand the devices in with --device, not with -v"
+            if container(case)
+            else "Remove it and restart the host",
             refs=(SOURCE,),
         )
     needed = {*managers(case), *(node.path for node in driver.nodes if node.kind != "manager")}
@@ -115,8 +111,7 @@ def _access(case: Case, host: Host, node: DeviceNode) -> Remedy:
     if host.uid == 0:
         return Remedy(
             summary="Root is refused by what the container or sandbox takes away: start it with "
-            "the devices (--device) and, if capabilities were dropped, with "
-            "--cap-add=DAC_OVERRIDE",
+            "the devices (--device) and, if capabilities were dropped, with --cap-add=DAC_OVERRIDE",
         )
     if member and group_may:
         return Remedy(

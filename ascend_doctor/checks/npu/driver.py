@@ -46,11 +46,9 @@ def driver_installed(case: Case) -> Iterator[Finding]:
         observed=f"{cards} NPUs on the PCI bus, no driver" if cards else "no driver/version.info",
         required="the driver and firmware that go with your CANN",
         because="Without it there are no device files and no libascend_hal.so.",
-        remedy=Remedy(
-            summary="Have the administrator install firmware and driver (Ascend-hdk-*.run, with "
-            "--install-for-all for all users) and restart the host; "
-            "`ascend-doctor matrix show driver` lists releases"
-        ),
+        remedy="Have the administrator install firmware and driver (Ascend-hdk-*.run, with "
+        "--install-for-all for all users) and restart the host; "
+        "`ascend-doctor matrix show driver` lists releases",
         refs=(_SOURCE,),
     )
 
@@ -71,10 +69,8 @@ def driver_loaded(case: Case) -> Iterator[Finding]:
                 required="modules whose names begin with drv_, asdrv_ or ascend_",
                 because="Device files without a driver cannot be opened; they may be left over or "
                 "made by hand.",
-                remedy=Remedy(
-                    summary="See whether npu-smi answers; restart the host if it does not",
-                    commands=("lsmod | grep -E 'drv_|asdrv_|ascend_'", "npu-smi info"),
-                ),
+                remedy="See whether npu-smi answers; restart the host if it does not",
+                commands=("lsmod | grep -E 'drv_|asdrv_|ascend_'", "npu-smi info"),
                 refs=(_SOURCE,),
             )
         return
@@ -88,14 +84,12 @@ def driver_loaded(case: Case) -> Iterator[Finding]:
         + ("not known" if driver.pci is None else str(len(driver.pci))),
         required="a /dev/davinciN for every NPU",
         because="The driver is not loaded, was built for another kernel, or met a fault.",
-        remedy=Remedy(
-            summary="Read what the kernel says; after an update of driver, firmware or kernel "
-            "restart the host, and install the driver again if its modules do not load",
-            commands=(
-                "sudo dmesg | grep -iE 'ascend|davinci|drv_|devdrv' | tail -n 40",
-                "lsmod | grep -E 'drv_|asdrv_|ascend_'",
-                "sudo reboot",
-            ),
+        remedy="Read what the kernel says; after an update of driver, firmware or kernel "
+        "restart the host, and install the driver again if its modules do not load",
+        commands=(
+            "sudo dmesg | grep -iE 'ascend|davinci|drv_|devdrv' | tail -n 40",
+            "lsmod | grep -E 'drv_|asdrv_|ascend_'",
+            "sudo reboot",
         ),
         refs=(_SOURCE,),
     )
@@ -135,9 +129,7 @@ def _incomplete(observed: str) -> Finding:
         observed=observed,
         required="Driver_Install_Status=complete in /etc/ascend_install.info",
         because="Parts of the driver may be missing or of another release.",
-        remedy=Remedy(
-            summary="Run the driver's installer again, and restart the host if it asks for it",
-        ),
+        remedy="Run the driver's installer again, and restart the host if it asks for it",
         refs=(f"{_SOURCE}:npucli/npu_smi.c",),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from ascend_doctor.checks.npu.npus import NPU_SMI_SOURCE, visible_npus
 from ascend_doctor.facts import Npus, PciFunction
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding
 from ascend_doctor.judging.chip import npu_name, npu_names, require_answers
 from ascend_doctor.judging.judge import Case, check, error, warning
 
@@ -53,10 +53,8 @@ def npu_alike(case: Case) -> Iterator[Finding]:
             observed=_describe_groups(chips if len(chips) > 1 else functions),
             required="one kind of chip",
             because="Operators are compiled for one family; ranks on the other cannot run them.",
-            remedy=Remedy(
-                summary="See which card was replaced, and leave it out of jobs",
-                commands=("npu-smi info", "lspci -d 19e5:"),
-            ),
+            remedy="See which card was replaced, and leave it out of jobs",
+            commands=("npu-smi info", "lspci -d 19e5:"),
             refs=(NPU_SMI_SOURCE,),
         )
     elif len(chips) > 1:
@@ -96,11 +94,9 @@ def _differ(what: str, values: dict[str, list[str]]) -> Finding:
         because="Ranks of one job differ in speed or memory, and all wait for the slowest."
         if what in {"chips", "memory sizes"}
         else "Cards of several releases were never tested together.",
-        remedy=Remedy(
-            summary="See which card was replaced; have its driver and firmware brought to the "
-            "release of the others, or leave it out of jobs",
-            commands=("npu-smi info", "npu-smi info -t board -i 0"),
-        ),
+        remedy="See which card was replaced; have its driver and firmware brought to the "
+        "release of the others, or leave it out of jobs",
+        commands=("npu-smi info", "npu-smi info -t board -i 0"),
         refs=(NPU_SMI_SOURCE,),
     )
 
@@ -121,10 +117,8 @@ def npu_temperature(case: Case) -> Iterator[Finding]:
             observed="; ".join(f"{npu_name(npu)}: {npu.temperature_c} °C" for npu in hot),
             required=f"below {_HOT_C} °C",
             because="A hot chip slows down or switches off; when, is not published.",
-            remedy=Remedy(
-                summary="See whether fans, coolant and air flow are as they should be",
-                commands=("npu-smi info",),
-            ),
+            remedy="See whether fans, coolant and air flow are as they should be",
+            commands=("npu-smi info",),
             refs=(_TOOLBOX,),
             devices=tuple(npu.device for npu in hot if npu.device is not None),
         )

@@ -109,7 +109,8 @@ def npu_smi(case: Case) -> Iterator[Finding]:
             "npu-smi showed its table, but did not answer everything",
             observed=reason,
             because="What it did not answer could not be checked.",
-            remedy=Remedy(summary="Ask it by hand", commands=("npu-smi info",)),
+            remedy="Ask it by hand",
+            commands=("npu-smi info",),
             refs=(NPU_SMI_SOURCE,),
         )
         return
@@ -121,10 +122,8 @@ def npu_smi(case: Case) -> Iterator[Finding]:
             because="A driver that is ill can block or break every call."
             if npus.error.kind in {"timeout", "crashed"}
             else "This answer is not known to the doctor.",
-            remedy=Remedy(
-                summary="Ask it by hand, and read what the kernel says",
-                commands=("timeout 60 npu-smi info", _DMESG),
-            ),
+            remedy="Ask it by hand, and read what the kernel says",
+            commands=("timeout 60 npu-smi info", _DMESG),
         )
         return
     yield error(

@@ -62,10 +62,8 @@ def npu_table(case: Case) -> Iterator[Finding]:
             observed=f"shown: NPU {', '.join(map(str, sorted(cards)))}",
             required=f"{counts} cards",
             because="A card that is not shown was lost, or does not answer.",
-            remedy=Remedy(
-                summary="See which one is missing, then restart the host",
-                commands=("npu-smi info -l", "npu-smi info -m"),
-            ),
+            remedy="See which one is missing, then restart the host",
+            commands=("npu-smi info -l", "npu-smi info -m"),
             refs=(NPU_SMI_SOURCE,),
         )
     elif require_known(npus.listed, "how many cards npu-smi counts") < len(cards):
@@ -74,10 +72,8 @@ def npu_table(case: Case) -> Iterator[Finding]:
             observed=f"shown: NPU {', '.join(map(str, sorted(cards)))}",
             required=f"{len(cards)} cards",
             because="Both answers come from the driver, and one of them is wrong.",
-            remedy=Remedy(
-                summary="Ask both again; restart the host where they still differ",
-                commands=("npu-smi info -l", "npu-smi info"),
-            ),
+            remedy="Ask both again; restart the host where they still differ",
+            commands=("npu-smi info -l", "npu-smi info"),
             refs=(NPU_SMI_SOURCE,),
         )
 
@@ -163,11 +159,9 @@ def npu_ecc(case: Case) -> Iterator[Finding]:
                 observed=observed,
                 required="no double-bit errors, no pages waiting for isolation",
                 because="A job that meets such a page ends with an uncorrectable error.",
-                remedy=Remedy(
-                    summary="Restart the host, which isolates the pages; a card whose count goes "
-                    "on rising has to be replaced",
-                    commands=(_query("ecc", npu, npus.layout), "sudo reboot"),
-                ),
+                remedy="Restart the host, which isolates the pages; a card whose count goes "
+                "on rising has to be replaced",
+                commands=(_query("ecc", npu, npus.layout), "sudo reboot"),
                 refs=(_ECC,),
                 devices=() if npu.device is None else (npu.device,),
             )
@@ -178,11 +172,8 @@ def npu_ecc(case: Case) -> Iterator[Finding]:
                 required="no double-bit errors",
                 because="The pages are out of use and do no harm; a card whose count goes on "
                 "rising fails sooner or later.",
-                remedy=Remedy(
-                    summary="Look again after some days of work; have a card whose count rises "
-                    "serviced",
-                    commands=(_query("ecc", npu, npus.layout),),
-                ),
+                remedy="Look again after some days of work; have a card whose count rises serviced",
+                commands=(_query("ecc", npu, npus.layout),),
                 refs=(_ECC,),
                 devices=() if npu.device is None else (npu.device,),
             )
@@ -224,10 +215,8 @@ def npu_topology(case: Case) -> Iterator[Finding]:
             else "HCCS between all cards of a group of 8",
             because="Their traffic takes the slow way"
             + (", as it does in virtual machines without HCCS." if inside else "; a link is lost."),
-            remedy=Remedy(
-                summary="See whether the health of these cards has codes, and restart the host",
-                commands=("npu-smi info -t topo",),
-            ),
+            remedy="See whether the health of these cards has codes, and restart the host",
+            commands=("npu-smi info -t topo",),
             refs=(_TOPOLOGY,),
         )
     silent = [f"{a}-{b} {code}".rstrip() for a, b, code in pairs if code not in _SLOW]

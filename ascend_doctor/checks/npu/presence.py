@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Driver
-from ascend_doctor.findings import Finding, Remedy, quantity
+from ascend_doctor.findings import Finding, quantity
 from ascend_doctor.judging.expectations import NPUS
 from ascend_doctor.judging.judge import Case, check, error
 from ascend_doctor.judging.packages import find_distribution, npu_only
@@ -39,10 +39,8 @@ def npu_present(case: Case) -> Iterator[Finding]:
         observed=f"no /dev/davinciN{on_bus}; {', '.join(installed)}",
         required="at least one NPU, or --expect npus=0",
         because="Nothing can train here, and each job fails at its first device call.",
-        remedy=Remedy(
-            summary="See which cards the bus shows. If no NPU is meant to be here, say so",
-            commands=("lspci -d 19e5:", "ascend-doctor check --expect npus=0"),
-        ),
+        remedy="See which cards the bus shows. If no NPU is meant to be here, say so",
+        commands=("lspci -d 19e5:", "ascend-doctor check --expect npus=0"),
     )
 
 

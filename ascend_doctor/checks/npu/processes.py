@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from ascend_doctor.checks.npu.npus import visible_npus
 from ascend_doctor.errors import NeedsRoot, Unknown
 from ascend_doctor.facts import Holder, Holders, Npu, NpuProcess, Npus
-from ascend_doctor.findings import Finding, Remedy, spans
+from ascend_doctor.findings import Finding, spans
 from ascend_doctor.judging.chip import (
     ascend,
     container,
@@ -71,11 +71,9 @@ def _busy_alone(busy: list[Npu]) -> Finding:
         required="0 %, as idle chips show",
         because="It is a job in another container or of another user, or one that hangs on the "
         "device after its process was killed.",
-        remedy=Remedy(
-            summary="On the host, as root, see who has the devices open; where nobody has, restart "
-            "the host",
-            commands=("sudo fuser -v /dev/davinci[0-9]*", "npu-smi info"),
-        ),
+        remedy="On the host, as root, see who has the devices open; where nobody has, restart "
+        "the host",
+        commands=("sudo fuser -v /dev/davinci[0-9]*", "npu-smi info"),
         refs=(_TABLE, _LEFT),
         devices=tuple(npu.device for npu in busy if npu.device is not None),
     )
@@ -117,13 +115,9 @@ def _in_use(owners: list[Holder], rows: list[tuple[Npu, NpuProcess]]) -> Finding
         observed="; ".join((*map(_owner, owners), *(_row(npu, row) for npu, row in rows))),
         required="no process on the devices that you mean to use",
         because="Two jobs on one NPU run out of memory or stop with EJ0001.",
-        remedy=Remedy(
-            summary="See whose they are; then wait for them, or choose other devices with "
-            "ASCEND_RT_VISIBLE_DEVICES. End them only where they are left over and yours",
-            commands=(f"ps -o pid,user,etime,args -p {','.join(pids)}",)
-            if pids
-            else ("npu-smi info",),
-        ),
+        remedy="See whose they are; then wait for them, or choose other devices with "
+        "ASCEND_RT_VISIBLE_DEVICES. End them only where they are left over and yours",
+        commands=(f"ps -o pid,user,etime,args -p {','.join(pids)}",) if pids else ("npu-smi info",),
         refs=(_TABLE, _LEFT),
         devices=tuple(sorted(devices)),
     )
@@ -190,12 +184,10 @@ def npu_memory(case: Case) -> Iterator[Finding]:
             required=f"at most {family.idle_hbm_mb} MB, as idle chips of {family.title} use",
             because="It belongs to a job in another container, to another user, or to a process "
             "that was killed and has not ended.",
-            remedy=Remedy(
-                summary="On the host, as root, see who has the devices open"
-                if inside
-                else "See as root who has the devices open",
-                commands=("sudo fuser -v /dev/davinci[0-9]*", "npu-smi info"),
-            ),
+            remedy="On the host, as root, see who has the devices open"
+            if inside
+            else "See as root who has the devices open",
+            commands=("sudo fuser -v /dev/davinci[0-9]*", "npu-smi info"),
             refs=("npu-smi captures of idle machines in public reports", _LEFT),
             devices=devices,
         )

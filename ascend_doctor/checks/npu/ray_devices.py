@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from packaging.version import InvalidVersion, Version
 
 from ascend_doctor.errors import Unknown
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.packages import distribution, find_distribution, npu_only, variable
 
@@ -74,11 +74,9 @@ def _neither(value: str, release: str, *, verl: bool) -> Iterator[Finding]:
         observed=f"{_NAME}={value!r}, Ray {release}",
         required="1, or unset, the same on every node",
         because=because,
-        remedy=Remedy(
-            summary="Set it to 1 where ranks choose their device, or unset it, on every node "
-            "before `ray start`",
-            commands=(f"export {_NAME}=1",),
-        ),
+        remedy="Set it to 1 where ranks choose their device, or unset it, on every node "
+        "before `ray start`",
+        commands=(f"export {_NAME}=1",),
         refs=(_PARSING, _VERL) if verl else (_PARSING,),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Npus
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding
 from ascend_doctor.judging import matrix_fit
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.packages import distribution, family, npu_only
@@ -78,7 +78,7 @@ def soc_unknown(case: Case) -> Iterator[Finding]:
                 observed=f"torch_npu {torch_npu.version} is of TorchNPU {train}",
                 required=f"TorchNPU {first} or newer",
                 because="It raises an error for a chip that is not in its table.",
-                remedy=Remedy(summary=f"Install a torch_npu of TorchNPU {first} or newer"),
+                remedy=f"Install a torch_npu of TorchNPU {first} or newer",
                 refs=urls(chip.sources),
             )
 

@@ -65,7 +65,6 @@ def fp8(case: Case) -> Iterator[Finding]:
         raise NotApplicable(record.unable)
     yield note(
         "FP8 products are right",
-        observed=f"e4m3 and e5m2 on {run.device}; token counts of a multiple of "
-        f"{alignment(tp=1)}, with TP 12 of {alignment(tp=12)}, with mxfp8 of "
-        f"{alignment(tp=1, recipe='mxfp8')}",
+        observed=f"e4m3 and e5m2 on {run.device}; token counts of a multiple of {alignment(tp=1)}, "
+        f"with TP 12 of {alignment(tp=12)}, with mxfp8 of {alignment(tp=1, recipe='mxfp8')}",
     )

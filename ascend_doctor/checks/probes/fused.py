@@ -254,10 +254,7 @@ def triton(case: Case) -> Iterator[Finding]:
                     else f"{outcome.differ} wrong elements",
                     required="exact whole numbers",
                     because=f"The module triton comes from {', '.join(owners) or 'no package'}.",
-                    remedy=Remedy(
-                        summary="Uninstall triton and triton-ascend, then install triton-ascend "
-                        "alone"
-                    )
+                    remedy="Uninstall triton and triton-ascend, then install triton-ascend alone"
                     if run.device == "npu"
                     else None,
                 )

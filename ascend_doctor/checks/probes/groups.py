@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ascend_doctor.checks.probes.probe_culprit import suffers
 from ascend_doctor.checks.probes.run_failures import failures, ran, ranks_text, story
 from ascend_doctor.errors import Unknown
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.probe_records.common import ProbeRecord
 from ascend_doctor.probe_records.device import DevicePerRankRecord
@@ -59,10 +59,8 @@ def device_per_rank(case: Case) -> Iterator[Finding]:
                     required="a device of its own for every rank of a node",
                     because="HCCL cannot build a group on it, and whoever owns the other devices "
                     "of the allocation pays for them.",
-                    remedy=Remedy(
-                        summary="Let all devices of the allocation be visible and call "
-                        "torch.npu.set_device(int(os.environ['LOCAL_RANK'])) first"
-                    ),
+                    remedy="Let all devices of the allocation be visible and call "
+                    "torch.npu.set_device(int(os.environ['LOCAL_RANK'])) first",
                     ranks=tuple(ranks),
                 )
             )
@@ -128,7 +126,7 @@ def object_collectives(case: Case) -> Iterator[Finding]:
                 observed=f"its backend is {', '.join(sorted(backends))}",
                 required="gloo",
                 because="Objects then go through the device, where gathering them may hang.",
-                remedy=Remedy(summary="Leave --disable-gloo-group out"),
+                remedy="Leave --disable-gloo-group out",
             )
         )
     findings += _peers(run, "set")
@@ -173,10 +171,8 @@ def _peers(run: ProbeRun, name: str) -> Iterator[Finding]:
         required="the objects of all ranks, as over Gloo",
         because="Jobs that gather metrics this way stand still. From 0.14.0 on Megatron's own "
         "optimizer gathers its parameter groups so, and no training starts.",
-        remedy=Remedy(
-            summary="Pass group= with a Gloo group (Megatron: get_data_parallel_group_gloo), and "
-            "call set_device before the first collective"
-        ),
+        remedy="Pass group= with a Gloo group (Megatron: get_data_parallel_group_gloo), and "
+        "call set_device before the first collective",
         refs=(_CURRENT, _OPTIMIZER),
         ranks=tuple(guilty),
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.checks.probes.run_failures import failures, ran
 from ascend_doctor.errors import Unknown
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.probe_records.training import AdapterRun, LoraRecord
 from ascend_doctor.probe_results import ProbeRun
@@ -132,10 +132,8 @@ def _judge_tied(run: ProbeRun) -> Iterator[Finding]:
         required="a step",
         because="The sum of the shared weight's gradient is taken although the weight is frozen."
         + ("" if wrong else " Without that sum the losses are right."),
-        remedy=Remedy(
-            summary="Use megatron.core 0.13.0 or later, untie the embeddings, or leave out "
-            "_allreduce_word_embedding_grads while they are frozen"
-        ),
+        remedy="Use megatron.core 0.13.0 or later, untie the embeddings, or leave out "
+        "_allreduce_word_embedding_grads while they are frozen",
         refs=(
             "NVIDIA/Megatron-LM@core_v0.12.1:megatron/core/distributed/finalize_model_grads.py:144",
             "NVIDIA/Megatron-LM@core_v0.13.1:megatron/core/distributed/finalize_model_grads.py:149",

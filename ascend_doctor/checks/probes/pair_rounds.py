@@ -150,9 +150,8 @@ def verdicts(
             where = f"a simulated {device}; these figures say nothing" if simulated else device
             yield note(
                 "All pairs of nodes that were measured do well",
-                observed=f"{quantity(len(measured), 'pair')} on {where}, "
-                f"{min(rates):.3g} to {max(rates):.3g} GB/s, "
-                f"{min(times):.0f} to {max(times):.0f} us",
+                observed=f"{quantity(len(measured), 'pair')} on {where}, {min(rates):.3g} to "
+                f"{max(rates):.3g} GB/s, {min(times):.0f} to {max(times):.0f} us",
             )
 
 
@@ -209,7 +208,7 @@ def _untold(table: PairTable, judged: Judged, names: Sequence[str]) -> Iterator[
             f"{PROBE}: {who} did not come to the meeting point",
             because="A node that does not come may be down, busy, or cut off from it; its links "
             "were not tried, and it is not accused.",
-            remedy=Remedy(summary="See what its own report says"),
+            remedy="See what its own report says",
             # Of who came alone nothing is known, either.
             nodes=tuple(names[node] for node in table.missing) if table.pairs else tuple(names),
         )
@@ -225,10 +224,8 @@ def _untold(table: PairTable, judged: Judged, names: Sequence[str]) -> Iterator[
             because="No pair does well, so that there is nobody to compare with."
             if alone
             else "Measurements disagree, or there are too few nodes that do well.",
-            remedy=Remedy(
-                summary="See that GLOO_SOCKET_IFNAME or HCCL_SOCKET_IFNAME names the interface "
-                "that all nodes share, and add nodes that are known to do well"
-            ),
+            remedy="See that GLOO_SOCKET_IFNAME or HCCL_SOCKET_IFNAME names the interface "
+            "that all nodes share, and add nodes that are known to do well",
             nodes=_names_of(judged.doubts, names),
         )
     lost = [row for row in table.pairs if row.outcome == "untold"]

@@ -10,7 +10,7 @@ from ascend_doctor.checks.probes.nan_origin import origin
 from ascend_doctor.checks.probes.numbers import against_reference
 from ascend_doctor.checks.probes.run_failures import failures, ran, ranks_text
 from ascend_doctor.errors import Unknown
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.probe_records.common import ProbeRecord
 from ascend_doctor.probe_records.groups import ParallelGroupsRecord
@@ -82,7 +82,7 @@ def float64_allreduce(case: Case) -> Iterator[Finding]:
             required=f"{expected} on every rank",
             because="Metrics and counts that are summed as float64 stay what each rank had, and "
             "nothing says so.",
-            remedy=Remedy(summary="Sum float32 or int64 tensors instead of float64 ones"),
+            remedy="Sum float32 or int64 tensors instead of float64 ones",
             refs=(_DOUBLE,),
             ranks=lost,
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import BuildLock, BuildLocks
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, warning
 
 _BATON = "https://github.com/pytorch/pytorch/blob/v2.7.1/torch/utils/file_baton.py"
@@ -59,11 +59,9 @@ def _report_dead(case: Case, lock: BuildLock) -> Finding:
         "seen here holds it",
         required="no lock without a process that compiles",
         because="Every process that uses the extension waits until the file is gone.",
-        remedy=Remedy(
-            summary="Remove the lock"
-            if sure
-            else "Remove the lock, if nothing is being compiled in another container or machine",
-            commands=(f"rm -- {shlex.quote(lock.path)}",),
-        ),
+        remedy="Remove the lock"
+        if sure
+        else "Remove the lock, if nothing is being compiled in another container or machine",
+        commands=(f"rm -- {shlex.quote(lock.path)}",),
         refs=(_BATON,),
     )

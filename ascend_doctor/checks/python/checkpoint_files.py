@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Python
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, warning
 from ascend_doctor.judging.packages import find_distribution
 from ascend_doctor.judging.source_trees import core, core_version
@@ -40,10 +40,8 @@ def enum_pickling(case: Case) -> Iterator[Finding]:
             required="a Python that pickles them by value",
             because="torch.load reads tensors and known classes only, and calls no getattr: a run "
             "cannot be resumed.",
-            remedy=Remedy(
-                summary="Build the environment anew with Python 3.11.7 or another one that pickles "
-                "by value",
-            ),
+            remedy="Build the environment anew with Python 3.11.7 or another one that pickles "
+            "by value",
             refs=(
                 "https://github.com/python/cpython/blob/v3.11.2/Lib/enum.py",
                 "https://github.com/pytorch/pytorch/blob/main/torch/_weights_only_unpickler.py",
@@ -70,8 +68,6 @@ def checkpoint_writer(case: Case) -> Iterator[Finding]:
             observed=f"Megatron-core {version}, torch {torch.version}",
             required="Megatron-core 0.13 or newer, or torch below 2.8",
             because="The job ends, or hangs, at its first checkpoint of the format torch_dist.",
-            remedy=Remedy(
-                summary="Save in the older format (--ckpt-format torch), or change one of the two"
-            ),
+            remedy="Save in the older format (--ckpt-format torch), or change one of the two",
             refs=("https://github.com/pytorch/pytorch/pull/151452", _WRITER),
         )

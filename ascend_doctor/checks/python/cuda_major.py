@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Distribution, Python
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error
 from ascend_doctor.judging.packages import distribution, pip
 from ascend_doctor.judging.requirements import requirements
@@ -55,12 +55,10 @@ def cuda_major(case: Case) -> Iterator[Finding]:
                 observed=f"{package.name} {package.version}, torch {torch.version}",
                 required=right,
                 because="Libraries of two releases of CUDA in one process end in missing symbols.",
-                remedy=Remedy(
-                    summary="Install the package for the CUDA of torch",
-                    commands=(
-                        pip(case, "uninstall", "-y", package.name),
-                        pip(case, "install", right),
-                    ),
+                remedy="Install the package for the CUDA of torch",
+                commands=(
+                    pip(case, "uninstall", "-y", package.name),
+                    pip(case, "install", right),
                 ),
                 refs=(_UPSTREAM,),
             )

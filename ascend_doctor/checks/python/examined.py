@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import ImportPath, Python
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, warning
 
 
@@ -40,8 +40,6 @@ def name_python(case: Case) -> Iterator[Finding]:
         + f"; {', '.join(python.doctor.packages)} in the environment of {python.doctor.executable}",
         required="the interpreter that starts the training",
         because="A verdict on a Python that trains nothing says nothing about the training.",
-        remedy=Remedy(
-            summary="Name the interpreter that trains",
-            commands=(f"ascend-doctor check --python {own}",),
-        ),
+        remedy="Name the interpreter that trains",
+        commands=(f"ascend-doctor check --python {own}",),
     )

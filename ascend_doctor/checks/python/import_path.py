@@ -85,7 +85,7 @@ def pythonpath_order(case: Case) -> Iterator[Finding]:
                 observed=f"imported: {winner.path}; on PYTHONPATH: {hidden.path}",
                 required=f"{hidden.path}",
                 because="The code that runs is not the code that was meant.",
-                remedy=Remedy(summary=f"Uninstall or move away the copy in {winner.path}"),
+                remedy=f"Uninstall or move away the copy in {winner.path}",
             )
 
 
@@ -118,7 +118,7 @@ def torch_npu_copy(case: Case) -> Iterator[Finding]:
                 observed=f"imported: {copies[0].path}; installed in {npu_distribution.location}",
                 required=f"the package in {npu_distribution.location}",
                 because="A source tree has no compiled part: No module named torch_npu._C.",
-                remedy=Remedy(summary=f"Take {copies[0].entry} off the path, or start elsewhere"),
+                remedy=f"Take {copies[0].entry} off the path, or start elsewhere",
                 refs=("https://github.com/Ascend/pytorch/issues/24",),
             )
 

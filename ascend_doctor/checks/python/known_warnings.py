@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from ascend_doctor.errors import NotApplicable
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, note, warning
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import KnownWarning
@@ -81,10 +81,8 @@ def _late(run: ProbeRun, line: str) -> Finding:
         observed=f"{run.probe}: {line}",
         required="MindSpeed's stand-ins for apex and Transformer Engine",
         because="megatron.core was imported before MindSpeed could replace these.",
-        remedy=Remedy(
-            summary="Import mindspeed.megatron_adaptor right after torch_npu, before anything of "
-            "megatron, mcore_bridge or transformer_engine"
-        ),
+        remedy="Import mindspeed.megatron_adaptor right after torch_npu, before anything of "
+        "megatron, mcore_bridge or transformer_engine",
     )
 
 

@@ -37,10 +37,8 @@ def torch_importable(case: Case) -> Iterator[Finding]:
             observed="no torch-npu among the installed packages",
             required="the torch_npu that the CANN of this machine is published for",
             because="MindSpeed imports torch_npu; without it nothing runs on an NPU.",
-            remedy=Remedy(
-                summary="Install the torch_npu for your torch and CANN; the matrix lists the pairs",
-                commands=("ascend-doctor matrix show torch-npu",),
-            ),
+            remedy="Install the torch_npu for your torch and CANN; the matrix lists the pairs",
+            commands=("ascend-doctor matrix show torch-npu",),
         )
         return
     if torch is None:
@@ -50,10 +48,8 @@ def torch_importable(case: Case) -> Iterator[Finding]:
             observed=f"torch_npu {torch_npu.version}, no torch",
             required=is_wanted,
             because="`import torch_npu` ends with: No module named 'torch'.",
-            remedy=Remedy(
-                summary="Install the torch of the same number",
-                commands=(pip(case, "install", is_wanted),),
-            ),
+            remedy="Install the torch of the same number",
+            commands=(pip(case, "install", is_wanted),),
         )
     for distribution in (torch, torch_npu):
         if distribution is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Distribution, Python
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, warning
 from ascend_doctor.judging.packages import find_distribution, npu_only, pip
 from ascend_doctor.judging.requirements import Requirement, requirements
@@ -56,11 +56,9 @@ def mindspeed_placeholder(case: Case) -> Iterator[Finding]:
                 observed=f"{distribution.name} {distribution.version} in {distribution.location}",
                 required="an installation from the git repository",
                 because="pip takes it for the real one, and there is nothing in it to import.",
-                remedy=Remedy(
-                    summary=f"Remove it, then install {hazard.want or 'the checkout'} at the "
-                    "branch that fits your Megatron-LM",
-                    commands=(pip(case, "uninstall", "-y", distribution.name),),
-                ),
+                remedy=f"Remove it, then install {hazard.want or 'the checkout'} at the "
+                "branch that fits your Megatron-LM",
+                commands=(pip(case, "uninstall", "-y", distribution.name),),
                 refs=urls(hazard.sources),
             )
 
@@ -79,9 +77,8 @@ def package_namesakes(case: Case) -> Iterator[Finding]:
                 observed=f"{distribution.name} {distribution.version}: {hazard.what}",
                 required=hazard.want or "not installed",
                 because="It can hide the module that is meant, and it does not do its work.",
-                remedy=Remedy(
-                    summary="Remove it", commands=(pip(case, "uninstall", "-y", distribution.name),)
-                ),
+                remedy="Remove it",
+                commands=(pip(case, "uninstall", "-y", distribution.name),),
                 refs=urls(hazard.sources),
             )
 
@@ -123,10 +120,8 @@ def nvidia_te_present(case: Case) -> Iterator[Finding]:
         ),
         required="not installed, or TransformerEngineNPU alone",
         because="Importing MindSpeed fails while it looks for CUDA libraries.",
-        remedy=Remedy(
-            summary="Remove it" if certain else "Remove it if it is NVIDIA's",
-            commands=(pip(case, "uninstall", "-y", *names),),
-        ),
+        remedy="Remove it" if certain else "Remove it if it is NVIDIA's",
+        commands=(pip(case, "uninstall", "-y", *names),),
         refs=(
             "https://github.com/modelscope/ms-swift/issues/6968",
             "Ascend/MindSpeed@core_r0.17.0:README.md",
@@ -152,7 +147,8 @@ def cuda_packages(case: Case) -> Iterator[Finding]:
                 observed=f"{name} {distribution.version} in {distribution.location}",
                 required="not installed",
                 because="Programs that find it call CUDA code, which an NPU does not run.",
-                remedy=Remedy(summary="Remove it", commands=(pip(case, "uninstall", "-y", name),)),
+                remedy="Remove it",
+                commands=(pip(case, "uninstall", "-y", name),),
                 refs=("https://github.com/modelscope/ms-swift/issues/6968",),
             )
 
@@ -199,10 +195,8 @@ def read_requirements(case: Case) -> Iterator[Finding]:
                 observed=here,
                 required="; ".join(f"{asked.name}{asked.specifier}" for asked in broken),
                 because=f"{name.name} was not made for these versions.",
-                remedy=Remedy(
-                    summary="Choose versions that both sides allow; pip shows all conflicts",
-                    commands=(pip(case, "check"),),
-                ),
+                remedy="Choose versions that both sides allow; pip shows all conflicts",
+                commands=(pip(case, "check"),),
             )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Distribution, Host, Native, Python
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding
 from ascend_doctor.judging import matrix_fit
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.packages import distribution, torch_pair, torch_wanted
@@ -141,5 +141,5 @@ def torch_npu_arch(case: Case) -> Iterator[Finding]:
             observed=f"{native.torch_npu}: {native.machine}",
             required=host.arch,
             because="Its files cannot be loaded.",
-            remedy=Remedy(summary=f"Make the environment anew on {host.arch}"),
+            remedy=f"Make the environment anew on {host.arch}",
         )

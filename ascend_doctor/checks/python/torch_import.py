@@ -168,11 +168,9 @@ def torch_autoload(case: Case) -> Iterator[Finding]:
             required="torch_npu can be imported, or its automatic import is off",
             because="The message will be: Failed to load the backend extension: torch_npu. "
             "The real reason stands above it in the traceback.",
-            remedy=Remedy(
-                summary=f"Do what {cause} says. To use torch without the NPU "
-                "meanwhile, switch the automatic import off",
-                commands=(f"export {AUTOLOAD}=0",),
-            ),
+            remedy=f"Do what {cause} says. To use torch without the NPU "
+            "meanwhile, switch the automatic import off",
+            commands=(f"export {AUTOLOAD}=0",),
             refs=(AUTOLOAD_REF,),
         )
 

@@ -13,7 +13,7 @@ from ascend_doctor.checks.python.torch_import import (
 )
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import MissingSymbol, Native
-from ascend_doctor.findings import Finding, Remedy, quantity
+from ascend_doctor.findings import Finding, quantity
 from ascend_doctor.judging.judge import Case, check, error, warning
 from ascend_doctor.judging.packages import cann_version, distribution, statement, torch_pair
 
@@ -48,10 +48,8 @@ def torch_npu_cann_symbols(case: Case) -> Iterator[Finding]:
             observed=_list_symbols(missing),
             required="no undefined symbols",
             because="torch_npu was built against a CANN that has these functions.",
-            remedy=Remedy(
-                summary="Install the CANN release that belongs to this torch_npu, or the torch_npu "
-                "of the CANN in use; in a shell that has seen two set_env.sh start afresh"
-            ),
+            remedy="Install the CANN release that belongs to this torch_npu, or the torch_npu "
+            "of the CANN in use; in a shell that has seen two set_env.sh start afresh",
             refs=("https://github.com/Ascend/samples/issues/21",),
         )
     unowned = symbols(native, "")

@@ -41,10 +41,8 @@ def triton_overwritten(case: Case) -> Iterator[Finding]:
             observed=f"triton {triton.version}",
             required="triton-ascend, or no triton",
             because="It has no driver for NPUs: kernels fail with 0 active drivers.",
-            remedy=Remedy(
-                summary="Remove it, or put triton-ascend in its place",
-                commands=(pip(case, "uninstall", "-y", "triton"),),
-            ),
+            remedy="Remove it, or put triton-ascend in its place",
+            commands=(pip(case, "uninstall", "-y", "triton"),),
             refs=("https://github.com/modelscope/ms-swift/issues/3279",),
         )
         return
@@ -124,7 +122,8 @@ def triton_two_drivers(case: Case) -> Iterator[Finding]:
             observed="TORCH_TRANSFER_TO_NPU=1, and triton-ascend is installed",
             required="unset where Triton is used",
             because="Triton stops with: 2 active drivers. There should only be one.",
-            remedy=Remedy(summary="Unset it", commands=("unset TORCH_TRANSFER_TO_NPU",)),
+            remedy="Unset it",
+            commands=("unset TORCH_TRANSFER_TO_NPU",),
             refs=("https://github.com/flagos-ai/FlagTree/issues/1022",),
         )
 

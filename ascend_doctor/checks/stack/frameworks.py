@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding
 from ascend_doctor.judging import matrix_fit
 from ascend_doctor.judging.judge import Case, check, unknown, warning
 from ascend_doctor.judging.packages import distribution, find_distribution, npu_only
@@ -61,10 +61,8 @@ def framework_stack(case: Case) -> Iterator[Finding]:
                     f"{relation.need.component} {relation.range_text}" for relation in other
                 ),
                 because="This set is not the one of its documents; that it works is not reported.",
-                remedy=Remedy(
-                    summary="Move to the documented versions together, or keep this in mind when "
-                    "something fails"
-                ),
+                remedy="Move to the documented versions together, or keep this in mind when "
+                "something fails",
                 refs=urls(row.sources),
             )
         if untold:

@@ -12,7 +12,7 @@ from ascend_doctor.checks.launch.gdn_launch import (
 from ascend_doctor.checks.launch.gdn_launch import NAME as _NAME
 from ascend_doctor.checks.launch.options import options
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, note, warning
 from ascend_doctor.judging.packages import distribution, find_distribution, npu_only, pip, variable
 from ascend_doctor.judging.source_trees import core_version, mindspeed
@@ -56,10 +56,8 @@ def gdn_needs_zero(case: Case) -> Iterator[Finding]:
             f"mcore-bridge {bridge.version}",
             required=f"{_NAME}=0, or Megatron-core 0.16.0 or newer",
             because=f"mcore-bridge raises that the variant requires Megatron-core 0.16. {_ONLY}",
-            remedy=Remedy(
-                summary="For such a model, choose the implementation of transformers",
-                commands=(f"export {_NAME}=0",),
-            ),
+            remedy="For such a model, choose the implementation of transformers",
+            commands=(f"export {_NAME}=0",),
             refs=(BRIDGE_PARSER, BRIDGE_CONFIG, *urls(row.sources)),
         )
 
@@ -82,10 +80,8 @@ def gdn_env_old_name(case: Case) -> Iterator[Finding]:
             observed=f"{ignored} is set, {read} is not",
             required=read,
             because=f"The value is ignored. ms-swift: {reads.text}",
-            remedy=Remedy(
-                summary="Use the other name",
-                commands=(f'export {read}="${ignored}"', f"unset {ignored}"),
-            ),
+            remedy="Use the other name",
+            commands=(f'export {read}="${ignored}"', f"unset {ignored}"),
             refs=urls(reads.sources),
         )
 
@@ -121,10 +117,8 @@ def gdn_one_on_npu_old_bridge(case: Case) -> Iterator[Finding]:
             f"{_NAME} {variable(case, _NAME) or 'unset, which means 1'}",
             required=f"mcore-bridge 1.4.2 or newer, or {_NAME}=0",
             because=f"{row.text} {_ONLY}",
-            remedy=Remedy(
-                summary="Upgrade it",
-                commands=(pip(case, "install", "--no-deps", "mcore-bridge>=1.4.2"),),
-            ),
+            remedy="Upgrade it",
+            commands=(pip(case, "install", "--no-deps", "mcore-bridge>=1.4.2"),),
             refs=urls(row.sources),
         )
 
@@ -140,10 +134,8 @@ def qwen3_next_bridge_bug(case: Case) -> Iterator[Finding]:
             observed=f"mcore-bridge {bridge.version}",
             required="mcore-bridge 1.2.3, or 1.3.0 and newer",
             because=f"{row.text} This concerns Qwen3-Next only.",
-            remedy=Remedy(
-                summary="Upgrade it",
-                commands=(pip(case, "install", "--no-deps", "mcore-bridge>=1.2.3,<1.3"),),
-            ),
+            remedy="Upgrade it",
+            commands=(pip(case, "install", "--no-deps", "mcore-bridge>=1.2.3,<1.3"),),
             refs=urls(row.sources),
         )
 
@@ -192,11 +184,9 @@ def swift_fla_patch_missing(case: Case) -> Iterator[Finding]:
                     observed=f"MindSpeed {row.version}",
                     required=f"a branch with {module}, or ms-swift 4.4.2 or newer",
                     because=f"The kernels are not patched in. {_ONLY}",
-                    remedy=Remedy(
-                        summary="For such a model take ms-swift 4.4.2 or newer, with the stack "
-                        "that belongs to it",
-                        commands=("ascend-doctor matrix show ms-swift",),
-                    ),
+                    remedy="For such a model take ms-swift 4.4.2 or newer, with the stack "
+                    "that belongs to it",
+                    commands=("ascend-doctor matrix show ms-swift",),
                     refs=(*urls(affected.sources), *urls(row.sources)),
                 )
             return

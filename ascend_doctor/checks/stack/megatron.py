@@ -130,11 +130,9 @@ def megatron_path(case: Case) -> Iterator[Finding]:
             observed=f"MEGATRON_LM_PATH={value}; megatron.core comes from {taken.path}",
             required="the same tree",
             because="The framework and MindSpeed work on different trees.",
-            remedy=Remedy(
-                summary="Put that tree in front of PYTHONPATH, or set the variable to the tree "
-                "that is imported",
-                commands=(f"export PYTHONPATH={shlex.quote(value)}${{PYTHONPATH:+:$PYTHONPATH}}",),
-            ),
+            remedy="Put that tree in front of PYTHONPATH, or set the variable to the tree "
+            "that is imported",
+            commands=(f"export PYTHONPATH={shlex.quote(value)}${{PYTHONPATH:+:$PYTHONPATH}}",),
             refs=(SWIFT_ON_NPUS,),
         )
 

@@ -8,7 +8,7 @@ import msgspec
 
 from ascend_doctor.checks.probes.run_failures import failures, ran
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, note, warning
 from ascend_doctor.judging.packages import find_distribution
 from ascend_doctor.probe_records.groups import MegatronCallsRecord
@@ -106,6 +106,6 @@ def peft_on_megatron(case: Case) -> Iterator[Finding]:
             observed=observed,
             required="layers that take the pair which a parallel linear layer returns",
             because="Only programs that give LoraConfig a megatron_config use them.",
-            remedy=Remedy(summary="Use the LoraParallelLinear of mcore-bridge"),
+            remedy="Use the LoraParallelLinear of mcore-bridge",
             refs=_DISPATCH,
         )

@@ -153,7 +153,7 @@ def _compare(function: Function, record: MegatronTreeRecord) -> Iterator[Finding
             else f"there is no {function.name}",
             required=f"as in release {version}",
             because="Frameworks that are made for this release call it so: TypeError.",
-            remedy=Remedy(summary="Check the tree out again at its release"),
+            remedy="Check the tree out again at its release",
         )
     new = [name for name in has if name not in required]
     if new:
@@ -189,7 +189,7 @@ def _refusal(version: str, calls: list[RefusedCall]) -> Finding:
         observed="\n".join([*shown, *([f"and {more} more"] if more else [])]),
         required="keywords that are parameters",
         because="TypeError: unexpected keyword argument, unless the call is guarded by a version.",
-        remedy=Remedy(summary="Move the framework or Megatron-LM to releases that fit"),
+        remedy="Move the framework or Megatron-LM to releases that fit",
     )
 
 
@@ -214,10 +214,8 @@ def gdn(case: Case) -> Iterator[Finding]:
             "megatron.core.ssm.gated_delta_net",
             required="USE_MCORE_GDN=0, or Megatron-core 0.16.0 or newer",
             because="Such models fail at import. Others do not care.",
-            remedy=Remedy(
-                summary="Choose the implementation of transformers",
-                commands=("export USE_MCORE_GDN=0",),
-            ),
+            remedy="Choose the implementation of transformers",
+            commands=("export USE_MCORE_GDN=0",),
         )
     elif native and not nets.fla:
         yield warning(
@@ -253,6 +251,6 @@ def gdn_mask(case: Case) -> Iterator[Finding]:
             required="mcore-bridge 1.2.1 or newer",
             because="On NPUs the attention mask does not hold the padding. Models such as Qwen3.5 "
             "fail without padding_free.",
-            remedy=Remedy(summary="Upgrade mcore-bridge, or train with padding_free=True"),
+            remedy="Upgrade mcore-bridge, or train with padding_free=True",
             refs=(_MASK,),
         )

@@ -143,7 +143,7 @@ def python_megatron(case: Case) -> Iterator[Finding]:
                 if fails
                 else "The release declares it; whether a checkout runs all the same is not "
                 "documented.",
-                remedy=Remedy(summary=f"Make the environment with Python {relation.range_text}"),
+                remedy=f"Make the environment with Python {relation.range_text}",
                 refs=relation.refs,
             )
 
@@ -162,10 +162,8 @@ def numpy_bound(case: Case) -> Iterator[Finding]:
                 observed=f"numpy {relation.have}",
                 required=f"numpy {relation.range_text}",
                 because=relation.need.because,
-                remedy=Remedy(
-                    summary="Install one that it takes",
-                    commands=(pip(case, "install", f"numpy{relation.need.versions}"),),
-                ),
+                remedy="Install one that it takes",
+                commands=(pip(case, "install", f"numpy{relation.need.versions}"),),
                 refs=relation.refs,
             )
 
@@ -213,7 +211,7 @@ def megatron_adaptor(case: Case) -> Iterator[Finding]:
             observed=f"missing: {', '.join(absent)}",
             required="MegatronAdaptor and TransformerEngineNPU installed before MindSpeed",
             because="The base adaptation moved there.",
-            remedy=Remedy(summary="Install them from their git repositories, in this order"),
+            remedy="Install them from their git repositories, in this order",
             refs=(_LAYERS,),
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.checks.probes.run_failures import failures, ran, refuse_late
 from ascend_doctor.errors import Unknown
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.probe_records.stack import ForwardCase, MindSpeedForwardRecord
 
@@ -34,7 +34,7 @@ def _outcome(case: Case, name: str) -> ForwardCase:
 
 def _failures(outcome: ForwardCase, title: str, remedy: str) -> Iterator[Finding]:
     if outcome.error:
-        yield error(title, observed=outcome.error, remedy=Remedy(summary=remedy))
+        yield error(title, observed=outcome.error, remedy=remedy)
 
 
 @check("type-strings", "Tensors on NPUs call themselves CUDA tensors", level=2, probe=_PROBE)
@@ -64,7 +64,7 @@ def type_strings(case: Case) -> Iterator[Finding]:
             observed=", ".join(f"{name}: {text}" for name, text in wrong.items()),
             required="torch.cuda.FloatTensor and the like",
             because="Megatron's optimizers refuse such parameters.",
-            remedy=Remedy(summary="Import mindspeed.megatron_adaptor before megatron.core"),
+            remedy="Import mindspeed.megatron_adaptor before megatron.core",
         )
 
 

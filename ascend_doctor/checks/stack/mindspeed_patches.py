@@ -124,7 +124,7 @@ def stack_pair(case: Case) -> Iterator[Finding]:
             observed=f"megatron.core {version}; {outcome.applied} patches were applied",
             required=f"Megatron-core {line}",
             because="Functions of one release run inside another; nothing says so.",
-            remedy=Remedy(summary=_FIT),
+            remedy=_FIT,
             refs=(_PATCH_UTILS,),
         )
     elif outcome.applied != outcome.patches:
@@ -150,7 +150,7 @@ def _unfit(text: str) -> Finding:
         observed=text,
         required="import mindspeed.megatron_adaptor succeeds",
         because="Without its patches Megatron falls back to CUDA and fails.",
-        remedy=Remedy(summary=remedy) if remedy else None,
+        remedy=remedy or None,
     )
 
 
@@ -234,7 +234,7 @@ def mindspeed_args(case: Case) -> Iterator[Finding]:
             observed=f"optimization_level {base.optimization_level}",
             required="2",
             because="Below 2, vocabulary-parallel layers index with boolean masks.",
-            remedy=Remedy(summary="Leave --optimization-level at its default, 2"),
+            remedy="Leave --optimization-level at its default, 2",
         )
 
 
@@ -270,10 +270,8 @@ def first_repatch(case: Case) -> Iterator[Finding]:
             observed=_list_bindings({name: differ[name] for name in missing}),
             required="what is bound where the arguments are there before the import",
             because="The features that the run asks for are those of plain Megatron.",
-            remedy=Remedy(
-                summary="Call mindspeed.megatron_adaptor.repatch whenever arguments were set, the "
-                "first time too, or have them in place before the import"
-            ),
+            remedy="Call mindspeed.megatron_adaptor.repatch whenever arguments were set, the "
+            "first time too, or have them in place before the import",
             refs=(_PATCH_UTILS,),
         )
     else:
@@ -309,10 +307,8 @@ def repatch_keeps_patches(case: Case) -> Iterator[Finding]:
             observed=_list_bindings(lost),
             required="the same functions before and after",
             because="Megatron's own methods run on NPUs, and nothing says so.",
-            remedy=Remedy(
-                summary="Move to MindSpeed 26.0.0_core_r0.12.1 or newer, or core_r0.15.3; or have "
-                "the final arguments in place before the first import and never call repatch"
-            ),
+            remedy="Move to MindSpeed 26.0.0_core_r0.12.1 or newer, or core_r0.15.3; or have "
+            "the final arguments in place before the first import and never call repatch",
             refs=("Ascend/MindSpeed@2.3.0_core_r0.12.1:mindspeed/patch_utils.py",),
         )
 

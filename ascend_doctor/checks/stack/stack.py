@@ -172,10 +172,8 @@ def cann_hdk(case: Case) -> Iterator[Finding]:
             required=f"driver {relation.range_text}"
             + (f" (also {matrix_fit.spoken(relation.need.also)})" if relation.need.also else ""),
             because=relation.need.because,
-            remedy=Remedy(
-                summary="Have the administrator of the host install such a driver and its firmware "
-                "and restart, or use a CANN that this driver serves"
-            ),
+            remedy="Have the administrator of the host install such a driver and its firmware "
+            "and restart, or use a CANN that this driver serves",
             refs=relation.refs,
         )
 
@@ -201,12 +199,8 @@ def vllm_ascend_torch(case: Case) -> Iterator[Finding]:
                 observed=f"{name} {have}",
                 required=f"{name}{asked}",
                 because="It calls operators of that release.",
-                remedy=Remedy(
-                    summary="Install what it pins, and the CANN of that torch_npu",
-                    commands=(pip(case, "install", f"{name}{asked}"),)
-                    if name == "torch-npu"
-                    else (),
-                ),
+                remedy="Install what it pins, and the CANN of that torch_npu",
+                commands=(pip(case, "install", f"{name}{asked}"),) if name == "torch-npu" else (),
                 refs=(
                     "vllm-project/vllm-ascend@main:docs/source/community/versioning_policy.md",
                     "https://github.com/vllm-project/vllm-ascend/issues/340",

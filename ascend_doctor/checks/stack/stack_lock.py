@@ -94,10 +94,8 @@ def _checkout(checkout: LockedCheckout, repair: Remedy) -> Iterator[Finding]:
             observed=checkout.path,
             required=f"the files of {checkout.commit}",
             because="The lock does not have them, so no other node has them either.",
-            remedy=Remedy(
-                summary="Keep them elsewhere",
-                commands=(f"git -C {where} diff", f"git -C {where} stash"),
-            ),
+            remedy="Keep them elsewhere",
+            commands=(f"git -C {where} diff", f"git -C {where} stash"),
         )
     elif checkout.head is not None and checkout.dirty is None:
         yield unknown(

@@ -35,12 +35,11 @@ ROWS = [
 ]
 # As examples/mcore/qwen3/tune_qwen3_0point6b_4K_lora_ptd.sh but for the rate, which does not decay.
 LORA = shlex.split(
-    "--seq-length 128 --max-position-embeddings 128 --padded-vocab-size 512"
-    " --lr-decay-style constant --finetune --stage sft"
-    " --is-instruction-dataset --tokenizer-type PretrainedFromHF --tokenizer-not-use-fast"
-    " --prompt-type qwen3 --no-pad-to-seq-lengths --exit-on-missing-checkpoint --ckpt-format torch"
-    " --lora-r 16 --lora-alpha 32"
-    " --lora-target-modules linear_qkv linear_proj linear_fc1 linear_fc2"
+    "--seq-length 128 --max-position-embeddings 128 --padded-vocab-size 512 --lr-decay-style "
+    "constant --finetune --stage sft --is-instruction-dataset --tokenizer-type PretrainedFromHF "
+    "--tokenizer-not-use-fast --prompt-type qwen3 --no-pad-to-seq-lengths "
+    "--exit-on-missing-checkpoint --ckpt-format torch --lora-r 16 --lora-alpha 32 "
+    "--lora-target-modules linear_qkv linear_proj linear_fc1 linear_fc2"
 )
 # The script has TP1. With TP and sequence parallelism the fusion multiplies and communicates in one
 # operator of CANN, aclnnMatmulReduceScatter, which is not simulated.

@@ -24,14 +24,13 @@ from tests.acceptance.rehearsals.test_jobs import TOLERANCES
 COMMIT = "3602360a"
 MEGATRON, MINDSPEED = "core_v0.15.3", "core_r0.15.3"
 OPTIONS = (
-    "--model_type qwen3_moe --template qwen3 --torch_dtype bfloat16 --bf16 true"
-    " --moe_permute_fusion false --moe_grouped_gemm true --moe_aux_loss_coeff 0"
-    " --micro_batch_size 2 --global_batch_size 4 --lr 1e-3 --lr_warmup_iters 0 --min_lr 1e-4"
-    f" --train_iters {jobs.STEPS} --max_length 128 --logging_steps 1 --save_steps 100"
-    " --no_save_optim true --no_save_rng true --attention_backend flash --clip_grad 0"
-    " --cross_entropy_loss_fusion false --gradient_accumulation_fusion false"
-    " --dataloader_num_workers 0 --dataset_num_proc 1 --split_dataset_ratio 0 --seed 42"
-    " --padding_free false --finetune true"
+    "--model_type qwen3_moe --template qwen3 --torch_dtype bfloat16 --bf16 true "
+    "--moe_permute_fusion false --moe_grouped_gemm true --moe_aux_loss_coeff 0 --micro_batch_size "
+    "2 --global_batch_size 4 --lr 1e-3 --lr_warmup_iters 0 --min_lr 1e-4 --train_iters "
+    f"{jobs.STEPS} --max_length 128 --logging_steps 1 --save_steps 100 --no_save_optim true "
+    "--no_save_rng true --attention_backend flash --clip_grad 0 --cross_entropy_loss_fusion false "
+    "--gradient_accumulation_fusion false --dataloader_num_workers 0 --dataset_num_proc 1 "
+    "--split_dataset_ratio 0 --seed 42 --padding_free false --finetune true"
 )
 KINDS = {
     "LoRA": "--tuner_type lora --lora_rank 8 --lora_alpha 32 --lora_dropout 0"
