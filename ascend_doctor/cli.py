@@ -1,7 +1,5 @@
 """The command line: finds the command, and turns every ending into an exit code."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

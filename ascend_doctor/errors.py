@@ -1,7 +1,5 @@
 """The errors that mean something to the rest of the doctor."""
 
-from __future__ import annotations
-
 
 class DoctorError(Exception):
     """The doctor cannot go on, and the message tells the user why and what to do. Exit 2."""

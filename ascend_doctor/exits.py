@@ -1,7 +1,5 @@
 """The exit codes of the command line; scripts rely on them."""
 
-from __future__ import annotations
-
 import errno
 import os
 

@@ -1,7 +1,5 @@
 """What the doctor says: levels, remedies, findings."""
 
-from __future__ import annotations
-
 import enum
 import functools
 from collections.abc import Iterable, Iterator, Sequence

@@ -6,8 +6,6 @@ in the chosen language. The catalogue, one .po file a language, has what the cod
 read in either language. A text that the catalogue lacks stays English.
 """
 
-from __future__ import annotations
-
 import functools
 import operator
 import os

@@ -1,7 +1,5 @@
 """What a probe leaves behind: one result per rank, one run per launch."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

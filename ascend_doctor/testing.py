@@ -3,8 +3,6 @@
 ``pytest -p ascend_doctor.testing --simulated-npus 8``. Needs torch, torch_npu and a C compiler.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

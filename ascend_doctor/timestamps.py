@@ -1,7 +1,5 @@
 """Timestamps of reports, snapshots and locks: RFC 3339, written in UTC."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated
 

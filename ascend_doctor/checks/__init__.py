@@ -1,7 +1,5 @@
 """The checks: a folder a subject. They see a Case and nothing else."""
 
-from __future__ import annotations
-
 from ascend_doctor.judging.judge import Check, list_registered
 from ascend_doctor.judging.loading import import_below
 

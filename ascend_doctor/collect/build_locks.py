@@ -1,7 +1,5 @@
 """Locks of extensions that torch compiles."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """CANN on disk: toolkits in the old and the new layout, their parts, and NNAL."""
 
-from __future__ import annotations
-
 import os
 
 import msgspec

@@ -1,7 +1,5 @@
 """The version files of CANN and NNAL. Nothing here ever raises."""
 
-from __future__ import annotations
-
 import re
 
 from ascend_doctor.collect.vendor_text import first, parse_assignments, parse_pairs

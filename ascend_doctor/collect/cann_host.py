@@ -1,7 +1,5 @@
 """CANN, NNAL and driver of a machine, as far as the variables of a stack depend on them."""
 
-from __future__ import annotations
-
 import os
 
 from ascend_doctor.collect.cann_tree import CannTree, nnals, toolkits

@@ -1,7 +1,5 @@
 """What the environment says about CANN, in the words that the installs are listed with."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 

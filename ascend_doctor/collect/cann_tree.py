@@ -1,7 +1,5 @@
 """Where toolkits of CANN lie, under how many names, and which path leads into which."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """The state of a git checkout, read from its files: git itself refuses those of other users."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

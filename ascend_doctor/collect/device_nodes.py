@@ -1,7 +1,5 @@
 """The device files of the driver: /dev/davinciN, the managers, and the UB folders of 950."""
 
-from __future__ import annotations
-
 import grp
 import pwd
 import re

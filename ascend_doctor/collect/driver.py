@@ -1,7 +1,5 @@
 """The driver: its version files, device files, libraries, kernel modules and PCI functions."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

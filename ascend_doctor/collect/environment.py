@@ -1,7 +1,5 @@
 """Environment variables of the examined environment and the host's network."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

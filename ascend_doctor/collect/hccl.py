@@ -3,8 +3,6 @@
 Source: hicann/hccl@09300b70:docs/zh/user_guide.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -3,8 +3,6 @@
 hccn_tool is for root and answers "busy" to calls side by side, so devices are asked in turn.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from ascend_doctor.collect.hccn_answers import (

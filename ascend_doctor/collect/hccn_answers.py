@@ -3,8 +3,6 @@
 Sources: hicann/driver@ef377e95:src/custom/network/hccn and docs/en/Ascend_950_HCCN_Tool.
 """
 
-from __future__ import annotations
-
 import re
 
 from ascend_doctor.collect.vendor_text import first, parse_frames, parse_pairs, whole

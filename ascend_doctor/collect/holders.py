@@ -1,7 +1,5 @@
 """Processes that hold NPUs: the open files of /proc that lead to /dev/davinciN."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import re

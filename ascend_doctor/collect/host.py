@@ -1,7 +1,5 @@
 """The operating system and what it grants this process."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import re

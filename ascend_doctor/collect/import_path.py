@@ -1,7 +1,5 @@
 """Which copies of the packages that decide a training stack would be imported."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec

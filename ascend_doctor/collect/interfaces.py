@@ -3,8 +3,6 @@
 psutil tells the same; to import it takes longer than most of level 0, so it is what tests ask.
 """
 
-from __future__ import annotations
-
 import array
 import fcntl
 import socket

@@ -1,7 +1,5 @@
 """A launch command that the user gave: its options, as far as checks ask for them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from itertools import pairwise

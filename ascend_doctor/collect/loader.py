@@ -1,7 +1,5 @@
 """Where the dynamic loader of an environment would find a shared library, by ld.so(8)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

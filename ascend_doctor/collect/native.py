@@ -1,7 +1,5 @@
 """What the installed torch_npu will ask of the loader, told from ELF files without loading them."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """The other answers of npu-smi: ``info -l``, ``-m`` and ``-t TYPE``."""
 
-from __future__ import annotations
-
 import re
 
 from ascend_doctor.collect.vendor_text import first, parse_columns, parse_pairs, whole

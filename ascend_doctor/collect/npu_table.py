@@ -4,8 +4,6 @@ Sources: printf texts of hicann/driver@ef377e95:src/custom/dev_prod/user/npucli/
 samples in tests/samples.
 """
 
-from __future__ import annotations
-
 import re
 
 import msgspec

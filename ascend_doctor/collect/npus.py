@@ -1,7 +1,5 @@
 """The NPUs, as npu-smi tells. A sick card can block every call, so the first time-out ends it."""
 
-from __future__ import annotations
-
 from ascend_doctor.collect.npu_details import (
     parse_board,
     parse_ecc,

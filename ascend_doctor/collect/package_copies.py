@@ -5,8 +5,6 @@ first regular package or module wins over all folders without __init__.py, which
 make a namespace package (importlib, PathFinder).
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -1,7 +1,5 @@
 """The NPUs on the PCI bus."""
 
-from __future__ import annotations
-
 import re
 
 from ascend_doctor.facts import PciFunction

@@ -1,7 +1,5 @@
 """Folders of PATH that programs are taken from, and those that are left out."""
 
-from __future__ import annotations
-
 import functools
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The examined interpreter: which one it is, and what it says of itself in one short run."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,7 +1,5 @@
 """Takes a snapshot: every section on its own, with a deadline; a failure leaves a gap."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a lock says and what lies where it speaks of."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

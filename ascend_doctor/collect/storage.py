@@ -3,8 +3,6 @@
 A mount that does not answer blocks whoever asks it, so this is a section of its own.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Any

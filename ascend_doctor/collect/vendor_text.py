@@ -1,7 +1,5 @@
 """The four shapes of text that the vendor tools and files use. Nothing here ever raises."""
 
-from __future__ import annotations
-
 import re
 
 Pairs = tuple[tuple[str, str], ...]

@@ -4,8 +4,6 @@ Sources of the error texts: hicann/driver@ef377e95:src/custom/dev_prod/user/npuc
 .../network/hccn, and the samples in tests/samples (err-*.txt).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Checks with whose errors a user takes a stack: ``--accept ID``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import click

@@ -1,7 +1,5 @@
 """What a launch is started with, so that its log can say which rank a hang began with."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath

@@ -1,7 +1,5 @@
 """``ascend-doctor compare``: the same job in two runs, and the first module where they part."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Mapping, Sequence

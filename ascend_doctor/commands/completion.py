@@ -1,7 +1,5 @@
 """``ascend-doctor completion``: what makes a shell complete commands, options and ids."""
 
-from __future__ import annotations
-
 import click
 from click.shell_completion import get_completion_class
 

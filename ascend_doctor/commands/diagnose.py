@@ -1,7 +1,5 @@
 """``ascend-doctor diagnose``: known failures in logs, the root cause first."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Sequence

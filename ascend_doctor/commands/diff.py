@@ -1,7 +1,5 @@
 """``ascend-doctor diff``: in what two machines differ."""
 
-from __future__ import annotations
-
 from itertools import groupby
 
 import click

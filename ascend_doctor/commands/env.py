@@ -1,7 +1,5 @@
 """``ascend-doctor env``: the variables of a stack, as text that a shell may source."""
 
-from __future__ import annotations
-
 import copy
 import os
 import sys

@@ -1,7 +1,5 @@
 """``ascend-doctor explain``: the manual of a check, failure, error code or variable, offline."""
 
-from __future__ import annotations
-
 import difflib
 import inspect
 import itertools

@@ -1,7 +1,5 @@
 """``ascend-doctor fix``: the remedies of a check, shown, asked, applied, checked again."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable, Mapping

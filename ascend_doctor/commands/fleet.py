@@ -1,7 +1,5 @@
 """``ascend-doctor fleet``: the check on many machines, started by what starts things there."""
 
-from __future__ import annotations
-
 from ascend_doctor.commands.lazy import LazyGroup
 
 COMMANDS = {

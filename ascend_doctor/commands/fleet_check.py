@@ -1,7 +1,5 @@
 """``ascend-doctor fleet check``: every node checks itself, and one verdict comes out."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 import time

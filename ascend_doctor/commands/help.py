@@ -1,7 +1,5 @@
 """``ascend-doctor help``: the help of a command."""
 
-from __future__ import annotations
-
 import click
 
 

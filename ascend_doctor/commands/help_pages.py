@@ -4,8 +4,6 @@ click reads the texts of commands once, in English; here they are put into the l
 is written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``ascend-doctor judge``: a verdict on saved facts."""
 
-from __future__ import annotations
-
 import os
 import time
 

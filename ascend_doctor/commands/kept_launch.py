@@ -1,7 +1,5 @@
 """A launch whose output passes through, byte for byte, and is kept in a log without its secrets."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

@@ -1,7 +1,5 @@
 """A group that knows the names and help lines of its commands without importing them."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """``ascend-doctor list``: every check and probe."""
 
-from __future__ import annotations
-
 import click
 import msgspec
 

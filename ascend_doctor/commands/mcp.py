@@ -4,8 +4,6 @@ Its tools only read. Each is a command of this program in a process of its own, 
 and gives what that command prints, redacted as everything that leaves a machine.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """``ascend-doctor merge``: one verdict on the reports of many machines."""
 
-from __future__ import annotations
-
 import os
 import time
 

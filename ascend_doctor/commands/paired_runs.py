@@ -1,7 +1,5 @@
 """Runs a job twice, on the CPU and on NPUs, and records both."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a rehearsal runs on, and a user's own command on it: passed through, and what was seen."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """``ascend-doctor rehearse``: the whole check on a simulated NPU, with the real torch_npu."""
 
-from __future__ import annotations
-
 import click
 from click.core import ParameterSource
 from msgspec.structs import replace

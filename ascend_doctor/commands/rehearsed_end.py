@@ -1,7 +1,5 @@
 """How a rehearsed command ended: which ranks ended first, and whether others waited for them."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterator

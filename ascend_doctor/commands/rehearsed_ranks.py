@@ -1,7 +1,5 @@
 """What is said of the memory of ranks that ran at their true size."""
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

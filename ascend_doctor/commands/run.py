@@ -1,7 +1,5 @@
 """``ascend-doctor run``: a launch behind a check; its log is diagnosed where it fails."""
 
-from __future__ import annotations
-
 import os
 import shutil
 

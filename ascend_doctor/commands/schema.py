@@ -1,7 +1,5 @@
 """``ascend-doctor schema``: the published JSON Schemas."""
 
-from __future__ import annotations
-
 import json
 
 import click

@@ -1,7 +1,5 @@
 """``ascend-doctor setup``: resolve, plan, apply, prove."""
 
-from __future__ import annotations
-
 import datetime as dt
 from pathlib import Path
 from typing import Any

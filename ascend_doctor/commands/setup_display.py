@@ -1,7 +1,5 @@
 """Shows on stderr the plan of a setup and its steps: the bytes that grow, the time, the ends."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shutil

@@ -1,7 +1,5 @@
 """From the options of ``setup`` through the door of provision to an exit code."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path

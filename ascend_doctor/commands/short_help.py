@@ -1,7 +1,5 @@
 """A command with many options: ``--help`` shows the usual ones, ``--help-all`` the rest."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """``ascend-doctor snapshot``: the facts alone."""
 
-from __future__ import annotations
-
 import click
 import msgspec
 

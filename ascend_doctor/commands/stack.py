@@ -1,7 +1,5 @@
 """``ascend-doctor stack``: the stacks that setup has built."""
 
-from __future__ import annotations
-
 from ascend_doctor.commands.lazy import LazyGroup
 
 COMMANDS = {

@@ -1,7 +1,5 @@
 """``ascend-doctor stack list``: what a prefix keeps."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 

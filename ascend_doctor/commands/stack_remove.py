@@ -1,7 +1,5 @@
 """``ascend-doctor stack remove``: takes away stacks and wheels that are not in use."""
 
-from __future__ import annotations
-
 import click
 
 from ascend_doctor.commands.options.prefix import prefix_option

@@ -1,7 +1,5 @@
 """Watches a launch for a stall, and gathers what its ranks can say of it."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import math

@@ -1,7 +1,5 @@
 """What two machines are compared by: one flat table of texts, in the order of what matters."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple

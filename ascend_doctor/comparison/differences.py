@@ -1,7 +1,5 @@
 """In what two machines differ, in the order of how likely it matters."""
 
-from __future__ import annotations
-
 import msgspec
 
 from ascend_doctor.comparison.comparable import ABSENT, ComparedSetting, settings

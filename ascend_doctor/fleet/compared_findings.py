@@ -1,7 +1,5 @@
 """What a comparison of machines finds: fewer NPUs, other settings, shared addresses, slow nodes."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """What starts the check on many machines: a scheduler that is there already, never one of ours."""
 
-from __future__ import annotations
-
 from typing import NamedTuple, Protocol
 
 import msgspec

@@ -1,7 +1,5 @@
 """The manual of what a merged report can say, for ``ascend-doctor explain``."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -1,7 +1,5 @@
 """Where this node stands in a launch over several, and the variables that say so."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

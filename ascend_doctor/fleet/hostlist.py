@@ -1,7 +1,5 @@
 """Names of nodes as schedulers write them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

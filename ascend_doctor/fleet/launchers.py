@@ -1,7 +1,5 @@
 """What each launcher tells a node about the launch: how many nodes, which one, where they meet."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 

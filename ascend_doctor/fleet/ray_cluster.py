@@ -1,7 +1,5 @@
 """Which nodes of a Ray cluster are checked, and what they are called."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 When standard input closes it lets go of the cluster, and Ray ends its actors.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

@@ -1,7 +1,5 @@
 """The check on every node of a Ray cluster, by one actor a node."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import os

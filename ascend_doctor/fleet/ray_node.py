@@ -1,7 +1,5 @@
 """What runs in Ray's actor on a node."""
 
-from __future__ import annotations
-
 import socket
 import sys
 from collections.abc import Mapping

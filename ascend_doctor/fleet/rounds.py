@@ -1,7 +1,5 @@
 """The pair rounds of many reports as one table, judged once for all nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 

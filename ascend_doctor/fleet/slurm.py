@@ -1,7 +1,5 @@
 """What Slurm says: its nodes and their states, and the allocation that we are in."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from ascend_doctor.errors import DataError

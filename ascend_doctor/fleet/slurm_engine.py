@@ -1,7 +1,5 @@
 """The check on every node by srun, in the allocation that we are in or a new one."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Mapping, Sequence

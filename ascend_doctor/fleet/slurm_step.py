@@ -1,7 +1,5 @@
 """One srun over all nodes: its command, its end, and what nodes without a report left behind."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

@@ -4,8 +4,6 @@
 output. Its standard input is the life line: when that closes, the command is ended.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

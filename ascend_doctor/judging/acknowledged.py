@@ -1,7 +1,5 @@
 """A site's file: what it expects of its machines, and findings to live with for a while."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Sequence
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """The machine that is judged: whether it has NPUs, and where its checks run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from ascend_doctor.errors import NotApplicable, Unknown

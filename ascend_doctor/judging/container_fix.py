@@ -1,7 +1,5 @@
 """What a container needs to use this machine's NPUs, as options of docker and lines of a pod."""
 
-from __future__ import annotations
-
 import shlex
 
 from ascend_doctor.findings import Remedy, spans

@@ -1,7 +1,5 @@
 """The environment variables that are set here, and how findings speak of them."""
 
-from __future__ import annotations
-
 import re
 
 from ascend_doctor.facts import Environment

@@ -1,7 +1,5 @@
 """What a gate expects of a machine: ``npus=8``, ``cann>=8.5.0``, ``links=up``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import NamedTuple

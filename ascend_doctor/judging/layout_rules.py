@@ -3,8 +3,6 @@
 What a rule demands and who demands it, each of them says in its own words.
 """
 
-from __future__ import annotations
-
 from ascend_doctor.matrix.versions import satisfies
 
 # MindSpeed's limit for an expert parallel group on NPUs, which mcore-bridge warns about.

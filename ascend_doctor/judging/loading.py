@@ -1,7 +1,5 @@
 """Imports the modules of checks, which registers them."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import os

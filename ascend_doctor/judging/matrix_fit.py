@@ -1,7 +1,5 @@
 """Whether what is installed fits the rows of the matrix."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Literal

@@ -1,7 +1,5 @@
 """What is installed on a machine, in the words of the matrix; shared by the checks."""
 
-from __future__ import annotations
-
 import re
 import shlex
 

@@ -1,7 +1,5 @@
 """What of a remedy can be applied here, what belongs into the user's shell, what is by hand."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Source trees on the import path, in the words of the matrix: Megatron-LM and MindSpeed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Names that differ from a known one by a slip of the hand."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection
 

@@ -1,7 +1,5 @@
 """One line for each subject of a report: what is there, and how well it is."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Whether a variable's value is one that it may have."""
 
-from __future__ import annotations
-
 import ipaddress
 import itertools
 import re

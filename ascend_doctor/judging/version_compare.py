@@ -1,7 +1,5 @@
 """Comparisons of versions for checks: a text that is no version is "could not tell"."""
 
-from __future__ import annotations
-
 from ascend_doctor.errors import Unknown
 from ascend_doctor.judging.judge import Case
 from ascend_doctor.matrix.schema import Behaviour

@@ -5,8 +5,6 @@ A process that is killed meanwhile leaves the file, and every later one waits fo
 children, so that the compilers do not hold it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

@@ -4,8 +4,6 @@ No library around it: commands of a setup inherit the descriptor, so that the lo
 one as long as a command of it runs.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

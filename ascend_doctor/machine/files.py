@@ -3,8 +3,6 @@
 The only module that opens such files: links, devices, pipes and other owners are thought of here.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

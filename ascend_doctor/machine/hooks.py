@@ -1,7 +1,5 @@
 """What the doctor loads into processes of others when their interpreter starts."""
 
-from __future__ import annotations
-
 import os
 
 # First on PYTHONPATH, or copied there; it loads every hook of ours that stands on the path.

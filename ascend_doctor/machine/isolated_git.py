@@ -5,8 +5,6 @@ of more of them), so git gets a folder of its own, which has the commit and noth
 objects of the checkout are data.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """What kind of file or folder a name means, by its content, and the command that reads it."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -3,8 +3,6 @@
 Collectors take a ``Machine``, live or recorded, and never touch the operating system themselves.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import fnmatch

@@ -1,7 +1,5 @@
 """How much longer than on a host of NPUs everything may take: one factor for all deadlines."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import NamedTuple

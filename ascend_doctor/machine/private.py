@@ -1,7 +1,5 @@
 """Files of this user alone, such as caches: what others could have written is not trusted."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

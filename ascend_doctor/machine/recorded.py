@@ -4,8 +4,6 @@ A recorded machine is a folder with ``machine.yaml`` and a tree ``root/`` of the
 read.
 """
 
-from __future__ import annotations
-
 import contextlib
 import shlex
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,5 @@
 """Temporary folders of this process: private, and removed however it ends."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ A relative or empty entry of PATH means the current folder (execvp(3)). A folder
 write lets them choose what root starts. Both are data: reported, and never searched.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

@@ -1,7 +1,5 @@
 """Standard streams that bear what happens to them: closed, full, or nobody reads them any more."""
 
-from __future__ import annotations
-
 import io
 import os
 import select

@@ -1,7 +1,5 @@
 """Where and why a text is no JSON or YAML, in words that the catalogue has in each language."""
 
-from __future__ import annotations
-
 import re
 
 _ENDS = "the text breaks off"

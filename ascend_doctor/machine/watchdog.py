@@ -5,8 +5,6 @@ thread looks at the clock and hears of signals; where the main thread does not c
 there is to say and ends the process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

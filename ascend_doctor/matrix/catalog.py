@@ -1,7 +1,5 @@
 """Finds and reads the shipped data: matrices/ and probes/."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """Images with CANN that containers are built on: ``matrices/images.yaml``."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import msgspec

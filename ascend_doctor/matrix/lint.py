@@ -1,7 +1,5 @@
 """The checks of `matrix lint`: every file loads strictly, and every reference leads somewhere."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

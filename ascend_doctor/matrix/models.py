@@ -1,7 +1,5 @@
 """The sizes of a model, from a row of the matrix or from a Hugging Face config.json."""
 
-from __future__ import annotations
-
 import difflib
 import functools
 import re

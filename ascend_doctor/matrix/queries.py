@@ -1,7 +1,5 @@
 """Questions to the matrix: what a version needs, whether a pair fits, which rows bind two parts."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 from collections.abc import Iterable, Iterator, Mapping

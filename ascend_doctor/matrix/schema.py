@@ -1,7 +1,5 @@
 """The shape of the matrix: components, stacks, hardware, variables. Plain data, strictly loaded."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """A layout in the words of the frameworks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ascend_doctor.planning.layout import Layout

@@ -1,7 +1,5 @@
 """What a planned layout is started with: limits of the model, variables, and a launch to paste."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ along expert tensor, expert, expert data and pipeline parallelism
 are the same from 0.12.1 to 0.19.0).
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping

@@ -6,8 +6,6 @@ with flash attention and sequence parallelism (on where TP > 1). docs/records/pl
 sums with Megatron's own estimate and with measured runs.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from ascend_doctor.matrix.models import Model

@@ -1,7 +1,5 @@
 """A layout as lines of text: nodes, pipeline stages, and who holds what."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from ascend_doctor.planning.layout import Groups, Layout

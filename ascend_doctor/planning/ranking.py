@@ -1,7 +1,5 @@
 """All legal layouts, the most fitting first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import msgspec

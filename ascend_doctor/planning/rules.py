@@ -1,7 +1,5 @@
 """What a layout must satisfy, each rule with the place that demands it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import msgspec

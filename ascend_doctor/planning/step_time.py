@@ -5,8 +5,6 @@ All layouts of a model share out the same arithmetic. What a pipeline waits at b
 (the forward pass, a third of forward and backward) differ. What communication takes is not counted.
 """
 
-from __future__ import annotations
-
 import math
 
 from ascend_doctor.planning.layout import Layout

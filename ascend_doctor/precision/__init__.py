@@ -1,7 +1,5 @@
 """Numbers of one job in two runs: recorded module by module, read, and compared."""
 
-from __future__ import annotations
-
 import os
 
 from ascend_doctor.machine.hooks import STARTUP, prepend_path

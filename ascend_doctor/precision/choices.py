@@ -4,8 +4,6 @@ In half precision two experts may be as good as each other for a token. What fol
 on all ranks that exchange tokens: experts have other rows, and gradients other parts.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Reads the dumps of runs: our own (docs/compare.md), and those of msprobe."""
 
-from __future__ import annotations
-
 import os
 import re
 from typing import Literal, TypeVar

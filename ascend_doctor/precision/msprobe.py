@@ -5,8 +5,6 @@ folder a step, in it one a rank, or ``proc`` and the process id where there are 
 that task "tensor" saves beside the statistics are not read.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Where two runs of a job part: the first tensor that is not the same in both, rank by rank."""
 
-from __future__ import annotations
-
 import enum
 import functools
 import math

@@ -1,7 +1,5 @@
 """What a run leaves of its tensors, whatever wrote it down."""
 
-from __future__ import annotations
-
 import enum
 
 import msgspec

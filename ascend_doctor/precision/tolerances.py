@@ -1,7 +1,5 @@
 """How far two tensors may be apart, by the coarsest number format that has had a part in them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What is said of two runs that part."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 

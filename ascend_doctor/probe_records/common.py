@@ -1,7 +1,5 @@
 """What several probes measure, and how a record is read from the values of a rank."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Records of the probes of a device, of its ranks, and of how fast they are."""
 
-from __future__ import annotations
-
 import msgspec
 
 from ascend_doctor.probe_records.common import Number, ProbeRecord

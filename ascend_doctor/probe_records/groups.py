@@ -1,7 +1,5 @@
 """Records of the probes of process groups."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 Errors are relative. ``cases`` is None where the probe did not come to the first.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from ascend_doctor.probe_records.common import ChildOutcome, Number, ProbeRecord

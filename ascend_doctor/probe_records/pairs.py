@@ -1,7 +1,5 @@
 """The record of the pair rounds: what nodes measured in pairs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal
 

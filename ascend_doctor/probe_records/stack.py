@@ -1,7 +1,5 @@
 """Records of the probes that import the stack and look at what it patches."""
 
-from __future__ import annotations
-
 import msgspec
 
 from ascend_doctor.probe_records.common import ChildOutcome, Number, ProbeRecord

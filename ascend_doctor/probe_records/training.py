@@ -1,7 +1,5 @@
 """Records of the probes that train a tiny model. Errors are relative, by what they are of."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Runs a launch for somebody who may die first: whatever ends, all that was started ends."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

@@ -1,7 +1,5 @@
 """What a probe says of itself: when it runs, in how much time, and behind which others."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@ Nobody is accused for one observation: a node needs several partners with which 
 which do well with others, a link two measurements and ends that do well with others.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple

@@ -1,7 +1,5 @@
 """One probe of a launch: its records, what its ranks printed, and what that comes to."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Every process that a launch leaves behind, and what its streams printed last."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

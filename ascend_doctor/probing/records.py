@@ -1,7 +1,5 @@
 """Reads the record that a rank writes while it runs: JSON lines, complete or cut anywhere."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Which probes run at which level, in which order, and in how much time. Never imports torch."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence

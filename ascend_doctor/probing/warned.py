@@ -1,7 +1,5 @@
 """Counts the lines of a stream that warn, however much is printed."""
 
-from __future__ import annotations
-
 import re
 
 DISTINCT = 40

@@ -1,7 +1,5 @@
 """Documented conflicts that a user accepts: which would give a stack, and pip without them."""
 
-from __future__ import annotations
-
 import re
 import zipfile
 from collections.abc import Iterable

@@ -6,8 +6,6 @@ counts once its mark is written; the lock is written last. Then the stack is run
 stood the proof is put in use.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

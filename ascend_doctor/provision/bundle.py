@@ -6,8 +6,6 @@ DIR/wheels/<file>.whl
 DIR/SHA256SUMS                  as sha256sum writes and checks it, of all of these
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

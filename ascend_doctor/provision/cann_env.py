@@ -5,8 +5,6 @@ that of 8.3 and older adds to the lists at each run, that of NNAL imports torch 
 and both leave an empty entry in PYTHONPATH, which is the current folder.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The checkouts of a stack: looked at first, then pinned, fetched and placed as far as needed."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass

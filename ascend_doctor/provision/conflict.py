@@ -1,7 +1,5 @@
 """Why no stack fits: a smallest set of wishes and machine facts, and what to change."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace

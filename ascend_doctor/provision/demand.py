@@ -1,7 +1,5 @@
 """A demand on a component, the unit of a search for a stack."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Wheels that hold no code and point to a checkout, as an editable install does (PEP 660)."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import zipfile

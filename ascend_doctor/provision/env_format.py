@@ -1,7 +1,5 @@
 """Variables as text that a shell may run, or that a launcher may read. Values never become code."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What an environment was before ``env``, kept in one variable of it."""
 
-from __future__ import annotations
-
 import binascii
 import json
 import zlib

@@ -1,7 +1,5 @@
 """The Python environment of a stack: made, filled from kept wheels, proven and mended."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

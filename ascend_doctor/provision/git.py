@@ -1,7 +1,5 @@
 """Git for a setup: refs of a server, one shared cache of objects, checkouts that stand on it."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import re

@@ -4,8 +4,6 @@ Megatron's own Makefile takes the file suffix from whatever python3-config is on
 of another Python; the stack's could not import what it builds (megatron/core/datasets/Makefile).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What an environment has, by the folders that pip leaves: no interpreter is started."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,7 +1,5 @@
 """What a prefix keeps: stacks, wheels and git objects; and taking away what is not in use."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What a setup was asked for, and what it is going to do: one struct each, down to the lock."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

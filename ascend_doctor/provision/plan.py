@@ -1,7 +1,5 @@
 """From what a setup was asked for to a plan: by a lock, or by the matrix and the machine."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import os

@@ -4,8 +4,6 @@ GitPython reads their files (``repository_files``). The isolated git (``reposito
 GitPython does not know: SHA-256, reftable, and names that it refuses.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """What `setup` and `matrix solve` ask for, and what the machine is, as versions of components."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Sequence

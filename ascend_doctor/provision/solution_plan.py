@@ -1,7 +1,5 @@
 """A solution of the matrix as a plan: what git checks out, and what pip is asked for."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """What was solved before for the same question and rows, from the user's cache."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Wheels of distributions that are built from their source beside torch, as vLLM for NPUs is."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace

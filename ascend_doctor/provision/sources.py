@@ -1,7 +1,5 @@
 """Where git fetches a component from: upstream, or a mirror that was named; without credentials."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

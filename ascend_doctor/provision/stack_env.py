@@ -1,7 +1,5 @@
 """The variables that training with a stack needs, each with why."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What installs a component of the system, as CANN, by its package managers; setup never does."""
 
-from __future__ import annotations
-
 import re
 
 from ascend_doctor.matrix.catalog import Catalog

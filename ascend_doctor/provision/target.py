@@ -1,7 +1,5 @@
 """The machine that a stack is carried to, as pip on this one has to see it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """pip and wheels: requirements resolved once to files, which a prefix keeps and installs from."""
 
-from __future__ import annotations
-
 import ast
 import datetime as dt
 import errno

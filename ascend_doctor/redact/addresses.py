@@ -1,7 +1,5 @@
 """Pseudonyms of addresses: equal stays equal, and what shares a subnet still shares it."""
 
-from __future__ import annotations
-
 import hashlib
 import ipaddress
 

@@ -1,7 +1,5 @@
 """A redactor for the names and addresses that facts contain."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 

@@ -1,7 +1,5 @@
 """What shows who somebody is or which machine it was, where nobody has told us the name."""
 
-from __future__ import annotations
-
 import functools
 import re
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What this process knows about the machine and the user that it runs for."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os

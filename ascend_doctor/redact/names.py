@@ -1,7 +1,5 @@
 """Names of machines and people that somebody told us, as patterns that find them in any text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

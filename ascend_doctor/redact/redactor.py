@@ -1,7 +1,5 @@
 """Hides what was told to it and what it knows the shape of, in texts and in whole structs."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -4,8 +4,6 @@ A shape is tried only where one of its triggers stands in the text, and compiled
 tried: most runs meet three or four of them.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """A log that is kept while it is printed, without secrets; names and addresses stay in it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import IO

@@ -1,7 +1,5 @@
 """Structs, mappings and lists, cleaned throughout: keys of mappings as their values."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any

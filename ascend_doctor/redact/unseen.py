@@ -1,7 +1,5 @@
 """Colours and invisible characters: put aside while a text is matched, and put back."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Room on a terminal: Chinese letters take two columns, and lines break between them."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re

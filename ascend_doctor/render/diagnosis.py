@@ -1,7 +1,5 @@
 """A diagnosis: for a person, for a bug report, and as a report for the other formats."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from ascend_doctor.diagnosis.result import (

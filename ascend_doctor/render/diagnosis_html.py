@@ -1,7 +1,5 @@
 """A diagnosis as a page of its own: the root cause first, and a timeline of the ranks."""
 
-from __future__ import annotations
-
 import itertools
 
 from ascend_doctor import language

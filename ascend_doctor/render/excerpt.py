@@ -1,7 +1,5 @@
 """A line of a file with a caret under a column, as wide as the page allows."""
 
-from __future__ import annotations
-
 import unicodedata
 
 from ascend_doctor.findings import Excerpt

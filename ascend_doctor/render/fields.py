@@ -1,7 +1,5 @@
 """What every format says of a finding beside its level and title, in one order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 
 from ascend_doctor.findings import Finding

@@ -1,7 +1,5 @@
 """Every node of a fleet as a cell: its verdict, and what was found on it."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What is wrong with many machines: one line a cause, under the nodes that have it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What redaction hides in a report, for the eyes of whoever is about to paste it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import groupby
 from typing import Any

@@ -1,7 +1,5 @@
 """The report as a paste for a bug report: what matters first, and short enough for an issue."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterator

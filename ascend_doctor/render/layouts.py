@@ -1,7 +1,5 @@
 """A parallel layout as a table: a column a rank, a row a kind of group, one colour a group."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Where a check's page of the documentation is, for who has built the site."""
 
-from __future__ import annotations
-
 import os
 import re
 

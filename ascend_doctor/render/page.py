@@ -1,7 +1,5 @@
 """Lines for a person at a terminal: width, colour, marks and fields of every text page."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from click import style

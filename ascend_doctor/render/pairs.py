@@ -1,7 +1,5 @@
 """The matrix of pairs of nodes, as far as a page has room for it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

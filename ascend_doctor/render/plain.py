@@ -1,7 +1,5 @@
 """Text from outside, made harmless for terminals and line-based formats."""
 
-from __future__ import annotations
-
 import re
 
 # Some six lines; names that no range takes together would fill pages.

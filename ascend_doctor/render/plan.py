@@ -1,7 +1,5 @@
 """Layouts of a model as one self-contained page: the ranking, and of each its picture."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Ranks of a diagnosis as rows: who failed first, who waits for whom, of whom nothing is known."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """A stall in words: who waits, in what, who did not come, and where each stands."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.diagnosis.stall_result import AbsentRank, Stall, WaitingRanks

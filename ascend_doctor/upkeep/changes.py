@@ -1,7 +1,5 @@
 """What a release of a component has and another has not: by the matrix, by sources, by wheels."""
 
-from __future__ import annotations
-
 import re
 import zipfile
 from collections.abc import Iterable, Iterator

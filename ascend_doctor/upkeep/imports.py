@@ -1,7 +1,5 @@
 """What the files of one component import from another, and whether a release of it has that."""
 
-from __future__ import annotations
-
 import ast
 import functools
 from collections.abc import Iterable, Iterator

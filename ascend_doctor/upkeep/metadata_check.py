@@ -1,7 +1,5 @@
 """Compares rows of the matrix with what the wheels that they speak of say of themselves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What package indexes say of a distribution, asked through pip: its versions, their metadata."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

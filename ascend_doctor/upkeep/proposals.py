@@ -1,7 +1,5 @@
 """What repositories and indexes have and the matrix has not: rows to add, heads that moved."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Proposals as a unified diff of the matrix's files."""
 
-from __future__ import annotations
-
 import difflib
 import json
 from collections.abc import Iterable

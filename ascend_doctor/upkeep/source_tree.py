@@ -1,7 +1,5 @@
 """The Python files of a component's release: from a repository that is at hand, or from a wheel."""
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Rows and facts of the matrix whose sources were read long ago."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Asks repositories and indexes what is new of a component."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 

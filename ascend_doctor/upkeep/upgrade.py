@@ -1,7 +1,5 @@
 """What an upgrade of a stack changes: its pins, and what goes, comes and breaks with them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """CANN: installed, loaded into the environment, of one release, complete for this chip."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 

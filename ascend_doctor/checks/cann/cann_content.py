@@ -1,7 +1,5 @@
 """What is inside the CANN in use: its parts, its operators, and NNAL beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown

@@ -1,7 +1,5 @@
 """The Python side of CANN: its modules, and the packages that they import."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown

@@ -1,7 +1,5 @@
 """Operators that are known to crash or to be missing, judged by what their probes measured."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Containers: the devices, libraries and files of the host that must be handed in."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What the operating system grants a training job: shared memory and limits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.errors import Unknown

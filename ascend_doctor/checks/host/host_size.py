@@ -1,7 +1,5 @@
 """What the host has for the ranks: memory, CPUs, and a C and C++ library that is new enough."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.checks.host.left_behind import LOADER

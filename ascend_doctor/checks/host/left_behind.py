@@ -1,7 +1,5 @@
 """Variables of a launcher, the loader or Python that another program left behind."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable

@@ -1,7 +1,5 @@
 """Folders of PATH from which the doctor starts nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable

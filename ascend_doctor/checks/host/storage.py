@@ -1,7 +1,5 @@
 """Room where jobs write: compiled operators, logs, caches, temporary files."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The port at which ranks meet, tried."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.checks.probes.run_failures import failures, ran

@@ -1,7 +1,5 @@
 """The network ports inside the NPUs: their addresses, and what /etc/hccn.conf says of them."""
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import shlex

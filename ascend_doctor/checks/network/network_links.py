@@ -1,7 +1,5 @@
 """The network ports inside the NPUs: links, what they reach, and their TLS switch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.checks.network.network import (

@@ -1,7 +1,5 @@
 """The ports of HCCL and torchrun on the host: free, and kept from other programs."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 

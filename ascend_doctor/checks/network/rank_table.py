@@ -1,7 +1,5 @@
 """RANK_TABLE_FILE: whether it should be there, and whether it describes this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.checks.network.network import VERIFY

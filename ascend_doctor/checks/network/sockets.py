@@ -1,7 +1,5 @@
 """The host's interfaces and addresses, as HCCL, gloo and tensorpipe choose them."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterator
 

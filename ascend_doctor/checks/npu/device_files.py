@@ -1,7 +1,5 @@
 """Cards that are gone: device files against the bus, npu-smi, /etc/hccn.conf and servers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.checks.npu.devices import SOURCE, with_devices

@@ -1,7 +1,5 @@
 """Device files: the shared ones there, of the right kind, and open to this user."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 

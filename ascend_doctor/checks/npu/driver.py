@@ -1,7 +1,5 @@
 """The kernel driver and the firmware: installed, loaded, complete, and made for each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.checks.npu.npus import visible_npus

@@ -1,7 +1,5 @@
 """The NPUs of one server beside each other: the same chip, memory, driver, firmware; not hot."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 

@@ -1,7 +1,5 @@
 """npu-smi: whether it answers, and what its errors mean on this machine."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The NPUs themselves: healthy, without memory errors, linked as their server has it."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

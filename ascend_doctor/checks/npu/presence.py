@@ -1,7 +1,5 @@
 """An installed Ascend stack on a machine without an NPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable

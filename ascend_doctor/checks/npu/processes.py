@@ -1,7 +1,5 @@
 """Who uses the NPUs: processes, their owners, and memory that somebody holds."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 
 from ascend_doctor.checks.npu.npus import visible_npus

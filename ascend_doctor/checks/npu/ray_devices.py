@@ -1,7 +1,5 @@
 """Ray: whether it chooses the devices of its actors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from packaging.version import InvalidVersion, Version

@@ -1,7 +1,5 @@
 """The chip: known to torch_npu, meant for training, and not mistaken for another."""
 
-from __future__ import annotations
-
 import fnmatch
 from collections.abc import Iterator
 

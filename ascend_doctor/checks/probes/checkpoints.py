@@ -1,7 +1,5 @@
 """Whether a training that was saved goes on as if it had never stopped."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Whether the shapes of experts follow the expert tensor parallel size, judged."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.checks.probes.run_failures import failures, ran

@@ -1,7 +1,5 @@
 """FP8: who has it, and how many tokens it wants a multiple of."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

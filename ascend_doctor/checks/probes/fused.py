@@ -1,7 +1,5 @@
 """Fused operators, dtypes and Triton kernels, judged by what their probes measured."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 

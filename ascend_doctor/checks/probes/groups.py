@@ -1,7 +1,5 @@
 """Devices of ranks, and what groups are made of, judged by what their probes measured."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The failure of the catalogue that an error of a probe is."""
 
-from __future__ import annotations
-
 import functools
 import re
 

@@ -1,7 +1,5 @@
 """Sharded vocabularies, gathered sequences and their masks, judged."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.checks.probes.run_failures import failures, ran

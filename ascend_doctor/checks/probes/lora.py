@@ -1,7 +1,5 @@
 """LoRA adapters on Megatron's parallel layers, judged."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

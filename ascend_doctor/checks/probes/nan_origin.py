@@ -1,7 +1,5 @@
 """On which rank, and where in the model, the first number that is not finite appeared."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

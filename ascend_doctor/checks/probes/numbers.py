@@ -1,7 +1,5 @@
 """A training of Megatron against the same in plain torch: what is wrong, and its name."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple

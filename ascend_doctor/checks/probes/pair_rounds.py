@@ -1,7 +1,5 @@
 """Which node or which link makes a collective fail or slow, by pairs of nodes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple

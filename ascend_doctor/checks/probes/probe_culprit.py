@@ -4,8 +4,6 @@ A time-out names its victim: whoever waits in a collective says that it failed. 
 is the one that crashed, never came, or stands elsewhere.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 from collections import Counter

@@ -1,7 +1,5 @@
 """What the probes measured, judged."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.checks.probes.run_failures import failures, ran

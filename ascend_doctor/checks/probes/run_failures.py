@@ -1,7 +1,5 @@
 """Ranks that did not end well, and values that are wrong, as findings of any probe."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Iterator
 

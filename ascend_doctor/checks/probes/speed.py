@@ -1,7 +1,5 @@
 """How fast devices are: against each other as a verdict, against their family as a hint."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """Parallel groups and training steps of the real megatron.core, judged."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Literal

@@ -1,7 +1,5 @@
 """Weights that go from a trainer to its rollouts, judged."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.checks.probes.run_failures import failures, ran

@@ -1,7 +1,5 @@
 """Locks that a killed process left where torch compiles extensions."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Checkpoints that can be written, and that torch.load takes again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown

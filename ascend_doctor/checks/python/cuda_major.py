@@ -1,7 +1,5 @@
 """Packages for CUDA, and the CUDA of torch."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

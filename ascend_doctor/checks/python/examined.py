@@ -1,7 +1,5 @@
 """The interpreter that is examined: the one that trains."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Which copy of a package Python would import, and whether PYTHONPATH is as it should be."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What the examined interpreter really imports, judged."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Warnings of the stack that are known: harmless ones are folded and counted."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections import Counter

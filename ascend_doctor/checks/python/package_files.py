@@ -1,7 +1,5 @@
 """Whether the packages that training stands on are there in full."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown

@@ -1,7 +1,5 @@
 """Python packages that are not what they seem, or that disturb each other."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

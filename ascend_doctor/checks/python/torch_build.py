@@ -1,7 +1,5 @@
 """Whether torch and torch_npu are a pair, built for this processor and this Python."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown

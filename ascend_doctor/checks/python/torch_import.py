@@ -1,7 +1,5 @@
 """Whether torch and torch_npu can be imported, told from files alone."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """torch and torch_npu as they were imported."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.checks.probes.run_failures import ran

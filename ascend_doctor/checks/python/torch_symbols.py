@@ -1,7 +1,5 @@
 """Whether the libraries on the loader's path have the functions that torch_npu calls."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.checks.python.torch_import import (

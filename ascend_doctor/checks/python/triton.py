@@ -1,7 +1,5 @@
 """Triton for NPUs: the right package, in front, and of CANN's release."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown

@@ -1,7 +1,5 @@
 """Frameworks on top of Megatron: whether they import, and whether MindSpeed comes first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import msgspec

@@ -1,7 +1,5 @@
 """What a gate was told to expect of the machine, against what is there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from ascend_doctor.checks.npu import soc

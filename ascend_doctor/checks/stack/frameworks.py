@@ -1,7 +1,5 @@
 """Frameworks: whether their own documents name the stack that is here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown

@@ -1,7 +1,5 @@
 """Gated delta nets (Qwen3.5, Qwen3-Next): which implementation runs, and whether it can."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.checks.launch.gdn_launch import (

@@ -1,7 +1,5 @@
 """Megatron-LM and MindSpeed: one tree each, and the two that belong together."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 

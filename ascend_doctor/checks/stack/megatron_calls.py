@@ -1,7 +1,5 @@
 """Small questions to the real megatron.core whose answers are known, judged."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import msgspec

@@ -1,7 +1,5 @@
 """The Megatron that the interpreter takes: whose it is, and what its functions take."""
 
-from __future__ import annotations
-
 import posixpath
 import shlex
 from collections.abc import Iterator

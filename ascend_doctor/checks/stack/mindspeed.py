@@ -1,7 +1,5 @@
 """MindSpeed and what belongs to it: Megatron's line, NumPy, Python, bridges."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What MindSpeed gives Megatron on one device, judged."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.checks.probes.run_failures import failures, ran, refuse_late

@@ -1,7 +1,5 @@
 """MindSpeed in the process that trains: the pair, the order, its arguments and its patches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from ascend_doctor.checks.probes.run_failures import failures, ran, refuse_late, story

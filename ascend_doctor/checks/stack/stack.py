@@ -1,7 +1,5 @@
 """Whether torch_npu, CANN, the driver and vllm-ascend belong together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.errors import Unknown

@@ -1,7 +1,5 @@
 """A stack against its lock."""
 
-from __future__ import annotations
-
 import itertools
 import shlex
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Which checks run: ``--only`` and ``--skip``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 

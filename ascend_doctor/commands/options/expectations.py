@@ -1,7 +1,5 @@
 """``--expect``: what a gate expects of the machine, over its preset and the site's file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """``--format`` with its short form ``--json``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

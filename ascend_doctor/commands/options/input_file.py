@@ -1,7 +1,5 @@
 """The type of an argument or option that names a file of certain kinds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

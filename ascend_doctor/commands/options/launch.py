@@ -1,7 +1,5 @@
 """Options that several commands have: how far to look, on what, with how many ranks, how long."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

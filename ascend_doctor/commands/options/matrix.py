@@ -1,7 +1,5 @@
 """The option that adds a site's own rows to the matrix, shared by the commands."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

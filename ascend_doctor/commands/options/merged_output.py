@@ -1,7 +1,5 @@
 """From the reports of many machines to the one that is shown, shared by the commands."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re

@@ -1,7 +1,5 @@
 """The options of the check that every node of a fleet gets, and how nodes call the doctor."""
 
-from __future__ import annotations
-
 import functools
 import os
 import shlex

@@ -1,7 +1,5 @@
 """The option that names the folder that stacks are built in."""
 
-from __future__ import annotations
-
 import click
 
 from ascend_doctor.commands.options.input_file import InputFile

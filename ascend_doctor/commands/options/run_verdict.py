@@ -1,7 +1,5 @@
 """The options by which `run` tells a scheduler what to do about a launch that failed."""
 
-from __future__ import annotations
-
 import functools
 import os
 import signal

@@ -1,7 +1,5 @@
 """The options that say what is examined, and the collecting itself; shared by the commands."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The options of a launch that is rehearsed at its true size."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

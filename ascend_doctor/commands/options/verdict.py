@@ -1,7 +1,5 @@
 """The options of a verdict that a scheduler acts on: one line, exit codes, what was before."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A module is imported when it is asked for.
 """
 
-from __future__ import annotations
-
 import os
 
 # pkgutil gives the same, and takes longer to import than all formats.

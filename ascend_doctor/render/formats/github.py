@@ -1,7 +1,5 @@
 """The report as GitHub Actions annotations."""
 
-from __future__ import annotations
-
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.render.fields import details
 from ascend_doctor.render.plain import one_line

@@ -1,7 +1,5 @@
 """The report as one self-contained page: it asks for nothing, and needs no script to be read."""
 
-from __future__ import annotations
-
 import base64
 import functools
 import hashlib

@@ -1,7 +1,5 @@
 """The report as JSON, and the JSON Schema of that."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

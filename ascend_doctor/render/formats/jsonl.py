@@ -1,7 +1,5 @@
 """The findings as JSON lines: a line a finding, then a line with the verdict."""
 
-from __future__ import annotations
-
 import msgspec
 
 from ascend_doctor.render.plain import json_text

@@ -1,7 +1,5 @@
 """The report as JUnit XML: a test case a check, for CI systems."""
 
-from __future__ import annotations
-
 from itertools import groupby
 from xml.etree import ElementTree as ET
 

@@ -1,7 +1,5 @@
 """The report as Markdown, for a bug report or a job summary."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

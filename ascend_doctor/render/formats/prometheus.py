@@ -1,7 +1,5 @@
 """The report as a text file for the Prometheus node exporter."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Iterator
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """The report as SARIF 2.1.0, for code hosts and security dashboards."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

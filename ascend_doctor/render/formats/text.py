@@ -1,7 +1,5 @@
 """The report for a person at a terminal."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Collection, Sequence
