@@ -43,7 +43,9 @@ def hccn(machine: Machine, driver: Driver) -> Hccn:
     root = driver.path or "/usr/local/Ascend/driver"
     path = tool_path(machine, "hccn_tool", (f"{root}/tools",))
     tool = Tool(machine=machine, path=path, name="hccn_tool", left=_SECONDS, call=_CALL_DEADLINE)
-    of_950 = _is_950(driver)
+    of_950 = any(function.device == _ASCEND950 for function in driver.pci or ()) or any(
+        node.path.startswith(_UB_FOLDERS) for node in driver.nodes
+    )
     devices: list[HccnDevice] = []
     ended: ToolError | None = None
     for position, number in enumerate(numbers):
@@ -55,12 +57,6 @@ def hccn(machine: Machine, driver: Driver) -> Hccn:
     if not devices or (ended is not None and ended.kind == "not-found"):
         return Hccn(source=_CONF if conf else "", conf=conf, tool=path if "/" in path else "")
     return Hccn(source="hccn_tool", conf=conf, tool=path, devices=tuple(devices), error=ended)
-
-
-def _is_950(driver: Driver) -> bool:
-    return any(function.device == _ASCEND950 for function in driver.pci or ()) or any(
-        node.path.startswith(_UB_FOLDERS) for node in driver.nodes
-    )
 
 
 class _Questions(msgspec.Struct, kw_only=True):

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from ascend_doctor.commands.stall_watch import RankProcess, StallWatch
-from ascend_doctor.diagnosis.recorder import RankTrace, TracedCall
+from ascend_doctor.diagnosis.recorder import TracedCall
 from ascend_doctor.diagnosis.stall_files import ProcessState, StallFiles, read_stall_files
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes, write_whole
@@ -42,12 +42,8 @@ def explains_end(watch: StallWatch, log: str) -> bool:
 
 def _heads(files: StallFiles) -> Iterator[tuple[int, TracedCall]]:
     for rank, trace in files.journals.items():
-        if (head := _head(trace)) is not None:
+        if (head := next((call for call in trace.calls if not call.done), None)) is not None:
             yield rank, head
-
-
-def _head(trace: RankTrace) -> TracedCall | None:
-    return next((call for call in trace.calls if not call.done), None)
 
 
 def _first_ends(folder: Path, log: str) -> Iterator[tuple[int, str]]:

@@ -314,7 +314,7 @@ def _holding(stacks: Path, first: int) -> list[int]:
     """The rank and the helpers that it forked: who has its file of stacks open, the rank first."""
     target = os.path.realpath(stacks)
     pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-    pids = [pid for pid in pids if pid == first or _parent(pid) == first]
+    pids = [pid for pid in pids if pid == first or _state(pid)[1] == first]
     return sorted((pid for pid in pids if _has_open(pid, target)), key=lambda pid: pid != first)
 
 
@@ -333,10 +333,6 @@ def _state(pid: int) -> tuple[str, int]:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return fields[0], int(fields[1])
     return "gone", 0
-
-
-def _parent(pid: int) -> int:
-    return _state(pid)[1]
 
 
 def _spy(pid: int, path: Path) -> bool:

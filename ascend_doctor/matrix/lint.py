@@ -1,7 +1,7 @@
 """The checks of `matrix lint`: every file loads strictly, and every reference leads somewhere."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -289,7 +289,7 @@ def _broken(catalog: Catalog, release: Release, rows: dict[str, list[Release]]) 
 
 def _family(catalog: Catalog, family: Family) -> Found:
     for soc in family.socs:
-        if not _is_known(soc.soc, family.names):
+        if not any(fnmatchcase(soc.soc, pattern) for pattern in family.names):
             yield f"socs[{soc.soc}]", "is not among the names"
     for name, train in family.first_torch_npu.items():
         if name not in family.names:
@@ -301,7 +301,3 @@ def _family(catalog: Catalog, family: Family) -> Found:
         if other.id > family.id:
             for name in sorted(mine & {*other.names, *other.npu_smi_names}):
                 yield "names", f"{name} is also a name of {other.id}"
-
-
-def _is_known(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -12,7 +12,6 @@ from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.loading import load
 from ascend_doctor.matrix.schema import Row, Source
 
-_NEAR = 0.5  # how alike names are of which one may be meant
 # A config.json has some KiB; a file of weights that was named instead is not to be read.
 _CONFIG_BYTES = 16 << 20
 # Layouts are tried for each divisor of these.

@@ -74,7 +74,7 @@ class Git:
         if not (cache / "HEAD").is_file():
             self._run("init", "-q", "--bare", "--", str(cache))
         ref_here = f"{_KEEP}{commit}"
-        if _is_bundle(source):
+        if source.url.endswith(".bundle"):
             _mark_shallow(cache, commit)
             self._fetch(cache, source, f"{ref_here}:{ref_here}")
             return
@@ -176,10 +176,6 @@ class Git:
             deadline=deadline,
             env=source.env if source else None,
         )
-
-
-def _is_bundle(source: RepositorySource) -> bool:
-    return source.url.endswith(".bundle")
 
 
 def _mark_shallow(cache: Path, commit: str) -> None:

@@ -49,7 +49,6 @@ _WHOLE = {
     "verl": ("mbridge", "triton-ascend"),
     "mindspeed-llm": ("triton-ascend",),
 }
-# Exact releases of CANN in a range, by their first two numbers.
 # The line that a release is a patch of: its first two numbers.
 _LINES = {
     "cann": re.compile(r"==(\d+\.\d+)\.\d+(?=$|\s|,)"),
@@ -528,10 +527,6 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
             known = need.component not in _GIVEN or need.component in self.question.machine
             if known and applies(need, self.question.when):
                 yield need
-
-
-def _names(demands: tuple[Demand, ...], version: str) -> bool:
-    return any(f"=={version}" in demand.versions for demand in demands)
 
 
 def _strains(component: Component, version: str, demands: tuple[Demand, ...]) -> int:

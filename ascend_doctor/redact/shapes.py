@@ -132,7 +132,6 @@ _VOCABULARY = "".join(
         ),
     )
 )
-_NAMES = ("passw", "passphrase", "secret", "key", "credential")
 _B64 = r"[A-Za-z0-9+/_-]"
 
 # What tokens of issuers begin with, and what is drawn behind it.

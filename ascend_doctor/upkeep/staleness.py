@@ -1,7 +1,7 @@
 """Rows and facts of the matrix whose sources were read long ago."""
 
 import datetime as dt
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ascend_doctor.matrix.catalog import Catalog
@@ -21,13 +21,9 @@ def find_stale_rows(catalog: Catalog, before: dt.date) -> Iterator[StaleRow]:
     stale = [
         StaleRow(row=name, read=read)
         for name, sources in _rows(catalog)
-        if (read := _newest(sources)) < before
+        if (read := max(dt.date.fromisoformat(source.date) for source in sources)) < before
     ]
     yield from sorted(stale, key=lambda row: (row.read, row.row))
-
-
-def _newest(sources: Iterable[Source]) -> dt.date:
-    return max(dt.date.fromisoformat(source.date) for source in sources)
 
 
 def _rows(catalog: Catalog) -> Iterator[tuple[str, tuple[Source, ...]]]:
