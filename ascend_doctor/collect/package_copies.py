@@ -88,10 +88,7 @@ def bare_copies(
 
 
 def _order(
-    machine: Machine,
-    listed: Mapping[str, frozenset[str]],
-    finders: Mapping[str, Finder],
-    name: str,
+    machine: Machine, listed: Mapping[str, frozenset[str]], finders: Mapping[str, Finder], name: str
 ) -> list[PackageCopy]:
     regular: list[PackageCopy] = []
     portions: list[PackageCopy] = []
@@ -103,11 +100,7 @@ def _order(
         if copy is not None:
             (portions if copy.kind == "namespace" else regular).append(copy)
     mapped = [
-        PackageCopy(
-            path=finder.mapping[name],
-            entry=file,
-            kind="editable",
-        )
+        PackageCopy(path=finder.mapping[name], entry=file, kind="editable")
         for file, finder in finders.items()
         if name in finder.mapping and _is_mapped(machine, finder.mapping[name])
     ]

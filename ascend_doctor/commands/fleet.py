@@ -2,9 +2,7 @@
 
 from ascend_doctor.commands.lazy import LazyGroup
 
-COMMANDS = {
-    "check": "Check every node by Ray or Slurm, and give one verdict.",
-}
+COMMANDS = {"check": "Check every node by Ray or Slurm, and give one verdict."}
 
 command = LazyGroup(
     name="fleet",

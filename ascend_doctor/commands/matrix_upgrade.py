@@ -86,12 +86,7 @@ def command(  # noqa: PLR0913 - a parameter an option
     from ascend_doctor.provision.conflict import refusal  # noqa: PLC0415
     from ascend_doctor.provision.lock import Prefix  # noqa: PLC0415
     from ascend_doctor.provision.sources import Mirrors  # noqa: PLC0415
-    from ascend_doctor.upkeep.upgrade import (  # noqa: PLC0415
-        Sources,
-        nearest_target,
-        target_query,
-        upgrade,
-    )
+    from ascend_doctor.upkeep.upgrade import Sources, nearest_target, target_query, upgrade  # noqa: PLC0415
 
     rows = catalog(overlays)
     file = Path(lock) if lock else locks.stack_in_use(prefix)

@@ -65,11 +65,7 @@ class Prover:
 
     def __call__(self, folder: Path, lock: Lock) -> Proof:
         """The proof of the stack in a folder."""
-        proof = Proof(
-            level=self.level,
-            simulated=self.simulated,
-            date=timestamps.now(),
-        )
+        proof = Proof(level=self.level, simulated=self.simulated, date=timestamps.now())
         if lock.failed:  # or the check finds that proof in the lock, and fails for it again
             locks.write(folder / locks.FILE, msgspec.structs.replace(lock, proof=None))
         try:

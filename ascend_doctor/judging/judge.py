@@ -47,6 +47,14 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 Judgement = Callable[[Case], Iterable[Finding]]
 
 
+class ConcludedError(Exception):
+    """A check has nothing to say beside these findings."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        super().__init__()
+        self.findings = tuple(findings)
+
+
 class Check(msgspec.Struct, frozen=True, kw_only=True):
     """One check. ``title`` is the property that should hold; ``explain`` is prose for users.
 
@@ -193,9 +201,9 @@ def rerun_as_root(*checks: str) -> Remedy:
 
 
 def note(
-    title: str, *, observed: str = "", because: str = "", refs: tuple[str, ...] = ()
+    title: str = "", *, observed: str = "", because: str = "", refs: tuple[str, ...] = ()
 ) -> Finding:
-    """All is well, and here is something worth knowing."""
+    """All is well, and here is something worth knowing; the title is the check's by default."""
     return Finding(level=Level.OK, title=title, observed=observed, because=because, refs=refs)
 
 
@@ -240,9 +248,10 @@ def _with_cause(
 def _findings(check: Check, case: Case) -> Iterator[Finding]:
     silent = True
     try:
-        for finding in check.run(case):
+        for finding in _yielded(check, case):
             silent = False
-            yield msgspec.structs.replace(finding, check=check.id)
+            title = finding.title or check.title
+            yield msgspec.structs.replace(finding, check=check.id, title=title)
     except Unknown as reason:
         yield Finding(
             check=check.id,
@@ -272,6 +281,13 @@ def _findings(check: Check, case: Case) -> Iterator[Finding]:
     else:
         if silent:
             yield Finding(check=check.id, level=Level.OK, title=check.title)
+
+
+def _yielded(check: Check, case: Case) -> Iterator[Finding]:
+    try:
+        yield from check.run(case)
+    except ConcludedError as end:
+        yield from end.findings
 
 
 # Names that a title may begin with and that look like ordinary words.

@@ -148,10 +148,7 @@ def relation(case: Case, need: Need, have: str) -> Relation:
     if not need.hard and scheme == "ascend" and _same_line(have, need.versions):
         return Relation(need=need, have=have, fit="near", allowed=allowed)
     return Relation(
-        need=need,
-        have=have,
-        fit="bad" if need.hard and not allowed else "doubt",
-        allowed=allowed,
+        need=need, have=have, fit="bad" if need.hard and not allowed else "doubt", allowed=allowed
     )
 
 

@@ -73,10 +73,7 @@ def range_declared(python: Python, distribution: Distribution, other: str) -> st
 
 
 def _holds(marker: Marker, python: Python) -> bool:
-    from packaging.markers import (  # noqa: PLC0415 - as above
-        UndefinedComparison,
-        UndefinedEnvironmentName,
-    )
+    from packaging.markers import UndefinedComparison, UndefinedEnvironmentName  # noqa: PLC0415 - as above
 
     environment = _environment(python)
     for name, value in environment.items():

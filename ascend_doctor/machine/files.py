@@ -231,10 +231,7 @@ def check_folder(path: str) -> None:
 
 
 def walk_folders(
-    top: str,
-    *,
-    key: Callable[[str], Any] = str,
-    is_entered: Callable[[str], bool] = bool,
+    top: str, *, key: Callable[[str], Any] = str, is_entered: Callable[[str], bool] = bool
 ) -> Iterator[tuple[str, list[str]]]:
     """Folders below ``top`` with the names of their files, both in the order of ``key``.
 

@@ -89,11 +89,7 @@ def coordinates(layout: Layout, *, expert: bool) -> list[dict[str, int]]:
 
 
 def groups(
-    layout: Layout,
-    *,
-    experts: bool,
-    every: bool,
-    label: Callable[[str, int], str] = str.ljust,
+    layout: Layout, *, experts: bool, every: bool, label: Callable[[str, int], str] = str.ljust
 ) -> Iterator[str]:
     """The rank groups with more than one rank, a kind a line; ``every`` shows all of them."""
     for name, title in TITLES.items():

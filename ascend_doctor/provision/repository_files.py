@@ -19,14 +19,7 @@ from typing import Any, NoReturn
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes
-from ascend_doctor.provision.repository import (
-    BRANCHES,
-    TAGS,
-    Commit,
-    Entry,
-    GitFiles,
-    ReadError,
-)
+from ascend_doctor.provision.repository import BRANCHES, TAGS, Commit, Entry, GitFiles, ReadError
 
 _LOCK = threading.Lock()
 

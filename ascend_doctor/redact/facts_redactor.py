@@ -16,11 +16,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def redactor(
-    facts: Snapshot,
-    *,
-    home: str,
-    env: Mapping[str, str] = _NOTHING,
-    key: bytes | None = None,
+    facts: Snapshot, *, home: str, env: Mapping[str, str] = _NOTHING, key: bytes | None = None
 ) -> Redactor:
     """``env`` is the examined environment, which knows more names than the facts hold."""
     known = facts.environment.variables if facts.environment is not None else _NOTHING

@@ -55,11 +55,7 @@ NAMES = (
         r"(?-i:(?<![\w.@/-])((?:[\w-]+\.)+(?:internal|lan|corp|intranet|intra|cluster\.local"
         r"|localdomain))\b(?!\.\w))",
     ),
-    Shape(
-        "user",
-        ("/home", "/users"),
-        rf"(?<![\w.~/-])(?:/[\w.-]+)*?/(?:homes?|Users)/({_NAME})",
-    ),
+    Shape("user", ("/home", "/users"), rf"(?<![\w.~/-])(?:/[\w.-]+)*?/(?:homes?|Users)/({_NAME})"),
     Shape("user", ("users\\",), rf"\\Users\\+({_NAME})"),
     *named(
         "user",

@@ -228,12 +228,7 @@ SHAPES = (
     Shape("password", ("passw",), r"\bpassword for \S+: (\S{3,})"),
     Shape("password", ("passw",), r"\blogin\s+\S+\s+password\s+(\S+)"),
     Shape("password", ("密码", "口令", "密钥", "令牌"), rf"(?:密码|口令|密钥|令牌){_IS}(\S+)"),
-    *named(
-        "secret",
-        ("secret", "credential"),
-        "(?:secret|credentials?)(?:[_-]?value)?",
-        _VALUE,
-    ),
+    *named("secret", ("secret", "credential"), "(?:secret|credentials?)(?:[_-]?value)?", _VALUE),
     *named("key", ("key",), f"key(?:{_KEYS})(?:[_-]?(?:id|secret|data))?", _VALUE),
     *named("token", ("token",), rf"(?=token){_VOCABULARY}token", _TOKEN),
     *named(
@@ -268,9 +263,7 @@ SHAPES = (
     Shape("token", ("q~",), r"(?-i:\b[\w.~]{3}\dQ~[\w.~-]{31,34})"),
     Shape("cookie", ("_session=",), r"\b\w+_session=([\w%-]{16,})"),
     Shape(
-        "ModelScope token",
-        ("ms-",),
-        r"(?<![\w-])ms-[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b",
+        "ModelScope token", ("ms-",), r"(?<![\w-])ms-[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"
     ),
     # No word: capitals, small letters and digits mixed, as issuers draw them. Mangled names of C++
     # and checksums are as wild, and stay.

@@ -25,11 +25,7 @@ _NO_WORK = "Nothing shows that the run got on: no step, no result, no good end"
 _SURVIVED = "The run got on after what reads like a failure, which may have ended a part of it"
 # Outcomes of logs that show no failure.
 NO_VERDICT = ("nothing known found", "could not tell")
-_LEVELS = {
-    "fatal": Level.ERROR,
-    "unknown": Level.UNKNOWN,
-    "degraded": Level.WARNING,
-}
+_LEVELS = {"fatal": Level.ERROR, "unknown": Level.UNKNOWN, "degraded": Level.WARNING}
 _LABEL = 10
 # The last ones; a loop of restarts has hundreds, which say the same.
 _ATTEMPTS = 8

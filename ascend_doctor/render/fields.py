@@ -7,9 +7,7 @@ from ascend_doctor.render.plain import lines, shorten
 
 
 def fields(
-    finding: Finding,
-    consequences: Iterable[Finding] = (),
-    say: Callable[[str], str] = str,
+    finding: Finding, consequences: Iterable[Finding] = (), say: Callable[[str], str] = str
 ) -> Iterator[tuple[str, str]]:
     """Labels and texts, those that are there; a text may have several lines and is not escaped.
 

@@ -9,14 +9,7 @@ from ascend_doctor.findings import Level, quantity
 from ascend_doctor.language import say
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
-from ascend_doctor.render.formats.markdown import (
-    about,
-    fence,
-    headline,
-    plain,
-    table,
-    verdict,
-)
+from ascend_doctor.render.formats.markdown import about, fence, headline, plain, table, verdict
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report
 

@@ -57,10 +57,7 @@ def _behaviours(component: Component, old: str, new: str) -> Iterator[ReleaseCha
     for after, facts in shown.items():
         for text, sources in facts:
             yield ReleaseChange(
-                kind="comes" if after else "goes",
-                subject=component.id,
-                text=text,
-                sources=sources,
+                kind="comes" if after else "goes", subject=component.id, text=text, sources=sources
             )
 
 

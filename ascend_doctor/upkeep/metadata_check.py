@@ -9,12 +9,7 @@ from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.queries import applies, candidates
 from ascend_doctor.matrix.schema import Component, Need, Release
 from ascend_doctor.matrix.versions import normalised, satisfies
-from ascend_doctor.upkeep.package_index import (
-    PYTHONS,
-    Interpreter,
-    WheelMetadata,
-    pythons,
-)
+from ascend_doctor.upkeep.package_index import PYTHONS, Interpreter, WheelMetadata, pythons
 
 
 @dataclass(frozen=True, kw_only=True)

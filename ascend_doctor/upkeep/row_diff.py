@@ -21,10 +21,7 @@ def render_diff(file: Path, rows: Iterable[NewRow], heads: Iterable[MovedHead], 
         changed = changed.replace(_RELEASES, _RELEASES + added, 1)
     name = f"matrices/components/{file.name}"
     lines = difflib.unified_diff(
-        text.splitlines(keepends=True),
-        changed.splitlines(keepends=True),
-        f"a/{name}",
-        f"b/{name}",
+        text.splitlines(keepends=True), changed.splitlines(keepends=True), f"a/{name}", f"b/{name}"
     )
     return "".join(lines)
 

@@ -75,10 +75,7 @@ class Survey:
         except (CommandError, DataError) as error:
             failures.append(str(error))
         return ComponentNews(
-            rows=tuple(rows.values()),
-            heads=heads,
-            remarks=tuple(remarks),
-            failures=tuple(failures),
+            rows=tuple(rows.values()), heads=heads, remarks=tuple(remarks), failures=tuple(failures)
         )
 
     def _releases(self, component: Component, remarks: list[str]) -> Iterator[NewRow]:
@@ -97,10 +94,7 @@ class Survey:
             remarks += self._contradictions(self.index, component, wheels)
 
     def _contradictions(
-        self,
-        index: PackageIndex,
-        component: Component,
-        wheels: dict[str, tuple[Interpreter, ...]],
+        self, index: PackageIndex, component: Component, wheels: dict[str, tuple[Interpreter, ...]]
     ) -> Iterator[str]:
         for release in component.releases:
             interpreters = wheels.get(release.version)
@@ -109,6 +103,5 @@ class Survey:
                     component.obtain.distribution, release.version, interpreters[0]
                 )
                 yield from map(
-                    str,
-                    contradictions(self.catalog, component, release, metadata, interpreters),
+                    str, contradictions(self.catalog, component, release, metadata, interpreters)
                 )

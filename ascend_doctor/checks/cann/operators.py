@@ -9,11 +9,7 @@ from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.probe_records.common import ChildOutcome
-from ascend_doctor.probe_records.operators import (
-    BoolIndexRecord,
-    FusedSoftmaxRecord,
-    SoftmaxCase,
-)
+from ascend_doctor.probe_records.operators import BoolIndexRecord, FusedSoftmaxRecord, SoftmaxCase
 
 _Case = TypeVar("_Case", bound=ChildOutcome)
 
@@ -72,7 +68,6 @@ def bool_index(case: Case) -> Iterator[Finding]:
         if any(outcome.differ is None for outcome in outcomes.values()):
             raise Unknown("the probe bool-index did not count what differs")
         yield note(
-            "Boolean indexing works",
             observed=f"compared on {run.device}: {', '.join(outcomes)}",
             because="A crash that needs more than this was not reproduced here."
             if run.device == "npu"
@@ -123,10 +118,7 @@ def fused_softmax(case: Case) -> Iterator[Finding]:
     yield from findings
     if not findings:
         slowest = max((outcome.seconds for outcome in outcomes.values()), default=0.0)
-        yield note(
-            "The fused masked softmax works",
-            observed=f"{', '.join(outcomes)}; slowest {slowest:.1f} s",
-        )
+        yield note(observed=f"{', '.join(outcomes)}; slowest {slowest:.1f} s")
 
 
 _UNFUSED = Remedy(

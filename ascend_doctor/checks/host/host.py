@@ -56,8 +56,7 @@ def shared_memory(case: Case) -> Iterator[Finding]:
 def _larger(host: Host) -> Remedy:
     if host.container is None:
         return Remedy(
-            summary="Make it larger",
-            commands=("sudo mount -o remount,size=64G /dev/shm",),
+            summary="Make it larger", commands=("sudo mount -o remount,size=64G /dev/shm",)
         )
     if host.container.kind == "kubernetes":
         return Remedy(

@@ -99,10 +99,7 @@ def system_libraries(case: Case) -> Iterator[Finding]:
         raise Unknown("what torch and torch_npu need of the C library could not be read")
     path = native.libstdcxx or host.libstdcxx
     glibcxx = native.glibcxx or host.glibcxx
-    have = {
-        "GLIBC": host.glibc,
-        "GLIBCXX": glibcxx and glibcxx.partition("_")[2],
-    }
+    have = {"GLIBC": host.glibc, "GLIBCXX": glibcxx and glibcxx.partition("_")[2]}
     for name, least in newest_known.items():
         if name not in have:
             continue

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ascend_doctor.checks.probes.run_failures import failures, ran
+from ascend_doctor.checks.probes.run_failures import ran_well
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, note, warning
@@ -17,11 +17,7 @@ def port(case: Case) -> Iterator[Finding]:
     Two jobs on one node need different ports. Side groups, such as those that bring weights to
     rollouts, need ports of their own; the report names three that were free.
     """
-    run = ran(case, "port")
-    broken = [*failures(run)]
-    yield from broken
-    if broken:
-        return
+    run = ran_well(case, "port")
     record = run.first_record(PortRecord)
     if record.free is None or record.error is None:
         raise Unknown("the probe port did not get this far")
@@ -38,7 +34,4 @@ def port(case: Case) -> Iterator[Finding]:
             commands=(f"export MASTER_PORT={record.free[0]}",),
         )
     else:
-        yield note(
-            "Rank 0 can listen on the master port",
-            observed=f"port {record.port}; free as well: {spare}",
-        )
+        yield note(observed=f"port {record.port}; free as well: {spare}")

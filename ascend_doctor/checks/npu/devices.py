@@ -6,10 +6,7 @@ from collections.abc import Iterator
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import DeviceNode, Driver, Host
 from ascend_doctor.findings import Finding, Remedy, first_of
-from ascend_doctor.judging.chip import (
-    ascend,
-    container,
-)
+from ascend_doctor.judging.chip import ascend, container
 from ascend_doctor.judging.container_fix import managers
 from ascend_doctor.judging.judge import Case, check, error
 
@@ -109,7 +106,7 @@ def _access(case: Case, host: Host, node: DeviceNode) -> Remedy:
     if host.uid == 0:
         return Remedy(
             summary="Root is refused by what the container or sandbox takes away: start it with "
-            "the devices (--device) and, if capabilities were dropped, with --cap-add=DAC_OVERRIDE",
+            "the devices (--device) and, if capabilities were dropped, with --cap-add=DAC_OVERRIDE"
         )
     if member and group_may:
         return Remedy(

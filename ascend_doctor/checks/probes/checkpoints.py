@@ -89,7 +89,7 @@ def checkpoint(case: Case) -> Iterator[Finding]:
     ]
     yield from findings[:1]
     if not findings and not unsaved:
-        yield note("Training resumes from a checkpoint unchanged", observed=_well(run, names))
+        yield note(observed=_well(run, names))
 
 
 def _well(run: ProbeRun, names: list[str]) -> str:

@@ -50,9 +50,8 @@ def expert_shapes(case: Case) -> Iterator[Finding]:
         record = run.first_record(ExpertShapesRecord)
         text = (record.ways or {})["configuration only"].errors.get("fc1", "")
         yield note(
-            "Expert weights have the expected shapes",
             observed=f"megatron.core {record.megatron}: given to both or to "
-            f"neither, weights fit; given to one alone: {text}",
+            f"neither, weights fit; given to one alone: {text}"
         )
 
 

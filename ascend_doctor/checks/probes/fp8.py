@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from ascend_doctor.checks.probes.run_failures import failures, ran
+from ascend_doctor.checks.probes.run_failures import ran_well
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, note
@@ -40,11 +40,7 @@ def fp8(case: Case) -> Iterator[Finding]:
     TP and 16; with context parallelism that of TP x 2 CP and 16 CP. TP 1: 16; TP 3: 48; TP 8: 16;
     TP 12: 48; TP 2 with CP 2: 32; mxfp8 with TP 1: 32.
     """
-    run = ran(case, "fp8")
-    findings = [*failures(run)]
-    if findings:
-        yield from findings
-        return
+    run = ran_well(case, "fp8")
     record = run.first_record(Fp8Record)
     asked = record.alignment or {}
     for recipe, expected in ALIGNMENT.items():
@@ -62,7 +58,6 @@ def fp8(case: Case) -> Iterator[Finding]:
     if record.unable:
         raise NotApplicable(record.unable)
     yield note(
-        "FP8 products are right",
         observed=f"e4m3 and e5m2 on {run.device}; token counts of a multiple of {alignment(tp=1)}, "
-        f"with TP 12 of {alignment(tp=12)}, with mxfp8 of {alignment(tp=1, recipe='mxfp8')}",
+        f"with TP 12 of {alignment(tp=12)}, with mxfp8 of {alignment(tp=1, recipe='mxfp8')}"
     )

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from ascend_doctor.checks.probes.probe_culprit import suffers
-from ascend_doctor.checks.probes.run_failures import failures, ran, ranks_text, story
+from ascend_doctor.checks.probes.run_failures import failures, ran, ran_well, ranks_text, story
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, note, warning
@@ -65,8 +65,7 @@ def device_per_rank(case: Case) -> Iterator[Finding]:
     yield from findings
     if not findings:
         yield note(
-            "Each rank drives a device of its own",
-            observed=", ".join(f"rank {ranks[0]}: {name}" for (_, name), ranks in owners.items()),
+            observed=", ".join(f"rank {ranks[0]}: {name}" for (_, name), ranks in owners.items())
         )
 
 
@@ -95,12 +94,7 @@ def _find_changes(run: ProbeRun, probe_result: ProbeResult) -> Iterator[Finding]
         )
 
 
-@check(
-    "object-collectives",
-    "Object collectives work",
-    level=3,
-    probe="object-collectives",
-)
+@check("object-collectives", "Object collectives work", level=3, probe="object-collectives")
 def object_collectives(case: Case) -> Iterator[Finding]:
     """Metrics are gathered as Python objects; over a Gloo group that must work.
 
@@ -131,7 +125,6 @@ def object_collectives(case: Case) -> Iterator[Finding]:
     yield from findings
     if not findings:
         yield note(
-            "Object collectives work",
             observed=f"{run.world_size} ranks, over gloo and over the group of {run.device}",
             because=_unset(run),
         )
@@ -286,15 +279,9 @@ def single_process(case: Case) -> Iterator[Finding]:
     ``init_process_group(backend, init_method="tcp://127.0.0.1:PORT", rank=0, world_size=1)`` first;
     the probe proves that here, with groups of one member and a sum.
     """
-    run = ran(case, "single-process")
-    findings = [*failures(run)]
-    yield from findings
-    if not findings:
-        megatron = run.first_record(ProbeRecord).megatron
-        yield note(
-            "Megatron's groups work in one process",
-            observed=f"megatron.core {megatron} on {run.device}, at a tcp:// address",
-        )
+    run = ran_well(case, "single-process")
+    megatron = run.first_record(ProbeRecord).megatron
+    yield note(observed=f"megatron.core {megatron} on {run.device}, at a tcp:// address")
 
 
 @check("large-groups", "Megatron's groups are right in large worlds", level=3, probe="large-groups")
@@ -306,9 +293,6 @@ def large_groups(case: Case) -> Iterator[Finding]:
     ``--tp``, ``--pp``, ``--cp``, ``--ep`` and ``--etp`` your own layout is tried, for as many ranks
     as it needs and four times as many. No device is used and nothing is sent.
     """
-    run = ran(case, "large-groups")
-    findings = [*failures(run)]
-    yield from findings
-    if not findings:
-        listed = ", ".join(run.first_record(LargeGroupsRecord).layouts)
-        yield note("Megatron's groups are right in large worlds", observed=f"{listed} ranks")
+    run = ran_well(case, "large-groups")
+    listed = ", ".join(run.first_record(LargeGroupsRecord).layouts)
+    yield note(observed=f"{listed} ranks")

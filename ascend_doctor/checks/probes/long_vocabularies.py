@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ascend_doctor.checks.probes.run_failures import failures, ran
+from ascend_doctor.checks.probes.run_failures import failures, ran, ran_well
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, note
@@ -62,10 +62,9 @@ def vocab_parallel_logprob(case: Case) -> Iterator[Finding]:
     chunks = (16, 128, 256)
     costs = ", ".join(str(sum(collectives(4096, chunk))) for chunk in chunks)
     yield note(
-        "Log-probabilities over a sharded vocabulary are right",
         observed=f"{run.where}; all-reduces of 4096 tokens: {sum(collectives(4096, None))} "
         f"at once, {costs} in chunks of {', '.join(map(str, chunks))}; writing into saved tensors: "
-        f"{_count_refusals(run)}",
+        f"{_count_refusals(run)}"
     )
 
 
@@ -157,14 +156,8 @@ def sequence_gather(case: Case) -> Iterator[Finding]:
     it: gather only if the length differs from that of the mask. The gradient is summed over ranks
     if each computes something else from the whole, and must only be cut if all compute the same.
     """
-    run = ran(case, "sequence-gather")
-    findings = [*failures(run)]
-    yield from findings
-    if not findings:
-        yield note(
-            "Gathered sequences are in order",
-            observed=f"{run.where}, {run.compared} results compared",
-        )
+    run = ran_well(case, "sequence-gather")
+    yield note(observed=f"{run.where}, {run.compared} results compared")
 
 
 @check(
@@ -197,7 +190,6 @@ def attention_mask_rebuild(case: Case) -> Iterator[Finding]:
     yield from findings
     if not findings and left:
         yield note(
-            "Rebuilt padding masks are right",
             observed=f"{run.ranks[0].compared} masks on {run.device}; padding on the left, "
-            f"{left.mask}, would become {left.rebuilt}, and is refused",
+            f"{left.mask}, would become {left.rebuilt}, and is refused"
         )

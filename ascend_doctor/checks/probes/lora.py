@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from ascend_doctor.checks.probes.run_failures import failures, ran
+from ascend_doctor.checks.probes.run_failures import ran_well
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, note, warning
@@ -35,11 +35,11 @@ def sequence_parallel(case: Case) -> Iterator[Finding]:
     halves on both ranks. The unmarked run must drift; if it does not, your megatron.core reduces
     these gradients itself, or the measurement sees nothing.
     """
-    run = ran(case, "lora-sequence-parallel")
-    findings = [*failures(run)]
-    if not findings:
-        findings += _as_whole(run, "marked", "TP2 with sequence parallelism")
-        findings += _apart(run, "marked", "dense tensor", "sequence")
+    run = ran_well(case, "lora-sequence-parallel")
+    findings = [
+        *_as_whole(run, "marked", "TP2 with sequence parallelism"),
+        *_apart(run, "marked", "dense tensor", "sequence"),
+    ]
     yield from findings
     if findings:
         return
@@ -49,7 +49,7 @@ def sequence_parallel(case: Case) -> Iterator[Finding]:
         text += "; without the mark they stay equal, too"
     else:
         text += f"; without the mark sequence_parallel they drift by {drift:.2g} in three steps"
-    yield note("LoRA is right under sequence parallelism", observed=text)
+    yield note(observed=text)
 
 
 @check("lora-experts", "LoRA on experts is right", level=3, probe="lora-experts")
@@ -67,11 +67,11 @@ def experts(case: Case) -> Iterator[Finding]:
     attention alone. That ETP drifts is how Megatron works and no fault of this machine; the probe
     measures it, so that you see it where a release changes that.
     """
-    run = ran(case, "lora-experts")
-    findings = [*failures(run)]
-    if not findings:
-        findings += _apart(run, "ETP1", "expert tensor", "expert tensor")
-        findings += _apart(run, "ETP1", "expert data", "expert data")
+    run = ran_well(case, "lora-experts")
+    findings = [
+        *_apart(run, "ETP1", "expert tensor", "expert tensor"),
+        *_apart(run, "ETP1", "expert data", "expert data"),
+    ]
     yield from findings
     if findings:
         return
@@ -81,7 +81,7 @@ def experts(case: Case) -> Iterator[Finding]:
         text += "; with ETP 2 they are equal here, too"
     else:
         text += f"; with ETP 2 they drift by {drift:.2g} in three steps, so keep ETP at 1"
-    yield note("LoRA on experts is right", observed=text)
+    yield note(observed=text)
 
 
 @check(
@@ -102,16 +102,13 @@ def tied_embeddings(case: Case) -> Iterator[Finding]:
     megatron.core.distributed.finalize_model_grads._allreduce_word_embedding_grads by a function
     that returns at once. The probe tries that and compares the losses with those of plain torch.
     """
-    run = ran(case, "lora-tied-embeddings")
-    findings = [*failures(run)]
-    if not findings:
-        findings += _judge_tied(run)
+    run = ran_well(case, "lora-tied-embeddings")
+    findings = [*_judge_tied(run)]
     yield from findings
     if not findings:
         yield note(
-            "LoRA works in a pipeline with tied embeddings",
             observed=f"{run.where}: the losses of plain torch, "
-            f"megatron.core {run.first_record(LoraRecord).megatron}",
+            f"megatron.core {run.first_record(LoraRecord).megatron}"
         )
 
 

@@ -10,14 +10,7 @@ from ascend_doctor.findings import Finding, Remedy, quantity
 from ascend_doctor.judging.judge import Case, check, error, note, unknown
 from ascend_doctor.probe_records.pairs import NoMeetingRecord, PairRow, PairTable
 from ascend_doctor.probe_results import ProbeRun
-from ascend_doctor.probing.pair_bisection import (
-    Accused,
-    Judged,
-    Kind,
-    Pairs,
-    judge_pairs,
-    matrix,
-)
+from ascend_doctor.probing.pair_bisection import Accused, Judged, Kind, Pairs, judge_pairs, matrix
 
 PROBE = "pair-rounds"
 _TOLD = 4

@@ -54,7 +54,7 @@ def device(case: Case) -> Iterator[Finding]:
         if any(_is_hollow(run, result.record(DeviceRecord)) for result in run.ranks):
             raise Unknown("the probe device recorded no products, or no memory that is left")
         name = run.first_record(DeviceRecord).name or case.device
-        yield note("A device computes and copies correctly", observed=name)
+        yield note(observed=name)
 
 
 def _is_hollow(run: ProbeRun, record: DeviceRecord) -> bool:
@@ -70,9 +70,7 @@ def _lacking(case: Case, record: DeviceRecord) -> set[str]:
 def _product(dtype: str, product: MatrixProduct) -> Iterator[Finding]:
     if product.error:
         yield error(
-            f"device: a {dtype} matrix product fails",
-            observed=product.error,
-            required="a result",
+            f"device: a {dtype} matrix product fails", observed=product.error, required="a result"
         )
         return
     off = product.error_relative
@@ -115,9 +113,7 @@ def allreduce(case: Case) -> Iterator[Finding]:
     if not findings:
         if any(None in (record.first_call_s, record.steady_s) for record in records):
             raise Unknown("the probe allreduce recorded no times")
-        yield note(
-            "All-reduce sums are correct", observed=f"{run.where}, {run.compared} sums compared"
-        )
+        yield note(observed=f"{run.where}, {run.compared} sums compared")
 
 
 @check("collectives", "Collectives give correct values", level=3, probe="collectives")
@@ -147,7 +143,4 @@ def collectives(case: Case) -> Iterator[Finding]:
         )
     yield from findings
     if not findings:
-        yield note(
-            "Collectives give correct values",
-            observed=f"{run.where}, {run.compared} results compared",
-        )
+        yield note(observed=f"{run.where}, {run.compared} results compared")

@@ -15,7 +15,7 @@ from ascend_doctor.checks.probes.probe_culprit import (
 from ascend_doctor.checks.python.known_warnings import fold_known
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.judge import Case, error, unknown, warning
+from ascend_doctor.judging.judge import Case, ConcludedError, error, unknown, warning
 from ascend_doctor.probe_records.common import ChildOutcome, ProbeRecord
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
@@ -51,6 +51,17 @@ def ran(case: Case, name: str) -> ProbeRun:
     reasons = {rank.skipped for rank in run.ranks if rank.skipped}
     if reasons and not run.missing and all(rank.skipped for rank in run.ranks):
         raise NotApplicable("; ".join(sorted(reasons)))
+    return run
+
+
+def ran_well(case: Case, name: str) -> ProbeRun:
+    """The run of a probe, whose findings are all that the check says where it has some.
+
+    Raises ConcludedError with ``failures`` of the run, and as ``ran`` and ``failures`` do.
+    """
+    run = ran(case, name)
+    if findings := [*failures(run)]:
+        raise ConcludedError(findings)
     return run
 
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from ascend_doctor.checks.probes.run_failures import failures, ran
+from ascend_doctor.checks.probes.run_failures import failures, ran, ran_well
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note, warning
@@ -50,11 +50,7 @@ def bandwidth(case: Case) -> Iterator[Finding]:
 
     HCCL gets slower where a message is larger than HCCL_BUFFSIZE (200 MB unless it is set).
     """
-    run = ran(case, "bandwidth")
-    findings = [*failures(run)]
-    yield from findings
-    if findings:
-        return
+    run = ran_well(case, "bandwidth")
     rates = run.first_record(BandwidthRecord).rates
     if not all(map(_buses, rates.values())) or not rates:
         raise Unknown("the probe bandwidth recorded no rates")
@@ -232,10 +228,7 @@ def soak(case: Case) -> Iterator[Finding]:
     if not findings and run.ranks:
         rounds = max(result.record(SoakRecord).rounds for result in run.ranks)
         shown = f"{min(last.values()):.4g} to {max(last.values()):.4g} TFLOPS" if last else "none"
-        yield note(
-            "Devices stay correct and fast under load",
-            observed=f"{rounds} rounds on {run.world_size} ranks on {_where(run)}, {shown}",
-        )
+        yield note(observed=f"{rounds} rounds on {run.world_size} ranks on {_where(run)}, {shown}")
 
 
 def _find_throttling(run: ProbeRun, rank: int, series: list[float]) -> Iterator[Finding]:

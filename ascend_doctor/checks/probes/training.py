@@ -6,7 +6,7 @@ from typing import Literal
 
 from ascend_doctor.checks.probes.nan_origin import origin
 from ascend_doctor.checks.probes.numbers import against_reference
-from ascend_doctor.checks.probes.run_failures import failures, ran, ranks_text
+from ascend_doctor.checks.probes.run_failures import failures, ran, ran_well, ranks_text
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, note, warning
@@ -32,11 +32,7 @@ def parallel_groups(case: Case) -> Iterator[Finding]:
     it, and every expert group has other members than with 1. Give it both to
     initialize_model_parallel and to the TransformerConfig, or to neither.
     """
-    run = ran(case, "parallel-groups")
-    findings = [*failures(run)]
-    yield from findings
-    if findings:
-        return
+    run = ran_well(case, "parallel-groups")
     record = run.first_record(ParallelGroupsRecord)
     layouts = record.layouts
     if not layouts:
@@ -49,7 +45,7 @@ def parallel_groups(case: Case) -> Iterator[Finding]:
     if record.group_bytes:
         taken = ", ".join(f"{size / _MIB:.0f}" for size in record.group_bytes)
         text += f"; {taken} MiB for each further group of all ranks (HCCL_BUFFSIZE)"
-    yield note("Megatron's parallel groups are right", observed=text)
+    yield note(observed=text)
 
 
 @check("float64-allreduce", "Sums of float64 reach all ranks", level=3, probe="parallel-groups")
@@ -133,9 +129,8 @@ def smoke_train(case: Case) -> Iterator[Finding]:
     if not layouts:
         raise Unknown("the probe recorded no layout")
     yield note(
-        "A tiny model trains as it should",
         observed=f"{run.where}: {', '.join(layouts)}; losses, modules and gradients as in plain "
-        f"torch in every step; {_kernels(run)}{_stack(run)}",
+        f"torch in every step; {_kernels(run)}{_stack(run)}"
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ascend_doctor.checks.probes.run_failures import failures, ran
+from ascend_doctor.checks.probes.run_failures import ran_well
 from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, note
 from ascend_doctor.probe_records.common import ProbeRecord
@@ -31,13 +31,9 @@ def weight_sync(case: Case) -> Iterator[Finding]:
     What does hang is an actor whose futures nobody awaits: its error is lost, and the rollouts
     wait. verl had this code between 2026-01-27 and 2026-02-26; its checkpoint engines replace it.
     """
-    run = ran(case, "weight-sync")
-    findings = [*failures(run)]
-    yield from findings
-    if not findings:
-        through = _THROUGH.get(run.first_record(ProbeRecord).through or "", "an unknown way")
-        yield note(
-            "Weights reach the rollouts",
-            observed=f"{run.world_size - 1} receivers on {run.device}, through {through}, with "
-            "either side first",
-        )
+    run = ran_well(case, "weight-sync")
+    through = _THROUGH.get(run.first_record(ProbeRecord).through or "", "an unknown way")
+    yield note(
+        observed=f"{run.world_size - 1} receivers on {run.device}, through {through}, with "
+        "either side first"
+    )

@@ -54,9 +54,6 @@ def cuda_major(case: Case) -> Iterator[Finding]:
                 required=right,
                 because="Libraries of two releases of CUDA in one process end in missing symbols.",
                 remedy="Install the package for the CUDA of torch",
-                commands=(
-                    pip(case, "uninstall", "-y", package.name),
-                    pip(case, "install", right),
-                ),
+                commands=(pip(case, "uninstall", "-y", package.name), pip(case, "install", right)),
                 refs=(_UPSTREAM,),
             )

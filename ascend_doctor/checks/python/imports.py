@@ -54,7 +54,7 @@ def inspect_env(case: Case) -> Iterator[Finding]:
     yield from _devices(case, modules)
     if not failed and not broken:
         versions = [f"{name} {module.version or ''}".strip() for name, module in modules.items()]
-        yield note("The packages of the stack can be imported", observed=", ".join(versions))
+        yield note(observed=", ".join(versions))
 
 
 def _torch(case: Case, failed: dict[str, ImportedModule]) -> Iterator[Finding]:

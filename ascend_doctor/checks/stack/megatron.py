@@ -8,12 +8,7 @@ from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import ImportPath, PackageCopy
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, warning
-from ascend_doctor.judging.packages import (
-    find_distribution,
-    npu_only,
-    pip,
-    variable,
-)
+from ascend_doctor.judging.packages import find_distribution, npu_only, pip, variable
 from ascend_doctor.judging.source_trees import copies, core, find_megatron_ref, winner
 from ascend_doctor.judging.version_compare import is_in_range
 

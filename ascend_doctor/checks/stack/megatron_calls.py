@@ -49,10 +49,7 @@ def schedule(case: Case) -> Iterator[Finding]:
     if not broken:
         plans = _record(run).plans
         refused = [name for name, taken in plans.items() if not taken]
-        yield note(
-            "Megatron's scheduler accepts valid plans",
-            observed=f"{len(plans)} plans tried; refused: {', '.join(refused)}",
-        )
+        yield note(observed=f"{len(plans)} plans tried; refused: {', '.join(refused)}")
 
 
 @check("sample-collection", "Results of a batch are collected once", level=1, probe=_PROBE)
@@ -71,7 +68,7 @@ def sample_collection(case: Case) -> Iterator[Finding]:
         missing = [
             f"{name}: {counts.first} of {counts.all}" for name, counts in record.collections.items()
         ]
-        yield note("Results of a batch are collected once", observed=", ".join(missing))
+        yield note(observed=", ".join(missing))
 
 
 @check("peft-on-megatron", "peft's LoRA runs on a Megatron layer", level=1, probe=_PROBE)

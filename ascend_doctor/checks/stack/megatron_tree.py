@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator
 from typing import TypeVar
 
-from ascend_doctor.checks.probes.run_failures import failures, ran
+from ascend_doctor.checks.probes.run_failures import ran, ran_well
 from ascend_doctor.checks.stack.megatron import TWO_COPIES
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Remedy
@@ -47,10 +47,7 @@ def megatron_origin(case: Case) -> Iterator[Finding]:
     finders of editable installs have their say, too. `megatron.__file__` proves nothing: it is
     None for every namespace package.
     """
-    broken = [*failures(ran(case, _PROBE))]
-    yield from broken
-    if broken:
-        return
+    ran_well(case, _PROBE)
     record = _record(case)
     named = _require(record.named).rstrip("/")
     roots = {
@@ -129,7 +126,6 @@ def api_drift(case: Case) -> Iterator[Finding]:
             if required and others and not function.name.endswith("Config")
         ]
         yield note(
-            "Megatron's functions match their release",
             observed=f"{len(record.api)} functions of megatron.core {version}; "
             f"calls read in: {', '.join(record.searched) or 'no framework'}",
             because=f"Other releases take {', '.join(unused)} as well." if unused else "",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ascend_doctor.checks.probes.run_failures import failures, ran, refuse_late
+from ascend_doctor.checks.probes.run_failures import ran, ran_well, refuse_late
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, note, warning
@@ -43,10 +43,7 @@ def type_strings(case: Case) -> Iterator[Finding]:
     torch.cuda.HalfTensor and the like, and refuse anything else. MindSpeed answers so for tensors
     on NPUs; if it does not, it was imported too late or patched something else.
     """
-    broken = [*failures(ran(case, _PROBE))]
-    yield from broken
-    if broken:
-        return
+    ran_well(case, _PROBE)
     outcome = _outcome(case, "types")
     yield from _failures(outcome, "MindSpeed gives no types", "See stack-pair and import-order")
     named = {**outcome.types, "a parameter": outcome.parameter}
@@ -97,9 +94,7 @@ def use_flash(case: Case) -> Iterator[Finding]:
     refused = _outcome(case, "neither").error
     if refused:
         yield note(
-            "Causal attention works without a mask",
-            observed=f"with neither use_flash_attn nor micro_batch_size: {refused}",
-            refs=_MASK,
+            observed=f"with neither use_flash_attn nor micro_batch_size: {refused}", refs=_MASK
         )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from ascend_doctor.checks.probes.run_failures import failures, ran, refuse_late, story
+from ascend_doctor.checks.probes.run_failures import ran, ran_well, refuse_late, story
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note, warning
@@ -103,11 +103,7 @@ def stack_pair(case: Case) -> Iterator[Finding]:
     Megatron that MindSpeed's source is written for is compared with the version that was imported.
     The version of the mindspeed package is not looked at: branches for 0.17 call themselves 0.12.1.
     """
-    run = ran(case, _PROBE)
-    broken = [*failures(run)]
-    yield from broken
-    if broken:
-        return
+    ran_well(case, _PROBE)
     outcome = _outcome(case, "import")
     if outcome.error:
         yield _unfit(outcome.error)
@@ -133,10 +129,7 @@ def stack_pair(case: Case) -> Iterator[Finding]:
         )
     else:
         whole = "" if outcome.training else ", without megatron.training"
-        yield note(
-            "MindSpeed patches this Megatron without an error",
-            observed=f"{outcome.patches} patches on megatron.core {version}{whole}",
-        )
+        yield note(observed=f"{outcome.patches} patches on megatron.core {version}{whole}")
 
 
 def _unfit(text: str) -> Finding:
@@ -275,7 +268,6 @@ def first_repatch(case: Case) -> Iterator[Finding]:
     else:
         needed = sorted(set(_real(_list_changes(late))) - lost)
         yield note(
-            "MindSpeed's first repatch applies the plan",
             observed=f"{len(needed)} names are bound by it: {', '.join(map(_short, needed))}",
             because="A framework that skips the call has those of the import.",
         )
@@ -346,8 +338,4 @@ def argv_leak(case: Case) -> Iterator[Finding]:
         )
     elif taken.taken:
         shown = ", ".join(f"{name}={value}" for name, value in taken.taken.items())
-        yield note(
-            "The doctor's arguments do not reach MindSpeed",
-            observed=f"those of a program that imports it do: {shown}",
-            refs=(_ARGS_UTILS,),
-        )
+        yield note(observed=f"those of a program that imports it do: {shown}", refs=(_ARGS_UTILS,))

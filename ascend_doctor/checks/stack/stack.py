@@ -7,23 +7,13 @@ from ascend_doctor.facts import Cann
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging import matrix_fit
 from ascend_doctor.judging.judge import Case, check, error, note, unknown, warning
-from ascend_doctor.judging.packages import (
-    cann_version,
-    distribution,
-    npu_only,
-    pip,
-    source,
-)
+from ascend_doctor.judging.packages import cann_version, distribution, npu_only, pip, source
 from ascend_doctor.judging.version_compare import is_in_range, leading
 from ascend_doctor.matrix.schema import Release
 from ascend_doctor.matrix.versions import key
 
 
-@check(
-    "torch-npu-cann",
-    "CANN is a release that torch_npu supports",
-    caused_by=("cann-mixed",),
-)
+@check("torch-npu-cann", "CANN is a release that torch_npu supports", caused_by=("cann-mixed",))
 def torch_npu_cann(case: Case) -> Iterator[Finding]:
     """Each torch_npu is published for one release of CANN; a table of the project pairs them.
 

@@ -54,9 +54,7 @@ def stack_lock(case: Case) -> Iterator[Finding]:
     if not (drifted or wrong):
         parts = ", ".join(f"{checkout.name} {checkout.ref}" for checkout in lock.checkouts)
         yield note(
-            "The stack matches its lock",
-            observed=f"{parts}, {quantity(len(lock.wheels), 'wheel')}; "
-            f"run: {lock.proof or 'never'}",
+            observed=f"{parts}, {quantity(len(lock.wheels), 'wheel')}; run: {lock.proof or 'never'}"
         )
 
 

@@ -69,9 +69,7 @@ def needs_terminal(*, show_redacted: bool) -> None:
 
 
 show_redacted_option = click.option(
-    "--show-redacted",
-    is_flag=True,
-    help="Show on this terminal what is hidden, and as what.",
+    "--show-redacted", is_flag=True, help="Show on this terminal what is hidden, and as what."
 )
 
 
@@ -243,9 +241,7 @@ _OPTIONS = (
         f"  [default: {FILE} here, where there is one]",
     ),
     click.option(
-        "--issue",
-        is_flag=True,
-        help="Make Markdown a paste for a bug report, folded and short.",
+        "--issue", is_flag=True, help="Make Markdown a paste for a bug report, folded and short."
     ),
     click.option("--silent", is_flag=True, help="Print nothing where all is well."),
     click.option("-q", "--quiet", is_flag=True, help="No progress on standard error."),

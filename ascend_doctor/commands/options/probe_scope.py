@@ -49,10 +49,7 @@ class ProbeScope(msgspec.Struct, frozen=True, kw_only=True):
             )
         nodes = LaunchNodes(count=self.nnodes, rank=self.node_rank, endpoint=self.rdzv_endpoint)
         return Extent(
-            nodes=nodes,
-            sizes=tuple(self.sizes.items()),
-            minutes=self.minutes,
-            small=self.small,
+            nodes=nodes, sizes=tuple(self.sizes.items()), minutes=self.minutes, small=self.small
         )
 
 

@@ -153,9 +153,7 @@ def add_target_options(command: F) -> F:
     for option in (
         matrix_option,
         click.option(
-            "--lock",
-            metavar="FILE",
-            help="Report what differs from this ascend-doctor.lock.",
+            "--lock", metavar="FILE", help="Report what differs from this ascend-doctor.lock."
         ),
         click.option(
             "--replay",

@@ -11,13 +11,7 @@ from msgspec.structs import replace
 from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.output import Output
 from ascend_doctor.diagnosis.result import Diagnosis, JobVerdict
-from ascend_doctor.exits import (
-    EXIT_EXCLUDE,
-    EXIT_OK,
-    EXIT_RESTART,
-    EXIT_STOP,
-    EXIT_UNKNOWN,
-)
+from ascend_doctor.exits import EXIT_EXCLUDE, EXIT_OK, EXIT_RESTART, EXIT_STOP, EXIT_UNKNOWN
 from ascend_doctor.machine.kinds import DIAGNOSIS
 from ascend_doctor.render.diagnosis import say_verdict
 from ascend_doctor.render.plain import one_line
@@ -57,12 +51,7 @@ def verdict_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def gather(
-        *,
-        verdict: bool,
-        exit_verdict: bool,
-        history: tuple[str, ...],
-        nodes: str,
-        **others: Any,
+        *, verdict: bool, exit_verdict: bool, history: tuple[str, ...], nodes: str, **others: Any
     ) -> Any:
         asked = VerdictOptions(
             line=verdict,
