@@ -248,7 +248,7 @@ def _with_cause(
 def _findings(check: Check, case: Case) -> Iterator[Finding]:
     silent = True
     try:
-        for finding in _yielded(check, case):
+        for finding in _run(check, case):
             silent = False
             title = finding.title or check.title
             yield msgspec.structs.replace(finding, check=check.id, title=title)
@@ -283,7 +283,7 @@ def _findings(check: Check, case: Case) -> Iterator[Finding]:
             yield Finding(check=check.id, level=Level.OK, title=check.title)
 
 
-def _yielded(check: Check, case: Case) -> Iterator[Finding]:
+def _run(check: Check, case: Case) -> Iterator[Finding]:
     try:
         yield from check.run(case)
     except ConcludedError as end:
