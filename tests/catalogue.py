@@ -9,8 +9,6 @@ of checks, ``say``, options, commands, a few tables and the matrix have. ``{0}``
 what f-strings fill in.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import functools
@@ -90,14 +88,7 @@ _WHOLE = frozenset(
     {"report.py", "judging/subjects.py", "commands/fix.py", "commands/explain.py"}
     | {
         f"render/{name}.py"
-        for name in (
-            "formats/text",
-            "page",
-            "fields",
-            "fleet_text",
-            "diagnosis",
-            "rank_rows",
-        )
+        for name in ("formats/text", "page", "fields", "fleet_text", "diagnosis", "rank_rows")
     }
     | {
         "progress.py",

@@ -5,8 +5,6 @@ percent above the count; ``python -m tests.house --lower`` lowers it then, and r
 conflict in the file by taking the lower row.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -7,8 +7,6 @@ tests and CI add, and `rehearsal.txt` what a rehearsal examines (Python 3.10 to 
 in two files; several are installed together: `pip install --require-hashes -r run.txt -r test.txt`.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tempfile

@@ -5,8 +5,6 @@ machines, reports that the product wrote, a prefix with a stack, programs of clu
 what is particular about a line; one that it does not name is run too, and has to end with 0.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys
@@ -195,9 +193,7 @@ RUNS = {
             needs=("terminal",)
         ),
         "check -l 0 --record bug/": Run(
-            usual=False,
-            options='--python "$WORLD/home/venv/bin/python"',
-            words={"bug/": "new/"},
+            usual=False, options='--python "$WORLD/home/venv/bin/python"', words={"bug/": "new/"}
         ),
         "check -l 0 --replay bug/": Run(usual=False),
         "check --lock ~/stack/current/ascend-doctor.lock": Run(

@@ -6,8 +6,6 @@ ends as that ends. torchrun, started so, starts its ranks so. What is read when 
 imported is that of the first process: faults of simulated operators, the number of threads.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import fcntl

@@ -6,8 +6,6 @@ The first byte of an input chooses the reader. Arguments are those of libFuzzer.
 DoctorError ends it with the input that caused it; so does a reader that takes ten seconds.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import inspect

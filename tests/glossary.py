@@ -1,7 +1,5 @@
 """Terms of the catalogue: the word of the vendor's documents, and a document that has it."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -6,8 +6,6 @@ Measures are lines and bytes by kind of file, words of pages, the names in the c
 that users read.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

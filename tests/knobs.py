@@ -1,7 +1,5 @@
 """What may be asked of a run of the tests; `python -m tests.acceptance --help` has the options."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -5,8 +5,6 @@ and classes. A function name is a participle if its first word ends as one does 
 names of properties are nouns and not counted.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import gc

@@ -3,8 +3,6 @@
 usage: python -m tests.one_file FILE
 """
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Writes the table of probes in docs/probes.md: ``python -m tests.probe_table``."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The findings are all texts of the code and the matrices other than help: titles,
 causes, remedies, and the pages of ``explain``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 Tests of what passes the catalogue use it, so they need no Chinese.
 """
 
-from __future__ import annotations
-
 import re
 
 _WORDS = re.compile(r"`[^`]*`|\{\d+\}|[A-Za-z][A-Za-z',-]*(?: [A-Za-z][A-Za-z',-]*)*")

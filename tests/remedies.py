@@ -9,8 +9,6 @@ loops are seen to work; ``export``, ``unset`` and ``source`` are run in earnest,
 doctor's own commands that only look.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import re

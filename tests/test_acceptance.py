@@ -1,7 +1,5 @@
 """`python -m tests.acceptance`: its manifest is whole, and its exit codes say what was run."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import datetime as dt
 from pathlib import Path
 from typing import Any
@@ -83,10 +81,7 @@ def test_that_row_hides_nothing_else(finding: Finding) -> None:
 def test_it_can_expire_as_others_do() -> None:
     assert acknowledge_findings(
         msgspec.structs.replace(ALL, expires="2026-11-20"), finding=ROOT_ONLY
-    ) == [
-        ("hccn-tool", Level.UNKNOWN),
-        ("acknowledged", Level.WARNING),
-    ]
+    ) == [("hccn-tool", Level.UNKNOWN), ("acknowledged", Level.WARNING)]
 
 
 def test_a_site_says_what_it_expects(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Each benchmark in its smallest form, down to its ratio. No time is asserted."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The Chinese catalogue loads, says what the glossary says, and changes nothing for programs."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re
@@ -256,10 +254,7 @@ def test_the_option_is_stronger_than_the_locale(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.usefixtures("pseudo_chinese")
 @pytest.mark.parametrize("name", ["cann-not-sourced", "mixed-cann"])
 def test_every_sentence_of_a_report_passes_the_catalogue(name: str, tmp_path: Path) -> None:
-    for shape, quoted in (
-        ("text", r" *[$>] |.*https?:"),
-        ("markdown", r"- <?https?:|[^#*-]"),
-    ):
+    for shape, quoted in (("text", r" *[$>] |.*https?:"), ("markdown", r"- <?https?:|[^#*-]")):
         replay(name, "--lang", "zh", "-vv", "--format", shape, "-o", str(tmp_path / shape))
         rows = (tmp_path / shape).read_text("utf-8").splitlines()
         read = [_QUOTES.sub("", row) for row in rows if not re.match(quoted, row)]

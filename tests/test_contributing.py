@@ -1,7 +1,5 @@
 """What a contributor starts with names what is there."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The documentation builds, and what it tells to type is what the commands take."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Every command that the documentation tells to type is run, and ends as its contract has it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
@@ -344,11 +342,7 @@ def _command(typed: str, how: Run, needs: tuple[str, ...]) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("line", "how", "needs"), [*_cases()])
 def test_what_is_told_to_type_runs(
-    line: Line,
-    how: Run,
-    needs: tuple[str, ...],
-    docs_folder: Path,
-    request: pytest.FixtureRequest,
+    line: Line, how: Run, needs: tuple[str, ...], docs_folder: Path, request: pytest.FixtureRequest
 ) -> None:
     if shutil.which(how.shell) is None:
         pytest.skip(f"not installed: {how.shell}")

@@ -1,7 +1,5 @@
 """Commands that a newcomer types, wrong guesses included, and their answers."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import shlex

@@ -1,7 +1,5 @@
 """The interpreter that forks its processes, beside the one that starts them."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What the doctor loads into interpreters: all three, beside the user's own sitecustomize."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The house gets lighter and better, never worse: its ceilings only fall."""
 
-from __future__ import annotations
-
 import ast
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A wrong kind of file is recognised by each command that reads files, with the command for it."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import tarfile

@@ -1,7 +1,5 @@
 """The spelling of what is printed; vendors' own words in the matrix stay as they are."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 import re

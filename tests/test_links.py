@@ -1,7 +1,5 @@
 """Links of pages, and names of pages in code, lead to files."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

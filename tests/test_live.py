@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import io
 import time
 from pathlib import Path
@@ -9,13 +7,7 @@ from rich.console import Console
 
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from ascend_doctor.probing.request import ProbeRequest
-from ascend_doctor.progress import (
-    RUNS,
-    NodeDisplay,
-    ProbeDisplay,
-    ProgressBar,
-    TaskDisplay,
-)
+from ascend_doctor.progress import RUNS, NodeDisplay, ProbeDisplay, ProgressBar, TaskDisplay
 
 HOSTILE = "\x1b[31m[red]\n\x07sum"
 

@@ -8,8 +8,6 @@ After a change, read the difference that the failed test prints. If it is what w
 A new machine is a folder with machine.yaml, see machines/compose.py, or what --record wrote.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import functools

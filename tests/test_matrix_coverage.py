@@ -1,7 +1,5 @@
 """Releases that docs/records/matrix.md leaves out have no row."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ascend_doctor.matrix.catalog import Catalog

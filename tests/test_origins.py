@@ -1,7 +1,5 @@
 """Every data file of tests/ and matrices/ has one row in origins.yaml: who wrote it."""
 
-from __future__ import annotations
-
 from fnmatch import fnmatch
 from pathlib import Path
 

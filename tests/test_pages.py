@@ -1,7 +1,5 @@
 """The Chinese pages of the documentation: what they keep of the English ones, and when not."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """One factor for all deadlines: asked for, or because the processor is emulated."""
 
-from __future__ import annotations
-
 import os
 import struct
 import sys

@@ -1,7 +1,5 @@
 """Pictures of the documentation show what terminals show today, and ask nobody for anything."""
 
-from __future__ import annotations
-
 import html
 import importlib.util
 import re

@@ -1,7 +1,5 @@
 """Records of probes: what they read is what probes write, and what is damaged is told as such."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re

@@ -4,8 +4,6 @@ Types say nothing about probes, the operators of the simulator, code in strings 
 callbacks of commands.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib

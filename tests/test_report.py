@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -324,10 +322,7 @@ def test_eighty_checks_without_their_section_are_one_line() -> None:
 def test_where_nothing_trains_the_first_line_says_so_and_nothing_is_ticked() -> None:
     for ascii_only, tick in ((False, "\u2713"), (True, "+")):
         shown = text_format.render(
-            report(
-                finding(Level.OK),
-                notices=("No NPU, no driver and no CANN here", HOSTILE),
-            ),
+            report(finding(Level.OK), notices=("No NPU, no driver and no CANN here", HOSTILE)),
             ascii_only=ascii_only,
             width=60,
         )

@@ -1,7 +1,5 @@
 """Temporary folders have room for sockets where TMPDIR has."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 
@@ -11,8 +9,7 @@ from ascend_doctor.machine.scratch import temporary
 
 
 @pytest.mark.parametrize(
-    ("length", "moved"),
-    [(40, False), (52, False), (53, True), (75, True), (76, False)],
+    ("length", "moved"), [(40, False), (52, False), (53, True), (75, True), (76, False)]
 )
 def test_a_folder_has_room_for_sockets_where_the_place_itself_has(
     length: int, moved: bool, monkeypatch: pytest.MonkeyPatch

@@ -1,7 +1,5 @@
 """Programs by name come from folders that nobody else can change."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

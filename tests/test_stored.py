@@ -1,7 +1,5 @@
 """What earlier commits of the same schema wrote is read: reports, snapshots and locks."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

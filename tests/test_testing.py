@@ -1,7 +1,5 @@
 """The pytest plugin for other projects, on a project made of what docs/testing.md shows."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

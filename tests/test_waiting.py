@@ -1,7 +1,5 @@
 """How long to wait for a process: what it waits for a processor does not count."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -13,12 +11,7 @@ import msgspec
 import pytest
 
 from ascend_doctor.machine import waiting
-from ascend_doctor.machine.waiting import (
-    MOST_STRETCH,
-    Deadline,
-    await_end,
-    communicate,
-)
+from ascend_doctor.machine.waiting import MOST_STRETCH, Deadline, await_end, communicate
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from ascend_doctor.probing import schedule
 from ascend_doctor.probing.request import LaunchNodes, ProbeRequest, not_started

@@ -1,7 +1,5 @@
 """A command that only reads ends where a file never answers, and goes on where it works."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from types import SimpleNamespace

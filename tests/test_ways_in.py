@@ -1,7 +1,5 @@
 """Other ways to the same program: manual pages, and one file that holds it whole."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The workflow runs what can be run here: it names no step that a laptop has not."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

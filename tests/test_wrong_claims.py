@@ -1,7 +1,5 @@
 """Claims that documents and habits make, against what the matrix says. One test a claim."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """A healthy Atlas A2 machine as values; the tests change one thing of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

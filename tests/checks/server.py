@@ -1,7 +1,5 @@
 """Healthy servers as values: eight A2 cards, or eight A3 cards of two devices."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

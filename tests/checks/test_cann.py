@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import msgspec
 
 from ascend_doctor.facts import CannInstall, CannShell, Library, Needed, Snapshot

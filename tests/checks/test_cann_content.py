@@ -1,16 +1,7 @@
-from __future__ import annotations
-
 import msgspec
 import pytest
 
-from ascend_doctor.facts import (
-    CannComponent,
-    Library,
-    MissingSymbol,
-    Nnal,
-    Npu,
-    PciFunction,
-)
+from ascend_doctor.facts import CannComponent, Library, MissingSymbol, Nnal, Npu, PciFunction
 from ascend_doctor.findings import Level
 from tests.checks.machine import having, healthy, install, only, run, shell, without
 

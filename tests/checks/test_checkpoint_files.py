@@ -1,7 +1,5 @@
 """Whether checkpoints can be written, and loaded again."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -19,8 +17,7 @@ ID = "enum-pickling"
 
 
 @pytest.mark.parametrize(
-    ("by_getattr", "level"),
-    [(False, Level.OK), (True, Level.WARNING), (None, Level.UNKNOWN)],
+    ("by_getattr", "level"), [(False, Level.OK), (True, Level.WARNING), (None, Level.UNKNOWN)]
 )
 def test_pickling(by_getattr: bool | None, level: Level) -> None:
     only(ID, having(healthy(), "python", enums_by_getattr=by_getattr), level)

@@ -1,21 +1,9 @@
-from __future__ import annotations
-
 import msgspec
 import pytest
 
 from ascend_doctor.facts import GitState, Launch, PackageCopy, Snapshot
 from ascend_doctor.findings import Level
-from tests.checks.machine import (
-    copy,
-    dist,
-    having,
-    healthy,
-    imports,
-    only,
-    packages,
-    run,
-    set_to,
-)
+from tests.checks.machine import copy, dist, having, healthy, imports, only, packages, run, set_to
 
 
 def megatron(facts: Snapshot, version: str) -> Snapshot:

@@ -3,8 +3,6 @@
 ``whole_records.json`` are runs of the shipped probes on a CPU, without the names of hosts.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import re

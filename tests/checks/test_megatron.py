@@ -1,18 +1,6 @@
-from __future__ import annotations
-
 from ascend_doctor.facts import PackageCopy, Snapshot
 from ascend_doctor.findings import Level
-from tests.checks.machine import (
-    SITE,
-    copy,
-    dist,
-    healthy,
-    imports,
-    only,
-    packages,
-    run,
-    set_to,
-)
+from tests.checks.machine import SITE, copy, dist, healthy, imports, only, packages, run, set_to
 
 CHECKOUT = copy("/src/Megatron-LM/megatron", "/src/Megatron-LM", "core", "training", core="0.12.1")
 WHEEL = copy(f"{SITE}/megatron", SITE, "core", core="0.15.3")

@@ -1,17 +1,8 @@
-from __future__ import annotations
-
 import pytest
 
 from ascend_doctor.checks.launch.visible_devices import visible
 from ascend_doctor.checks.network.sockets import matching
-from ascend_doctor.facts import (
-    HccnDevice,
-    HccnPort,
-    Interface,
-    Limit,
-    Snapshot,
-    ToolError,
-)
+from ascend_doctor.facts import HccnDevice, HccnPort, Interface, Limit, Snapshot, ToolError
 from ascend_doctor.findings import Level
 from tests.checks.machine import having, only, run
 from tests.checks.server import GIB, a2, a3, ask, commands, conf, inside, npu, port
@@ -88,12 +79,7 @@ def test_subnets_of_the_first_generation() -> None:
 
 def test_gateways() -> None:
     only("hccn-gateway", change_port(1, gateway="198.51.100.1"), Level.WARNING, "192.0.2.0/24")
-    only(
-        "hccn-gateway",
-        change_port(1, gateway=None),
-        Level.UNKNOWN,
-        "the gateway and its subnet",
-    )
+    only("hccn-gateway", change_port(1, gateway=None), Level.UNKNOWN, "the gateway and its subnet")
     assert run("hccn-gateway", change_port(1, gateway=""))[0].level is Level.OK
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ascend_doctor.facts import PackageCopy
 from ascend_doctor.findings import Level
 from tests.checks.machine import SITE, dist, having, healthy, imports, only, packages, run

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ascend_doctor.findings import Level
 from tests.checks.machine import having, healthy, only, packages, run
 

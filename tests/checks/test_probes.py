@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import signal
 from typing import Any
 
@@ -218,9 +216,7 @@ def test_a_wrong_value_names_ranks_and_values() -> None:
 
 def test_a_hang_says_who_stands_where_and_how_to_repeat_it() -> None:
     run = allreduce(
-        waiting(0),
-        rank(1, stack=SLEEPING, silent=9.0, output="a\n\nlast words"),
-        timed_out=True,
+        waiting(0), rank(1, stack=SLEEPING, silent=9.0, output="a\n\nlast words"), timed_out=True
     )
     finding = only(run)
     assert finding.title == "allreduce: rank 1 hangs in stage sum"

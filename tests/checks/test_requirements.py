@@ -1,7 +1,5 @@
 """Requirements bind the examined interpreter, by its own processor and Python."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

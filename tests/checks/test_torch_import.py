@@ -1,14 +1,6 @@
-from __future__ import annotations
-
 import pytest
 
-from ascend_doctor.facts import (
-    Container,
-    Library,
-    MissingSymbol,
-    Needed,
-    Snapshot,
-)
+from ascend_doctor.facts import Container, Library, MissingSymbol, Needed, Snapshot
 from ascend_doctor.findings import Level
 from tests.checks.machine import (
     LIBRARIES,
@@ -121,9 +113,7 @@ def test_whether_torch_autoloads_may_be_unknown() -> None:
     facts = packages(lacking(healthy(), "libhccl.so"), gone=("torch",))
     only("torch-npu-libraries", facts, Level.ERROR, "`import torch_npu` will fail")
     facts = having(
-        lacking(healthy(), "libhccl.so"),
-        "environment",
-        withheld=("TORCH_DEVICE_BACKEND_AUTOLOAD",),
+        lacking(healthy(), "libhccl.so"), "environment", withheld=("TORCH_DEVICE_BACKEND_AUTOLOAD",)
     )
     only("torch-autoload", facts, Level.UNKNOWN, "not recorded")
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -32,11 +30,7 @@ STACK = {"megatron": "0.15.3", "through": "nothing"}
 
 
 def judge_probe(
-    probe: str,
-    *layouts: Any,
-    check: str = "",
-    ranks: tuple[ProbeResult, ...] = (),
-    **fields: Any,
+    probe: str, *layouts: Any, check: str = "", ranks: tuple[ProbeResult, ...] = (), **fields: Any
 ) -> tuple[Finding, ...]:
     """One rank for each measurement, or these ranks."""
     ranks = ranks or tuple(

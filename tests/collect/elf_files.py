@@ -1,7 +1,5 @@
 """Small shared objects, compiled for a test."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Builds a replayed machine from values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

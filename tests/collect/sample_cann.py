@@ -1,7 +1,5 @@
 """What parsers get of CANN's files: versions, installations and their trees."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -1,7 +1,5 @@
 """What parsers get of the driver's files, of listings of a host, and of Docker's files."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from tempfile import TemporaryDirectory

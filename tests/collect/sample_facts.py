@@ -1,7 +1,5 @@
 """What the readers of samples share: how the answer of a parser becomes named facts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the parser gets of rank tables."""
 
-from __future__ import annotations
-
 import msgspec
 
 from ascend_doctor.collect.hccl import parse_rank_table

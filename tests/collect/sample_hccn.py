@@ -1,7 +1,5 @@
 """What parsers get of the answers of hccn_tool and of /etc/hccn.conf."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ascend_doctor.collect.hccn_answers import (
@@ -21,9 +19,7 @@ from .sample_facts import Facts, Readers, pairs, read_error, value
 
 
 def ports(text: str) -> Facts:
-    return {
-        "ports": [(port.udie, port.port, port.kind, port.link) for port in parse_ports(text)],
-    }
+    return {"ports": [(port.udie, port.port, port.kind, port.link) for port in parse_ports(text)]}
 
 
 def dev_info(text: str) -> Facts:

@@ -1,7 +1,5 @@
 """What parsers get of the answers of npu-smi."""
 
-from __future__ import annotations
-
 from ascend_doctor.collect.npu_details import (
     parse_board,
     parse_ecc,

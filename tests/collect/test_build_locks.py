@@ -1,7 +1,5 @@
 """Locks of extensions that torch compiles: of real files, real processes and torch's own class."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import subprocess

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec
@@ -112,10 +110,7 @@ def test_a_link_that_is_down_is_looked_into(tmp_path: Path) -> None:
 
 
 def test_without_permission_only_one_question_is_asked(tmp_path: Path) -> None:
-    replay(
-        tmp_path,
-        commands={"hccn_tool -i 0 -ip -g": {"stdout": sample("err-permission.txt")}},
-    )
+    replay(tmp_path, commands={"hccn_tool -i 0 -ip -g": {"stdout": sample("err-permission.txt")}})
     machine = Counting(tmp_path)
     facts = hccn(machine, with_devices(0, 1, 2))
     assert machine.asked == ("hccn_tool -i 0 -ip -g",)

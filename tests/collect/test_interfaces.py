@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import socket
 
 import psutil
@@ -31,10 +29,7 @@ def test_an_address_of_the_kernel_is_read() -> None:
         "fe8000000000000000fc00fffe000001 02 40 20 80     eth0\n"
         "20010db8000000000000000000000002 02 40 00 80     eth0\n"
     )
-    assert parse_inet6(text) == {
-        "lo": ["::1"],
-        "eth0": ["fe80::fc:ff:fe00:1", "2001:db8::2"],
-    }
+    assert parse_inet6(text) == {"lo": ["::1"], "eth0": ["fe80::fc:ff:fe00:1", "2001:db8::2"]}
 
 
 @given(st.text())

@@ -1,7 +1,5 @@
 """Parsers on the samples of tests/samples, and on real output where a folder has it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

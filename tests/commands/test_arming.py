@@ -1,7 +1,5 @@
 """What a launch is started with so that its log can say who did not come."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

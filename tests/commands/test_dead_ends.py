@@ -1,7 +1,5 @@
 """Where an answer is no answer it says the one next thing to type, in both languages."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

@@ -1,7 +1,5 @@
 """--expect of check, judge and run, presets, and the site's file, by the command line."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import sys

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from ascend_doctor.commands.options.probe_scope import ProbeScope, ranks_of

@@ -6,8 +6,6 @@ gate runs at level 0, whatever the preset says. Three machines always run, all o
 tables.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Presets and acknowledged findings, by the installed command."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

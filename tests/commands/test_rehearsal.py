@@ -1,7 +1,5 @@
 """A command of the user's own on simulated NPUs: ``rehearse -- COMMAND``."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -3,8 +3,6 @@
 Each row was labelled before its first run.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

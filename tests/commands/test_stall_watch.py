@@ -1,7 +1,5 @@
 """The watch over a launch: what the hook leaves alone, what is gathered, who is told."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Hosts in network namespaces: one switch for control, one for data, and faults on the latter."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

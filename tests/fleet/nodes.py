@@ -1,19 +1,9 @@
 """Reports of made-up nodes, written as the command writes them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
-from ascend_doctor.facts import (
-    Distribution,
-    Environment,
-    Hccn,
-    HccnDevice,
-    Host,
-    Python,
-    Snapshot,
-)
+from ascend_doctor.facts import Distribution, Environment, Hccn, HccnDevice, Host, Python, Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from ascend_doctor.render.formats.json import render

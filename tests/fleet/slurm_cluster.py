@@ -1,7 +1,5 @@
 """A Slurm cluster of four nodes on this machine, with nothing of it outside one folder."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pwd

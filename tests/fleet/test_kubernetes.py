@@ -1,7 +1,5 @@
 """The examples of docs/kubernetes: lint, the chip's facts, the schema of a pod."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

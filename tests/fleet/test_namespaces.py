@@ -1,7 +1,5 @@
 """Four hosts, each with a control and a data network, whose data networks have faults."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -95,10 +93,7 @@ def list_accused(folder: Path, number: int) -> dict[tuple[str, ...], set[str]]:
 
 @pytest.mark.parametrize("number", range(PLACEMENTS))
 def test_every_fault_is_named_and_nobody_else(
-    hosts: Lab,
-    examined_python: Path,
-    tmp_path: Path,
-    number: int,
+    hosts: Lab, examined_python: Path, tmp_path: Path, number: int
 ) -> None:
     faults, link = placement(number)
     hosts.mend()

@@ -1,7 +1,5 @@
 """A real Ray cluster of four raylets on this machine; each thinks it has two NPUs."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import json

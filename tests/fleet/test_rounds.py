@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -231,7 +229,7 @@ def test_keys_of_the_matrix_are_pinned_and_fit_the_schema(tmp_path: Path) -> Non
     }
     assert set(loaded["fleet"]["pairs"]) == {"nodes", "pairs"}
     assert set(loaded["fleet"]["pairs"]["pairs"][0]) == {
-        *("nodes", "outcome", "times", "us", "gbps", "lost", "why"),
+        *("nodes", "outcome", "times", "us", "gbps", "lost", "why")
     }
 
 

@@ -1,7 +1,5 @@
 """The check of a fleet by a real Slurm: four slurmd on this machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

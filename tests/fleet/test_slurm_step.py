@@ -1,7 +1,5 @@
 """What a node that left no report is said to have done, by the files that it did leave."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The recipes of docs/diagnose.md, as they stand there: Slurm by a real one."""
 
-from __future__ import annotations
-
 import re
 import sys
 import time

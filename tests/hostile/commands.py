@@ -1,7 +1,5 @@
 """Command lines over broken files: what is broken, how, and how often."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from itertools import cycle

@@ -1,7 +1,5 @@
 """Breaks files: as bytes, as trees, and by a list of what is known to hurt readers."""
 
-from __future__ import annotations
-
 import copy
 import json
 import random

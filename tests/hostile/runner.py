@@ -5,8 +5,6 @@
 JOBS is JSON: a list of argument lists. A result is a line of JSON; a job without one killed us.
 """
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import io

@@ -1,7 +1,5 @@
 """Valid files of every kind that the doctor reads: what is broken in the other modules."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Hostile inputs over every command that reads a file: each ends in time with a code of ours."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

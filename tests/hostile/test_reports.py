@@ -1,7 +1,5 @@
 """Reports made elsewhere: what of them goes into labels, attributes and commands is checked."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A recorded machine in memory, with a change laid over it."""
 
-from __future__ import annotations
-
 import copy
 import functools
 from collections.abc import Mapping

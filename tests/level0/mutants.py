@@ -1,7 +1,5 @@
 """What level 0 says of every breakage, every dropped answer and every healthy variation."""
 
-from __future__ import annotations
-
 import fnmatch
 import functools
 import json

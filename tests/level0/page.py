@@ -1,7 +1,5 @@
 """Writes docs/records/level0.md: ``python -m tests.level0.page``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -6,8 +6,6 @@ label follows from those of the rows: each breakage is still named, and nobody i
 that accuses in none of them alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fnmatch
 import functools

@@ -4,8 +4,6 @@ An answer is a command, a line that it prints, a cell of a table, or an assignme
 removed, emptied or replaced by NA. The facts that a check reads are recorded while it judges.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import sys

@@ -3,8 +3,6 @@
 Whole tables drop every recorded answer, an ordinary run one for each label.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Breakages stay named beside each other, and healthy variations stay healthy; see pairs.py."""
 
-from __future__ import annotations
-
 import pytest
 
 from ascend_doctor.findings import Level

@@ -1,7 +1,5 @@
 """No check stays ok when all devices leave out a fact that it reads."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.level0.machine import machine

@@ -13,8 +13,6 @@
 A folder that a user recorded (machine.yaml and root/) is a machine as it is.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import json
 import re

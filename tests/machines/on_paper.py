@@ -5,8 +5,6 @@ have, raises ``CannotTypeError``, as a shell would complain. What a row puts in 
 machine's healthy base has recorded there, or what the command itself says.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Callable
@@ -166,10 +164,7 @@ def _install(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
         if name == "torch":
             change["files"] = _put(machine, base, "files", f"{_SITE}/torch/")
             change["values"] = _put(machine, base, "values", f"symbols:{_SITE}/torch_npu")
-    change["interpreter"] = {
-        "packages": packages,
-        "importable": dict.fromkeys(packages, True),
-    }
+    change["interpreter"] = {"packages": packages, "importable": dict.fromkeys(packages, True)}
     return merge(machine, change)
 
 

@@ -1,7 +1,5 @@
 """Code that runs in an interpreter with a real megatron.core."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -12,11 +10,7 @@ HERE = Path(__file__).parent
 
 
 def run(
-    python: Path,
-    script: Path,
-    cases: object,
-    *launcher: str,
-    arguments: tuple[str, ...] = (),
+    python: Path, script: Path, cases: object, *launcher: str, arguments: tuple[str, ...] = ()
 ) -> Any:
     """What the script answers to the cases."""
     done = subprocess.run(

@@ -5,8 +5,6 @@ would have received is not there, but its size is. Arguments: the folder of the 
 list of {model, layout, run}. Answers: parameters by kind, and elements that backward needs a layer.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

@@ -3,8 +3,6 @@
 Under torchrun with gloo, else with groups that only know their members, for some ranks in turn.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Digests of the groups of Megatron's own rank generator, for layouts given as JSON."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

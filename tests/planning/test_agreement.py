@@ -1,7 +1,5 @@
 """What `plan` takes passes `lint` as a launch, and what it refuses does not."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """The launch that a plan prints: bash reads it, and lint has nothing to say of it."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

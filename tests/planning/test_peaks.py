@@ -1,7 +1,5 @@
 """The estimate of `plan` against peaks that others published, and peaks of simulated training."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

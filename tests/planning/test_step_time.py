@@ -1,7 +1,5 @@
 """Relative step times against published ones of pipelines on NPUs."""
 
-from __future__ import annotations
-
 import pytest
 
 from ascend_doctor.planning.layout import Layout

@@ -6,8 +6,6 @@ writes the table of docs/compare.md from seen.jsonl. The tests of faults write s
 to faults.jsonl in a folder of records.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import time

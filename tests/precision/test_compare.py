@@ -1,7 +1,5 @@
 """``compare -- COMMAND``: a job on the CPU and on simulated NPUs."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -229,9 +227,7 @@ for gradient in ([0.0, 0.0], [1e-30, 0.0], [1.0, 1e-3]):
 """
 
 
-def test_what_is_noise_in_a_gradient_is_told_in_single_precision_too(
-    examined_python: Path,
-) -> None:
+def test_what_is_noise_in_a_gradient_is_told_in_single_precision_too(examined_python: Path) -> None:
     assert _ask_recorder(examined_python, SIGNAL) == ["0.0 0.0", "1.0 0.0", "1.0 0.0"]
 
 

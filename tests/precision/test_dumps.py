@@ -1,7 +1,5 @@
 """Dumps as files: our own and msprobe's, whole and damaged."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil

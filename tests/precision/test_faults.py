@@ -4,8 +4,6 @@ The labels stand in programs/cases.py; they were written before the first compar
 nobody has seen are drawn by another seed.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Where two runs part, decided on values; nothing of torch is needed."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 
@@ -342,10 +340,7 @@ def test_the_gradient_of_a_tensor_is_made_by_who_took_it() -> None:
 
 
 def test_a_coarse_format_bounds_what_follows() -> None:
-    rows = [
-        row(TensorKind.OUTPUT, "Model.a", dtype="bfloat16"),
-        row(TensorKind.OUTPUT, "Model.b"),
-    ]
+    rows = [row(TensorKind.OUTPUT, "Model.a", dtype="bfloat16"), row(TensorKind.OUTPUT, "Model.b")]
     near = [rows[0], change(rows[1], 0.03)]
     assert find_parting(rows, near, DEFAULTS) is None
     assert find_parting(rows[1:], near[1:], DEFAULTS) is not None

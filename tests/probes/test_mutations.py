@@ -145,10 +145,7 @@ ROWS = {
         "smoke-train",
         "checkpoint",
         ("cannot be saved under no parallelism but DP", "AssertionError: steps"),
-        core=Mutation(
-            "optimizer/distrib_optimizer.py",
-            ((STATE, STATE + FAILS_ON_RANK_0),),
-        ),
+        core=Mutation("optimizer/distrib_optimizer.py", ((STATE, STATE + FAILS_ON_RANK_0),)),
         ranks=4,
     ),
     "a mask is ignored": Row(

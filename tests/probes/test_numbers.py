@@ -40,10 +40,7 @@ MUTATIONS: dict[str, tuple[Mutation, dict[str, str]]] = {
     "gradients are four times too large": (
         Mutation(
             BUFFER,
-            (
-                ("if bucket.gradient_scaling_factor != 1.0:", "if True:"),
-                (SCALE, f"{SCALE} * 4"),
-            ),
+            (("if bucket.gradient_scaling_factor != 1.0:", "if True:"), (SCALE, f"{SCALE} * 4")),
         ),
         dict.fromkeys((EXPERTS, PIPELINE, DATA), "all gradients are 4 times what they should be"),
     ),
@@ -84,8 +81,7 @@ MUTATIONS: dict[str, tuple[Mutation, dict[str, str]]] = {
     ),
     "attention is uniform": (
         Mutation(
-            "transformer/dot_product_attention.py",
-            (("alpha=self.softmax_scale", "alpha=0.0"),),
+            "transformer/dot_product_attention.py", (("alpha=self.softmax_scale", "alpha=0.0"),)
         ),
         dict.fromkeys(
             (EXPERTS, PIPELINE, DATA), "a model with attention that looks at all tokens alike"
@@ -103,11 +99,7 @@ def judge_run(run: ProbeRun) -> tuple[Finding, ...]:
 
 @pytest.mark.parametrize("name", MUTATIONS if WHOLE else QUICK)
 def test_wrong_mathematics_get_their_name(
-    name: str,
-    core: Path,
-    forked_megatron: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, core: Path, forked_megatron: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutation, expected = MUTATIONS[name]
     monkeypatch.setenv("PYTHONPATH", str(mutate(core, tmp_path, mutation)))

@@ -21,14 +21,7 @@ if str(PROBES) not in sys.path:
     sys.path.append(str(PROBES))
 
 import _pair  # type: ignore # noqa: E402, PGH003
-from _rounds import (  # type: ignore # noqa: E402, PGH003
-    ALL_PAIRS,
-    join,
-    most_rounds,
-    next_pairs,
-    summary,
-    tournament,
-)
+from _rounds import ALL_PAIRS, join, most_rounds, next_pairs, summary, tournament  # type: ignore # noqa: E402, PGH003
 
 FINE = {"us": 250.0, "gbps": 1.0, "messages": 200, "sent": 1640, "retransmitted": 0, "stalls": 0}
 BAD: dict[str, dict[str, Any]] = {
@@ -231,15 +224,9 @@ LINK = run(World(4, {}, {(1, 2): "lossy"}))[0]
             lambda: [*one_of(CUT, (0, 3), **{"outcome": "ok", **FINE})],
             "it does well with one of them",
         ),
-        (
-            lambda: [row for row in CUT if 3 in row["pair"]],
-            "nobody is known to do well",
-        ),
+        (lambda: [row for row in CUT if 3 in row["pair"]], "nobody is known to do well"),
         (lambda: LINK[:-1], "a link that was measured once"),
-        (
-            lambda: [*LINK[:-1], {**LINK[-1], **FINE}],
-            "a link that does well the second time",
-        ),
+        (lambda: [*LINK[:-1], {**LINK[-1], **FINE}], "a link that does well the second time"),
         (
             lambda: [row for row in LINK if row["pair"] == (1, 2) or 1 not in row["pair"]],
             "an end that was tried with nobody else",

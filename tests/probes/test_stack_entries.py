@@ -23,10 +23,7 @@ FRAMEWORKS = {
     "verl/__init__.py": "",
     ENGINE: FIRST + LATE,
 }
-FLA = {
-    "fla/__init__.py": "",
-    "fla/ops/gated_delta_rule.py": "def chunk_gated_delta_rule(): ...\n",
-}
+FLA = {"fla/__init__.py": "", "fla/ops/gated_delta_rule.py": "def chunk_gated_delta_rule(): ...\n"}
 
 
 def test_frameworks_that_import_in_the_right_order(tmp_path: Path) -> None:

@@ -105,13 +105,7 @@ def test_what_is_measured(good: ProbeRun) -> None:
                 "was mindspeed.megatron_adaptor.forward"
             ),
         ),
-        (
-            "argv-leak",
-            ARGS,
-            "sys.argv[1:]",
-            "sys.orig_argv[1:]",
-            "run_cases",
-        ),
+        ("argv-leak", ARGS, "sys.argv[1:]", "sys.orig_argv[1:]", "run_cases"),
     ],
 )
 def test_a_mutation_is_found(

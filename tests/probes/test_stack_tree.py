@@ -26,10 +26,7 @@ ONE_FILE = {
         "_allreduce_word_embedding_grads",
     ),
     "tensor_parallel/layers.py": ("ColumnParallelLinear", "RowParallelLinear"),
-    "models/gpt/gpt_layer_specs.py": (
-        "get_gpt_layer_local_spec",
-        "get_gpt_layer_local_submodules",
-    ),
+    "models/gpt/gpt_layer_specs.py": ("get_gpt_layer_local_spec", "get_gpt_layer_local_submodules"),
 }
 
 

@@ -1,7 +1,5 @@
 """Texts that a shell would do something with, were they not quoted."""
 
-from __future__ import annotations
-
 import os
 
 from hypothesis import strategies as st

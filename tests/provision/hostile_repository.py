@@ -1,7 +1,5 @@
 """A repository whose settings, hooks and attributes name programs that leave a mark."""
 
-from __future__ import annotations
-
 import atexit
 import functools
 import os

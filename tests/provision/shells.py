@@ -1,7 +1,5 @@
 """Real shells that run texts, and the environments that they have after each."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -11,11 +9,7 @@ from pathlib import Path
 import pytest
 
 SHELLS = ("bash", "zsh", "fish")
-_PLAIN = {
-    "bash": ("--noprofile", "--norc"),
-    "zsh": ("-f",),
-    "fish": ("--no-config",),
-}
+_PLAIN = {"bash": ("--noprofile", "--norc"), "zsh": ("-f",), "fish": ("--no-config",)}
 # What shells keep for themselves.
 _OWN = {"_", "SHLVL", "PWD", "OLDPWD"}
 

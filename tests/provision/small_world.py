@@ -1,7 +1,5 @@
 """A small world to build stacks in: real git repositories, real wheels, rows that speak of them."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

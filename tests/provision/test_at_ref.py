@@ -1,7 +1,5 @@
 """What an index has as well, from a branch or a commit of its repository: --with NAME@REF."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -200,9 +198,7 @@ BATCH, BATCHES = 50, 10
 )
 @given(cases=st.lists(st.tuples(NAMES, OLD), min_size=BATCH, max_size=BATCH))
 def test_500_hostile_paths_give_exactly_the_variables_and_then_the_old_ones(
-    shell: str,
-    tmp_path_factory: pytest.TempPathFactory,
-    cases: list[tuple[str, dict[str, str]]],
+    shell: str, tmp_path_factory: pytest.TempPathFactory, cases: list[tuple[str, dict[str, str]]]
 ) -> None:
     require(shell)
     top = tmp_path_factory.mktemp("hostile")
@@ -234,11 +230,7 @@ def test_500_hostile_paths_give_exactly_the_variables_and_then_the_old_ones(
         assert wrong == {}
 
 
-SOURCED = {
-    "bash": "source <({})\n",
-    "zsh": "source <({})\n",
-    "fish": "{} | source\n",
-}
+SOURCED = {"bash": "source <({})\n", "zsh": "source <({})\n", "fish": "{} | source\n"}
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """What git itself does for a setup: fetches, with its progress where somebody sees it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

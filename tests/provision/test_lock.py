@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -519,11 +517,7 @@ def test_commands_do_not_see_what_leads_them_elsewhere(monkeypatch: pytest.Monke
 
 def test_a_prefix_is_held_once(tmp_path: Path) -> None:
     file = tmp_path / ".lock"
-    with (
-        exclusively(file),
-        pytest.raises(DoctorError, match="another setup"),
-        exclusively(file),
-    ):
+    with exclusively(file), pytest.raises(DoctorError, match="another setup"), exclusively(file):
         pass
     with exclusively(file):
         pass

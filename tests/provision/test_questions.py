@@ -1,7 +1,5 @@
 """Questions to the solver from public threads, with answers that were written down before."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +21,7 @@ QUESTIONS = read_yaml(Path(__file__).with_name("questions.yaml"))
 # The whole table takes most of a minute.
 ASKED = range(0, len(QUESTIONS), 1 if WHOLE else 8)
 # Answers that are not those of the table yet, and what they are instead.
-WRONG = {
-    33: "torch-npu 2.5.1.post1, which vllm-ascend 0.9.1 of the same image pins",
-}
+WRONG = {33: "torch-npu 2.5.1.post1, which vllm-ascend 0.9.1 of the same image pins"}
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """Reading any local repository gives what git has, and starts nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

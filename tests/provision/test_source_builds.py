@@ -1,7 +1,5 @@
 """A distribution that is built from its source beside torch, as vLLM is for NPUs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What installs CANN, by the documents: for an administrator, never run by setup."""
 
-from __future__ import annotations
-
 import pytest
 
 from ascend_doctor.matrix.catalog import Catalog

@@ -1,7 +1,5 @@
 """The labelled lines: what of each has to vanish, and what has to stay."""
 
-from __future__ import annotations
-
 import functools
 import random
 import re

@@ -1,7 +1,5 @@
 """Forms in which logs, manifests and commands show a name with its value."""
 
-from __future__ import annotations
-
 import ast
 import random
 import re

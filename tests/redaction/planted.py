@@ -1,7 +1,5 @@
 """Facts, findings and reports with a text planted wherever a report has room for one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ascend_doctor.facts import Distribution, Environment, Gap, Host, Interface, Python, Snapshot

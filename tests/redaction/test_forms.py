@@ -1,7 +1,5 @@
 """A name with its value is hidden in every form, and what is neither secret nor identity stays."""
 
-from __future__ import annotations
-
 import re
 
 from ascend_doctor.redact import Redactor

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import functools
 import os
 import pathlib
@@ -42,10 +40,7 @@ def test_words_of_the_field_are_no_names(name: str) -> None:
 
 def test_a_login_is_found_in_paths_and_alone_but_not_inside_of_words() -> None:
     text = Redactor(logins=["chen"], key=KEY).text("/data/chen/x chen chen_tmp kitchen chens")
-    assert re.fullmatch(
-        r"/data/(user-\w{8})/x \1 \1_tmp kitchen chens",
-        text,
-    )
+    assert re.fullmatch(r"/data/(user-\w{8})/x \1 \1_tmp kitchen chens", text)
 
 
 def test_pseudonyms_are_stable_for_a_machine_and_differ_between_machines() -> None:

@@ -1,7 +1,5 @@
 """Nothing of the labelled corpus stands in anything that is written."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """All sentences of a page pass the catalogue, but for names, commands and what logs say."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser

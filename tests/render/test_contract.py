@@ -3,8 +3,6 @@
 The keys of the JSON report are pinned with its schema, in tests/test_report.py.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -75,9 +73,7 @@ def test_junit(report: Report) -> None:
     suite = ET.fromstring(junit.render(report))
     assert (suite.tag, set(suite.keys())) == (
         "testsuite",
-        {
-            *("name", "tests", "failures", "errors", "skipped", "time", "timestamp", "hostname"),
-        },
+        {*("name", "tests", "failures", "errors", "skipped", "time", "timestamp", "hostname")},
     )
     assert {(element.tag, *element.keys()) for element in suite} == {
         ("testcase", "classname", "name", "time")

@@ -1,7 +1,5 @@
 """The page of a diagnosis: the root cause first, ranks by what they say, nothing unescaped."""
 
-from __future__ import annotations
-
 import re
 
 from ascend_doctor.diagnosis.result import Diagnosis

@@ -1,7 +1,5 @@
 """Lines of files with a caret: in place, escaped, and within the width."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import importlib
 import json
 import re
@@ -13,15 +11,7 @@ from hypothesis import strategies as st
 
 from ascend_doctor.facts import Distribution, Python, Snapshot
 from ascend_doctor.findings import Finding, Level, Remedy
-from ascend_doctor.render.formats import (
-    FORMATS,
-    github,
-    jsonl,
-    junit,
-    markdown,
-    prometheus,
-    sarif,
-)
+from ascend_doctor.render.formats import FORMATS, github, jsonl, junit, markdown, prometheus, sarif
 from ascend_doctor.report import Report, verdict
 
 RENDER = {

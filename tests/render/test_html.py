@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -117,14 +115,7 @@ def test_a_page_is_whole_and_fetches_nothing(tmp_path: Path) -> None:
 
 def test_it_shows_what_the_report_has(tmp_path: Path) -> None:
     text = render(single(BROKEN, probes=RUNS))
-    for shown in (
-        "Broken",
-        "mend --now",
-        "a-check",
-        "rank 1",
-        "no result in sum",
-        "TP2·EP2",
-    ):
+    for shown in ("Broken", "mend --now", "a-check", "rank 1", "no result in sum", "TP2·EP2"):
         assert shown in text
     html = render(fleet(tmp_path))
     assert "gone" in html

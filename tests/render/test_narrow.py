@@ -1,7 +1,5 @@
 """Terminals of 40 and 80 columns: words stay whole, and what is to be pasted is on one line."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

@@ -1,7 +1,5 @@
 """Commands of a report are pasted as they are on the screen."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Callable
@@ -45,11 +43,6 @@ def test_commands_on_the_screen_are_those_of_the_report(
         assert {row.lstrip() for row in screen} == lines
         pasted += "".join(f"{row}\n" for row in screen)
     completed = subprocess.run(
-        ["bash", "-n"],
-        input=pasted,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=20,
+        ["bash", "-n"], input=pasted, capture_output=True, text=True, check=False, timeout=20
     )
     assert completed.stderr == ""

@@ -1,7 +1,5 @@
 """Rows of ranks: alike ones together, of many ranks without their own times."""
 
-from __future__ import annotations
-
 from ascend_doctor.diagnosis.result import Diagnosis, RankEvent
 from ascend_doctor.diagnosis.stall_result import AbsentRank, Stall, WaitingRanks
 from ascend_doctor.findings import Level

@@ -1,7 +1,5 @@
 """Reports of the recorded broken machines are short, and say early what to type."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import io

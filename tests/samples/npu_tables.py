@@ -51,10 +51,7 @@ _CONTAINER = (("Process name", 20), ("Process memory(MB)", 23), ("Process id in 
 _A2_HEAD = (("NPU   Name", "Health", *_USAGE), ("Chip", "Bus-Id", *_LOAD))
 _A3_HEAD = (_A2_HEAD[0], ("Chip  Phy-ID", "Bus-Id", *_LOAD))
 _310_HEAD = (("NPU     Name", "Health", *_USAGE), ("Chip    Device", "Bus-Id", *_LOAD[:2], ""))
-_950_HEAD = (
-    ("NPU ID", "Name", "Health", *_USAGE),
-    ("", "", "Bus-Id", "NPU Util(%)", *_LOAD[1:]),
-)
+_950_HEAD = (("NPU ID", "Name", "Health", *_USAGE), ("", "", "Bus-Id", "NPU Util(%)", *_LOAD[1:]))
 _310_TABLE = (("Process name", 26), ("Process memory(MB)", 27))
 _950_TABLE = (("Process name", 26), ("Process memory(MB)", 26))
 A2 = Frame((27, 15, 52), _A2_HEAD)

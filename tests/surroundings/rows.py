@@ -6,8 +6,6 @@ fetch from, ``row`` writes a known failure.
 ``same`` stands for the exit code that the check has here without anything hostile.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 SAME = -1

@@ -1,7 +1,5 @@
 """Every attack that succeeded once has tests that exist, and what it did before."""
 
-from __future__ import annotations
-
 import ast
 import functools
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whatever hangs and whenever a signal comes: the run ends in time, says so, and leaves nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

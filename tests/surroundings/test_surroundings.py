@@ -1,7 +1,5 @@
 """Commands in odd surroundings; an ordinary run takes the fast rows."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

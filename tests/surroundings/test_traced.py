@@ -1,7 +1,5 @@
 """The system calls of a level 0 on a prepared machine, against what docs/security.md says."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

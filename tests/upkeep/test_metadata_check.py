@@ -1,7 +1,5 @@
 """Rows against what wheels say of themselves."""
 
-from __future__ import annotations
-
 import json
 
 import msgspec

@@ -1,7 +1,5 @@
 """What is new upstream becomes rows, exactly, and nothing else does."""
 
-from __future__ import annotations
-
 import datetime as dt
 import os
 import shutil

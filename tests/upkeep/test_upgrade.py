@@ -1,7 +1,5 @@
 """What an upgrade changes: known breakages are named, and nothing is made up."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path
