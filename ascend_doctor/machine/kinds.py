@@ -10,26 +10,24 @@ from ascend_doctor.machine.files import open_regular
 from ascend_doctor.machine.parsing import python_of
 
 HEAD_BYTES = 64 << 10
-_WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
+# Patterns are compiled by those that use them: most runs look at no file of an unknown kind.
+_WORD = r'"(?:[^"\\]|\\.)*"|[{}\[\]:]'
 _TAR_MAGIC_AT = 257
 _PACKED = (b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh", b"\x28\xb5\x2f\xfd")
-_LOG_LINE = re.compile(
-    r"^[ \t]*(?:\x1b\[[\d;]*m)*(?:\[?rank ?\d+\]?:|\[?\d{4}[-/]\d\d[-/]\d\d[ T_-]\d\d:\d\d"
+_LOG_LINE = (
+    r"(?im)^[ \t]*(?:\x1b\[[\d;]*m)*(?:\[?rank ?\d+\]?:|\[?\d{4}[-/]\d\d[-/]\d\d[ T_-]\d\d:\d\d"
     r"|\[(?:INFO|WARNING|ERROR|DEBUG|TRACE|EVENT|rank ?\d+)\]|(?:INFO|WARNING|ERROR|DEBUG)[ :]"
     r"|[IWEF]\d{4} \d\d:\d\d|Traceback \(most recent call last\)|[\w.]*(?:Error|Exception): "
-    r"|iteration +\d+/)",
-    re.MULTILINE | re.IGNORECASE,
+    r"|iteration +\d+/)"
 )
-_SCRIPT = re.compile(r"#!.*\b(?:ba|da|z)?sh\b|#!.*\bpython")
-_SOURCE = re.compile(r"""#|r?(?:'''|\"{3})|import |from """)
+_SCRIPT = r"#!.*\b(?:ba|da|z)?sh\b|#!.*\bpython"
+_SOURCE = r"""#|r?(?:'''|\"{3})|import |from """
 # What the shell reads; the lines of a log that somebody pasted below its command are others.
-_SHELL_LINE = re.compile(
+_SHELL_LINE = (
     r"[ \t]|#|-|[\w.]+=|.*\\$|(?:\w+=\S* )*(?:(?:ba|z)?sh |python3? -m |torchrun |accelerate )"
     r"|(?:export|source|cd|set|if|then|else|elif|fi|for|while|do|done|case|esac|mkdir|echo|exit)\b"
 )
-_LAUNCHES = re.compile(
-    r"^(?:export \w+=|source \S|.*\b(?:torchrun|accelerate|python3?) )", re.MULTILINE
-)
+_LAUNCHES = r"(?m)^(?:export \w+=|source \S|.*\b(?:torchrun|accelerate|python3?) )"
 _MOSTLY = 0.8
 
 
@@ -128,13 +126,13 @@ def recognise_content(head: bytes) -> FileKind | None:
 
 
 def _recognise_text(text: str) -> FileKind | None:
-    reads_like_log = _LOG_LINE.search(text) is not None
+    reads_like_log = re.search(_LOG_LINE, text) is not None
     if reads_like_log:
         # A scheduler may print the script before the log of its run; sources quote logs.
-        return None if _SOURCE.match(text) else LOG
+        return None if re.match(_SOURCE, text) else LOG
     if kind := _by_keys({*re.findall(r"^(\w+):", text, re.MULTILINE)}, _YAML_KEYS):
         return kind
-    return SCRIPT if _SCRIPT.match(text) or _is_source(text) else None
+    return SCRIPT if re.match(_SCRIPT, text) or _is_source(text) else None
 
 
 def _is_source(text: str) -> bool:
@@ -142,8 +140,8 @@ def _is_source(text: str) -> bool:
     if "import " in text and python_of(text[: text.rfind("\n") + 1]) is not None:
         return True
     rows = [row for row in text.splitlines() if row.strip()]
-    shell = sum(bool(_SHELL_LINE.match(row)) for row in rows)
-    return _LAUNCHES.search(text) is not None and shell > _MOSTLY * len(rows)
+    shell = sum(bool(re.match(_SHELL_LINE, row)) for row in rows)
+    return re.search(_LAUNCHES, text) is not None and shell > _MOSTLY * len(rows)
 
 
 def _recognise_json(text: str) -> FileKind | None:
@@ -161,7 +159,7 @@ def _by_keys(keys: set[str], rows: tuple[tuple[FileKind, set[str]], ...]) -> Fil
 def _list_top_keys(text: str) -> set[str]:
     """The keys of the outer object, as far as a text that may be cut short has them."""
     keys, depth, before = set(), 0, ""
-    for word in _WORD.findall(text):
+    for word in re.findall(_WORD, text):
         if word in "{[":
             depth += 1
         elif word in "}]":

@@ -29,9 +29,7 @@ _MOST_LIKE, _MOST_NEAR = 12, 3
 # What the names of converted and quantised weights end with: their sizes are those of the model
 # (Ascend/MindSpeed-LLM: qwen3_hf, qwen3_mcore; THUDM/slime: Qwen3-4B_torch_dist, Qwen3-4B-FP8;
 # modelscope/ms-swift: Qwen2.5-7B-Instruct-AWQ, Qwen2.5-VL-72B-Instruct-GPTQ-Int4).
-_COPY = re.compile(
-    r"-(?:hf|mcore|megatron|torch-dist|bf16|fp16|fp8|mxfp[48]|w8a8|awq|gptq|int[48])$"
-)
+_COPY = r"-(?:hf|mcore|megatron|torch-dist|bf16|fp16|fp8|mxfp[48]|w8a8|awq|gptq|int[48])$"
 
 
 class Latent(Row, frozen=True, kw_only=True):
@@ -163,7 +161,7 @@ def _strip_copy(name: str) -> str:
     spelt, before = _spell(name), ""
     # One ending may stand behind another, as in Qwen3-4B-bf16-hf.
     while spelt != before:
-        before, spelt = spelt, _COPY.sub("", spelt)
+        before, spelt = spelt, re.sub(_COPY, "", spelt)
     return spelt
 
 
