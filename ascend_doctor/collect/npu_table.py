@@ -9,7 +9,7 @@ import re
 import msgspec
 
 from ascend_doctor.collect.vendor_text import whole
-from ascend_doctor.facts import Npu, NpuProcess, Usage
+from ascend_doctor.facts import Npu, NpuProcess, Npus, Usage
 
 _TITLE = re.compile(r"npu-smi\s+(\S+)\s+Version:\s*(\S+)")
 _BUS = re.compile(r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]$")
@@ -23,23 +23,6 @@ _USAGE = re.compile(r"([0-9]{1,12}|NA|-)?\s{0,64}/\s{0,4}([0-9]{1,12}|NA|-)?")
 # A row of the device table has these cells in every layout; 950 puts a frame line into the first.
 _DEVICE_CELLS = 3
 _PROCESS_CELLS = 4
-
-
-class NpuTable(msgspec.Struct, frozen=True, kw_only=True):
-    """What the table says. ``layout`` is a2, a3, 310, 950, or None without header rows.
-
-    ``processes`` is None where there is no process section; ``idle`` are the NPU ids of which
-    the tool says that nothing runs on them. ``complete``: the device table was not cut.
-    """
-
-    tool_version: str | None = None
-    driver_version: str | None = None
-    layout: str | None = None
-    devices: tuple[Npu, ...] = ()
-    complete: bool = True
-    processes: tuple[NpuProcess, ...] | None = None
-    idle: tuple[int, ...] = ()
-    warnings: tuple[str, ...] = ()
 
 
 class _TableReader(msgspec.Struct, kw_only=True):
@@ -96,13 +79,16 @@ class _TableReader(msgspec.Struct, kw_only=True):
             self.upper = (left, middle, right)
 
 
-def parse_info(text: str) -> NpuTable:
-    """The facts of ``npu-smi info``. Never raises; what is not a table gives no devices."""
+def parse_info(text: str) -> Npus:
+    """The facts of ``npu-smi info``. Never raises; what is not a table gives no devices.
+
+    Without header rows it has no layout; ``processes`` is None without a section of them.
+    """
     reader = _TableReader()
     for line in text.splitlines():
         reader.line(line.strip())
     cut = reader.cut or reader.upper is not None or not reader.devices
-    return NpuTable(
+    return Npus(
         tool_version=reader.versions[0],
         driver_version=reader.versions[1],
         layout=reader.layout,

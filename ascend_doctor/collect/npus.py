@@ -1,5 +1,7 @@
 """The NPUs, as npu-smi tells. A sick card can block every call, so the first time-out ends it."""
 
+import msgspec
+
 from ascend_doctor.collect.npu_details import (
     parse_board,
     parse_ecc,
@@ -9,7 +11,7 @@ from ascend_doctor.collect.npu_details import (
     parse_processes,
     parse_topology,
 )
-from ascend_doctor.collect.npu_table import NpuTable, parse_info
+from ascend_doctor.collect.npu_table import parse_info
 from ascend_doctor.collect.vendor_tool import Tool, error_of, tool_path
 from ascend_doctor.facts import Npu, NpuProcess, Npus, ToolError
 from ascend_doctor.machine.live import Completed, Machine, ProgramMissing
@@ -46,7 +48,7 @@ def _tool(machine: Machine, path: str) -> Tool:
     )
 
 
-def _with_details(table: NpuTable, tool: Tool, done: Completed) -> Npus:
+def _with_details(table: Npus, tool: Tool, done: Completed) -> Npus:
     def ask(*arguments: str) -> str:
         return tool.ask("info", *arguments)[0]
 
@@ -74,16 +76,12 @@ def _with_details(table: NpuTable, tool: Tool, done: Completed) -> Npus:
     topology = parse_topology(ask("-t", "topo"))
     ecc = [parse_ecc(about("ecc", npu), npu.npu_id, npu.chip_id) for npu in table.devices]
     failed = error_of(done, "npu-smi info", _INFO_DEADLINE) if done.exit_code != 0 else None
-    return Npus(
+    return msgspec.structs.replace(
+        table,
         source="npu-smi",
         tool=tool.path,
-        tool_version=table.tool_version,
-        driver_version=table.driver_version,
-        layout=table.layout,
-        devices=table.devices,
         complete=table.complete and not done.truncated and not done.timed_out,
         processes=processes,
-        idle=table.idle,
         listed=listed,
         mapping=mapping or None,
         health=tuple(npu_health for npu_health in health if npu_health),
@@ -91,7 +89,6 @@ def _with_details(table: NpuTable, tool: Tool, done: Completed) -> Npus:
         boards=tuple(board for board in boards if board),
         topology=topology,
         error=failed or tool.hung,
-        warnings=table.warnings,
     )
 
 

@@ -139,6 +139,7 @@ def _finding(  # noqa: PLR0913 - the fields of a finding
     nodes: tuple[str, ...] = (),
     location: Place | None = None,
     because_of: str = "",
+    needs: str = "",
 ) -> Finding:
     return Finding(
         level=level,
@@ -153,6 +154,7 @@ def _finding(  # noqa: PLR0913 - the fields of a finding
         nodes=nodes,
         location=location,
         because_of=because_of,
+        needs=needs,
     )
 
 
@@ -165,30 +167,8 @@ def _remedy(remedy: Remedy | str | None, commands: tuple[str, ...]) -> Remedy | 
 error = functools.partial(_finding, Level.ERROR)
 # Training may fail, be slow, or depends on what the doctor cannot see.
 warning = functools.partial(_finding, Level.WARNING)
-
-
-def unknown(  # noqa: PLR0913 - the fields of a finding
-    title: str,
-    *,
-    observed: str = "",
-    because: str = "",
-    remedy: Remedy | str | None = None,
-    commands: tuple[str, ...] = (),
-    nodes: tuple[str, ...] = (),
-    location: Place | None = None,
-    needs: str = "",
-) -> Finding:
-    """One of several subjects could not be judged. ``needs`` is "root" where root could."""
-    return Finding(
-        level=Level.UNKNOWN,
-        title=title,
-        observed=observed,
-        because=because,
-        remedy=_remedy(remedy, commands),
-        nodes=nodes,
-        location=location,
-        needs=needs,
-    )
+# One of several subjects could not be judged. ``needs`` is "root" where root could.
+unknown = functools.partial(_finding, Level.UNKNOWN)
 
 
 def rerun_as_root(*checks: str) -> Remedy:
