@@ -9,8 +9,17 @@ from hypothesis import strategies as st
 from ascend_doctor.checks import all_checks
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import SECTIONS, Host, Npus, Snapshot, StackLock
-from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judging.judge import Case, Check, error, judge, note, unknown, warning
+from ascend_doctor.findings import Finding, Level, Remedy
+from ascend_doctor.judging.judge import (
+    Case,
+    Check,
+    ConcludedError,
+    error,
+    judge,
+    note,
+    unknown,
+    warning,
+)
 from ascend_doctor.judging.subjects import subjects
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
@@ -35,6 +44,30 @@ def test_findings_carry_the_id_of_their_check() -> None:
         ("the-check", "unknown"),
         ("the-check", "ok"),
     ]
+
+
+def test_a_remedy_is_a_sentence_with_commands_or_made_before() -> None:
+    made = Remedy(summary="Restart it", step="restart")
+    both = [error("bad", remedy="Remove it", commands=("rm it",)), unknown("?", remedy=made)]
+    assert [finding.remedy for finding in findings(lambda _: [*both, warning("odd")])] == [
+        Remedy(summary="Remove it", commands=("rm it",)),
+        made,
+        None,
+    ]
+
+
+def test_a_note_without_a_title_has_that_of_its_check() -> None:
+    (noted,) = findings(lambda _: [note(observed="8 of them")])
+    assert (noted.title, noted.observed) == ("It holds", "8 of them")
+
+
+def test_a_check_that_is_concluded_says_what_it_was_concluded_with() -> None:
+    def conclude(_: Case) -> Iterator[Finding]:
+        raise ConcludedError([error("bad"), warning("odd")])
+        yield
+
+    judged = findings(conclude)
+    assert [(f.check, f.title) for f in judged] == [("the-check", "bad"), ("the-check", "odd")]
 
 
 def test_an_error_with_which_a_stack_was_taken_is_a_warning() -> None:
