@@ -92,6 +92,7 @@ def command(
         failures=matrix.failures,
         codes=matrix.error_codes,
         patterns=Patterns(matrix.failures.values()),
+        matrix=matrix,
         options=JobOptions(
             fail_on=output.fail_on,
             nodes=asked.nodes,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias, cast
 
 from msgspec.structs import replace
 
 from ascend_doctor import __version__
+from ascend_doctor.diagnosis.exception_rules import Reading
+from ascend_doctor.diagnosis.exceptions import Raised
 from ascend_doctor.diagnosis.guilt import (
     describe_undecided,
     evidence,
@@ -60,9 +62,11 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     exit_status: int | None = None,
     fail_on: Level = Level.ERROR,
     nodes: Sequence[str] = (),
+    describe: Callable[[Raised], Reading],
 ) -> Diagnosis:
     """The diagnosis; ``nodes`` are the job's by rank. What ended badly has got over nothing."""
     ledger.settle()
+    failures = _describe_raised(ledger, failures, describe)
     survives = {name for name, failure in failures.items() if failure.severity != "fatal"}
     ended_well = stall is None and not exit_status
     outlived = ledger.forget(survives) if ledger.outlived and ended_well else []
@@ -72,7 +76,7 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     causes = _causes(ledger, seen_by_name, failures)
     root = failures[causes[0].id] if causes else None
     settled = root and root.severity == "fatal" and not _weak(root)
-    unexplained = () if settled else _gather_unexplained(ledger, codes)
+    unexplained = () if settled else _gather_unexplained(ledger, codes, describe)
     missing = tuple(sorted(ledger.without_log()))
     unseen = bool(unexplained or missing) or _is_sign_only(root) or not works
     stands = seen_by_name.get(root.id) if root else None
@@ -110,6 +114,21 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
         benign=_benign(ledger, failures),
         not_read=tuple(NotRead(name=log.name, reason=log.reason) for log in skipped),
     )
+
+
+def _describe_raised(
+    ledger: Ledger, failures: dict[str, KnownFailure], describe: Callable[[Raised], Reading]
+) -> dict[str, KnownFailure]:
+    """Failures with what the exceptions say that the reader of tracebacks knows by their type."""
+    kinds = {name for name in ledger.failures if name in failures and failures[name].by_type}
+    ledger.forget_caught(kinds)
+    said: dict[str, KnownFailure] = {}
+    for name in kinds & ledger.failures.keys():
+        if raised := ledger.raised.get(ledger.failures[name].first.order):
+            reading = describe(raised)
+            fix = reading.fix or failures[name].fix
+            said[name] = replace(failures[name], title=reading.title, cause=reading.cause, fix=fix)
+    return failures | said
 
 
 def _fold_waits(
@@ -210,6 +229,9 @@ def _causes(
         for weaker in failures[name].beats:
             if weaker != name and _explains(name, weaker, seen_by_name, failures):
                 explained.setdefault(weaker, name)
+    for name in by_time if any(failures[name].by_type for name in by_time) else ():
+        if failures[name].by_type and (own := _more_specific(name, seen_by_name, failures)):
+            explained.setdefault(name, own)
     # Failures that beat each other in a ring explain nothing.
     left = [name for name in by_time if name not in explained] or by_time
     root = _root(ledger, left, seen_by_name, failures)
@@ -226,6 +248,23 @@ def _causes(
         elif name != root:
             explained.setdefault(name, root)
     return tuple(_cause(name, seen_by_name, failures, explained, roots) for name in roots)
+
+
+def _more_specific(
+    name: str, seen_by_name: dict[str, Occurrences], failures: dict[str, KnownFailure]
+) -> str | None:
+    """A failure of the catalogue that explains an exception of the same process."""
+    origins = seen_by_name[name].by_origin.keys()
+    return next(
+        (
+            other
+            for other, seen in seen_by_name.items()
+            if failures[other].severity == "fatal"
+            and not (failures[other].by_type or _weak(failures[other]))
+            and not seen.by_origin.keys().isdisjoint(origins)
+        ),
+        None,
+    )
 
 
 def _explains(
@@ -353,7 +392,9 @@ def _top(name: str, explained: dict[str, str], roots: Collection[str]) -> str:
     return name
 
 
-def _gather_unexplained(ledger: Ledger, codes: ErrorCodes) -> tuple[Unexplained, ...]:
+def _gather_unexplained(
+    ledger: Ledger, codes: ErrorCodes, describe: Callable[[Raised], Reading]
+) -> tuple[Unexplained, ...]:
     """Exceptions and deaths by time, the innermost exception of a chain first; else codes."""
     kinds: list[_Kind] = []
     kinds += [("exception", seen) for seen in ledger.exceptions.values()]
@@ -379,6 +420,9 @@ def _gather_unexplained(ledger: Ledger, codes: ErrorCodes) -> tuple[Unexplained,
             or_more=ledger.or_more_unexplained,
             ranks=tuple(sorted(seen.ranks)),
             evidence=evidence(seen.first),
+            reading=describe(raised).cause
+            if (raised := ledger.raised.get(seen.first.order))
+            else "",
         )
         for kind, seen in kinds[:_UNEXPLAINED]
     )

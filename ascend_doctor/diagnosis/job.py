@@ -10,6 +10,7 @@ import msgspec
 
 from ascend_doctor.diagnosis.attempts import read_history, remember, split_attempts, weigh
 from ascend_doctor.diagnosis.conclude import conclude
+from ascend_doctor.diagnosis.exception_rules import Describer
 from ascend_doctor.diagnosis.ledger import Ledger
 from ascend_doctor.diagnosis.logs import Log, Skipped
 from ascend_doctor.diagnosis.patterns import Patterns
@@ -19,6 +20,7 @@ from ascend_doctor.diagnosis.result import Attempt, Diagnosis, NotRead
 from ascend_doctor.diagnosis.scan import read
 from ascend_doctor.diagnosis.stall_result import Stall
 from ascend_doctor.findings import Level
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import ErrorCodes, KnownFailure
 
 
@@ -46,6 +48,7 @@ class JobReader:
     codes: ErrorCodes
     patterns: Patterns
     options: JobOptions = field(default_factory=JobOptions)
+    matrix: Catalog = field(default_factory=Catalog)
     interrupted: bool = field(default=False, init=False)
 
     def diagnose(
@@ -115,6 +118,7 @@ class JobReader:
             exit_status=self.options.exit_status if last else None,
             fail_on=self.options.fail_on,
             nodes=self.options.nodes,
+            describe=Describer(self.matrix).describe,
         )
 
 

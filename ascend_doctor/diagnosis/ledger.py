@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from ascend_doctor.diagnosis.clocks import Clocks
+from ascend_doctor.diagnosis.exceptions import Raised
 from ascend_doctor.diagnosis.origins import Moment, Origin
 from ascend_doctor.diagnosis.places import Places
 from ascend_doctor.diagnosis.processes import Processes
@@ -173,6 +174,8 @@ class Ledger:
     endings: dict[str, Occurrences] = field(default_factory=dict)
     # Exceptions that no failure explains, by their text without numbers.
     exceptions: dict[str, Occurrences] = field(default_factory=dict)
+    # By the order of their lines.
+    raised: dict[tuple[int, int], Raised] = field(default_factory=dict)
     deaths: dict[str, Occurrences] = field(default_factory=dict)
     # What says that something is wrong, and not what: wrappers of exceptions, errors of glog.
     logged: dict[str, Occurrences] = field(default_factory=dict)
@@ -230,6 +233,39 @@ class Ledger:
     def ends_with(self, identity: str, row: LogLine) -> None:
         """A log whose last line shows that failure."""
         self.endings.setdefault(identity, Occurrences()).add(row)
+
+    def raises(self, identity: str, row: LogLine, raised: Raised) -> None:
+        """An exception of a kind; of one process that which ended it, else the first."""
+        seen = self.failures.setdefault(identity, Occurrences())
+        before = seen.by_origin.get(row.origin)
+        if before and raised.escaped and not self.raised.get(before.order, raised).escaped:
+            seen.by_origin[row.origin] = row.sighting
+        seen.add(row)
+        self.remember(row, raised)
+
+    def remember(self, row: LogLine, raised: Raised) -> None:
+        if len(self.raised) < _ORIGINS:
+            self.raised[row.sighting.order] = raised
+
+    def forget_caught(self, kinds: Collection[str]) -> None:
+        """Drop exceptions of these kinds that a process caught, where another one ended it."""
+        named = [seen for name, seen in self.failures.items() if name in kinds]
+        ended = {
+            sighting.origin
+            for seen in (*named, *self.exceptions.values())
+            for sighting in seen.by_origin.values()
+            if (raised := self.raised.get(sighting.order)) and raised.escaped
+        }
+        for seen in named:
+            seen.by_origin = {
+                origin: sighting
+                for origin, sighting in seen.by_origin.items()
+                if origin not in ended
+                or not (raised := self.raised.get(sighting.order))
+                or raised.escaped
+                or not raised.frames
+            }
+        self.failures = {name: seen for name, seen in self.failures.items() if seen.by_origin}
 
     def exception(self, text: str, row: LogLine, *, signalled: bool = False) -> None:
         """An exception that no failure explains; ``signalled``: raised by a handler of signals."""

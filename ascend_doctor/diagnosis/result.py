@@ -97,13 +97,17 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unexplained(msgspec.Struct, frozen=True, kw_only=True):
-    """An exception or a death that no known failure explains."""
+    """An exception or a death that no known failure explains.
+
+    ``reading`` says of an exception what it is and where it was raised.
+    """
 
     kind: Literal["exception", "death", "code", "logged"]
     count: int
     or_more: bool = False
     ranks: tuple[int, ...]
     evidence: Evidence
+    reading: str = ""
 
 
 class Code(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ascend_doctor.diagnosis.exception_rules import OTHER, classify
+from ascend_doctor.diagnosis.exceptions import (
+    MAX_ROWS,
+    ends_traceback,
+    parse,
+    strip_margin,
+)
 from ascend_doctor.diagnosis.ledger import Gravity, Ledger, LogLine, Sighting
 from ascend_doctor.diagnosis.logs import Log, Skipped, blocks
 from ascend_doctor.diagnosis.origins import Moment, Origin, moment, split_prefixes
@@ -50,6 +57,9 @@ _SHOWN = 20_000
 # Where many logs have said enough, of each other one only so many.
 _ENOUGH = 20_000
 _FEW = 20
+# Of a traceback so much is read on each side of its exception, and of so many of a log.
+_TRACEBACK, _MESSAGE = 1 << 15, 1 << 12
+_TRACEBACKS = 500
 
 # The last line of a traceback, "torch.OutOfMemoryError: ..." or an exception without a text;
 # bounded, for a line may be one long word.
@@ -60,7 +70,7 @@ _EXCEPTION = re.compile(
 _WRAPPER = re.compile(
     r"ChildFailedError|RayTaskError|RayActorError|ActorDiedError|EngineDeadError|"
     r"ProcessRaisedException|CalledProcessError|Engine core initialization failed|"
-    r"WorkerProc initialization failed"
+    r"WorkerProc initialization failed|^(?:Base)?ExceptionGroup\b|_RemoteTraceback"
 )
 # A function that Python calls for a signal, as its frame shows it.
 _HANDLER = re.compile(rb", in \w*(?:signal|sig(?:term|int|usr\d)|terminat\w*)\w*|\(sig\w*, frame\)")
@@ -131,6 +141,7 @@ class _Reader:
         self._limit = _LOGGED if self.ledger.unexplained < _ENOUGH else _FEW
         self._peers = Peers(self.ledger)
         self._shown = 0
+        self._tracebacks = 0
         self._times: Counter[int] = Counter()
         self._familiar: set[int] = set()
 
@@ -315,13 +326,46 @@ class _Reader:
         for part, (identities, signs) in judged:
             if identities or signs:
                 seen = self._row(part, line, lambda: _near(data, start, stop))
-                gravity = self._note(identities, signs, seen, before)
+                gravity = self._note(
+                    identities, signs, seen, before,
+                    lambda part=part: self._around(every, part, data, (start, stop)),
+                )  # fmt: skip
                 if gravity is not None:
                     self._complaints.add(gravity, seen, self._size + stop)
         return set().union(*(names for _, both in judged for names in both))
 
-    def _note(
-        self, identities: set[str], signs: set[str], seen: LogLine, before: bytes
+    def _around(
+        self, every: Sequence[_Part], part: _Part, data: bytes, line: tuple[int, int]
+    ) -> tuple[list[str], list[str]]:
+        """The lines of the same process before a text and after it, without their prefixes."""
+        if len(every) > 1:
+            texts, at = [each.text for each in every], every.index(part)
+            return texts[:at], texts[at + 1 :]
+        start, stop = line
+        head = data[max(start - _TRACEBACK, 0) : start]
+        if start < _TRACEBACK:
+            head = self._tail[-(_TRACEBACK - start) :] + head
+        sides = head.split(b"\n")[-MAX_ROWS:-1], data[stop + 1 : stop + _MESSAGE].split(b"\n")
+        origin = part.writer.process_only
+        before, after = (
+            [
+                text
+                for writer, text in (
+                    split_prefixes(_text(row.rstrip(b"\r")), self.log.origin) for row in side
+                )
+                if writer.process_only == origin
+            ]
+            for side in sides
+        )
+        return before, after
+
+    def _note(  # noqa: PLR0913 - what a line says, and its neighbours
+        self,
+        identities: set[str],
+        signs: set[str],
+        seen: LogLine,
+        before: bytes,
+        around: Callable[[], tuple[list[str], list[str]]],
     ) -> Gravity | None:
         """Note what a line says; gives how grave that is, where it reads like an error."""
         self.ledger.origin(seen.writer)
@@ -338,7 +382,7 @@ class _Reader:
         if any(self.failures[identity].severity == "fatal" for identity in identities):
             # Who writes it calls it no error: a run that counts on got over it.
             return Gravity.LEVEL if harmless(seen.whole) else Gravity.FATAL
-        gravity = None if identities else self._unexplained(text, signs, seen, before)
+        gravity = None if identities else self._unexplained(signs, seen, before, around)
         return Gravity.FATAL if coded and not identities else gravity
 
     def _row(self, part: _Part, line: int, when: Callable[[], Moment | None]) -> LogLine:
@@ -354,12 +398,16 @@ class _Reader:
         return LogLine(origin=origin, writer=writer, text=text, whole=part.whole, look=look)
 
     def _unexplained(
-        self, text: str, signs: Collection[str], row: LogLine, before: bytes
+        self,
+        signs: Collection[str],
+        row: LogLine,
+        before: bytes,
+        around: Callable[[], tuple[list[str], list[str]]],
     ) -> Gravity | None:
-        raised = _EXCEPTION.match(text) if "exception" in signs else None
-        if raised and not _WRAPPER.search(text):
-            signalled = _HANDLER.search(before) is not None
-            self.ledger.exception(raised[0], row, signalled=signalled)
+        text = strip_margin(row.text)
+        raised = "exception" in signs and _EXCEPTION.match(text) is not None
+        raised = raised or ends_traceback(text, _text(before))
+        if raised and not _WRAPPER.search(text) and self._raise(text, row, before, around):
             return Gravity.FATAL
         if "died" in signs and not _CLOSED.search(text):
             self.ledger.death(text, row)
@@ -374,6 +422,27 @@ class _Reader:
         self._logged += 1
         self.ledger.log(text, row)
         return gravity
+
+    def _raise(
+        self,
+        text: str,
+        row: LogLine,
+        before: bytes,
+        around: Callable[[], tuple[list[str], list[str]]],
+    ) -> bool:
+        """Note an exception; False for one that wraps another, or that another one replaced."""
+        self._tracebacks += 1
+        sides: tuple[list[str], list[str]] = ([], [])
+        exception = parse(text, *(around() if self._tracebacks <= _TRACEBACKS else sides))
+        if exception.handled:
+            return False
+        if (kind := classify(exception)) != OTHER:
+            self.ledger.raises(kind, row, exception)
+            return True
+        self.ledger.remember(row, exception)
+        signalled = _HANDLER.search(before) is not None
+        self.ledger.exception(text, row, signalled=signalled)
+        return True
 
     def _complains(self, signs: Collection[str], line: str, before: bytes) -> bool:
         self._looked += signs == WORDED

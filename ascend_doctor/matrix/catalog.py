@@ -25,6 +25,7 @@ from ascend_doctor.matrix.schema import (
     Family,
     Flags,
     Hazards,
+    ImportNames,
     KnownFailure,
     KnownWarning,
     KnownWarnings,
@@ -213,6 +214,18 @@ class Catalog:
                     own[failure.id] = failure
             failures.update(own)
         return failures
+
+    @functools.cached_property
+    def import_names(self) -> ImportNames:
+        whole, *more = (load(path, ImportNames) for path in self.single("imports.yaml"))
+        for names in more:
+            whole = msgspec.structs.replace(
+                whole,
+                distributions={**whole.distributions, **names.distributions},
+                trees={**whole.trees, **names.trees},
+                frameworks=(*whole.frameworks, *names.frameworks),
+            )
+        return whole
 
     @functools.cached_property
     def error_codes(self) -> ErrorCodes:

@@ -88,6 +88,7 @@ def _files_that_do_not_load(catalog: Catalog) -> Iterator[RowProblem]:
         "warnings.yaml": lambda: catalog.known_warnings,
         "error-guides.yaml": lambda: catalog.error_guides,
         "error-codes.yaml": lambda: catalog.error_codes,
+        "imports.yaml": lambda: catalog.import_names,
         "flags.yaml": lambda: catalog.flags,
         "options.yaml": lambda: catalog.options,
     }

@@ -613,6 +613,7 @@ class KnownFailure(Row, frozen=True, kw_only=True):
     ``verdict`` is what a scheduler should do: leave out the node that shows it, start again, or
     stop; without it, start again where a victim tells it, nothing where it is secondary, else stop.
     ``node`` is a regular expression whose first group is the node that a line names as failed.
+    ``by_type``: an exception that the reader of tracebacks recognizes; it says the rest.
     """
 
     id: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
@@ -634,11 +635,12 @@ class KnownFailure(Row, frozen=True, kw_only=True):
     only_if_last: bool = False
     verdict: Literal["", "restart", "exclude", "stop", "unknown"] = ""
     node: str = ""
+    by_type: bool = False
     sources: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 
     def __post_init__(self) -> None:
-        if not self.patterns:
-            raise ValueError(f"failure {self.id} has neither matches nor codes")
+        if bool(self.patterns) is self.by_type:
+            raise ValueError(f"failure {self.id} needs matches, codes, or by_type")
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -653,6 +655,16 @@ class Failures(Row, frozen=True, kw_only=True):
 
     schema: int
     failures: tuple[KnownFailure, ...]
+
+
+class ImportNames(Row, frozen=True, kw_only=True):
+    """``matrices/imports.yaml``: who brings a module, and how to get what pip does not have."""
+
+    schema: int
+    distributions: dict[str, str]
+    trees: dict[str, str]
+    frameworks: tuple[str, ...]
+    sources: Sources
 
 
 class ErrorCodes(Row, frozen=True, kw_only=True):

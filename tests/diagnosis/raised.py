@@ -197,6 +197,10 @@ SHARES: list[tuple[Callable[[Path], Label | None], int]] = [
 ]
 
 
+def plain(text: str) -> str:
+    return text.lower().replace("_", "-")
+
+
 @click.group()
 def main() -> None:
     """Raised exceptions, and what is made of them."""
@@ -233,7 +237,7 @@ def judge(folder: Path, *, wrong: bool) -> None:
         kind = cause.id if cause else "python-exception" if diagnosis.unexplained else "none"
         text = f"{cause.title}\n{cause.cause}\n{cause.fix}" if cause else ""
         text += "" if cause else "\n".join(error.reading for error in diagnosis.unexplained[:1])
-        lacks = [word for word in label.says.split() if word.replace("%", " ") not in text]
+        lacks = [word for word in label.says.split() if plain(word.replace("%", " ")) not in plain(text)]
         counts[label.kind, kind == label.kind and not lacks] += 1
         if wrong and (kind != label.kind or lacks):
             print(label.case, label.kind, "got", kind, "lacks", lacks)
