@@ -43,12 +43,15 @@ _ATTRIBUTE = re.compile(
 _ARGUMENT = re.compile(
     r"(?P<function>[\w.<>]+)\(\) (?:got (?:an unexpected keyword argument '(?P<unexpected>\w+)'|multiple values)|"
     r"missing \d+ required|takes [\w ]+ positional)|[Uu]nexpected keyword argument '(?P<other>\w+)'|"
-    r"'(?P<native>\w+)' is an invalid keyword argument|[Mm]issing (?:\d+ )?required (?:positional )?argument"
+    r"'(?P<native>\w+)' is an invalid keyword argument|Extra keyword arguments|[Mm]issing (?:\d+ )?required (?:positional )?argument"
 )  # fmt: skip
 _PATH = re.compile(r"['\"](?P<path>[\w.~/ -]*[\w-]\.[A-Za-z]\w{1,11}|/[\w./-]{2,})['\"]")
 _DISTRIBUTION = re.compile(r"(?:The ')?(?P<name>[A-Za-z][\w.-]*?)(?:[<>=!~\[ ].*)?'? distribution was not|No package metadata was found for (?P<plain>[\w.-]+)|^(?P<bare>[\w.-]+)$")  # fmt: skip
 _UNSET = re.compile(r"environment variable (?P<name>\w+) expected, but not set")
 _SHORT = 200
+# As programs call packages whose functions are compiled.
+_ALIASES = {"np": "numpy", "numpy": "numpy", "F": "torch", "nn": "torch", "dist": "torch",
+            "torch": "torch", "torch_npu": "torch_npu", "msgspec": "msgspec"}  # fmt: skip
 
 
 class Reading(NamedTuple):
@@ -154,9 +157,15 @@ class Describer:
             return ""
         package = self.package_of(last)
         if not package:
-            return f" at {last.place}"
+            called = self._called(last)
+            return f" at {last.place}" + (f", in a call of {called}" if called else "")
         called = f", which {user[-1].place} calls" if user else ""
         return f" in {package} at {last.place}{called}"
+
+    def _called(self, frame: Frame) -> str:
+        """The package whose compiled function a line calls, which has no frame."""
+        root = next((name for name in re.findall(r"\b([A-Za-z]\w*)\.", frame.source) if name in _ALIASES), "")
+        return self.distribution(_ALIASES[root]) if root else ""
 
     def _missing_module(self, raised: Raised) -> Reading:
         match = _MODULE.search(raised.message)
@@ -206,9 +215,7 @@ class Describer:
         return Reading(
             f"The Python package {name} is not installed, or its metadata is missing",
             f"{raised.python} finds no metadata of {name}, read{self.where(raised)}.",
-            f"{raised.python} -m pip install --force-reinstall --no-deps {name}"
-            if False
-            else f"{raised.python} -m pip install {name}",
+            f"{raised.python} -m pip install {name}",
         )
 
     def _import_name(self, raised: Raised) -> Reading:
@@ -226,14 +233,21 @@ class Describer:
                 f"Rename the project's file if {match['path'] or module} is one, or move the "
                 "import into the function that needs it.",
             )
-        if importer and importer != package:
+        if importer == package:
+            return Reading(
+                f"The files of {package} are of different releases",
+                f"{package} imports {name} from its own module {module}{where}, which does not have "
+                "it. An installation was interrupted, or another package wrote over its files.",
+                f"{raised.python} -m pip install --force-reinstall --no-deps {package}",
+            )
+        if importer:
             cause = (f"{importer} imports {name} from {module}{where}. The installed {package} does not "
                      f"have it: one of the two packages is too old or too new for the other.")  # fmt: skip
         else:
             cause = f"{name} is imported from {module}{where}. The installed {package} does not have it."
         both = " ".join(dict.fromkeys(filter(None, (package, importer))))
         return Reading(
-            f"{package} does not have the name {name}" + (f" that {importer} imports" * (importer not in {"", package})),
+            f"{package} does not have the name {name}" + (f" that {importer} imports" if importer else ""),
             cause,
             f"{raised.python} -m pip show {both} shows the releases and their requirements. Install "
             f"the release of {package} that {importer or 'the program'} requires.",
@@ -284,7 +298,7 @@ class Describer:
         root = root or re.search(r"(?P<root>[A-Za-z_]\w*)\.\w+(?:\.\w+)*\(", source)
         own = [frame for frame in raised.frames if not frame.of_python]
         inner = self.package_of(own[-1]) if own else ""
-        name = {"np": "numpy", "F": "torch", "nn": "torch", "dist": "torch"}.get(root["root"], root["root"]) if root else ""
+        name = _ALIASES.get(root["root"], root["root"]) if root else ""
         return (self.distribution(name) if name and name != "self" else inner), ""  # fmt: skip
 
     def _attribute(self, raised: Raised) -> Reading:

@@ -81,14 +81,12 @@ class Raised:
 
     @property
     def python(self) -> str:
-        """The interpreter, by where its packages lie."""
-        places = [match for frame in self.frames if (match := _PACKAGES.match(frame.file))]
-        places.sort(key=lambda match: not _SITE.match(match["rest"]))
-        for match in places:
-            prefix = match["prefix"]
-            if not prefix.endswith("/.local"):
-                name = "python" if _SITE.match(match["rest"]) and prefix != "/usr" else match["python"]
-                return f"{prefix}/bin/{name}"
+        """The interpreter, by where its packages lie; the standard library may be of another one."""
+        for frame in self.frames:
+            match = _PACKAGES.match(frame.file)
+            if match and _SITE.match(match["rest"]) and not match["prefix"].endswith("/.local"):
+                name = match["python"] if match["prefix"] == "/usr" else "python"
+                return f"{match['prefix']}/bin/{name}"
         started = next((frame.file for frame in self.frames if "/bin/" in frame.file), "")
         return os.path.join(os.path.dirname(started), "python") if started else "python"
 
