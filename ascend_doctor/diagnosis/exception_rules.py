@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -48,6 +48,8 @@ _ARGUMENT = re.compile(
 _PATH = re.compile(r"['\"](?P<path>[\w.~/ -]*[\w-]\.[A-Za-z]\w{1,11}|/[\w./-]{2,})['\"]")
 _DISTRIBUTION = re.compile(r"(?:The ')?(?P<name>[A-Za-z][\w.-]*?)(?:[<>=!~\[ ].*)?'? distribution was not|No package metadata was found for (?P<plain>[\w.-]+)|^(?P<bare>[\w.-]+)$")  # fmt: skip
 _UNSET = re.compile(r"environment variable (?P<name>\w+) expected, but not set")
+_STREAM = re.compile(r"PytorchStreamReader failed|Error while deserializing header")
+_LAUNCH = frozenset({"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"})
 _SHORT = 200
 # As programs call packages whose functions are compiled.
 _ALIASES = {"np": "numpy", "numpy": "numpy", "F": "torch", "nn": "torch", "dist": "torch",
@@ -65,7 +67,8 @@ def classify(raised: Raised) -> str:
     name, message = raised.name, raised.message
     if name in _SYNTAX:
         return "python-syntax"
-    if _CUDA.search(message):
+    source = raised.frames[-1].source if raised.frames else ""
+    if _CUDA.search(message) or re.match(r"assert torch\.cuda\.is_available\(\)", source):
         return "python-cuda"
     if name in {"ModuleNotFoundError", "ImportError"}:
         return _classify_import(message)
@@ -77,22 +80,24 @@ def classify(raised: Raised) -> str:
         return "python-attribute"
     if name == "TypeError" and _ARGUMENT.search(message):
         return "python-argument"
-    if "PytorchStreamReader" in message or (name in _DAMAGED and _file_of(raised)):
+    if _STREAM.search(message) or (name in _DAMAGED and _file_of(raised)):
         return "python-damaged-file"
-    return _BY_NAME.get(name, OTHER)
+    return _BY_NAME.get(name) or _classify_import(message)
 
 
 def _classify_import(message: str) -> str:
+    """The rule for a message of an import, which other exceptions repeat."""
     if _NAME.search(message):
         return "python-import-name"
-    missing = _MODULE.search(message) or "attempted relative import" in message
-    return "python-missing-module" if missing else OTHER
+    if _MODULE.search(message) or "attempted relative import" in message:
+        return "python-missing-module"
+    return "python-attribute" if "module '" in message and _ATTRIBUTE.search(message) else OTHER
 
 
 def _reads_environment(raised: Raised) -> bool:
     last = raised.frames[-1] if raised.frames else None
     if last is None:
-        return False
+        return raised.message.strip("'") in _LAUNCH
     own = last.function == "__getitem__" and re.search(r"(?:^|[/ <])os(?:\.py|>)$", last.file)
     return bool(own) or "environ[" in last.source
 
@@ -142,11 +147,7 @@ class Describer:
         return path.replace("/", ".")
 
     def distribution(self, module: str) -> str:
-        parts = module.split(".")
-        for length in range(len(parts), 0, -1):
-            if name := self._names.distributions.get(".".join(parts[:length])):
-                return name
-        return parts[0].replace("_", "-")
+        return _longest(self._names.distributions, module) or module.partition(".")[0]
 
     def where(self, raised: Raised) -> str:
         """The place of an exception: the user's line, and the innermost line of a package."""
@@ -179,13 +180,10 @@ class Describer:
                 "or add that folder to PYTHONPATH and import by the full name.",
             )
         module = match["module"]
-        for length in range(module.count(".") + 1, 0, -1):
-            known = ".".join(module.split(".")[:length])
-            if known in self._names.distributions:
-                break
-            if fix := self._names.trees.get(known):
-                return Reading(f"The Python module {module} is missing",
-                               f"{python} does not find {module}, imported{where}.", f"{fix}.")  # fmt: skip
+        fix = "" if module in self._names.distributions else _longest(self._names.trees, module)
+        if fix:
+            return Reading(f"The Python module {module} is missing",
+                           f"{python} does not find {module}, imported{where}.", f"{fix}.")  # fmt: skip
         return self._missing_distribution(raised, module)
 
     def _missing_distribution(self, raised: Raised, module: str) -> Reading:
@@ -203,7 +201,7 @@ class Describer:
         install = f"{python} -m pip install {package}"
         cause = f"{python} does not have the module {module}, imported{where}."
         title = f"The Python module {module} is not installed"
-        named = package != module.replace("_", "-")
+        named = package != module
         if own and not self.package_of(own[-1]) and not named:
             return Reading(title, cause, f"{install}. If {module} is a file or folder of the project, "
                            "add the folder above it to PYTHONPATH instead.")  # fmt: skip
@@ -256,7 +254,7 @@ class Describer:
     def _variable(self, raised: Raised) -> Reading:
         match = _UNSET.search(raised.message)
         name = match["name"] if match else raised.message.strip("'\"")
-        launch = name in {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}
+        launch = name in _LAUNCH
         fix = f"export {name}=VALUE before the program starts."
         return Reading(
             f"The environment variable {name} is not set",
@@ -296,10 +294,9 @@ class Describer:
             return component, said
         root = re.search(rf"(?P<root>[A-Za-z_]\w*)\.(?:\w+\.)*{re.escape(last)}\(", source) if last else None
         root = root or re.search(r"(?P<root>[A-Za-z_]\w*)\.\w+(?:\.\w+)*\(", source)
-        own = [frame for frame in raised.frames if not frame.of_python]
-        inner = self.package_of(own[-1]) if own else ""
         name = _ALIASES.get(root["root"], root["root"]) if root else ""
-        return (self.distribution(name) if name and name != "self" else inner), ""  # fmt: skip
+        started = source.startswith(name) and name != "self"
+        return (self.distribution(name) if name and started else ""), ""
 
     def _attribute(self, raised: Raised) -> Reading:
         match = _ATTRIBUTE.search(raised.message)
@@ -344,7 +341,7 @@ class Describer:
             f"{what} is damaged, incomplete, or not of the expected format",
             f"{what} cannot be read{self.where(raised)}: {raised.name}: {_first(raised.message)}.",
             f"Compare the size and checksum of {file or 'the file'} with the source. Copy, download or "
-            "save it again.",
+            "save it again. A file of a few hundred bytes may be a pointer of Git LFS: git lfs pull.",
         )
 
     def _cuda(self, raised: Raised) -> Reading:
@@ -396,7 +393,14 @@ class Describer:
                        f"{raised.name} is raised{where}" + (f": {message}." if message else "."), "")  # fmt: skip
 
 
+def _longest(rows: Mapping[str, str], module: str) -> str:
+    """The row of a module, or of the nearest module above it."""
+    parts = module.split(".")
+    names = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    return next((rows[name] for name in names if name in rows), "")
+
+
 def _first(message: str) -> str:
-    """The beginning of a message, as a part of a sentence."""
-    text = " ".join(message.split())
+    """The first line of a message, as a part of a sentence."""
+    text = next((row.strip() for row in message.split("\n") if row.strip()), "")
     return (text if len(text) <= _SHORT else f"{text[:_SHORT]}...").rstrip(".")

@@ -110,7 +110,7 @@ def parse(last: str, before: Sequence[str], after: Sequence[str]) -> Raised:
         return Raised(type=last, message="")
     rows, wraps = _own_rows([strip_margin(row) for row in before])
     rest = [strip_margin(row) for row in after]
-    more = list(_continue(rest))
+    more = list(_continue(rest)) if match["message"] is not None else []
     message = "\n".join([match["message"] or "", *more]).strip()
     frames = tuple(_frames(rows)) or tuple(_frames([row for row in rest[:30] if row[:1] != " "]))[:1]
     name = match["type"].rpartition(".")[2]
@@ -147,7 +147,7 @@ def _is_replaced(name: str, after: Sequence[str]) -> bool:
 def _continue(after: Sequence[str]) -> Iterator[str]:
     """The further lines of a message."""
     for row in after[:_MAX_MESSAGE_ROWS]:
-        if not row.strip() or _HEAD.search(row) or _RECORD.match(row) or _FRAME.match(row):
+        if not row.strip() or _HEAD.search(row) or _RECORD.match(row) or _FRAME.match(row) or _BETWEEN.match(row):
             return
         yield row.rstrip()
 

@@ -28,7 +28,7 @@ from ascend_doctor.diagnosis.records import record
 from ascend_doctor.diagnosis.serials import MARK, parse_serials
 from ascend_doctor.diagnosis.signs import COMMON, WORDED, Sign, continues_harmless, harmless
 from ascend_doctor.diagnosis.steps import last_step
-from ascend_doctor.diagnosis.wording import complains, shows
+from ascend_doctor.diagnosis.wording import complains, excuses, shows
 from ascend_doctor.diagnosis.working import find_work
 from ascend_doctor.matrix.schema import CALL_BEFORE, CODE_BEFORE, KnownFailure
 
@@ -66,6 +66,8 @@ _TRACEBACKS = 500
 _EXCEPTION = re.compile(
     r"((?:[A-Za-z_][\w.]{0,120}(?:Error|Exception|Interrupt)|Exception)(?:\(\w+\))?)(?:: (.*)|:?$)"
 )
+# One that a line of a logger, or a sentence, quotes.
+_INNER = re.compile(r"(?<![\w.])(?:[A-Za-z_]\w{0,40}\.){0,8}[A-Z]\w{2,60}(?:Error|Exception): .*")
 # Launchers and Ray put their own exception around that of the rank, which came before.
 _WRAPPER = re.compile(
     r"ChildFailedError|RayTaskError|RayActorError|ActorDiedError|EngineDeadError|"
@@ -405,10 +407,14 @@ class _Reader:
         around: Callable[[], tuple[list[str], list[str]]],
     ) -> Gravity | None:
         text = strip_margin(row.text)
+        if text.startswith("No module named "):
+            text = f"ModuleNotFoundError: {text}"
         raised = "exception" in signs and _EXCEPTION.match(text) is not None
         raised = raised or ends_traceback(text, _text(before))
         if raised and not _WRAPPER.search(text) and self._raise(text, row, before, around):
             return Gravity.FATAL
+        if not raised and "exception" in signs and self._raised_in_words(row):
+            return Gravity.LEVEL
         if "died" in signs and not _CLOSED.search(text):
             self.ledger.death(text, row)
             return Gravity.FATAL
@@ -442,6 +448,17 @@ class _Reader:
         self.ledger.remember(row, exception)
         signalled = _HANDLER.search(before) is not None
         self.ledger.exception(text, row, signalled=signalled)
+        return True
+
+    def _raised_in_words(self, row: LogLine) -> bool:
+        """Note an exception in a line of a logger; False where its type has no rule."""
+        inner = _INNER.search(row.text)
+        if inner is None or harmless(row.whole) or excuses(row.text):
+            return False
+        exception = parse(inner[0], (), ())
+        if (kind := classify(exception)) == OTHER:
+            return False
+        self.ledger.raises(kind, row, exception)
         return True
 
     def _complains(self, signs: Collection[str], line: str, before: bytes) -> bool:

@@ -182,9 +182,14 @@ def shows(line: str) -> bool:
     return _SHOWS.search(line) is not None
 
 
+def excuses(line: str) -> bool:
+    """Whether a line takes back what it says, or gives advice."""
+    return _EXCUSES.search(line) is not None
+
+
 def complains(line: str) -> bool:
     """Whether a line without a level says in words that something is wrong."""
-    if _EXCUSES.search(line):
+    if excuses(line):
         return False
     if _SAYS.search(line) or _CODE.search(line) or _NAMED.search(line):
         return True
