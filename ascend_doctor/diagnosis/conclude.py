@@ -260,7 +260,8 @@ def _more_specific(
             other
             for other, seen in seen_by_name.items()
             if failures[other].severity == "fatal"
-            and not (failures[other].by_type or _weak(failures[other]))
+            and not failures[other].by_type
+            and (failures[other].codes or not _weak(failures[other]))
             and not seen.by_origin.keys().isdisjoint(origins)
         ),
         None,

@@ -29,7 +29,7 @@ _BY_NAME = {
     "DistributionNotFound": "python-missing-metadata",
 }
 _CUDA = re.compile(
-    r"Torch not compiled with CUDA|Found no NVIDIA driver|No CUDA GPUs are available|"
+    r"Torch not compiled with CUDA|Megatron requires CUDA|Found no NVIDIA driver|No CUDA GPUs are available|"
     r"Invalid CUDA 'device=|Expected a cuda device|Cuda\w*Accelerator.? can not run|"
     r"object has no attribute '_cuda_\w+'|Accelerator.? can not run on your system",
     re.IGNORECASE,
@@ -68,7 +68,7 @@ def classify(raised: Raised) -> str:
     if name in _SYNTAX:
         return "python-syntax"
     source = raised.frames[-1].source if raised.frames else ""
-    if _CUDA.search(message) or re.match(r"assert torch\.cuda\.is_available\(\)", source):
+    if _CUDA.search(message) or re.search(r"assert torch\.cuda\.is_available\(\)", source):
         return "python-cuda"
     if name in {"ModuleNotFoundError", "ImportError"}:
         return _classify_import(message)

@@ -278,6 +278,8 @@ def _accuse_who_shows(ledger: Ledger, seen: Occurrences) -> Guilt | None:
 
 def _is_common(ledger: Ledger, root: KnownFailure, seen: Occurrences) -> bool:
     """Whether every rank shows what is no defect of a node: that accuses nobody."""
+    if root.by_type and len(seen.ranks) > 1 and 2 * len(seen.ranks) >= len(ledger.ranks):
+        return True
     return root.verdict != "exclude" and _is_of_all(ledger, seen)
 
 

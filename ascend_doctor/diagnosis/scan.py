@@ -453,7 +453,9 @@ class _Reader:
     def _raised_in_words(self, row: LogLine) -> bool:
         """Note an exception in a line of a logger; False where its type has no rule."""
         inner = _INNER.search(row.text)
-        if inner is None or harmless(row.whole) or excuses(row.text):
+        if inner is None or harmless(row.whole):
+            return False
+        if excuses(row.text[: inner.start()] + inner[0].partition(". ")[0]):
             return False
         exception = parse(inner[0], (), ())
         if (kind := classify(exception)) == OTHER:

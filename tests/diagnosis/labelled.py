@@ -28,6 +28,7 @@ from tests.diagnosis.labelled_cases import (
     find_mismatches,
     read_cases,
     read_records,
+    with_recorded,
     write_records,
 )
 from tests.diagnosis.logs import answer, of_files
@@ -255,7 +256,7 @@ def main(*, in_json: bool, wrong: bool, recording: bool, processes: int) -> None
     if not folder:
         _refuse(f"{VARIABLE} is not set; set it to the folder with the labelled logs")
     try:
-        cases = read_cases(Path(folder))
+        cases = with_recorded(read_cases(Path(folder)), read_records())
     except (DataError, OSError) as error:
         _refuse(f"{VARIABLE}: {error}")
     answers = answer_all(cases, processes)

@@ -44,7 +44,7 @@ class Label(msgspec.Struct, frozen=True, kw_only=True):
     """What is recorded of a case.
 
     ``now`` is the entry that the catalogue learnt from the case, ``also`` are answers that are as
-    right. ``guilty`` of None is not judged; an empty one means that no rank may be accused.
+    right; the table may have more of them than the folder. ``guilty`` of None is not judged; an empty one means that no rank may be accused.
     """
 
     set: str
@@ -174,6 +174,24 @@ def _format_line(record: Record) -> str:
     return "\t".join((*label.key, label.root, label.now, also, guilty, excused, label.source))
 
 
+def with_recorded(
+    cases: Iterable[Case], records: Mapping[tuple[str, str, str], Record]
+) -> list[Case]:
+    """Cases with the answers that the table calls as right as those of the folder."""
+    return [
+        msgspec.structs.replace(
+            case,
+            label=msgspec.structs.replace(
+                case.label,
+                also=tuple(dict.fromkeys((*case.label.also, *records[case.label.key].label.also))),
+            ),
+        )
+        if case.label.key in records
+        else case
+        for case in cases
+    ]
+
+
 def find_mismatches(
     cases: Iterable[Case], records: Mapping[tuple[str, str, str], Record]
 ) -> list[str]:
@@ -183,7 +201,7 @@ def find_mismatches(
     for key, label in labels.items():
         if key not in records:
             problems.append(f"{label.name}: the text has no recorded digest")
-        elif records[key].label != label:
+        elif msgspec.structs.replace(records[key].label, also=label.also) != label:
             problems.append(f"{label.name}: the label is not the recorded one")
     absent = [record.label for key, record in records.items() if key not in labels]
     return problems + [f"{label.name}: recorded, and not in the folder" for label in absent]

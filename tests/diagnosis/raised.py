@@ -204,7 +204,7 @@ SHARES: list[tuple[Callable[[Path], Label | None], int]] = [
 
 
 def plain(text: str) -> str:
-    return text.lower().replace("_", "-").replace("~", " ")
+    return text.lower().replace("_", "-").replace(".", "-").replace("~", " ")
 
 
 def answer_of(diagnosis: Diagnosis) -> tuple[str, str]:
