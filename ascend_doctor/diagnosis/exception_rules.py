@@ -12,6 +12,10 @@ from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import ImportNames
 
 OTHER = "python-exception"
+# What every rank with these packages and files raises.
+OF_ENVIRONMENT = frozenset(
+    {"python-missing-module", "python-missing-metadata", "python-import-name", "python-syntax"}
+)
 _SYNTAX = frozenset({"SyntaxError", "IndentationError", "TabError"})
 _DAMAGED = frozenset(
     {"JSONDecodeError", "UnpicklingError", "BadZipFile", "BadGzipFile", "SafetensorError",
@@ -31,7 +35,7 @@ _BY_NAME = {
 _CUDA = re.compile(
     r"Torch not compiled with CUDA|Megatron requires CUDA|Found no NVIDIA driver|No CUDA GPUs are available|"
     r"Invalid CUDA 'device=|Expected a cuda device|Cuda\w*Accelerator.? can not run|"
-    r"object has no attribute '_cuda_\w+'|Accelerator.? can not run on your system",
+    r"has no attribute '_cuda_\w+'|Accelerator.? can not run on your system",
     re.IGNORECASE,
 )
 _MODULE = re.compile(r"No module named ['\"]?(?P<module>[\w.]+)")
@@ -277,7 +281,9 @@ class Describer:
         says = raised.message.split("\n")[0][:_SHORT]
         return Reading(
             f"The call of {subject} does not match its parameters",
-            f"The call{self.where(raised)} fails: {says}.{releases}",
+            f"The call `{_first(source)}`{self.where(raised)} fails: {says}.{releases}"
+            if source
+            else f"The call{self.where(raised)} fails: {says}.{releases}",
             fix,
         )
 

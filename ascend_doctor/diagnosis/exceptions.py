@@ -19,15 +19,15 @@ _FRAME = re.compile(
 # In front of a line of an exception group, and of what pytest prints of an exception.
 _MARGIN = re.compile(r"(?:\s*\|\s)+|E\s{3,}")
 _HEAD = re.compile(r"(?:Exception Group )?Traceback \(most recent call last\)|╭─.{0,80}Traceback")
-_BETWEEN = re.compile(r"The above exception was the direct|During handling of the above")
-_DIRECT = "The above exception was the direct"
+_DIRECT, _DURING = "The above exception was the direct", "During handling of the above"
 # The last line of a traceback, whatever its exception is called.
 _LAST = re.compile(r"(?P<type>[A-Za-z_][\w.]{0,160})(?:\(\w+\))?(?:: ?(?P<message>.*)|:?$)", re.DOTALL)
 _RECORD = re.compile(r"\[?\d{4}-\d\d-\d\d|[IWEF]\d{4} |\[(?:INFO|WARN|ERROR|DEBUG)|={5}|-{5}|\+-|[└╰]")
 _MARKS = re.compile(r"\s*[~^]+\s*$")
 # What is looked up before something else is tried: the exception raised in its stead says more.
-_PROBES = ("KeyError", "AttributeError", "StopIteration", "IndexError", "ImportError",
-           "ModuleNotFoundError", "Empty")  # fmt: skip
+# Of imports this holds only where both were tried.
+_PROBES = ("KeyError", "AttributeError", "StopIteration", "IndexError", "Empty", "ImportError",
+           "ModuleNotFoundError")  # fmt: skip
 _PACKAGES = re.compile(r"(?P<prefix>.*?)/lib(?:64)?/(?P<python>python3(?:\.\d+)?)/(?P<rest>.*)")
 _SITE = re.compile(r"(?:site|dist)-packages/(?P<package>[^/]+)")
 
@@ -59,15 +59,13 @@ class Frame:
 
 @dataclass(frozen=True, kw_only=True)
 class Raised:
-    """An exception; ``handled``: what came of it was raised instead, or it is the wrapper itself.
-
-    ``escaped``: its frames begin where a program does.
-    """
+    """An exception; ``replaced`` by one that says more, ``wraps`` the one in front of it."""
 
     type: str
     message: str
     frames: tuple[Frame, ...] = ()
-    handled: bool = False
+    replaced: bool = False
+    wraps: bool = False
 
     @property
     def name(self) -> str:
@@ -75,6 +73,7 @@ class Raised:
 
     @property
     def escaped(self) -> bool:
+        """Whether its frames begin where a program does."""
         return bool(self.frames) and self.frames[0].function in {
             "<module>", "_bootstrap", "_bootstrap_inner", "_run_module_as_main", "_wrap", "",
         }  # fmt: skip
@@ -114,8 +113,14 @@ def parse(last: str, before: Sequence[str], after: Sequence[str]) -> Raised:
     message = "\n".join([match["message"] or "", *more]).strip()
     frames = tuple(_frames(rows)) or tuple(_frames([row for row in rest[:30] if row[:1] != " "]))[:1]
     name = match["type"].rpartition(".")[2]
-    handled = name in _PROBES and _is_replaced(name, rest[len(more) :])
-    return Raised(type=match["type"], message=message, frames=frames, handled=handled or wraps)
+    link = next((row for row in rest[len(more) :] if row.strip()), "")
+    return Raised(
+        type=match["type"],
+        message=message,
+        frames=frames,
+        replaced=name in _PROBES and link.startswith(_DURING),
+        wraps=wraps,
+    )
 
 
 def _own_rows(before: Sequence[str]) -> tuple[list[str], bool]:
@@ -124,30 +129,30 @@ def _own_rows(before: Sequence[str]) -> tuple[list[str], bool]:
         if _HEAD.search(before[number]):
             link = next((row for row in reversed(before[:number]) if row.strip()), "")
             rows = list(before[number + 1 :])
-            return rows, bool(_BETWEEN.match(link)) and not _replaces(before[:number], link)
+            if not link.startswith((_DIRECT, _DURING)):
+                return rows, False
+            probes = _PROBES[: None if link.startswith(_DURING) else -2]
+            return rows, _name_before(before[:number]) not in probes
     # A SyntaxError has no head where Python was started with the file.
     return list(before[-6:]), False
 
 
-def _replaces(before: Sequence[str], link: str) -> bool:
-    """Whether the exception before a link was a probe only."""
-    raised = (match["type"] for row in reversed(before)
-              if row[:1].isalpha() and not row.startswith(link[:9]) and (match := _LAST.match(row)))  # fmt: skip
-    name = next(raised, "").rpartition(".")[2]
-    return name in _PROBES and not (link.startswith(_DIRECT) and "Import" in name)
-
-
-def _is_replaced(name: str, after: Sequence[str]) -> bool:
-    link = next((row for row in after if row.strip()), "")
-    if link.startswith(_DIRECT):
-        return name not in {"ImportError", "ModuleNotFoundError"}
-    return bool(_BETWEEN.match(link))
+def _name_before(before: Sequence[str]) -> str:
+    """The last exception above a traceback."""
+    raised = (
+        match["type"]
+        for row in reversed(before)
+        if row[:1].isalpha()
+        and not row.startswith((_DIRECT, _DURING))
+        and (match := _LAST.match(row))
+    )
+    return next(raised, "").rpartition(".")[2]
 
 
 def _continue(after: Sequence[str]) -> Iterator[str]:
     """The further lines of a message."""
     for row in after[:_MAX_MESSAGE_ROWS]:
-        if not row.strip() or _HEAD.search(row) or _RECORD.match(row) or _FRAME.match(row) or _BETWEEN.match(row):
+        if not row.strip() or _HEAD.search(row) or _RECORD.match(row) or _FRAME.match(row) or row.startswith((_DIRECT, _DURING)):
             return
         yield row.rstrip()
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
+from ascend_doctor.diagnosis.exception_rules import OF_ENVIRONMENT
 from ascend_doctor.diagnosis.ledger import (
     Ended,
     Ledger,
@@ -136,6 +137,11 @@ def _guilty(
         if not (_is_one_end(ledger) or _is_shared(ledger)):
             first = _by_summary(ledger, frozenset(ledger.watched)) or _first_raised(ledger)
         return first or _accuse_by_name(ledger) or _chain(ledger) or _alone(ledger)
+    if root.by_type:
+        if _is_one_end(ledger) or _is_common(ledger, root, seen):
+            return None
+        ended = _by_summary(ledger, frozenset(ledger.watched))
+        return (None if root.id in OF_ENVIRONMENT else ended) or _accuse_who_shows(ledger, seen)
     if not root.victim:
         return None if _is_common(ledger, root, seen) else _accuse_who_shows(ledger, seen)
     waited = frozenset(waits.ranks | set(ledger.watched))
@@ -165,6 +171,8 @@ def describe_undecided(
         )
     if root is not None and not root.victim:
         common = seen is not None and _is_common(ledger, root, seen)
+        if common and seen is not None and not _is_of_all(ledger, seen):
+            return "most ranks raise the same error, so that its cause is common to them"
         return "every rank shows it, so that the cause is common to them" if common else ""
     if root is None and _is_one_end(ledger):
         return "several ranks ended in the same second; torchrun's order of them tells nothing"

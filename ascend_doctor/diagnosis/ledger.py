@@ -254,7 +254,7 @@ class Ledger:
             sighting.origin
             for seen in (*named, *self.exceptions.values())
             for sighting in seen.by_origin.values()
-            if (raised := self.raised.get(sighting.order)) and raised.escaped
+            if (raised := self.raised.get(sighting.order)) and raised.escaped and not raised.wraps
         }
         for seen in named:
             seen.by_origin = {

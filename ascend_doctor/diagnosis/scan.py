@@ -407,8 +407,6 @@ class _Reader:
         around: Callable[[], tuple[list[str], list[str]]],
     ) -> Gravity | None:
         text = strip_margin(row.text)
-        if text.startswith("No module named "):
-            text = f"ModuleNotFoundError: {text}"
         raised = "exception" in signs and _EXCEPTION.match(text) is not None
         raised = raised or ends_traceback(text, _text(before))
         if raised and not _WRAPPER.search(text) and self._raise(text, row, before, around):
@@ -440,9 +438,10 @@ class _Reader:
         self._tracebacks += 1
         sides: tuple[list[str], list[str]] = ([], [])
         exception = parse(text, *(around() if self._tracebacks <= _TRACEBACKS else sides))
-        if exception.handled:
+        kind = classify(exception)
+        if exception.replaced or (exception.wraps and kind != OTHER):
             return False
-        if (kind := classify(exception)) != OTHER:
+        if kind != OTHER:
             self.ledger.raises(kind, row, exception)
             return True
         self.ledger.remember(row, exception)
@@ -453,11 +452,13 @@ class _Reader:
     def _raised_in_words(self, row: LogLine) -> bool:
         """Note an exception in a line of a logger; False where its type has no rule."""
         inner = _INNER.search(row.text)
-        if inner is None or harmless(row.whole):
+        text = inner[0] if inner else ""
+        if row.text.startswith("No module named "):
+            text = f"ModuleNotFoundError: {row.text}"
+        before = row.text[: inner.start()] if inner else ""
+        if not text or harmless(row.whole) or excuses(before + text.partition(". ")[0]):
             return False
-        if excuses(row.text[: inner.start()] + inner[0].partition(". ")[0]):
-            return False
-        exception = parse(inner[0], (), ())
+        exception = parse(text, (), ())
         if (kind := classify(exception)) == OTHER:
             return False
         self.ledger.raises(kind, row, exception)

@@ -137,7 +137,7 @@ def test_a_cache_that_is_damaged_is_made_again(
         ),
         (
             "TypeError: get_megatron_optimizer() got an unexpected keyword argument 'lr_mult'",
-            "megatron-optimizer-function-kwarg",
+            "python-argument",
         ),
         (
             "call aclnnNonzeroV2 failed, error code is 1",
@@ -397,7 +397,7 @@ def test_a_cache_that_is_damaged_is_made_again(
         ),
         (
             "FileNotFoundError: Tokenizer path not found: /data/qwen",
-            "mindspeed-tokenizer-folder",
+            "python-missing-file",
         ),
         (
             "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
@@ -472,7 +472,7 @@ def test_a_cache_that_is_damaged_is_made_again(
         ),
         (
             "AssertionError: num_moe_experts (8) should be divisible by moe_router_num_groups (3).",
-            "unknown",
+            "python-assertion",
         ),
         (
             "ValueError: World size 6 must be divisible by sharding_size 4. ",

@@ -190,8 +190,8 @@ def test_a_failure_of_all_ranks_is_common_to_them() -> None:
     assert diagnosis.guilty is None
     assert "every rank shows it" in diagnosis.undecided
     some = of_text(interleave({**dict.fromkeys(range(4), missing), 4: "loading", 5: "loading"}))
-    assert some.guilty
-    assert some.guilty.ranks == (0, 1, 2, 3)
+    assert some.guilty is None
+    assert "most ranks raise the same error" in some.undecided
 
 
 def test_a_failure_after_the_time_out_of_the_same_rank_follows_from_it() -> None:
@@ -503,7 +503,7 @@ def test_ranks_without_a_log_are_told_of_two_nodes_as_well() -> None:
 
 
 def test_an_unknown_error_of_most_ranks_accuses_nobody() -> None:
-    raised = 'Traceback (most recent call last):\n  File "t.py", line 3\nAssertionError: only Adam'
+    raised = 'Traceback (most recent call last):\n  File "t.py", line 3\nValueError: only Adam'
     common = of_text(interleave(dict.fromkeys((11, 4, 5, 9), raised)))
     assert (common.outcome, common.guilty) == ("unknown error", None)
     assert "its cause is common to them" in common.undecided

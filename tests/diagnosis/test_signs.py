@@ -70,7 +70,6 @@ ERRORS = [
     "step 10 of the build did not run successfully",
     '[rank8]:   File "/usr/lib/python3.10/contextlib.py", line 142, in __exit__',
     "Layer.forward() takes from 3 to 4 positional arguments but 5 were given",
-    "No module named 'job.x'",
     "Inference stopped: weights.bin does not exist",
     "train-0   0/1     ContainerStatusUnknown   0          20m",
     "Engine SIGSEGV on Ascend910 after the update",
