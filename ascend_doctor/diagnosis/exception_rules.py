@@ -169,7 +169,10 @@ class Describer:
 
     def _called(self, frame: Frame) -> str:
         """The package whose compiled function a line calls, which has no frame."""
-        root = next((name for name in re.findall(r"\b([A-Za-z]\w*)\.", frame.source) if name in _ALIASES), "")
+        root = next(
+            (name for name in re.findall(r"\b([A-Za-z]\w*)\.", frame.source) if name in _ALIASES),
+            "",
+        )
         return self.distribution(_ALIASES[root]) if root else ""
 
     def _missing_module(self, raised: Raised) -> Reading:
@@ -298,7 +301,11 @@ class Describer:
             ranges = [text for text, names in row.takes.items() if argument in names]
             said = f" {component} {' and '.join(ranges)} has {argument}." if any(ranges) else ""
             return component, said
-        root = re.search(rf"(?P<root>[A-Za-z_]\w*)\.(?:\w+\.)*{re.escape(last)}\(", source) if last else None
+        root = (
+            re.search(rf"(?P<root>[A-Za-z_]\w*)\.(?:\w+\.)*{re.escape(last)}\(", source)
+            if last
+            else None
+        )
         root = root or re.search(r"(?P<root>[A-Za-z_]\w*)\.\w+(?:\.\w+)*\(", source)
         name = _ALIASES.get(root["root"], root["root"]) if root else ""
         started = source.startswith(name) and name != "self"
@@ -364,7 +371,9 @@ class Describer:
         said = f" It says: {_first(raised.message)}." if raised.message else ""
         shown = f"`{condition}`" if condition else "The condition"
         return Reading(
-            f"An assertion fails: {_first(raised.message)}" if raised.message else "An assertion fails",
+            f"An assertion fails: {_first(raised.message)}"
+            if raised.message
+            else "An assertion fails",
             f"{shown} is false{self.where(raised)}.{said}",
             "Correct the value that the assertion checks.",
         )

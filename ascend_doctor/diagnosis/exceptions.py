@@ -21,8 +21,12 @@ _MARGIN = re.compile(r"(?:\s*\|\s)+|E\s{3,}")
 _HEAD = re.compile(r"(?:Exception Group )?Traceback \(most recent call last\)|╭─.{0,80}Traceback")
 _DIRECT, _DURING = "The above exception was the direct", "During handling of the above"
 # The last line of a traceback, whatever its exception is called.
-_LAST = re.compile(r"(?P<type>[A-Za-z_][\w.]{0,160})(?:\(\w+\))?(?:: ?(?P<message>.*)|:?$)", re.DOTALL)
-_RECORD = re.compile(r"\[?\d{4}-\d\d-\d\d|[IWEF]\d{4} |\[(?:INFO|WARN|ERROR|DEBUG)|={5}|-{5}|\+-|[└╰]")
+_LAST = re.compile(
+    r"(?P<type>[A-Za-z_][\w.]{0,160})(?:\(\w+\))?(?:: ?(?P<message>.*)|:?$)", re.DOTALL
+)
+_RECORD = re.compile(
+    r"\[?\d{4}-\d\d-\d\d|[IWEF]\d{4} |\[(?:INFO|WARN|ERROR|DEBUG)|={5}|-{5}|\+-|[└╰]"
+)
 _MARKS = re.compile(r"\s*[~^]+\s*$")
 # What is looked up before something else is tried: the exception raised in its stead says more.
 # Of imports this holds only where both were tried.
@@ -111,7 +115,9 @@ def parse(last: str, before: Sequence[str], after: Sequence[str]) -> Raised:
     rest = [strip_margin(row) for row in after]
     more = list(_continue(rest)) if match["message"] is not None else []
     message = "\n".join([match["message"] or "", *more]).strip()
-    frames = tuple(_frames(rows)) or tuple(_frames([row for row in rest[:30] if row[:1] != " "]))[:1]
+    frames = (
+        tuple(_frames(rows)) or tuple(_frames([row for row in rest[:30] if row[:1] != " "]))[:1]
+    )
     name = match["type"].rpartition(".")[2]
     link = next((row for row in rest[len(more) :] if row.strip()), "")
     return Raised(
@@ -152,7 +158,13 @@ def _name_before(before: Sequence[str]) -> str:
 def _continue(after: Sequence[str]) -> Iterator[str]:
     """The further lines of a message."""
     for row in after[:_MAX_MESSAGE_ROWS]:
-        if not row.strip() or _HEAD.search(row) or _RECORD.match(row) or _FRAME.match(row) or row.startswith((_DIRECT, _DURING)):
+        if (
+            not row.strip()
+            or _HEAD.search(row)
+            or _RECORD.match(row)
+            or _FRAME.match(row)
+            or row.startswith((_DIRECT, _DURING))
+        ):
             return
         yield row.rstrip()
 

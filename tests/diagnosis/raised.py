@@ -152,7 +152,9 @@ def of_removed(folder: Path) -> Label | None:
     (folder / "train.py").write_text(text)
     kind = "python-missing-metadata" if metadata_only else "python-missing-module"
     name = metadata.distribution(distribution).metadata["Name"]
-    label = Label(folder.name, kind, f"-m~pip~install~{name}" + ("" if metadata_only else f" {farm.python}"))
+    label = Label(
+        folder.name, kind, f"-m~pip~install~{name}" + ("" if metadata_only else f" {farm.python}")
+    )
     return label if run(folder, [str(farm.python), "train.py"]) else None
 
 
@@ -189,7 +191,7 @@ def of_aged(folder: Path) -> Label | None:
     if not run(folder, [str(farm.python), "train.py"]):
         return None
     # It may have broken what it was taken from, or another one that imports it.
-    files = re.findall(r'-packages/(\w+)', (log := (folder / "train.log").read_text()))
+    files = re.findall(r"-packages/(\w+)", (log := (folder / "train.log").read_text()))
     return label if f"cannot import name '{name}'" in log and files[-2:-1] == [importer] else None
 
 

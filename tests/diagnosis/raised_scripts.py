@@ -4,6 +4,7 @@
 The kinds follow CPython's exceptions and those of torch and Megatron-LM.
 """
 
+# ruff: noqa: E501 - a program in each line
 from __future__ import annotations
 
 CONFIG = {"seed": 20261128, "tries": 6}
@@ -53,6 +54,20 @@ USER = [
     ("python-exception", "@ $aFailure", "class $aFailure(Exception):\n    pass\nraise $aFailure('$b')  #!"),
     ("python-exception", "@ NotImplementedError", "def $a():\n    raise NotImplementedError  #!\n$a()"),
     ("python-exception", "@ ConnectionRefusedError", "import socket\nsocket.create_connection(('127.0.0.1', 9))  #!"),
+    ("python-exception", "@ FileExistsError", "import os\nos.mkdir('$a')\nos.mkdir('$a')  #!"),
+    ("python-exception", "@ RecursionError", "def $a(x):\n    return $a(x + 1)  #!\n$a(0)"),
+    ("python-exception", "@ OverflowError", "import math\nmath.exp(10**6)  #!"),
+    ("python-exception", "@ UnicodeEncodeError", "'\u4f60'.encode('ascii')  #!"),
+    ("python-exception", "@ LookupError $a", "'x'.encode('$a')  #!"),
+    ("python-exception", "@ TypeError $a", "class $a:\n    pass\nlen($a())  #!"),
+    ("python-attribute", "@ $a dict", "{}.$a  #!"),
+    ("python-attribute", "@ json $a", "import json\njson.$a({})  #!"),
+    ("python-argument", "@ $a", "class $a:\n    def __init__(self, x):\n        self.x = x\n$a()  #!"),
+    ("python-argument", "@ $a $c", "from dataclasses import dataclass\n@dataclass\nclass $a:\n    $b: int\n$a($b=1, $c=2)  #!"),
+    ("python-missing-module", "@ $a", "import importlib\nimportlib.import_module('$a.$b')  #!"),
+    ("python-import-name", "@ $a json", "from json import $a  #!"),
+    ("python-missing-file", "@ $a.so", "import ctypes\nctypes.CDLL('./$a.so')  #!"),
+    ("python-damaged-file", "$a.json", "import json, pathlib\npathlib.Path('$a.json').write_text('')\njson.loads(pathlib.Path('$a.json').read_text())  #!"),
     ("python-exception", "@ TimeoutExpired", "import subprocess\nsubprocess.run(['sleep', '9'], timeout=0.1)  #!"),
 ]  # fmt: skip
 
