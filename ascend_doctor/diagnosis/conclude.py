@@ -229,7 +229,7 @@ def _causes(
         for weaker in failures[name].beats:
             if weaker != name and _explains(name, weaker, seen_by_name, failures):
                 explained.setdefault(weaker, name)
-    for name in by_time if any(failures[name].by_type for name in by_time) else ():
+    for name in by_time:
         if failures[name].by_type and (own := _more_specific(name, seen_by_name, failures)):
             explained.setdefault(name, own)
     # Failures that beat each other in a ring explain nothing.
@@ -255,17 +255,14 @@ def _more_specific(
 ) -> str | None:
     """A failure of the catalogue that explains an exception of the same process."""
     origins = seen_by_name[name].by_origin.keys()
-    return next(
-        (
-            other
-            for other, seen in seen_by_name.items()
-            if failures[other].severity == "fatal"
-            and not failures[other].by_type
-            and (failures[other].codes or not _weak(failures[other]))
-            and not seen.by_origin.keys().isdisjoint(origins)
-        ),
-        None,
-    )
+    for other, seen in seen_by_name.items():
+        failure = failures[other]
+        explains = failure.codes or not _weak(failure)
+        if failure.by_type or failure.severity != "fatal" or not explains:
+            continue
+        if seen.by_origin.keys() & origins:
+            return other
+    return None
 
 
 def _explains(

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ascend_doctor.diagnosis.exceptions import Frame, Raised
+from ascend_doctor.diagnosis.exceptions import OTHER, Frame, Raised
 from ascend_doctor.matrix.catalog import Catalog
 
-OTHER = "python-exception"
 # What every rank with these packages and files raises.
 OF_ENVIRONMENT = frozenset(
     {"python-missing-module", "python-missing-metadata", "python-import-name", "python-syntax"}
@@ -57,7 +56,8 @@ _ARGUMENT = re.compile(
 _PATH = re.compile(r"['\"](?P<path>[\w.~/ -]*[\w-]\.[A-Za-z]\w{1,11}|/[\w./-]{2,})['\"]")
 _NAMED = re.compile(r"['\"](?P<path>[^'\"]{1,300})['\"]$")
 _DISTRIBUTION = re.compile(
-    r"(?:The '|metadata was found for )?(?P<name>[A-Za-z][\w.-]*)(?=[<>=!~\[ ].*distribution was|'|$)"
+    r"(?:The '|metadata was found for )?(?P<name>[A-Za-z][\w.-]*)"
+    r"(?=[<>=!~\[ ].*distribution was|'|$)"
 )
 _UNSET = re.compile(r"environment variable (?P<name>\w+) expected, but not set")
 _LAUNCH = frozenset({"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"})

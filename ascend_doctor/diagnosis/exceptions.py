@@ -2,46 +2,46 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 MAX_ROWS = 400
 _MAX_MESSAGE_ROWS = 12
+# The kind of an exception for which there is no rule.
+OTHER = "python-exception"
 
-# Python's, pytest's and rich's frames.
+# Python's and pytest's frames.
 _FRAME = re.compile(
     r'\s{0,8}File "(?P<file>[^"]{1,512})", line (?P<line>\d{1,7})(?:, in (?P<function>.{1,200}))?'
-    r"|[│|]\s(?P<rich>/\S{1,512}\.py):(?P<at>\d{1,7}) in (?P<named>\S{1,200})"
     r"|(?P<test>[\w./-]{1,512}\.py):(?P<row>\d{1,7}): (?:in )?(?P<raised>\S{1,200})$"
 )
 # In front of a line of an exception group, and of what pytest prints of an exception.
 _MARGIN = re.compile(r"(?:\s*\|\s)+|E\s{3,}")
-_HEAD = re.compile(r"(?:Exception Group )?Traceback \(most recent call last\)|╭─.{0,80}Traceback")
+_HEAD = "Traceback (most recent call last)"
 _DIRECT, _DURING = "The above exception was the direct", "During handling of the above"
 # The last line of a traceback, whatever its exception is called.
-_LAST = re.compile(
-    r"(?P<type>[A-Za-z_][\w.]{0,160})(?:\(\w+\))?(?:: ?(?P<message>.*)|:?$)", re.DOTALL
-)
-_RECORD = re.compile(
-    r"\[?\d{4}-\d\d-\d\d|[IWEF]\d{4} |\[(?:INFO|WARN|ERROR|DEBUG)|={5}|-{5}|\+-|[└╰]"
-)
+_LAST = re.compile(r"(?P<type>[A-Za-z_][\w.]{0,160})(?:\(\w+\))?(?:: ?(?P<message>.*)|:?$)")
+_RECORD = re.compile(r"\[?\d{4}-\d\d-\d\d|[IWEF]\d{4} |\[(?:INFO|WARN|ERROR|DEBUG)|={5}|-{5}|\+-")
 _MARKS = re.compile(r"\s*[~^]+\s*$")
 # What is looked up before something else is tried: the exception raised in its stead says more.
 # Of imports this holds only where both were tried.
 _PROBES = ("KeyError", "AttributeError", "StopIteration", "IndexError", "Empty", "ImportError",
            "ModuleNotFoundError")  # fmt: skip
-_PACKAGES = re.compile(r"(?P<prefix>.*?)/lib(?:64)?/(?P<python>python3(?:\.\d+)?)/(?P<rest>.*)")
+_PACKAGES = re.compile(r"(?P<prefix>.*?)/lib(?:64)?/(?P<python>python3(?:\.\d+)?)/")
 _SITE = re.compile(r"(?:site|dist)-packages/(?P<package>[^/]+)")
+# Where a program, a process or a thread begins.
+_STARTS = frozenset({"<module>", "_bootstrap", "_bootstrap_inner", "_run_module_as_main", "_wrap"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
+    """``place`` is its file and line."""
+
     file: str
-    line: int
+    place: str
     function: str
-    source: str = ""
+    source: str
 
     @property
     def package(self) -> str:
@@ -52,13 +52,8 @@ class Frame:
     @property
     def of_python(self) -> bool:
         """Of the standard library, or of no file."""
-        within = _PACKAGES.match(self.file)
-        inside = within is not None and not _SITE.search(self.file)
+        inside = _PACKAGES.match(self.file) is not None and not self.package
         return inside or self.file.startswith("<")
-
-    @property
-    def place(self) -> str:
-        return f"{self.file}:{self.line}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,25 +73,21 @@ class Raised:
     @property
     def escaped(self) -> bool:
         """Whether its frames begin where a program does."""
-        return bool(self.frames) and self.frames[0].function in {
-            "<module>", "_bootstrap", "_bootstrap_inner", "_run_module_as_main", "_wrap", "",
-        }  # fmt: skip
+        return bool(self.frames) and self.frames[0].function in _STARTS
 
     @property
     def python(self) -> str:
-        """The interpreter, by where its packages lie; the standard library may be of another one."""
+        """The interpreter, by where packages lie; the standard library may be of another one."""
         for frame in self.frames:
             match = _PACKAGES.match(frame.file)
-            if match and _SITE.match(match["rest"]) and not match["prefix"].endswith("/.local"):
+            if match and frame.package and not match["prefix"].endswith("/.local"):
                 name = match["python"] if match["prefix"] == "/usr" else "python"
                 return f"{match['prefix']}/bin/{name}"
-        started = next((frame.file for frame in self.frames if "/bin/" in frame.file), "")
-        return os.path.join(os.path.dirname(started), "python") if started else "python"
+        return "python"
 
 
 def strip_margin(row: str) -> str:
-    match = _MARGIN.match(row)
-    return row[match.end() :] if match else row
+    return _MARGIN.sub("", row, count=1) if _MARGIN.match(row) else row
 
 
 def ends_traceback(text: str, before: str) -> bool:
@@ -114,57 +105,41 @@ def parse(last: str, before: Sequence[str], after: Sequence[str]) -> Raised:
     rows, wraps = _own_rows([strip_margin(row) for row in before])
     rest = [strip_margin(row) for row in after]
     more = list(_continue(rest)) if match["message"] is not None else []
-    message = "\n".join([match["message"] or "", *more]).strip()
-    frames = (
-        tuple(_frames(rows)) or tuple(_frames([row for row in rest[:30] if row[:1] != " "]))[:1]
-    )
-    name = match["type"].rpartition(".")[2]
     link = next((row for row in rest[len(more) :] if row.strip()), "")
+    # pytest prints the innermost frame behind the exception.
+    behind = [row for row in rest[:30] if row[:1] != " "]
     return Raised(
         type=match["type"],
-        message=message,
-        frames=frames,
-        replaced=name in _PROBES and link.startswith(_DURING),
+        message="\n".join([match["message"] or "", *more]).strip(),
+        frames=tuple(_frames(rows)) or tuple(_frames(behind))[:1],
+        replaced=match["type"].rpartition(".")[2] in _PROBES and link.startswith(_DURING),
         wraps=wraps,
     )
 
 
-def _own_rows(before: Sequence[str]) -> tuple[list[str], bool]:
+def _own_rows(before: Sequence[str]) -> tuple[Sequence[str], bool]:
     """The rows of the traceback itself, and whether it wraps the exception in front of it."""
-    for number in range(len(before) - 1, -1, -1):
-        if _HEAD.search(before[number]):
-            link = next((row for row in reversed(before[:number]) if row.strip()), "")
-            rows = list(before[number + 1 :])
-            if not link.startswith((_DIRECT, _DURING)):
-                return rows, False
-            probes = _PROBES[: None if link.startswith(_DURING) else -2]
-            return rows, _name_before(before[:number]) not in probes
-    # A SyntaxError has no head where Python was started with the file.
-    return list(before[-6:]), False
-
-
-def _name_before(before: Sequence[str]) -> str:
-    """The last exception above a traceback."""
-    raised = (
-        match["type"]
-        for row in reversed(before)
-        if row[:1].isalpha()
-        and not row.startswith((_DIRECT, _DURING))
-        and (match := _LAST.match(row))
+    heads = (number for number in range(len(before) - 1, -1, -1) if _HEAD in before[number])
+    if (head := next(heads, None)) is None:
+        # A SyntaxError has none where Python was started with the file.
+        return before[-6:], False
+    link = next((row for row in reversed(before[:head]) if row.strip()), "")
+    if not link.startswith((_DIRECT, _DURING)):
+        return before[head + 1 :], False
+    above = (
+        match["type"].rpartition(".")[2]
+        for row in reversed(before[:head])
+        if row[:1].isalpha() and row != link and (match := _LAST.match(row))
     )
-    return next(raised, "").rpartition(".")[2]
+    probes = _PROBES if link.startswith(_DURING) else _PROBES[:-2]
+    return before[head + 1 :], next(above, "") not in probes
 
 
 def _continue(after: Sequence[str]) -> Iterator[str]:
     """The further lines of a message."""
     for row in after[:_MAX_MESSAGE_ROWS]:
-        if (
-            not row.strip()
-            or _HEAD.search(row)
-            or _RECORD.match(row)
-            or _FRAME.match(row)
-            or row.startswith((_DIRECT, _DURING))
-        ):
+        ends = not row.strip() or _HEAD in row or row.startswith((_DIRECT, _DURING))
+        if ends or _RECORD.match(row) or _FRAME.match(row):
             return
         yield row.rstrip()
 
@@ -178,9 +153,10 @@ def _frames(rows: Sequence[str]) -> Iterator[Frame]:
         if match["test"]:  # pytest shows the source above, behind a mark
             marked = [above for above in rows[:number] if above.startswith(">")]
             source = marked[-1][1:].strip() if marked else source
+        file = match["file"] or match["test"]
         yield Frame(
-            file=match["file"] or match["rich"] or match["test"],
-            line=int(match["line"] or match["at"] or match["row"]),
-            function=match["function"] or match["named"] or "",
+            file=file,
+            place=f"{file}:{match['line'] or match['row']}",
+            function=match["function"] or "",
             source="" if _FRAME.match(source) or _MARKS.match(source) else source,
         )

@@ -170,10 +170,11 @@ def describe_undecided(
             "which node was first could not be told"
         )
     if root is not None and not root.victim:
-        common = seen is not None and _is_common(ledger, root, seen)
-        if common and seen is not None and not _is_of_all(ledger, seen):
-            return "most ranks raise the same error, so that its cause is common to them"
-        return "every rank shows it, so that the cause is common to them" if common else ""
+        common = seen if seen and _is_common(ledger, root, seen) else None
+        who = (
+            "every rank shows it" if common and _is_of_all(ledger, common) else "most ranks show it"
+        )
+        return f"{who}, so that the cause is common to them" if common else ""
     if root is None and _is_one_end(ledger):
         return "several ranks ended in the same second; torchrun's order of them tells nothing"
     if root is None and _is_shared(ledger):

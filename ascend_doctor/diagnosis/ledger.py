@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from ascend_doctor.diagnosis.clocks import Clocks
-from ascend_doctor.diagnosis.exceptions import Raised
+from ascend_doctor.diagnosis.exceptions import OTHER, Raised
 from ascend_doctor.diagnosis.origins import Moment, Origin
 from ascend_doctor.diagnosis.places import Places
 from ascend_doctor.diagnosis.processes import Processes
@@ -81,7 +81,7 @@ class LogLine:
     """A line that says something; ``text`` is without its launcher's prefixes.
 
     ``origin`` is what tells its process from others, of all that is known of its ``writer``. What
-    else is known of it is worked out when it is asked for.
+    else is known of it, and the lines ``around`` it, is worked out when it is asked for.
     """
 
     origin: Origin
@@ -89,6 +89,7 @@ class LogLine:
     text: str
     whole: str
     look: Callable[[], Sighting]
+    around: Callable[[], tuple[list[str], list[str]]] = lambda: ([], [])
 
     @functools.cached_property
     def sighting(self) -> Sighting:
@@ -176,6 +177,7 @@ class Ledger:
     exceptions: dict[str, Occurrences] = field(default_factory=dict)
     # By the order of their lines.
     raised: dict[tuple[int, int], Raised] = field(default_factory=dict)
+    crashed: set[Origin] = field(default_factory=set)
     deaths: dict[str, Occurrences] = field(default_factory=dict)
     # What says that something is wrong, and not what: wrappers of exceptions, errors of glog.
     logged: dict[str, Occurrences] = field(default_factory=dict)
@@ -234,38 +236,30 @@ class Ledger:
         """A log whose last line shows that failure."""
         self.endings.setdefault(identity, Occurrences()).add(row)
 
-    def raises(self, identity: str, row: LogLine, raised: Raised) -> None:
-        """An exception of a kind; of one process that which ended it, else the first."""
-        seen = self.failures.setdefault(identity, Occurrences())
+    def raises(self, kind: str, row: LogLine, raised: Raised) -> None:
+        """An exception; of those of one kind in a process that which ended it, else the first."""
+        if len(self.raised) < _ORIGINS:
+            self.raised[row.sighting.order] = raised
+        if raised.escaped and not raised.wraps:
+            self.crashed.add(row.origin)
+        if kind == OTHER:
+            return
+        seen = self.failures.setdefault(kind, Occurrences())
         before = seen.by_origin.get(row.origin)
         if before and raised.escaped and not self.raised.get(before.order, raised).escaped:
             seen.by_origin[row.origin] = row.sighting
         seen.add(row)
-        self.remember(row, raised)
-
-    def remember(self, row: LogLine, raised: Raised) -> None:
-        if len(self.raised) < _ORIGINS:
-            self.raised[row.sighting.order] = raised
 
     def forget_caught(self, kinds: Collection[str]) -> None:
         """Drop exceptions of these kinds that a process caught, where another one ended it."""
-        named = [seen for name, seen in self.failures.items() if name in kinds]
-        ended = {
-            sighting.origin
-            for seen in (*named, *self.exceptions.values())
-            for sighting in seen.by_origin.values()
-            if (raised := self.raised.get(sighting.order)) and raised.escaped and not raised.wraps
-        }
-        for seen in named:
-            seen.by_origin = {
-                origin: sighting
-                for origin, sighting in seen.by_origin.items()
-                if origin not in ended
-                or not (raised := self.raised.get(sighting.order))
-                or raised.escaped
-                or not raised.frames
-            }
-        self.failures = {name: seen for name, seen in self.failures.items() if seen.by_origin}
+        for name in kinds:
+            by_origin = self.failures[name].by_origin
+            for origin in by_origin.keys() & self.crashed:
+                raised = self.raised.get(by_origin[origin].order)
+                if raised and raised.frames and not raised.escaped:
+                    del by_origin[origin]
+            if not by_origin:
+                del self.failures[name]
 
     def exception(self, text: str, row: LogLine, *, signalled: bool = False) -> None:
         """An exception that no failure explains; ``signalled``: raised by a handler of signals."""

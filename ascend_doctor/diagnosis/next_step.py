@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Sequence
 
@@ -13,6 +14,7 @@ PLOGS = "~/ascend/log"
 # Set in simulated machines, which have no such logs.
 SIMULATED = "ASCEND_DOCTOR_SIMULATED"
 _MOST_NAMED = 3
+_OF_CANN = re.compile(r"npu|hccl|acl|ascend|cann|E[A-Z0-9]\d{4}|[125]0\d{4}", re.IGNORECASE)
 
 
 def choose_next(diagnosis: Diagnosis, logs: Sequence[str]) -> str:
@@ -21,6 +23,10 @@ def choose_next(diagnosis: Diagnosis, logs: Sequence[str]) -> str:
     CANN's own logs say more than what ranks print. Where they were read, the machine is asked.
     """
     explained = diagnosis.causes or diagnosis.stall or diagnosis.outcome == "nothing known found"
+    error = next(iter(diagnosis.unexplained), None)
+    # CANN's logs say nothing of an exception that Python raised by itself.
+    if error and error.kind == "exception" and not _OF_CANN.search(error.evidence.text):
+        return ""
     if explained or os.environ.get(SIMULATED):
         return ""
     named = [log for log in logs if log != "-"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 from bisect import bisect_right
@@ -10,13 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ascend_doctor.diagnosis.exception_rules import OTHER, classify
-from ascend_doctor.diagnosis.exceptions import (
-    MAX_ROWS,
-    ends_traceback,
-    parse,
-    strip_margin,
-)
+from ascend_doctor.diagnosis.exception_rules import classify
+from ascend_doctor.diagnosis.exceptions import MAX_ROWS, OTHER, ends_traceback, parse, strip_margin
 from ascend_doctor.diagnosis.ledger import Gravity, Ledger, LogLine, Sighting
 from ascend_doctor.diagnosis.logs import Log, Skipped, blocks
 from ascend_doctor.diagnosis.origins import Moment, Origin, moment, split_prefixes
@@ -328,46 +324,28 @@ class _Reader:
         for part, (identities, signs) in judged:
             if identities or signs:
                 seen = self._row(part, line, lambda: _near(data, start, stop))
-                gravity = self._note(
-                    identities, signs, seen, before,
-                    lambda part=part: self._around(every, part, data, (start, stop)),
-                )  # fmt: skip
+                origin = part.writer.process_only
+                seen.around = functools.partial(self._around, origin, data, start, stop)
+                gravity = self._note(identities, signs, seen, before)
                 if gravity is not None:
                     self._complaints.add(gravity, seen, self._size + stop)
         return set().union(*(names for _, both in judged for names in both))
 
     def _around(
-        self, every: Sequence[_Part], part: _Part, data: bytes, line: tuple[int, int]
+        self, origin: Origin, data: bytes, start: int, stop: int
     ) -> tuple[list[str], list[str]]:
-        """The lines of the same process before a text and after it, without their prefixes."""
-        if len(every) > 1:
-            texts, at = [each.text for each in every], every.index(part)
-            return texts[:at], texts[at + 1 :]
-        start, stop = line
+        """The lines of the same process before a line and after it, without their prefixes."""
         head = data[max(start - _TRACEBACK, 0) : start]
-        if start < _TRACEBACK:
-            head = self._tail[-(_TRACEBACK - start) :] + head
-        sides = head.split(b"\n")[-MAX_ROWS:-1], data[stop + 1 : stop + _MESSAGE].split(b"\n")
-        origin = part.writer.process_only
-        before, after = (
-            [
-                text
-                for writer, text in (
-                    split_prefixes(_text(row.rstrip(b"\r")), self.log.origin) for row in side
-                )
-                if writer.process_only == origin
-            ]
-            for side in sides
-        )
-        return before, after
+        head = self._tail[-(_TRACEBACK - start) :] + head if start < _TRACEBACK else head
+        rows = data[stop + 1 : stop + _MESSAGE].split(b"\n")
+        return self._own(head.split(b"\n")[-MAX_ROWS:-1], origin), self._own(rows, origin)
 
-    def _note(  # noqa: PLR0913 - what a line says, and its neighbours
-        self,
-        identities: set[str],
-        signs: set[str],
-        seen: LogLine,
-        before: bytes,
-        around: Callable[[], tuple[list[str], list[str]]],
+    def _own(self, rows: Sequence[bytes], origin: Origin) -> list[str]:
+        split = (split_prefixes(_text(row.rstrip(b"\r")), self.log.origin) for row in rows)
+        return [text for writer, text in split if writer.process_only == origin]
+
+    def _note(
+        self, identities: set[str], signs: set[str], seen: LogLine, before: bytes
     ) -> Gravity | None:
         """Note what a line says; gives how grave that is, where it reads like an error."""
         self.ledger.origin(seen.writer)
@@ -384,7 +362,7 @@ class _Reader:
         if any(self.failures[identity].severity == "fatal" for identity in identities):
             # Who writes it calls it no error: a run that counts on got over it.
             return Gravity.LEVEL if harmless(seen.whole) else Gravity.FATAL
-        gravity = None if identities else self._unexplained(signs, seen, before, around)
+        gravity = None if identities else self._unexplained(signs, seen, before)
         return Gravity.FATAL if coded and not identities else gravity
 
     def _row(self, part: _Part, line: int, when: Callable[[], Moment | None]) -> LogLine:
@@ -399,17 +377,11 @@ class _Reader:
 
         return LogLine(origin=origin, writer=writer, text=text, whole=part.whole, look=look)
 
-    def _unexplained(
-        self,
-        signs: Collection[str],
-        row: LogLine,
-        before: bytes,
-        around: Callable[[], tuple[list[str], list[str]]],
-    ) -> Gravity | None:
+    def _unexplained(self, signs: Collection[str], row: LogLine, before: bytes) -> Gravity | None:
         text = strip_margin(row.text)
         raised = "exception" in signs and _EXCEPTION.match(text) is not None
         raised = raised or ends_traceback(text, _text(before))
-        if raised and not _WRAPPER.search(text) and self._raise(text, row, before, around):
+        if raised and not _WRAPPER.search(text) and self._raise(text, row, before):
             return Gravity.FATAL
         if not raised and "exception" in signs and self._raised_in_words(row):
             return Gravity.LEVEL
@@ -427,39 +399,29 @@ class _Reader:
         self.ledger.log(text, row)
         return gravity
 
-    def _raise(
-        self,
-        text: str,
-        row: LogLine,
-        before: bytes,
-        around: Callable[[], tuple[list[str], list[str]]],
-    ) -> bool:
+    def _raise(self, text: str, row: LogLine, before: bytes) -> bool:
         """Note an exception; False for one that wraps another, or that another one replaced."""
         self._tracebacks += 1
-        sides: tuple[list[str], list[str]] = ([], [])
-        exception = parse(text, *(around() if self._tracebacks <= _TRACEBACKS else sides))
+        exception = parse(text, *(row.around() if self._tracebacks <= _TRACEBACKS else ((), ())))
         kind = classify(exception)
         if exception.replaced or (exception.wraps and kind != OTHER):
             return False
-        if kind != OTHER:
-            self.ledger.raises(kind, row, exception)
-            return True
-        self.ledger.remember(row, exception)
-        signalled = _HANDLER.search(before) is not None
-        self.ledger.exception(text, row, signalled=signalled)
+        self.ledger.raises(kind, row, exception)
+        if kind == OTHER:
+            self.ledger.exception(text, row, signalled=_HANDLER.search(before) is not None)
         return True
 
     def _raised_in_words(self, row: LogLine) -> bool:
         """Note an exception in a line of a logger; False where its type has no rule."""
-        inner = _INNER.search(row.text)
-        text = inner[0] if inner else ""
-        if row.text.startswith("No module named "):
-            text = f"ModuleNotFoundError: {row.text}"
-        before = row.text[: inner.start()] if inner else ""
-        if not text or harmless(row.whole) or excuses(before + text.partition(". ")[0]):
+        text = row.text
+        if text.startswith("No module named "):
+            text = f"ModuleNotFoundError: {text}"
+        inner = _INNER.search(text)
+        if inner is None or harmless(row.whole):
             return False
-        exception = parse(text, (), ())
-        if (kind := classify(exception)) == OTHER:
+        exception = parse(inner[0], (), ())
+        kind = classify(exception)
+        if kind == OTHER or excuses(text[: inner.start()] + inner[0].partition(". ")[0]):
             return False
         self.ledger.raises(kind, row, exception)
         return True

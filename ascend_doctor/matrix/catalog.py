@@ -217,15 +217,7 @@ class Catalog:
 
     @functools.cached_property
     def import_names(self) -> ImportNames:
-        whole, *more = (load(path, ImportNames) for path in self.single("imports.yaml"))
-        for names in more:
-            whole = msgspec.structs.replace(
-                whole,
-                distributions={**whole.distributions, **names.distributions},
-                trees={**whole.trees, **names.trees},
-                frameworks=(*whole.frameworks, *names.frameworks),
-            )
-        return whole
+        return load(self.single("imports.yaml")[-1], ImportNames)
 
     @functools.cached_property
     def error_codes(self) -> ErrorCodes:

@@ -94,6 +94,7 @@ class _DiagnosisPage(Page):
         self._title("fatal", f"{self.say('fatal')}: {self.say(OWN_ERROR)}")
         self._guilty(diagnosis)
         self.quote("Error", show(error.evidence))
+        self.field("", error.reading)
 
     def cause(self, cause: Cause, diagnosis: Diagnosis | None, *, follows: bool = False) -> None:
         """One cause; with ``diagnosis`` where it is the root cause, and says who is guilty."""
@@ -144,6 +145,8 @@ class _DiagnosisPage(Page):
             often = self.say(lines_of(unexplained)) + self.say(ranks)
             often = f" ({often})" if unexplained.count > 1 else ""
             self.quote("" if number else "Error", show(unexplained.evidence) + often)
+            if number == 0 and unexplained.reading:
+                self.field("", unexplained.reading)
         if diagnosis.paste and not diagnosis.causes:
             self.rows += ["", self.styled(self.say("For a bug report:"), dim=True)]
             self.rows += [f"    {row}" for row in paste(diagnosis, self.say).split("\n")]

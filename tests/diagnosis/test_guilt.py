@@ -191,7 +191,7 @@ def test_a_failure_of_all_ranks_is_common_to_them() -> None:
     assert "every rank shows it" in diagnosis.undecided
     some = of_text(interleave({**dict.fromkeys(range(4), missing), 4: "loading", 5: "loading"}))
     assert some.guilty is None
-    assert "most ranks raise the same error" in some.undecided
+    assert "most ranks show it" in some.undecided
 
 
 def test_a_failure_after_the_time_out_of_the_same_rank_follows_from_it() -> None:
