@@ -65,8 +65,7 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     describe: Callable[[Raised], Reading],
 ) -> Diagnosis:
     """The diagnosis; ``nodes`` are the job's by rank. What ended badly has got over nothing."""
-    ledger.settle()
-    failures = _describe_raised(ledger, failures, describe)
+    failures = _settle(ledger, failures, describe)
     survives = {name for name, failure in failures.items() if failure.severity != "fatal"}
     ended_well = stall is None and not exit_status
     outlived = ledger.forget(survives) if ledger.outlived and ended_well else []
@@ -116,19 +115,22 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     )
 
 
-def _describe_raised(
+def _settle(
     ledger: Ledger, failures: dict[str, KnownFailure], describe: Callable[[Raised], Reading]
 ) -> dict[str, KnownFailure]:
-    """Failures with what the exceptions say that the reader of tracebacks knows by their type."""
+    """Settle the ledger; gives failures with what the exceptions say that are known by type."""
+    ledger.settle()
     kinds = {name for name in ledger.failures if name in failures and failures[name].by_type}
     ledger.forget_caught(kinds)
-    said: dict[str, KnownFailure] = {}
+    described: dict[str, KnownFailure] = {}
     for name in kinds & ledger.failures.keys():
         if raised := ledger.raised.get(ledger.failures[name].first.order):
             reading = describe(raised)
             fix = reading.fix or failures[name].fix
-            said[name] = replace(failures[name], title=reading.title, cause=reading.cause, fix=fix)
-    return failures | said
+            described[name] = replace(
+                failures[name], title=reading.title, cause=reading.cause, fix=fix
+            )
+    return failures | described
 
 
 def _fold_waits(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ascend_doctor.diagnosis.exceptions import OTHER, Frame, Raised
+from ascend_doctor.diagnosis.exceptions import OTHER, Raised, TracebackFrame
 from ascend_doctor.matrix.catalog import Catalog
 
 # What every rank with these packages and files raises.
@@ -142,11 +142,16 @@ class Describer:
             "file": find_file(raised) or "the file",
         }
         variant, more = rule(raised)
-        said = self.matrix.failures[kind].said
-        texts = said.get(variant) or said.get(variant.partition("-")[0]) or said["usual"]
+        if kind == OTHER:
+            message = f": {words['message']}" if raised.message else ""
+            title = f"{raised.name} is raised{words['where']}"
+            return Reading(title, f"{title}{message}.", "")
+        variants = self.matrix.failures[kind].variants
+        names = (variant, variant.partition("-")[0], "usual")
+        texts = next(variants[name] for name in names if name in variants)
         return Reading(*(text.format_map(words | more) for text in texts))
 
-    def package_of(self, frame: Frame) -> str:
+    def package_of(self, frame: TracebackFrame) -> str:
         """The distribution of a frame, or the framework whose source tree has it; "": the user."""
         if frame.package:
             path = frame.file.partition("-packages/")[2].removesuffix(".py")
@@ -166,12 +171,12 @@ class Describer:
             return ""
         package = self.package_of(own[-1])
         if not package:
-            called = self._called(own[-1])
-            return f" at {own[-1].place}" + (f", in a call of {called}" if called else "")
-        user = [frame.place for frame in own if not self.package_of(frame)]
-        return f" in {package} at {own[-1].place}" + (f", from {user[-1]}" if user else "")
+            called = self._callee_package(own[-1])
+            return f" at {own[-1].location}" + (f", in a call of {called}" if called else "")
+        user = [frame.location for frame in own if not self.package_of(frame)]
+        return f" in {package} at {own[-1].location}" + (f", from {user[-1]}" if user else "")
 
-    def _called(self, frame: Frame) -> str:
+    def _callee_package(self, frame: TracebackFrame) -> str:
         """The package whose compiled function a line calls, which has no frame."""
         roots = re.findall(r"\b([A-Za-z]\w*)\.", frame.source)
         root = next((name for name in roots if name in _COMPILED), "")
@@ -182,9 +187,9 @@ class Describer:
         return self.package_of(own[-1]) if own else ""
 
     def _plain(self, raised: Raised) -> tuple[str, dict[str, str]]:
-        place = raised.frames[-1].place if raised.frames else ""
+        last = raised.frames[-1].location if raised.frames else ""
         match = _DISTRIBUTION.search(raised.message)
-        words = {"name": match["name"] if match else "", "at": f" at {place}" if place else ""}
+        words = {"name": match["name"] if match else "", "at": f" at {last}" if last else ""}
         variant = "usual" if raised.message else "silent"
         if raised.frames and raised.frames[-1].source.startswith("assert"):
             variant = f"{variant}-condition"
@@ -226,14 +231,14 @@ class Describer:
         match = _ARGUMENT.search(raised.message)
         source = raised.frames[-1].source if raised.frames else ""
         called = ((match and match["function"]) or "").removesuffix(".__init__")
-        owner, releases = self._listed(called, (match and match["argument"]) or "")
+        owner, releases = self._find_owner(called, (match and match["argument"]) or "")
         root = re.match(r"(?:\w+ = )?([A-Za-z]\w*)\.", source)
         if not owner and root and root[1] != "self":
             owner = self.distribution(_ALIASES.get(root[1], root[1]))
         words = {"owner": owner, "called": called or "the function", "releases": releases}
         return ("package" if owner else "usual" if source else "bare"), words
 
-    def _listed(self, called: str, argument: str) -> tuple[str, str]:
+    def _find_owner(self, called: str, argument: str) -> tuple[str, str]:
         """Whose a function is, and the releases that take an argument, by the matrix."""
         last = called.rpartition(".")[2]
         for component in _LISTED if last else ():

@@ -35,11 +35,11 @@ _STARTS = frozenset({"<module>", "_bootstrap", "_bootstrap_inner", "_run_module_
 
 
 @dataclass(frozen=True, kw_only=True)
-class Frame:
-    """``place`` is its file and line."""
+class TracebackFrame:
+    """``location`` is its file and line."""
 
     file: str
-    place: str
+    location: str
     function: str
     source: str
 
@@ -62,7 +62,7 @@ class Raised:
 
     type: str
     message: str
-    frames: tuple[Frame, ...] = ()
+    frames: tuple[TracebackFrame, ...] = ()
     replaced: bool = False
     wraps: bool = False
 
@@ -144,7 +144,7 @@ def _continue(after: Sequence[str]) -> Iterator[str]:
         yield row.rstrip()
 
 
-def _frames(rows: Sequence[str]) -> Iterator[Frame]:
+def _frames(rows: Sequence[str]) -> Iterator[TracebackFrame]:
     for number, row in enumerate(rows):
         match = _FRAME.match(row)
         if match is None:
@@ -154,9 +154,9 @@ def _frames(rows: Sequence[str]) -> Iterator[Frame]:
             marked = [above for above in rows[:number] if above.startswith(">")]
             source = marked[-1][1:].strip() if marked else source
         file = match["file"] or match["test"]
-        yield Frame(
+        yield TracebackFrame(
             file=file,
-            place=f"{file}:{match['line'] or match['row']}",
+            location=f"{file}:{match['line'] or match['row']}",
             function=match["function"] or "",
             source="" if _FRAME.match(source) or _MARKS.match(source) else source,
         )

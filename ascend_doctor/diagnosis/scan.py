@@ -383,7 +383,7 @@ class _Reader:
         raised = raised or ends_traceback(text, _text(before))
         if raised and not _WRAPPER.search(text) and self._raise(text, row, before):
             return Gravity.FATAL
-        if not raised and "exception" in signs and self._raised_in_words(row):
+        if not raised and "exception" in signs and self._note_quoted(row):
             return Gravity.LEVEL
         if "died" in signs and not _CLOSED.search(text):
             self.ledger.death(text, row)
@@ -411,7 +411,7 @@ class _Reader:
             self.ledger.exception(text, row, signalled=_HANDLER.search(before) is not None)
         return True
 
-    def _raised_in_words(self, row: LogLine) -> bool:
+    def _note_quoted(self, row: LogLine) -> bool:
         """Note an exception in a line of a logger; False where its type has no rule."""
         text = row.text
         if text.startswith("No module named "):

@@ -614,7 +614,7 @@ class KnownFailure(Row, frozen=True, kw_only=True):
     stop; without it, start again where a victim tells it, nothing where it is secondary, else stop.
     ``node`` is a regular expression whose first group is the node that a line names as failed.
     ``by_type``: an exception that the reader of tracebacks recognizes; it says
-    title, cause and fix by the sentences of ``said``, of which there is one for each variant.
+    title, cause and fix by the sentences of ``variants``.
     """
 
     id: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
@@ -637,7 +637,7 @@ class KnownFailure(Row, frozen=True, kw_only=True):
     verdict: Literal["", "restart", "exclude", "stop", "unknown"] = ""
     node: str = ""
     by_type: bool = False
-    said: dict[str, tuple[str, str, str]] = {}
+    variants: dict[str, tuple[str, str, str]] = {}
     sources: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 
     def __post_init__(self) -> None:

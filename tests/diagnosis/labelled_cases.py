@@ -44,7 +44,8 @@ class Label(msgspec.Struct, frozen=True, kw_only=True):
     """What is recorded of a case.
 
     ``now`` is the entry that the catalogue learnt from the case, ``also`` are answers that are as
-    right; the table may have more of them than the folder. ``guilty`` of None is not judged; an empty one means that no rank may be accused.
+    right; the table may have more of them than the folder. ``guilty`` of None is not judged; an
+    empty one means that no rank may be accused.
     """
 
     set: str

@@ -27,7 +27,18 @@ from tests.diagnosis.logs import of_paths
 from tests.diagnosis.raised_scripts import CONFIG, DISTRIBUTED, LIBRARY, USER, WRAPPERS
 
 SITE = Path(metadata.__file__).parent, Path(click.__file__).parent.parent
-WORDS = "batch shard corpus vocab trunk gate expert rope adapter mixture router probe".split()
+WORDS = [
+    "batch",
+    "shard",
+    "corpus",
+    "vocab",
+    "trunk",
+    "gate",
+    "expert",
+    "rope",
+    "adapter",
+    "router",
+]
 TIMEOUT_S = 120
 
 
@@ -119,14 +130,14 @@ def run(folder: Path, command: list[str]) -> bool:
 def scripted(folder: Path, templates: list[tuple[str, str, str]], *front: str) -> Label | None:
     kind, says, template = random.choice(templates)
     words = random.sample(WORDS, 3)
-    name, place = write_user(folder, fill(template, words))
+    name, location = write_user(folder, fill(template, words))
     command = [*(front or (sys.executable,)), name]
-    says = fill(says, words).replace("@", place)
+    says = fill(says, words).replace("@", location)
     return Label(folder.name, kind, says) if run(folder, command) else None
 
 
 def of_torchrun(folder: Path) -> Label | None:
-    tee = ["--tee", "3"] if random.random() < 0.5 else []  # noqa: PLR2004 - half of them
+    tee = ["--tee", "3"] if random.random() < 0.5 else []
     port = str(random.randrange(20_000, 30_000))
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "4"]
     return scripted(folder, DISTRIBUTED, *launcher, "--master-port", port, *tee)
@@ -144,7 +155,7 @@ def of_removed(folder: Path) -> Label | None:
     if not needed:
         return None
     distribution, farm = random.choice(needed), Farm(folder)
-    metadata_only = random.random() < 0.3  # noqa: PLR2004 - a part of them
+    metadata_only = random.random() < 0.3
     farm.remove(distribution, metadata_only=metadata_only)
     module = modules[distribution if metadata_only else importer]
     version = f"import importlib.metadata\nimportlib.metadata.version({distribution!r})"
@@ -255,10 +266,13 @@ def judge(folder: Path, *, wrong: bool) -> None:
         right = kind in label.kind.split("|") and not (lacks and kind.startswith("python-"))
         counts[label.kind, right] += 1
         if wrong and not right:
-            print(label.case, label.kind, "got", kind, "lacks", lacks)
+            click.echo(f"{label.case} {label.kind} got {kind} lacks {lacks}")
     for kind in sorted({kind for kind, _ in counts}):
-        print(f"{kind:28} {counts[kind, True]:4} of {counts[kind, True] + counts[kind, False]}")
-    print("all", sum(many for (_, right), many in counts.items() if right), "of", counts.total())
+        click.echo(
+            f"{kind:28} {counts[kind, True]:4} of {counts[kind, True] + counts[kind, False]}"
+        )
+    right = sum(many for (_, is_right), many in counts.items() if is_right)
+    click.echo(f"all {right} of {counts.total()}")
 
 
 if __name__ == "__main__":
