@@ -271,8 +271,8 @@ def judge(folder: Path, *, wrong: bool) -> None:
         click.echo(
             f"{kind:28} {counts[kind, True]:4} of {counts[kind, True] + counts[kind, False]}"
         )
-    right = sum(many for (_, is_right), many in counts.items() if is_right)
-    click.echo(f"all {right} of {counts.total()}")
+    answered = sum(many for (_, is_right), many in counts.items() if is_right)
+    click.echo(f"all {answered} of {counts.total()}")
 
 
 if __name__ == "__main__":
