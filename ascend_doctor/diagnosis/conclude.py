@@ -74,8 +74,7 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     waits = _fold_waits(ledger, seen_by_name, failures)
     causes = _causes(ledger, seen_by_name, failures)
     root = failures[causes[0].id] if causes else None
-    settled = root and root.severity == "fatal" and not _weak(root)
-    unexplained = () if settled else _gather_unexplained(ledger, codes, describe)
+    unexplained = _gather_unexplained(ledger, root, codes, describe)
     missing = tuple(sorted(ledger.without_log()))
     unseen = bool(unexplained or missing) or _is_sign_only(root) or not works
     stands = seen_by_name.get(root.id) if root else None
@@ -393,9 +392,14 @@ def _top(name: str, explained: dict[str, str], roots: Collection[str]) -> str:
 
 
 def _gather_unexplained(
-    ledger: Ledger, codes: ErrorCodes, describe: Callable[[Raised], Reading]
+    ledger: Ledger,
+    root: KnownFailure | None,
+    codes: ErrorCodes,
+    describe: Callable[[Raised], Reading],
 ) -> tuple[Unexplained, ...]:
     """Exceptions and deaths by time, the innermost exception of a chain first; else codes."""
+    if root and root.severity == "fatal" and not _weak(root):
+        return ()
     kinds: list[_Kind] = []
     kinds += [("exception", seen) for seen in ledger.exceptions.values()]
     kinds += [("death", seen) for seen in ledger.deaths.values()]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 MAX_ROWS = 400
 _MAX_MESSAGE_ROWS = 12
-# The kind of an exception for which there is no rule.
+# An exception without a rule.
 OTHER = "python-exception"
 
 # Python's and pytest's frames.
@@ -16,7 +16,7 @@ _FRAME = re.compile(
     r'\s{0,8}File "(?P<file>[^"]{1,512})", line (?P<line>\d{1,7})(?:, in (?P<function>.{1,200}))?'
     r"|(?P<test>[\w./-]{1,512}\.py):(?P<row>\d{1,7}): (?:in )?(?P<raised>\S{1,200})$"
 )
-# In front of a line of an exception group, and of what pytest prints of an exception.
+# In front of a line of an exception group, and of pytest's exceptions.
 _MARGIN = re.compile(r"(?:\s*\|\s)+|E\s{3,}")
 _HEAD = "Traceback (most recent call last)"
 _DIRECT, _DURING = "The above exception was the direct", "During handling of the above"
@@ -24,8 +24,7 @@ _DIRECT, _DURING = "The above exception was the direct", "During handling of the
 _LAST = re.compile(r"(?P<type>[A-Za-z_][\w.]{0,160})(?:\(\w+\))?(?:: ?(?P<message>.*)|:?$)")
 _RECORD = re.compile(r"\[?\d{4}-\d\d-\d\d|[IWEF]\d{4} |\[(?:INFO|WARN|ERROR|DEBUG)|={5}|-{5}|\+-")
 _MARKS = re.compile(r"\s*[~^]+\s*$")
-# What is looked up before something else is tried: the exception raised in its stead says more.
-# Of imports this holds only where both were tried.
+# What is only looked up: the exception raised in its stead says more; of imports if both failed.
 _PROBES = ("KeyError", "AttributeError", "StopIteration", "IndexError", "Empty", "ImportError",
            "ModuleNotFoundError")  # fmt: skip
 _PACKAGES = re.compile(r"(?P<prefix>.*?)/lib(?:64)?/(?P<python>python3(?:\.\d+)?)/")
