@@ -402,7 +402,10 @@ class _Reader:
     def _raise(self, text: str, row: LogLine, before: bytes) -> bool:
         """Note an exception; False for one that wraps another, or that another one replaced."""
         self._tracebacks += 1
-        exception = parse(text, *(row.around() if self._tracebacks <= _TRACEBACKS else ((), ())))
+        if self._tracebacks > _TRACEBACKS:
+            self.ledger.exception(text, row)
+            return True
+        exception = parse(text, *row.around())
         kind = classify(exception)
         if exception.replaced or (exception.wraps and kind != OTHER):
             return False

@@ -31,7 +31,7 @@ Sign = Literal[
 # text.
 _OWN: dict[Sign, str] = {
     "exception": r"(Error|Exception|Interrupt)(\(\w+\))?(: |:?$)|^No module named |"
-    r"(^|\]: |\) )([a-z_]\w{0,40}\.){1,8}[A-Z][A-Za-z]{2,60}(: |$)",
+    r"[a-z]\.[A-Z][A-Za-z]+: ",
     "code": rf"\bE[A-Z0-9]\d{{4}}(:|\)|\[PID)|{CODE_BEFORE}E[A-Z0-9]\d{{4}}\b",
     "result": r"(error ?[cC]ode( is|:| =)|runtime result =|failed ?:) ?\d|"
     rf"({CODE_BEFORE}|{CALL_BEFORE})([12]07|50[07])\d{{3}}\b",
