@@ -24,7 +24,7 @@ from ascend_doctor.planning.flags import FRAMEWORKS, describe_sizes
 from ascend_doctor.planning.launches import launch, limits, setup_command
 from ascend_doctor.planning.layout import parse
 from ascend_doctor.planning.memory import GIB, NEARNESS, Memory, TrainingRun
-from ascend_doctor.planning.picture import TITLES, groups, picture
+from ascend_doctor.planning.picture import TITLES
 from ascend_doctor.planning.ranking import (
     MARGIN,
     RankBudget,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ascend_doctor.matrix.catalog import Catalog
 
 _MOST_NPUS = 4096
-_USUAL_SOC = "Ascend910B3"  # assumed where neither the chip nor the number of NPUs is asked for
+_USUAL_SOC = "Ascend910B3"  # assumed where the chip is not given
 # Of the JSON that is written; a change that a reader could stumble over raises it.
 _SCHEMA = 1
 # By how much the rest of a broken line is indented, and what is left to it on a narrow page.
@@ -81,7 +81,6 @@ _SHAPES = ("text", "json", "html")
 @click.option("--megatron", metavar="X", default="", help="Version; some rules differ by it.")
 @click.option("--layout", "layout_name", metavar="L", help="Judge this one, such as TP2·EP4.")
 @click.option("--top", type=click.IntRange(1, 1000), default=8, show_default=True)
-@click.option("--all-groups", is_flag=True, help="Print every rank group.")
 @matrix_option
 @click.option(
     "--format",
@@ -107,7 +106,6 @@ def command(  # noqa: PLR0913 - the options of the command
     megatron: str,
     layout_name: str | None,
     top: int,
-    all_groups: bool,
     overlays: tuple[str, ...],
     shape: str | None,
     file: str | None,
@@ -115,8 +113,7 @@ def command(  # noqa: PLR0913 - the options of the command
     """Rank the legal parallel layouts of a model, with the memory that each NPU needs.
 
     \b
-    Exit codes: 0 a layout fits, or no --soc gives the memory; 1 none fits, 2 bad usage,
-    3 the best one is too close to the chip's memory to tell.
+    Exit codes: 0 a layout fits, 1 none fits, 2 bad usage, 3 too close to the memory to tell.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     ending = file.rpartition(".")[2] if file else ""
     shape = shape or (ending if ending in _SHAPES else "text")
@@ -133,9 +130,11 @@ def command(  # noqa: PLR0913 - the options of the command
     asked = LayoutQuery(model=find(rows, name), run=run, megatron=_version(megatron))
     if layout_name and not npus:
         raise click.UsageError("--layout needs --npus")
-    where = _budget(rows, soc, per_node or 0) if npus or soc else _usual(rows, per_node or 0)
+    where = _budget(rows, soc or _USUAL_SOC, per_node or 0)
     npus = npus or _fewest(asked, where)
     layouts = _layouts(asked, layout_name, npus, where)
+    if not soc:
+        click.echo(say(f"assuming {_USUAL_SOC} with 64 GB; --soc names another chip"), err=True)
     frameworks = _frameworks(framework, swap=swap_optimizer)
     if shape == "html":
         from ascend_doctor.render.plan import render  # noqa: PLC0415 - jinja2, for this alone
@@ -146,7 +145,7 @@ def command(  # noqa: PLR0913 - the options of the command
     else:
         text = _lines(_text(asked, where, layouts, top, npus), width := _width(file))
         if layouts:
-            page = _detail(asked, where, layouts[0], frameworks, every=all_groups, width=width)
+            page = _detail(asked, where, layouts[0], frameworks)
             text += _lines(page, width)
     put(file, text)
     return _exit_code(layouts, where)
@@ -185,9 +184,7 @@ def _version(text: str) -> str:
         raise click.UsageError(f"--megatron {text}: {error}") from error
 
 
-def _budget(rows: Catalog, name: str | None, per_node: int) -> RankBudget:
-    if name is None:
-        return rank_budget(None, None, per_node)
+def _budget(rows: Catalog, name: str, per_node: int) -> RankBudget:
     family = rows.family_of(name)
     if family is None:
         known = ", ".join(sorted(soc.soc for row in rows.families for soc in row.socs))
@@ -197,11 +194,6 @@ def _budget(rows: Catalog, name: str | None, per_node: int) -> RankBudget:
     if not where.memory:
         click.echo(say(f"no row says how much memory {name} has; nothing is said of fit"), err=True)
     return where
-
-
-def _usual(rows: Catalog, per_node: int) -> RankBudget:
-    click.echo(say(f"assuming {_USUAL_SOC}: --soc or --npus says otherwise"), err=True)
-    return _budget(rows, _USUAL_SOC, per_node)
 
 
 def _fewest(asked: LayoutQuery, where: RankBudget) -> int:
@@ -241,11 +233,6 @@ def _say_line(line: str) -> str:
     """A line in the chosen language, with its indentation."""
     text = line.lstrip()
     return line[: len(line) - len(text)] + say(text)
-
-
-def _label(text: str, width: int) -> str:
-    """The name of a row in so many columns, with a blank behind it."""
-    return columns.pad(say(text), width - 1) + " "
 
 
 def _text(
@@ -305,22 +292,11 @@ def _detail(
     where: RankBudget,
     ranked: RankedLayout,
     frameworks: Sequence[str],
-    *,
-    every: bool,
-    width: int,
 ) -> Iterator[str]:
     yield ""
     yield f"{ranked.layout.name}: {say(describe_sizes(ranked.layout))}"
     memory = _memory(ranked.memory)
     yield _Prose("  " + f"memory of a rank of stage {ranked.memory.stage}: {memory}")
-    yield ""
-    drawn = picture(asked, ranked, where.per_node, width, _label)
-    yield from map(_say_line, drawn)
-    yield ""
-    yield say("groups")
-    yield from map(
-        _Prose, groups(ranked.layout, experts=bool(asked.model.experts), every=every, label=_label)
-    )
     for name in frameworks:
         yield ""
         yield name
@@ -335,9 +311,6 @@ def _detail(
         yield ""
         yield say("launch")
         yield from launch(asked, ranked, where.per_node)
-    yield ""
-    yield say("rules")
-    yield from _rules()
 
 
 def _rules() -> Iterator[str]:
