@@ -179,7 +179,7 @@ def test_any_configuration_is_read_or_refused(config: dict[str, Any]) -> None:
 def test_the_command_ranks_and_explains(doctor: Command) -> None:
     done = doctor("plan", "--model", "Qwen/Qwen3-30B-A3B", "--npus", "16")
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^ +1 TP2·EP8·ETP1 +.* yes .* 16 ", done.stdout, re.MULTILINE)
+    assert re.search(r"^ +1 TP4·CP2·EP8·ETP1 +.* yes .* 16 ", done.stdout, re.MULTILINE)
     for words in ("--expert-model-parallel-size 8", "DeviceMesh.from_sizes", "setup --framework"):
         assert words in done.stdout
 
