@@ -4,8 +4,6 @@ A packed tar and an archive in an archive are copied to a file without a name in
 both are read here and there.
 """
 
-from __future__ import annotations
-
 import functools
 import io
 import re

@@ -1,7 +1,5 @@
 """Several runs of one job: told apart in a folder, remembered, and weighed together."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Sequence

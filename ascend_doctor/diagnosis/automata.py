@@ -4,8 +4,6 @@ It reads a text once, whatever the number of patterns, and cannot backtrack: the
 the text also for a pattern that a site added without care.
 """
 
-from __future__ import annotations
-
 import contextlib
 import platform
 import sys

@@ -1,7 +1,5 @@
 """How the clocks of nodes differ, from what happens on all of them at once."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, field

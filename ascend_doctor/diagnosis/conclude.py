@@ -1,7 +1,5 @@
 """Draws the conclusion: the root cause first, what follows from it under it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias, cast

@@ -1,7 +1,5 @@
 """What an exception says by its type: the rule that knows it, and the words for its sentences."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

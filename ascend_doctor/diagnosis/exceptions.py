@@ -1,7 +1,5 @@
 """Reads Python's tracebacks: the exception of a process, its whole message, and its frames."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

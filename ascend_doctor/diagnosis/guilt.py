@@ -1,7 +1,5 @@
 """Which rank or node began it. A time-out names its victim: whoever waited prints it."""
 
-from __future__ import annotations
-
 import re
 import signal
 from collections import Counter

@@ -1,7 +1,5 @@
 """The diagnosis of a job's logs: of its last attempt, with the attempts before it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Calls of a rank as the simulated HCCL writes them down (simulator/runtime/journal.c)."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 

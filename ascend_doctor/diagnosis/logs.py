@@ -1,7 +1,5 @@
 """The logs that were named: files, folders, compressed ones, standard input."""
 
-from __future__ import annotations
-
 import codecs
 import os
 import re

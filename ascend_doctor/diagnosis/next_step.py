@@ -1,7 +1,5 @@
 """What to type next where a run ended badly and no line of its logs says why."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -6,8 +6,6 @@ stands after them could not have been printed by a run that they ended. The grav
 more has to follow: what a process prints without a flush stands behind the traceback that ended it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Streams that are packed: gzip, xz, bzip2 and zstd, known by their first bytes."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

@@ -1,7 +1,5 @@
 """The patterns of all known failures as one automaton."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence

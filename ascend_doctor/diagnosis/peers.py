@@ -1,7 +1,5 @@
 """What lines say of other processes: HCCL, torch_npu's watchdog and torchrun."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ torchrun numbers the processes of each node from 0. What they are in the job is 
 name both, by what torchrun says of them, by the number of the node, or by there being one node.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ CANN calls the logs of a process plog-<pid>_<when it started>.log and device-<pi
 never removes those of earlier runs; every line has its process and its time.
 """
 
-from __future__ import annotations
-
 import functools
 import io
 import itertools

@@ -4,8 +4,6 @@ Such parts are not evidence of a failure that has the same words. A list of poss
 continue below its heading.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 

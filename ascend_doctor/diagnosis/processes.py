@@ -5,8 +5,6 @@ SetupAgent, hcclCommInitInfo, RootInfoDetect, Entry-HcclCommInitRootInfo and "hc
 name what they say in brackets, and the addresses that a card is listened on.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ torch/distributed/flight_recorder/components/{loader,types}.py. A pickle is a pr
 loads it: here it may build plain values and nothing else.
 """
 
-from __future__ import annotations
-
 import functools
 import io
 import json

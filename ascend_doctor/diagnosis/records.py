@@ -1,7 +1,5 @@
 """Lines that are JSON: of loggers, of docker's json-file and of journald."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any

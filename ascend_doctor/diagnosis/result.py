@@ -1,7 +1,5 @@
 """What a diagnosis says; every format is a rendering of it."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import msgspec

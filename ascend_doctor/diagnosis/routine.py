@@ -1,7 +1,5 @@
 """What a rank calls again and again, and where it leaves its routine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 

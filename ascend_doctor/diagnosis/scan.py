@@ -1,7 +1,5 @@
 """Reads a log into the ledger: finds the lines that say something, and who wrote them."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

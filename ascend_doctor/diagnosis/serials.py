@@ -1,7 +1,5 @@
 """Serial numbers of cards, from what npu-smi printed: `info -t board -i N` and `info -l`."""
 
-from __future__ import annotations
-
 import re
 
 MARK = b"Serial Number"

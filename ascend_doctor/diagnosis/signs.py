@@ -1,7 +1,5 @@
 """What any failed run may print, known or not: the lines that read like an error."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

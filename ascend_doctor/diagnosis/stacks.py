@@ -1,7 +1,5 @@
 """Stacks of Python threads as faulthandler, py-spy and torch_npu write them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@
 their ``..._py_traceback`` beside them, are read as well, in any folder below.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import os

@@ -1,7 +1,5 @@
 """Who waits for whom, by the last operations of each rank: pure, of dumps and stacks alone."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The verdict on a stall: who waits, and who did not come. Nobody is accused on a guess."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """What is said of a launch that makes no progress."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import msgspec

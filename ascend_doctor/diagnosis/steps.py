@@ -4,8 +4,6 @@ The lines are those of Megatron-LM (megatron/training/training.py: `training_log
 transformers' Trainer, which ms-swift and accelerate's examples have, too, and of verl.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

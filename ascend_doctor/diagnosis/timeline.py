@@ -1,7 +1,5 @@
 """What each rank's logs say first, and whom it waits for: the rows of a page's timeline."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 
 from ascend_doctor.diagnosis.guilt import evidence

@@ -1,7 +1,5 @@
 """Which node wrote a log tree of CANN, where several lie beside each other."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -3,8 +3,6 @@
 `attempts.py` weighs it with the runs before.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Who waits for whom: the lines of all processes as one graph, and where its chains end."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal

@@ -4,8 +4,6 @@ Such words stand in healthy logs as well: in options, counts, advice, and in wha
 A coarse pattern finds the candidates; ``complains`` decides.
 """
 
-from __future__ import annotations
-
 import re
 
 _VERBS = (

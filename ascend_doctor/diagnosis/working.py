@@ -4,8 +4,6 @@ The last lines decide. A step, a metric or a rate counts anywhere in them, a wor
 "completed" only close to the end.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

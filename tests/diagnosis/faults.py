@@ -4,8 +4,6 @@
 a scheduler should do about each; it was committed before the first run on it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal

@@ -5,8 +5,6 @@ written down before the first run: the cause, the global and local rank, the nod
 is what the logs do not say and must not be told.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

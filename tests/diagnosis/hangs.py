@@ -5,8 +5,6 @@ their logs. What is simulated is CANN and the NPUs; torch, torch_npu, its watchd
 the real ones.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

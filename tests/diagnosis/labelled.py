@@ -6,8 +6,6 @@ with the texts of a row that has a digest alone. `labelled.tsv` records each cas
 `labelled_floors.tsv` the right answers of each set.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Labelled logs of a folder, and the table that records each by address, digest and label."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Diagnoses of texts, and of logs of several ranks."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@
 `labels.tsv`; `judge FOLDER` counts what `diagnose` answers. Labels come from the damage alone.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import random

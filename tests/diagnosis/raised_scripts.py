@@ -5,8 +5,6 @@ The kinds follow CPython's exceptions and those of torch and Megatron-LM.
 """
 
 # ruff: noqa: E501 - a program in each line
-from __future__ import annotations
-
 CONFIG = {"seed": 20261128, "tries": 6}
 
 USER = [

@@ -1,7 +1,5 @@
 """Stalls of random layouts, as the dumps of their ranks would show them: made, and labelled."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import random

@@ -7,8 +7,6 @@ machine, each under its own `ascend-doctor run`, whose folders are read together
 half of them with py-spy from there on PATH.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Archives of logs that anybody may have made: within limits, and nothing is unpacked."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

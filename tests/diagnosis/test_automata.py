@@ -1,7 +1,5 @@
 """All patterns of a text at once, by Hyperscan."""
 
-from __future__ import annotations
-
 import pytest
 
 from ascend_doctor.diagnosis import automata

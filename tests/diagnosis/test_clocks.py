@@ -1,7 +1,5 @@
 """Nodes whose clocks differ: the wrong one is never first."""
 
-from __future__ import annotations
-
 from tests.diagnosis.logs import of_files
 from tests.diagnosis.test_plogs import WORLD, run
 

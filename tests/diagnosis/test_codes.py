@@ -1,7 +1,5 @@
 """A code of the runtime or the error manager is a code in any wording; other numbers are not."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.diagnosis.logs import answer, of_text

@@ -1,7 +1,5 @@
 """Cause and remedy of CANN's error codes, in both languages."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Every example is the project's own: the format of the program, with neutral values."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterator

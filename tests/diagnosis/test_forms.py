@@ -1,7 +1,5 @@
 """Logs in the forms of the field: all that they say of the culprit is told, and nothing more."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.diagnosis.forms import FORMS, Form, judge_form

@@ -1,7 +1,5 @@
 """Hangs of the real torch_npu on simulated NPUs: the right rank or nobody is accused."""
 
-from __future__ import annotations
-
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Journals of the simulated HCCL: four ranks, made here as runtime/journal.c writes them."""
 
-from __future__ import annotations
-
 import pytest
 
 from ascend_doctor.diagnosis import journal

@@ -1,7 +1,5 @@
 """What a run got over accuses nobody, and what may have ended it stands."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 The lines have the form of CANN's plogs; their values are ours.
 """
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Possible causes, alternatives and settings are not evidence; statements beside them are."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.diagnosis.logs import answer, of_text

@@ -3,8 +3,6 @@
 Eight ranks on two nodes; rank 5, the second on the second node, fails, and the others wait for it.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import itertools

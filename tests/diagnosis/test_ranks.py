@@ -1,7 +1,5 @@
 """The rank that failed, as launchers and programs spell it."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.diagnosis.logs import of_text

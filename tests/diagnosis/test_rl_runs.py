@@ -6,8 +6,6 @@ utils/reward_score, experimental/fully_async_policy. OpenRLHF: utils/logging_uti
 trainer/ppo_trainer.py. MindSpeed-RL: utils/loggers.py. Ray: raylet/node_manager.cc.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pytest

@@ -1,7 +1,5 @@
 """Lines that read like an error are never fine, and lines that only mention errors are."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

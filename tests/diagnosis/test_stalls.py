@@ -1,7 +1,5 @@
 """Who waits for whom, of dumps and stacks: random layouts, and never the wrong rank."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import pickle

@@ -1,7 +1,5 @@
 """What each rank says first, in the order of the clocks, and whom it waits for."""
 
-from __future__ import annotations
-
 from tests.render.test_diagnosis_html import of_job
 
 

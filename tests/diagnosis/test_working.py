@@ -1,7 +1,5 @@
 """Only a log that shows a run getting on, or ending well, is fine."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.diagnosis.logs import of_files, of_text
