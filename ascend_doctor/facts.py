@@ -734,6 +734,24 @@ class Spot(Part, frozen=True, kw_only=True):
     location: Place = msgspec.field(name="place")
 
 
+class FrameworkRefusal(Part, frozen=True, kw_only=True):
+    """What a framework says of a launch that it was asked about.
+
+    ``program`` is the framework, ``text`` its words, ``source`` its file and line, ``code`` the
+    text there. ``given`` is what it is about, ``others`` are further options that it depends on.
+    ``outcome`` is refused, changed (another value is used), or unjudged.
+    """
+
+    program: str
+    text: str
+    source: str = ""
+    code: str = ""
+    given: str = ""
+    location: Place | None = msgspec.field(name="place", default=None)
+    others: tuple[Spot, ...] = ()
+    outcome: str = "refused"
+
+
 class Launch(Section, frozen=True, kw_only=True):
     """The launch command that is to be judged with the machine. ``present``: there is one.
 
@@ -754,6 +772,7 @@ class Launch(Section, frozen=True, kw_only=True):
     ``model_sizes`` are those of the model that is named (``model_name``), where they are known:
     layers, heads, kv_heads, experts, expert_ffn, and key_heads and value_heads of gated delta nets.
     ``meshes`` are calls in the launched Python file that make device meshes of plain numbers.
+    ``refusals`` are what its framework said, where that was asked.
     """
 
     present: bool = msgspec.field(name="given", default=False)
@@ -777,6 +796,7 @@ class Launch(Section, frozen=True, kw_only=True):
     model_name: str = ""
     model_sizes: dict[str, int] = {}
     meshes: tuple[Spot, ...] = ()
+    refusals: tuple[FrameworkRefusal, ...] = ()
 
 
 # A part of a text that only the running shell knows.

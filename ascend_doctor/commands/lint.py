@@ -17,6 +17,7 @@ import msgspec
 
 from ascend_doctor import __version__
 from ascend_doctor.commands.options.check_filter import choose, selection_options
+from ascend_doctor.commands.options.exact import ExactLint, exact_options
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.errors import DataError
@@ -25,6 +26,7 @@ from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Excerpt, Finding, Level, Remedy, quantity
 from ascend_doctor.language import say
 from ascend_doctor.linting.documents import why_unread
+from ascend_doctor.linting.exact import is_askable
 from ascend_doctor.linting.fixing import Judgement, mend, show_changes
 from ascend_doctor.linting.inputs import (
     MOST_BYTES,
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 
 # Of a longer line an excerpt has the beginning.
 _MOST_LINE = 1000
+_MORE = "With a stack more is judged: ascend-doctor lint --exact --python PYTHON FILE"
 _TO_GIVE = "give what starts the training, or append its command after `--`"
 
 
@@ -76,6 +79,7 @@ _TO_GIVE = "give what starts the training, or append its command after `--`"
     help="For commit hooks: skip files without a launch; unknown values do not fail.",
 )
 @click.option("--here", is_flag=True, help="Judge it with the facts of this machine, too.")
+@exact_options
 @matrix_option
 @selection_options
 @output_options
@@ -91,6 +95,7 @@ def command(  # noqa: PLR0913 - the options of the command
     fix: bool,
     stdin_filename: str,
     allow_unresolved: bool,
+    exact: ExactLint | None,
     overlays: tuple[str, ...],
     only: tuple[str, ...],
     skip: tuple[str, ...],
@@ -123,6 +128,10 @@ def command(  # noqa: PLR0913 - the options of the command
     judged = _of_files(files, stdin_filename, rows, contents, sources)
     inputs, unread = _divide(tuple(judged), hook=hook)
     inputs += of_command(words, rows) if words else ()
+    if exact:
+        inputs = exact.ask(inputs)
+    elif not hook and any(map(is_askable, inputs)):
+        click.echo(say(_MORE), err=True)
     if hook and not inputs:
         return 0
     if contents and not words and not any(content.strip() for content in contents.values()):

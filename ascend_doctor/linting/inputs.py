@@ -88,6 +88,13 @@ _PYTHON = (".py",)
 _SHELL = (".sh", ".bash")
 
 
+class PlacedWord(msgspec.Struct, frozen=True):
+    """A word of a launch, and the place of what is to be changed in it."""
+
+    text: str
+    place: Place
+
+
 class LintInput(msgspec.Struct, frozen=True, kw_only=True):
     """One launch, set of variables, Python file, shell script as text, or all pods of a file."""
 
@@ -97,6 +104,7 @@ class LintInput(msgspec.Struct, frozen=True, kw_only=True):
     script: Script | None = None
     shell_script: ShellScript | None = None
     pods: Pods | None = None
+    words: tuple[PlacedWord, ...] = ()
 
 
 def read(path: str) -> bytes:
@@ -437,6 +445,10 @@ def _subject(
         file=file,
         launch=_with_model(launch_, catalog),
         environment=_environment(file, exported, command, catalog),
+        words=tuple(
+            PlacedWord(word.text, locate(_where_set(command.words, number)))
+            for number, word in enumerate(command.words)
+        ),
     )
 
 

@@ -1,0 +1,83 @@
+"""The options of `lint --exact`: which stack is asked."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from ascend_doctor.language import say
+from ascend_doctor.machine.scratch import temporary
+from ascend_doctor.render.plain import one_line
+
+if TYPE_CHECKING:
+    from ascend_doctor.linting.inputs import LintInput
+
+_SECONDS = 300.0
+
+
+class ExactLint(msgspec.Struct, frozen=True, kw_only=True):
+    """The stack whose frameworks are asked about launches."""
+
+    python: str | None = None
+    prefix: str | None = None
+    run_entry: bool = False
+
+    def ask(self, inputs: Sequence[LintInput]) -> list[LintInput]:
+        """The launches with what their frameworks say. Raises DataError and DoctorError."""
+        from ascend_doctor.commands import rehearsal  # noqa: PLC0415 - not without --exact
+        from ascend_doctor.linting.exact import ask, is_askable  # noqa: PLC0415
+        from ascend_doctor.simulator import machine  # noqa: PLC0415
+
+        if not any(map(is_askable, inputs)):
+            return list(inputs)
+        stack = rehearsal.choose_stack(self.prefix, None) if self.prefix else None
+        prepared = rehearsal.prepare(stack, self.python, machine("a2-8"), ())
+        text = say(f"imports the frameworks of {prepared.interpreter} with simulated NPUs")
+        click.echo(f"ascend-doctor: {one_line(text)}", err=True)
+        with temporary() as folder:
+            return ask(inputs, prepared.interpreter, prepared.env, Path(folder), _SECONDS)
+
+
+def exact_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The function gets them as ``exact``, None where they are not asked for."""
+
+    @functools.wraps(command)
+    def gather(
+        *, exact: bool, python: str | None, prefix: str | None, run_entry: bool, **options: Any
+    ) -> Any:
+        if not exact and (python or prefix or run_entry):
+            raise click.UsageError("--python, --prefix and --run-entry need --exact")
+        if exact and options["hook"]:
+            raise click.UsageError("--hook runs nothing, and --exact does")
+        asked = ExactLint(python=python, prefix=prefix, run_entry=run_entry) if exact else None
+        return command(exact=asked, **options)
+
+    for option in _OPTIONS:
+        option(gather)
+    return gather
+
+
+# The last of them stands first in the help.
+_OPTIONS = (
+    click.option(
+        "--run-entry",
+        is_flag=True,
+        help="With --exact: run the launched file, too, up to where it starts the training.",
+    ),
+    click.option("--prefix", metavar="DIR", help="With --exact: a stack that setup built."),
+    click.option(
+        "--python",
+        metavar="PATH",
+        help="With --exact: interpreter of the stack.  [default: the active environment's]",
+    ),
+    click.option(
+        "--exact",
+        is_flag=True,
+        help="Ask the installed frameworks: their parsers and validation run, no training.",
+    ),
+)

@@ -1,0 +1,244 @@
+"""What frameworks themselves say of launches: their parsers and validation in a stack."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.facts import FrameworkRefusal, Spot
+from ascend_doctor.findings import Place
+from ascend_doctor.linting.inputs import LintInput, PlacedWord
+from ascend_doctor.machine.files import reason
+from ascend_doctor.machine.live import LiveMachine, ProgramMissing
+
+SITE = Path(__file__).with_name("site")
+_TORCHRUN = re.compile(r"(?:\S*/)?torchrun|torch\.distributed\.(?:run|launch)")
+_ENTRY = re.compile(r"(?:\S*/)?(?:(?:pre|post)train|rlhf)_\w+\.py")
+# Their parsers have all options of their launches; another entry file may add its own.
+_OWN_ENTRY = re.compile(r"(?:\S*/)?(?:pretrain|posttrain)_gpt\.py")
+# Values that name code or places of the machine are not taken from a launch.
+_NOT_PASSED = re.compile(r"(?:LD_|PYTHON|ASCEND_\w*(?:PATH|HOME)|PATH$|HOME$|TMP|BASH_)")
+_PROGRAMS = {"torch": "torchrun", "megatron": "Megatron-LM", "mindspeed": "MindSpeed"} | {
+    "mindspeed_llm": "MindSpeed-LLM"
+}
+_NAMES = {"megatron": "Megatron-LM"}
+_FILE = re.compile(
+    r"not exist|no such file|cannot find|not found|not a (?:valid )?(?:file|dir)", re.IGNORECASE
+)
+_MAX_OTHERS = 4
+_MAX_TEXT = 400
+_PLACEHOLDER = re.compile(r"(?:your|path)$", re.IGNORECASE)
+
+
+class _Option(msgspec.Struct):
+    dest: str
+    typed: str
+    values: list[str]
+    places: list[int]
+
+
+class _Refusal(msgspec.Struct):
+    type: str
+    text: str
+    options: list[_Option]
+    related: list[str]
+    file: str
+    line: int
+    code: str
+    failed: bool = False
+
+
+class _Part(msgspec.Struct):
+    """What was found of the launcher, or of the program."""
+
+    refusals: list[_Refusal]
+    unknown: list[str]
+    ended: str = ""
+    options: list[_Option] = []
+    changed: dict[str, str] = {}
+
+
+class _Answer(msgspec.Struct):
+    launcher: _Part | None = None
+    program: _Part | None = None
+    failed: str = ""
+    lost: bool = False
+
+
+class LaunchParts(msgspec.Struct, frozen=True, kw_only=True):
+    """A launch as its framework gets it; words are given with their numbers."""
+
+    framework: str
+    entry: str
+    launcher: list[tuple[str, int]] | None
+    words: list[tuple[str, int]] | None
+    env: dict[str, str]
+
+
+def split_launch(subject: LintInput) -> LaunchParts | None:
+    """The parts of a launch of which a framework can be asked; None for another subject."""
+    words = list(_numbered(subject.words))
+    texts = [text for text, _ in words]
+    launcher = next((n for n, text in enumerate(texts) if _TORCHRUN.fullmatch(text)), None)
+    entry = next((n for n, text in enumerate(texts) if text.endswith(".py")), None)
+    framework = "megatron" if entry is not None and _ENTRY.fullmatch(texts[entry]) else ""
+    if launcher is None and not framework:
+        return None
+    variables = subject.environment.variables if subject.environment is not None else {}
+    return LaunchParts(
+        framework=framework,
+        entry=texts[entry] if entry is not None else "",
+        launcher=None
+        if launcher is None
+        else words[launcher + 1 : None if entry is None else entry + 1],
+        words=words[entry + 1 :] if framework and entry is not None else None,
+        env={key: value for key, value in variables.items() if not _NOT_PASSED.match(key)},
+    )
+
+
+def is_askable(subject: LintInput) -> bool:
+    """Whether a framework can be asked about it."""
+    return split_launch(subject) is not None
+
+
+def _numbered(words: Sequence[PlacedWord]) -> Iterator[tuple[str, int]]:
+    """Words with their numbers; "your model path", of which a shell makes three words, as one."""
+    number = 0
+    while number < len(words):
+        text, first = words[number].text, number
+        number += 1
+        if _PLACEHOLDER.fullmatch(text):
+            while number < len(words) and not words[number].text.startswith("-"):
+                number += 1
+        yield text, first
+
+
+def ask(
+    inputs: Sequence[LintInput], python: str, env: Mapping[str, str], folder: Path, seconds: float
+) -> list[LintInput]:
+    """The launches with what their frameworks say, in the stack of an interpreter.
+
+    ``folder`` is private. Raises DataError where the interpreter cannot be started.
+    """
+    parts = {number: part for number, each in enumerate(inputs) if (part := split_launch(each))}
+    if not parts:
+        return list(inputs)
+    request = {"launches": msgspec.to_builtins([*parts.values()]), "seconds": seconds}
+    question, answer = folder / "request.json", folder / "answer.json"
+    question.write_text(json.dumps(request), "utf-8")
+    private = {
+        **env,
+        **dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME", "TORCH_EXTENSIONS_DIR"), str(folder)),
+        "PYTHONPATH": ":".join(filter(None, (str(SITE), env.get("PYTHONPATH", "")))),
+        **{"PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"},
+    }
+    command = [python, "-m", "ascend_start", str(question), str(answer)]
+    try:
+        done = LiveMachine(private).run(command, deadline=seconds)
+    except ProgramMissing as error:
+        raise DataError(str(error)) from error
+    try:
+        answers = msgspec.json.decode(answer.read_bytes(), type=list[_Answer])
+    except (OSError, msgspec.DecodeError) as error:
+        why = "the deadline passed" if done.timed_out else _last_line(done.stderr) or reason(error)
+        answers = [_Answer(failed=why) for _ in parts]
+    told = dict(zip(parts, answers, strict=False))
+    return [
+        _with_answer(each, parts[number], told[number]) if number in told else each
+        for number, each in enumerate(inputs)
+    ]
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or [""])[-1][:_MAX_TEXT]
+
+
+def _with_answer(subject: LintInput, parts: LaunchParts, answer: _Answer) -> LintInput:
+    if subject.launch is None:
+        return subject
+    said = _Said(subject, parts)
+    refusals = (
+        *(said.of_part(answer.launcher, "torchrun") if answer.launcher else ()),
+        *(said.of_part(answer.program, _NAMES[parts.framework]) if answer.program else ()),
+        *said.of_failure(answer),
+    )
+    launched = msgspec.structs.replace(subject.launch, refusals=refusals)
+    return msgspec.structs.replace(subject, launch=launched)
+
+
+class _Said:
+    """Answers of a framework about one launch, put at its lines."""
+
+    def __init__(self, subject: LintInput, parts: LaunchParts) -> None:
+        self._words = subject.words
+        self._parts = parts
+
+    def of_failure(self, answer: _Answer) -> Iterator[FrameworkRefusal]:
+        name = _NAMES.get(self._parts.framework, "torchrun")
+        if answer.failed or answer.lost:
+            text = answer.failed or "it ended without an answer"
+            yield self._refusal(name, text, [], outcome="unjudged")
+
+    def of_part(self, part: _Part, name: str) -> Iterator[FrameworkRefusal]:
+        seen: set[int] = set()
+        for refusal in part.refusals:
+            places = {place for option in refusal.options[:1] for place in option.places}
+            if refusal.failed or (places and places <= seen):
+                continue
+            seen |= places
+            yield self._of_refusal(refusal, part, name)
+        if part.ended and not (part.refusals and part.ended.endswith(part.refusals[-1].text)):
+            yield self._refusal(name, part.ended, [], outcome="unjudged")
+        for option in part.options:
+            if option.dest in part.changed and option.dest not in part.unknown:
+                value = part.changed[option.dest]
+                yield self._refusal(name, value, [option], outcome="changed")
+
+    def _of_refusal(self, refusal: _Refusal, part: _Part, name: str) -> FrameworkRefusal:
+        doubtful = {*part.unknown} & {*refusal.related, *(each.dest for each in refusal.options)}
+        outcome = "unjudged" if doubtful or self._reads_files(refusal) else "refused"
+        file = refusal.file
+        for folder, program in _PROGRAMS.items():
+            if f"/{folder}/" in file:
+                name, file = program, f"{folder}/{file.rpartition(f'/{folder}/')[2]}"
+                break
+        text = refusal.text if refusal.file == "argparse" else f"{refusal.type}: {refusal.text}"
+        found = self._refusal(name, text, refusal.options, outcome=outcome)
+        source = f"{file}:{refusal.line}" if refusal.line else ""
+        return msgspec.structs.replace(found, source=source, code=refusal.code)
+
+    def _reads_files(self, refusal: _Refusal) -> bool:
+        values = [value for option in refusal.options for value in option.values]
+        absent = any("/" in value and not os.path.exists(value) for value in values)
+        return absent and _FILE.search(refusal.text) is not None
+
+    def _refusal(
+        self, program: str, text: str, options: Sequence[_Option], *, outcome: str
+    ) -> FrameworkRefusal:
+        spots = [
+            Spot(name=" ".join((each.typed, *each.values))[:80], location=where)
+            for each in options
+            if (where := self._place(each)) is not None
+        ]
+        entry = next((w.place for w in self._words if w.text == self._parts.entry), None)
+        return FrameworkRefusal(
+            program=program,
+            text=" ".join(text.split())[:_MAX_TEXT],
+            given=spots[0].name if spots else "",
+            location=spots[0].location if spots else entry or self._words[0].place,
+            others=tuple(spots[1 : _MAX_OTHERS + 1]),
+            outcome=outcome,
+        )
+
+    def _place(self, option: _Option) -> Place | None:
+        places = [place for place in option.places if 0 <= place < len(self._words)]
+        if not places and option.dest == "world_size":
+            names = [w for w in self._words if w.text.replace("_", "-").startswith("--nproc-per")]
+            return names[0].place if names else None
+        return self._words[places[0]].place if places else None

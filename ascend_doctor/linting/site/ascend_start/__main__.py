@@ -1,0 +1,93 @@
+"""Answers a request: python -m ascend_start REQUEST ANSWER.
+
+One process imports a framework; each launch is a fork of it, and each try of a launch another one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from typing import Any
+
+from .confined import confine, in_fork
+from .frameworks import FRAMEWORKS, Torchrun
+from .options import Word, fill_unknown, refuse
+from .refusals import Start, find_refusals
+from .tries import parser_of
+
+
+class Frameworks:
+    """Those that are imported, or why they cannot be."""
+
+    def __init__(self) -> None:
+        self._ready: dict[str, Any] = {}
+        self._failed: dict[str, str] = {}
+
+    def take(self, launch: dict[str, Any]) -> tuple[Any, str]:
+        """The framework of a launch; None, and why, where it cannot be imported."""
+        name = launch["framework"]
+        if name not in FRAMEWORKS or launch["words"] is None:
+            return None, ""
+        if name not in self._ready and name not in self._failed:
+            framework = FRAMEWORKS[name]()
+            try:
+                framework.prepare(launch["entry"], launch["words"])
+                self._ready[name] = framework
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever its import ends with
+                self._failed[name] = f"{type(error).__name__}: {error}"
+        elif name in self._ready:
+            self._ready[name].adapt(launch["entry"], launch["words"])
+        return self._ready.get(name), self._failed.get(name, "")
+
+
+def _examine(launch: dict[str, Any], framework: Any, ends: float) -> dict[str, Any]:
+    answer: dict[str, Any] = {}
+    world = None
+    if launch["launcher"]:
+        torchrun = Torchrun()
+        words, unknown = fill_unknown(launch["launcher"], parser_of(torchrun))
+        found = find_refusals(Start(torchrun, words, None), ends)
+        doubted = {option["dest"] for each in found["refusals"] for option in each["options"]}
+        if not {"nnodes", "nproc_per_node"} & {*unknown, *doubted}:
+            world = found.get("world")
+        answer["launcher"] = {**found, "unknown": unknown}
+    if framework is not None:
+        words, unknown = fill_unknown(launch["words"], parser_of(framework))
+        found = find_refusals(Start(framework, words, world), ends)
+        answer["program"] = {**found, "unknown": unknown}
+    return answer
+
+
+def main() -> None:
+    request_file, answer_file = sys.argv[1:]
+    with open(request_file, encoding="utf-8") as file:
+        request = json.load(file)
+    target = os.open(answer_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+    confine(os.path.realpath(os.path.dirname(request_file)))
+    argparse.ArgumentParser.error = refuse
+    ends = time.monotonic() + request["seconds"]
+    frameworks = Frameworks()
+    answers = []
+    for launch in request["launches"]:
+        for part in ("launcher", "words"):
+            launch[part] = launch[part] and [Word(*word) for word in launch[part]]
+        os.environ.update(launch["env"])
+        began = time.monotonic()
+        framework, failed = frameworks.take(launch)
+        ready = time.monotonic()
+        left = max(ends - ready, 1.0)
+        answer = in_fork(lambda: _examine(launch, framework, ends), left) or {"lost": True}  # noqa: B023
+        times = {"prepared": ready - began, "seconds": time.monotonic() - ready}
+        answers.append({**answer, **times, "failed": failed})
+    os.write(target, json.dumps(answers).encode())
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

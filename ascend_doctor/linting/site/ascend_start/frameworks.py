@@ -1,0 +1,195 @@
+"""How frameworks begin: their parsers, validation, configuration and parallel groups.
+
+Sources: pytorch/pytorch@v2.13.0:torch/distributed/run.py, NVIDIA/Megatron-LM@core_v0.12.1 and
+core_v0.15.3 (megatron/training: initialize.py, training.py), Ascend/MindSpeed@028de58c
+(mindspeed/megatron_adaptor.py), Ascend/MindSpeed-LLM@c77308a1
+(mindspeed_llm/tasks/megatron_adaptor_v2.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import importlib.util
+import os
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from .options import ParserRefusal, Word, options_refused
+
+DEVICES = 8
+_MAX_REMOVED = 20
+_PLAIN = (bool, int, float, str)
+_PARALLEL = ("tensor", "pipeline", "context")
+_LLM = "mindspeed_llm.tasks.megatron_adaptor_v2"
+
+
+class Torchrun:
+    """torch.distributed.run: its parser and what it makes of the arguments."""
+
+    folders = ("/torch/distributed/",)
+
+    def parse(self, words: list[Word]) -> Any:
+        run = importlib.import_module("torch.distributed.run")
+        return run.get_args_parser().parse_args([word.text for word in words])
+
+    def start(self, words: list[Word], _world: int | None) -> dict[str, Any]:
+        run = importlib.import_module("torch.distributed.run")
+        args = self.parse(words)
+        fewest, _ = run.parse_min_max_nnodes(args.nnodes)
+        config, _, _ = run.config_from_args(args)
+        return {"world": fewest * config.nproc_per_node}
+
+
+class Megatron:
+    """Megatron-LM's training, with the adaptor of MindSpeed or MindSpeed-LLM if present."""
+
+    folders = ("/megatron/", "/mindspeed/", "/mindspeed_llm/")
+
+    def prepare(self, entry: str, words: list[Word]) -> None:
+        """Import it, as patched for this launch."""
+        _type(entry, words)
+        os.environ.update({"WORLD_SIZE": "1", "RANK": "0", "LOCAL_RANK": "0"})
+        with parser_that_passes():
+            if importlib.util.find_spec("mindspeed_llm") is not None:
+                importlib.import_module(_LLM)
+            elif importlib.util.find_spec("mindspeed") is not None:
+                importlib.import_module("mindspeed.megatron_adaptor")
+            else:
+                _stand_in_for_cuda()
+        for name in ("arguments", "initialize", "training", "global_vars"):
+            importlib.import_module(f"megatron.training.{name}")
+        importlib.import_module("torch.testing._internal.distributed.fake_pg")
+
+    def adapt(self, entry: str, words: list[Word]) -> None:
+        """Patch it for another launch."""
+        _type(entry, words)
+        with parser_that_passes():
+            if _LLM in sys.modules:
+                adaptor = sys.modules[_LLM].FeatureAdaptor
+                adaptor._args = None
+                adaptor.execute()
+            elif "mindspeed.args_utils" in sys.modules:
+                utils = sys.modules["mindspeed.args_utils"]
+                utils._MINDSPEED_ARGS = None
+                manager = utils.MindSpeedFeaturesManager
+                manager.remove_patches()
+                args = utils.get_mindspeed_args()
+                manager.apply_features_pre_patches(args)
+                manager.apply_features_patches(args)
+
+    def parse(self, words: list[Word]) -> Any:
+        _type(sys.argv[0], words)
+        return sys.modules["megatron.training.arguments"].parse_args(None, False)
+
+    def start(self, words: list[Word], world: int | None) -> dict[str, Any]:
+        arguments = sys.modules["megatron.training.arguments"]
+        ranks = world or fewest_ranks(words)
+        os.environ.update({"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(min(ranks, DEVICES))})
+        args = self.parse(words)
+        before = dict(vars(args))
+        args = arguments.validate_args(args, {"tokenizer_type": "GPT2BPETokenizer"}) or args
+        after = dict(vars(args))
+        sys.modules["megatron.training.global_vars"].set_args(args)
+        calculator = importlib.import_module("megatron.core.num_microbatches_calculator")
+        calculator.init_num_microbatches_calculator(
+            args.rank,
+            args.rampup_batch_size,
+            args.global_batch_size,
+            args.micro_batch_size,
+            args.data_parallel_size,
+            args.decrease_batch_size_if_needed,
+        )
+        _make_groups(ranks)
+        config = arguments.core_transformer_config_from_args(args)
+        block = importlib.import_module("megatron.core.transformer.transformer_block")
+        block.get_num_layers_to_build(config)
+        optimizer = types.SimpleNamespace(param_groups=[])
+        sys.modules["megatron.training.training"].get_optimizer_param_scheduler(optimizer)
+        return {
+            "changed": {
+                name: str(after[name])
+                for name, value in before.items()
+                if isinstance(value, _PLAIN)
+                and isinstance(after.get(name), (*_PLAIN, type(None)))
+                and value != after[name]
+            }
+        }
+
+
+FRAMEWORKS = {"megatron": Megatron}
+
+
+def _type(entry: str, words: list[Word]) -> None:
+    sys.argv = [entry, *(word.text for word in words)]
+
+
+def _make_groups(ranks: int) -> None:
+    """The framework's parallel groups, of a backend that connects nothing."""
+    dist = importlib.import_module("torch.distributed")
+    fake = importlib.import_module("torch.testing._internal.distributed.fake_pg")
+    low = dist.distributed_c10d
+    make = low._new_process_group_helper
+
+    def helper(size: int, rank: int, members: Any, _backend: Any, *rest: Any, **named: Any) -> Any:
+        named = {name: value for name, value in named.items() if name != "backend_options"}
+        return make(size, rank, members, low.Backend("fake"), *rest, **named)
+
+    low._new_process_group_helper = helper
+    dist.init_process_group("fake", rank=0, world_size=ranks, store=fake.FakeStore())
+    initialize = sys.modules["megatron.training.initialize"]._initialize_distributed
+    while hasattr(initialize, "__wrapped__"):
+        initialize = initialize.__wrapped__
+    initialize(*[None] * initialize.__code__.co_argcount)
+
+
+def _stand_in_for_cuda() -> None:
+    """Devices as plain Megatron-LM asks for them where there is no accelerator."""
+    cuda = importlib.import_module("torch").cuda
+    cuda.is_available = lambda: True
+    cuda.device_count = lambda: DEVICES
+    cuda.current_device = lambda: 0
+    cuda.set_device = lambda *_: None
+    cuda.get_device_capability = lambda *_: (9, 0)
+    cuda.get_device_properties = lambda *_: types.SimpleNamespace(major=9, minor=0)
+
+
+def fewest_ranks(words: list[Word]) -> int:
+    """The fewest ranks for the sizes of a launch whose number of ranks is unknown."""
+    ranks = 1
+    texts = [word.text for word in words]
+    for text, following in zip(texts, [*texts[1:], ""]):
+        name, equals, value = text.replace("_", "-").partition("=")
+        if any(name == f"--{part}-model-parallel-size" for part in _PARALLEL) or (
+            name == "--context-parallel-size"
+        ):
+            value = value if equals else following
+            ranks *= int(value) if value.isdigit() and int(value) else 1
+    return ranks
+
+
+@contextlib.contextmanager
+def parser_that_passes() -> Iterator[None]:
+    """Within it, a parser leaves out what it would refuse: a later start reports that."""
+    parse = argparse.ArgumentParser.parse_known_args
+
+    def tolerant(parser: Any, args: Any = None, namespace: Any = None) -> Any:
+        texts = list(sys.argv[1:] if args is None else args)
+        for _ in range(_MAX_REMOVED):
+            words = [Word(text, number) for number, text in enumerate(texts)]
+            try:
+                return parse(parser, texts, namespace)
+            except ParserRefusal as refusal:
+                found = options_refused(refusal, words)
+                gone = {place for option in found for place in option.places}
+                texts = [word.text for word in words if word.at not in gone]
+        return parse(parser, [], namespace)
+
+    argparse.ArgumentParser.parse_known_args = tolerant
+    try:
+        yield
+    finally:
+        argparse.ArgumentParser.parse_known_args = parse

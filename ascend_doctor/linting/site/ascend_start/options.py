@@ -1,0 +1,149 @@
+"""Options of a command as its own parser reads them, with the numbers of their words."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import Any
+
+# A part of a value that only the running shell knows.
+UNTOLD = "\ufffc"
+_STAND_IN = "unknown"
+_REST = argparse.REMAINDER
+
+
+class Word:
+    """A word of a command; ``at`` is its number there, -1 for one that was added."""
+
+    def __init__(self, text: str, at: int) -> None:
+        self.text = text
+        self.at = at
+
+
+class Option:
+    """An option as it is given; ``places`` are the numbers of its words.
+
+    ``extra`` are those of words that its parser does not take; ``kind`` is the name of its type.
+    """
+
+    def __init__(self, dest: str, typed: str, values: list[str], places: list[int]) -> None:
+        self.dest = dest
+        self.typed = typed
+        self.values = values
+        self.places = places
+        self.extra: list[int] = []
+        self.choices: list[str] = []
+        self.kind = ""
+
+
+class ParserRefusal(Exception):  # noqa: N818 - what it is
+    """What argparse ends a program with."""
+
+    def __init__(self, parser: argparse.ArgumentParser, text: str) -> None:
+        super().__init__(text)
+        self.parser = parser
+
+
+def refuse(parser: argparse.ArgumentParser, message: str) -> None:
+    """In place of ``ArgumentParser.error``."""
+    raise ParserRefusal(parser, message)
+
+
+def read_options(words: list[Word], parser: Any) -> dict[str, Option]:
+    """The options that words give, by the names under which the parser keeps them."""
+    known = parser._option_string_actions
+    given: dict[str, Option] = {}
+    number = 0
+    while number < len(words):
+        start = number
+        number += 1
+        typed, equals, value = words[start].text.partition("=")
+        if not _is_option(words[start].text, known):
+            continue
+        while number < len(words) and not _is_option(words[number].text, known):
+            number += 1
+        own = words[start:number]
+        values = [*([value] if equals else []), *(word.text for word in own[1:])]
+        action = _action_of(typed, known)
+        option = Option(action.dest if action else _name(typed), typed, values, [w.at for w in own])
+        taken = 0 if action is None else _most_values(action)
+        option.extra = option.places[1 + taken - bool(equals) :] if action else option.places
+        if action is not None:
+            option.choices = [str(choice) for choice in action.choices or ()]
+            option.kind = getattr(action.type, "__name__", "") if action.type else ""
+        given[option.dest] = option
+    return given
+
+
+def _name(typed: str) -> str:
+    return typed.lstrip("-").replace("-", "_")
+
+
+def _is_option(text: str, known: Any) -> bool:
+    return text.startswith("--") or (text.startswith("-") and text in known)
+
+
+def _action_of(typed: str, known: Any) -> Any:
+    """The action of a name or of the beginning of one; None where it is not one action's."""
+    names = [typed] if typed in known else [name for name in known if name.startswith(typed)]
+    actions = {id(known[name]): known[name] for name in names}
+    return next(iter(actions.values())) if len(actions) == 1 else None
+
+
+def _most_values(action: Any) -> int:
+    if action.nargs in ("*", "+", _REST):
+        return 1 << 20
+    return action.nargs if isinstance(action.nargs, int) else 1
+
+
+def fill_unknown(words: list[Word], parser: Any) -> tuple[list[Word], list[str]]:
+    """Words without values that only the shell knows, and the names of their options.
+
+    An option that takes any text has a stand-in; others are left out.
+    """
+    unknown = []
+    gone = set()
+    for option in read_options(words, parser).values():
+        own = {place for place in option.places if place not in option.extra}
+        texts = [word.text for word in words if word.at in own]
+        if UNTOLD not in "".join(texts):
+            continue
+        unknown.append(option.dest)
+        if option.kind not in ("", "str") or option.choices or UNTOLD in option.typed:
+            gone |= own
+    extra = {place for option in read_options(words, parser).values() for place in option.extra}
+    left = [
+        word
+        for word in words
+        if word.at not in gone and not (word.at in extra and UNTOLD in word.text)
+    ]
+    return [Word(word.text.replace(UNTOLD, _STAND_IN), word.at) for word in left], unknown
+
+
+def options_refused(refusal: ParserRefusal, words: list[Word]) -> list[Option]:
+    """The options that argparse complains of; of words that it does not take, the option before."""
+    text = str(refusal)
+    given = read_options(words, refusal.parser).values()
+    left = re.match(r"unrecognized arguments: (.*)", text, re.DOTALL)
+    if left:
+        texts = {word.at: word.text for word in words}
+        gone = left.group(1).split()
+        for option in given:
+            option.extra = [at for at in option.extra if set(texts[at].split()) <= set(gone)]
+        return [_only_extra(option) for option in given if option.extra]
+    named = re.match(r"argument ([^:]+):", text)
+    typed = set(named.group(1).split("/")) if named else set(re.findall(r"--[\w-]+", text)[:1])
+    actions = refusal.parser._option_string_actions
+    return [
+        option
+        for option in given
+        if option.typed in typed
+        or any(name in typed and actions[name].dest == option.dest for name in actions)
+    ]
+
+
+def _only_extra(option: Option) -> Option:
+    if len(option.extra) < len(option.places):
+        option.dest = "extra " + option.dest
+    option.places = option.extra
+    return option

@@ -1,0 +1,152 @@
+"""All refusals of a launch: after each a value is replaced by one that passes, and it goes on."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import time
+from typing import Any
+
+from .frameworks import fewest_ranks
+from .options import Word
+from .tries import ARGPARSE, WORLD, key_of, run_start
+
+MAX_REFUSALS = 12
+_MAX_OPTIONS = 6
+_MAX_VALUES = 8
+_MAX_ADDED = 4
+_MOST_ROUND = 64
+
+
+class Start:
+    """The words of a launch's program, and its ranks (None where their number is unknown)."""
+
+    def __init__(self, framework: Any, words: list[Word], world: int | None) -> None:
+        self.framework = framework
+        self.words = words
+        self.world = world
+
+    def run(self) -> dict[str, Any]:
+        return run_start(self.framework, self.words, self.world)
+
+    def without(self, option: dict[str, Any]) -> Start:
+        return self._with(option["places"], [])
+
+    def adding(self, texts: list[str]) -> Start:
+        return self._with([], [Word(text, -1) for text in texts])
+
+    def replacing(self, option: dict[str, Any], value: str) -> Start:
+        if option["dest"] == WORLD:
+            return Start(self.framework, self.words, int(value))
+        places = option["places"]
+        return self._with(places, [Word(option["typed"], places[0]), Word(value, places[-1])])
+
+    def _with(self, places: list[int], new: list[Word]) -> Start:
+        """The words with new ones in the place of those with these numbers."""
+        first = min((n for n, word in enumerate(self.words) if word.at in places), default=-1)
+        left = [word for word in self.words if word.at not in places or word.at < 0]
+        at = first if first >= 0 else len(left)
+        return Start(self.framework, [*left[:at], *new, *left[at:]], self.world)
+
+    def changed(self, option: dict[str, Any]) -> list[Start]:
+        """This start with other values of an option, the likeliest to pass first."""
+        if option["dest"] == WORLD:
+            sizes = [fewest_ranks(self.words), *(2**power for power in range(3, 11))]
+            return [self.replacing(option, str(size)) for size in sizes if size != self.world]
+        given = option["values"][0] if option["values"] else ""
+        values = difflib.get_close_matches(given, option["choices"], _MAX_VALUES, 0.0)
+        if not option["choices"] and not option["dest"].startswith("extra "):
+            values = _sizes_near(given)[:_MAX_VALUES]
+        others = [self.replacing(option, value) for value in values]
+        alone = [self.without(option)]
+        return [*others, *alone] if option["choices"] or option["kind"] == "int" else alone + others
+
+
+def _sizes_near(text: str) -> list[str]:
+    """Whole numbers that a size may have been meant to be, the nearest first."""
+    digits = re.match(r"\d{1,9}", text)
+    if not digits:
+        return []
+    size = int(digits.group())
+    powers = [2**power for power in range(size.bit_length() + 2)]
+    near = {*powers, size - 1, size + 1, size}
+    nearest = sorted(near, key=lambda other: abs(other - size))
+    return [str(other) for other in nearest if other > 0 and str(other) != text]
+
+
+def find_refusals(start: Start, ends: float) -> dict[str, Any]:
+    """The refusals in their order, each with its options by blame, and how the last start ended."""
+    refusals: list[dict[str, Any]] = []
+    while True:
+        answer = start.run()
+        if _passes(answer):
+            return {"refusals": refusals, "ended": "", **answer}
+        following = _remove_extra(start, answer) or _relax(start, answer, ends)
+        refusals += _divide(answer)
+        if following is None or len(refusals) >= MAX_REFUSALS or time.monotonic() > ends:
+            return {"refusals": refusals, "ended": f"{answer['type']}: {answer['text']}"}
+        start = following
+
+
+def _passes(answer: dict[str, Any]) -> bool:
+    return "type" not in answer
+
+
+def _divide(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """A refusal for each option of which argparse has words left."""
+    if answer.get("file") == ARGPARSE and answer["text"].startswith("unrecognized"):
+        return [{**answer, "options": [option]} for option in answer["options"]] or [answer]
+    return [answer]
+
+
+def _remove_extra(start: Start, answer: dict[str, Any]) -> Start | None:
+    """The start without words that argparse does not take."""
+    if answer.get("file") != ARGPARSE or not answer["text"].startswith("unrecognized"):
+        return None
+    for option in answer["options"]:
+        start = start.without(option)
+    return start if answer["options"] else None
+
+
+def _relax(start: Start, answer: dict[str, Any], ends: float) -> Start | None:
+    """The start that no longer gets this answer; the option whose value made it goes first."""
+    passing: list[tuple[dict[str, Any], Start]] = []
+    different: list[tuple[dict[str, Any], Start]] = []
+    for option in answer["options"][:_MAX_OPTIONS]:
+        for other in start.changed(option):
+            if time.monotonic() > ends:
+                break
+            after = other.run()
+            if _passes(after):
+                passing.append((option, other))
+                break
+            if key_of(after) != key_of(answer):
+                different.append((option, other))
+    found = sorted(passing, key=lambda pair: _roundness(pair[0])) or different
+    if found:
+        first = found[0][0]
+        answer["options"] = [first, *(each for each in answer["options"] if each is not first)]
+        return found[0][1]
+    return _add(start, answer)
+
+
+def _add(start: Start, answer: dict[str, Any]) -> Start | None:
+    """The start with an option that the refusal asks for."""
+    for name in answer["related"][:_MAX_ADDED]:
+        typed = f"--{name.replace('_', '-')}"
+        for words in ([typed], [typed, "1"]):
+            other = start.adding(words)
+            after = other.run()
+            if after.get("file") != ARGPARSE and key_of(after) != key_of(answer):
+                return other
+    return None
+
+
+def _roundness(option: dict[str, Any]) -> int:
+    """How often two divides a size: of several the odd one is likelier to be a mistake."""
+    value = option["values"][0] if option["values"] else ""
+    if option["dest"] == WORLD:
+        return _MOST_ROUND
+    if not value.isdigit() or not int(value):
+        return 0
+    return (int(value) & -int(value)).bit_length()

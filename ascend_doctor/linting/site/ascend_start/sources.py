@@ -1,0 +1,103 @@
+"""The names that a statement of a framework depends on: of options, as far as it has them."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from collections.abc import Iterable
+from typing import Any
+
+# Names of a framework's own for what options give (megatron/core/transformer/transformer_config.py,
+# megatron/training/arguments.py: validate_args).
+SAME = {
+    "num_moe_experts": ["num_experts"],
+    "data_parallel_size": [
+        "world_size",
+        "tensor_model_parallel_size",
+        "pipeline_model_parallel_size",
+        "context_parallel_size",
+    ],
+}
+MAX_HOPS = 3
+_trees: dict[str, Any] = {}
+
+
+def names_in_text(text: str, given: Iterable[str]) -> list[str]:
+    """The options that a message names."""
+    known = set(given)
+    words = [word.strip("-").replace("-", "_") for word in re.findall(r"[A-Za-z][\w-]+", text)]
+    return list(dict.fromkeys(word for word in words if word in known))
+
+
+class Statement:
+    """The innermost statement at a line, with the conditions and assignments around it."""
+
+    def __init__(self, file: str, line: int) -> None:
+        self.code = ""
+        self._inner: ast.stmt | None = None
+        self._tests: list[ast.expr] = []
+        self._function: ast.AST | None = None
+        try:
+            if file not in _trees:
+                with open(file, encoding="utf-8") as source:
+                    text = source.read()
+                _trees[file] = ast.parse(text), text.splitlines()
+            tree, lines = _trees[file]
+        except (OSError, SyntaxError, ValueError):
+            return
+        self.code = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.stmt):
+                continue
+            if not node.lineno <= line <= (node.end_lineno or node.lineno):
+                continue
+            # Outer statements come first.
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                self._function, self._tests = node, []
+            elif isinstance(node, (ast.If, ast.While)) and self._function is not None:
+                self._tests.insert(0, node.test)
+            self._inner = node
+
+    def names(self) -> list[str]:
+        """Names in the statement, then those of its conditions, then what both were made of."""
+        parts: list[ast.AST] = []
+        if isinstance(self._inner, ast.Assert):
+            parts.append(self._inner.test)
+        elif self._inner is not None and not isinstance(self._inner, (ast.If, ast.FunctionDef)):
+            parts.append(self._inner)
+        found = [name for part in [*parts, *self._tests] for name in names_in(part)]
+        made = self._assignments()
+        seen = list(dict.fromkeys(found))
+        level = seen
+        for _ in range(MAX_HOPS):
+            level = [new for name in level for new in (*SAME.get(name, ()), *made.get(name, ()))]
+            level = [name for name in dict.fromkeys(level) if name not in seen]
+            seen += level
+        return seen
+
+    def _assignments(self) -> dict[str, list[str]]:
+        made: dict[str, list[str]] = {}
+        for node in ast.walk(self._function) if self._function is not None else ():
+            if not isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For)):
+                continue
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            value = node.iter if isinstance(node, ast.For) else node.value
+            for target in targets:
+                for name in names_in(target)[:1]:
+                    made.setdefault(name, []).extend(names_in(value) if value else ())
+        return made
+
+
+def names_in(node: ast.AST) -> list[str]:
+    """Attributes, names, and texts that may be names, in the order of the source."""
+    found = []
+    for each in ast.walk(node):
+        if isinstance(each, ast.Attribute):
+            found.append(each.attr)
+        elif isinstance(each, ast.Name):
+            found.append(each.id)
+        elif isinstance(each, ast.Constant) and isinstance(each.value, str):
+            if each.value.replace("-", "_").strip("_").isidentifier():
+                found.append(each.value.strip("-").replace("-", "_"))
+    return [name for name in dict.fromkeys(found) if name not in ("args", "self", "config")]

@@ -1,0 +1,140 @@
+"""One start of a framework with a command, in a fork: passed, or refused and by what."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import traceback
+from typing import Any
+
+from .confined import in_fork
+from .options import Option, ParserRefusal, Word, options_refused, read_options
+from .sources import Statement, names_in_text
+
+SECONDS = 60.0
+WORLD = "world_size"
+ARGPARSE = "argparse"
+# What a framework refuses with. Other errors say that the start ended, not that it was refused.
+_REFUSALS = {"AssertionError", "ValueError", "RuntimeError", "TypeError", "NotImplementedError"}
+_OF_HYDRA = re.compile(r"(?:hydra|omegaconf)\.")
+_TRACE = 3
+
+
+def run_start(framework: Any, words: list[Word], world: int | None) -> dict[str, Any]:
+    """The answer of the framework; one without "type" passed."""
+
+    def work() -> dict[str, Any]:
+        with _kept_parsers() as parsers, _files_that_exist(words):
+            try:
+                answer = framework.start(words, world)
+                return {**answer, "options": [*map(vars, _options(parsers, words).values())]}
+            except ParserRefusal as refusal:
+                found = options_refused(refusal, words)
+                return _describe(refusal, found, file=ARGPARSE)
+            except BaseException as refusal:  # noqa: BLE001 - whatever it ends with
+                return _explain(refusal, framework, _options(parsers, words))
+
+    lost = {"type": "Lost", "text": "the start ended without an answer", "failed": True}
+    return in_fork(work, SECONDS) or {**lost, "options": [], "related": []}
+
+
+def key_of(answer: dict[str, Any]) -> str:
+    """Equal for answers that say the same."""
+    if answer.get("file") == ARGPARSE:
+        return str(answer["text"])
+    return json.dumps([answer.get(name) for name in ("type", "file", "line", "trace")])
+
+
+@contextlib.contextmanager
+def _kept_parsers() -> Any:
+    parsers: list[argparse.ArgumentParser] = []
+    parse = argparse.ArgumentParser.parse_known_args
+
+    def keep(parser: Any, args: Any = None, namespace: Any = None) -> Any:
+        parsers.append(parser)
+        return parse(parser, args, namespace)
+
+    argparse.ArgumentParser.parse_known_args = keep
+    try:
+        yield parsers
+    finally:
+        argparse.ArgumentParser.parse_known_args = parse
+
+
+@contextlib.contextmanager
+def _files_that_exist(words: list[Word]) -> Any:
+    """Within it what the command names is there: its files are on another machine."""
+    given = {word.text for word in words if "/" in word.text or word.text == "unknown"}
+    exists = os.path.exists
+    os.path.exists = lambda path: path in given or exists(path)
+    try:
+        yield
+    finally:
+        os.path.exists = exists
+
+
+def parser_of(framework: Any) -> Any:
+    """The parser that the framework makes."""
+    with _kept_parsers() as parsers:
+        with contextlib.suppress(BaseException):
+            framework.parse([])
+        return _largest(parsers)
+
+
+def _largest(parsers: list[argparse.ArgumentParser]) -> argparse.ArgumentParser:
+    if not parsers:
+        return argparse.ArgumentParser()
+    return max(parsers, key=lambda parser: len(parser._actions))
+
+
+def _options(parsers: list[argparse.ArgumentParser], words: list[Word]) -> dict[str, Option]:
+    return read_options(words, _largest(parsers))
+
+
+def _explain(refusal: BaseException, framework: Any, given: dict[str, Option]) -> dict[str, Any]:
+    """Where an exception was raised, and the options that it depends on."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(refusal.__traceback__)
+        if any(folder in frame.filename for folder in framework.folders)
+    ]
+    names = names_in_text(str(refusal), given)
+    related: list[str] = []
+    for frame in reversed(frames):
+        statement = Statement(frame.filename, frame.lineno or 0).names()
+        found = [name for name in statement if name in given or name == WORLD]
+        related += statement
+        names += [name for name in found if name not in names]
+        if found:
+            break
+    world = Option(WORLD, WORLD, [], [])
+    answer = _describe(refusal, [given.get(name, world) for name in names], related)
+    kind = type(refusal)
+    known = kind.__name__ in _REFUSALS or kind is Exception or _OF_HYDRA.match(kind.__module__)
+    answer["failed"] = not (known and frames)
+    if frames:
+        last = frames[-1]
+        answer["file"], answer["line"] = last.filename, last.lineno
+        answer["code"] = Statement(last.filename, last.lineno or 0).code
+    answer["trace"] = [[frame.filename, frame.lineno] for frame in frames[-_TRACE:]]
+    return answer
+
+
+def _describe(
+    refusal: BaseException,
+    options: list[Option],
+    related: list[str] | None = None,
+    file: str = "",
+) -> dict[str, Any]:
+    return {
+        "type": type(refusal).__name__,
+        "text": str(refusal),
+        "options": [*map(vars, options)],
+        "related": related or [],
+        "file": file,
+        "line": 0,
+        "code": "",
+    }
