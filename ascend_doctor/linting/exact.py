@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.facts import FrameworkRefusal, Spot
+from ascend_doctor.facts import UNTOLD, FrameworkRefusal, Spot
 from ascend_doctor.findings import Place
 from ascend_doctor.linting.inputs import LintInput, PlacedWord
 from ascend_doctor.machine.files import reason
@@ -29,11 +29,14 @@ _PROGRAMS = {"torch": "torchrun", "megatron": "Megatron-LM", "mindspeed": "MindS
 }
 _NAMES = {"megatron": "Megatron-LM"}
 _FILE = re.compile(
-    r"not exist|no such file|cannot find|not found|not a (?:valid )?(?:file|dir)", re.IGNORECASE
+    r"not exist|no such file|cannot find|not found|not a (?:valid )?(?:file|dir)|check \w+ dir",
+    re.IGNORECASE,
 )
+# What a value has in its place that only the running shell knows.
+_STAND_IN = "unknown"
 _MAX_OTHERS = 4
 _MAX_TEXT = 400
-_PLACEHOLDER = re.compile(r"(?:your|path)$", re.IGNORECASE)
+_PLACEHOLDER = re.compile(r"your|path|<.*", re.IGNORECASE)
 
 
 class _Option(msgspec.Struct):
@@ -114,6 +117,7 @@ def _numbered(words: Sequence[PlacedWord]) -> Iterator[tuple[str, int]]:
         text, first = words[number].text, number
         number += 1
         if _PLACEHOLDER.fullmatch(text):
+            text = UNTOLD
             while number < len(words) and not words[number].text.startswith("-"):
                 number += 1
         yield text, first
@@ -189,7 +193,7 @@ class _Said:
         seen: set[int] = set()
         for refusal in part.refusals:
             places = {place for option in refusal.options[:1] for place in option.places}
-            if refusal.failed or (places and places <= seen):
+            if refusal.failed or (places and places <= seen) or self._reads_files(refusal):
                 continue
             seen |= places
             yield self._of_refusal(refusal, part, name)
@@ -202,7 +206,7 @@ class _Said:
 
     def _of_refusal(self, refusal: _Refusal, part: _Part, name: str) -> FrameworkRefusal:
         doubtful = {*part.unknown} & {*refusal.related, *(each.dest for each in refusal.options)}
-        outcome = "unjudged" if doubtful or self._reads_files(refusal) else "refused"
+        outcome = "unjudged" if doubtful else "refused"
         file = refusal.file
         for folder, program in _PROGRAMS.items():
             if f"/{folder}/" in file:
@@ -215,7 +219,9 @@ class _Said:
 
     def _reads_files(self, refusal: _Refusal) -> bool:
         values = [value for option in refusal.options for value in option.values]
-        absent = any("/" in value and not os.path.exists(value) for value in values)
+        absent = any(
+            value == _STAND_IN or ("/" in value and not os.path.exists(value)) for value in values
+        )
         return absent and _FILE.search(refusal.text) is not None
 
     def _refusal(

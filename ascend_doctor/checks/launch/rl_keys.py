@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ascend_doctor.checks.launch.rl_roles import MINDSPEED_RL, ROLES, role_settings
+from ascend_doctor.checks.launch.options import options
+from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import UNTOLD, Launch
 from ascend_doctor.findings import Finding, Remedy, first_of
 from ascend_doctor.judging.judge import Case, check, error, unknown
 from ascend_doctor.judging.spelling import slip_of
 
+MINDSPEED_RL = "Ascend/MindSpeed-RL@05a90d77"
+ROLES = ("actor", "ref", "reward", "critic")
 _UPDATE = f"{MINDSPEED_RL}:mindspeed_rl/config_cls/base_config.py:32"
 # The parts of a configuration, and the class whose keys each has.
 _PARTS = {
@@ -33,7 +36,10 @@ def run_rl_keys(case: Case) -> Iterator[Finding]:
     slip is an error; one that none of them has could be registered by whoever uses it. The model
     that `model` names stands in the file that `defaults` names.
     """
-    launch, _ = role_settings(case)
+    options(case)
+    launch = case.need(Launch)
+    if launch.program != "mindspeed-rl":
+        raise NotApplicable("the launch has no configuration of MindSpeed-RL")
     others: list[str] = []
     for key in launch.values:
         part, *rest = key.split(".")

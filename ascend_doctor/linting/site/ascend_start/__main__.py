@@ -6,6 +6,7 @@ One process imports a framework; each launch is a fork of it, and each try of a 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import sys
@@ -18,6 +19,9 @@ from .options import Word, fill_unknown, refuse
 from .refusals import Start, find_refusals
 from .tries import parser_of
 
+_SECONDS_OF_LAUNCH = 120.0
+_GRACE = 30.0
+
 
 class Frameworks:
     """Those that are imported, or why they cannot be."""
@@ -26,39 +30,52 @@ class Frameworks:
         self._ready: dict[str, Any] = {}
         self._failed: dict[str, str] = {}
 
-    def take(self, launch: dict[str, Any]) -> tuple[Any, str]:
-        """The framework of a launch; None, and why, where it cannot be imported."""
+    def take(self, launch: dict[str, Any]) -> tuple[Any, str, bool]:
+        """The framework of a launch; None, and why, where it cannot be imported.
+
+        The last says whether it was imported for another launch.
+        """
         name = launch["framework"]
         if name not in FRAMEWORKS or launch["words"] is None:
-            return None, ""
-        if name not in self._ready and name not in self._failed:
+            return None, "", False
+        known = name in self._ready or name in self._failed
+        if not known:
             framework = FRAMEWORKS[name]()
             try:
                 framework.prepare(launch["entry"], launch["words"])
                 self._ready[name] = framework
             except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever its import ends with
-                self._failed[name] = f"{type(error).__name__}: {error}"
-        elif name in self._ready:
-            self._ready[name].adapt(launch["entry"], launch["words"])
-        return self._ready.get(name), self._failed.get(name, "")
+                self._failed[name] = _describe(error)
+        return self._ready.get(name), self._failed.get(name, ""), known
 
 
-def _examine(launch: dict[str, Any], framework: Any, ends: float) -> dict[str, Any]:
+def _describe(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _examine(
+    launch: dict[str, Any], framework: Any, ends: float, *, adapt: bool
+) -> dict[str, Any]:
     answer: dict[str, Any] = {}
     world = None
     if launch["launcher"]:
         torchrun = Torchrun()
-        words, unknown = fill_unknown(launch["launcher"], parser_of(torchrun))
+        words, unknown = fill_unknown(launch["launcher"], parser_of(torchrun), any_text=False)
         found = find_refusals(Start(torchrun, words, None), ends)
         doubted = {option["dest"] for each in found["refusals"] for option in each["options"]}
         if not {"nnodes", "nproc_per_node"} & {*unknown, *doubted}:
             world = found.get("world")
         answer["launcher"] = {**found, "unknown": unknown}
-    if framework is not None:
-        words, unknown = fill_unknown(launch["words"], parser_of(framework))
-        found = find_refusals(Start(framework, words, world), ends)
-        answer["program"] = {**found, "unknown": unknown}
-    return answer
+    if framework is None:
+        return answer
+    try:
+        if adapt:
+            framework.adapt(launch["entry"], launch["words"])
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever its patches end with
+        return {**answer, "failed": _describe(error)}
+    words, unknown = fill_unknown(launch["words"], parser_of(framework))
+    found = find_refusals(Start(framework, words, world), ends)
+    return {**answer, "program": {**found, "unknown": unknown}}
 
 
 def main() -> None:
@@ -79,12 +96,13 @@ def main() -> None:
             launch[part] = launch[part] and [Word(*word) for word in launch[part]]
         os.environ.update(launch["env"])
         began = time.monotonic()
-        framework, failed = frameworks.take(launch)
+        framework, failed, known = frameworks.take(launch)
         ready = time.monotonic()
-        left = max(ends - ready, 1.0)
-        answer = in_fork(lambda: _examine(launch, framework, ends), left) or {"lost": True}  # noqa: B023
+        limit = min(ends, ready + _SECONDS_OF_LAUNCH)
+        examine = functools.partial(_examine, launch, framework, limit, adapt=known)
+        answer = in_fork(examine, max(limit - ready, 1.0) + _GRACE) or {"lost": True}
         times = {"prepared": ready - began, "seconds": time.monotonic() - ready}
-        answers.append({**answer, **times, "failed": failed})
+        answers.append({"failed": failed, **answer, **times})
     os.write(target, json.dumps(answers).encode())
     os._exit(0)
 

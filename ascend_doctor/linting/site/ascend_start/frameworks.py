@@ -18,7 +18,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from .options import ParserRefusal, Word, options_refused
+from .options import ParserRefusal, Word, options_refused, without_unknown
 
 DEVICES = 8
 _MAX_REMOVED = 20
@@ -114,7 +114,7 @@ class Megatron:
                 name: str(after[name])
                 for name, value in before.items()
                 if isinstance(value, _PLAIN)
-                and isinstance(after.get(name), (*_PLAIN, type(None)))
+                and isinstance(after.get(name, ...), (*_PLAIN, type(None)))
                 and value != after[name]
             }
         }
@@ -124,7 +124,7 @@ FRAMEWORKS = {"megatron": Megatron}
 
 
 def _type(entry: str, words: list[Word]) -> None:
-    sys.argv = [entry, *(word.text for word in words)]
+    sys.argv = [entry, *without_unknown(words)]
 
 
 def _make_groups(ranks: int) -> None:

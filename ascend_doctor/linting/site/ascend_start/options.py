@@ -96,10 +96,12 @@ def _most_values(action: Any) -> int:
     return action.nargs if isinstance(action.nargs, int) else 1
 
 
-def fill_unknown(words: list[Word], parser: Any) -> tuple[list[Word], list[str]]:
+def fill_unknown(
+    words: list[Word], parser: Any, *, any_text: bool = True
+) -> tuple[list[Word], list[str]]:
     """Words without values that only the shell knows, and the names of their options.
 
-    An option that takes any text has a stand-in; others are left out.
+    An option that takes any text has a stand-in, where that is asked for; others are left out.
     """
     unknown = []
     gone = set()
@@ -109,7 +111,8 @@ def fill_unknown(words: list[Word], parser: Any) -> tuple[list[Word], list[str]]
         if UNTOLD not in "".join(texts):
             continue
         unknown.append(option.dest)
-        if option.kind not in ("", "str") or option.choices or UNTOLD in option.typed:
+        takes_text = any_text and option.kind in ("", "str") and not option.choices
+        if not takes_text or UNTOLD in option.typed:
             gone |= own
     extra = {place for option in read_options(words, parser).values() for place in option.extra}
     left = [
@@ -118,6 +121,17 @@ def fill_unknown(words: list[Word], parser: Any) -> tuple[list[Word], list[str]]
         if word.at not in gone and not (word.at in extra and UNTOLD in word.text)
     ]
     return [Word(word.text.replace(UNTOLD, _STAND_IN), word.at) for word in left], unknown
+
+
+def without_unknown(words: list[Word]) -> list[str]:
+    """The texts of words without options whose values only the shell knows."""
+    texts: list[str] = []
+    for word in words:
+        if UNTOLD not in word.text:
+            texts.append(word.text)
+        elif texts and texts[-1].startswith("--"):
+            texts.pop()
+    return texts
 
 
 def options_refused(refusal: ParserRefusal, words: list[Word]) -> list[Option]:

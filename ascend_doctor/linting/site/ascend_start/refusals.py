@@ -12,8 +12,10 @@ from .options import Word
 from .tries import ARGPARSE, WORLD, key_of, run_start
 
 MAX_REFUSALS = 12
-_MAX_OPTIONS = 6
-_MAX_VALUES = 8
+_MAX_OPTIONS = 5
+_MAX_VALUES = 6
+# A variable that a refusal asks for: CUDA_DEVICE_MAX_CONNECTIONS to 1.
+_VARIABLE = re.compile(r"\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b(?:\D{0,20}\b(\d+)\b)?")
 _MAX_ADDED = 4
 _MOST_ROUND = 64
 
@@ -21,13 +23,19 @@ _MOST_ROUND = 64
 class Start:
     """The words of a launch's program, and its ranks (None where their number is unknown)."""
 
-    def __init__(self, framework: Any, words: list[Word], world: int | None) -> None:
+    def __init__(
+        self, framework: Any, words: list[Word], world: int | None, env: dict[str, str] | None = None
+    ) -> None:
         self.framework = framework
         self.words = words
         self.world = world
+        self.env = env or {}
 
     def run(self) -> dict[str, Any]:
-        return run_start(self.framework, self.words, self.world)
+        return run_start(self.framework, self.words, self.world, self.env)
+
+    def exporting(self, name: str, value: str) -> Start:
+        return Start(self.framework, self.words, self.world, {**self.env, name: value})
 
     def without(self, option: dict[str, Any]) -> Start:
         return self._with(option["places"], [])
@@ -37,7 +45,7 @@ class Start:
 
     def replacing(self, option: dict[str, Any], value: str) -> Start:
         if option["dest"] == WORLD:
-            return Start(self.framework, self.words, int(value))
+            return Start(self.framework, self.words, int(value), self.env)
         places = option["places"]
         return self._with(places, [Word(option["typed"], places[0]), Word(value, places[-1])])
 
@@ -46,7 +54,7 @@ class Start:
         first = min((n for n, word in enumerate(self.words) if word.at in places), default=-1)
         left = [word for word in self.words if word.at not in places or word.at < 0]
         at = first if first >= 0 else len(left)
-        return Start(self.framework, [*left[:at], *new, *left[at:]], self.world)
+        return Start(self.framework, [*left[:at], *new, *left[at:]], self.world, self.env)
 
     def changed(self, option: dict[str, Any]) -> list[Start]:
         """This start with other values of an option, the likeliest to pass first."""
@@ -110,23 +118,22 @@ def _remove_extra(start: Start, answer: dict[str, Any]) -> Start | None:
 
 def _relax(start: Start, answer: dict[str, Any], ends: float) -> Start | None:
     """The start that no longer gets this answer; the option whose value made it goes first."""
-    passing: list[tuple[dict[str, Any], Start]] = []
-    different: list[tuple[dict[str, Any], Start]] = []
+    if variable := _VARIABLE.search(answer["text"]):
+        other = start.exporting(variable.group(1), variable.group(2) or "1")
+        if key_of(other.run()) != key_of(answer):
+            answer["variable"] = variable.group(1)
+            return other
+    found: list[tuple[bool, int, dict[str, Any], Start]] = []
     for option in answer["options"][:_MAX_OPTIONS]:
         for other in start.changed(option):
-            if time.monotonic() > ends:
-                break
-            after = other.run()
-            if _passes(after):
-                passing.append((option, other))
-                break
+            after = other.run() if time.monotonic() < ends else answer
             if key_of(after) != key_of(answer):
-                different.append((option, other))
-    found = sorted(passing, key=lambda pair: _roundness(pair[0])) or different
+                found.append((not _passes(after), _roundness(option), option, other))
+                break
     if found:
-        first = found[0][0]
+        _, _, first, other = min(found, key=lambda each: each[:2])
         answer["options"] = [first, *(each for each in answer["options"] if each is not first)]
-        return found[0][1]
+        return other
     return _add(start, answer)
 
 

@@ -23,10 +23,13 @@ _OF_HYDRA = re.compile(r"(?:hydra|omegaconf)\.")
 _TRACE = 3
 
 
-def run_start(framework: Any, words: list[Word], world: int | None) -> dict[str, Any]:
+def run_start(
+    framework: Any, words: list[Word], world: int | None, env: dict[str, str]
+) -> dict[str, Any]:
     """The answer of the framework; one without "type" passed."""
 
     def work() -> dict[str, Any]:
+        os.environ.update(env)
         with _kept_parsers() as parsers, _files_that_exist(words):
             try:
                 answer = framework.start(words, world)
@@ -69,7 +72,7 @@ def _files_that_exist(words: list[Word]) -> Any:
     """Within it what the command names is there: its files are on another machine."""
     given = {word.text for word in words if "/" in word.text or word.text == "unknown"}
     exists = os.path.exists
-    os.path.exists = lambda path: path in given or exists(path)
+    os.path.exists = lambda path: exists(path) or str(path).endswith(tuple(given) or "\0")
     try:
         yield
     finally:
