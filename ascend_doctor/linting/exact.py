@@ -25,9 +25,11 @@ _OWN_ENTRY = re.compile(r"(?:\S*/)?(?:pretrain|posttrain)_gpt\.py")
 # Values that name code or places of the machine are not taken from a launch.
 _NOT_PASSED = re.compile(r"(?:LD_|PYTHON|ASCEND_\w*(?:PATH|HOME)|PATH$|HOME$|TMP|BASH_)")
 _PROGRAMS = {"torch": "torchrun", "megatron": "Megatron-LM", "mindspeed": "MindSpeed"} | {
-    "mindspeed_llm": "MindSpeed-LLM"
+    "mindspeed_llm": "MindSpeed-LLM",
+    "verl": "verl",
 }
-_NAMES = {"megatron": "Megatron-LM"}
+_NAMES = {"megatron": "Megatron-LM", "verl": "verl"}
+_VERL = "verl.trainer.main_ppo"
 _FILE = re.compile(
     r"not exist|no such file|cannot find|not found|not a (?:valid )?(?:file|dir)|check \w+ dir",
     re.IGNORECASE,
@@ -89,8 +91,11 @@ def split_launch(subject: LintInput) -> LaunchParts | None:
     words = list(_numbered(subject.words))
     texts = [text for text, _ in words]
     launcher = next((n for n, text in enumerate(texts) if _TORCHRUN.fullmatch(text)), None)
-    entry = next((n for n, text in enumerate(texts) if text.endswith(".py")), None)
-    framework = "megatron" if entry is not None and _ENTRY.fullmatch(texts[entry]) else ""
+    entry = next((n for n, text in enumerate(texts) if text.endswith(".py") or text == _VERL), None)
+    framework = ""
+    if entry is not None:
+        of_verl = texts[entry] == _VERL and "--config-path" not in " ".join(texts)
+        framework = "verl" if of_verl else "megatron" if _ENTRY.fullmatch(texts[entry]) else ""
     if launcher is None and not framework:
         return None
     variables = subject.environment.variables if subject.environment is not None else {}
@@ -140,7 +145,9 @@ def ask(
         **env,
         **dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME", "TORCH_EXTENSIONS_DIR"), str(folder)),
         "PYTHONPATH": ":".join(filter(None, (str(SITE), env.get("PYTHONPATH", "")))),
-        **{"PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"},
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
     }
     command = [python, "-m", "ascend_start", str(question), str(answer)]
     try:

@@ -13,12 +13,14 @@ import sys
 import time
 from typing import Any
 
-from .confined import confine, in_fork
-from .frameworks import FRAMEWORKS, Torchrun
+from .composed import Verl
+from .confined import confine, end_with_parent, in_fork
+from .frameworks import Megatron, Torchrun
 from .options import Word, fill_unknown, refuse
 from .refusals import Start, find_refusals
 from .tries import parser_of
 
+FRAMEWORKS = {"megatron": Megatron, "verl": Verl}
 _SECONDS_OF_LAUNCH = 120.0
 _GRACE = 30.0
 
@@ -53,9 +55,7 @@ def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _examine(
-    launch: dict[str, Any], framework: Any, ends: float, *, adapt: bool
-) -> dict[str, Any]:
+def _examine(launch: dict[str, Any], framework: Any, ends: float, *, adapt: bool) -> dict[str, Any]:
     answer: dict[str, Any] = {}
     world = None
     if launch["launcher"]:
@@ -73,7 +73,10 @@ def _examine(
             framework.adapt(launch["entry"], launch["words"])
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever its patches end with
         return {**answer, "failed": _describe(error)}
-    words, unknown = fill_unknown(launch["words"], parser_of(framework))
+    if hasattr(framework, "fill_unknown"):
+        words, unknown = framework.fill_unknown(launch["words"])
+    else:
+        words, unknown = fill_unknown(launch["words"], parser_of(framework))
     found = find_refusals(Start(framework, words, world), ends)
     return {**answer, "program": {**found, "unknown": unknown}}
 
@@ -86,6 +89,7 @@ def main() -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
+    end_with_parent()
     confine(os.path.realpath(os.path.dirname(request_file)))
     argparse.ArgumentParser.error = refuse
     ends = time.monotonic() + request["seconds"]

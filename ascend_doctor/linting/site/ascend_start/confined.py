@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import select
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 _BLOCK = 1 << 16
+_PR_SET_PDEATHSIG = 1
 _NETWORK = {"socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg"}
 _PROGRAMS = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn"}
 _CHANGES = {
@@ -49,12 +51,18 @@ def confine(folder: str) -> None:
     sys.addaudithook(watch)
 
 
+def end_with_parent() -> None:
+    """Have the kernel end this process when the one ends that started it (prctl(2))."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def in_fork(work: Callable[[], Any], seconds: float) -> Any:
     """What ``work`` gives in a process of its own; None where it ends without an answer."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         try:
+            end_with_parent()
             os.close(reading)
             answer = json.dumps(work()).encode()
             while answer:

@@ -83,7 +83,7 @@ class Megatron:
 
     def parse(self, words: list[Word]) -> Any:
         _type(sys.argv[0], words)
-        return sys.modules["megatron.training.arguments"].parse_args(None, False)
+        return sys.modules["megatron.training.arguments"].parse_args()
 
     def start(self, words: list[Word], world: int | None) -> dict[str, Any]:
         arguments = sys.modules["megatron.training.arguments"]
@@ -118,9 +118,6 @@ class Megatron:
                 and value != after[name]
             }
         }
-
-
-FRAMEWORKS = {"megatron": Megatron}
 
 
 def _type(entry: str, words: list[Word]) -> None:

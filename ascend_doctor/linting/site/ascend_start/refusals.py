@@ -24,7 +24,11 @@ class Start:
     """The words of a launch's program, and its ranks (None where their number is unknown)."""
 
     def __init__(
-        self, framework: Any, words: list[Word], world: int | None, env: dict[str, str] | None = None
+        self,
+        framework: Any,
+        words: list[Word],
+        world: int | None,
+        env: dict[str, str] | None = None,
     ) -> None:
         self.framework = framework
         self.words = words
@@ -46,8 +50,10 @@ class Start:
     def replacing(self, option: dict[str, Any], value: str) -> Start:
         if option["dest"] == WORLD:
             return Start(self.framework, self.words, int(value), self.env)
-        places = option["places"]
-        return self._with(places, [Word(option["typed"], places[0]), Word(value, places[-1])])
+        places, typed = option["places"], option["typed"]
+        if typed.endswith("="):
+            return self._with(places, [Word(typed + value, places[0])])
+        return self._with(places, [Word(typed, places[0]), Word(value, places[-1])])
 
     def _with(self, places: list[int], new: list[Word]) -> Start:
         """The words with new ones in the place of those with these numbers."""
@@ -57,10 +63,10 @@ class Start:
         return Start(self.framework, [*left[:at], *new, *left[at:]], self.world, self.env)
 
     def changed(self, option: dict[str, Any]) -> list[Start]:
-        """This start with other values of an option, the likeliest to pass first."""
+        """A start with other values of an option, the likeliest to pass first."""
         if option["dest"] == WORLD:
-            sizes = [fewest_ranks(self.words), *(2**power for power in range(3, 11))]
-            return [self.replacing(option, str(size)) for size in sizes if size != self.world]
+            fewest = fewest_ranks(self.words)
+            return [self.replacing(option, str(fewest * times)) for times in (1, 2, 8)]
         given = option["values"][0] if option["values"] else ""
         values = difflib.get_close_matches(given, option["choices"], _MAX_VALUES, 0.0)
         if not option["choices"] and not option["dest"].startswith("extra "):
@@ -83,16 +89,28 @@ def _sizes_near(text: str) -> list[str]:
 
 
 def find_refusals(start: Start, ends: float) -> dict[str, Any]:
-    """The refusals in their order, each with its options by blame, and how the last start ended."""
+    """The refusals in their order, each with its options by blame, and how the last start ended.
+
+    What depends on a value that was replaced is a consequence, and no refusal of the launch.
+    """
     refusals: list[dict[str, Any]] = []
+    replaced: set[str] = set()
+    seen: set[str] = set()
     while True:
         answer = start.run()
         if _passes(answer):
             return {"refusals": refusals, "ended": "", **answer}
+        key = key_of(answer)
+        if key in seen:
+            return {"refusals": refusals, "ended": "", "options": []}
+        seen.add(key)
         following = _remove_extra(start, answer) or _relax(start, answer, ends)
-        refusals += _divide(answer)
+        names = {option["dest"] for option in answer["options"]}
+        if not replaced & {*names, *answer["related"]}:
+            refusals += _divide(answer)
         if following is None or len(refusals) >= MAX_REFUSALS or time.monotonic() > ends:
             return {"refusals": refusals, "ended": f"{answer['type']}: {answer['text']}"}
+        replaced |= {option["dest"] for option in answer["options"][:1]} if names else set()
         start = following
 
 

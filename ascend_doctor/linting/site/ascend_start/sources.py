@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-
 from collections.abc import Iterable
 from typing import Any
 
@@ -97,7 +96,6 @@ def names_in(node: ast.AST) -> list[str]:
             found.append(each.attr)
         elif isinstance(each, ast.Name):
             found.append(each.id)
-        elif isinstance(each, ast.Constant) and isinstance(each.value, str):
-            if each.value.replace("-", "_").strip("_").isidentifier():
-                found.append(each.value.strip("-").replace("-", "_"))
+        elif isinstance(each, ast.Constant) and str(each.value).replace("-", "_").isidentifier():
+            found.append(str(each.value).strip("-").replace("-", "_"))
     return [name for name in dict.fromkeys(found) if name not in ("args", "self", "config")]

@@ -14,7 +14,7 @@ from .confined import in_fork
 from .options import Option, ParserRefusal, Word, options_refused, read_options
 from .sources import Statement, names_in_text
 
-SECONDS = 60.0
+SECONDS = 20.0
 WORLD = "world_size"
 ARGPARSE = "argparse"
 # What a framework refuses with. Other errors say that the start ended, not that it was refused.
@@ -33,12 +33,13 @@ def run_start(
         with _kept_parsers() as parsers, _files_that_exist(words):
             try:
                 answer = framework.start(words, world)
-                return {**answer, "options": [*map(vars, _options(parsers, words).values())]}
+                given = _options(framework, parsers, words)
+                return {**answer, "options": [*map(vars, given.values())]}
             except ParserRefusal as refusal:
                 found = options_refused(refusal, words)
                 return _describe(refusal, found, file=ARGPARSE)
             except BaseException as refusal:  # noqa: BLE001 - whatever it ends with
-                return _explain(refusal, framework, _options(parsers, words))
+                return _explain(refusal, framework, _options(framework, parsers, words))
 
     lost = {"type": "Lost", "text": "the start ended without an answer", "failed": True}
     return in_fork(work, SECONDS) or {**lost, "options": [], "related": []}
@@ -93,7 +94,12 @@ def _largest(parsers: list[argparse.ArgumentParser]) -> argparse.ArgumentParser:
     return max(parsers, key=lambda parser: len(parser._actions))
 
 
-def _options(parsers: list[argparse.ArgumentParser], words: list[Word]) -> dict[str, Option]:
+def _options(
+    framework: Any, parsers: list[argparse.ArgumentParser], words: list[Word]
+) -> dict[str, Option]:
+    if hasattr(framework, "options"):
+        own: dict[str, Option] = framework.options(words)
+        return own
     return read_options(words, _largest(parsers))
 
 
