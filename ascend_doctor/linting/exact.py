@@ -18,6 +18,8 @@ from ascend_doctor.machine.files import reason
 from ascend_doctor.machine.live import LiveMachine, ProgramMissing
 
 SITE = Path(__file__).with_name("site")
+# Without the current folder among those that modules are imported from.
+_BEGIN = "import sys; del sys.path[0]; from ascend_start.__main__ import main; main()"
 _TORCHRUN = re.compile(r"(?:\S*/)?torchrun|torch\.distributed\.(?:run|launch)")
 _ENTRY = re.compile(r"(?:\S*/)?(?:(?:pre|post)train|rlhf)_\w+\.py")
 # Their parsers have all options of their launches; another entry file may add its own.
@@ -84,6 +86,7 @@ class LaunchParts(msgspec.Struct, frozen=True, kw_only=True):
     launcher: list[tuple[str, int]] | None
     words: list[tuple[str, int]] | None
     env: dict[str, str]
+    run: str = ""
 
 
 def split_launch(subject: LintInput) -> LaunchParts | None:
@@ -110,6 +113,14 @@ def split_launch(subject: LintInput) -> LaunchParts | None:
     )
 
 
+def find_entry(subject: LintInput, parts: LaunchParts) -> str:
+    """The launched file: here, beside the script, or in a folder above that; "" where it is not."""
+    folders = (Path.cwd(), *Path(subject.file).absolute().parents)
+    if not parts.entry.endswith(".py"):
+        return ""
+    return next((str(f / parts.entry) for f in folders if (f / parts.entry).is_file()), "")
+
+
 def is_askable(subject: LintInput) -> bool:
     """Whether a framework can be asked about it."""
     return split_launch(subject) is not None
@@ -128,16 +139,31 @@ def _numbered(words: Sequence[PlacedWord]) -> Iterator[tuple[str, int]]:
         yield text, first
 
 
+def split_launches(
+    inputs: Sequence[LintInput], *, run_entry: bool = False
+) -> dict[int, LaunchParts]:
+    """The launches of which a framework can be asked, by their numbers."""
+    parts = {number: part for number, each in enumerate(inputs) if (part := split_launch(each))}
+    if not run_entry:
+        return parts
+    return {
+        number: msgspec.structs.replace(part, run=find_entry(inputs[number], part))
+        for number, part in parts.items()
+    }
+
+
 def ask(
-    inputs: Sequence[LintInput], python: str, env: Mapping[str, str], folder: Path, seconds: float
+    inputs: Sequence[LintInput],
+    parts: Mapping[int, LaunchParts],
+    python: str,
+    env: Mapping[str, str],
+    folder: Path,
+    seconds: float,
 ) -> list[LintInput]:
     """The launches with what their frameworks say, in the stack of an interpreter.
 
     ``folder`` is private. Raises DataError where the interpreter cannot be started.
     """
-    parts = {number: part for number, each in enumerate(inputs) if (part := split_launch(each))}
-    if not parts:
-        return list(inputs)
     request = {"launches": msgspec.to_builtins([*parts.values()]), "seconds": seconds}
     question, answer = folder / "request.json", folder / "answer.json"
     question.write_text(json.dumps(request), "utf-8")
@@ -149,7 +175,7 @@ def ask(
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
     }
-    command = [python, "-m", "ascend_start", str(question), str(answer)]
+    command = [python, "-c", _BEGIN, str(question), str(answer)]
     try:
         done = LiveMachine(private).run(command, deadline=seconds)
     except ProgramMissing as error:

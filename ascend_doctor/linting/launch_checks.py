@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -15,6 +15,7 @@ from ascend_doctor.linting.inputs import LintInput
 from ascend_doctor.matrix.catalog import Catalog
 
 _NAME = re.compile(r"\b[A-Z][A-Z0-9_]{3,}\b")
+_REFUSED = "run-framework-refuses"
 _SHOWN = frozenset({Level.ERROR, Level.WARNING, Level.UNKNOWN})
 
 
@@ -59,12 +60,37 @@ def findings(
     abstained = tuple(
         dict.fromkeys(finding.check for finding in findings if finding.needs == "values")
     )
-    return tuple(
+    return _merge_framework(
         _collect_unjudged(finding, abstained, allowed=allow_unresolved)
         if finding.check == "launch-resolved"
         else _place_finding(finding, subject)
         for finding in findings
     )
+
+
+def _merge_framework(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings, with the framework's words in ours where both are about one value."""
+    listed = list(findings)
+    twice: set[int] = set()
+    for words in [each for each in listed if each.check == _REFUSED]:
+        for number, finding in enumerate(listed):
+            if finding.check != _REFUSED and _is_about(finding, words):
+                because = f"{finding.because} {words.because}".strip()
+                refs = (*words.refs, *finding.refs)
+                listed[number] = msgspec.structs.replace(finding, because=because, refs=refs)
+                twice.add(id(words))
+                break
+    return tuple(each for each in listed if id(each) not in twice)
+
+
+def _is_about(finding: Finding, words: Finding) -> bool:
+    """Whether an error is at the line of a refusal and names its option."""
+    here, there = finding.location, words.location
+    if finding.level is not Level.ERROR or here is None or there is None:
+        return False
+    option = words.observed.partition(" ")[0].strip("-,").replace("-", "_")
+    text = f"{finding.title} {finding.observed}".replace("-", "_")
+    return (here.file, here.line) == (there.file, there.line) and option in text
 
 
 def _collect_unjudged(finding: Finding, abstained: tuple[str, ...], *, allowed: bool) -> Finding:

@@ -30,17 +30,21 @@ class ExactLint(msgspec.Struct, frozen=True, kw_only=True):
     def ask(self, inputs: Sequence[LintInput]) -> list[LintInput]:
         """The launches with what their frameworks say. Raises DataError and DoctorError."""
         from ascend_doctor.commands import rehearsal  # noqa: PLC0415 - not without --exact
-        from ascend_doctor.linting.exact import ask, is_askable  # noqa: PLC0415
+        from ascend_doctor.linting.exact import ask, split_launches  # noqa: PLC0415
         from ascend_doctor.simulator import machine  # noqa: PLC0415
 
-        if not any(map(is_askable, inputs)):
+        parts = split_launches(inputs, run_entry=self.run_entry)
+        if not parts:
             return list(inputs)
         stack = rehearsal.choose_stack(self.prefix, None) if self.prefix else None
         prepared = rehearsal.prepare(stack, self.python, machine("a2-8"), ())
-        text = say(f"imports the frameworks of {prepared.interpreter} with simulated NPUs")
-        click.echo(f"ascend-doctor: {one_line(text)}", err=True)
+        started = [f"imports the frameworks of {prepared.interpreter} with simulated NPUs"]
+        started += [f"runs {part.run}" for part in parts.values() if part.run]
+        for text in started:
+            click.echo(f"ascend-doctor: {one_line(say(text))}", err=True)
         with temporary() as folder:
-            return ask(inputs, prepared.interpreter, prepared.env, Path(folder), _SECONDS)
+            python, env = prepared.interpreter, prepared.env
+            return ask(inputs, parts, python, env, Path(folder), _SECONDS)
 
 
 def exact_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ import pytest
 
 from ascend_doctor.checks import all_checks
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.linting.exact import ask
+from ascend_doctor.linting.exact import ask, split_launches
 from ascend_doctor.linting.inputs import LintInput, subjects
 from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
 from ascend_doctor.linting.shellcheck import run_shellcheck
@@ -63,14 +63,14 @@ def lines_of(finding: Finding) -> set[int]:
     return {finding.location.line} if finding.location is not None else set()
 
 
-@pytest.mark.parametrize("stack", ["mindspeed-llm", "mindspeed-0.12.1"])
+@pytest.mark.parametrize("stack", ["mindspeed-llm", "mindspeed-0.12.1", "verl"])
 def test_frameworks_refuse_at_the_line(stack: str, tmp_path: Path) -> None:
     group = groups()[stack]
     python, env = os.environ["ASCEND_DOCTOR_TEST_STACK"], dict(os.environ)
     read_all = [read(group, row, mistaken=m) for m in (True, False) for row in group.files]
     flat = [each for _, inputs in read_all for each in inputs]
     began = time.monotonic()
-    asked = iter(ask(flat, python, env, tmp_path, SECONDS))
+    asked = iter(ask(flat, split_launches(flat), python, env, tmp_path, SECONDS))
     print(stack, time.monotonic() - began)  # noqa: T201
     answers = [[next(asked) for _ in inputs] for _, inputs in read_all]
     found = missed = false = plain = 0
@@ -83,8 +83,8 @@ def test_frameworks_refuse_at_the_line(stack: str, tmp_path: Path) -> None:
             plain += any(row.line in lines_of(each) for each in before)
             if not hit:
                 print("missed", path, row.line, row.kind)  # noqa: T201
-                for each in answers[number]:
-                    for said in each.launch.refusals if each.launch else ():
+                for asked_ in answers[number]:
+                    for said in asked_.launch.refusals if asked_.launch else ():
                         print("   ", said.outcome, said.location, said.given, said.text[:200])  # noqa: T201
         else:
             for each in reported:

@@ -1,4 +1,4 @@
-"""Answers a request: python -m ascend_start REQUEST ANSWER.
+"""Answers a request: REQUEST ANSWER are the files of both.
 
 One process imports a framework; each launch is a fork of it, and each try of a launch another one.
 """
@@ -71,6 +71,8 @@ def _examine(launch: dict[str, Any], framework: Any, ends: float, *, adapt: bool
     try:
         if adapt:
             framework.adapt(launch["entry"], launch["words"])
+        if launch["run"] and hasattr(framework, "run_entry"):
+            framework.run_entry(launch["run"])
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever its patches end with
         return {**answer, "failed": _describe(error)}
     if hasattr(framework, "fill_unknown"):
@@ -82,7 +84,8 @@ def _examine(launch: dict[str, Any], framework: Any, ends: float, *, adapt: bool
 
 
 def main() -> None:
-    request_file, answer_file = sys.argv[1:]
+    request_file, answer_file = map(os.path.abspath, sys.argv[1:])
+    os.chdir(os.path.dirname(request_file))
     with open(request_file, encoding="utf-8") as file:
         request = json.load(file)
     target = os.open(answer_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -109,7 +112,3 @@ def main() -> None:
         answers.append({"failed": failed, **answer, **times})
     os.write(target, json.dumps(answers).encode())
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

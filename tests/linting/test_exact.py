@@ -1,0 +1,187 @@
+"""`lint --exact` over the real torchrun and megatron-core, and a small training of ours."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ascend_doctor.checks import all_checks
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.linting.exact import ask, split_launches
+from ascend_doctor.linting.inputs import subjects
+from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
+from ascend_doctor.matrix.catalog import Catalog
+from tests.conftest import Command
+
+CATALOG = Catalog()
+CHECKS = tuple(check for check in all_checks() if suits(check))
+ARGUMENTS = """\
+import argparse
+
+from megatron.core.transformer import TransformerConfig
+
+
+def parse_args(extra_args_provider=None, ignore_unknown_args=False):
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    for name in ("num-layers", "hidden-size", "num-attention-heads", "micro-batch-size"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    parser.add_argument("--global-batch-size", type=int, default=8)
+    parser.add_argument("--tensor-model-parallel-size", type=int, default=1)
+    parser.add_argument("--position-embedding-type", choices=["learned_absolute", "rope"])
+    parser.add_argument("--sequence-parallel", action="store_true")
+    if extra_args_provider is not None:
+        parser = extra_args_provider(parser)
+    args = parser.parse_args()
+    args.rank, args.world_size = 0, int(__import__("os").environ["WORLD_SIZE"])
+    args.rampup_batch_size, args.decrease_batch_size_if_needed = None, False
+    return args
+
+
+def validate_args(args, defaults):
+    total_size = args.tensor_model_parallel_size
+    assert args.world_size % total_size == 0, f"{args.world_size} ranks, {total_size} parts"
+    args.data_parallel_size = args.world_size // total_size
+    if args.tensor_model_parallel_size == 1:
+        args.sequence_parallel = False
+    return args
+
+
+def core_transformer_config_from_args(args):
+    return TransformerConfig(
+        num_layers=args.num_layers,
+        hidden_size=args.hidden_size,
+        num_attention_heads=args.num_attention_heads,
+        tensor_model_parallel_size=args.tensor_model_parallel_size,
+    )
+"""
+INITIALIZE = """\
+def _initialize_distributed(get_embedding_ranks, get_position_embedding_ranks):
+    from megatron.core import parallel_state
+    from megatron.training import global_vars
+
+    size = global_vars.args.tensor_model_parallel_size
+    parallel_state.initialize_model_parallel(size, create_gloo_process_groups=False)
+"""
+FILES = {
+    "arguments": ARGUMENTS,
+    "initialize": INITIALIZE,
+    "training": "def get_optimizer_param_scheduler(optimizer):\n    pass\n",
+    "global_vars": "def set_args(value):\n    global args\n    args = value\n",
+}
+SCRIPT = """\
+HEADS=32
+torchrun --nproc_per_node 8 --nnodes 1 pretrain_gpt.py \\
+    --num-layers 4 \\
+    --hidden-size 1024 \\
+    --num-attention-heads $HEADS \\
+    --micro-batch-size 1 \\
+    --global-batch-size 16 \\
+    --position-embedding-type rope \\
+    --tensor-model-parallel-size 4 \\
+    --sequence-parallel
+"""
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stack")
+    training = folder / "megatron" / "training"
+    training.mkdir(parents=True)
+    for name, content in FILES.items():
+        (training / f"{name}.py").write_text(content)
+    return folder
+
+
+def judge(stack: Path, python: Path, folder: Path, scripts: list[str]) -> list[list[Finding]]:
+    """What is found in each of them, in one process of the stack."""
+    read = [subjects("train.sh", script.encode(), CATALOG) for script in scripts]
+    flat = [each for inputs in read for each in inputs]
+    env = {**os.environ, "PYTHONPATH": str(stack), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    asked = iter(ask(flat, split_launches(flat), str(python), env, folder, 300))
+    answered = [[next(asked) for _ in inputs] for inputs in read]
+    return [
+        list(
+            unique(tuple(f for each in i for f in findings(each, machine("", ""), CATALOG, CHECKS)))
+        )
+        for i in answered
+    ]
+
+
+def spots(found: list[Finding]) -> list[tuple[int, str]]:
+    """Lines of what is wrong, with the part of the check's name behind run-."""
+    return [
+        (each.location.line, each.check)
+        for each in found
+        if each.level in {Level.ERROR, Level.WARNING} and each.location is not None
+    ]
+
+
+CHANGES = [
+    ("--nnodes 1", "--nnodes two", 2),
+    ("--nproc_per_node 8", "--nproc_per_node eight", 2),
+    ("--nnodes 1", "--nnodes 4:2", 2),
+    ("--nnodes 1", "--nnodes 1 --max_restarts 1.5", 2),
+    ("type rope", "type rotary", 8),
+    ("--micro-batch-size 1", "--micro-batch-size 1 2", 6),
+    ("--sequence-parallel", "--sequence-parallel true", 10),
+    ("HEADS=32", "HEADS=30", 1),
+    ("size 4", "size 3", 9),
+    ("batch-size 16", "batch-size 13", 7),
+    ("size 4", "size 1", 10),
+]
+
+
+def test_refusals_are_found_at_their_lines(
+    stack: Path, examined_python: Path, tmp_path: Path
+) -> None:
+    scripts = [SCRIPT, *(SCRIPT.replace(before, after) for before, after, _ in CHANGES)]
+    two = SCRIPT.replace("HEADS=32", "HEADS=30").replace("type rope", "type rotary")
+    healthy, *others, several = judge(stack, examined_python, tmp_path, [*scripts, two])
+    assert spots(healthy) == []
+    assert [each.check for each in healthy if each.level is Level.UNKNOWN] == []
+    for (_, after, line), found in zip(CHANGES, others, strict=True):
+        assert line in {spot[0] for spot in spots(found)}, after
+        assert len(spots(found)) == 1, (after, spots(found))
+    assert {line for line, _ in spots(several)} == {1, 8}
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["answer.json", "request.json"]
+
+
+@pytest.mark.parametrize("lost", ["megatron", "answer"])
+def test_what_cannot_be_asked_is_not_judged(
+    lost: str, stack: Path, examined_python: Path, tmp_path: Path
+) -> None:
+    if lost == "answer":
+        (tmp_path / "answer.json").mkdir()
+    else:
+        stack = tmp_path / "none"
+    found = judge(stack, examined_python, tmp_path, [SCRIPT])[0]
+    unjudged = [each for each in found if each.check == "run-framework-answers"]
+    assert [each.level for each in unjudged] == [Level.UNKNOWN]
+
+
+def test_a_hostile_module_in_the_current_folder_is_not_imported(
+    stack: Path, examined_python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    for name in ("json", "torch", "pretrain_gpt"):
+        (here / f"{name}.py").write_text("open('/tmp/taken', 'w')\nraise SystemExit(9)\n")
+    monkeypatch.chdir(here)
+    folder = tmp_path / "private"
+    folder.mkdir()
+    script = f"export LD_PRELOAD={here}/x.so PYTHONPATH={here}\n{SCRIPT}"
+    assert spots(judge(stack, examined_python, folder, [script])[0]) == []
+    assert not Path("/tmp/taken").exists()
+
+
+def test_plain_lint_names_what_would_judge_more(doctor: Command, tmp_path: Path) -> None:
+    (tmp_path / "train.sh").write_text(SCRIPT)
+    said = doctor("lint", "train.sh", cwd=tmp_path).stderr
+    assert said.count("lint --exact") == 1
+    (tmp_path / "other.sh").write_text("A=1\necho $A\n")
+    assert "--exact" not in doctor("lint", "other.sh", cwd=tmp_path).stderr
+    refused = doctor("lint", "--python", "/usr/bin/python3", "train.sh", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "--exact" in refused.stderr
