@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -14,7 +15,6 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.facts import UNTOLD, FrameworkRefusal, Spot
 from ascend_doctor.findings import Place
 from ascend_doctor.linting.inputs import LintInput, PlacedWord
-from ascend_doctor.machine.files import reason
 from ascend_doctor.machine.live import LiveMachine, ProgramMissing
 
 SITE = Path(__file__).with_name("site")
@@ -59,6 +59,7 @@ class _Refusal(msgspec.Struct):
     line: int
     code: str
     failed: bool = False
+    variable: str = ""
 
 
 class _Part(msgspec.Struct):
@@ -76,6 +77,10 @@ class _Answer(msgspec.Struct):
     program: _Part | None = None
     failed: str = ""
     lost: bool = False
+    seconds: float = 0.0
+
+
+_decoder = msgspec.json.Decoder(_Answer)
 
 
 class LaunchParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,14 +185,13 @@ def ask(
         done = LiveMachine(private).run(command, deadline=seconds)
     except ProgramMissing as error:
         raise DataError(str(error)) from error
-    try:
-        answers = msgspec.json.decode(answer.read_bytes(), type=list[_Answer])
-    except (OSError, msgspec.DecodeError) as error:
-        why = "the deadline passed" if done.timed_out else _last_line(done.stderr) or reason(error)
-        answers = [_Answer(failed=why) for _ in parts]
-    told = dict(zip(parts, answers, strict=False))
+    why = "the deadline passed" if done.timed_out else _last_line(done.stderr) or "it ended early"
+    answers = dict.fromkeys(parts, _Answer(failed=why))
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        lines = answer.read_bytes().splitlines()
+        answers |= dict(zip(parts, (_decoder.decode(line) for line in lines), strict=False))
     return [
-        _with_answer(each, parts[number], told[number]) if number in told else each
+        _with_answer(each, parts[number], answers[number]) if number in parts else each
         for number, each in enumerate(inputs)
     ]
 
@@ -214,6 +218,7 @@ class _Said:
 
     def __init__(self, subject: LintInput, parts: LaunchParts) -> None:
         self._words = subject.words
+        self._open = subject.launch is not None and subject.launch.open_environment
         self._parts = parts
 
     def of_failure(self, answer: _Answer) -> Iterator[FrameworkRefusal]:
@@ -239,7 +244,8 @@ class _Said:
 
     def _of_refusal(self, refusal: _Refusal, part: _Part, name: str) -> FrameworkRefusal:
         doubtful = {*part.unknown} & {*refusal.related, *(each.dest for each in refusal.options)}
-        outcome = "unjudged" if doubtful else "refused"
+        set_elsewhere = refusal.variable and self._open
+        outcome = "unjudged" if doubtful or set_elsewhere else "refused"
         file = refusal.file
         for folder, program in _PROGRAMS.items():
             if f"/{folder}/" in file:

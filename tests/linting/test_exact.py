@@ -143,7 +143,8 @@ def test_refusals_are_found_at_their_lines(
     assert [each.check for each in healthy if each.level is Level.UNKNOWN] == []
     for (_, after, line), found in zip(CHANGES, others, strict=True):
         assert line in {spot[0] for spot in spots(found)}, after
-        assert len(spots(found)) == 1, (after, spots(found))
+        asked = [check for _, check in spots(found) if check.startswith("run-framework")]
+        assert len(asked) <= 1, (after, spots(found))
     assert {line for line, _ in spots(several)} == {1, 8}
     assert sorted(each.name for each in tmp_path.iterdir()) == ["answer.json", "request.json"]
 

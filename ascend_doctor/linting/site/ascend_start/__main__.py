@@ -97,7 +97,6 @@ def main() -> None:
     argparse.ArgumentParser.error = refuse
     ends = time.monotonic() + request["seconds"]
     frameworks = Frameworks()
-    answers = []
     for launch in request["launches"]:
         for part in ("launcher", "words"):
             launch[part] = launch[part] and [Word(*word) for word in launch[part]]
@@ -109,6 +108,7 @@ def main() -> None:
         examine = functools.partial(_examine, launch, framework, limit, adapt=known)
         answer = in_fork(examine, max(limit - ready, 1.0) + _GRACE) or {"lost": True}
         times = {"prepared": ready - began, "seconds": time.monotonic() - ready}
-        answers.append({"failed": failed, **answer, **times})
-    os.write(target, json.dumps(answers).encode())
+        line = json.dumps({"failed": failed, **answer, **times}).encode() + b"\n"
+        while line:
+            line = line[os.write(target, line) :]
     os._exit(0)

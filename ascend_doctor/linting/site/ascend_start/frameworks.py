@@ -23,7 +23,7 @@ from .options import ParserRefusal, Word, options_refused, without_unknown
 
 DEVICES = 8
 _MAX_REMOVED = 20
-_PLAIN = (bool, int, float, str)
+_PLAIN = (bool, int, float)
 _PARALLEL = ("tensor", "pipeline", "context")
 _LLM = "mindspeed_llm.tasks.megatron_adaptor_v2"
 _LLM_TRAINING = "mindspeed_llm.training.training"

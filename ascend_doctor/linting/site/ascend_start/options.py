@@ -23,7 +23,7 @@ class Word:
 class Option:
     """An option as it is given; ``places`` are the numbers of its words.
 
-    ``extra`` are those of words that its parser does not take; ``kind`` is the name of its type.
+    ``extra`` are those of words behind it that it does not take; ``kind`` is the name of its type.
     """
 
     def __init__(self, dest: str, typed: str, values: list[str], places: list[int]) -> None:
@@ -62,12 +62,12 @@ def read_options(words: list[Word], parser: Any) -> dict[str, Option]:
             continue
         while number < len(words) and not _is_option(words[number].text, known):
             number += 1
-        own = words[start:number]
-        values = [*([value] if equals else []), *(word.text for word in own[1:])]
         action = _action_of(typed, known)
+        taken = start + 1 + (max(_most_values(action) - bool(equals), 0) if action else number)
+        own, rest = words[start : min(taken, number)], words[min(taken, number) : number]
+        values = [*([value] if equals else []), *(word.text for word in own[1:])]
         option = Option(action.dest if action else _name(typed), typed, values, [w.at for w in own])
-        taken = 0 if action is None else _most_values(action)
-        option.extra = option.places[1 + taken - bool(equals) :] if action else option.places
+        option.extra = [word.at for word in rest] if action else option.places
         if action is not None:
             option.choices = [str(choice) for choice in action.choices or ()]
             option.kind = getattr(action.type, "__name__", "") if action.type else ""
@@ -106,7 +106,7 @@ def fill_unknown(
     unknown = []
     gone = set()
     for option in read_options(words, parser).values():
-        own = {place for place in option.places if place not in option.extra}
+        own = set(option.places)
         texts = [word.text for word in words if word.at in own]
         if UNTOLD not in "".join(texts):
             continue
@@ -144,7 +144,7 @@ def options_refused(refusal: ParserRefusal, words: list[Word]) -> list[Option]:
         gone = left.group(1).split()
         for option in given:
             option.extra = [at for at in option.extra if set(texts[at].split()) <= set(gone)]
-        return [_only_extra(option) for option in given if option.extra]
+        return [_only_extra(option, texts) for option in given if option.extra]
     named = re.match(r"argument ([^:]+):", text)
     typed = set(named.group(1).split("/")) if named else set(re.findall(r"--[\w-]+", text)[:1])
     actions = refusal.parser._option_string_actions
@@ -156,8 +156,9 @@ def options_refused(refusal: ParserRefusal, words: list[Word]) -> list[Option]:
     ]
 
 
-def _only_extra(option: Option) -> Option:
-    if len(option.extra) < len(option.places):
+def _only_extra(option: Option, texts: dict[int, str]) -> Option:
+    if option.extra != option.places:
         option.dest = "extra " + option.dest
+        option.values += [texts[at] for at in option.extra]
     option.places = option.extra
     return option
