@@ -738,7 +738,7 @@ class FrameworkRefusal(Part, frozen=True, kw_only=True):
     """What a framework says of a launch that it was asked about.
 
     ``program`` is the framework, ``text`` its words, ``source`` its file and line, ``code`` the
-    text there. ``given`` is what it is about, ``others`` are further options that it depends on.
+    text there. ``option`` is what it is about, ``others`` are further options that it depends on.
     ``outcome`` is refused, changed (another value is used), or unjudged.
     """
 
@@ -746,7 +746,7 @@ class FrameworkRefusal(Part, frozen=True, kw_only=True):
     text: str
     source: str = ""
     code: str = ""
-    given: str = ""
+    option: str = ""
     location: Place | None = msgspec.field(name="place", default=None)
     others: tuple[Spot, ...] = ()
     outcome: str = "refused"
@@ -771,7 +771,6 @@ class Launch(Section, frozen=True, kw_only=True):
     alone and does not use. ``places`` are those of options and variables in the file.
     ``model_sizes`` are those of the model that is named (``model_name``), where they are known:
     layers, heads, kv_heads, experts, expert_ffn, and key_heads and value_heads of gated delta nets.
-    ``meshes`` are calls in the launched Python file that make device meshes of plain numbers.
     ``refusals`` are what its framework said, where that was asked.
     """
 
@@ -795,7 +794,6 @@ class Launch(Section, frozen=True, kw_only=True):
     places: dict[str, Place] = {}
     model_name: str = ""
     model_sizes: dict[str, int] = {}
-    meshes: tuple[Spot, ...] = ()
     refusals: tuple[FrameworkRefusal, ...] = ()
 
 

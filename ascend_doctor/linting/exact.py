@@ -33,7 +33,7 @@ _PROGRAMS = {"torch": "torchrun", "megatron": "Megatron-LM", "mindspeed": "MindS
 _NAMES = {"megatron": "Megatron-LM", "verl": "verl"}
 _VERL = "verl.trainer.main_ppo"
 _FILE = re.compile(
-    r"not exist|no such file|cannot find|not found|not a (?:valid )?(?:file|dir)|check \w+ dir",
+    r"not exist|no such file|cannot find|not framed|not a (?:valid )?(?:file|dir)|check \w+ dir",
     re.IGNORECASE,
 )
 # What a value has in its place that only the running shell knows.
@@ -63,7 +63,7 @@ class _Refusal(msgspec.Struct):
 
 
 class _Part(msgspec.Struct):
-    """What was found of the launcher, or of the program."""
+    """What was framed of the launcher, or of the program."""
 
     refusals: list[_Refusal]
     unknown: list[str]
@@ -203,17 +203,17 @@ def _last_line(text: str) -> str:
 def _with_answer(subject: LintInput, parts: LaunchParts, answer: _Answer) -> LintInput:
     if subject.launch is None:
         return subject
-    said = _Said(subject, parts)
+    answers = _Answers(subject, parts)
     refusals = (
-        *(said.of_part(answer.launcher, "torchrun") if answer.launcher else ()),
-        *(said.of_part(answer.program, _NAMES[parts.framework]) if answer.program else ()),
-        *said.of_failure(answer),
+        *(answers.of_part(answer.launcher, "torchrun") if answer.launcher else ()),
+        *(answers.of_part(answer.program, _NAMES[parts.framework]) if answer.program else ()),
+        *answers.of_failure(answer),
     )
     launched = msgspec.structs.replace(subject.launch, refusals=refusals)
     return msgspec.structs.replace(subject, launch=launched)
 
 
-class _Said:
+class _Answers:
     """Answers of a framework about one launch, put at its lines."""
 
     def __init__(self, subject: LintInput, parts: LaunchParts) -> None:
@@ -230,7 +230,7 @@ class _Said:
     def of_part(self, part: _Part, name: str) -> Iterator[FrameworkRefusal]:
         seen: set[int] = set()
         for refusal in part.refusals:
-            places = {place for option in refusal.options[:1] for place in option.places}
+            places = {number for option in refusal.options[:1] for number in option.places}
             if refusal.failed or (places and places <= seen) or self._reads_files(refusal):
                 continue
             seen |= places
@@ -252,9 +252,9 @@ class _Said:
                 name, file = program, f"{folder}/{file.rpartition(f'/{folder}/')[2]}"
                 break
         text = refusal.text if refusal.file == "argparse" else f"{refusal.type}: {refusal.text}"
-        found = self._refusal(name, text, refusal.options, outcome=outcome)
+        framed = self._refusal(name, text, refusal.options, outcome=outcome)
         source = f"{file}:{refusal.line}" if refusal.line else ""
-        return msgspec.structs.replace(found, source=source, code=refusal.code)
+        return msgspec.structs.replace(framed, source=source, code=refusal.code)
 
     def _reads_files(self, refusal: _Refusal) -> bool:
         values = [value for option in refusal.options for value in option.values]
@@ -269,21 +269,21 @@ class _Said:
         spots = [
             Spot(name=" ".join((each.typed, *each.values))[:80], location=where)
             for each in options
-            if (where := self._place(each)) is not None
+            if (where := self._locate(each)) is not None
         ]
-        entry = next((w.place for w in self._words if w.text == self._parts.entry), None)
+        entry = next((w.location for w in self._words if w.text == self._parts.entry), None)
         return FrameworkRefusal(
             program=program,
             text=" ".join(text.split())[:_MAX_TEXT],
-            given=spots[0].name if spots else "",
-            location=spots[0].location if spots else entry or self._words[0].place,
+            option=spots[0].name if spots else "",
+            location=spots[0].location if spots else entry or self._words[0].location,
             others=tuple(spots[1 : _MAX_OTHERS + 1]),
             outcome=outcome,
         )
 
-    def _place(self, option: _Option) -> Place | None:
-        places = [place for place in option.places if 0 <= place < len(self._words)]
+    def _locate(self, option: _Option) -> Place | None:
+        places = [number for number in option.places if 0 <= number < len(self._words)]
         if not places and option.dest == "world_size":
             names = [w for w in self._words if w.text.replace("_", "-").startswith("--nproc-per")]
-            return names[0].place if names else None
-        return self._words[places[0]].place if places else None
+            return names[0].location if names else None
+        return self._words[places[0]].location if places else None

@@ -40,7 +40,6 @@ from ascend_doctor.linting.documents import (
     is_of_verl,
     leaves,
 )
-from ascend_doctor.linting.mm_model import MODEL_FILE, read_model_file
 from ascend_doctor.linting.positioned_text import Piece, Word, spelt
 from ascend_doctor.linting.python import script, settings
 from ascend_doctor.linting.rl_configuration import (
@@ -80,6 +79,8 @@ _OF_VERL = re.compile(
     r"(?:\.yaml)?"
 )
 _SWIFT_FILE = re.compile(r"(?:\S*/)?(?:megatron|swift) [a-z]+ \S+\.(?:json|ya?ml)")
+# What MindSpeed-MM reads the sizes of its models from.
+_MODEL_FILE = re.compile(r"--mm[-_]model(?:=|$)")
 _YAML = (".yaml", ".yml")
 # A task of SkyPilot has resources, and scripts that set up and run it.
 _RESOURCES = "resources"
@@ -92,7 +93,7 @@ class PlacedWord(msgspec.Struct, frozen=True):
     """A word of a launch, and the place of what is to be changed in it."""
 
     text: str
-    place: Place
+    location: Place
 
 
 class LintInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,7 +200,7 @@ def subjects(
 
     filled, placeholders = find_placeholders(content, path)
     shell_commands = commands(filled.replace(b"\r\n", b"\n"), note_names)
-    launched = tuple(_shell(path, shell_commands, catalog, follow=follow))
+    launched = tuple(_shell(path, shell_commands, catalog))
     if shellcheck is None:
         return launched
     marks, unjudged = placeholders, ""
@@ -275,14 +276,12 @@ def _shell(
     catalog: Catalog,
     moved: Moved = lambda line, column: (line, column),
     variables: Mapping[str, Word] | None = None,
-    follow: Callable[[str], SourcedFile | None] = lambda _: None,
 ) -> Iterator[LintInput]:
     """``moved`` gives the places of the script in its file; ``variables`` come from outside."""
     some = False
     for command in _launches(shell_commands, file):
         some = True
-        for subject in _launch_roles(file, command, catalog, moved, variables):
-            yield _with_meshes(subject, command, follow)
+        yield from _launch_roles(file, command, catalog, moved, variables)
     if not some and shell_commands:
         # A file that only sets variables is sourced by others.
         last = max(shell_commands, key=lambda command: len(command.exported))
@@ -414,9 +413,7 @@ def _subject(
         return Place(file=file, line=line, column=column)
 
     options = read_options(texts)
-    sizes = read_model_file(texts, file)
-    if not sizes:
-        unread |= {number for number, text in enumerate(texts) if MODEL_FILE.match(text)}
+    unread |= {number for number, text in enumerate(texts) if _MODEL_FILE.match(text)}
     places = _locate_words(command, options, locate)
     exported = {**(outer or {}), **command.exported}
     for name, value in (outer or {}).items():
@@ -424,14 +421,13 @@ def _subject(
     swift = _BY_SWIFT if launch_.program.endswith("swift") else set()
     read = _read_by_training(catalog) | swift
     lost = {name: locate(word) for name, word in command.own.items() if name in read}
-    places = lost | places | {key: where for key, (_, where) in sizes.items()}
+    places = lost | places
     launch_ = msgspec.structs.replace(
         launch_,
         places=places,
         keys=tuple(key.group(1) for key in map(_HYDRA.match, texts) if key),
         values=_override_values(texts)
-        | (_option_values(texts, catalog) if launch_.program in {"megatron", ""} else {})
-        | {key: size for key, (size, _) in sizes.items()},
+        | (_option_values(texts, catalog) if launch_.program in {"megatron", ""} else {}),
         launcher_seen=launcher_seen,
         open_environment=bool(command.sourced),
         unresolved=(
@@ -503,31 +499,6 @@ def _with_model(launch_: Launch, catalog: Catalog) -> Launch:
         model_sizes=sizes_of(model) if model else {},
         unresolved=(*launch_.unresolved, *unknown),
     )
-
-
-def _with_meshes(
-    subject: LintInput, command: ShellCommand, follow: Callable[[str], SourcedFile | None]
-) -> LintInput:
-    """The launch with the device meshes of the Python file that it runs, where that can be read."""
-    path = next((word.text for word in command.words if word.text.endswith(_PYTHON)), "")
-    source = follow(path) if path and UNTOLD not in path else None
-    entry = script(source.content.decode("utf-8", "replace"), source.name) if source else None
-    if entry is None or subject.launch is None:
-        return subject
-    makers = ["init_device_mesh"]
-    # With Ray each group of workers has its own mesh.
-    if any(
-        call.name == "twinkle.initialize" and call.argument == "mode='local'"
-        for call in entry.calls
-    ):
-        makers.append("DeviceMesh.from_sizes")
-    meshes = tuple(
-        call
-        for call in entry.calls
-        if call.name.endswith(tuple(makers)) and call.argument.startswith("mesh_shape=(")
-    )
-    launched = msgspec.structs.replace(subject.launch, meshes=meshes)
-    return msgspec.structs.replace(subject, launch=launched)
 
 
 def _value_of_key(word: Word) -> Word | Piece:

@@ -117,43 +117,6 @@ def test_boolean_indexing_is_a_hint() -> None:
     assert [each.because for each in hints] == ["torch.where(x > 0, x, 0) keeps the shape."]
 
 
-@pytest.mark.slow
-def test_meshes_of_the_launched_file_are_compared_with_its_ranks(tmp_path: Path) -> None:
-    entry = ENTRY.replace("    torch.dist", '    init_device_mesh("npu", (4, 4))\n    torch.dist')
-    (tmp_path / "train.py").write_text(entry)
-    for ranks, expected in ((8, ["run-mesh-size"]), (16, [])):
-        script = f"torchrun --nproc_per_node {ranks} train.py\n".encode()
-        findings = reports(str(tmp_path / "train.sh"), script)
-        assert [each.check for each in findings] == expected
-
-
-@pytest.mark.parametrize(
-    ("sizes", "ranks", "expected"),
-    [
-        ("dp_size=2, tp_size=2, pp_size=2, cp_size=1, ep_size=2", 8, []),
-        ("dp_size=2, tp_size=2, pp_size=2, cp_size=1, ep_size=2", 16, ["run-mesh-size"]),
-        ("dp_size=2, tp_size=2, pp_size=2, cp_size=2", 8, ["run-mesh-size"]),
-        ("dp_size=WAYS, tp_size=2", 8, []),
-        ("world_size=2, dp_size=2", 8, []),
-    ],
-)
-def test_a_mesh_of_twinkle_has_all_ranks(
-    tmp_path: Path, sizes: str, ranks: int, expected: list[str]
-) -> None:
-    """As modelscope/twinkle's cookbook/megatron/ascend makes and launches them."""
-    (tmp_path / "train.py").write_text(
-        "import twinkle\nfrom twinkle import DeviceMesh\n"
-        f"mesh = DeviceMesh.from_sizes({sizes}, device_type='npu')\n"
-        "twinkle.initialize(mode='local', global_device_mesh=mesh)\n"
-    )
-    findings = reports(
-        str(tmp_path / "train.sh"), f"torchrun --nproc_per_node={ranks} train.py\n".encode()
-    )
-    assert [(each.check, each.location and each.location.line) for each in findings] == [
-        (name, 3) for name in expected
-    ]
-
-
 def test_columns_count_characters() -> None:
     text = ENTRY.replace("    torch.npu.set", '    "\u4e2d\u6587"; torch.npu.set').replace(
         'int(os.environ["LOCAL_RANK"])', "0"

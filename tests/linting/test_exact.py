@@ -109,11 +109,11 @@ def judge(stack: Path, python: Path, folder: Path, scripts: list[str]) -> list[l
     ]
 
 
-def spots(found: list[Finding]) -> list[tuple[int, str]]:
+def spots(reported: list[Finding]) -> list[tuple[int, str]]:
     """Lines of what is wrong, with the part of the check's name behind run-."""
     return [
         (each.location.line, each.check)
-        for each in found
+        for each in reported
         if each.level in {Level.ERROR, Level.WARNING} and each.location is not None
     ]
 
@@ -141,10 +141,10 @@ def test_refusals_are_found_at_their_lines(
     healthy, *others, several = judge(stack, examined_python, tmp_path, [*scripts, two])
     assert spots(healthy) == []
     assert [each.check for each in healthy if each.level is Level.UNKNOWN] == []
-    for (_, after, line), found in zip(CHANGES, others, strict=True):
-        assert line in {spot[0] for spot in spots(found)}, after
-        asked = [check for _, check in spots(found) if check.startswith("run-framework")]
-        assert len(asked) <= 1, (after, spots(found))
+    for (_, after, line), reported in zip(CHANGES, others, strict=True):
+        assert line in {spot[0] for spot in spots(reported)}, after
+        asked = [check for _, check in spots(reported) if check.startswith("run-framework")]
+        assert len(asked) <= 1, (after, spots(reported))
     assert {line for line, _ in spots(several)} == {1, 8}
     assert sorted(each.name for each in tmp_path.iterdir()) == ["answer.json", "request.json"]
 
@@ -157,8 +157,8 @@ def test_what_cannot_be_asked_is_not_judged(
         (tmp_path / "answer.json").mkdir()
     else:
         stack = tmp_path / "none"
-    found = judge(stack, examined_python, tmp_path, [SCRIPT])[0]
-    unjudged = [each for each in found if each.check == "run-framework-answers"]
+    reported = judge(stack, examined_python, tmp_path, [SCRIPT])[0]
+    unjudged = [each for each in reported if each.check == "run-framework-answers"]
     assert [each.level for each in unjudged] == [Level.UNKNOWN]
 
 
@@ -179,8 +179,8 @@ def test_a_hostile_module_in_the_current_folder_is_not_imported(
 
 def test_plain_lint_names_what_would_judge_more(doctor: Command, tmp_path: Path) -> None:
     (tmp_path / "train.sh").write_text(SCRIPT)
-    said = doctor("lint", "train.sh", cwd=tmp_path).stderr
-    assert said.count("lint --exact") == 1
+    output = doctor("lint", "train.sh", cwd=tmp_path).stderr
+    assert output.count("lint --exact") == 1
     (tmp_path / "other.sh").write_text("A=1\necho $A\n")
     assert "--exact" not in doctor("lint", "other.sh", cwd=tmp_path).stderr
     refused = doctor("lint", "--python", "/usr/bin/python3", "train.sh", cwd=tmp_path)

@@ -12,7 +12,7 @@ from ascend_doctor.judging.judge import Case, check, error, unknown, warning
 _NOT_ASKED = "the framework was not asked; lint --exact asks it"
 
 
-def _said(case: Case, outcome: str) -> list[FrameworkRefusal]:
+def _answers(case: Case, outcome: str) -> list[FrameworkRefusal]:
     return [each for each in case.need(Launch).refusals if each.outcome == outcome]
 
 
@@ -26,20 +26,24 @@ def run_framework_refuses(case: Case) -> Iterator[Finding]:
     """
     if not case.need(Launch).refusals:
         raise NotApplicable(_NOT_ASKED)
-    for said in _said(case, "refused"):
+    for answer in _answers(case, "refused"):
         yield error(
-            f"{said.program} refuses {said.given}" if said.given else f"{said.program} refuses it",
-            observed=", ".join([said.given, *_others(said)]) if said.given else "",
+            f"{answer.program} refuses {answer.option}"
+            if answer.option
+            else f"{answer.program} refuses it",
+            observed=", ".join([answer.option, *_others(answer)]) if answer.option else "",
             required="a launch that it takes",
-            because=f"{said.text} ({said.source}: {said.code})" if said.code else said.text,
+            because=f"{answer.text} ({answer.source}: {answer.code})"
+            if answer.code
+            else answer.text,
             remedy=Remedy(summary="Change the value, or one that it depends on"),
-            refs=(said.source,) if said.source else (),
-            location=said.location,
+            refs=(answer.source,) if answer.source else (),
+            location=answer.location,
         )
 
 
-def _others(said: FrameworkRefusal) -> Iterator[str]:
-    for spot in said.others:
+def _others(answer: FrameworkRefusal) -> Iterator[str]:
+    for spot in answer.others:
         yield f"{spot.name} (line {spot.location.line})"
 
 
@@ -49,14 +53,14 @@ def run_framework_changes(case: Case) -> Iterator[Finding]:
 
     Megatron-LM turns sequence parallelism off with a tensor parallel size of 1, for example.
     """
-    for said in _said(case, "changed"):
+    for answer in _answers(case, "changed"):
         yield warning(
-            f"{said.program} replaces {said.given}",
-            observed=said.given,
-            required=said.text,
+            f"{answer.program} replaces {answer.option}",
+            observed=answer.option,
+            required=answer.text,
             because="Its validation uses another value than the launch gives.",
-            remedy=Remedy(summary=f"Remove {said.given}, or change what it depends on"),
-            location=said.location,
+            remedy=Remedy(summary=f"Remove {answer.option}, or change what it depends on"),
+            location=answer.location,
         )
 
 
@@ -66,11 +70,11 @@ def run_framework_answers(case: Case) -> Iterator[Finding]:
 
     Otherwise nothing that only the framework knows is judged.
     """
-    for said in _said(case, "unjudged"):
+    for answer in _answers(case, "unjudged"):
         yield unknown(
-            f"Could not ask {said.program} about {said.given or 'the launch'}",
-            observed=said.text,
+            f"Could not ask {answer.program} about {answer.option or 'the launch'}",
+            observed=answer.text,
             because="What only the framework knows is not judged.",
             remedy=Remedy(summary="Name the interpreter of the stack with --python or --prefix"),
-            location=said.location,
+            location=answer.location,
         )

@@ -79,8 +79,6 @@ def is_given(case: Case, name: str) -> bool:
     in_file = name in _OF_MODEL_FILE and "mm_model" in launch.options
     if name in launch.options:
         return True
-    if in_file and any(key.startswith("mm_model/") for key in launch.values):
-        raise NotApplicable(f"{name} stands in the file of --mm-model, which run-mm-model judges")
     if (launch.partial and not (launch.launcher_seen and name in _OF_LAUNCHER)) or in_file:
         raise Unresolved(f"whether {name} is given; the command takes options from elsewhere")
     return False

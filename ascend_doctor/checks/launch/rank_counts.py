@@ -157,38 +157,6 @@ def _nodes(text: str) -> int:
     return int(text[:6]) if text.isdecimal() else 1
 
 
-_DEVICE_MESH = "pytorch/pytorch@v2.7.1:torch/distributed/device_mesh.py"
-_TWINKLE = "modelscope/twinkle@main:src/twinkle/infra/__init__.py"
-
-
-@check("run-mesh-size", "Device meshes have no more ranks than there are", scope="launch")
-def run_mesh_size(case: Case) -> Iterator[Finding]:
-    """The sizes of a device mesh multiply to at most the number of ranks; twinkle's to it.
-
-    Read are the meshes of plain numbers in the Python file that is launched, where it stands beside
-    the script or in the current folder.
-    """
-    options(case)
-    meshes = case.need(Launch).meshes
-    if not meshes:
-        raise NotApplicable("the file that is launched was not read, or makes no mesh of numbers")
-    ranks = world(case)
-    for spot in meshes:
-        size = math.prod(map(int, re.findall(r"\d{1,6}", spot.argument)))
-        twinkle = not spot.name.endswith("init_device_mesh")
-        if size > ranks or (twinkle and size != ranks):
-            yield error(
-                f"A mesh of {size} ranks where there are {ranks}",
-                observed=spot.argument,
-                required=f"sizes that multiply to {ranks}",
-                because="twinkle.initialize asserts that both are the same."
-                if twinkle
-                else "init_device_mesh raises RuntimeError.",
-                refs=(_TWINKLE if twinkle else _DEVICE_MESH,),
-                location=spot.location,
-            )
-
-
 @check("run-visible-devices", "Every rank of a node has a visible device", scope="launch")
 def run_visible_devices(case: Case) -> Iterator[Finding]:
     """ASCEND_RT_VISIBLE_DEVICES lists at least as many devices as a node starts ranks.

@@ -55,7 +55,9 @@ def read(group: Group, row: Row, *, mistaken: bool) -> tuple[str, list[LintInput
 
 
 def report(inputs: list[LintInput]) -> list[Finding]:
-    judged = (each for one in inputs for each in findings(one, machine("", ""), CATALOG, CHECKS))
+    judged = (
+        each for subject in inputs for each in findings(subject, machine("", ""), CATALOG, CHECKS)
+    )
     return [each for each in unique(tuple(judged)) if each.level in {Level.ERROR, Level.WARNING}]
 
 
@@ -73,23 +75,23 @@ def test_frameworks_refuse_at_the_line(stack: str, tmp_path: Path) -> None:
     asked = iter(ask(flat, split_launches(flat), python, env, tmp_path, SECONDS))
     print(stack, time.monotonic() - began)  # noqa: T201
     answers = [[next(asked) for _ in inputs] for _, inputs in read_all]
-    found = missed = false = plain = 0
+    hits = missed = false = plain = 0
     for number, (path, inputs) in enumerate(read_all):
         reported, before = report(answers[number]), report(inputs)
         if number < len(group.files):
             row = group.files[number]
             hit = any(row.line in lines_of(each) for each in reported)
-            found, missed = found + hit, missed + (not hit)
+            hits, missed = hits + hit, missed + (not hit)
             plain += any(row.line in lines_of(each) for each in before)
             if not hit:
                 print("missed", path, row.line, row.kind)  # noqa: T201
                 for asked_ in answers[number]:
-                    for said in asked_.launch.refusals if asked_.launch else ():
-                        print("   ", said.outcome, said.location, said.given, said.text[:200])  # noqa: T201
+                    for answer in asked_.launch.refusals if asked_.launch else ():
+                        print("   ", answer.outcome, answer.option, answer.text)  # noqa: T201
         else:
             for each in reported:
                 if each.check.startswith("run-framework"):
                     false += 1
                     print("false", path, each.location, each.title, each.because[:300])  # noqa: T201
-    print(stack, "found", found, "missed", missed, "plain", plain, "false", false)  # noqa: T201
-    assert found >= 0.85 * len(group.files)
+    print(stack, "found", hits, "missed", missed, "plain", plain, "false", false)  # noqa: T201
+    assert hits >= 0.85 * len(group.files)

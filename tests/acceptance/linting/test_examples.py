@@ -17,7 +17,6 @@ from tests.acceptance.clones import clone, git
 from tests.acceptance.linting import rl_seeding as rl
 from tests.linting.test_entry_files import LABELLED
 from tests.linting.test_entry_files import reports as entry_reports
-from tests.linting.test_rl import lint_file, spots
 
 CATALOG = Catalog()
 # Repository, the version of Megatron-LM that it names, files and launches that there are at least.
@@ -100,26 +99,6 @@ def test_public_entry_files_have_none_of_these_mistakes(repository: str) -> None
     ]
     assert len(paths) >= 8
     assert wrong == []
-
-
-def test_models_of_mindspeed_mm_have_one_mistake(tmp_path: Path) -> None:
-    """PP 2 in a script whose file lists layers of eight stages."""
-    checkout = clone("Ascend/MindSpeed-MM")
-    listed = git(checkout, "ls-tree", "-r", "--name-only", MM_COMMIT).decode().split("\n")
-    paths = [path for path in listed if path.endswith((".sh", ".json"))]
-    for path in paths:
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_bytes(git(checkout, "show", f"{MM_COMMIT}:{path}"))
-    wrong: list[tuple[str, str]] = []
-    unread = total = 0
-    for path in paths:
-        if path.endswith(".sh"):
-            findings = lint_file(tmp_path / path)
-            wrong += [spot for spot in spots(findings) if spot[1] == "run-mm-model"]
-            total += b"--mm-model" in (tmp_path / path).read_bytes()
-            unread += any("--mm-model" in finding.observed for finding in findings)
-    assert wrong == [("finetune_qwen2_5_vl_72b_lora.sh:36", "run-mm-model")]
-    assert (total, unread) == (77, 8)
 
 
 def test_configurations_of_mindspeed_rl_have_no_mistakes(tmp_path: Path) -> None:

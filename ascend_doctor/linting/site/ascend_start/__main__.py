@@ -61,11 +61,11 @@ def _examine(launch: dict[str, Any], framework: Any, ends: float, *, adapt: bool
     if launch["launcher"]:
         torchrun = Torchrun()
         words, unknown = fill_unknown(launch["launcher"], parser_of(torchrun), any_text=False)
-        found = find_refusals(Start(torchrun, words, None), ends)
-        doubted = {option["dest"] for each in found["refusals"] for option in each["options"]}
+        part = find_refusals(Start(torchrun, words, None), ends)
+        doubted = {option["dest"] for each in part["refusals"] for option in each["options"]}
         if not {"nnodes", "nproc_per_node"} & {*unknown, *doubted}:
-            world = found.get("world")
-        answer["launcher"] = {**found, "unknown": unknown}
+            world = part.get("world")
+        answer["launcher"] = {**part, "unknown": unknown}
     if framework is None:
         return answer
     try:
@@ -79,8 +79,8 @@ def _examine(launch: dict[str, Any], framework: Any, ends: float, *, adapt: bool
         words, unknown = framework.fill_unknown(launch["words"])
     else:
         words, unknown = fill_unknown(launch["words"], parser_of(framework))
-    found = find_refusals(Start(framework, words, world), ends)
-    return {**answer, "program": {**found, "unknown": unknown}}
+    part = find_refusals(Start(framework, words, world), ends)
+    return {**answer, "program": {**part, "unknown": unknown}}
 
 
 def main() -> None:

@@ -43,13 +43,13 @@ class Verl:
 
     def options(self, words: list[Word]) -> dict[str, Option]:
         """Overrides by the last part of their keys."""
-        given: dict[str, Option] = {}
+        options_: dict[str, Option] = {}
         for word in words:
             key, equals, value = word.text.partition("=")
             if equals:
                 option = Option(key.lstrip("+~"), f"{key}=", [value], [word.at])
-                given.setdefault(_last_key(key), option)
-        return given
+                options_.setdefault(_last_key(key), option)
+        return options_
 
     def start(self, words: list[Word], _world: int | None) -> dict[str, Any]:
         hydra = importlib.import_module("hydra")

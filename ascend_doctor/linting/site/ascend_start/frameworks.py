@@ -211,8 +211,8 @@ def parser_that_passes() -> Iterator[None]:
             try:
                 return parse(parser, texts, namespace)
             except ParserRefusal as refusal:
-                found = options_refused(refusal, words)
-                gone = {place for option in found for place in option.places}
+                refused = options_refused(refusal, words)
+                gone = {number for option in refused for number in option.places}
                 texts = [word.text for word in words if word.at not in gone]
         return parse(parser, [], namespace)
 

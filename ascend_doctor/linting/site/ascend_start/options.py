@@ -52,7 +52,7 @@ def refuse(parser: argparse.ArgumentParser, message: str) -> None:
 def read_options(words: list[Word], parser: Any) -> dict[str, Option]:
     """The options that words give, by the names under which the parser keeps them."""
     known = parser._option_string_actions
-    given: dict[str, Option] = {}
+    by_dest: dict[str, Option] = {}
     number = 0
     while number < len(words):
         start = number
@@ -71,8 +71,8 @@ def read_options(words: list[Word], parser: Any) -> dict[str, Option]:
         if action is not None:
             option.choices = [str(choice) for choice in action.choices or ()]
             option.kind = getattr(action.type, "__name__", "") if action.type else ""
-        given[option.dest] = option
-    return given
+        by_dest[option.dest] = option
+    return by_dest
 
 
 def _name(typed: str) -> str:
@@ -114,7 +114,7 @@ def fill_unknown(
         takes_text = any_text and option.kind in ("", "str") and not option.choices
         if not takes_text or UNTOLD in option.typed:
             gone |= own
-    extra = {place for option in read_options(words, parser).values() for place in option.extra}
+    extra = {number for option in read_options(words, parser).values() for number in option.extra}
     left = [
         word
         for word in words
@@ -137,20 +137,20 @@ def without_unknown(words: list[Word]) -> list[str]:
 def options_refused(refusal: ParserRefusal, words: list[Word]) -> list[Option]:
     """The options that argparse complains of; of words that it does not take, the option before."""
     text = str(refusal)
-    given = read_options(words, refusal.parser).values()
+    by_dest = read_options(words, refusal.parser).values()
     left = re.match(r"unrecognized arguments: (.*)", text, re.DOTALL)
     if left:
         texts = {word.at: word.text for word in words}
         gone = left.group(1).split()
-        for option in given:
+        for option in by_dest:
             option.extra = [at for at in option.extra if set(texts[at].split()) <= set(gone)]
-        return [_only_extra(option, texts) for option in given if option.extra]
+        return [_only_extra(option, texts) for option in by_dest if option.extra]
     named = re.match(r"argument ([^:]+):", text)
     typed = set(named.group(1).split("/")) if named else set(re.findall(r"--[\w-]+", text)[:1])
     actions = refusal.parser._option_string_actions
     return [
         option
-        for option in given
+        for option in by_dest
         if option.typed in typed
         or any(name in typed and actions[name].dest == option.dest for name in actions)
     ]

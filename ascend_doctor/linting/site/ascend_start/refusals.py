@@ -67,10 +67,10 @@ class Start:
         if option["dest"] == WORLD:
             fewest = fewest_ranks(self.words)
             return [self.replacing(option, str(fewest * times)) for times in (1, 2, 8)]
-        given = option["values"][0] if option["values"] else ""
-        values = difflib.get_close_matches(given, option["choices"], _MAX_VALUES, 0.0)
+        text = option["values"][0] if option["values"] else ""
+        values = difflib.get_close_matches(text, option["choices"], _MAX_VALUES, 0.0)
         if not option["choices"] and not option["dest"].startswith("extra "):
-            values = _sizes_near(given)[:_MAX_VALUES]
+            values = _sizes_near(text)[:_MAX_VALUES]
         others = [self.replacing(option, value) for value in values]
         alone = [self.without(option)]
         return [*others, *alone] if option["choices"] or option["kind"] == "int" else alone + others
@@ -141,15 +141,15 @@ def _relax(start: Start, answer: dict[str, Any], ends: float) -> Start | None:
         if key_of(other.run()) != key_of(answer):
             answer["variable"] = variable.group(1)
             return other
-    found: list[tuple[bool, int, dict[str, Any], Start]] = []
+    ways: list[tuple[bool, int, dict[str, Any], Start]] = []
     for option in answer["options"][:_MAX_OPTIONS]:
         for other in start.changed(option):
             after = other.run() if time.monotonic() < ends else answer
             if key_of(after) != key_of(answer):
-                found.append((not _passes(after), _roundness(option), option, other))
+                ways.append((not _passes(after), _roundness(option), option, other))
                 break
-    if found:
-        _, _, first, other = min(found, key=lambda each: each[:2])
+    if ways:
+        _, _, first, other = min(ways, key=lambda each: each[:2])
         answer["options"] = [first, *(each for each in answer["options"] if each is not first)]
         return other
     return _add(start, answer)

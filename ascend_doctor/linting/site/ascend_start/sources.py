@@ -22,9 +22,9 @@ MAX_HOPS = 3
 _trees: dict[str, Any] = {}
 
 
-def names_in_text(text: str, given: Iterable[str]) -> list[str]:
+def names_in_text(text: str, known_options: Iterable[str]) -> list[str]:
     """The options that a message names."""
-    known = set(given)
+    known = set(known_options)
     words = [word.strip("-").replace("-", "_") for word in re.findall(r"[A-Za-z][\w-]+", text)]
     return list(dict.fromkeys(word for word in words if word in known))
 
@@ -65,9 +65,9 @@ class Statement:
             parts.append(self._inner.test)
         elif self._inner is not None and not isinstance(self._inner, (ast.If, ast.FunctionDef)):
             parts.append(self._inner)
-        found = [name for part in [*parts, *self._tests] for name in names_in(part)]
+        names = [name for part in [*parts, *self._tests] for name in names_in(part)]
         made = self._assignments()
-        seen = list(dict.fromkeys(found))
+        seen = list(dict.fromkeys(names))
         level = seen
         for _ in range(MAX_HOPS):
             level = [new for name in level for new in (*SAME.get(name, ()), *made.get(name, ()))]
@@ -90,12 +90,12 @@ class Statement:
 
 def names_in(node: ast.AST) -> list[str]:
     """Attributes, names, and texts that may be names, in the order of the source."""
-    found = []
+    names = []
     for each in ast.walk(node):
         if isinstance(each, ast.Attribute):
-            found.append(each.attr)
+            names.append(each.attr)
         elif isinstance(each, ast.Name):
-            found.append(each.id)
+            names.append(each.id)
         elif isinstance(each, ast.Constant) and str(each.value).replace("-", "_").isidentifier():
-            found.append(str(each.value).strip("-").replace("-", "_"))
-    return [name for name in dict.fromkeys(found) if name not in ("args", "self", "config")]
+            names.append(str(each.value).strip("-").replace("-", "_"))
+    return [name for name in dict.fromkeys(names) if name not in ("args", "self", "config")]

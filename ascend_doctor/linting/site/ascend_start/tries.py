@@ -33,11 +33,11 @@ def run_start(
         with _kept_parsers() as parsers, _files_that_exist(words):
             try:
                 answer = framework.start(words, world)
-                given = _options(framework, parsers, words)
-                return {**answer, "options": [*map(vars, given.values())]}
+                options = _options(framework, parsers, words)
+                return {**answer, "options": [*map(vars, options.values())]}
             except ParserRefusal as refusal:
-                found = options_refused(refusal, words)
-                return _describe(refusal, found, file=ARGPARSE)
+                blamed = options_refused(refusal, words)
+                return _describe(refusal, blamed, file=ARGPARSE)
             except BaseException as refusal:  # noqa: BLE001 - whatever it ends with
                 return _explain(refusal, framework, _options(framework, parsers, words))
 
@@ -71,9 +71,9 @@ def _kept_parsers() -> Any:
 @contextlib.contextmanager
 def _files_that_exist(words: list[Word]) -> Any:
     """Within it what the command names is there: its files are on another machine."""
-    given = {word.text for word in words if "/" in word.text or word.text == "unknown"}
+    options = {word.text for word in words if "/" in word.text or word.text == "unknown"}
     exists = os.path.exists
-    os.path.exists = lambda path: exists(path) or str(path).endswith(tuple(given) or "\0")
+    os.path.exists = lambda path: exists(path) or str(path).endswith(tuple(options) or "\0")
     try:
         yield
     finally:
@@ -103,24 +103,24 @@ def _options(
     return read_options(words, _largest(parsers))
 
 
-def _explain(refusal: BaseException, framework: Any, given: dict[str, Option]) -> dict[str, Any]:
+def _explain(refusal: BaseException, framework: Any, options: dict[str, Option]) -> dict[str, Any]:
     """Where an exception was raised, and the options that it depends on."""
     frames = [
         frame
         for frame in traceback.extract_tb(refusal.__traceback__)
         if any(folder in frame.filename for folder in framework.folders)
     ]
-    names = names_in_text(str(refusal), given)
+    names = names_in_text(str(refusal), options)
     related: list[str] = []
     for frame in reversed(frames):
         statement = Statement(frame.filename, frame.lineno or 0).names()
-        found = [name for name in statement if name in given or name == WORLD]
+        blamed = [name for name in statement if name in options or name == WORLD]
         related += statement
-        names += [name for name in found if name not in names]
-        if found:
+        names += [name for name in blamed if name not in names]
+        if blamed:
             break
     world = Option(WORLD, WORLD, [], [])
-    answer = _describe(refusal, [given.get(name, world) for name in names], related)
+    answer = _describe(refusal, [options.get(name, world) for name in names], related)
     kind = type(refusal)
     known = kind.__name__ in _REFUSALS or kind is Exception or _OF_HYDRA.match(kind.__module__)
     answer["failed"] = not (known and frames)
