@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +13,7 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.facts import UNTOLD, FrameworkRefusal, Spot
 from ascend_doctor.findings import Place
 from ascend_doctor.linting.inputs import LintInput, PlacedWord
+from ascend_doctor.machine.files import is_there, read_bytes, write_whole
 from ascend_doctor.machine.live import LiveMachine, ProgramMissing
 
 SITE = Path(__file__).with_name("site")
@@ -33,27 +32,28 @@ _PROGRAMS = {"torch": "torchrun", "megatron": "Megatron-LM", "mindspeed": "MindS
 _NAMES = {"megatron": "Megatron-LM", "verl": "verl"}
 _VERL = "verl.trainer.main_ppo"
 _FILE = re.compile(
-    r"not exist|no such file|cannot find|not framed|not a (?:valid )?(?:file|dir)|check \w+ dir",
+    r"not exist|no such file|cannot find|not found|not a (?:valid )?(?:file|dir)|check \w+ dir",
     re.IGNORECASE,
 )
 # What a value has in its place that only the running shell knows.
 _STAND_IN = "unknown"
 _MAX_OTHERS = 4
+_MAX_ANSWER = 16 << 20
 _MAX_TEXT = 400
 _PLACEHOLDER = re.compile(r"your|path|<.*", re.IGNORECASE)
 
 
-class _Option(msgspec.Struct):
+class _OptionAnswer(msgspec.Struct):
     dest: str
     typed: str
     values: list[str]
     places: list[int]
 
 
-class _Refusal(msgspec.Struct):
+class _RefusalAnswer(msgspec.Struct):
     type: str
     text: str
-    options: list[_Option]
+    options: list[_OptionAnswer]
     related: list[str]
     file: str
     line: int
@@ -62,19 +62,19 @@ class _Refusal(msgspec.Struct):
     variable: str = ""
 
 
-class _Part(msgspec.Struct):
-    """What was framed of the launcher, or of the program."""
+class _PartAnswer(msgspec.Struct):
+    """What was found of the launcher, or of the program."""
 
-    refusals: list[_Refusal]
+    refusals: list[_RefusalAnswer]
     unknown: list[str]
     ended: str = ""
-    options: list[_Option] = []
+    options: list[_OptionAnswer] = []
     changed: dict[str, str] = {}
 
 
 class _Answer(msgspec.Struct):
-    launcher: _Part | None = None
-    program: _Part | None = None
+    launcher: _PartAnswer | None = None
+    program: _PartAnswer | None = None
     failed: str = ""
     lost: bool = False
     seconds: float = 0.0
@@ -96,7 +96,7 @@ class LaunchParts(msgspec.Struct, frozen=True, kw_only=True):
 
 def split_launch(subject: LintInput) -> LaunchParts | None:
     """The parts of a launch of which a framework can be asked; None for another subject."""
-    words = list(_numbered(subject.words))
+    words = list(_number_words(subject.words))
     texts = [text for text, _ in words]
     launcher = next((n for n, text in enumerate(texts) if _TORCHRUN.fullmatch(text)), None)
     entry = next((n for n, text in enumerate(texts) if text.endswith(".py") or text == _VERL), None)
@@ -123,7 +123,8 @@ def find_entry(subject: LintInput, parts: LaunchParts) -> str:
     folders = (Path.cwd(), *Path(subject.file).absolute().parents)
     if not parts.entry.endswith(".py"):
         return ""
-    return next((str(f / parts.entry) for f in folders if (f / parts.entry).is_file()), "")
+    paths = (str(folder / parts.entry) for folder in folders)
+    return next(filter(is_there, paths), "")
 
 
 def is_askable(subject: LintInput) -> bool:
@@ -131,7 +132,7 @@ def is_askable(subject: LintInput) -> bool:
     return split_launch(subject) is not None
 
 
-def _numbered(words: Sequence[PlacedWord]) -> Iterator[tuple[str, int]]:
+def _number_words(words: Sequence[PlacedWord]) -> Iterator[tuple[str, int]]:
     """Words with their numbers; "your model path", of which a shell makes three words, as one."""
     number = 0
     while number < len(words):
@@ -171,7 +172,7 @@ def ask(
     """
     request = {"launches": msgspec.to_builtins([*parts.values()]), "seconds": seconds}
     question, answer = folder / "request.json", folder / "answer.json"
-    question.write_text(json.dumps(request), "utf-8")
+    write_whole(str(question), msgspec.json.encode(request))
     private = {
         **env,
         **dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME", "TORCH_EXTENSIONS_DIR"), str(folder)),
@@ -187,8 +188,8 @@ def ask(
         raise DataError(str(error)) from error
     why = "the deadline passed" if done.timed_out else _last_line(done.stderr) or "it ended early"
     answers = dict.fromkeys(parts, _Answer(failed=why))
-    with contextlib.suppress(OSError, msgspec.DecodeError):
-        lines = answer.read_bytes().splitlines()
+    with contextlib.suppress(DataError, OSError, msgspec.DecodeError):
+        lines = read_bytes(str(answer), _MAX_ANSWER).splitlines()
         answers |= dict(zip(parts, (_decoder.decode(line) for line in lines), strict=False))
     return [
         _with_answer(each, parts[number], answers[number]) if number in parts else each
@@ -203,7 +204,7 @@ def _last_line(text: str) -> str:
 def _with_answer(subject: LintInput, parts: LaunchParts, answer: _Answer) -> LintInput:
     if subject.launch is None:
         return subject
-    answers = _Answers(subject, parts)
+    answers = _PlacedAnswers(subject, parts)
     refusals = (
         *(answers.of_part(answer.launcher, "torchrun") if answer.launcher else ()),
         *(answers.of_part(answer.program, _NAMES[parts.framework]) if answer.program else ()),
@@ -213,7 +214,7 @@ def _with_answer(subject: LintInput, parts: LaunchParts, answer: _Answer) -> Lin
     return msgspec.structs.replace(subject, launch=launched)
 
 
-class _Answers:
+class _PlacedAnswers:
     """Answers of a framework about one launch, put at its lines."""
 
     def __init__(self, subject: LintInput, parts: LaunchParts) -> None:
@@ -227,7 +228,7 @@ class _Answers:
             text = answer.failed or "it ended without an answer"
             yield self._refusal(name, text, [], outcome="unjudged")
 
-    def of_part(self, part: _Part, name: str) -> Iterator[FrameworkRefusal]:
+    def of_part(self, part: _PartAnswer, name: str) -> Iterator[FrameworkRefusal]:
         seen: set[int] = set()
         for refusal in part.refusals:
             places = {number for option in refusal.options[:1] for number in option.places}
@@ -242,7 +243,9 @@ class _Answers:
                 value = part.changed[option.dest]
                 yield self._refusal(name, value, [option], outcome="changed")
 
-    def _of_refusal(self, refusal: _Refusal, part: _Part, name: str) -> FrameworkRefusal:
+    def _of_refusal(
+        self, refusal: _RefusalAnswer, part: _PartAnswer, name: str
+    ) -> FrameworkRefusal:
         doubtful = {*part.unknown} & {*refusal.related, *(each.dest for each in refusal.options)}
         set_elsewhere = refusal.variable and self._open
         outcome = "unjudged" if doubtful or set_elsewhere else "refused"
@@ -252,19 +255,19 @@ class _Answers:
                 name, file = program, f"{folder}/{file.rpartition(f'/{folder}/')[2]}"
                 break
         text = refusal.text if refusal.file == "argparse" else f"{refusal.type}: {refusal.text}"
-        framed = self._refusal(name, text, refusal.options, outcome=outcome)
+        refused = self._refusal(name, text, refusal.options, outcome=outcome)
         source = f"{file}:{refusal.line}" if refusal.line else ""
-        return msgspec.structs.replace(framed, source=source, code=refusal.code)
+        return msgspec.structs.replace(refused, source=source, code=refusal.code)
 
-    def _reads_files(self, refusal: _Refusal) -> bool:
+    def _reads_files(self, refusal: _RefusalAnswer) -> bool:
         values = [value for option in refusal.options for value in option.values]
         absent = any(
-            value == _STAND_IN or ("/" in value and not os.path.exists(value)) for value in values
+            value == _STAND_IN or ("/" in value and not is_there(value)) for value in values
         )
         return absent and _FILE.search(refusal.text) is not None
 
     def _refusal(
-        self, program: str, text: str, options: Sequence[_Option], *, outcome: str
+        self, program: str, text: str, options: Sequence[_OptionAnswer], *, outcome: str
     ) -> FrameworkRefusal:
         spots = [
             Spot(name=" ".join((each.typed, *each.values))[:80], location=where)
@@ -281,8 +284,10 @@ class _Answers:
             outcome=outcome,
         )
 
-    def _locate(self, option: _Option) -> Place | None:
+    def _locate(self, option: _OptionAnswer) -> Place | None:
         places = [number for number in option.places if 0 <= number < len(self._words)]
+        if self._parts.launcher is not None and not self._parts.entry:
+            return next(w.location for w in self._words if _TORCHRUN.fullmatch(w.text))
         if not places and option.dest == "world_size":
             names = [w for w in self._words if w.text.replace("_", "-").startswith("--nproc-per")]
             return names[0].location if names else None

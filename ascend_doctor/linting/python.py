@@ -20,7 +20,6 @@ _FOR_NPUS = re.compile(r"(?<![a-z])npu|hccl|ascend(?!ing)", re.IGNORECASE)
 _OTHER_DEVICE = re.compile(
     r"^(?!.*(?<![a-z])(?:npu|ascend)).*(?:cuda|gpu|rocm|xpu)", re.IGNORECASE | re.DOTALL
 )
-_TWINKLE_DIMENSIONS = ("fsdp_size", "pp_size", "dp_size", "cp_size", "tp_size")
 _EVERY = frozenset({"Exception", "BaseException"})
 # torch.distributed's calls on Python objects: how many arguments come before the group.
 _BEFORE_GROUP = {"all_gather_object": 2, "broadcast_object_list": 2, "gather_object": 3}
@@ -378,34 +377,15 @@ def _call(node: ast.Call, source: _Source) -> list[Spot]:
     spots = [Spot(name=name, location=where)]
     if node.args:
         spots = [Spot(name=name, argument=_show_constant(node.args[0]), location=where)]
-    if name.endswith("init_device_mesh") and len(node.args) > 1:
-        shape = f"mesh_shape={_show_constant(node.args[1])}"
-        spots.append(Spot(name=name, argument=shape, location=where))
     before = _BEFORE_GROUP.get(name.rpartition(".")[2], len(node.args))
     if len(node.args) <= before and not any(k.arg in {None, "group"} for k in node.keywords):
         spots.append(Spot(name=name, argument="group=None", location=where))
-    if name.endswith("DeviceMesh.from_sizes"):
-        spots += _twinkle_mesh(node, name, where)
     for keyword in node.keywords:
         if keyword.arg:
             spot = source.locate(keyword.value)
             shown = f"{keyword.arg}={_show_constant(keyword.value)}"
             spots.append(Spot(name=name, argument=shown, location=spot))
     return spots
-
-
-def _twinkle_mesh(node: ast.Call, name: str, where: Place) -> list[Spot]:
-    """The dimensions of twinkle's mesh; none where one is no number or the world has its own.
-
-    modelscope/twinkle@main:src/twinkle/utils/device_mesh.py; experts share the data parallel ranks.
-    """
-    sizes = {keyword.arg: keyword.value for keyword in node.keywords}
-    dimensions = [sizes[key] for key in _TWINKLE_DIMENSIONS if key in sizes]
-    numbers = [node.value for node in dimensions if isinstance(node, ast.Constant)]
-    if "world_size" in sizes or len(numbers) < len(dimensions) or not numbers:
-        return []
-    shape = ", ".join(str(number) for number in numbers if number is not None)
-    return [Spot(name=name, argument=f"mesh_shape=({shape})", location=where)]
 
 
 def _environment(node: ast.Assign, source: _Source) -> list[Spot]:

@@ -183,13 +183,9 @@ MISTAKES = [
     ("megatron.sh", "batch-size 64", "batch-size 63", "run-batch-divides", ""),
     ("megatron.sh", "micro-batch-size 1", "micro-batch-size 3", "run-batch-divides", "--global-b"),
     ("megatron.sh", "    --sequence-parallel \\\n", "", "run-moe-needs-sp", "--num-experts"),
-    ("megatron.sh", "--bf16", "--bf16 --fp16", "run-precision", ""),
-    ("megatron.sh", "--bf16", "--fp16", "run-precision", ""),
     ("megatron.sh", "granularity full", "granularity ful", "run-recompute", ""),
     ("megatron.sh", "granularity full", "granularity selective", "run-recompute", "-method"),
     ("megatron.sh", "    --recompute-method uniform \\\n", "", "run-recompute", "-granularity"),
-    ("megatron.sh", "    --use-distributed-optimizer \\\n", "", "run-overlap", "--overlap-param"),
-    ("megatron.sh", "    --overlap-grad-reduce \\\n", "", "run-overlap", "--overlap-param"),
     ("megatron.sh", "--bf16", "--bf16 --fp8-format hybrid", "fp8-on-a2-a3", ""),
     ("megatron.sh", "--num-layers 48", "--num-layer 48", "run-flags-known", ""),
     (
@@ -228,7 +224,6 @@ MISTAKES = [
     ("swift.sh", "tensor_parallel_size 1", "tensor_parallel_size 2", "lora-etp", ""),
     ("swift.sh", "context_parallel_size 1", "context_parallel_size 2", "gdn-zero-with-cp", ""),
     ("swift.sh", "packing false", "packing true", "run-gdn-packing", ""),
-    ("swift.sh", "megatron sft", "swift sft", "run-swift-parallel", "--tensor_model"),
     ("swift.sh", "model_parallel_size 4", "model_parallel_size 3", "run-world-size", ""),
     ("swift.sh", "batch_size 16", "batch_size 18", "run-batch-divides", ""),
     (

@@ -22,7 +22,6 @@ SIZES = (
     "run-heads-divide",
     "run-layers-divide",
     "run-batch-divides",
-    "run-precision",
 )
 LAUNCH = """torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 2 \\
   --pipeline-model-parallel-size 1 --context-parallel-size 1 --expert-model-parallel-size 1 \\

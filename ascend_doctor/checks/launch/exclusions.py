@@ -53,28 +53,6 @@ def run_moe_needs_sp(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("run-precision", "Only one precision is set", scope="launch")
-def run_precision(case: Case) -> Iterator[Finding]:
-    """FP16 and BF16 exclude each other, and Megatron-LM's experts are not trained in FP16."""
-    megatron_options(case)
-    if flag(case, "fp16") and flag(case, "bf16"):
-        yield error(
-            "FP16 and BF16 exclude each other",
-            observed="fp16 and bf16",
-            required="one of them; BF16 on Atlas A2 and later",
-            refs=(f"{ARGUMENTS}:724",),
-            location=at(case, "fp16", "bf16"),
-        )
-    elif flag(case, "fp16") and part_sizes(case)["EP"] > 1:
-        yield error(
-            "Expert parallelism is refused in FP16",
-            observed=f"fp16, expert_model_parallel_size {part_sizes(case)['EP']}",
-            required="bf16",
-            refs=(f"{ARGUMENTS}:1041",),
-            location=at(case, "fp16"),
-        )
-
-
 @check("run-recompute", "Recomputation options fit together", scope="launch")
 def run_recompute(case: Case) -> Iterator[Finding]:
     """Full recomputation needs a method and a number of layers.
@@ -113,49 +91,6 @@ def run_recompute(case: Case) -> Iterator[Finding]:
             required="no recompute_method",
             refs=(f"{ARGUMENTS}:915",),
             location=at(case, "recompute_method"),
-        )
-
-
-@check("run-overlap", "Overlapped gathering uses the distributed optimizer", scope="launch")
-def run_overlap(case: Case) -> Iterator[Finding]:
-    """--overlap-param-gather needs the distributed optimizer and --overlap-grad-reduce."""
-    megatron_options(case)
-    if case.need(Launch).program not in VALIDATED or not flag(case, "overlap_param_gather"):
-        return
-    sharded = ("use_torch_fsdp2", "use_megatron_fsdp", "use_custom_fsdp")
-    if any(is_given(case, option) for option in sharded):
-        return
-    missing = [
-        name
-        for name in ("use_distributed_optimizer", "overlap_grad_reduce")
-        if not flag(case, name)
-    ]
-    if missing:
-        yield error(
-            "--overlap-param-gather lacks what it needs",
-            observed=f"no {', no '.join(missing)}",
-            required="--use-distributed-optimizer --overlap-grad-reduce",
-            refs=(f"{ARGUMENTS}:626",),
-            location=at(case, "overlap_param_gather"),
-        )
-
-
-@check(
-    "run-swift-parallel", "Megatron's sizes are given to `megatron`, not to `swift`", scope="launch"
-)
-def run_swift_parallel(case: Case) -> Iterator[Finding]:
-    """`swift sft` trains with transformers and knows none of Megatron's parallel sizes."""
-    launch_options = options(case)
-    if case.need(Launch).program != "swift":
-        raise NotApplicable("the launch command does not start swift")
-    wrong = [name for name in launch_options if name.endswith("_model_parallel_size")]
-    if wrong:
-        yield error(
-            f"swift does not know {wrong[0]}",
-            observed=", ".join(f"--{name}" for name in wrong),
-            required="`megatron sft` instead of `swift sft`",
-            refs=("modelscope/ms-swift@3602360a:swift/megatron/arguments/megatron_args.py",),
-            location=at(case, *wrong),
         )
 
 

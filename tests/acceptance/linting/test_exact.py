@@ -10,20 +10,28 @@ import msgspec
 import pytest
 
 from ascend_doctor.checks import all_checks
+from ascend_doctor.commands.rehearsal import prepare
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.linting.exact import ask, split_launches
 from ascend_doctor.linting.inputs import LintInput, subjects
 from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
 from ascend_doctor.linting.shellcheck import run_shellcheck
 from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.simulator import machine as simulated
 from tests.acceptance import clones
 
 CATALOG = Catalog()
 CHECKS = tuple(check for check in all_checks() if suits(check))
 SECONDS = 3000.0
-# Which sources lie beside each other in a stack, by repository and release.
-MEGATRON = ("NVIDIA/Megatron-LM", "core_v0.12.1")
-MINDSPEED = ("Ascend/MindSpeed", "028de58c")
+MEGATRON = ("NVIDIA/Megatron-LM", "core_v0.12.1", "megatron")
+SOURCES = {
+    "mindspeed-llm": (
+        MEGATRON,
+        ("Ascend/MindSpeed", "028de58c"),
+        ("Ascend/MindSpeed-LLM", "c77308a1"),
+    ),
+    "mindspeed-0.12.1": (MEGATRON, ("Ascend/MindSpeed", "028de58c")),
+}
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -65,10 +73,13 @@ def lines_of(finding: Finding) -> set[int]:
     return {finding.location.line} if finding.location is not None else set()
 
 
-@pytest.mark.parametrize("stack", ["mindspeed-llm", "mindspeed-0.12.1", "verl"])
+@pytest.mark.parametrize("stack", SOURCES)
 def test_frameworks_refuse_at_the_line(stack: str, tmp_path: Path) -> None:
     group = groups()[stack]
-    python, env = os.environ["ASCEND_DOCTOR_TEST_STACK"], dict(os.environ)
+    python = os.environ["ASCEND_DOCTOR_TEST_JOBS_PYTHON"]
+    env = dict(prepare(None, python, simulated("a2-8"), ()).env)
+    folders = [clones.unpack(tmp_path / each[0], *each) for each in SOURCES[stack]]
+    env["PYTHONPATH"] = ":".join([*map(str, reversed(folders)), env["PYTHONPATH"]])
     read_all = [read(group, row, mistaken=m) for m in (True, False) for row in group.files]
     flat = [each for _, inputs in read_all for each in inputs]
     began = time.monotonic()

@@ -16,7 +16,7 @@ from typing import Any
 from .composed import Verl
 from .confined import confine, end_with_parent, in_fork
 from .frameworks import Megatron, Torchrun
-from .options import Word, fill_unknown, refuse
+from .options import CommandWord, fill_unknown, refuse
 from .refusals import Start, find_refusals
 from .tries import parser_of
 
@@ -99,7 +99,7 @@ def main() -> None:
     frameworks = Frameworks()
     for launch in request["launches"]:
         for part in ("launcher", "words"):
-            launch[part] = launch[part] and [Word(*word) for word in launch[part]]
+            launch[part] = launch[part] and [CommandWord(*word) for word in launch[part]]
         os.environ.update(launch["env"])
         began = time.monotonic()
         framework, failed, known = frameworks.take(launch)

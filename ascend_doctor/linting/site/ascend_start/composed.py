@@ -10,7 +10,7 @@ import importlib.util
 import os
 from typing import Any
 
-from .options import UNTOLD, Option, Word
+from .options import UNTOLD, CommandWord, ReadOption
 
 _CONFIG_NAME = "--config-name"
 _NAME = "ppo_trainer"
@@ -24,7 +24,7 @@ class Verl:
     def __init__(self) -> None:
         self._folder = ""
 
-    def prepare(self, _entry: str, _words: list[Word]) -> None:
+    def prepare(self, _entry: str, _words: list[CommandWord]) -> None:
         importlib.import_module("hydra")
         spec = importlib.util.find_spec("verl")
         if spec is None or not spec.submodule_search_locations:
@@ -32,26 +32,26 @@ class Verl:
         self._folder = os.path.join(next(iter(spec.submodule_search_locations)), "trainer/config")
         importlib.import_module("verl.utils.config")
 
-    def adapt(self, _entry: str, _words: list[Word]) -> None:
+    def adapt(self, _entry: str, _words: list[CommandWord]) -> None:
         """Nothing of it depends on the launch."""
 
-    def fill_unknown(self, words: list[Word]) -> tuple[list[Word], list[str]]:
+    def fill_unknown(self, words: list[CommandWord]) -> tuple[list[CommandWord], list[str]]:
         """Overrides whose values only the shell knows are left out."""
         unknown = [word for word in words if UNTOLD in word.text]
         names = [_last_key(word.text) for word in unknown]
         return [word for word in words if word not in unknown], names
 
-    def options(self, words: list[Word]) -> dict[str, Option]:
+    def options(self, words: list[CommandWord]) -> dict[str, ReadOption]:
         """Overrides by the last part of their keys."""
-        options_: dict[str, Option] = {}
+        options_: dict[str, ReadOption] = {}
         for word in words:
             key, equals, value = word.text.partition("=")
             if equals:
-                option = Option(key.lstrip("+~"), f"{key}=", [value], [word.at])
+                option = ReadOption(key.lstrip("+~"), f"{key}=", [value], [word.at])
                 options_.setdefault(_last_key(key), option)
         return options_
 
-    def start(self, words: list[Word], _world: int | None) -> dict[str, Any]:
+    def start(self, words: list[CommandWord], _world: int | None) -> dict[str, Any]:
         hydra = importlib.import_module("hydra")
         texts = [word.text for word in words]
         name, overrides = _NAME, [text for text in texts if not text.startswith("--")]

@@ -19,7 +19,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from .options import ParserRefusal, Word, options_refused, without_unknown
+from .options import CommandWord, ParserRefusal, options_refused, without_unknown
 
 DEVICES = 8
 _MAX_REMOVED = 20
@@ -46,11 +46,11 @@ class Torchrun:
 
     folders = ("/torch/distributed/",)
 
-    def parse(self, words: list[Word]) -> Any:
+    def parse(self, words: list[CommandWord]) -> Any:
         run = importlib.import_module("torch.distributed.run")
         return run.get_args_parser().parse_args([word.text for word in words])
 
-    def start(self, words: list[Word], _world: int | None) -> dict[str, Any]:
+    def start(self, words: list[CommandWord], _world: int | None) -> dict[str, Any]:
         run = importlib.import_module("torch.distributed.run")
         args = self.parse(words)
         fewest, _ = run.parse_min_max_nnodes(args.nnodes)
@@ -80,7 +80,7 @@ class Megatron:
             self._provider = reached.named.get("extra_args_provider")
             self._defaults = reached.named.get("args_defaults") or {}
 
-    def prepare(self, entry: str, words: list[Word]) -> None:
+    def prepare(self, entry: str, words: list[CommandWord]) -> None:
         """Import it, as patched for this launch."""
         _type(entry, words)
         os.environ.update({"WORLD_SIZE": "1", "RANK": "0", "LOCAL_RANK": "0"})
@@ -95,7 +95,7 @@ class Megatron:
             importlib.import_module(f"megatron.training.{name}")
         importlib.import_module("torch.testing._internal.distributed.fake_pg")
 
-    def adapt(self, entry: str, words: list[Word]) -> None:
+    def adapt(self, entry: str, words: list[CommandWord]) -> None:
         """Patch it for another launch."""
         _type(entry, words)
         with parser_that_passes():
@@ -112,11 +112,11 @@ class Megatron:
                 manager.apply_features_pre_patches(args)
                 manager.apply_features_patches(args)
 
-    def parse(self, words: list[Word]) -> Any:
+    def parse(self, words: list[CommandWord]) -> Any:
         _type(sys.argv[0], words)
         return sys.modules["megatron.training.arguments"].parse_args(self._provider)
 
-    def start(self, words: list[Word], world: int | None) -> dict[str, Any]:
+    def start(self, words: list[CommandWord], world: int | None) -> dict[str, Any]:
         arguments = sys.modules["megatron.training.arguments"]
         ranks = world or fewest_ranks(words)
         os.environ.update({"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(min(ranks, DEVICES))})
@@ -151,7 +151,7 @@ class Megatron:
         }
 
 
-def _type(entry: str, words: list[Word]) -> None:
+def _type(entry: str, words: list[CommandWord]) -> None:
     sys.argv = [entry, *without_unknown(words)]
 
 
@@ -185,7 +185,7 @@ def _stand_in_for_cuda() -> None:
     cuda.get_device_properties = lambda *_: types.SimpleNamespace(major=9, minor=0)
 
 
-def fewest_ranks(words: list[Word]) -> int:
+def fewest_ranks(words: list[CommandWord]) -> int:
     """The fewest ranks for the sizes of a launch whose number of ranks is unknown."""
     ranks = 1
     texts = [word.text for word in words]
@@ -207,7 +207,7 @@ def parser_that_passes() -> Iterator[None]:
     def tolerant(parser: Any, args: Any = None, namespace: Any = None) -> Any:
         texts = list(sys.argv[1:] if args is None else args)
         for _ in range(_MAX_REMOVED):
-            words = [Word(text, number) for number, text in enumerate(texts)]
+            words = [CommandWord(text, number) for number, text in enumerate(texts)]
             try:
                 return parse(parser, texts, namespace)
             except ParserRefusal as refusal:

@@ -12,7 +12,7 @@ _STAND_IN = "unknown"
 _REST = argparse.REMAINDER
 
 
-class Word:
+class CommandWord:
     """A word of a command; ``at`` is its number there, -1 for one that was added."""
 
     def __init__(self, text: str, at: int) -> None:
@@ -20,7 +20,7 @@ class Word:
         self.at = at
 
 
-class Option:
+class ReadOption:
     """An option as it is given; ``places`` are the numbers of its words.
 
     ``extra`` are those of words behind it that it does not take; ``kind`` is the name of its type.
@@ -49,10 +49,10 @@ def refuse(parser: argparse.ArgumentParser, message: str) -> None:
     raise ParserRefusal(parser, message)
 
 
-def read_options(words: list[Word], parser: Any) -> dict[str, Option]:
+def read_options(words: list[CommandWord], parser: Any) -> dict[str, ReadOption]:
     """The options that words give, by the names under which the parser keeps them."""
     known = parser._option_string_actions
-    by_dest: dict[str, Option] = {}
+    by_dest: dict[str, ReadOption] = {}
     number = 0
     while number < len(words):
         start = number
@@ -66,7 +66,9 @@ def read_options(words: list[Word], parser: Any) -> dict[str, Option]:
         taken = start + 1 + (max(_most_values(action) - bool(equals), 0) if action else number)
         own, rest = words[start : min(taken, number)], words[min(taken, number) : number]
         values = [*([value] if equals else []), *(word.text for word in own[1:])]
-        option = Option(action.dest if action else _name(typed), typed, values, [w.at for w in own])
+        option = ReadOption(
+            action.dest if action else _name(typed), typed, values, [w.at for w in own]
+        )
         option.extra = [word.at for word in rest] if action else option.places
         if action is not None:
             option.choices = [str(choice) for choice in action.choices or ()]
@@ -97,8 +99,8 @@ def _most_values(action: Any) -> int:
 
 
 def fill_unknown(
-    words: list[Word], parser: Any, *, any_text: bool = True
-) -> tuple[list[Word], list[str]]:
+    words: list[CommandWord], parser: Any, *, any_text: bool = True
+) -> tuple[list[CommandWord], list[str]]:
     """Words without values that only the shell knows, and the names of their options.
 
     An option that takes any text has a stand-in, where that is asked for; others are left out.
@@ -120,10 +122,10 @@ def fill_unknown(
         for word in words
         if word.at not in gone and not (word.at in extra and UNTOLD in word.text)
     ]
-    return [Word(word.text.replace(UNTOLD, _STAND_IN), word.at) for word in left], unknown
+    return [CommandWord(word.text.replace(UNTOLD, _STAND_IN), word.at) for word in left], unknown
 
 
-def without_unknown(words: list[Word]) -> list[str]:
+def without_unknown(words: list[CommandWord]) -> list[str]:
     """The texts of words without options whose values only the shell knows."""
     texts: list[str] = []
     for word in words:
@@ -134,7 +136,7 @@ def without_unknown(words: list[Word]) -> list[str]:
     return texts
 
 
-def options_refused(refusal: ParserRefusal, words: list[Word]) -> list[Option]:
+def options_refused(refusal: ParserRefusal, words: list[CommandWord]) -> list[ReadOption]:
     """The options that argparse complains of; of words that it does not take, the option before."""
     text = str(refusal)
     by_dest = read_options(words, refusal.parser).values()
@@ -156,7 +158,7 @@ def options_refused(refusal: ParserRefusal, words: list[Word]) -> list[Option]:
     ]
 
 
-def _only_extra(option: Option, texts: dict[int, str]) -> Option:
+def _only_extra(option: ReadOption, texts: dict[int, str]) -> ReadOption:
     if option.extra != option.places:
         option.dest = "extra " + option.dest
         option.values += [texts[at] for at in option.extra]

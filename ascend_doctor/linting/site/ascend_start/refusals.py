@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from .frameworks import fewest_ranks
-from .options import Word
+from .options import CommandWord
 from .tries import ARGPARSE, WORLD, key_of, run_start
 
 MAX_REFUSALS = 12
@@ -26,7 +26,7 @@ class Start:
     def __init__(
         self,
         framework: Any,
-        words: list[Word],
+        words: list[CommandWord],
         world: int | None,
         env: dict[str, str] | None = None,
     ) -> None:
@@ -45,24 +45,24 @@ class Start:
         return self._with(option["places"], [])
 
     def adding(self, texts: list[str]) -> Start:
-        return self._with([], [Word(text, -1) for text in texts])
+        return self._with([], [CommandWord(text, -1) for text in texts])
 
     def replacing(self, option: dict[str, Any], value: str) -> Start:
         if option["dest"] == WORLD:
             return Start(self.framework, self.words, int(value), self.env)
         places, typed = option["places"], option["typed"]
         if typed.endswith("="):
-            return self._with(places, [Word(typed + value, places[0])])
-        return self._with(places, [Word(typed, places[0]), Word(value, places[-1])])
+            return self._with(places, [CommandWord(typed + value, places[0])])
+        return self._with(places, [CommandWord(typed, places[0]), CommandWord(value, places[-1])])
 
-    def _with(self, places: list[int], new: list[Word]) -> Start:
+    def _with(self, places: list[int], new: list[CommandWord]) -> Start:
         """The words with new ones in the place of those with these numbers."""
         first = min((n for n, word in enumerate(self.words) if word.at in places), default=-1)
         left = [word for word in self.words if word.at not in places or word.at < 0]
         at = first if first >= 0 else len(left)
         return Start(self.framework, [*left[:at], *new, *left[at:]], self.world, self.env)
 
-    def changed(self, option: dict[str, Any]) -> list[Start]:
+    def alternatives(self, option: dict[str, Any]) -> list[Start]:
         """A start with other values of an option, the likeliest to pass first."""
         if option["dest"] == WORLD:
             fewest = fewest_ranks(self.words)
@@ -143,7 +143,7 @@ def _relax(start: Start, answer: dict[str, Any], ends: float) -> Start | None:
             return other
     ways: list[tuple[bool, int, dict[str, Any], Start]] = []
     for option in answer["options"][:_MAX_OPTIONS]:
-        for other in start.changed(option):
+        for other in start.alternatives(option):
             after = other.run() if time.monotonic() < ends else answer
             if key_of(after) != key_of(answer):
                 ways.append((not _passes(after), _roundness(option), option, other))

@@ -11,7 +11,7 @@ import traceback
 from typing import Any
 
 from .confined import in_fork
-from .options import Option, ParserRefusal, Word, options_refused, read_options
+from .options import CommandWord, ParserRefusal, ReadOption, options_refused, read_options
 from .sources import Statement, names_in_text
 
 SECONDS = 20.0
@@ -24,13 +24,13 @@ _TRACE = 3
 
 
 def run_start(
-    framework: Any, words: list[Word], world: int | None, env: dict[str, str]
+    framework: Any, words: list[CommandWord], world: int | None, env: dict[str, str]
 ) -> dict[str, Any]:
     """The answer of the framework; one without "type" passed."""
 
     def work() -> dict[str, Any]:
         os.environ.update(env)
-        with _kept_parsers() as parsers, _files_that_exist(words):
+        with _record_parsers() as parsers, _files_that_exist(words):
             try:
                 answer = framework.start(words, world)
                 options = _options(framework, parsers, words)
@@ -53,7 +53,7 @@ def key_of(answer: dict[str, Any]) -> str:
 
 
 @contextlib.contextmanager
-def _kept_parsers() -> Any:
+def _record_parsers() -> Any:
     parsers: list[argparse.ArgumentParser] = []
     parse = argparse.ArgumentParser.parse_known_args
 
@@ -69,7 +69,7 @@ def _kept_parsers() -> Any:
 
 
 @contextlib.contextmanager
-def _files_that_exist(words: list[Word]) -> Any:
+def _files_that_exist(words: list[CommandWord]) -> Any:
     """Within it what the command names is there: its files are on another machine."""
     options = {word.text for word in words if "/" in word.text or word.text == "unknown"}
     exists = os.path.exists
@@ -82,7 +82,7 @@ def _files_that_exist(words: list[Word]) -> Any:
 
 def parser_of(framework: Any) -> Any:
     """The parser that the framework makes."""
-    with _kept_parsers() as parsers:
+    with _record_parsers() as parsers:
         with contextlib.suppress(BaseException):
             framework.parse([])
         return _largest(parsers)
@@ -95,15 +95,17 @@ def _largest(parsers: list[argparse.ArgumentParser]) -> argparse.ArgumentParser:
 
 
 def _options(
-    framework: Any, parsers: list[argparse.ArgumentParser], words: list[Word]
-) -> dict[str, Option]:
+    framework: Any, parsers: list[argparse.ArgumentParser], words: list[CommandWord]
+) -> dict[str, ReadOption]:
     if hasattr(framework, "options"):
-        own: dict[str, Option] = framework.options(words)
+        own: dict[str, ReadOption] = framework.options(words)
         return own
     return read_options(words, _largest(parsers))
 
 
-def _explain(refusal: BaseException, framework: Any, options: dict[str, Option]) -> dict[str, Any]:
+def _explain(
+    refusal: BaseException, framework: Any, options: dict[str, ReadOption]
+) -> dict[str, Any]:
     """Where an exception was raised, and the options that it depends on."""
     frames = [
         frame
@@ -119,7 +121,7 @@ def _explain(refusal: BaseException, framework: Any, options: dict[str, Option])
         names += [name for name in blamed if name not in names]
         if blamed:
             break
-    world = Option(WORLD, WORLD, [], [])
+    world = ReadOption(WORLD, WORLD, [], [])
     answer = _describe(refusal, [options.get(name, world) for name in names], related)
     kind = type(refusal)
     known = kind.__name__ in _REFUSALS or kind is Exception or _OF_HYDRA.match(kind.__module__)
@@ -134,7 +136,7 @@ def _explain(refusal: BaseException, framework: Any, options: dict[str, Option])
 
 def _describe(
     refusal: BaseException,
-    options: list[Option],
+    options: list[ReadOption],
     related: list[str] | None = None,
     file: str = "",
 ) -> dict[str, Any]:
