@@ -199,7 +199,9 @@ _INSIDE = {"machine", "simulator", "shrinking", "precision"}
 
 def file_accesses(nodes: Sequence[ast.AST], where: Path) -> Iterator[Mention]:
     """Where code opens or asks for files past machine/, which thinks of pipes and mounts."""
-    if where.parts[0] == "ascend_doctor" and where.parts[1] not in _INSIDE:
+    # What runs in the interpreter of a stack has no door.
+    inside = where.parts[1] in _INSIDE or "site" in where.parts
+    if where.parts[0] == "ascend_doctor" and not inside:
         for node in nodes:
             if isinstance(node, ast.Call) and _DOOR.fullmatch(ast.unparse(node.func)):
                 yield Mention(ast.unparse(node.func), where, node.lineno)

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 # Of a longer line an excerpt has the beginning.
 _MOST_LINE = 1000
 _MORE = "With a stack more is judged: ascend-doctor lint --exact --python PYTHON FILE"
+_NO_LAUNCH = "No launch of a training is known here; shell and variables are judged."
 _TO_GIVE = "give what starts the training, or append its command after `--`"
 
 
@@ -114,9 +115,7 @@ def command(  # noqa: PLR0913 - the options of the command
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     start = time.monotonic()
     sources, words = _split(arguments, sys.argv)
-    files = _find_files(sources)
-    if not sources and not words:
-        raise click.UsageError("give a file, or a command behind --")
+    files = _find_files(sources, words)
     rows = catalog(overlays)
     base = _machine(rows, megatron, soc, here=here)
     if fix and "-" in files:
@@ -128,17 +127,13 @@ def command(  # noqa: PLR0913 - the options of the command
     judged = _of_files(files, stdin_filename, rows, contents, sources)
     inputs, unread = _divide(tuple(judged), hook=hook)
     inputs += of_command(words, rows) if words else ()
-    if exact:
-        inputs = exact.ask(inputs)
-    elif not hook and any(map(is_askable, inputs)):
-        click.echo(say(_MORE), err=True)
+    inputs = exact.ask(inputs) if exact else inputs
     if hook and not inputs:
         return 0
     if contents and not words and not any(content.strip() for content in contents.values()):
         raise DataError(f"{files[0]}: nothing is in it; {_TO_GIVE}")
     if inputs and all(_is_of_shell(each) for each in inputs):
-        message = say("No launch of a training is known here; shell and variables are judged.")
-        click.echo(message, err=True)
+        click.echo(say(_NO_LAUNCH), err=True)
     unseen_ok = allow_unresolved or hook
     judge = functools.partial(findings, base=base, catalog=rows, chosen=chosen)
     by_input = (judge(each, allow_unresolved=unseen_ok) for each in inputs)
@@ -147,6 +142,8 @@ def command(  # noqa: PLR0913 - the options of the command
     shown = _with_lines((*shown, *unread), contents)
     report = _report(shown, base, output, time.monotonic() - start)
     output.write(report, Redactor(key=local_key()))
+    if not (exact or hook or output.quiet) and any(map(is_askable, inputs)):
+        click.echo(say(_MORE), err=True)
     return 0 if hook and report.verdict.exit_code == EXIT_UNKNOWN else report.verdict.exit_code
 
 
@@ -165,7 +162,9 @@ def _divide(
     return [each for each in inputs if each.file in files], []
 
 
-def _find_files(sources: Sequence[str]) -> list[str]:
+def _find_files(sources: Sequence[str], words: Sequence[str]) -> list[str]:
+    if not sources and not words:
+        raise click.UsageError("give a file, or a command behind --")
     if sources and not is_there(sources[0]) and shutil.which(sources[0]):
         raise click.UsageError(f"{sources[0]}: no such file; append a command after `--`")
     for source in sources:

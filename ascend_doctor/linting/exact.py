@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.facts import UNTOLD, FrameworkRefusal, Spot
+from ascend_doctor.facts import UNTOLD, FrameworkRefusal, Launch, Spot
 from ascend_doctor.findings import Place
 from ascend_doctor.linting.inputs import LintInput, PlacedWord
 from ascend_doctor.machine.files import is_there, read_bytes, write_whole
@@ -31,6 +31,11 @@ _PROGRAMS = {"torch": "torchrun", "megatron": "Megatron-LM", "mindspeed": "MindS
 }
 _NAMES = {"megatron": "Megatron-LM", "verl": "verl"}
 _VERL = "verl.trainer.main_ppo"
+# Another folder of configurations than verl's own.
+_OTHER_CONFIG = re.compile(r"--config-(?:path|dir)[= ](?!['\"]?(?:\./)?config['\"]?(?:\s|$))")
+# What Hydra says of the key of an override.
+_OF_KEY = "ConfigCompositionException"
+_OFFLINE = re.compile(r"connect to 'https?:|Repo id must|offline mode")
 _FILE = re.compile(
     r"not exist|no such file|cannot find|not found|not a (?:valid )?(?:file|dir)|check \w+ dir",
     re.IGNORECASE,
@@ -102,7 +107,7 @@ def split_launch(subject: LintInput) -> LaunchParts | None:
     entry = next((n for n, text in enumerate(texts) if text.endswith(".py") or text == _VERL), None)
     framework = ""
     if entry is not None:
-        of_verl = texts[entry] == _VERL and "--config-path" not in " ".join(texts)
+        of_verl = texts[entry] == _VERL and not _OTHER_CONFIG.search(" ".join(texts))
         framework = "verl" if of_verl else "megatron" if _ENTRY.fullmatch(texts[entry]) else ""
     if launcher is None and not framework:
         return None
@@ -219,7 +224,7 @@ class _PlacedAnswers:
 
     def __init__(self, subject: LintInput, parts: LaunchParts) -> None:
         self._words = subject.words
-        self._open = subject.launch is not None and subject.launch.open_environment
+        self._launch = subject.launch or Launch()
         self._parts = parts
 
     def of_failure(self, answer: _Answer) -> Iterator[FrameworkRefusal]:
@@ -247,7 +252,7 @@ class _PlacedAnswers:
         self, refusal: _RefusalAnswer, part: _PartAnswer, name: str
     ) -> FrameworkRefusal:
         doubtful = {*part.unknown} & {*refusal.related, *(each.dest for each in refusal.options)}
-        set_elsewhere = refusal.variable and self._open
+        set_elsewhere = refusal.variable and self._launch.open_environment
         outcome = "unjudged" if doubtful or set_elsewhere else "refused"
         file = refusal.file
         for folder, program in _PROGRAMS.items():
@@ -256,6 +261,9 @@ class _PlacedAnswers:
                 break
         text = refusal.text if refusal.file == "argparse" else f"{refusal.type}: {refusal.text}"
         refused = self._refusal(name, text, refusal.options, outcome=outcome)
+        if refusal.type == _OF_KEY and refusal.options:
+            key = self._launch.places.get(f"key {refusal.options[0].typed.rstrip('=')}")
+            refused = msgspec.structs.replace(refused, location=key or refused.location)
         source = f"{file}:{refusal.line}" if refusal.line else ""
         return msgspec.structs.replace(refused, source=source, code=refusal.code)
 
@@ -264,7 +272,8 @@ class _PlacedAnswers:
         absent = any(
             value == _STAND_IN or ("/" in value and not is_there(value)) for value in values
         )
-        return absent and _FILE.search(refusal.text) is not None
+        needs_file = absent and _FILE.search(refusal.text) is not None
+        return needs_file or _OFFLINE.search(refusal.text) is not None
 
     def _refusal(
         self, program: str, text: str, options: Sequence[_OptionAnswer], *, outcome: str

@@ -110,11 +110,3 @@ def test_configurations_of_mindspeed_rl_have_no_mistakes(tmp_path: Path) -> None
         assert [
             (finding.title, finding.location) for finding in rl.reports(contents, path, tmp_path)
         ] == []
-
-
-def test_seeded_mistakes_in_configurations_are_found(tmp_path: Path) -> None:
-    contents = rl.files()
-    hits = [
-        rl.is_found(mistake, contents, tmp_path) for mistake in rl.mistakes(contents, 20261303, 40)
-    ]
-    assert sum(hits) >= 36

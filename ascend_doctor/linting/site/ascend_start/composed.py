@@ -56,9 +56,10 @@ class Verl:
         texts = [word.text for word in words]
         name, overrides = _NAME, [text for text in texts if not text.startswith("--")]
         for text, following in zip(texts, [*texts[1:], ""]):
-            if text.startswith(_CONFIG_NAME):
-                name = text.partition("=")[2] or following
-                overrides = [each for each in overrides if each != following or "=" in each]
+            if text.startswith("--config-"):
+                value = text.partition("=")[2] or following
+                name = value if text.startswith(_CONFIG_NAME) else name
+                overrides = [each for each in overrides if each != value]
         with hydra.initialize_config_dir(self._folder, version_base=None):
             config = hydra.compose(name.removesuffix(".yaml") if name else _NAME, overrides)
         self._validate(config)

@@ -152,7 +152,7 @@ def _relax(start: Start, answer: dict[str, Any], ends: float) -> Start | None:
         _, _, first, other = min(ways, key=lambda each: each[:2])
         answer["options"] = [first, *(each for each in answer["options"] if each is not first)]
         return other
-    return _add(start, answer)
+    return None if hasattr(start.framework, "options") else _add(start, answer)
 
 
 def _add(start: Start, answer: dict[str, Any]) -> Start | None:
