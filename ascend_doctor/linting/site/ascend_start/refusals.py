@@ -137,9 +137,9 @@ def _remove_extra(start: Start, answer: dict[str, Any]) -> Start | None:
 def _relax(start: Start, answer: dict[str, Any], ends: float) -> Start | None:
     """The start that no longer gets this answer; the option whose value made it goes first."""
     if variable := _VARIABLE.search(answer["text"]):
+        answer["variable"] = variable.group(1)
         other = start.exporting(variable.group(1), variable.group(2) or "1")
         if key_of(other.run()) != key_of(answer):
-            answer["variable"] = variable.group(1)
             return other
     ways: list[tuple[bool, int, dict[str, Any], Start]] = []
     for option in answer["options"][:_MAX_OPTIONS]:

@@ -112,7 +112,7 @@ def _explain(
         for frame in traceback.extract_tb(refusal.__traceback__)
         if any(folder in frame.filename for folder in framework.folders)
     ]
-    names = names_in_text(str(refusal), options)
+    names = names_in_text(f"{refusal} {getattr(refusal, 'override', '')}", options)
     related: list[str] = []
     for frame in reversed(frames):
         statement = Statement(frame.filename, frame.lineno or 0).names()
