@@ -9,7 +9,6 @@ configuration classes, ms-swift's argument classes.
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import sys
@@ -131,6 +130,14 @@ STACKS = {
 }
 
 
+def mistake(stack: str, kind: str, line: str) -> str:
+    """The line with a mistake of a kind."""
+    pattern, new = STACKS[stack][0][kind]
+    match = re.search(pattern, line)
+    assert match
+    return line[: match.start(1)] + new + line[match.end(1) :]
+
+
 def main() -> None:
     """Print the mistakes of each stack, a file each, as YAML."""
     dice = random.Random(SEED)
@@ -155,7 +162,7 @@ def main() -> None:
             lines = path.read_text("utf-8", "replace").split("\n")
             row = ""
             for kind in left:
-                pattern, new = kinds[kind]
+                pattern, _ = kinds[kind]
                 spots = [
                     n
                     for n, line in enumerate(lines)
@@ -163,10 +170,7 @@ def main() -> None:
                 ]
                 if spots and made < count:
                     at = dice.choice(spots)
-                    match = re.search(pattern, lines[at])
-                    assert match
-                    to = lines[at][: match.start(1)] + new + lines[at][match.end(1) :]
-                    row = f", line: {at + 1}, kind: {kind}, to: {json.dumps(to)}"
+                    row = f", line: {at + 1}, kind: {kind}"
                     left.remove(kind)
                     seen.add(kind)
                     made += 1

@@ -90,7 +90,7 @@ KINDS: dict[str, Change] = {
         lambda *_: "",
     ),
     "typographic quote": replace(r"^[A-Z_]+=(\")[^\"]+\"\s*$", lambda *_: "\u201c"),
-    # Written down before the set of unread2.yaml was seen by lint.
+    # Written down before a further set was seen by lint.
     "comment after a backslash": replace(r"( \\)$", lambda *_: " \\ # as before"),
     "no value": replace(rf"--(?:{SIZES})( \d+)", lambda *_: ""),
     "no blank before a value": replace(rf"--(?:{SIZES})( )\d+", lambda *_: ""),

@@ -19,6 +19,7 @@ from ascend_doctor.linting.shellcheck import run_shellcheck
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.simulator import machine as simulated
 from tests.acceptance import clones
+from tests.acceptance.linting.exact_seeding import mistake
 
 CATALOG = Catalog()
 CHECKS = tuple(check for check in all_checks() if suits(check))
@@ -38,7 +39,6 @@ class Row(msgspec.Struct, frozen=True):
     path: str
     line: int
     kind: str
-    to: str
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ def read(group: Group, row: Row, *, mistaken: bool) -> tuple[str, list[LintInput
     text = clones.git(clones.clone(group.repository), "show", f"{group.commit}:{row.path}").decode()
     lines = text.split("\n")
     if mistaken:
-        lines[row.line - 1] = row.to
+        lines[row.line - 1] = mistake(group.stack, row.kind, lines[row.line - 1])
     inputs = subjects(row.path, "\n".join(lines).encode(), CATALOG, run_shellcheck)
     return row.path, list(inputs)
 

@@ -14,7 +14,7 @@ from ascend_doctor.linting.inputs import subjects
 from ascend_doctor.linting.launch_checks import findings, machine, unique
 from tests.acceptance.linting.test_labelled import CATALOG, CHECKS, Label, content, labels
 
-SETS = ("labels.yaml", "unread.yaml", "fresh.yaml", "unread2.yaml")
+SETS = ("labels.yaml", "unread.yaml", "fresh.yaml")
 # Sizes, heads, layers, batches and precision, as Megatron-LM, ms-swift and verl spell them.
 _SIZE = re.compile(
     r"(?:--|\.)((?:(?:tensor|pipeline|expert)[_-]model|context|expert[_-]tensor)[_-]parallel[_-]size"
