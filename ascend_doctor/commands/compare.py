@@ -99,7 +99,7 @@ def command(  # noqa: PLR0913 - the options of the command
     ascend-doctor compare good bad
 
     The job runs without an NPU, then on real or simulated ones; ASCEND_DOCTOR_DEVICE says cpu or
-    npu to it. Nothing is printed where all agree. Dumps of msprobe are read as well. Exit code 1
+    npu to it. Nothing is printed where all agree. Exit code 1
     where runs part, 2 for a dump that cannot be read, 3 where a run failed.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     limits = parse_tolerances(tolerances)
@@ -141,9 +141,7 @@ def _are_dumps(words: Sequence[str], *, record: str | None, keep: str | None) ->
             raise click.UsageError("two dumps are compared, without --record and --keep")
         return True
     if pair and not record and shutil.which(words[0]) is None:
-        raise DataError(
-            f"{words[0]}: no such dump; name two folders that --record or msprobe wrote"
-        )
+        raise DataError(f"{words[0]}: no such dump; name two folders that --record wrote")
     return False
 
 

@@ -96,7 +96,6 @@ class LaunchParts(msgspec.Struct, frozen=True, kw_only=True):
     launcher: list[tuple[str, int]] | None
     words: list[tuple[str, int]] | None
     env: dict[str, str]
-    run: str = ""
 
 
 def split_launch(subject: LintInput) -> LaunchParts | None:
@@ -123,15 +122,6 @@ def split_launch(subject: LintInput) -> LaunchParts | None:
     )
 
 
-def find_entry(subject: LintInput, parts: LaunchParts) -> str:
-    """The launched file: here, beside the script, or in a folder above that; "" where it is not."""
-    folders = (Path.cwd(), *Path(subject.file).absolute().parents)
-    if not parts.entry.endswith(".py"):
-        return ""
-    paths = (str(folder / parts.entry) for folder in folders)
-    return next(filter(is_there, paths), "")
-
-
 def is_askable(subject: LintInput) -> bool:
     """Whether a framework can be asked about it."""
     return split_launch(subject) is not None
@@ -150,17 +140,9 @@ def _number_words(words: Sequence[PlacedWord]) -> Iterator[tuple[str, int]]:
         yield text, first
 
 
-def split_launches(
-    inputs: Sequence[LintInput], *, run_entry: bool = False
-) -> dict[int, LaunchParts]:
+def split_launches(inputs: Sequence[LintInput]) -> dict[int, LaunchParts]:
     """The launches of which a framework can be asked, by their numbers."""
-    parts = {number: part for number, each in enumerate(inputs) if (part := split_launch(each))}
-    if not run_entry:
-        return parts
-    return {
-        number: msgspec.structs.replace(part, run=find_entry(inputs[number], part))
-        for number, part in parts.items()
-    }
+    return {number: part for number, each in enumerate(inputs) if (part := split_launch(each))}
 
 
 def ask(
@@ -235,13 +217,16 @@ class _PlacedAnswers:
 
     def of_part(self, part: _PartAnswer, name: str) -> Iterator[FrameworkRefusal]:
         seen: set[int] = set()
+        last = ""
         for refusal in part.refusals:
             places = {number for option in refusal.options[:1] for number in option.places}
             if refusal.failed or (places and places <= seen) or self._reads_files(refusal):
                 continue
             seen |= places
+            last = refusal.text
             yield self._of_refusal(refusal, part, name)
-        if part.ended and not (part.refusals and part.ended.endswith(part.refusals[-1].text)):
+        # What ended it and is no fault of the launch, such as a file that is not here.
+        if part.ended and not (last and part.ended.endswith(last)):
             yield self._refusal(name, part.ended, [], outcome="unjudged")
         for option in part.options:
             if option.dest in part.changed and option.dest not in part.unknown:
@@ -253,7 +238,8 @@ class _PlacedAnswers:
     ) -> FrameworkRefusal:
         doubtful = {*part.unknown} & {*refusal.related, *(each.dest for each in refusal.options)}
         set_elsewhere = refusal.variable and self._launch.open_environment
-        outcome = "unjudged" if doubtful or set_elsewhere else "refused"
+        own_option = self._is_own_option(refusal)
+        outcome = "unjudged" if doubtful or set_elsewhere or own_option else "refused"
         file = refusal.file
         for folder, program in _PROGRAMS.items():
             if f"/{folder}/" in file:
@@ -266,6 +252,12 @@ class _PlacedAnswers:
             refused = msgspec.structs.replace(refused, location=key or refused.location)
         source = f"{file}:{refusal.line}" if refusal.line else ""
         return msgspec.structs.replace(refused, source=source, code=refusal.code)
+
+    def _is_own_option(self, refusal: _RefusalAnswer) -> bool:
+        """Whether the entry file may take what the framework's parser does not."""
+        extra = refusal.file == "argparse" and refusal.text.startswith("unrecognized")
+        megatron = self._parts.framework == "megatron"
+        return extra and megatron and not _OWN_ENTRY.fullmatch(self._parts.entry)
 
     def _reads_files(self, refusal: _RefusalAnswer) -> bool:
         values = [value for option in refusal.options for value in option.values]

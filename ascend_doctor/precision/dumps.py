@@ -1,4 +1,4 @@
-"""Reads the dumps of runs: our own (docs/compare.md), and those of msprobe."""
+"""Reads the dumps of runs (docs/compare.md)."""
 
 import os
 import re
@@ -10,7 +10,6 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes, reason
 from ascend_doctor.machine.parsing import JSON_BYTES
 from ascend_doctor.machine.syntax import describe_json
-from ascend_doctor.precision import msprobe
 from ascend_doctor.precision.records import Dump, RankRecords, TensorRecord
 
 WRITER = "ascend-doctor"
@@ -55,10 +54,8 @@ def read_dump(path: str) -> Dump:
         raise DataError(f"{path}: {reason(error)}") from error
     files = [match for match in map(_FILE.fullmatch, names) if match]
     if not files:
-        if dump := msprobe.read(path, names):
-            return dump
         raise DataError(
-            f"{path}: no dump: neither rank-0.jsonl, nor step0/rank0/dump.json of msprobe;"
+            f"{path}: no dump: it has no rank-0.jsonl;"
             f" `ascend-doctor compare --record {path} -- COMMAND` writes one"
         )
     ranks = {

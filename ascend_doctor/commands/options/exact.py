@@ -25,7 +25,6 @@ class ExactLint(msgspec.Struct, frozen=True, kw_only=True):
 
     python: str | None = None
     prefix: str | None = None
-    run_entry: bool = False
 
     def ask(self, inputs: Sequence[LintInput]) -> list[LintInput]:
         """The launches with what their frameworks say. Raises DataError and DoctorError."""
@@ -33,15 +32,13 @@ class ExactLint(msgspec.Struct, frozen=True, kw_only=True):
         from ascend_doctor.linting.exact import ask, split_launches  # noqa: PLC0415
         from ascend_doctor.simulator import machine  # noqa: PLC0415
 
-        parts = split_launches(inputs, run_entry=self.run_entry)
+        parts = split_launches(inputs)
         if not parts:
             return list(inputs)
         stack = rehearsal.choose_stack(self.prefix, None) if self.prefix else None
         prepared = rehearsal.prepare(stack, self.python, machine("a2-8"), ())
-        started = [f"imports the frameworks of {prepared.interpreter} with simulated NPUs"]
-        started += [f"runs {part.run}" for part in parts.values() if part.run]
-        for text in started:
-            click.echo(f"ascend-doctor: {one_line(say(text))}", err=True)
+        text = say(f"imports the frameworks of {prepared.interpreter} with simulated NPUs")
+        click.echo(f"ascend-doctor: {one_line(text)}", err=True)
         with temporary() as folder:
             python, env = prepared.interpreter, prepared.env
             return ask(inputs, parts, python, env, Path(folder), _SECONDS)
@@ -51,14 +48,12 @@ def exact_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The function gets them as ``exact``, None where they are not asked for."""
 
     @functools.wraps(command)
-    def gather(
-        *, exact: bool, python: str | None, prefix: str | None, run_entry: bool, **options: Any
-    ) -> Any:
-        if not exact and (python or prefix or run_entry):
-            raise click.UsageError("--python, --prefix and --run-entry need --exact")
+    def gather(*, exact: bool, python: str | None, prefix: str | None, **options: Any) -> Any:
+        if not exact and (python or prefix):
+            raise click.UsageError("--python and --prefix need --exact")
         if exact and options["hook"]:
             raise click.UsageError("--hook runs nothing, and --exact does")
-        asked = ExactLint(python=python, prefix=prefix, run_entry=run_entry) if exact else None
+        asked = ExactLint(python=python, prefix=prefix) if exact else None
         return command(exact=asked, **options)
 
     for option in _OPTIONS:
@@ -68,11 +63,6 @@ def exact_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 # The last of them stands first in the help.
 _OPTIONS = (
-    click.option(
-        "--run-entry",
-        is_flag=True,
-        help="With --exact: run the launched file, too, up to where it starts the training.",
-    ),
     click.option("--prefix", metavar="DIR", help="With --exact: a stack that setup built."),
     click.option(
         "--python",

@@ -71,8 +71,6 @@ def _examine(launch: dict[str, Any], framework: Any, ends: float, *, adapt: bool
     try:
         if adapt:
             framework.adapt(launch["entry"], launch["words"])
-        if launch["run"] and hasattr(framework, "run_entry"):
-            framework.run_entry(launch["run"])
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever its patches end with
         return {**answer, "failed": _describe(error)}
     if hasattr(framework, "fill_unknown"):

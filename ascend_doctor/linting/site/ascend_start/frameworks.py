@@ -13,7 +13,6 @@ import contextlib
 import importlib
 import importlib.util
 import os
-import runpy
 import sys
 import types
 from collections.abc import Iterator
@@ -26,19 +25,8 @@ _MAX_REMOVED = 20
 _PLAIN = (bool, int, float)
 _PARALLEL = ("tensor", "pipeline", "context")
 _LLM = "mindspeed_llm.tasks.megatron_adaptor_v2"
-_LLM_TRAINING = "mindspeed_llm.training.training"
-
-
-class _Reached(BaseException):
-    """The launched file starts the training."""
-
-    def __init__(self, named: dict[str, Any]) -> None:
-        super().__init__()
-        self.named = named
-
-
-def _stop(*_: Any, **named: Any) -> None:
-    raise _Reached(named)
+# As pretrain_gpt.py has it.
+_DEFAULTS = {"tokenizer_type": "GPT2BPETokenizer"}
 
 
 class Torchrun:
@@ -62,23 +50,6 @@ class Megatron:
     """Megatron-LM's training, with the adaptor of MindSpeed or MindSpeed-LLM if present."""
 
     folders = ("/megatron/", "/mindspeed/", "/mindspeed_llm/")
-
-    def __init__(self) -> None:
-        self._provider: Any = None
-        self._defaults: dict[str, Any] = {"tokenizer_type": "GPT2BPETokenizer"}
-
-    def run_entry(self, path: str) -> None:
-        """Run the launched file up to where it starts the training, for its own options."""
-        modules = ("megatron.training", "megatron.training.training", _LLM_TRAINING)
-        for name in modules:
-            if name in sys.modules:
-                sys.modules[name].pretrain = _stop
-        sys.path.insert(0, os.path.dirname(path))
-        try:
-            runpy.run_path(path, run_name="__main__")
-        except _Reached as reached:
-            self._provider = reached.named.get("extra_args_provider")
-            self._defaults = reached.named.get("args_defaults") or {}
 
     def prepare(self, entry: str, words: list[CommandWord]) -> None:
         """Import it, as patched for this launch."""
@@ -114,7 +85,7 @@ class Megatron:
 
     def parse(self, words: list[CommandWord]) -> Any:
         _type(sys.argv[0], words)
-        return sys.modules["megatron.training.arguments"].parse_args(self._provider)
+        return sys.modules["megatron.training.arguments"].parse_args()
 
     def start(self, words: list[CommandWord], world: int | None) -> dict[str, Any]:
         arguments = sys.modules["megatron.training.arguments"]
@@ -122,7 +93,7 @@ class Megatron:
         os.environ.update({"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(min(ranks, DEVICES))})
         args = self.parse(words)
         before = dict(vars(args))
-        args = arguments.validate_args(args, self._defaults) or args
+        args = arguments.validate_args(args, dict(_DEFAULTS)) or args
         after = dict(vars(args))
         sys.modules["megatron.training.global_vars"].set_args(args)
         calculator = importlib.import_module("megatron.core.num_microbatches_calculator")
