@@ -1,7 +1,5 @@
 """Files that a launch is configured by, and that nothing here reads."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """YAML: verl's configurations and the pods of Kubernetes, with the places of their values."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 

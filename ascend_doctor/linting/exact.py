@@ -1,7 +1,5 @@
 """What frameworks themselves say of launches: their parsers and validation in a stack."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence

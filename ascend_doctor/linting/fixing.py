@@ -1,7 +1,5 @@
 """What can be mended in a shell script: where one thing is meant, and judging it again agrees."""
 
-from __future__ import annotations
-
 import difflib
 import functools
 import re

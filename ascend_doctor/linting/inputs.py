@@ -1,7 +1,5 @@
 """What a file launches, as facts that checks judge."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

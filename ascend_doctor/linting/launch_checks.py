@@ -1,7 +1,5 @@
 """Findings about what files launch: the checks of a launch, with the places of what they judge."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 

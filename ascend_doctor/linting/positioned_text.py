@@ -1,7 +1,5 @@
 """Texts of a script that remember where they stand."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec

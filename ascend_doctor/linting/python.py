@@ -1,7 +1,5 @@
 """Python entry files: what they import and call, in the order of lines."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import re

@@ -1,7 +1,5 @@
 """MindSpeed-RL's configurations: what each role trains with, and where it is set."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 shellcheck does not know that a script launches something, so it cannot tell an option from a word.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any

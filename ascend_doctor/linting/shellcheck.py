@@ -1,7 +1,5 @@
 """shellcheck on a copy of a script: which of its rules speak at which places."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Files that a script sources: which of them matter here, and what they say."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable

@@ -5,8 +5,6 @@
 FOLDER has OWNER+NAME/repo for each repository below, and unpacked wheels as wheels/NAME.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What lint advises on names, launchers and variables, against labels."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, NamedTuple
 

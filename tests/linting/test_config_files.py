@@ -1,7 +1,5 @@
 """Launches whose sizes stand in a file that is not read are not judged; others are left alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

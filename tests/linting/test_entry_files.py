@@ -1,7 +1,5 @@
 """Python entry files: the mistakes that their syntax trees show."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`lint --exact` over the real torchrun and megatron-core, and a small training of ours."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

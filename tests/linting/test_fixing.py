@@ -1,7 +1,5 @@
 """--fix: what is safe is written, what is not is shown, and what works is left alone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

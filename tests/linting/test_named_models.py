@@ -1,7 +1,5 @@
 """Models that launches name: their heads, layers and experts against the parallel sizes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Where its value cannot be told, the run says so. @RUN is a launch of 8 ranks, @TP its option.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from ascend_doctor.checks import all_checks

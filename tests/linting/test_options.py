@@ -1,7 +1,5 @@
 """Options by name and value, against the tables of the frameworks."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

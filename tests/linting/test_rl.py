@@ -1,7 +1,5 @@
 """MindSpeed-RL: configurations by role, and the scripts that start them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

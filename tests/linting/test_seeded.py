@@ -1,7 +1,5 @@
 """Mistakes that were put into correct launches: each is found at its line, and nothing else is."""
 
-from __future__ import annotations
-
 import pytest
 
 from ascend_doctor.checks import all_checks

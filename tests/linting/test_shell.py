@@ -1,7 +1,5 @@
 """Mistakes of the shell itself: each at its line, and shellcheck held like any other program."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a script leaves to its shell is said, with the line and with what was not judged."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

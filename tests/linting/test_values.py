@@ -1,7 +1,5 @@
 """Values of Hydra's overrides, sizes of verl, ports, and the resources of pods."""
 
-from __future__ import annotations
-
 import pytest
 
 from ascend_doctor.checks import all_checks

@@ -1,7 +1,5 @@
 """A Python entry file: the order of imports, and which device a rank takes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Options of a launch that need or exclude each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.checks.launch.options import (

@@ -1,7 +1,5 @@
 """Variables that a script sets for a launch: PYTHONPATH, and those that it does not export."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What the framework of a launch says of it, where `lint --exact` asked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable

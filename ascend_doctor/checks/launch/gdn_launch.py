@@ -1,7 +1,5 @@
 """A launch of a model with gated delta nets (Qwen3.5, Qwen3-Next): which of them it gets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.checks.launch.options import (

@@ -1,7 +1,5 @@
 """Settings of HCCL that go together or exclude each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.checks.launch.torch_npu_settings import (

@@ -1,7 +1,5 @@
 """Torchrun's own options: names, values and places as its parser takes them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.checks.launch.option_names import STOPS, describe_kind

@@ -1,7 +1,5 @@
 """A launch that trains adapters (LoRA), and what they are of."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.checks.launch.options import (

@@ -1,7 +1,5 @@
 """The model that a launch names, against the parallel sizes of the launch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.checks.launch.options import (

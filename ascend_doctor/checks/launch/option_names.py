@@ -1,7 +1,5 @@
 """Options of a launch by their names and values: known, misspelt, or of another release."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Mapping
 

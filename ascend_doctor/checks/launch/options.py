@@ -1,7 +1,5 @@
 """A launch command against the machine and the stack: what the run itself would refuse."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """Hydra's overrides: values of their key's kind."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

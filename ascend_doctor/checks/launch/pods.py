@@ -1,7 +1,5 @@
 """Pods of Kubernetes that train on NPUs: resources, shared memory, images and ranks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """How many ranks a launch starts, on which devices, and where they meet."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import re

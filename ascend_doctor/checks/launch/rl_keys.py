@@ -1,7 +1,5 @@
 """Keys of MindSpeed-RL's configurations that its classes do not have."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

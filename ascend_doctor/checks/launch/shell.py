@@ -1,7 +1,5 @@
 """Shell scripts as text: mistakes by which a launch does not start, or starts as another one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 import msgspec

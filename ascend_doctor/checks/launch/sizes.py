@@ -1,7 +1,5 @@
 """Sizes of a launch that have to divide."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

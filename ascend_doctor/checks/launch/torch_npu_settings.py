@@ -1,7 +1,5 @@
 """Settings of torch_npu that go together or exclude each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ascend_doctor.checks.launch.options import at, flag, number

@@ -1,7 +1,5 @@
 """Environment variables: values within their bounds, names spelt right, nothing left behind."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Sizes of verl's own trainer that fit together: devices, rollout, batches."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import NamedTuple

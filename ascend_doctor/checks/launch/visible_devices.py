@@ -1,7 +1,5 @@
 """Which devices a process may use: ASCEND_RT_VISIBLE_DEVICES and the variables around it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
