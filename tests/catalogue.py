@@ -121,7 +121,7 @@ _TABLES = {
     "planning/memory.py": ("MEMORY_PARTS",),
     "provision/cann_env.py": ("_WHY",),
     "provision/stack_env.py": ("_WHY",),
-    "planning/picture.py": ("TITLES",),
+    "planning/layout.py": ("TITLES",),
     "render/fleet_grid.py": ("VERDICTS",),
     "render/formats/html.py": ("_ENDED",),
     "progress.py": ("NOUNS",),

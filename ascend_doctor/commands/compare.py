@@ -164,11 +164,6 @@ def _compare(
 
 def _common_ranks(reference: Dump, other: Dump) -> dict[str, RankRecords]:
     """Raises DataError where two dumps are not of the same kind, ranks and something at all."""
-    if reference.writer != other.writer:
-        raise DataError(
-            f"{other.path} was written by {other.writer}, {reference.path} by {reference.writer}; "
-            "compare dumps of one writer"
-        )
     for left, right in ((reference, other), (other, reference)):
         if absent := [rank for rank in left.ranks if rank not in right.ranks]:
             raise DataError(f"{right.path}: no {absent[0]}, which {left.path} has")

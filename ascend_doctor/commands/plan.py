@@ -21,10 +21,9 @@ from ascend_doctor.matrix.models import find
 from ascend_doctor.matrix.versions import VersionError
 from ascend_doctor.matrix.versions import parse as parse_version
 from ascend_doctor.planning.flags import FRAMEWORKS, describe_sizes
-from ascend_doctor.planning.launches import launch, limits, setup_command
-from ascend_doctor.planning.layout import parse
+from ascend_doctor.planning.launches import launch, setup_command
+from ascend_doctor.planning.layout import TITLES, parse
 from ascend_doctor.planning.memory import GIB, NEARNESS, Memory, TrainingRun
-from ascend_doctor.planning.picture import TITLES
 from ascend_doctor.planning.ranking import (
     MARGIN,
     RankBudget,
@@ -49,7 +48,7 @@ _USUAL_SOC = "Ascend910B3"  # assumed where the chip is not given
 _SCHEMA = 1
 # By how much the rest of a broken line is indented, and what is left to it on a narrow page.
 _HANGING, _ROOM = 2, 20
-_SHAPES = ("text", "json", "html")
+_SHAPES = ("text", "json")
 
 
 @click.command("plan")
@@ -136,11 +135,7 @@ def command(  # noqa: PLR0913 - the options of the command
     if not soc:
         click.echo(say(f"assuming {_USUAL_SOC} with 64 GB; --soc names another chip"), err=True)
     frameworks = _frameworks(framework, swap=swap_optimizer)
-    if shape == "html":
-        from ascend_doctor.render.plan import render  # noqa: PLC0415 - jinja2, for this alone
-
-        text = render(asked, where, layouts[:top], legal=len(layouts), frameworks=frameworks)
-    elif shape == "json":
+    if shape == "json":
         text = _lines(pretty(_data(asked, where, layouts[:top], frameworks)).splitlines())
     else:
         text = _lines(_text(asked, where, layouts, top, npus), width := _width(file))
@@ -301,9 +296,6 @@ def _detail(
         yield ""
         yield name
         yield from (f"  {flag}" for flag in FRAMEWORKS[name](asked, ranked))
-    yield ""
-    yield say("limits of the model")
-    yield from (_Prose(f"  {limit}") for limit in limits(asked))
     yield ""
     yield say("stack")
     yield f"  {setup_command(asked)}"

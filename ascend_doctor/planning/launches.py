@@ -1,39 +1,16 @@
-"""What a planned layout is started with: limits of the model, variables, and a launch to paste."""
+"""What a planned layout is started with: variables, and a launch to paste."""
 
 import os
 import shlex
 from collections.abc import Iterator
 
-from ascend_doctor.judging.layout_rules import holds_experts
 from ascend_doctor.matrix.models import Model
 from ascend_doctor.planning.flags import ms_swift
 from ascend_doctor.planning.ranking import RankedLayout
-from ascend_doctor.planning.rules import LayoutQuery, heads_split, is_from
+from ascend_doctor.planning.rules import LayoutQuery, is_from
 
 _GATED = "0.16.0.dev0"  # the first megatron-core with a gated delta net
 _NODE = 8
-_MOST_TENSOR = 64
-
-
-def limits(asked: LayoutQuery) -> Iterator[str]:
-    """What TP, CP, EP and packing can be for this model, whatever the number of NPUs."""
-    model = asked.model
-    tensor = [size for size in range(1, _MOST_TENSOR + 1) if heads_split(asked, size)]
-    yield f"TP {', '.join(map(str, tensor))}"
-    if model.experts:
-        sizes = [
-            size
-            for size in range(1, model.experts + 1)
-            if model.experts % size == 0 and holds_experts(model.experts, size)
-        ]
-        yield f"EP {', '.join(map(str, sizes))}"
-    if model.delta is not None:
-        late = is_from(asked, "0.18.0")
-        yield "CP any" if late else "CP 1 before megatron-core 0.18 (MindSpeed core_r0.16.0 has it)"
-        if _is_old(asked):
-            yield "gated delta nets are not split by TP, and take no packing (USE_MCORE_GDN=0)"
-        else:
-            yield "packing only with USE_MCORE_GDN=1"
 
 
 def environment(asked: LayoutQuery) -> Iterator[str]:

@@ -36,6 +36,15 @@ EXPERT: Mapping[str, tuple[str, ...]] = {
     "etp-ep": ("etp", "ep"),
     "etp-ep-pp": ("etp", "ep", "pp"),
 }
+TITLES = {
+    "tp": "tensor",
+    "pp": "pipeline",
+    "cp": "context",
+    "dp": "data",
+    "ep": "expert",
+    "etp": "expert tensor",
+    "edp": "expert data",
+}
 # etp before tp, which it ends with.
 _PART = re.compile(r"(etp|tp|pp|ep|cp)\s*[=:]?\s*([0-9]{1,5})", re.IGNORECASE)
 

@@ -66,12 +66,6 @@ def _shared_heads(asked: LayoutQuery, _: Layout) -> str:
     return f"{groups} key and value heads do not share {heads} attention heads"
 
 
-def heads_split(asked: LayoutQuery, tensor: int) -> bool:
-    """Whether TP splits all heads of the model: queries, keys and values, gated delta nets."""
-    layout = Layout(npus=tensor, tp=tensor)
-    return not any(rule(asked, layout) for rule in (_heads, _kv_heads, _shared_heads, _delta))
-
-
 def _experts(asked: LayoutQuery, layout: Layout) -> str:
     experts = asked.model.experts
     if not experts:

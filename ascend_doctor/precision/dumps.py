@@ -12,7 +12,6 @@ from ascend_doctor.machine.parsing import JSON_BYTES
 from ascend_doctor.machine.syntax import describe_json
 from ascend_doctor.precision.records import Dump, RankRecords, TensorRecord
 
-WRITER = "ascend-doctor"
 _T = TypeVar("_T")
 # A second number is that of another process with the same rank, as of a job in a job.
 _FILE = re.compile(r"rank-(\d{1,6})(?:-(\d{1,6}))?\.jsonl")
@@ -62,7 +61,7 @@ def read_dump(path: str) -> Dump:
         label(int(match[1]), int(match[2] or 1)): _read_rank(os.path.join(path, match[0]))
         for match in sorted(files, key=lambda match: (int(match[1]), int(match[2] or 1)))
     }
-    return Dump(path=path, writer=WRITER, ranks=ranks)
+    return Dump(path=path, ranks=ranks)
 
 
 def label(rank: int, process: int = 1) -> str:

@@ -88,5 +88,4 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True):
     """A run: its ranks by the names of their files or folders."""
 
     path: str
-    writer: str
     ranks: dict[str, RankRecords]

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.planning.layout import EXPERT, Layout, parse
-from ascend_doctor.planning.picture import TITLES
+from ascend_doctor.planning.layout import EXPERT, TITLES, Layout, parse
 from ascend_doctor.probe_records.groups import ParallelGroupsRecord
 from ascend_doctor.probe_records.training import SmokeTrainRecord
 from ascend_doctor.probe_results import ProbeRun
@@ -49,9 +48,7 @@ class Picture(NamedTuple):
     more: int
 
 
-def picture(
-    layout: Layout, *, note: str = "", per_node: int = 0, further: Sequence[LayoutRow] = ()
-) -> Picture:
+def picture(layout: Layout, *, note: str = "", per_node: int = 0) -> Picture:
     """Whose group every rank is in, for all kinds with more than one rank to a group."""
     ranks = list(range(min(layout.npus, MOST_RANKS)))
     starts = set(range(per_node, layout.npus, per_node)) if per_node else set()
@@ -68,7 +65,7 @@ def picture(
         for first in (range(0, len(ranks), per_node) if several else ())
     ]
     more = layout.npus - len(ranks)
-    edged = [_edge(row, starts) for row in (*rows, *further)]
+    edged = [_edge(row, starts) for row in rows]
     return Picture(layout.name, note, ranks, layout.npus, nodes, edged, more)
 
 

@@ -1,7 +1,5 @@
 """Runs the tests that need other projects' repositories, other interpreters, files or hours."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator, Sequence

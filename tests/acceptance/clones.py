@@ -1,7 +1,5 @@
 """Clones of other projects, read by git alone."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fetches needs: clones with git, environments and folders with pip, into .acceptance/."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

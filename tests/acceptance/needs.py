@@ -1,7 +1,5 @@
 """The manifest: what the acceptance tests need beside this repository, and whether it is there."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Counts the outcomes of tests by file, and prints them by need."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 

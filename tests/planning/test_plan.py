@@ -203,13 +203,13 @@ def test_the_command_says_where_nothing_fits(doctor: Command) -> None:
 @pytest.mark.slow
 def test_a_file_has_what_its_ending_says(doctor: Command, tmp_path: Path) -> None:
     asked = ("plan", "--model", "Qwen/Qwen3-30B-A3B", "--npus", "16")
-    for name, begins in (("p.html", "<!doctype html>"), ("p.json", "{"), ("p.txt", "Qwen3-30B")):
+    for name, begins in (("p.json", "{"), ("p.txt", "Qwen3-30B")):
         done = doctor(*asked, "-o", str(tmp_path / name))
         assert (done.returncode, done.stdout) == (0, "")
         assert (tmp_path / name).read_text("utf-8").startswith(begins)
-    done = doctor(*asked, "-o", str(tmp_path / "no/p.html"))
+    done = doctor(*asked, "-o", str(tmp_path / "no/p.json"))
     assert done.returncode == 2
-    assert str(tmp_path / "no/p.html") in done.stderr
+    assert str(tmp_path / "no/p.json") in done.stderr
 
 
 def test_json_has_layouts_groups_and_flags(doctor: Command, tmp_path: Path) -> None:

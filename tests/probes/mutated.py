@@ -1,7 +1,5 @@
 """Copies of the installed megatron-core in which one line is wrong."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Small packages that bind as Megatron, MindSpeed and torch do, and what the probes say of them."""
 
-from __future__ import annotations
-
 import functools
 import os
 import sys

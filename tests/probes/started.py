@@ -1,7 +1,5 @@
 """Starts a shipped probe as the doctor does, with a mutation in every process of its."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

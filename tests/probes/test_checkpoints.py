@@ -1,7 +1,5 @@
 """What ranks make of an action that fails on all of them, on some, or while others wait."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What each probe claims, taken away: under gloo, and on the simulated NPU under torch_npu."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Megatrons with wrong mathematics: smoke-train must fail, and say what is wrong."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

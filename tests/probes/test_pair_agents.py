@@ -1,7 +1,5 @@
 """Agents of the pair rounds as processes of this machine, one of which is spoilt."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """The schedule of pair rounds, and whom the check accuses by what they measure; no process runs."""
 
-from __future__ import annotations
-
 import socket
 import sys
 from collections.abc import Callable, Iterable

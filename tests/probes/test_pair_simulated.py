@@ -1,7 +1,5 @@
 """Pair rounds on simulated NPUs, by ranks that are forked after torch_npu was imported."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """The probes of devices, groups, operators and speed on the simulated NPU."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -14,7 +14,6 @@ from tests.diagnosis.logs import of_text
 from tests.pseudo import HAN
 from tests.render.test_diagnosis_html import of_job, of_unknown_error
 from tests.render.test_html import RUNS, VOID, fleet, single
-from tests.render.test_plan import SMALL
 from tests.test_chinese import output
 from tests.test_machines import folder_of
 
@@ -90,13 +89,6 @@ def test_a_diagnosis_is_chinese(make: object) -> None:
     own |= {code.meaning for code in diagnosis.codes}
     left = [line for line in english(page) if not any(text and text[:40] in line for text in own)]
     assert left == []
-
-
-def test_a_plan_is_chinese() -> None:
-    assert english(output("plan", "--lang", "zh", *SMALL, "--format", "html")) == []
-    text = output("plan", "--lang", "zh", *SMALL, "--per-node", "8")
-    assert list(sentences(text)) == []
-    assert HAN.search(text)
 
 
 @pytest.mark.parametrize("name", ["cann-not-sourced", "mixed-cann"])

@@ -1,7 +1,5 @@
 """Texts of the tools and files that the doctor reads, by the names in README.md."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from .npu_info import texts

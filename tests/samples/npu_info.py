@@ -1,7 +1,5 @@
 """Answers of ``npu-smi info`` and ``-t topo``: no machine's, in the frames of their releases."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any

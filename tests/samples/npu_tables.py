@@ -3,8 +3,6 @@
 The name of a table says chip, size, state and release; the README says what is special about it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 

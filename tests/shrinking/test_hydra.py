@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ascend_doctor.shrinking.hydra import count_ranks, is_hydra, parallel_sizes, shrink_overrides
 from ascend_doctor.shrinking.words import Option
 

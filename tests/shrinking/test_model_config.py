@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from ascend_doctor.shrinking.model_config import shrink_config
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from ascend_doctor.shrinking.words import Option, split_launch

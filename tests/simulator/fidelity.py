@@ -9,8 +9,6 @@ written, the rows of these jobs are replaced. Which case calls which operator wa
 scripts under operators/ with --called.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import mmap

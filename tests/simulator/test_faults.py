@@ -6,8 +6,6 @@ of a probe that failed. Faults that bite in different probes share a rehearsal; 
 do what each does alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

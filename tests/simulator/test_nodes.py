@@ -1,7 +1,5 @@
 """Several simulated nodes: names, ranks, devices and ledgers of their own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The operators of the simulated NPU, tested by scripts that run where torch_npu is."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The simulator on releases of torch that have less than the one that is installed."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What triton-ascend's driver asks of CANN: a compiler, headers and the runtime below acl."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

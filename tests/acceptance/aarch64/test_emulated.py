@@ -4,8 +4,6 @@
 half an hour and more.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

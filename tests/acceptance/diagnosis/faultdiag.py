@@ -3,8 +3,6 @@
 `faultdiag.yaml` has the labels. The fixtures are read from a clone of Ascend/mind-cluster.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The fixtures of the vendor's log analyser have the root cause and the device of their labels."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.acceptance.diagnosis import faultdiag

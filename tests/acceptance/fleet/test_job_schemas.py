@@ -1,7 +1,5 @@
 """docs/kubernetes against the custom resource definitions of Volcano and MindCluster."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

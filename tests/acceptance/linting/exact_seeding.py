@@ -7,8 +7,6 @@ argparse, validate_args, TransformerConfig, feature classes, torch.distributed.r
 configuration classes, ms-swift's argument classes.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import sys

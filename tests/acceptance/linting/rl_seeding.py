@@ -1,7 +1,5 @@
 """MindSpeed-RL's own configurations, and what is reported of them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Random mistakes in launch files of other projects."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable, Iterator

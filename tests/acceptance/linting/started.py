@@ -3,8 +3,6 @@
 Nothing but its own folder can be written to, no other process and no network be reached.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Mistakes that frameworks refuse, seeded into real launches: found at their lines with a stack."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The launches that maintainers ship, from clones of their repositories."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Launch files of public repositories against their labels."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

@@ -1,7 +1,5 @@
 """--fix over launch files with seeded mistakes."""
 
-from __future__ import annotations
-
 import subprocess
 from collections import Counter
 from pathlib import Path

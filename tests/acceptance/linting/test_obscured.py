@@ -1,7 +1,5 @@
 """Real launches whose sizes are taken away: none is green, and the line that did it is named."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

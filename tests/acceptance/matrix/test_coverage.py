@@ -1,7 +1,5 @@
 """Every release of the collected facts is in the matrix, with what they say of it, or listed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

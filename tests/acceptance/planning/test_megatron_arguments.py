@@ -1,7 +1,5 @@
 """What `plan` takes passes Megatron-LM's parser and validation, and what it refuses does not."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from pathlib import Path

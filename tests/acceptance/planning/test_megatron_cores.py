@@ -1,7 +1,5 @@
 """Groups and parameters are those of other releases of megatron-core, too."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

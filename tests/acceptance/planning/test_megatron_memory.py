@@ -1,7 +1,5 @@
 """The estimate of memory beside Megatron-LM's own."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 import types

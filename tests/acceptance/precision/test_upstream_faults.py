@@ -4,8 +4,6 @@ What is named is held to the labels in tests/precision/programs/cases.py. A fold
 the dumps, which a later run reads.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

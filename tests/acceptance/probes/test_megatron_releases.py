@@ -1,7 +1,5 @@
 """The table of Megatron-LM's functions, against every release tag from core_v0.12 on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """MindSpeed's branches on the Megatron-LM releases that they are for, and on others."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Protocol

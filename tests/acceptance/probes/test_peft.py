@@ -1,7 +1,5 @@
 """peft on a real Megatron-LM."""
 
-from __future__ import annotations
-
 from ascend_doctor.findings import Level
 from tests.acceptance import needs
 from tests.probes.standins import findings, ran

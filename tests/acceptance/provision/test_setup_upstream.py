@@ -1,7 +1,5 @@
 """Stacks from full clones of the real repositories."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

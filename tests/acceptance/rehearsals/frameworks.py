@@ -3,8 +3,6 @@
 On the CPU plain/ replaces Transformer Engine, and plain_cpu.py answers for CUDA.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

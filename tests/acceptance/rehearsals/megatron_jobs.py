@@ -1,7 +1,5 @@
 """Runs jobs on simulated NPUs, and on the CPU: Megatron-LM's pretrain_gpt.py, and own scripts."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """MindSpeed-LLM with its Megatron-LM and MindSpeed, and the options that its jobs share."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

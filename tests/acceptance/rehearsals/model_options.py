@@ -1,7 +1,5 @@
 """Options of the model that all jobs train; nothing but the standard library is imported here."""
 
-from __future__ import annotations
-
 import shlex
 
 # Weights are made on the CPU and nothing is dropped: two devices draw other numbers.

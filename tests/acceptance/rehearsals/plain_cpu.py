@@ -5,8 +5,6 @@ usage: plain_cpu.py SCRIPT OPTIONS…, a process a rank, Megatron-LM in PYTHONPA
 Every call of CUDA gets the answer that lets the same code run on CPU tensors, as for our probes.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import runpy

@@ -3,8 +3,6 @@
 One to two minutes each. jobs.jsonl in a folder of records gets a line of JSON a job.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

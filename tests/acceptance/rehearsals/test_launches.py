@@ -6,8 +6,6 @@ One to five minutes each. Launches that step are run once more with a seeded mis
 `lint --fix` has corrected, and without which they start something else.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re

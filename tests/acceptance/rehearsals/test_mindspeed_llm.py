@@ -3,8 +3,6 @@
 One to two minutes each.
 """
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

@@ -7,8 +7,6 @@ zero has saved, for it is drawn anew from the seed.
 Three to four minutes each.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -8,8 +8,6 @@ linear_proj out and the norm of gradients lacks those of other tensor ranks
 ms-swift has no other precision than bfloat16 and float16.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -9,8 +9,6 @@ rank of twinkle makes the group of its own data parallel ranks alone (`create_pr
 twinkle/utils/device_mesh.py), all of one name, and gloo connects ranks of different groups.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -6,8 +6,6 @@ The options are those of verl's tests/special_e2e/sft/run_sft_engine.sh, with a 
 learning rate that is seen in ten steps. verl has no other precision than bfloat16 and float16.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reports against the schemas that the makers of their formats publish."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

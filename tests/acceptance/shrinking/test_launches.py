@@ -3,8 +3,6 @@
 The launchers here only print their arguments. docs/records/fidelity.md has the launches that step.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -8,8 +8,6 @@ The version is labelled +cpu. torch._C still has the names of its CUDA bindings,
 torch.distributed says that NCCL is there: that much differs from a real CPU build.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -4,8 +4,6 @@
 each.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """triton-ascend's driver is compiled and loaded against the simulated CANN."""
 
-from __future__ import annotations
-
 import subprocess
 import sysconfig
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Wheels of torch_npu are as recorded."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rows and breakages of releases are those of the repositories."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path
