@@ -26,7 +26,7 @@ from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Excerpt, Finding, Level, Remedy, quantity
 from ascend_doctor.language import say
 from ascend_doctor.linting.documents import why_unread
-from ascend_doctor.linting.exact import is_askable
+from ascend_doctor.linting.exact import split_launch
 from ascend_doctor.linting.fixing import Judgement, mend, show_changes
 from ascend_doctor.linting.inputs import (
     MOST_BYTES,
@@ -142,7 +142,7 @@ def command(  # noqa: PLR0913 - the options of the command
     shown = _with_lines((*shown, *unread), contents)
     report = _report(shown, base, output, time.monotonic() - start)
     output.write(report, Redactor(key=local_key()))
-    if not (exact or hook or output.quiet) and any(map(is_askable, inputs)):
+    if not (exact or hook or output.quiet) and any(map(split_launch, inputs)):
         click.echo(say(_MORE), err=True)
     return 0 if hook and report.verdict.exit_code == EXIT_UNKNOWN else report.verdict.exit_code
 

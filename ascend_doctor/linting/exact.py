@@ -23,11 +23,13 @@ _ENTRY = re.compile(r"(?:\S*/)?(?:(?:pre|post)train|rlhf)_\w+\.py")
 _OWN_ENTRY = re.compile(r"(?:\S*/)?(?:pretrain|posttrain)_gpt\.py")
 # Values that name code or places of the machine are not taken from a launch.
 _NOT_PASSED = re.compile(r"(?:LD_|PYTHON|ASCEND_\w*(?:PATH|HOME)|PATH$|HOME$|TMP|BASH_)")
-_PROGRAMS = {"torch": "torchrun", "megatron": "Megatron-LM", "mindspeed": "MindSpeed"} | {
-    "mindspeed_llm": "MindSpeed-LLM",
-    "verl": "verl",
-}
 _NAMES = {"megatron": "Megatron-LM", "verl": "verl"}
+_PROGRAMS = {
+    "torch": "torchrun",
+    "mindspeed": "MindSpeed",
+    "mindspeed_llm": "MindSpeed-LLM",
+    **_NAMES,
+}
 _VERL = "verl.trainer.main_ppo"
 # Another folder of configurations than verl's own.
 _OTHER_CONFIG = re.compile(r"--config-(?:path|dir)[= ](?!['\"]?(?:\./)?config['\"]?(?:\s|$))")
@@ -118,11 +120,6 @@ def split_launch(subject: LintInput) -> LaunchParts | None:
         words=words[entry + 1 :] if framework and entry is not None else None,
         env={key: value for key, value in variables.items() if not _NOT_PASSED.match(key)},
     )
-
-
-def is_askable(subject: LintInput) -> bool:
-    """Whether a framework can be asked about it."""
-    return split_launch(subject) is not None
 
 
 def _number_words(words: Sequence[PlacedWord]) -> Iterator[tuple[str, int]]:
