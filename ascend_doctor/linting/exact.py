@@ -220,7 +220,7 @@ class _PlacedAnswers:
             seen |= places
             last = refusal.text
             yield self._of_refusal(refusal, part, name)
-        # What ended it and is no fault of the launch, such as a file that is not here.
+        # It ended for no fault of the launch, such as an absent file.
         if part.ended and not (last and part.ended.endswith(last)):
             yield self._refusal(name, part.ended, [], outcome="unjudged")
         for option in part.options:
