@@ -101,7 +101,7 @@ _WHOLE = frozenset(
         "provision/conflict.py",
         "provision/solution_plan.py",
     }
-    | {f"planning/{name}.py" for name in ("rules", "picture", "memory", "step_time")}
+    | {f"planning/{name}.py" for name in ("rules", "layout", "memory", "step_time")}
 )
 # Names of settings: the second of each row, and keys.
 _SETTINGS = "comparison/comparable.py"

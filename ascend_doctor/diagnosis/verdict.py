@@ -114,7 +114,7 @@ def _say_unknown(ledger: Ledger) -> JobVerdict:
 _REASONS = {
     "restart": "nothing in the job itself has to change",
     "wait": "a wait for other ranks, which may not happen again",
-    "stop": "code, data or configuration: the same would fail again",
+    "stop": "it fails again unless code, data or configuration change",
     "unknown": "the card, its driver, or the code may be at fault",
 }
 

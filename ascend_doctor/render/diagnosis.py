@@ -326,7 +326,7 @@ def say_verdict(verdict: JobVerdict) -> str:
     what = {
         "restart": "restart",
         "exclude": f"exclude {', '.join(verdict.nodes)}",
-        "stop": "stop: code or configuration",
+        "stop": "stop",
         "unknown": "could not tell",
     }
     return f"{what[verdict.action]}: {verdict.reason}"

@@ -257,7 +257,7 @@ def test_a_verdict_for_scripts(
 
 def test_the_verdict_stands_first(doctor: Command, log: Path) -> None:
     text = doctor("diagnose", str(log)).stdout.split("\n")
-    assert text[1].startswith("Verdict: stop: code or configuration: NPU out of memory")
+    assert text[1].startswith("Verdict: stop: NPU out of memory")
     page = doctor("diagnose", str(log), "--format", "markdown").stdout
     assert "**Verdict: stop" in page
 
