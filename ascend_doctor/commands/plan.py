@@ -203,7 +203,7 @@ def _width(file: str | None) -> int:
 
 
 class _Prose(str):
-    """A line in the language of people, broken between its words; commands and tables are not."""
+    """A line that is translated and wrapped; commands and tables are not."""
 
     __slots__ = ()
 

@@ -100,8 +100,9 @@ def _classify_import(message: str) -> str:
 
 
 def _reads_environment(raised: Raised) -> bool:
-    if not raised.frames:
-        return raised.message.strip("'") in _LAUNCH
+    name = raised.message.strip("'\"")
+    if not (raised.frames and name.isidentifier()):
+        return name in _LAUNCH
     last = raised.frames[-1]
     own = last.function == "__getitem__" and re.search(r"(?:^|[/ <])os(?:\.py|>)$", last.file)
     return bool(own) or "environ[" in last.source
@@ -237,7 +238,7 @@ class Describer:
         return ("package" if owner else "usual" if source else "bare"), words
 
     def _find_owner(self, called: str, argument: str) -> tuple[str, str]:
-        """Whose a function is, and the releases that take an argument, by the matrix."""
+        """Whose a function is, and the releases that take an argument."""
         last = called.rpartition(".")[2]
         for component in _LISTED if last else ():
             for function in self.matrix.component(component).functions:
@@ -262,7 +263,7 @@ class Describer:
 
 
 def _longest(rows: Mapping[str, str], module: str) -> str:
-    """The row of a module, or of the nearest module above it."""
+    """The row of a module or the nearest above it."""
     parts = module.split(".")
     names = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
     return next((rows[name] for name in names if name in rows), "")

@@ -25,8 +25,9 @@ _MARKS = re.compile(r"\s*[~^]+\s*$")
 # What is only looked up: the exception raised in its stead says more; of imports if both failed.
 _PROBES = ("KeyError", "AttributeError", "StopIteration", "IndexError", "Empty", "ImportError",
            "ModuleNotFoundError")  # fmt: skip
-_PACKAGES = re.compile(r"(?P<prefix>.*?)/lib(?:64)?/(?P<python>python3(?:\.\d+)?)/")
-_SITE = re.compile(r"(?:site|dist)-packages/(?P<package>[^/]+)")
+# What commands are made of.
+_PACKAGES = re.compile(r"(?P<prefix>[\w./+-]*?)/lib(?:64)?/(?P<python>python3(?:\.\d+)?)/")
+_SITE = re.compile(r"(?:site|dist)-packages/(?P<package>\w[\w.-]*)(?:/|$)")
 # Where a program, a process or a thread begins.
 _STARTS = frozenset({"<module>", "_bootstrap", "_bootstrap_inner", "_run_module_as_main", "_wrap"})
 

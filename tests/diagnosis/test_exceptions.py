@@ -70,3 +70,17 @@ def test_a_caught_exception_is_not_the_cause_of_another_that_ended_the_process()
     diagnosis = of_text(caught + ended)
     assert diagnosis.causes == ()
     assert any("ValueError" in error.reading for error in diagnosis.unexplained)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        YAML.replace("/opt/env", "/opt;reboot"),
+        traceback("ImportError: cannot import name 'a' from 'jinja2.b'",
+                  (f"{SITE}/$(reboot)/config.py", "from jinja2.b import a")),
+        KEY.replace("KeyError: 'DATA'", "KeyError: 'A=1;reboot'"),
+    ],
+)  # fmt: skip
+def test_nothing_of_a_log_becomes_part_of_a_command(text: str) -> None:
+    diagnosis = of_text(text)
+    assert not any("reboot" in cause.fix for cause in diagnosis.causes)
