@@ -91,7 +91,7 @@ def classify(raised: Raised) -> str:
 
 
 def _classify_import(message: str) -> str:
-    """The rule for a message of an import, which other exceptions repeat."""
+    """The rule for the message of an import."""
     if _NAME.search(message):
         return "python-import-name"
     if _MODULE.search(message) or "attempted relative import" in message:
