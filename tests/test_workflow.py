@@ -137,7 +137,7 @@ def test_the_action_runs_the_command_that_was_asked_for(tmp_path: Path) -> None:
     )
     program.chmod(0o755)
     (tmp_path / "launch.sh").write_text(
-        "torchrun --nproc_per_node 8 pretrain_gpt.py --bf16 --fp16\n"
+        "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 3 --num-attention-heads 32\n"
     )
     (tmp_path / "x").touch()
     for command, code in (("lint launch.sh", 1), ("lint *", 2), ("lint $(touch y)", 2)):
@@ -165,5 +165,7 @@ def test_the_hook_lints_what_is_committed(doctor: Command, tmp_path: Path) -> No
     program, *words = hook["entry"].split()
     assert program == "ascend-doctor"
     launch = tmp_path / "launch.sh"
-    launch.write_text("torchrun --nproc_per_node 8 pretrain_gpt.py --bf16 --fp16\n")
+    launch.write_text(
+        "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 3 --num-attention-heads 32\n"
+    )
     assert doctor(*words, str(launch)).returncode == 1

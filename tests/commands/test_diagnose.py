@@ -142,7 +142,10 @@ def test_check_asks_this_machine(doctor: Command, tmp_path: Path) -> None:
     path.write_text("ModuleNotFoundError: No module named 'mindspeed'\n")
     done = doctor("diagnose", str(path), "--check", "--format", "json")
     answer = json.loads(done.stdout)
-    assert [finding["check"] for finding in answer["now"]] == ["mindspeed-installed"]
+    assert [finding["check"] for finding in answer["now"]] == [
+        "mindspeed-installed",
+        "declared-requirements",
+    ]
     assert done.returncode == 1
 
 
