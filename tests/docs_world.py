@@ -138,6 +138,7 @@ _UPGRADE = Run(codes=(1,), why="something breaks with the newer Megatron")
 RUNS = {
     f"ascend-doctor {call}": how
     for call, how in {
+        "lint --exact train.sh": Run(codes=(2,), why="torch_npu is asked for, and absent here"),
         "check -l 1": Run(
             usual=False, options=_TORCH, needs=("torch",), codes=(1,), why="torch_npu without CANN"
         ),
