@@ -22,6 +22,10 @@ WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 JOBS = read_yaml(ROOT / ".github/workflows/ci.yml")["jobs"]
 PYPROJECT = (ROOT / "pyproject.toml").read_text("utf-8")
 
+BAD_LAUNCH = """\
+torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 3 --num-attention-heads 32
+"""
+
 
 def commands() -> str:
     return "\n".join(step.get("run", "") for job in JOBS.values() for step in job["steps"])
@@ -136,9 +140,7 @@ def test_the_action_runs_the_command_that_was_asked_for(tmp_path: Path) -> None:
         f'{Path(sys.executable).with_name("ascend-doctor")} "$3/bin/ascend-doctor"\nexit 0\n'
     )
     program.chmod(0o755)
-    (tmp_path / "launch.sh").write_text(
-        "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 3 --num-attention-heads 32\n"
-    )
+    (tmp_path / "launch.sh").write_text(BAD_LAUNCH)
     (tmp_path / "x").touch()
     for command, code in (("lint launch.sh", 1), ("lint *", 2), ("lint $(touch y)", 2)):
         done = subprocess.run(
@@ -165,7 +167,5 @@ def test_the_hook_lints_what_is_committed(doctor: Command, tmp_path: Path) -> No
     program, *words = hook["entry"].split()
     assert program == "ascend-doctor"
     launch = tmp_path / "launch.sh"
-    launch.write_text(
-        "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 3 --num-attention-heads 32\n"
-    )
+    launch.write_text(BAD_LAUNCH)
     assert doctor(*words, str(launch)).returncode == 1
