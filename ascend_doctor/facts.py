@@ -794,7 +794,7 @@ class Launch(Section, frozen=True, kw_only=True):
     places: dict[str, Place] = {}
     model_name: str = ""
     model_sizes: dict[str, int] = {}
-    refusals: tuple[FrameworkRefusal, ...] = ()
+    refusals: tuple[FrameworkRefusal, ...] | None = None
 
 
 # A part of a text that only the running shell knows.

@@ -203,7 +203,7 @@ def _width(file: str | None) -> int:
 
 
 class _Prose(str):
-    """A line that is translated and wrapped; commands and tables are not."""
+    """A line that is translated and wrapped."""
 
     __slots__ = ()
 
@@ -214,20 +214,15 @@ def _lines(rows: Iterable[str], width: int = 0) -> str:
 
 def _broken(row: str, width: int) -> list[str]:
     line = one_line(row)
-    if isinstance(row, _Prose):
-        line = _say_line(line)
     # A command that is broken could not be copied, and a table would lose its columns.
-    if not isinstance(row, _Prose) or not width:
+    if not isinstance(row, _Prose):
         return [line]
-    indent = len(line) - len(line.lstrip())
-    first, *more = columns.wrap(line.lstrip(), max(width - indent - _HANGING, _ROOM)) or [""]
-    return [" " * indent + first, *(" " * (indent + _HANGING) + part for part in more)]
-
-
-def _say_line(line: str) -> str:
-    """A line in the chosen language, with its indentation."""
     text = line.lstrip()
-    return line[: len(line) - len(text)] + say(text)
+    start, text = line[: len(line) - len(text)], say(text)
+    if not width:
+        return [start + text]
+    first, *more = columns.wrap(text, max(width - len(start) - _HANGING, _ROOM)) or [""]
+    return [start + first, *(start + " " * _HANGING + part for part in more)]
 
 
 def _text(
@@ -243,7 +238,8 @@ def _text(
         yield _Prose(asked.model.note)
     if not layouts:
         yield say("No layout satisfies every rule.")
-        yield from _rules()
+        for rule in RULES:
+            yield _Prose(f"  {say(rule.text)} ({rule.source})")
         return
     if where.memory:
         yield _Prose(
@@ -303,11 +299,6 @@ def _detail(
         yield ""
         yield say("launch")
         yield from launch(asked, ranked, where.per_node)
-
-
-def _rules() -> Iterator[str]:
-    for rule in RULES:
-        yield _Prose(f"  {say(rule.text)} ({rule.source})")
 
 
 def _memory(memory: Memory) -> str:

@@ -82,7 +82,6 @@ class _Answer(msgspec.Struct):
     program: _PartAnswer | None = None
     failed: str = ""
     lost: bool = False
-    seconds: float = 0.0
 
 
 _decoder = msgspec.json.Decoder(_Answer)
@@ -174,9 +173,25 @@ def ask(
         lines = read_bytes(str(answer), _MAX_ANSWER).splitlines()
         answers |= dict(zip(parts, (_decoder.decode(line) for line in lines), strict=False))
     return [
-        _with_answer(each, parts[number], answers[number]) if number in parts else each
+        _with_answer(each, parts[number], answers[number])
+        if number in parts
+        else mark_unasked(each)
         for number, each in enumerate(inputs)
     ]
+
+
+def mark_unasked(subject: LintInput) -> LintInput:
+    """Say that its framework cannot be asked."""
+    name = subject.launch.program if subject.launch is not None else ""
+    where = subject.words[0].location if subject.words else None
+    text = "--exact does not ask this framework"
+    refusal = FrameworkRefusal(program=name, text=text, location=where, outcome="unjudged")
+    return _with_refusals(subject, refusal) if name else subject
+
+
+def _with_refusals(subject: LintInput, *refusals: FrameworkRefusal) -> LintInput:
+    launched = msgspec.structs.replace(subject.launch or Launch(), refusals=refusals)
+    return msgspec.structs.replace(subject, launch=launched)
 
 
 def _last_line(text: str) -> str:
@@ -184,16 +199,13 @@ def _last_line(text: str) -> str:
 
 
 def _with_answer(subject: LintInput, parts: LaunchParts, answer: _Answer) -> LintInput:
-    if subject.launch is None:
-        return subject
     answers = _PlacedAnswers(subject, parts)
-    refusals = (
+    return _with_refusals(
+        subject,
         *(answers.of_part(answer.launcher, "torchrun") if answer.launcher else ()),
         *(answers.of_part(answer.program, _NAMES[parts.framework]) if answer.program else ()),
         *answers.of_failure(answer),
     )
-    launched = msgspec.structs.replace(subject.launch, refusals=refusals)
-    return msgspec.structs.replace(subject, launch=launched)
 
 
 class _PlacedAnswers:

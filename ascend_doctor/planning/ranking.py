@@ -45,13 +45,11 @@ class RankedLayout(msgspec.Struct, frozen=True, kw_only=True):
     step: float
 
 
-def rank_budget(family: Family | None, soc: Soc | None, per_node: int) -> RankBudget:
+def rank_budget(family: Family, soc: Soc | None, per_node: int) -> RankBudget:
     """What a chip offers: its memory less what is taken at idle, and how many a server has."""
-    known = soc is not None and soc.memory_gib is not None
-    memory = (soc.memory_gib or 0) * GIB if soc is not None and known else 0
-    idle = (family.idle_hbm_mb or 0) * _MIB if family is not None else 0
-    usual = family.node if family is not None else 0
-    return RankBudget(memory=max(memory - idle, 0), per_node=per_node or usual)
+    memory = ((soc and soc.memory_gib) or 0) * GIB
+    idle = (family.idle_hbm_mb or 0) * _MIB
+    return RankBudget(memory=max(memory - idle, 0), per_node=per_node or family.node)
 
 
 def choices(asked: LayoutQuery, npus: int, where: RankBudget) -> tuple[RankedLayout, ...]:

@@ -13,7 +13,7 @@ from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.models import Model, every, find
 from ascend_doctor.planning.launches import environment, launch
 from ascend_doctor.planning.memory import TrainingRun
-from ascend_doctor.planning.ranking import choices, rank_budget
+from ascend_doctor.planning.ranking import RankBudget, choices
 from ascend_doctor.planning.rules import LayoutQuery
 
 CATALOG = Catalog()
@@ -26,7 +26,7 @@ MODELS = every(CATALOG)
 @pytest.mark.parametrize("model", MODELS, ids=[model.id for model in MODELS])
 def test_the_launch_of_a_plan_is_clean(model: Model) -> None:
     asked = LayoutQuery(model=model, run=RUN, megatron="0.16.1")
-    ranked = choices(asked, 16, rank_budget(None, None, 8))[0]
+    ranked = choices(asked, 16, RankBudget(per_node=8))[0]
     text = "#!/bin/bash\n" + "\n".join(launch(asked, ranked, 8)) + "\n"
     subprocess.run(["bash", "-n", "-c", text], check=True, timeout=20)
     inputs = subjects("train.sh", text.encode(), CATALOG, run_shellcheck)
@@ -50,7 +50,7 @@ def test_gated_delta_nets_have_a_variable() -> None:
 
 def test_what_a_node_has_is_asked_for_where_it_is_not_known() -> None:
     asked = LayoutQuery(model=find(CATALOG, "qwen3-8b"), run=RUN)
-    ranked = choices(asked, 16, rank_budget(None, None, 0))[0]
+    ranked = choices(asked, 16, RankBudget())[0]
     assert "export NPROC_PER_NODE=${NPROC_PER_NODE:?}" in launch(asked, ranked, 0)
 
 

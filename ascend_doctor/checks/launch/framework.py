@@ -11,7 +11,10 @@ _NOT_ASKED = "the framework was not asked; lint --exact asks it"
 
 
 def _answers(case: Case, outcome: str) -> list[FrameworkRefusal]:
-    return [each for each in case.need(Launch).refusals if each.outcome == outcome]
+    answers = case.need(Launch).refusals
+    if answers is None:
+        raise NotApplicable(_NOT_ASKED)
+    return [each for each in answers if each.outcome == outcome]
 
 
 @check("run-framework-refuses", "The framework takes the launch", scope="launch")
@@ -22,8 +25,6 @@ def run_framework_refuses(case: Case) -> Iterator[Finding]:
     states; no model and no data are made. Each refusal is reported at the line of the value. After
     a refusal that value is replaced by one that passes, so all refusals are found.
     """
-    if not case.need(Launch).refusals:
-        raise NotApplicable(_NOT_ASKED)
     for answer in _answers(case, "refused"):
         yield error(
             f"{answer.program} refuses {answer.option}"
@@ -73,6 +74,6 @@ def run_framework_answers(case: Case) -> Iterator[Finding]:
             f"Could not ask {answer.program} about {answer.option or 'the launch'}",
             observed=answer.text,
             because="What only the framework knows is not judged.",
-            remedy=Remedy(summary="Name the interpreter of the stack with --python or --prefix"),
+            remedy="Name another stack with --python or --prefix, or try ascend-doctor rehearse",
             location=answer.location,
         )

@@ -29,12 +29,12 @@ class ExactLint(msgspec.Struct, frozen=True, kw_only=True):
     def ask(self, inputs: Sequence[LintInput]) -> list[LintInput]:
         """The launches with what their frameworks say. Raises DataError and DoctorError."""
         from ascend_doctor.commands import rehearsal  # noqa: PLC0415 - not without --exact
-        from ascend_doctor.linting.exact import ask, split_launches  # noqa: PLC0415
+        from ascend_doctor.linting.exact import ask, split_launches, mark_unasked  # noqa: PLC0415
         from ascend_doctor.simulator import machine  # noqa: PLC0415
 
         parts = split_launches(inputs)
         if not parts:
-            return list(inputs)
+            return [*map(mark_unasked, inputs)]
         stack = rehearsal.choose_stack(self.prefix, None) if self.prefix else None
         prepared = rehearsal.prepare(stack, self.python, machine("a2-8"), ())
         text = say(f"imports the frameworks of {prepared.interpreter} with simulated NPUs")

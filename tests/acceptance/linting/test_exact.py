@@ -95,7 +95,7 @@ def test_frameworks_refuse_at_the_line(stack: str, tmp_path: Path) -> None:
             if not hit:
                 print("missed", path, row.line, row.kind)  # noqa: T201
                 for asked_ in answers[number]:
-                    for answer in asked_.launch.refusals if asked_.launch else ():
+                    for answer in (asked_.launch and asked_.launch.refusals) or ():
                         print("   ", answer.outcome, answer.option, answer.text)  # noqa: T201
         else:
             for each in reported:

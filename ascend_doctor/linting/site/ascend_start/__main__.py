@@ -99,14 +99,12 @@ def main() -> None:
         for part in ("launcher", "words"):
             launch[part] = launch[part] and [CommandWord(*word) for word in launch[part]]
         os.environ.update(launch["env"])
-        began = time.monotonic()
         framework, failed, known = frameworks.take(launch)
         ready = time.monotonic()
         limit = min(ends, ready + _SECONDS_OF_LAUNCH)
         examine = functools.partial(_examine, launch, framework, limit, adapt=known)
         answer = in_fork(examine, max(limit - ready, 1.0) + _GRACE) or {"lost": True}
-        times = {"prepared": ready - began, "seconds": time.monotonic() - ready}
-        line = json.dumps({"failed": failed, **answer, **times}).encode() + b"\n"
+        line = json.dumps({"failed": failed, **answer}).encode() + b"\n"
         while line:
             line = line[os.write(target, line) :]
     os._exit(0)
