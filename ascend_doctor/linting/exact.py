@@ -181,10 +181,10 @@ def ask(
 
 
 def mark_unasked(subject: LintInput) -> LintInput:
-    """Say that its framework cannot be asked."""
+    """Say that it cannot be asked."""
     name = subject.launch.program if subject.launch is not None else ""
     where = subject.words[0].location if subject.words else None
-    text = "--exact does not ask this framework"
+    text = "--exact cannot ask this framework"
     refusal = FrameworkRefusal(program=name, text=text, location=where, outcome="unjudged")
     return _with_refusals(subject, refusal) if name else subject
 

@@ -29,7 +29,7 @@ class ExactLint(msgspec.Struct, frozen=True, kw_only=True):
     def ask(self, inputs: Sequence[LintInput]) -> list[LintInput]:
         """The launches with what their frameworks say. Raises DataError and DoctorError."""
         from ascend_doctor.commands import rehearsal  # noqa: PLC0415 - not without --exact
-        from ascend_doctor.linting.exact import ask, split_launches, mark_unasked  # noqa: PLC0415
+        from ascend_doctor.linting.exact import ask, mark_unasked, split_launches  # noqa: PLC0415
         from ascend_doctor.simulator import machine  # noqa: PLC0415
 
         parts = split_launches(inputs)
