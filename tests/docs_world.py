@@ -139,6 +139,8 @@ RUNS = {
     f"ascend-doctor {call}": how
     for call, how in {
         "lint --exact train.sh": Run(codes=(2,), why="torch_npu is asked for, and absent here"),
+        "hang": Run(codes=(2,), why="no job runs; tests/commands/test_hang.py starts some"),
+        "plan train.sh": Run(codes=(3,), why="the script names no vocabulary"),
         "check -l 1": Run(
             usual=False, options=_TORCH, needs=("torch",), codes=(1,), why="torch_npu without CANN"
         ),

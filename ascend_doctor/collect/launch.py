@@ -9,6 +9,13 @@ import msgspec
 from ascend_doctor.facts import LOOPBACK, UNTOLD, Launch
 from ascend_doctor.machine.files import is_there
 
+MEMORY_SWITCHES = (
+    *("swiglu", "untie_embeddings_and_output_weights", "swap_optimizer", "use_flash_attn"),
+    *("use_fused_attn", "accumulate_allreduce_grads_in_fp32", "reuse_fp32_param", "qlora"),
+    *("optimizer_cpu_offload", "swap_attention", "recompute_activation_function", "smart_swap"),
+    *("moe_zero_memory", "cpu_offloading", "moe_fb_overlap", "no_pad_to_seq_lengths"),
+    "variable_seq_lengths",
+)
 OPTIONS = frozenset(
     (
         *("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size"),
@@ -48,6 +55,12 @@ OPTIONS = frozenset(
         ),
         *("trainer.device", "trainer.nnodes", "trainer.n_gpus_per_node"),
         *("checkpoint_engine.backend", "router_replay.mode"),
+        # What takes or saves memory.
+        *("ffn_hidden_size", "vocab_size", "padded_vocab_size", "n_shared_experts", "lora_r"),
+        *("moe_shared_expert_intermediate_size", "first_k_dense_replace", "lora_rank"),
+        *("kv_lora_rank", "q_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"),
+        *("qk_pos_emb_head_dim", "qk_head_dim"),
+        *("attention_backend", "adaptive_recompute_device_size", *MEMORY_SWITCHES),
     )
 )
 _SWITCHES = frozenset(
@@ -56,7 +69,7 @@ _SWITCHES = frozenset(
         *("overlap_grad_reduce", "fp16", "bf16", "fp8_param_gather", "group_query_attention"),
         *("multi_latent_attention", "account_for_embedding_in_pipeline_split", "tp_2d"),
         *("account_for_loss_in_pipeline_split", "use_torch_fsdp2", "use_megatron_fsdp"),
-        *("use_custom_fsdp", "unaligned_linear"),
+        *("use_custom_fsdp", "unaligned_linear", *MEMORY_SWITCHES),
     )
 )
 # Of a command these may be the launcher and its options.

@@ -26,7 +26,13 @@ from ascend_doctor.diagnosis.stall_files import read_stall_files
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.findings import Finding
-from ascend_doctor.machine.kinds import ARCHIVE, HEAD_BYTES, LOG, refuse_other_content
+from ascend_doctor.machine.kinds import (
+    ARCHIVE,
+    HEAD_BYTES,
+    LOG,
+    REPORT_ARCHIVE,
+    refuse_other_content,
+)
 from ascend_doctor.redact import Redactor, ours
 from ascend_doctor.render import diagnosis as page
 from ascend_doctor.render.formats.json import pretty
@@ -35,7 +41,9 @@ _USUAL = "verdict exit_verdict history nodes now formats files redact verbose fa
 
 
 @click.command("diagnose", cls=ShortHelpCommand, usual=_USUAL)
-@click.argument("logs", metavar="LOG...|DIR|-", nargs=-1, type=InputFile(LOG, ARCHIVE))
+@click.argument(
+    "logs", metavar="LOG...|DIR|-", nargs=-1, type=InputFile(LOG, ARCHIVE, REPORT_ARCHIVE)
+)
 @click.option(
     "--check",
     "now",
@@ -78,12 +86,25 @@ def command(
     that shows a run getting on, 130 interrupted. With --exit-verdict: 75 restart, 69 exclude, 78
     stop, 3 could not tell, 0 no failure.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
-    start = time.monotonic()
     if not logs:
         raise click.UsageError("give a log, a folder of logs, or - for standard input")
     if "-" in logs:
-        refuse_other_content(_peek_input(), "-", LOG, ARCHIVE)
+        refuse_other_content(_peek_input(), "-", LOG, ARCHIVE, REPORT_ARCHIVE)
     asked.check_targets(output)
+    return conduct(logs, asked=asked, overlays=overlays, output=output, now=now, **known)
+
+
+def conduct(
+    logs: tuple[str, ...],
+    *,
+    asked: VerdictOptions,
+    overlays: tuple[str, ...],
+    output: Output,
+    now: bool = False,
+    **known: int | None,
+) -> int:
+    """Diagnose these files and folders, and report; gives the exit code."""
+    start = time.monotonic()
     matrix = catalog(overlays)
     stalled = read_stall_files(logs)
     named, skipped = find(logs, without=frozenset(stalled.paths))

@@ -13,15 +13,15 @@ from ascend_doctor.commands.options.output import redact_option, redacts
 from ascend_doctor.comparison.differences import differences
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK
 from ascend_doctor.language import say
-from ascend_doctor.machine.kinds import REPORT, SNAPSHOT
+from ascend_doctor.machine.kinds import REPORT, REPORT_ARCHIVE, SNAPSHOT
 from ascend_doctor.redact import Redactor, local_key, redactor
 from ascend_doctor.render.formats.json import pretty
 from ascend_doctor.render.plain import one_line
 
 
 @click.command("diff")
-@click.argument("left", metavar="A", type=InputFile(REPORT, SNAPSHOT))
-@click.argument("right", metavar="B", type=InputFile(REPORT, SNAPSHOT))
+@click.argument("left", metavar="A", type=InputFile(REPORT, SNAPSHOT, REPORT_ARCHIVE))
+@click.argument("right", metavar="B", type=InputFile(REPORT, SNAPSHOT, REPORT_ARCHIVE))
 @shape_option
 @matrix_option
 @redact_option

@@ -15,14 +15,15 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.facts import SCHEMA, Snapshot
 from ascend_doctor.judging.expectations import Expectation
 from ascend_doctor.judging.judge import Case
-from ascend_doctor.machine.kinds import REPORT, SNAPSHOT
-from ascend_doctor.machine.parsing import read_json
+from ascend_doctor.machine.kinds import REPORT, REPORT_ARCHIVE, SNAPSHOT
+from ascend_doctor.machine.parsing import JSON_BYTES, json_of
+from ascend_doctor.machine.report_archive import read_report_bytes
 from ascend_doctor.redact import local_key, redactor
 from ascend_doctor.report import LEVELS, LevelRun, assemble
 
 
 @click.command("judge")
-@click.argument("snapshot", metavar="SNAPSHOT", type=InputFile(REPORT, SNAPSHOT))
+@click.argument("snapshot", metavar="SNAPSHOT", type=InputFile(REPORT, SNAPSHOT, REPORT_ARCHIVE))
 @matrix_option
 @expect_option
 @selection_options
@@ -36,7 +37,7 @@ def command(
     expect: tuple[Expectation, ...],
     output: Output,
 ) -> int:
-    """Judge a saved SNAPSHOT, or the one inside a JSON report, on any machine.
+    """Judge a saved SNAPSHOT, or the one inside a JSON report or archive, on any machine.
 
     Gives the verdict that `check -l 0` gave where the snapshot was taken.
     """
@@ -59,14 +60,14 @@ def command(
 
 
 def read_snapshot(path: str) -> Snapshot:
-    """A snapshot from a file that ``snapshot`` or ``check --format json`` wrote.
+    """A snapshot from what ``snapshot``, ``check --format json`` or ``report`` wrote.
 
     Raises DataError that says what is wrong with the file and what to do.
     """
     if os.path.isdir(path):
         raise DataError(f"{path}: a folder, not a file; `ascend-doctor merge` takes folders")
     try:
-        loaded = read_json(path)
+        loaded = json_of(read_report_bytes(path, JSON_BYTES), path)
     except DataError as error:
         raise DataError(f"{error}; `ascend-doctor snapshot -o FILE` writes one") from error
     if isinstance(loaded, dict) and "snapshot" in loaded:

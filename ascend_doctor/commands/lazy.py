@@ -21,6 +21,17 @@ _HABITS = {
     "delete": "remove",
     "uninstall": "stack",
     "version": "--version",
+    "status": "check",
+    "why": "explain",
+    "stuck": "hang",
+    "stall": "hang",
+    "bugreport": "report",
+    "support": "report",
+    "bundle": "report",
+    "update": "matrix upgrade",
+    "upgrade": "matrix upgrade",
+    "versions": "matrix solve",
+    "solve": "matrix solve",
 }
 
 

@@ -16,11 +16,13 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.merge import merge, report_files
 from ascend_doctor.fleet.merged_report import judge
 from ascend_doctor.machine.files import check_folder, is_there
-from ascend_doctor.machine.kinds import REPORT
+from ascend_doctor.machine.kinds import REPORT, REPORT_ARCHIVE
 
 
 @click.command("merge")
-@click.argument("paths", nargs=-1, required=True, metavar="DIR|FILE...", type=InputFile(REPORT))
+@click.argument(
+    "paths", nargs=-1, required=True, metavar="DIR|FILE...", type=InputFile(REPORT, REPORT_ARCHIVE)
+)
 @expect_option
 @click.option(
     "--by-file",

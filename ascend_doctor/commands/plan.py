@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,8 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_UNKNOWN
 from ascend_doctor.findings import quantity
 from ascend_doctor.language import say
-from ascend_doctor.machine.kinds import MODEL
-from ascend_doctor.matrix.models import find
+from ascend_doctor.machine.kinds import CONFIGURATION, MODEL, SCRIPT, refuse_other
+from ascend_doctor.matrix.models import Model, find
 from ascend_doctor.matrix.versions import VersionError
 from ascend_doctor.matrix.versions import parse as parse_version
 from ascend_doctor.planning.flags import FRAMEWORKS, describe_sizes
@@ -52,10 +53,10 @@ _SHAPES = ("text", "json")
 
 
 @click.command("plan")
+@click.argument("launches", metavar="[LAUNCH | -- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--model",
     "name",
-    required=True,
     metavar="M",
     type=InputFile(MODEL),
     help="A config.json, its folder, or a known model such as Qwen3-8B.",
@@ -91,7 +92,8 @@ _SHAPES = ("text", "json")
 @file_option("Write it there, whole or not at all.")
 def command(  # noqa: PLR0913 - the options of the command
     *,
-    name: str,
+    launches: tuple[str, ...],
+    name: str | None,
     npus: int | None,
     soc: str | None,
     per_node: int | None,
@@ -111,11 +113,14 @@ def command(  # noqa: PLR0913 - the options of the command
 ) -> int:
     """Rank the legal parallel layouts of a model, with the memory that each NPU needs.
 
+    Of a LAUNCH, a script or a configuration, or of a COMMAND: whether it fits as it is.
+
     \b
     Exit codes: 0 a layout fits, 1 none fits, 2 bad usage, 3 too close to the memory to tell.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
-    ending = file.rpartition(".")[2] if file else ""
-    shape = shape or (ending if ending in _SHAPES else "text")
+    shape = shape or _shape_of(file)
+    if launches:
+        return _plan_launch(launches, catalog(overlays), soc or "", shape, file)
     if lora and full:
         raise click.UsageError("--lora and --full exclude each other")
     rows = catalog(overlays)
@@ -126,7 +131,7 @@ def command(  # noqa: PLR0913 - the options of the command
         swap=swap_optimizer,
         lora=lora or 0,
     )
-    asked = LayoutQuery(model=find(rows, name), run=run, megatron=_version(megatron))
+    asked = LayoutQuery(model=_model(rows, name), run=run, megatron=_version(megatron))
     if layout_name and not npus:
         raise click.UsageError("--layout needs --npus")
     where = _budget(rows, soc or _USUAL_SOC, per_node or 0)
@@ -144,6 +149,39 @@ def command(  # noqa: PLR0913 - the options of the command
             text += _lines(page, width)
     put(file, text)
     return _exit_code(layouts, where)
+
+
+def _shape_of(file: str | None) -> str:
+    ending = file.rpartition(".")[2] if file else ""
+    return ending if ending in _SHAPES else "text"
+
+
+def _model(rows: Catalog, name: str | None) -> Model:
+    if not name:
+        raise click.UsageError("give a launch script, or --model, such as --model Qwen3-8B")
+    return find(rows, name)
+
+
+def _plan_launch(
+    words: tuple[str, ...], rows: Catalog, soc: str, shape: str, file: str | None
+) -> int:
+    """Of a file, or of a command in several words."""
+    from ascend_doctor.commands import planned_launch  # noqa: PLC0415 - the reader of scripts
+
+    if shape == "html":
+        raise click.UsageError("of a launch there is text or JSON")
+    if len(words) == 1:
+        refuse_other(words[0], SCRIPT, CONFIGURATION)
+    command = words if len(words) > 1 else ()
+    judged, where, chip = planned_launch.judge_launches(words[0], command, rows, soc)
+    if shape == "json":
+        text = planned_launch.data(judged, where, chip, _SCHEMA)
+    else:
+        again = shlex.join(words if command else ("bash", words[0]))
+        page = map(_Prose, planned_launch.describe(judged, where, chip, again))
+        text = _lines(page, _width(file))
+    put(file, text)
+    return planned_launch.exit_code(judged, where)
 
 
 def _exit_code(layouts: Sequence[RankedLayout], where: RankBudget) -> int:

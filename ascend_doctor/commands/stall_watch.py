@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -24,7 +23,14 @@ from ascend_doctor.language import say
 from ascend_doctor.machine.files import read_bytes, reason, write_whole
 from ascend_doctor.machine.hooks import STARTUP_FILE, prepend_path
 from ascend_doctor.machine.private import private_folder
-from ascend_doctor.machine.search_path import locate
+from ascend_doctor.machine.processes import (
+    catches,
+    find_lock_holders,
+    has_open,
+    parent_of,
+    spy,
+    state_of,
+)
 from ascend_doctor.machine.waiting import Deadline
 from ascend_doctor.render.columns import pad
 from ascend_doctor.render.plain import one_line
@@ -41,7 +47,6 @@ _CALLED = "last_enqueued_collective"
 _ANSWER = 10.0
 # By a signal handler, which no lock holds up.
 _STACK = 3.0
-_SPY = 10.0
 _PLOG_TAIL = 1 << 20
 # Of a file that a rank writes of itself, a few KiB.
 _LIMIT = 1 << 20
@@ -232,10 +237,10 @@ def gather(folder: Path, number: int) -> None:
             if rank.host == here:  # numbers of processes of other machines mean nothing here
                 ranks.append(rank)
     write_whole(str(folder / "gather"), str(number))
-    holders = _lock_holders({rank.pid: rank.rank for rank in ranks})
+    holders = find_lock_holders({rank.pid: rank.rank for rank in ranks})
     for rank in ranks:
         _gather_state(folder, rank, holders.get(rank.pid))
-        _keep_plogs(folder, rank.pid)
+        keep_plogs(folder, rank.pid, os.environ)
     end = time.monotonic() + _ANSWER
     while time.monotonic() < end and not all(_has_answered(folder, rank, number) for rank in ranks):
         time.sleep(_POLL / 5)
@@ -246,7 +251,7 @@ def _has_answered(folder: Path, rank: RankProcess, number: int) -> bool:
     if not (folder / f"rank-{rank.rank}.progress").exists():
         return True
     # Stopped, traced, dead or gone: no thread of it runs that could answer.
-    if _state(rank.pid)[0] in {"T", "t", "Z", "gone"}:
+    if state_of(rank.pid) in {"T", "t", "Z", "gone"}:
         return True
     with contextlib.suppress(OSError, ValueError):
         return int((folder / f"rank-{rank.rank}.answered").read_text()) >= number
@@ -256,17 +261,17 @@ def _has_answered(folder: Path, rank: RankProcess, number: int) -> bool:
 def _gather_state(folder: Path, rank: RankProcess, holder: int | None) -> None:
     stacks = folder / f"rank-{rank.rank}.stacks"
     processes = _holding(stacks, rank.pid)
-    state = _state(rank.pid)[0] if rank.pid in processes else "gone"
+    state = state_of(rank.pid) if rank.pid in processes else "gone"
     age = 0.0
     with contextlib.suppress(OSError):
         age = time.time() - (folder / f"rank-{rank.rank}.progress").stat().st_mtime
     with contextlib.suppress(OSError):
         os.truncate(stacks, 0)
-    spied = _spy(rank.pid, folder / f"rank-{rank.rank}.spy") if state != "gone" else False
+    spied = spy(rank.pid, folder / f"rank-{rank.rank}.spy") if state != "gone" else False
     asked = [
         pid
         for pid in processes
-        if not (spied and pid == rank.pid) and _state(pid)[0] not in {"T", "t", "Z", "gone"}
+        if not (spied and pid == rank.pid) and state_of(pid) not in {"T", "t", "Z", "gone"}
     ]
     written = [pid for pid in asked if _signal(pid, rank.signal, stacks)]
     answer = ProcessState(
@@ -285,7 +290,7 @@ def _gather_state(folder: Path, rank: RankProcess, holder: int | None) -> None:
 
 def _signal(pid: int, number: int, stacks: Path) -> bool:
     """Have faulthandler write, and wait until it has; one process at a time writes to the file."""
-    if not _catches(pid, number):
+    if not catches(pid, number):
         return False
     before = stacks.stat().st_size
     with contextlib.suppress(OSError):
@@ -301,80 +306,17 @@ def _signal(pid: int, number: int, stacks: Path) -> bool:
     return size > before
 
 
-def _catches(pid: int, number: int) -> bool:
-    """Whether a process has a handler: one without would end. SigCgt of proc_pid_status(5)."""
-    with contextlib.suppress(OSError, ValueError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("SigCgt:"):
-                return bool(int(line.split()[1], 16) >> (number - 1) & 1)
-    return False
-
-
 def _holding(stacks: Path, first: int) -> list[int]:
     """The rank and the helpers that it forked: who has its file of stacks open, the rank first."""
     target = os.path.realpath(stacks)
     pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-    pids = [pid for pid in pids if pid == first or _state(pid)[1] == first]
-    return sorted((pid for pid in pids if _has_open(pid, target)), key=lambda pid: pid != first)
+    pids = [pid for pid in pids if pid == first or parent_of(pid) == first]
+    return sorted((pid for pid in pids if has_open(pid, target)), key=lambda pid: pid != first)
 
 
-def _has_open(pid: int, target: str) -> bool:
-    with contextlib.suppress(OSError):
-        for name in os.listdir(f"/proc/{pid}/fd"):
-            with contextlib.suppress(OSError):
-                if os.readlink(f"/proc/{pid}/fd/{name}") == target:
-                    return True
-    return False
-
-
-def _state(pid: int) -> tuple[str, int]:
-    """The state and the parent of a process, proc_pid_stat(5)."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return fields[0], int(fields[1])
-    return "gone", 0
-
-
-def _spy(pid: int, path: Path) -> bool:
-    """Whether py-spy is there and could read the stack; it needs no help of the process."""
-    program = locate("py-spy", os.environ)
-    if program is None:
-        return False
-    try:
-        done = subprocess.run(  # noqa: S603 - a number, and no shell
-            [program, "dump", "--json", "--nonblocking", "--pid", str(pid)],
-            capture_output=True,
-            timeout=_SPY,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    if done.returncode == 0 and done.stdout.startswith(b"["):
-        write_whole(str(path), done.stdout)
-        return True
-    return False
-
-
-def _lock_holders(ranks: Mapping[int, int]) -> dict[int, int]:
-    """For processes that wait for a file lock the rank that holds it, proc_locks(5)."""
-    holders: dict[str, int] = {}
-    waiting: dict[int, int] = {}
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        for line in Path("/proc/locks").read_text().splitlines():
-            number, _, rest = line.partition(":")
-            blocked = rest.split()[0] == "->"
-            pid = int(rest.split()[4 if blocked else 3])
-            # Lines of a lock have its number: first who holds it, then with an arrow who waits.
-            if not blocked:
-                holders[number] = pid
-            elif pid in ranks and holders.get(number) in ranks:
-                waiting[pid] = ranks[holders[number]]
-    return waiting
-
-
-def _keep_plogs(folder: Path, pid: int) -> None:
+def keep_plogs(folder: Path, pid: int, env: Mapping[str, str]) -> None:
     """The ends of the plogs of a process: ASCEND_PROCESS_LOG_PATH, or ~/ascend/log."""
-    root = Path(os.environ.get("ASCEND_PROCESS_LOG_PATH") or Path.home() / "ascend" / "log")
+    root = Path(env.get("ASCEND_PROCESS_LOG_PATH") or Path.home() / "ascend" / "log")
     for path in root.glob(f"*/*/*-{pid}_*.log"):
         with contextlib.suppress(OSError):
             (folder / "plog").mkdir(exist_ok=True)

@@ -20,6 +20,7 @@ from ascend_doctor.machine.files import (
     reason,
     walk_folders,
 )
+from ascend_doctor.machine.report_archive import is_part_of_report
 
 _SAMPLE = 4096
 _NULS = 20  # one zero byte in as many is no text
@@ -148,6 +149,8 @@ class _Listing:
             key=lambda member: _natural(member.name),
         )
         for member in members:
+            if is_part_of_report(member.name):
+                continue
             if member.opens is None:
                 self.skipped.append(Skipped(name=member.name, reason=member.refused))
             elif is_log(os.path.basename(member.name)):

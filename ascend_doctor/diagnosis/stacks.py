@@ -1,5 +1,6 @@
 """Stacks of Python threads as faulthandler, py-spy and torch_npu write them."""
 
+import itertools
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,14 @@ _NOT_THE_PROGRAM = re.compile(
     r"^<|/lib/python3[^/]*/(?!site-packages/|dist-packages/)|/(?:site|dist)-packages/(?:torch/|torch_npu/|ascend_simulator/|typing_extensions\.py)"
 )
 _WAITS = re.compile(r"/(?:site|dist)-packages/torch(?:_npu)?/(?:distributed|npu|cuda)/")
+_PYTHON_WAITS = re.compile(
+    r"/lib/python3[^/]*/(?:threading|queue|selectors|subprocess|socket|ssl|multiprocessing/"
+    r"|concurrent/|asyncio/)"
+)
+_NPU = re.compile(r"/(?:torch_npu|ascend_simulator)/")
+# torch/utils/data/dataloader.py and torch/utils/data/_utils/worker.py: a queue of batches.
+_DATA = re.compile(r"/torch/utils/data/")
+_QUEUES = frozenset({"_try_get_data", "_worker_loop"})
 _STORES = frozenset(
     {"barrier", "monitored_barrier", "all_gather_object", "broadcast_object_list", "gather_object"}
     | {"scatter_object_list", "all_gather", "all_reduce", "broadcast", "send", "recv", "wait"}
@@ -93,7 +102,9 @@ def parse_py_spy(data: bytes | str, name: str) -> tuple[ThreadStack, ...]:
         return tuple(
             ThreadStack(
                 ident=hex(thread["thread_id"]),
-                main=thread.get("thread_name") == "MainThread",
+                # A program without `threading` has no names of threads.
+                main=thread.get("thread_name") == "MainThread"
+                or (thread.get("os_thread_id") or -1) == thread.get("pid"),
                 frames=tuple(
                     Frame(
                         file=frame["filename"],
@@ -137,6 +148,35 @@ def program_frame(frames: Sequence[Frame]) -> Frame | None:
 
 def _program(frames: Sequence[Frame]) -> Iterator[Frame]:
     return (frame for frame in frames if not _NOT_THE_PROGRAM.search(frame.file))
+
+
+def waits_for_device(frames: Sequence[Frame]) -> bool:
+    """Whether a thread stands in torch_npu, or in a call of torch that waits for other ranks."""
+    if loads_data(frames):  # torch_npu wraps the DataLoader
+        return False
+    for frame in frames:
+        if not _NOT_THE_PROGRAM.search(frame.file):
+            return False
+        if _NPU.search(frame.file) or _WAITS.search(frame.file):
+            return True
+    return False
+
+
+def is_of_c10d(frame: Frame) -> bool:
+    """Whether a frame is a public function of torch.distributed."""
+    return frame.file.endswith("/distributed_c10d.py") and not frame.function.startswith("_")
+
+
+def waits_in_python(frame: Frame) -> bool:
+    """Whether a frame is of a module of Python that waits for threads, processes or sockets."""
+    return bool(_PYTHON_WAITS.search(frame.file))
+
+
+def loads_data(frames: Sequence[Frame]) -> bool:
+    """Whether a thread stands in what torch's DataLoader or its processes wait in."""
+    library = itertools.takewhile(lambda frame: _NOT_THE_PROGRAM.search(frame.file), frames)
+    calls = {frame.function.rpartition(".")[2] for frame in library if _DATA.search(frame.file)}
+    return not calls.isdisjoint(_QUEUES)
 
 
 def waits_in_torch(frames: Sequence[Frame]) -> bool:

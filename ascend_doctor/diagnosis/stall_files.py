@@ -39,7 +39,9 @@ _P2P = frozenset({"send", "recv", "isend", "irecv", "batch_isend_irecv"})
 
 # Whoever writes a dump chooses the prefix; the rank stands at the end of the name.
 _DUMP = re.compile(r"(?:^|[^\d])(\d+)(?:\.json|\.pkl|\.pickle)?$")
-_OWN = re.compile(r"rank-(\d+)\.(calls|state|stacks|spy|progress|groups|call|json|answered)$")
+_OWN = re.compile(
+    r"rank-(\d+)\.(?:helper-\d+\.)?(calls|state|stacks|spy|progress|groups|call|json|answered)$"
+)
 _TRACEBACK = re.compile(r"(\d+)_py_traceback$")
 # Logs and programs end with a number, too: rank_3.log, train_7.py.
 _LOG_NAME = re.compile(r"\.(?:log|txt|out|err|gz|zip|tar|py|yaml|yml)$")
@@ -65,6 +67,12 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     lock_holder: int | None = None
     # How its process ended: "signal 9", "exit code 1".
     ended: str = ""
+    # As in Standing, where nobody is asked: the doctor of a job that it did not start.
+    call: str = ""
+    file: str = ""
+    source: str = ""
+    moved: bool = False
+    processor: float = 0.0
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,6 +193,11 @@ class StallFiles:
             age=age,
             lock_holder=state.lock_holder,
             ended=state.ended,
+            call=state.call,
+            file=state.file,
+            source=state.source,
+            moved=state.moved,
+            processor=state.processor,
         )
 
 
@@ -280,6 +293,8 @@ def _read_own(path: str, rank: int, kind: str, files: StallFiles) -> None:
         if dumps and state.dumped:
             files.stacks.setdefault(rank, dumps[0])
         files.helpers[rank] = list(dumps[state.dumped :])
+    elif kind == "spy" and ".helper-" in path:
+        files.helpers.setdefault(rank, []).append(parse_py_spy(data, path))
     elif kind == "spy":
         files.stacks[rank] = parse_py_spy(data, path)
     elif kind == "calls":

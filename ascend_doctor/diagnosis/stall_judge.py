@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from ascend_doctor.diagnosis.recorder import RankTrace, TracedCall, TracedGroup
 from ascend_doctor.diagnosis.routine import find_departures
-from ascend_doctor.diagnosis.stacks import Frame, program_frame, waits_in_torch
+from ascend_doctor.diagnosis.stacks import Frame, is_of_c10d, program_frame, waits_in_torch
 from ascend_doctor.diagnosis.stall_graph import StallGraph
 from ascend_doctor.diagnosis.stall_result import (
     Absence,
@@ -16,6 +16,7 @@ from ascend_doctor.diagnosis.stall_result import (
     Standing,
     WaitingRanks,
 )
+from ascend_doctor.diagnosis.standing_judge import BUSY, judge_standings, say_doing
 from ascend_doctor.findings import first_of
 
 _SHOWN = 8
@@ -79,11 +80,18 @@ def _accuse(graph: StallGraph, unheard: set[int]) -> tuple[tuple[AbsentRank, ...
     if silent:
         return (), _describe_silent(graph, silent), silent
     if waits:
-        return (), (
-            f"all chains end in rank {_numbers(waits)}, which waits for something that is no"
-            " collective of the NPUs"
-        ), set()  # fmt: skip
+        return *_accuse_waiting(graph, waits), set()
     return *_accuse_in_ring(graph), set()
+
+
+def _accuse_waiting(graph: StallGraph, waits: set[int]) -> tuple[tuple[AbsentRank, ...], str]:
+    """Of ranks that wait for something else, the one that is in another collective."""
+    if len(waits) == 1 and (other := _in_other_call(graph, next(iter(waits)))):
+        return (other,), ""
+    return (), (
+        f"all chains end in rank {_numbers(waits)}, which waits for something that is no"
+        " collective of the NPUs"
+    )  # fmt: skip
 
 
 def _describe_silent(graph: StallGraph, silent: set[int]) -> str:
@@ -114,6 +122,8 @@ def _has_ended(graph: StallGraph, rank: int) -> bool:
 def _is_silent(graph: StallGraph, rank: int) -> bool:
     """Whether no dump says what a rank called, nor its process why not."""
     standing = graph.standings.get(rank)
+    if standing and (standing.processor >= BUSY or say_doing(standing)):
+        return False
     ended = standing is not None and standing.state in _NOT_RUNNING
     return rank not in graph.traces and not ended
 
@@ -125,10 +135,34 @@ def _waits_elsewhere(graph: StallGraph, rank: int) -> bool:
     return standing.age == 0 and waits_in_torch(standing.frames)
 
 
+def _in_other_call(graph: StallGraph, rank: int) -> AbsentRank | None:
+    """The one rank that stands in a call of torch.distributed which no recorder knows yet.
+
+    It is accused where all others wait in an operation that is not the one of its stack.
+    """
+    frames = graph.standings[rank].frames
+    others = {_name(head) for head in graph.heads.values()}
+    call = next((frame.function for frame in frames if is_of_c10d(frame)), "")
+    if not call or len(graph.heads) < _MAJORITY or len(graph.heads) + 1 < len(graph.standings):
+        return None
+    if call.lstrip("i") in others or len(others) > 1:
+        return None
+    return AbsentRank(
+        rank=rank,
+        kind="other call",
+        reason=f"it is in {call} of torch.distributed, and the others wait in {others.pop()}",
+        line=_line(frames),
+    )
+
+
 def _absent(graph: StallGraph, rank: int) -> AbsentRank:
     standing = graph.standings.get(rank) or Standing(rank=rank)
     kind: Absence = "elsewhere"
     reason = "the others wait for it, and it has no collective to wait in"
+    if doing := say_doing(standing):
+        reason = f"the others wait for it, and {doing}"
+    elif standing.processor >= BUSY:
+        kind, reason = "working", f"it goes on, {standing.processor:.0%} of a processor busy"
     if standing.state in {"T", "t"}:
         kind, reason = "stopped", "its process is stopped (state T): SIGSTOP, or a debugger"
     elif standing.state in {"Z", "gone"}:
@@ -262,6 +296,8 @@ def _reach(edges: Mapping[int, set[int]], rank: int) -> set[int]:
 
 def _accuse_without_edges(graph: StallGraph) -> tuple[tuple[AbsentRank, ...], str]:
     """Nobody is missing anywhere: one may not have begun what all have in their queues."""
+    if not graph.traces:
+        return judge_standings(graph.standings)
     if not graph.heads:
         return (), "no rank waits in a collective of the NPUs"
     late = {rank for rank, head in graph.heads.items() if not head.started}

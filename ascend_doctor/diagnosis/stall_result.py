@@ -1,12 +1,15 @@
 """What is said of a launch that makes no progress."""
 
+import re
 from typing import Literal
 
 import msgspec
 
 from ascend_doctor.diagnosis.stacks import Frame
 
-Absence = Literal["stopped", "gone", "elsewhere", "other call", "not started"]
+_LOCKS = re.compile(r"^with \w*lock|\.acquire\(", re.IGNORECASE)
+
+Absence = Literal["stopped", "gone", "elsewhere", "other call", "not started", "working"]
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,6 +20,9 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     of the processes that it forked. ``age``: seconds between the frames and the stall's end, where
     they are the last that were seen of it; 0 where they are of the stall. ``lock_holder`` is a
     rank that holds a file lock this one waits for. ``ended``: how its process ended, if known.
+    ``call`` and ``file``: the system call that its main thread is in. ``source``: the text of the
+    program's innermost line. ``moved``: its stack changed between looks; ``processor``: the share
+    of one that it used meanwhile.
     """
 
     rank: int
@@ -26,6 +32,16 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     age: float = 0.0
     lock_holder: int | None = None
     ended: str = ""
+    call: str = ""
+    file: str = ""
+    source: str = ""
+    moved: bool = False
+    processor: float = 0.0
+
+    @property
+    def locks(self) -> bool:
+        """Whether the innermost line takes a lock."""
+        return bool(_LOCKS.search(self.source))
 
 
 class WaitingRanks(msgspec.Struct, frozen=True, kw_only=True):

@@ -57,6 +57,8 @@ def judge_run(
         or (verdict.action != "unknown" and is_of_hang(ledger, root, waits))
     ):
         verdict = _by_stall(stall)
+    elif stall is not None and verdict.reason == NO_FAILURE:
+        verdict = msgspec.structs.replace(verdict, reason="no rank is named for the hang")
     suspects = nodes_of_guilty(ledger, guilty, nodes)
     if verdict.fault != "communication" or len(suspects) >= len(set(ledger.nodes) | set(nodes)):
         return verdict

@@ -21,9 +21,10 @@ from ascend_doctor.findings import Finding, Level
 from ascend_doctor.fleet.outliers import figures
 from ascend_doctor.fleet.rounds import Rounds, own_exit_code, own_worst
 from ascend_doctor.judging.subjects import Subject
-from ascend_doctor.machine.files import read_bytes, walk_folders
+from ascend_doctor.machine.files import walk_folders
 from ascend_doctor.machine.kinds import HEAD_BYTES, REPORT, explain, recognise_content
 from ascend_doctor.machine.parsing import JSON_BYTES
+from ascend_doctor.machine.report_archive import ENDING, FOLDER, read_report_bytes
 from ascend_doctor.machine.syntax import describe_json
 from ascend_doctor.report import SCHEMA, Node, Unreadable, Verdict
 from ascend_doctor.timestamps import Timestamp, seconds
@@ -148,7 +149,7 @@ def _at(table: dict[str, array[int]] | dict[Complaint, array[int]], key: object)
 
 def _name(file: str, report: NodeReport, *, by_file: bool) -> str:
     """The host; a redacted report has a pseudonym, so its file has to name the node."""
-    stem = os.path.splitext(os.path.basename(file))[0]
+    stem = os.path.splitext(os.path.basename(file).removesuffix(".gz"))[0]
     return stem if by_file or report.redacted or not report.host else report.host
 
 
@@ -186,13 +187,17 @@ def merge(files: Iterable[str], stack: frozenset[str], *, by_file: bool = False)
 
 
 def report_files(paths: Iterable[str]) -> Iterator[str]:
-    """The files, and of folders every ``*.json`` below them, in the order of their names."""
+    """The files, and of folders every report below them, in the order of their names."""
     for path in paths:
         if not os.path.isdir(path):
             yield path
             continue
         for folder, names in walk_folders(path):
-            yield from (os.path.join(folder, name) for name in names if name.endswith(".json"))
+            yield from (os.path.join(folder, name) for name in names if _is_report(name))
+
+
+def _is_report(name: str) -> bool:
+    return name.endswith(".json") or (name.startswith(FOLDER) and name.endswith(ENDING))
 
 
 _DECODER = msgspec.json.Decoder(NodeReport)
@@ -203,7 +208,7 @@ _HEAD = msgspec.json.Decoder(dict[str, msgspec.Raw])
 def read_report(file: str) -> NodeReport | Unreadable:
     """The report in a file, or why there is none."""
     try:
-        data = read_bytes(file, JSON_BYTES)
+        data = read_report_bytes(file, JSON_BYTES)
     except DataError as error:
         return Unreadable(file=file, reason=str(error).removeprefix(f"{file}: "))
     if not data.strip():

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import open_regular
 from ascend_doctor.machine.parsing import python_of
+from ascend_doctor.machine.report_archive import is_report_archive
 
 HEAD_BYTES = 64 << 10
 # Patterns are compiled by those that use them: most runs look at no file of an unknown kind.
@@ -51,6 +52,7 @@ CONFIGURATION = FileKind("the configuration of a launch", "lint {}")
 MODEL = FileKind("the configuration of a model", "plan --model {}")
 LOG = FileKind("a log", "diagnose {}")
 ARCHIVE = FileKind("an archive", "diagnose {}")
+REPORT_ARCHIVE = FileKind("an archive of `report`", "judge {}")
 DUMP = FileKind("a dump of a run", "compare DIR DIR")
 MACHINE = FileKind("a recorded machine", "check -l 0 --replay {}")
 # Of another command, not the one that reads it.
@@ -115,6 +117,8 @@ def recognise(path: str) -> FileKind | None:
 
 def recognise_content(head: bytes) -> FileKind | None:
     """The kind by the first bytes."""
+    if is_report_archive(head):
+        return REPORT_ARCHIVE
     if head.startswith(_PACKED) or head[_TAR_MAGIC_AT:].startswith(b"ustar"):
         return ARCHIVE
     text = head.decode("utf-8-sig", "replace").lstrip()

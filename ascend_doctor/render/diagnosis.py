@@ -224,6 +224,9 @@ def _got_over_failure(diagnosis: Diagnosis) -> bool:
 
 
 def _run_parts(diagnosis: Diagnosis) -> Iterator[str]:
+    if diagnosis.stall and not diagnosis.logs:
+        yield f"{quantity(len(diagnosis.stall.ranks), 'rank')} of a job that stands still"
+        return
     yield quantity(diagnosis.logs, "log")
     yield f"{diagnosis.lines:,} line{'' if diagnosis.lines == 1 else 's'}"
     yield show_bytes(diagnosis.bytes)

@@ -18,6 +18,8 @@ def stall_title(stall: Stall) -> str:
     ranks = f"rank{'s' * (len(stall.absent) > 1)} {spans(r.rank for r in stall.absent)}"
     if first.kind == "other call":
         return f"{ranks} called something else than the others wait in"
+    if first.kind == "working":
+        return f"{ranks} still {'work' if len(stall.absent) > 1 else 'works'}; the others wait"
     return f"{ranks} did not come"
 
 

@@ -50,7 +50,7 @@ class Examination:
         self.home = machine.env.get("HOME", "")
         self.replayed = replayed
         self.simulated = simulated
-        self._lock = lock
+        self.lock = lock
         self._python = python
         self._record = Path(record) if record else None
         self._taking = Taking(simulated=simulated)
@@ -86,10 +86,10 @@ class Examination:
                 meanwhile=meanwhile,
             )
         locked = StackLock()
-        if self._lock is not None:
+        if self.lock is not None:
             from ascend_doctor.collect.stack_lock import stack_lock  # noqa: PLC0415 - seldom asked
 
-            locked = stack_lock(machine, self._lock)
+            locked = stack_lock(machine, self.lock)
         absent = "" if self.replayed else find_absent(command)
         judged = msgspec.structs.replace(launch(command), absent=absent)
         facts = msgspec.structs.replace(

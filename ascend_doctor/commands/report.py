@@ -1,0 +1,238 @@
+"""``ascend-doctor report``: one redacted archive of what a helper needs."""
+
+import io
+import json
+import os
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import click
+
+from ascend_doctor.commands.check import Wish, make_report
+from ascend_doctor.commands.options.input_file import InputFile
+from ascend_doctor.commands.options.launch import timeout_option
+from ascend_doctor.commands.options.output import Output, file_option
+from ascend_doctor.commands.options.target import Examination, add_target_options
+from ascend_doctor.errors import DataError
+from ascend_doctor.findings import Level, show_bytes
+from ascend_doctor.language import say
+from ascend_doctor.machine import scratch
+from ascend_doctor.machine.files import open_regular, read_bytes, reason, walk_folders, write_whole
+from ascend_doctor.machine.kinds import CONFIGURATION, LOG, SCRIPT
+from ascend_doctor.machine.live import DOCTOR, LiveMachine
+from ascend_doctor.machine.report_archive import FOLDER, LOGS
+from ascend_doctor.redact import Redactor, ours
+from ascend_doctor.render.plain import one_line
+
+# Of a log its end says what happened, and its beginning what was started.
+_HEAD_BYTES, _TAIL_BYTES = 64 << 10, 1 << 20
+_MOST_LOGS = 64
+_TEXT_BYTES = 32 << 20
+_BYTES = ("utf-8", "surrogateescape")
+_SECONDS = 300.0
+_CUT = b"\n... left out by ascend-doctor report ...\n"
+
+
+@dataclass
+class Parts:
+    """The files of an archive, and what was left out of it with the reason."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, name: str, data: bytes | str) -> None:
+        """A file; a second of the same name gets a number."""
+        stem, ending = os.path.splitext(name)
+        number = 2
+        while name in self.files:
+            name = f"{stem}-{number}{ending}"
+            number += 1
+        self.files[name] = data if isinstance(data, bytes) else data.encode(*_BYTES)
+
+    def try_to_add(self, name: str, source: str, read: Callable[[str], str]) -> None:
+        """What ``read`` gives of a file that may not be readable."""
+        try:
+            self.add(name, read(source))
+        except OSError as error:
+            self.left_out.append((source, reason(error)))
+        except DataError as error:
+            self.left_out.append((source, str(error).removeprefix(f"{source}: ")))
+
+    def pack(self) -> bytes:
+        """The archive: a tar of files without owner, packed by gzip."""
+        raw = io.BytesIO()
+        with tarfile.open(fileobj=raw, mode="w:gz") as archive:
+            for name, data in self.files.items():
+                member = tarfile.TarInfo(f"{FOLDER}/{name}")
+                member.size, member.mtime, member.mode = len(data), int(time.time()), 0o600
+                archive.addfile(member, io.BytesIO(data))
+        return raw.getvalue()
+
+
+@click.command("report")
+@click.argument("logs", metavar="[LOG|DIR]...", nargs=-1, type=click.Path())
+@click.option(
+    "--launch",
+    "launches",
+    metavar="FILE",
+    multiple=True,
+    type=InputFile(SCRIPT, CONFIGURATION, LOG),
+    help="Launch script or configuration to put in, with what lint says; repeatable.",
+)
+@file_option("Archive to write.  [default: ascend-doctor-report-TIME.tar.gz]")
+@click.option("--yes", is_flag=True, help="Write without asking.")
+@timeout_option("Seconds for the check and the diagnosis.", default=300, whole=True)
+@add_target_options
+def command(
+    examination: Examination,
+    *,
+    logs: tuple[str, ...],
+    launches: tuple[str, ...],
+    file: str | None,
+    yes: bool,
+    timeout: float,
+) -> int:
+    """Pack what somebody needs who is to help: one redacted archive.
+
+    It holds the check of level 0, the ends of the LOGs with their diagnosis, launch files with
+    what lint says, and the lock of the stack (--lock). The list is shown first, and on a terminal
+    you are asked. `judge`, `diff`, `merge` and `diagnose` open it.
+    """
+    parts = Parts()
+    hidden = _add_check(parts, examination, timeout)
+    others = _add_diagnosis(parts, logs) if logs else ()
+    cleaner = ours(others=others)
+
+    def clean(text: str) -> str:
+        return cleaner.apply(hidden.apply(text))
+
+    for path, name in _choose_logs(logs, parts):
+        parts.try_to_add(f"{LOGS}/{clean(name)}", path, lambda source: clean(_ends_of(source)))
+    for path in launches:
+        name = clean(os.path.basename(path))
+        parts.try_to_add(f"launch/{name}", path, lambda source: clean(_text(source)))
+        _add_answer(parts, f"launch/{name}.lint.txt", ["lint", os.path.abspath(path)], clean)
+    if lock := examination.lock:
+        parts.try_to_add("ascend-doctor.lock", lock, lambda source: clean(_text(source)))
+    parts.add("README.txt", clean(_describe(parts)))
+    file = file or f"ascend-doctor-report-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.tar.gz"
+    click.echo(parts.files["README.txt"].decode("utf-8", "replace"), nl=False, err=True)
+    if not yes and sys.stdin.isatty() and not click.confirm(say(f"Write {file}?"), err=True):
+        return 0
+    write_whole(file, parts.pack())
+    click.echo(one_line(file))
+    return 0
+
+
+def _add_check(parts: Parts, examination: Examination, timeout: float) -> Redactor:
+    """The report of level 0; gives what is to be hidden of this machine."""
+    with scratch.temporary() as folder:
+        targets = {"json": f"{folder}/report.json", "html": f"{folder}/index.html"}
+        output = Output(
+            targets=tuple(targets.items()), fail_on=Level.ERROR, color=False, redact=True,
+            verbose=False, quiet=True,
+        )  # fmt: skip
+        wish = Wish(level=0, device="auto", nproc=None, timeout=timeout)
+        report = make_report(examination, output, wish, only=(), skip=())
+        for path in targets.values():
+            parts.add(os.path.basename(path), read_bytes(path, _TEXT_BYTES))
+    return examination.redactor(report.snapshot)
+
+
+def _add_diagnosis(parts: Parts, logs: Sequence[str]) -> tuple[str, ...]:
+    """What `diagnose` says of the logs; gives the names of the nodes in them."""
+    _add_answer(parts, "diagnosis.txt", ["diagnose", "--redact", "--", *logs])
+    _add_answer(parts, "diagnosis.json", ["diagnose", "--redact", "--json", "--", *logs])
+    real = _answer(["diagnose", "--no-redact", "--json", "--", *logs])
+    try:
+        return tuple(json.loads(real)["nodes"])
+    except (ValueError, KeyError, TypeError):
+        return ()
+
+
+def _add_answer(
+    parts: Parts, name: str, words: Sequence[str], clean: Callable[[str], str] = str
+) -> None:
+    text = _answer(words)
+    if text:
+        parts.add(name, clean(text))
+    else:
+        parts.left_out.append((name, f"ascend-doctor {words[0]} gave no answer"))
+
+
+def _answer(words: Sequence[str]) -> str:
+    done = LiveMachine({**os.environ, "COLUMNS": "100"}).run([*DOCTOR, *words], deadline=_SECONDS)
+    return done.stdout
+
+
+def _choose_logs(logs: Sequence[str], parts: Parts) -> Iterator[tuple[str, str]]:
+    """The files among the logs, the newest first where there are too many, and their names."""
+    files = []
+    for log in logs:
+        if not os.path.isdir(log):
+            files.append((log, os.path.basename(log)))
+            continue
+        beside = os.path.dirname(os.path.abspath(log))
+        for folder, names in walk_folders(log):
+            paths = [os.path.join(folder, name) for name in names]
+            files += [(path, os.path.relpath(path, beside)) for path in paths]
+    files.sort(key=lambda entry: -_mtime(entry[0]))
+    for number, (path, name) in enumerate(files):
+        if number >= _MOST_LOGS:
+            parts.left_out.append((path, f"more than {_MOST_LOGS} logs"))
+        elif _is_text(path):
+            yield path, name
+        else:
+            parts.left_out.append((path, "not text, so that nothing in it could be hidden"))
+
+
+def _mtime(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _is_text(path: str) -> bool:
+    try:
+        with os.fdopen(open_regular(path), "rb") as file:
+            return b"\0" not in file.read(_HEAD_BYTES)
+    except OSError:
+        return True  # and the reason is told where it is read
+
+
+def _ends_of(path: str) -> str:
+    """The beginning and the end of a log, in whole lines."""
+    with os.fdopen(open_regular(path), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size <= _HEAD_BYTES + _TAIL_BYTES:
+            data = file.read(_HEAD_BYTES + _TAIL_BYTES)
+        else:
+            head = file.read(_HEAD_BYTES).rpartition(b"\n")[0]
+            file.seek(size - _TAIL_BYTES)
+            data = head + _CUT + file.read(_TAIL_BYTES).partition(b"\n")[2]
+    return data.decode(*_BYTES)
+
+
+def _text(path: str) -> str:
+    return read_bytes(path, _TEXT_BYTES).decode(*_BYTES)
+
+
+def _describe(parts: Parts) -> str:
+    rows = ["What this archive of ascend-doctor holds; names and addresses are pseudonyms:", ""]
+    sizes = {name: show_bytes(len(data)) for name, data in parts.files.items()}
+    rows += [f"  {size:>9}  {one_line(name)}" for name, size in sizes.items()]
+    if parts.left_out:
+        rows += ["", "Left out:"]
+        rows += [f"  {one_line(name)}: {one_line(why)}" for name, why in parts.left_out]
+    rows += [
+        "",
+        "index.html is the page to begin with. On any machine:",
+        "  ascend-doctor judge ARCHIVE       the verdict on the machine",
+        "  ascend-doctor diagnose ARCHIVE    the cause in the logs",
+        "",
+    ]
+    return "\n".join(rows)

@@ -1,0 +1,129 @@
+"""Who holds a job up, of stacks and kernel states alone: of ranks that no recorder speaks for."""
+
+from collections.abc import Mapping
+
+from ascend_doctor.diagnosis.stacks import (
+    Frame,
+    loads_data,
+    program_frame,
+    waits_for_device,
+    waits_in_python,
+)
+from ascend_doctor.diagnosis.stall_result import Absence, AbsentRank, Standing
+from ascend_doctor.findings import first_of, quantity, spans
+
+_STOPPED, _ENDED = frozenset({"T", "t"}), frozenset({"Z", "gone"})
+# What a main thread does in the kernel, as machine.processes names it.
+_SLEEPS = frozenset({"nanosleep", "clock_nanosleep"})
+_SAID = {
+    **dict.fromkeys(("pause", "rt_sigsuspend", "rt_sigtimedwait"), "it waits for a signal"),
+    **dict.fromkeys(("connect", "accept", "recvfrom"), "it waits for the network"),
+    "wait4": "it waits for a process that it started",
+}
+# How the calls of machine.processes that are about a file are told.
+_VERBS = {
+    **dict.fromkeys(("read", "readv", "pread64"), "read"),
+    **dict.fromkeys(("write", "writev", "pwrite64", "fsync", "fdatasync"), "write"),
+    **dict.fromkeys(("flock", "fcntl"), "lock"),
+    "openat": "open",
+}
+# Of a processor's time: more is no wait in the kernel.
+BUSY = 0.5
+
+
+def judge_standings(
+    standings: Mapping[int, Standing],
+) -> tuple[tuple[AbsentRank, ...], str]:
+    """The ranks that do not wait while others do, and else why nobody is named.
+
+    A rank waits if its main thread stands in a call of torch.distributed or of torch_npu. One that
+    stands in a call of Python that could be either, such as ``loss.item()``, is never accused.
+    """
+    moved = sum(standing.moved for standing in standings.values())
+    if moved > len(standings) / 2:
+        return (), f"{moved} of {quantity(len(standings), 'rank')} moved while they were watched"
+    idle = sum(standing.processor < BUSY for standing in standings.values())
+    reasons = {
+        rank: _reason(standing, alone=idle == len(standings) - 1)
+        for rank, standing in standings.items()
+    }
+    absent = tuple(
+        AbsentRank(
+            rank=rank,
+            kind=reason[0],
+            reason=reason[1],
+            line=line_of(standings[rank].frames),
+            helpers=_busy_helpers(standings[rank]),
+        )
+        for rank, reason in sorted(reasons.items())
+        if reason
+    )
+    waiting = [rank for rank, standing in standings.items() if waits_for_device(standing.frames)]
+    if absent and (waiting or any(rank.kind in {"stopped", "gone"} for rank in absent)):
+        return absent, ""
+    return (), _explain_doubt(standings, waiting)
+
+
+def _explain_doubt(standings: Mapping[int, Standing], waiting: list[int]) -> str:
+    unread = [rank for rank, standing in standings.items() if not standing.frames]
+    if len(unread) == len(standings):
+        return "no stack of a rank could be read"
+    places: dict[str, list[int]] = {}
+    for rank, standing in standings.items():
+        places.setdefault(line_of(standing.frames), []).append(rank)
+    alone = [(line, ranks[0]) for line, ranks in places.items() if line and len(ranks) == 1]
+    if len(alone) == 1 and len(standings) > 2:  # noqa: PLR2004 - one of a majority
+        line, rank = alone[0]
+        return f"only rank {rank} is elsewhere, at {line}, and may wait there for its NPU"
+    if len(waiting) == len(standings):
+        return f"all {quantity(len(waiting), 'rank')} wait in calls of torch or torch_npu"
+    return f"no rank is in a call that shows what it waits for ({first_of(_spans(places), 4)})"
+
+
+def _spans(places: Mapping[str, list[int]]) -> list[str]:
+    return [f"rank {spans(sorted(ranks))}" for ranks in places.values()]
+
+
+def _reason(standing: Standing, *, alone: bool) -> tuple[Absence, str] | None:
+    """Why a rank holds the others up; None where it waits, or where it may.
+
+    ``alone``: no other rank is busy. One that waits for its NPU may be, too.
+    """
+    if standing.state in _STOPPED:
+        return "stopped", "its process is stopped (state T): SIGSTOP, or a debugger"
+    if standing.state in _ENDED:
+        return "gone", "its process has ended"
+    if waits_for_device(standing.frames) or not standing.frames:
+        return None
+    if standing.moved or (alone and standing.processor >= BUSY):
+        return "working", f"it goes on, {standing.processor:.0%} of a processor busy"
+    doing = say_doing(standing)
+    return ("elsewhere", doing) if doing else None
+
+
+def say_doing(standing: Standing) -> str:
+    """What the main thread of a rank waits for, as its stack or the kernel says; "" if neither."""
+    if loads_data(standing.frames):
+        return "it waits for a process that loads its data"
+    if standing.call in _SLEEPS:
+        return "it sleeps" if "sleep" in standing.source else ""
+    if standing.call in _VERBS:
+        return f"it waits to {_VERBS[standing.call]} {standing.file or 'a file'}"
+    if standing.call:
+        return _SAID[standing.call]
+    if standing.frames and waits_in_python(standing.frames[0]):
+        return f"it waits in {standing.frames[0].function} of Python's library"
+    return f"it waits in `{standing.source}` for a lock" if standing.locks else ""
+
+
+def _busy_helpers(standing: Standing) -> tuple[str, ...]:
+    """Where its processes that load data stand, those that wait for work left out."""
+    return tuple(
+        line for frames in standing.helpers if not loads_data(frames) and (line := line_of(frames))
+    )
+
+
+def line_of(frames: tuple[Frame, ...]) -> str:
+    """The innermost line of the program as text; "" without a frame."""
+    frame = program_frame(frames)
+    return str(frame) if frame else ""
