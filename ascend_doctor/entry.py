@@ -19,7 +19,7 @@ import time
 from ascend_doctor.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_UNKNOWN, describe_exhaustion
 
 _WITHOUT_DOCSTRINGS = 2  # python -OO, or PYTHONOPTIMIZE=2
-# Facts are made once and stay: looking for garbage among them is a tenth of a level 0.
+# Facts are made once and stay: garbage collection among them is a tenth of a level 0.
 _GARBAGE_THRESHOLD = 100_000
 
 
@@ -28,7 +28,7 @@ def main() -> None:
     began = time.monotonic()
     if sys.flags.optimize >= _WITHOUT_DOCSTRINGS and not sys.flags.ignore_environment:
         _start_with_docstrings()
-    # What is registered first is called last. Taking the interpreter apart costs 18 ms.
+    # Registered first, called last. Finalizing the interpreter costs 18 ms.
     atexit.register(_leave)
     gc.set_threshold(_GARBAGE_THRESHOLD)
     sys.path[:] = own(sys.path, os.environ.get("PYTHONPATH"))
@@ -40,7 +40,6 @@ def main() -> None:
 
 
 def _run(began: float) -> None:
-    """What ends before the command line can say why becomes an exit code here."""
     try:
         from ascend_doctor.cli import main as run  # noqa: PLC0415 - by the path above
 
@@ -60,7 +59,7 @@ def _run(began: float) -> None:
 def _start_with_docstrings() -> None:
     """Start anew without PYTHONOPTIMIZE=2: checks take their texts from docstrings.
 
-    The variable stays in the environment, which is examined.
+    The examined environment keeps the variable.
     """
     main_file = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
     os.execv(sys.executable, [sys.executable, "-E", main_file, *sys.argv[1:]])  # noqa: S606
@@ -75,7 +74,6 @@ _codes: list[int] = []
 
 
 def _leave() -> None:
-    """End the process with the code of the command line, where that has ended."""
     if _codes:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -84,23 +82,21 @@ def _leave() -> None:
 
 
 def own(path: list[str], pythonpath: str | None) -> list[str]:
-    """The entries of the interpreter that this is installed in, and where it lies itself."""
+    """The entries of the interpreter that this is installed in, and its own folder."""
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     foreign = {os.getcwd() if _has_folder() else "", ""}
-    # With -I or -E Python has not put them on the path, and an equal entry is the interpreter's
-    # own.
+    # With -I or -E Python ignores it, and an equal entry is the interpreter's own.
     if pythonpath and not sys.flags.ignore_environment:
         foreign |= {os.path.abspath(entry) for entry in pythonpath.split(os.pathsep)}
         foreign |= set(pythonpath.split(os.pathsep))
     home = site.getusersitepackages()
     if home in path and not os.geteuid() and _owner(home):  # else it may never answer
         foreign.add(home)
-    # A checkout that is run in place may be the current folder, or on PYTHONPATH, itself.
+    # A checkout run in place may itself be the current folder, or on PYTHONPATH.
     return [entry for entry in path if entry not in foreign or entry == here]
 
 
 def _has_folder() -> bool:
-    """The current folder may be gone."""
     try:
         os.getcwd()
     except OSError:

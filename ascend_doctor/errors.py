@@ -2,19 +2,19 @@
 
 
 class DoctorError(Exception):
-    """The doctor cannot go on, and the message tells the user why and what to do. Exit 2."""
+    """The doctor cannot go on; the message has the reason and the remedy. Exit 2."""
 
 
 class DataError(DoctorError):
-    """A file that was given or shipped is not as it has to be; the message names file and place."""
+    """A given or shipped file is invalid; the message names file and place."""
 
 
 class Unknown(Exception):  # noqa: N818 - a value that could not be told is a result, not an error
-    """A check cannot tell; the message says what was missing."""
+    """A check cannot tell; the message says what is missing."""
 
 
 class Unresolved(Unknown):
-    """A check cannot tell because a launch leaves a value to its shell; the message says which."""
+    """A check cannot tell as a launch leaves a value to its shell; the message says which."""
 
 
 class NeedsRoot(Unknown):

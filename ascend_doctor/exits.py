@@ -16,7 +16,7 @@ EXIT_STOP = 78
 # 128 and SIGINT, as shells have it.
 EXIT_INTERRUPTED = 130
 
-# Too many files, memory, processes, and no room to write: of the machine, not of us.
+# Too many files, memory, processes, and no room to write: limits of the machine.
 _EXHAUSTED = {
     *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS),
@@ -26,7 +26,7 @@ _EXHAUSTED = {
 def describe_exhaustion(error: BaseException) -> str:
     """What the machine or its limits did not give; "" for other errors.
 
-    It is no bug, and it tells nothing about what is examined.
+    It is not a bug, and says nothing about what is examined.
     """
     if isinstance(error, MemoryError):
         return "there is not enough memory, or a limit of it (ulimit -v)"

@@ -19,7 +19,7 @@ SCHEMA = 1
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One subject, collected in one go. ``source`` says from which tool or file."""
+    """One subject, collected in one go. ``source`` is its tool or file."""
 
     source: str = ""
 
@@ -80,8 +80,8 @@ class Host(Section, frozen=True, kw_only=True):
 class FileSystem(Part, frozen=True, kw_only=True):
     """Room where jobs write: bytes and inodes, as this user may use them.
 
-    ``uses`` are words of checks/storage.py. ``path`` is the folder that was asked for, or the
-    nearest one above it that exists. No ``files`` at all: this file system counts no inodes.
+    ``uses`` are words of checks/storage.py. ``path`` is the requested folder, or the nearest
+    existing one above it. Without ``files`` the file system counts no inodes.
     """
 
     path: str
@@ -94,7 +94,7 @@ class FileSystem(Part, frozen=True, kw_only=True):
 
 
 class Storage(Section, frozen=True, kw_only=True):
-    """File systems that jobs write to. ``untold``: those that could not be asked."""
+    """File systems that jobs write to. ``untold``: those that did not answer."""
 
     places: tuple[FileSystem, ...] = ()
     untold: tuple[str, ...] = ()
@@ -120,7 +120,7 @@ class DeviceNode(Part, frozen=True, kw_only=True):
 
 
 class Library(Part, frozen=True, kw_only=True):
-    """A shared library and the file that the loader would take. ``by`` names the rule."""
+    """A shared library and the loader's file for it. ``by`` names the rule."""
 
     name: str
     path: str | None = None
@@ -160,8 +160,8 @@ class DockerRuntime(Part, frozen=True, kw_only=True):
 class Driver(Section, frozen=True, kw_only=True):
     """The kernel driver (HDK), its firmware, its device files and its user-space libraries.
 
-    ``firmware_source`` is the file or tool that told ``firmware_version``. ``modules`` are the
-    loaded kernel modules that belong to the driver.
+    ``firmware_source`` is the file or tool with ``firmware_version``. ``modules`` are the
+    loaded kernel modules of the driver.
     """
 
     path: str | None = None
@@ -185,7 +185,6 @@ class Driver(Section, frozen=True, kw_only=True):
 
     @property
     def present(self) -> bool:
-        """Whether there is any trace of Ascend hardware or its driver."""
         return bool(self.nodes or self.pci or self.version or self.install_info)
 
 
@@ -270,8 +269,8 @@ class NpuMapping(Part, frozen=True, kw_only=True):
 class Topology(Part, frozen=True, kw_only=True):
     """``npu-smi info -t topo``: ``links[i][j]`` is the code from ``names[i]`` to ``names[j]``.
 
-    A row of "" was not printed. ``affinity[i]`` are the CPUs near ``names[i]``, as printed; empty
-    where the tool has none.
+    A row of "" was not printed. ``affinity[i]`` are the CPUs near ``names[i]``, as printed, or
+    empty.
     """
 
     names: tuple[str, ...]
@@ -280,7 +279,7 @@ class Topology(Part, frozen=True, kw_only=True):
 
 
 class ToolError(Part, frozen=True, kw_only=True):
-    """What a vendor tool said instead of an answer. ``kind`` is a stable kebab-case word."""
+    """A vendor tool's error instead of an answer. ``kind`` is a stable kebab-case word."""
 
     kind: str
     text: str
@@ -288,11 +287,11 @@ class ToolError(Part, frozen=True, kw_only=True):
 
 
 class Npus(Section, frozen=True, kw_only=True):
-    """What npu-smi tells. ``tool`` is its path, "" where it is not installed.
+    """The output of npu-smi. ``tool`` is its path, "" if it is not installed.
 
     ``layout`` is a2 (910 too), a3, 310 or 950. ``complete``: the device table was not cut.
-    ``processes`` is None where the tool did not say; ``idle`` are the NPU ids of which it says that
-    nothing runs on them. ``listed`` is the number of cards of ``info -l``.
+    ``processes`` is None if the tool did not say; ``idle`` are the NPU ids without processes by
+    its own words. ``listed`` is the number of cards of ``info -l``.
     """
 
     tool: str = ""
@@ -327,8 +326,8 @@ class CannComponent(Part, frozen=True, kw_only=True):
 class CannInstall(Part, frozen=True, kw_only=True):
     """One toolkit on disk. ``layout`` is "old" (up to 8.3) or "new" (from 8.5).
 
-    ``kernels`` are the SoC folders that hold compiled operators; ``kernels_bare`` those that
-    hold only ops_oam, that is: no ops package.
+    ``kernels`` are the SoC folders with compiled operators; ``kernels_bare`` those with only
+    ops_oam, that is, without an ops package.
     """
 
     root: str
@@ -354,12 +353,11 @@ class Nnal(Part, frozen=True, kw_only=True):
 
 
 class CannShell(Part, frozen=True, kw_only=True):
-    """What the environment of this process says about CANN.
+    """CANN in the environment of this process.
 
-    A path that leads into an install begins with that install's ``root``, however it is written;
-    others are as written. ``library_roots`` and ``python_roots`` are the roots that
-    LD_LIBRARY_PATH and PYTHONPATH point into, in their order. ``stale`` are folders of CANN that
-    are named and gone.
+    A path into an install begins with that install's ``root``, in any spelling; others are as
+    written. ``library_roots`` and ``python_roots`` are the roots in LD_LIBRARY_PATH and
+    PYTHONPATH, in their order. ``stale`` are named folders of CANN that are gone.
     """
 
     home: str | None = None
@@ -396,9 +394,9 @@ class Distribution(Part, frozen=True, kw_only=True):
     """An installed distribution, by its metadata alone.
 
     ``name`` is normalised (PEP 503). ``direct_url`` is the PEP 610 URL without credentials.
-    ``shadowed``: another copy of the same name stands earlier on sys.path. Of a few packages the
-    modules and libraries of RECORD were looked for: ``files_listed`` is their number, None where
-    they were not, and ``files_missing`` are the first of those that are gone or empty.
+    ``shadowed``: another copy of the name is earlier on sys.path. For a few packages the
+    modules and libraries of RECORD were checked: ``files_listed`` is their number, else None,
+    and ``files_missing`` are the first of those that are gone or empty.
     """
 
     name: str
@@ -416,7 +414,7 @@ class Distribution(Part, frozen=True, kw_only=True):
 
 
 class Doctor(Part, frozen=True, kw_only=True):
-    """The environment that runs the doctor. ``packages`` are those of training in it."""
+    """The environment that runs the doctor. ``packages`` are its training packages."""
 
     executable: str
     packages: tuple[str, ...] = ()
@@ -425,7 +423,7 @@ class Doctor(Part, frozen=True, kw_only=True):
 class Python(Section, frozen=True, kw_only=True):
     """The examined interpreter. ``own``: it is the one that runs the doctor.
 
-    ``by`` is what named it: --python, VIRTUAL_ENV, CONDA_PREFIX, or PATH where no environment is
+    ``by`` is what named it: --python, VIRTUAL_ENV, CONDA_PREFIX, or PATH if no environment is
     active. ``enums_by_getattr``: it pickles members of an enum by a call of getattr.
     """
 
@@ -459,7 +457,7 @@ class Python(Section, frozen=True, kw_only=True):
 
 
 class Needed(Part, frozen=True, kw_only=True):
-    """A NEEDED entry and where the loader finds it. ``path`` is None where it finds nothing.
+    """A NEEDED entry and where the loader finds it. ``path`` is None if it finds nothing.
 
     ``at_import``: loaded by ``import torch_npu`` itself, not only by a later use.
     """
@@ -474,7 +472,7 @@ class Needed(Part, frozen=True, kw_only=True):
 class MissingSymbol(Part, frozen=True, kw_only=True):
     """A symbol that no resolved library exports.
 
-    ``owner``: cann, nnal, torch, or "" where unknown.
+    ``owner``: cann, nnal, torch, or "" if unknown.
     """
 
     name: str
@@ -486,11 +484,11 @@ class MissingSymbol(Part, frozen=True, kw_only=True):
 class Native(Section, frozen=True, kw_only=True):
     """ELF facts of the installed torch_npu; nothing was loaded.
 
-    ``torch_npu`` is its folder, "" where there is none; ``libraries`` the number of its shared
-    objects. ``needed`` stands in the loader's order. A symbol that no library has is only told
-    where the library that should have it was found; ``symbols_checked`` counts those.
-    ``versions`` are the newest interfaces of the C and C++ library that torch and torch_npu need;
-    ``libstdcxx`` is the C++ library that they get and ``glibcxx`` what it has.
+    ``torch_npu`` is its folder, "" without one; ``libraries`` counts its shared objects.
+    ``needed`` is in the loader's order. A missing symbol is only listed if the library that
+    should have it was found; ``symbols_checked`` counts those. ``versions`` are the newest
+    interfaces of the C and C++ library that torch and torch_npu need; ``libstdcxx`` is the C++
+    library that they get and ``glibcxx`` its versions.
     """
 
     torch_npu: str | None = None
@@ -530,9 +528,9 @@ class GitState(Part, frozen=True, kw_only=True):
 class PackageCopy(Part, frozen=True, kw_only=True):
     """One copy of an import name. ``entry`` is the sys.path entry or finder that offers it.
 
-    ``kind`` is package, namespace, module or editable. ``parts`` are the sub-packages that this
-    copy brings (core, training ... for megatron). ``versions`` maps a sub-package to the version
-    that its source reports of itself.
+    ``kind`` is package, namespace, module or editable. ``parts`` are the sub-packages of this
+    copy (core, training ... for megatron). ``versions`` has the version that a sub-package's
+    source reports.
     """
 
     path: str
@@ -551,10 +549,10 @@ class ImportName(Part, frozen=True, kw_only=True):
 
 
 class ImportPath(Section, frozen=True, kw_only=True):
-    """Which copies of the packages that decide a training stack would be imported.
+    """Importable copies of the packages that decide a training stack.
 
-    ``pythonpath`` is PYTHONPATH split at colons as it stands, empty entries included; ``absent``
-    are those of its entries that do not exist.
+    ``pythonpath`` is PYTHONPATH split at colons, with empty entries; ``absent`` are entries
+    that do not exist.
     """
 
     pythonpath: tuple[str, ...] = ()
@@ -580,7 +578,7 @@ class Interface(Part, frozen=True, kw_only=True):
 
 
 class PathEntry(Part, frozen=True, kw_only=True):
-    """An entry of PATH that is not searched, why, and the programs of the doctor that it has."""
+    """An unsearched entry of PATH, why, and the programs of the doctor in it."""
 
     text: str
     reason: str
@@ -590,11 +588,11 @@ class PathEntry(Part, frozen=True, kw_only=True):
 class Environment(Section, frozen=True, kw_only=True):
     """Environment variables and the host's network.
 
-    ``variables`` holds values of an allow-list; ``withheld`` the names that are set but whose
-    values are not kept; ``misspelt`` names that are near misses of known ones.
-    ``listening`` are the local TCP ports in use, None where they could not be read.
-    ``preloaded`` are the entries of LD_PRELOAD and where they are found. ``path_left_out`` are the
-    entries of PATH that the doctor starts nothing from; None in records of earlier versions.
+    ``variables`` holds values of an allow-list; ``withheld`` the names of set variables whose
+    values are not kept; ``misspelt`` near misses of known names. ``listening`` are the used
+    local TCP ports, None if unreadable. ``preloaded`` are the entries of LD_PRELOAD and where
+    they are found. ``path_left_out`` are the entries of PATH that the doctor starts nothing
+    from; None in records of earlier versions.
     """
 
     variables: dict[str, str] = {}
@@ -618,12 +616,13 @@ class HccnPort(Part, frozen=True, kw_only=True):
 
 
 class HccnDevice(Part, frozen=True, kw_only=True):
-    """What hccn_tool says of one device; "" where it says that nothing is set.
+    """Answers of hccn_tool for one device; "" for what is not set.
 
     ``tls``: the switch is on. ``link_ups`` counts since the start; ``link_changes`` are UP and
-    DOWN, the newest first. ``optical`` holds lines of ``-optical`` by key, asked where the link is
-    not UP. ``ports`` is for 950, where ``device`` is the index of the runtime; elsewhere it is N
-    of /dev/davinciN. ``unsupported`` are questions that this product or machine does not know.
+    DOWN, the newest first. ``optical`` holds lines of ``-optical`` by key, asked if the link is
+    not UP. ``ports`` is for 950, where ``device`` is the index of the runtime; elsewhere it is
+    N of /dev/davinciN. ``unsupported`` are questions that this product or machine does not
+    know.
     """
 
     device: int
@@ -669,10 +668,10 @@ class RankEntry(Part, frozen=True, kw_only=True):
 
 
 class RankTable(Section, frozen=True, kw_only=True):
-    """The file of RANK_TABLE_FILE. ``path`` is "" where the variable is not set.
+    """The file of RANK_TABLE_FILE. ``path`` is "" if the variable is not set.
 
     ``version`` is 1.0, 1.2, 2.0, or "" for the old form with group_list. ``problem`` says why
-    there are no ``ranks``. ``counted`` is the number of servers (950: of ranks) that it claims,
+    there are no ``ranks``. ``counted`` is its declared number of servers (950: of ranks),
     ``pods`` the SuperPoD of each server.
     """
 
@@ -704,10 +703,10 @@ class Holders(Section, frozen=True, kw_only=True):
 
 
 class BuildLock(Part, frozen=True, kw_only=True):
-    """A lock of an extension that torch compiles. ``age`` in seconds, None where it was not told.
+    """A lock of an extension that torch compiles. ``age`` in seconds, None if unknown.
 
-    ``holder`` is the process that holds it, None where none does. ``complete``: every process
-    could be asked; ``local``: no other machine writes to its file system.
+    ``holder`` is the process that holds it, if any. ``complete``: every process could be asked;
+    ``local``: no other machine writes to its file system.
     """
 
     path: str
@@ -735,10 +734,10 @@ class Spot(Part, frozen=True, kw_only=True):
 
 
 class FrameworkRefusal(Part, frozen=True, kw_only=True):
-    """What a framework says of a launch that it was asked about.
+    """What a framework says of a launch.
 
     ``program`` is the framework, ``text`` its words, ``source`` its file and line, ``code`` the
-    text there. ``option`` is what it is about, ``others`` are further options that it depends on.
+    text there. ``option`` is its subject, ``others`` are further options that it depends on.
     ``outcome`` is refused, changed (another value is used), or unjudged.
     """
 
@@ -753,25 +752,23 @@ class FrameworkRefusal(Part, frozen=True, kw_only=True):
 
 
 class Launch(Section, frozen=True, kw_only=True):
-    """The launch command that is to be judged with the machine. ``present``: there is one.
+    """The launch command to judge with the machine. ``present``: there is one.
 
-    ``program`` is megatron (a script of Megatron-LM), megatron-swift, swift, verl, or empty;
-    ``module`` what python runs, by -m or as a file; ``absent`` that file, where it is not there.
-    ``options`` holds the options that checks ask for, in Megatron's spelling with underscores;
-    of flags without a value the value is "", and UNTOLD stands for what could not be told.
-    ``flags`` are the names of all options that begin with two dashes, as they were written,
-    ``one_dash`` the longer words behind one, ``keys`` the dotted ones of Hydra; ``values`` are
-    those that lint compares with what Megatron-LM takes, by these names. No other value is kept,
-    but that of PYTHONPATH.
-    ``partial``: options may have been given that are not seen, ``open_environment``: variables.
+    ``program`` is megatron (a script of Megatron-LM), megatron-swift, swift, verl, or empty.
+    ``module`` is what python runs, by -m or as a file; ``absent`` that file, if it does not
+    exist. ``options`` holds the options that checks ask for, in Megatron's spelling with
+    underscores; flags without a value have "", and UNTOLD is an unknown part. ``flags`` are the
+    names of all options with two dashes, as written, ``one_dash`` the longer words behind one,
+    ``keys`` the dotted ones of Hydra. ``values`` are those that lint compares with
+    Megatron-LM's, by these names. No other value is kept, except that of PYTHONPATH.
+    ``partial``: unseen options may be given, ``open_environment``: variables.
     ``launcher_seen``: those of the launcher are seen all the same. ``launcher`` is torchrun or
-    empty, ``launcher_options`` its options before the script, as they were written.
-    ``unresolved`` are the expressions that made it so, with the option that each gives
-    (``argument``). ``unexported`` are variables of the matrix that the script assigns for itself
-    alone and does not use. ``places`` are those of options and variables in the file.
-    ``model_sizes`` are those of the model that is named (``model_name``), where they are known:
-    layers, heads, kv_heads, experts, expert_ffn, and key_heads and value_heads of gated delta nets.
-    ``refusals`` are what its framework said, where that was asked.
+    empty, ``launcher_options`` its options before the script, as written. ``unresolved`` are
+    the expressions behind this, with the option that each gives (``argument``). ``unexported``
+    are variables of the matrix that the script assigns for itself alone and does not use.
+    ``places`` are those of options and variables in the file. ``model_sizes`` are those of the
+    model ``model_name``, if known: layers, heads, kv_heads, experts, expert_ffn, and key_heads
+    and value_heads of gated delta nets. ``refusals`` are its framework's words, if asked.
     """
 
     present: bool = msgspec.field(name="given", default=False)
@@ -799,7 +796,7 @@ class Launch(Section, frozen=True, kw_only=True):
 
 # A part of a text that only the running shell knows.
 UNTOLD = "\ufffc"
-# Addresses at which a machine reaches itself only, as launches give them.
+# Addresses at which a machine only reaches itself.
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - nothing listens
 
 
@@ -807,12 +804,12 @@ class Script(Section, frozen=True, kw_only=True):
     """A Python entry file: its imports and calls in the order of lines.
 
     ``imports`` are those of the module, ``late_imports`` those in functions; ``settings`` are
-    variables that the module sets in os.environ. ``runs`` are the imports in the order in which
-    they run, of the module with the functions that it calls, then of each function that it does
-    not call. ``indexed`` are tensors that a forward method indexes by a mask, ``loss_indexed``
-    those of loss functions, ``swallowed`` calls whose exceptions are passed over, ``saved_writes``
-    tensors that backward writes into though forward saved them. ``entry``: the file is run, not
-    imported.
+    variables that the module sets in os.environ. ``runs`` are the imports in the order of
+    execution: of the module with the functions that it calls, then of each function that it
+    does not call. ``indexed`` are tensors that a forward method indexes by a mask,
+    ``loss_indexed`` those of loss functions. ``swallowed`` are calls whose exceptions are
+    passed over, ``saved_writes`` tensors that backward writes into though forward saved them.
+    ``entry``: the file is run, not imported.
     """
 
     imports: tuple[Spot, ...] = ()
@@ -830,8 +827,8 @@ class Script(Section, frozen=True, kw_only=True):
 class ShellMark(Part, frozen=True, kw_only=True):
     """A place in a shell script that breaks it.
 
-    ``rule`` is a rule of shellcheck (SC1101) or of the doctor's own reading; ``text`` is what
-    stands there, ``near`` what was probably meant.
+    ``rule`` is a rule of shellcheck (SC1101) or of the doctor; ``text`` is the text there,
+    ``near`` what was probably meant.
     """
 
     rule: str
@@ -841,7 +838,7 @@ class ShellMark(Part, frozen=True, kw_only=True):
 
 
 class ShellScript(Section, frozen=True, kw_only=True):
-    """A shell script as text. ``unjudged`` says why shellcheck did not read it, "" if it did."""
+    """A shell script as text. ``unjudged``: why shellcheck did not read it, "" if it did."""
 
     marks: tuple[ShellMark, ...] = ()
     unjudged: str = ""
@@ -850,11 +847,11 @@ class ShellScript(Section, frozen=True, kw_only=True):
 class ContainerSpec(Part, frozen=True, kw_only=True):
     """A container of a Kubernetes workload, as its file describes it.
 
-    ``requests`` and ``limits`` are quantities by resource, as they are written; ``mounts`` the
-    paths of its volumes, ``host_paths`` what the host has there or "", ``lost_mounts`` the names
-    that no volume of the pod has. ``ranks`` are those that its command starts, 0 where that is not
-    told. ``places`` are those of the container, ``image``, each resource as requests/NAME, and
-    mounts as volumeMounts/PATH, lost ones by their names.
+    ``requests`` and ``limits`` are quantities by resource, as written. ``mounts`` are the paths
+    of its volumes, ``host_paths`` those on the host or "", ``lost_mounts`` the names that no
+    volume of the pod has. ``ranks`` are those that its command starts, 0 if unknown. ``places``
+    are those of the container, ``image``, each resource as requests/NAME, and mounts as
+    volumeMounts/PATH, lost ones by their names.
     """
 
     name: str = ""
@@ -876,9 +873,9 @@ class Pods(Section, frozen=True, kw_only=True):
 
 
 class LockedCheckout(Part, frozen=True, kw_only=True):
-    """A checkout of a lock, and what lies at its path. ``head`` is the commit there.
+    """A checkout of a lock, and what is at its path. ``head`` is the commit there.
 
-    ``exists``: something lies there. ``dirty``: tracked files differ from the commit.
+    ``exists``: something is there. ``dirty``: tracked files differ from the commit.
     """
 
     name: str
@@ -893,8 +890,8 @@ class LockedCheckout(Part, frozen=True, kw_only=True):
 class LockedWheel(Part, frozen=True, kw_only=True):
     """A wheel of a lock, and what the environment has of that name ("" for nothing).
 
-    ``found_sha256`` is of the file that was installed; None where the environment does not tell.
-    ``built``: from a source distribution, so that another build may be another file.
+    ``found_sha256`` is of the installed file; None if the environment lacks it. ``built``: from
+    a source distribution, so another build may be another file.
     """
 
     name: str
@@ -906,10 +903,10 @@ class LockedWheel(Part, frozen=True, kw_only=True):
 
 
 class StackLock(Section, frozen=True, kw_only=True):
-    """A lock to compare with. ``present``: there is one; ``stack`` is the folder it speaks of.
+    """A lock to compare with. ``present``: there is one; ``stack`` is its folder.
 
     ``python`` is the tag of its interpreter (cp311), ``environment`` the folder of its wheels.
-    ``proof`` is how the stack was run after it was built, ``proof_failed`` what did not pass then.
+    ``proof`` is how the stack was run after its build, ``proof_failed`` what failed then.
     Errors of ``accepted_checks`` do not count: the user took the stack with them.
     """
 
@@ -932,9 +929,9 @@ class Gap(Part, frozen=True, kw_only=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that was seen on one machine at one time. ``taken_at`` is UTC, ISO 8601.
+    """Everything seen on one machine at one time. ``taken_at`` is UTC, ISO 8601.
 
-    ``started``: the programs that were run to see it, without those of probes.
+    ``started``: the programs that were run for it, without those of probes.
     """
 
     schema: int = SCHEMA
@@ -965,7 +962,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     probes: tuple[ProbeRun, ...] = ()
 
     def need(self, section: type[S]) -> S:
-        """The section of this type; Unknown with the reason of its gap where there is none."""
+        """The section of this type. Raises Unknown with the reason of its gap if it is missing."""
         name = _NAMES[section]
         value: Any = getattr(self, name)
         if value is not None:
@@ -1001,7 +998,7 @@ _NAMES = {section: name for name, section in SECTIONS.items()}
 
 
 def require_known(value: V | None, what: str) -> V:
-    """The value, or Unknown that says what could not be told."""
+    """The value. Raises Unknown that names what is missing."""
     if value is None:
         raise Unknown(f"could not tell {what}")
     return value

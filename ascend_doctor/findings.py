@@ -10,7 +10,7 @@ import msgspec
 
 @functools.total_ordering
 class Level(enum.Enum):
-    """Severity of a finding, in rising order. "Could not tell" stands above a warning."""
+    """Severity of a finding, in rising order. "Could not tell" is above a warning."""
 
     OK = "ok"
     SKIPPED = "skipped"
@@ -33,8 +33,8 @@ _ORDER = {level: position for position, level in enumerate(Level)}
 class Remedy(msgspec.Struct, frozen=True, kw_only=True):
     """What to do now.
 
-    ``commands`` are lines that can be pasted into a POSIX shell in this order; ``step`` is the
-    id of a provisioning step that would do it.
+    ``commands`` are lines for a POSIX shell, in this order; ``step`` is the id of a
+    provisioning step that does it.
     """
 
     summary: str
@@ -56,7 +56,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
     """The line of a place as its file has it.
 
-    ``column`` counts from 1; 0 where that moved, since a part of the line is hidden.
+    ``column`` counts from 1; 0 if it moved, as a part of the line is hidden.
     """
 
     line: str
@@ -64,19 +64,18 @@ class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # Reports are made elsewhere, and ids go into labels, attributes and commands of CI systems. The end
-# is tied down twice: Python's $ also stands before a last line end.
+# is fixed twice: Python's $ also matches before a last line end.
 CheckId = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]{1,64}$(?!\n)")]
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One statement about one check. ``refs`` are sources: URLs or OWNER/REPO@REF:path.
 
-    ``nodes`` are the machines of a fleet that it is about, ``location`` is what is to be changed,
-    ``excerpt`` the line there.
-    Of what could not be told, ``reason`` says why, and ``needs`` is "root" where root could tell,
-    "values" where those of the launch could. ``because_of`` is the check whose error it follows
-    from: mend that first. ``accepted`` is a warning that is an error where nobody took the stack
-    with it.
+    ``nodes`` are its machines of a fleet, ``location`` is what to change, ``excerpt`` the line
+    there. For an unknown result, ``reason`` says why, and ``needs`` is "root" if root could
+    tell, "values" if those of the launch could. ``because_of`` is the check whose error it
+    follows from: fix that first. ``accepted`` is a warning that is an error unless the user
+    took the stack with it.
     """
 
     check: CheckId = ""
@@ -112,7 +111,7 @@ def show_bytes(size: int) -> str:
 
 
 def runs_of(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """The first and the last of each run of neighbours among numbers."""
+    """The first and the last of each run of neighbours."""
     known = set(numbers)
     starts = sorted(number for number in known if number - 1 not in known)
     ends = sorted(number for number in known if number + 1 not in known)
@@ -120,18 +119,15 @@ def runs_of(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 
 def spans(numbers: Iterable[int]) -> str:
-    """Numbers as ranges: 0-3,6."""
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs_of(numbers))
 
 
 def first_of(texts: Sequence[str], most: int, *, separator: str = ", ") -> str:
-    """The first of them, and how many there are more."""
     shown = separator.join(texts[:most])
     return f"{shown} and {len(texts) - most} more" if len(texts) > most else shown
 
 
 def quantity(number: int, noun: str, *, or_more: bool = False) -> str:
-    """A number with its noun, in the plural where there are more, or may be."""
     if or_more:
         return f"{number} or more {noun}s"
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

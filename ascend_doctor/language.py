@@ -16,26 +16,19 @@ from typing import NamedTuple
 LANGUAGES = ("en", "zh")
 _CATALOGUES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "locale")
 _SLOT = re.compile(r"\{(\d+)\}")
-# What stands between statements and items, and what does in Chinese.
 _SEPARATORS = (("\n", "\n"), ("; ", "\uff1b"), (", ", "\uff0c"))
-# A template with more letters is of one text.
 _SPECIFIC = 20
-# What ends a statement.
 _SEVERAL = re.compile(r"[:;] |\n")
-# A number and what is counted.
 _COUNT = re.compile(
     r"\{0\} (?:of \{1\} )?(?!.*\b(?:is|are|was|were|came|did|does|do|has|have|may|not|cannot|be)\b)"
     r"(?:[a-z -]+|[A-Z]{2,}s?)"
 )
-# What has numbers, and not only names.
 _NUMBERED = re.compile(r"(?:devices?|ranks?|node) \{0\}")
 _WORDS = re.compile(r"[A-Za-z]{2}")
-# What is called the same in both: sizes of layouts, identifiers, versions.
+# The same in both languages: sizes of layouts, identifiers, versions.
 _SAME = re.compile(r"(?:bfloat16 )?[A-Z]+\d+(?: [A-Z]+\d+)*|[\w.]*[_\d][\w.]*")
-# What a statement may be about, and what parts statements about several.
 _FILE = re.compile(r"[\w/~+-]*[./][\w./~+-]*(?::\d+)?")
 _FILES = re.compile(rf"; (?={_FILE.pattern}: )")
-# Texts from outside are longer than anything the catalogue has.
 _LONGEST = 2_000
 
 
@@ -47,42 +40,36 @@ class Template(NamedTuple):
     translation: str
 
     def match(self, text: str) -> re.Match[str] | None:
-        """What stands in the slots, where the text is of this form."""
         return _pattern(self.text).fullmatch(text) if self.part in text else None
 
     def stretches(self, match: re.Match[str]) -> bool:
-        """Whether a slot has more than a name or value, and few letters say that it should."""
         if _SEVERAL.search(self.text) or len(_SLOT.sub("", self.text)) > _SPECIFIC:
             return False
         return any(_SEVERAL.search(value) for value in match.groups())
 
 
 class Match(NamedTuple):
-    """A text that is of the form of a template, and what stands in its slots."""
-
     template: Template
     slots: re.Match[str]
 
 
 class Dictionary(NamedTuple):
-    """A catalogue in use; of the templates that fit a text the first is the most exact."""
+    """A catalogue in use; the first matching template is the most exact."""
 
     exact: Mapping[str, str]
     templates: tuple[Template, ...]
 
     def say(self, text: str) -> str:
-        """The text, or what it says of several files, in this language, or as it is."""
+        """The text, or its statements about several files, translated if known."""
         about = [text] if text in self.exact else _FILES.split(text)
         translations = [self._say(part) for part in about]
         return text if translations == about else "\uff1b".join(translations)
 
     def form(self, text: str) -> str:
-        """A text in this language with its slots, or as it is."""
         translations = (known.translation for known in self.templates if known.text == text)
         return next(translations, text)
 
     def _say(self, text: str) -> str:
-        """The text, or a title with what follows it."""
         if len(text) > _LONGEST or not _WORDS.search(text):
             return self.exact.get(text, text)
         if known := self._sentences(text):
@@ -90,12 +77,10 @@ class Dictionary(NamedTuple):
         for colon in reversed([match.start() for match in re.finditer(": ", text)]):
             if (head := text[:colon]) in self.exact:
                 return f"{self.exact[head]}\uff1a{self.say(text[colon + 2 :])}"
-        # A statement and, behind it, what a row of the matrix says of it.
         for stop in re.finditer(r"\. ", text):
             head, tail = text[: stop.start()], self._sentences(text[stop.end() :])
             if tail and (translation := self.say(head)) != head:
                 return f"{translation}\u3002{tail}"
-        # A slot that holds more than one statement is the last resort.
         last: Match | None = None
         for template in self.templates:
             if match := template.match(text):
@@ -106,7 +91,6 @@ class Dictionary(NamedTuple):
         return parts if parts != text or last is None else self._fill(last)
 
     def _sentences(self, text: str) -> str:
-        """Sentences that are all known, one behind the other; empty for others."""
         if text in self.exact:
             return self.exact[text]
         for stop in re.finditer(r"\. ", text):
@@ -120,7 +104,6 @@ class Dictionary(NamedTuple):
         return _SLOT.sub(lambda slot: values[f"_{slot[1]}"], match.template.translation)
 
     def _parts(self, text: str) -> str:
-        """A title and what follows it, several lines or statements, or items that are known."""
         for colon in reversed([match.start() for match in re.finditer(": ", text)]):
             head, tail = text[:colon], text[colon + 2 :]
             # A colon inside of parentheses parts nothing.
@@ -144,7 +127,6 @@ class Dictionary(NamedTuple):
         return text
 
     def _split(self, text: str, separator: str) -> list[str]:
-        """The items of a list; one that the catalogue has may hold the separator."""
         items: list[str] = []
         for part in text.split(separator):
             joined = f"{items[-1]}{separator}{part}" if items else ""
@@ -155,7 +137,6 @@ class Dictionary(NamedTuple):
         return items
 
     def _value(self, text: str) -> str:
-        """What stands in a slot; a title inside of a sentence has lost its capital."""
         title = text[:1].upper() + text[1:]
         return self.say(text if text in self.exact or title not in self.exact else title)
 
@@ -164,41 +145,35 @@ _chosen: list[str] = ["en"]
 
 
 def choose(language: str) -> None:
-    """Say everything in this language from now on."""
     _chosen[0] = language if language in LANGUAGES else "en"
 
 
 def current() -> str:
-    """The language in use."""
     return _chosen[0]
 
 
 def of_locale(env: Mapping[str, str]) -> str:
-    """The language that the first variable of a locale asks for."""
     names = ("LC_ALL", "LC_MESSAGES", "LANG")
     locale = next((env[name] for name in names if env.get(name)), "")
     return "zh" if locale.lower().startswith("zh") else "en"
 
 
 def say(text: str) -> str:
-    """A text of the catalogue in the chosen language."""
     return text if _chosen[0] == "en" else dictionary(_chosen[0]).say(text)
 
 
 def form(text: str) -> str:
-    """A text of the catalogue with its slots, to be filled in by a script of a page."""
+    """A text of the catalogue with its slots, for a page's script to fill."""
     return text if _chosen[0] == "en" else dictionary(_chosen[0]).form(text)
 
 
 @functools.cache
 def dictionary(language: str) -> Dictionary:
-    """The catalogue of a language."""
     with open(os.path.join(_CATALOGUES, f"{language}.po"), encoding="utf-8") as file:
         return make_dictionary(dict(read_catalogue(file.read())))
 
 
 def make_dictionary(messages: Mapping[str, str]) -> Dictionary:
-    """What texts with and without slots are looked up in."""
     exact = {
         text: translation
         for text, translation in messages.items()
@@ -207,7 +182,7 @@ def make_dictionary(messages: Mapping[str, str]) -> Dictionary:
     slotted = [
         row for row in messages.items() if row[1] not in {"", row[0]} and _SLOT.search(row[0])
     ]
-    # The most letters first: of two forms that fit a text it is the more exact one.
+    # The most letters first: the more exact of two matching forms.
     slotted.sort(key=lambda row: -len(_SLOT.sub("", row[0])))
     templates = (
         Template(text, max(_SLOT.split(text)[::2], key=len), translation)
@@ -230,7 +205,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def read_catalogue(text: str) -> Iterator[tuple[str, str]]:
-    """The messages of a .po file with their translations; fuzzy ones are left out."""
+    """The messages of a .po file with their translations, without fuzzy ones."""
     for block in text.split("\n\n"):
         if "\n#, fuzzy" in f"\n{block}":
             continue

@@ -10,7 +10,7 @@ from ascend_doctor.probe_records.common import ProbeRecord, Record, read_record
 
 SCHEMA = 1
 # gloo and c10d as seen with torch 2.13, HCCL's EI0002 (notify wait), EI0006 (socket) and EI0015
-# (ranks that never joined). torch_npu's function AclrtSynchronizeStreamWithTimeout is none.
+# (ranks that never joined). torch_npu's function AclrtSynchronizeStreamWithTimeout does not match.
 TIMEOUT = r"(?i:\btimed?[ -]?out)|EI0002|EI0006|EI0015"
 
 
@@ -23,17 +23,17 @@ class Wrong(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The last word of one rank of one probe.
+    """The result of one rank of one probe.
 
     ``stage`` is the last stage that the rank entered, ``stages`` the seconds in each, in their
-    order; ``ok`` is None without a result; ``values`` are measurements by name, as the probe wrote
-    them: read them as a ``record``; ``compared`` counts the values that were compared and ``wrong``
-    are those that differ; ``error`` is the innermost exception as "Type: text"; ``seconds`` is the
-    time in the probe. ``exit_code`` is negative for a signal, None where it is not known.
-    ``silent`` are the seconds without a sign of life at the end of a run that timed out, ``idle``
-    those in which it did nothing and waited for no processor; None where not known. ``output``
-    are the last lines that the rank printed, ``warnings`` says how often each line came that warns,
-    ``stack`` is where its threads stood when it crashed or the run ended.
+    order. ``ok`` is None without a result. ``values`` are measurements by name, as the probe
+    wrote them: read them as a ``record``. ``compared`` counts the compared values, ``wrong``
+    are those that differ. ``error`` is the innermost exception as "Type: text"; ``seconds`` is
+    the time in the probe. ``exit_code`` is negative for a signal, None if unknown. ``silent``
+    are the seconds without a sign of life at the end of a run that timed out, ``idle`` those in
+    which it did nothing and waited for no processor; None if unknown. ``output`` are the last
+    lines of the rank; ``warnings`` counts each line that warns; ``stack`` has its threads at a
+    crash or at the end of the run.
     """
 
     schema: int = SCHEMA
@@ -59,14 +59,13 @@ class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
     stack: str = ""
 
     def record(self, kind: type[Record]) -> Record:
-        """What was measured. Raises Unknown where it has another form than the probe writes."""
+        """The measurements. Raises Unknown if they have another form than the probe writes."""
         try:
             return read_record(kind, self.values)
         except ValueError as error:
             raise Unknown(f"the record is damaged: {error}") from error
 
     def record_or_none(self, kind: type[Record]) -> Record | None:
-        """What was measured, None where it has another form than the probe writes."""
         try:
             return read_record(kind, self.values)
         except ValueError:
@@ -77,12 +76,12 @@ class ProbeRun(msgspec.Struct, frozen=True, kw_only=True):
     """One launch. ``missing`` are ranks without a record, ``output`` the launcher's last lines.
 
     ``argv`` is the command that repeats the probe by hand. ``exit_code`` is negative for a
-    signal, None where the launch never ended by itself. ``shortened``: the total time-out left
+    signal, None if the launch never ended by itself. ``shortened``: the total time-out left
     less than the probe's own ``deadline``. ``delayed`` are the seconds that it waited for a
-    processor, ``load`` is set where that was long. ``first_try`` says how it timed out before.
-    ``left_behind`` are processes that SIGKILL did not end. ``not_started`` says why a probe that
-    was asked for did not run. ``failed_after`` says how it ended in processes that others had used
-    before it, where it ended better in its own.
+    processor, ``load`` is set if that was long. ``first_try``: how it timed out before.
+    ``left_behind`` are processes that survived SIGKILL. ``not_started``: why a requested probe
+    did not run. ``failed_after``: how it ended in processes that others had used before it, if
+    it ended better in its own.
     """
 
     probe: str
@@ -107,7 +106,7 @@ class ProbeRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def blocks(self) -> str:
-        """Why no probe that builds on this one can run, "" where it can."""
+        """Why no dependent probe can run, "" if it can."""
         if self.not_started:
             return self.not_started
         for rank in self.ranks:
@@ -118,12 +117,11 @@ class ProbeRun(msgspec.Struct, frozen=True, kw_only=True):
         return "" if complete else f"the probe {self.probe} failed"
 
     def first_record(self, kind: type[Record]) -> Record:
-        """What the first rank measured, nothing where there is none. Raises Unknown as ranks do."""
+        """The first rank's measurements; empty without ranks. Raises Unknown as ranks do."""
         return self.ranks[0].record(kind) if self.ranks else kind()
 
     @property
     def is_late(self) -> bool:
-        """Whether a deadline ended it, or a part of it."""
         errors = (rank.error for rank in self.ranks)
         return self.timed_out or self.has_late_part or any(re.search(TIMEOUT, e) for e in errors)
 
@@ -134,18 +132,15 @@ class ProbeRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def where(self) -> str:
-        """How many ranks ran on what."""
         ranks = self.world_size
         return f"1 rank on {self.device}" if ranks == 1 else f"{ranks} ranks on {self.device}"
 
     @property
     def compared(self) -> int:
-        """How many values all ranks compared."""
         return sum(rank.compared for rank in self.ranks)
 
     @property
     def sound(self) -> bool:
-        """Whether every rank came to its end with nothing wrong."""
         return not (self.timed_out or self.not_started or self.missing) and all(
             rank.ok and not rank.wrong for rank in self.ranks
         )

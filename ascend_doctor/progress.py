@@ -36,12 +36,9 @@ _SILENCE = 3.0
 
 
 class _Bar(Progress):
-    """A bar with a count and the time, and what runs now below it."""
-
     def __init__(
         self, console: Console, detail: Callable[[], Sequence[RenderableType]], rate: float
     ) -> None:
-        # What draws it first, to know its shape, comes before what is drawn is there.
         self._detail: Callable[[], Sequence[RenderableType]] = tuple
         super().__init__(
             BarColumn(_BAR),
@@ -67,8 +64,8 @@ _OwnBar = TypeVar("_OwnBar", bound="ProgressBar")
 class ProgressBar:
     """Tasks with a bar on a terminal, lines elsewhere, nothing if ``quiet``.
 
-    ``noun`` says in the plural what is counted; ``detail`` draws what runs now, ``rate`` times a
-    second. A terminal that cannot move its cursor has lines, too.
+    ``noun`` is the plural of what is counted; ``detail`` draws what runs now, ``rate`` times a
+    second. A terminal that cannot move its cursor gets lines.
     """
 
     def __init__(
@@ -94,7 +91,6 @@ class ProgressBar:
 
     @property
     def moves(self) -> bool:
-        """Whether there is a terminal on which a display can move."""
         console = self._console
         return not self.quiet and console.is_terminal and not console.is_dumb_terminal
 
@@ -110,13 +106,12 @@ class ProgressBar:
         self._moving = False
 
     def add(self, names: Iterable[str]) -> None:
-        """All tasks that are to come."""
         self.all_known = True
         self._names.update(names)
         self._show_count()
 
     def begin(self, name: str) -> None:
-        """A task begins, or begins again; one that was not added counts from now on."""
+        """Begin a task, or begin it again; an unknown one counts from now on."""
         self._names.add(name)
         self._ended.discard(name)
         if name not in self.running:
@@ -124,7 +119,7 @@ class ProgressBar:
         self._show_count()
 
     def end(self, name: str) -> None:
-        """A task has ended, whether it began or not."""
+        """End a task, even if it never began."""
         self._names.add(name)
         self._ended.add(name)
         if name in self.running:
@@ -132,12 +127,10 @@ class ProgressBar:
         self._show_count()
 
     def drop(self, names: Iterable[str]) -> None:
-        """Those of these tasks that have not begun are not to come any more."""
         self._names -= {*names} - self._ended - {*self.running}
         self._show_count()
 
     def count(self) -> str:
-        """How many tasks have ended, of all where somebody knows them."""
         done, noun = len(self._ended), say(self._noun)
         return f"{done}/{len(self._names)} {noun}" if self.all_known else f"{done} {noun}"
 
@@ -150,16 +143,15 @@ class ProgressBar:
         )
 
     def line(self, text: str) -> None:
-        """A line where nothing moves."""
         if not self.quiet and not self._moving:
             self._console.print(Text(one_line(text)), soft_wrap=True)
 
 
 class TaskDisplay(ProgressBar):
-    """Tasks one after the other that say nothing themselves; ``noun`` says what is counted.
+    """Tasks one after the other that print nothing; ``noun`` says what is counted.
 
-    On a terminal where nothing moves, a line says what runs once it has run for some seconds;
-    nobody waits at a pipe.
+    On a terminal where nothing moves, a line names a task after some seconds, but not in a
+    pipe.
     """
 
     def __init__(
@@ -179,7 +171,6 @@ class TaskDisplay(ProgressBar):
 
     @contextlib.contextmanager
     def run(self, task: str) -> Iterator[None]:
-        """Enclose a task."""
         self.begin(task)
         timer = threading.Timer(self._silence, self.line, [f"{say(task)} ..."])
         timer.daemon = True
@@ -195,9 +186,9 @@ class TaskDisplay(ProgressBar):
 
 
 class ProbeDisplay(ProgressBar):
-    """Which probes run, in which stages their ranks are, and which ended.
+    """The running probes, the stages of their ranks, and the ended probes.
 
-    ``runs`` are the runs that have ended, for whoever interrupts.
+    ``runs`` are the runs that have ended, for an interrupt.
     """
 
     def __init__(self, *, quiet: bool = False, console: Console | None = None) -> None:
@@ -210,7 +201,6 @@ class ProbeDisplay(ProgressBar):
         self._begun = 0.0
 
     def expect(self, requests: Sequence[ProbeRequest]) -> None:
-        """Those that are to run."""
         self.add(request.probe for request in requests)
 
     def started(self, request: ProbeRequest) -> None:
@@ -265,7 +255,6 @@ class ProbeDisplay(ProgressBar):
         return rows
 
     def _table(self, request: ProbeRequest) -> Table:
-        """The ranks, or from 17 ranks on how many are in each stage."""
         elapsed = time.monotonic() - self._begun
         table = Table(box=None, pad_edge=False)
         if len(request.ranks) > _ROWS:
@@ -287,7 +276,7 @@ class ProbeDisplay(ProgressBar):
 
 
 class NodeDisplay(ProgressBar):
-    """Which of the nodes of a fleet have written their reports, a file each, into a folder."""
+    """Nodes of a fleet that have written their report files into a folder."""
 
     def __init__(self, folder: str, nodes: int, *, seconds: float, quiet: bool) -> None:
         super().__init__(NODES, quiet=quiet, detail=self._look, rate=1)

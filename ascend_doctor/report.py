@@ -44,7 +44,7 @@ class LevelRun(msgspec.Struct, frozen=True, kw_only=True):
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """Counts of findings by level. ``judged`` of ``checks`` checks had a subject and an answer.
 
-    ``consequences`` are those that follow from an error.
+    ``consequences`` follow from an error.
     """
 
     worst: Level
@@ -59,7 +59,6 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     consequences: int = 0
 
     def text(self) -> str:
-        """One line for people."""
         errors, warnings = quantity(self.error, "error"), quantity(self.warning, "warning")
         if self.unknown:
             return f"{errors}, {warnings}; {self.ok} passed, {self.unknown} could not run"
@@ -67,7 +66,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """One machine of a fleet and what its own report, from ``file``, came to."""
+    """One machine of a fleet and the result of its report, from ``file``."""
 
     name: str
     file: str
@@ -88,7 +87,7 @@ class Differing(msgspec.Struct, frozen=True, kw_only=True):
 class Drift(msgspec.Struct, frozen=True, kw_only=True):
     """A setting in which machines differ. ``majority`` is what more than half of them have.
 
-    ``nodes`` of the majority are left out. ``group`` says what it belongs to.
+    ``nodes`` of the majority are left out.
     """
 
     group: str
@@ -121,7 +120,6 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     pairs: Pairs | None = None
 
     def text(self) -> str:
-        """How many nodes came to what, on one line."""
         return (
             f"{len(self.passing)} passed, {len(self.failing)} failed, "
             f"{len(self.untold)} without a verdict, {len(self.missing)} missing"
@@ -131,9 +129,9 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that one run has to say.
 
-    ``python`` is the examined interpreter; ``snapshot`` the facts that were judged; ``fleet`` is
-    what a merged report has instead of them. Every deadline was ``patience`` times its own.
-    ``notices`` are what has to be known before all else, ``subjects`` what was looked at.
+    ``python`` is the examined interpreter; ``snapshot`` the judged facts; ``fleet`` replaces
+    them in a merged report. Every deadline was ``patience`` times its own. ``notices`` come
+    before all else, ``subjects`` are what was examined.
     """
 
     schema: int = SCHEMA
@@ -169,21 +167,20 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def headline(self) -> str:
-        """The same; of a fleet behind what its nodes came to."""
         return f"{self.fleet.text()}; {self.outcome}" if self.fleet else self.outcome
 
     @property
     def bare(self) -> bool:
-        """Whether there is nothing here that trains, so that what is well is no success."""
+        """Whether nothing here trains, which makes good results no success."""
         first = self.notices[0] if self.notices else ""
         return self.device == "npu" and first in {_BARE, _WITHOUT_NPU}
 
     @property
     def complaints(self) -> list[Finding]:
-        """What is not well: errors, then warnings, then what could not be told.
+        """Errors, then warnings, then what could not be determined.
 
-        Checks that could not be judged for one reason are one complaint; what follows from an error
-        is none (``consequences`` has it).
+        Unknown results with one reason are one complaint; consequences of an error are none
+        (``consequences`` has them).
         """
         roots = root_causes(self.findings)
         return [*_worse(roots), *_fold(_untold(roots))]
@@ -197,7 +194,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unfolded(self) -> list[Finding]:
-        """The same, with every check that could not be judged for itself."""
         return [*_worse(self.findings), *_untold(self.findings)]
 
 
@@ -212,18 +208,15 @@ def _untold(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 _BARE = "No NPU, no driver and no CANN here"
 _WITHOUT_NPU = "No NPU and no driver here"
-# Checks that a title names; the rest are counted.
 _NAMED = 4
 _ROW = '- {id: "*", unknown: needs-root, reason: nobody runs it as root}'
 _WRITE_ROW = f"printf '%s\\n' 'acknowledged:' '{_ROW}' > ascend-doctor.yaml"
 
 
 def _fold(untold: Iterable[Finding]) -> Iterator[Finding]:
-    """Findings with one reason as one, at the place of the first."""
     groups: dict[str, list[Finding]] = {}
     for number, finding in enumerate(untold):
         why = "Not checked, needs root" if finding.needs == "root" else finding.reason
-        # What has no reason in common with anything stays by itself.
         groups.setdefault(why or str(number), []).append(finding)
     for why, group in groups.items():
         if len(group) == 1:
@@ -242,7 +235,6 @@ def _fold(untold: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _need_root(group: Iterable[Finding]) -> Remedy:
-    """What the findings ask root for, each line once; or the row that lives without."""
     commands = dict.fromkeys(
         command
         for finding in group
@@ -259,8 +251,8 @@ def verdict(
 ) -> Verdict:
     """Count the findings and choose the exit code.
 
-    1: a finding at or above ``fail_on``; 3: nothing worse than "could not tell", or a level that
-    was asked for did not run, or nothing could be judged at all; else 0.
+    1: a finding at or above ``fail_on``. 3: nothing worse than "could not tell", or a requested
+    level did not run, or nothing could be judged at all. Else 0.
     """
     counts = {level: sum(finding.level is level for finding in findings) for level in Level}
     worst = max((finding.level for finding in findings), default=Level.UNKNOWN)
@@ -299,7 +291,6 @@ def assemble(  # noqa: PLR0913 - what a report is made of
     interrupted: bool = False,
     acknowledged: Sequence[Acknowledgement] = (),
 ) -> Report:
-    """Judge the case and put the report together."""
     facts = case.facts
     host = facts.host.name if facts.host else ""
     factor, because = patience()
@@ -331,7 +322,7 @@ def assemble(  # noqa: PLR0913 - what a report is made of
 
 def _notices(facts: Snapshot) -> Iterator[str]:
     driver, npus, cann = facts.driver, facts.npus, facts.cann
-    # What was not looked at is not absent.
+    # What was not examined is not absent.
     seen = driver is None or driver.present or npus is None or npus.tool or npus.devices
     if not seen and cann is not None:
         yield _WITHOUT_NPU if cann.installs else _BARE

@@ -24,7 +24,7 @@ _OPTION = "--simulated-npus"
 _COUNT = "ASCEND_SIMULATOR_DEVICES"
 _KIND = "a2-8"
 _MOST = 16
-# The keeper ends what is left of the launch when its life line closes.
+# The keeper ends the rest of the launch when its life line closes.
 _GRACE = 30.0
 
 
@@ -43,11 +43,11 @@ class SimulatedNpus(msgspec.Struct, frozen=True, kw_only=True):
         cwd: str | Path | None = None,
         timeout: float = 600.0,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command on a machine of its own with as many NPUs; nothing that it starts stays.
+        """Run a command on a new machine with as many NPUs; nothing that it starts stays.
 
-        ``faults`` is what is broken there, as ``rank-hangs:rank=1``; ``env`` has variables beside
-        those of this process, ``timeout`` is in seconds. Raises DataError for a fault or program
-        that does not exist, subprocess.TimeoutExpired after everything has been ended.
+        ``faults`` are those of the machine, as ``rank-hangs:rank=1``; ``env`` has additional
+        variables, ``timeout`` is in seconds. Raises DataError for a fault or program that does
+        not exist, subprocess.TimeoutExpired after everything has been ended.
         """
         server = machine(_KIND, soc=self.soc, npus=self.count, memory=self.memory)
         rehearsal = prepare(None, sys.executable, server, faults, quiet=True)
@@ -116,7 +116,6 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 
 def _environment(server: SimulatedMachine) -> dict[str, str]:
-    """That of this process on a simulated machine. Raises UsageError where it cannot be built."""
     try:
         rehearsal = prepare(None, sys.executable, server, (), quiet=True)
     except DoctorError as error:

@@ -5,28 +5,26 @@ from typing import Annotated
 
 import msgspec
 
-# An upper-case T and Z, as in XML Schema: a timestamp goes into formats that take nothing else.
+# An upper-case T and Z, as in XML Schema, which some formats require.
 _FORM = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?"
     r"(Z|\+00:00)"
 )
-# "" is no time.
 Timestamp = Annotated[str, msgspec.Meta(pattern=rf"^({_FORM})?$(?!\n)")]
 _FRACTION = re.compile(r"\.([0-9]{1,6})[0-9]*")
 
 
 def now() -> str:
-    """The time in UTC, to the second."""
     import datetime as dt  # noqa: PLC0415 - readers of a stored time need none
 
     return dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
 
 
 def seconds(timestamp: str) -> float:
-    """Seconds since 1970; 0 where there is no time, and for a day that no calendar has."""
+    """Seconds since 1970; 0 without a time, and for a day that no calendar has."""
     import datetime as dt  # noqa: PLC0415 - as above
 
-    # Python 3.10 reads neither Z nor a fraction that is not of three or six digits.
+    # Python 3.10 reads neither Z nor a fraction of other than three or six digits.
     text = re.sub(r"Z$", "+00:00", timestamp)
     text = _FRACTION.sub(lambda match: f".{match[1]:0<6}", text)
     try:

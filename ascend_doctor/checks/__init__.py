@@ -8,13 +8,13 @@ PROBES = "probes"
 
 
 def all_checks() -> tuple[Check, ...]:
-    """All checks, sorted by level, then in the order of their files and lines."""
+    """All checks, by level, then in order of file and line."""
     import_below(__name__, __path__[0])
     return _sort()
 
 
 def static_checks() -> tuple[Check, ...]:
-    """The same of level 0, without importing those that read probes."""
+    """Checks of level 0, without importing those that read probes."""
     import_below(__name__, __path__[0], without=PROBES)
     return tuple(check for check in _sort() if not check.level)
 

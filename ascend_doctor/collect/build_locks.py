@@ -11,7 +11,7 @@ from ascend_doctor.machine.live import Machine, NotRecorded
 
 
 def build_locks(machine: Machine) -> BuildLocks:
-    """All that are there; of one whose holder could not be looked for the age is None."""
+    """All build locks; the age is None if the search for a holder failed."""
     root = folder(machine.env)
     there = locks(root, machine.names) if root.startswith("/") else ()
     seen = [lock for path in there if (lock := _lock(machine, path))]

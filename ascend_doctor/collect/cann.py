@@ -16,12 +16,12 @@ from ascend_doctor.facts import Cann, CannComponent, CannInstall, Nnal
 from ascend_doctor.machine.live import Machine, exists, is_directory, matches, read_or_none
 
 _KERNELS = "opp/built-in/op_impl/ai_core/tbe/kernel"
-# Tools that the operator package is not needed for; the toolkit itself brings them.
+# Tools that do not need the operator package; the toolkit itself has them.
 _NO_OPERATORS = {"ops_oam"}
 
 
 def cann(machine: Machine) -> Cann:
-    """Every toolkit and NNAL that is found in the usual folders or through the environment."""
+    """Every toolkit and NNAL in the usual folders or by the environment."""
     trees, installs = [], []
     for tree in toolkits(machine):
         install = _install(machine, tree)
@@ -42,7 +42,6 @@ def cann(machine: Machine) -> Cann:
 
 
 def _install(machine: Machine, tree: CannTree) -> CannInstall | None:
-    """What the files of a toolkit say, None where none of them tells a version."""
     root = tree.root
     architectures = matches(machine, root, "*-linux")
     path, info = _first_info(
@@ -90,8 +89,9 @@ def _first_info(machine: Machine, paths: list[str]) -> tuple[str, dict[str, str]
 def _components(machine: Machine, root: str) -> tuple[CannComponent, ...]:
     """Components by their version files, each once though links give some a second name.
 
-    From 8.5 on the files also stand in share/info, where ``Version`` is the release (the runtime
-    reads it there: hicann/runtime, RUNTIME_VERSION_PATH). What has no file is in version.cfg.
+    From 8.5 on share/info has these files, too, with the release as ``Version`` (the runtime
+    reads it there: hicann/runtime, RUNTIME_VERSION_PATH). version.cfg lists components without
+    a file.
     """
     components: dict[str, CannComponent] = {}
     seen: dict[str, str] = {}
@@ -126,7 +126,7 @@ def _component(machine: Machine, folder: str) -> CannComponent | None:
 def _ops_packages(
     machine: Machine, architectures: tuple[str, ...], components: tuple[CannComponent, ...]
 ) -> tuple[str, ...]:
-    """Names and releases of operator packages: opp_kernel up to 8.3, own files from 8.5 on."""
+    """Names and releases of operator packages: opp_kernel up to 8.3, separate files from 8.5 on."""
     infos = [
         parse_assignments(read_or_none(machine, f"{folder}/ascend_ops_install.info") or "")
         for folder in architectures
@@ -145,7 +145,6 @@ def _ops_packages(
 
 
 def _has_operators(machine: Machine, folder: str) -> bool | None:
-    """Whether a folder of kernels holds operators; None where it cannot be read."""
     try:
         return bool(set(machine.names(folder)) - _NO_OPERATORS)
     except OSError:

@@ -12,7 +12,7 @@ _HAL = "libascend_hal.so"
 
 
 def cann_host(machine: Machine, environment: str | None, version: str | None) -> CannHost:
-    """The toolkit of this version, else the one in use, and what is around it.
+    """The toolkit of this version, else the one in use, and its surroundings.
 
     ``environment`` is the folder of a Python environment, None for the active one.
     """
@@ -50,9 +50,9 @@ def _version(machine: Machine, tree: CannTree) -> str | None:
 
 
 def _driver(machine: Machine) -> tuple[str, ...] | None:
-    """Folders as set_env.sh of 9.1.0 has them; none where the loader's own configuration has them.
+    """The driver's folders as in set_env.sh of 9.1.0; none if the loader's configuration has them.
 
-    None where the driver's library is nowhere.
+    None if the driver's library is nowhere.
     """
     info = parse_assignments(read_or_none(machine, "/etc/ascend_install.info") or "")
     root = info.get("Driver_Install_Path_Param") or "/usr/local/Ascend"

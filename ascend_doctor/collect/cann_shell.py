@@ -15,7 +15,7 @@ _FOLDERS = (
     "ASCEND_AICPU_PATH",
     "ATB_HOME_PATH",
 )
-# What set_env.sh of CANN and NNAL put on LD_LIBRARY_PATH and PYTHONPATH, below their root.
+# Below their root, what set_env.sh of CANN and NNAL adds to LD_LIBRARY_PATH and PYTHONPATH.
 _BELOW = re.compile(
     r"(/.*(?:ascend|cann).*?)/(?:lib64(?:/plugin/(?:opskernel|nnengine))?|devlib"
     r"|tools/aml/lib64(?:/plugin)?|opp/built-in/.*|python/site-packages|atb/cxx_abi_[01]/lib)/*",
@@ -47,16 +47,15 @@ def _spell(machine: Machine, trees: Sequence[CannTree], path: str | None) -> str
 
 
 def _roots(machine: Machine, trees: Sequence[CannTree], paths: Iterable[str]) -> tuple[str, ...]:
-    """Roots of the installs that the entries lead into, each at its first place."""
     matches = (respell(machine, trees, path) for path in paths)
     return tuple(dict.fromkeys(match[0].root for match in matches if match))
 
 
 def _stale(machine: Machine, entries: Iterable[str]) -> Iterator[str]:
-    """Folders of CANN that are named and gone.
+    """Missing folders of CANN that the entries name.
 
-    set_env.sh also names folders that its own toolkit lacks (tools/aml, the driver's); an entry
-    counts only where the toolkit itself is gone.
+    set_env.sh also names folders that its toolkit lacks (tools/aml, the driver's); an entry
+    counts only if the toolkit itself is gone.
     """
     for name in _FOLDERS:
         path = machine.env.get(name)

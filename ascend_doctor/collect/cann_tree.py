@@ -8,12 +8,12 @@ from typing import NamedTuple
 from ascend_doctor.collect.loader import library_path
 from ascend_doctor.machine.live import Machine, matches
 
-# One of these is in every toolkit. "latest" of the old layout is a folder of links to them.
+# Every toolkit has one of these. "latest" of the old layout is a folder of links to them.
 _COMPONENTS = ("runtime", "compiler", "opp", "toolkit")
 
 
 class CannTree(NamedTuple):
-    """A folder that goes by several names. ``root`` is the one that the environment uses."""
+    """A folder with several names. ``root`` is the one that the environment uses."""
 
     root: str
     spellings: tuple[str, ...]
@@ -28,12 +28,12 @@ def bases(machine: Machine) -> tuple[str, ...]:
 
 
 def toolkits(machine: Machine) -> tuple[CannTree, ...]:
-    """Folders that may be toolkits, each once however many links lead there."""
+    """Possible toolkits, each once however many links lead there."""
     return _merge((root, _identity(machine, root)) for root in _candidates(machine))
 
 
 def nnals(machine: Machine) -> tuple[CannTree, ...]:
-    """Folders that may be NNAL installs, the one of ATB_HOME_PATH first."""
+    """Possible NNAL installs, the one of ATB_HOME_PATH first."""
     roots = [*ancestors(machine.env.get("ATB_HOME_PATH", ""))]
     for base in bases(machine):
         folder = f"{base}/nnal/atb"
@@ -51,7 +51,7 @@ def ancestors(path: str) -> Iterator[str]:
 
 
 def respell(machine: Machine, trees: Iterable[CannTree], path: str) -> tuple[CannTree, str] | None:
-    """The tree that a path leads into and the path below its ``root``, None for no tree."""
+    """The tree that a path leads into and the path below its ``root``."""
     known = sorted(
         ((spelling, tree) for tree in trees for spelling in tree.spellings),
         key=lambda pair: -len(pair[0]),
@@ -88,7 +88,7 @@ def _merge(pairs: Iterable[tuple[str, str | None]]) -> tuple[CannTree, ...]:
 
 
 def _identity(machine: Machine, root: str) -> str | None:
-    """Where the components of a toolkit really lie; None where this is no toolkit."""
+    """The real place of a toolkit's components."""
     if not root.startswith("/"):
         return None
     for name in _COMPONENTS:

@@ -20,11 +20,11 @@ from ascend_doctor.machine.live import (
 STATUS_DEADLINE = 10.0
 # SHA-1, or SHA-256 of newer repositories.
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-# A line beginning with ^ has the commit that the annotated tag above it stands for.
+# A line with ^ has the commit of the annotated tag above it.
 _PACKED = re.compile(rf"^({_COMMIT.pattern}) (refs/\S+)$|^\^({_COMMIT.pattern})$", re.MULTILINE)
 _SHORT = re.compile(r"refs/(?:tags|heads|remotes/[^/]+)/(.+)")
 _LOOSE_LIMIT = 1000
-# git status is asked of repositories with SHA-1 alone: the folder made for it has no other format.
+# git status works only for SHA-1 repositories: the folder made for it has no other format.
 _SHA1 = 40
 
 
@@ -37,7 +37,7 @@ def parse_head(text: str) -> tuple[str | None, str | None]:
 
 
 def parse_packed_refs(text: str) -> dict[str, str]:
-    """Commit by ref of ``packed-refs``; an annotated tag gives the commit that it stands for."""
+    """Commit by ref of ``packed-refs``; for an annotated tag, its target commit."""
     packed_refs: dict[str, str] = {}
     ref = ""
     for commit, name, peeled in _PACKED.findall(text):
@@ -49,7 +49,7 @@ def parse_packed_refs(text: str) -> dict[str, str]:
 
 
 def checkout(machine: Machine, path: str) -> GitState | None:
-    """The checkout that a file or folder lies in, None for none and for what pip installed."""
+    """The checkout around a file or folder; None without one, and for what pip installed."""
     root = _root(machine, path)
     if root is None:
         return None
@@ -75,7 +75,7 @@ def checkout(machine: Machine, path: str) -> GitState | None:
 
 
 def _root(machine: Machine, path: str) -> str | None:
-    """The nearest folder with ``.git``. An environment inside a checkout is no part of it."""
+    """The nearest folder with ``.git``. An environment inside a checkout does not belong to it."""
     try:
         folder = machine.status(path).target or path
     except OSError:
@@ -88,7 +88,6 @@ def _root(machine: Machine, path: str) -> str | None:
 
 
 def _link_target(machine: Machine, file: str, prefix: str) -> str | None:
-    """Where a worktree or a submodule keeps its files."""
     text = (read_or_none(machine, file) or "").strip()
     if not text.startswith(prefix) or not text.removeprefix(prefix):
         return None
@@ -96,7 +95,6 @@ def _link_target(machine: Machine, file: str, prefix: str) -> str | None:
 
 
 def _loose(machine: Machine, git: str) -> Iterator[tuple[str, str | None]]:
-    """Refs in files of their own. Folders are nested as deep as names have slashes."""
     waiting, left = ["refs/tags", "refs/heads", "refs/remotes"], _LOOSE_LIMIT
     while waiting and left:
         folder = waiting.pop(0)
@@ -114,10 +112,7 @@ def _loose(machine: Machine, git: str) -> Iterator[tuple[str, str | None]]:
 
 
 def _dirty(machine: Machine, there: GitFolder) -> bool | None:
-    """Whether tracked files differ from the commit; None where git does not tell.
-
-    Git is not asked about a checkout of another user, which it would refuse itself.
-    """
+    """Whether tracked files differ from the commit. Skips other users' checkouts, as git does."""
     try:
         mine = machine.status(there.root).uid == machine.value("user", os.geteuid)
     except (OSError, NotRecorded):

@@ -11,8 +11,7 @@ from ascend_doctor.machine.live import Machine, NotRecorded, is_directory, match
 
 _NUMBERED = re.compile(r"(v?)davinci([0-9]{1,6})$")
 
-# Shared nodes, then those of the
-# 310B class, then folders of nodes on 950 hosts with UB.
+# Shared nodes, then those of the 310B class, then folders of nodes on 950 hosts with UB.
 _MANAGERS = (
     "davinci_manager",
     "davinci_manager_docker",
@@ -26,10 +25,7 @@ _FOLDERS = ("uburma", "ummu")
 
 
 def device_nodes(machine: Machine) -> tuple[DeviceNode, ...]:
-    """Devices by number, then virtual devices, then managers.
-
-    Raises PermissionError where /dev may not be listed.
-    """
+    """Devices by number, virtual devices, managers. Raises PermissionError for unlistable /dev."""
     try:
         names = machine.names("/dev")
     except FileNotFoundError:
@@ -77,7 +73,6 @@ def _node_of(machine: Machine, node: DeviceNode) -> DeviceNode:
 
 
 def _name(machine: Machine, kind: str, number: int | None) -> str | None:
-    """Name of a user or group, None where this system, perhaps a container, has none for it."""
     if number is None:
         return None
 

@@ -15,8 +15,8 @@ from ascend_doctor.machine.live import Machine, ProgramMissing, exists, is_direc
 _ROOT = "/usr/local/Ascend"
 _INSTALL_INFO = "/etc/ascend_install.info"
 _LIBRARIES = ("libascend_hal.so", "libdcmi.so", "libdrvdsmi_host.so", "libc_sec.so")
-# The driver's own ascend_bug_report.sh looks for "drv"; the module names of its makefiles begin
-# with drv_, asdrv_ and ascend_, but for these (hicann/driver@ef377e95).
+# The driver's ascend_bug_report.sh looks for "drv". Module names in its makefiles begin with
+# drv_, asdrv_ and ascend_, except these (hicann/driver@ef377e95).
 _MODULE = re.compile(r"drv_|asdrv_|ascend_|tc_pcidev$|ts_agent|npu_peermem$|vdrv_dvpp_cmdlist$")
 _COMPONENT = re.compile(
     r"Get component version\(([^()\s]{1,64})\) succeed for deviceId\(([0-9]{1,4})\)"
@@ -25,7 +25,7 @@ _TOOL_DEADLINE = 10.0
 
 
 def driver(machine: Machine) -> Driver:
-    """Everything but what npu-smi tells. Missing files are no error: the field stays None."""
+    """All but npu-smi's facts. A missing file leaves its field None."""
     info = _install_info(machine)
     root = (info.driver_path if info else None) or _ROOT
     path = f"{root}/driver"
@@ -97,7 +97,7 @@ def _libraries(machine: Machine) -> tuple[Library, ...]:
 
 
 def _running_firmware(machine: Machine, path: str) -> str | None:
-    """What upgrade-tool says, where all components of all devices agree."""
+    """upgrade-tool's firmware version, if all components of all devices agree."""
     tool = f"{path}/tools/upgrade-tool"
     argv = [tool, "--device_index", "-1", "--component", "-1", "--version"]
     if not exists(machine, tool):
@@ -111,7 +111,7 @@ def _running_firmware(machine: Machine, path: str) -> str | None:
 
 
 def parse_component_versions(text: str) -> tuple[tuple[int, str], ...]:
-    """(device, version) of every component that upgrade-tool lists; its text is no JSON."""
+    """(device, version) of every component that upgrade-tool lists; its text is not JSON."""
     return tuple((int(device), version) for version, device in _COMPONENT.findall(text))
 
 
@@ -125,7 +125,7 @@ def _docker(machine: Machine) -> DockerRuntime | None:
 
 
 def parse_docker_daemon(text: str) -> DockerRuntime:
-    """The runtime ``ascend`` of ``daemon.json``; nothing where the file is no JSON object."""
+    """The runtime ``ascend`` of ``daemon.json``; empty if the file is not a JSON object."""
     try:
         loaded: Any = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
@@ -141,6 +141,6 @@ def parse_docker_daemon(text: str) -> DockerRuntime:
 
 
 def parse_mounts(text: str) -> tuple[str, ...]:
-    """The absolute paths of a mount list, one a line."""
+    """The absolute paths of a mount list, one per line."""
     lines = (line.strip() for line in text.splitlines())
     return tuple(line for line in lines if line.startswith("/"))

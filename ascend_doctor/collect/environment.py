@@ -31,14 +31,13 @@ def parse_port_range(text: str) -> tuple[int, int] | None:
 
 
 def misspelt(names: Sequence[str], near_misses: Mapping[str, str]) -> tuple[str, ...]:
-    """The names that are known near misses."""
     return tuple(sorted(name for name in names if name in near_misses))
 
 
 def environment(
     machine: Machine, shown: Sequence[str], near_misses: Mapping[str, str]
 ) -> Environment:
-    """Variables by the allow-list ``shown``; of others that look related only the names."""
+    """Variables by the allow-list ``shown``; of related others only the names."""
     env = machine.env
     return Environment(
         source="environment of this process, /proc/net, /proc/sys/net",
@@ -62,7 +61,7 @@ def environment(
 
 
 def _preloads(machine: Machine) -> Iterator[Library]:
-    """Entries of LD_PRELOAD, parted by blanks or colons, ld.so(8)."""
+    """Entries of LD_PRELOAD, separated by blanks or colons, ld.so(8)."""
     for name in re.split(r"[\s:]+", machine.env.get("LD_PRELOAD", "").strip()):
         if "/" in name:
             yield Library(name=name, path=name if exists(machine, name) else None)

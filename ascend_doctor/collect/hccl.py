@@ -45,7 +45,7 @@ def parse_rank_table(text: str) -> RankTable:
 
 
 def _entries(table: dict[str, Any]) -> Iterator[RankEntry]:
-    """Entries in the order of the file; the old form has no rank ids."""
+    """Entries in file order; the old form has no rank ids."""
     for server in _tables(table.get("server_list")):
         for device in _tables(server.get("device")):
             yield _entry(device, _text(server.get("server_id")), device.get("device_ip"))

@@ -24,14 +24,14 @@ from ascend_doctor.machine.live import Machine, read_or_none
 _CONF = "/etc/hccn.conf"
 _CALL_DEADLINE = 10.0
 _SECONDS = 25.0
-# The PCI device id of Ascend 950, whose hccn_tool has other questions.
+# Ascend 950's PCI device id; its hccn_tool has other questions.
 _ASCEND950 = "0xd806"
 _UB_FOLDERS = ("/dev/uburma/", "/dev/ummu/")
-# Answers, not faults: a setting that nobody made, a question that this product does not know.
+# Not faults: a setting that was never made, a question that this product does not know.
 _NOTHING_SET = frozenset({"not-preset"})
 _UNSUPPORTED = frozenset({"unsupported", "unsupported-vm"})
 _NO_SUCH_THING = _UNSUPPORTED | {"optical-not-present", "not-recorded"}
-# After these the next device would say the same, or hang as well.
+# After these the next device would answer the same, or hang as well.
 _FINAL = frozenset({"permission", "not-found", "timeout", "not-asked"})
 
 
@@ -60,10 +60,7 @@ def hccn(machine: Machine, driver: Driver) -> Hccn:
 
 
 class _Questions(msgspec.Struct, kw_only=True):
-    """Questions about one device; ``failed`` is the first fault.
-
-    ``unsupported`` are the questions that the tool does not know here.
-    """
+    """``failed``: the first fault. ``unsupported``: questions that the tool does not know."""
 
     tool: Tool
     device: int
@@ -76,7 +73,7 @@ class _Questions(msgspec.Struct, kw_only=True):
         return self.failed is not None and self.failed.kind in _FINAL
 
     def ask(self, question: str) -> str:
-        """The answer, "" where there is none. The option order differs on 950."""
+        """The answer, "" if none. The option order differs on 950."""
         if self.is_refused:
             return ""
         number = ("-i", str(self.device))
@@ -99,7 +96,7 @@ def _port(asked: _Questions) -> HccnDevice:
     gateway = parse_gateway(asked.ask("-gateway"))
     tls = parse_tls(asked.ask("-tls"))
     ups, changes = parse_link_stat(asked.ask("-link_stat"))
-    # Only where it may explain something: each question takes its time.
+    # Only if it may explain something: each question takes time.
     optical = parse_optical(asked.ask("-optical")) if link not in {None, "UP"} else {}
     return HccnDevice(
         device=asked.device,

@@ -48,7 +48,6 @@ def parse_net_detect(text: str) -> str | None:
 
 
 def parse_tls(text: str) -> bool | None:
-    """Whether the TLS switch is on."""
     match = _TLS.search(text)
     return match.group(1) == "1" if match else None
 

@@ -13,14 +13,14 @@ from ascend_doctor.facts import Holders
 from ascend_doctor.machine.live import Machine
 
 _DEVICE = re.compile(r"/dev/davinci([0-9]{1,6})$")
-# Words of the cgroups that container engines and Kubernetes make.
+# Words in cgroups of container engines and Kubernetes.
 _CONTAINER = re.compile(r"docker|kubepods|containerd|libpod|crio|lxc")
 # A host may have tens of thousands of processes, each with thousands of open files.
 _SECONDS = 10.0
 
 
 def holders(machine: Machine) -> Holders:
-    """Holders by process id. ``complete`` is False where a process or the time forbade a look."""
+    """Holders by process id. ``complete`` is False if a process or the time limit hid some."""
     answer = machine.value("holders", lambda: scan("/proc"))
     return msgspec.convert({"source": "/proc", **answer}, Holders, strict=False)
 
@@ -76,7 +76,6 @@ def _text(path: str) -> str | None:
 
 
 def _user(folder: str) -> str:
-    """Name of the owner, its number where this system has no name for it."""
     try:
         number = os.stat(folder).st_uid
     except OSError:
@@ -98,7 +97,7 @@ def _age(stat: str | None, uptime: str | None) -> float | None:
 
 
 def _in_container(cgroup: str | None) -> bool | None:
-    """None where the cgroup tells nothing, as within a cgroup namespace ("0::/")."""
+    """None if the cgroup does not show it, as in a cgroup namespace ("0::/")."""
     if cgroup is None or not cgroup.strip():
         return None
     if _CONTAINER.search(cgroup):

@@ -27,7 +27,7 @@ _CAPABILITIES = {
     24: "CAP_SYS_RESOURCE",
 }
 _GLIBCXX = re.compile(r"GLIBCXX_(\d+(?:\.\d+)+)\b")
-# cgroup v1 says 2**63 less a page where nothing is limited.
+# cgroup v1 gives 2**63 less a page for no limit.
 _CGROUP_NO_LIMIT = 1 << 60
 
 
@@ -44,7 +44,7 @@ def parse_meminfo(text: str) -> dict[str, int]:
 
 
 def parse_capabilities(status: str) -> tuple[str, ...] | None:
-    """Names of the effective capabilities that matter, from ``/proc/self/status``."""
+    """Names of the relevant effective capabilities, from ``/proc/self/status``."""
     match = re.search(r"^CapEff:\s*([0-9a-fA-F]{1,16})\s*$", status, re.MULTILINE)
     if not match:
         return None
@@ -59,7 +59,6 @@ def parse_selected(text: str) -> str | None:
 
 
 def parse_glibcxx(text: str) -> str | None:
-    """The newest GLIBCXX version among the version names of a libstdc++."""
     names = set(_GLIBCXX.findall(text))
     newest = max(names, key=lambda name: tuple(int(part) for part in name.split(".")), default=None)
     return f"GLIBCXX_{newest}" if newest else None
@@ -80,7 +79,6 @@ def parse_container_kind(cgroup: str, mounts: str) -> str | None:
 
 
 def host(machine: Machine) -> Host:
-    """Facts about the operating system; what cannot be read stays None."""
     release = parse_os_release(read_or_none(machine, "/etc/os-release") or "")
     memory = parse_meminfo(read_or_none(machine, "/proc/meminfo") or "")
     status = read_or_none(machine, "/proc/self/status") or ""
@@ -136,7 +134,6 @@ def _uname() -> dict[str, Any]:
 
 
 def _glibc() -> str | None:
-    """The version of glibc, None on another C library."""
     try:
         name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
     except (OSError, ValueError):
@@ -177,7 +174,6 @@ def _limits() -> dict[str, tuple[int, int]]:
 
 
 def newest_glibcxx(machine: Machine, path: str) -> str | None:
-    """The newest version of the C++ library's interface that this libstdc++ has."""
     try:
         answer: str | None = machine.value(f"glibcxx:{path}", lambda: _newest_glibcxx(path))
     except NotRecorded:
@@ -187,7 +183,7 @@ def newest_glibcxx(machine: Machine, path: str) -> str | None:
 
 def _newest_glibcxx(path: str) -> str | None:
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        # Version names stand together in .dynstr; strings(1) looks for them likewise.
+        # Version names are together in .dynstr; strings(1) finds them likewise.
         start = data.find(b"GLIBCXX_3")
         names = data[start : start + (1 << 18)] if start > 0 else b""
     return parse_glibcxx(names.decode("latin-1")) if names else None
@@ -219,7 +215,7 @@ def _container(machine: Machine, status: str) -> Container | None:
     return Container(
         kind=kind,
         ascend_docker_runtime=machine.env.get("ASCEND_DOCKER_RUNTIME") == "True",
-        # Docker grants it to privileged containers alone, unless --cap-add names it.
+        # Docker grants it only to privileged containers, unless --cap-add names it.
         privileged=None if capabilities is None else "CAP_SYS_MODULE" in capabilities,
     )
 

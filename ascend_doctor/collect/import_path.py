@@ -13,10 +13,10 @@ NAMES = (
     *("megatron", "mindspeed", "megatron_adaptor", "mcore_bridge"),
     *("transformer_engine", "apex", "triton", "torch", "torch_npu"),
 )
-# Megatron-LM says its version in a sub-package. MindSpeed says it in setup.py alone.
+# Megatron-LM has its version in a sub-package, MindSpeed in setup.py alone.
 _FILES = {"megatron": {"core": ("core/package_info.py",)}}
 _USUAL = ("version.py", "_version.py", "__init__.py")
-# A constant at the start of a line, annotated or not; bounded, for the file may be anything.
+# A constant at the start of a line, annotated or not; bounded, as the file may be anything.
 _VERSION = re.compile(
     r"""^[ \t]*(?:__version__|version)[ \t]*(?::[^=\n]{0,40})?=[ \t]*["']v?(\d[^"'\s]{0,63})["']""",
     re.MULTILINE,
@@ -28,7 +28,7 @@ _PRE_RELEASE = re.compile(r"""^PRE_RELEASE[ \t]*=[ \t]*["']([^"'\s]{0,32})["']""
 def parse_version(source: str) -> str | None:
     """The version that a Python source gives as a constant, without running it.
 
-    Either ``__version__ = "1.2"`` (or ``version="1.2"`` of setup.py), or the three numbers and
+    ``__version__ = "1.2"`` (or ``version="1.2"`` of setup.py), or the three numbers and
     PRE_RELEASE of megatron/core/package_info.py.
     """
     match = _VERSION.search(source)
@@ -46,7 +46,6 @@ def parse_version(source: str) -> str | None:
 
 
 def import_path(machine: Machine, python: Python) -> ImportPath:
-    """All copies of every name, with the version and the checkout of each."""
     copies_of = copies(machine, python.sys_path, NAMES)
     states: dict[str, GitState | None] = {}
     value = machine.env.get("PYTHONPATH", "")
@@ -75,7 +74,6 @@ def import_path(machine: Machine, python: Python) -> ImportPath:
 def _with_metadata(
     machine: Machine, name: str, copy: PackageCopy, states: dict[str, GitState | None]
 ) -> PackageCopy:
-    """The copy with what its files say of version and commit. ``states``: known so far, by path."""
     if copy.path not in states:
         states[copy.path] = _state(machine, copy.path, states)
     return msgspec.structs.replace(
@@ -84,7 +82,7 @@ def _with_metadata(
 
 
 def _state(machine: Machine, path: str, known: dict[str, GitState | None]) -> GitState | None:
-    """Several names may lie in one checkout; git is asked once."""
+    """Several names may share a checkout; this asks git once."""
     for state in known.values():
         if state is not None and f"{path}/".startswith(f"{state.root}/"):
             return state

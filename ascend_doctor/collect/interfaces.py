@@ -18,7 +18,7 @@ _INET6_FIELDS = 6
 
 
 def interfaces() -> list[dict[str, Any]]:
-    """``name``, ``addresses`` (IPv4, then IPv6) and ``up`` (None: could not be told), by name."""
+    """``name``, ``addresses`` (IPv4, then IPv6) and ``up`` (None: unknown), by name."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         inet = _inet(asked)
         for name, addresses in parse_inet6(_read("/proc/net/if_inet6")).items():
@@ -51,7 +51,7 @@ def _inet(asked: socket.socket) -> dict[str, list[str]]:
     used = struct.unpack("iP", answer)[0]
     addresses: dict[str, list[str]] = defaultdict(list)
     for label, address in _RECORD.iter_unpack(room.tobytes()[:used]):
-        # A second address may be labelled eth0:1.
+        # A second address may have the label eth0:1.
         addresses[_text(label).partition(":")[0]].append(socket.inet_ntoa(address))
     return addresses
 

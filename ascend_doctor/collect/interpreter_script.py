@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 SENTINEL = "ascend-doctor interpreter: "
-# Headers stand first; a file of metadata may go on with a long description.
+# Headers come first; a metadata file may have a long description after them.
 _LINES = 20000
-# That of torch has some two megabytes.
+# torch's has some two megabytes.
 _RECORD_LIMIT = 1 << 24
-# Whose files are looked for one by one; other packages fail by themselves, and plainly.
+# Packages with a check of every file; others fail by themselves, and plainly.
 WATCHED = ("torch", "torch-npu", "triton-ascend", "mindspeed")
-# Of local disks; on a network file system thousands of stats would take the whole run's time.
+# For local disks; on a network file system thousands of stats would take the whole run's time.
 _FILES_DEADLINE = 0.3
 _MISSING_SHOWN = 20
 
 
 class Pickled(enum.Enum):
-    """Its member is pickled as this interpreter pickles members of any enum."""
+    """Its member is pickled as this interpreter pickles any enum member."""
 
     BY_VALUE = 1
 
 
 def describe(modules: "list[str]") -> "dict[str, object]":
-    """All that can be told, in the words of ``ascend_doctor.facts.Python``."""
+    """All facts, in the words of ``ascend_doctor.facts.Python``."""
     return {
         "executable": sys.executable or "",
         "version": sys.version.split()[0],
@@ -51,11 +51,11 @@ def describe(modules: "list[str]") -> "dict[str, object]":
     }
 
 
-# ---------------------------------------------------------------- distributions
+# --- distributions
 
 
 def distributions(path: "list[str]") -> "list[dict[str, object]]":
-    """Distributions in the order in which metadata look-ups see them, the hidden ones too."""
+    """Distributions in the order of metadata look-ups, with the hidden ones."""
     rows, names, folders, links = [], set(), set(), set()
     for entry in path:
         folder = os.path.realpath(entry)
@@ -76,11 +76,7 @@ def distributions(path: "list[str]") -> "list[dict[str, object]]":
 
 
 def distribution(folder: str, name: str) -> "dict[str, object] | None":
-    """One entry of a folder as a distribution, None for anything else.
-
-    A name that begins with "~" is what pip leaves behind when it is interrupted; look-ups by name
-    do not see it.
-    """
+    """A folder entry as a distribution. Interrupted pip leaves "~" names, which look-ups miss."""
     if not name.endswith((".dist-info", ".egg-info")) or name.startswith(("~", ".")):
         return None
     path = os.path.join(folder, name)
@@ -109,9 +105,10 @@ def distribution(folder: str, name: str) -> "dict[str, object] | None":
 
 
 def files(folder: str, record: str) -> "dict[str, object]":
-    """Modules and libraries that RECORD lists, and the first that are gone or lost their content.
+    """Modules and libraries that RECORD lists, and the first missing or emptied ones.
 
-    Tests may be stripped from an image. Past the deadline nothing is told: a slow file system.
+    Tests may be stripped from an image. Past the deadline the result is empty: a slow file
+    system.
     """
     end = time.monotonic() + _FILES_DEADLINE
     try:
@@ -162,7 +159,7 @@ def parse_requires(text: "Iterable[str]") -> "list[str]":
 
 
 def parse_direct_url(text: str) -> "dict[str, object]":
-    """URL, commit and editable of PEP 610. User, password and query of the URL are left out."""
+    """URL, commit and editable of PEP 610, without user, password and query of the URL."""
     try:
         answer = json.loads(text or "{}")
     except (ValueError, RecursionError):
@@ -185,11 +182,11 @@ def normalise(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-# ---------------------------------------------------------------- modules
+# --- modules
 
 
 def importable(name: str) -> bool:
-    """Whether an import would find the module. A parent package is looked up, never imported."""
+    """Whether an import would find the module. Looks up parent packages, never imports them."""
     parent = name.rpartition(".")[0]
     if not parent:
         return ask_finders(name) is not None
@@ -212,11 +209,11 @@ def ask_finders(name: str) -> "object | None":
     return None
 
 
-# ---------------------------------------------------------------- files
+# --- files
 
 
 def list_names(folder: str) -> "list[str]":
-    """Names in a folder in the order of the file system, as importlib.metadata takes them."""
+    """Names in the file system's order, as importlib.metadata takes them."""
     try:
         return os.listdir(folder)
     except OSError:
@@ -224,7 +221,6 @@ def list_names(folder: str) -> "list[str]":
 
 
 def lines(path: str) -> "Iterator[str]":
-    """Lines of a regular file, none where there is no such file."""
     try:
         if os.path.isfile(path):
             with open(path, "rb") as file:

@@ -55,7 +55,7 @@ OPTIONS = frozenset(
         ),
         *("trainer.device", "trainer.nnodes", "trainer.n_gpus_per_node"),
         *("checkpoint_engine.backend", "router_replay.mode"),
-        # What takes or saves memory.
+        # These take or save memory.
         *("ffn_hidden_size", "vocab_size", "padded_vocab_size", "n_shared_experts", "lora_r"),
         *("moe_shared_expert_intermediate_size", "first_k_dense_replace", "lora_rank"),
         *("kv_lora_rank", "q_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"),
@@ -72,21 +72,21 @@ _SWITCHES = frozenset(
         *("use_custom_fsdp", "unaligned_linear", *MEMORY_SWITCHES),
     )
 )
-# Of a command these may be the launcher and its options.
+# The first words of a command may be the launcher and its options.
 _MOST_BEFORE = 40
 _FILE = re.compile(r"[\w./-]+\.py")
 # `-tensor-model-parallel-size`: long options behind one dash, which argparse takes as short ones.
 _ONE_DASH = re.compile(r"-([a-zA-Z][\w-]{3,})")
-# Hydra's forms with + and ++ (add, or override) among them.
+# Includes Hydra's forms with + and ++ (add, or override).
 _ASSIGNED = re.compile(r"(?:--)?\+{0,2}((?:[\w-]+\.)*)([\w-]+)=(.*)", re.DOTALL)
-# Of verl's roles the actor is trained; the others have sizes of their own.
+# Of verl's roles the actor trains; the others have separate sizes.
 _OTHER_ROLE = re.compile(r"(?:^|\.)(?:rollout|ref|critic|reward\w*|teacher|distillation)\.")
 _PROGRAMS = (
     (re.compile(r"(^|/)(?:pre|post)train_[\w.]+\.py$|(^|/)tasks/main\.py$"), "megatron"),
     (re.compile(r"(^|/)megatron$"), "megatron-swift"),
     (re.compile(r"(^|/)swift$|swift[./]cli[./]sft(\.py)?$"), "swift"),
     (re.compile(r"^(recipe|verl)\.[\w.]+$|(^|/)verl/[\w./]+\.py$"), "verl"),
-    # What extends verl takes its keys.
+    # Extensions of verl take its keys.
     (re.compile(r"^\+{0,2}actor_rollout_ref\."), "verl"),
 )
 
@@ -98,7 +98,7 @@ _LAUNCHER_SWITCHES = frozenset(
         *("help", "m", "h"),
     )
 )
-# Values of these are numbers or choices; others may be addresses and names.
+# These values are numbers or choices; others may be addresses and names.
 _LAUNCHER_NUMBERS = frozenset(
     (
         *("nnodes", "nproc-per-node", "node-rank", "master-port", "max-restarts"),
@@ -109,26 +109,24 @@ _TORCHRUN = re.compile(r"(?:\S*/)?torchrun|torch\.distributed\.(?:run|launch)")
 
 
 def takes_value(word: str) -> bool:
-    """Whether a word of a command is an option whose value is the next word."""
     return word.startswith("--") and "=" not in word and _key(word[2:]) not in _SWITCHES
 
 
 def _key(name: str) -> str:
-    """An option in Megatron's spelling, with underscores."""
     return name.replace("-", "_").lower()
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """An option as a command gives it; ``word`` counts the words from 0."""
+    """``word`` counts the words of the command from 0."""
 
     value: str
     word: int
 
 
 def program(command: Sequence[str]) -> str:
-    """Which framework's options the command has; empty where that is not known."""
+    """The framework of the command's options."""
     for before, word, after in zip(("", *command), command, (*command[1:], ""), strict=False):
-        # `--bert-embedder-type megatron`: the value of an option, no program. A file or a module
+        # `--bert-embedder-type megatron`: an option's value, not a program. A file or a module
         # behind a switch, as in `--standalone pretrain_gpt.py`, is one.
         ends = not after or after.startswith("-")
         if before.startswith("--") and ends and "." not in word:
@@ -140,7 +138,6 @@ def program(command: Sequence[str]) -> str:
 
 
 def _module(command: Sequence[str]) -> str:
-    """What python runs, by -m or as a file, as a module's name; empty where that is not known."""
     start = command[:_MOST_BEFORE]
     named = (name for dash, name in pairwise(start) if dash == "-m" and "." in name)
     files = (word for word in start if _FILE.fullmatch(word))
@@ -148,7 +145,7 @@ def _module(command: Sequence[str]) -> str:
 
 
 def find_absent(command: Sequence[str]) -> str:
-    """The Python file that torchrun is to start from here, where there is none; else ""."""
+    """The missing Python file that torchrun is to start from here; else ""."""
     start = command[:_MOST_BEFORE]
     files = [word for word in start if _FILE.fullmatch(word)]
     is_module = "-m" in start and "torch.distributed.run" not in start
@@ -160,7 +157,7 @@ def find_absent(command: Sequence[str]) -> str:
 def read_options(command: Sequence[str]) -> dict[str, Said]:
     """Options by name: ``--a-b 1``, ``--a_b=1``, ``x.y.a_b=1`` (Hydra), ``A_B=1`` (the shell's).
 
-    The last of several wins, as it does with argparse.
+    The last of several wins, as with argparse.
     """
     options: dict[str, Said] = {}
     for position, word in enumerate(command):
@@ -175,14 +172,13 @@ def read_options(command: Sequence[str]) -> dict[str, Said]:
             continue
         key = _key(name)
         if key in OPTIONS:
-            # Of addresses only these are kept.
+            # Keeps no other addresses.
             shown = value if key != "master_addr" or value in LOOPBACK else ""
             options[key] = Said(value=shown, word=position)
     return options
 
 
 def _short_name(before: str, name: str) -> str:
-    """The name under which checks know a dotted one; of other roles none."""
     for whole in ("trainer.", "checkpoint_engine.", "router_replay."):
         if f".{before}".endswith(f".{whole}") and whole + name in OPTIONS:
             return whole + name
@@ -190,12 +186,11 @@ def _short_name(before: str, name: str) -> str:
 
 
 def parse_options(command: Sequence[str]) -> dict[str, str]:
-    """The values of the options that checks ask for."""
     return {name: option.value for name, option in read_options(command).items()}
 
 
 def read_launcher(command: Sequence[str]) -> dict[str, str] | None:
-    """Torchrun's options before the script, by their written names; None where it is not known."""
+    """Torchrun's options before the script, by their written names."""
     start = next((n for n, word in enumerate(command) if _TORCHRUN.fullmatch(word)), len(command))
     options: dict[str, str] = {}
     position = start + 1
@@ -217,7 +212,7 @@ def read_launcher(command: Sequence[str]) -> dict[str, str] | None:
 
 
 def launch(command: Sequence[str], *, partial: bool = False) -> Launch:
-    """The options of a command; an empty command is none. ``partial``: there may be more."""
+    """The options of a command; an empty command has none. ``partial``: more may exist."""
     if not command:
         return Launch()
     flags = (word[2:].split("=")[0] for word in command if word.startswith("--"))

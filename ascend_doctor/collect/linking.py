@@ -16,9 +16,9 @@ _INTERFACE = re.compile(r"(GLIBC|GLIBCXX|CXXABI)_([0-9]{1,4}(?:\.[0-9]{1,4}){1,3
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the loader reads first. ``error`` says why the file is no library, "" where it is.
+    """What the loader reads first. ``error`` says why the file is not a library, else "".
 
-    ``versions`` are the newest of each interface of the C and C++ library that it needs.
+    ``versions``: the newest of each C and C++ library interface that it needs.
     """
 
     machine: str = ""
@@ -31,7 +31,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
-    """A loaded file, the rule that found it, and the one that asked for it first."""
+    """A loaded file, the rule that found it, and its first requester."""
 
     path: str
     by: str
@@ -40,10 +40,10 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Linker:
-    """The libraries of one process. Objects that are linked later see those of earlier ones.
+    """The libraries of one process. Later linked objects see those of earlier ones.
 
-    ``preloaded`` are (folder, rule) of libraries that are loaded already, as torch's are when
-    torch_npu is. ``missing`` says by name why no file could be taken, "" where there is none.
+    ``preloaded``: (folder, rule) of libraries already loaded, as torch's are for torch_npu.
+    ``missing`` says by name why no file fits, "" without a file.
     """
 
     def __init__(self, machine: Machine, preloaded: Iterable[tuple[str, str]] = ()) -> None:
@@ -58,7 +58,6 @@ class Linker:
 
     @property
     def files(self) -> dict[str, Loaded]:
-        """All that is loaded, by path, in order."""
         return {loaded.path: loaded for loaded in self.loaded.values()}
 
     def link(self, path: str, by: str) -> Header:
@@ -78,7 +77,7 @@ class Linker:
         return header
 
     def lacking(self, path: str) -> frozenset[str]:
-        """Names that a loaded file needs, itself or through others, and that were not found."""
+        """Missing names that a loaded file needs, itself or through others."""
         waiting, seen = [path], set[str]()
         files = self.files
         for library in waiting:
@@ -88,12 +87,12 @@ class Linker:
         return frozenset(seen & self.missing.keys())
 
     def look_up(self, name: str) -> Loaded | None:
-        """What dlopen would give to a program that the first linked file belongs to."""
+        """The result of dlopen for the program of the first linked file."""
         first = next(iter(self.loaded.values()))
         return self.loaded.get(name) or self._find(name, first)
 
     def header(self, path: str) -> Header:
-        """The header of a file. One that a recording lacks counts as a library without needs."""
+        """The header of a file. A file missing in a recording counts as a library without needs."""
         try:
             value = self._machine.value(f"elf:{path}", lambda: msgspec.to_builtins(_header(path)))
         except NotRecorded:
@@ -101,7 +100,7 @@ class Linker:
         return msgspec.convert(value, Header)
 
     def _keep(self, name: str, loaded: Loaded) -> None:
-        """The loader knows a library by the name that it was asked for and by its own."""
+        """The loader knows a library by the requested name and by the name inside."""
         for known in (name, loaded.header.soname):
             if known:
                 self.loaded.setdefault(known, loaded)
@@ -122,14 +121,13 @@ class Linker:
         return None
 
     def _places(self, name: str, asking: Loaded) -> Iterator[tuple[str, str]]:
-        """Paths in the order of the loader: RPATH is inherited, and void beside a RUNPATH."""
+        """Paths in the loader's order: RPATH is inherited, and void beside a RUNPATH."""
         if "/" in name:
             yield name, "path"
             return
         yield from ((f"{folder}/{name}", rule) for folder, rule in self._preloaded)
         loaded: Loaded | None = asking
-        # Up the chain of who asked, as ld.so(8) has it: a RUNPATH of the asker switches all RPATHs
-        # off.
+        # Up the chain of requesters, as in ld.so(8): a requester's RUNPATH disables all RPATHs.
         while loaded is not None and not asking.header.runpath:
             if not loaded.header.runpath:
                 yield from _join(loaded, loaded.header.rpath, name, "RPATH")

@@ -10,7 +10,7 @@ _INCLUDE = re.compile(r"^\s*include\s+(\S+)\s*$")
 
 
 def library_path(machine: Machine) -> tuple[str, ...]:
-    """Folders of LD_LIBRARY_PATH in their order; an empty entry is the current folder."""
+    """Folders of LD_LIBRARY_PATH in order; an empty entry is the current folder."""
     return tuple(
         word or "."
         # ld.so(8) takes semicolons as well.
@@ -20,14 +20,14 @@ def library_path(machine: Machine) -> tuple[str, ...]:
 
 
 def loader_folders(machine: Machine) -> tuple[str, ...]:
-    """Folders of ``/etc/ld.so.conf`` with its includes, then the multi-arch default folders."""
+    """Folders of ``/etc/ld.so.conf`` with its includes, then the multi-arch defaults."""
     folders = [*_lines(machine, "/etc/ld.so.conf")]
     folders += [f"{base}/{name}" for base in ("/lib", "/usr/lib") for name in _triplets(machine)]
     return tuple(dict.fromkeys((*folders, *_DEFAULTS)))
 
 
 def places(machine: Machine) -> tuple[tuple[str, str], ...]:
-    """(folder, rule) in the order of the loader, without RPATH and RUNPATH."""
+    """(folder, rule) in the loader's order, without RPATH and RUNPATH."""
     return (
         *((folder, "LD_LIBRARY_PATH") for folder in library_path(machine)),
         *((folder, "loader configuration") for folder in loader_folders(machine)),
@@ -37,7 +37,7 @@ def places(machine: Machine) -> tuple[tuple[str, str], ...]:
 def find(
     machine: Machine, name: str, searched: Sequence[tuple[str, str]]
 ) -> tuple[str, str] | None:
-    """(path, rule) of the first folder that has the library, None where no folder has it."""
+    """(path, rule) of the first folder with the library."""
     for folder, rule in searched:
         path = f"{folder}/{name}"
         if exists(machine, path):
@@ -46,7 +46,6 @@ def find(
 
 
 def find_library(machine: Machine, name: str) -> str | None:
-    """Path of the library that the loader would take."""
     path = find(machine, name, places(machine))
     return path[0] if path else None
 

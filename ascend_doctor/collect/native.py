@@ -14,12 +14,12 @@ from ascend_doctor.machine.elf import Elf, NotElf, symbol
 from ascend_doctor.machine.live import Machine, matches
 from ascend_doctor.matrix.loading import CacheEntry
 
-# Mangled names whose outermost namespace is one of torch's (Itanium C++ ABI), and its C names.
+# Mangled names in one of torch's outermost namespaces (Itanium C++ ABI), and its C names.
 _OF_TORCH = re.compile(
     r"_Z(?:T[VITS]|GV)?N?[KVrRO]*(?:2at|3c10|4c10d|5torch|6caffe2)|(?:_ZN?K?\d+)?TH[A-Z]"
 )
-# Interfaces and namespaces that torch_npu 2.13.0 takes from CANN and NNAL: its undefined names, and
-# those of libatb.so, which is built on Mki (Ascend/ascend-transformer-boost@master:src/kernels).
+# Interfaces and namespaces that torch_npu 2.13.0 takes from CANN and NNAL: its undefined names,
+# and those of libatb.so, which uses Mki (Ascend/ascend-transformer-boost@master:src/kernels).
 _OF_CANN = re.compile(r"acl|Hccl|Msprof|rt[A-Z]|_Z(?:T[VITS])?N?[KVrRO]*2ge")
 _OF_NNAL = re.compile(r"_Z(?:T[VITS])?N?[KVrRO]*(?:3atb|3Mki)")
 # The interpreter itself has these, whichever library is missing.
@@ -31,7 +31,7 @@ _FILES_LIMIT = 500
 def native(machine: Machine, python: Python) -> Native:
     """The libraries and symbols of the torch_npu that this interpreter would import.
 
-    Raises Unknown where torch_npu has no extension module for this Python that can be read.
+    Raises Unknown if torch_npu has no readable extension module for this Python.
     """
     copies_of = bare_copies(machine, python.sys_path, ("torch", "torch_npu"))
     torch, package = (next(iter(copies_of[name]), None) for name in ("torch", "torch_npu"))
@@ -47,7 +47,7 @@ def native(machine: Machine, python: Python) -> Native:
     header = linker.link(module, "torch_npu")
     if not header.needed:
         raise Unknown(f"{module}: {header.error or 'what it needs could not be told'}")
-    # What is linked so far is loaded by the import; other objects are loaded later, if at all.
+    # The import loads what is linked so far; other objects load later, if at all.
     early = frozenset(linker.files)
     objects = _objects(machine, folder)
     for path in objects:
@@ -77,7 +77,6 @@ def native(machine: Machine, python: Python) -> Native:
 def _versions(
     linker: Linker, packages: tuple[tuple[PackageCopy | None, str], ...]
 ) -> tuple[str, ...]:
-    """What the files of torch and torch_npu need of the C and C++ library."""
     folders = tuple(f"{copy.path}/" for copy, _ in packages if copy)
     return newest(
         version
@@ -88,7 +87,6 @@ def _versions(
 
 
 def _needs(linker: Linker, folder: str, early: frozenset[str]) -> Iterator[Needed]:
-    """What objects of torch_npu ask for, and whatever else is not found."""
     for name, asking in linker.needed_by.items():
         own = [path for path in asking if path.startswith(f"{folder}/")]
         if own or name in linker.missing:
@@ -104,8 +102,8 @@ def _needs(linker: Linker, folder: str, early: frozenset[str]) -> Iterator[Neede
 
 
 def _symbols(machine: Machine, linker: Linker, folder: str, module: str) -> dict[str, Any]:
-    """``checked`` and ``missing`` (name, file that wants it, owner), asked and recorded as one."""
-    # An object may take from the libraries of those that are loaded with it.
+    """``checked`` and ``missing`` (name, requesting file, owner), recorded as one answer."""
+    # An object may use the libraries of objects loaded with it.
     lacking = {
         path: linker.lacking(path) | linker.lacking(module)
         for path in linker.files
@@ -120,7 +118,7 @@ def _symbols(machine: Machine, linker: Linker, folder: str, module: str) -> dict
 def _compare_once(
     lacking: Mapping[str, frozenset[str]], libraries: Iterable[str]
 ) -> dict[str, Any]:
-    """``compare``, whose answer is cached: it is half of level 0, and files seldom change."""
+    """``compare`` with a cache: it is half of level 0, and files seldom change."""
     files = sorted(libraries)
     stamps = [(path, *_stamp(path)) for path in files]
     key_text = repr((stamps, sorted((path, sorted(symbols)) for path, symbols in lacking.items())))
@@ -134,7 +132,7 @@ def _compare_once(
 
 
 def _stamp(path: str) -> tuple[int, ...]:
-    """Time and size alone stay where a file is put in the place of another with its time."""
+    """A replacement file with the old file's time may keep time and size."""
     try:
         status = os.stat(path)
     except OSError:
@@ -143,10 +141,10 @@ def _stamp(path: str) -> tuple[int, ...]:
 
 
 def compare(lacking: Mapping[str, frozenset[str]], libraries: Iterable[str]) -> dict[str, Any]:
-    """Look up every name that the objects leave open. ``lacking``: libraries not found, by object.
+    """Look up every open name of the objects. ``lacking``: missing libraries, by object.
 
-    A name that no library has tells nothing while the library that should have it is not there.
-    Versions of symbols are not compared.
+    A name proves nothing while the library that should have it is missing. Ignores versions of
+    symbols.
     """
     required: dict[bytes, str] = {}
     for path in lacking:
@@ -164,7 +162,7 @@ def compare(lacking: Mapping[str, frozenset[str]], libraries: Iterable[str]) -> 
 
 
 def owner(name: str) -> str:
-    """Whose symbol this is, as far as its name tells: torch, nnal, cann, or "" for none."""
+    """The owner of a symbol, by its name: torch, nnal, cann, or "" for none."""
     patterns = {"torch": _OF_TORCH, "nnal": _OF_NNAL, "cann": _OF_CANN}
     return next((owner for owner, pattern in patterns.items() if pattern.match(name)), "")
 
@@ -215,10 +213,9 @@ def _objects(machine: Machine, folder: str) -> tuple[str, ...]:
 
 
 def _walk(folder: str) -> list[str]:
-    """Relative paths of the shared objects below a folder."""
     paths: list[str] = []
     for parent, folders, names in os.walk(folder):
-        # The C++ headers are most of the folders, and no library lies among them.
+        # The C++ headers are most of the folders, and contain no library.
         folders[:] = [folder for folder in folders if folder not in {"include", "__pycache__"}]
         paths += (
             os.path.relpath(os.path.join(parent, name), folder)

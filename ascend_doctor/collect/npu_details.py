@@ -5,7 +5,7 @@ import re
 from ascend_doctor.collect.vendor_text import first, parse_columns, parse_pairs, whole
 from ascend_doctor.facts import NpuBoard, NpuEcc, NpuHealth, NpuMapping, NpuProcess, Topology
 
-# All in one line; a name may hold blanks, so that the next label ends it.
+# All in one line; a name may contain blanks: the next label ends it.
 _PROCESS = re.compile(
     r"Process id:\s*([0-9]{1,9})\s{1,64}Process name:(.{0,256}?)\s{1,64}"
     r"Process memory\(MB\):\s*([0-9]{1,9})"
@@ -20,12 +20,12 @@ def parse_version(text: str) -> str | None:
 
 
 def parse_list(text: str) -> int | None:
-    """How many cards ``info -l`` counts; it may list fewer. The 310 class says "Card Count"."""
+    """The card count of ``info -l``; it may list fewer. The 310 class says "Card Count"."""
     return whole(first(parse_pairs(text), "Total Count", "Card Count"))
 
 
 def parse_map(text: str) -> tuple[NpuMapping, ...]:
-    """``info -m``. Rows without a number for the runtime (``Mcu``) are not devices."""
+    """``info -m``. Rows without a runtime number (``Mcu``) are not devices."""
     header, *rows = parse_columns(text) or ((),)
     places = {name: column for column, name in enumerate(header)}
 
@@ -43,7 +43,7 @@ def parse_map(text: str) -> tuple[NpuMapping, ...]:
 
 
 def parse_health(text: str, npu_id: int, chip_id: int = 0) -> NpuHealth | None:
-    """``-t health``: codes stand in one line, texts in one line each. None without a state."""
+    """``-t health``: codes on one line, texts on one line each. None without a state."""
     pairs = parse_pairs(text)
     state = first(pairs, "Health Status", "Health")
     if state is None:
@@ -69,7 +69,7 @@ def parse_ecc(text: str, npu_id: int, chip_id: int = 0) -> NpuEcc | None:
 
 
 def parse_board(text: str, npu_id: int) -> NpuBoard | None:
-    """``-t board``, with and without ``-c``. None where it has no version."""
+    """``-t board``, with and without ``-c``. None without a version."""
     pairs = parse_pairs(text)
     device = first(pairs, "PCI Device ID")
     board = NpuBoard(
@@ -85,7 +85,7 @@ def parse_board(text: str, npu_id: int) -> NpuBoard | None:
 
 
 def parse_processes(text: str, npu_id: int, chip_id: int = 0) -> tuple[NpuProcess, ...]:
-    """``-t proc-mem``: one process a line."""
+    """``-t proc-mem``: one process per line."""
     return tuple(
         NpuProcess(
             npu_id=npu_id, chip_id=chip_id, pid=int(pid), name=name.strip(), memory_mb=int(memory)
@@ -95,7 +95,7 @@ def parse_processes(text: str, npu_id: int, chip_id: int = 0) -> tuple[NpuProces
 
 
 def parse_topology(text: str) -> Topology | None:
-    """``-t topo``. A row that is missing or short has "" in place of codes; None without rows."""
+    """``-t topo``. A missing or short row has "" instead of codes; None without rows."""
     names: tuple[str, ...] = ()
     links: dict[str, tuple[str, ...]] = {}
     affinity: list[str] = []

@@ -14,13 +14,13 @@ from ascend_doctor.facts import Npu, NpuProcess, Npus, Usage
 _TITLE = re.compile(r"npu-smi\s+(\S+)\s+Version:\s*(\S+)")
 _BUS = re.compile(r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]$")
 _IDLE = re.compile(r"No running processes found in NPU\s+([0-9]{1,9})")
-# What people put in place of rows when they paste a table into an issue.
+# People paste these instead of rows into an issue.
 _ELIDED = re.compile(r"(?:\.{3,}|…+)$")
 # Memory and HBM, used and total. A pair that is NA or blank in part keeps its place;
 # the total is close to the slash.
 _USAGE = re.compile(r"([0-9]{1,12}|NA|-)?\s{0,64}/\s{0,4}([0-9]{1,12}|NA|-)?")
 
-# A row of the device table has these cells in every layout; 950 puts a frame line into the first.
+# Cells of a device row in every layout; 950 puts a frame line into the first.
 _DEVICE_CELLS = 3
 _PROCESS_CELLS = 4
 
@@ -62,7 +62,7 @@ class _TableReader(msgspec.Struct, kw_only=True):
             self.processes.append(process)
 
     def device_row(self, cells: list[str]) -> None:
-        """The upper row of a device has its name and health, the lower one its bus id."""
+        """A device's upper row has name and health, the lower one the bus id."""
         if len(cells) < _DEVICE_CELLS:
             return
         left, middle, right = " ".join(cells[:-2]).split(), cells[-2], cells[-1]
@@ -80,9 +80,9 @@ class _TableReader(msgspec.Struct, kw_only=True):
 
 
 def parse_info(text: str) -> Npus:
-    """The facts of ``npu-smi info``. Never raises; what is not a table gives no devices.
+    """The facts of ``npu-smi info``. Never raises; text without a table gives no devices.
 
-    Without header rows it has no layout; ``processes`` is None without a section of them.
+    Without header rows it has no layout; ``processes`` is None without their section.
     """
     reader = _TableReader()
     for line in text.splitlines():
@@ -106,7 +106,6 @@ def _layout(cells: list[str]) -> str:
 
 
 def _guess_layout(left: list[str], right: str) -> str | None:
-    """The layout of rows that were cut out of their table; 310 has no HBM column."""
     numbers = len(left)
     if len(_USAGE.findall(right)) > 1:
         return {0: "950", 1: "a2"}.get(numbers, "a3")
@@ -122,10 +121,11 @@ def _is_lower(left: list[str], middle: str) -> bool:
 def _device(
     layout: str | None, upper: tuple[list[str], str, str], lower: tuple[list[str], str, str]
 ) -> Npu:
-    """One device. The columns after the bus id are used/total pairs, parted by a slash.
+    """One device. The columns after the bus id are used/total pairs with a slash.
 
-    On A2 and 950 the NPU id is the device number; on A3 it is the Phy-ID; the second number of
-    310 is the index of the runtime (``device_logic_id`` in print_chip_total_info), so no number.
+    On A2 and 950 the NPU id is the device number; on A3 it is the Phy-ID. The second number of
+    310 is the runtime's index (``device_logic_id`` in print_chip_total_info), not a device
+    number.
     """
     (npu, *name), health, state = upper
     numbers, bus, load = lower

@@ -16,7 +16,7 @@ from ascend_doctor.collect.vendor_tool import Tool, error_of, tool_path
 from ascend_doctor.facts import Npu, NpuProcess, Npus, ToolError
 from ascend_doctor.machine.live import Completed, Machine, ProgramMissing
 
-# How long a healthy call takes on 16 devices is not published; all further calls share a sum.
+# No source gives a healthy call's time on 16 devices; all further calls share a sum.
 _INFO_DEADLINE = 30.0
 _CALL_DEADLINE = 10.0
 _FURTHER_SECONDS = 20.0
@@ -93,7 +93,7 @@ def _with_details(table: Npus, tool: Tool, done: Completed) -> Npus:
 
 
 def _processes(answers: dict[tuple[int, int], str]) -> tuple[NpuProcess, ...] | None:
-    """Processes of ``-t proc-mem``; an answer without any is no proof that nothing runs."""
+    """An empty answer of ``-t proc-mem`` does not prove that nothing runs."""
     processes = tuple(
         process
         for (npu, chip), text in answers.items()

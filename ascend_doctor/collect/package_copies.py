@@ -23,8 +23,8 @@ _INSTALLED = ("site-packages", "dist-packages")
 class Finder(msgspec.Struct, frozen=True, kw_only=True):
     """The finder that setuptools writes for an editable install.
 
-    ``mapping``: folder or module by name; ``namespaces``: folders by name of a namespace package,
-    which are searched where ``placeholder`` stands on sys.path.
+    ``mapping``: folder or module by name; ``namespaces``: folders by name of a namespace
+    package, searched if ``placeholder`` is on sys.path.
     """
 
     mapping: dict[str, str] = {}
@@ -33,7 +33,7 @@ class Finder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_finder(text: str) -> Finder:
-    """``__editable___NAME_finder.py`` as setuptools writes it; empty where it is anything else."""
+    """``__editable___NAME_finder.py`` as setuptools writes it; empty for anything else."""
     answer: dict[str, object] = {}
     for name in ("MAPPING", "NAMESPACES", "PATH_PLACEHOLDER"):
         line = re.search(rf"^{name}(?:: [^=\n]+)? = (.+)$", text, re.MULTILINE)
@@ -81,7 +81,7 @@ def copies(
 def bare_copies(
     machine: Machine, sys_path: Sequence[str], names: Sequence[str]
 ) -> Mapping[str, tuple[PackageCopy, ...]]:
-    """The same, without the sub-packages that each has."""
+    """The same, without each copy's sub-packages."""
     listed = {entry: _names(machine, entry) for entry in dict.fromkeys(sys_path)}
     finders = dict(_finders(machine, listed))
     return {name: tuple(_once(machine, _order(machine, listed, finders, name))) for name in names}
@@ -108,7 +108,7 @@ def _order(
 
 
 def _on_path(machine: Machine, entry: str, inside: frozenset[str], name: str) -> PackageCopy | None:
-    """What one entry of sys.path offers: a package before a module before a namespace portion."""
+    """A package comes before a module before a namespace portion."""
     folder = f"{entry.rstrip('/')}/{name}"
     portion = name in inside and is_directory(machine, folder)
     content = _names(machine, folder) if portion else frozenset()
@@ -123,7 +123,6 @@ def _on_path(machine: Machine, entry: str, inside: frozenset[str], name: str) ->
 
 
 def _namespace_portions(file: str, finder: Finder, name: str) -> Iterator[PackageCopy]:
-    """A namespace package of an editable install: whole folders, or single sub-packages."""
     if name not in finder.namespaces:
         return
     for folder in finder.namespaces[name]:
@@ -138,7 +137,7 @@ def _namespace_portions(file: str, finder: Finder, name: str) -> Iterator[Packag
 
 
 def _is_mapped(machine: Machine, path: str) -> bool:
-    """The finder gives nothing where its target is gone or is a folder of a namespace package."""
+    """The finder gives nothing if its target is gone or is a namespace package's folder."""
     return exists(machine, f"{path}/__init__.py") or exists(machine, f"{path}.py")
 
 
@@ -164,7 +163,7 @@ def _parts(machine: Machine, folder: str) -> tuple[str, ...]:
 
 
 def _has_code(machine: Machine, folder: str) -> bool:
-    """``megatron.legacy`` has no __init__.py of its own, only packages inside."""
+    """``megatron.legacy`` has no __init__.py, only packages inside."""
     if exists(machine, f"{folder}/__init__.py"):
         return True
     return any(
@@ -197,5 +196,5 @@ def _names(machine: Machine, folder: str) -> frozenset[str]:
 
 
 def is_installed(path: str) -> bool:
-    """Whether a package was installed by pip or the system, and is no checkout."""
+    """Whether pip or the system installed a package: it is not a checkout."""
     return any(part in _INSTALLED for part in path.split("/"))

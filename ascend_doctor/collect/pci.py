@@ -7,7 +7,7 @@ from ascend_doctor.machine.live import Machine, ProgramMissing, read_or_none
 
 _FOLDER = "/sys/bus/pci/devices"
 _VENDOR = "0x19e5"
-# "Processing accelerators"; network cards and host bridges of this vendor have other classes.
+# "Processing accelerators"; this vendor's network cards and host bridges have other classes.
 _ACCELERATOR = "0x12"
 _DEADLINE = 10.0
 _LSPCI = re.compile(
@@ -18,7 +18,7 @@ _LSPCI = re.compile(
 
 
 def pci_functions(machine: Machine) -> tuple[PciFunction, ...] | None:
-    """NPUs of sysfs, of lspci where there is no sysfs, None where neither can be asked."""
+    """NPUs of sysfs, else of lspci; None if neither is available."""
     try:
         addresses = machine.names(_FOLDER)
     except OSError:

@@ -11,7 +11,7 @@ from ascend_doctor.facts import PathEntry
 from ascend_doctor.machine.live import Machine, NotRecorded
 from ascend_doctor.machine.search_path import judge_entries, judge_program
 
-# What the doctor starts by name; the first four decide what is examined.
+# The first four decide what the doctor examines.
 _PROGRAMS = (
     *("python3", "python", "npu-smi", "hccn_tool"),
     *("upgrade-tool", "lspci", "git", "srun", "shellcheck"),
@@ -19,7 +19,7 @@ _PROGRAMS = (
 
 
 def read_left_out(machine: Machine) -> tuple[PathEntry, ...] | None:
-    """Entries of PATH that nothing is started from; None where that was not recorded."""
+    """Excluded entries of PATH; None if not recorded."""
     path = machine.env.get("PATH", "")
     if not path:
         return ()
@@ -31,14 +31,14 @@ def read_left_out(machine: Machine) -> tuple[PathEntry, ...] | None:
 
 
 def list_folders(machine: Machine) -> list[str]:
-    """Absolute folders of PATH that are searched, in order."""
+    """The absolute searched folders of PATH, in order."""
     left_out = _texts(machine)
     words = machine.env.get("PATH", "").split(":")
     return [word for word in words if word.startswith("/") and word not in left_out]
 
 
 def list_paths(machine: Machine, names: Sequence[str], folders: Sequence[str] = ()) -> list[str]:
-    """Where a program may be, by any of its names: on PATH, then in ``folders``."""
+    """Possible places of a program, by any of its names: on PATH, then in ``folders``."""
     left_out = _texts(machine)
     searched = (*list_folders(machine), *folders)
     paths = (f"{folder}/{name}" for name in names for folder in searched)
@@ -51,7 +51,6 @@ def _texts(machine: Machine) -> set[str]:
 
 @functools.lru_cache(maxsize=8)
 def _ask(path: str) -> list[dict[str, Any]]:
-    """Entries that are left out, and programs of other entries that others can change."""
     rows: list[dict[str, Any]] = []
     for entry in judge_entries(path):
         programs = _programs(entry.text)

@@ -24,17 +24,17 @@ from ascend_doctor.machine.live import (
 )
 
 DEADLINE = 20.0
-# The second group is what the Python part of CANN imports; the third is CANN's own.
+# The second group is what CANN's Python part imports; the third is CANN's.
 MODULES = (
     *("torch", "torch_npu", "cloudpickle"),
     *("absl", "attr", "attrs", "cffi", "decorator", "google.protobuf", "numpy", "pathlib2"),
     *("psutil", "requests", "scipy", "sympy", "yaml"),
     *("acl", "hccl", "impl", "tbe", "te"),
 )
-# Import names without which nothing trains.
+# Import names that training needs.
 TRAINING = ("torch", "torch_npu", "megatron", "mindspeed")
-# -c puts the current folder in front of sys.path, where a training script has its own folder; and
-# a json.py on PYTHONPATH would stop the answer.
+# -c puts the current folder first on sys.path, where a training script has its folder; and a
+# json.py on PYTHONPATH would stop the answer.
 _BOOT = """import os, sys
 if sys.version_info < (3, 6):
     sys.exit("it is Python %d.%d; 3.6 is the oldest that can be examined" % sys.version_info[:2])
@@ -49,7 +49,7 @@ exec(sys.argv.pop(1))
 
 
 def parse_interpreter(text: str) -> Python | None:
-    """What the script wrote after its sentinel; None where there is no whole answer."""
+    """The script's output after its sentinel; None without a whole answer."""
     _, sentinel, rest = text.rpartition(f"\n{interpreter_script.SENTINEL}")
     try:
         answer = json.loads(rest.partition("\n")[0]) if sentinel else None
@@ -59,10 +59,10 @@ def parse_interpreter(text: str) -> Python | None:
 
 
 def python(machine: Machine, executable: str | None = None) -> Python:
-    """The interpreter that was asked for, else that of the active environment.
+    """The requested interpreter, else that of the active environment.
 
-    Raises DataError where the one that was asked for cannot be started, Unknown where there is
-    none or where it gives no answer.
+    Raises DataError if the requested one cannot be started, Unknown if none is found or it does
+    not answer.
     """
     chosen, by = (_within(machine, executable), "--python") if executable else _active(machine)
     if chosen is None:
@@ -95,22 +95,20 @@ def active(machine: Machine) -> str | None:
 
 
 def _active(machine: Machine) -> tuple[str | None, str]:
-    """The same, and the variable that says so."""
     env = machine.env
     roots = [name for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if env.get(name)]
-    # An environment that is active comes before PATH, which a profile may have changed since.
+    # An active environment comes before PATH, which a profile may have changed since.
     paths = [(f"{env[name]}/bin/python", name) for name in roots]
     paths += [(path, "PATH") for path in list_paths(machine, ("python3", "python"))]
     return next((path for path in paths if _is_program(machine, path[0])), (None, ""))
 
 
 def _within(machine: Machine, path: str) -> str:
-    """A folder stands for the environment that it holds."""
+    """A folder means the environment that it holds."""
     return f"{path.rstrip('/')}/bin/python" if is_directory(machine, path) else path
 
 
 def _explain(machine: Machine, asked: str, chosen: str) -> DataError:
-    """Why what was asked for cannot be an interpreter, and what to name instead."""
     if chosen != asked:
         return DataError(f"--python {asked}: a folder without bin/python is no environment")
     if not exists(machine, asked):
@@ -129,7 +127,7 @@ def _is_program(machine: Machine, path: str) -> bool:
 
 
 def _own(machine: Machine, python: Python) -> bool:
-    """Environments share the file of their interpreter, so prefix and file both count."""
+    """Environments share their interpreter's file: prefix and file both count."""
     doctor: dict[str, Any] = machine.value("the doctor's interpreter", _doctor)
     try:
         real = machine.status(python.executable).target
@@ -143,7 +141,7 @@ def _doctor() -> dict[str, str]:
 
 
 def _doctor_packages(machine: Machine) -> Doctor | None:
-    """None of a machine that was recorded without them."""
+    """None for a machine recorded without them."""
     try:
         value: dict[str, Any] = machine.value("the doctor's packages", _own_packages)
         return msgspec.convert(value, Doctor)
@@ -152,7 +150,7 @@ def _doctor_packages(machine: Machine) -> Doctor | None:
 
 
 def _own_packages() -> dict[str, Any]:
-    """By their folders alone: nothing is imported."""
+    """By their folders alone: imports nothing."""
     return {
         "executable": sys.executable,
         "packages": [name for name in TRAINING if importlib.util.find_spec(name) is not None],

@@ -25,7 +25,7 @@ Collector = Callable[[dict[str, Section]], Section]
 
 
 class Taking(msgspec.Struct, kw_only=True):
-    """A snapshot that is being taken; who cannot wait for it reads what there is."""
+    """A snapshot in progress; an impatient caller reads what it has."""
 
     simulated: bool = False
     taken_at: str = ""
@@ -34,7 +34,7 @@ class Taking(msgspec.Struct, kw_only=True):
     gaps: list[Gap] = msgspec.field(default_factory=list)
 
     def snapshot(self, missing: str = "") -> Snapshot:
-        """What is there; ``missing`` is the reason of what is not, where it says one."""
+        """The sections so far; ``missing``, if given, is the reason for absent ones."""
         sections, gaps = dict(self.sections), list(self.gaps)
         if missing:
             gap_sections = {gap.section for gap in gaps}
@@ -67,9 +67,8 @@ def take(
 ) -> Snapshot:
     """All sections of this machine. ``python`` is the interpreter to examine.
 
-    ``meanwhile`` is called once while the first collectors wait for the machine; ``taking`` is
-    filled on the way.
-    Raises DataError where ``python`` was given and cannot be run; nothing else.
+    Calls ``meanwhile`` once while the first collectors wait, and fills ``taking`` on the way.
+    Raises DataError if ``python`` was given and cannot run; nothing else.
     """
     taking = taking or Taking()
     taking.taken_at = timestamps.now()
@@ -83,7 +82,7 @@ def take(
 def _waves(
     machine: Machine, catalog: Catalog, interpreter: str | None
 ) -> tuple[dict[str, Collector], dict[str, Collector]]:
-    """Collectors by section; a later wave may read the sections of the earlier ones."""
+    """Collectors by section; a later wave may read the sections of earlier ones."""
     from ascend_doctor.collect.build_locks import build_locks  # noqa: PLC0415 - as below
     from ascend_doctor.collect.cann import cann  # noqa: PLC0415 - a broken collector is a gap
     from ascend_doctor.collect.driver import driver  # noqa: PLC0415
@@ -134,7 +133,6 @@ def _collect(
     wait: Deadline,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run a wave's collectors side by side; one that does not return in time is left behind."""
     before, outcomes = dict(taking.sections), taking.outcomes
 
     def work(name: str, collector: Collector) -> None:
@@ -163,7 +161,7 @@ def _collect(
 
 
 def _storable(section: Section) -> Section:
-    """The section with undecodable bytes of names and values shown as "?", so that it encodes."""
+    """The section with undecodable bytes of names and values as "?": it then encodes."""
     try:
         msgspec.json.encode(section)
     except UnicodeEncodeError:

@@ -15,7 +15,7 @@ from ascend_doctor.provision.installed import read_installed
 def stack_lock(machine: Machine, file: str) -> StackLock:
     """The comparison with a lock. Raises DataError.
 
-    A lock that was copied from its stack speaks of the stack in use under the default prefix.
+    A lock copied from its stack means the stack in use under the default prefix.
     """
     refuse_other(file, LOCK)
     lock = locks.read(Path(file))

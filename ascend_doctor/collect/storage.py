@@ -12,7 +12,7 @@ import msgspec
 from ascend_doctor.facts import FileSystem, Storage
 from ascend_doctor.machine.live import Machine, NotRecorded
 
-# Variables that name the folders; a recording has to keep them.
+# A recording has to keep these variables.
 NAMED_BY = (
     *("ASCEND_WORK_PATH", "ASCEND_CACHE_PATH", "ASCEND_PROCESS_LOG_PATH"),
     *("TMPDIR", "HF_HOME", "XDG_CACHE_HOME", "MODELSCOPE_CACHE"),
@@ -20,7 +20,7 @@ NAMED_BY = (
 
 
 def storage(machine: Machine) -> Storage:
-    """Folders by use; several uses of one folder are told once."""
+    """Folders by use; lists several uses of one folder once."""
     uses: dict[str, list[str]] = {}
     for use, path in folders(machine):
         uses.setdefault(path, []).append(use)
@@ -47,7 +47,7 @@ def _answer(machine: Machine, path: str) -> dict[str, Any] | None:
 
 
 def folders(machine: Machine) -> Iterator[tuple[str, str]]:
-    """(use, folder). Operators are compiled in the current folder (kernel_meta) and below HOME."""
+    """(use, folder). Operators compile in the current folder (kernel_meta) and below HOME."""
     env = machine.env
     home = env.get("HOME", "")
     work = env.get("ASCEND_WORK_PATH") or home
@@ -64,7 +64,7 @@ def folders(machine: Machine) -> Iterator[tuple[str, str]]:
 
 
 def room(path: str) -> dict[str, Any]:
-    """Room at a folder, or at the nearest one above it that exists."""
+    """Room at a folder, or at the nearest existing one above it."""
     existing = path
     while not os.path.exists(existing) and len(existing) > 1:
         existing = os.path.dirname(existing)

@@ -4,14 +4,14 @@ import re
 
 Pairs = tuple[tuple[str, str], ...]
 
-# In front of keys of hccn_tool: "[devid 0]" in captures, "[device 0]" in documents.
+# Precedes keys of hccn_tool: "[devid 0]" in captures, "[device 0]" in documents.
 _DEVICE = re.compile(r"\[dev(?:id|ice) [0-9]{1,4}\]")
 _COLUMNS = re.compile(r"\s{2,}|\t")
 _RULE = re.compile(r"^\+[-=+]+\+?$")
 
 
 def parse_assignments(text: str) -> dict[str, str]:
-    """``key=value`` lines; surrounding double quotes are dropped, the last of a key counts."""
+    """``key=value`` lines without surrounding double quotes; the last of a key counts."""
     assignments: dict[str, str] = {}
     for line in text.splitlines():
         key, sign, value = line.partition("=")
@@ -21,7 +21,7 @@ def parse_assignments(text: str) -> dict[str, str]:
 
 
 def parse_pairs(text: str) -> Pairs:
-    """``key : value`` lines in their order, a ``[devid N]`` before the key dropped.
+    """``key : value`` lines in order, without ``[devid N]`` before the key.
 
     A line with an empty key continues the value above it on a new line.
     """
@@ -37,13 +37,13 @@ def parse_pairs(text: str) -> Pairs:
 
 
 def first(pairs: Pairs, *keys: str) -> str | None:
-    """The value of the first pair that has one of these keys; None where "NA" or "-" stands."""
+    """The value of the first pair with one of these keys; None for "NA" or "-"."""
     value = next((value for key, value in pairs if key in keys), None)
     return None if value in (None, "", "NA", "-") else value
 
 
 def parse_columns(text: str) -> tuple[tuple[str, ...], ...]:
-    """Rows of a table without a frame: cells are parted by two or more blanks or by a tab."""
+    """Rows of a table without a frame: two or more blanks or a tab separate cells."""
     rows = (tuple(_COLUMNS.split(line.strip())) for line in text.splitlines())
     return tuple(row for row in rows if any(row))
 
@@ -51,8 +51,8 @@ def parse_columns(text: str) -> tuple[tuple[str, ...], ...]:
 def parse_frames(text: str) -> tuple[tuple[tuple[str, ...], ...], ...]:
     """Tables in ``+---+`` frames: each a header row and its rows.
 
-    Two rules in a row part two tables. A row whose first cell is empty continues the row above
-    it (``dev_info`` of hccn_tool): its empty cells take what stands there.
+    Two rules in a row separate two tables. A row with an empty first cell continues the row
+    above (``dev_info`` of hccn_tool): its empty cells take that row's content.
     """
     tables: list[list[tuple[str, ...]]] = []
     ruled_twice = False

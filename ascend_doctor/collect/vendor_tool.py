@@ -15,8 +15,8 @@ from ascend_doctor.machine.live import Completed, Machine, ProgramMissing
 
 _TEXT_LIMIT = 500
 
-# The first that matches names the kind; a group in the pattern is put into the kind. Most stand at
-# the start of a line, so that a healthy answer that quotes one ("Error Information : ...") is none.
+# The first match names the kind; a group in the pattern goes into it. Most match at a line's
+# start: a healthy answer that quotes one ("Error Information : ...") is not an error.
 _KINDS = tuple(
     (re.compile(pattern, re.MULTILINE), kind)
     for pattern, kind in (
@@ -46,7 +46,6 @@ _KINDS = tuple(
 
 
 def parse_error(text: str) -> ToolError | None:
-    """The known error that the text has, None where it has none of them."""
     for pattern, kind in _KINDS:
         if match := pattern.search(text):
             return ToolError(kind=kind.format(*match.groups()), text=text.strip()[:_TEXT_LIMIT])
@@ -54,7 +53,7 @@ def parse_error(text: str) -> ToolError | None:
 
 
 def error_of(done: Completed, command: str, deadline: float) -> ToolError | None:
-    """Why a finished command is no answer: time-out, a known error, a signal, a bad exit status."""
+    """Why a finished command is not an answer: time-out, known error, signal, bad exit status."""
     if done.timed_out:
         busy = f" (machine busy, {done.load})" if done.load else ""
         text = f"{command} did not answer within {deadline:g} s{busy}"
@@ -70,7 +69,7 @@ def error_of(done: Completed, command: str, deadline: float) -> ToolError | None
 
 
 def tool_path(machine: Machine, name: str, folders: Sequence[str]) -> str:
-    """Path of a tool on PATH or in its usual folders; its bare name where it is in none."""
+    """Path of a tool on PATH or in its usual folders, else its bare name."""
     paths = list_paths(machine, (name,), folders)
     return next((path for path in paths if _is_file(machine, path)), name)
 
@@ -85,8 +84,8 @@ def _is_file(machine: Machine, path: str) -> bool:
 class Tool(msgspec.Struct, kw_only=True):
     """A tool with ``left`` seconds for all its calls, ``call`` for one.
 
-    A sick card blocks every call, so the tool is left alone after the first time-out, which is
-    kept in ``hung``. A program that ``answered`` and then is missing was recorded in part.
+    A sick card blocks every call: the first time-out ends all use of the tool and is kept in
+    ``hung``. A program that ``answered`` and then is missing was recorded in part.
     """
 
     machine: Machine
@@ -102,7 +101,7 @@ class Tool(msgspec.Struct, kw_only=True):
         return self.hung is not None or self.left <= 0
 
     def ask(self, *arguments: str) -> tuple[str, ToolError | None]:
-        """(output, None), or ("", why there is none). Recorded as ``name`` and arguments."""
+        """(output, None), or ("", the error). Recorded as ``name`` and arguments."""
         command = " ".join((self.name, *arguments))
         if self.spent:
             return "", ToolError(kind="not-asked", text=f"{command} was not asked: no time left")

@@ -10,10 +10,7 @@ from ascend_doctor.provision.lock import Lock
 
 
 def split_accepted(texts: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Conflicts, as WHO:WHAT, and ids of checks.
-
-    Raises UsageError for an unknown check, and for one that no proof counts.
-    """
+    """Conflicts (WHO:WHAT) and check ids. Raises UsageError for an unknown or uncounted check."""
     conflicts = tuple(text for text in texts if ":" in text)
     names = tuple(dict.fromkeys(text for text in texts if ":" not in text))
     refuse_unknown(names)
@@ -23,7 +20,7 @@ def split_accepted(texts: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ..
 
 
 def flags_to_accept(lock: Lock) -> str:
-    """What to add for a stack whose proof gave errors of checks alone; else nothing."""
+    """Flags for a stack whose proof failed by checks alone; else empty."""
     names = {text.partition(":")[0] for text in lock.doubts}
     if lock.proof is None or lock.proof.unknown or not names <= _probing():
         return ""

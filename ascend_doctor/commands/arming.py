@@ -8,23 +8,23 @@ from ascend_doctor.collect.launch import parse_options
 from ascend_doctor.shrinking.words import TORCH_MODULES
 
 _REPORT = "TORCH_HCCL_DESYNC_DEBUG"
-# The older spelling, which the newer one would overrule; and what the report would overrule or be
-# overruled by: torch_npu's ProcessGroupHCCL.cpp and OptionsManager.cpp.
+# The older spelling, which the newer one overrules, and what conflicts with the report:
+# torch_npu's ProcessGroupHCCL.cpp and OptionsManager.cpp.
 _LEFT_TO_THE_USER = (
     *(_REPORT, "HCCL_DESYNC_DEBUG"),
     *("TORCH_HCCL_ASYNC_ERROR_HANDLING", "HCCL_ASYNC_ERROR_HANDLING"),
     "TORCH_HCCL_BLOCKING_WAIT",
 )
-# Where each launcher takes the number of nodes from, if no option gives it.
+# The number of nodes, if no option gives it.
 _NODES = {"torchrun": "PET_NNODES", "swift": "NNODES", "megatron": "NNODES"}
 
 
 def watchdog_variables(launch: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables for torch_npu's watchdog to report who did not join a collective.
+    """Variables that make torch_npu's watchdog report who did not join a collective.
 
-    Only where the command itself says that it is of one node: torch_npu's documentation of the
-    variable warns that a large cluster may hang with it. TORCH_HCCL_DUMP_ON_TIMEOUT stays off: a
-    rank that timed out would hold its NPU for ten minutes more, and the watch asks before that.
+    Only for a command of one node: torch_npu's documentation warns that the variable may hang a
+    large cluster. TORCH_HCCL_DUMP_ON_TIMEOUT stays off: a rank that timed out would hold its
+    NPU ten minutes longer, and the watch asks earlier.
     """
     if any(name in environment for name in _LEFT_TO_THE_USER):
         return {}
@@ -32,12 +32,11 @@ def watchdog_variables(launch: Sequence[str], environment: Mapping[str, str]) ->
 
 
 def is_of_one_node(launch: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Whether the command itself says that it starts ranks on this node alone."""
+    """Whether the command itself limits its ranks to this node."""
     return _nodes(launch, environment) == "1"
 
 
 def _nodes(launch: Sequence[str], environment: Mapping[str, str]) -> str:
-    """The number of nodes as it is given; empty where the launcher is not known."""
     variable = _NODES.get(_launcher(launch), "")
     if not variable:
         return ""

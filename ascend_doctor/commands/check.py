@@ -43,11 +43,11 @@ from ascend_doctor.redact import Redactor
 from ascend_doctor.report import LEVELS, LevelRun, Report, assemble
 
 _NO_DEVICE = "no NPU on this machine; --device cpu or --device cuda says where to run instead"
-# Groups need more than one, and each computes on the cores that the others have too.
+# Groups need more than one, and ranks share the cores.
 _CPU_RANKS = 2
 
 
-# What a gate asks for; options that are given count more.
+# What a gate asks for; explicit options win.
 PRESETS: dict[str, dict[str, object]] = {
     "prolog": {"level": 0, "timeout": 30.0},
     "ci": {"level": 1, "timeout": 300.0},
@@ -136,7 +136,6 @@ def _is_program(word: str) -> bool:
 
 
 def _explain_no_launch(word: str) -> click.UsageError:
-    """Why a word that stands alone is no launch command, and what else it may be meant as."""
     if os.path.isdir(word):
         return click.UsageError(
             f"{word}: a folder, not a program; append a launch command after `--`"
@@ -156,7 +155,7 @@ def conduct(
     only: tuple[str, ...],
     skip: tuple[str, ...],
 ) -> int:
-    """Examine a machine, live, replayed or simulated, and report; gives the exit code."""
+    """Examine and report; gives the exit code."""
     report = make_report(examination, output, wish, only=only, skip=skip)
     return EXIT_INTERRUPTED if report.interrupted else report.verdict.exit_code
 
@@ -169,9 +168,8 @@ def make_report(
     only: tuple[str, ...],
     skip: tuple[str, ...],
 ) -> Report:
-    """The same; gives the report."""
     start, factor = watchdog.start_of_run(), patience().factor
-    # Importing a hundred checks and asking the machine take about as long as each other.
+    # Importing the checks takes about as long as asking the machine.
     chosen: list[Check] = []
     so_far = SoFar(examination=examination, output=output, wish=wish, chosen=chosen, start=start)
     with watchdog.watch(wish.timeout, so_far.last_words):
@@ -197,7 +195,6 @@ def _probe_and_report(
     collected: tuple[Snapshot, Redactor],
     start: float,
 ) -> Report:
-    """What follows the facts: probes, verdict and report."""
     facts, hidden = collected
     factor = patience().factor
     levels = wish.levels(facts, replayed=examination.replayed)
@@ -230,7 +227,7 @@ def _probe_and_report(
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user asked for. ``device`` may be auto, which never falls back to cpu or cuda."""
+    """``device`` auto never falls back to cpu or cuda."""
 
     level: int
     device: str
@@ -266,7 +263,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def judged_device(self) -> str:
-        """The device that checks judge for; where there is no NPU the checks say so."""
+        """The device that checks judge for; checks report a missing NPU."""
         return "npu" if self.device == "auto" else self.device
 
     def ranks(self, facts: Snapshot) -> int:
@@ -300,8 +297,6 @@ def visible_npus(facts: Snapshot) -> int:
 
 
 class Probing(msgspec.Struct, frozen=True, kw_only=True):
-    """The probes of one run."""
-
     facts: Snapshot
     wish: Wish
     env: dict[str, str]
@@ -309,7 +304,7 @@ class Probing(msgspec.Struct, frozen=True, kw_only=True):
     def run(
         self, chosen: Sequence[Check], level: int, *, total: float, quiet: bool
     ) -> tuple[tuple[ProbeRun, ...], bool]:
-        """Runs of the probes that the chosen checks read, and whether they were interrupted."""
+        """Probe runs for the chosen checks, and whether they were interrupted."""
         probe_names = {check.probe for check in chosen if check.probe and check.level <= level}
         if not probe_names or self.facts.python is None:
             return (), False

@@ -119,7 +119,7 @@ def command(  # noqa: PLR0913 - the options of the command
     if record:
         return record_run(words, record, recorder, find_home(stack, python))
     home = find_home(stack, python)
-    # A misspelt program is told before a simulated machine is built.
+    # Refuses a misspelt program before building a simulated machine.
     search_path(home.interpreter, words, env=home.env)
     npu = choose_npu(device, home, npus=npus, memory=memory)
     pair = run_pair(words, npu, recorder, keep)
@@ -152,7 +152,6 @@ def _compare(
     tolerances: Mapping[str, Tolerance],
     shape: str,
 ) -> int:
-    """Write where two dumps part; gives the exit code. Raises DataError as ``_common_ranks``."""
     ranks = _common_ranks(reference, other)
     pairs = {
         rank: (reference.ranks[rank].records, records.records) for rank, records in ranks.items()

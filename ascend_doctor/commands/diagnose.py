@@ -103,7 +103,7 @@ def conduct(
     now: bool = False,
     **known: int | None,
 ) -> int:
-    """Diagnose these files and folders, and report; gives the exit code."""
+    """Diagnose and report; gives the exit code."""
     start = time.monotonic()
     matrix = catalog(overlays)
     stalled = read_stall_files(logs)
@@ -125,7 +125,7 @@ def conduct(
     diagnosis = reader.diagnose(named, skipped, conceal=_conceal)
     if not diagnosis.bytes and diagnosis.stall is None:
         raise _explain_nothing(logs, diagnosis.not_read)
-    # A scheduler is to act on true names, whatever the page hides.
+    # A scheduler needs true names, whatever the page hides.
     real = diagnosis.verdict
     hidden = ours(others=_names(diagnosis))
     diagnosis = _finish(diagnosis, hidden, overlays if now else None, output, start)
@@ -140,7 +140,7 @@ def conduct(
 
 
 def _peek_input() -> bytes:
-    """The first bytes of standard input, which stay there; of some streams none."""
+    """The first bytes of standard input, left unread; none of some streams."""
     peek = getattr(sys.stdin.buffer, "peek", None)
     return peek(HEAD_BYTES) if peek else b""
 
@@ -160,7 +160,7 @@ def _finish(
     output: Output,
     start: float,
 ) -> Diagnosis:
-    """The diagnosis as it is shown; with ``overlays`` also what this machine shows now."""
+    """The diagnosis as shown; with ``overlays`` plus what this machine shows now."""
     if output.redact:
         diagnosis = msgspec.structs.replace(hidden.apply(diagnosis), redacted=True)
     else:
@@ -186,7 +186,6 @@ def _conceal(node: str) -> str:
 
 
 def _names(diagnosis: Diagnosis) -> tuple[str, ...]:
-    """The names of all nodes, and the serial numbers of cards, that a diagnosis speaks of."""
     verdict = diagnosis.verdict
     if verdict is None:
         return diagnosis.nodes
@@ -196,7 +195,6 @@ def _names(diagnosis: Diagnosis) -> tuple[str, ...]:
 
 
 def _explain_nothing(logs: Sequence[str], skipped: Sequence[NotRead]) -> DataError:
-    """Why no log could be read, by the first of those that were named."""
     for log in skipped:
         if log.name in set(logs):
             return DataError(f"{log.name}: {log.reason}")
@@ -207,7 +205,6 @@ def _explain_nothing(logs: Sequence[str], skipped: Sequence[NotRead]) -> DataErr
 
 
 def _now(diagnosis: Diagnosis, overlays: tuple[str, ...], *, redact: bool) -> tuple[Finding, ...]:
-    """What the static checks that look for the causes find on this machine."""
     from ascend_doctor.checks import all_checks  # noqa: PLC0415 - all checks, only where asked for
     from ascend_doctor.commands.options.target import Examination  # noqa: PLC0415 - as above
     from ascend_doctor.judging.judge import Case, judge  # noqa: PLC0415 - as above

@@ -22,12 +22,12 @@ from ascend_doctor.provision.lock import Lock
 from ascend_doctor.provision.stack_env import StackPaths, stack_of, variables
 from ascend_doctor.render.plain import one_line
 
-# A process substitution, a wrapper script and a launcher of Python may stand between.
+# A process substitution, a wrapper script and a Python launcher may lie between.
 _GENERATIONS = 8
 
 
 class _Sourced(click.Command):
-    """A command whose output is run: where it fails, the shell that sources it shall fail too."""
+    """A command whose output a shell sources: if it fails, the shell must fail too."""
 
     def make_context(self, info_name: str | None, args: list[str], *rest: Any, **more: Any) -> Any:
         arguments = list(args)
@@ -85,7 +85,7 @@ def command(
         _show(environ, changes)
         return 0
     chosen = form or _calling_shell(environ)
-    # What is kept for --undo is of use to a shell alone.
+    # Only a shell can use what is kept for --undo.
     if chosen not in SHELLS:
         changes = [change for change in changes if change.name != NAME]
     sys.stdout.flush()
@@ -101,7 +101,6 @@ def _undo(environ: Mapping[str, str]) -> list[Change]:
 
 
 def _plan_simulated(environ: Mapping[str, str], folder: Path | None) -> list[Change]:
-    """Those of a stack, or of the active environment, on a simulated machine."""
     from ascend_doctor.commands.rehearsal import prepare  # noqa: PLC0415 - imports much
     from ascend_doctor.diagnosis.next_step import SIMULATED  # noqa: PLC0415
     from ascend_doctor.simulator import machine  # noqa: PLC0415
@@ -118,7 +117,7 @@ def _plan_simulated(environ: Mapping[str, str], folder: Path | None) -> list[Cha
 
 
 def _changes(environ: Mapping[str, str], folder: Path | None) -> list[Change]:
-    """Those of the stack in a folder; what is strange about its CANN goes to stderr."""
+    """Changes for the stack in a folder; oddities of its CANN go to stderr."""
     lock = locks.read(folder) if folder else None
     changes, host = _plan_changes(LiveMachine(environ), folder, lock)
     version = lock.system.get("cann") if lock else None
@@ -133,7 +132,7 @@ def _changes(environ: Mapping[str, str], folder: Path | None) -> list[Change]:
 
 
 def environment(machine: Machine, folder: Path, lock: Lock) -> dict[str, str]:
-    """What a shell of a machine has that sources the variables of the stack in a folder.
+    """The environment of a shell that sourced the variables of the stack in a folder.
 
     Setup proves in it, and a rehearsal runs in it. Raises DataError and DoctorError.
     """
@@ -149,7 +148,7 @@ def environment(machine: Machine, folder: Path, lock: Lock) -> dict[str, str]:
 def _plan_changes(
     machine: Machine, folder: Path | None, lock: Lock | None
 ) -> tuple[list[Change], CannHost]:
-    """The one authority on variables, and the CANN that they are of."""
+    """The one authority on variables, and their CANN."""
     base = before(machine.env)
     examined = copy.copy(machine)
     examined.env = base
@@ -167,7 +166,6 @@ def _plan_changes(
 
 
 def _shell_stack(machine: Machine) -> StackPaths:
-    """What the shell itself names."""
     tree = machine.env.get("MEGATRON_LM_PATH", "")
     if not (os.path.isabs(tree) and is_directory(machine, f"{tree}/megatron/core")):
         return StackPaths()
@@ -176,7 +174,7 @@ def _shell_stack(machine: Machine) -> StackPaths:
 
 
 def _calling_shell(environ: Mapping[str, str]) -> str:
-    """The nearest shell among the processes above, else the login shell."""
+    """The nearest parent shell, else the login shell."""
     process = os.getppid()
     for _ in range(_GENERATIONS):
         try:
@@ -187,8 +185,7 @@ def _calling_shell(environ: Mapping[str, str]) -> str:
         name = head.partition("(")[2].lstrip("-")
         if name in SHELLS or name in {"sh", "dash", "ksh"}:
             return name if name in SHELLS else "bash"
-        # The name is in parentheses and may hold blanks: fields are counted from behind it
-        # (proc(5)).
+        # The name in parentheses may hold blanks: count fields after it (proc(5)).
         process = int(tail.split()[1])
     login = os.path.basename(environ.get("SHELL", ""))
     return login if login in SHELLS else "bash"

@@ -25,14 +25,14 @@ _WIDTH = 98
 # As EI0006, E10001, ERR02005, 507018 or 9.
 _CODE = re.compile(r"(?:ERR|E)?[0-9A-Z]{0,2}\d{1,6}", re.IGNORECASE)
 _NUMBER = re.compile(r"\d{5,}")
-# Shorter numbers in a line are lines of files, ranks and ports.
+# Shorter numbers are line numbers, ranks and ports.
 _SHORTEST_IN_A_LINE = 5
 # A shorter one, of HCCL, is any number of a text.
 _SHORTEST_KNOWN = 4
-# How alike a misspelt name is, how many others are named, and words that tell nothing.
+# Similarity of a misspelt name, the most suggestions, and words without meaning.
 _ALIKE = 0.85
 _NEAREST = 3
-# "no torch_npu" asks for the check of whether it is installed.
+# "no torch_npu" asks for the check that it is installed.
 _NONE = frozenset({"missing", "no", "without"})
 _SMALL = _NONE | {"and", "in", "is", "not", "of", "on", "the", "with"}
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
@@ -76,7 +76,7 @@ def command(words: tuple[str, ...], overlays: tuple[str, ...]) -> int:
 
 
 def pages_by_name(text: str, rows: Catalog) -> Iterator[str]:
-    """The manuals of what is called so: a failure, a check, a variable, or an error code."""
+    """Manual pages of a failure, check, variable or error code of this name."""
     if failure := rows.failures.get(text):
         yield _explain_failure(failure)
     elif topic := TOPICS.get(text):
@@ -129,7 +129,6 @@ def _pages_of_code(code: str, rows: Catalog) -> Iterator[str]:
 
 
 def _list_failures(text: str, rows: Catalog) -> list[str]:
-    """The failures that a line shows, but for those that another one explains better."""
     from ascend_doctor.diagnosis.patterns import Patterns  # noqa: PLC0415 - only for a line
 
     shown, _ = Patterns(rows.failures.values()).judge(text.encode())
@@ -138,7 +137,6 @@ def _list_failures(text: str, rows: Catalog) -> list[str]:
 
 
 def _pages_of_line(text: str, rows: Catalog) -> Iterator[str]:
-    """What ``diagnose`` knows of a line, and what the codes and variables in it mean."""
     from ascend_doctor.diagnosis.possibilities import mask  # noqa: PLC0415 - only for a line
 
     shown = _list_failures(mask(text, list, whole=text), rows)
@@ -238,7 +236,6 @@ def _near(text: str, rows: Catalog) -> str:
 
 
 def _alike(text: str, names: Sequence[str], rows: Catalog) -> list[str]:
-    """Names that are spelt nearly so; else those that speak of all of its words."""
     if near := difflib.get_close_matches(text, names, n=1, cutoff=_ALIKE):
         return near
     parts = re.split(r"[\W_]+", text.lower())
@@ -255,7 +252,6 @@ def _alike(text: str, names: Sequence[str], rows: Catalog) -> list[str]:
 
 
 def _with_title(name: str, rows: Catalog) -> str:
-    """A name, and what it is about."""
     check = next((check for check in all_checks() if check.id == name), None)
     failure = rows.failures.get(name)
     title = check.title if check else failure.title if failure else ""

@@ -31,7 +31,7 @@ _PIP_DEADLINE = 1800.0
 _TOLD = 400
 _ROUNDS = 3
 _CHANGED = ("repaired", "still there", "failed")
-# What stands behind a command; packages need no word, as they are what is applied.
+# Words behind a command; packages need none, as they are what is applied.
 _KINDS = {
     "packages": "",
     "shell": "in your shell",
@@ -44,7 +44,7 @@ Outcome = Literal["repaired", "still there", "failed", "skipped", "by hand", "no
 
 
 class StepOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a step; ``reason`` is what a command said that failed."""
+    """``reason`` is the output of a failed command."""
 
     step: RepairStep
     outcome: Outcome
@@ -52,8 +52,6 @@ class StepOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _RepairRun:
-    """The examined machine, whose environment the steps change."""
-
     def __init__(
         self, *, python: str | None, overlays: tuple[str, ...], level: int,
         only: tuple[str, ...], skip: tuple[str, ...],
@@ -67,7 +65,7 @@ class _RepairRun:
         self._skip = skip
 
     def check(self, *only: str) -> tuple[Report, Redactor]:
-        """What a check says now, of everything or of some ids. Raises DataError."""
+        """Check everything or some ids now. Raises DataError."""
         examination = Examination(
             LiveMachine(self.env), python=self._python, overlays=self._overlays
         )
@@ -75,13 +73,12 @@ class _RepairRun:
         output = Output(
             targets=(), fail_on=Level.ERROR, color=False, redact=False, verbose=False, quiet=True
         )
-        # A step's own checks are looked at again, even where one was asked to be left out.
+        # A step repeats its own checks, even skipped ones.
         skip = () if only else self._skip
         report = make_report(examination, output, wish, only=only or self._only, skip=skip)
         return report, examination.redactor(report.snapshot)
 
     def applicable(self, step: RepairStep) -> bool:
-        """Whether all that the step changes can be done here."""
         env: Mapping[str, str] | None = self.env
         for action in step.actions:
             if action.kind == "shell" and env is not None:
@@ -89,7 +86,7 @@ class _RepairRun:
         return step.applicable and env is not None
 
     def apply(self, actions: Iterable[Action]) -> str:
-        """Do what a step asks for; gives why a command failed."""
+        """Apply actions; gives why a command failed."""
         for action in actions:
             if action.kind == "shell":
                 self.env = change(self.env, action) or self.env
@@ -171,7 +168,6 @@ def command(  # noqa: PLR0913 - the options of the command
 
 
 def _new_steps(report: Report, outcomes: list[StepOutcome]) -> list[RepairStep]:
-    """The steps of what no step was about before."""
     python = report.snapshot.python
     done = {outcome.step.check for outcome in outcomes}
     rows = steps(
@@ -191,7 +187,6 @@ def _exit_code(report: Report) -> int:
 def _take(
     repair: _RepairRun, step: RepairStep, shown: RepairStep, *, ask: bool, go: bool, quiet: bool
 ) -> StepOutcome:
-    """Show a step, and apply it where that was asked for."""
     if not quiet:
         _show(shown)
     if not repair.applicable(step):
@@ -203,7 +198,7 @@ def _take(
     if why := repair.apply(step.actions):
         return _end(step, "failed", why, quiet=quiet)
     ids = [name for name in step.check.split(", ") if " " not in name]
-    # Only what the step was about: the whole check may take minutes.
+    # Only the step's checks: a whole check may take minutes.
     again, _ = repair.check(*ids)
     left = [finding for finding in again.complaints if finding.level.value == step.level]
     return _end(step, "still there" if left else "repaired", quiet=quiet)

@@ -118,7 +118,7 @@ def command(  # noqa: PLR0913 - the options of the command
 
 
 def _acknowledgements() -> tuple[str, ...]:
-    """Findings are acknowledged where they are made, so nodes get the file that was named."""
+    """Nodes get the named file: findings are acknowledged where they are made."""
     named = click.get_current_context().params.get("config")
     return ("--config", os.path.abspath(named)) if named else ()
 
@@ -136,7 +136,6 @@ def _ray(address: str) -> Engine:
 
 
 def _run(engine: Engine, job: Job) -> tuple[tuple[Silent, ...], bool]:
-    """The nodes without a report, and whether we were interrupted: what is there is merged."""
     try:
         return engine.run(job), False
     except KeyboardInterrupt:
@@ -157,7 +156,7 @@ def _folder(named: str | None, *, shared: bool) -> Iterator[str]:
         return
     try:
         os.makedirs(named, exist_ok=True)
-        # Reports of an earlier check would be merged with those of this one.
+        # Reports of an earlier check would be merged too.
         old = next(report_files([named]), None)
     except OSError as error:
         raise DataError(f"--reports {named}: {error.strerror}") from error

@@ -105,7 +105,6 @@ def _make(keep: Path) -> Path:
 
 
 def _choose(jobs: list[RunningJob], pid: int | None, slurm: str | None) -> RunningJob:
-    """Raises DataError where there is no such job, or more than one."""
     if pid is not None:
         jobs = [job for job in jobs if belongs(job, pid)]
     if slurm is not None:

@@ -57,19 +57,16 @@ SYSTEM = (
 )
 _NOTE = "  ["
 DEFAULT = "default: "
-# As click has it between an option and its help.
 _GAP = 2
 # As click has it; on a narrow page a third of it.
 _TERM_LONGEST = 30
 _TERM_SHORTEST = 13
-# Wider than 80 click's page does not become; narrower than 30 no help is readable.
+# click's page is at most 80 wide; below 30 no help is readable.
 _WIDEST, _NARROWEST = 80, 30
 _CODES = "Exit codes"
 
 
 class _HelpPage(click.HelpFormatter):
-    """A page of help as wide as the terminal; where it is Chinese, lines are broken by columns."""
-
     def __init__(
         self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None
     ) -> None:
@@ -93,8 +90,7 @@ class _HelpPage(click.HelpFormatter):
             verbatim_text = paragraph.removeprefix("\b\n")
             translation = say(verbatim_text if verbatim else " ".join(paragraph.split()))
             if codes:
-                # The codes are a list in one paragraph; Chinese has no blank where lines are
-                # joined.
+                # The codes are a list in one paragraph; Chinese joins lines without a blank.
                 blank = " " if language.current() == "en" else ""
                 translation = say(verbatim_text).replace("\n", blank)
             if language.current() == "en":
@@ -128,7 +124,6 @@ class _HelpPage(click.HelpFormatter):
 
 
 def _say_option(text: str) -> str:
-    """The help of an option, and the defaults and ranges in brackets behind it."""
     words, *notes = text.split(_NOTE)
     return _NOTE.join([say(words), *map(_say_note, notes)])
 

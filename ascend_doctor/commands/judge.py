@@ -62,7 +62,7 @@ def command(
 def read_snapshot(path: str) -> Snapshot:
     """A snapshot from what ``snapshot``, ``check --format json`` or ``report`` wrote.
 
-    Raises DataError that says what is wrong with the file and what to do.
+    Raises DataError with the fault and the remedy.
     """
     if os.path.isdir(path):
         raise DataError(f"{path}: a folder, not a file; `ascend-doctor merge` takes folders")

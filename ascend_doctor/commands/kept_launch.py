@@ -41,17 +41,17 @@ _BLOCK = 1 << 16
 _NO_ANSWER = -1
 _DIAGNOSIS = 600.0
 _DIAGNOSED = {EXIT_FINDINGS, EXIT_UNKNOWN, EXIT_RESTART, EXIT_EXCLUDE, EXIT_STOP}
-# How soon it is noticed that a process has ended whose pipe a child keeps open.
+# How soon the end of a process is noticed whose pipe a child keeps open.
 _WAIT = 0.2
-# Where a rank failed torchrun ends with it, also where `| tee` hides the exit code.
+# torchrun ends with it if a rank failed, also where `| tee` hides the exit code.
 _RANKS_FAILED = b"torch.distributed.elastic.multiprocessing.errors.ChildFailedError"
-# The launcher's own words come last, but ranks' output that was buffered may follow them.
+# The launcher's words come last, but buffered output of ranks may follow.
 _TAIL = 1 << 20
 _INTERPRETERS = {".py": "python", ".sh": "bash", ".bash": "bash"}
 
 
 def ranks_failed(log: str) -> bool:
-    """Whether a launcher of ranks says at the end of a log that one of them failed."""
+    """Whether the launcher reports a failed rank at the end of a log."""
     with open(log, "rb") as file:
         file.seek(max(0, os.path.getsize(log) - _TAIL))
         return _RANKS_FAILED in file.read()
@@ -65,10 +65,9 @@ def diagnose_kept(
     *,
     simulated: bool = False,
 ) -> int:
-    """What is known about the failure, on standard error, by a process of its own.
+    """Diagnose the failure in another process, on standard error; gives its exit code.
 
-    ``options`` are more options of `diagnose`, ``gathered`` is the folder of the stall that the
-    launch ended in. Gives its exit code.
+    ``options`` are more options of `diagnose`; ``gathered`` is the folder of the final stall.
     """
     ended = f"ended with {code}" if code else "ended with 0, though its ranks failed"
     if code > SIGNALLED and code - SIGNALLED in set(signal.Signals):
@@ -101,7 +100,6 @@ def diagnose_kept(
 
 
 def explain_missing_program(name: str) -> DataError:
-    """Why a command cannot be started, whose program was not found."""
     if os.path.isdir(name):
         return DataError(f"{name}: a folder, not a program")
     if os.path.isfile(name):
@@ -125,7 +123,7 @@ def run_supervised(
 ) -> int:
     """As ``run_kept``; nothing that the command started outlives it, or us, or its ``seconds``.
 
-    Where it is not ``shown`` what it prints goes into the log alone.
+    Without ``shown`` its output goes only to the log.
     """
     with supervise(launch, folder, seconds) as (keeper, life_line):
         return run_kept(keeper, log, env, pass_fds=(life_line,), shown=shown)
@@ -137,12 +135,11 @@ def supervise(
 ) -> Iterator[tuple[list[str], int]]:
     """A command around the launch that ends all it started when the block or we end.
 
-    It inherits the descriptor given with it. ``folder`` is removed if we die first.
+    It inherits the given descriptor. ``folder`` is removed if we die first.
     """
     life_line, ours = os.pipe()
     keeper = command_of_keeper(launch, life_line, str(folder))
     with contextlib.ExitStack() as stack:
-        # Closing our end ends the command.
         stack.callback(os.close, life_line)
         end = os.fdopen(ours, "wb", buffering=0)
         stack.callback(end.close)
@@ -163,10 +160,10 @@ def run_kept(
     shown: bool = True,
     watch: StallWatch | None = None,
 ) -> int:
-    """Run a command; what it prints goes to our streams and into ``log``. Gives its exit code.
+    """Run a command, copy its output to our streams and ``log``; gives its exit code.
 
-    ``env`` is its whole environment; ``watch`` is told what it prints. Raises DataError where the
-    log cannot be written or the command cannot be started.
+    ``env`` is its whole environment; ``watch`` gets its output. Raises DataError if the log
+    cannot be written or the command cannot start.
     """
     try:
         fdopen = os.fdopen(open_emptied(log), "wb")
@@ -204,14 +201,14 @@ def run_kept(
 def _copy(
     process: subprocess.Popen[bytes], log: KeptLog, watch: StallWatch | None, *, shown: bool
 ) -> None:
-    """Until both streams end, or the process did and what it left open says nothing more."""
+    """Copy until both streams end, or the process ended and its open pipes are silent."""
     with selectors.DefaultSelector() as selector:
         for pipe, ours in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
             if pipe is not None:
                 selector.register(pipe, selectors.EVENT_READ, ours.buffer)
         while selector.get_map():
             ready = selector.select(_WAIT)
-            # A daemon that it left behind has the pipe open and may never end.
+            # A daemon that it left may hold the pipe open for ever.
             if not ready and process.poll() is not None:
                 return
             for key, _ in ready:

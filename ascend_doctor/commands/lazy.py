@@ -36,12 +36,10 @@ _HABITS = {
 
 
 class SuggestingGroup(click.Group):
-    """A group that suggests the command that a misspelt one is close to."""
-
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Raises UsageError for a name that is no command."""
+        """Raises UsageError for an unknown command."""
         name = args[0]
         if not name.startswith("-") and name not in (names := self.list_commands(ctx)):
             habit = _HABITS.get(name, "")

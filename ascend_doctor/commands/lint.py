@@ -150,7 +150,6 @@ def command(  # noqa: PLR0913 - the options of the command
 def _divide(
     judged: Sequence[LintInput | Finding], *, hook: bool
 ) -> tuple[list[LintInput], list[Finding]]:
-    """What there is to judge, and what cannot be read; for a hook that of launches alone."""
     inputs = [each for each in judged if isinstance(each, LintInput)]
     if not hook:
         return inputs, [each for each in judged if isinstance(each, Finding)]
@@ -176,7 +175,6 @@ def _find_files(sources: Sequence[str], words: Sequence[str]) -> list[str]:
 
 
 def _split(arguments: Sequence[str], argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Files, and the command behind --, which click leaves out of the arguments."""
     if "--" not in argv:
         return list(arguments), []
     words = list(argv[argv.index("--") + 1 :])
@@ -184,7 +182,6 @@ def _split(arguments: Sequence[str], argv: Sequence[str]) -> tuple[list[str], li
 
 
 def _mend(files: Sequence[str], rows: Catalog, base: Snapshot, chosen: tuple[Check, ...]) -> None:
-    """Write files without slips, and show the changes. Raises DataError."""
     for path in files:
 
         @functools.cache
@@ -222,9 +219,9 @@ def _of_files(
     contents: dict[str, bytes],
     named: Sequence[str],
 ) -> Iterator[LintInput | Finding]:
-    """What there is to judge, and what cannot be; ``contents`` gets what was read, by file.
+    """What to judge, and what cannot be; ``contents`` gets what was read, by file.
 
-    What is no text is an error where it was ``named`` itself, and left out of a folder, aloud.
+    A binary is an error if ``named`` itself; in a folder it is skipped with a message.
     """
     for path in files:
         if path == "-":
@@ -244,7 +241,7 @@ def _of_files(
                 continue
         contents[path] = content
         yield from subjects(path, content, rows, run_shellcheck)
-        # Not to be read is not to be without a launch.
+        # An unreadable file may hold a launch.
         if is_yaml(path) and (why := why_unread(decode(content))):
             yield Finding(
                 check="lint",
@@ -256,13 +253,11 @@ def _of_files(
 
 
 def _is_of_shell(subject: LintInput) -> bool:
-    """Whether it is a script as text, or what that sets."""
     launched = subject.launch is not None and subject.launch.present
     return not launched and subject.script is None and subject.pods is None
 
 
 def _add_sourced(findings: tuple[Finding, ...], contents: dict[str, bytes]) -> None:
-    """Read the files that scripts source, where something is said of them."""
     for finding in findings:
         where = finding.location
         if where is not None and where.file not in contents and os.path.isfile(where.file):
@@ -271,7 +266,6 @@ def _add_sourced(findings: tuple[Finding, ...], contents: dict[str, bytes]) -> N
 
 
 def _with_lines(findings: tuple[Finding, ...], contents: dict[str, bytes]) -> tuple[Finding, ...]:
-    """The findings with the lines that they are about, as far as they were read."""
     lines = {
         path: content.decode("utf-8", "replace").split("\n") for path, content in contents.items()
     }

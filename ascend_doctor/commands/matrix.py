@@ -187,7 +187,7 @@ command.add_command(matrix_refresh.stale)
 def facts_on(rows: Catalog, pins: Iterable[str]) -> dict[str, str]:
     """Machine facts as --on has them: a chip is its family, Python its line.
 
-    Raises UsageError for what is no fact, or no version of it.
+    Raises UsageError for an unknown fact, or a bad version of one.
     """
     machine = {}
     for pin in pins:
@@ -207,7 +207,7 @@ def _fact(rows: Catalog, name: str, version: str) -> str:
         family = rows.family_of(version)
         version = family.id if family else version
     elif name == "python" and re.fullmatch(r"3\.\d+\.\d+", version):
-        # Rows speak of lines of Python, as 3.10: wheels are the same for all of one.
+        # Rows name Python lines, as 3.10: all releases of a line share wheels.
         version = version.rpartition(".")[0]
     listed = version in known or not known or name == "driver"
     if not listed or not is_version(component.scheme, version):
@@ -220,7 +220,6 @@ def _fact(rows: Catalog, name: str, version: str) -> str:
 
 
 def _this_machine(rows: Catalog) -> dict[str, str]:
-    """The live machine, as versions of components."""
     from ascend_doctor.collect.snapshot import take  # noqa: PLC0415 - only to solve
     from ascend_doctor.machine.live import LiveMachine  # noqa: PLC0415
     from ascend_doctor.provision.request_ranges import machine_of  # noqa: PLC0415
@@ -243,7 +242,6 @@ def _solution(solution: Solution, machine: dict[str, str]) -> Iterable[str]:
 
 
 def refusal_lines(refused: Refusal, question: SolveQuery) -> Iterable[str]:
-    """A refusal in words, a line each."""
     wishes_ = [f"{name} {question.wishes[name]}".rstrip() for name in refused.wishes]
     pins = [f"{name} {question.machine[name]}" for name in refused.machine]
     both = say(" and ")

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from ascend_doctor.provision.lock import Lock
     from ascend_doctor.provision.options import SetupOptions
 
-# One version; a range, a wildcard or a choice of several is none that can be installed.
+# One version; a range, a wildcard or a choice cannot be installed.
 _EXACT = re.compile(r"==([^\s,|*]+)")
-# Evidence is read by people, beside the row; a compiler's output is not for them.
+# People read evidence beside the row; a compiler's output is not for them.
 _LONGEST = 600
 _EXIT_CODES = {"executed": EXIT_OK, "documented": EXIT_UNKNOWN, "contradicted": EXIT_FINDINGS}
 _HEAD = "# Written by ascend-doctor matrix prove; what was seen, beside the row of the same name.\n"
@@ -94,7 +94,6 @@ def command(
 
 
 def run_stack(*, stack: Stack, rows: Catalog, prefix: str | None, **setup: Any) -> StackRun:
-    """Build a stack as its row has it, and run it."""
     from ascend_doctor.commands.setup_run import prepare  # noqa: PLC0415 - not for matrix list
     from ascend_doctor.provision.build import build  # noqa: PLC0415
     from ascend_doctor.provision.conflict import NoStackError  # noqa: PLC0415
@@ -114,7 +113,7 @@ def run_stack(*, stack: Stack, rows: Catalog, prefix: str | None, **setup: Any) 
             return _of_lock(bare, build(options), stack, rows)
         except NoStackError as none:
             refused = none.refusal
-            # A row is contradicted where the matrix itself refuses it, not where this machine does.
+            # The matrix itself must refuse a row to contradict it, not this machine.
             contradicts = not refused.machine and _is_of(stack, options.framework)
             why = _shorten("; ".join(refused.reasons))
             stop = Stop(step="plan", why=why, contradicts=contradicts)
@@ -125,12 +124,12 @@ def run_stack(*, stack: Stack, rows: Catalog, prefix: str | None, **setup: Any) 
 
 
 def _is_of(stack: Stack, framework: str | None) -> bool:
-    """Whether the row says that it goes with a framework; another that does not is no news."""
+    """Whether the row names this framework; another may well not fit."""
     return not framework or framework.partition("==")[0] in stack.frameworks
 
 
 def _release(stack: Stack) -> str:
-    """The Megatron-LM of a row; the first where it names several, as a tag before its branch."""
+    """The Megatron-LM of a row; of several the first, as a tag before its branch."""
     match = _EXACT.fullmatch(stack.components.get("megatron-lm", "").split("||")[0].strip())
     if match is None:
         raise DataError("only a row that names its Megatron-LM can be proven")
@@ -138,7 +137,6 @@ def _release(stack: Stack) -> str:
 
 
 def _additions(stack: Stack, rows: Catalog) -> Iterator[str]:
-    """What the row has in one version, but for the interpreter and what a checkout brings."""
     megatron = rows.component("megatron-lm").release(_release(stack))
     brought = {"megatron-lm", "python", *(megatron.provides if megatron else ())}
     for name, versions in stack.components.items():
@@ -191,7 +189,7 @@ def _of_lock(bare: StackRun, lock: Lock, stack: Stack, rows: Catalog) -> StackRu
 
 
 def _shorten(text: str) -> str:
-    """In one line of bounded length, without names of this machine and its user."""
+    """One line of bounded length, without names of this machine and its user."""
     from ascend_doctor.redact.local import ours  # noqa: PLC0415 - not for matrix list
 
     line = one_line(" ".join(ours().text(text).split()))
@@ -199,7 +197,7 @@ def _shorten(text: str) -> str:
 
 
 def dump_evidence(content: dict[str, Any]) -> str:
-    """As YAML, the wheels of a run in lines of many."""
+    """YAML with many wheels of a run on a line."""
     import yaml  # noqa: PLC0415 - only to write
 
     class Wheels(dict[str, str]):

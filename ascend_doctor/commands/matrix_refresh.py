@@ -142,14 +142,13 @@ def _find_lost(rows: Catalog, mirrors: tuple[str, ...]) -> tuple[list[LostRef], 
 
 
 def _choose(rows: Catalog, names: Iterable[str]) -> Iterator[Component]:
-    """The components that were named, else all that something can be asked of."""
     yield from (choose(rows, name).component for name in names)
     if not names:
         yield from rows.components
 
 
 def parse_day(option: str, text: str) -> str:
-    """A day as ISO 8601 has it. Raises UsageError."""
+    """An ISO 8601 day. Raises UsageError."""
     try:
         return dt.date.fromisoformat(text).isoformat()
     except ValueError as error:

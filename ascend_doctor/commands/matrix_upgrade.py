@@ -114,7 +114,7 @@ def command(  # noqa: PLR0913 - a parameter an option
 
 
 def parse_targets(rows: Catalog, changes: Iterable[str]) -> dict[str, str]:
-    """Versions by name. Raises UsageError for what is neither a name nor a version of it."""
+    """Versions by name. Raises UsageError for a bad name or version."""
     targets: dict[str, str] = {}
     for text in changes:
         name, mark, version = text.partition("=")
@@ -131,7 +131,6 @@ def parse_targets(rows: Catalog, changes: Iterable[str]) -> dict[str, str]:
 
 
 def upgrade_lines(result: Upgrade) -> Iterator[str]:
-    """An upgrade in words, a line each."""
     yield "Pins" if result.pins else "No pin changes"
     for name, (before, after) in result.pins.items():
         yield f"  {name:<22} {before or 'absent'} -> {after or 'absent'}"
@@ -155,7 +154,7 @@ def upgrade_lines(result: Upgrade) -> Iterator[str]:
 
 
 def next_lines(query: SolveQuery, versions: Mapping[str, str]) -> Iterator[str]:
-    """The command that builds the target and rehearses it before it becomes current."""
+    """The command that builds the target and rehearses it before use."""
     framework = next((name for name in FRAMEWORKS if name in query.wishes), "")
     chosen = f" --framework {framework}=={versions[framework]}" if framework in versions else ""
     line = f"ascend-doctor setup --megatron {versions['megatron-lm']}{chosen} --prove rehearse"

@@ -19,7 +19,7 @@ from ascend_doctor.machine.patience import patience
 from ascend_doctor.machine.search_path import why_others_write
 
 _DEADLINE = 300.0
-# What a command has printed with these is an answer; with others it is nothing, or half of one.
+# With these the output is an answer; with others it is empty or partial.
 _ANSWERS = (EXIT_OK, EXIT_FINDINGS, EXIT_UNKNOWN)
 _PYTHON = re.compile(r"python(\d(\.\d{1,2})?)?")
 _COMPLAINTS = frozenset(("error", "warning", "unknown"))
@@ -103,7 +103,7 @@ _TOOLS = (check, diagnose, explain, lint, plan, matrix)
 
 
 def _ask(*words: str, text: str = "") -> str:
-    """What a command of this program prints. Raises ToolError with what it says is wrong."""
+    """The output of a command of this program. Raises ToolError with its error."""
     from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415 - an extra
 
     try:
@@ -124,7 +124,7 @@ def _ask(*words: str, text: str = "") -> str:
 
 
 def _interpreter(path: str) -> str:
-    """An interpreter that this user, or root, made an environment with. Raises ToolError.
+    """An interpreter whose environment this user, or root, made. Raises ToolError.
 
     An assistant may have the name from a log, so nothing else is started.
     """
@@ -144,14 +144,13 @@ def _interpreter(path: str) -> str:
 
 
 def _report(text: str) -> dict[str, Any]:
-    """Of a report what has to be known: the verdict and what is not well."""
     report = msgspec.json.decode(text)
     complaints = [row for row in report["findings"] if row["level"] in _COMPLAINTS]
     names = (
         *("host", "python", "device", "simulated", "redacted"),
         *("notices", "subjects", "verdict"),
     )
-    # The facts of a machine are thousands of lines, which an assistant would read in vain.
+    # A machine's facts are thousands of lines, useless to an assistant.
     return {**{name: report.get(name) for name in names}, "findings": complaints}
 
 
@@ -172,7 +171,7 @@ def command() -> int:
     only_reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     tools = [Tool.from_function(function, annotations=only_reads) for function in _TOOLS]
     for tool in tools:
-        # A misspelt "snapshot" that is passed over would give the verdict on another machine.
+        # An ignored misspelt "snapshot" would give the verdict on another machine.
         tool.parameters["additionalProperties"] = False
         tool.fn_metadata.arg_model.model_config["extra"] = "forbid"
         tool.fn_metadata.arg_model.model_rebuild(force=True)

@@ -37,7 +37,7 @@ _CPU, _NPU, _SIMULATED = NAMES = ("the CPU", "the NPU", "the simulated NPU")
 
 
 class RecorderOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is recorded of a run, which may last so many ``seconds``."""
+    """What to record of a run of at most ``seconds``."""
 
     steps: int
     seed: int
@@ -45,11 +45,11 @@ class RecorderOptions(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
     def environment(self, base: Mapping[str, str], dump: str, device: str) -> dict[str, str]:
-        """That of a job whose modules are recorded into the folder ``dump``."""
+        """For a job whose modules are recorded into the folder ``dump``."""
         env = {
             **base,
             "PYTHONPATH": prepend_path(RECORDER, base.get("PYTHONPATH")),
-            # The order of a set may decide that of modules or of data.
+            # Set order may decide the order of modules or data.
             "PYTHONHASHSEED": "0",
             "ASCEND_DOCTOR_RECORD": dump,
             "ASCEND_DOCTOR_RECORD_STEPS": str(self.steps),
@@ -61,15 +61,13 @@ class RecorderOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DumpPair(NamedTuple):
-    """Two dumps, and what the runs are called."""
-
     reference: Dump
     other: Dump
     names: tuple[str, str]
 
 
 class Home(NamedTuple):
-    """What a job is run with: an interpreter, and the variables of its stack or of this shell."""
+    """A job's interpreter, and the variables of its stack or of this shell."""
 
     interpreter: str
     env: dict[str, str]
@@ -77,8 +75,6 @@ class Home(NamedTuple):
 
 
 class NpuMachine(NamedTuple):
-    """Where a job meets NPUs: on this machine, or on a simulated one."""
-
     home: Home
     simulated: Rehearsal | None
 
@@ -88,7 +84,7 @@ class NpuMachine(NamedTuple):
 
 
 def find_home(stack: Path | None, python: str | None) -> Home:
-    """That of a stack in a folder, or of the active environment. Raises DataError, DoctorError."""
+    """Of a stack in a folder, or the active environment. Raises DataError, DoctorError."""
     if stack is None:
         return Home(find_interpreter(python), dict(os.environ), None)
     lock = locks.read(stack)
@@ -123,9 +119,9 @@ def record_run(launch: Sequence[str], dump: str, options: RecorderOptions, home:
 def run_pair(
     launch: Sequence[str], npu: NpuMachine, options: RecorderOptions, keep: str | None
 ) -> DumpPair | None:
-    """Run a job on the CPU, then on NPUs; None where a run failed, and said so.
+    """Run a job on the CPU, then on NPUs; None if a run failed, which is reported.
 
-    Raises DataError where nothing was recorded, or a run computed elsewhere than it should.
+    Raises DataError if nothing was recorded or a run used the wrong device.
     """
     if keep:
         _new_folder(keep)
@@ -172,7 +168,6 @@ def _read(folder: Path, device: str, name: str, log: str) -> Dump:
 
 
 def _new_folder(path: str) -> None:
-    """Make a folder for dumps. Raises DataError where there is something in it already."""
     try:
         os.makedirs(path, exist_ok=True)
         if os.listdir(path):

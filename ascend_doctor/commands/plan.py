@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 _MOST_NPUS = 4096
 _USUAL_SOC = "Ascend910B3"  # assumed where the chip is not given
-# Of the JSON that is written; a change that a reader could stumble over raises it.
+# Of the JSON; an incompatible change raises it.
 _SCHEMA = 1
-# By how much the rest of a broken line is indented, and what is left to it on a narrow page.
+# Indent of a broken line's rest, and its least room on a narrow page.
 _HANGING, _ROOM = 2, 20
 _SHAPES = ("text", "json")
 
@@ -165,7 +165,6 @@ def _model(rows: Catalog, name: str | None) -> Model:
 def _plan_launch(
     words: tuple[str, ...], rows: Catalog, soc: str, shape: str, file: str | None
 ) -> int:
-    """Of a file, or of a command in several words."""
     from ascend_doctor.commands import planned_launch  # noqa: PLC0415 - the reader of scripts
 
     if shape == "html":
@@ -193,7 +192,6 @@ def _exit_code(layouts: Sequence[RankedLayout], where: RankBudget) -> int:
 def _layouts(
     asked: LayoutQuery, name: str | None, npus: int, where: RankBudget
 ) -> tuple[RankedLayout, ...]:
-    """All that are legal, or the one of this name."""
     if not name:
         return choices(asked, npus, where)
     layout = parse(name, npus)
@@ -204,7 +202,6 @@ def _layouts(
 
 
 def _frameworks(name: str | None, *, swap: bool) -> list[str]:
-    """Those whose options are printed."""
     if swap and name not in {None, "megatron"}:
         raise click.UsageError("--swap-optimizer is an option of MindSpeed: --framework megatron")
     return ["megatron"] if swap else [name] if name else list(FRAMEWORKS)
@@ -236,13 +233,10 @@ def _fewest(asked: LayoutQuery, where: RankBudget) -> int:
 
 
 def _width(file: str | None) -> int:
-    """The columns of the terminal; a file has those of a page."""
     return columns.page_width() if file in {None, "-"} else columns.PAGE
 
 
 class _Prose(str):
-    """A line that is translated and wrapped."""
-
     __slots__ = ()
 
 
@@ -252,7 +246,7 @@ def _lines(rows: Iterable[str], width: int = 0) -> str:
 
 def _broken(row: str, width: int) -> list[str]:
     line = one_line(row)
-    # A command that is broken could not be copied, and a table would lose its columns.
+    # A broken command could not be copied; a table would lose its columns.
     if not isinstance(row, _Prose):
         return [line]
     text = line.lstrip()
@@ -302,7 +296,6 @@ def _text(
 
 
 def _head(*, experts: bool) -> str:
-    """The names of the columns."""
     each = "  " + columns.pad(say("experts"), 7) if experts else ""
     return (
         f"    {columns.pad(say('layout'), 22)}{_right('GiB a NPU', 10)}  "

@@ -22,7 +22,7 @@ _BETTER = 3
 
 
 class JudgedLaunch(msgspec.Struct, frozen=True, kw_only=True):
-    """One launch of a file; ``unknown`` is why its memory cannot be estimated."""
+    """``unknown`` is why its memory cannot be estimated."""
 
     location: Place
     plan: LaunchedPlan | None = None
@@ -32,10 +32,7 @@ class JudgedLaunch(msgspec.Struct, frozen=True, kw_only=True):
 def judge_launches(
     path: str, words: tuple[str, ...], catalog: Catalog, soc: str
 ) -> tuple[list[JudgedLaunch], RankBudget, str]:
-    """Every launch of a file or a command, the memory of the chip, and its name.
-
-    Raises DataError for a file that launches nothing.
-    """
+    """The launches of a file or command, the chip's memory and name. Raises DataError for none."""
     inputs = of_command(words, catalog) if words else subjects(path, read(path), catalog)
     launched = [each for each in inputs if each.launch is not None and each.launch.present]
     if not launched:
@@ -46,7 +43,7 @@ def judge_launches(
 
 def _case(subject: LintInput, catalog: Catalog, soc: str) -> Case:
     base = machine("", soc)
-    # What a script may take from elsewhere is taken for nothing, which the page says.
+    # Values from elsewhere count as absent, which the page says.
     launch = subject.launch and msgspec.structs.replace(subject.launch, partial=False)
     facts = msgspec.structs.replace(
         base, launch=launch, environment=subject.environment or base.environment
@@ -69,7 +66,7 @@ def _judge(subject: LintInput, case: Case) -> JudgedLaunch:
 
 
 def describe(judged: list[JudgedLaunch], where: RankBudget, chip: str, again: str) -> Iterator[str]:
-    """The page: a launch in a few lines, and what to type next. ``again`` starts the launch."""
+    """A launch in a few lines, and what to type next. ``again`` starts the launch."""
     for number, launch in enumerate(judged):
         if number:
             yield ""
@@ -108,7 +105,6 @@ def _describe(at: str, plan: LaunchedPlan, where: RankBudget, chip: str) -> Iter
 
 
 def _better(plan: LaunchedPlan, where: RankBudget) -> Iterator[str]:
-    """Layouts of the same NPUs that fit, or the fewest on which one does."""
     asked = LayoutQuery(model=plan.model, run=plan.run)
     npus = plan.layout.npus
     for count in (npus, npus * 2, npus * 4, npus * 8):
@@ -125,7 +121,7 @@ def _name(ranked: RankedLayout) -> str:
 
 
 def exit_code(judged: list[JudgedLaunch], where: RankBudget) -> int:
-    """1 where a launch does not fit, 3 where one is close or cannot be told, else 0."""
+    """1 if a launch does not fit, 3 if one is close or unknown, else 0."""
     fits = [launch.plan.fits(where) if launch.plan else None for launch in judged]
     if False in fits:
         return EXIT_FINDINGS

@@ -44,13 +44,13 @@ from ascend_doctor.simulator.nodes import command_on_nodes, prepare_nodes
 from ascend_doctor.simulator.rank_records import RECORDS, make_records, read_records
 from ascend_doctor.timestamps import seconds
 
-# What the simulated NPU has no kernel for, in the words of the runtime and of the dispatcher.
+# Operators without a simulated kernel, as runtime and dispatcher report them.
 _BUILD = "building the simulated NPU"
 _LACKING = re.compile(rb"\b([\w:.]{3,80}) is not simulated|Could not run '([\w:.]{3,80})'")
 
 
 class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
-    """What is rehearsed on. ``scratch`` is the folder for what is made for it, the ledger too."""
+    """``scratch`` is the folder for what is made for it, the ledger too."""
 
     server: SimulatedMachine
     env: dict[str, str]
@@ -79,15 +79,14 @@ def prepare(
 ) -> Rehearsal:
     """A stack, or an interpreter, on a simulated machine in which something may be broken.
 
-    The stand-in of CANN is compiled once for a torch_npu, of which standard error tells; the
-    program of a ``launch`` is looked for before that.
-
-    Raises DataError for what is not known or not there.
+    The CANN stand-in is compiled once for a torch_npu, with a note on standard error; the
+    program of a ``launch`` is looked for before. Raises DataError for what is unknown or
+    absent.
     """
     lock = locks.read(stack) if stack else None
     interpreter = find_interpreter(python, stack, lock)
     if launch and launch[0] not in TOOLS:
-        # A misspelt program is told before a compiler is waited for.
+        # A misspelt program fails before a compiler is waited for.
         search_path(interpreter, launch, env=os.environ)
     scratch = new_folder()
     injections = [parse(text) for text in faults]
@@ -100,7 +99,6 @@ def prepare(
 
 
 def hint_at_missing_packages(interpreter: str) -> None:
-    """On standard error: without some packages probes are skipped."""
     if lacking := packages.missing(interpreter):
         command = packages.command(interpreter)
         hint = say(f"without {', '.join(lacking)} some probes are skipped; install with {command}")
@@ -119,11 +117,10 @@ def rehearse_launch(  # noqa: PLR0913 - what may be done with a launch
 ) -> int:
     """Run a command on the simulated machine; gives its exit code.
 
-    ``stall``: after so many seconds without progress ranks that did not join are reported.
-    ``shrink`` makes each training small that it starts; it is started on each of the ``nodes``.
-
-    What the command prints passes through unchanged; our own words go to standard error. Nothing
-    that it started outlives it, or us. Raises DataError where it cannot be started.
+    ``stall``: seconds without progress after which ranks that did not join are reported.
+    ``shrink`` makes every training small; the command starts on each of the ``nodes``. Its
+    output passes unchanged; ours goes to standard error. Nothing that it started outlives it or
+    us. Raises DataError if it cannot start.
     """
     server = rehearsal.server
     env = launch_environment(rehearsal, launch)
@@ -161,7 +158,6 @@ def _conduct(
     ledgers: Sequence[str],
     watch: StallWatch | None = None,
 ) -> int:
-    """Run it, and say what was seen of it, and why it failed. Gives its exit code."""
     with supervise(command, rehearsal.scratch) as (keeper, life_line):
         code = run_kept(keeper, log, env, pass_fds=(life_line,), watch=watch)
     server = rehearsal.server
@@ -173,7 +169,7 @@ def _conduct(
         lines = _closing_lines(log, account, server.memory, npus)
     for line in lines:
         _say(line)
-    # A script that pipes its launch into `tee` ends with 0 all the same.
+    # A launch piped into `tee` ends with 0 all the same.
     if code or ranks_failed(log):
         gathered = str(watch.folder.parent) if watch and explains_end(watch, log) else None
         diagnose_kept(log, code, gathered=gathered, simulated=True)
@@ -181,10 +177,7 @@ def _conduct(
 
 
 def launch_environment(rehearsal: Rehearsal, launch: Sequence[str]) -> dict[str, str]:
-    """That of a command on the simulated machine, for which its tools and folders are made.
-
-    Raises DataError where the program of the command is in no folder of PATH.
-    """
+    """Make the machine's folders; gives a command's variables. Raises DataError if not on PATH."""
     server, folder = rehearsal.server, rehearsal.scratch
     hold(Path(rehearsal.env["ASCEND_SIMULATOR_LEDGER"]))
     write_tools(server, folder)
@@ -197,11 +190,8 @@ def launch_environment(rehearsal: Rehearsal, launch: Sequence[str]) -> dict[str,
 def search_path(
     interpreter: str, launch: Sequence[str], *first: Path, env: Mapping[str, str]
 ) -> str:
-    """Where programs are looked for: what is named, beside the interpreter, and where they were.
-
-    Raises DataError where the program of the command is not there.
-    """
-    # Beside the interpreter is the torchrun that belongs to it.
+    """PATH: named folders, the interpreter's, ``env``'s. Raises DataError without the program."""
+    # The torchrun beside the interpreter belongs to it.
     folders = (*first, Path(interpreter).parent.absolute(), env.get("PATH"))
     path = ":".join(str(folder) for folder in folders if folder)
     if shutil.which(launch[0], path=path) is None:
@@ -239,7 +229,6 @@ def _say(text: str) -> None:
 def _environment(
     server: SimulatedMachine, interpreter: str, scratch: Path, faults: list[Injection]
 ) -> dict[str, str]:
-    """That of a shell on the simulated machine, whose ledger is in ``scratch``."""
     family = Catalog().family_of(server.soc)
     builds: dict[str, Any] = {"kernels": family.id} if family else {}
     for injection in faults:
@@ -263,7 +252,7 @@ def find_interpreter(
 
 
 def choose_stack(prefix: str | None, megatron: str | None) -> Path | None:
-    """The folder of the stack to rehearse: the newest one with a Megatron, or the one in use."""
+    """The stack to rehearse: the newest one with a Megatron, or the one in use."""
     if prefix and (not megatron or (Path(prefix) / locks.FILE).is_file()):
         return locks.stack_in_use(prefix)
     if not megatron:

@@ -148,7 +148,6 @@ def command(  # noqa: PLR0913 - the options of the command
 
 
 def _refuse_unused(launch: tuple[str, ...], named: tuple[str, ...]) -> None:
-    """What only the check has must not be named beside a command, and the other way round."""
     refuse_unknown(named)
     both = {"launch", "python", "prefix", "megatron", "kind", "soc", "faults", "npus", "memory"}
     of_command = {"log", "nodes", "shrink", "stall", "true_size", "world", "real"}

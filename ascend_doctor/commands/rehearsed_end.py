@@ -14,15 +14,15 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes, write_whole
 
 JOURNAL = "ASCEND_SIMULATOR_JOURNAL"
-# torch/distributed/elastic/multiprocessing/api.py: the processes that ended before it ended others.
+# torch/distributed/elastic/multiprocessing/api.py: processes that ended before it ended others.
 _FAILED = re.compile(rb"failed \(exitcode: (-?\d+)\) local_rank: \d+ \(pid: (\d+)\)")
-# A rank that others wait for as long as this is not merely slower than they are.
+# A rank that others await this long is not merely slower.
 _SECONDS = 10.0
 _LIMIT = 1 << 20
 
 
 def explains_end(watch: StallWatch, log: str) -> bool:
-    """Whether the calls of the ranks say why the command ended; writes down which ended first."""
+    """Whether the ranks' calls explain the end; writes down which ended first."""
     if watch.is_stalled:
         return True
     files = read_stall_files([str(watch.folder)])
@@ -30,10 +30,10 @@ def explains_end(watch: StallWatch, log: str) -> bool:
     if not heads:
         return False
     if watch.signalled:
-        # Ranks that end by the signal leave others behind: only earlier waits count.
+        # Ranks that the signal ends leave others waiting: only earlier waits count.
         return watch.signalled - min(call.entered for call in heads.values()) > _SECONDS
     for rank, how in _first_ends(watch.folder, log):
-        # A rank that waited when it ended is a victim.
+        # A rank that waited at its end is a victim.
         if rank not in heads:
             state = ProcessState(rank=rank, state="gone", ended=how)
             write_whole(str(watch.folder / f"rank-{rank}.state"), msgspec.json.encode(state))
@@ -47,7 +47,6 @@ def _heads(files: StallFiles) -> Iterator[tuple[int, TracedCall]]:
 
 
 def _first_ends(folder: Path, log: str) -> Iterator[tuple[int, str]]:
-    """The ranks that the launcher says ended first, and how."""
     processes: dict[int, int] = {}
     for path in folder.glob("rank-*.json"):
         with contextlib.suppress(DataError, msgspec.MsgspecError):

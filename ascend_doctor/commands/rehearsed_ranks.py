@@ -9,7 +9,7 @@ from ascend_doctor.render.plain import one_line
 from ascend_doctor.simulator.rank_records import RankRecord
 
 _MOST_CLASSES = 16
-# Python lines of libraries below the job's own say where an operator is called, not why.
+# Library lines below the job's own say where an operator is called, not why.
 _BELOW = ("/torch/", "/torch_npu/", "/runpy.py", "<frozen")
 
 

@@ -27,7 +27,7 @@ from ascend_doctor.machine.report_archive import FOLDER, LOGS
 from ascend_doctor.redact import Redactor, ours
 from ascend_doctor.render.plain import one_line
 
-# Of a log its end says what happened, and its beginning what was started.
+# A log's end says what happened, its beginning what was started.
 _HEAD_BYTES, _TAIL_BYTES = 64 << 10, 1 << 20
 _MOST_LOGS = 64
 _TEXT_BYTES = 32 << 20
@@ -38,7 +38,7 @@ _CUT = b"\n... left out by ascend-doctor report ...\n"
 
 @dataclass
 class Parts:
-    """The files of an archive, and what was left out of it with the reason."""
+    """Files of an archive, and what was left out and why."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     left_out: list[tuple[str, str]] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Parts:
             self.left_out.append((source, str(error).removeprefix(f"{source}: ")))
 
     def pack(self) -> bytes:
-        """The archive: a tar of files without owner, packed by gzip."""
+        """A gzipped tar of files without owner."""
         raw = io.BytesIO()
         with tarfile.open(fileobj=raw, mode="w:gz") as archive:
             for name, data in self.files.items():
@@ -128,7 +128,6 @@ def command(
 
 
 def _add_check(parts: Parts, examination: Examination, timeout: float) -> Redactor:
-    """The report of level 0; gives what is to be hidden of this machine."""
     with scratch.temporary() as folder:
         targets = {"json": f"{folder}/report.json", "html": f"{folder}/index.html"}
         output = Output(
@@ -143,7 +142,6 @@ def _add_check(parts: Parts, examination: Examination, timeout: float) -> Redact
 
 
 def _add_diagnosis(parts: Parts, logs: Sequence[str]) -> tuple[str, ...]:
-    """What `diagnose` says of the logs; gives the names of the nodes in them."""
     _add_answer(parts, "diagnosis.txt", ["diagnose", "--redact", "--", *logs])
     _add_answer(parts, "diagnosis.json", ["diagnose", "--redact", "--json", "--", *logs])
     real = _answer(["diagnose", "--no-redact", "--json", "--", *logs])
@@ -169,7 +167,6 @@ def _answer(words: Sequence[str]) -> str:
 
 
 def _choose_logs(logs: Sequence[str], parts: Parts) -> Iterator[tuple[str, str]]:
-    """The files among the logs, the newest first where there are too many, and their names."""
     files = []
     for log in logs:
         if not os.path.isdir(log):
@@ -205,7 +202,6 @@ def _is_text(path: str) -> bool:
 
 
 def _ends_of(path: str) -> str:
-    """The beginning and the end of a log, in whole lines."""
     with os.fdopen(open_regular(path), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size <= _HEAD_BYTES + _TAIL_BYTES:

@@ -80,7 +80,7 @@ def command(  # noqa: PLR0913 - the options of the command
     """
     if shutil.which(launch[0]) is None:
         raise explain_missing_program(launch[0])
-    # In front of a launch a check that found nothing would be noise in the job's output.
+    # A check without findings would be noise in the job's output.
     gate = replace(output, silent=True, quiet=True)
     wish = Wish(
         level=0,
@@ -102,7 +102,6 @@ def command(  # noqa: PLR0913 - the options of the command
 
 
 def _launch(launch: tuple[str, ...], log: str, stall: float, asked: RunVerdict) -> int:
-    """Run it, and say why where it fails. Gives the exit code of `run`."""
     variables = watchdog_variables(launch, os.environ)
     for name, value in variables.items():
         text = say(
@@ -117,14 +116,13 @@ def _launch(launch: tuple[str, ...], log: str, stall: float, asked: RunVerdict) 
         watch.close()
     if not (code or ranks_failed(log)):
         return code
-    # A stall that passed says nothing of an end that came later.
+    # A stall that passed does not explain a later end.
     gathered = str(watch.folder.parent) if watch and watch.is_stalled else None
     options = asked.diagnose_options(launch, os.environ)
     return asked.exit_code(code, diagnose_kept(log, code, options, gathered))
 
 
 def _is_kept_back(report: Report) -> bool:
-    """Whether the launch is kept back: by a finding, or by an expectation that nobody can tell."""
     return report.verdict.exit_code == EXIT_FINDINGS or any(
         finding.check in CHECKS and finding.level is Level.UNKNOWN for finding in report.findings
     )

@@ -31,7 +31,7 @@ from ascend_doctor.machine.processes import (
     state_of,
 )
 
-# What launchers set: torchrun and those that imitate it; Open MPI and mpirun of CANN; Slurm.
+# Launchers' variables: torchrun and its imitators; Open MPI and CANN's mpirun; Slurm.
 _VARIABLES = (
     ("RANK", "WORLD_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -39,8 +39,8 @@ _VARIABLES = (
     ("SLURM_PROCID", "SLURM_NTASKS"),
 )
 _JOB = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID")
-# torch_npu/csrc/distributed/ProcessGroupHCCL.hpp: where a rank waits to be asked for a dump of its
-# recorder, and where it writes that. Each ends with the number of the rank.
+# torch_npu/csrc/distributed/ProcessGroupHCCL.hpp: where a rank waits for a request to dump its
+# recorder, and where it writes the dump. Each ends with the rank's number.
 _PIPE, _DUMP = "TORCH_HCCL_DEBUG_INFO_PIPE_FILE", "TORCH_HCCL_DEBUG_INFO_TEMP_FILE"
 _ASK = b"1\n"
 _ANSWER_SECONDS = 10.0
@@ -55,8 +55,6 @@ _HELPERS = 8
 
 @dataclass(frozen=True)
 class RunningRank:
-    """The process of a rank, and those that it started with its variables."""
-
     rank: int
     world_size: int
     pid: int
@@ -66,7 +64,7 @@ class RunningRank:
 
 @dataclass(frozen=True)
 class RunningJob:
-    """The ranks of one job on this machine; ``launcher`` is the process that started them."""
+    """Ranks of one job on this machine; ``launcher`` is the process that started them."""
 
     ranks: tuple[RunningRank, ...]
     launcher: int
@@ -77,7 +75,7 @@ class RunningJob:
 
 
 def find_jobs() -> list[RunningJob]:
-    """Every job of this machine whose processes this user may read, the oldest first."""
+    """All jobs here whose processes this user may read, the oldest first."""
     environments = {pid: env for pid in process_ids() if (env := environment_of(pid))}
     parents = {pid: parent_of(pid) for pid in environments}
     for names in _VARIABLES:
@@ -92,7 +90,7 @@ def _jobs(
     names: tuple[str, str],
 ) -> list[RunningJob]:
     keys = {pid: key for pid, env in environments.items() if (key := _key(env, names))}
-    # What a rank starts has its variables; the rank itself is the first of them.
+    # Processes that a rank starts have its variables; the rank is the first.
     firsts = [pid for pid in sorted(keys) if keys.get(parents[pid]) != keys[pid]]
     groups: dict[tuple[str, ...], list[RunningRank]] = {}
     for pid in firsts:
@@ -117,7 +115,6 @@ def _key(env: Mapping[str, str], names: tuple[str, str]) -> tuple[str, ...]:
 
 
 def belongs(job: RunningJob, pid: int) -> bool:
-    """Whether a process is one of the job: a rank, a helper, or what started them."""
     members = {rank.pid for rank in job.ranks} | {pid for r in job.ranks for pid in r.helpers}
     above = job.launcher
     while above > 1:
@@ -128,7 +125,7 @@ def belongs(job: RunningJob, pid: int) -> bool:
 
 @dataclass
 class Looks:
-    """What the looks at one rank have shown; ``refusal`` is why its stack could not be read."""
+    """``refusal`` is why the rank's stack could not be read."""
 
     stacks: list[tuple[Frame, ...]] = field(default_factory=list)
     data: bytes = b""
@@ -150,7 +147,7 @@ class Observer:
         self.looks = {rank.rank: Looks() for rank in job.ranks}
 
     def watch(self, seconds: float, step: Callable[[float], None] = lambda _: None) -> None:
-        """Look about once a second; ``step`` is told what share of the time has passed."""
+        """Look about once a second; ``step`` gets the elapsed share of the time."""
         for rank in self.job.ranks:
             self.looks[rank.rank].began = processor_seconds(rank.pid)
         begin, number = time.monotonic(), 0
@@ -175,13 +172,13 @@ class Observer:
         looks.call = kernel_call(rank.pid)
 
     def ask_recorders(self, folder: Path) -> None:
-        """Have the recorder of each rank dumped where it is armed for that, and keep the dumps."""
+        """Have each armed rank dump its recorder, and keep the dumps."""
         asked = {rank.rank: _dump_of(rank) for rank in self.job.ranks if _ask(rank)}
         end = time.monotonic() + _ANSWER_SECONDS
         for number, path in asked.items():
             size = -1
             while time.monotonic() < end:
-                # It is whole where nothing has come since the last look.
+                # It is whole once it stops growing.
                 before, size = size, _fresh_size(path)
                 if size == before and size > 0:
                     break
@@ -203,7 +200,7 @@ class Observer:
 
     @property
     def refusals(self) -> dict[str, list[int]]:
-        """Why stacks could not be read, and of which ranks."""
+        """Why stacks could not be read, with their ranks."""
         reasons: dict[str, list[int]] = {}
         for rank, looks in self.looks.items():
             if not looks.stacks:
@@ -211,7 +208,7 @@ class Observer:
         return reasons
 
     def write(self, folder: Path) -> None:
-        """Write what was seen, as `ascend-doctor run` does at a stall."""
+        """Write what was seen, as `run` does at a stall."""
         holders = find_lock_holders({rank.pid: rank.rank for rank in self.job.ranks})
         for rank in self.job.ranks:
             looks = self.looks[rank.rank]
@@ -245,7 +242,6 @@ class Observer:
         )
 
     def _absent(self) -> Iterable[int]:
-        """Ranks of this machine without a process, where torchrun says how many it started."""
         env = self.job.ranks[0].env
         size, node = env.get("LOCAL_WORLD_SIZE", ""), env.get("GROUP_RANK", "")
         if not (size.isdecimal() and node.isdecimal() and "GROUP_WORLD_SIZE" in env):
@@ -260,7 +256,6 @@ def _dump_of(rank: RunningRank) -> str:
 
 
 def _ask(rank: RunningRank) -> bool:
-    """Ask a rank for a dump of its recorder, if it is armed for that."""
     pipe = f"{rank.env.get(_PIPE, '')}{rank.rank}.pipe"
     if not (rank.env.get(_PIPE) and rank.env.get(_DUMP)):
         return False
@@ -279,7 +274,7 @@ def _ask(rank: RunningRank) -> bool:
 
 
 def _fresh_size(path: str) -> int:
-    """The size of a dump of the last seconds; -1 for none."""
+    """The size of a recent dump; -1 for none."""
     with contextlib.suppress(OSError):
         there = os.stat(path)
         if time.time() - there.st_mtime < 2 * _ANSWER_SECONDS:
@@ -288,7 +283,7 @@ def _fresh_size(path: str) -> int:
 
 
 def source_of(frames: Sequence[Frame]) -> str:
-    """The text of the program's innermost line; "" where its file cannot be read."""
+    """The program's innermost source line; "" if its file cannot be read."""
     frame = program_frame(frames)
     with contextlib.suppress(DataError, OSError):
         if frame and frame.line and frame.file.startswith("/"):

@@ -27,7 +27,7 @@ def _day(_: click.Context, __: click.Parameter, value: str | None) -> str | None
         raise click.BadParameter(f"{value}: give a day as 2026-06-30") from error
 
 
-# Options that speak of this machine, and say nothing of another one that a bundle is for.
+# Options about this machine, useless for another one that a bundle is for.
 _HERE = ("venv", "active", "keep", "locked", "carried")
 _USUAL = "megatron framework prefix venv dry_run locked accept keep proof offline yes"
 

@@ -23,14 +23,13 @@ from ascend_doctor.render.columns import pad, terminal_width, width, wrap
 from ascend_doctor.render.plain import one_line
 
 _LITTLE = 64  # MiB
-# A label and the blanks behind it, up to where the text of a row begins.
 _ROW = re.compile(r"  \S+(?: \S+)*  +")
 
 
 class SetupDisplay(Steps):
-    """A live line on a terminal, plain lines elsewhere; if ``quiet`` only what failed.
+    """A live line on a terminal, plain lines elsewhere; if ``quiet`` only failures.
 
-    ``yes``: a plan is built without asking; ``last`` are the steps behind the checkouts.
+    ``yes``: build without asking; ``last`` are the steps after the checkouts.
     """
 
     def __init__(self, prefix: Prefix, *, quiet: bool, yes: bool, last: Sequence[str] = ()) -> None:
@@ -46,7 +45,7 @@ class SetupDisplay(Steps):
         self.progress = self._show_state if self._progress.moves else None
 
     def show_plan(self, plan: Plan, *, finished: bool) -> None:
-        """Raises UsageError where nobody can be asked, and Exit where the answer is no."""
+        """Raises UsageError if it cannot ask, and Exit if the answer is no."""
         if not self._quiet:
             write_plan(plan, self._prefix)
         checkouts = [checkout.name for checkout in plan.lock.checkouts]
@@ -64,7 +63,7 @@ class SetupDisplay(Steps):
         start, self._state = time.monotonic(), ""
         self._now = (title, folders, sum(map(measure_folder, folders)))
         self._progress.begin(title)
-        # What has no folders may have a display of its own, as the proof has.
+        # A step without folders may have its own display, as the proof has.
         moving = self._progress.moves and folders
         if not moving and not self._quiet:
             write_lines([f"{say(title)} ..."])
@@ -104,7 +103,6 @@ class SetupDisplay(Steps):
         write_lines([f"{pad(word, 9)} {title}: {detail}{took}{count}"])
 
     def show_failure(self, error: Exception) -> None:
-        """The setup ended with an error, and goes on where it is called again."""
         lines = [f"ascend-doctor: {say(str(error))}"]
         with contextlib.suppress(OSError):
             free = shutil.disk_usage(self._prefix.root).free >> 20
@@ -114,14 +112,13 @@ class SetupDisplay(Steps):
         write_lines([*lines, f"ascend-doctor: {hint}"])
 
     def show_carried(self, options: SetupOptions, lock: Lock) -> None:
-        """What to do with a bundle for another machine."""
         there = f"{lock.python.arch} with Python {lock.python.version}"
         carry = f"ascend-doctor setup --offline --from {options.bundle} --yes"
         made = say(f"for {there}, where it is proven; nothing was installed here")
         write_lines([made, f"{say('there')}: {carry}"])
 
     def show_unproven(self, lock: Lock, flags: str) -> None:
-        """What became of a stack that did not stand its proof; ``flags`` take it as it is."""
+        """Report a stack that failed its proof; ``flags`` accept it."""
         stack, current = self._prefix.stack(lock.id), self._prefix.current()
         still = f"the stack in use is still {current}"
         take = f"to take it with that, on record in the lock, without another proof: {flags}"
@@ -142,7 +139,6 @@ def write_lines(lines: Iterable[str], *, err: bool = True) -> None:
 
 
 def describe(plan: Plan, prefix: Prefix) -> Iterator[str]:
-    """The plan in words."""
     lock = plan.lock
     yield say(f"stack {lock.id} in {prefix.root}")
     for checkout in lock.checkouts:
@@ -169,7 +165,7 @@ def describe(plan: Plan, prefix: Prefix) -> Iterator[str]:
 
 
 def write_plan(plan: Plan, prefix: Prefix, *, err: bool = True) -> None:
-    """On a terminal what is longer than a line goes on below where it began."""
+    """Write the plan; on a terminal long lines go on below their text."""
     shown = (sys.stderr if err else sys.stdout).isatty()
     room = terminal_width()
     for line in describe(plan, prefix):
@@ -180,7 +176,7 @@ def _fold(line: str, room: int) -> list[str]:
     if width(line) <= room:
         return [line]
     row = _ROW.match(line)
-    # Where the label takes half of the page its text would have no room beside it.
+    # A label of half the page leaves its text no room beside it.
     indent = row.end() if row and row.end() < room // 2 else 4
     first, *more = wrap(line[indent:], room - indent)
     return [line[:indent] + first, *(" " * indent + rest for rest in more)]

@@ -33,7 +33,7 @@ from ascend_doctor.report import Report
 
 REHEARSE = "rehearse"
 _REHEARSED = 3
-# Two kinds of groups at once, as of tensors and of data, need four.
+# Two kinds of groups at once, as tensor and data, need four.
 _RANKS = 4
 _IMPORT = 600.0
 _TIMES = {0: 300.0, 1: 900.0}
@@ -42,13 +42,13 @@ _TIME = 3600.0
 
 
 def level_of(name: str) -> int:
-    """The level that ``--prove`` names; a rehearsal is of level 3."""
+    """The level of ``--prove``; a rehearsal has level 3."""
     return _REHEARSED if name == REHEARSE else int(name)
 
 
 @dataclass(kw_only=True)
 class Prover:
-    """Runs a stack at ``level``. ``exit_code`` is that of the check, once it was run."""
+    """Runs a stack at ``level``. ``exit_code`` is that of the check, once run."""
 
     level: int
     simulated: bool
@@ -58,13 +58,12 @@ class Prover:
 
     @classmethod
     def of(cls, name: str, facts: Snapshot, *, overlays: tuple[str, ...], quiet: bool) -> Prover:
-        """For what ``--prove`` names: without an NPU everything above level 0 is simulated."""
+        """For ``--prove``: without an NPU everything above level 0 is simulated."""
         level = level_of(name)
         simulated = name == REHEARSE or (level > 0 and not has_npu(facts))
         return cls(level=level, simulated=simulated, overlays=overlays, quiet=quiet)
 
     def __call__(self, folder: Path, lock: Lock) -> Proof:
-        """The proof of the stack in a folder."""
         proof = Proof(level=self.level, simulated=self.simulated, date=timestamps.now())
         if lock.failed:  # or the check finds that proof in the lock, and fails for it again
             locks.write(folder / locks.FILE, msgspec.structs.replace(lock, proof=None))
@@ -91,7 +90,7 @@ class Prover:
             device="npu" if self.simulated else "auto",
             nproc=_RANKS if self.simulated else None,
             timeout=_TIMES.get(self.level, _TIME),
-            # A stack may be built on a machine without NPUs, and is simulated then from level 1 on.
+            # Without NPUs a stack is simulated from level 1 on.
             expected=() if self.simulated else (_ANY_NPUS,),
             asked=ProbeScope(sizes={}, small=True) if self.simulated else NOTHING_ASKED,
         )
@@ -113,7 +112,7 @@ class Prover:
         )
 
     def examine(self, folder: Path, python: str, lock: Lock) -> Examination:
-        """The machine, or a simulated one, in whose shell the stack's variables were sourced."""
+        """A real or simulated machine whose shell sourced the stack's variables."""
         file = str(folder / locks.FILE)
         if not self.simulated:
             machine = LiveMachine(environment(LiveMachine(), folder, lock))
@@ -166,7 +165,6 @@ def _levels_not_run(report: Report) -> Iterator[str]:
 
 
 def _is_error(finding: Finding) -> bool:
-    """What the user accepts is recorded as well."""
     return finding.accepted or finding.level is Level.ERROR
 
 
@@ -175,7 +173,6 @@ def _is_unknown(finding: Finding) -> bool:
 
 
 def _findings(report: Report, counts: Callable[[Finding], bool]) -> Iterator[str]:
-    """What running the stack gave of a kind; its own packages and its lock count as well."""
     probing = {check.id for check in all_checks() if check.probe} | {"stack-lock", "early-end"}
     for finding in report.findings:
         if finding.check in probing and counts(finding):
@@ -184,7 +181,6 @@ def _findings(report: Report, counts: Callable[[Finding], bool]) -> Iterator[str
 
 
 def _losses(runs: Iterable[ProbeRun]) -> dict[str, tuple[float, ...]]:
-    """The losses of the training steps by layout, as the first rank recorded them."""
     losses = dict[str, tuple[float, ...]]()
     for run in runs:
         if run.probe != "smoke-train" or not run.ranks:
@@ -198,7 +194,6 @@ def _losses(runs: Iterable[ProbeRun]) -> dict[str, tuple[float, ...]]:
 
 
 def _simulate_server(folder: Path, python: str, lock: Lock) -> OverlayMachine:
-    """A simulated server with the CANN of the stack, on which its variables were sourced."""
     from ascend_doctor.simulator import CANN, build, machine  # noqa: PLC0415 - only without an NPU
 
     server, live = machine("a2-8"), LiveMachine()

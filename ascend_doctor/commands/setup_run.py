@@ -34,7 +34,7 @@ def run_setup(
     offline: bool,  # noqa: ARG001 - what --from says as well
     **request: Any,
 ) -> int:
-    """Plan, build and prove, or only show the plan; ``request`` is what ``prepare`` takes."""
+    """Plan, build and prove, or only show the plan; ``prepare`` takes ``request``."""
     options, prover, display = prepare(**request)
     try:
         if dry_run:
@@ -73,10 +73,7 @@ def prepare(  # noqa: PLR0913 - what is not part of the request as it was given
     accept: tuple[str, ...] = (),
     **request: Any,
 ) -> tuple[SetupOptions, Prover, SetupDisplay]:
-    """Look at the machine once; ``request`` are fields of SetupOptions.
-
-    Raises UsageError for a check of ``accept`` that there is not.
-    """
+    """Look once; ``request`` are fields of SetupOptions. Raises UsageError for an unknown check."""
     conflicts, checks = split_accepted(accept)
     rows = catalog(overlays)
     sources = Mirrors(mirrors, rows.component_ids)
@@ -105,7 +102,7 @@ def prepare(  # noqa: PLR0913 - what is not part of the request as it was given
 
 
 def _target(rows: Catalog, facts: Snapshot, on: tuple[str, ...]) -> Target | None:
-    """The machine of --on; its Python and architecture are this one's where it does not say."""
+    """The machine of --on; Python and architecture default to this one's."""
     if not on:
         return None
     from ascend_doctor.commands.matrix import facts_on  # noqa: PLC0415 - slow to import
@@ -118,19 +115,18 @@ def _target(rows: Catalog, facts: Snapshot, on: tuple[str, ...]) -> Target | Non
 
 
 def accept_lines(rows: Catalog, query: SolveQuery) -> Iterator[str]:
-    """What to type to build in spite of documented conflicts, where that would do."""
+    """What to type to build in spite of documented conflicts, if possible."""
     flags = [f"--accept {who}:{what}" for who, what in conflicts_to_accept(rows, query)]
     if flags:
         yield f"to build it all the same, on record in the lock: {' '.join(flags)}"
 
 
 def _interpreter(python: str | None, venv: str | None) -> str | None:
-    """The one that makes the environment; that of an environment which is there already."""
     if venv and os.path.exists(f"{venv}/bin/python"):
         return f"{os.path.abspath(venv)}/bin/python"
     return python
 
 
 def source_stack(folder: Path, lock: Lock) -> Mapping[str, str]:
-    """What this shell would have with the variables of a stack."""
+    """The environment of this shell with a stack's variables."""
     return environment(LiveMachine(), folder, lock)

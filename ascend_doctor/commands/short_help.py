@@ -15,7 +15,6 @@ def _show_whole(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 
 
 def _is_short(parameter: click.Parameter) -> bool:
-    """Whether every help shows it; the language stands in that of the program."""
     return parameter.is_eager and parameter.name != "lang"
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SoFar(msgspec.Struct, frozen=True, kw_only=True):
-    """``chosen`` are the checks that were asked for; ``start`` is of time.monotonic."""
+    """``chosen`` are the requested checks; ``start`` is of time.monotonic."""
 
     examination: Examination
     output: Output
@@ -35,7 +35,6 @@ class SoFar(msgspec.Struct, frozen=True, kw_only=True):
         return code if interrupted else report.verdict.exit_code
 
     def write(self, why: str, *, interrupted: bool) -> Report:
-        """Report what was collected by now, the rest as unknown."""
         facts, hidden = self.examination.so_far(why)
         levels = self.wish.levels(facts, replayed=self.examination.replayed)
         levels = tuple(
@@ -52,7 +51,7 @@ class SoFar(msgspec.Struct, frozen=True, kw_only=True):
                 nproc=self.wish.nproc,
                 expected=self.wish.expected,
             ),
-            # Those of higher levels read probes, and none has run to its end.
+            # Higher levels read probes, and none has finished.
             [check for check in self.chosen if not check.level],
             levels=levels,
             fail_on=self.output.fail_on,

@@ -22,12 +22,12 @@ from typing import Any
 
 _FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _HOOK = os.path.dirname(os.path.abspath(__file__))
-# Nobody else's: Slurm and trainers use SIGUSR1 and SIGUSR2, glibc the first two of real time.
+# Unused elsewhere: Slurm and trainers use SIGUSR1 and SIGUSR2, glibc the first two of real time.
 _SIGNAL = int(getattr(signal, "SIGRTMIN", 34)) + 11
 _POLL = 0.5
-# A rank and the helpers that it starts have the same variables; the rank comes first.
+# Helpers inherit a rank's variables; the rank comes first.
 _MARK = "ASCEND_DOCTOR_STALL_RANK"
-# The innermost ones say where a rank stands; a recursion would fill the file twice a second.
+# The innermost show where a rank is; a recursion would fill the file twice a second.
 _FRAMES = 40
 _COLLECTIVES = os.path.join("torch", "distributed", "distributed_c10d.py")
 
@@ -40,7 +40,7 @@ class _Starter:
         self._begun = False
 
     def find_spec(self, name: str, *_: object) -> None:
-        # It stays where it is: a finder that leaves has the import pass over the next one.
+        # It stays: a finder that removes itself makes the import skip the next one.
         if not self._begun and name.partition(".")[0] in {"torch", "torch_npu"}:
             self._begun = True
             threading.Thread(
@@ -56,15 +56,14 @@ def _report(rank: str) -> None:
         with contextlib.suppress(Exception):
             status = _text(_recorder("_dump_hccl_trace_json", includeCollectives=False))
             frames = _frames(sys._current_frames().get(main or 0))  # noqa: SLF001 - no other way
-            # Only what moved is written: the file's time says since when nothing has.
+            # Write only changes: the file's time says since when nothing moved.
             if (status, frames) != before:
                 before = (status, frames)
                 text = json.dumps({"time": time.time(), "status": status, "frames": frames})
                 _replace(f"rank-{rank}.progress", text.encode())
         with contextlib.suppress(Exception):
             asked = _requests()
-            # Numbers grow with each stall, so that an answer to an earlier one is told from this
-            # one's.
+            # Numbers grow with each stall, to distinguish this answer from earlier ones.
             if asked > answered:
                 answered = asked
                 trace = _recorder(
@@ -75,12 +74,12 @@ def _report(rank: str) -> None:
                 _replace(f"rank-{rank}.groups", groups)
                 if trace:
                     _replace(f"hccl_trace_rank_{rank}", trace)
-                # Last: who waits for it reads the other files at once.
+                # Last: its reader reads the other files at once.
                 _replace(f"rank-{rank}.answered", str(asked).encode())
 
 
 def _groups(only: Any = None) -> "Iterator[dict[str, Any]]":
-    """Process groups with the names that the program gave them: the recorder has numbers only."""
+    """Process groups by the program's names: the recorder has only numbers."""
     module = sys.modules.get("torch.distributed.distributed_c10d")
     world: Any = getattr(module, "_world", None)
     for group, name in dict(getattr(world, "pg_names", {})).items():
@@ -109,7 +108,7 @@ def _call(main: "int | None") -> "dict[str, Any]":
 
 
 def _recorder(name: str, **options: bool) -> Any:
-    """What a function of torch_npu's Init.cpp gives; None where there is none or not yet."""
+    """The result of a function in torch_npu's Init.cpp; None if absent or not ready."""
     module = sys.modules.get("torch_npu._C._distributed_c10d") or getattr(
         getattr(sys.modules.get("torch_npu"), "_C", None), "_distributed_c10d", None
     )
@@ -140,15 +139,14 @@ def _replace(name: str, data: bytes) -> None:
     path = os.path.join(_FOLDER, name)
     with open(path + ".new", "wb") as file:
         file.write(data)
-    # The watch reads at any moment, and is never to see half a file.
+    # The watch reads at any moment and must never see half a file.
     os.replace(path + ".new", path)
 
 
 def _arm(rank: str) -> None:
     stacks = os.open(
         os.path.join(_FOLDER, f"rank-{rank}.stacks"),
-        # Appended to: the watch truncates the file before it asks, and writing goes on at its new
-        # end.
+        # Append: the watch truncates the file before it asks.
         os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC,
         0o600,
     )
@@ -175,5 +173,5 @@ def install() -> None:
         os.environ[_MARK] = mark
         with contextlib.suppress(Exception):
             _arm(rank)
-    # The rank's path is as it would be without a watch.
+    # The rank's path as without a watch.
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != _HOOK]

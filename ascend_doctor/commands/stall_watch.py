@@ -37,22 +37,23 @@ from ascend_doctor.render.plain import one_line
 from ascend_doctor.render.stall import stall_rows, stall_title
 
 HOOK = Path(__file__).with_name("stall_hook.py")
-# torch_npu/csrc/distributed/ProcessGroupHCCL.cpp and HCCLUtils.cpp, tools/flight_recorder/
-# flight_recorder.md: the size switches the recorder on, the prefix is where torch_npu itself dumps.
+# torch_npu/csrc/distributed/ProcessGroupHCCL.cpp and HCCLUtils.cpp,
+# tools/flight_recorder/flight_recorder.md: the size turns the recorder on, the prefix is where
+# torch_npu dumps.
 _BUFFER = ("TORCH_HCCL_TRACE_BUFFER_SIZE", "512")
 _PREFIX = "TORCH_HCCL_DEBUG_INFO_TEMP_FILE"
 _POLL = 0.5
 _CALLED = "last_enqueued_collective"
-# A rank answers from a thread, which gets its turn late where the main one holds the interpreter.
+# A rank answers from a thread, which is late while the main one holds the interpreter.
 _ANSWER = 10.0
-# By a signal handler, which no lock holds up.
+# By a signal handler, which no lock delays.
 _STACK = 3.0
 _PLOG_TAIL = 1 << 20
-# Of a file that a rank writes of itself, a few KiB.
+# Of a file of a rank, a few KiB.
 _LIMIT = 1 << 20
-# A host's name becomes that of a folder, and must not begin with a dot or hold a slash.
+# A host name becomes a folder's: without a leading dot or a slash.
 _NOT_A_NAME = re.compile(r"[^\w-]|^\W+")
-# What stands in the folder besides these is somebody else's, and stays.
+# Other files in the folder belong to others and stay.
 _OURS = ("rank-*.*", "hccl_trace_rank_*", "gather", "plog/*", "hook/*")
 
 
@@ -101,12 +102,11 @@ class StallWatch:
             raise DataError(f"{self.folder}: {reason(error)}") from error
         armed = {"PYTHONPATH": prepend_path(str(hook), base.get("PYTHONPATH"))}
         for name, value in (_BUFFER, (_PREFIX, str(self.folder / "hccl_trace_rank_"))):
-            # Who has set the recorder up keeps what was chosen.
+            # The user's own recorder settings stay.
             armed.update({} if name in base else {name: value})
         return {**base, **armed}
 
     def start(self, pid: int) -> None:
-        """Watch a launch whose first process has that number."""
         self._wait = Deadline(math.inf, pid)
         self._latest = time.monotonic()
         self._thread.start()
@@ -118,7 +118,6 @@ class StallWatch:
         self.signalled = self.signalled or time.time()
 
     def end(self) -> None:
-        """Stop watching."""
         self._ended.set()
         self._thread.join(_ANSWER + _STACK)
 
@@ -132,7 +131,7 @@ class StallWatch:
 
     @property
     def is_stalled(self) -> bool:
-        """Whether no rank has called anything since the last stall, whatever it printed."""
+        """Whether no rank has called anything since the last stall, despite output."""
         return self._stalled is not None and self._stalled == self._statuses()
 
     def _watch(self) -> None:
@@ -154,7 +153,7 @@ class StallWatch:
             reported = latest
             self.stalls += 1
             self._stalled = now
-            # A thread that dies here would leave the launch without its watch.
+            # A dead thread would leave the launch unwatched.
             with contextlib.suppress(OSError, DataError):
                 gather(self.folder, self.stalls)
                 stall = read_stall_files([str(self.folder)]).judge()
@@ -162,24 +161,21 @@ class StallWatch:
                     self._report(stall)
 
     def _statuses(self) -> bytes:
-        """What the recorders of all ranks count: another text where a call was put into a queue.
-
-        Before a rank has called any, while it imports and loads, its source line counts, too.
-        """
+        """What all recorders count; before a rank's first call also its source line."""
         texts = []
         for path in sorted(self.folder.glob("rank-*.json")):
             texts.append(path.name.encode())
             with contextlib.suppress(DataError, msgspec.MsgspecError):
                 data = read_bytes(path.with_suffix(".progress"), _LIMIT)
                 progress = msgspec.json.decode(data, type=_RankProgress)
-                # After that its line moves while it waits, in a loop that polls, and says nothing.
+                # Later its line also moves while it waits in a polling loop.
                 began = _CALLED in progress.status
                 texts.append(progress.status.encode() if began else data)
         return b"\n".join(texts)
 
 
 def arm(log: str, seconds: float, env: dict[str, str]) -> StallWatch | None:
-    """A watch over the launch, with what its ranks need in ``env``; None where there is none."""
+    """A watch over the launch, with what its ranks need in ``env``; None if off."""
     folder = folder_beside(log)
     if not seconds or not folder.parent.parent.is_dir():
         return None
@@ -207,10 +203,7 @@ class _RankProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def folder_beside(log: str) -> Path:
-    """Where a stall of a launch with this log is gathered: beside it, if it is a file.
-
-    Each host has a folder of its own there: they may share the file system.
-    """
+    """Where stalls are gathered: beside the log if it is a file, with a folder for each host."""
     path = Path(log).absolute()
     if path.exists() and not path.is_file():
         path = Path.cwd() / "ascend-doctor-run.log"
@@ -219,7 +212,7 @@ def folder_beside(log: str) -> Path:
 
 
 def clear(folder: Path) -> None:
-    """Remove what an earlier run left there, and nothing else."""
+    """Remove only what an earlier run left there."""
     for pattern in _OURS:
         for path in folder.glob(pattern):
             with contextlib.suppress(OSError):
@@ -229,7 +222,7 @@ def clear(folder: Path) -> None:
 
 
 def gather(folder: Path, number: int) -> None:
-    """Have every rank of this machine write its dump and its stacks. Raises DataError, OSError."""
+    """Have all ranks here write dumps and stacks. Raises DataError, OSError."""
     here, ranks = socket.gethostname(), []
     for path in sorted(folder.glob("rank-*.json")):
         with contextlib.suppress(DataError, msgspec.MsgspecError):
@@ -247,10 +240,10 @@ def gather(folder: Path, number: int) -> None:
 
 
 def _has_answered(folder: Path, rank: RankProcess, number: int) -> bool:
-    """Whether a rank has answered, or never will: before torch is imported nobody is there to."""
+    """Whether a rank answered or never will: before torch is imported it cannot."""
     if not (folder / f"rank-{rank.rank}.progress").exists():
         return True
-    # Stopped, traced, dead or gone: no thread of it runs that could answer.
+    # Stopped, traced, dead or gone: no thread can answer.
     if state_of(rank.pid) in {"T", "t", "Z", "gone"}:
         return True
     with contextlib.suppress(OSError, ValueError):
@@ -289,13 +282,13 @@ def _gather_state(folder: Path, rank: RankProcess, holder: int | None) -> None:
 
 
 def _signal(pid: int, number: int, stacks: Path) -> bool:
-    """Have faulthandler write, and wait until it has; one process at a time writes to the file."""
+    """Have faulthandler write, and wait for it; one process at a time writes the file."""
     if not catches(pid, number):
         return False
     before = stacks.stat().st_size
     with contextlib.suppress(OSError):
         os.kill(pid, number)
-    # Written a line at a time: it is done where nothing has come since the last look.
+    # Written line by line: it is done once it stops growing.
     end, size = time.monotonic() + _STACK, before
     while time.monotonic() < end:
         time.sleep(0.05)
@@ -307,7 +300,7 @@ def _signal(pid: int, number: int, stacks: Path) -> bool:
 
 
 def _holding(stacks: Path, first: int) -> list[int]:
-    """The rank and the helpers that it forked: who has its file of stacks open, the rank first."""
+    """Who has the rank's file of stacks open: the rank first, then forked helpers."""
     target = os.path.realpath(stacks)
     pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
     pids = [pid for pid in pids if pid == first or parent_of(pid) == first]

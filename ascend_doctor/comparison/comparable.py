@@ -21,7 +21,7 @@ ABSENT = "(absent)"
 
 
 class Group(Enum):
-    """What a setting belongs to; the first ones explain a failure most often."""
+    """Ordered: the first ones explain a failure most often."""
 
     STACK = "stack"
     DEVICES = "devices"
@@ -39,7 +39,7 @@ _ORDER = {group: position for position, group in enumerate(Group)}
 
 
 class ComparedSetting(NamedTuple):
-    """``listed``: one of a list, so that a machine without it has it not, rather than untold."""
+    """``listed``: an entry of a list, absent rather than unknown on a machine without it."""
 
     group: Group
     name: str
@@ -48,9 +48,9 @@ class ComparedSetting(NamedTuple):
 
 
 def settings(facts: Snapshot, stack: frozenset[str]) -> dict[ComparedSetting, str]:
-    """Every comparable setting that could be told. ``stack`` are the distributions of the matrix.
+    """Every known comparable setting. ``stack`` are the distributions of the matrix.
 
-    Left out is what differs between healthy machines: names, addresses, time, load, free memory.
+    Leaves out what differs between healthy machines: names, addresses, time, load, free memory.
     """
     settings_: dict[ComparedSetting, str] = {}
     for section, rows in (
@@ -70,7 +70,6 @@ def settings(facts: Snapshot, stack: frozenset[str]) -> dict[ComparedSetting, st
 
 
 def group_settings(facts: Snapshot, stack: frozenset[str]) -> dict[Group, list[tuple[str, str]]]:
-    """The same as names and values of every group, in the order of groups."""
     all_settings = settings(facts, stack)
     return {
         group: [
@@ -166,15 +165,14 @@ def _environment(environment: Environment | None) -> Iterator[Row]:
             yield Group.ENVIRONMENT, name, value, True
     for name in environment.withheld:
         if name not in _OF_A_RANK:
-            # Values of secrets are not kept: that one is there is all that can be compared.
+            # Values of secrets are not kept: only presence is compared.
             yield Group.ENVIRONMENT, name, "(set)", True
     if environment.interfaces is not None:
         up = sorted(interface.name for interface in environment.interfaces if interface.up)
         yield Group.NETWORK, "interfaces", ", ".join(up), False
 
 
-# What a launcher gives each node or rank of its own (torch.distributed.run's documentation), and
-# addresses.
+# What a launcher sets per node or rank (torch.distributed.run's documentation), and addresses.
 _OF_A_RANK = frozenset(
     ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "ROLE_RANK", "HCCL_IF_IP", "SLURM_NODEID")
 )

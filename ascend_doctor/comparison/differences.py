@@ -7,7 +7,7 @@ from ascend_doctor.facts import Snapshot
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """One setting with the values of both sides; ``(could not tell)`` where one side is silent."""
+    """One setting with the values of both sides; ``(could not tell)`` where a side has none."""
 
     group: str
     setting: str

@@ -22,9 +22,8 @@ from ascend_doctor.errors import DoctorError
 from ascend_doctor.machine import scratch
 
 ENDING = re.compile(r"\.(?:zip|tar(?:\.(?:gz|xz|bz2|zst))?|tgz|txz|tbz2?|tzst)$", re.IGNORECASE)
-# An archive in an archive in an archive.
 DEPTH = 3
-# An archive may be made to unpack without end (a zip bomb).
+# An archive may unpack without end (a zip bomb).
 MEMBERS = 20_000
 BYTES = 8 << 30
 # No header of an archive is longer; a tar may claim so.
@@ -33,7 +32,7 @@ _HEADER = 64 << 20
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 # Bit 0 of a member's flags (APPNOTE.TXT 4.4.4).
 _ENCRYPTED = 1
-# What zipfile and tarfile raise for what nobody wrote with them.
+# What zipfile and tarfile raise for damaged archives.
 REFUSED = (
     *BROKEN,
     ValueError,
@@ -47,7 +46,7 @@ REFUSED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """A file of an archive: how to read it, or why not. Opening raises what ``REFUSED`` names."""
+    """A file of an archive. Opening raises what ``REFUSED`` names."""
 
     name: str
     opens: Callable[[], Any] | None = None
@@ -67,7 +66,7 @@ class Archives:
         if depth > DEPTH:
             yield Member(name=name, refused=f"archives nested more than {DEPTH} deep")
             return
-        # Open until nobody has anything to read of it.
+        # Open until no member is left to read.
         weakref.finalize(self, raw.close)
         try:
             plain = unpack(raw)
@@ -163,8 +162,6 @@ class _Guarded(io.RawIOBase):
 
 
 class _Limited(io.RawIOBase):
-    """A stream that tells how much of it was read."""
-
     def __init__(self, stream: Any, spend: Callable[[int], None]) -> None:
         super().__init__()
         self._stream = stream

@@ -13,18 +13,17 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.machine.syntax import describe_json
 
-# torchrun's attempt_1/ (--max-restarts); what people call the folders of their restarts; the output
-# of one Slurm job after another, or of one that was requeued.
+# torchrun's attempt_1/ (--max-restarts); usual names of restart folders; outputs of successive or
+# requeued Slurm jobs.
 _NUMBERED = re.compile(
     r"(?:^|/)(?P<kind>attempt|restart|retry|round|cycle|slurm)[-_.]?(?P<number>\d{1,12})"
     r"(?:[_-](?P<again>\d{1,6}))?(?=[/.]|$)",
     re.IGNORECASE,
 )
-# Neither a number nor a path nor a name in quotes.
 _WORD = re.compile(r"[A-Za-z_.]+[:,;]?")
 _SHORT = 160
-# What others did may be mended by a restart, as often as NVIDIA's extension starts a job again that
-# did not get on: general_retry_allowed_retries in NVIDIA/nvidia-resiliency-ext,
+# A restart may cure what others caused, as often as NVIDIA's extension restarts a job without
+# progress: general_retry_allowed_retries in NVIDIA/nvidia-resiliency-ext,
 # docs/design/attribution/restart_agent/L4.md.
 _WAITS = 4
 _TWICE = 2
@@ -33,10 +32,10 @@ _LARGEST = 1 << 26
 
 
 def split_attempts(logs: Sequence[Log]) -> list[tuple[str, list[Log]]]:
-    """The logs of each attempt, the oldest first, with what it is called.
+    """The logs of each attempt, the oldest first, with its name.
 
-    One attempt without a name where their paths do not number several, or where some logs are of
-    no attempt: those would be missing in all but one.
+    One attempt without a name if the paths do not number several, or if some logs belong to
+    none: those would be missing in all but one.
     """
     attempts: dict[tuple[int, int], list[Log]] = {}
     names: dict[tuple[int, int], str] = {}
@@ -55,7 +54,6 @@ def split_attempts(logs: Sequence[Log]) -> list[tuple[str, list[Log]]]:
 
 
 def remember(diagnosis: Diagnosis, name: str) -> Attempt:
-    """What a later verdict needs of a diagnosis."""
     verdict = diagnosis.verdict or JobVerdict(action="unknown", reason="")
     return Attempt(
         name=name,
@@ -97,7 +95,6 @@ def read_history(path: str, now: Diagnosis) -> list[Attempt]:
 
 
 def _is_same(diagnosis: Diagnosis, now: Diagnosis) -> bool:
-    """Whether two diagnoses are of the same logs: size, progress and the first error's time."""
     first, mine = diagnosis.first_error, now.first_error
     before, after = ((run.bytes, run.lines, run.step) for run in (diagnosis, now))
     return bool(before == after and first and mine and first.time and first.time == mine.time)
@@ -130,8 +127,8 @@ def _read_diagnosis(path: str) -> Diagnosis:
 def weigh(verdict: JobVerdict, now: Attempt, earlier: Sequence[Attempt]) -> JobVerdict:
     """The verdict on the last run, in the light of those before it.
 
-    A node that was accused before is left out; a failure that came again without progress stops
-    the job: the second time, or the fourth where ranks waited for others or a scheduler ended it.
+    Leaves out a node accused before. A repeated failure without progress stops the job: the
+    second time, or the fourth where ranks waited for others or a scheduler ended it.
     """
     weighed = msgspec.structs.replace(verdict, attempts=tuple(earlier))
     undecided = verdict.action == "restart" or (verdict.action, verdict.fault) == (
@@ -154,7 +151,6 @@ def weigh(verdict: JobVerdict, now: Attempt, earlier: Sequence[Attempt]) -> JobV
 
 
 def _count_alike(now: Attempt, earlier: Sequence[Attempt]) -> int:
-    """How many attempts in a row failed alike and came no further, this one with them."""
     count = 1
     for attempt in reversed(earlier):
         if (attempt.failure, attempt.step) != (now.failure, now.step):

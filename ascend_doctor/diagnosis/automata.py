@@ -26,9 +26,9 @@ CODES = "codes"
 
 
 class Automaton:
-    """All patterns, from the user's cache where they were compiled before: that takes a thousandth.
+    """All patterns; the user's cache keeps compiled ones, which load in a thousandth of the time.
 
-    ``names`` are (kind, id) by pattern. Raises DataError for a pattern that is none, and where
+    ``names`` are (kind, id) by pattern. Raises DataError for an invalid pattern, and if
     Hyperscan cannot be imported.
     """
 
@@ -46,7 +46,7 @@ class Automaton:
         self._database = _load_or_compile(texts, flags, names)
 
     def scan(self, text: bytes) -> Iterator[tuple[int, int]]:
-        """Patterns by number that match, each with the offset of an end of a match."""
+        """Numbers of the patterns that match, each with the end offset of a match."""
         matches: list[tuple[int, int]] = []
 
         def on_match(name: int, _start: int, end: int, _flags: int, _context: object) -> None:
@@ -65,7 +65,7 @@ def _load_or_compile(
         with contextlib.suppress(hyperscan.error):
             database = hyperscan.loadb(known, hyperscan.HS_MODE_BLOCK)
             database.scratch = hyperscan.Scratch(database)
-            # One that was made for another processor, in a home that is shared, says so here.
+            # One made for another processor, in a shared home, says so here.
             database.scan(b" ", match_event_handler=lambda *_: None)
             return database
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)

@@ -17,13 +17,11 @@ class Clocks:
     ``unrelated`` are nodes that share none with it, and whose logs are of another time.
     """
 
-    # By event and node, when it was.
     _events: dict[str, dict[str, float]] = field(default_factory=dict)
     _counts: dict[tuple[str, str], int] = field(default_factory=dict)
     _spans: dict[str, tuple[float, float]] = field(default_factory=dict)
     offsets: dict[str, float] = field(default_factory=dict)
     unrelated: set[str] = field(default_factory=set)
-    # Nodes whose clocks were compared, whether they differ or not.
     compared: set[str] = field(default_factory=set)
 
     def note(self, event: str, node: str, seconds: float) -> None:
@@ -41,7 +39,6 @@ class Clocks:
             self.note(f"{event} {number}", node, seconds)
 
     def span(self, node: str, seconds: float) -> None:
-        """A line that a node wrote."""
         if node and (node in self._spans or len(self._spans) < _NODES):
             first, last = self._spans.get(node, (seconds, seconds))
             self._spans[node] = (min(first, seconds), max(last, seconds))
@@ -80,6 +77,5 @@ class Clocks:
         self.offsets = {node: apart for node, apart in total.items() if abs(apart) > _JITTER}
 
     def comparable(self, nodes: Iterable[str]) -> bool:
-        """Whether what these nodes wrote can be put in order."""
         several = set(nodes)
         return len(several) < 2 or not several & self.unrelated  # noqa: PLR2004 - one has one clock

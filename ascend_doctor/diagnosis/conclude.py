@@ -44,7 +44,6 @@ _UNEXPLAINED = 5
 _CLOCKS = 8
 _EARLY = 60.0  # seconds; those who wait for the same one give up at the same time
 
-# A traceback's head, its frames, and the marks below their source lines.
 _HEAD = re.compile(r"\bTraceback \(most recent call last\):\s*$")
 _FRAME = re.compile(r"\bFile \"[^\"]+\", line \d|^\S+\.py:\d+: in \w")
 _MARKS = re.compile(r"(^|\s)[~^]{2,}\s*$")
@@ -115,7 +114,6 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
 def _settle(
     ledger: Ledger, failures: dict[str, KnownFailure], describe: Callable[[Raised], Reading]
 ) -> dict[str, KnownFailure]:
-    """Settle the ledger; gives failures with what the exceptions say that are known by type."""
     ledger.settle()
     kinds = {name for name in ledger.failures if name in failures and failures[name].by_type}
     ledger.forget_caught(kinds)
@@ -133,7 +131,6 @@ def _settle(
 def _fold_waits(
     ledger: Ledger, seen_by_name: dict[str, Occurrences], failures: dict[str, KnownFailure]
 ) -> Occurrences:
-    """Where ranks report that they waited, without the exceptions around these lines."""
     waits = _together(seen for name, seen in seen_by_name.items() if failures[name].victim)
     fold_wrappers(ledger, waits)
     return waits
@@ -158,7 +155,6 @@ def _describe_clock(node: str, seconds: float) -> str:
 
 
 def _own(seen_by_name: dict[str, Occurrences], failures: dict[str, KnownFailure]) -> Occurrences:
-    """Where what is fatal by itself stands."""
     return _together(
         seen
         for name, seen in seen_by_name.items()
@@ -173,7 +169,6 @@ def _blame(
     waits: Occurrences,
     own: Occurrences,
 ) -> Guilt | None:
-    """Whom the logs accuse, and the clocks that were put right; nobody where the order is open."""
     if not ledger.in_order(own.by_origin.values()):
         return None
     blamed = guilty(ledger, root, stands, waits)
@@ -196,7 +191,6 @@ def _benign(ledger: Ledger, failures: dict[str, KnownFailure]) -> tuple[Counted,
 
 
 def _together(kinds: Iterable[Occurrences]) -> Occurrences:
-    """The first line of each process in any of them."""
     whole = Occurrences()
     for sighting in sorted(
         (sighting for seen in kinds for sighting in seen.by_origin.values()),
@@ -207,7 +201,6 @@ def _together(kinds: Iterable[Occurrences]) -> Occurrences:
 
 
 def _is_sign_only(root: KnownFailure | None) -> bool:
-    """Whether it is a sign of trouble whose cause is not in the log."""
     return root is not None and root.severity == "degraded" and root.secondary
 
 
@@ -218,9 +211,9 @@ def _harms(failure: KnownFailure) -> bool:
 def _causes(
     ledger: Ledger, seen_by_name: dict[str, Occurrences], failures: dict[str, KnownFailure]
 ) -> tuple[Cause, ...]:
-    """Root causes, the most likely first; every other failure stands under the one it follows.
+    """Root causes, the most likely first; each other failure is below the one it follows.
 
-    Of failures that one line shows the first by name comes first: the same log, the same answer.
+    Of failures in one line the first by name comes first, for a reproducible answer.
     """
     explained: dict[str, str] = {}
     by_time = sorted(seen_by_name, key=lambda name: (seen_by_name[name].first.order, name))
@@ -252,7 +245,6 @@ def _causes(
 def _more_specific(
     name: str, seen_by_name: dict[str, Occurrences], failures: dict[str, KnownFailure]
 ) -> str | None:
-    """A failure of the catalogue that explains an exception of the same process."""
     origins = seen_by_name[name].by_origin.keys()
     for other, seen in seen_by_name.items():
         failure = failures[other]
@@ -291,8 +283,8 @@ def _root(
 ) -> str | None:
     """What began it, of names in the order of the log.
 
-    A failure of its own before a time-out, unless the same process timed out before; a time-out
-    before a wrapper that does not stand long before it; what is fatal before what is not.
+    An own failure comes before a time-out, unless the same process timed out before. A time-out
+    comes before a wrapper that is not long before it, and fatal failures before others.
     """
     fatal = [name for name in names if failures[name].severity == "fatal"]
     for_itself = [name for name in fatal if not _weak(failures[name])]
@@ -331,7 +323,7 @@ def _long_before(
 
 
 def _follows(name: str, root: str, seen_by_name: dict[str, Occurrences]) -> bool:
-    """Whether a failure came after another one in every process that has both."""
+    """In every process that has both."""
     shared = set(seen_by_name[name].by_origin) & set(seen_by_name[root].by_origin)
     return bool(shared) and all(
         seen_by_name[root].by_origin[origin].before(seen_by_name[name].by_origin[origin])
@@ -381,7 +373,6 @@ def _when(sighting: Sighting) -> tuple[float, tuple[int, int]]:
 
 
 def _top(name: str, explained: dict[str, str], roots: Collection[str]) -> str:
-    """The kept cause at the end of a chain of explanations."""
     passed: set[str] = set()
     while name not in roots and name in explained and name not in passed:
         passed.add(name)
@@ -395,7 +386,6 @@ def _gather_unexplained(
     codes: ErrorCodes,
     describe: Callable[[Raised], Reading],
 ) -> tuple[Unexplained, ...]:
-    """Exceptions and deaths by time, the innermost exception of a chain first; else codes."""
     if root and root.severity == "fatal" and not _weak(root):
         return ()
     kinds: list[_Kind] = []
@@ -431,7 +421,6 @@ def _gather_unexplained(
 
 
 def _innermost_first(kinds: Iterable[_Kind]) -> Iterator[_Kind]:
-    """Lines in words of their own, then frames without their exception, the innermost first."""
     own: list[_Kind] = []
     frames: list[list[_Kind]] = []
     other: list[_Kind] = []
@@ -501,8 +490,7 @@ def _exit_code(
 ) -> int:
     """1 for a fatal finding, or what ``fail_on`` asks for.
 
-    3 for an error that nothing explains, where ranks left no log to look at, and where nothing
-    shows that the run got on.
+    3 for an unexplained error, for ranks without a log, and where nothing shows progress.
     """
     worst = max(
         (Level.ERROR if cause.severity == "fatal" else Level.WARNING for cause in causes),

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from ascend_doctor.diagnosis.exceptions import OTHER, Raised, TracebackFrame
 from ascend_doctor.matrix.catalog import Catalog
 
-# What every rank with these packages and files raises.
 OF_ENVIRONMENT = frozenset(
     {"python-missing-module", "python-missing-metadata", "python-import-name", "python-syntax"}
 )
@@ -60,7 +59,6 @@ _DISTRIBUTION = re.compile(
 _UNSET = re.compile(r"environment variable (?P<name>\w+) expected, but not set")
 _LAUNCH = frozenset({"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"})
 _SHORT = 200
-# As programs call packages whose functions are compiled.
 _ALIASES = {"np": "numpy", "F": "torch", "nn": "torch", "dist": "torch"}
 _COMPILED = frozenset({"torch", "numpy", "torch_npu", "msgspec", *_ALIASES})
 # Whose functions the matrix lists with the releases that take an argument.
@@ -74,7 +72,6 @@ class Reading(NamedTuple):
 
 
 def classify(raised: Raised) -> str:
-    """The rule for an exception, by its type."""
     name, message = raised.name, raised.message
     source = raised.frames[-1].source if raised.frames else ""
     if _CUDA.search(message) or "assert torch.cuda.is_available()" in source:
@@ -91,7 +88,6 @@ def classify(raised: Raised) -> str:
 
 
 def _classify_import(message: str) -> str:
-    """The rule for the message of an import."""
     if _NAME.search(message):
         return "python-import-name"
     if _MODULE.search(message) or "attempted relative import" in message:
@@ -123,7 +119,6 @@ class Describer:
     matrix: Catalog
 
     def describe(self, raised: Raised) -> Reading:
-        """The reading of an exception by its rule."""
         kind = classify(raised)
         rule = {
             "python-missing-module": self._missing_module,
@@ -238,7 +233,6 @@ class Describer:
         return ("package" if owner else "usual" if source else "bare"), words
 
     def _find_owner(self, called: str, argument: str) -> tuple[str, str]:
-        """Whose a function is, and the releases that take an argument."""
         last = called.rpartition(".")[2]
         for component in _LISTED if last else ():
             for function in self.matrix.component(component).functions:
@@ -263,13 +257,11 @@ class Describer:
 
 
 def _longest(rows: Mapping[str, str], module: str) -> str:
-    """The row of a module or the nearest above it."""
     parts = module.split(".")
     names = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
     return next((rows[name] for name in names if name in rows), "")
 
 
 def first_line(message: str) -> str:
-    """The first line of a message, as a part of a sentence."""
     text = next((row.strip() for row in message.split("\n") if row.strip()), "")
     return (text if len(text) <= _SHORT else f"{text[:_SHORT]}...").rstrip(".")

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 MAX_ROWS = 400
 _MAX_MESSAGE_ROWS = 12
-# An exception without a rule.
 OTHER = "python-exception"
 
-# Python's and pytest's frames.
 _FRAME = re.compile(
     r'\s{0,8}File "(?P<file>[^"]{1,512})", line (?P<line>\d{1,7})(?:, in (?P<function>.{1,200}))?'
     r"|(?P<test>[\w./-]{1,512}\.py):(?P<row>\d{1,7}): (?:in )?(?P<raised>\S{1,200})$"
@@ -18,14 +16,12 @@ _FRAME = re.compile(
 _MARGIN = re.compile(r"(?:\s*\|\s)+|E\s{3,}")
 _HEAD = "Traceback (most recent call last)"
 _DIRECT, _DURING = "The above exception was the direct", "During handling of the above"
-# The last line of a traceback, whatever its exception is called.
 _LAST = re.compile(r"(?P<type>[A-Za-z_][\w.]{0,160})(?:\(\w+\))?(?:: ?(?P<message>.*)|:?$)")
 _RECORD = re.compile(r"\[?\d{4}-\d\d-\d\d|[IWEF]\d{4} |\[(?:INFO|WARN|ERROR|DEBUG)|={5}|-{5}|\+-")
 _MARKS = re.compile(r"\s*[~^]+\s*$")
 # What is only looked up: the exception raised in its stead says more; of imports if both failed.
 _PROBES = ("KeyError", "AttributeError", "StopIteration", "IndexError", "Empty", "ImportError",
            "ModuleNotFoundError")  # fmt: skip
-# What commands are made of.
 _PACKAGES = re.compile(r"(?P<prefix>[\w./+-]*?)/lib(?:64)?/(?P<python>python3(?:\.\d+)?)/")
 _SITE = re.compile(r"(?:site|dist)-packages/(?P<package>\w[\w.-]*)(?:/|$)")
 # Where a program, a process or a thread begins.
@@ -89,7 +85,6 @@ def strip_margin(row: str) -> str:
 
 
 def ends_traceback(text: str, before: str) -> bool:
-    """Whether a line stands where a traceback has its exception."""
     rows = before.rstrip("\r\n").rsplit("\n", 3)[-2:]
     framed = any('File "' in row or _MARKS.search(row) for row in rows)
     return framed and _LAST.fullmatch(text) is not None and not text.startswith("File ")
@@ -116,7 +111,6 @@ def parse(last: str, before: Sequence[str], after: Sequence[str]) -> Raised:
 
 
 def _own_rows(before: Sequence[str]) -> tuple[Sequence[str], bool]:
-    """The rows of the traceback itself, and whether it wraps the exception in front of it."""
     heads = (number for number in range(len(before) - 1, -1, -1) if _HEAD in before[number])
     if (head := next(heads, None)) is None:
         # A SyntaxError has none where Python was started with the file.
@@ -134,7 +128,6 @@ def _own_rows(before: Sequence[str]) -> tuple[Sequence[str], bool]:
 
 
 def _continue(after: Sequence[str]) -> Iterator[str]:
-    """The further lines of a message."""
     for row in after[:_MAX_MESSAGE_ROWS]:
         ends = not row.strip() or _HEAD in row or row.startswith((_DIRECT, _DURING))
         if ends or _RECORD.match(row) or _FRAME.match(row):

@@ -23,16 +23,15 @@ from ascend_doctor.diagnosis.waiting import Party
 from ascend_doctor.matrix.schema import KnownFailure
 
 _TEXT = 400
-# Ranks that wait with the same time-out and began together report it within this many seconds;
-# the run's own start is never that even, so less than this says nothing.
+# Ranks with the same time-out that began together report it within this many seconds. A run's start
+# is never that even, so less says nothing.
 _APART = 30.0
-# An exception around a time-out of HCCL, in any wording: its text names HCCL or a runtime call, and
-# it lies within these seconds, or lines without stamps, of a time-out of its own rank.
+# An exception around a time-out of HCCL, in any wording: it names HCCL or a runtime call, within
+# these seconds, or lines without stamps, of its rank's own time-out.
 _HCCL = re.compile(r"HCCL|[Hh]ccl|\baclrt")
 _WRAPS_SECONDS, _WRAPS_LINES = 10.0, 60
-# The module that wrote a line of a plog.
 _OTHER_PART = re.compile(r"\[ERROR\] (?!HCCL\()[A-Z_]{2,24}\(-?\d{1,12},")
-# What no log of such a run says: the stacks and the flight recorders of all ranks do.
+# The stacks and the flight recorders of all ranks say what no log does.
 _REMEDY = (
     "started with `ascend-doctor run -- COMMAND`, the job says at its next stall which rank did "
     "not come, and the source line where it stands"
@@ -42,7 +41,6 @@ _MANY = 2
 
 
 def evidence(sighting: Sighting) -> Evidence:
-    """A line as it is shown."""
     text = sighting.text
     return Evidence(
         file=sighting.file,
@@ -88,22 +86,20 @@ def _wraps(raised: Sighting, end: Sighting) -> bool:
 def guilty(
     ledger: Ledger, root: KnownFailure | None, seen: Occurrences | None, waits: Occurrences
 ) -> Guilt | None:
-    """Who began it, None where the logs cannot tell.
+    """Who began it, None if the logs do not show it.
 
-    ``seen`` is where the root cause stands, ``waits`` where any failure does that names a victim.
+    ``seen`` are lines of the root cause, ``waits`` those of any failure that names a victim.
     """
     return _complete(ledger, _guilty(ledger, root, seen, waits))
 
 
 def guilty_of_hang(ledger: Ledger, stall: Stall) -> Guilt | None:
-    """Who did not come where others wait."""
     ranks = tuple(rank.rank for rank in stall.absent)
     reason = stall.absent[0].reason if len(ranks) == 1 else "did not come where others wait"
     return _complete(ledger, Guilt(ranks=ranks, reason=reason))
 
 
 def _complete(ledger: Ledger, culprit: Guilt | None) -> Guilt | None:
-    """With where it is, and the serial numbers of its devices."""
     if culprit is None:
         return None
     culprit = _locate(ledger, culprit) if culprit.ranks else culprit
@@ -113,7 +109,6 @@ def _complete(ledger: Ledger, culprit: Guilt | None) -> Guilt | None:
 
 
 def _locate(ledger: Ledger, culprit: Guilt) -> Guilt:
-    """With all that is known of where its ranks are."""
     places = ledger.places.of(culprit.ranks)
     local_ranks = [location.local for location in places if location.local is not None]
     devices = [location.device for location in places if location.device is not None]
@@ -160,7 +155,7 @@ def _guilty(
 def describe_undecided(
     ledger: Ledger, root: KnownFailure | None, seen: Occurrences | None, waits: Occurrences
 ) -> str:
-    """What the logs do say of a failure for which they accuse nobody; ``seen`` as for `guilty`."""
+    """What the logs say of a failure without an accused; ``seen`` as for `guilty`."""
     if ledger.clocks.unrelated:
         return (
             f"the logs of {', '.join(sorted(ledger.clocks.unrelated)[:8])} are of another time "
@@ -183,7 +178,6 @@ def describe_undecided(
 
 
 def _describe_waits(ledger: Ledger, waits: Occurrences) -> Iterator[str]:
-    """Who reports a time-out, and who says nothing."""
     waited = waits.ranks | set(ledger.watched)
     operations = {watched.operation for watched in ledger.watched.values()}
     timed_out = _describe_timed_out(waited)
@@ -219,7 +213,6 @@ def _describe_chain(ledger: Ledger) -> str:
 
 
 def _describe_ends(ledger: Ledger) -> Iterator[str]:
-    """What the chains of who waits for whom end in."""
     ends = ledger.waiting.ends(ledger.has_log)
     if ends.lone:
         who = ", ".join(_call(ledger, party) for party in ends.lone)
@@ -232,7 +225,6 @@ def _describe_ends(ledger: Ledger) -> Iterator[str]:
 
 
 def _call(ledger: Ledger, party: Party) -> str:
-    """A party with all that is known of where it is."""
     if isinstance(party, str):
         return party
     (location,) = ledger.places.of([party])
@@ -267,7 +259,6 @@ def _of(sighting: Sighting, *, reason: str, sure: bool = True) -> Guilt | None:
 
 
 def _accuse_who_shows(ledger: Ledger, seen: Occurrences) -> Guilt | None:
-    """Who shows a failure that is not a time-out; all of them where all do."""
     ranks = seen.ranks
     if _is_of_all(ledger, seen) or (len(ranks) > 1 and not seen.first.moment):
         who = "every rank" if _is_of_all(ledger, seen) else f"{len(ranks)} ranks"
@@ -284,7 +275,7 @@ def _accuse_who_shows(ledger: Ledger, seen: Occurrences) -> Guilt | None:
 
 
 def _is_common(ledger: Ledger, root: KnownFailure, seen: Occurrences) -> bool:
-    """Whether every rank shows what is no defect of a node: that accuses nobody."""
+    """Whether every rank shows what is not a defect of a node, which accuses none."""
     if root.by_type and len(seen.ranks) > 1 and 2 * len(seen.ranks) >= len(ledger.ranks):
         return True
     return root.verdict != "exclude" and _is_of_all(ledger, seen)
@@ -322,7 +313,6 @@ def _accuse_by_name(ledger: Ledger) -> Guilt | None:
 
 
 def _accuse_who_raised(ledger: Ledger, waits: Occurrences) -> Guilt | None:
-    """Another rank, or this one before, ended with an error of its own."""
     several = [
         sighting
         for kind in (*ledger.exceptions.values(), *ledger.deaths.values())
@@ -348,7 +338,7 @@ def _is_of_launcher(ledger: Ledger, sighting: Sighting) -> bool:
 
 
 def _by_summary(ledger: Ledger, waited: frozenset[int]) -> Guilt | None:
-    """The process that torchrun saw fail first, unless it is one that waited for others.
+    """The process that torchrun saw fail first, unless it waited for others.
 
     A watchdog that lost patience aborts its own process, and torchrun sees that one first.
     """
@@ -376,8 +366,8 @@ def _when(ended: Ended) -> tuple[float, tuple[int, int]]:
 def _stuck(ledger: Ledger, waited: frozenset[int]) -> Guilt | None:
     """The one that had to be killed: torchrun sends SIGTERM and, 30 s later, SIGKILL.
 
-    torch/distributed/elastic/multiprocessing/api.py, PContext.close. Who waits in a collective ends
-    on SIGTERM, who is stopped or stands in the kernel does not.
+    torch/distributed/elastic/multiprocessing/api.py, PContext.close. SIGTERM ends a rank that
+    waits in a collective, but not one that is stopped or in the kernel.
     """
     ended = {rank: process for rank, process in ledger.ended.items() if rank not in waited}
     killed = [
@@ -404,8 +394,8 @@ def _others_ended(ended: Mapping[int, Ended], killed: Ended) -> bool:
 def _out_of_step(ledger: Ledger) -> Guilt | None:
     """The one rank that did not join what all others joined, as torch_npu's watchdog reports it.
 
-    Reports about a part of the ranks number them in their group; several that did not join may
-    wait for each other elsewhere; and who passes data down a pipeline may wait for its peer.
+    Reports about a part of the ranks number them in their group. Several that did not join may
+    wait for each other elsewhere; a rank of a pipeline may wait for its peer.
     """
     reports = _whole_reports(ledger)
     late = set().union(*(report.late for report in reports))
@@ -439,10 +429,10 @@ def _elsewhere(ledger: Ledger) -> Guilt | None:
 
 
 def _chain(ledger: Ledger) -> Guilt | None:
-    """Follow who waits for whom to those that wait for nobody.
+    """Follow the waits to the ranks that wait for none.
 
-    Whom torchrun ended in silence may have waited as well, unless all others wait for it.
-    hicann/hccl: docs/zh/user_guide/fault_diagnosis/param_link_stage.md.
+    Ranks that torchrun ended in silence may have waited as well, unless all others wait for
+    them. hicann/hccl: docs/zh/user_guide/fault_diagnosis/param_link_stage.md.
     """
     waiting = ledger.waiting
     sinks = waiting.ends(ledger.has_log).sinks
@@ -487,7 +477,6 @@ def _on_one_host(ledger: Ledger, sinks: Iterable[tuple[Party, ...]]) -> tuple[Pa
 
 
 def _first_error_of(ledger: Ledger, ranks: list[int]) -> Evidence | None:
-    """The first line of the accused that reads like an error."""
     kinds = (*ledger.exceptions.values(), *ledger.deaths.values(), *ledger.logged.values())
     first = earliest(
         sighting
@@ -516,7 +505,6 @@ def _first_outside_hccl(ledger: Ledger, waits: Occurrences) -> Guilt | None:
 
 
 def _alone(ledger: Ledger) -> Guilt | None:
-    """The only rank of a job that has one."""
     alone = ledger.shows_failure and ledger.job_size == 1 and ledger.ranks == {0}
     return Guilt(ranks=(0,), reason="the job has no other rank") if alone else None
 
@@ -529,9 +517,8 @@ def _everyone(ledger: Ledger) -> set[int]:
 def _silent(ledger: Ledger, waited: frozenset[int]) -> Guilt | None:
     """The few ranks that do not report the time-out that the others report.
 
-    Where torchrun ends everybody as soon as the first watchdog aborts, silence says nothing: a rank
-    that waited as well may not have been asked yet. Nor does it where the others wait in different
-    collectives, of which one may be for some of them only.
+    Silence says nothing if torchrun ends all ranks once the first watchdog aborts. Nor does it
+    if the others wait in different collectives, of which one may be for some of them only.
     """
     every = _everyone(ledger)
     silent = every - waited
@@ -549,15 +536,15 @@ def _silent(ledger: Ledger, waited: frozenset[int]) -> Guilt | None:
 
 
 def _torchrun_ended(ledger: Ledger, ranks: Iterable[int]) -> bool:
-    """Whether torchrun ended one of them."""
     codes = [ledger.ended[rank].code for rank in ranks if rank in ledger.ended]
     return -signal.SIGTERM in codes
 
 
 def _last_to_come(ledger: Ledger, seen: Occurrences) -> Guilt | None:
-    """All wait equally long, so who reports last began to wait last.
+    """All wait equally long, so the last to report began to wait last.
 
-    hicann/hccl: docs/zh/user_guide/fault_diagnosis/task_exec_stage.md compares the times likewise.
+    hicann/hccl: docs/zh/user_guide/fault_diagnosis/task_exec_stage.md compares the times
+    likewise.
     """
     timed = [
         sighting
@@ -589,7 +576,7 @@ def _late_by_its_own_node(ledger: Ledger, last: Sighting, timed: list[Sighting])
 
 
 def _is_shared(ledger: Ledger) -> bool:
-    """Whether most ranks raise the exception that came first: its cause is common to them."""
+    """Whether most ranks raise the first exception: its cause is common to them."""
     first = earliest(seen.first for seen in ledger.exceptions.values())
     seen = next((seen for seen in ledger.exceptions.values() if seen.first == first), None)
     if seen is None:
@@ -605,7 +592,7 @@ def _is_shared(ledger: Ledger) -> bool:
 def _is_one_end(ledger: Ledger) -> bool:
     """Whether torchrun saw several ranks end by themselves, with one code, in the same second.
 
-    It looks at them one after the other, so that the first one is that with the lowest number.
+    It looks at them one after the other, so the first one has the lowest number.
     """
     ends = Counter(
         (end.code, end.time)
@@ -616,7 +603,7 @@ def _is_one_end(ledger: Ledger) -> bool:
 
 
 def _first_raised(ledger: Ledger) -> Guilt | None:
-    """Whose error came first; of one rank alone nothing tells what the others did."""
+    """The first error; a single rank shows nothing of the others."""
     ends = (*ledger.exceptions.values(), *ledger.deaths.values())
     origins = {origin for seen in ends for origin in seen.by_origin}
     first = earliest(seen.first for seen in ends)

@@ -24,10 +24,10 @@ from ascend_doctor.matrix.schema import ErrorCodes, KnownFailure
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions:
-    """``nodes`` are the names of the job's nodes by rank; ``node_rank`` that of the logs' one node.
+    """``nodes``: names of the job's nodes by rank; ``node_rank``: that of the logs' one node.
 
-    ``history`` are files or folders of earlier diagnoses, the oldest first; ``stall`` is what was
-    gathered of a hang of the last attempt, and ``exit_status`` what that attempt ended with.
+    ``history``: files or folders of earlier diagnoses, the oldest first; ``stall``: what was
+    gathered of a hang of the last attempt; ``exit_status``: that of the last attempt.
     """
 
     fail_on: Level = Level.ERROR
@@ -40,7 +40,7 @@ class JobOptions:
 
 @dataclass
 class JobReader:
-    """Reads logs and concludes. ``interrupted`` is True once the user stopped it."""
+    """``interrupted`` is True once the user stopped it."""
 
     failures: dict[str, KnownFailure]
     codes: ErrorCodes
@@ -58,7 +58,7 @@ class JobReader:
     ) -> Diagnosis:
         """The diagnosis of the last attempt. Raises DataError for a log or a history.
 
-        ``conceal`` says what a node is called where its name was hidden.
+        ``conceal`` gives the pseudonym of a node whose name was hidden.
         """
         attempts = split_attempts(logs)
         of_plogs = len(attempts) == 1
@@ -125,7 +125,6 @@ def _shows_failure(diagnosis: Diagnosis) -> bool:
 
 
 def _name_nodes(logs: Sequence[Log], nodes: Sequence[str]) -> list[Log]:
-    """Logs whose files or folders are called like a node that the user names are of that node."""
     return [
         replace(log, origin=replace(log.origin, node=node))
         if not log.origin.node and (node := _node_of(log.name, nodes))
@@ -141,7 +140,6 @@ def _node_of(path: str, nodes: Sequence[str]) -> str:
 
 
 def _reveal(attempt: Attempt, now: Diagnosis, conceal: Callable[[str], str]) -> Attempt:
-    """An attempt whose nodes are called as those of this one, where their names were hidden."""
     verdict = now.verdict
     names = {*now.nodes, *(verdict.suspects + verdict.nodes if verdict else ())}
     known = {conceal(name): name for name in names}

@@ -19,13 +19,11 @@ from ascend_doctor.diagnosis.waiting import Party, Waiting
 _ORIGINS = 4096
 _KINDS = 256
 
-# Addresses, sizes, steps and ranks: the same error has other ones on each rank.
 _VARYING = re.compile(r"0x[0-9a-f]+|\d+")
 _SHORT = 160
 
 
 def mask_numbers(text: str) -> str:
-    """The beginning of a text without what differs from rank to rank."""
     return _VARYING.sub("#", text[:_SHORT])
 
 
@@ -53,15 +51,13 @@ class Sighting:
         apart = self.file != other.file or (
             self.origin.named and other.origin.named and self.origin != other.origin
         )
-        # Lines of one process stand in the order in which they were written; stamps of it may be
-        # missing or go back.
+        # Lines of one process are in the order of writing; its stamps may be missing or go back.
         if apart and self.moment and other.moment:
             return self.moment.seconds < other.moment.seconds
         return self.order < other.order
 
 
 def earliest(sightings: Iterable[Sighting]) -> Sighting | None:
-    """The first of all, by the clock where all have one."""
     known = list(sightings)
     if not known:
         return None
@@ -80,8 +76,8 @@ def earliest(sightings: Iterable[Sighting]) -> Sighting | None:
 class LogLine:
     """A line that says something; ``text`` is without its launcher's prefixes.
 
-    ``origin`` is what tells its process from others, of all that is known of its ``writer``. What
-    else is known of it, and the lines ``around`` it, is worked out when it is asked for.
+    ``origin`` distinguishes its process, of all that is known of its ``writer``. The rest, and
+    the lines ``around`` it, is computed on demand.
     """
 
     origin: Origin
@@ -121,16 +117,15 @@ class Occurrences:
         return {origin.rank for origin in self.by_origin if origin.rank is not None}
 
     def came_after(self, sighting: Sighting) -> bool:
-        """Whether the process of a line shows none of these, or only later."""
         own = self.by_origin.get(sighting.origin)
         return own is None or sighting.before(own)
 
 
 @dataclass
 class Ended:
-    """A process as torchrun's summary names it; ``first``: the one that it saw fail first.
+    """A process in torchrun's summary; ``first``: the one that it saw fail first.
 
-    ``time`` is of its node's clock, to the second, "" where the summary lacks it.
+    ``time`` is of its node's clock, to the second, "" if missing.
     """
 
     rank: int
@@ -154,8 +149,8 @@ class Waited:
 class WatchdogReport:
     """What torch_npu's watchdog found of a group whose ranks are not in step.
 
-    ``late`` did not join; ``busy`` joined what others had finished; ``paired`` did something last
-    that only two do; ``members`` are all it names.
+    ``late`` did not join; ``busy`` joined what others had finished; ``paired`` did last what
+    only two do; ``members`` are all it names.
     """
 
     late: set[int] = field(default_factory=set)
@@ -166,14 +161,11 @@ class WatchdogReport:
 
 @dataclass
 class Ledger:
-    """Everything that the conclusion is drawn from."""
-
     files: int = 0
     lines: int = 0
     size: int = 0
     failures: dict[str, Occurrences] = field(default_factory=dict)
     endings: dict[str, Occurrences] = field(default_factory=dict)
-    # Exceptions that no failure explains, by their text without numbers.
     exceptions: dict[str, Occurrences] = field(default_factory=dict)
     # By the order of their lines.
     raised: dict[tuple[int, int], Raised] = field(default_factory=dict)
@@ -181,15 +173,11 @@ class Ledger:
     deaths: dict[str, Occurrences] = field(default_factory=dict)
     # What says that something is wrong, and not what: wrappers of exceptions, errors of glog.
     logged: dict[str, Occurrences] = field(default_factory=dict)
-    # Lines that read like an error and that no failure explains.
     unexplained: int = 0
-    # A log has more of them than were counted.
     or_more_unexplained: bool = False
     # The gravest complaint of the logs that show nothing that outlives theirs.
     standing: Gravity | None = None
-    # A log shows that it got over something grave.
     survived: bool = False
-    # A log says at its end that the whole job ended well.
     ended_well: bool = False
     # ("reported" | "acl" | "hccl", code), as matrices/error-codes.yaml has them.
     codes: dict[tuple[str, str], Occurrences] = field(default_factory=dict)
@@ -211,9 +199,8 @@ class Ledger:
     timed_out: dict[Origin, Waited] = field(default_factory=dict)
     watched: dict[int, Waited] = field(default_factory=dict)
     world_size: int | None = None
-    # Serial numbers of cards, by node and device.
+    # Of cards, by node and device.
     serials: dict[tuple[str, int], str] = field(default_factory=dict)
-    # The last training step that was logged.
     step: int | None = None
     # The last line that shows the run getting on, or ended well.
     work: Sighting | None = None
@@ -224,7 +211,6 @@ class Ledger:
     reports: list[WatchdogReport] = field(default_factory=list)
     ranks: set[int] = field(default_factory=set)
     nodes: set[str] = field(default_factory=set)
-    # Who is known already.
     _known: set[tuple[Origin, int | None]] = field(default_factory=set)
     places: Places = field(default_factory=Places)
     clocks: Clocks = field(default_factory=Clocks)
@@ -233,7 +219,6 @@ class Ledger:
         self.failures.setdefault(identity, Occurrences()).add(row)
 
     def ends_with(self, identity: str, row: LogLine) -> None:
-        """A log whose last line shows that failure."""
         self.endings.setdefault(identity, Occurrences()).add(row)
 
     def raises(self, kind: str, row: LogLine, raised: Raised) -> None:
@@ -262,7 +247,6 @@ class Ledger:
                 del self.failures[name]
 
     def exception(self, text: str, row: LogLine, *, signalled: bool = False) -> None:
-        """An exception that no failure explains; ``signalled``: raised by a handler of signals."""
         self.unexplained += 1
         if signalled and len(self.signalled) < _ORIGINS:
             self.signalled.add(row.origin)
@@ -277,15 +261,14 @@ class Ledger:
         _note(self.logged, mask_numbers(text), row)
 
     def stands(self, gravity: Gravity) -> None:
-        """A log that complains, and shows nothing that outlives it."""
         self.standing = max(self.standing or gravity, gravity)
 
     @property
     def outlived(self) -> bool:
-        """Whether the run got over all that its logs complain of, and nobody tells of an end.
+        """Whether the run got over all that its logs complain of, without a report of an end.
 
-        A rank prints nothing more of a job that another one says has ended well, nor does a file
-        of errors alone.
+        A rank prints nothing more of a job that another one says has ended well, nor does a
+        file of errors alone.
         """
         if any((self.ended, self.endings, self.lost, self.absent, self.timed_out, self.reports)):
             return False
@@ -293,12 +276,10 @@ class Ledger:
 
     @property
     def shows_failure(self) -> bool:
-        """Whether a line or an end of a process reads like an error."""
         return any((self.exceptions, self.deaths, self.logged, self.codes, self.ended))
 
     @property
     def got_over_failure(self) -> bool:
-        """Whether that is more than a line which somebody calls an error."""
         return self.survived or self.standing is Gravity.FATAL
 
     def forget(self, harmless: Collection[str]) -> list[Occurrences]:
@@ -312,7 +293,6 @@ class Ledger:
         return dropped
 
     def ends(self, ended: Ended, local: int, row: LogLine) -> None:
-        """A process that torchrun's summary names by both its ranks."""
         self.places.pair(row.writer, rank=ended.rank, local=local, node=ended.node)
         self.places.know(ended.rank, node=ended.node)
         if ended.node and len(self.nodes) < _ORIGINS:
@@ -337,7 +317,6 @@ class Ledger:
             )
 
     def connects(self, origin: Origin, ranks: set[int]) -> None:
-        """Who came to a group, as its root rank counts."""
         if origin in self.connected or len(self.connected) < _KINDS:
             self.connected.setdefault(origin, set()).update(ranks)
 
@@ -347,14 +326,13 @@ class Ledger:
             self.tasks.setdefault(group, {}).setdefault(origin, task)
 
     def rank(self, origin: Origin) -> int | None:
-        """The rank of a process, told by itself, by its launcher or by the group it joined."""
         rank = self.places.rank(origin)
         if rank is not None:
             return rank
         return self.processes.rank(origin)
 
     def job_ranks(self, group: str, ranks: set[int]) -> set[int]:
-        """Ranks of a group as those in the job, as far as that is known."""
+        """Ranks of a group as ranks in the job, as far as known."""
         if not group or all(size == self.job_size for name, size in self.processes.groups()
                             if name == group):  # fmt: skip
             return ranks
@@ -363,9 +341,9 @@ class Ledger:
         return {rank for rank in numbers if rank is not None}
 
     def without_log(self) -> set[int]:
-        """Ranks that the run had and that left no log, where every rank has one of its own.
+        """Ranks of the run without a log, if every rank has a separate one.
 
-        Nothing where ranks stand in several folders, those of each attempt, or are not known.
+        Empty if ranks are in several folders, those of each attempt, or are not known.
         """
         size = self.job_size
         folders_of: dict[int, set[str]] = {}
@@ -380,7 +358,6 @@ class Ledger:
         return (set(range(min(size, _ORIGINS))) | set(self.ended)) - logged
 
     def settle(self) -> None:
-        """Give every line the rank of its process where only another line told it."""
         self.clocks.settle()
         self.processes.settle(self.world_size)
         for number, process in self.processes.by_rank().items():
@@ -411,15 +388,12 @@ class Ledger:
 
     @property
     def job_size(self) -> int:
-        """How many ranks the job has; 0 where nothing tells."""
         return self.world_size or self.processes.world_size
 
     def in_order(self, sightings: Iterable[Sighting]) -> bool:
-        """Whether clocks can put them in order."""
         return self.clocks.comparable(sighting.origin.node for sighting in sightings)
 
     def serial(self, node: str, device: int | None) -> str:
-        """That of a card; empty where nothing tells it."""
         return "" if device is None else self.serials.get((node, device), "")
 
     def has_log(self, party: Party) -> bool:
@@ -437,7 +411,6 @@ class Ledger:
         return replace(sighting, origin=settled)
 
     def report(self) -> WatchdogReport:
-        """A report that begins."""
         new = WatchdogReport()
         if len(self.reports) < _ORIGINS:
             self.reports.append(new)
@@ -448,7 +421,6 @@ class Ledger:
         _note(self.lost, peer, row)
 
     def code(self, kind: str, code: str, row: LogLine, *, known: bool) -> None:
-        """A code; ``known`` where a failure explains its line."""
         if not known and len(self.unknown) < _KINDS:
             self.unknown.add((kind, code))
         if (kind, code) in self.codes or len(self.codes) < _KINDS:

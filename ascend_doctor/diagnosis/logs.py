@@ -28,14 +28,14 @@ _LATIN = 20  # more than one Latin letter in as many bytes has every log
 _FEW = 4
 _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
-# Files of a folder that are logs by their names: log, txt, out, err and their rotations, CANN's
-# plog-1_2.log, torchrun's stdout.log and error.json, Slurm's slurm-1.out, files without an ending,
-# what is kept of journalctl -o json.
+# Log files of a folder by name: log, txt, out, err and their rotations, CANN's plog-1_2.log,
+# torchrun's stdout.log and error.json, Slurm's slurm-1.out, files without an ending, files of
+# journalctl -o json.
 _LOG = re.compile(
     r"(?:^(?!.*\.[A-Za-z]\w*$)|\.(?:log|txt|out|err)(?:[.-][\w-]+)*$|^std(?:out|err)"
     r"|^(?:error|journal[\w.-]*)\.json$)"
 )
-# What somebody pastes, or types of an error, in place of the name of a log.
+# What users paste, or type of an error, in place of the name of a log.
 _LINE = re.compile(r"\s|^(?:[A-Z]{1,3})?\d{4,}$")
 _PACKED = re.compile(r"\.(?:gz|xz|bz2|zst)$")
 
@@ -61,7 +61,6 @@ _PROCESS = re.compile(
 _PARSED = re.compile(r"(?:^|/)([^/]+)/plog-parser-\d+-[01]\.log$")
 # CANN's debug/device-3/
 OF_DEVICE = re.compile(r"(?:^|/)device-(\d{1,4})/[^/]+$")
-# What stands behind the name that the parts of one log share: stdout.log, train.err, train.log.1.gz
 _ENDINGS = re.compile(
     r"(?:(?<=/)std(?:out|err))?(?:\.(?:log|txt|out|err|gz|xz|bz2|zst|\d{1,3})|-\d{8})*$"
 )
@@ -73,8 +72,8 @@ _POD = re.compile(r"/pods/[\w.-]+_([\w.-]+)_[\w-]+/")
 class Log:
     """One log to read. ``path`` of None is standard input; ``name`` is shown.
 
-    ``opens``: how a file of an archive is read.
-    ``listed``: found in a folder, where core files and the like lie beside logs.
+    ``opens``: how a file of an archive is read. ``listed``: found in a folder, which may also
+    have core files and the like.
     """
 
     name: str
@@ -86,8 +85,6 @@ class Log:
 
 @dataclass(frozen=True, kw_only=True)
 class Skipped:
-    """A file that was not read to its end, and why."""
-
     name: str
     reason: str
 
@@ -95,7 +92,7 @@ class Skipped:
 def find(names: tuple[str, ...], without: Collection[str] = ()) -> tuple[list[Log], list[Skipped]]:
     """The logs of the named files and folders. Raises DataError for a name that is none.
 
-    Files of ``without`` are known to be no logs; where there are any, there may be no log at all.
+    Files of ``without`` are known to be other files; with any, there may be no log at all.
     """
     listing = _Listing()
     for name in names:
@@ -118,7 +115,6 @@ def find(names: tuple[str, ...], without: Collection[str] = ()) -> tuple[list[Lo
 
 
 def _name_trees(logs: list[Log]) -> list[Log]:
-    """Nodes by the trees of CANN's logs that lie beside each other."""
     nodes = nodes_of(log.name for log in logs if not log.origin.node and log.origin.rank is None)
     return [
         replace(log, origin=replace(log.origin, node=nodes[log.name], launcher=nodes[log.name]))
@@ -135,7 +131,6 @@ class _Listing:
     _archives: archives.Archives = field(default_factory=archives.Archives)
 
     def add(self, path: str) -> None:
-        """A file of a folder."""
         if archives.ENDING.search(path):
             self.archive(path)
         elif is_log(os.path.basename(path)):
@@ -198,12 +193,10 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def is_log(name: str) -> bool:
-    """Whether a file of a folder is a log, by its name."""
     return _LOG.search(_PACKED.sub("", name)) is not None
 
 
 def origin(path: str) -> Origin:
-    """What the path says of the process that wrote the file."""
     named = _POD.search(path) or _NODE_NAME.search(path) or _PARSED.search(path)
     node = archives.ENDING.sub("", next(filter(None, named.groups()))) if named else ""
     device, process = OF_DEVICE.search(path), _PROCESS.search(path)
@@ -229,8 +222,8 @@ def origin(path: str) -> Origin:
 def blocks(log: Log, skipped: list[Skipped]) -> Iterator[bytes]:
     """The log in blocks of whole lines of about BLOCK bytes; a longer line is cut.
 
-    What cannot be read to its end is told in ``skipped``; a file that cannot be read at all raises
-    DataError.
+    ``skipped`` gets what cannot be read to its end. Raises DataError for a file that cannot be
+    read at all.
     """
     if log.opens is not None:
         try:
@@ -261,8 +254,8 @@ def blocks(log: Log, skipped: list[Skipped]) -> Iterator[bytes]:
 def _blocks(stream: Any, name: str, skipped: list[Skipped]) -> Iterator[bytes]:
     """Blocks of a buffered stream.
 
-    The last one holds what there was also where a packed file is cut short, or where the user
-    interrupts a stream that goes on; that is raised behind it.
+    Errors of a packed file that is cut short, and the user's interrupt, are raised after the
+    last block.
     """
     ended = interrupted = False
     while not ended:
@@ -292,7 +285,6 @@ def _binary(head: bytes) -> bool:
 
 
 def _plain(raw: IO[bytes]) -> Any:
-    """The stream as UTF-8 or what it is, unpacked where its first bytes say that it is packed."""
     buffered = unpack(raw)
     try:
         encoding = _wide(buffered.peek(_SAMPLE)[:_SAMPLE])
@@ -302,7 +294,6 @@ def _plain(raw: IO[bytes]) -> Any:
 
 
 def _wide(head: bytes) -> str:
-    """Whether it is UTF-16: by its mark, or by where the zeros of its Latin letters stand."""
     for mark, encoding in _WIDE.items():
         if head.startswith(mark):
             return encoding
@@ -319,7 +310,6 @@ def _wide(head: bytes) -> str:
 
 
 def _recode(stream: Any, encoding: str) -> Iterator[bytes]:
-    """A stream of UTF-16 in UTF-8."""
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     piece = b"more"
     while piece:

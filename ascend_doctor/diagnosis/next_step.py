@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ascend_doctor.diagnosis.result import Diagnosis
 
-# Where CANN writes what its own parts say, unless ASCEND_PROCESS_LOG_PATH names another folder.
+# CANN's log folder, unless ASCEND_PROCESS_LOG_PATH names another.
 PLOGS = "~/ascend/log"
 # Set in simulated machines, which have no such logs.
 SIMULATED = "ASCEND_DOCTOR_SIMULATED"
@@ -16,9 +16,9 @@ _OF_CANN = re.compile(r"npu|hccl|acl|ascend|cann|E[A-Z0-9]\d{4}|[125]0\d{4}", re
 
 
 def choose_next(diagnosis: Diagnosis, logs: Sequence[str]) -> str:
-    """A command that may find the cause; empty where there is one, or nothing ended badly.
+    """A command that may find the cause; empty if it is known, or nothing ended badly.
 
-    CANN's own logs say more than what ranks print. Where they were read, the machine is asked.
+    CANN's own logs say more than what ranks print. If they were read, the machine is asked.
     """
     explained = diagnosis.causes or diagnosis.stall or diagnosis.outcome == "nothing known found"
     error = next(iter(diagnosis.unexplained), None)

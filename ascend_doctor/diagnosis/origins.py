@@ -51,7 +51,7 @@ _TENSOR_RANK = re.compile(
 )
 # A launcher of which no more is known than the number of its node.
 NODE_RANK = "node_rank_"
-# Launchers write theirs in front of each other's: srun, kubectl, torchrun, Ray and a logger.
+# Launchers nest their prefixes: srun, kubectl, torchrun, Ray and a logger.
 _PREFIXES = 8
 _KNOWN = 8192
 
@@ -104,8 +104,8 @@ _DAYS = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)
 class Origin:
     """What is known of the process that wrote a line; ``node`` is a host, a pod or an address.
 
-    Where its ``rank`` in the job is not told, ``local`` is its number among the processes that
-    ``launcher`` started on one node, and ``task`` that of srun, which is one or the other.
+    If its ``rank`` in the job is unknown, ``local`` is its number among the processes that
+    ``launcher`` started on one node, and ``task`` that of srun, which is either.
     """
 
     rank: int | None = None
@@ -131,7 +131,6 @@ class Origin:
 
 
 def split_prefixes(text: str, origin: Origin) -> tuple[Origin, str]:
-    """The origin of a line of a file that has ``origin``, and the line without its prefixes."""
     start = 0
     naming: list[str] = []
     for _ in range(_PREFIXES):
@@ -158,7 +157,6 @@ def split_prefixes(text: str, origin: Origin) -> tuple[Origin, str]:
 
 @functools.lru_cache(maxsize=_KNOWN)
 def _with(origin: Origin, prefixes: str) -> Origin:
-    """The origin and what prefixes add to it; a run has as many of them as processes."""
     parts: dict[str, str] = {}
     start = 0
     while match := _PREFIX.match(prefixes, start):
@@ -197,7 +195,6 @@ class Moment:
 
 
 def moment(text: str) -> Moment | None:
-    """The first time stamp of a line."""
     for shape in _STAMPS:
         match = shape.search(text)
         if match is None:

@@ -30,7 +30,6 @@ _LAST = 5
 _BUFFERS = 1 << 16
 _LATER = 60.0
 
-# What is named as a whole, and a whole that ended well.
 _JOB = r"train(?:ing)?|pre-?training|fine-?tun(?:ing|e)|sft|job|run|script|program|experiment"
 _WHOLE = (
     rf"{_JOB}|jobs|experiments|"
@@ -46,13 +45,11 @@ _GOOD_END = (
     rf"{_ENDS.format(_WHOLE)}|"
     r"\btrain_runtime\b|"  # transformers' Trainer
     r"\bStatus: (?:Downloaded newer image|Image is up to date) for\b|"
-    # pip, docker, Gradle and Maven, webpack, MSBuild, cargo.
     r"\bsuccessfully (?:installed|built|tagged)\b|\bBUILD SUCCESS|\bcompiled successfully\b|"
     r"\bbuild succeeded\b|\bFinished [`a-z]{3,12} profile\b|"
     r"\b(?:process finished|job|script|command|build|run)\b.{0,40}"
     r"\bexit(?:ed)?(?: with)?(?: status| code)+[ :=]{1,3}0\b|"
     r"\bsucceeded after \d{1,4} (?:retr|attempts)|"
-    # The last of all steps.
     r"\b(?:iter(?:ation)?|step|epoch)s?\b['\"]?\s*[:=\[]?\s*([3-9]|[1-9]\d{1,8}) ?/ ?\1\b|"
     r"(?:训练|微调|评测|测试|运行|执行|安装|转换|推理)(?:已|全部|任务)?(?:完成|结束|成功|通过)"
 )
@@ -74,7 +71,6 @@ _SPOILS = (
 _END_OF_JOB = rf"{_ENDS.format(_JOB)}|\btrain_runtime\b|训练(?:已|全部|任务)?(?:完成|结束)"
 # A server that answered a request after one that failed; those for its health say nothing.
 _SERVED = r"\"POST [^\"]{1,200}\" 200\b"
-# What started the job says that it ended with something else than 0.
 _BAD_END = (
     r"\b(?:exit(?:ed|ing)?|ret(?:urn)?)[ _]?(?:with )?(?:exit )?(?:code|status)\b\W{0,3}[1-9]"
 )
@@ -117,7 +113,7 @@ class ErrorLines:
     def judge(self, tail: bytes, size: int, *, full: bool) -> tuple[Aftermath, Gravity | None]:
         """What the end of a log of this size leaves of its complaints, the gravest first.
 
-        In a ``full`` log all stand, for not all of it was searched.
+        In a ``full`` log all remain, as not all of it was searched.
         """
         aftermath: Aftermath = "harmless"
         for gravity in sorted(self._last, reverse=True):
@@ -138,7 +134,6 @@ class ErrorLines:
         return left
 
     def start_in(self, tail: bytes, size: int) -> int:
-        """Where the last complaint ends in the tail of a log of this size; 0 before it."""
         return max((_start(tail, size, last) for last in self._last.values()), default=0)
 
 
@@ -147,13 +142,11 @@ def _start(tail: bytes, size: int, complaint: ErrorLine) -> int:
 
 
 def _follow(tail: bytes, size: int, complaint: ErrorLine) -> tuple[bytes, ErrorLine, int]:
-    """What follows a complaint in the tail, and how many bytes lie between the two."""
     apart = max(size - len(tail) - complaint.stop, 0)
     return tail[_start(tail, size, complaint) :], complaint, apart
 
 
 def ends_job(text: bytes) -> bool:
-    """Whether the last lines of a log say that the whole job ended well, whoever has another."""
     return any(_says(_JOB_ENDED, row) for _, row in list(_rows(text))[-_LAST:])
 
 
@@ -188,7 +181,6 @@ def judge(rest: bytes, complaint: ErrorLine, apart: int) -> Aftermath:
 
 
 def _is_later(row: str, line: LogLine) -> bool:
-    """Whether it was written later, and not only printed so."""
     before, after = line.sighting.moment, moment(row)
     return before is not None and after is not None and after.seconds - before.seconds >= _LATER
 
@@ -198,7 +190,6 @@ def _says(shape: re.Pattern[str], row: str) -> bool:
 
 
 def _rows(text: bytes) -> Iterator[tuple[int, str]]:
-    """The last lines that are not empty, and where each begins."""
     rows = [row for row in re.finditer(rb"[^\r\n]+", text) if row[0].strip()][-_ROWS:]
     for row in rows:
         yield row.start(), row[0][:_REACH].decode("utf-8", "replace")

@@ -13,7 +13,6 @@ from typing import IO, Any
 import zstandard
 
 BLOCK = 1 << 20
-# What reading a damaged file raises.
 BROKEN = (
     *(OSError, EOFError, lzma.LZMAError, zlib.error, zstandard.ZstdError),
     *(zipfile.BadZipFile, tarfile.TarError),
@@ -26,12 +25,11 @@ _UNPACK: dict[bytes, Callable[[IO[bytes]], Any]] = {
         max_window_size=1 << 27
     ).stream_reader(raw, read_across_frames=True),
 }
-# As many bytes as the longest of these marks has.
+# The longest mark has as many bytes.
 _MAGIC = 6
 
 
 def unpack(buffered: Any) -> Any:
-    """A buffered stream of what is packed in this one, or this one."""
     for magic, opener in _UNPACK.items():
         if buffered.peek(_MAGIC).startswith(magic):
             return io.BufferedReader(opener(buffered), BLOCK)
@@ -39,7 +37,6 @@ def unpack(buffered: Any) -> Any:
 
 
 def stream_of(pieces: Iterator[bytes]) -> io.BufferedReader:
-    """What comes in pieces of any size as a buffered stream."""
     return io.BufferedReader(_Pieces(pieces), BLOCK)
 
 

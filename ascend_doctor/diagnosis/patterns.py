@@ -9,7 +9,7 @@ from ascend_doctor.diagnosis.automata import CODES, Automaton, Mode
 from ascend_doctor.diagnosis.signs import COMMON, SIGNS, Sign
 from ascend_doctor.matrix.schema import KnownFailure, find_code
 
-# Once a pattern is familiar, pieces of this size in which nothing else is are not searched further.
+# Once a pattern is familiar, pieces of this size with nothing else are not searched further.
 _PIECE = 1 << 16
 _LONGEST_CODE = 16
 _DIGITS_AT_END = re.compile(rb"\d+\Z")
@@ -31,8 +31,8 @@ class BlockMatches:
 class Patterns:
     """What a text shows of the given failures.
 
-    Its methods raise DataError for a pattern that is none: automata are made, or read, when the
-    first log is, which a folder of recorders' dumps does not have.
+    Methods raise DataError for an invalid pattern: automata are made, or read, with the first
+    log, which a folder of recorders' dumps does not have.
     """
 
     def __init__(self, failures: Iterable[KnownFailure]) -> None:
@@ -45,21 +45,19 @@ class Patterns:
         for sign, text in SIGNS.items():
             self._names.append(("sign", sign))
             texts.append(text)
-        # One pattern finds the codes of all failures: each alone has the same words before it,
-        # which is most of what an automaton is made of.
+        # One pattern finds the codes of all failures: each alone would repeat the words before the
+        # code, which make up most of an automaton.
         coded = [failure for failure in failures if failure.codes]
         self._code = len(texts) if coded else None
         if coded:
             self._names.append((CODES, ""))
             texts.append(find_code("|".join(failure.codes for failure in coded)))
-        # A carriage return ends a line as well, which Hyperscan's anchors do not know: in a block
-        # they are left out, and the line alone decides.
+        # A carriage return also ends a line, which Hyperscan's anchors do not know. In a block they
+        # are left out, and the line alone decides.
         self._texts = [text.removeprefix("^") for text in texts]
         self._common = self._of_signs(COMMON)
-        # Of each set of signs that is left out; there are three of them at most.
         self._others: dict[tuple[frozenset[Sign], Mode], tuple[Sequence[int], Automaton]] = {}
         with_exceptions = {failure.id for failure in failures if failure.unless}
-        # A line in which one of these is has its explanation.
         self._settling = {
             number
             for number, (kind, name) in enumerate(self._names)
@@ -90,8 +88,8 @@ class Patterns:
     ) -> BlockMatches:
         """Where a block may show something.
 
-        Signs ``without`` which a log that is full of them is read, and ``familiar`` patterns, are
-        left out.
+        Leaves out the signs ``without``, of which the log is full, and the patterns
+        ``familiar``.
         """
         numbers, automaton = self._without(without, "block")
         places = BlockMatches()
@@ -108,7 +106,6 @@ class Patterns:
     def _new_pieces(
         self, block: bytes, without: frozenset[Sign], familiar: Collection[int]
     ) -> Iterator[tuple[int, bytes]]:
-        """Pieces of a block in which more than familiar patterns is, and where each starts."""
         if not familiar:
             yield 0, block
             return
@@ -121,7 +118,6 @@ class Patterns:
     def _scan(
         self, automaton: Automaton, text: bytes, numbers: Sequence[int]
     ) -> Iterator[tuple[int, int]]:
-        """Patterns by number that match, codes by failure, each with the offset of its end."""
         for index, end in automaton.scan(text):
             if (number := numbers[index]) != self._code:
                 yield number, end
@@ -131,7 +127,6 @@ class Patterns:
                 yield coded, end
 
     def _of_code(self, code: bytes) -> tuple[int, ...]:
-        """Failures, by number, that have this code."""
         if code not in self._by_code:
             self._by_code[code] = tuple(
                 number for number, codes in self._coded if codes.fullmatch(code)
@@ -142,15 +137,12 @@ class Patterns:
         return {self._names.index(("sign", sign)) for sign in signs}
 
     def explain(self, numbers: Iterable[int]) -> bool:
-        """Whether a line in which these patterns are has its explanation."""
         return not self._settling.isdisjoint(numbers)
 
     def name(self, number: int) -> str:
-        """The failure, or the sign, that a pattern is of."""
         return self._names[number][1]
 
     def _without(self, signs: frozenset[Sign], mode: Mode) -> tuple[Sequence[int], Automaton]:
-        """The automaton of all patterns but these signs, with their numbers in the whole."""
         if (signs, mode) not in self._others:
             out = {("sign", sign) for sign in signs}
             names = self._names[: len(self._texts)]
@@ -173,7 +165,6 @@ class Patterns:
 
 
 def _pieces(block: bytes) -> Iterator[tuple[int, bytes]]:
-    """Whole lines of a block, and where each piece starts."""
     start = 0
     while start < len(block):
         stop = block.find(b"\n", start + _PIECE) + 1 or len(block)

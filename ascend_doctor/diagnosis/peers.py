@@ -25,9 +25,9 @@ _LOST = re.compile(
     r"Cluster Exception Location\[IP/ID\]:\[([^\]\s]{1,80})\]|"
     r"serverId\[([^\]\s]{1,80})\], deviceId\[(\d{1,4})\], Heartbeat Lost Occurred"
 )
-# The lines of plogs, as the fixtures of Ascend/mind-cluster have them
-# (component/ascend-faultdiag/test): links by address and rank, cards of one server, links that
-# broke, the task in which a rank stood, and what the scheduler on the device waited for.
+# Lines of plogs in the fixtures of Ascend/mind-cluster (component/ascend-faultdiag/test): links by
+# address and rank, cards of one server, broken links, the task of a rank, and what the scheduler on
+# the device waited for.
 _PARTY = r"\s+([\w.:]{1,64})\((\d{1,6})\)\s+\|(?:\s+\d+\s+\|)?"
 _TABLE = re.compile(rf"\|{_PARTY}{_PARTY}\s+(?:client|server)\s+\|\s+(?:no connect|time out)")
 _CARDS = re.compile(
@@ -37,7 +37,6 @@ _BROKEN = re.compile(
     r"cqe err(?:or)? status\[\d{1,4}\].{0,400}?"
     r"(?:remoteIP\{.{0,200}?deviceIp\[|remoteIP:\[|remoteEid\[eid\[|ip:\[)([\w.:]{1,64})\]"
 )
-# Ranks in HCCL's list have leading zeros.
 _CONNECTED = re.compile(r"\[0*(\d{1,6})\]")
 _TASK = re.compile(
     r"taskType\[Notify Wait\], tag\[(\w+?)_([^\]]{1,200})\](?:, index\[(\d{1,9})\])?"
@@ -48,7 +47,7 @@ _NOTIFY = re.compile(r"type:NOTIFY WAIT, localRank:(\d{1,6}), remoteRank:(\d{1,1
 _OPERATION = re.compile(r"opData information is .{0,200}?\bgroup:([^,\s]{1,200}),")
 
 # torch/distributed/elastic/multiprocessing/errors/__init__.py prints every failed process so, the
-# first one behind its own heading; api.py names that one before, by its rank on the node.
+# first one under its own heading. api.py names that one before, by its rank on the node.
 _HOST = re.compile(r"\bhost +: (\S{1,128})")
 _TIME = re.compile(r"\btime +: (\d{4}-\d\d-\d\d_\d\d:\d\d:\d\d)")
 _GLOBAL = re.compile(r"\brank +: (\d{1,6}) \(local_rank: (\d{1,6})\)")
@@ -59,10 +58,10 @@ _WORKER = re.compile(r"\bip=([\w.:]{1,64}), pid=(\d{1,12})\) world_rank=(\d{1,6}
 _EXIT = re.compile(r"\bexitcode +: (-?\d{1,6})")
 _FIRST = re.compile(r"failed \(exitcode: (-?\d{1,6})\) local_rank: (\d{1,6})")
 _MET = "Rendezvous complete for workers"
-# The last line of a negotiation, that of the fixtures of Ascend/mind-cluster.
+# The last line of a negotiation, as in the fixtures of Ascend/mind-cluster.
 _JOINED = re.compile(r"HcclCommInitRootInfo success\b.{0,200}?identifier\[([^\]]{1,200})\]")
 _ROOT = "Root Cause (first observed failure)"
-# torch_npu/csrc/distributed/ProcessGroupHCCL.cpp; its number is that of the rank in the group.
+# torch_npu/csrc/distributed/ProcessGroupHCCL.cpp; the rank counts in the group.
 _WAITED = re.compile(
     r"\[Rank (\d{1,6})\] Watchdog caught collective operation timeout: WorkHCCL\("
     r"(SeqNum=\d+, OpType=\w+, NumelIn=\d+)"
@@ -119,13 +118,11 @@ class Peers:
     ledger: Ledger
     _root: bool = field(default=False, init=False)
     _rank: int | None = field(default=None, init=False)
-    # The group of the last task that failed, and what it waited for.
     _group: str = field(default="", init=False)
     _last: Wait | None = field(default=None, init=False)
     _reports: dict[Origin, WatchdogReport] = field(default_factory=dict, init=False)
 
     def line(self, signs: Collection[str], row: LogLine, before: str) -> None:
-        """One line with these signs; ``before`` is what stands in front of it."""
         if "peers" in signs:
             self._links(row.text, row)
         if "agent" in signs:
@@ -160,7 +157,6 @@ class Peers:
             self.ledger.lose(match[1] or f"{match[2]}/{match[3]}", row)
 
     def _name_group(self, group: str, own: int | None) -> None:
-        """The line behind a wait that says in which group it was."""
         old, self._last = self._last, None
         if old and old.peer.rank is not None:
             peer = replace(old.peer, group=group or old.peer.group)
@@ -168,10 +164,9 @@ class Peers:
             self.ledger.waiting.replace(old, replace(old, peer=peer, own=own))
 
     def _wait(self, text: str, row: LogLine) -> Wait | None:
-        """Whom this line says that its process waits for."""
         if match := _SETTING_UP.search(text):
-            # The number counts in the group; where it is another one than the rank's in the job,
-            # the peer's cannot be named either.
+            # The number counts in the group. If it is not the rank's in the job, the peer's is
+            # unknown too.
             if row.origin.rank not in {None, int(match[1])}:
                 return None
             return Wait(waiter=row.origin, own=int(match[1]), peer=HcclPeer(rank=int(match[2])))
@@ -206,12 +201,10 @@ class Peers:
             self.ledger.clocks.count(_MET, node, moment.seconds)
 
     def _worker(self, *, address: str, pid: str, rank: int) -> None:
-        """A process by its node and number; those beside the driver are shown without theirs."""
         for node in (address, ""):
             self.ledger.places.add(Origin(rank=rank, node=node, process=f"pid={pid}"))
 
     def _elastic(self, text: str, before: str, row: LogLine) -> None:
-        """What torchrun says of processes that ended."""
         if _ROOT in text:
             self._root = True
         elif _MET in text:

@@ -11,12 +11,11 @@ from dataclasses import dataclass, field, replace
 from ascend_doctor.diagnosis.origins import NODE_RANK, Origin
 
 _MANY = 4096
-# node-3, job-worker-0, n0017.cluster: the number of a node in its name.
+# node-3, job-worker-0, n0017.cluster
 _NUMBERED = re.compile(r"(?P<stem>.*?)(?P<number>\d{1,6})(?P<rest>\D{0,64})")
 # Kubeflow's training operator calls the first node <job>-master-0 and the second <job>-worker-0.
 _AFTER_A_MASTER = "worker"
 _PID = re.compile(r"\d+$")
-# What every machine calls itself.
 ITSELF = frozenset({"localhost", "localhost.localdomain"})
 
 
@@ -33,7 +32,7 @@ class Places:
     """``node_rank`` is the number that the user gives the one node whose logs these are."""
 
     node_rank: int | None = None
-    # By launcher: the processes that it started, and what their numbers lack to be ranks.
+    # Processes by launcher, and what to add to their numbers for ranks.
     _members: dict[str, set[int]] = field(default_factory=dict)
     _offsets: dict[str, set[int]] = field(default_factory=dict)
     _tasks: set[int] = field(default_factory=set)
@@ -45,7 +44,6 @@ class Places:
     _known: dict[int, RankPlace] = field(default_factory=dict)
 
     def add(self, origin: Origin) -> None:
-        """What a line says of the process that wrote it."""
         if origin.local is not None:
             self._member(origin.launcher, origin.local, origin.rank)
         if origin.rank is not None and (origin.node or origin.device is not None):
@@ -60,7 +58,6 @@ class Places:
     def know(
         self, rank: int, *, node: str = "", device: int | None = None, server: str = ""
     ) -> None:
-        """What is told of a rank; what was told first stays."""
         known = self._known.get(rank, RankPlace())
         node = "" if node in ITSELF else node
         if rank in self._known or len(self._known) < _MANY:
@@ -72,7 +69,6 @@ class Places:
             )
 
     def pair(self, origin: Origin, *, rank: int, local: int, node: str = "") -> None:
-        """The same process by both numbers, in a line of its launcher."""
         self._member(origin.launcher, local, rank)
         if node not in ITSELF:
             self._hosts.setdefault(origin.launcher, node)
@@ -85,7 +81,7 @@ class Places:
                 offsets.add(rank - local)
 
     def settle(self, world_size: int) -> None:
-        """Number the nodes; 0 is a world of unknown size."""
+        """Number the nodes; 0 is an unknown size."""
         self._settled = {
             launcher: next(iter(offsets))
             for launcher, offsets in self._offsets.items()
@@ -110,7 +106,6 @@ class Places:
                 self.know(next(iter(ranks)), device=next(iter(devices)))
 
     def _logs_of(self, launcher: str) -> list[str]:
-        """Launchers that are known and whose logs lie beside or below those of this one."""
         folder = launcher.rpartition("/")[0]
         return [
             launcher for launcher in self._settled if folder and launcher.startswith(f"{folder}/")
@@ -143,7 +138,6 @@ class Places:
         return {}
 
     def rank(self, origin: Origin) -> int | None:
-        """The rank of a process in the job."""
         if origin.rank is not None:
             return origin.rank
         if origin.local is not None:
@@ -157,11 +151,9 @@ class Places:
 
     @property
     def _tasks_launch(self) -> bool:
-        """Whether srun's tasks are launchers of several ranks."""
         return any(launcher.startswith(NODE_RANK) for launcher in self._members)
 
     def ranks(self) -> set[int]:
-        """All that lines told without naming the rank itself."""
         placed = {
             offset + local
             for launcher, offset in self._settled.items()
@@ -174,7 +166,6 @@ class Places:
 
 
 def pid_of(origin: Origin) -> tuple[str, str] | None:
-    """Node and process id."""
     match = _PID.search(origin.process)
     return (origin.node, match[0]) if match else None
 

@@ -24,7 +24,7 @@ _TAIL = 1 << 16
 _HEAD = 256
 # Who waits for a rank that starts later says so after HCCL_CONNECT_TIMEOUT, 120 s unless it is set.
 _APART = 120.0
-# Processes of one launch start within so many seconds, and nobody has to look at when they ended.
+# Processes of one launch start within so many seconds, so their ends need no look.
 _TOGETHER = 5.0
 
 
@@ -37,10 +37,10 @@ class _Process:
 
 
 def split_runs(logs: Sequence[Log]) -> list[tuple[str, list[Log]]]:
-    """The logs of each run, the oldest first; what is no plog is of the newest.
+    """The logs of each run, the oldest first; other logs than plogs are of the newest.
 
-    One without a name where all may be of the same run. Nodes are looked at by themselves, as
-    their clocks may differ.
+    One run without a name if all may be of the same. Nodes are split separately, as their
+    clocks may differ.
     """
     nodes: dict[str, dict[str, _Process]] = {}
     others: list[Log] = []
@@ -97,7 +97,6 @@ def _take_over(later: Sequence[_Process], run: Sequence[_Process]) -> bool:
 
 
 def _last_second(log: Log) -> float:
-    """The time of the last line that has one; 0 where nothing can be read."""
     last = 0.0
     try:
         for block in _ends(log):
@@ -111,7 +110,6 @@ def _last_second(log: Log) -> float:
 
 
 def _ends(log: Log) -> Iterator[bytes]:
-    """The end of a file, or all blocks of what can only be read from its beginning."""
     if log.opens is None and log.path is not None and log.name.endswith(".log"):
         with os.fdopen(open_descriptor(log.path), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
@@ -130,7 +128,6 @@ def _seconds(stamp: str) -> float:
 
 
 def _split_file(log: Log) -> list[Log]:
-    """A file of plog lines of several processes as one of each run; itself where it is one run."""
     if log.path is None:
         return [log]
     try:
@@ -140,7 +137,6 @@ def _split_file(log: Log) -> list[Log]:
             return [log]
         seen: dict[str, _Process] = {}
         for block in itertools.chain((head,), stream):
-            # A process writes many lines in a second.
             for pid, text in set(_LINE.findall(block)):
                 stamp = moment(text.decode())
                 if stamp is None:
@@ -167,7 +163,6 @@ def _open(log: Log, pids: set[str]) -> io.BufferedReader:
 
 
 def _own_lines(log: Log, pids: set[str]) -> Iterator[bytes]:
-    """Those of some of its processes; the lines of the others are empty."""
     own = True
     for block in blocks(log, []):
         rows = []

@@ -25,15 +25,14 @@ _ALTERNATIVES = re.compile(
     r"(?:has |was )?(?:fail(?:s|ed)|interrupted|aborted|cancell?ed|killed|terminated)\b",
     re.IGNORECASE,
 )
-# "WARNING: no fused kernels: No module named 'apex'": an import that a program tried and does
-# without.
+# "WARNING: no fused kernels: No module named 'apex'": an import that a program can do without.
 _IMPORT = re.compile(
     r"(?:\b(?:ModuleNotFound|Import)Error\b[(:\"' ]{0,4})?"
     r"\b(?:No module named|cannot import name)\b.*"
 )
 _CAUGHT = re.compile(r"[Ff]ailed to import|[Ww]arning|WARN|\bINFO\b|not available")
-# "'truncation': 'error'": the value of a setting is one word. A name that says error or state
-# makes it a statement.
+# "'truncation': 'error'": a setting's value is one word. A name with error or state makes it a
+# statement.
 _SETTING = re.compile(
     r"(?<![\w\\])(['\"])(?!\w{0,40}(?:error|err|exception|status|state|phase|result|reason|"
     r"message|msg|severity|type|code|cause|detail|level)s?\1)[\w.-]{1,80}\1: ?"
@@ -45,7 +44,7 @@ _SETTING = re.compile(
 def mask(text: str, rows_before: Callable[[], Sequence[str]], *, whole: str) -> str:
     """A line without what it does not state; ``whole`` has its prefixes.
 
-    ``rows_before`` gives the lines in front of it.
+    ``rows_before`` gives the lines before it.
     """
     if _ITEM.match(text) and _is_listed(rows_before()):
         return ""
@@ -57,12 +56,11 @@ def mask(text: str, rows_before: Callable[[], Sequence[str]], *, whole: str) -> 
 
 
 def mask_settings(text: str) -> str:
-    """A line without the settings of a printed configuration, of which no word is an error."""
+    """Without the settings of a printed configuration, of which no word is an error."""
     return _SETTING.sub("", text) if "':" in text or '":' in text else text
 
 
 def _is_listed(rows: Sequence[str]) -> bool:
-    """Whether an item below these lines belongs to a list of possible causes."""
     for row in reversed(rows[-_MAX_ROWS:]):
         if _OPENS.search(row) or _LIST.search(row):
             return True

@@ -17,17 +17,16 @@ Key = tuple[str, str]
 _FIELD = re.compile(r"(\w+) ?\[([^\[\]]{0,200})\]")
 _LISTENS = re.compile(r"Listen on ip\[([\w.:]{1,64})\].{0,60}?devPhyId\[(\d{1,4})\]")
 _SIZES = ("rankNum", "totalRanks", "nRanks", "ranks")
-# Bounds of memory: logs of any size and number are read.
 _PROCESSES = 4096
 _MEMBERS = 1 << 16
 _ADDRESSES = 1 << 16
-# HCCL writes 4294967295 for a rank that it does not know.
+# HCCL writes 4294967295 for an unknown rank.
 NOBODY = 1 << 31
 
 
 @dataclass(frozen=True, kw_only=True)
 class HcclPeer:
-    """Whom a line of HCCL names: by address, by server and card, by a rank in a group."""
+    """A peer as HCCL names it: by address, by server and card, by a rank in a group."""
 
     address: str = ""
     server: str = ""
@@ -37,7 +36,6 @@ class HcclPeer:
 
     @property
     def name(self) -> str:
-        """What to call it where nothing tells who it is."""
         if self.address:
             return self.address
         if self.device is not None:
@@ -47,7 +45,7 @@ class HcclPeer:
 
 @dataclass
 class HcclProcess:
-    """A process by what it told of itself; ``groups`` has its rank and the size of each."""
+    """A process by its own lines; ``groups`` has its rank and the size of each."""
 
     key: Key
     server: str = ""
@@ -58,25 +56,21 @@ class HcclProcess:
 
     @property
     def card(self) -> int | None:
-        """The physical card where it is told."""
         return self.logical if self.device is None else self.device
 
 
 @dataclass
 class Processes:
     _known: dict[Key, HcclProcess] = field(default_factory=dict)
-    # By node and address, the card that has it.
     _listening: dict[tuple[str, str], int] = field(default_factory=dict)
     _ranks: dict[Key, int] = field(default_factory=dict)
     _addresses: dict[str, HcclProcess] = field(default_factory=dict)
-    # By node or server, and card.
     _cards: dict[tuple[str, int], HcclProcess] = field(default_factory=dict)
     _members: dict[tuple[str, int], HcclProcess] = field(default_factory=dict)
     _joined: int = 0
     world_size: int = 0
 
     def learn(self, origin: Origin, text: str) -> None:
-        """A line in which a process says which rank of which group it is, and on which card."""
         if match := _LISTENS.search(text):
             if len(self._listening) < _ADDRESSES:
                 self._listening.setdefault((origin.node, match[1]), int(match[2]))
@@ -132,7 +126,6 @@ class Processes:
             if len(mine) > 1:
                 return
             for rank in mine:
-                # The same card twice: the process of an earlier start.
                 claims.setdefault(rank, {})[key[0], process.server, process.card] = key
         if all(len(claim) == 1 for claim in claims.values()):
             self._ranks = {key: rank for rank, claim in claims.items() for key in claim.values()}
@@ -154,7 +147,6 @@ class Processes:
         return {rank: self._known[key] for key, rank in self._ranks.items()}
 
     def find(self, waiter: Origin, peer: HcclPeer) -> HcclProcess | None:
-        """Who a peer is that a process names."""
         own = self.of(waiter)
         if peer.address:
             process = self._addresses.get(peer.address)
@@ -173,7 +165,6 @@ class Processes:
         return None if group is None else self._members.get((group, peer.rank))
 
     def group_of(self, origin: Origin) -> tuple[str, int] | None:
-        """The largest group that a process joined, and its size."""
         process = self.of(origin)
         if process is None or not process.groups:
             return None
@@ -183,7 +174,6 @@ class Processes:
         )
 
     def groups(self) -> Iterator[tuple[str, int]]:
-        """Every group by the name and the size that a process gives it."""
         for process in self._known.values():
             for group, (_, size) in process.groups.items():
                 yield group, size
@@ -193,7 +183,6 @@ class Processes:
 
 
 def _number(text: str | None) -> int | None:
-    """A number that is not HCCL's word for none."""
     if text is None or not text.isascii() or not text.isdecimal() or len(text) > 10:  # noqa: PLR2004
         return None
     return number if (number := int(text)) < NOBODY else None

@@ -19,13 +19,13 @@ from ascend_doctor.diagnosis.stacks import Frame
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.syntax import describe_json
 
-# Enough to see what a rank does again and again; what has not ended is looked at in any case.
+# Enough to see a rank's routine; what has not ended is always looked at.
 HISTORY = 128
 _PENDING = 512
 _FRAMES = 40
 _LISTS = frozenset({"build_intlist", "build_doublelist", "build_boollist"})
 _P2P = re.compile(r"(?P<op>send|recv) (?P<own>\d+)(?:->|<-)(?P<peer>\d+)")
-# What a batch of sends and receives is recorded as: torch's _coalescing_manager; who makes it:
+# The recorder's name of a batch of sends and receives: torch's _coalescing_manager, called by
 # torch_npu/distributed/distributed_c10d.py and torch's own.
 _BATCH = "coalesced"
 _BATCHES = frozenset({"batch_isend_irecv", "_batch_isend_irecv"})
@@ -59,11 +59,12 @@ class TracedGroup(msgspec.Struct, frozen=True, kw_only=True):
 class TracedCall(msgspec.Struct, frozen=True, kw_only=True):
     """One operation that a rank put into its queue.
 
-    ``number`` counts the operations of the group, for sends and receives those between collectives.
-    ``operation`` is empty where the dump does not name it, for a batch of sends and receives
-    Megatron's function (a key of EXCHANGES) or "batch_isend_irecv"; ``peer`` is a rank of the job,
-    None for a collective or where nobody says it; ``frames`` have the innermost first. ``agreed``
-    is what all members have to pass alike, ``entered`` the time in seconds, where they are known.
+    ``number`` counts the operations of the group, for sends and receives those between
+    collectives. ``operation`` is empty if the dump does not name it; for a batch of sends and
+    receives it is Megatron's function (a key of EXCHANGES) or "batch_isend_irecv". ``peer`` is
+    a rank of the job, None for a collective or if unknown. ``frames`` have the innermost first.
+    ``agreed`` is what all members have to pass alike, ``entered`` the time in seconds, if
+    known.
     """
 
     group: str
@@ -105,7 +106,6 @@ def _as_list(values: Any) -> list[Any]:
 
 
 def is_dump(head: bytes) -> bool:
-    """Whether a file that begins so may be a dump: a pickle of a mapping, or JSON of it."""
     # PROTO and its version; torch's pickler writes 2 (torch/csrc/jit/serialization/pickler.cpp).
     if head.startswith((b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")):
         return b"pg_config" in head or b"entries" in head or b"version" in head
@@ -155,7 +155,6 @@ def _trace(raw: Mapping[str, Any], rank: int) -> RankTrace:
 
 @functools.lru_cache(maxsize=4096)
 def _numbers(text: str) -> tuple[int, ...]:
-    """Every rank's dump lists the world."""
     return tuple(int(number) for number in json.loads(text))
 
 
@@ -166,7 +165,6 @@ def _call(
     single: dict[int, Frame],
     sent: dict[str, int],
 ) -> TracedCall:
-    """One entry; ``sent`` counts the sends and receives of each group before it."""
     group = str(entry["process_group"][0])
     raw = entry.get("frames") or []
     key = tuple(map(id, raw))  # frames are shared in a dump, which outlives this
@@ -205,7 +203,6 @@ def _call(
 
 
 def _is_batch(frames: Sequence[Frame], counted: bool) -> bool:
-    """Whether what is recorded as one is a batch of sends and receives, not of collectives."""
     return any(frame.function in _BATCHES for frame in frames) if frames else counted
 
 

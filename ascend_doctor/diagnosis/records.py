@@ -8,8 +8,7 @@ import msgspec
 
 from ascend_doctor.diagnosis.origins import Origin
 
-# docker: log; journald: MESSAGE (journalctl -o json, systemd.journal-fields(7)); the others are
-# habits of loggers.
+# docker: log; journald: MESSAGE (journalctl -o json, systemd.journal-fields(7)); others: loggers.
 _MESSAGE = ("log", "MESSAGE", "message", "msg", "text", "event")
 _MORE = ("exc_info", "exc_text", "exception", "traceback", "stack_trace", "stack", "error")
 _NODE = ("_HOSTNAME", "hostname", "host", "node", "node_name", "pod_name")
@@ -28,7 +27,6 @@ class JsonRecord:
 
 
 def record(text: str, origin: Origin) -> JsonRecord | None:
-    """What a line says that is a JSON object, and who wrote it; None where it is none."""
     if not text.startswith("{"):
         return None
     try:
@@ -58,7 +56,7 @@ def record(text: str, origin: Origin) -> JsonRecord | None:
 
 
 def _text(value: object) -> str:
-    """Journald writes messages that are no plain text as the numbers of their bytes."""
+    """Journald writes messages that are not plain text as numbers of their bytes."""
     if isinstance(value, list):
         try:
             return bytes(value).decode("utf-8", "replace")
@@ -76,7 +74,7 @@ def _number(fields: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
         value = fields.get(name)
         if isinstance(value, str) and value.isdecimal() and len(value) < 8:  # noqa: PLR2004
             value = int(value)
-        # True is a number to Python, and a flag to whoever wrote it.
+        # A bool is an int to Python, but a flag to its writer.
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _RANKS:
             return value
     return None

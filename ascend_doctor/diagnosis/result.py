@@ -18,9 +18,9 @@ Outcome = Literal[
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of a log, without the prefix of its launcher. ``time`` is "MM-DD HH:MM:SS".
+    """One line of a log, without its launcher's prefix. ``time`` is "MM-DD HH:MM:SS".
 
-    ``local_rank`` is told where ``rank``, that in the job, is not known.
+    ``local_rank`` is set if ``rank``, that in the job, is unknown.
     """
 
     file: str
@@ -43,7 +43,7 @@ class Consequence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
-    """A known failure that was found. ``caught_by`` are checks that would have told before.
+    """A known failure. ``caught_by`` are checks that would have found it before.
 
     ``or_more``, here and below: a log had so many such lines that the rest was not counted.
     """
@@ -65,12 +65,12 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Guilt(msgspec.Struct, frozen=True, kw_only=True):
-    """Who began it. ``sure`` is False where it follows from what the others did not say.
+    """Who began it. ``sure`` is False if it follows from what the others did not say.
 
     ``ranks`` are those in the job, ``local_ranks`` those on their nodes, ``devices`` those that
-    the logs name; each is empty where the logs do not tell all of them. ``nodes`` are called as the
-    logs are, ``servers`` as HCCL calls them, and both are of all that are accused; ``serials`` are
-    the serial numbers of the devices, where npu-smi's output lies beside the logs.
+    the logs name; each is empty unless the logs have all of them. ``nodes`` have the names of
+    the logs, ``servers`` those of HCCL, both of all accused. ``serials`` are the serial numbers
+    of the devices, if npu-smi's output is beside the logs.
     """
 
     ranks: tuple[int, ...] = ()
@@ -97,7 +97,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
 class Unexplained(msgspec.Struct, frozen=True, kw_only=True):
     """An exception or a death that no known failure explains.
 
-    ``reading`` says of an exception what it is and where it was raised.
+    ``reading``: the kind of an exception and its place.
     """
 
     kind: Literal["exception", "death", "code", "logged"]
@@ -120,11 +120,11 @@ class Code(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RankEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """What the logs of a rank say first, and whom it waits for.
+    """The first failure of a rank in the logs, and the ranks it waits for.
 
-    ``failure`` is the id of the catalogue, empty for what it does not have; ``evidence`` is None
-    for a rank that only waits; ``after`` are seconds since the first failure of the run, where the
-    clocks tell; ``waits_for`` are numbers of ranks, or names of processes without one.
+    ``failure`` is the id of the catalogue, empty if it has none. ``evidence`` is None for a
+    rank that only waits. ``after`` are seconds since the run's first failure, if the clocks
+    allow. ``waits_for`` are numbers of ranks, or names of processes without one.
     """
 
     rank: int
@@ -142,8 +142,8 @@ class NotRead(msgspec.Struct, frozen=True, kw_only=True):
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """An earlier run of the job, as far as a verdict needs it.
 
-    ``failure`` is the id of its root cause, or the words of its first error, and empty where
-    nothing failed; ``nodes`` are those that were accused; ``step`` is the last that its logs show.
+    ``failure`` is the id of its root cause, or the words of its first error, empty if nothing
+    failed. ``nodes`` are the accused ones; ``step`` is the last in its logs.
     """
 
     name: str
@@ -157,9 +157,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 class JobVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """What a scheduler should do about the failure.
 
-    ``nodes`` are those to leave out, for the action ``exclude`` and no other; ``suspects`` those
-    that are accused of what need not be theirs; ``unknown`` is "could not tell"; ``attempts`` are
-    the earlier runs that are known, the oldest first.
+    ``nodes`` are those to leave out, only for the action ``exclude``. ``suspects`` are accused
+    of what need not be theirs. ``unknown`` is "could not tell". ``attempts`` are the known
+    earlier runs, the oldest first.
     """
 
     action: Action
@@ -173,17 +173,16 @@ class JobVerdict(msgspec.Struct, frozen=True, kw_only=True):
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that the logs say.
 
-    ``causes`` has the root cause first; ``undecided`` is what the logs do say of a time-out for
-    which nobody is ``guilty``; ``error_lines`` counts lines that read like an error and that
-    nothing explains, ``or_more_error_lines`` that it stopped counting in a log; ``outlived`` has
-    the first of ``outlived_lines`` that read like an error and that the run got over; ``now`` is
-    what the checks that look for it find on this machine, where that was asked for; ``paste`` is a
-    text for a bug report; ``attempt`` is which of several runs in the logs this is, the last, and
-    ``step`` the last training step in it, ``exit_status`` what it is known to have ended with;
-    ``work`` is the last line that shows it getting on or ended well, without which no run is fine;
-    ``stall`` is what the gathered dumps and stacks say;
-    ``without_log`` are ranks that the run had, in a folder with a log of each other; ``timeline``
-    has the ranks that failed or wait, the first to fail first.
+    ``causes`` has the root cause first. ``undecided`` is what the logs say of a time-out
+    without a ``guilty``. ``error_lines`` counts unexplained lines that read like an error;
+    ``or_more_error_lines``: counting stopped in a log. ``outlived`` has the first of
+    ``outlived_lines``, which read like an error and which the run got over. ``now`` is what the
+    checks for it find on this machine, if asked. ``paste`` is a text for a bug report.
+    ``attempt`` is which of several runs in the logs this is, the last; ``step`` its last
+    training step, ``exit_status`` its known one. ``work`` is the last line that shows progress
+    or a good end; without it no run is fine. ``stall`` is from the gathered dumps and stacks.
+    ``without_log`` are ranks of the run, in a folder with a log of each other. ``timeline`` has
+    the ranks that failed or wait, the first to fail first.
     """
 
     schema: int = SCHEMA

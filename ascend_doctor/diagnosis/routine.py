@@ -9,17 +9,18 @@ Token = tuple[object, ...]
 Departure = Literal["never", "not after this"]
 
 _CONTEXT = 8
-# So many calls before the first that has not ended are looked at as well.
+# Calls before the first unended one to look at as well.
 _BEFORE = 2
 
 
 def find_departures(
     traces: Mapping[int, RankTrace], ranks: Sequence[int]
 ) -> dict[int, tuple[Departure, TracedCall]]:
-    """Of these ranks those whose latest calls are not what always followed, and the first such.
+    """Of these ranks those that left their routine in their latest calls, and the first such call.
 
-    "never": this call never came after the one before it, in the rank's own calls or, where it has
-    none like it, in those of others. "not after this": it did, but after other calls before that.
+    "never": this call never came after the one before it, in the rank's own calls or, if it has
+    none like it, in those of others. "not after this": it did, but after other calls before
+    that.
     """
     tokens = {rank: tuple(_tokens(trace)) for rank, trace in traces.items()}
     departures = {}
@@ -34,7 +35,7 @@ def find_departures(
             )
             if (grade := _grade(tokens[rank], i, others))
         ]
-        # A call that never came weighs more than a place in a longer round.
+        # A new call weighs more than a place in a longer round.
         graded.sort(key=lambda departure: departure[0] != "never")
         if graded:
             departures[rank] = graded[0]
@@ -42,7 +43,7 @@ def find_departures(
 
 
 def _together(trace: RankTrace, first: int, ranks: Sequence[int]) -> int:
-    """Where the calls begin that come after the last which ended with all of these ranks in it."""
+    """Where the calls begin after the last one that ended with all of these ranks in it."""
     return next(
         (
             i + 1
@@ -67,7 +68,6 @@ def _grade(own: Sequence[Token], i: int, others: Sequence[Sequence[Token]]) -> D
 
 
 def _followers(context: Sequence[Token], histories: Sequence[Sequence[Token]]) -> list[set[Token]]:
-    """What came after the longest part of the context that was seen, and after its last call."""
     followers: list[set[Token]] = []
     for size in range(len(context), 0, -1):
         part = tuple(context[-size:])
@@ -83,7 +83,7 @@ def _followers(context: Sequence[Token], histories: Sequence[Sequence[Token]]) -
 
 
 def _tokens(trace: RankTrace) -> Iterator[Token]:
-    """Calls as what another rank of the same program does as well."""
+    """Calls in a form that is equal on ranks of the same program."""
     size = max((len(group.ranks) for group in trace.groups.values()), default=0)
     alike: dict[tuple[int, str], list[str]] = {}
     for name in sorted(trace.groups, key=lambda name: (len(name), name)):

@@ -30,61 +30,58 @@ _ANSI = re.compile(
     rb"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]|\][^\x07\x1b\n\r]{0,256}(?:\x07|\x1b\\)?|[@-Z\\-_])"
 )
 _LINE_END = re.compile(rb"[\r\n]+")
-# A line is looked at this far on both sides of what was found in it.
+# How far a line is read on both sides of a match.
 _REACH = 4096
 # A line without an end, as of a progress bar or of binary data, is cut here.
 _LONG = 1 << 16
-# Where no stamp stands in the line, its neighbours have one: torch_npu's [ERROR] line follows.
+# A line without a stamp has that of its neighbours: torch_npu's [ERROR] line follows.
 _AFTER, _BEFORE = 3, 30
-# Which processes write at all is looked up at the end of every block, and at that of the log.
+# The writing processes are looked up at the end of every block and of the log.
 _SAMPLE = 1 << 9
 _TAIL = 1 << 16
 _HEAD = 256
-# Of lines that only read like an error so many are looked at in one log; then only the others.
+# Lines that only read like an error, by log; then only the others count.
 _LOGGED = 1000
-# And so many that have no more than a word of one, or that familiar failures explain.
+# Those with only a word of one, or that familiar failures explain.
 _LOOKED = 20_000
-# And so many that one pattern shows: they are counted no further. Of the more than so many that
-# patterns show together, each has its share only: that many ranks have said it.
+# Lines of one pattern; more are not counted. Beyond so many lines of all patterns, each has only
+# its share, as that many ranks report it.
 _REPEATED = 5_000
 _SHOWN = 20_000
-# Where many logs have said enough, of each other one only so many.
+# The limit of each further log once many logs have said enough.
 _ENOUGH = 20_000
 _FEW = 20
-# Of a traceback so much is read on each side of its exception, and of so many of a log.
+# How much of a traceback is read on each side of its exception, and of how many in a log.
 _TRACEBACK, _MESSAGE = 1 << 15, 1 << 12
 _TRACEBACKS = 500
 
-# The last line of a traceback, "torch.OutOfMemoryError: ..." or an exception without a text;
-# bounded, for a line may be one long word.
+# A traceback's last line, "torch.OutOfMemoryError: ..." or an exception without a text. Bounded, as
+# a line may be one long word.
 _EXCEPTION = re.compile(
     r"((?:[A-Za-z_][\w.]{0,120}(?:Error|Exception|Interrupt)|Exception)(?:\(\w+\))?)(?:: (.*)|:?$)"
 )
-# One that a line of a logger, or a sentence, quotes.
 _INNER = re.compile(r"(?<![\w.])(?:[A-Za-z_]\w{0,40}\.){0,8}[A-Z]\w{2,60}(?:Error|Exception): .*")
-# Launchers and Ray put their own exception around that of the rank, which came before.
+# Launchers and Ray wrap the exception of the rank, which came before.
 _WRAPPER = re.compile(
     r"ChildFailedError|RayTaskError|RayActorError|ActorDiedError|EngineDeadError|"
     r"ProcessRaisedException|CalledProcessError|Engine core initialization failed|"
     r"WorkerProc initialization failed|^(?:Base)?ExceptionGroup\b|_RemoteTraceback"
 )
-# A function that Python calls for a signal, as its frame shows it.
 _HANDLER = re.compile(rb", in \w*(?:signal|sig(?:term|int|usr\d)|terminat\w*)\w*|\(sig\w*, frame\)")
-# What torchrun does to the others when one has failed.
 _CLOSED = re.compile(r"SIGTERM|\bexitcode +: -15\b")
 # CANN's error manager: "EI0006: ", "Name(EI0006)", "EZ9999[PID: 1]".
 _REPORTED = re.compile(
     rf"(?:\b(?=E[A-Z0-9]\d{{4}}(?::|\)|\[PID))|{CODE_BEFORE})(E[A-Z0-9]\d{{4}})\b"
 )
-# Behind words that other programs use as well only what aclError has: 107, 207, 500 and 507
-# thousand and some (acl_base.h).
+# After words that other programs use too, only aclError's values: 107, 207, 500 and 507 thousand
+# and some (acl_base.h).
 _RESULT = re.compile(
     r"(?:error ?[cC]ode(?: is|:| =)|runtime result =|failed ?:) ?(\d{1,6})\b|"
     rf"(?:{CODE_BEFORE}|{CALL_BEFORE})((?:[12]07|50[07])\d{{3}})\b"
 )
 _HCCL = re.compile(r"Hccl|HCCL")
 _ABOUT_OTHERS = frozenset({"peers", "agent", "elastic", "waited", "world"})
-# In front of a line of torchrun's summary stands the host of the process.
+# The host of the process is before a line of torchrun's summary.
 _SUMMARY = 200
 
 
@@ -111,8 +108,6 @@ def read(
 
 @dataclass(frozen=True, kw_only=True)
 class _Part:
-    """A text of one line: its bytes, who wrote it, and it without and with what stands before."""
-
     raw: bytes
     writer: Origin
     text: str
@@ -174,13 +169,11 @@ class _Reader:
         self._tail = (self._tail + data)[-_TAIL:]
 
     def _enough(self) -> frozenset[Sign]:
-        """Signs of which this log has shown so many that no more are looked at."""
         if self._logged >= self._limit or self._explained >= _LOOKED:
             return COMMON
         return WORDED if self._looked >= _LOOKED else frozenset()
 
     def _says_nothing_new(self, common: Mapping[int, int], offsets: Sequence[int]) -> bool:
-        """Whether a line has only signs of which there were enough."""
         enough = self._enough()
         self.ledger.or_more_unexplained |= enough == COMMON
         return all(
@@ -188,9 +181,9 @@ class _Reader:
         )
 
     def _count(self, numbers: Sequence[int], shown: Collection[str]) -> None:
-        """After so many lines that show what a pattern is of, the next one of it says nothing new.
+        """Once a pattern has enough lines, the next one says nothing new.
 
-        A line that its failure's ``unless`` takes out shows nothing and does not count.
+        A line that its failure's ``unless`` takes out does not count.
         """
         if not numbers and any(name in self.failures for name in shown):
             self._looked += 1  # it shows a failure again, and was found by a word of it only
@@ -199,8 +192,8 @@ class _Reader:
                 continue
             self._shown += 1
             self._times[pattern] += 1
-            # The more lines patterns show, the smaller the share of each: a log full of many
-            # failures is read as fast as one that is full of one.
+            # The more lines match, the smaller each pattern's share: a log full of many failures is
+            # read as fast as one full of a single one.
             share = _LOGGED * _SHOWN // self._shown if self._shown >= _SHOWN else _REPEATED
             if self._times[pattern] >= share:
                 self._familiar.add(pattern)
@@ -210,10 +203,8 @@ class _Reader:
                     self.ledger.or_more_unexplained = True
 
     def end(self) -> None:
-        """What counts only where nothing follows it."""
         if self._tail and not self._tail.endswith((b"\n", b"\r")):
             self.ledger.lines += 1
-        # A log of one process has no others in it.
         reach = _SAMPLE if self.log.origin.process or self.log.origin.rank is not None else _TAIL
         self._sample(self._tail[-reach:], cut=len(self._tail) >= reach)
         if MARK in self._tail and len(self.ledger.serials) < _FEW * _TAIL:
@@ -230,7 +221,7 @@ class _Reader:
                     self.ledger.ends_with(identity, self._row(part, line, lambda: None))
 
     def settle(self) -> None:
-        """What it shows of work, and what that leaves of its complaints; in a full log all."""
+        """The log's work, and its effect on the complaints; in a full log all."""
         works = self._note_work()
         full = bool(self._familiar or self._enough())
         aftermath, gravity = self._complaints.judge(self._tail, self._size, full=full)
@@ -253,7 +244,7 @@ class _Reader:
         return True
 
     def _sample(self, data: bytes, *, cut: bool) -> None:
-        """Who writes; the first line of a text that was cut lacks a part of its prefix."""
+        """The first line of a cut text lacks a part of its prefix."""
         rows = [row for row in _LINE_END.split(data)[cut:] if row]
         for row in rows:
             for part in self._parts(row, row[:_HEAD])[:1]:
@@ -261,13 +252,11 @@ class _Reader:
         self._span(rows[-1:])
 
     def _span(self, rows: list[bytes]) -> None:
-        """When the node of this log wrote."""
         for row in rows if self.log.origin.node else ():
             if stamp := moment(_text(row[:_HEAD])):
                 self.ledger.clocks.span(self.log.origin.node, stamp.seconds)
 
     def _parts(self, whole: bytes, row: bytes) -> list[_Part]:
-        """What a line says, of which ``row`` is looked at: one text, or those of a record."""
         if b"{" in whole[:_HEAD] and len(whole) <= _LONG:
             writer, text = split_prefixes(_text(whole), self.log.origin)
             entry = record(text.strip(), writer)
@@ -283,8 +272,6 @@ class _Reader:
         return [_Part(raw=row, writer=writer, text=text, whole=shows)]
 
     def _state(self, part: _Part, data: bytes, start: int) -> _Part:
-        """A text of a line without what it does not state."""
-
         def split_before() -> list[str]:
             rows = _LINE_END.split((self._tail + data[:start])[-_REACH:])
             return [split_prefixes(_text(row), self.log.origin)[1] for row in rows if row]
@@ -295,7 +282,6 @@ class _Reader:
         return replace(part, raw=stated.encode(), whole=part.whole.replace(part.text, stated))
 
     def _hit(self, data: bytes, start: int, stop: int, offset: int, line: int) -> set[str]:
-        """Note what a line shows; gives the failures and signs."""
         row = data[max(start, offset - _REACH) : min(stop, offset + _REACH)]
         shown = self.patterns.judge(row)
         if not any(shown):
@@ -304,7 +290,6 @@ class _Reader:
         every = self._parts(data[start:stop], row)
         stated = [self._state(part, data, start) for part in every]
         if stated != every:
-            # What says that a line is harmless may be in any part of it.
             benign = {name for name in shown[0] if self.failures[name].severity == "benign"}
             every, row = stated, b"\n".join(part.raw for part in stated)
             shown = self.patterns.judge(row)
@@ -314,7 +299,6 @@ class _Reader:
         ]
         elsewhere = bool(shown[0]) and not any(identities for _, (identities, _) in judged)
         if elsewhere or not any(any(shows) for _, shows in judged):
-            # The record itself says that it is of an error, or a field that is not looked at.
             part = every[0]
             if shown[0] or not shown[1] <= COMMON:
                 part = replace(part, text=_text(row), whole=_text(row))
@@ -332,7 +316,6 @@ class _Reader:
     def _around(
         self, origin: Origin, data: bytes, start: int, stop: int
     ) -> tuple[list[str], list[str]]:
-        """The lines of the same process before a line and after it, without their prefixes."""
         head = data[max(start - _TRACEBACK, 0) : start]
         head = self._tail[-(_TRACEBACK - start) :] + head if start < _TRACEBACK else head
         rows = data[stop + 1 : stop + _MESSAGE].split(b"\n")
@@ -345,7 +328,6 @@ class _Reader:
     def _note(
         self, identities: set[str], signs: set[str], seen: LogLine, before: bytes
     ) -> Gravity | None:
-        """Note what a line says; gives how grave that is, where it reads like an error."""
         self.ledger.origin(seen.writer)
         for identity in identities:
             self.ledger.failure(identity, seen)
@@ -358,7 +340,6 @@ class _Reader:
             self.ledger.log(text, seen)
             return Gravity.FATAL
         if any(self.failures[identity].severity == "fatal" for identity in identities):
-            # Who writes it calls it no error: a run that counts on got over it.
             return Gravity.LEVEL if harmless(seen.whole) else Gravity.FATAL
         gravity = None if identities else self._unexplained(signs, seen, before)
         return Gravity.FATAL if coded and not identities else gravity
@@ -398,7 +379,7 @@ class _Reader:
         return gravity
 
     def _raise(self, text: str, row: LogLine, before: bytes) -> bool:
-        """Note an exception; False for one that wraps another, or that another one replaced."""
+        """Note an exception; False for a wrapper of another, or one that another replaced."""
         self._tracebacks += 1
         if self._tracebacks > _TRACEBACKS:
             self.ledger.exception(text, row)
@@ -413,7 +394,6 @@ class _Reader:
         return True
 
     def _note_quoted(self, row: LogLine) -> bool:
-        """Note an exception in a line of a logger; False where its type has no rule."""
         text = row.text
         if text.startswith("No module named "):
             text = f"ModuleNotFoundError: {text}"
@@ -438,7 +418,6 @@ class _Reader:
         return not continues_harmless(line, _text(before))
 
     def _codes(self, text: str, signs: Collection[str], row: LogLine, *, known: bool) -> bool:
-        """Note the codes of a line; gives whether it has any."""
         noted = "result" in signs and self._result(text, row, known=known)
         for code in _REPORTED.findall(text) if "code" in signs else ():
             self.ledger.code("reported", code, row, known=known)
@@ -459,7 +438,6 @@ class _Reader:
 
 
 def _lines(data: bytes, offsets: Sequence[int]) -> Iterator[tuple[int, int, Sequence[int]]]:
-    """Start and end of each line in which one of these places is, with those that are in it."""
     first = 0
     while first < len(offsets):
         start, stop = _bounds(data, max(offsets[first] - 1, 0))
@@ -476,7 +454,7 @@ def _any_within(offsets: Sequence[int], start: int, stop: int) -> bool:
 
 
 def _bounds(data: bytes, offset: int) -> tuple[int, int]:
-    """Start and end of the line around a place; a carriage return ends a line as well."""
+    """A carriage return ends a line as well."""
     low, high = max(offset - _LONG, 0), min(offset + _LONG, len(data))
     newline = max(data.rfind(b"\n", low, offset), low - 1) + 1
     start = max(data.rfind(b"\r", newline, offset) + 1, newline)
@@ -487,7 +465,6 @@ def _bounds(data: bytes, offset: int) -> tuple[int, int]:
 
 
 def _near(data: bytes, start: int, stop: int) -> Moment | None:
-    """The time of a line, or else that of its nearest neighbour that has one."""
     if stamp := moment(_text(data[start : min(stop, start + _REACH)])):
         return stamp
     after = data[stop + 1 : stop + 1 + _AFTER * 256].split(b"\n")[:_AFTER]
@@ -499,7 +476,7 @@ def _near(data: bytes, start: int, stop: int) -> Moment | None:
 
 
 def _text(row: bytes) -> str:
-    """Decoded as what it is most likely to be; many Chinese machines write GB 18030."""
+    """In the most likely encoding; many Chinese machines write GB 18030."""
     with contextlib.suppress(UnicodeDecodeError):
         return row.decode("utf-8")
     with contextlib.suppress(UnicodeDecodeError):

@@ -8,7 +8,7 @@ _NONE = frozenset({"NA", "-", "xxx"})
 
 
 def parse_serials(text: str) -> dict[int, str]:
-    """By NPU ID, which is the device's number where a card has one chip; others are left out."""
+    """By NPU ID, the device's number for cards with one chip; others are left out."""
     cards: list[dict[str, str]] = []
     for name, value in _ROW.findall(text):
         if name == "NPU ID":

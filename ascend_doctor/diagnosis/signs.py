@@ -33,7 +33,7 @@ _OWN: dict[Sign, str] = {
     "code": rf"\bE[A-Z0-9]\d{{4}}(:|\)|\[PID)|{CODE_BEFORE}E[A-Z0-9]\d{{4}}\b",
     "result": r"(error ?[cC]ode( is|:| =)|runtime result =|failed ?:) ?\d|"
     rf"({CODE_BEFORE}|{CALL_BEFORE})([12]07|50[07])\d{{3}}\b",
-    # torch_npu's hook for exceptions that nobody caught prints it.
+    # From torch_npu's hook for uncaught exceptions.
     "uncaught": r"ERR99999 UNKNOWN appli",
     "peers": r"Failed to connect agent|remoteUserrank|[Rr]emote ?[rR]ank|"
     r"Cluster Exception Location|Heartbeat Lost Occurred|connected rankinfo\[|"
@@ -52,24 +52,19 @@ _OWN: dict[Sign, str] = {
     "bytes": r"\"MESSAGE\" ?: ?\[ ?\d",
 }
 
-# Shells, kernels, schedulers, launchers and runtimes, of a process that is gone.
 _DIED = (
     r"[Ss]egmentation fault|\bcore dumped|Fatal Python error|terminate called after throwing",
     r"Signal \d+ \(SIG|\bexitcode:? *:? -\d|killed by signal|death signal",
     r"Out of memory: Kill|Out Of Memory|oom[-_]kill|OOMKilled",
     r"(^|[\s:])Killed(\s|$)|Bus error|(^|[\s:])Aborted( |$)",
-    # A shell, behind the letters of arrow keys, too.
     r"(^|\^\[\[[A-D])Terminated\s*$|\d\]?[+-]? +Terminated( |$)",
     r"[Ee]xit(s|ed)? (with )?(return |exit |non-zero )?(status|code)( = |:? )-?[1-9]",
     r"returned non-zero exit status|\bEXIT CODE: [1-9]",
-    # glibc's checks of its heap and of the stack, Go, Rust
     r"\b(free|malloc|realloc|munmap_chunk)\(\): (invalid|double|corrupted|unsorted|unaligned)",
     r"double free or corruption|corrupted size vs\. prev_size|stack smashing detected",
     r"(^|[\s)\]>:|])panic: |\[signal SIG[A-Z]+: |thread '.{0,99}' panicked at",
     r"\bpanic: runtime error: |\bcrashed with signal \d",
-    # A frame of gdb.
     r"^#\d+ .{0,40}\bin (__GI_)?(abort|raise) \(\)",
-    # The kernel.
     r"-\[ cut here \]-",
     r"\bBUG: |\bsegfault at |blocked for more than \d|self-detected stall|\bOops: |heartbeat lost",
     # Open MPI, its runtimes ORTE and PRTE, and MPICH
@@ -88,8 +83,8 @@ _LEVELS = (
     r"(^|[\s\[:\])|])[EF]\d{3,8} \d\d:\d\d:\d\d|\[[EF] \w+\.(cpp|cc):\d|,\d{3} [EC] \d+ \d+\]",
     r"\[[EF](\]|:[a-z]| \d\d)",
 )
-# Programs that are no loggers: compilers, make, argparse, pip, uv, apt, npm, Slurm, docker,
-# kubectl, shells, ld.so; exceptions of Python that are not called so, or are only announced.
+# Programs without loggers: compilers, make, argparse, pip, uv, apt, npm, Slurm, docker, kubectl,
+# shells, ld.so; exceptions of Python with other names, or only announced.
 _PROGRAMS = (
     r"\S: (fatal )?error: [^\s\d]|(^|[\])>] )([Ee]rror|[Ff]atal): [^\s\d]",
     r"Error response from daemon|Error from server|No solution found when resolving|CANN error",
@@ -100,7 +95,6 @@ _PROGRAMS = (
     r"\b[a-z_]\w*\.[\w.]{1,99}\.([A-Z]\w*)?(Fail|Failed|Failure|Timeout|NotFound|Aborted): [^\s\d]",
     r"\bException (during|in|while) |\b([Uu]nhandled|[Uu]ncaught) exception",
     r"Traceback \(most recent call last\)|\[fail(ed)?\]|\bFAILED\b|ncclSystemError|Assertion `",
-    # pytest's frames: "lower.py:221: in lower".
     r"^\S+\.py:\d+: in \w",
 )
 # CANN's error manager (metadef: error_manager), torch_npu's checks of return codes
@@ -109,11 +103,9 @@ _PROGRAMS = (
 _LIBRARIES = (
     r"\[FUNC:\w+\]\[FILE:[\w.-]+\]|\b(NPU|HCCL|OPS|ACL) function error ?:",
     r"NCCL WARN \S|\] [\w/]{1,60}\.(cc|cu|h):\d+ WARN \S|\bInner Error!|\bOP_REQUIRES failed",
-    # Sentences, whoever writes them.
     r"[a-z\])\"'] (has |have )?failed[.!]?\r?$",
     r"\bfailed at \S+:\d|\bfailed, (ret|err\w*|result|code)\b",
 )
-# Kubernetes' reasons, and the kernel.
 _NODE = (
     r"\b(ImagePullBackOff|ErrImagePull|ErrImageNeverPull|InvalidImageName|CrashLoopBackOff)\b",
     r"\b(CreateContainerError|CreateContainerConfigError|RunContainerError)\b",
@@ -130,7 +122,7 @@ SIGNS: dict[Sign, str] = {
     "logged": "|".join((*_LEVELS, *_PROGRAMS, *_LIBRARIES, *_NODE)),
     "worded": COARSE,
 }
-# The signs that a run may have in every line; a log's first ones are looked at.
+# A run may have these in every line; only a log's first ones are looked at.
 COMMON: frozenset[Sign] = frozenset({"logged", "worded"})
 WORDED: frozenset[Sign] = frozenset({"worded"})
 
@@ -147,18 +139,17 @@ _LEVEL = re.compile(
     r"|\[(?:(?P<bracket>info|warn|warning|debug|trace|notice)|error|err|critical|fatal)\]"
 )
 _NONE = re.compile(
-    # torch_npu, HCCL and GE say so of some of their own.
+    # torch_npu, HCCL and GE mark some of their own so.
     r"\b[Ee]rror log can be ignored\b|"
     r"\bFAILED\s*[:=]\s*0\b|(?<![\d.])\b(?:0|[Nn]o|[Nn]one of) (?:[\w-]+ ){0,3}(?:FAILED|failed)\b"
 )
-# NCCL calls errors WARN, and some notices as well.
 _NCCL = re.compile(
     r"(?:NCCL|\] [\w/]{1,60}\.(?:cc|cu|h):\d+) WARN (?!Missing |NUMA auto balancing)"
 )
 
 
 def harmless(line: str) -> bool:
-    """Whether a line with the common sign says itself that it is no error."""
+    """Whether a line with the common sign excludes an error by its own words."""
     if _NCCL.search(line):
         return False
     level = _LEVEL.search(line)
@@ -166,7 +157,7 @@ def harmless(line: str) -> bool:
 
 
 def continues_harmless(line: str, before: str) -> bool:
-    """Whether an indented line goes on with a record whose level says that it is no error."""
+    """Whether an indented line continues a record whose level is below error."""
     if not line[:1].isspace():
         return False
     rows = before.rstrip("\r\n").split("\n")

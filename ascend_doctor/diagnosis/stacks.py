@@ -15,8 +15,7 @@ _FRAME = re.compile(r'  File "(?P<file>[^"\n]*)", line (?P<line>\d+|\?\?\?) in (
 # torch_npu's dumpPythonTraceback: traceback.format_list, the innermost frame last.
 _NPU_THREAD = re.compile(r"thread (?P<name>.*):$")
 _NPU_FRAME = re.compile(r'  File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<function>.*)')
-# What a program is not: the interpreter, its library, torch, torch_npu, and the wrapper of what
-# torch calls deprecated.
+# The interpreter, its library, torch, torch_npu, and the wrapper of deprecated parts of torch.
 _NOT_THE_PROGRAM = re.compile(
     r"^<|/lib/python3[^/]*/(?!site-packages/|dist-packages/)|/(?:site|dist)-packages/(?:torch/|torch_npu/|ascend_simulator/|typing_extensions\.py)"
 )
@@ -37,7 +36,7 @@ _STORES = frozenset(
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of a program that a thread is in; ``line`` is 0 where nobody knows it."""
+    """A thread's line of a program; ``line`` is 0 if unknown."""
 
     file: str
     line: int
@@ -48,7 +47,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ThreadStack(msgspec.Struct, frozen=True, kw_only=True):
-    """The frames of a thread, the innermost first; ``ident`` is empty where it has none."""
+    """The frames of a thread, the innermost first; ``ident`` may be empty."""
 
     ident: str
     main: bool
@@ -56,9 +55,9 @@ class ThreadStack(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_faulthandler(text: str, main: str = "") -> tuple[tuple[ThreadStack, ...], ...]:
-    """Dumps of all threads, a tuple a dump, the oldest first. ``main`` is the main thread's ident.
+    """A tuple of threads for each dump, the oldest first. ``main`` is the main thread's ident.
 
-    faulthandler lists threads from the newest on, so the last is the main one where none is named.
+    faulthandler lists the newest threads first, so the last is the main one by default.
     """
     dumps: list[list[ThreadStack]] = []
     ident, frames = "", list[Frame]()
@@ -102,7 +101,6 @@ def parse_py_spy(data: bytes | str, name: str) -> tuple[ThreadStack, ...]:
         return tuple(
             ThreadStack(
                 ident=hex(thread["thread_id"]),
-                # A program without `threading` has no names of threads.
                 main=thread.get("thread_name") == "MainThread"
                 or (thread.get("os_thread_id") or -1) == thread.get("pid"),
                 frames=tuple(
@@ -137,12 +135,10 @@ def parse_npu_traceback(text: str) -> tuple[ThreadStack, ...]:
 
 
 def main_frames(threads: Sequence[ThreadStack]) -> tuple[Frame, ...]:
-    """The frames of the main thread."""
     return next((thread.frames for thread in threads if thread.main), ())
 
 
 def program_frame(frames: Sequence[Frame]) -> Frame | None:
-    """The innermost frame of the program itself; that of a library where there is none."""
     return next(_program(frames), frames[0] if frames else None)
 
 
@@ -151,7 +147,7 @@ def _program(frames: Sequence[Frame]) -> Iterator[Frame]:
 
 
 def waits_for_device(frames: Sequence[Frame]) -> bool:
-    """Whether a thread stands in torch_npu, or in a call of torch that waits for other ranks."""
+    """Whether a thread is in torch_npu, or in a call of torch that waits for other ranks."""
     if loads_data(frames):  # torch_npu wraps the DataLoader
         return False
     for frame in frames:
@@ -163,26 +159,23 @@ def waits_for_device(frames: Sequence[Frame]) -> bool:
 
 
 def is_of_c10d(frame: Frame) -> bool:
-    """Whether a frame is a public function of torch.distributed."""
     return frame.file.endswith("/distributed_c10d.py") and not frame.function.startswith("_")
 
 
 def waits_in_python(frame: Frame) -> bool:
-    """Whether a frame is of a module of Python that waits for threads, processes or sockets."""
     return bool(_PYTHON_WAITS.search(frame.file))
 
 
 def loads_data(frames: Sequence[Frame]) -> bool:
-    """Whether a thread stands in what torch's DataLoader or its processes wait in."""
     library = itertools.takewhile(lambda frame: _NOT_THE_PROGRAM.search(frame.file), frames)
     calls = {frame.function.rpartition(".")[2] for frame in library if _DATA.search(frame.file)}
     return not calls.isdisjoint(_QUEUES)
 
 
 def waits_in_torch(frames: Sequence[Frame]) -> bool:
-    """Whether a thread stands in a call of torch or torch_npu that waits for other ranks.
+    """Whether a thread is in a call of torch or torch_npu that waits for other ranks.
 
-    Collectives of other backends (gloo, the store) are in no recorder of the NPUs.
+    No recorder of the NPUs has collectives of other backends (gloo, the store).
     """
     for frame in frames:
         if not _NOT_THE_PROGRAM.search(frame.file):

@@ -33,26 +33,25 @@ from ascend_doctor.machine.syntax import describe_json
 
 T = TypeVar("T")
 
-# Functions of torch.distributed whose calls have one other end, and what the recorder calls them.
 _OPS = {"isend": "send", "irecv": "recv"}
 _P2P = frozenset({"send", "recv", "isend", "irecv", "batch_isend_irecv"})
 
-# Whoever writes a dump chooses the prefix; the rank stands at the end of the name.
+# Users choose the prefix of a dump; the rank ends the name.
 _DUMP = re.compile(r"(?:^|[^\d])(\d+)(?:\.json|\.pkl|\.pickle)?$")
 _OWN = re.compile(
     r"rank-(\d+)\.(?:helper-\d+\.)?(calls|state|stacks|spy|progress|groups|call|json|answered)$"
 )
 _TRACEBACK = re.compile(r"(\d+)_py_traceback$")
-# Logs and programs end with a number, too: rank_3.log, train_7.py.
+# Logs and programs may end with a number: rank_3.log, train_7.py.
 _LOG_NAME = re.compile(r"\.(?:log|txt|out|err|gz|zip|tar|py|yaml|yml)$")
-# A dump has the stack of each call that the recorder keeps; the other files are small.
+# A dump has a stack for each recorded call; the other files are small.
 _BYTES = 256 << 20
 _SMALL = 32 << 20
 _HEAD = 4096
 
 
 class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
-    """``rank-N.state``: what /proc said of a rank's process when the stall was gathered."""
+    """``rank-N.state``: a rank's process in /proc when the stall was gathered."""
 
     rank: int
     world_size: int = 0
@@ -60,14 +59,14 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     pid: int = 0
     state: str = ""
     main: str = ""
-    # Whether the first dump of rank-N.stacks is the rank's; the others are its helpers'.
+    # Whether the first dump of rank-N.stacks is the rank's, not its helpers'.
     dumped: bool = True
     # Seconds between what is in rank-N.progress and the gathering.
     age: float = 0.0
     lock_holder: int | None = None
     # How its process ended: "signal 9", "exit code 1".
     ended: str = ""
-    # As in Standing, where nobody is asked: the doctor of a job that it did not start.
+    # As in Standing, for a job that the doctor did not start.
     call: str = ""
     file: str = ""
     source: str = ""
@@ -76,14 +75,14 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """``rank-N.progress``: the main thread's frames as they were last seen, innermost first."""
+    """``rank-N.progress``: the main thread's last seen frames, innermost first."""
 
     time: float = 0.0
     frames: tuple[tuple[str, int | None, str], ...] = ()
 
 
 class HostCall(msgspec.Struct, frozen=True, kw_only=True):
-    """``rank-N.call``: the collective that the main thread is in on the host; empty for none."""
+    """``rank-N.call``: the main thread's collective on the host; empty for none."""
 
     name: str = ""
     title: str = ""
@@ -92,7 +91,7 @@ class HostCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
-    """``rank-N.json``: when a rank started, in seconds, and of how many ranks it is one."""
+    """``rank-N.json``: a rank's start in seconds, and the number of ranks."""
 
     rank: int
     world_size: int = 0
@@ -101,7 +100,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass
 class StallFiles:
-    """What a folder has of each rank; ``paths`` are those of the files that were read."""
+    """Files of each rank in a folder; ``paths`` are those that were read."""
 
     traces: dict[int, RankTrace] = field(default_factory=dict)
     journals: dict[int, RankTrace] = field(default_factory=dict)
@@ -115,7 +114,6 @@ class StallFiles:
     unreadable: list[tuple[str, str]] = field(default_factory=list)
 
     def judge(self) -> Stall | None:
-        """The verdict; None where there is neither a dump nor a gathered state."""
         if not (self.traces or self.journals or self.states):
             return None
         sizes = [state.world_size for state in self.states.values() if state.world_size]
@@ -125,9 +123,9 @@ class StallFiles:
         return judge_stall(traces, standings, max(sizes, default=None))
 
     def _traces(self) -> Iterator[tuple[int, RankTrace]]:
-        """Journals where HCCL is simulated: they outlive their ranks, and number all calls alike.
+        """Journals of a simulated HCCL: they outlive their ranks, and number all calls alike.
 
-        A rank with a dump alone has no communicator there, and so has called nothing.
+        A rank with only a dump has no communicator there, and so has called nothing.
         """
         if not self.journals:
             yield from self.traces.items()
@@ -137,7 +135,7 @@ class StallFiles:
             yield rank, RankTrace(rank=rank, groups={}, calls=())
 
     def _with_titles(self, trace: RankTrace) -> RankTrace:
-        """Groups as the program calls them, which torch_npu's dump may lack.
+        """Groups with the program's names, which torch_npu's dump may lack.
 
         There a group is "group_name_" and torch's name for it (ProcessGroupHCCL.cpp).
         """
@@ -153,13 +151,13 @@ class StallFiles:
         return msgspec.structs.replace(trace, groups=groups)
 
     def _with_call(self, trace: RankTrace) -> RankTrace:
-        """The first call of a group, which the recorder does not know before its communicator."""
+        """With a group's first call, which the recorder lacks before its communicator."""
         call = self.calls.get(trace.rank) or HostCall()
         name = f"group_name_{call.name}"
         p2p = call.operation in _P2P
         numbers = [own.number for own in trace.calls if own.group == name]
         recorded = (numbers and not p2p) or not all(own.done for own in trace.calls)
-        # Calls of a group may have left the recorder's buffer; its number is not known then.
+        # Calls may have left the recorder's buffer, which makes the number unknown.
         if not call.name or recorded or not (trace.whole or name not in trace.groups):
             return trace
         title = "" if call.title == "undefined" else call.title
@@ -202,13 +200,12 @@ class StallFiles:
 
 
 def read_stall_files(names: Sequence[str]) -> StallFiles:
-    """What these files and folders have of a stall, and what of it could not be read."""
     files = StallFiles()
     with _without_collector():
         paths = list(_paths(names))
         earlier = _earlier_runs(paths)
         files.unreadable += [(folder, "of an earlier run") for folder in sorted(earlier)]
-        # Stacks are read by what the state says of the main thread.
+        # The state names the main thread of the stacks.
         for path in sorted(paths, key=lambda path: not path.endswith(".state")):
             if any(path.startswith(f"{folder}{os.sep}") for folder in earlier):
                 files.paths.append(path)
@@ -218,7 +215,7 @@ def read_stall_files(names: Sequence[str]) -> StallFiles:
 
 
 def _earlier_runs(paths: Sequence[str]) -> set[str]:
-    """Folders of hosts whose ranks started again elsewhere, or that another size of job left."""
+    """Folders of hosts whose ranks restarted elsewhere, or of another job size."""
     started: dict[str, list[Started]] = {}
     for path in paths:
         if (match := _OWN.search(path)) and match[2] == "json":
@@ -240,7 +237,7 @@ def _earlier_runs(paths: Sequence[str]) -> set[str]:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Dumps are millions of small values without rings: looking for rings doubles the time."""
+    """Dumps are millions of small values without cycles, and collection doubles the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from ascend_doctor.diagnosis.recorder import EXCHANGES, RankTrace, TracedCall, TracedGroup
 from ascend_doctor.diagnosis.stall_result import Standing
 
-# What is sent or received, and to or from whom; the first is empty where nobody can tell.
 Exchange = tuple[str, int]
 
 _WORLD = "default_pg"
@@ -16,9 +15,9 @@ _PIPELINE = "PIPELINE_MODEL_PARALLEL_GROUP"
 
 @dataclass
 class StallGraph:
-    """``edges``: for each rank that waits, those that have not come to what it waits in.
+    """``edges``: for each waiting rank, those that have not come to its operation.
 
-    ``unclear`` wait, but nobody can say for whom. Edges of the same collective share a set.
+    ``unclear`` ranks wait for unknown ones. Edges of the same collective share a set.
     """
 
     traces: Mapping[int, RankTrace]
@@ -42,12 +41,10 @@ class StallGraph:
                 self.edges.setdefault(rank, set()).add(standing.lock_holder)
 
     def group(self, rank: int, call: TracedCall) -> TracedGroup:
-        """The group of a call; without its ranks where the dump does not name them."""
         own = self.traces[rank].groups.get(call.group)
         return own or TracedGroup(name=call.group, ranks=())
 
     def calls_beside(self, rank: int, call: TracedCall) -> list[TracedCall]:
-        """What the other members of its group called under the same number."""
         members = self._calls.keys() & {*self.group(rank, call).ranks} - {rank}
         calls = (self._calls[member].get((call.group, call.number)) for member in members)
         return [other for other in calls if other]
@@ -71,7 +68,6 @@ class StallGraph:
                 self.edges[rank] = late
 
     def _is_late(self, member: int, head: TracedCall) -> bool:
-        """Whether a member has not come to a collective, or is held up before it."""
         calls = self._calls.get(member)
         if calls is None:
             return True
@@ -94,9 +90,9 @@ class StallGraph:
                 self.edges.setdefault(rank, set()).add(exchange[1])
 
     def _exchanges(self, rank: int, call: TracedCall, group: TracedGroup) -> set[Exchange]:
-        """What a send or receive, or a batch of them, is and with whom; empty where nobody knows.
+        """What and with which peer a send, a receive or a batch exchanges; empty if unknown.
 
-        The other end is named, the only other member, or the stage before or behind.
+        The peer is named, the only other member, or the stage before or behind.
         """
         own = call.operation if call.operation in {"send", "recv"} else ""
         if call.peer is not None:
@@ -122,7 +118,7 @@ class StallGraph:
         }
 
     def _stages(self, rank: int, group: TracedGroup) -> TracedGroup:
-        """The group in whose order the stages stand: half of a pair's traffic is in the world's.
+        """The group with the order of the stages: half of a pair's traffic is in the world's.
 
         megatron/core/pipeline_parallel/p2p_communication.py, _p2p_ops.
         """
@@ -137,7 +133,7 @@ class StallGraph:
         return group if alone else TracedGroup(name=group.name, ranks=())
 
     def _chain(self, group: TracedGroup, call: TracedCall) -> set[Exchange]:
-        """Where all that was sent and received fits a line of ranks in one direction: that one."""
+        """A line of ranks in one direction, if all that was sent and received fits one."""
         if group.name not in self._chains:
             self._chains[group.name] = self._direction(group)
         direction = self._chains[group.name]
@@ -165,7 +161,6 @@ class StallGraph:
         return forward - backward
 
     def _meets(self, rank: int, exchange: Exchange, head: TracedCall) -> bool:
-        """Whether the peer stands at the other end of this one."""
         operation, peer = exchange
         theirs = self.heads.get(peer)
         if theirs is None or not theirs.p2p or theirs.group != head.group:
@@ -188,7 +183,6 @@ def _is_line(counts: list[tuple[int, ...]]) -> bool:
 
 
 def _index(trace: RankTrace) -> dict[tuple[str, int | None], TracedCall]:
-    """Collectives by group and number, and the latest of each group."""
     calls: dict[tuple[str, int | None], TracedCall] = {}
     for call in trace.calls:
         if not call.p2p:

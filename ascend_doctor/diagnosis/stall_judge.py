@@ -20,12 +20,12 @@ from ascend_doctor.diagnosis.standing_judge import BUSY, judge_standings, say_do
 from ascend_doctor.findings import first_of
 
 _SHOWN = 8
-# Of a group so small one that calls and one that does not are equally likely wrong.
+# Of a smaller group one that calls and one that does not are equally suspect.
 _MAJORITY = 3
-# So many calls before one are looked at for another of the same collective, and of so many members.
+# How many earlier calls to search for the same collective with as many members.
 _BACK = 8
 _MEMBERS = 16
-# States of proc(5): stopped, traced, zombie; and no process any more.
+# States of proc(5): stopped, traced, zombie; and a missing process.
 _NOT_RUNNING = frozenset({"T", "t", "Z", "gone"})
 
 
@@ -34,7 +34,7 @@ def judge_stall(
     standings: Mapping[int, Standing],
     world_size: int | None = None,
 ) -> Stall:
-    """The verdict, of the dumps of ranks and of where they stand; either may lack ranks."""
+    """From the dumps and positions of ranks; either may lack ranks."""
     graph = StallGraph(traces, standings)
     ranks = tuple(sorted({*traces, *standings}))
     unheard = {*range(world_size or 0)} - {*ranks}
@@ -55,10 +55,10 @@ def judge_stall(
 
 
 def _accuse(graph: StallGraph, unheard: set[int]) -> tuple[tuple[AbsentRank, ...], str, set[int]]:
-    """Who did not come, else why nobody is named and which ranks without a word are awaited.
+    """Who did not come, else why no rank is named and which ranks without a file are awaited.
 
-    ``unheard`` are ranks of the job that left no file at all: one that is awaited is likely one of
-    a node that is gone, or whose files are elsewhere.
+    ``unheard`` are ranks of the job without any file: one that is awaited is likely on a lost
+    node, or its files are elsewhere.
     """
     awaited = set().union(*graph.edges.values()) if graph.edges else set()
     if not awaited:
@@ -85,7 +85,6 @@ def _accuse(graph: StallGraph, unheard: set[int]) -> tuple[tuple[AbsentRank, ...
 
 
 def _accuse_waiting(graph: StallGraph, waits: set[int]) -> tuple[tuple[AbsentRank, ...], str]:
-    """Of ranks that wait for something else, the one that is in another collective."""
     if len(waits) == 1 and (other := _in_other_call(graph, next(iter(waits)))):
         return (other,), ""
     return (), (
@@ -95,7 +94,6 @@ def _accuse_waiting(graph: StallGraph, waits: set[int]) -> tuple[tuple[AbsentRan
 
 
 def _describe_silent(graph: StallGraph, silent: set[int]) -> str:
-    """Why a rank that others wait for is not accused: nobody knows what it called."""
     standing = graph.standings.get(next(iter(silent)))
     line = _line(standing.frames) if standing and not standing.age else ""
     if len(silent) > 1 or not line:
@@ -107,7 +105,7 @@ def _describe_silent(graph: StallGraph, silent: set[int]) -> str:
 
 
 def _ends_a_chain(graph: StallGraph, rank: int) -> bool:
-    """Whether an awaited rank waits for nobody: a stopped one does not either."""
+    """An awaited rank that waits for none, also a stopped one."""
     standing = graph.standings.get(rank)
     if standing and standing.state in _NOT_RUNNING:
         return True
@@ -120,7 +118,7 @@ def _has_ended(graph: StallGraph, rank: int) -> bool:
 
 
 def _is_silent(graph: StallGraph, rank: int) -> bool:
-    """Whether no dump says what a rank called, nor its process why not."""
+    """No dump has a rank's call, and its process gives no reason."""
     standing = graph.standings.get(rank)
     if standing and (standing.processor >= BUSY or say_doing(standing)):
         return False
@@ -136,9 +134,9 @@ def _waits_elsewhere(graph: StallGraph, rank: int) -> bool:
 
 
 def _in_other_call(graph: StallGraph, rank: int) -> AbsentRank | None:
-    """The one rank that stands in a call of torch.distributed which no recorder knows yet.
+    """The one rank in a call of torch.distributed that no recorder knows yet.
 
-    It is accused where all others wait in an operation that is not the one of its stack.
+    It is accused if all others wait in another operation than that of its stack.
     """
     frames = graph.standings[rank].frames
     others = {_name(head) for head in graph.heads.values()}
@@ -174,14 +172,12 @@ def _absent(graph: StallGraph, rank: int) -> AbsentRank:
         rank=rank,
         kind=kind,
         reason=reason,
-        # A process that has ended is nowhere: what was last seen of it is a position.
         line="" if kind == "gone" and standing.age else _line(standing.frames),
         helpers=tuple(line for frames in standing.helpers if (line := _line(frames))),
     )
 
 
 def _latest(graph: StallGraph, rank: int) -> str:
-    """The last call of a rank that has ended, as its waiting peers name theirs."""
     calls = [call for call in graph.traces[rank].calls if call.done] if rank in graph.traces else []
     if not calls:
         return ""
@@ -190,7 +186,7 @@ def _latest(graph: StallGraph, rank: int) -> str:
 
 
 def _accuse_in_ring(graph: StallGraph) -> tuple[tuple[AbsentRank, ...], str]:
-    """All wait for each other: one of them called something else than it always does."""
+    """In a ring of waits, the one whose call differs from its routine."""
     ring = _ring(graph)
     if not ring:
         return (), "nobody can tell whom the last of the chain waits for"
@@ -228,8 +224,8 @@ def _accuse_in_ring(graph: StallGraph) -> tuple[tuple[AbsentRank, ...], str]:
 def _find_superfluous(graph: StallGraph, rank: int, call: TracedCall) -> TracedCall:
     """Of two calls of the same collective, the one that does not belong there.
 
-    The first of them takes the number of what the others call, and ends with them; the second,
-    which always stands there, is then one too many. Without its frames where nobody can tell.
+    The first of them takes the number of the others' call, and ends with them. The second, the
+    usual one, is then one too many. Without frames if undecided.
     """
     calls = graph.traces[rank].calls
     at = calls.index(call)
@@ -250,7 +246,6 @@ def _find_superfluous(graph: StallGraph, rank: int, call: TracedCall) -> TracedC
 
 
 def _is_new_line(graph: StallGraph, rank: int, at: int) -> bool:
-    """Whether neither the rank itself nor others of the group called anything there before."""
     own = graph.traces[rank].calls
     line = _line(own[at].frames)
     members = graph.group(rank, own[at]).ranks[:_MEMBERS]
@@ -263,7 +258,7 @@ def _is_new_line(graph: StallGraph, rank: int, at: int) -> bool:
 
 
 def _ring(graph: StallGraph) -> list[int]:
-    """The ranks that every chain leads into and that wait for nobody else, if they are one ring."""
+    """The ranks that every chain leads into and that wait for no others, if one ring."""
     back: dict[int, set[int]] = {}
     for rank, others in graph.edges.items():
         for other in others:
@@ -295,7 +290,7 @@ def _reach(edges: Mapping[int, set[int]], rank: int) -> set[int]:
 
 
 def _accuse_without_edges(graph: StallGraph) -> tuple[tuple[AbsentRank, ...], str]:
-    """Nobody is missing anywhere: one may not have begun what all have in their queues."""
+    """No rank is missing: one may not have begun what all have in their queues."""
     if not graph.traces:
         return judge_standings(graph.standings)
     if not graph.heads:
@@ -316,7 +311,7 @@ def _accuse_without_edges(graph: StallGraph) -> tuple[tuple[AbsentRank, ...], st
 
 
 def _find_other_arguments(graph: StallGraph) -> AbsentRank | None:
-    """The one rank of a majority that passed another size to the collective that all are in."""
+    """The one rank against a majority with another size for the collective of all."""
     ranks: dict[str, list[int]] = {}
     for rank, head in graph.heads.items():
         ranks.setdefault(head.agreed, []).append(rank)
@@ -357,7 +352,6 @@ def _waiting(graph: StallGraph) -> Iterable[WaitingRanks]:
 
 
 def name_group(group: TracedGroup) -> str:
-    """A group as its program calls it, or as torch numbers it."""
     return group.title or group.name or "an unnamed group"
 
 

@@ -13,16 +13,15 @@ Absence = Literal["stopped", "gone", "elsewhere", "other call", "not started", "
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a rank stands, as its process shows it.
+    """Where a rank is, as its process shows it.
 
-    ``state`` is that of /proc/PID/stat ("T" stopped, "Z" ended), "gone" where there is no process,
-    empty where nobody looked. ``frames`` are of the main thread, the innermost first, ``helpers``
-    of the processes that it forked. ``age``: seconds between the frames and the stall's end, where
-    they are the last that were seen of it; 0 where they are of the stall. ``lock_holder`` is a
-    rank that holds a file lock this one waits for. ``ended``: how its process ended, if known.
-    ``call`` and ``file``: the system call that its main thread is in. ``source``: the text of the
-    program's innermost line. ``moved``: its stack changed between looks; ``processor``: the share
-    of one that it used meanwhile.
+    ``state`` is that of /proc/PID/stat ("T" stopped, "Z" ended), "gone" without a process,
+    empty if unknown. ``frames`` are of the main thread, the innermost first, ``helpers`` of the
+    processes that it forked. ``age``: seconds between the last seen frames and the stall's end;
+    0 for frames of the stall. ``lock_holder`` is a rank that holds a file lock this one waits
+    for. ``ended``: how its process ended, if known. ``call`` and ``file``: the main thread's
+    system call. ``source``: the text of the program's innermost line. ``moved``: its stack
+    changed between looks; ``processor``: the share of one used meanwhile.
     """
 
     rank: int
@@ -40,14 +39,13 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def locks(self) -> bool:
-        """Whether the innermost line takes a lock."""
         return bool(_LOCKS.search(self.source))
 
 
 class WaitingRanks(msgspec.Struct, frozen=True, kw_only=True):
     """Ranks that wait in the same operation of a group; ``number`` counts the group's.
 
-    ``waits_for`` are those of the group that have not come to it.
+    ``waits_for`` are members that have not come to it.
     """
 
     ranks: tuple[int, ...]
@@ -60,7 +58,7 @@ class WaitingRanks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AbsentRank(msgspec.Struct, frozen=True, kw_only=True):
-    """A rank that others wait for and that waits for nobody. ``call`` is what it called instead."""
+    """An awaited rank that waits for none. ``call`` is what it called instead."""
 
     rank: int
     kind: Absence
@@ -71,7 +69,7 @@ class AbsentRank(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
-    """The source line where a rank stands; ``age`` as in Standing."""
+    """The source line of a rank; ``age`` as in Standing."""
 
     rank: int
     line: str
@@ -79,9 +77,9 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stall(msgspec.Struct, frozen=True, kw_only=True):
-    """Who waits, in what, and who did not come; ``undecided`` says why nobody is named.
+    """Who waits, in what, and who did not come; ``undecided`` says why no rank is named.
 
-    ``silent`` are ranks of the job of which no file says anything, though others wait for one.
+    ``silent`` are ranks of the job that no file mentions, though others wait for one.
     """
 
     ranks: tuple[int, ...]

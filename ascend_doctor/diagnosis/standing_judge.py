@@ -13,14 +13,12 @@ from ascend_doctor.diagnosis.stall_result import Absence, AbsentRank, Standing
 from ascend_doctor.findings import first_of, quantity, spans
 
 _STOPPED, _ENDED = frozenset({"T", "t"}), frozenset({"Z", "gone"})
-# What a main thread does in the kernel, as machine.processes names it.
 _SLEEPS = frozenset({"nanosleep", "clock_nanosleep"})
 _SAID = {
     **dict.fromkeys(("pause", "rt_sigsuspend", "rt_sigtimedwait"), "it waits for a signal"),
     **dict.fromkeys(("connect", "accept", "recvfrom"), "it waits for the network"),
     "wait4": "it waits for a process that it started",
 }
-# How the calls of machine.processes that are about a file are told.
 _VERBS = {
     **dict.fromkeys(("read", "readv", "pread64"), "read"),
     **dict.fromkeys(("write", "writev", "pwrite64", "fsync", "fdatasync"), "write"),
@@ -34,10 +32,10 @@ BUSY = 0.5
 def judge_standings(
     standings: Mapping[int, Standing],
 ) -> tuple[tuple[AbsentRank, ...], str]:
-    """The ranks that do not wait while others do, and else why nobody is named.
+    """The ranks that do not wait while others do, and else why no rank is named.
 
-    A rank waits if its main thread stands in a call of torch.distributed or of torch_npu. One that
-    stands in a call of Python that could be either, such as ``loss.item()``, is never accused.
+    A rank waits if its main thread is in a call of torch.distributed or of torch_npu. A call of
+    Python that could be either, such as ``loss.item()``, is never accused.
     """
     moved = sum(standing.moved for standing in standings.values())
     if moved > len(standings) / 2:
@@ -85,7 +83,7 @@ def _spans(places: Mapping[str, list[int]]) -> list[str]:
 
 
 def _reason(standing: Standing, *, alone: bool) -> tuple[Absence, str] | None:
-    """Why a rank holds the others up; None where it waits, or where it may.
+    """Why a rank holds the others up; None if it waits, or may.
 
     ``alone``: no other rank is busy. One that waits for its NPU may be, too.
     """
@@ -102,7 +100,6 @@ def _reason(standing: Standing, *, alone: bool) -> tuple[Absence, str] | None:
 
 
 def say_doing(standing: Standing) -> str:
-    """What the main thread of a rank waits for, as its stack or the kernel says; "" if neither."""
     if loads_data(standing.frames):
         return "it waits for a process that loads its data"
     if standing.call in _SLEEPS:
@@ -117,13 +114,11 @@ def say_doing(standing: Standing) -> str:
 
 
 def _busy_helpers(standing: Standing) -> tuple[str, ...]:
-    """Where its processes that load data stand, those that wait for work left out."""
     return tuple(
         line for frames in standing.helpers if not loads_data(frames) and (line := line_of(frames))
     )
 
 
 def line_of(frames: tuple[Frame, ...]) -> str:
-    """The innermost line of the program as text; "" without a frame."""
     frame = program_frame(frames)
     return str(frame) if frame else ""

@@ -19,19 +19,18 @@ _VERL = re.compile(
     % _NUMBER
 )
 
-# The step in Megatron's line, in ms-swift's (swift/trainers/patcher.py), and in that of verl
+# The step in lines of Megatron, of ms-swift (swift/trainers/patcher.py), and of verl
 # (verl/utils/logger/aggregate_logger.py: "step:12 - ").
 _COUNTED = (
     (b"iteration ", re.compile(rb"iteration +(\d{1,9})/ *\d+ \|")),
     (b"global_step/max_steps", re.compile(rb"global_step/max_steps['\"]: ['\"](\d{1,9})/\d+")),
     (b"step:", re.compile(rb"\bstep:(\d{1,9}) - ")),
 )
-# So many places from the end are looked at: a name may stand in other lines.
+# Places to try from the end: a name may be in other lines.
 _TRIES = 8
 
 
 def last_step(text: bytes) -> int | None:
-    """The number of the last training step that a text logs; None where it has none."""
     steps = []
     for word, shape in _COUNTED:
         stop = len(text)
@@ -47,7 +46,7 @@ def last_step(text: bytes) -> int | None:
 
 
 class TrainingSteps(msgspec.Struct, frozen=True, kw_only=True):
-    """TrainingSteps that a run logged. ``name`` is what the framework calls the loss."""
+    """``name`` is the framework's name of the loss."""
 
     logged: int
     name: str
@@ -56,7 +55,7 @@ class TrainingSteps(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_steps(lines: Iterable[bytes]) -> TrainingSteps | None:
-    """The steps in a log; None where no line is one. A step that several ranks print is one."""
+    """The steps in a log, None without any. A step printed by several ranks is one."""
     losses: dict[int, float] = {}
     name = b""
     for line in lines:

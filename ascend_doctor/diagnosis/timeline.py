@@ -13,7 +13,7 @@ _RANKS = 4096
 def rank_events(ledger: Ledger, known: Mapping[str, Occurrences]) -> tuple[RankEvent, ...]:
     """The first failure of every rank, the earliest rank first; ``known`` by catalogue id.
 
-    Processes whose rank nothing tells are left out. Of a settled ledger.
+    Leaves out processes of unknown rank. Needs a settled ledger.
     """
     rows: dict[int, tuple[str, Sighting]] = {}
     for sightings in (_failures(ledger, known), _log_lines(ledger)):
@@ -59,7 +59,6 @@ def _failures(ledger: Ledger, known: Mapping[str, Occurrences]) -> Iterator[tupl
 
 
 def _log_lines(ledger: Ledger) -> Iterator[tuple[str, Sighting]]:
-    """What says that something is wrong, and not what."""
     for seen in ledger.logged.values():
         yield from (("", sighting) for sighting in seen.by_origin.values())
 

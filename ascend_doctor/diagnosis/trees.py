@@ -8,9 +8,9 @@ _TREE = re.compile(r"(?P<tree>.*)/(?:debug|run|security)/(?:plog|device-\d{1,4})
 
 
 def nodes_of(names: Iterable[str]) -> dict[str, str]:
-    """By file, what tells its tree from the others; nothing where there is one.
+    """By file, what distinguishes its tree; empty with one tree.
 
-    What lies beside a tree, below the folder that tells it from the others, is of the same node.
+    Files beside a tree, below the folder that distinguishes it, are of the same node.
     """
     names = list(names)
     trees = {name: match["tree"].split("/") for name in names if (match := _TREE.match(name))}

@@ -18,9 +18,8 @@ from ascend_doctor.matrix.schema import KnownFailure
 _CRASHES = frozenset(
     {signal.SIGSEGV, signal.SIGABRT, signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGSYS}
 )
-# What somebody outside the job sends: a scheduler, a person, a terminal that closed.
+# Sent from outside the job: by a scheduler, a person, a closed terminal.
 _SENT = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2})
-# Exceptions of a connection or a service, which may be there the next time.
 _PASSING = re.compile(
     r"(?:\w+\.)*(?:KeyboardInterrupt|SignalException|ConnectionError|Connection(?:Reset|Refused|"
     r"Aborted)Error|BrokenPipeError|TimeoutError|DistNetworkError|DistStoreError|Rendezvous\w*Error|"
@@ -45,11 +44,11 @@ def judge_run(
     nodes: Sequence[str] = (),
     stall: Stall | None = None,
 ) -> JobVerdict:
-    """The verdict on a run by itself, whose ledger is settled.
+    """The verdict on a run by itself, from its settled ledger.
 
-    ``root`` is its root cause, ``waits`` where failures of victims stand, ``nodes`` the names of
-    its nodes in the order of their ranks, where the user gives them, ``stall`` what was gathered
-    of a hang, which counts where the logs decide nothing, or only say that the run was ended.
+    ``root`` is its root cause, ``waits`` are lines of victims' failures, ``nodes`` the user's
+    names of its nodes by rank. ``stall`` counts if the logs decide nothing, or only say that
+    the run was ended.
     """
     verdict = _judge(ledger, root, guilty, waits, nodes)
     if stall is not None and (
@@ -85,7 +84,7 @@ def _judge(
 
 
 def is_of_hang(ledger: Ledger, root: KnownFailure | None, waits: Occurrences) -> bool:
-    """Whether a run that hung failed of nothing else: it was ended, or ranks waited too long."""
+    """Whether a run only hung: it was ended, or ranks waited too long."""
     if root is not None and not (root.victim or root.secondary):
         return False
     if _by_signal(_own_ends(ledger, waits), _CRASHES, "stop", "crashed"):
@@ -95,7 +94,7 @@ def is_of_hang(ledger: Ledger, root: KnownFailure | None, waits: Occurrences) ->
 
 
 def _by_stall(stall: Stall) -> JobVerdict:
-    """Another order of collectives is code; a rank that does not come may come the next time."""
+    """Another order of collectives is code; an absent rank may come the next time."""
     ranks = ", ".join(str(rank.rank) for rank in stall.absent)
     if not ranks:
         reason = f"it hung and was ended, which may not happen again: {stall.undecided}"
@@ -124,7 +123,6 @@ _REASONS = {
 def _by_cause(
     ledger: Ledger, root: KnownFailure, guilty: Guilt | None, nodes: Sequence[str]
 ) -> JobVerdict:
-    """What the catalogue says of the root cause."""
     action = _action_of(root)
     if action == "exclude":
         return _exclude(ledger, root, guilty, nodes)
@@ -150,7 +148,6 @@ def _action_of(failure: KnownFailure) -> Action:
 def _exclude(
     ledger: Ledger, root: KnownFailure, guilty: Guilt | None, nodes: Sequence[str]
 ) -> JobVerdict:
-    """Leave out the nodes that show it; nobody where all do, or where no name is known."""
     accused = nodes_of_guilty(ledger, guilty, nodes)
     if root.node:
         accused = _as_named(_nodes_in_lines(ledger, root), nodes)
@@ -172,7 +169,6 @@ def _exclude(
 
 
 def _nodes_in_lines(ledger: Ledger, root: KnownFailure) -> tuple[str, ...]:
-    """The nodes that the lines themselves name."""
     names = {
         match[1]
         for sighting in ledger.failures.get(root.id, Occurrences()).by_origin.values()
@@ -184,9 +180,9 @@ def _nodes_in_lines(ledger: Ledger, root: KnownFailure) -> tuple[str, ...]:
 def nodes_of_guilty(
     ledger: Ledger, guilty: Guilt | None, nodes: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """The nodes of the guilty, as torchrun calls their hosts, else as the logs or the user do.
+    """The nodes of the guilty, by torchrun's hosts, else by the logs or the user.
 
-    Where the user names ``nodes``, no other names are given.
+    If the user names ``nodes``, only their names are given.
     """
     if guilty is None:
         return tuple(nodes) if len(nodes) == 1 and len(ledger.nodes) <= 1 else ()
@@ -206,7 +202,6 @@ def nodes_of_guilty(
 
 
 def _as_named(names: Iterable[str], nodes: Sequence[str]) -> tuple[str, ...]:
-    """These nodes as the user calls them; none where one of them is not among the user's."""
     if not nodes:
         return tuple(sorted(set(names)))
     called = {node.partition(".")[0]: node for node in nodes}
@@ -215,7 +210,6 @@ def _as_named(names: Iterable[str], nodes: Sequence[str]) -> tuple[str, ...]:
 
 
 def _own_ends(ledger: Ledger, waits: Occurrences) -> list[Ended]:
-    """The process of each node that torchrun saw fail first, unless it waited for others."""
     waited = waits.ranks | set(ledger.watched)
     first = [ended for ended in ledger.ended.values() if ended.first]
     first += [ledger.first] if ledger.first and not first else []
@@ -223,7 +217,6 @@ def _own_ends(ledger: Ledger, waits: Occurrences) -> list[Ended]:
 
 
 def _by_error(ledger: Ledger, waits: Occurrences) -> JobVerdict | None:
-    """An error of its own that a process had which did not wait for others."""
     own = _own_ends(ledger, waits)
     killed = "was killed from outside, mostly for want of host memory"
     return (
@@ -246,7 +239,6 @@ def _by_signal(
 
 
 def _by_exception(ledger: Ledger, waits: Occurrences) -> JobVerdict | None:
-    """The first exception of a process that had not waited before."""
     own = [
         sighting
         for seen in ledger.exceptions.values()

@@ -7,9 +7,9 @@ from typing import Literal
 from ascend_doctor.diagnosis.origins import Origin
 from ascend_doctor.diagnosis.processes import NOBODY, HcclPeer, Processes
 
-# A rank in the job, or the name of a process of which no more is known.
+# A rank in the job, or the name of an otherwise unknown process.
 Party = int | str
-# For a connection, for a step of a collective, or the link itself failed.
+# For a connection, for a step of a collective, or a failed link.
 WaitKind = Literal["socket", "task", "broken"]
 
 _WAITS = 1 << 16
@@ -30,7 +30,7 @@ class Wait:
 class Ends:
     """Where chains end.
 
-    ``sinks`` wait for nobody but each other; ``lone`` left no log, and one process alone complains.
+    ``sinks`` wait only for each other; ``lone`` left no log, and one process alone complains.
     """
 
     sinks: tuple[tuple[Party, ...], ...]
@@ -50,14 +50,12 @@ class Waiting:
             self._waits.add(wait)
 
     def replace(self, old: Wait, new: Wait) -> None:
-        """The same wait, of which a later line tells the group."""
         self._waits.discard(old)
         self.add(new)
 
     def settle(
         self, processes: Processes, rank_of: Callable[[Origin], int | None], size: int
     ) -> None:
-        """Name both ends of every wait, once it is known who is who."""
         for wait in self._waits:
             rank = rank_of(wait.waiter)
             waiter = _name_waiter(wait, rank, processes)
@@ -76,7 +74,6 @@ class Waiting:
                 self.addresses.setdefault(peer, wait.peer.address)
 
     def ends(self, has_log: Callable[[Party], bool]) -> Ends:
-        """Where the chains end."""
         backwards: dict[Party, set[Party]] = {}
         for waiter, peers in self.edges.items():
             for peer in peers:
@@ -100,14 +97,14 @@ class Waiting:
         )
 
     def connects(self, pair: tuple[Party, ...]) -> bool:
-        """Whether two that wait for each other do so to connect; a step has waits both ways."""
+        """Whether two wait for each other to connect; a step has waits both ways."""
         return len(pair) == 2 and "socket" in {  # noqa: PLR2004 - a pair
             self.kinds.get(pair, "task"),
             self.kinds.get(pair[::-1], "task"),
         }
 
     def broken_link(self, accused: tuple[Party, ...]) -> tuple[Party, ...]:
-        """Both ends of a link that failed, where one of them is accused by the other alone."""
+        """Both ends of a failed link, if one is accused by the other alone."""
         waiters = [waiter for waiter, peers in self.edges.items() if accused[0] in peers]
         if len(accused) != 1 or [self.kinds[waiter, accused[0]] for waiter in waiters] != [
             "broken"
@@ -116,7 +113,6 @@ class Waiting:
         return tuple(sorted((waiters[0], accused[0]), key=_order))
 
     def describe(self, called: Callable[[Party], str]) -> str:
-        """Who waits for whom, the first few."""
         pairs = sorted(
             ((waiter, peer) for waiter, peers in self.edges.items() for peer in peers),
             key=lambda pair: tuple(map(_order, pair)),
@@ -149,7 +145,6 @@ def _name_waiter(wait: Wait, rank: int | None, processes: Processes) -> Party | 
 
 
 def _unknown(wait: Wait, rank: int | None, size: int) -> Party:
-    """A peer that no line introduces: its rank in the job, where the waiter's line counts so."""
     peer = wait.peer
     counts = wait.own is None or rank is None or wait.own == rank
     if peer.rank is not None and counts and (not size or peer.rank < size):
@@ -162,7 +157,7 @@ def _order(party: Party) -> tuple[int, str]:
 
 
 def _components(edges: Mapping[Party, Iterable[Party]]) -> list[set[Party]]:
-    """Sets of parties that all wait for each other, directly or through others (Kosaraju)."""
+    """Sets of parties in mutual waits, direct or indirect (Kosaraju)."""
     backwards: dict[Party, set[Party]] = {}
     for waiter, peers in edges.items():
         backwards.setdefault(waiter, set())
@@ -177,7 +172,6 @@ def _components(edges: Mapping[Party, Iterable[Party]]) -> list[set[Party]]:
 
 
 def _after(start: Party, edges: Mapping[Party, Iterable[Party]], seen: set[Party]) -> list[Party]:
-    """Whoever is reached and was not yet, each behind those that it waits for."""
     if start in seen:
         return []
     seen.add(start)

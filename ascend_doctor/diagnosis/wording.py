@@ -27,7 +27,6 @@ _VERBS = (
     r"stale file handle|(?:heart ?beat|device|card|node|link|agent) (?:is |was )?lost|"
     r"lost (?:connection|heart)"
 )
-# What also stands in prose.
 _PROSE = (
     r"errors?|exceptions?|cannot|can't|can not|could not|couldn't|invalid|illegal|missing|"
     r"not found|no such|(?:does|do|did) not exist|doesn't exist|unexpected|conflicts?|"
@@ -40,7 +39,6 @@ _CODES = (
     r"error_?code|err_?no|return code|exit_?code|error code)"
     r"(?: is|:|=|\[|,| =| ) ?[\[(]?(?:-\d|0x0{0,15}[1-9a-f]|[1-9])"
 )
-# What Python and compilers say, where the excerpt has no more than the message.
 _MESSAGES = (
     r"object has no attribute|(?:is|was) not (?:defined|declared|callable|iterable|subscriptable)|"
     r"object is not|division by zero|unhashable type|missing \d+ required|"
@@ -58,7 +56,6 @@ _CHINESE = (
     r"卡死|卡住|不足|不匹配|不一致|溢出|退出码|终止|故障|缺少|缺失|出错|有误|挂掉|宕机|死机|起不来|"
     r"挂住|挂死|假死|hang住|跑不通|不可用|丢失|断开|冲突|越界|爆显存|闪退|无响应|未能|未安装|未定义|不合法|不正确|中止"
 )
-# Frames of tracebacks and stacks, where the excerpt ends before the exception.
 _FRAMES = (
     r"\bFile \"[^\"]{1,400}\", line \d+|\bIn file \S{1,400}\.py:\d+|\s\^{5,}\s*$|"
     r"\bframe #\d+: |^\s*#\d+\s+0x[0-9a-f]{6,}|\s@\s+0x[0-9a-f]{6,}|"
@@ -70,13 +67,12 @@ _TABLES = (
     r"HTTP/\d\.\d\"? [45]\d\d\b|\b0/\d+ nodes are available|\b\d+/\d+\s+(?:Pending|Error|Unknown|"
     r"Init:)|"
     r"\bloss['\"]?\s*[:=|]?\s*nan\b|Unhandled\w{0,20}Rejection|\bnot (?:\w{1,20} ){0,3}successful|"
-    # Exceptions that are not called so.
     r"^(?:\w{1,40}\.){0,9}(?:queue\.(?:Empty|Full)|SystemExit|StopIteration|KeyboardInterrupt|"
     r"exc\.[A-Z]\w+|"
     r"(?:errors?|exceptions?)\.[A-Z]\w+)(?::|\s*$)"
 )
 
-# Of the texts in bytes: one that is written in GB 18030 has other ones for the Chinese words.
+# The texts in bytes: GB 18030 has others for the Chinese words.
 _GB = "|".join(
     "".join(rf"\x{byte:02x}" for byte in word.encode("gb18030")) for word in _CHINESE.split("|")
 )
@@ -103,7 +99,6 @@ _WORDS = (
     r"not work|n't work|not configured|busy|stale file|\blost\b|unsuccess|exhausted|"
     r"longer allowed|not allow|device open)"
 )
-# The candidates of the frames and tables, without what is costly to look for in every line.
 _FORMS = (
     r"File \"[^\n]|In file /|\^{5}|frame #\d|#\d+\s+0x|@\s+0x|Thread \d|Thread 0x|"
     r"\.(java|scala|kt):\d|Alarm\s+\||Critical\s+\||\b(DOWN|down)\b|HTTP/\d\.\d\"? [45]\d\d|"
@@ -130,15 +125,13 @@ _SAYS_IN_CHINESE = re.compile(
     rf"(?<![无未零])(?<!没有)(?<!发现)(?<!0个)(?:{_CHINESE})(?!率|检测|处理|重试|\s*[:=\uff1a]?\s*0)"
 )
 
-# Options and counts, advice, what a program did about it, what it tried first, what tests are
-# called, comments and commands that are only echoed.
+# Options and counts, advice, reactions, first tries, names of tests, comments and echoed commands.
 _EXCUSES = re.compile(
     r"\b(?:errors?|fail(?:s|ed|ures?)|exceptions?|invalid|missing|killed|abort(?:ed|s)|"
     r"mismatch(?:es)?|overflow(?: cond)?|"
     r"time-?outs?|conflicts?|dead|wrong)"
     r"[\"')]?\s*[:=]\s*[\"']?(?:0\b|\d+\.\d|\d+e-|null|none|false|true|nan|n/a|\[\]|\{\}|\"\"|'')|"
     r"\b(?:errors?|faults?|fail\w*)[\w ]{0,30}?\s*[:|]\s*(?:0|na|n/a|none|ok)\s*\|?\s*$|"
-    # A measured error: "L2 error on domain: 0.003".
     r"\berrors? (?:on|of|at|\()[^:=]{0,40}[:=]\s*\d+\.\d+(?:e[-+]?\d+)?\s*(?:[,;%]|$)|"
     r"\(0: ?normal|"
     r":\s*\[\]|\b(?:count|total)\W{0,3}0\b|\berrors?[ -]handling|\bwill (?:not )?be (?:enabled|"
@@ -167,7 +160,7 @@ _EXCUSES = re.compile(
     r"level[\"']?\s*[:=]|\berrors? (?:key|rate|metric|bar|term|code table|function|\d*\.\d)",
     _PLAIN,
 )
-# What a model answers or thinks, printed by an evaluation: sentences of somebody who speaks.
+# A model's answers or thoughts, printed by an evaluation: sentences of a speaker.
 _PROSE_MARKS = re.compile(
     r"\b(?:[Ww]e|[Ll]et's|[Ll]et me|[Tt]herefore|[Tt]hus|[Hh]ence|[Ss]he|[Hh]e|[Tt]hey|[Ww]ait,|"
     r"[Ss]o,|"
@@ -176,12 +169,12 @@ _PROSE_MARKS = re.compile(
 
 
 def shows(line: str) -> bool:
-    """Whether a line has the form of what only failures print: frames, states, tables."""
+    """Whether a line has a form that only failures print: frames, states, tables."""
     return _SHOWS.search(line) is not None
 
 
 def excuses(line: str) -> bool:
-    """Whether a line takes back what it says, or gives advice."""
+    """Takes back what the line says, or gives advice."""
     return _EXCUSES.search(line) is not None
 
 

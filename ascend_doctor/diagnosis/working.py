@@ -7,7 +7,7 @@ The last lines decide. A step, a metric or a rate counts anywhere in them, a wor
 import re
 from collections.abc import Iterable
 
-# So many lines from the end are looked at, for steps and for words, and so far into each.
+# Lines from the end to search for steps and for words, and how far into each.
 _STEPS, _WORDS = 40, 5
 _REACH = 4096
 
@@ -32,7 +32,6 @@ _WORD = (
     r"exit(?:ed)?(?: with)?(?: status| code)?[ :=]{1,3}0\b|"
     r"成功|完成|通过|正常|就绪"
 )
-# Such a line went wrong, and such a word is of what did not happen, or not yet.
 _WRONG = (
     r"\b(?:fail\w*|time[ds]?[ _-]?out|terminat\w*|non-zero|unable|cannot|retry\w*)\b|"
     r"\bexit(?:ed)?\b.{0,30}\b[1-9]\d{0,2}\b|[:=(]\s{0,2}nan\b|(?:^|\D)0% |"
@@ -43,7 +42,6 @@ _NOT_YET = (
     r"can|must|errors?|try\w*|attempt\w*|expected|ensure|check|signal|warn(?:ing)?|"
     r"restarts|init\w*|(?:un)?load\w*|register\w*|registration|assign\w*|extract\w*|abort\w*)\b|n't\b|未|不|没|请|后"
 )
-# What a training counts: in the order of their weight.
 _COUNTERS = tuple(
     re.compile(rf"{shape}\s*['\"]?(\d{{1,9}}(?:\.\d{{1,9}})?)", re.IGNORECASE)
     for shape in (
@@ -60,7 +58,7 @@ _LINE = re.compile(rb"[^\r\n]*[^\s][^\r\n]*")
 
 
 def find_work(tail: bytes) -> int | None:
-    """Where in the end of a log the last line begins that shows work; None where none does."""
+    """Start of the last line that shows work in the end of a log, else None."""
     rows = list(_LINE.finditer(tail))
     for shape, spoils, reach in (
         (_GETS_ON, _SPOILS_STEP, _STEPS),
@@ -74,7 +72,7 @@ def find_work(tail: bytes) -> int | None:
 
 
 def counts_on(rows: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Those of some lines in which a training counts further than in the one before."""
+    """The lines in which a training counts further than in the one before."""
     steps: list[tuple[int, str]] = []
     last: tuple[float, ...] = ()
     for start, text in rows:

@@ -9,18 +9,16 @@ from ascend_doctor.fleet.merge import Merged
 from ascend_doctor.fleet.outliers import far_below, more_is_worse, outliers
 from ascend_doctor.report import Differing, Drift
 
-# More names nobody reads on a line; the lists of nodes have all.
 _NAMED = 8
 _SETTINGS = 2  # as many as a title names
 
 
 def some(texts: Sequence[str], *, separator: str = "; ") -> str:
-    """The first of them, and how many there are more."""
     return first_of(texts, _NAMED, separator=separator)
 
 
 def fewer_npus(drifts: Iterable[Drift]) -> Iterator[Finding]:
-    """Nodes that have fewer NPUs than most: a rank of the job has none there."""
+    """Nodes with fewer NPUs than most: a rank of the job has none there."""
     for drift in drifts:
         if drift.setting != DEVICE_FILES or drift.majority is None:
             continue
@@ -46,7 +44,7 @@ def differences(drifts: Iterable[Drift]) -> Iterator[Finding]:
     groups: dict[tuple[bool, tuple[str, ...]], list[Drift]] = defaultdict(list)
     for drift in drifts:
         few = tuple(name for value in drift.values for name in value.nodes)
-        # Without a majority nobody knows which nodes are the odd ones, so that those stand apart.
+        # Without a majority the odd nodes are unknown, so those are separate.
         groups[drift.majority is not None, few if drift.majority is not None else ()].append(drift)
     for (known, few), group in groups.items():
         stack = [drift for drift in group if drift.group == Group.STACK.value]
@@ -96,7 +94,6 @@ def _values(drift: Drift, *, named: bool) -> str:
 
 
 def shared_addresses(merged: Merged) -> Iterator[Finding]:
-    """Addresses that more than one NPU has, as one finding."""
     shared = {address: owners for address, owners in merged.addresses.items() if len(owners) > 1}
     if not shared:
         return
@@ -126,7 +123,7 @@ def shared_addresses(merged: Merged) -> Iterator[Finding]:
 
 
 def slow_nodes(merged: Merged) -> Iterator[Finding]:
-    """Nodes whose worst measurement is far from the others': one finding for each measurement.
+    """Nodes whose worst measurement is far from the others', a finding for each measurement.
 
     Those that no job should wait for fail.
     """
@@ -135,7 +132,6 @@ def slow_nodes(merged: Merged) -> Iterator[Finding]:
         worse_above = bool(more_is_worse(name))
         for figure in measured:
             by_node[figure.node].append(figure.value)
-        # The slowest NPU of a node is what others wait for.
         worst = max if worse_above else min
         numbers = list(by_node)
         values = [worst(by_node[number]) for number in numbers]

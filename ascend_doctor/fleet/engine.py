@@ -8,11 +8,11 @@ import msgspec
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """One check of a fleet.
 
-    ``check`` are the arguments of ``ascend-doctor check`` on every node, without its formats and
-    files. Every node writes its JSON report as ``NODE.json`` into ``folder``, which the engine may
-    take as shared or fill from what nodes send. ``nodes`` are the hosts to check, none for all
-    that the engine has, and ``count`` how many where it is to choose. ``deadline`` is in seconds,
-    for everything; what has not reported then is ended.
+    ``check`` are the arguments of ``ascend-doctor check`` on every node, without its formats
+    and files. Every node writes its JSON report as ``NODE.json`` into ``folder``, which the
+    engine may take as shared or fill from what nodes send. ``nodes`` are the hosts to check,
+    all of the engine by default, and ``count`` how many if it chooses. ``deadline`` is in
+    seconds, for everything; checks without a report then are ended.
     """
 
     folder: str
@@ -23,7 +23,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Silent(NamedTuple):
-    """A node that wrote no report, and why, as the engine knows it."""
+    """A node that wrote no report, and the engine's reason."""
 
     node: str
     reason: str
@@ -33,8 +33,8 @@ class Engine(Protocol):
     """Starts the check on every node and waits for it."""
 
     def run(self, job: Job) -> tuple[Silent, ...]:
-        """Reports lie in the job's folder; gives the nodes without one.
+        """Fill the job's folder with reports; gives the nodes without one.
 
-        Raises DataError where the engine itself cannot be used: that is no node's fault.
+        Raises DataError if the engine itself cannot be used, which is not a node's fault.
         """
         ...

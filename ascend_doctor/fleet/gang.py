@@ -20,30 +20,28 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def endpoint(self) -> str:
-        """Where ranks meet."""
         return endpoint(self.host, self.port)
 
 
 def endpoint(host: str, port: int) -> str:
-    """Where ranks meet, as ``--rdzv-endpoint`` takes it."""
+    """As ``--rdzv-endpoint`` takes it."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class GangVariables:
     """An environment that is read strictly: a launch with a wrong rank hangs on every node.
 
-    Everything here raises DataError with the names of the variables.
+    All methods raise DataError with the names of the variables.
     """
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self.env = env
 
     def any(self, *names: str) -> bool:
-        """Whether one of them is there, be it empty."""
         return any(name in self.env for name in names)
 
     def need(self, *names: str, hint: str = "") -> None:
-        """All of them, or none: a launcher sets them together."""
+        """Require all or none: a launcher sets them together."""
         lacking = [name for name in names if not self.env.get(name)]
         if lacking:
             having = [name for name in names if self.env.get(name)]
@@ -66,7 +64,7 @@ class GangVariables:
     def meeting(
         self, host: str, port: str, *, plus: int = 0, default: tuple[str, int] | None = None
     ) -> tuple[str, int]:
-        """The host and the port, ``plus`` where the launcher listens on that itself."""
+        """The host and the port, ``plus`` if the launcher listens on that itself."""
         if default is None:
             self.need(host, port)
             default = ("", 0)
@@ -77,7 +75,7 @@ class GangVariables:
 
 
 def check_gang(names: tuple[str, ...], count: int, rank: int, meeting: tuple[str, int]) -> Gang:
-    """The launch, where the rank is one of it. Raises DataError."""
+    """The launch with a valid rank. Raises DataError."""
     if rank >= count:
         raise DataError(f"--gang: {' and '.join(names)} give rank {rank} of {count} nodes")
     return Gang(names=names, count=count, rank=rank, host=meeting[0], port=meeting[1])

@@ -15,8 +15,8 @@ _MOST = 1_000_000
 def parse_hosts(text: str, *, name: str) -> tuple[str, ...]:
     """Nodes of a host file: a name a line, ``node[001-004,7]`` as Slurm writes it, no doubles.
 
-    What follows a name (``slots=8``, ``:8``) and comments are left out. Raises DataError that
-    names file and line.
+    Ignores what follows a name (``slots=8``, ``:8``) and comments. Raises DataError that names
+    file and line.
     """
     names: dict[str, None] = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -49,17 +49,16 @@ def expand(word: str) -> Iterator[str]:
         if int(last) - int(first) > _MOST:
             raise ValueError(f"{part!r} in {word!r} is more than {_MOST} nodes")
         for number in range(int(first), int(last) + 1):
-            # What follows may have brackets of its own: rack[1-2]node[1-4].
+            # The tail may have brackets: rack[1-2]node[1-4].
             yield from expand(f"{match['head']}{number:0{len(first)}d}{match['tail']}")
 
 
 def _split(row: str) -> Iterable[str]:
-    """At commas outside brackets."""
     return (word for word in re.split(r",(?![^\[]*\])", row) if word)
 
 
 def plain(name: str) -> str:
-    """A name out of a file or a cluster as one that files and command lines may have."""
+    """A name from a file or a cluster, safe for files and command lines."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", name)
 
 
@@ -68,7 +67,7 @@ def compress(names: Iterable[str]) -> str:
     groups: dict[tuple[str, int, str], list[int]] = {}
     plain: list[str] = []
     for name in names:
-        # The last number of a name is what its nodes are counted by.
+        # Nodes are counted by the last number of a name.
         match = re.match(r"^(.*?)(\d{1,9})(\D*)$", name)
         if match:
             # node9 and node10 are no range with zeros: names of one length go together.

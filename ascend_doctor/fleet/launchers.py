@@ -9,14 +9,14 @@ from ascend_doctor.fleet.hostlist import parse_hosts
 
 # DefaultPort of Volcano's plugin pytorch, see below.
 _VOLCANO_PORT = 23456
-# A job's number keeps jobs on one node apart; the ports lie below those that the kernel gives away.
+# Job numbers separate jobs on one node; the ports are below the kernel's ephemeral ones.
 _SLURM_PORTS = range(20000, 30000)
 
 
 def gang(env: Mapping[str, str]) -> Gang:
     """What the launcher that is closest to this process says.
 
-    Raises DataError where none says anything, and where variables are half there or contradict.
+    Raises DataError if none says anything, and for incomplete or contradictory variables.
     """
     here = GangVariables(env)
     gangs = [gang_ for launcher in _LAUNCHERS if (gang_ := launcher(here)) is not None]
@@ -27,7 +27,7 @@ def gang(env: Mapping[str, str]) -> Gang:
             " an AscendJob, NODE_RANK of Ray Train; give --nnodes, --node-rank, --rdzv-endpoint"
         )
     first = gangs[0]
-    # Launchers within each other count the same nodes, or one of them is of another launch.
+    # Nested launchers count the same nodes, or one belongs to another launch.
     for other in gangs[1:]:
         if other.count != first.count:
             raise DataError(
@@ -78,9 +78,10 @@ def _torchrun_worker(here: GangVariables) -> Gang | None:
 
 
 def _ray(here: GangVariables) -> Gang | None:
-    """What Ray Train gives its workers; their process group has MASTER_PORT, so the next is taken.
+    """What Ray Train gives its workers; their process group has MASTER_PORT: the next is taken.
 
-    ray-project/ray@ray-2.60.0: python/ray/train/torch/config.py, _set_torch_distributed_env_vars.
+    ray-project/ray@ray-2.60.0: python/ray/train/torch/config.py,
+    _set_torch_distributed_env_vars.
     """
     names = ("WORLD_SIZE", "NODE_RANK")
     if not here.any("NODE_RANK") or here.any("GROUP_RANK"):
@@ -146,7 +147,6 @@ def _volcano(here: GangVariables) -> Gang | None:
 
 
 def _rank_of_pod(tasks: Mapping[str, list[str]], index: int, name: str) -> int:
-    """The index behind the pods of the tasks before; the pod's name tells which task is ours."""
     if len(tasks) == 1:
         return index
     before = 0
@@ -159,10 +159,10 @@ def _rank_of_pod(tasks: Mapping[str, list[str]], index: int, name: str) -> int:
 
 
 def _slurm(here: GangVariables) -> Gang | None:
-    """One task of a step on each of its nodes; MASTER_ADDR and MASTER_PORT count where they are.
+    """One task of a step on each of its nodes; MASTER_ADDR and MASTER_PORT count if set.
 
-    man srun, OUTPUT ENVIRONMENT VARIABLES; with Slurm 22.05 SLURM_NODEID counts the nodes of the
-    step, and SLURM_JOB_NODELIST has all of the job.
+    man srun, OUTPUT ENVIRONMENT VARIABLES; with Slurm 22.05 SLURM_NODEID counts the nodes of
+    the step, and SLURM_JOB_NODELIST has all of the job.
     """
     names = ("SLURM_STEP_NUM_NODES", "SLURM_NODEID")
     if not here.any("SLURM_JOB_ID"):
@@ -187,7 +187,7 @@ def _slurm(here: GangVariables) -> Gang | None:
     return check_gang(names, count, rank, meeting)
 
 
-# The closest to the process first: torchrun runs inside of Slurm, and not the other way round.
+# The closest to the process first: torchrun runs inside Slurm, not vice versa.
 _LAUNCHERS: tuple[Callable[[GangVariables], Gang | None], ...] = (
     _torchrun_worker,
     _torchrun_options,

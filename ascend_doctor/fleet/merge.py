@@ -34,7 +34,7 @@ _SHOWN = (Level.ERROR, Level.UNKNOWN, Level.WARNING)
 
 
 class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What merging needs of a report; the rest of the file is skipped while it is read."""
+    """What merging needs of a report; the rest of the file is skipped."""
 
     schema: int
     tool_version: str
@@ -57,7 +57,7 @@ class Complaint(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """One measurement of one machine; ``name`` is probe, rank where there are more, and value."""
+    """One measurement of one machine; ``name`` is probe, rank if several, and value."""
 
     node: int
     value: float
@@ -67,7 +67,7 @@ class Figure(NamedTuple):
 class Merged:
     """The sum of all reports. Machines are numbers into ``nodes``.
 
-    ``own_codes`` and ``own_worst`` are those of machines without what they say about others.
+    ``own_codes`` and ``own_worst`` leave out what machines say about others.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -86,11 +86,9 @@ class Merged:
     subjects: dict[str, Counter[Level]] = field(default_factory=lambda: defaultdict(Counter))
 
     def names(self, numbers: Iterable[int]) -> tuple[str, ...]:
-        """The names of machines."""
         return tuple(self.nodes[number].name for number in numbers)
 
     def add(self, name: str, file: str, report: NodeReport, stack: frozenset[str]) -> None:
-        """Count one machine."""
         number = len(self.nodes)
         self.nodes.append(
             Node(
@@ -111,7 +109,6 @@ class Merged:
         for section in {setting.section for setting in self.settings}:
             if getattr(report.snapshot, section) is not None:
                 _at(self.sections, section).append(number)
-        # What nodes say about each other is judged once, for all of them.
         shared = self.rounds.add(name, report.snapshot.probes)
         if shared:
             self.own_codes[number] = own_exit_code(report.verdict.exit_code, report.findings)
@@ -121,10 +118,10 @@ class Merged:
                 key = Complaint(finding.check, finding.level, finding.title)
                 self.examples.setdefault(key, finding)
                 known = _at(self.complaints, key)
-                # A machine counts once, however many ranks it was found on.
+                # A machine counts once, on however many ranks.
                 if not known or known[-1] != number:
                     known.append(number)
-        # Pseudonyms of addresses are the same only for who has the same key.
+        # Pseudonyms of addresses are only equal under the same key.
         if not report.redacted:
             self._add_addresses(number, report.snapshot)
         self._add_figures(number, report.snapshot)
@@ -148,7 +145,7 @@ def _at(table: dict[str, array[int]] | dict[Complaint, array[int]], key: object)
 
 
 def _name(file: str, report: NodeReport, *, by_file: bool) -> str:
-    """The host; a redacted report has a pseudonym, so its file has to name the node."""
+    """The host; a redacted report has a pseudonym, so its file names the node."""
     stem = os.path.splitext(os.path.basename(file).removesuffix(".gz"))[0]
     return stem if by_file or report.redacted or not report.host else report.host
 
@@ -156,8 +153,8 @@ def _name(file: str, report: NodeReport, *, by_file: bool) -> str:
 def merge(files: Iterable[str], stack: frozenset[str], *, by_file: bool = False) -> Merged:
     """Read the reports; of two about one node the newer counts. Never raises for a file.
 
-    ``by_file``: nodes are called as their files are, which a scheduler named. A first pass counts
-    as it reads; where a node came twice, which is seldom, a second one does.
+    ``by_file``: nodes have the names of their files, from a scheduler. A second pass runs only
+    if a node came twice, which is rare.
     """
     merged = Merged()
     newest: dict[str, tuple[float, str]] = {}
@@ -201,12 +198,10 @@ def _is_report(name: str) -> bool:
 
 
 _DECODER = msgspec.json.Decoder(NodeReport)
-# Only the names of a file's parts, to tell what else it may be.
 _HEAD = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def read_report(file: str) -> NodeReport | Unreadable:
-    """The report in a file, or why there is none."""
     try:
         data = read_report_bytes(file, JSON_BYTES)
     except DataError as error:

@@ -36,9 +36,9 @@ def judge(
     seconds: float,
     reasons: Mapping[str, str] = MappingProxyType({}),
 ) -> Report:
-    """The merged report. ``expected`` are the nodes that had to report, None where nobody said.
+    """``expected`` are the nodes that had to report, None if unknown.
 
-    ``reasons`` say of nodes why they are silent, where what started the check knows it.
+    ``reasons`` say why nodes are silent, if the starter of the check knows.
     """
     names = [node.name for node in merged.nodes]
     missing = _missing(expected, names)
@@ -89,15 +89,13 @@ def judge(
 
 
 class _Ends(NamedTuple):
-    """Names of nodes by what their checks came to."""
-
     passing: tuple[str, ...]
     failing: tuple[str, ...]
     untold: tuple[str, ...]
 
 
 def _ends(merged: Merged, accused: Collection[str], doubtful: Collection[str]) -> _Ends:
-    """``accused`` and ``doubtful`` are so by what was compared, whatever their own reports say."""
+    """``accused`` and ``doubtful`` are so by comparison, whatever their own reports say."""
     passing, failing, untold = [], [], []
     for number, node in enumerate(merged.nodes):
         code = merged.own_codes.get(number, node.exit_code)
@@ -111,7 +109,6 @@ def _ends(merged: Merged, accused: Collection[str], doubtful: Collection[str]) -
 
 
 def _nodes(merged: Merged, rounds: Sequence[Finding]) -> Iterator[Node]:
-    """Every node with its worst level; of its pair rounds only what is about itself counts."""
     levels: dict[str, Level] = defaultdict(lambda: Level.OK)
     for finding in rounds:
         for name in finding.nodes:
@@ -135,7 +132,7 @@ def _summary(passing: int, untold: tuple[str, ...]) -> Iterator[Finding]:
 
 
 def _missing(expected: Sequence[str] | None, names: Collection[str]) -> tuple[str, ...]:
-    """Expected nodes without a report; a short name stands for the only full one it begins."""
+    """Expected nodes without a report; a short name matches the only full one it begins."""
     known = set(names)
     short = Counter(name.partition(".")[0] for name in names)
     return tuple(
@@ -146,7 +143,6 @@ def _missing(expected: Sequence[str] | None, names: Collection[str]) -> tuple[st
 
 
 def _silent(missing: tuple[str, ...], reasons: Mapping[str, str]) -> Iterator[Finding]:
-    """Nodes with one reason stand together."""
     if not missing:
         return
     by_reason: dict[str, list[str]] = defaultdict(list)
@@ -217,7 +213,6 @@ def _drifts(merged: Merged) -> Iterator[Drift]:
 def _spread(
     merged: Merged, setting: ComparedSetting, values: dict[str, array[int]]
 ) -> dict[str, Sequence[int]]:
-    """Machines by value; one whose list has no such entry has the value "absent"."""
     spread: dict[str, Sequence[int]] = dict(values)
     if setting.listed:
         having = {number for numbers in values.values() for number in numbers}
@@ -230,7 +225,6 @@ def _spread(
 def _drift(merged: Merged, setting: ComparedSetting, spread: dict[str, Sequence[int]]) -> Drift:
     ordered = sorted(spread.items(), key=lambda row: (-len(row[1]), row[0]))
     value, numbers = ordered[0]
-    # More than half: of two halves neither is the odd one.
     most = value if 2 * len(numbers) > sum(len(nodes) for nodes in spread.values()) else None
     return Drift(
         group=setting.group.value,

@@ -8,14 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 # The modified z-score and its limit: B. Iglewicz, D. Hoaglin, How to Detect and Handle Outliers,
-# ASQC 1993. 0.6745 makes the median absolute deviation comparable with a standard deviation.
+# ASQC 1993. 0.6745 makes the median absolute deviation comparable to a standard deviation.
 _LIMIT, _SCALE = 3.5, 0.6745
 _LEAST = 4
-# A difference that nobody would act on is none: a tenth of a rate, or twice the time and 0.1 s.
+# Smaller differences do not matter: a tenth of a rate, or twice the time and 0.1 s.
 _RATE_SHARE, _TIME_FACTOR, _TIME_LEAST = 0.1, 2.0, 0.1
-# No job should wait for a node with less than half of the median rate, or four times its time.
+# No job should wait for a node below half the median rate, or above four times its time.
 _FAILING_RATE, _FAILING_TIME = 0.5, 4.0
-# What measurements are called by their unit, and whether more is worse.
 _UNITS = {"_s": True, "_gbps": False, "_tflops": False}
 
 
@@ -28,12 +27,11 @@ class Outlier(NamedTuple):
 
 
 def more_is_worse(name: str) -> bool | None:
-    """By the unit in the name of a measurement; None where it is no time and no rate."""
     return next((worse for unit, worse in _UNITS.items() if name.endswith(unit)), None)
 
 
 def figures(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Times and rates among the values of a probe, those of nested mappings with dotted names."""
+    """Times and rates among the values of a probe; nested mappings give dotted names."""
     for key, value in values.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):
@@ -47,7 +45,7 @@ def _is_number(value: object) -> bool:
 
 
 def outliers(values: Sequence[float], *, worse_above: bool) -> list[Outlier]:
-    """The values that are far on the bad side of the others; none of fewer than four."""
+    """The values far on the bad side of the others; none of fewer than four."""
     if len(values) < _LEAST:
         return []
     median = statistics.median(values)
@@ -69,7 +67,6 @@ def _matters(off: float, median: float, *, worse_above: bool) -> bool:
 
 
 def far_below(outlier: Outlier, *, worse_above: bool) -> bool:
-    """Whether no job should wait for a node that measured this."""
     if worse_above:
         return outlier.value > _FAILING_TIME * outlier.median
     return outlier.value < _FAILING_RATE * outlier.median

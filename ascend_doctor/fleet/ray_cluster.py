@@ -25,10 +25,10 @@ class RayNode(NamedTuple):
 def choose_nodes(
     listed: Sequence[Mapping[str, Any]], job: Job
 ) -> tuple[list[RayNode], tuple[str, ...]]:
-    """The nodes to check, of what ``ray.nodes()`` lists, and the wanted ones that are not there.
+    """The nodes to check, of what ``ray.nodes()`` lists, and the missing wanted ones.
 
-    Without wanted nodes these are all that have NPUs, or all where none has any. Raises DataError
-    where the cluster has fewer than asked for.
+    The default is all with NPUs, or all if none has any. Raises DataError if the cluster has
+    too few.
     """
     alive = _name_nodes([row for row in listed if row["Alive"]])
     if job.nodes:
@@ -42,7 +42,7 @@ def choose_nodes(
 
 
 def _name_nodes(listed: Sequence[Mapping[str, Any]]) -> list[RayNode]:
-    """By the name that ``ray start --node-name`` gave, else the host's, else by both."""
+    """By the name of ``ray start --node-name``, else the host's, else both."""
     hosts = Counter(row["NodeManagerHostname"] for row in listed)
     nodes = []
     for row in listed:
@@ -60,5 +60,4 @@ def _name_nodes(listed: Sequence[Mapping[str, Any]]) -> list[RayNode]:
 
 
 def _file_name(name: str) -> str:
-    """It names a file, too, and none that is hidden."""
     return plain(name).lstrip(".") or "_"

@@ -26,22 +26,21 @@ from ascend_doctor.fleet.ray_engine import NodeOrder, Told
 from ascend_doctor.fleet.ray_node import OnNode
 from ascend_doctor.fleet.supervised import Ending
 
-# How soon a closed life line and late nodes are seen.
 _POLL = 0.5
 # How long others may hold a node's NPUs before it is called busy.
 _PLACING, _PLACING_SHARE = 30.0, 0.25
-# What an answer takes of the time, and before it the end of what was started on the node.
+# The time for an answer, and before it for the end of what was started on the node.
 _ANSWER, _ANSWER_SHARE = 10.0, 0.2
-# For ray.shutdown, before a driver that Ray keeps is ended all the same.
+# For ray.shutdown, before a driver that Ray keeps is ended anyway.
 _LET_GO = 4.0
 _LONGEST_REASON = 400
 
 
 @dataclass(kw_only=True)
 class NodeCheck:
-    """The check of one node: its reservation, its actor and, once that stands, the check.
+    """The check of one node: its reservation, its actor, and then the check.
 
-    ``port`` is one that is free on the node.
+    ``port`` is free on the node.
     """
 
     node: RayNode
@@ -55,13 +54,12 @@ class NodeCheck:
         return bool(placement_group_table(self.group)["state"] == "CREATED")
 
     def end(self) -> None:
-        """Let go of the node; what the actor started ends with it."""
         ray.kill(self.actor)
         remove_placement_group(self.group)
 
 
 class RayDriver:
-    """Follows the checks of all nodes until they have ended, the deadline, or the life line."""
+    """Follows the checks of all nodes until their end, the deadline, or the life line."""
 
     def __init__(self, job: Job, tell: Callable[[Told], None], cut: threading.Event) -> None:
         self._job = job
@@ -70,7 +68,6 @@ class RayDriver:
         self._begin = time.monotonic()
         self._waiting: dict[Any, NodeCheck] = {}
         self._lost: dict[RayNode, str] = {}
-        # Where nodes work together, they begin together.
         self._together = "--gang" in job.check
         self._standing: list[NodeCheck] = []
 
@@ -105,9 +102,9 @@ class RayDriver:
             check.end()
 
     def _start(self, node: RayNode) -> None:
-        """One actor that holds all NPUs of its node, and no CPU, which others may use up."""
+        """An actor with all NPUs of its node, and no CPU, which others may use up."""
         npus = {NPU: node.npus} if node.npus else {}
-        # Ray has a resource of every node, named by its address: with a bit of it the actor lands
+        # Ray has a resource of every node, named by its address: a bit of it places the actor
         # there.
         group = placement_group([{f"node:{node.address}": 0.001, **npus}])
         actor = (
@@ -115,7 +112,7 @@ class RayDriver:
             .options(
                 num_cpus=0,
                 resources=npus,
-                # A node that failed once is told of, and not tried again behind our back.
+                # A failed node is reported, not retried silently.
                 max_restarts=0,
                 scheduling_strategy=PlacementGroupSchedulingStrategy(group),
             )
@@ -150,7 +147,7 @@ class RayDriver:
         self._waiting[check.actor.check.remote(self._job.check, seconds, env)] = check
 
     def _begin_together(self) -> None:
-        """Ray has no variables for a launch over nodes, so these are torchrun's own."""
+        """Ray has no variables for a launch over nodes, so these are torchrun's."""
         first = self._standing[0]
         for rank, check in enumerate(self._standing):
             env = {
@@ -170,7 +167,7 @@ class RayDriver:
             path = os.path.join(self._job.folder, f"{name}.json")
             with open(f"{path}.part", "wb") as file:
                 file.write(ending.output)
-            # Who merges or shows progress reads the folder meanwhile.
+            # Merging and progress read the folder meanwhile.
             os.replace(f"{path}.part", path)
             return
         last = ending.errors.strip().rpartition("\n")[2][:_LONGEST_REASON]
@@ -182,7 +179,6 @@ class RayDriver:
         self._silent(name, f"{how}: {last}" if last else how)
 
     def _give_up_on_late_ones(self) -> None:
-        """Who is busy; and who keeps the others waiting, where all begin together."""
         for ref, check in list(self._waiting.items()):
             if check.began or (check.is_placed and not self._together):
                 continue
@@ -192,7 +188,7 @@ class RayDriver:
             check.end()
 
     def _tell_lost(self) -> None:
-        """As late as can be: Ray needs some seconds to see that not only the actor is gone."""
+        """Late, as Ray needs some seconds to see that more than the actor is gone."""
         alive = {row["NodeID"] for row in ray.nodes() if row["Alive"]} if self._lost else set()
         for node, why in self._lost.items():
             left = "the node left the Ray cluster during the check"
@@ -203,15 +199,14 @@ class RayDriver:
 
 
 def _why(error: Exception) -> str:
-    """Ray's words without its frames."""
     lines = [line.strip() for line in str(error).splitlines()]
     text = " ".join(line for line in lines if line and not line.startswith(("File ", "Traceback")))
     return f"its actor was lost: {text[:_LONGEST_REASON]}"
 
 
 def main() -> None:
-    """Whoever started this reads what Ray prints on standard error only."""
-    # Ray prints to standard output, which is for lines of ours alone.
+    """The caller reads Ray's output on standard error only."""
+    # Ray prints to standard output, which is for our lines only.
     out = os.dup(1)
     os.dup2(2, 1)
 
@@ -235,7 +230,7 @@ def main() -> None:
 
 
 def _watch(cut: threading.Event) -> None:
-    """Set where standard input closes; a driver that Ray keeps waiting then ends all the same."""
+    """Set once standard input closes; this also ends a driver that Ray keeps waiting."""
     sys.stdin.buffer.read()
     cut.set()
     time.sleep(_LET_GO)

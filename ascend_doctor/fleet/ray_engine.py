@@ -13,23 +13,22 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.engine import Job, Silent
 from ascend_doctor.machine.live import MODULE, wait_for
 
-# What Ray needs of the time to let go of its cluster; where it does not, it is killed in time.
+# Ray's time to release its cluster, before it is killed.
 _MARGIN, _MARGIN_SHARE = 5.0, 0.1
 # Shares of that: until the driver has told the last, and until it has let go.
 _OF_IT_FOLLOWED, _OF_IT_WAITED = 0.5, 0.4
-# As long, where something of ours ends before that: an interrupt or an error.
 _PATIENCE = 5.0
 
 
 class NodeOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What the driver is to do, a line of JSON on its standard input."""
+    """The driver's order, a line of JSON on its standard input."""
 
     address: str
     job: Job
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A line that the driver writes: its nodes, then those without a report; or why none at all."""
+    """A line of the driver: its nodes, then those without a report; or why there are none."""
 
     nodes: tuple[str, ...] = ()
     silent: Silent | None = None
@@ -37,13 +36,12 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RayEngine:
-    """Ray runs in a process of its own, which can be ended: its library waits, logs and aborts."""
+    """Ray runs in a separate process, which can be ended: its library waits, logs and aborts."""
 
     def __init__(self, address: str | None) -> None:
         self.address = address or "auto"
 
     def run(self, job: Job) -> tuple[Silent, ...]:
-        """The check on every node that has NPUs, or on every one where none has."""
         if importlib.util.find_spec("ray") is None:
             raise DataError("--ray: Ray is not installed; pip install 'ascend-doctor[ray]'")
         margin = min(_MARGIN, job.deadline * _MARGIN_SHARE)
@@ -101,7 +99,7 @@ def _send(process: subprocess.Popen[bytes], order: NodeOrder) -> None:
 
 
 def _end(process: subprocess.Popen[bytes], patience: float) -> None:
-    """Closing its standard input tells the driver to let go of the cluster."""
+    """A closed standard input makes the driver let go of the cluster."""
     assert process.stdin is not None  # noqa: S101 - a pipe was asked for
     with contextlib.suppress(BrokenPipeError):
         process.stdin.close()
@@ -111,7 +109,7 @@ def _end(process: subprocess.Popen[bytes], patience: float) -> None:
 
 
 def _parse_answers(output: bytes) -> list[Told]:
-    """The last line may be cut where the driver was killed."""
+    """The last line may be cut if the driver was killed."""
     answers = []
     for line in output.splitlines():
         with contextlib.suppress(msgspec.MsgspecError):

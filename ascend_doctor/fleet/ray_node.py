@@ -9,10 +9,10 @@ from ascend_doctor.machine.live import DOCTOR
 
 
 class OnNode:
-    """One actor a node. Its interpreter and its variables are those that training would get."""
+    """One actor a node, with the interpreter and variables that training would get."""
 
     def locate(self) -> tuple[str, int]:
-        """Ray's id of the node that it stands on, once it stands, and a port that is free there."""
+        """Ray's id of its node, once it is placed, and a port that is free there."""
         import ray  # noqa: PLC0415 - an optional extra
 
         with socket.socket() as free:

@@ -21,9 +21,9 @@ from ascend_doctor.probing.pair_bisection import Pairs, matrix
 
 @dataclass
 class PairRun:
-    """One run of the probe, by what its nodes recorded. ``reports`` are names by number.
+    """One run of the probe in its nodes' records. ``reports`` are names by number.
 
-    ``table`` is the one that knows most hosts.
+    ``table`` is the one with most hosts.
     """
 
     table: PairTable
@@ -44,19 +44,18 @@ class PairRun:
 
     @property
     def called(self) -> tuple[str, ...]:
-        """Nodes by number: as their reports are called, or as the others know them."""
         names = names_of(self.table)
         return tuple(self.reports.get(number, name) for number, name in enumerate(names))
 
 
 class Rounds:
-    """The runs of all reports. Reports of one run may be redacted: nodes are known by number."""
+    """The runs of all reports. Nodes are known by number, as reports may be redacted."""
 
     def __init__(self) -> None:
         self._runs: dict[str, PairRun] = {}
 
     def add(self, name: str, runs: tuple[ProbeRun, ...]) -> bool:
-        """Take what the report called ``name`` has recorded; whether there was something."""
+        """Take the records of the report ``name``; whether there were any."""
         taken = False
         for run in runs:
             if run.probe == PROBE and (recorded := read_table_or_none(run)):
@@ -75,11 +74,9 @@ class Rounds:
         known.reports[recorded.node] = name
         known.unfinished = known.unfinished or recorded.table.unfinished
         for row in recorded.table.pairs:
-            # Both nodes of a pair report it, with the same row.
             known.rows.setdefault((row.round, row.pair), row)
 
     def findings(self) -> Iterator[Finding]:
-        """What is to be said about all nodes of each run."""
         for run in self._runs.values():
             for verdict in verdicts(
                 run.united, run.called, device=run.device, simulated=run.simulated
@@ -87,7 +84,6 @@ class Rounds:
                 yield msgspec.structs.replace(verdict, check=PROBE)
 
     def pairs(self) -> Pairs | None:
-        """The matrix of the run that most nodes took part in."""
         if not self._runs:
             return None
         run = max(self._runs.values(), key=lambda pair_run: len(pair_run.reports))
@@ -95,7 +91,7 @@ class Rounds:
 
 
 def own_exit_code(code: int, findings: tuple[Finding, ...]) -> int:
-    """What a report comes to without what its pair rounds say, which is judged for all nodes.
+    """A report's code without its pair rounds, which are judged for all nodes.
 
     A node that saw another one fail has not failed for that.
     """
@@ -109,5 +105,4 @@ def own_exit_code(code: int, findings: tuple[Finding, ...]) -> int:
 
 
 def own_worst(findings: tuple[Finding, ...]) -> Level:
-    """The worst level of a report without its pair rounds."""
     return max((finding.level for finding in findings if finding.check != PROBE), default=Level.OK)

@@ -6,19 +6,18 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.hostlist import parse_hosts
 from ascend_doctor.machine.live import LiveMachine, ProgramMissing
 
-# States in which no job starts on a node (man sinfo, NODE STATE CODES); one that is draining still
-# runs the job that it has. "*" behind a state: the node does not answer.
+# States in which no job starts on a node (man sinfo, NODE STATE CODES); a draining node still runs
+# its job. "*" behind a state: the node does not answer.
 _AWAY = ("down", "drained", "fail", "future", "inval", "unknown")
 
 
 class State(NamedTuple):
-    """What Slurm says of a node; ``reason`` may be empty."""
+    """The state of a node; ``reason`` may be empty."""
 
     state: str
     reason: str
 
     def away(self, *, new_job: bool = False) -> bool:
-        """Whether nothing starts there."""
         begins = (*_AWAY, "draining") if new_job else _AWAY
         return self.state.startswith(begins) or self.state.endswith("*")
 
@@ -27,14 +26,13 @@ class State(NamedTuple):
 
 
 class Slurm:
-    """Asks its commands, each with a deadline."""
+    """Each command has a deadline."""
 
     def __init__(self) -> None:
         self.machine = LiveMachine()
 
     @property
     def allocation(self) -> str:
-        """The number of the job that we are in, "" outside of one."""
         return self.machine.env.get("SLURM_JOB_ID", "")
 
     @property
@@ -44,7 +42,7 @@ class Slurm:
         return parse_hosts(listed, name="SLURM_JOB_NODELIST")
 
     def ask(self, *argv: str) -> str:
-        """What a command of Slurm prints. Raises DataError where it cannot answer."""
+        """The output of a command of Slurm. Raises DataError if it cannot answer."""
         try:
             done = self.machine.run([*argv])
         except ProgramMissing as error:

@@ -25,7 +25,7 @@ class SlurmEngine:
         self.slurm = Slurm()
 
     def run(self, job: Job) -> tuple[Silent, ...]:
-        """See ``Engine.run``. Nodes that Slurm does not run jobs on are silent at once."""
+        """See ``Engine.run``. Nodes on which Slurm runs no jobs are silent at once."""
         end = time.monotonic() + job.deadline
         nodes, silent = self._nodes(job, self.slurm.states())
         if silent and not nodes:
@@ -45,7 +45,6 @@ class SlurmEngine:
     def _nodes(
         self, job: Job, states: Mapping[str, State]
     ) -> tuple[tuple[str, ...], tuple[Silent, ...]]:
-        """The nodes to start on, none where Slurm is to choose, and those that cannot be."""
         allocation = self.slurm.allocation
         if allocation:
             having = self.slurm.allocated

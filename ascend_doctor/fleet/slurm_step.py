@@ -15,10 +15,10 @@ from ascend_doctor.fleet.slurm import Slurm, State
 from ascend_doctor.machine.live import wait_for
 from ascend_doctor.machine.search_path import locate
 
-# A node writes its report, what it printed, and its exit code, each called as Slurm calls the node:
-# several slurmd of one machine share its host name. The shell outlives Slurm's SIGTERM, so that the
-# check can write what it has, and so that a check that does not end is found below it: proctrack
-# linuxproc knows processes by their parents (man slurm.conf, ProctrackType).
+# A node writes its report, output and exit code under Slurm's name of the node: several slurmd of
+# one machine share its host name. The shell outlives Slurm's SIGTERM, for two reasons: the check
+# can write what it has, and an unending check is found below it, as proctrack linuxproc knows
+# processes by their parents (man slurm.conf, ProctrackType).
 _ON_NODE = """trap : TERM INT
 node=$SLURMD_NODENAME folder=$1; shift
 if ! true >"$folder/$node.log"; then
@@ -30,8 +30,8 @@ echo $? >"$folder/$node.exit"
 _POLL = 0.2
 # Each is a call of the controller, which has other users.
 _ASK_EVERY = 2.0
-# The last two shares of the time: for checks that are asked to end and write what they have, and
-# for Slurm to end what does not.
+# The last two shares of the time: for checks to end and write what they have, and for Slurm to end
+# the rest.
 _GRACE, _GRACE_SHARE = 15.0, 0.1
 _KILLED = "137"  # 128 and SIGKILL, as a shell says it
 
@@ -61,13 +61,13 @@ class SlurmStep:
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """Of srun: one task a node; a node that is lost does not end the others."""
+        """Of srun: one task a node; a lost node does not end the others."""
         count = len(self.nodes) or self.job.count
         where = (
-            # In an allocation other steps may hold the CPUs, and this one would wait for them.
+            # Other steps in the allocation may hold the CPUs, and this one would wait.
             ("--overlap",)
             if self.slurm.allocation
-            # Slurm counts whole minutes, and the deadline is ours to keep.
+            # Slurm counts whole minutes; the deadline is ours.
             else (f"--time={math.ceil(self.job.deadline / 60) + 1}", "--no-kill")
         )
         named = (f"--nodelist={compress(self.nodes)}",) if self.nodes else ()
@@ -75,7 +75,7 @@ class SlurmStep:
             # --wait=0: a node that ends first does not end the others.
             *("srun", f"--job-name={self.name}", "--input=none", "--wait=0"),
             *(f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"),
-            # Without it a task is bound to one core, and so is what it measures.
+            # Without it a task, and its measurements, are bound to one core.
             *("--cpu-bind=none", "--kill-on-bad-exit=0", *where, *named, *self.words, "--"),
             *("sh", "-c", _ON_NODE, "sh", self.job.folder, *self.doctor, "check"),
             *self.job.check,
@@ -83,7 +83,7 @@ class SlurmStep:
 
     @contextlib.contextmanager
     def start(self) -> Iterator[None]:
-        """While srun runs; behind it nothing of the step is left with Slurm."""
+        """While srun runs; afterwards Slurm has nothing left of the step."""
         try:
             with open(self.log, "wb") as log:
                 self.process = subprocess.Popen(  # noqa: S603 - argument list, no shell
@@ -102,7 +102,7 @@ class SlurmStep:
                 self._end()
 
     def wait(self, end: float) -> None:
-        """Until srun ended, or the deadline did. Learns which nodes Slurm chose."""
+        """Until srun's end or the deadline. Learns the nodes that Slurm chose."""
         asked = 0.0
         while self.process.poll() is None:
             now = time.monotonic()
@@ -116,7 +116,6 @@ class SlurmStep:
             time.sleep(_POLL)
 
     def _look(self) -> None:
-        """Take the nodes that were chosen, or what the job waits for."""
         answer = self.slurm.ask(
             "squeue", "--noheader", f"--name={self.name}", "-o", "%N|%r"
         ).strip()
@@ -147,13 +146,12 @@ class SlurmStep:
         self.process.wait()
 
     def _jobs_left(self) -> list[str]:
-        """The job, or the step of the allocation, while Slurm has it."""
         which = ("--steps", f"--jobs={self.slurm.allocation}") if self.slurm.allocation else ()
         rows = self.slurm.ask("squeue", "--noheader", *which, "-o", "%i|%j").splitlines()
         return [job for job, _, name in (row.partition("|") for row in rows) if name == self.name]
 
     def silent(self, states: Mapping[str, State]) -> tuple[Silent, ...]:
-        """Nodes without a report, by what they and Slurm left behind. Raises DataError."""
+        """Nodes without a report, with reasons from them and Slurm. Raises DataError."""
         log_lines = _text(self.log).splitlines()
         if not self.nodes:
             self.nodes = tuple(
@@ -178,13 +176,13 @@ class SlurmStep:
 
     def _reason(self, node: str, states: Mapping[str, State], lines: Sequence[str]) -> str:
         code = _text(self._file(node, "exit")).strip()
-        # Where Slurm kills a step, the shell may tell of the check before its own turn comes.
+        # If Slurm kills a step, the shell may report the check before its own end.
         if code and not (self.late and code == _KILLED):
             last = _last(_text(self._file(node, "log")).splitlines())
             return f"the check ended with {code}: {last}"
         if node in states and states[node].away():
             return str(states[node])
-        # What srun says of a node names it among punctuation.
+        # srun writes names of nodes among punctuation.
         reasons = [row for row in lines if node in row.replace(":", " ").replace(",", " ").split()]
         if reasons and not self._began(node):
             return reasons[-1]

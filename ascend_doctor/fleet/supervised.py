@@ -19,12 +19,12 @@ from ascend_doctor.machine.live import MODULE
 from ascend_doctor.probing.keeper import end, wait_while_alive
 from ascend_doctor.probing.processes import Descendants, adopting_orphans
 
-# The end of a traceback; it travels over the network for every node.
+# The end of a traceback; every node sends it over the network.
 _KEPT_ERRORS = 4000
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """How a command ended. ``code`` is None where it had to be ended, after ``seconds``."""
+    """``code`` is None if the command had to be ended, after ``seconds``."""
 
     code: int | None
     seconds: float
@@ -33,11 +33,11 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_supervised(command: Sequence[str], seconds: float, env: Mapping[str, str]) -> bytes:
-    """The encoded Ending of a command, empty where the supervisor was killed.
+    """The encoded Ending of a command, empty if the supervisor was killed.
 
-    ``env`` are variables besides those that are there. A guard stands between the caller and the
-    supervisor: Ray kills the children of a worker that ends, and theirs would live on
-    (ray-project/ray: doc/source/ray-core/user-spawn-processes.rst).
+    ``env`` are additional variables. A guard is between the caller and the supervisor: Ray
+    kills the children of a worker that ends, and theirs would live on (ray-project/ray:
+    doc/source/ray-core/user-spawn-processes.rst).
     """
     with subprocess.Popen(  # noqa: S603 - the command of a fleet check, no shell
         [*MODULE, "ascend_doctor.fleet.supervised", str(seconds), *command],
@@ -51,7 +51,7 @@ def run_supervised(command: Sequence[str], seconds: float, env: Mapping[str, str
 
 
 def supervise(command: Sequence[str], seconds: float, life_line: int) -> Ending:
-    """Run a command until it ends, its time is over or the life line closes; then end the rest."""
+    """Run a command until its end, its deadline or the life line's end; then end the rest."""
     begin = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="ascend-doctor-", ignore_cleanup_errors=True) as scratch,
@@ -65,7 +65,7 @@ def supervise(command: Sequence[str], seconds: float, life_line: int) -> Ending:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=errors,
-            # What a check that is killed leaves in its temporary folder goes with ours.
+            # What a killed check leaves in its temporary folder goes with ours.
             env={**os.environ, "TMPDIR": scratch},
             start_new_session=True,
         )

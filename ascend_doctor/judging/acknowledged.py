@@ -17,8 +17,8 @@ from ascend_doctor.matrix.loading import load
 class Acknowledgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``id`` is a check, ``nodes`` a glob of host names, ``expires`` the last day (YYYY-MM-DD).
 
-    With ``unknown`` the row is about what only root can see, of all checks where ``id`` is "*";
-    it need not expire.
+    With ``unknown`` the row covers what only root can see, of all checks if ``id`` is "*"; it
+    need not expire.
     """
 
     id: str
@@ -32,7 +32,7 @@ class Acknowledgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return dt.date.fromisoformat(self.expires) if self.expires else dt.date.max
 
     def about(self, finding: Finding) -> bool:
-        """Whether this row is about a finding. An expectation is changed, not acknowledged."""
+        """Whether this row covers a finding, never an expectation."""
         if finding.check in CHECKS or self.id not in {"*", finding.check}:
             return False
         if self.unknown is None:
@@ -68,7 +68,6 @@ def read_settings(path: str) -> Settings:
 
 
 def _problem(acknowledgement: Acknowledgement) -> str:
-    """What is wrong with a row; "" for nothing."""
     try:
         _ = acknowledgement.last_day
     except ValueError as error:
@@ -91,12 +90,11 @@ def acknowledge(
     host: str,
     today: dt.date | None = None,
 ) -> tuple[Finding, ...]:
-    """The findings, known ones as skipped with the reason; an expired row is a warning of its own.
+    """The findings, known ones as skipped with the reason; each expired row adds a warning.
 
-    ``host`` is the machine's real name, ``today`` the day in UTC.
-
-    What could not be told stays so, for nobody can know in advance what it would have been; only
-    what needs root can be acknowledged as not checked.
+    ``host`` is the machine's real name, ``today`` the day in UTC. Unknown findings stay
+    unknown: their result is unpredictable. Only those that need root can be acknowledged as not
+    checked.
     """
     today = today or dt.datetime.now(dt.timezone.utc).date()
     mine = [acknowledgement for acknowledgement in rows if fnmatchcase(host, acknowledgement.nodes)]
@@ -105,7 +103,7 @@ def acknowledge(
         _acknowledge(finding, next((row for row in valid if row.about(finding)), None))
         for finding in findings
     ]
-    # A row that was written anew below an old one needs no reminder of the old one.
+    # A renewed row makes a reminder of the old one needless.
     renewed = {(acknowledgement.id, acknowledgement.unknown) for acknowledgement in valid}
     expired = [
         acknowledgement

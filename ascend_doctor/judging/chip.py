@@ -9,7 +9,7 @@ from ascend_doctor.judging.judge import Case
 from ascend_doctor.judging.packages import family, npu_only
 from ascend_doctor.matrix.schema import Family
 
-# Ids as the runtime numbers devices, which is what ASCEND_RT_VISIBLE_DEVICES and torch count.
+# Ids as the runtime counts devices, and so ASCEND_RT_VISIBLE_DEVICES and torch.
 MOST_DEVICES = 64
 
 
@@ -23,18 +23,17 @@ def ascend(case: Case) -> None:
 
 
 def container(case: Case) -> Container | None:
-    """The container that the doctor runs in; None on a host, and where that is not known."""
+    """The container of the doctor; None on a host, and if unknown."""
     return case.facts.host.container if case.facts.host else None
 
 
 def lacks_root(case: Case) -> bool:
-    """Whether the doctor runs as a user whom root could show more."""
+    """Whether the doctor runs as a user who sees less than root."""
     host = case.facts.host
     return host is not None and host.uid not in {None, 0}
 
 
 def family_or_none(case: Case) -> Family | None:
-    """The chip family, None where it could not be told."""
     try:
         return family(case)
     except (Unknown, NotApplicable):
@@ -42,32 +41,30 @@ def family_or_none(case: Case) -> Family | None:
 
 
 def device_count(case: Case) -> int | None:
-    """How many devices the runtime can see here, by device files, else by npu-smi's table."""
+    """Devices visible to the runtime, by device files, else by npu-smi's table."""
     driver, npus = case.facts.driver, case.facts.npus
     numbered = [node for node in driver.nodes if node.kind != "manager"] if driver else []
     if numbered:
         return len(numbered)
     if npus is not None and npus.devices and npus.complete:
         return len(npus.devices)
-    # Both were looked at, and neither shows one.
+    # Both sources were read, and neither shows one.
     return 0 if driver is not None and npus is not None and npus.error is None else None
 
 
 def require_answers(npus: Iterable[Npu], what: str, answer: Callable[[Npu], object]) -> None:
-    """Raises Unknown for NPUs without an answer of npu-smi, whether one of them or all."""
+    """Raises Unknown for NPUs without an answer of npu-smi, whether one or all."""
     silent = [npu for npu in npus if answer(npu) in {None, ""}]
     if silent:
         raise Unknown(f"npu-smi did not report {what} of {npu_names(silent)}")
 
 
 def npu_name(npu: Npu) -> str:
-    """A device in the words of npu-smi, which numbers cards and chips."""
     device = "" if npu.device is None else f", device {npu.device}"
     return f"NPU {npu.npu_id} chip {npu.chip_id}{device}"
 
 
 def npu_names(npus: Iterable[Npu]) -> str:
-    """Several devices in few words."""
     listed = list(npus)
     if len(listed) == 1:
         return npu_name(listed[0])

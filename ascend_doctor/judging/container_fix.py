@@ -10,7 +10,7 @@ from ascend_doctor.matrix.schema import Family
 REF = "https://github.com/vllm-project/vllm-ascend/issues/2698"
 _DRIVER = "/usr/local/Ascend/driver"
 _MANAGERS = ("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")
-# The two driver folders hold everything that a process loads; the rest is for tools and HCCL.
+# The two driver folders hold all that a process loads; the rest is for tools and HCCL.
 _MOUNTS = (
     f"{_DRIVER}/lib64",
     f"{_DRIVER}/version.info",
@@ -20,10 +20,10 @@ _MOUNTS = (
     "/etc/hccn.conf",
     f"{_DRIVER}/tools/hccn_tool",
 )
-# A subsystem id that stands for a card of two devices behind one PCI function.
+# A subsystem id for a card of two devices behind one PCI function.
 _TWO_DEVICES = "0x0110"
-# HCCL listens on the host's addresses, ranks and loaders share memory, RDMA locks pages, and every
-# rank has files and sockets for all others.
+# HCCL listens on the host's addresses, ranks and loaders share memory, RDMA locks pages, and
+# each rank has files and sockets for all others.
 _LIMITS = (
     *("--net=host", "--shm-size=64g"),
     *("--ulimit", "memlock=-1", "--ulimit", "nofile=65536:65536"),
@@ -39,19 +39,19 @@ def managers(case: Case) -> tuple[str, ...]:
 
 
 def mounts(case: Case) -> tuple[str, ...]:
-    """Paths of the host that a training container mounts, read-only, at the same place."""
+    """Host paths that a training container mounts read-only at the same place."""
     family = family_or_none(case)
     return host_paths(family)
 
 
 def host_paths(family: Family | None) -> tuple[str, ...]:
-    """The same for a family of chips, None where it is not known."""
+    """The same for a family of chips."""
     ports = family is not None and family.network == "ports"
     return (*_MOUNTS, *((f"{_DRIVER}/topo",) if ports else ()))
 
 
 def pci_devices(case: Case) -> int | None:
-    """How many devices the PCI functions of this machine stand for; None where not known."""
+    """The device count of this machine's PCI functions."""
     driver, family = case.facts.driver, family_or_none(case)
     if driver is None or driver.pci is None or family is None or not family.pci_device:
         return None
@@ -60,13 +60,12 @@ def pci_devices(case: Case) -> int | None:
 
 
 def device_count(case: Case) -> int | None:
-    """How many devices a container should get: as many as asked for, else all that are known."""
+    """The device count for a container: the requested one, else all known."""
     driver = case.facts.driver
     return case.nproc or (len(driver.devices) if driver else 0) or pci_devices(case)
 
 
 def start_again(case: Case, summary: str) -> Remedy:
-    """Start this container again with everything that it needs."""
     host = case.facts.host
     inside = host.container if host else None
     if inside is not None and inside.kind == "kubernetes":
@@ -80,7 +79,7 @@ def start_again(case: Case, summary: str) -> Remedy:
 
 
 def run_image(case: Case, cann: str | None) -> tuple[str, ...]:
-    """The command that starts an image with a release of CANN for this chip; none where unknown."""
+    """The command for an image with a CANN release for this chip."""
     host, python, family = case.facts.host, case.facts.python, family_or_none(case)
     if host is None or host.container is not None or family is None or not cann:
         return ()
@@ -94,7 +93,7 @@ def run_image(case: Case, cann: str | None) -> tuple[str, ...]:
 
 
 def mount_again(case: Case, summary: str) -> Remedy:
-    """As ``start_again``, in words alone where container-devices prints that command already."""
+    """As ``start_again``, but in words if container-devices already prints that command."""
     driver = case.facts.driver
     if driver is not None and all(node.kind == "manager" for node in driver.nodes):
         return Remedy(summary=f"{summary}; the command of container-devices does so")
@@ -106,7 +105,7 @@ def _docker_run(case: Case, image: str = _IMAGE) -> str:
     driver = case.facts.driver
     paths = [device.path for device in driver.devices] if driver else []
     devices = [f"--device={shlex.quote(path)}" for path in paths]
-    # Inside of a container without devices the host's are not known.
+    # A container without devices does not show the host's.
     listed = " ".join(devices) or "$(printf -- '--device=%s ' /dev/davinci[0-9]*)"
     return " \\\n".join(
         (
@@ -121,7 +120,7 @@ def _docker_run(case: Case, image: str = _IMAGE) -> str:
 
 
 def _ascend_runtime(case: Case) -> str:
-    """Ascend Docker Runtime mounts devices and libraries by itself, but not these files."""
+    """Ascend Docker Runtime mounts devices and libraries itself, but not these files."""
     count = device_count(case)
     devices = spans(range(count)) if count else "0"
     own = (f"{_DRIVER}/version.info", *mounts(case)[4:])

@@ -17,19 +17,18 @@ def settings(case: Case) -> dict[str, str]:
 
 
 def number(text: str | None, default: float) -> float | None:
-    """The number of a variable, its default where unset, None where the text is none."""
+    """The number of a variable, the default if unset, None if not a number."""
     if text is None:
         return default
     return float(text) if _NUMBER.fullmatch(text) else None
 
 
 def show_values(values: dict[str, str], *names: str) -> str:
-    """Names and values as they stand, quotes and control characters visible."""
+    """Names and values with visible quotes and control characters."""
     return "; ".join(f"{n}={values[n]!r}" if n in values else f"{n} unset" for n in names)
 
 
 def unset(*names: str) -> Remedy:
-    """Take the defaults again."""
     return Remedy(
         summary="Unset it in this shell, and where your profile or start script sets it",
         commands=(f"unset {' '.join(names)}",),

@@ -9,13 +9,13 @@ import msgspec
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.versions import Scheme, VersionError, check_range, normalised
 
-# Checks of expectations; they cannot be left out or acknowledged.
+# Checks of expectations; users cannot leave out or acknowledge them.
 NPUS, SOC, LINKS, VERSIONS = "expected-npus", "expected-soc", "expected-links", "expected-versions"
 CHECKS = (NPUS, SOC, LINKS, VERSIONS)
 
 
 class Key(NamedTuple):
-    """``component`` is a row of the matrix, "" where there is none."""
+    """``component`` is a row of the matrix, "" if none."""
 
     check: str
     component: str = ""
@@ -41,11 +41,10 @@ KEYS: dict[str, Key] = {
         )
     },
 }
-# How people write them.
 _ALIASES = {"megatron-core": "megatron", "megatron-lm": "megatron", "npu": "npus", "link": "links"}
 _PARTS = re.compile(r"\s*([A-Za-z][\w.-]*)\s*(==|!=|>=|<=|=|>|<)\s*([^\s<>=!](?:.*\S)?)\s*")
 _EQUALITY = ("=", "!=")
-# It is repeated in messages.
+# Messages repeat it.
 _LONGEST = 100
 
 
@@ -62,7 +61,6 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def check(self) -> str:
-        """The check that judges it."""
         return KEYS[self.key].check
 
     @property
@@ -72,7 +70,7 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse(text: str) -> Expectation:
-    """The expectation that ``text`` is. Raises DataError that says what is wrong, with the keys."""
+    """Raises DataError with the fault and the keys."""
     shown = text[:_LONGEST]
     match = _PARTS.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
@@ -95,7 +93,6 @@ def _keys() -> str:
 
 
 def _check_value(expectation: Expectation) -> None:
-    """Raises DataError for a value, or an operator, that its key does not take."""
     if expectation.check == NPUS and not re.fullmatch(r"[0-9]{1,5}", expectation.value):
         raise DataError(f"{expectation.text!r}: npus takes a number, as npus=8")
     if expectation.check == LINKS and (expectation.operator, expectation.value) != ("=", "up"):
@@ -110,7 +107,7 @@ def _check_value(expectation: Expectation) -> None:
 
 
 def parse_expectations(texts: Iterable[str], where: str) -> tuple[Expectation, ...]:
-    """All of them. Raises DataError that names ``where`` the bad one stands."""
+    """Raises DataError that names ``where`` the bad one is."""
     return tuple(
         _parse_expectation(text, where.format(number)) for number, text in enumerate(texts)
     )
@@ -124,7 +121,7 @@ def _parse_expectation(text: str, where: str) -> Expectation:
 
 
 def over(*sources: tuple[Expectation, ...]) -> tuple[Expectation, ...]:
-    """What counts of several sources: of each key, what the last source that has it says."""
+    """The effective expectations of several sources: for each key, the last source's."""
     by_key: dict[str, tuple[Expectation, ...]] = {}
     for source in sources:
         for key in {expectation.key for expectation in source}:

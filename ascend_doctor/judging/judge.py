@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """What a check sees. ``device`` is npu, cuda or cpu; ``nproc`` the ranks asked for.
+    """The input of a check. ``device`` is npu, cuda or cpu; ``nproc`` the requested ranks.
 
-    ``expected`` is what a gate was told to expect of the machine.
+    ``expected``: what a gate must expect of the machine.
     """
 
     facts: Snapshot
@@ -31,11 +31,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     expected: tuple[Expectation, ...] = ()
 
     def need(self, section: type[S]) -> S:
-        """The section; raises Unknown where it was not collected."""
+        """The section. Raises Unknown if not collected."""
         return self.facts.need(section)
 
     def probe(self, name: str) -> ProbeRun:
-        """The run of a probe; raises Unknown where it did not run."""
+        """The run of a probe. Raises Unknown if it did not run."""
         for run in self.facts.probes:
             if run.probe == name:
                 if run.not_started:
@@ -59,10 +59,9 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     """One check. ``title`` is the property that should hold; ``explain`` is prose for users.
 
     ``level`` is the first level that has the facts; ``probe`` names the probe that it reads.
-    ``scope`` is "launch" where it judges nothing but a launch and its variables, "entry file"
-    where it judges the Python file that is launched, "shell script" where it judges a script as
-    text, "pod" where it judges a file for Kubernetes, and else the machine. What it complains of
-    follows from the errors of ``caused_by``, checks whose remedy therefore comes first.
+    ``scope``: "launch" for a launch and its variables, "entry file" for the launched Python
+    file, "shell script" for a script as text, "pod" for a Kubernetes file, else the machine.
+    Its complaint follows from the errors of ``caused_by``, whose remedies therefore come first.
     """
 
     id: str
@@ -76,7 +75,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def subject(self) -> str:
-        """What it is about: the folder of its module, as in ``ascend_doctor.checks.cann``."""
+        """The folder of its module, as in ``ascend_doctor.checks.cann``."""
         return self.run.__module__.split(".")[2]
 
 
@@ -92,7 +91,7 @@ def check(
     scope: str = "",
     caused_by: tuple[str, ...] = (),
 ) -> Callable[[Judgement], Judgement]:
-    """Register a check; the docstring of the function is what users read about it."""
+    """Register a check; users read the function's docstring."""
 
     def register(run: Judgement) -> Judgement:
         if identity in _CHECKS:
@@ -121,7 +120,7 @@ def list_registered() -> tuple[Check, ...]:
 
 
 # A check is straight-line code: it yields findings made with these, raises Unknown or
-# NotApplicable, or stays silent, which means that all is well.
+# NotApplicable, or yields nothing: all is well.
 
 
 def _finding(  # noqa: PLR0913 - the fields of a finding
@@ -159,7 +158,6 @@ def _finding(  # noqa: PLR0913 - the fields of a finding
 
 
 def _remedy(remedy: Remedy | str | None, commands: tuple[str, ...]) -> Remedy | None:
-    """Most remedies are one sentence and lines to paste; only a shared one has to be made first."""
     return Remedy(summary=remedy, commands=commands) if isinstance(remedy, str) else remedy
 
 
@@ -167,12 +165,12 @@ def _remedy(remedy: Remedy | str | None, commands: tuple[str, ...]) -> Remedy | 
 error = functools.partial(_finding, Level.ERROR)
 # Training may fail, be slow, or depends on what the doctor cannot see.
 warning = functools.partial(_finding, Level.WARNING)
-# One of several subjects could not be judged. ``needs`` is "root" where root could.
+# One of several subjects could not be judged. ``needs`` is "root" if root could.
 unknown = functools.partial(_finding, Level.UNKNOWN)
 
 
 def rerun_as_root(*checks: str) -> Remedy:
-    """Have root look at what nobody else may see; of the rest sudo would hide the environment."""
+    """Let root check what only root may see; for the rest sudo would hide the environment."""
     only = " ".join(f"--only {name}" for name in checks)
     return Remedy(
         summary="Let root look at this alone",
@@ -183,7 +181,7 @@ def rerun_as_root(*checks: str) -> Remedy:
 def note(
     title: str = "", *, observed: str = "", because: str = "", refs: tuple[str, ...] = ()
 ) -> Finding:
-    """All is well, and here is something worth knowing; the title is the check's by default."""
+    """All is well, with a fact worth knowing; the default title is the check's."""
     return Finding(level=Level.OK, title=title, observed=observed, because=because, refs=refs)
 
 
@@ -202,7 +200,7 @@ def judge(case: Case, chosen: Collection[Check]) -> tuple[Finding, ...]:
 
 
 def _accept(finding: Finding) -> Finding:
-    """An error with which the user took the stack is a warning from then on."""
+    """An error that the user accepted with the stack is a warning from then on."""
     if finding.level is not Level.ERROR:
         return finding
     accepted = f"The stack was built with --accept {finding.check}."
@@ -213,12 +211,11 @@ def _accept(finding: Finding) -> Finding:
 def _with_cause(
     finding: Finding, causes: Mapping[str, tuple[str, ...]], failed: Collection[str]
 ) -> Finding:
-    """The finding with the first of its causes that is an error and follows from no other."""
     if finding.level in {Level.OK, Level.SKIPPED}:
         return finding
     path = [finding.check]
     own = (finding.because_of,) if finding.because_of else causes.get(finding.check, ())
-    # Up the chain of causes to the first of them, never in a circle.
+    # Up the chain of causes to the first, never in a circle.
     while cause := next((name for name in own if name in failed and name not in path), ""):
         path.append(cause)
         own = causes.get(cause, ())
@@ -270,12 +267,11 @@ def _run(check: Check, case: Case) -> Iterator[Finding]:
         yield from end.findings
 
 
-# Names that a title may begin with and that look like ordinary words.
+# Names that may begin a title and look like ordinary words.
 _NAMES = ("Ascend", "Gloo", "Megatron", "Python", "Triton")
 
 
 def _inside(title: str) -> str:
-    """A title as it stands inside a sentence: names keep their capital."""
     word = title.split(maxsplit=1)[0]
     ordinary = word[1:].islower() or len(word) == 1
     return title if word.startswith(_NAMES) or not ordinary else title[0].lower() + title[1:]

@@ -18,7 +18,7 @@ def splits_ranks(ranks: int, *sizes: int) -> bool:
 
 
 def splits_groups(groups: int, tensor: int, megatron: str) -> bool | None:
-    """Whether key and value heads can be split; None where that depends on Megatron-core.
+    """Whether key and value heads split; None if that depends on Megatron-core.
 
     From 0.16 on they may divide TP instead.
     """
@@ -30,7 +30,7 @@ def splits_groups(groups: int, tensor: int, megatron: str) -> bool | None:
 
 
 def splits_layers(layers: int, stages: int, first: int | None, last: int | None) -> bool:
-    """Whether each pipeline stage has layers; ``first`` and ``last`` are those of uneven ends."""
+    """Whether each pipeline stage has layers; ``first`` and ``last`` are uneven ends."""
     ends = [end for end in (first, last) if end is not None]
     middle, rest = stages - len(ends), layers - sum(ends)
     if any(end < 1 for end in ends) or middle < 0:

@@ -7,7 +7,7 @@ import os
 
 @functools.cache
 def import_below(package: str, folder: str, *, without: str = "") -> None:
-    """Import every module in the folders of a package, but for one folder.
+    """Import every module in a package's folders, except one folder.
 
     pkgutil takes a third of level 0's imports to find the same.
     """

@@ -20,10 +20,11 @@ Fit = Literal["fits", "near", "doubt", "bad"]
 
 
 class Relation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a release wants of another component, and what is there.
+    """A release's need of another component, and the present version.
 
-    ``fit``: "fits" as documented; "near", another release of the documented line (8.5.1 for 8.5.0);
-    "doubt", documented by none or only by a disputed or other source (``allowed``); "bad", refused.
+    ``fit``: "fits" as documented; "near", another release of the documented line (8.5.1 for
+    8.5.0); "doubt", documented by none or only by a disputed or other source (``allowed``);
+    "bad", refused.
     """
 
     need: Need
@@ -47,15 +48,15 @@ def spoken(versions: str) -> str:
 
 
 def describe_range(row: Release, component: str) -> str:
-    """What a row names of another component, in words; "" for nothing."""
+    """A row's need of another component in words."""
     needs = (require for require in row.requires if require.component == component)
     return " or ".join(spoken(need.versions) for need in needs)
 
 
 def release(case: Case, component: str, version: str) -> Release | None:
-    """The row of a version, else the only one that says that it is this version.
+    """The row of a version, else the only row whose component reports this version.
 
-    verl v0.7.0 and v0.8.0 say 0.7.0.dev and 0.8.0.dev. Raises Unknown where it is no version.
+    verl v0.7.0 and v0.8.0 say 0.7.0.dev and 0.8.0.dev. Raises Unknown for an invalid version.
     """
     known = case.catalog.component(component)
     try:
@@ -94,7 +95,6 @@ def present(case: Case, component: str) -> str:
 
 
 def _driver(case: Case) -> str:
-    """The driver's release: from its version.info, else as npu-smi prints it."""
     driver = case.need(Driver)
     if driver.version:
         return driver.version
@@ -113,7 +113,7 @@ def _glibc(case: Case) -> str:
     return glibc
 
 
-# Components that are not known by a Python distribution.
+# Components without a Python distribution.
 _FACTS: dict[str, Callable[[Case], str]] = {
     "cann": cann_version,
     "driver": _driver,
@@ -128,7 +128,7 @@ _FACTS: dict[str, Callable[[Case], str]] = {
 
 
 def applies(case: Case, need: Need) -> bool:
-    """Whether a row speaks for this machine. Raises Unknown and NotApplicable."""
+    """Whether a row applies to this machine. Raises Unknown and NotApplicable."""
     return all(is_meant(_machine(case, name), required) for name, required in need.when.items())
 
 
@@ -139,12 +139,12 @@ def _machine(case: Case, name: str) -> str:
 
 
 def relation(case: Case, need: Need, have: str) -> Relation:
-    """How a version on this machine stands to a need. Raises Unknown for no version."""
+    """How a version on this machine meets a need. Raises Unknown for an invalid version."""
     scheme = case.catalog.component(need.component).scheme
     if is_in_range(have, need.versions, scheme):
         return Relation(need=need, have=have, fit="fits")
     allowed = bool(need.also) and is_in_range(have, need.also, scheme)
-    # A patch release of CANN is rarely named by the documents of a release.
+    # Release documents rarely name a patch release of CANN.
     if not need.hard and scheme == "ascend" and _same_line(have, need.versions):
         return Relation(need=need, have=have, fit="near", allowed=allowed)
     return Relation(
@@ -153,23 +153,20 @@ def relation(case: Case, need: Need, have: str) -> Relation:
 
 
 def _same_line(have: str, versions: str) -> bool:
-    """Whether 8.5.1 is asked for where the documented release is 8.5.0."""
+    """Whether this is 8.5.1 and the documented release is 8.5.0."""
     exact = [word.strip()[2:] for word in versions.split("||") if word.strip().startswith("==")]
     lines = {leading(version.removesuffix(".X"), 2, "ascend") for version in exact}
     return leading(have, 2, "ascend") in lines
 
 
 def relations(case: Case, row: Release, *components: str) -> Iterator[Relation]:
-    """The relations of a row to components that are there, for this machine.
-
-    Raises Unknown where a component's version could not be told.
-    """
+    """A row's relations to components here. Raises Unknown for an undetermined version."""
     for need, have in _there(case, row.requires, components):
         yield relation(case, need, have)
 
 
 def conflicts(case: Case, row: Release, *components: str) -> Iterator[Relation]:
-    """The pairs that a row calls bad and that are there. Raises Unknown as ``relations``."""
+    """The present pairs that a row calls bad. Raises Unknown as ``relations``."""
     for need, have in _there(case, row.conflicts, components):
         if relation(case, need, have).fit == "fits":
             yield Relation(need=need, have=have, fit="bad")
@@ -196,10 +193,7 @@ def find_cann(case: Case, row: Release) -> CannInstall | None:
 
 
 def range_of(case: Case, name: str, other: str) -> str | None:
-    """The range that an installed distribution wants of another: by its metadata, else its row.
-
-    Raises Unknown and NotApplicable.
-    """
+    """The range required of ``other``: by metadata, else row. Raises Unknown and NotApplicable."""
     requirer = distribution(case, name)
     required = range_declared(case.need(Python), requirer, other)
     if required is None:
@@ -210,7 +204,7 @@ def range_of(case: Case, name: str, other: str) -> str | None:
 
 
 def releases_for(case: Case, name: str, other: str, version: str) -> list[str]:
-    """Releases of a component whose row takes this version of another, as listed: newest first."""
+    """Releases of a component that take this version of another, as listed: newest first."""
     return [
         row.version
         for row in case.catalog.component(name).releases

@@ -17,7 +17,7 @@ AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 
 
 def npu_only(case: Case) -> None:
-    """Raises NotApplicable where another device than an NPU is examined."""
+    """Raises NotApplicable if the examined device is not an NPU."""
     if case.device != "npu":
         raise NotApplicable(f"the examined device is {case.device}, not an NPU")
 
@@ -54,7 +54,7 @@ def cann_version(case: Case) -> str:
 def family(case: Case) -> Family:
     """The chip family of this machine's NPUs, by npu-smi's names, else by the PCI id.
 
-    Raises Unknown, and NotApplicable where there is no trace of an NPU.
+    Raises Unknown, and NotApplicable without a trace of an NPU.
     """
     npus, driver = case.facts.npus, case.facts.driver
     for name in dict.fromkeys(device.name for device in npus.devices) if npus else ():
@@ -63,8 +63,7 @@ def family(case: Case) -> Family:
             return family_of
     for function in (driver.pci or ()) if driver else ():
         for other in case.catalog.families:
-            # Vendor and device may stand together, of which only the last four digits are the
-            # device.
+            # Vendor and device may be joined: only the last four digits are the device.
             if other.pci_device and other.pci_device[-4:].lower() == function.device[-4:].lower():
                 return other
     if driver is not None and not driver.present and not (npus and npus.devices):
@@ -73,7 +72,7 @@ def family(case: Case) -> Family:
 
 
 def variable(case: Case, name: str) -> str | None:
-    """The value of an environment variable, None where unset. Raises Unknown."""
+    """The value of an environment variable. Raises Unknown."""
     environment = case.need(Environment)
     if name in environment.withheld:
         raise Unknown(f"{name} is set, but its value was not recorded")
@@ -81,7 +80,7 @@ def variable(case: Case, name: str) -> str | None:
 
 
 def autoloads(case: Case) -> bool:
-    """Whether ``import torch`` imports torch_npu as well: torch 2.5 and newer, unless told not to.
+    """Whether ``import torch`` imports torch_npu, too: from torch 2.5 on, unless disabled.
 
     torch compares the variable with "1"; any other value switches it off.
     """
@@ -93,7 +92,7 @@ def autoloads(case: Case) -> bool:
 
 
 def statement(case: Case) -> str:
-    """The statement that fails where torch_npu cannot be imported."""
+    """The statement that fails if torch_npu cannot be imported."""
     try:
         return "import torch" if autoloads(case) else "import torch_npu"
     except (NotApplicable, Unknown):
@@ -112,7 +111,7 @@ def source(path: str) -> str:
 
 
 def torch_pair(case: Case) -> Remedy:
-    """Put the torch back that the installed torch_npu asks for: the CPU build of its version."""
+    """Restore the torch that the installed torch_npu requires: the CPU build of its version."""
     required_torch = torch_wanted(case.need(Python), distribution(case, "torch-npu"))
     return Remedy(
         summary="Install the CPU build of torch that this torch_npu was made for. Builds marked "
@@ -122,7 +121,7 @@ def torch_pair(case: Case) -> Remedy:
 
 
 def torch_wanted(python: Python, torch_npu: Distribution) -> str:
-    """The requirement on torch that this torch_npu declares; its own base version for none."""
+    """torch_npu's declared requirement on torch; its base version without one."""
     # 2.7.1.post2 and 2.7.1rc1 are of torch 2.7.1.
     base = re.split(r"[+]|[.]?(?:post|rc|dev)", torch_npu.version)[0]
     return f"torch{range_declared(python, torch_npu, 'torch') or f'=={base}'}"

@@ -9,30 +9,29 @@ import msgspec
 
 from ascend_doctor.findings import Finding
 
-# "packages" can be run here; "shell" changes the calling shell; the rest is for a person:
-# "look" tells more, "root" needs rights or ends what others run, "hand" is anything else.
+# "packages" can run here; "shell" changes the calling shell; the rest is for a person:
+# "look" shows more, "root" needs rights or ends what others run, "hand" is anything else.
 Kind = Literal["packages", "shell", "look", "root", "hand"]
 
-# What only tells something; the remedy above it says what to do then.
+# Commands that only show something; the remedy above says what to do then.
 _LOOKS = frozenset(
     ("npu-smi", "lspci", "lsmod", "ls", "df", "du", "ps", "ss", "ip", "id", "cat", "ldconfig")
 )
-# Commands of ours that read, and change nothing.
+# Our commands that only read.
 _OWN_LOOKS = frozenset(("check", "list", "explain", "matrix", "diagnose"))
 _ROOT = frozenset(("sudo", "kill", "reboot", "systemctl", "docker"))
 _SHELL = frozenset(("export", "unset", "source", "ulimit"))
-# What makes more than one command of a line.
 _OPERATORS = frozenset("();<>|&")
 _SUBSTITUTES = re.compile(r"[`\n]|\$\(")
 _PIP = ("-m", "pip")
 _CHANGES = frozenset(("install", "uninstall"))
-# ${NAME:+:$NAME}, which remedies put behind a folder: the old value, where there is one.
+# ${NAME:+:$NAME}, which remedies put behind a folder: the old value, if set.
 _APPENDED = re.compile(r"\$\{(\w+):\+:\$\1\}")
 _NAMED = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of a remedy; ``argv`` is empty where only a shell can read it."""
+    """One line of a remedy; ``argv`` is empty if only a shell can read it."""
 
     text: str
     kind: Kind
@@ -40,7 +39,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RepairStep(msgspec.Struct, frozen=True, kw_only=True):
-    """What one finding asks for. ``actions`` is empty where its remedy is prose."""
+    """The remedy of one finding. ``actions`` is empty if it is prose."""
 
     number: int
     check: str
@@ -57,7 +56,7 @@ class RepairStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def steps(findings: Iterable[Finding], *, python: str) -> tuple[RepairStep, ...]:
-    """The remedies in the order of the findings, each line once; ``python`` is the examined one."""
+    """The remedies in the order of findings, each line once; ``python`` is the examined one."""
     rows: list[RepairStep] = []
     known: set[tuple[str, ...]] = set()
     for finding in findings:
@@ -79,7 +78,7 @@ def steps(findings: Iterable[Finding], *, python: str) -> tuple[RepairStep, ...]
 
 
 def classify(line: str, *, python: str) -> Action:
-    """What a line of a remedy does; what is not known is by hand."""
+    """The effect of a remedy's line; unknown lines are by hand."""
     try:
         words = shlex.split(line)
     except ValueError:
@@ -94,14 +93,13 @@ def classify(line: str, *, python: str) -> Action:
     if first in _SHELL:
         return Action(text=line, kind="shell", argv=tuple(words))
     pip = tuple(words[1:3]) == _PIP and words[3:4] and words[3] in _CHANGES
-    # Packages of another interpreter than the examined one are nobody's wish.
+    # Only packages of the examined interpreter count.
     if python and first == python and pip and "$" not in line:
         return Action(text=line, kind="packages", argv=tuple(words))
     return Action(text=line, kind="hand")
 
 
 def _has_operators(line: str) -> bool:
-    """Whether a line is more than one command with its words."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     try:
@@ -111,14 +109,14 @@ def _has_operators(line: str) -> bool:
 
 
 def change(env: Mapping[str, str], action: Action) -> dict[str, str] | None:
-    """The variables behind a line for the shell; None where only a shell can tell them."""
+    """The variables after a shell line; None if only a shell can determine them."""
     first, *words = action.argv
     after = dict(env)
     if first == "unset" and all(word.isidentifier() for word in words):
         for word in words:
             after.pop(word, None)
         return after
-    # In single quotes a shell takes $ as it is; shlex has taken the quotes away.
+    # In single quotes a shell takes $ literally; shlex has removed the quotes.
     if first != "export" or not words or ("'" in action.text and "$" in action.text):
         return None
     for word in words:

@@ -15,8 +15,7 @@ from ascend_doctor.matrix.versions import normalised
 if TYPE_CHECKING:
     from packaging.markers import Marker
 
-# Most requirements are a name and a range: those need no parser of markers, which takes long to
-# import.
+# Most requirements are a name and a range: no need for a marker parser, which imports slowly.
 _PLAIN = re.compile(
     r"\s*([A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)\s*((?:[<>=!~][^;@()\[\]]*)?)", re.ASCII
 )
@@ -24,16 +23,14 @@ _IMPLEMENTATIONS = {"cpython": "CPython", "pypy": "PyPy", "graalpy": "GraalVM"}
 
 
 class Requirement(NamedTuple):
-    """Another distribution, and the versions of it that are asked for."""
-
     name: str
     specifier: SpecifierSet
 
 
 def requirements(python: Python, distribution: Distribution) -> Iterator[Requirement]:
-    """The requirements whose markers hold on the examined interpreter; extras bind nobody.
+    """The requirements whose markers hold on the examined interpreter, without extras.
 
-    Raises Unknown where a marker asks for what the interpreter did not say.
+    Raises Unknown if a marker needs a value that the interpreter did not give.
     """
     for text in distribution.requires:
         requirement = _plain(text) or _conditional(text, python)
@@ -52,7 +49,7 @@ def _plain(text: str) -> Requirement | None:
 
 
 def _conditional(text: str, python: Python) -> Requirement | None:
-    """A requirement in any form of PEP 508; None where its marker does not hold, or it is none."""
+    """A requirement in any form of PEP 508; None if invalid or its marker does not hold."""
     from packaging import requirements as pep508  # noqa: PLC0415 - takes long to import
 
     try:
@@ -65,7 +62,7 @@ def _conditional(text: str, python: Python) -> Requirement | None:
 
 
 def range_declared(python: Python, distribution: Distribution, other: str) -> str | None:
-    """The range that a distribution gives for another one, None where it does not ask for it."""
+    """The range that a distribution declares for another one."""
     for requirement in requirements(python, distribution):
         if normalised(requirement.name) == other:
             return str(requirement.specifier)
@@ -86,12 +83,12 @@ def _holds(marker: Marker, python: Python) -> bool:
 
 
 def _environment(python: Python) -> dict[str, str]:
-    """Every variable of a marker; one left out would be answered for the doctor's own Python."""
+    """Every marker variable: for a missing one, the doctor's own Python would answer."""
     implementation = python.implementation
     return {
         "extra": "",
         "implementation_name": implementation,
-        # Both are the release of the language in CPython, and nobody asks another one.
+        # In CPython both are the language's release; no marker uses another.
         "implementation_version": python.version,
         "os_name": "posix",
         "platform_machine": python.machine,

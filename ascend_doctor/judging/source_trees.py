@@ -9,7 +9,7 @@ from ascend_doctor.judging.judge import Case
 from ascend_doctor.judging.packages import find_distribution
 from ascend_doctor.matrix.schema import Release
 
-# MindSpeed's branches and tags are called after the Megatron that they are for.
+# MindSpeed's branches and tags carry their Megatron's version.
 _LINE = re.compile(r"core_r(\d+)\.(\d+)(?:\.\d+)*$")
 
 
@@ -24,7 +24,7 @@ def copies(case: Case, name: str) -> tuple[PackageCopy, ...]:
 def winner(package_copies: tuple[PackageCopy, ...], part: str) -> PackageCopy | None:
     """The copy that gives ``<name>.<part>``.
 
-    Each part of a namespace package comes from the first copy that has it. A normal package (with
+    Each part of a namespace package comes from the first copy with it. A normal package (with
     __init__.py) in front hides all others.
     """
     if package_copies[0].kind != "namespace":
@@ -41,7 +41,7 @@ def core(case: Case) -> PackageCopy:
 
 
 def core_version(case: Case) -> str:
-    """What megatron.core says of its version. Raises Unknown and NotApplicable."""
+    """The version that megatron.core reports. Raises Unknown and NotApplicable."""
     version = core(case).versions.get("core")
     if version is None:
         raise Unknown(f"{core(case).path} does not tell its version")
@@ -49,16 +49,16 @@ def core_version(case: Case) -> str:
 
 
 def names(git: GitState | None) -> Iterator[str]:
-    """Names of a checkout's commit: its branch, then the tags and branches that are there."""
+    """Names of a checkout's commit: its branch, then the tags and branches at it."""
     if git is not None:
         yield from (name for name in (git.branch, *git.refs) if name)
 
 
 def mindspeed(case: Case) -> Release:
-    """The row of the MindSpeed that would be imported, by branch, tag or commit.
+    """The row of the importable MindSpeed, by branch, tag or commit.
 
-    Not by the version of its distribution: that is the same on branches for different Megatrons.
-    Raises Unknown and NotApplicable.
+    Not by its distribution's version, which is the same for different Megatrons. Raises Unknown
+    and NotApplicable.
     """
     git = copies(case, "mindspeed")[0].git
     distribution = find_distribution(case, "mindspeed") if git is None else None
@@ -66,10 +66,7 @@ def mindspeed(case: Case) -> Release:
 
 
 def megatron(case: Case) -> Release:
-    """The row of the Megatron-LM checkout that gives megatron.core, by branch, tag or commit.
-
-    Raises Unknown and NotApplicable.
-    """
+    """The row of megatron.core's checkout, by its refs. Raises Unknown and NotApplicable."""
     return _row(case, "megatron-lm", core(case).git, None)
 
 
@@ -92,10 +89,7 @@ def _row(case: Case, component: str, git: GitState | None, commit: str | None) -
 
 
 def mindspeed_line(case: Case) -> tuple[int, int]:
-    """The Megatron line of the MindSpeed that would be imported: (0, 16) of core_r0.16.0.
-
-    Raises Unknown and NotApplicable.
-    """
+    """MindSpeed's Megatron line: (0, 16) of core_r0.16.0. Raises Unknown and NotApplicable."""
     for name in names(copies(case, "mindspeed")[0].git):
         match = _LINE.search(name)
         if match:

@@ -3,24 +3,24 @@
 from collections import Counter
 from collections.abc import Collection
 
-# A shorter name is a letter away from too many others.
+# Too many other names are a letter away from a shorter one.
 _SHORTEST, _LONG = 5, 10
-# Of the words between hyphens: up to here another letter makes another word, from there on two may
-# be slips.
+# Between hyphens: up to the first length another letter makes another word; from the second on
+# two may be slips.
 _SHORT, _LONG_WORD = 3, 7
 _FEW_SLIPS = 2
 _PREFIXES = ("HCCL_", "P2P_HCCL_", "ASCEND_", "TORCH_NPU_", "TORCH_HCCL_", "PYTORCH_NPU_")
-# Letters that differ where two slips are the most: each replaces one by another.
+# Differing letters if two slips are the most: each replaces one by another.
 _MOST_LETTERS = 4
 
 
 def slip_of(name: str, known: Collection[str], most: int = 2) -> str:
-    """The known name that was probably meant; "" where none is near enough.
+    """The known name that was probably meant; "" if none is close.
 
-    A slip is a letter more, less, other, or exchanged with its neighbour. A name of ten letters may
-    have ``most``, a shorter one one, a short one none. Other first letters, other capitals or a
-    number at the end make another name, and so does another word between hyphens: tp is not a slip
-    of pp, nor HOST one of PORT.
+    A slip is a letter more, less, other, or exchanged with its neighbour. A name of ten letters
+    may have ``most``, a shorter one one, a short one none. Other first letters, other capitals,
+    a number at the end or another word between hyphens make another name: tp is not a slip of
+    pp, nor HOST one of PORT.
     """
     if len(name) < _SHORTEST:
         return ""
@@ -48,12 +48,12 @@ def slip_of(name: str, known: Collection[str], most: int = 2) -> str:
 def variable_meant(name: str, known: Collection[str]) -> str:
     """The variable that was probably meant: by a slip, other words, or their lengths.
 
-    Only names of HCCL, CANN and torch_npu have such forms; other names are those of users.
+    Only names of HCCL, CANN and torch_npu have such forms; other names belong to users.
     """
     if meant := slip_of(name, known):
         return meant
     words = name.split("_")
-    # ASCEND_HOME and its like are names of users, too.
+    # Users have names like ASCEND_HOME, too.
     is_ours = len(words) > 1 and not name.startswith("ASCEND_")
     longer = [each for each in known if is_ours and each.startswith(f"{name}_")]
     forms = (
@@ -79,7 +79,6 @@ def _is_form(words: list[str], known: list[str]) -> bool:
 
 
 def _is_near_joined(name: str, known: str) -> bool:
-    """Whether two long names are alike without their underscores, whatever their words are."""
     pair = name.replace("_", ""), known.replace("_", "")
     shortest, longest = sorted(map(len, pair))
     digits = {each.rstrip("0123456789") for each in pair}
@@ -91,8 +90,6 @@ def _is_near_joined(name: str, known: str) -> bool:
 
 
 def _is_same_words(name: str, known: str) -> bool:
-    """Whether two names have the same words between their hyphens, but for slips in them."""
-    # A hyphen too many or too few.
     if name.replace("-", "") == known.replace("-", ""):
         return True
     pairs = list(zip(name.split("-"), known.split("-"), strict=False))

@@ -9,7 +9,7 @@ from ascend_doctor.facts import Host, Snapshot
 from ascend_doctor.findings import Finding, Level, quantity, root_causes
 from ascend_doctor.judging.judge import Check
 
-# By the folder of the checks. Those of a launch and its variables have no facts of their own.
+# By the folder of the checks. Those of a launch and its variables have no facts.
 _NAMES = {
     "host": "Host",
     "npu": "Driver and NPUs",
@@ -42,7 +42,7 @@ _ON_NODES: dict[Level, Callable[[str], str]] = {
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """A subject, the worst level of its root causes, and the facts behind it in a few words."""
+    """A subject, the worst level of its root causes, and its facts in a few words."""
 
     name: str
     level: Level
@@ -52,7 +52,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 def subjects(
     findings: Sequence[Finding], chosen: Collection[Check], facts: Snapshot
 ) -> Iterator[Subject]:
-    """The subjects that were looked at, in the order in which a stack is built.
+    """The examined subjects, in the order of building a stack.
 
     Findings about the run itself (an expired acknowledgement, an early end) belong to none.
     """
@@ -73,7 +73,6 @@ def subjects(
 
 
 def _is_complaining(findings: Iterable[Finding]) -> bool:
-    """Whether something of a subject is not well, as a consequence of another subject."""
     return any(finding.level not in {Level.OK, Level.SKIPPED} for finding in findings)
 
 
@@ -82,7 +81,7 @@ def _lacks_npus(folder: str, facts: Snapshot) -> bool:
 
 
 def merge_subjects(levels: Mapping[str, Counter[Level]]) -> Iterator[Subject]:
-    """The subjects of many machines, each with how many came to what, the worst first."""
+    """The subjects of many machines, each with its counts by result, the worst first."""
     for name in (name for name in _NAMES.values() if name in levels):
         counts = levels[name]
         texts = [
@@ -94,7 +93,6 @@ def merge_subjects(levels: Mapping[str, Counter[Level]]) -> Iterator[Subject]:
 
 
 def _worst(levels: Collection[Level]) -> Level:
-    """The worst complaint; what passed stands for what was skipped, too."""
     complaints = set(levels) - {Level.OK, Level.SKIPPED}
     return max(complaints, default=Level.OK if Level.OK in levels else Level.SKIPPED)
 

@@ -12,22 +12,22 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?")
 _FILTER = re.compile(r"\^?=?[^\s,=^*?\"']+(,[^\s,=^*?\"']+)*")
 _PORTS = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 LAST_PORT = 65535
-# Those of word processors, too, which come with what is copied from a document.
+# Includes word processors' quotes, which come with text copied from a document.
 _QUOTES = "\"'\u201c\u201d\u2018\u2019"
 
 
 def clean(value: str) -> str:
-    """The value without the blanks, line ends and quotes around it that nobody meant."""
+    """The value without unintended surrounding blanks, line ends and quotes."""
     return value.strip().strip(_QUOTES).strip()
 
 
 def bounds_on(variable: Variable, family: Family | None) -> Bounds:
-    """The bounds of a variable, on a chip family where that is known."""
+    """The bounds of a variable, on a chip family if known."""
     return variable.families.get(family.id if family else "", variable)
 
 
 def describe_bounds(variable: Variable, value: str, family: Family | None = None) -> str:
-    """What the value should be, "" where it is allowed or where nothing is known."""
+    """What the value should be, "" if it is allowed or its bounds are unknown."""
     if variable.type == "kv_list":
         return _pairs_text(variable, value)
     bounds = bounds_on(variable, family)
@@ -72,7 +72,7 @@ def _fits_number(bounds: Bounds, value: str) -> bool:
 
 
 def describe(bounds: Bounds) -> str:
-    """Bounds in words, "" where they are no list of words and no range."""
+    """Bounds in words, "" for neither a list of words nor a range."""
     if bounds.type == "bool01":
         return "0 or 1"
     if bounds.values:
@@ -92,7 +92,7 @@ def describe(bounds: Bounds) -> str:
 
 
 def pairs(value: str) -> dict[str, str] | None:
-    """``key:value`` pairs parted by commas (brackets keep theirs); None where it is none."""
+    """``key:value`` pairs separated by commas (brackets keep theirs); None if invalid."""
     pairs_of: dict[str, str] = {}
     for part in re.split(r",(?![^\[\]]*\])", value):
         key, colon, text = part.partition(":")
@@ -103,7 +103,7 @@ def pairs(value: str) -> dict[str, str] | None:
 
 
 def unknown_keys(variable: Variable, value: str) -> list[str]:
-    """Keys of a kv_list that the catalogue does not have."""
+    """Keys of a kv_list that the catalogue lacks."""
     known_pairs = pairs(value) or {} if variable.keys else {}
     return [key for key in known_pairs if key not in variable.keys]
 
@@ -124,7 +124,7 @@ def _pairs_text(variable: Variable, value: str) -> str:
 
 
 def ports(value: str) -> list[range] | None:
-    """The ports of a list such as ``60000,60050-60100``; None where it is none or overlaps."""
+    """The ports of a list such as ``60000,60050-60100``; None if invalid or overlapping."""
     ranges: list[range] = []
     for part in value.split(","):
         match = _PORTS.fullmatch(part)

@@ -7,7 +7,7 @@ from ascend_doctor.matrix.versions import Scheme, VersionError, numbers, satisfi
 
 
 def is_in_range(version: str, version_range: str, scheme: Scheme = "pep440") -> bool:
-    """Whether a version lies in a range. Raises Unknown for a text that is no version."""
+    """Whether a version lies in a range. Raises Unknown for an invalid version."""
     try:
         return satisfies(scheme, version, version_range)
     except VersionError as reason:
@@ -15,7 +15,7 @@ def is_in_range(version: str, version_range: str, scheme: Scheme = "pep440") -> 
 
 
 def leading(version: str, count: int, scheme: Scheme = "pep440") -> tuple[int, ...]:
-    """The first numbers of a version. Raises Unknown for a text that is no version."""
+    """The first numbers of a version. Raises Unknown for an invalid version."""
     try:
         return numbers(scheme, version, count)
     except VersionError as reason:
@@ -23,7 +23,7 @@ def leading(version: str, count: int, scheme: Scheme = "pep440") -> tuple[int, .
 
 
 def behaviour(case: Case, component: str, identity: str, version: str) -> Behaviour | None:
-    """What the matrix says of a version's behaviour. Raises Unknown for no version."""
+    """A version's behaviour by the matrix. Raises Unknown for an invalid version."""
     try:
         return case.catalog.component(component).behaviour(identity, version)
     except VersionError as reason:

@@ -33,17 +33,16 @@ from ascend_doctor.linting.positioned_text import (
 )
 from ascend_doctor.linting.sourcing import SourcedFile, changes_nothing, folder_of_script
 
-# Bounds for scripts that anybody may have written: recursion, loops of calls, endless sources.
+# Bounds for untrusted scripts: recursion, loops of calls, endless sources.
 _MOST_DEPTH = 60
 _MOST_CALLS = 4
 _MOST_DIGITS = 9
 _MOST_COMMANDS = 2000
 _MOST_SOURCES = 8
 _MOST_SHOWN = 60
-# Digits and operators alone, so that a calculation runs no code.
+# Digits and operators only: a calculation runs no code.
 _NUMBER = re.compile(r"[-+*/%() 0-9]{1,60}")
 _BEYOND = re.compile(rb"[\xf0-\xff][\x80-\xbf]{3}")
-# How scripts for several kinds of devices name them.
 _NPU = frozenset({"npu", "ascend"})
 _OTHER_DEVICES = frozenset({"gpu", "cuda", "nvidia", "rocm"})
 # `set -a`, also among other letters (`set -ea`), and `set -o allexport`.
@@ -51,11 +50,10 @@ _EXPORTS_ALL = re.compile(r"-[a-z]*a[a-z]*|allexport")
 
 
 class ShellCommand(msgspec.Struct, frozen=True):
-    """A command that runs. ``exported`` are the variables that it is given, with their places.
+    """``exported`` are the variables of a command, with their places.
 
-    ``own`` are variables that were assigned, and neither exported nor used. ``open``: it may have
-    words that are not seen. ``sourced`` are the files before it whose effect is not known; ``used``
-    the names that the script itself reads.
+    ``own`` are assigned, and neither exported nor used. ``open``: it may have unseen words.
+    ``sourced`` are earlier files of unknown effect; ``used`` the names that the script reads.
     """
 
     words: tuple[Word, ...]
@@ -83,19 +81,19 @@ class _State(msgspec.Struct):
         )
 
     def forget(self, cause: Piece) -> None:
-        """What holds after a file was sourced that cannot be read."""
+        """The state after an unreadable file was sourced."""
         self.sourced = (*self.sourced, cause)
         self.values = dict.fromkeys(self.values, (cause,))
         lost = Word(UNTOLD, cause.line, cause.column, (cause,), cause.file, many=True)
         self.arrays = dict.fromkeys(self.arrays, (lost,))
 
     def merge(self, others: list[_State]) -> None:
-        """What holds after one of several branches."""
+        """The state after one of several branches."""
         for name in set().union(*(other.values for other in others)):
             several = [other.values.get(name) for other in others]
             self.values[name] = _merge_values(name, several)
         for name in set().union(*(other.arrays for other in others)):
-            # No array comes from outside: where it is not set, it is empty.
+            # Arrays never come from outside: unset is empty.
             self.arrays[name] = _merge_words(name, [other.arrays.get(name, ()) for other in others])
         self.exported |= set().union(*(other.exported for other in others))
         self.sourced = tuple(dict.fromkeys(piece for other in others for piece in other.sourced))
@@ -103,12 +101,12 @@ class _State(msgspec.Struct):
 
 
 def _merge_values(name: str, several: Sequence[Value | None]) -> Value:
-    """One value, or an untold one; of options in a text only those that differ are untold."""
+    """One value, or an unknown one; of options in a text only differing ones are unknown."""
     known = [value for value in several if value is not None]
     if len({text(value) for value in known}) == 1 and len(known) == len(several):
         return known[0]
     parts = [tuple(words(value)) for value in known]
-    # A variable of options that only a branch sets is empty elsewhere.
+    # A variable of options that one branch sets is empty elsewhere.
     options = [bool(part) and part[0].text.startswith("--") for part in parts]
     if not any(options) or not all(
         fine or not part for fine, part in zip(options, parts, strict=True)
@@ -119,7 +117,6 @@ def _merge_values(name: str, several: Sequence[Value | None]) -> Value:
 
 
 def _pieces_of(word: Word) -> Iterator[Piece]:
-    """A word as a part of a text, with a blank before it."""
     yield Piece(" ", word.line, max(word.column - 1, 1), file=word.file)
     before, *rest = word.text.split(UNTOLD)
     yield Piece(before, word.line, word.column, file=word.file)
@@ -129,7 +126,6 @@ def _pieces_of(word: Word) -> Iterator[Piece]:
 
 
 def _merge_words(name: str, several: Sequence[tuple[Word, ...]]) -> tuple[Word, ...]:
-    """What the branches have in common, then each option that only some give, its value untold."""
     same = 0
     while all(len(part) > same for part in several) and len({part[same] for part in several}) == 1:
         same += 1
@@ -161,9 +157,9 @@ def _differs(name: str, parts: Sequence[Piece | Word]) -> Piece:
 def commands(
     source: bytes, follow: Callable[[str], SourcedFile | None] = lambda _: None
 ) -> tuple[ShellCommand, ...]:
-    """The commands of a script in their order, as far as they are followed. Never raises.
+    """The commands of a script in order, as far as followed. Never raises.
 
-    ``follow`` gives the file that a script sources, None where it cannot be read.
+    ``follow`` gives a sourced file, None if unreadable.
     """
     walker = _Walker(SourcedFile("", source), follow)
     walker.walk()
@@ -180,13 +176,12 @@ def _language() -> Any:
 
 @functools.lru_cache(maxsize=4)
 def syntax_tree(source: bytes) -> Any:
-    """The root of the tree that tree-sitter makes of a script."""
     import tree_sitter  # noqa: PLC0415 - as above
 
     # tree-sitter-bash 0.25.1 reads outside of its memory after some characters beyond the basic
     # plane (seen with random texts); letters of the same length keep every place.
     source = _BEYOND.sub(b"____", source)
-    # A parser keeps what the grammar's scanner remembers of the text before.
+    # A reused parser keeps the scanner's memory of earlier text.
     return tree_sitter.Parser(_language()).parse(source).root_node
 
 
@@ -199,7 +194,7 @@ class _Walker:
         self._wide = {row: line for row, line in enumerate(lines) if not line.isascii()}
         self._state = _State()
         self._functions: dict[str, Any] = {}
-        # Of the functions that are being called; None where shift moves them.
+        # Of the functions being called; None where shift moves them.
         self._arguments: list[list[Word] | None] = []
         self._depth = 0
         self._used = frozenset(
@@ -228,7 +223,6 @@ class _Walker:
         self.run(syntax_tree(self._source.content), 0)
 
     def _enter(self, source: SourcedFile) -> None:
-        """Go through a sourced file, as if it stood here."""
         inner = _Walker(source, self._follow)
         inner.shell_commands, inner._functions = self.shell_commands, self._functions
         inner._state, inner._depth = self._state, self._depth + 1
@@ -241,7 +235,6 @@ class _Walker:
     def run(self, node: Any, depth: int) -> None:
         if depth > _MOST_DEPTH or len(self.shell_commands) >= _MOST_COMMANDS:
             return
-        # The grammar has several kinds of nodes for it, a command among them.
         if (node.text or b"").startswith(b"(("):
             self._calculate_into(node)
             return
@@ -292,7 +285,7 @@ class _Walker:
                 self._state.exported.add(name)
 
     def _calculate_into(self, node: Any) -> None:
-        """`((NAME += 1))`, and what `let` is given: the names that it sets are not known."""
+        """`((NAME += 1))` and `let`: the names that it sets become unknown."""
         for match in _CHANGED.finditer(self._text(node)):
             self._state.values[match.group(1) or match.group(2)] = self._open(node)
 
@@ -315,7 +308,6 @@ class _Walker:
         before.merge(after)
 
     def _ends(self, body: list[Any]) -> bool:
-        """Whether the script, or the function, does not go on behind a branch."""
         commands = [child for child in body if child.type == "command"]
         return bool(commands) and self._text(commands[-1]).split()[0] in {"exit", "return"}
 
@@ -333,7 +325,7 @@ class _Walker:
                 exhaustive |= child.type == "else_clause"
             elif condition is None or child.id != condition.id:
                 bodies[0].append(child)
-        # Branches that are known not to be taken are left out, and those behind one that is.
+        # Without branches known not taken, and those after one that is taken.
         taken: list[list[Any]] = []
         for body, hold in zip(bodies, holds, strict=True):
             if hold is not False:
@@ -347,9 +339,9 @@ class _Walker:
         self._list(node, depth)
 
     def _list(self, node: Any, depth: int) -> bool | None:
-        """Run `a && b` or `a || b`; whether it succeeds, None where that is not known.
+        """Run `a && b` or `a || b`; whether it succeeds, None if unknown.
 
-        What follows a comparison that is not known is a branch; another command is taken to work.
+        What follows an unknown comparison is a branch; another command is taken to work.
         """
         left, *_, right = node.named_children
         last = any(child.type == "||" for child in node.children)
@@ -373,20 +365,17 @@ class _Walker:
         return None
 
     def _tests(self, node: Any) -> bool:
-        """Whether a part of a list asks something, so that what follows depends on the answer."""
         if node.type == "list":
             return any(self._tests(child) for child in node.named_children)
         first = self._text(node).split(maxsplit=1)[:1]
         return node.type in _TESTS or first[0] in _ASKS
 
     def _condition(self, node: Any) -> bool | None:
-        """Whether the condition of an `if` holds; None where that is not known."""
         test = node.child_by_field_name("condition")
         test = test or next((each for each in node.named_children), None)
         return None if test is None else self._holds(test)
 
     def _holds(self, test: Any) -> bool | None:
-        """Whether a comparison of known values holds; None where that is not known."""
         if test.type != "test_command" or test.named_child_count != 1:
             return None
         comparison = test.named_children[0]
@@ -407,7 +396,6 @@ class _Walker:
         return _compare(sides[0], self._text(operator), sides[1])
 
     def _is_set(self, node: Any) -> bool | None:
-        """Whether `-z` or `-n` holds of a value that is known."""
         operator, operand = (self._text(node.children[0]), node.named_children[-1])
         value = text(self._value(operand, 0)) if operator in {"-z", "-n"} else UNTOLD
         return None if UNTOLD in value else (operator == "-n") == bool(value)
@@ -507,7 +495,6 @@ class _Walker:
             self._state.exports_all = True
 
     def _read_into(self, name: str, words: list[Word]) -> None:
-        """Names that a command gives values which only the running shell knows."""
         if name == "printf":
             words = words[1:2] if [each.text for each in words[:1]] == ["-v"] else []
         for each in words:
@@ -527,7 +514,6 @@ class _Walker:
         self._read_again(texts, own, depth)
 
     def _read_again(self, texts: Sequence[Word], own: dict[str, Word], depth: int) -> None:
-        """The commands of texts that a shell reads as a script, line by line."""
         if depth > _MOST_DEPTH:
             return
         lines: list[list[Word]] = [[]]
@@ -550,7 +536,7 @@ class _Walker:
                 self._call(part, own, depth + 1)
 
     def _heredoc(self, node: Any, depth: int) -> None:
-        """`bash <<EOF`: what a shell is given to read, and any other command as it stands."""
+        """`bash <<EOF`: what a shell reads, and any other command as it is."""
         command = node.child_by_field_name("body")
         redirects = (child for child in node.named_children if child.type == "heredoc_redirect")
         bodies = (child for redirect in redirects for child in redirect.named_children)
@@ -568,7 +554,6 @@ class _Walker:
             self.run(child, depth + 1)
 
     def _source_file(self, target: Word) -> None:
-        """What a sourced file does here: nothing that matters, what it says, or anything."""
         name = spelt(target)
         if changes_nothing(name):
             return
@@ -654,7 +639,7 @@ class _Walker:
             return self._state.arrays[name]
         value = self._state.values.get(name, ())
         quoted = node.type == "string"
-        # A text is an array of one; `mapfile NAME` makes one of many items that are not known.
+        # A text is an array of one; `mapfile NAME` makes many unknown items.
         if value and text(value) != UNTOLD and not (quoted and UNTOLD in text(value)):
             return (word(value, *self._position(node)),) if quoted else tuple(words(value))
         return (self._many(inner),)
@@ -704,7 +689,7 @@ class _Walker:
             self._subshell(node, 0)
 
     def _string(self, node: Any, depth: int) -> Value:
-        """Between double quotes; blanks between parts stand in no node of their own."""
+        """Between double quotes; blanks between parts have no node."""
         pieces: list[Piece] = []
         end = node.start_byte + 1
         point = (node.start_point[0], node.start_point[1] + 1)
@@ -728,7 +713,7 @@ class _Walker:
         return Piece(content, line, column, file=self._source.name)
 
     def _open(self, node: Any) -> Value:
-        """What only the running shell knows, and the expression that stands for it."""
+        """An unknown value, and the expression for it."""
         source = " ".join(self._text(node).strip('"').lstrip(_BEFORE).split())[:_MOST_SHOWN]
         return untold(*self._position(node), source, self._source.name)
 
@@ -747,7 +732,7 @@ class _Walker:
         return self._open(node)
 
     def _expansion(self, node: Any, depth: int) -> Value:
-        """${NAME} and ${NAME:-default}; what else there is, only the shell knows."""
+        """${NAME} and ${NAME:-default}; all else is unknown."""
         if folder_of_script(self._text(node).lstrip(_BEFORE)):
             return (self._piece(".", *self._position(node)),)
         name_node = next(
@@ -776,7 +761,6 @@ class _Walker:
         return self._open(node)
 
     def _arithmetic(self, node: Any) -> Value:
-        """Sums and products of numbers that are known."""
         spot = self._position(node)
         inner = re.sub(r"^\$\(\(|\)\)$|^\$\[|\]$", "", self._text(node))
 
@@ -809,7 +793,6 @@ class _Walker:
 
 
 def _join_quoted(split: Iterable[Word]) -> Iterator[Word]:
-    """Words of a text that is read again as a command: quotes hold several together, and go."""
     quote, whole = "", None
     for each in split:
         letters: list[str] = []
@@ -832,7 +815,6 @@ def _join_quoted(split: Iterable[Word]) -> Iterator[Word]:
 
 
 def _split_commands(words: Iterable[Word]) -> Iterator[list[Word]]:
-    """The commands of a text that is read again; what is expanded only then is not known."""
     part: list[Word] = []
     for each in words:
         if each.text in _BETWEEN:
@@ -854,7 +836,6 @@ def _value_of(word: Word) -> Value:
 
 
 def _sources(word: Word) -> str:
-    """The expression that keeps a word from being known; empty where it is known."""
     return word.unresolved[0].source if word.unresolved else ""
 
 
@@ -868,7 +849,7 @@ def option_lists(words: Sequence[Word]) -> list[Word]:
 
 
 def _holds_options(word: Word, before: str) -> bool:
-    """Whether a word behind another one may be several options: `$ARGS`, `--bf16$ARGS`."""
+    """Whether a word after another may be several options: `$ARGS`, `--bf16$ARGS`."""
     if word.text != UNTOLD:
         return word.text.startswith("--") and UNTOLD in word.text.partition("=")[0]
     sources = _sources(word)
@@ -877,7 +858,7 @@ def _holds_options(word: Word, before: str) -> bool:
 
 
 def _find_inner_script(call: Sequence[Word]) -> Sequence[Word]:
-    """The words that another shell reads as a script: of `bash -c TEXT`, and of `ssh HOST TEXT`."""
+    """The script words of `bash -c TEXT` and `ssh HOST TEXT`."""
     for position, (before, option) in enumerate(itertools.pairwise(call[:_MOST_BEFORE])):
         shell = before.text.rpartition("/")[2] in _SHELLS
         if shell and re.fullmatch(r"-[a-z]*c", option.text):
@@ -898,7 +879,7 @@ _REFERENCE = re.compile(r"-[a-zA-Z]*n[a-zA-Z]*")
 _CHANGED = re.compile(
     r"\b([A-Za-z_]\w*)\s*(?:[-+*/%&|^]?=(?!=)|<<=|>>=|\+\+|--)|(?:\+\+|--)([A-Za-z_]\w*)"
 )
-# What eval is given begins with a part that only the shell knows: `eval "$1=$2"`, `eval $(cmd)`.
+# `eval "$1=$2"`, `eval $(cmd)`: eval begins with a part that only the shell knows.
 _READ = frozenset({"read", "mapfile", "readarray", "getopts", "let", "printf"})
 _LINE_END = re.compile(r"(?<!\\)\n|;\s+")
 _ANY_NAME = re.compile(rf"{UNTOLD}(=|$)")
@@ -907,7 +888,7 @@ _EXPANSIONS = frozenset({"simple_expansion", "expansion"})
 _WHOLE_ARRAY = re.compile(r"\$\{([A-Za-z_]\w*)\[[@*]\]\}")
 _OPTION = re.compile(r"(--[a-zA-Z][\w-]*|\+{0,2}\w+(?:\.\w+)+(?==))")
 _ARGUMENTS = re.compile(r"\"?\$(?:[@*]|\{[@*](?::[^}]*)?\})\"?")
-# Names that scripts give to lists of options, and the arguments of the script.
+# Script names for lists of options, and the script's arguments.
 _OF_OPTIONS = re.compile(r"ARG|OPT|FLAG|EXTRA|PARAM|[@*]", re.IGNORECASE)
 
 
@@ -938,7 +919,6 @@ _NUMERIC: dict[str, Callable[[int, int], bool]] = {
 
 
 def _calculate(expression: str) -> int | None:
-    """The value of a sum or product of numbers without parentheses; None where it is more."""
     if not _NUMBER.fullmatch(expression) or "(" in expression or "**" in expression:
         return None
     tokens = re.findall(r"\d+|[-+*/%]", expression)
@@ -965,7 +945,7 @@ def _calculate(expression: str) -> int | None:
 
 
 def launches(commands: tuple[ShellCommand, ...]) -> Iterator[ShellCommand]:
-    """The commands that start a training, by their first words."""
+    """Commands that start a training, by their first words."""
     for command in commands:
         start = " ".join(item.text for item in command.words[:40])
         if command.words[0].text not in _STARTS_NOTHING and _STARTS.search(start):

@@ -11,7 +11,7 @@ from ascend_doctor.linting.python import find_hydra_main, find_sizes
 from ascend_doctor.linting.rl_configuration import HYDRA_FILE, read_configuration
 from ascend_doctor.linting.sourcing import SourcedFile, find_above, read_source
 
-# A program's name stands near the start of a command; lists of options may have thousands.
+# A program's name comes early in a command; option lists may have thousands of words.
 _MOST_BEFORE = 40
 # `nohup python`, `NAME=x exec python3.11`.
 _INTERPRETER = re.compile(r"(?:\S*/)?python[\d.]*")
@@ -25,7 +25,6 @@ _OPTION = re.compile(
 _NAME = re.compile(r"\S+\.(?:ya?ml|json|toml|py)")
 _PYTHON = re.compile(r"\S*\.py")
 _SIZED = frozenset({"megatron", "megatron-swift"})
-# LLaMA-Factory and xtuner have commands of their own.
 _COMMANDS = frozenset({"llamafactory-cli", "xtuner"})
 _LAUNCHERS = frozenset(
     (
@@ -34,11 +33,11 @@ _LAUNCHERS = frozenset(
     )
 )
 _OF_RAY = re.compile(r"(?:^|_)ray(?:_|\.|$)")
-# Its sizes have rules, whatever program takes them.
+# Its sizes have rules under any program.
 _OF_MEGATRON = re.compile(
     r"--(?:(?:tensor|pipeline|expert)[-_]model|context|expert[-_]tensor)[-_]parallel[-_]size"
 )
-# Neither has groups of ranks to be split, or its sizes are of no training.
+# Without groups of ranks to split, or with sizes of no training.
 _NO_TRAINING = re.compile(
     r"infer|chat|eval|generate|generation|preprocess|convert|export|merge|download|serve|deploy|rollout|test",
     re.IGNORECASE,
@@ -53,10 +52,10 @@ _SPLIT = re.compile(
 
 
 def find_config_files(words: Sequence[str], script: str) -> Iterator[int]:
-    """The words, by number, that name a file with sizes which are not read.
+    """The numbers of words that name a file whose sizes are not read.
 
-    Megatron has layers, heads and batches to be judged. Of another program there is nothing to say
-    where neither its file, if that can be read, nor the command spreads anything over ranks.
+    Megatron has layers, heads and batches to judge. Another program is passed over if neither
+    the command nor its file, if readable, spreads anything over ranks.
     """
     if _NO_TRAINING.search(" ".join(_programs(words[:_MOST_BEFORE]))):
         return
@@ -73,9 +72,9 @@ def find_config_files(words: Sequence[str], script: str) -> Iterator[int]:
 
 
 def is_configured(words: Sequence[str], script: str) -> bool:
-    """Whether Python runs a program, of whatever name, that a file spreads over ranks.
+    """Whether Python runs any program that a file spreads over ranks.
 
-    ROLL's pipelines have folder and name of theirs in two options (alibaba/ROLL:examples).
+    ROLL's pipelines take folder and name in two options (alibaba/ROLL:examples).
     """
     if not any(_INTERPRETER.fullmatch(word) for word in words[:_MOST_WORDS_BEFORE]):
         return False
@@ -88,13 +87,11 @@ def is_configured(words: Sequence[str], script: str) -> bool:
 
 
 def names_configuration(words: Sequence[str]) -> bool:
-    """Whether options give the folder and the name of a configuration, or Hydra's the name."""
     options = {word.partition("=")[0] for word in words if word.startswith("--config")}
     return "--config-name" in options or {"--config_name", "--config_path"} <= options
 
 
 def _find_entries(words: Sequence[str], script: str) -> Iterator[int]:
-    """The program, by number, that spreads something by itself, or by what Hydra reads for it."""
     if any(HYDRA_FILE.match(word) for word in words):
         return
     for number, (before, word) in enumerate(pairwise(("", *words[:_MOST_BEFORE]))):
@@ -117,7 +114,6 @@ def _find_entries(words: Sequence[str], script: str) -> Iterator[int]:
 
 
 def _is_judged(file: str) -> bool:
-    """Whether a configuration of Hydra spreads nothing over ranks, or is one of MindSpeed-RL."""
     source = read_source(file)
     if source is None:
         return False
@@ -126,7 +122,7 @@ def _is_judged(file: str) -> bool:
 
 
 def _splits(words: Sequence[str]) -> list[int]:
-    """The options, by number, that spread something over ranks: `--parallel.tp_size 2`."""
+    """The numbers of options that spread something over ranks: `--parallel.tp_size 2`."""
     texts = (word.replace("-", "_") for word in words)
     return [
         number
@@ -137,14 +133,12 @@ def _splits(words: Sequence[str]) -> list[int]:
 
 
 def _starts_ranks(words: Sequence[str]) -> bool:
-    """Whether a launcher starts a Python program, or Ray does, which a program may start itself."""
     names = {word.rpartition("/")[2] for word in words[:_MOST_BEFORE]}
     programs = [*_programs(words[:_MOST_BEFORE])]
     return any(names & _LAUNCHERS or _OF_RAY.search(name) for name in programs)
 
 
 def _programs(words: Sequence[str]) -> Iterator[str]:
-    """What is run: entry files and modules, and the command of ms-swift."""
     for before, word in zip(("", *words), words, strict=False):
         if _PYTHON.fullmatch(word):
             yield word.rpartition("/")[2]
@@ -153,7 +147,6 @@ def _programs(words: Sequence[str]) -> Iterator[str]:
 
 
 def _name_of(words: Sequence[str], number: int) -> str:
-    """The file that a word names as a configuration; "" for any other word."""
     word, following = words[number], "".join(words[number + 1 : number + 2])
     if _OPTION.match(word):
         value = word.partition("=")[2] or following
@@ -169,13 +162,11 @@ def _name_of(words: Sequence[str], number: int) -> str:
 
 
 def _is_spread(name: str, script: str) -> bool | None:
-    """Whether a configuration spreads anything over ranks; None where it cannot be read."""
     source = _read(name, script)
     return None if source is None else _spreads(source.content)
 
 
 def _read(name: str, script: str) -> SourcedFile | None:
-    """The file that a launch names, where it can be read."""
     file = find_above(script, name.strip("\"'")) if UNTOLD not in name else ""
     return read_source(file) if file else None
 

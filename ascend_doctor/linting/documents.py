@@ -17,9 +17,9 @@ _MOST_DEPTH = 60
 
 
 class Leaf(msgspec.Struct, frozen=True):
-    """A scalar. ``path`` is its keys, with numbers for places in lists. ``block``: written as |.
+    """A scalar. ``path`` is its keys, numbers for places in lists. ``block``: written as |.
 
-    ``key`` is line and column of the last of its keys.
+    ``key`` is line and column of its last key.
     """
 
     path: tuple[str, ...]
@@ -31,7 +31,7 @@ class Leaf(msgspec.Struct, frozen=True):
 
 
 def leaves(content: str) -> tuple[tuple[Leaf, ...], ...] | None:
-    """The scalars of every document; None where this is no YAML."""
+    """The scalars of every document; None if it is not YAML."""
     try:
         return _read(content)
     except DataError:
@@ -39,7 +39,7 @@ def leaves(content: str) -> tuple[tuple[Leaf, ...], ...] | None:
 
 
 def why_unread(content: str) -> str:
-    """Why this is no YAML, as a template of Helm or Jinja is none; "" where it is."""
+    """Why this is not YAML, as a template of Helm or Jinja; "" if it is."""
     try:
         _read(content)
     except DataError as error:
@@ -84,7 +84,7 @@ def _walk(
     elif isinstance(node, MappingNode):
         for key, value in node.value:
             if isinstance(key, ScalarNode):
-                # YAML's merge key: what it names are keys of this mapping.
+                # YAML's merge key: its keys are this mapping's.
                 inner = path if key.value == "<<" else (*path, key.value)
                 mark = key.start_mark
                 spot = (mark.line + 1, mark.column + 1)
@@ -92,7 +92,7 @@ def _walk(
 
 
 def is_of_verl(document: tuple[Leaf, ...]) -> bool:
-    """Whether a configuration is one of verl, or a part of one: others use its words otherwise."""
+    """Whether this is verl's, in whole or part: others use its words otherwise."""
     return any(
         leaf.path[:1] == ("actor_rollout_ref",)
         or (leaf.path[-1:] == ("_target_",) and leaf.text.startswith("verl."))
@@ -101,7 +101,7 @@ def is_of_verl(document: tuple[Leaf, ...]) -> bool:
 
 
 def hydra(document: tuple[Leaf, ...]) -> tuple[Word, ...]:
-    """A configuration as the words of overrides: a.b.c=value; interpolations are untold."""
+    """A configuration as overrides: a.b.c=value; interpolations are unknown."""
     return tuple(
         Word(
             f"{'.'.join(leaf.path)}={UNTOLD if '${' in leaf.text else leaf.text}",
@@ -117,8 +117,8 @@ def hydra(document: tuple[Leaf, ...]) -> tuple[Word, ...]:
 class PodContainer(msgspec.Struct, frozen=True):
     """A container of a pod: its variables, and its command as words or as a script.
 
-    ``leaves`` are its scalars, with paths that begin in it; ``host_ipc`` and ``volumes`` are those
-    of its pod, the volumes with the path of the host that they are of, else "".
+    ``leaves`` are its scalars, with paths from it; ``host_ipc`` and ``volumes`` are its pod's,
+    volumes with their path on the host, else "".
     """
 
     variables: dict[str, Word]
@@ -130,7 +130,7 @@ class PodContainer(msgspec.Struct, frozen=True):
 
 
 def containers(document: tuple[Leaf, ...]) -> tuple[PodContainer, ...]:
-    """The containers of a workload of any kind; none where the document is no such thing."""
+    """The containers of a workload of any kind; none for another document."""
     if not {"kind", "apiVersion"} <= {leaf.path[0] for leaf in document if leaf.path}:
         return ()
     groups: dict[tuple[str, ...], list[Leaf]] = {}
@@ -155,7 +155,6 @@ def containers(document: tuple[Leaf, ...]) -> tuple[PodContainer, ...]:
 
 
 def _volumes(document: tuple[Leaf, ...], pod: tuple[str, ...]) -> dict[str, str]:
-    """The volumes of a pod, and those that a StatefulSet makes for each, with their host paths."""
     names: dict[tuple[str, ...], str] = {}
     hosts: dict[tuple[str, ...], str] = {}
     for leaf in document:
@@ -170,7 +169,7 @@ def _volumes(document: tuple[Leaf, ...], pod: tuple[str, ...]) -> dict[str, str]
 
 
 def _is_lost(name: str, volumes: dict[str, str]) -> bool:
-    """A part of a pod, which lists no volumes, may be merged with one that does."""
+    """A part of a pod without volumes may be merged with one that has them."""
     return bool(volumes) and name not in volumes
 
 
@@ -203,7 +202,7 @@ def _container(path: tuple[str, ...], leafs: list[Leaf]) -> PodContainer:
 
 
 def describe_container(container: PodContainer, file: str, ranks: int) -> facts.ContainerSpec:
-    """The container as checks judge it; ``ranks`` are those that its command starts."""
+    """The container for checks; ``ranks`` are those that its command starts."""
     quantities: dict[str, dict[str, str]] = {"requests": {}, "limits": {}}
     names = {"name": "", "image": ""}
     mounts: dict[str, str] = {}

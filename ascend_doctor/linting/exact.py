@@ -15,13 +15,12 @@ from ascend_doctor.machine.files import is_there, read_bytes, write_whole
 from ascend_doctor.machine.live import LiveMachine, ProgramMissing
 
 SITE = Path(__file__).with_name("site")
-# Without the current folder among those that modules are imported from.
 _BEGIN = "import sys; del sys.path[0]; from ascend_start.__main__ import main; main()"
 _TORCHRUN = re.compile(r"(?:\S*/)?torchrun|torch\.distributed\.(?:run|launch)")
 _ENTRY = re.compile(r"(?:\S*/)?(?:(?:pre|post)train|rlhf)_\w+\.py")
-# Their parsers have all options of their launches; another entry file may add its own.
+# Their parsers know all their options; another entry file may add its own.
 _OWN_ENTRY = re.compile(r"(?:\S*/)?(?:pretrain|posttrain)_gpt\.py")
-# Values that name code or places of the machine are not taken from a launch.
+# Values that name code or places of the machine are not taken over.
 _NOT_PASSED = re.compile(r"(?:LD_|PYTHON|ASCEND_\w*(?:PATH|HOME)|PATH$|HOME$|TMP|BASH_)")
 _NAMES = {"megatron": "Megatron-LM", "verl": "verl"}
 _PROGRAMS = {
@@ -31,16 +30,16 @@ _PROGRAMS = {
     **_NAMES,
 }
 _VERL = "verl.trainer.main_ppo"
-# Another folder of configurations than verl's own.
+# Another folder than verl's own.
 _OTHER_CONFIG = re.compile(r"--config-(?:path|dir)[= ](?!['\"]?(?:\./)?config['\"]?(?:\s|$))")
-# What Hydra says of the key of an override.
+# Hydra's word for the key of an override.
 _OF_KEY = "ConfigCompositionException"
 _OFFLINE = re.compile(r"connect to 'https?:|Repo id must|offline mode")
 _FILE = re.compile(
     r"not exist|no such file|cannot find|not found|not a (?:valid )?(?:file|dir)|check \w+ dir",
     re.IGNORECASE,
 )
-# What a value has in its place that only the running shell knows.
+# Replaces a value that only the running shell knows.
 _STAND_IN = "unknown"
 _MAX_OTHERS = 4
 _MAX_ANSWER = 16 << 20
@@ -68,8 +67,6 @@ class _RefusalAnswer(msgspec.Struct):
 
 
 class _PartAnswer(msgspec.Struct):
-    """What was found of the launcher, or of the program."""
-
     refusals: list[_RefusalAnswer]
     unknown: list[str]
     ended: str = ""
@@ -88,7 +85,7 @@ _decoder = msgspec.json.Decoder(_Answer)
 
 
 class LaunchParts(msgspec.Struct, frozen=True, kw_only=True):
-    """A launch as its framework gets it; words are given with their numbers."""
+    """A launch for its framework; words have their numbers."""
 
     framework: str
     entry: str
@@ -98,7 +95,7 @@ class LaunchParts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def split_launch(subject: LintInput) -> LaunchParts | None:
-    """The parts of a launch of which a framework can be asked; None for another subject."""
+    """The parts of a launch that a framework can judge; None for another subject."""
     words = list(_number_words(subject.words))
     texts = [text for text, _ in words]
     launcher = next((n for n, text in enumerate(texts) if _TORCHRUN.fullmatch(text)), None)
@@ -122,7 +119,7 @@ def split_launch(subject: LintInput) -> LaunchParts | None:
 
 
 def _number_words(words: Sequence[PlacedWord]) -> Iterator[tuple[str, int]]:
-    """Words with their numbers; "your model path", of which a shell makes three words, as one."""
+    """Words with numbers; "your model path", three words of a shell, counts as one."""
     number = 0
     while number < len(words):
         text, first = words[number].text, number
@@ -135,7 +132,6 @@ def _number_words(words: Sequence[PlacedWord]) -> Iterator[tuple[str, int]]:
 
 
 def split_launches(inputs: Sequence[LintInput]) -> dict[int, LaunchParts]:
-    """The launches of which a framework can be asked, by their numbers."""
     return {number: part for number, each in enumerate(inputs) if (part := split_launch(each))}
 
 
@@ -147,9 +143,9 @@ def ask(
     folder: Path,
     seconds: float,
 ) -> list[LintInput]:
-    """The launches with what their frameworks say, in the stack of an interpreter.
+    """The launches with their frameworks' answers, in the stack of an interpreter.
 
-    ``folder`` is private. Raises DataError where the interpreter cannot be started.
+    ``folder`` is private. Raises DataError if the interpreter cannot be started.
     """
     request = {"launches": msgspec.to_builtins([*parts.values()]), "seconds": seconds}
     question, answer = folder / "request.json", folder / "answer.json"
@@ -181,7 +177,6 @@ def ask(
 
 
 def mark_unasked(subject: LintInput) -> LintInput:
-    """Say that it cannot be asked."""
     name = subject.launch.program if subject.launch is not None else ""
     where = subject.words[0].location if subject.words else None
     text = "--exact cannot ask this framework"
@@ -209,8 +204,6 @@ def _with_answer(subject: LintInput, parts: LaunchParts, answer: _Answer) -> Lin
 
 
 class _PlacedAnswers:
-    """Answers of a framework about one launch, put at its lines."""
-
     def __init__(self, subject: LintInput, parts: LaunchParts) -> None:
         self._words = subject.words
         self._launch = subject.launch or Launch()
@@ -232,7 +225,7 @@ class _PlacedAnswers:
             seen |= places
             last = refusal.text
             yield self._of_refusal(refusal, part, name)
-        # It ended for no fault of the launch, such as an absent file.
+        # It ended for another reason, such as an absent file.
         if part.ended and not (last and part.ended.endswith(last)):
             yield self._refusal(name, part.ended, [], outcome="unjudged")
         for option in part.options:
@@ -261,7 +254,6 @@ class _PlacedAnswers:
         return msgspec.structs.replace(refused, source=source, code=refusal.code)
 
     def _is_own_option(self, refusal: _RefusalAnswer) -> bool:
-        """Whether the entry file may take what the framework's parser does not."""
         extra = refusal.file == "argparse" and refusal.text.startswith("unrecognized")
         megatron = self._parts.framework == "megatron"
         return extra and megatron and not _OWN_ENTRY.fullmatch(self._parts.entry)

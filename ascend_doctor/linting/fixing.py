@@ -15,7 +15,7 @@ from ascend_doctor.judging.spelling import slip_of
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """What is said of a script: the marks of it as a text, and all findings."""
+    """``marks`` are those of the script as text."""
 
     marks: tuple[ShellMark, ...]
     findings: tuple[Finding, ...]
@@ -24,29 +24,29 @@ class Judgement(msgspec.Struct, frozen=True):
 Judge = Callable[[bytes], Judgement]
 Change = Callable[[str, ShellMark], str]
 
-# A change may reveal the next mistake; each try judges the whole script again.
+# A change may reveal another mistake; each try judges the whole script.
 _MOST_ROUNDS, _MOST_TRIES = 3, 40
 _CONTINUED = re.compile(r"\\[ \t]+$")
-# `NAME = value` alone on its line; with more words it may be a command.
+# `NAME = value` alone on its line; more words may be a command.
 _ALONE = re.compile(r"^(\s*(?:export\s+)?\w+)[ \t]*=[ \t]*(\S+)(?=\s*(?:#.*)?$)")
-# What stands before a command is set for it, and takes no export.
+# An assignment before a command belongs to it and takes no export.
 _ASSIGNED = re.compile(r"^(\s*)(?=[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|[^\s\\\"';&|]*)\s*(?:#.*)?$)")
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
-# Hyphens, dashes and the minus sign of Unicode, as word processors make them of two hyphens.
+# Unicode hyphens, dashes and minus, which word processors make of two hyphens.
 _DASHES = re.compile(r"(?<!\S)[\u2010-\u2015\u2212]+(?=[a-zA-Z])")
 _PLAIN = str.maketrans("\u201c\u201d\u201e\u2018\u2019\u201a", "\"\"\"'''")
 # Single quotes around a variable alone, which would arrive as characters of its value.
 _QUOTED = re.compile(r"'(\$(?:\w+|\{\w+\}))'")
 _TEST_END = re.compile(r"\s*;\s*(?:then|do)\s*(?:#.*)?$")
-# Those that are whole numbers of seconds, with that unit behind them.
+# Whole numbers of seconds, with that unit behind them.
 _SECONDS = re.compile(
     r"\b((?:HCCL_(?:CONNECT|EXEC|EVENT)|ACL_DEVICE_SYNC)_TIMEOUT=[\"']?\d+) ?(?:s|sec|seconds)\b"
 )
-# While one of these stands, the lines behind it are read otherwise than they are meant.
+# While one of these is there, the lines after it are misread.
 _UNREAD = frozenset(SYNTAX) - {"placeholder", "typographic-dash"}
-# Where one of these is new, the script is read otherwise than before.
+# If one of these is new, the script is read differently.
 _SYNTAX = frozenset({"shell-syntax", "shell-continued"})
-# What is said of a value or the name of an option, which is seen once the shell can read it.
+# Findings on values and option names, seen once the shell can read them.
 _REVEALED = frozenset(
     ("shell-placeholders", "run-flags-known", "run-option-values", "run-swift-options"),
 )
@@ -57,7 +57,6 @@ def _around(line: str, _: ShellMark) -> str:
 
 
 def _continue(line: str, _: ShellMark) -> str:
-    """The line with a backslash at its end; of an empty one or a comment nothing is made."""
     text = line.rstrip()
     return line if not text or "#" in text or text.endswith("\\") else f"{text} \\"
 
@@ -111,7 +110,6 @@ _CHANGES: Mapping[str, Change] = {
 
 
 def _once(line: str, text: str, better: str) -> str:
-    """The line with a word replaced, if it has that word once."""
     pattern = rf"(?<![\w$-]){re.escape(text)}(?![\w-])"
     return line if len(re.findall(pattern, line)) != 1 else re.sub(pattern, lambda _: better, line)
 
@@ -133,7 +131,6 @@ def _mend_truth(line: str, finding: Finding) -> str:
 
 
 def _mend_key(line: str, finding: Finding) -> str:
-    """The line with another word of a key, with what stands beside words of keys."""
     key = rf"(?<![\w-]){re.escape(finding.observed)}(?=[.=:])"
     once = len(re.findall(key, line)) == 1
     return re.sub(key, lambda _: finding.required, line) if once else line
@@ -156,13 +153,11 @@ _MENDS: Mapping[str, Callable[[str, Finding], str]] = {
 
 
 def _mend_finding(line: str, finding: Finding) -> str:
-    """The line without what a finding says of it; as it is where that takes a decision."""
     change = _MENDS.get(finding.check)
     return change(line, finding) if change is not None else line
 
 
 def _edits(lines: list[str], judgement: Judgement, file: str) -> dict[int, str]:
-    """New lines by their numbers, from 0."""
     edits: dict[int, str] = {}
 
     def edit(number: int, change: Callable[[str], str]) -> None:
@@ -178,7 +173,7 @@ def _edits(lines: list[str], judgement: Judgement, file: str) -> dict[int, str]:
         if finding.location is None or finding.location.file != file:
             continue
         number = finding.location.line - 1
-        # A line that goes on with the one before stands within a command, where export is no word.
+        # A continuation is within a command, where export is an argument.
         goes_on = 0 < number < len(lines) and lines[number - 1].endswith("\\")
         if not (goes_on and finding.check == "variables-exported"):
             edit(number, functools.partial(_mend_finding, finding=finding))
@@ -186,10 +181,10 @@ def _edits(lines: list[str], judgement: Judgement, file: str) -> dict[int, str]:
 
 
 def mend(content: bytes, file: str, judge: Judge) -> bytes:
-    """The script without the mistakes of which one thing can be meant.
+    """Correct a script where only one thing can be meant.
 
-    Each change is judged again: what it was made for has to be gone, and nothing new may stand
-    where it was made. Other lines, and what is no UTF-8, are left as they are.
+    Each change is judged again: its finding must be gone, and nothing new at its place. Other
+    lines, and what is not UTF-8, stay.
     """
     lines = content.decode("utf-8", "surrogateescape").split("\n")
     judgement = judge(content)
@@ -212,7 +207,6 @@ def mend(content: bytes, file: str, judge: Judge) -> bytes:
 
 
 def _is_better(before: Judgement, after: Judgement, changed: Iterable[int]) -> bool:
-    """Whether something is gone, and nothing new stands at a changed line."""
     old, new = Counter(complaints(before)), Counter(complaints(after))
     places, gone = {number + 1 for number in changed}, old - new
     revealed = _REVEALED if any(check in _SYNTAX for check, _, _ in gone) else frozenset()
@@ -231,6 +225,5 @@ def complaints(judgement: Judgement) -> Iterator[tuple[str, str, int]]:
 
 
 def show_changes(before: bytes, after: bytes, file: str) -> tuple[str, ...]:
-    """The lines of a diff."""
     old, new = (content.decode("utf-8", "replace").split("\n") for content in (before, after))
     return tuple(difflib.unified_diff(old, new, file, file, lineterm="", n=1))

@@ -23,7 +23,7 @@ def suits(check: Check) -> bool:
 
 
 def machine(megatron: str, soc: str) -> Snapshot:
-    """The facts that the user gives instead of a machine's."""
+    """Facts from the user in place of a machine's."""
     python = npus = None
     if megatron:
         python = Python(distributions=(Distribution(name="megatron-core", version=megatron),))
@@ -52,7 +52,7 @@ def findings(
         shell_script=subject.shell_script,
         pods=subject.pods,
     )
-    # A check that has no subject in this file says nothing about it.
+    # A check without a subject in this file is silent.
     mine = [check for check in chosen if _concerns(check, subject)]
     findings = judge(Case(facts=facts, catalog=catalog), mine)
     abstained = tuple(
@@ -67,7 +67,6 @@ def findings(
 
 
 def _merge_framework(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings, with the framework's words in ours where both are about one value."""
     listed = list(findings)
     twice: set[int] = set()
     for words in [each for each in listed if each.check == _REFUSED]:
@@ -82,7 +81,6 @@ def _merge_framework(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _is_about(finding: Finding, words: Finding) -> bool:
-    """Whether an error is at the line of a refusal and names its option."""
     here, there = finding.location, words.location
     if finding.level is not Level.ERROR or here is None or there is None:
         return False
@@ -92,7 +90,6 @@ def _is_about(finding: Finding, words: Finding) -> bool:
 
 
 def _collect_unjudged(finding: Finding, abstained: tuple[str, ...], *, allowed: bool) -> Finding:
-    """The finding about values that are not known, with the checks that they kept from judging."""
     if finding.level is not Level.UNKNOWN and not abstained:
         return finding
     if not abstained:
@@ -129,9 +126,9 @@ def _laid_over(machine_: Environment | None, own: Environment | None) -> Environ
 
 
 def _place_finding(finding: Finding, subject: LintInput) -> Finding:
-    """The finding with a place: that of a variable that it names, else the file's beginning.
+    """Place a finding at a variable that it names, else at the file's beginning.
 
-    What a script leaves to its shell or machine cannot be told from it and is no fault of it.
+    What a script leaves to its shell or machine is unknown, not its fault.
     """
     if finding.level is Level.UNKNOWN and not finding.observed:
         return msgspec.structs.replace(finding, level=Level.SKIPPED)
@@ -149,7 +146,6 @@ def _place_finding(finding: Finding, subject: LintInput) -> Finding:
 def _remedy_of_line(
     finding: Finding, names: list[str], places: Mapping[str, Place]
 ) -> Remedy | None:
-    """What to change in the script, which sets again what a shell was told to unset."""
     if finding.check == "variables-misspelt":
         line = places[names[0]].line
         return Remedy(summary=f"If you meant {finding.required}, write that in line {line}")
@@ -169,7 +165,7 @@ def _names(finding: Finding) -> Iterator[str]:
 
 
 def unique(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Findings in the order of their places; several launches of a file repeat what they share."""
+    """Findings by place, once each: launches of a file repeat what they share."""
     seen = dict.fromkeys(findings)
     placed = [finding for finding in seen if finding.location is not None]
     rest = [finding for finding in seen if finding.location is None]

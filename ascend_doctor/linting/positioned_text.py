@@ -6,7 +6,7 @@ import msgspec
 
 from ascend_doctor.facts import UNTOLD
 
-# A value that grows beyond this is one that only the shell knows.
+# A longer value counts as one that only the shell knows.
 MOST_TEXT = 1 << 16
 MOST_WORDS = 5000
 _BLANK = " \t\n\r"
@@ -15,8 +15,8 @@ _BLANK = " \t\n\r"
 class Piece(msgspec.Struct, frozen=True):
     """A part of a value, and line and column (from 1) of its first character.
 
-    ``source`` is the expression that only the running shell knows, where ``text`` is UNTOLD;
-    ``file`` the sourced file that the part stands in, "" for the script itself.
+    ``source`` is the expression that only the shell knows, if ``text`` is UNTOLD; ``file`` is
+    the sourced file of the part, "" for the script itself.
     """
 
     text: str
@@ -32,8 +32,8 @@ Value = tuple[Piece, ...]
 class Word(msgspec.Struct, frozen=True):
     """A word of a command. ``unresolved`` are its parts that only the running shell knows.
 
-    ``many``: it is not quoted, so that the shell may make several words of it, or none. ``last`` is
-    its last part where that stands elsewhere: the value of `key=$NAME`, at its assignment.
+    ``many``: unquoted, so the shell may make several words of it, or none. ``last`` is its last
+    part if that is elsewhere: the value of `key=$NAME`, at its assignment.
     """
 
     text: str
@@ -50,17 +50,14 @@ def text(value: Iterable[Piece]) -> str:
 
 
 def untold(line: int, column: int, source: str = "", file: str = "") -> Value:
-    """A value that only the running shell knows."""
     return (Piece(UNTOLD, line, column, source, file),)
 
 
 def unknown_pieces(value: Iterable[Piece]) -> tuple[Piece, ...]:
-    """The parts of a value that only the running shell knows."""
     return tuple(piece for piece in value if UNTOLD in piece.text)
 
 
 def limit_length(value: Value) -> Value:
-    """The value, or an untold one where it is too long to keep."""
     if sum(len(piece.text) for piece in value) <= MOST_TEXT and len(value) <= MOST_WORDS:
         return value
     first = value[0]
@@ -86,7 +83,7 @@ def _last_of(parts: Sequence[Piece]) -> Piece | None:
 
 
 def words(value: Value) -> Iterator[Word]:
-    """The words that an unquoted value falls into; a backslash before a line end is a blank."""
+    """Words of an unquoted value; a backslash before a line end is a blank."""
     letters: list[str] = []
     parts: list[Piece] = []
     start = (0, 0)
@@ -119,8 +116,8 @@ def _join_word(letters: list[str], start: tuple[int, int], parts: list[Piece]) -
 
 
 def spelt(word: Word) -> str:
-    """The word as the script has it, with the expressions that stand for what is not known."""
+    """The word as in the script, with the expressions of unknown parts."""
     sources = (piece.source for piece in word.unresolved)
     parts = word.text.split(UNTOLD)
-    # Of a text that was read again, parts may have lost theirs.
+    # Parts of a text that was read again may lack theirs.
     return parts[0] + "".join(f"{next(sources, '...')}{part}" for part in parts[1:])

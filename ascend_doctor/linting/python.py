@@ -25,7 +25,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class _Source:
-    """A file whose nodes have places; the parser counts bytes, people count characters."""
+    """A file with places of nodes; the parser counts bytes, people characters."""
 
     def __init__(self, file: str, content: str) -> None:
         self._file = file
@@ -39,18 +39,16 @@ class _Source:
 
 
 class HydraMain(msgspec.Struct, frozen=True):
-    """Name and folder of the configuration that an entry file is started with."""
-
     name: str
     folder: str
 
 
-# Several readers ask for the tree of one file.
+# Several readers need one file's tree.
 _parse = functools.lru_cache(maxsize=1)(python_of)
 
 
 def find_hydra_main(content: str) -> HydraMain | None:
-    """What `@hydra.main` of an entry file says; None where there is none to be read."""
+    """What `@hydra.main` of an entry file says; None if absent or unreadable."""
     tree = _parse(content)
     if tree is None:
         return None
@@ -72,7 +70,7 @@ def find_hydra_main(content: str) -> HydraMain | None:
 
 
 def find_sizes(content: str) -> Iterator[str]:
-    """The whole numbers that a program gives to names: `tp_size=2` of a call or an assignment."""
+    """Whole numbers with names: `tp_size=2` of a call or an assignment."""
     tree = _parse(content)
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.keyword):
@@ -86,7 +84,7 @@ def find_sizes(content: str) -> Iterator[str]:
 
 
 def script(content: str, file: str) -> Script | None:
-    """Imports and calls of a file; None where it is no Python."""
+    """Imports and calls of a file; None if it is not Python."""
     tree = _parse(content)
     if tree is None:
         return None
@@ -138,9 +136,9 @@ def script(content: str, file: str) -> Script | None:
 
 
 def settings(content: str) -> dict[str, Word]:
-    """The variables that a file for NPUs sets to texts, by their names; {} where it is no Python.
+    """Variables that a file for NPUs sets to texts, by name; {} if it is not Python.
 
-    What it sets for other devices only (`if torch.cuda.is_available():`) is left out.
+    Those for other devices only (`if torch.cuda.is_available():`) are left out.
     """
     tree = _parse(content) if _FOR_NPUS.search(content) else None
     if tree is None:
@@ -159,7 +157,6 @@ def settings(content: str) -> dict[str, Word]:
 
 
 def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """All statements but those of branches for other devices."""
     for node in body:
         yield node
         other = isinstance(node, ast.If) and _OTHER_DEVICE.search(ast.unparse(node.test))
@@ -172,7 +169,6 @@ def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _pairs(node: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Names and values that a statement puts into the environment."""
     match node:
         case ast.Assign(targets=targets, value=value):
             for target in targets:
@@ -194,7 +190,6 @@ def _is_guard(node: ast.stmt) -> bool:
 
 
 def _functions_of_a_step(tree: ast.Module) -> tuple[list[_Function], list[_Function]]:
-    """Forward methods, and loss functions with the functions of the file that they call."""
     functions = {node.name: node for node in ast.walk(tree) if isinstance(node, _Function)}
     losses = dict.fromkeys(name for name in functions if "loss" in name)
     waiting = list(losses)
@@ -209,7 +204,7 @@ def _functions_of_a_step(tree: ast.Module) -> tuple[list[_Function], list[_Funct
 
 
 def _find_masks(function: _Function, source: _Source) -> list[Spot]:
-    """Tensors that are indexed by a mask: a comparison, an inverse, .bool(), or a name of one."""
+    """Tensors indexed by a mask: a comparison, an inverse, .bool(), or a name of one."""
     masks = {
         target.id
         for node in ast.walk(function)
@@ -240,7 +235,6 @@ def _is_mask(node: ast.expr, names: set[str]) -> bool:
 
 
 def _find_saved_writes(function: ast.FunctionDef, source: _Source) -> list[Spot]:
-    """Statements of a backward pass that write into what forward saved for it."""
     saved: set[str] = set()
     writes: list[Spot] = []
     for node in _in_order(function):
@@ -270,7 +264,6 @@ def _find_saved_writes(function: ast.FunctionDef, source: _Source) -> list[Spot]
 
 
 def _in_order(function: ast.FunctionDef) -> list[ast.stmt | ast.expr]:
-    """The statements and expressions of a function in the order of lines."""
     nodes = [node for node in ast.walk(function) if isinstance(node, ast.stmt | ast.expr)]
     return sorted(nodes[1:], key=lambda node: (node.lineno, node.col_offset))
 
@@ -284,7 +277,6 @@ def _strip_subscript(node: ast.expr) -> ast.expr:
 
 
 def _find_swallowed(node: ast.Try, source: _Source) -> list[Spot]:
-    """The calls of a try whose handler takes every exception and does nothing."""
     takes_all = any(
         (handler.type is None or (isinstance(handler.type, ast.Name) and handler.type.id in _EVERY))
         and all(map(_does_nothing, handler.body))
@@ -309,10 +301,10 @@ def _does_nothing(statement: ast.stmt) -> bool:
 
 
 def _runs(top: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
-    """Statements in the order in which they run: the module's, and each function's beside it.
+    """Statements in the order in which they run: the module's, and each function's.
 
-    A function of the module runs where it is first called. One that the module does not call, and
-    no function that it calls, is a run for itself.
+    A function of the module runs where it is first called. One that neither the module nor its
+    called functions call is a separate run.
     """
     functions = {node.name: node for node in top if isinstance(node, _Function)}
     entered: set[str] = set()
@@ -332,14 +324,12 @@ def _runs(top: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
 
 
 def _callees(statement: ast.stmt) -> set[str]:
-    """The names that a statement calls, without those of statements in it."""
     parts = [node for node in ast.iter_child_nodes(statement) if not isinstance(node, ast.stmt)]
     nodes = (node for part in parts if isinstance(part, ast.expr) for node in ast.walk(part))
     return {_dot_name(node.func) for node in nodes if isinstance(node, ast.Call)}
 
 
 def _top(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Statements that run when the module is loaded, those of try and if included."""
     statements: list[ast.stmt] = []
     waiting = list(reversed(body))
     while waiting:
@@ -387,7 +377,7 @@ def _call(node: ast.Call, source: _Source) -> list[Spot]:
 
 
 def _environment(node: ast.Assign, source: _Source) -> list[Spot]:
-    """os.environ["NAME"] = ... as a call of os.environ, whose name ends as _of_rank has it."""
+    """os.environ["NAME"] = ... as a call of os.environ, named as _of_rank has it."""
     where = source.locate(node)
     return [
         Spot(
@@ -410,7 +400,7 @@ def _of_rank(node: ast.expr) -> str:
 
 
 def _show_constant(node: ast.expr) -> str:
-    """A constant as Python writes it, or a tuple of numbers; of anything else nothing is kept."""
+    """A constant as Python writes it, or a tuple of numbers; else ""."""
     if isinstance(node, ast.Tuple | ast.List) and node.elts:
         numbers = [element.value for element in node.elts if isinstance(element, ast.Constant)]
         whole = [number for number in numbers if type(number) is int]

@@ -14,11 +14,10 @@ from ascend_doctor.linting.positioned_text import Word
 from ascend_doctor.linting.python import find_hydra_main
 from ascend_doctor.linting.sourcing import find_above, read_source
 
-# Hydra's own options for another configuration.
 HYDRA_FILE = re.compile(r"(?:--config-(?:name|path|dir)|-c[npd])(?:=|$)")
-# Where trainers have their configurations, if their entry file does not say.
+# Where trainers keep configurations, if their entry file does not say.
 _FOLDERS = ("configs", "config")
-# The part that all roles share, and that only this framework has.
+# The part that all roles share, only in this framework.
 _SHARED = "megatron_training"
 # Parts of roles, and whose NPUs they train on (mindspeed_rl/config_cls/rl_config.py).
 _RESOURCES = {
@@ -33,25 +32,21 @@ _MOST_VALUE = 60
 
 
 class RlSetting(msgspec.Struct, frozen=True):
-    """A value, and where it and its key stand."""
-
     text: str
     location: Place
     key: Place
 
 
 class _Named(msgspec.Struct, frozen=True):
-    """What a command says of its configuration, and its other words."""
-
     name: str
     folder: str
     rest: tuple[Word, ...]
 
 
 class Configuration(msgspec.Struct, frozen=True):
-    """The settings of a file and of the models that it names, by dotted keys.
+    """The settings of a file and its models, by dotted keys.
 
-    ``unresolved`` are parts that cannot be read, and values that are known only in the run.
+    ``unresolved`` are unreadable parts, and values known only in the run.
     """
 
     settings: dict[str, RlSetting]
@@ -59,16 +54,16 @@ class Configuration(msgspec.Struct, frozen=True):
 
 
 def is_of_mindspeed_rl(document: Sequence[Leaf]) -> bool:
-    """Whether a document of YAML is a whole configuration of MindSpeed-RL."""
+    """Whether a YAML document is a whole configuration of MindSpeed-RL."""
     return any(leaf.path[0] == _SHARED and len(leaf.path) > 1 for leaf in document if leaf.path)
 
 
 def find_configuration(
     words: Sequence[Word], script: str
 ) -> tuple[Configuration | None, tuple[Word, ...]]:
-    """The configuration that a Hydra trainer of MindSpeed-RL is started with, and other words.
+    """The configuration of a Hydra trainer of MindSpeed-RL, and the other words.
 
-    None for one that cannot be read, or is of another framework; then all words are left.
+    None if unreadable or of another framework; then all words are left.
     """
     named = _split_options(words)
     entry = next((word.text for word in words if word.text.endswith(".py")), "")
@@ -109,7 +104,7 @@ def _split_options(words: Sequence[Word]) -> _Named:
 
 
 def read_configuration(file: str) -> Configuration | None:
-    """The configuration in a file; None where that cannot be read, or is none of MindSpeed-RL."""
+    """The configuration in a file; None if unreadable or not of MindSpeed-RL."""
     source = read_source(file)
     documents = leaves(source.content.decode("utf-8", "replace")) if source is not None else None
     for document in documents or ():
@@ -119,7 +114,6 @@ def read_configuration(file: str) -> Configuration | None:
 
 
 def compose(file: str, document: Sequence[Leaf]) -> Configuration:
-    """The configuration with the models of `defaults`, which stand beside it."""
     settings: dict[str, RlSetting] = {}
     spots: list[Spot] = []
     for leaf in document:
@@ -164,7 +158,6 @@ def _spot(file: str, leaf: Leaf, name: str) -> Spot:
 
 
 def override(configuration: Configuration, launch: Launch) -> Configuration:
-    """The configuration with the keys that a command overrides."""
     values = {
         key.lstrip("+"): RlSetting(text, where, launch.places.get(f"key {key}", where))
         for key, text in launch.values.items()
@@ -174,7 +167,6 @@ def override(configuration: Configuration, launch: Launch) -> Configuration:
 
 
 def role_launches(configuration: Configuration, base: Launch) -> Iterator[Launch]:
-    """A launch for each role: the shared settings, its own, and those of its model."""
     settings = configuration.settings
     parts = [part for part in _RESOURCES if any(key.startswith(f"{part}.") for key in settings)]
     values = {key: setting.text[:_MOST_VALUE] for key, setting in settings.items()}
@@ -208,13 +200,11 @@ def role_launches(configuration: Configuration, base: Launch) -> Iterator[Launch
 
 
 def _lacks_own_workers(settings: Mapping[str, RlSetting]) -> bool:
-    """Whether one worker has all roles, as it has unless it is said otherwise."""
     setting = settings.get("rl_config.use_integrated_worker")
     return setting is None or setting.text.lower() not in {"false", "no", "off"}
 
 
 def _merge(settings: Mapping[str, RlSetting], part: str) -> dict[str, RlSetting]:
-    """The plain settings of a part over the shared ones, and those over its model's."""
     merged: dict[str, RlSetting] = {}
     for name in (_SHARED, part):
         merged |= dict(_plain(settings, f"{name}."))

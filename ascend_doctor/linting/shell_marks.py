@@ -12,14 +12,14 @@ from ascend_doctor.findings import Place
 from ascend_doctor.judging.spelling import edit_distance, slip_of
 from ascend_doctor.linting.bash import ShellCommand, syntax_tree
 
-# Of shorter names too many others are near: TP, PP, EP, DP.
+# Shorter names have too many neighbours: TP, PP, EP, DP.
 _LEAST = 4
 _LONGEST = 200
 _CAPITALS = re.compile(r"[A-Z][A-Z0-9_]+")
 _LONG_DASH = re.compile(r"[\u2010-\u2015\u2212]+[a-zA-Z]")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _BRACED = re.compile(r"\{([A-Za-z_]\w*)\}")
-# A command that begins so is the rest of another one: an option, or a key of Hydra.
+# Such a line continues another command: an option, or a key of Hydra.
 _REST = re.compile(r"\"?\s*(--?[a-zA-Z][\w-]*|[\w@+]+(\.\w+)+=)")
 _EXPANSION = re.compile(r"\"?\$\{?([A-Za-z_]\w*)(?:\[[@*]\])?\}?\"?")
 # <path to data>, which the shell reads as two redirections. `sort <a >b` is none.
@@ -32,7 +32,7 @@ _LAUNCHES = re.compile(
 _FILE = re.compile(r"[\w$][^\s]*\.(?:py|ya?ml|json)")
 # ${NAME and a blank: bash stops with "bad substitution". ${ NAME; } of bash 5.3 begins with one.
 _OPEN_BRACE = re.compile(r"\$\{\w+(?=[\s\\\"]|$)")
-# A test that is over on this line, without its bracket.
+# A test without its bracket on this line.
 _OPEN_TEST = re.compile(
     r"\s*(?:(?:el)?if|while|until) (?:! )?(\[\[?) [^\]#]*;\s*(?:then|do)\s*(?:#.*)?"
 )
@@ -42,7 +42,7 @@ _UNFILLED = re.compile(
     r"(?-i:.*\bYOUR_[A-Z_]{3,}\b.*|x{3,})",
     re.IGNORECASE,
 )
-# "<path/to/data>" in quotes, which the shell hands on as it stands. <image> and <think> are tokens.
+# "<path/to/data>" in quotes, which the shell passes on. <image> and <think> are tokens.
 _TEMPLATE = re.compile(
     r"<(?=[^<>]*(?:path|dir\b|folder|your|data|repo|specify|see\b|fill|checkpoint|ckpt|\bip\b|/))"
     r"[a-z][^<>|]*>",
@@ -50,15 +50,15 @@ _TEMPLATE = re.compile(
 )
 _SETTING = re.compile(r"[A-Za-z_]\w*=\S*")
 _EXPORT = "export"
-# An assignment whose quote does not close on its line, where the next line begins another: quotes
-# of several lines are usual elsewhere.
+# An assignment whose quote stays open on its line, before another assignment: elsewhere quotes
+# of several lines are usual.
 _OPEN_QUOTE = re.compile(r"\s*(?:export )?\w+=\"[^\"\\$]*[^\"\\\s]")
 _QUOTED = re.compile(r"\s*(?:export )?\w+=\"")
-# What launchers and schedulers set.
+# Set by launchers and schedulers.
 _OUTSIDE = re.compile(
     r"(?:LOCAL_|NODE_|GROUP_)?(?:RANK|WORLD_SIZE)|MASTER_\w+|N?NODES|(?:SLURM|VC|PET)_\w+"
 )
-# Variables that every shell has, and that nobody writes in small letters by intent.
+# Variables of every shell, never meant in small letters.
 _OF_SHELL = frozenset({"PWD", "OLDPWD", "HOME", "USER", "HOSTNAME", "RANDOM"})
 _ALL_ARGUMENTS = re.compile(r"\"?\$[@*]\"?")
 _TEXTS = frozenset(
@@ -69,10 +69,7 @@ _DEFAULTS = frozenset({":-", "-", ":=", "=", ":+", "+", ":?", "?"})
 
 
 def find_placeholders(content: bytes, file: str) -> tuple[bytes, tuple[ShellMark, ...]]:
-    """The script with letters in place of what is left to be filled in, and the marks of these.
-
-    Lines and columns stay, so that a reader of shell can go on behind them.
-    """
+    """The script with letters for placeholders (lines and columns stay), and their marks."""
     if not _PLACEHOLDER.search(content):
         return content, ()
     root = syntax_tree(_PLACEHOLDER.sub(_fill, content))
@@ -101,7 +98,6 @@ def _fill(match: re.Match[bytes]) -> bytes:
 
 
 def _is_within(node: Any, kinds: Collection[str]) -> bool:
-    """Whether a node is of one of these kinds, or a part of such a node."""
     while node is not None:
         if node.type in kinds:
             return True
@@ -110,8 +106,6 @@ def _is_within(node: Any, kinds: Collection[str]) -> bool:
 
 
 class _Names:
-    """The names that a script assigns and uses."""
-
     def __init__(self, root: Any) -> None:
         self.assigned: dict[str, str] = {}
         self.first_set: dict[str, int] = {}
@@ -157,7 +151,6 @@ class _Names:
             self.used |= {name: [] for name in _NAME.findall(_text(node)) if name not in self.used}
 
     def _read_into(self, node: Any) -> None:
-        """`read NAME` and the like set what they name."""
         first, *rest = (_text(child) for child in node.named_children)
         if first in _READ:
             self.assigned |= {
@@ -180,8 +173,8 @@ def own_marks(
 ) -> tuple[ShellMark, ...]:
     """The marks of a script. Never raises.
 
-    ``commands`` are its launches, ``outside`` the names that need not be set in it, None where any
-    may be: a file that is not known is sourced.
+    ``commands`` are its launches, ``outside`` the names that it need not set, None for any: it
+    sources an unknown file.
     """
     lines = content.decode("utf-8", "replace").split("\n")
     names = _Names(syntax_tree(content.replace(b"\r\n", b"\n")))
@@ -207,7 +200,6 @@ def _find_carriage_returns(lines: list[str], file: str) -> Iterator[ShellMark]:
 
 
 def _find_open_ends(lines: list[str], file: str) -> Iterator[ShellMark]:
-    """Braces, brackets and quotes that are not closed on the line where they have to be."""
     quotes = 0
     for number, (line, following) in enumerate(zip(lines, (*lines[1:], ""), strict=True), 1):
         if line.lstrip().startswith("#"):
@@ -228,7 +220,6 @@ def _find_open_ends(lines: list[str], file: str) -> Iterator[ShellMark]:
 
 
 def _find_lost_lines(names: _Names, lines: list[str], file: str) -> Iterator[ShellMark]:
-    """The line before a command that is the rest of another one."""
     for node in names.commands:
         first = node.child_by_field_name("name")
         if first is None or first.start_point[0] == 0 or _is_within(node, {"ERROR"}):
@@ -256,7 +247,6 @@ def _find_lost_lines(names: _Names, lines: list[str], file: str) -> Iterator[She
 def _find_odd_words(
     names: _Names, commands: Iterable[ShellCommand], file: str
 ) -> Iterator[ShellMark]:
-    """Words of a launch that are a backslash, or the name of a variable of the script."""
     for command in commands:
         before = ""
         for word in command.words:
@@ -321,7 +311,6 @@ def _find_misspelt_exports(names: _Names, file: str) -> Iterator[ShellMark]:
 
 
 def _find_set_again(names: _Names, lines: list[str], file: str) -> Iterator[ShellMark]:
-    """Variables that the script sets to another constant, and neither reads nor runs between."""
     running = {node.start_point[0] for node in names.commands}
     last: dict[str, tuple[int, str]] = {}
     for node in sorted(names.assignments, key=lambda node: tuple(node.start_point)):
@@ -344,7 +333,6 @@ def _find_set_again(names: _Names, lines: list[str], file: str) -> Iterator[Shel
 
 
 def _find_unfilled(names: _Names, file: str) -> Iterator[ShellMark]:
-    """Variables whose values are words to be replaced, or their own names with blanks."""
     for node in names.assignments:
         name, value = (node.child_by_field_name(field) for field in ("name", "value"))
         if name is None or value is None:
@@ -358,7 +346,6 @@ def _find_unfilled(names: _Names, file: str) -> Iterator[ShellMark]:
 
 
 def _unset(names: _Names, outside: Collection[str], file: str) -> Iterator[ShellMark]:
-    """Names that are used and not set, where one that is set and not used looks like it."""
     idle = [name for name in names.assigned if name not in names.used and len(name) >= _LEAST]
     for name, nodes in names.used.items():
         if name in names.assigned or name in outside or not nodes:
@@ -375,7 +362,7 @@ def _unset(names: _Names, outside: Collection[str], file: str) -> Iterator[Shell
             or slip_of(name, used_elsewhere, most=1)
             or _other_case(name, names.assigned)
         )
-        # What is set further down only cannot be meant, unless a function reads it.
+        # One set only further down cannot be meant, unless a function reads it.
         late = names.first_set.get(close, 0) > max(node.start_point[0] for node in nodes)
         if late and not any(_is_within(node, {"function_definition"}) for node in nodes):
             continue
@@ -386,7 +373,6 @@ def _unset(names: _Names, outside: Collection[str], file: str) -> Iterator[Shell
 
 
 def _other_case(name: str, assigned: Mapping[str, str]) -> str:
-    """The variable that has this name in other letters, and does not take its value from it."""
     for other, value in assigned.items():
         if other.lower() == name.lower() and name not in value:
             return other
@@ -399,13 +385,13 @@ def _text(node: Any) -> str:
 
 
 def _position(node: Any, file: str) -> Place:
-    """The place of a node; tree-sitter counts bytes, people count characters."""
+    """tree-sitter counts bytes, people count characters."""
     row, width = node.start_point
     root = node
     while root.parent is not None:
         root = root.parent
     end = node.start_byte - root.start_byte
     before = (root.text or b"")[max(end - width, 0) : end].decode("utf-8", "replace")
-    # What stands before the first node of all is blank.
+    # Before the first node all is blank.
     blank = max(width - end, 0)
     return Place(file=file, line=row + 1, column=blank + len(before) + 1)

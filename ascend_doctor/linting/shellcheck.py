@@ -23,9 +23,9 @@ _MOST_BYTES = 1 << 19
 _MOST_MARKS = 500
 # Rules up to here are about syntax: https://www.shellcheck.net/wiki/
 _SYNTAX = range(1000, 2000)
-# Three say in other words where another one has spoken; first lines that are no good #! (1008,
-# 1071, 1084, 1104, 1113 to 1115, 1128) matter to who starts a script by its name alone; $10 (1037)
-# and $NAME[0] (1087) are read, as $1 followed by 0 and $NAME followed by [0].
+# Three repeat other rules; bad first lines #! (1008, 1071, 1084, 1104, 1113 to 1115, 1128)
+# matter to who starts a script by its name alone; $10 (1037) and $NAME[0] (1087) are read as $1
+# then 0 and $NAME then [0].
 _LEFT_OUT = frozenset(
     {1009, 1072, 1079, 1008, 1071, 1084, 1104, 1113, 1114, 1115, 1128, 1037, 1087}
 )
@@ -35,15 +35,15 @@ def run_shellcheck(content: bytes, file: str) -> tuple[ShellMark, ...]:
     """The marks of a script, with columns as characters.
 
     shellcheck is looked for beside this interpreter and on PATH; it gets no configuration of a
-    repository or a user, and follows no sourced file. Raises Unknown where it cannot be run, ends
-    with another answer than its JSON, or takes too long.
+    repository or a user, and follows no sourced file. Raises Unknown if it cannot run, takes
+    too long, or does not answer with its JSON.
     """
     if len(content) > _MOST_BYTES:
         raise Unknown(f"the script is larger than {_MOST_BYTES >> 10} KiB")
     with temporary() as folder:
         copy = os.path.join(folder, "script.sh")
         with open(copy, "wb") as script:
-            # A backslash at the very end continues nothing and harms nothing.
+            # A backslash at the very end is harmless.
             script.write(content + b"\n")
         answer = _answer(copy)
     lines = content.decode("utf-8", "replace").split("\n")
@@ -55,7 +55,7 @@ def _is_meant(mark: ShellMark, lines: list[str]) -> bool:
     """Whether it is an idiom.
 
     `CDPATH= cd` and `IFS= read` empty a variable for one command, and the first item of
-    BASH_SOURCE is the script itself. What was an array may be given a text: its first item.
+    BASH_SOURCE is the script itself. A former array may get a text: its first item.
     """
     line = lines[mark.location.line - 1] if mark.location.line <= len(lines) else ""
     if mark.rule == "SC2128":
@@ -66,7 +66,6 @@ def _is_meant(mark: ShellMark, lines: list[str]) -> bool:
 
 
 def _is_text_by_then(use: str, before: str) -> bool:
-    """Whether an array was given a text before it is used here: that is its first element."""
     name = _NAME.match(use)
     if name is None:
         return False
@@ -78,7 +77,7 @@ def _answer(copy: str) -> str:
     beside = os.path.join(sysconfig.get_path("scripts"), "shellcheck")
     program = beside if os.access(beside, os.X_OK) else "shellcheck"
     machine = LiveMachine()
-    # Options of the user's would change what is found.
+    # The user's options would change the findings.
     env = {name: value for name, value in machine.env.items() if name != "SHELLCHECK_OPTS"}
     argv = [program, "--norc", "--shell=bash", "--format=json1", "--", copy]
     try:
@@ -87,14 +86,14 @@ def _answer(copy: str) -> str:
         raise Unknown("shellcheck is not installed") from None
     if done.timed_out:
         raise Unknown(f"shellcheck did not end within {DEADLINE:.0f} seconds")
-    # 1 says that there are comments (shellcheck(1), RETURN VALUES).
+    # 1 means comments (shellcheck(1), RETURN VALUES).
     if done.exit_code not in {0, 1} or done.truncated:
         raise Unknown(f"shellcheck ended with {done.exit_code}")
     return done.stdout
 
 
 def parse_shellcheck(answer: str, file: str, lines: Sequence[str] = ()) -> tuple[ShellMark, ...]:
-    """The marks in what ``shellcheck --format=json1`` prints. Raises Unknown for anything else."""
+    """Marks that ``shellcheck --format=json1`` prints. Raises Unknown for anything else."""
     try:
         comments = json.loads(answer)["comments"]
         marks = [_mark(comment, file, lines) for comment in comments]
@@ -114,12 +113,11 @@ def _mark(comment: dict[str, Any], file: str, lines: Sequence[str]) -> ShellMark
     if rule == "SC2089":
         line, column = _inner_quote(lines, line, column, int(comment["endLine"]))
     where = Place(file=file, line=line, column=column)
-    # Its words are shown where the doctor has none of its own.
+    # Its words are shown where the doctor has none.
     return ShellMark(rule=rule, near=_words(str(comment["message"])), location=where)
 
 
 def _inner_quote(lines: Sequence[str], line: int, column: int, last: int) -> tuple[int, int]:
-    """Where the first quote within a value of several lines stands; else where the value begins."""
     for number, text in enumerate(lines[line - 1 : last], line):
         quote = _INNER.search(text, column - 1 if number == line else 0)
         if quote:

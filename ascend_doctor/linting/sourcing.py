@@ -12,8 +12,8 @@ from ascend_doctor.machine.files import read_bytes
 MOST_BYTES = 1 << 20
 # Above a script.
 _MOST_FOLDERS = 10
-# They set paths, the prompt and what belongs to the user; none of them sets what a launch is judged
-# by. set_env.sh is CANN's and NNAL's (facts of both layouts: paths and library folders only).
+# They set paths, the prompt and user settings, nothing that a launch is judged by. set_env.sh
+# is CANN's and NNAL's (facts of both layouts: paths and library folders only).
 _NO_EFFECT = re.compile(
     r"(?:(?:ascend|cann|toolkit|nnal|nnae|atb|driver)[^\s]*/(?:set_env|setenv)\.(?:sh|bash))"
     r"|(?:^|/)(?:activate|\.bashrc|\.bash_profile|\.profile|profile|conda\.sh|bashrc)$"
@@ -39,17 +39,17 @@ class SourcedFile(msgspec.Struct, frozen=True):
 
 
 def changes_nothing(target: str) -> bool:
-    """Whether sourcing this file leaves everything as it is that a launch is judged by."""
+    """Whether sourcing this file changes nothing that a launch is judged by."""
     return _NO_EFFECT.search(target) is not None
 
 
 def folder_of_script(expression: str) -> bool:
-    """Whether an expression is the folder of the script that it stands in."""
+    """Whether an expression is the folder of its script."""
     return _FOLDER.fullmatch(expression.strip()) is not None
 
 
 def follower(script: str) -> Callable[[str], SourcedFile | None]:
-    """What reads the files that ``script`` sources: those by a relative path, beside it or here."""
+    """Reads files that ``script`` sources: by a relative path, beside it or here."""
     beside = os.path.dirname(script)
 
     def follow(target: str) -> SourcedFile | None:
@@ -63,7 +63,7 @@ def follower(script: str) -> Callable[[str], SourcedFile | None]:
 
 
 def read_source(name: str) -> SourcedFile | None:
-    """The file of this name; None where it cannot be read or is too long."""
+    """The file of this name; None if unreadable or too long."""
     try:
         content = read_bytes(name, MOST_BYTES)
     except DataError:
@@ -72,9 +72,9 @@ def read_source(name: str) -> SourcedFile | None:
 
 
 def find_above(script: str, target: str) -> str:
-    """The file of a relative path in a folder above a script, or in the current one; else "".
+    """A relative path's file in a folder above a script, or the current one; else "".
 
-    Scripts are started in the folder of a checkout that they stand somewhere in.
+    Scripts start in the folder of their checkout.
     """
     if os.path.isabs(target) or not target:
         return ""

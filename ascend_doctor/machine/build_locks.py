@@ -15,23 +15,23 @@ from ascend_doctor.exits import describe_exhaustion
 
 # A host may have tens of thousands of processes, each with thousands of open files.
 _SECONDS = 10.0
-# Nobody but this machine writes to these.
+# Only this machine writes to these.
 _LOCAL = frozenset(
     ("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs")
 )
 
 
 def folder(env: Mapping[str, str]) -> str:
-    """Where torch compiles extensions; "" where nothing names a home."""
+    """Where torch compiles extensions; "" if nothing names a home."""
     home = env.get("HOME")
     cache = env.get("XDG_CACHE_HOME") or (home and f"{home}/.cache")
     return env.get("TORCH_EXTENSIONS_DIR") or (f"{cache}/torch_extensions" if cache else "")
 
 
 def locks(root: str, names: Callable[[str], Iterable[str]]) -> Iterator[str]:
-    """Paths below ``root``: NAME/lock, or pyVERSION_KIND/NAME/lock where no variable names it.
+    """Paths below ``root``: NAME/lock, or pyVERSION_KIND/NAME/lock if no variable names it.
 
-    Raises OSError where a folder may not be list_names.
+    Raises OSError if a folder may not be listed.
     """
 
     def list_names(path: str) -> Iterable[str]:
@@ -51,8 +51,8 @@ def locks(root: str, names: Callable[[str], Iterable[str]]) -> Iterator[str]:
 def examine(path: str) -> dict[str, Any]:
     """``age`` in seconds, ``holder`` (a process id or None), ``complete``, ``local``.
 
-    ``complete``: every process could be asked; ``local``: no other machine writes there.
-    Raises OSError where the lock is gone.
+    ``complete``: every process could be examined; ``local``: no other machine writes there.
+    Raises OSError if the lock is gone.
     """
     status = os.stat(path)
     holder, complete = _holder(status)
@@ -65,7 +65,7 @@ def examine(path: str) -> dict[str, Any]:
 
 
 def remove_dead(env: Mapping[str, str], since: float) -> None:
-    """Remove locks of this user that were made ``since`` then and that no process holds."""
+    """Remove this user's locks made from ``since`` on and held by no process."""
     with contextlib.suppress(OSError):
         for path in list(locks(folder(env), os.listdir)):
             status = os.stat(path)
@@ -76,7 +76,7 @@ def remove_dead(env: Mapping[str, str], since: float) -> None:
 
 
 def _holder(lock: os.stat_result) -> tuple[int | None, bool]:
-    """Of processes that may not be asked those of the owner count, but for the first, init."""
+    """Of unreadable processes those of the owner count, except the first, init."""
     end = time.monotonic() + _SECONDS
     names = [name for name in os.listdir("/proc") if name.isdecimal()]
     complete = "1" in names  # without it, hidepid hides the processes of other users, proc(5)
@@ -90,7 +90,7 @@ def _holder(lock: os.stat_result) -> tuple[int | None, bool]:
             init = name == "1"
             complete = complete and (init or not _is_owned(f"/proc/{name}", lock.st_uid))
         except OSError as error:
-            # A process that has ended is none; one that could not be looked at may hold it.
+            # An ended process holds nothing; one that could not be examined may hold it.
             complete = complete and not describe_exhaustion(error)
     return None, complete
 
@@ -108,7 +108,7 @@ def _is_owned(path: str, user: int) -> bool:
 
 
 def _is_open(descriptor: str, lock: os.stat_result) -> bool:
-    """A path is compared first: to ask for the status of a dead mount blocks."""
+    """Compares a path first: the status of a dead mount blocks."""
     try:
         if not os.readlink(descriptor).endswith("/lock"):
             return False
@@ -119,7 +119,7 @@ def _is_open(descriptor: str, lock: os.stat_result) -> bool:
 
 
 def _file_system(path: str) -> str:
-    """The kind of the mount that a path lies on, proc(5); "" where it could not be told."""
+    """The kind of a path's mount, proc(5); "" if it could not be determined."""
     best, kind = "", ""
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:

@@ -28,14 +28,14 @@ _TAG = struct.Struct("<qQ")
 _GNU_HEAD = struct.Struct("<IIII")
 _VERSIONS = struct.Struct("<HHIII")  # Elf64_Verneed
 _VERSION = struct.Struct("<IHHII")  # Elf64_Vernaux
-# Bounds for files that are damaged or made to be: mangled names of torch_npu are far shorter.
+# Bounds for damaged or malicious files: mangled names of torch_npu are far shorter.
 _NAME_LIMIT = 8192
 _MOST_VERSIONS = 4096
 _LONGEST_CHAIN = 65536
 
 
 class NotElf(Exception):  # noqa: N818 - what the file is
-    """The file is no shared object of a 64-bit little-endian machine, or is damaged."""
+    """The file is not a shared object of a 64-bit little-endian machine, or is damaged."""
 
 
 class Symbol(NamedTuple):
@@ -59,7 +59,7 @@ class Elf:
             raise NotElf(f"{path}: no ELF file of 64 bit, little endian")
         self._loads, dynamic = self._segments()
         self._tags = self._dynamic(dynamic)
-        # Without tables the end of the file stands for them: there is nothing to read.
+        # Without tables the end of the file replaces them: nothing to read.
         self._table, self._names = (
             len(self._data) if (offset := self._offset(tag)) is None else offset
             for tag in (_SYMTAB, _STRTAB)
@@ -94,7 +94,7 @@ class Elf:
 
     @property
     def versions(self) -> list[str]:
-        """Names of the versions that it needs of other libraries: GLIBC_2.17, GLIBCXX_3.4.29 ..."""
+        """Versions that it needs of other libraries: GLIBC_2.17, GLIBCXX_3.4.29 ..."""
         offset = self._offset(_VERNEED)
         count = next((value for tag, value in self._tags if tag == _VERNEEDNUM), 0)
         versions: list[str] = []
@@ -113,19 +113,17 @@ class Elf:
         return versions
 
     def undefined(self) -> Iterator[bytes]:
-        """Names that another library has to define; weak ones may stay open."""
+        """Names that another library must define; weak ones may stay open."""
         for name, info, section in self._symbols():
             if section == 0 and info >> 4 == _GLOBAL and name:
                 yield self._text(self._names + name)
 
     def defined(self) -> Iterator[bytes]:
-        """Names that other libraries may use."""
         for name, info, section in self._symbols():
             if section and info >> 4 != _LOCAL:
                 yield self._text(self._names + name)
 
     def without(self, symbols: Iterable[Symbol]) -> list[Symbol]:
-        """Those of the symbols that this library does not define."""
         table = self._offset(_GNU_HASH)
         if table is None:
             defined = set(self.defined())
@@ -133,7 +131,7 @@ class Elf:
         return self._without(table, list(symbols))
 
     def _without(self, table: int, symbols: list[Symbol]) -> list[Symbol]:
-        """The GNU hash table: a Bloom filter, which turns nearly all away, buckets and chains."""
+        """The GNU hash table: a Bloom filter that rejects nearly all, buckets and chains."""
         count, first, words, shift = self._numbers(_GNU_HEAD, table)
         buckets = table + _GNU_HEAD.size + 8 * words
         content = self._data[buckets - 8 * words : buckets]
@@ -146,7 +144,7 @@ class Elf:
         for symbol in symbols:
             name, value = symbol
             word = bloom[(value >> 6) % words]
-            # Both bits of the name have to be set; a set pair may still be of other names.
+            # The name needs both bits; other names may set the pair, too.
             if word >> (value & 63) & word >> ((value >> shift) & 63) & 1:
                 index = self._number(_U32, buckets + 4 * (value % count))
                 chains = buckets + 4 * (count - first)
@@ -155,7 +153,6 @@ class Elf:
         return [symbol for symbol in symbols if symbol.name not in answered]
 
     def _in_chain(self, chains: int, index: int, symbol: Symbol) -> bool:
-        """Whether the chain from this symbol on has the name; the lowest bit marks its end."""
         for at in range(index, index + _LONGEST_CHAIN):
             value = self._number(_U32, chains + 4 * at)
             if value | 1 == symbol.hash | 1 and self._is(at, symbol.name):
@@ -179,14 +176,14 @@ class Elf:
             yield name, info, section
 
     def _symbol_count(self) -> int:
-        """By the section header, which stripping leaves in place, else by the old hash table."""
+        """By the section header, which survives stripping, else by the old hash table."""
         if section := self._section(self._kind):
             return section[1] // _SYMBOL.size
         old = self._offset(_HASH)
         return self._number(_U32, old + 4) if old is not None else 0
 
     def _section(self, kind: int) -> tuple[int, int, int] | None:
-        """Offset and size of a table of symbols, and the offset of its names."""
+        """Offset and size of a symbol table, and the offset of its names."""
         start, size, count = (
             # e_shoff, e_shentsize and e_shnum of Elf64_Ehdr.
             self._number(_U64, 40),
@@ -201,7 +198,7 @@ class Elf:
         return None
 
     def _segments(self) -> tuple[list[tuple[int, int, int]], tuple[int, int]]:
-        """(address, size, offset) of what is loaded, and (offset, size) of the dynamic section."""
+        """(address, size, offset) of loaded segments, and (offset, size) of the dynamic section."""
         start, size, count = (
             # e_phoff, e_phentsize and e_phnum of Elf64_Ehdr.
             self._number(_U64, 32),
@@ -228,7 +225,7 @@ class Elf:
         return tags
 
     def _offset(self, tag: int) -> int | None:
-        """Where in the file the table of a tag stands. Tags hold addresses in memory."""
+        """The file offset of a tag's table. Tags hold addresses in memory."""
         address = next((value for tag_of, value in self._tags if tag_of == tag), None)
         if address is None:
             return None

@@ -16,7 +16,7 @@ from ascend_doctor.errors import DoctorError
 
 @contextlib.contextmanager
 def open_lock(file: Path) -> Iterator[int]:
-    """The descriptor of a lock that is not held yet; closing it gives the lock back.
+    """The descriptor of a lock not held yet; closing it releases the lock.
 
     Raises DoctorError for a link, a pipe, or a file with another name.
     """
@@ -35,7 +35,7 @@ def open_lock(file: Path) -> Iterator[int]:
 
 
 def take_lock(descriptor: int, *, wait: bool) -> bool:
-    """Whether it is held now, by this process alone. ``wait``: for as long as another has it."""
+    """Whether this process alone holds it now. ``wait``: block while another has it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:

@@ -23,21 +23,21 @@ _STANDARD = {"in": 0, "out": 1, "err": 2}
 
 
 def descriptor(path: str) -> int | None:
-    """The descriptor of this process that a path means, as /dev/stdout and <(...) do."""
+    """The descriptor of this process that a path means, such as /dev/stdout and <(...)."""
     meant = _DESCRIPTOR.fullmatch(path)
     if meant is None:
         return None
     return _STANDARD[meant["name"]] if meant["name"] else int(meant["dev"] or meant["own"])
 
 
-# ---------------------------------------------------------------- writing
+# --- writing
 
 
 def write_whole(path: str, content: str | bytes) -> None:
     """Write a file whole, through one beside it. Raises DataError with path and reason.
 
-    Links are followed. What is there and no regular file (a device, a pipe) is written to; a file
-    keeps its owner, its mode and its other names.
+    Follows links. Writes directly to a device or a pipe; a file keeps its owner, its mode and
+    its other names.
     """
     data = content.encode() if isinstance(content, str) else content
     try:
@@ -55,12 +55,12 @@ def write_whole(path: str, content: str | bytes) -> None:
 
 
 def _alone(there: os.stat_result) -> bool:
-    """Whether it is a regular file without another name, so that another can take its place."""
+    """Whether it is a regular file without another name, and so replaceable."""
     return stat.S_ISREG(there.st_mode) and there.st_nlink == 1
 
 
 def why_not_written(path: str) -> str:
-    """Why ``write_whole`` could not write there, as far as can be seen before; "" if it can."""
+    """Why ``write_whole`` could not write there, as far as visible beforehand; else ""."""
     if descriptor(path) is not None:
         return ""
     try:
@@ -85,9 +85,9 @@ def _why_not(target: str, there: os.stat_result | None) -> str:
 
 
 def resolve(path: str) -> str:
-    """Where links end. Raises OSError for those that somebody else put where all may write.
+    """Where links end. Raises OSError for another user's link in a world-writable folder.
 
-    So does the kernel where fs.protected_symlinks is set (proc_sys_fs(5)); not all set it.
+    So does the kernel with fs.protected_symlinks (proc_sys_fs(5)), which not all systems set.
     """
     for _ in range(_LINKS):
         folder = os.path.dirname(path) or "."
@@ -117,8 +117,7 @@ def _status(path: str) -> os.stat_result | None:
 
 
 def _replace(target: str, data: bytes, there: os.stat_result | None) -> bool:
-    """False where the old one cannot be replaced by one of the same owner."""
-    # Beside the target, for a rename is only whole within one file system.
+    # Beside the target: rename is atomic only within one file system.
     scratch = f"{target}.{os.urandom(4).hex()}.new"
     try:
         # The kernel applies the umask, which a process cannot read without changing it.
@@ -150,7 +149,7 @@ def _replace(target: str, data: bytes, there: os.stat_result | None) -> bool:
 
 
 def _write_in_place(target: str, data: bytes, there: os.stat_result) -> None:
-    # Without O_NONBLOCK a pipe that nobody reads would hold the run here.
+    # Without O_NONBLOCK a pipe without a reader would block the run here.
     flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
     number = os.open(target, flags)
     try:
@@ -173,7 +172,7 @@ def write_all(number: int, data: bytes) -> None:
 def open_emptied(path: str) -> int:
     """A descriptor for a log that replaces an older one. Raises OSError.
 
-    A link is refused: emptying what it names is nobody's wish.
+    Refuses a link: its target must not be emptied.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -192,13 +191,13 @@ def open_emptied(path: str) -> int:
     return number
 
 
-# ---------------------------------------------------------------- reading
+# --- reading
 
 
 def read_bytes(path: str | Path, limit: int) -> bytes:
-    """The content of a regular file, or of a descriptor of ours. Raises DataError.
+    """The content of a regular file, or of one of our descriptors. Raises DataError.
 
-    A pipe that lies somewhere, a device or a socket is not opened: it may never answer.
+    Opens no pipe, device or socket elsewhere: it may never answer.
     """
     name = str(path)
     try:
@@ -212,7 +211,7 @@ def read_bytes(path: str | Path, limit: int) -> bytes:
 
 
 def is_there(path: str) -> bool:
-    """Whether anything has this name; what cannot be looked at is taken to be there."""
+    """Whether this name exists; unreadable places count as existing."""
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -223,7 +222,7 @@ def is_there(path: str) -> bool:
 
 
 def check_folder(path: str) -> None:
-    """Raises DataError for a folder whose files cannot be listed: none seen is not none there."""
+    """Raises DataError for an unreadable folder: an empty list would prove nothing."""
     try:
         os.listdir(path)
     except OSError as error:
@@ -235,8 +234,8 @@ def walk_folders(
 ) -> Iterator[tuple[str, list[str]]]:
     """Folders below ``top`` with the names of their files, both in the order of ``key``.
 
-    Links to folders are not followed; folders that cannot be listed are left out. ``is_entered``
-    takes the name of a folder. Raises DataError for folders that are nested too deep.
+    Skips links to folders and unreadable folders. ``is_entered`` takes a folder's name. Raises
+    DataError for too deep nesting.
     """
     left = [(top, 0)]
     while left:
@@ -282,13 +281,13 @@ def append_text(path: str, text: str) -> None:
 
 
 def open_descriptor(path: str) -> int:
-    """A descriptor to read a regular file, or what a descriptor of ours has. Raises OSError."""
+    """A descriptor to read a regular file or one of our descriptors. Raises OSError."""
     number = descriptor(path)
     return open_regular(path) if number is None else os.dup(number)
 
 
 def not_trusted(path: str) -> str:
-    """Why a file that nobody named is not obeyed, "" where this user or root alone wrote it."""
+    """Why to ignore a file that was not named, "" if this user or root alone wrote it."""
     there = os.stat(path)
     if there.st_uid not in {0, os.geteuid()}:
         return "it belongs to another user"
@@ -296,5 +295,4 @@ def not_trusted(path: str) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """What to say of an error of the operating system."""
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -30,7 +30,7 @@ _CONFIG = """[core]
 \tattributesFile = /dev/null
 \texcludesFile = /dev/null
 """
-# With these a file may differ from the commit though nobody changed it, and we do not apply them.
+# With these an unchanged file may differ from the commit; we do not apply them.
 _CONVERTS = re.compile(r"\[\s*filter\b|\bautocrlf\b|\beol\b|\bfilter=", re.IGNORECASE)
 
 
@@ -57,7 +57,7 @@ class GitFolder(msgspec.Struct, frozen=True, kw_only=True):
             for name, content in (("HEAD", f"{self.commit}\n"), ("config", _CONFIG)):
                 Path(folder, name).write_text(content, "ascii")
             argv = [
-                # status else writes what it learnt into the index, which is somebody's file.
+                # Otherwise status writes its results into the index, the user's file.
                 *("git", "--no-optional-locks", "-C", self.root, "status", "--porcelain"),
                 *("--untracked-files=no", "--ignore-submodules=all"),
             ]
@@ -73,7 +73,7 @@ class GitFolder(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextlib.contextmanager
 def read_environment(git: str, common: str, formats: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Variables with which git reads a repository's refs and objects, and no configuration of it.
+    """Variables for git to read a repository's refs and objects without its configuration.
 
     ``formats`` are those of its extensions (git-config(1)).
     """
@@ -95,7 +95,7 @@ def read_environment(git: str, common: str, formats: Mapping[str, str]) -> Itera
 
 
 def _copy(source: str, target: str) -> None:
-    """Copy a regular file if it is there and readable; git leaves out a ref that is none."""
+    """Copy a regular file if present and readable; git ignores an invalid ref."""
     with contextlib.suppress(DataError):
         Path(target).write_bytes(read_bytes(source, _COPY_LIMIT))
 
@@ -117,5 +117,5 @@ def _environment(folder: str, common: str) -> dict[str, str]:
 
 
 def converts(configuration: str) -> bool:
-    """Whether files are converted on their way to the index, by a configuration or attributes."""
+    """Whether a configuration or attributes convert files on their way to the index."""
     return _CONVERTS.search(configuration) is not None

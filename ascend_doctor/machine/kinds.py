@@ -11,7 +11,7 @@ from ascend_doctor.machine.parsing import python_of
 from ascend_doctor.machine.report_archive import is_report_archive
 
 HEAD_BYTES = 64 << 10
-# Patterns are compiled by those that use them: most runs look at no file of an unknown kind.
+# Callers compile these: most runs read no file of an unknown kind.
 _WORD = r'"(?:[^"\\]|\\.)*"|[{}\[\]:]'
 _TAR_MAGIC_AT = 257
 _PACKED = (b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh", b"\x28\xb5\x2f\xfd")
@@ -23,7 +23,7 @@ _LOG_LINE = (
 )
 _SCRIPT = r"#!.*\b(?:ba|da|z)?sh\b|#!.*\bpython"
 _SOURCE = r"""#|r?(?:'''|\"{3})|import |from """
-# What the shell reads; the lines of a log that somebody pasted below its command are others.
+# What the shell reads; other lines are a log pasted below its command.
 _SHELL_LINE = (
     r"[ \t]|#|-|[\w.]+=|.*\\$|(?:\w+=\S* )*(?:(?:ba|z)?sh |python3? -m |torchrun |accelerate )"
     r"|(?:export|source|cd|set|if|then|else|elif|fi|for|while|do|done|case|esac|mkdir|echo|exit)\b"
@@ -58,7 +58,7 @@ MACHINE = FileKind("a recorded machine", "check -l 0 --replay {}")
 # Of another command, not the one that reads it.
 _WRITES = {RENDERED: "writes one in JSON"}
 
-# Keys that a JSON object of a kind has at its top, in the order in which they are tried.
+# Top-level keys of a kind's JSON object, in the order of trial.
 _JSON_KEYS = (
     (DIAGNOSIS, {"outcome", "kind"}),
     (RENDERED, {"$schema", "runs"}),
@@ -68,7 +68,7 @@ _JSON_KEYS = (
     (MODEL, {"num_hidden_layers", "hidden_size"}),
     (MODEL, {"model_type", "architectures"}),
 )
-# Of YAML, too; what launches has many forms.
+# For YAML, too; launch files have many forms.
 _YAML_KEYS = (
     (LOCK, {"checkouts", "wheels"}),
     *((ROWS, {"schema", key}) for key in ("id", "failures", "hazards", "variables", "sources")),
@@ -87,7 +87,7 @@ def refuse_other(path: str, *accepted: FileKind) -> None:
 
 
 def refuse_other_content(head: bytes, name: str, *accepted: FileKind) -> None:
-    """The same for what was read of ``name``."""
+    """The same for the content of ``name``."""
     _refuse(recognise_content(head[:HEAD_BYTES]), name, accepted)
 
 
@@ -97,14 +97,13 @@ def _refuse(kind: FileKind | None, path: str, accepted: tuple[FileKind, ...]) ->
 
 
 def explain(kind: FileKind, path: str) -> str:
-    """What it is, and what is to be typed instead."""
     name = "FILE" if path == "-" else shlex.quote(path)
     command = f"ascend-doctor {kind.reads.replace('{}', name)}"
     return f"{kind.title}; `{command}` {_WRITES.get(kind, 'reads it')}"
 
 
 def recognise(path: str) -> FileKind | None:
-    """None where there is no such file, and for content that could be anything."""
+    """None for a missing file and for ambiguous content."""
     try:
         if os.path.isdir(path):
             names = os.listdir(path)
@@ -116,7 +115,6 @@ def recognise(path: str) -> FileKind | None:
 
 
 def recognise_content(head: bytes) -> FileKind | None:
-    """The kind by the first bytes."""
     if is_report_archive(head):
         return REPORT_ARCHIVE
     if head.startswith(_PACKED) or head[_TAR_MAGIC_AT:].startswith(b"ustar"):
@@ -132,7 +130,7 @@ def recognise_content(head: bytes) -> FileKind | None:
 def _recognise_text(text: str) -> FileKind | None:
     reads_like_log = re.search(_LOG_LINE, text) is not None
     if reads_like_log:
-        # A scheduler may print the script before the log of its run; sources quote logs.
+        # A scheduler may print the script before its run's log; sources quote logs.
         return None if re.match(_SOURCE, text) else LOG
     if kind := _by_keys({*re.findall(r"^(\w+):", text, re.MULTILINE)}, _YAML_KEYS):
         return kind
@@ -140,7 +138,6 @@ def _recognise_text(text: str) -> FileKind | None:
 
 
 def _is_source(text: str) -> bool:
-    """Whether it is Python, or a script of the shell without its first line."""
     if "import " in text and python_of(text[: text.rfind("\n") + 1]) is not None:
         return True
     rows = [row for row in text.splitlines() if row.strip()]
@@ -161,7 +158,6 @@ def _by_keys(keys: set[str], rows: tuple[tuple[FileKind, set[str]], ...]) -> Fil
 
 
 def _list_top_keys(text: str) -> set[str]:
-    """The keys of the outer object, as far as a text that may be cut short has them."""
     keys, depth, before = set(), 0, ""
     for word in re.findall(_WORD, text):
         if word in "{[":

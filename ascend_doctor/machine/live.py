@@ -26,7 +26,7 @@ from ascend_doctor.machine.patience import patience
 from ascend_doctor.machine.search_path import locate, trim_path
 from ascend_doctor.machine.waiting import Deadline, await_end, describe_load
 
-# The doctor itself as a command, and one of its modules: none of the current folder comes first.
+# The doctor as a command, and one of its modules: never from the current folder.
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DOCTOR = (sys.executable, "-I", os.path.join(_PACKAGE, "__main__.py"))
 _SAFE_PATH = (3, 11)  # the first Python with -P
@@ -36,12 +36,12 @@ READ_LIMIT = 1 << 20
 OUTPUT_LIMIT = 4 << 20
 DEADLINE = 30.0
 _LOOK = 0.2
-# Of a command that has ended: what its pipes still hold comes at once.
+# For an ended command: the rest in its pipes comes at once.
 _LINGER = 1.0
 
 
 class ProgramMissing(Exception):  # noqa: N818 - a missing program is an answer
-    """The program of a command is not installed or not executable."""
+    """A command's program is not installed or not executable."""
 
 
 class NotRecorded(Exception):  # noqa: N818 - a gap of a replayed machine
@@ -51,9 +51,8 @@ class NotRecorded(Exception):  # noqa: N818 - a gap of a replayed machine
 class Completed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A finished command. ``exit_code`` is negative for a signal, None after a time-out.
 
-    ``truncated``: output was cut at ``OUTPUT_LIMIT`` bytes a stream and the command was ended.
-    ``seconds`` are those in which it did not wait for a processor; ``load`` is set where it timed
-    out on a busy machine.
+    ``truncated``: output reached ``OUTPUT_LIMIT`` bytes a stream, which ended the command.
+    ``seconds`` exclude processor waits; ``load`` is set after a time-out on a busy machine.
     """
 
     exit_code: int | None = 0
@@ -68,7 +67,7 @@ class Completed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class FileStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """``kind``: file, directory, char, block, other. ``target``: where links end.
 
-    ``readable`` and ``writable`` are what this process may do.
+    ``readable`` and ``writable``: what this process may do.
     """
 
     kind: str
@@ -82,8 +81,6 @@ class FileStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Machine(Protocol):
-    """What a collector may ask."""
-
     env: Mapping[str, str]
 
     def run(
@@ -105,7 +102,7 @@ class Machine(Protocol):
         ...
 
     def status(self, path: str) -> FileStatus:
-        """Status of a path, links followed. Raises OSError."""
+        """Status of a path, following links. Raises OSError."""
         ...
 
     def names(self, path: str) -> tuple[str, ...]:
@@ -133,7 +130,7 @@ def is_directory(machine: Machine, path: str) -> bool:
 
 
 def read_or_none(machine: Machine, path: str) -> str | None:
-    """Text of a file, None where there is none or it may not be read."""
+    """Text of a file, None if missing or unreadable."""
     try:
         return machine.read(path)
     except OSError:
@@ -141,7 +138,7 @@ def read_or_none(machine: Machine, path: str) -> str | None:
 
 
 def matches(machine: Machine, folder: str, pattern: str) -> tuple[str, ...]:
-    """Paths in ``folder`` whose names match ``pattern``; empty where there is no such folder."""
+    """Paths in ``folder`` with names that match ``pattern``; empty without the folder."""
     try:
         names = machine.names(folder)
     except OSError:
@@ -149,13 +146,13 @@ def matches(machine: Machine, folder: str, pattern: str) -> tuple[str, ...]:
     return tuple(os.path.join(folder, n) for n in names if fnmatch.fnmatchcase(n, pattern))
 
 
-# ---------------------------------------------------------------- live
+# --- live
 
 
 class LiveMachine:
-    """The machine that the doctor runs on. ``env`` is the environment that is examined.
+    """The machine that the doctor runs on. ``env`` is the examined environment.
 
-    ``started``: the programs that it was asked to run, and has.
+    ``started``: the requested programs that it found.
     """
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
@@ -178,8 +175,7 @@ class LiveMachine:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=clean,
-                # A session of its own: one signal ends it with all its children, and Ctrl-C does
-                # not reach it.
+                # One signal ends a separate session with all children; Ctrl-C does not reach it.
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
@@ -217,10 +213,7 @@ class LiveMachine:
 
 
 def start_of(name: str, env: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """The path of a program, and the environment to start it in: both by trusted folders alone.
-
-    Raises ProgramMissing.
-    """
+    """A program's path and start environment, by trusted folders only. Raises ProgramMissing."""
     program = locate(name, env)
     if program is None:
         raise ProgramMissing(f"{name}: No such file or directory")
@@ -241,7 +234,6 @@ def kind_of(mode: int) -> str:
 
 
 def _gather(process: subprocess.Popen[bytes], deadline: float) -> Completed:
-    """Read both streams until they end, the deadline passes or one of them grows too long."""
     wait, linger = Deadline(deadline, process.pid), math.inf
     chunks: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
     sizes = {"stdout": 0, "stderr": 0}
@@ -282,7 +274,7 @@ def _gather(process: subprocess.Popen[bytes], deadline: float) -> Completed:
 
 
 def wait_for(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Wait at most so many seconds for a process; whether it has ended."""
+    """Wait at most this many seconds for a process; whether it has ended."""
     try:
         process.wait(max(seconds, 0))
     except subprocess.TimeoutExpired:
@@ -291,10 +283,10 @@ def wait_for(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL to the whole session of a command; a process stuck in the kernel is left behind."""
+    """SIGKILL to a command's session; leaves a process stuck in the kernel."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    # A process in an uninterruptible call (a hung driver or mount) does not end for SIGKILL either.
+    # SIGKILL does not end a process in an uninterruptible call (a hung driver or mount).
     wait_for(process, 2)
 
 
@@ -315,7 +307,7 @@ def _running_until_done(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def end_all() -> None:
-    """SIGKILL to all commands that run, without waiting for what is stuck in the kernel."""
+    """SIGKILL to all running commands, without waiting for those stuck in the kernel."""
     _ending.set()
     for process in tuple(_running):
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -339,7 +331,7 @@ _before: set[int] | None = None
 
 
 def be_alone() -> None:
-    """Say that this process is the doctor's own, not one that others start children in."""
+    """Declare this process the doctor's, not one that others start children in."""
     global _alone  # noqa: PLW0603 - there is one process
     _alone = True
 
@@ -353,7 +345,7 @@ def adopt(*, on: bool) -> None:
 
 @contextlib.contextmanager
 def strays_ended() -> Iterator[None]:
-    """What commands leave behind in sessions of their own, as daemons do, ends with the block."""
+    """Ends, with the block, what commands leave behind in separate sessions, as daemons do."""
     global _before  # noqa: PLW0603 - as above
     if not _alone:
         yield
@@ -370,10 +362,10 @@ def strays_ended() -> Iterator[None]:
 
 
 def _load_unwinder() -> None:
-    """Load what glibc loads to end a thread, while there are descriptors to load it with.
+    """Load glibc's library for ending a thread, while descriptors are left.
 
-    Collectors that are left behind end so with the interpreter; without descriptors the process
-    aborts: "libgcc_s.so.1 must be installed for pthread_exit to work".
+    Threads of late collectors end with the interpreter. Without descriptors the process aborts:
+    "libgcc_s.so.1 must be installed for pthread_exit to work".
     """
     import ctypes  # noqa: PLC0415 - as above
 
@@ -393,7 +385,7 @@ def _children() -> set[int]:
 
 
 def _end_strays(before: set[int]) -> None:
-    """Their own children come to this process when they have ended, so it takes several looks."""
+    """Ended strays pass their children to this process: it takes several looks."""
     limit = time.monotonic() + _STRAYS
     while (strays := _children() - before) and time.monotonic() < limit:
         for pid in strays:

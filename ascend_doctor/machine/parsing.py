@@ -54,10 +54,10 @@ def _text(data: bytes | str, name: str) -> str:
 
 
 def check_yaml(text: str, name: str) -> None:
-    """Raises DataError for a text that would kill or stall whoever builds values of it.
+    """Raises DataError for a text that would crash or stall a builder of its values.
 
-    The parser's events come one by one, however deep they are; what builds values recurses in C,
-    without a limit, and copies what aliases and merge keys name.
+    The parser's events come one by one at any depth. Building values recurses in C without a
+    limit, and copies what aliases and merge keys name.
     """
     import yaml  # noqa: PLC0415 - as above
 
@@ -70,7 +70,7 @@ def check_yaml(text: str, name: str) -> None:
 
 
 class _Count:
-    """How deep a document is, and how large with its aliases written out."""
+    """A document's depth, and its size with its aliases written out."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -134,10 +134,10 @@ def json_of(data: bytes | str, name: str, shape: type[T] | Any = Any) -> Any:
 
 
 def python_of(text: str) -> ast.Module | None:
-    """The syntax tree of a Python file; None where it is no Python."""
+    """The syntax tree of a Python file; None if it is not Python."""
     try:
         with warnings.catch_warnings():
-            # Of escapes and comparisons that are not ours.
+            # About escapes and comparisons in others' code.
             warnings.simplefilter("ignore")
             return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

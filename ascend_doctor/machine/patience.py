@@ -7,11 +7,11 @@ from typing import NamedTuple
 VARIABLE = "ASCEND_DOCTOR_PATIENCE"
 # Imports of torch and Megatron-LM took 10 to 20 times as long under qemu-user (2026-11-22).
 EMULATED = 20.0
-# More is a slip: it would make half a minute eight hours.
+# More is a slip: it would turn half a minute into eight hours.
 MOST = 1000.0
-# qemu-user answers for /proc/self/exe; this name of the same file it passes through to the kernel.
+# qemu-user answers for /proc/self/exe, but passes this name to the kernel.
 _PROGRAM = Path("/proc/thread-self/exe")
-# e_machine of an ELF header, which both processors write low byte first (elf.h).
+# e_machine of an ELF header; both processors write the low byte first (elf.h).
 _MACHINES = {62: "x86_64", 183: "aarch64"}
 _E_MACHINE = slice(18, 20)
 
@@ -24,7 +24,7 @@ class Patience(NamedTuple):
 
 
 def patience() -> Patience:
-    """As it was asked for, else by whether the processor of this process is emulated."""
+    """The requested patience, else by whether this process's processor is emulated."""
     try:
         asked = float(os.environ.get(VARIABLE, ""))
     except ValueError:
@@ -38,7 +38,6 @@ def patience() -> Patience:
 
 
 def _beneath() -> str:
-    """The processor that the running program was built for, "" where that cannot be told."""
     try:
         with _PROGRAM.open("rb") as file:
             header = file.read(_E_MACHINE.stop)

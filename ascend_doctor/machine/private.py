@@ -10,12 +10,12 @@ _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def is_mine(there: os.stat_result) -> bool:
-    """Whether this user owns it and nobody else can write it."""
+    """Whether this user owns it and no other can write it."""
     return there.st_uid == os.geteuid() and not there.st_mode & _OTHERS
 
 
 def private_folder(path: str | Path) -> Path:
-    """A folder of this user that nobody else can write, made if need be. Raises OSError."""
+    """A folder that only this user can write, made if need be. Raises OSError."""
     folder = Path(path)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     there = os.lstat(folder)
@@ -27,7 +27,7 @@ def private_folder(path: str | Path) -> Path:
 
 
 def read_mine(path: Path) -> bytes | None:
-    """A file of this user in a folder of this user; None where there is none to be trusted."""
+    """A file of this user in the user's folder; None without a trusted one."""
     try:
         folder = os.lstat(path.parent)
         if not stat.S_ISDIR(folder.st_mode) or not is_mine(folder):

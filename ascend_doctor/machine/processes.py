@@ -14,9 +14,9 @@ from ascend_doctor.machine.files import write_whole
 from ascend_doctor.machine.search_path import locate
 
 _SPY_SECONDS = 10.0
-# Of an environment, which a process chooses.
+# For an environment, whose size a process chooses.
 _ENVIRONMENT_BYTES = 1 << 20
-# asm/unistd_64.h of x86, asm-generic/unistd.h of aarch64: calls that a thread stays in.
+# asm/unistd_64.h of x86, asm-generic/unistd.h of aarch64: calls that block a thread.
 _CALLS: dict[str, dict[int, str]] = {
     "x86_64": {
         0: "read", 1: "write", 17: "pread64", 18: "pwrite64", 19: "readv", 20: "writev",
@@ -39,14 +39,13 @@ _OF_FILES = frozenset(
 
 
 class KernelCall(msgspec.Struct, frozen=True, kw_only=True):
-    """The system call that a main thread is in: its name, and the file that it is about."""
+    """The system call of a main thread: its name and file."""
 
     name: str
     file: str = ""
 
 
 def process_ids() -> list[int]:
-    """Every process that /proc lists."""
     return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
 
 
@@ -56,13 +55,13 @@ def state_of(pid: int) -> str:
 
 
 def parent_of(pid: int) -> int:
-    """The parent of a process; 0 where there is none."""
+    """The parent of a process, or 0."""
     fields = _stat(pid)
     return int(fields[1]) if fields else 0
 
 
 def processor_seconds(pid: int) -> float:
-    """What the main thread of a process has used of a processor."""
+    """Processor seconds that a process's main thread has used."""
     fields = _stat(pid, f"task/{pid}/")
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
 
@@ -74,7 +73,7 @@ def _stat(pid: int, thread: str = "") -> list[str]:
 
 
 def environment_of(pid: int) -> dict[str, str] | None:
-    """What a process was started with; None where it may not be read."""
+    """A process's initial environment; None if unreadable."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             data = file.read(_ENVIRONMENT_BYTES)
@@ -85,7 +84,7 @@ def environment_of(pid: int) -> dict[str, str] | None:
 
 
 def kernel_call(pid: int) -> KernelCall | None:
-    """What the main thread of a process waits in; None where it runs or the kernel does not say."""
+    """What the main thread of a process waits in; None if it runs or the kernel does not say."""
     try:
         words = Path(f"/proc/{pid}/syscall").read_text().split()
         number, first = int(words[0]), int(words[1], 16)
@@ -102,7 +101,7 @@ def kernel_call(pid: int) -> KernelCall | None:
 
 
 def catches(pid: int, number: int) -> bool:
-    """Whether a process has a handler: one without would end. SigCgt of proc_pid_status(5)."""
+    """Whether a process handles a signal that otherwise ends it. SigCgt of proc_pid_status(5)."""
     with contextlib.suppress(OSError, ValueError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("SigCgt:"):
@@ -111,7 +110,6 @@ def catches(pid: int, number: int) -> bool:
 
 
 def has_open(pid: int, target: str) -> bool:
-    """Whether a process has a file open."""
     with contextlib.suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/fd"):
             with contextlib.suppress(OSError):
@@ -121,7 +119,7 @@ def has_open(pid: int, target: str) -> bool:
 
 
 def find_lock_holders(ranks: Mapping[int, int]) -> dict[int, int]:
-    """For processes that wait for a file lock the rank that holds it, proc_locks(5)."""
+    """The rank that holds a lock, by process that waits for it, proc_locks(5)."""
     holders: dict[str, int] = {}
     waiting: dict[int, int] = {}
     with contextlib.suppress(OSError, ValueError, IndexError):
@@ -129,7 +127,7 @@ def find_lock_holders(ranks: Mapping[int, int]) -> dict[int, int]:
             number, _, rest = line.partition(":")
             blocked = rest.split()[0] == "->"
             pid = int(rest.split()[4 if blocked else 3])
-            # Lines of a lock have its number: first who holds it, then with an arrow who waits.
+            # Lines of a lock have its number: first the holder, then with an arrow the waiters.
             if not blocked:
                 holders[number] = pid
             elif pid in ranks and holders.get(number) in ranks.keys() - {pid}:
@@ -138,16 +136,13 @@ def find_lock_holders(ranks: Mapping[int, int]) -> dict[int, int]:
 
 
 def find_spy() -> str | None:
-    """The path of py-spy: on PATH, or beside the interpreter that runs the doctor."""
+    """The path of py-spy: on PATH, or beside the doctor's interpreter."""
     beside = Path(sys.executable).with_name("py-spy")
     return locate("py-spy", os.environ) or (str(beside) if beside.is_file() else None)
 
 
 def dump_stacks(pid: int) -> tuple[bytes, str]:
-    """The stacks of a process as py-spy prints them in JSON, and else the reason for none.
-
-    It reads the memory of the process and does not stop it.
-    """
+    """The stacks of a process as py-spy's JSON, else why not. Does not stop the process."""
     program = find_spy()
     if program is None:
         return b"", "py-spy is not installed"
@@ -170,7 +165,7 @@ def _lines(data: bytes) -> Iterator[str]:
 
 
 def spy(pid: int, path: Path) -> bool:
-    """Write what py-spy says of a process, which needs no help of it; False where it cannot."""
+    """Write py-spy's stacks of a process, without its help; False if impossible."""
     stacks, _ = dump_stacks(pid)
     if stacks:
         write_whole(str(path), stacks)

@@ -47,10 +47,9 @@ class Recording(
 ):
     """``machine.yaml`` of a recorded machine.
 
-    ``origin`` says honestly where it comes from. ``nodes`` are paths whose status cannot lie in
-    ``root/`` (devices, owners, modes); ``folders`` listings; ``values`` answers by key;
-    ``links`` maps a path to where it leads. ``python`` is the interpreter that was asked for, ""
-    for that of the active environment.
+    ``origin`` states the true source. ``nodes`` are paths whose status cannot lie in ``root/``
+    (devices, owners, modes); ``folders`` listings; ``values`` answers by key; ``links`` targets
+    by path. ``python`` is the requested interpreter, "" for the active environment's.
     """
 
     schema: int = 1
@@ -65,7 +64,7 @@ class Recording(
 
 
 class ReplayMachine:
-    """A recorded machine. What was not recorded does not exist on it."""
+    """A recorded machine. Unrecorded things do not exist on it."""
 
     def __init__(self, folder: Path, env: Mapping[str, str] | None = None) -> None:
         path = folder / "machine.yaml"
@@ -105,8 +104,7 @@ class ReplayMachine:
         )
 
     def _resolve(self, path: str) -> str:
-        """Follow the recorded links, longest prefix first."""
-        # A recording is somebody's file, and its links may lead in a circle.
+        # Links of a foreign recording may form a circle.
         for _ in range(16):
             parts = path.split("/")
             for size in range(len(parts), 1, -1):
@@ -119,7 +117,7 @@ class ReplayMachine:
         raise OSError(f"{path}: too many links")
 
     def _inside(self, path: str) -> Path:
-        """A path of the recording, never one that leads out of its folder."""
+        """A path inside the recording's folder only."""
         resolve = (self.folder / path).resolve()
         if not resolve.is_relative_to(self.folder.resolve()):
             raise DataError(f"{self.folder}: {path!r} leads out of the recording")
@@ -166,7 +164,7 @@ class ReplayMachine:
 
 
 class OverlayMachine:
-    """The ``front`` machine where it has an answer, else the one behind it.
+    """The ``front`` machine if it has an answer, else the one behind it.
 
     A simulated machine is a recorded one in front of the live one. ``env`` is the examined
     environment.
@@ -220,7 +218,7 @@ class OverlayMachine:
 
 
 class RecordingMachine:
-    """Passes every question on and keeps question and answer; ``save`` writes the recording."""
+    """Forwards every question and keeps question and answer; ``save`` writes them."""
 
     def __init__(self, inner: Machine) -> None:
         self.inner = inner
@@ -283,7 +281,7 @@ class RecordingMachine:
     ) -> None:
         """Write the recording. Every text passes ``clean``; ``env`` is what may be kept.
 
-        Raises DataError where the folder cannot be written or is not empty.
+        Raises DataError for a folder that is unwritable or not empty.
         """
         import yaml  # noqa: PLC0415 - recording only
 

@@ -14,7 +14,7 @@ ENDING = ".tar.gz"
 _REPORT = f"{FOLDER}/report.json"
 _GZIP = b"\x1f\x8b"
 _AS_GZIP = 16 + zlib.MAX_WBITS
-# The report is the first file of an archive of ours.
+# The report is the first file of our archives.
 _MEMBERS = 8
 
 
@@ -39,7 +39,7 @@ def read_report_bytes(path: str | Path, limit: int) -> bytes:
 
 
 def is_report_archive(head: bytes) -> bool:
-    """Whether a file that begins so is an archive of ours, by the name of its first member."""
+    """Whether ``head`` begins one of our archives, by the name of its first member."""
     try:
         header = zlib.decompressobj(_AS_GZIP).decompress(head, tarfile.BLOCKSIZE)
     except zlib.error:
@@ -48,6 +48,6 @@ def is_report_archive(head: bytes) -> bool:
 
 
 def is_part_of_report(name: str) -> bool:
-    """Whether a member of an archive is what `report` puts beside the logs."""
+    """Whether `report` puts this archive member beside the logs."""
     parts = name.split("/")
     return FOLDER in parts and parts[parts.index(FOLDER) + 1 : parts.index(FOLDER) + 2] != [LOGS]

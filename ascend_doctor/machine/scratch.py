@@ -16,10 +16,10 @@ _SHORT = "/tmp"  # noqa: S108 - a private folder is made in it
 
 
 def new_folder(*, room: int = 0) -> Path:
-    """A folder that no other user can enter. Raises DoctorError where there is no place for it.
+    """A folder that no other user can enter. Raises DoctorError without a place for it.
 
-    ``room`` are characters that the path of a socket below it needs. Where they fit into TMPDIR
-    itself, but not into a folder there, it is made elsewhere.
+    ``room``: characters that a socket's path below it needs. If they fit into TMPDIR itself,
+    but not into a folder there, the folder is elsewhere.
     """
     import tempfile  # noqa: PLC0415 - level 0 makes no folder
 
@@ -43,7 +43,7 @@ def remove(folder: Path) -> None:
 
 @contextlib.contextmanager
 def temporary(*, room: int = 0) -> Iterator[str]:
-    """A folder for as long as the block lasts."""
+    """A folder for the length of the block."""
     folder = new_folder(room=room)
     try:
         yield str(folder)

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-# The uid that the kernel shows for an owner outside this user namespace, user_namespaces(7).
+# The kernel's uid for an owner outside this user namespace, user_namespaces(7).
 _UNMAPPED = 65534
 _WHOLE_MAP = ["0", "0", "4294967295"]
 
 
 class JudgedEntry(msgspec.Struct, frozen=True):
-    """An entry of PATH. ``reason``: why programs in it are not started, "" if they are."""
+    """An entry of PATH. ``reason``: why its programs are not started, else ""."""
 
     text: str
     reason: str = ""
@@ -33,15 +33,12 @@ def judge_entries(path: str) -> tuple[JudgedEntry, ...]:
 
 @functools.lru_cache(maxsize=64)
 def trim_path(path: str) -> str:
-    """A PATH without the entries that are not searched."""
+    """A PATH without the excluded entries."""
     return ":".join(entry.text for entry in judge_entries(path) if not entry.reason)
 
 
 def locate(name: str, env: Mapping[str, str]) -> str | None:
-    """The path of a program in the trusted folders of ``env``; None if it is in none.
-
-    A name with a slash is a path already.
-    """
+    """A program in the trusted folders of ``env``; a name with a slash is already a path."""
     if "/" in name:
         return name
     for folder in trim_path(env.get("PATH", os.defpath)).split(":"):
@@ -69,13 +66,12 @@ def judge_program(path: str) -> str:
 
 
 def _is_odd(path: str) -> bool:
-    """Whether a file is a link or somebody else's; most are neither."""
     status = os.lstat(path)
     return stat.S_ISLNK(status.st_mode) or status.st_uid != 0 or bool(status.st_mode & 0o022)
 
 
 def why_others_write(path: str) -> str:
-    """Who else than this user and root can change what a path leads to; "" if there is none."""
+    """Who else than this user and root can change a path's target; else ""."""
     with contextlib.suppress(OSError):
         leaf = os.path.realpath(path)
         for spot in dict.fromkeys((*_spots(path), *_spots(leaf))):
@@ -85,7 +81,6 @@ def why_others_write(path: str) -> str:
 
 
 def _spots(path: str) -> Iterator[str]:
-    """A path and its parents, the root first."""
     parts = os.path.normpath(path).split("/")[1:]
     yield "/"
     yield from ("/" + "/".join(parts[: end + 1]) for end in range(len(parts)) if parts[end])
@@ -94,7 +89,7 @@ def _spots(path: str) -> Iterator[str]:
 def _why_spot(spot: str, status: os.stat_result, *, leaf: bool) -> str:
     if status.st_uid not in _owners():
         return f"{spot} belongs to uid {status.st_uid}"
-    # In a sticky folder others cannot rename what is not theirs; a link has no mode.
+    # In a sticky folder others cannot rename foreign files; a link has no mode.
     sticky = bool(status.st_mode & stat.S_ISVTX) and not leaf
     if stat.S_ISLNK(status.st_mode) or sticky:
         return ""
@@ -117,7 +112,7 @@ def _owners() -> frozenset[int]:
 
 @functools.cache
 def _has_members(gid: int) -> bool:
-    """Whether a group has others than root in it; so does a group that /etc/group does not list."""
+    """Whether a group has other members than root, or is not in /etc/group."""
     if gid == 0:
         return False
     try:

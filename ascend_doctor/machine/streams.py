@@ -9,12 +9,12 @@ _NAMES = ("standard input", "standard output", "standard error")
 
 
 class _Patient(io.FileIO):
-    """A descriptor whose failure ends nothing. ``failure`` is what it was."""
+    """A descriptor whose failure ends nothing. ``failure`` is the error."""
 
     failure: OSError | None = None
 
     def write(self, data: object) -> int:
-        """All of it: what cannot be written is lost, and what comes later goes nowhere."""
+        """Writes all; loses the unwritable rest, and all later writes."""
         left = memoryview(data).cast("B")  # type: ignore[arg-type]
         size = len(left)
         while left:
@@ -30,7 +30,7 @@ class _Patient(io.FileIO):
         except OSError as error:
             if not isinstance(error, BrokenPipeError):
                 self.failure = self.failure or error
-            # Else each later write fails again, the one at the interpreter's end with a traceback.
+            # Otherwise each later write fails again, the interpreter's last one with a traceback.
             nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
             os.dup2(nowhere, self.fileno())
             os.close(nowhere)
@@ -41,9 +41,9 @@ _STREAMS: list[_Patient] = []
 
 
 def hold() -> None:
-    """Make the standard streams of this process patient ones. A closed one goes nowhere.
+    """Make this process's standard streams patient. A closed one goes nowhere.
 
-    A descriptor that is closed would be that of the next file that is opened.
+    The next opened file would otherwise get a closed stream's descriptor.
     """
     while (number := os.open(os.devnull, os.O_RDWR)) < len(_NAMES):
         pass
@@ -66,7 +66,7 @@ def _hold(number: int, old: io.TextIOBase | object, errors: str) -> io.TextIOWra
 
 
 def failure() -> str:
-    """Why not all of standard output was written, "" where it was or where its reader left."""
+    """Why standard output is incomplete, "" if complete or if its reader left."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     lost = [stream for stream in _STREAMS if stream.failure and stream.fileno() == 1]

@@ -3,7 +3,7 @@
 import re
 
 _ENDS = "the text breaks off"
-# What msgspec and Python say, before the place.
+# Messages of msgspec and Python, before the place.
 JSON_PROBLEMS = (
     "expected '\"'",
     "expected ',' or ']'",
@@ -32,7 +32,6 @@ JSON_PROBLEMS = (
     "Unterminated string starting",
     _ENDS,
 )
-# What libyaml says.
 YAML_PROBLEMS = (
     "block sequence entries are not allowed in this context",
     "could not find expected ':'",
@@ -62,7 +61,7 @@ YAML_PROBLEMS = (
     "mapping values are not allowed in this context",
     "could not determine a constructor for the tag {0}",
 )
-# What msgspec says where the text is sound and the values are not those that are expected.
+# Messages of msgspec for a sound text with unexpected values.
 SHAPE_PROBLEMS = (
     "Expected {0}, got {1}",
     "Expected {0}, got {1} - at {2}",
@@ -80,7 +79,7 @@ _MALFORMED = re.compile(r"JSON is malformed: (?P<problem>.*) \(byte (?P<byte>\d+
 
 
 def describe_json(error: Exception, data: bytes | str, *, line: int = 1) -> str:
-    """What msgspec or Python's own reader blames of a text, which begins at ``line``."""
+    """The fault in a text by msgspec or Python's reader; the text begins at ``line``."""
     import json  # noqa: PLC0415 - only for a text that is none
 
     raw = data.encode() if isinstance(data, str) else data
@@ -91,7 +90,7 @@ def describe_json(error: Exception, data: bytes | str, *, line: int = 1) -> str:
     if isinstance(error, UnicodeDecodeError):
         return _describe_no_text(raw)
     if match := _MALFORMED.fullmatch(str(error)):
-        # It has read the first of them already.
+        # The reader has consumed the first of them.
         before = int(match["byte"]) - (match["problem"] == "trailing characters")
         return _at(raw[:before], match["problem"], line)
     if str(error) == "Input data was truncated":
@@ -100,7 +99,7 @@ def describe_json(error: Exception, data: bytes | str, *, line: int = 1) -> str:
 
 
 def describe_yaml(error: Exception, text: str) -> str:
-    """What the YAML reader says over several lines, which quote the text."""
+    """The YAML reader's message over several lines, which quote the text."""
     import yaml  # noqa: PLC0415 - seldom needed, see matrix/loading.py
 
     if isinstance(error, yaml.MarkedYAMLError) and error.problem:
@@ -112,7 +111,6 @@ def describe_yaml(error: Exception, text: str) -> str:
 
 
 def _describe_no_text(data: bytes) -> str:
-    """Where the bytes are no UTF-8."""
     try:
         data.decode()
     except UnicodeDecodeError as error:
@@ -126,5 +124,5 @@ def _at(before: bytes, problem: str, first: int = 1) -> str:
 
 
 def locate(problem: str, line: int, column: int) -> str:
-    """What is wrong and where, both counted from one."""
+    """The fault and its place, both counted from one."""
     return f"{problem} in line {line}, column {column}"

@@ -14,25 +14,25 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 
-# A wait never lasts longer than so many times its seconds; a command's --timeout ends it earlier.
+# A wait never exceeds this many times its seconds; a command's --timeout ends it earlier.
 MOST_STRETCH = 20.0
-# What timed out is tried once more, with so many times the seconds.
+# One retry after a time-out, with this many times the seconds.
 MORE = 2.0
-# A process that neither ran nor waited for a processor for this share of the time is idle.
+# A process is idle if it ran or waited for a processor for less than this share of the time.
 _IDLE = 0.1
-# Whoever waited for a processor for this share of the time was on a busy machine.
+# A wait for a processor for this share of the time means a busy machine.
 _BUSY = 0.2
 _LOOK = 1.0
 _TICKS = os.sysconf("SC_CLK_TCK")
-# The seconds that a thread ran, and waited for a processor, None where that is not counted.
+# Seconds that a thread ran, and waited for a processor, None if uncounted.
 _Usage = tuple[float, float | None]
 
 
 class Deadline:
     """So many ``seconds`` for a process with its descendants, at most ``ceiling`` by the clock.
 
-    ``proc`` is a procfs. Where it does not count a thread's delay, the pressure on all processors
-    does, else the load. ``idle``: a process that ran for a smaller share of the time did nothing.
+    ``proc`` is a procfs. If it does not count a thread's delay, the pressure on all processors
+    does, else the load. ``idle``: a process that ran for a smaller share did nothing.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class Deadline:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the process waited for a processor for a good part of the time."""
+        """Whether the process waited long for a processor."""
         return self.delayed > _BUSY * (self.spent + self.delayed)
 
     def time_left(self) -> float:
-        """Seconds until the wait may be over, 0 when it is. Called often; looks once a second."""
+        """Seconds until the wait may end, else 0. Cheap to call: looks once a second."""
         now = self._clock()
         passed = now - self._looked
         if passed >= min(_LOOK, self._seconds / 4) or self._seconds <= self.spent:
@@ -77,11 +77,10 @@ class Deadline:
         return max(min(rest, most), 0.0)
 
     def idle(self, pid: int) -> float:
-        """For how many seconds this process and its descendants did nothing, and could have."""
+        """Seconds that this process and its descendants could run but did nothing."""
         return round(self.spent - self._active.get(pid, 0.0), 3)
 
     def _look(self, passed: float) -> None:
-        """Look at every thread; ``passed`` are the seconds since the last look."""
         before, self._threads = self._threads, {}
         longest: float | None = None
         active: set[int] = set()
@@ -99,8 +98,7 @@ class Deadline:
                 active.update(path)
         if longest is None:
             longest = self._share_of_delay(passed) * passed
-        # A thread that began in between brings what it waited before; nothing waits longer than
-        # the time that passed.
+        # A thread that began in between brings its earlier wait; no wait exceeds the passed time.
         self.delayed += min(longest, passed)
         self._active.update(dict.fromkeys(active, self.spent))
 
@@ -113,7 +111,6 @@ class Deadline:
 
 
 def await_end(process: subprocess.Popen[bytes], wait: Deadline) -> bool:
-    """Whether a process ends before the wait is over."""
     while process.poll() is None:
         left = wait.time_left()
         if not left:
@@ -137,7 +134,6 @@ def communicate(
 
 
 def _threads(proc: str, path: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], int]]:
-    """The threads of a process and its descendants, each with the processes that lead to it."""
     try:
         names = os.listdir(f"{proc}/{path[-1]}/task")
     except OSError:  # it has ended
@@ -157,14 +153,13 @@ def _usage(folder: str) -> _Usage | None:
 
 
 def _pressure(proc: str) -> float | None:
-    """Seconds in which something waited for a processor, None where the kernel does not count."""
     text = _read(f"{proc}/pressure/cpu")
     total = text.partition("total=")[2].split()
     return int(total[0]) / 1e6 if total else None
 
 
 def load_of(proc: str = "/proc") -> tuple[float, int]:
-    """The load of the last minute, and the processors that this process may use."""
+    """The load of the last minute, and the usable processors."""
     words = _read(f"{proc}/loadavg").split()
     return float(words[0]) if words else 0.0, len(os.sched_getaffinity(0))
 

@@ -22,7 +22,7 @@ from ascend_doctor.machine import live, scratch, streams
 from ascend_doctor.machine.patience import patience
 from ascend_doctor.machine.waiting import Deadline
 
-# Beyond its time a run may still gather what it has and write the report.
+# After its time a run may still gather its results and write the report.
 LEAST_GRACE = 5.0
 _SHARE = 0.05
 _HEED = 3.0  # seconds that the main thread has to notice a signal
@@ -33,8 +33,7 @@ _ANSWER = 60.0  # seconds that a file may take to answer
 _GLANCE = 5.0
 _IDLE = 0.004  # share of a processor that looking itself may take
 
-# Writes what is known so far and gives the exit code: called with the reason and the code that
-# the process ends with otherwise.
+# Writes known results and returns the exit code, from the reason and the default code.
 LastWords = Callable[[str, int], int]
 
 
@@ -50,8 +49,8 @@ class _Watchdog:
         self._bell, self._rope = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
     def start(self) -> None:
-        # Python runs handlers in the main thread alone, which may never come back; this is written
-        # to by the C handler itself.
+        # Python runs handlers only in the main thread, which may hang; the C handler itself
+        # writes to this.
         signal.set_wakeup_fd(self._rope, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup, and jobs in the background
@@ -59,7 +58,7 @@ class _Watchdog:
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
     def ring(self) -> None:
-        """Have the thread look at the clock again."""
+        """Make the thread check the clock again."""
         with contextlib.suppress(OSError):
             os.write(self._rope, b"\0")
 
@@ -82,7 +81,7 @@ class _Watchdog:
                 _end(self, f"the run did not end within {self.seconds:g} s", EXIT_UNKNOWN)
 
     def _hear(self, number: int) -> None:
-        # Who passes signals on, as `run` does to its launch, has a handler of its own.
+        # Programs that pass signals on, as `run` does to its launch, have another handler.
         if signal.getsignal(number) != self._interrupt:
             return
         heard = time.monotonic()
@@ -95,8 +94,8 @@ class _Watchdog:
 class _Work:
     """Whether a process that only reads and computes still does.
 
-    It has stopped where it used no processor for ``patience`` seconds and waited for none. What
-    waits for the reader of its output goes on.
+    It has stopped if it neither used nor awaited a processor for ``patience`` seconds. A wait
+    for the reader of its output does not count.
     """
 
     def __init__(self, patience: float) -> None:
@@ -126,7 +125,7 @@ _dog: _Watchdog | None = None
 
 
 def start(began: float) -> None:
-    """Watch this process, which is the doctor's alone; it ``began`` at that time of the clock."""
+    """Watch this process, the doctor's alone; it ``began`` at that clock time."""
     global _dog  # noqa: PLW0603 - there is one process
     _dog = _Watchdog(began)
     _dog.start()
@@ -140,10 +139,7 @@ def expect_work() -> None:
 
 
 def limit(seconds: float | None) -> None:
-    """The whole run has so many seconds from the program's entry, times the patience.
-
-    None: as long as it takes.
-    """
+    """Limit the run to these seconds from program entry, times the patience. None: no limit."""
     if _dog is not None:
         _dog.whole = seconds
         _set_end(_dog)
@@ -156,12 +152,11 @@ def be_patient() -> None:
 
 
 def start_of_run() -> float:
-    """The moment of the clock from which the seconds of the run count."""
+    """The clock time from which the run's seconds count."""
     return time.monotonic() if _dog is None or _dog.whole is None else _dog.began
 
 
 def _set_end(dog: _Watchdog, part: float | None = None) -> None:
-    """The end of the run, or of a part that begins now; there is a little more to report."""
     spans = ((dog.began, dog.whole), (time.monotonic(), part))
     factor = patience().factor
     ends = [(start + span * factor, span * factor) for start, span in spans if span is not None]
@@ -172,7 +167,7 @@ def _set_end(dog: _Watchdog, part: float | None = None) -> None:
 
 @contextlib.contextmanager
 def watch(seconds: float, last_words: LastWords) -> Iterator[None]:
-    """A part of the run that has something to say where it does not end in time."""
+    """A part of the run with a last message if it does not end in time."""
     if _dog is None:
         yield
         return
@@ -186,7 +181,7 @@ def watch(seconds: float, last_words: LastWords) -> Iterator[None]:
 
 
 def _end(dog: _Watchdog, why: str, code: int) -> None:
-    """Each step may hang as the main thread does, so each has its time and nobody waits longer."""
+    """Each step may hang like the main thread: each has its time limit."""
     why = f"{why}; it waits in {_where()}"
     codes = [code]
 
@@ -215,7 +210,6 @@ def _within(seconds: float, step: Callable[[], object]) -> None:
 
 
 def _where() -> str:
-    """Function and line that the main thread does not come back from."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001
     if frame is None:
         return "its end"

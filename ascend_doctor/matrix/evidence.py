@@ -12,9 +12,9 @@ Standing = Literal["documented", "executed", "contradicted"]
 
 
 class Stop(Row, frozen=True, kw_only=True):
-    """The step at which a run ended before the stack was run, and why.
+    """The step at which a run ended before the stack ran, and why.
 
-    ``contradicts``: rows of the matrix exclude each other; otherwise it tells nothing of them.
+    ``contradicts``: rows of the matrix exclude each other; else it says nothing of them.
     """
 
     step: str
@@ -26,8 +26,8 @@ class StackRun(Row, frozen=True, kw_only=True):
     """One run of a stack, from its setup to its proof, on ``date`` (ISO 8601).
 
     ``checkouts`` are commits and ``wheels`` versions. ``differs`` is where the run departs from
-    the row. ``probes`` and ``imports`` passed, ``failed`` did not, ``unknown`` could not be told.
-    ``losses`` are those of the training steps by layout. ``stop`` is None where the stack was run.
+    the row. ``probes`` and ``imports`` passed, ``failed`` did not, ``unknown`` could not be
+    determined. ``losses`` are training losses by layout. ``stop`` is None if the stack ran.
     """
 
     date: str
@@ -49,14 +49,13 @@ class StackRun(Row, frozen=True, kw_only=True):
 
     @property
     def standing(self) -> Standing:
-        """What it says of the row; a run that told nothing leaves it documented."""
+        """What the run says of the row; without a result it stays documented."""
         if self.failed or (self.stop and self.stop.contradicts):
             return "contradicted"
         return "documented" if self.stop or self.unknown else "executed"
 
     @property
     def summary(self) -> str:
-        """In one line."""
         where = "on a simulated NPU" if self.simulated else "on an NPU"
         host = f"{self.arch}, Python {self.python}"
         ran = f"level {self.level} {where} ({host}) on {self.date[:10]}"
@@ -75,7 +74,7 @@ class StackRun(Row, frozen=True, kw_only=True):
 
 
 class StackEvidence(Row, frozen=True, kw_only=True):
-    """All that was seen of one stack, newest first."""
+    """All evidence of one stack, newest first."""
 
     schema: int
     id: str
@@ -83,16 +82,16 @@ class StackEvidence(Row, frozen=True, kw_only=True):
 
     @property
     def standing(self) -> Standing:
-        """Contradicted where any run says so, executed where one does."""
+        """Contradicted if any run says so, executed if one does."""
         standings = {run.standing for run in self.runs}
         if "contradicted" in standings:
             return "contradicted"
         return "executed" if "executed" in standings else "documented"
 
     def add(self, run: StackRun) -> StackEvidence:
-        """With a run, in place of the one with the same subject.
+        """With a run that replaces the one of the same subject.
 
-        One that told nothing, as without a network, takes the place of none that did.
+        A run without a result, as without a network, replaces none that has one.
         """
         tells = run.standing != "documented"
         if not tells and any(
@@ -104,6 +103,6 @@ class StackEvidence(Row, frozen=True, kw_only=True):
 
     @property
     def verified(self) -> bool:
-        """Whether it ran on an NPU, and nothing contradicts it."""
+        """Whether it ran on an NPU without contradiction."""
         ran = any(run.standing == "executed" and not run.simulated for run in self.runs)
         return ran and self.standing != "contradicted"

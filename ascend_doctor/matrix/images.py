@@ -21,15 +21,13 @@ class BaseImage(Row, frozen=True, kw_only=True):
 
 
 class BaseImages(Row, frozen=True, kw_only=True):
-    """All images that documents name."""
-
     schema: int
     note: str = ""
     sources: Sources
     images: tuple[BaseImage, ...]
 
     def nearest(self, *, cann: str, family: str, python: str, system: str) -> BaseImage | None:
-        """An image with this CANN for a chip, of this Python and system where there is one."""
+        """An image with this CANN for a chip, with this Python and system if present."""
         fitting = (image for image in self.images if (image.cann, image.family) == (cann, family))
         return max(
             fitting, key=lambda image: (image.python == python, image.os == system), default=None

@@ -29,10 +29,7 @@ def data_folder() -> Path:
 
 
 def _folder(variable: str, otherwise: str) -> Path:
-    """By the XDG Base Directory Specification, which calls a relative path invalid.
-
-    Raises DataError where the user has no home; nobody wants one made.
-    """
+    """By the XDG specification (no relative path). Raises DataError for a user without a home."""
     named = os.environ.get(variable, "")
     if os.path.isabs(named):
         return Path(named) / "ascend-doctor"
@@ -45,14 +42,14 @@ def _folder(variable: str, otherwise: str) -> Path:
 def load(path: Path, shape: type[T]) -> T:
     """A YAML file as a strict struct. Raises DataError that names file and place.
 
-    What was read well once is kept in the user's cache: YAML takes ten times as long to read.
+    Valid content stays in the user's cache: YAML takes ten times as long to read.
     """
     return decode(read_bytes(path, YAML_BYTES), path, shape)
 
 
 def decode(data: bytes, path: Path, shape: type[T]) -> T:
     """The same for what was read of ``path`` already."""
-    # By content, not by name and time: nothing goes stale, and overlays share it.
+    # By content, not name and time: nothing goes stale, and overlays share it.
     cached = CacheEntry.of("matrix", data)
     value = cached.get()
     if value is not None:
@@ -91,7 +88,7 @@ class CacheEntry(msgspec.Struct, frozen=True):
         return content
 
     def put(self, content: object) -> None:
-        """Keep it whole or not at all; a cache that cannot be written is none."""
+        """Keep it whole or not at all; ignore an unwritable cache."""
         with contextlib.suppress(OSError, TypeError, DataError, msgspec.MsgspecError):
             write_mine(self.path, msgspec.msgpack.encode(content))
 

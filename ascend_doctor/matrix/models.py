@@ -12,7 +12,7 @@ from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.loading import load
 from ascend_doctor.matrix.schema import Row, Source
 
-# A config.json has some KiB; a file of weights that was named instead is not to be read.
+# A config.json has some KiB; weights named by mistake must not be read.
 _CONFIG_BYTES = 16 << 20
 # Layouts are tried for each divisor of these.
 _MOST = {
@@ -24,11 +24,11 @@ _MOST = {
     "num_experts": 100_000,
     "num_local_experts": 100_000,
 }
-# Of so many names that look like another, so many are shown: those with most words in common.
+# How many similar names are looked at, and shown: those with most words in common.
 _MOST_LIKE, _MOST_NEAR = 12, 3
-# What the names of converted and quantised weights end with: their sizes are those of the model
-# (Ascend/MindSpeed-LLM: qwen3_hf, qwen3_mcore; THUDM/slime: Qwen3-4B_torch_dist, Qwen3-4B-FP8;
-# modelscope/ms-swift: Qwen2.5-7B-Instruct-AWQ, Qwen2.5-VL-72B-Instruct-GPTQ-Int4).
+# Endings of converted and quantised weights, whose sizes are the model's (Ascend/MindSpeed-LLM:
+# qwen3_hf, qwen3_mcore; THUDM/slime: Qwen3-4B_torch_dist, Qwen3-4B-FP8; modelscope/ms-swift:
+# Qwen2.5-7B-Instruct-AWQ, Qwen2.5-VL-72B-Instruct-GPTQ-Int4).
 _COPY = r"-(?:hf|mcore|megatron|torch-dist|bf16|fp16|fp8|mxfp[48]|w8a8|awq|gptq|int[48])$"
 
 
@@ -56,7 +56,7 @@ class Delta(Row, frozen=True, kw_only=True):
 class Model(Row, frozen=True, kw_only=True):
     """``matrices/models/<id>.yaml``. Sizes are elements; ``names`` are those of model hubs.
 
-    ``experts`` 0 is a dense model; ``dense_layers`` is how many first layers have no experts.
+    ``experts`` 0 is a dense model; ``dense_layers`` first layers have no experts.
     ``gated_attention`` doubles the query projection, ``tied`` shares the two embeddings.
     """
 
@@ -95,9 +95,9 @@ class Model(Row, frozen=True, kw_only=True):
 
 
 def find(catalog: Catalog, name: str) -> Model:
-    """A row by id or by a name of a hub, or as the last part of a path, or a config.json.
+    """A row by id or hub name, or as the last part of a path, or a config.json.
 
-    Raises DataError where there is neither, or where the file lacks a size.
+    Raises DataError if neither is there, or if the file lacks a size.
     """
     if Path(name).is_file():
         return _read(Path(name))
@@ -110,11 +110,11 @@ def find(catalog: Catalog, name: str) -> Model:
 
 
 def find_named(catalog: Catalog, name: str) -> Model | None:
-    """The row with this name, of a hub or as the last part of a path; None without one.
+    """The row with this name, of a hub or as the last part of a path; else None.
 
-    Case, and `_` or `.` for `-`, do not matter, nor do endings of converted and quantised weights
-    where only one row can be meant. A folder with a config.json is read. Raises DataError where
-    that lacks a size.
+    Case and `_` or `.` for `-` do not matter, nor do endings of converted and quantised weights
+    if only one row fits. A folder with a config.json is read. Raises DataError if that lacks a
+    size.
     """
     path = Path(name)
     if (path / "config.json").is_file():
@@ -124,7 +124,7 @@ def find_named(catalog: Catalog, name: str) -> Model | None:
 
 
 def find_near(catalog: Catalog, name: str) -> tuple[str, ...]:
-    """The names that may be meant by one that no row has, nearest first."""
+    """Known names that an unknown one may mean, nearest first."""
     known = {_plain(each): _last(each) for row in every(catalog) for each in (row.id, *row.names)}
     plain = _plain(name)
     near = difflib.get_close_matches(plain, known, n=_MOST_LIKE)
@@ -134,7 +134,6 @@ def find_near(catalog: Catalog, name: str) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=4)
 def _rows_by_name(catalog: Catalog) -> dict[str, Model]:
-    """The rows by their names as they are, and by those without an ending that no other row has."""
     rows = every(catalog)
     whole = {_spell(known): row for row in reversed(rows) for known in (row.id, *row.names)}
     bare: dict[str, set[str]] = {}
@@ -159,14 +158,14 @@ def _spell(name: str) -> str:
 
 def _strip_copy(name: str) -> str:
     spelt, before = _spell(name), ""
-    # One ending may stand behind another, as in Qwen3-4B-bf16-hf.
+    # Endings may follow each other, as in Qwen3-4B-bf16-hf.
     while spelt != before:
         before, spelt = spelt, re.sub(_COPY, "", spelt)
     return spelt
 
 
 def sizes_of(model: Model) -> dict[str, int]:
-    """What splits a model: layers, heads, experts, and heads of gated delta nets."""
+    """What splits a model: layers, heads, experts, and gated delta nets' heads."""
     sizes = {
         "layers": model.layers,
         "heads": model.heads,
@@ -193,11 +192,11 @@ def _read(path: Path) -> Model:
 
 
 def from_config(config: Any, *, title: str) -> Model:
-    """The sizes in a Hugging Face configuration. Raises DataError that names what is missing."""
+    """The sizes in a Hugging Face configuration. Raises DataError that names a missing one."""
     if not isinstance(config, dict):
         raise DataError("this is no model configuration")
     outer = config
-    # Models that see or hear have the sizes of their language model in there.
+    # Models that see or hear keep their language model's sizes there.
     config = config.get("text_config", config)
     if not isinstance(config, dict):
         raise DataError("text_config is no object")

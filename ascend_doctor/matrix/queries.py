@@ -14,7 +14,7 @@ from ascend_doctor.matrix.schema import Component, Need, Release, Source, Stack,
 from ascend_doctor.matrix.versions import Scheme, VersionError, parse, satisfies
 
 Fit = Literal["fits", "also", "outside"]
-# What a machine is, rather than what is installed on it by a stack.
+# What a machine is, not what a stack installs on it.
 MACHINE_FACTS = ("cann", "driver", "python", "arch", "soc", "glibc")
 
 
@@ -31,9 +31,9 @@ class Chosen:
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """The rows meant: all of them, the one that speaks for the version, or has it as its ref.
+        """The rows meant: all, or the one for the version, or with it as ref.
 
-        Where none does, those that report the version as their own: branches share one number.
+        Otherwise those that report the version as their own: branches share a number.
         """
         if self.version is None:
             return self.component.releases
@@ -49,7 +49,7 @@ class Chosen:
 
 @dataclass(frozen=True, kw_only=True)
 class Bond:
-    """A row that binds two parts. ``need`` is None where a stack or a provided version does."""
+    """A row that binds two parts. ``need`` is None for a stack or a provided version."""
 
     kind: Literal["requires", "conflicts", "provides", "shared", "stack"]
     row: str
@@ -62,8 +62,8 @@ class Bond:
 def choose(catalog: Catalog, text: str) -> Chosen:
     """The component that ``NAME``, ``NAME==VERSION`` or ``NAME@VERSION`` means.
 
-    A name is an id or a distribution of the matrix. Raises DataError for another name, and for a
-    version that is none in the component's scheme.
+    A name is an id or a distribution of the matrix. Raises DataError for another name, or a
+    version that its scheme lacks.
     """
     name, mark, version = text.strip().partition("==" if "==" in text else "@")
     if mark and not version.strip():
@@ -98,8 +98,8 @@ def _component(catalog: Catalog, name: str) -> Component:
 def requirements(catalog: Catalog, component: str, version: str) -> tuple[Need, ...]:
     """What a version needs, and softly what the versions that it provides need.
 
-    Nothing enforces the package metadata of what a checkout provides. Empty where no row speaks
-    for the version. Raises DataError and VersionError.
+    Nothing enforces the package metadata of what a checkout provides. Empty for a version
+    without a row. Raises DataError and VersionError.
     """
     row = catalog.component(component).release(version)
     if row is None:
@@ -117,7 +117,7 @@ def requirements(catalog: Catalog, component: str, version: str) -> tuple[Need, 
 
 
 def applies(need: Need, machine: Mapping[str, str]) -> bool | None:
-    """Whether a need speaks for a machine (arch, family); None where that is not known of it."""
+    """Whether a need applies to a machine (arch, family); None if unknown."""
     answers: list[bool | None] = []
     for name, required in need.when.items():
         value = machine.get(name)
@@ -131,7 +131,7 @@ def applies(need: Need, machine: Mapping[str, str]) -> bool | None:
 
 
 def fit(catalog: Catalog, need: Need, version: str) -> Fit:
-    """How a version of ``need.component`` stands to a need. Raises DataError and VersionError."""
+    """How a version of ``need.component`` fits a need. Raises DataError and VersionError."""
     scheme = catalog.component(need.component).scheme
     if satisfies(scheme, version, need.versions):
         return "fits"
@@ -141,7 +141,7 @@ def fit(catalog: Catalog, need: Need, version: str) -> Fit:
 def why(catalog: Catalog, chosen: Chosen, other: Chosen) -> tuple[Bond, ...]:
     """The rows that bind two parts: in both directions, through a third part, and in stacks.
 
-    What binds through a third part (both need NumPy) is looked up where both have a version.
+    A third part (both need NumPy) counts if both parts have a version.
     """
     return (
         *_bonds(catalog, chosen, other),
@@ -168,7 +168,7 @@ def _bonds(catalog: Catalog, chosen: Chosen, other: Chosen) -> Iterator[Bond]:
         for need in row.conflicts:
             if need.component in targets:
                 bond = _bond(catalog, "conflicts", label, row, need, targets[need.component])
-                # A conflict with another version than the one asked about binds nothing.
+                # A conflict with another version binds nothing.
                 if bond.fit != "outside":
                     yield bond
 
@@ -215,7 +215,7 @@ def _shared(catalog: Catalog, chosen: Chosen, other: Chosen) -> Iterator[Bond]:
 
 
 def meets(component: Component, ranges: tuple[str, ...]) -> bool:
-    """Whether one version satisfies all ranges: a row's, or any where the component is open."""
+    """Whether one version (a row's; any if open) satisfies all ranges."""
     return any(
         all(satisfies(component.scheme, version, version_range) for version_range in ranges)
         for version in candidates(component, ranges)
@@ -223,9 +223,9 @@ def meets(component: Component, ranges: tuple[str, ...]) -> bool:
 
 
 def candidates(component: Component, ranges: Iterable[str]) -> tuple[str, ...]:
-    """The versions of the rows. Of an open component: those among which a meeting one would be.
+    """The rows' versions. Of an open component: some among which a meeting one would be.
 
-    Ranges meet, if at all, at the end of one of them, or just above it.
+    Ranges meet, if at all, at the end of one of them or just above.
     """
     if component.releases:
         return tuple(row.version for row in component.releases)
@@ -266,7 +266,7 @@ def _in_stack(stack: Stack, part: Chosen) -> bool:
 
 
 def newest(catalog: Catalog) -> dt.date:
-    """The day on which the newest source of the component rows was read."""
+    """The day on which the newest source of component rows was read."""
     return max(
         dt.date.fromisoformat(source.date)
         for component in catalog.components
@@ -276,7 +276,7 @@ def newest(catalog: Catalog) -> dt.date:
 
 
 def staleness(catalog: Catalog, today: dt.date) -> str | None:
-    """A note where the matrix has not learned anything for half a year."""
+    """A note if the matrix learned nothing for half a year."""
     read = newest(catalog)
     if today - read < _STALE_AFTER:
         return None

@@ -20,7 +20,7 @@ Scheme = Literal["pep440", "ascend", "unordered", "ref"]
 _LONGEST = 200
 # alpha < beta < rc < final. No source orders T builds and 0day releases; first, they meet no floor.
 _STAGES = {"t": 0, "0day": 1, "alpha": 2, "beta": 3, "rc": 4}
-# 8.5.0.1 and a build of 8.5.0 come after 8.5.0 itself.
+# 8.5.0.1 and builds of 8.5.0 follow 8.5.0.
 _FINAL, _PATCH, _BUILD = 5, 6, 7
 _NAMES = {rank: name for name, rank in _STAGES.items()} | {_BUILD: "b"}
 _RELEASE = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})*")
@@ -34,7 +34,7 @@ _BRACKET = re.compile(r"\[([^\[\],]+)(?:,([^\[\],]+))?\]\s*(?:,\s*)?")
 
 
 class VersionError(ValueError):
-    """The text is no version, or no range, of its scheme; the message says which and why."""
+    """Not a version, or not a range, of its scheme; the message says which and why."""
 
 
 class Ascend(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class Ascend(msgspec.Struct, frozen=True):
     @property
     def key(self) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
         numbers = self.release
-        # 8.5 and 8.5.0 are the same release.
+        # 8.5 equals 8.5.0.
         while len(numbers) > 1 and numbers[-1] == 0:
             numbers = numbers[:-1]
         return numbers, (*self.suffix, (_FINAL, 0))
@@ -55,7 +55,7 @@ class Ascend(msgspec.Struct, frozen=True):
         return Ascend(self.release, tuple(part for part in self.suffix if part[0] != _BUILD))
 
     def within(self, line: Ascend) -> bool:
-        """Whether this is ``line`` or a part of it: 25.2.rc1 and 25.2.0.1 are within 25.2."""
+        """Whether this is ``line`` or a part: 25.2.rc1 and 25.2.0.1 are within 25.2."""
         size = len(line.release)
         if line.suffix:
             same = self.key[0] == line.key[0]
@@ -77,7 +77,7 @@ class _Bound(NamedTuple):
 
 
 def parse(scheme: Scheme, text: str) -> Version | Ascend | str:
-    """The version that ``text`` is. Raises VersionError."""
+    """Raises VersionError."""
     if scheme == "pep440":
         return _pep440(text)
     if scheme == "ref":
@@ -86,7 +86,7 @@ def parse(scheme: Scheme, text: str) -> Version | Ascend | str:
 
 
 def key(scheme: Scheme, text: str) -> tuple[object, ...]:
-    """A sort key. Raises VersionError for no version, and where the scheme has no order."""
+    """A sort key. Raises VersionError for an invalid version or a scheme without order."""
     if scheme == "pep440":
         return (_pep440(text),)
     if scheme == "ascend":
@@ -105,9 +105,9 @@ def numbers(scheme: Scheme, text: str, count: int) -> tuple[int, ...]:
 def satisfies(scheme: Scheme, version: str, version_range: str) -> bool:
     """Whether ``version`` lies in ``version_range``. Raises VersionError.
 
-    A range is comparisons joined by ``,`` (and) and ``||`` (or); "" is any version. Ascend ranges
-    know lines (``==25.2.X``, ``>=25.2.X``), and intervals as version.info has them
-    (``[7.0.0,7.2.99]``, ``[23.0.rc3,23.0.rc3.]``, ends included). Builds (.B120) count only where
+    A range is comparisons joined by ``,`` (and) and ``||`` (or); "" is any version. Ascend
+    ranges know lines (``==25.2.X``, ``>=25.2.X``), and intervals as in version.info
+    (``[7.0.0,7.2.99]``, ``[23.0.rc3,23.0.rc3.]``, ends included). Builds (.B120) count only if
     the range names one. Order is plain order: 8.5.0.alpha002 is below 8.5.0.
     """
     return _satisfies(scheme, version, version_range)
@@ -116,13 +116,13 @@ def satisfies(scheme: Scheme, version: str, version_range: str) -> bool:
 @functools.lru_cache(maxsize=1 << 16)  # the solver asks the same thing thousands of times
 def _satisfies(scheme: Scheme, version: str, version_range: str) -> bool:
     parsed = parse(scheme, version)
-    # All are tried, so that a bad range is an error whatever the version is.
+    # Try all: a bad range is an error for every version.
     hits = [_one_alternative(scheme, parsed, word) for word in version_range.split("||")]
     return any(hits)
 
 
 def check_range(scheme: Scheme, version_range: str) -> None:
-    """Raises VersionError where ``version_range`` is no range of the scheme."""
+    """Raises VersionError for an invalid range."""
     satisfies(scheme, "0", version_range)
 
 
@@ -149,7 +149,7 @@ def _specifiers(version_range: str) -> SpecifierSet:
 @functools.lru_cache(maxsize=1 << 14)  # as above
 def _pep440(text: str) -> Version:
     try:
-        # Beyond this length int() itself refuses the numbers.
+        # int() refuses longer numbers.
         return Version(text if len(text) <= _LONGEST else "too long")
     except InvalidVersion as error:
         raise VersionError(f"{text[:_LONGEST]!r} is no Python version (PEP 440)") from error
@@ -224,7 +224,7 @@ def _in_brackets(scheme: Scheme, version: Ascend, version_range: str) -> bool:
         if match is None:
             raise VersionError(f"{version_range[:_LONGEST]!r} is no list of intervals")
         low, high = match[1].strip(), (match[2] or "").strip()
-        # An upper end such as "23.0.rc3." stands for everything that begins so.
+        # An upper end such as "23.0.rc3." covers everything that begins so.
         upper = f"<={high}X" if high.endswith(".") else f"<={high}"
         bounds = _bounds(scheme, f">={low},{upper}" if high else f"=={low}")
         hits.append(all(_holds(version, bound) for bound in bounds))
@@ -243,5 +243,5 @@ def _ref_matches(ref: str, pattern: str) -> bool:
 
 
 def normalised(name: str) -> str:
-    """A distribution's name as PEP 503 compares it; packaging.utils takes too long to import."""
+    """A name as PEP 503 compares it; packaging.utils is slow to import."""
     return re.sub(r"[-_.]+", "-", name).lower()

@@ -7,7 +7,7 @@ from ascend_doctor.planning.ranking import RankedLayout
 from ascend_doctor.planning.rules import LayoutQuery
 from ascend_doctor.planning.weights import stages
 
-# Every layer by itself: the least memory, and what the estimate counts.
+# Each layer separately: the least memory, and what the estimate counts.
 _RECOMPUTE = {
     "recompute_granularity": "full",
     "recompute_method": "uniform",
@@ -33,7 +33,7 @@ def _sizes(asked: LayoutQuery, choice: RankedLayout) -> dict[str, str]:
 
 
 def megatron(asked: LayoutQuery, choice: RankedLayout) -> tuple[str, ...]:
-    """Options of Megatron-LM's pretrain_gpt.py, and of MindSpeed-LLM.
+    """Options of pretrain_gpt.py of Megatron-LM and MindSpeed-LLM.
 
     Source: NVIDIA/Megatron-LM@core_v0.15.3:megatron/training/arguments.py.
     """
@@ -99,5 +99,4 @@ FRAMEWORKS: dict[str, Callable[[LayoutQuery, RankedLayout], tuple[str, ...]]] = 
 
 
 def describe_sizes(layout: Layout) -> str:
-    """The sizes that follow from a layout."""
     return f"DP{layout.dp}, expert DP{layout.edp}, ETP{layout.expert_tensor}"

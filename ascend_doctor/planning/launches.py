@@ -14,7 +14,7 @@ _NODE = 8
 
 
 def environment(asked: LayoutQuery) -> Iterator[str]:
-    """The variables that the model needs, as lines of a shell.
+    """The variables that the model needs, as shell lines.
 
     Source: modelscope/mcore-bridge@v1.0.0:src/mcore_bridge/config/parser.py.
     """
@@ -23,7 +23,7 @@ def environment(asked: LayoutQuery) -> Iterator[str]:
 
 
 def _is_old(asked: LayoutQuery) -> bool:
-    """Whether megatron-core is known to have no gated delta net.
+    """Whether megatron-core is known to lack a gated delta net.
 
     mcore-bridge then repeats that of transformers on every rank of TP:
     modelscope/mcore-bridge@v1.2.0:src/mcore_bridge/model/mm_gpts/qwen3_5.py.
@@ -32,15 +32,14 @@ def _is_old(asked: LayoutQuery) -> bool:
 
 
 def setup_command(asked: LayoutQuery) -> str:
-    """The command that sets up a stack for the model."""
     version = asked.megatron or ("0.16.1" if asked.model.delta is not None else "")
     return "ascend-doctor setup --framework ms-swift" + (f" --megatron {version}" * bool(version))
 
 
 def launch(asked: LayoutQuery, ranked: RankedLayout, per_node: int) -> Iterator[str]:
-    """A script that starts ms-swift with this layout; DATASET is asked for.
+    """A script that starts ms-swift with this layout and asks for DATASET.
 
-    Where it is not known how many NPUs a node has, more than 8 are asked for by the script, too.
+    If a node's NPU count is unknown, the script also asks for more than 8.
     """
     npus = ranked.layout.npus
     each = per_node or (npus if npus <= _NODE else 0)

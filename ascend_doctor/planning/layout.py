@@ -17,7 +17,7 @@ from ascend_doctor.judging.layout_rules import splits_ranks
 
 Groups = tuple[tuple[int, ...], ...]
 
-# By which coordinates the ranks of a group differ: of all layers, and of the experts.
+# Coordinates by which the ranks of a group differ: of all layers, and of the experts.
 DENSE: Mapping[str, tuple[str, ...]] = {
     "tp": ("tp",),
     "cp": ("cp",),
@@ -45,7 +45,7 @@ TITLES = {
     "etp": "expert tensor",
     "edp": "expert data",
 }
-# etp before tp, which it ends with.
+# etp before tp, its suffix.
 _PART = re.compile(r"(etp|tp|pp|ep|cp)\s*[=:]?\s*([0-9]{1,5})", re.IGNORECASE)
 
 
@@ -61,7 +61,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
     @property
     def expert_tensor(self) -> int:
-        """What Megatron makes of ``etp``: unset is the tensor parallel size."""
+        """Megatron's value for ``etp``: if unset, the tensor parallel size."""
         return self.etp or self.tp
 
     @property
@@ -81,7 +81,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
     @property
     def name(self) -> str:
-        """Such as TP2·EP4·ETP1; sizes of 1 are left out."""
+        """Such as TP2·EP4·ETP1; omits sizes of 1."""
         sizes = {"TP": self.tp, "PP": self.pp, "CP": self.cp, "EP": self.ep}
         parts = [f"{key}{size}" for key, size in sizes.items() if size > 1]
         if self.etp and self.etp != self.tp:
@@ -119,7 +119,6 @@ def parse(text: str, npus: int) -> Layout:
 
 
 def _lists(sizes: Mapping[str, int], along: Iterable[str]) -> Groups:
-    """Offsets inside a group, added to the first rank of every group."""
     inside, starts, stride = [0], [0], 1
     for name, size in sizes.items():
         steps = range(0, stride * size, stride)
@@ -142,7 +141,7 @@ def crossing(layout: Layout, per_node: int) -> tuple[str, ...]:
 
 
 def communicators(layout: Layout) -> int:
-    """How many communicators of more than one rank a rank has at most, the world's included."""
+    """The most communicators with several ranks that a rank has, including the world's."""
     kinds = sum(
         math.prod(layout.sizes(expert=expert)[dimension] for dimension in along) > 1
         for expert, table in ((False, DENSE), (True, EXPERT))

@@ -21,7 +21,7 @@ from ascend_doctor.planning.weights import (
 
 GIB = 1 << 30
 _BF16, _FP32 = 2, 4
-# accumulate_allreduce_grads_in_fp32, which Megatron sets itself with --bf16.
+# accumulate_allreduce_grads_in_fp32, which Megatron sets with --bf16.
 _GRADIENT = _FP32
 _OPTIMIZER = 3 * _FP32
 # Logits stay in BF16 until the loss has made an FP32 copy, which backward needs.
@@ -29,10 +29,10 @@ _LOGIT = _BF16 + _FP32
 # HCCL_BUFFSIZE defaults to 200 MB, and a communicator takes it twice
 # (hicann/hccl@09300b70:docs/zh/user_guide/hccl_env).
 _COMMUNICATOR = 2 * 200 * 1000 * 1000
-# In as many parts --swap-optimizer brings the states back, by default
+# --swap-optimizer restores the states in this many parts by default
 # (Ascend/MindSpeed@core_r0.15.3:mindspeed/features_manager/optimizer/swap_optimizer_feature.py).
 _SWAPPED = 16
-# docs/records/plan.md has the launches, tests/planning/test_peaks.py the comparison.
+# Launches: docs/records/plan.md; comparison: tests/planning/test_peaks.py.
 NEARNESS = (
     "GiB: without HCCL buffers 5% below to 14% above what 13 published launches allocated on NPUs; "
     "64k tokens under CP4 took twice as much"
@@ -62,9 +62,9 @@ class TrainingRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes on the most loaded rank. ``recompute``: activations are computed again, per layer.
+    """Bytes on the most loaded rank. ``recompute``: recomputes activations, per layer.
 
-    ``update`` is what the optimizer takes for a moment while it updates one parameter.
+    ``update``: the optimizer's brief need to update one parameter.
     """
 
     stage: int
@@ -78,7 +78,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def parts(self) -> dict[str, float]:
-        """What it is for, in words; of activations and the update the larger one."""
+        """Its uses in words; of activations and the update the larger one."""
         weights, gradients, optimizer, activations, update, buffers = MEMORY_PARTS
         last = activations if self.activations >= self.update else update
         return {
@@ -91,7 +91,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def states(self) -> float:
-        """What stays from step to step."""
+        """Memory that stays between steps."""
         return self.weights + self.gradients + self.optimizer
 
     @property
@@ -111,11 +111,11 @@ def estimate(model: Model, layout: Layout, run: TrainingRun, *, recompute: bool)
 def stage_memory(
     model: Model, layout: Layout, run: TrainingRun, stage: int, *, recompute: bool
 ) -> Memory:
-    """The memory of a rank of this pipeline stage."""
     whole = rank_parameters(model, layout, stage)
     trained = adapters(model, layout, stage, run.lora) if run.lora else whole
-    # Peaks of launches whose activations are small are above what stays by FP32 of the largest part
-    # of a parameter (tests/planning/peaks.yaml: Llama-2-7B, Phi-3.5-MoE, InternLM3, GLM-4).
+    # Peaks of launches with small activations exceed the permanent memory by FP32 of the
+    # largest parameter part (tests/planning/peaks.yaml: Llama-2-7B, Phi-3.5-MoE, InternLM3,
+    # GLM-4).
     update = 0.0 if run.lora else largest_shard(model, layout, stage) * _FP32
     frozen = whole if run.lora else RankParameters()
     shared_out = trained.dense / (layout.dp * layout.cp) + trained.expert / layout.edp
@@ -139,36 +139,36 @@ def activations(
 ) -> float:
     """Bytes that backward needs on a rank of this stage.
 
-    As many micro-batches are in flight as the schedule without interleaving has there.
+    As many micro-batches are in flight as in the schedule without interleaving.
     """
     tokens = run.sequence * run.micro_batch / layout.cp
     layers = stages(model, layout)[stage]
     each = [_BF16 * tokens / layout.tp * per_token(model, layout, layer) for layer in layers]
-    # Of the layer that backward is at: gradients of its network, and what is computed again.
+    # For the layer in backward: gradients of its network, and recomputed activations.
     wide = max((3 * _network(model, layer) for layer in layers), default=0.0)
     once = _BF16 * tokens / layout.tp * wide + (max(each, default=0.0) if recompute else 0.0)
-    # Of a layer that is computed again only its input stays.
+    # A recomputed layer keeps only its input.
     held = _BF16 * tokens / layout.tp * model.hidden * len(layers) if recompute else sum(each)
     flight = layout.pp - stage
     if stage == layout.pp - 1:
-        # The loss is done with its logits before backward comes to a layer.
+        # The loss is done with its logits before backward reaches a layer.
         final = 2 * _BF16 * tokens / layout.tp * model.hidden
         once = max(once, tokens * vocabulary(model, layout) * _LOGIT + final)
     return flight * held + once
 
 
 def _network(model: Model, layer: int) -> float:
-    """Elements between the two halves of a layer's network, for each token."""
+    """Elements between the two halves of a layer's network, per token."""
     if not model.has_experts(layer):
         return model.ffn
     return model.top_k * model.expert_ffn + model.shared_ffn
 
 
 def per_token(model: Model, layout: Layout, layer: int) -> float:
-    """Elements of BF16 that a layer keeps for each token, over all ranks of a TP group.
+    """Elements of BF16 that a layer keeps per token, over all ranks of a TP group.
 
-    Twice the input and the result of a norm, then the mixing, then the network. Experts are
-    assumed to be loaded evenly.
+    Twice the input and the result of a norm, then the mixing, then the network. Assumes an even
+    load of experts.
     """
     mixing = _delta(model) if model.is_delta(layer) else _attention(model)
     if not model.has_experts(layer):

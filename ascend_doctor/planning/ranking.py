@@ -10,31 +10,32 @@ from ascend_doctor.planning.memory import GIB, Memory, estimate
 from ascend_doctor.planning.rules import LayoutQuery, broken
 from ascend_doctor.planning.step_time import relative_step_time
 
-# Tensor parallelism moves every activation several times a layer: a node has at most this many
-# devices (16 on Atlas A3), and more are never tried.
+# Tensor parallelism moves every activation several times a layer: at most a node's devices (16
+# on Atlas A3).
 _MOST_TENSOR = 16
-# Published launch scripts for experts on NPUs mostly take TP2, which sequence parallelism needs:
-# 8 of 13 in modelscope/ms-swift@3602360a:examples/ascend, all of modelscope/twinkle@1a1d8845.
+# Published launch scripts for experts on NPUs mostly take TP2, which sequence parallelism
+# needs: 8 of 13 in modelscope/ms-swift@3602360a:examples/ascend, all of
+# modelscope/twinkle@1a1d8845.
 _USUAL_TENSOR = 2
 _MIB = 1 << 20
-# What a process may need above the estimate of what it allocates: published peaks were up to 4.5 %
-# above it, and what torch reserved of the device mostly 2 to 10 % above what it allocated
+# A process's need above the estimate of its allocations: published peaks were up to 4.5 % above
+# it, and torch's reserved memory mostly 2 to 10 % above its allocated one
 # (docs/records/plan.md).
 MARGIN = 0.12
 
 
 class RankBudget(msgspec.Struct, frozen=True, kw_only=True):
-    """Where it is to run. ``memory`` is bytes a process may use, ``per_node`` ranks; 0: unknown."""
+    """The target. ``memory``: usable bytes per process, ``per_node``: ranks; 0: unknown."""
 
     memory: float = 0.0
     per_node: int = 0
 
 
 class RankedLayout(msgspec.Struct, frozen=True, kw_only=True):
-    """A legal layout. ``fits`` is None where that is not known.
+    """A legal layout. ``fits`` is None if unknown.
 
-    That is without the memory of the device, and where the estimate is nearer to it than MARGIN.
-    ``step`` is how many times its arithmetic alone a step takes.
+    Unknown: without the memory of the device, or with an estimate nearer to it than MARGIN.
+    ``step``: a step's time as a multiple of its arithmetic alone.
     """
 
     layout: Layout
@@ -46,20 +47,20 @@ class RankedLayout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rank_budget(family: Family, soc: Soc | None, per_node: int) -> RankBudget:
-    """What a chip offers: its memory less what is taken at idle, and how many a server has."""
+    """A chip's memory less its idle use, and a server's chip count."""
     memory = ((soc and soc.memory_gib) or 0) * GIB
     idle = (family.idle_hbm_mb or 0) * _MIB
     return RankBudget(memory=max(memory - idle, 0), per_node=per_node or family.node)
 
 
 def choices(asked: LayoutQuery, npus: int, where: RankBudget) -> tuple[RankedLayout, ...]:
-    """The legal layouts of this many NPUs, ranked."""
+    """The legal layouts, ranked."""
     legal = (layout for layout in _all(asked, npus) if not any(broken(asked, layout)))
     return tuple(sorted((choice(asked, layout, where) for layout in legal), key=_key))
 
 
 def fewest(asked: LayoutQuery, where: RankBudget, most: int) -> int:
-    """The smallest power of two of NPUs on which a layout fits; ``most`` where none does."""
+    """The smallest power of two of NPUs on which a layout fits; ``most`` if none does."""
     npus = 1
     while npus < most and not _fits_on(asked, npus, where):
         npus *= 2
@@ -68,7 +69,7 @@ def fewest(asked: LayoutQuery, where: RankBudget, most: int) -> int:
 
 def _fits_on(asked: LayoutQuery, npus: int, where: RankBudget) -> bool:
     alone = estimate(asked.model, Layout(npus=1), asked.run, recompute=True)
-    # Whatever the layout, a rank has its share of what stays from step to step.
+    # In any layout a rank has its share of the states.
     if alone.states / npus > where.memory:
         return False
     return any(
@@ -80,7 +81,7 @@ def _fits_on(asked: LayoutQuery, npus: int, where: RankBudget) -> bool:
 
 
 def choice(asked: LayoutQuery, layout: Layout, where: RankBudget) -> RankedLayout:
-    """A layout with its memory: all activations are kept where that fits, else computed again."""
+    """A layout with its memory: keeps all activations if they fit, else recomputes them."""
     whole = estimate(asked.model, layout, asked.run, recompute=False)
     memory = whole
     if where.memory and not _fits(whole, where):
@@ -117,7 +118,7 @@ def _all(asked: LayoutQuery, npus: int) -> Iterator[Layout]:
 
 
 def _key(ranked: RankedLayout) -> tuple[object, ...]:
-    """What decides, in this order.
+    """The criteria in order.
 
     It fits, or may; it crosses no node; activations are kept; little pipeline and context
     parallelism; experts over as many ranks as there are; then the smaller memory.
@@ -125,7 +126,7 @@ def _key(ranked: RankedLayout) -> tuple[object, ...]:
     layout = ranked.layout
     fit = {True: 0, None: 1, False: 2}[ranked.fits]
     costly = sum(kind in ranked.crosses for kind in ("tp", "cp", "ep", "etp"))
-    # What does not fit is of use only by how little it lacks.
+    # Of layouts that do not fit, only the shortfall matters.
     if ranked.fits is False:
         return (fit, ranked.memory.total)
     experts = ranked.experts > 0

@@ -29,7 +29,7 @@ class LayoutQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """``broken`` says what is wrong, or gives an empty text."""
+    """``broken`` says what is wrong, else ""."""
 
     text: str
     source: str
@@ -54,7 +54,7 @@ def _kv_heads(asked: LayoutQuery, layout: Layout) -> str:
     groups = asked.model.kv_heads
     if asked.model.latent is not None:
         return ""
-    # What depends on a version that is not known is not legal in all of them.
+    # A result that depends on an unknown version is not legal in all versions.
     fits = splits_groups(groups, layout.tp, asked.megatron)
     return "" if fits else f"key and value heads ({groups}) cannot be split over TP{layout.tp}"
 
@@ -115,7 +115,7 @@ def _delta(asked: LayoutQuery, layout: Layout) -> str:
 
 
 def is_from(asked: LayoutQuery, version: str) -> bool:
-    """Whether megatron-core is known to be this release or a newer one."""
+    """Whether megatron-core is known to be this release or newer."""
     return bool(asked.megatron) and satisfies("pep440", asked.megatron, f">={version}")
 
 
@@ -183,7 +183,7 @@ RULES = (
 
 
 def broken(asked: LayoutQuery, layout: Layout) -> Iterator[tuple[Rule, str]]:
-    """The rules that a layout breaks; nothing else is judged where its sizes do not divide."""
+    """The rules that a layout breaks; if its sizes do not divide, only that."""
     for rule in RULES:
         text = rule.broken(asked, layout)
         if text:

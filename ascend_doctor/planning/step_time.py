@@ -19,7 +19,7 @@ STEP_NEARNESS = (
 
 
 def relative_step_time(layout: Layout, run: TrainingRun, *, recompute: bool) -> float:
-    """1 where no NPU waits for another stage and nothing is computed again."""
+    """1 if no NPU waits for another stage and nothing is recomputed."""
     micro_batches = max(1, math.ceil(run.global_batch / (run.micro_batch * layout.dp)))
     waiting = (micro_batches + layout.pp - 1) / micro_batches
     return waiting * (_RECOMPUTED if recompute else 1.0)

@@ -34,7 +34,7 @@ class RankParameters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stages(model: Model, layout: Layout) -> tuple[range, ...]:
-    """The layers of every pipeline stage; the last stage has fewer where they do not divide."""
+    """The layers of every pipeline stage; the last stage has fewer if they do not divide."""
     most = math.ceil(model.layers / layout.pp)
     return tuple(
         range(min(stage * most, model.layers), min((stage + 1) * most, model.layers))
@@ -43,28 +43,27 @@ def stages(model: Model, layout: Layout) -> tuple[range, ...]:
 
 
 def vocabulary(model: Model, layout: Layout) -> int:
-    """Rows of the embedding on one rank, padded as Megatron pads them."""
+    """Rows of the embedding on one rank, padded as by Megatron."""
     multiple = _VOCABULARY_MULTIPLE * layout.tp
     return math.ceil(model.vocabulary / multiple) * _VOCABULARY_MULTIPLE
 
 
 def rank_parameters(model: Model, layout: Layout, stage: int) -> RankParameters:
-    """All parameters of a rank of this pipeline stage."""
     total = RankParameters()
     for layer in stages(model, layout)[stage]:
         total += _layer(model, layout, layer)
     rows = vocabulary(model, layout) * model.hidden
     last = stage == layout.pp - 1
-    # A tied output shares its rows with the embedding only where one rank holds both.
+    # A tied output shares its rows with the embedding only if one rank holds both.
     ends = (stage == 0) + (last and not (model.tied and layout.pp == 1))
     return total + RankParameters(dense=ends * rows + last * model.hidden)
 
 
 def largest_shard(model: Model, layout: Layout, stage: int) -> float:
-    """Elements of the largest part of one parameter that a rank's optimizer has, at most.
+    """The most elements that a rank's optimizer has of one parameter.
 
     That is an embedding, or the gates and ups of a layer, or of all experts of a rank together;
-    the distributed optimizer cuts the row of all parameters into parts of one size.
+    the distributed optimizer cuts the row of all parameters into equal parts.
     """
     whole = rank_parameters(model, layout, stage)
     ends = stage in {0, layout.pp - 1}
@@ -129,8 +128,8 @@ def _delta(model: Model, layout: Layout) -> float:
 def adapters(model: Model, layout: Layout, stage: int, rank: int) -> RankParameters:
     """Parameters of LoRA adapters of ``rank`` on all linear layers of a rank's stage.
 
-    Of a layer that is split over its outputs the first half of an adapter is whole on every rank,
-    of one that is split over its inputs the second; the router and the embeddings have none.
+    Of a layer split over its outputs the adapter's first half is whole on every rank, of one
+    split over its inputs the second; the router and the embeddings have none.
     """
     total = RankParameters()
     for layer in stages(model, layout)[stage]:

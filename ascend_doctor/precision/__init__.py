@@ -5,5 +5,5 @@ import os
 from ascend_doctor.machine.hooks import STARTUP, prepend_path
 
 _SITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "site")
-# The folders that make an interpreter record a job, first on its PYTHONPATH.
+# Folders, first on PYTHONPATH, that make an interpreter record a job.
 RECORDER = prepend_path(STARTUP, _SITE)

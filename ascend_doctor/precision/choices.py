@@ -13,11 +13,11 @@ from ascend_doctor.precision.records import TensorKey, TensorKind, TensorRecord
 from ascend_doctor.precision.tolerances import coarsest, format_of
 
 COARSE = frozenset({"float16", "bfloat16", "float8"})
-# Of what a router chose, which more than rounding has changed beyond this share, and as much again
-# for each step of an optimizer: of bfloat16 and products that are rounded otherwise at most 0.03,
-# 0.09 and 0.16 in three steps of 32 tokens (tests/precision).
+# Share of a router's choices that more than rounding has changed, and as much again for each step
+# of an optimizer. Of bfloat16 and other rounding of products at most 0.03, 0.09 and 0.16 in three
+# steps of 32 tokens (tests/precision).
 _MOST = 0.1
-# The square of a distance by the share of choices: of routers' gradients up to 8.1, seen there too.
+# The square of a distance by the share of choices: routers' gradients reach 8.1 there.
 _REACH = 9.0
 _ACTIVATIONS = frozenset(
     {TensorKind.INPUT, TensorKind.OUTPUT} | {TensorKind.INPUT_GRADIENT, TensorKind.OUTPUT_GRADIENT}
@@ -41,7 +41,7 @@ class ChangedChoices(msgspec.Struct, frozen=True):
         return math.sqrt(_REACH * max(shares, default=0.0))
 
     def concern(self, record: TensorRecord) -> bool:
-        """Whether the rows of a tensor are others: beside a router, or a part of what is."""
+        """Whether a tensor's rows differ: beside a router, or a part of what is."""
         return record.kind in _ACTIVATIONS and any(
             step == record.step
             and record.name != router
@@ -54,7 +54,6 @@ NONE = ChangedChoices({})
 
 
 def find_changed_choices(ranks: Iterable[tuple[Run, Run]]) -> ChangedChoices:
-    """Those of all ranks, of each the reference and the other run."""
     shares: dict[tuple[int, str], float] = {}
     for reference, other in ranks:
         chosen = {record.key: record for record in other if _is_choice(record)}
@@ -74,7 +73,6 @@ def _is_choice(record: TensorRecord) -> bool:
 
 
 def _share_of_changes(record: TensorRecord, chosen: Mapping[TensorKey, TensorRecord]) -> float:
-    """Elements of a mask that changed, by those that are set; 0 where that cannot be told."""
     counterpart = chosen.get(record.key)
     if counterpart is None or counterpart.shape != record.shape or not record.norm:
         return 0.0

@@ -13,7 +13,7 @@ from ascend_doctor.machine.syntax import describe_json
 from ascend_doctor.precision.records import Dump, RankRecords, TensorRecord
 
 _T = TypeVar("_T")
-# A second number is that of another process with the same rank, as of a job in a job.
+# A second number is for another process with the same rank, as of a job in a job.
 _FILE = re.compile(r"rank-(\d{1,6})(?:-(\d{1,6}))?\.jsonl")
 
 
@@ -45,7 +45,7 @@ _END = msgspec.json.Decoder(_End)
 def read_dump(path: str) -> Dump:
     """A folder with a file or a folder a rank.
 
-    Raises DataError for what is no dump, for a damaged one and for one that was cut off.
+    Raises DataError for an invalid dump, a damaged one and one that was cut off.
     """
     try:
         names = sorted(os.listdir(path))
@@ -65,7 +65,6 @@ def read_dump(path: str) -> Dump:
 
 
 def label(rank: int, process: int = 1) -> str:
-    """How a rank is called; a process that has the number of another one is told from it."""
     return f"rank {rank}" if process == 1 else f"rank {rank}, process {process}"
 
 

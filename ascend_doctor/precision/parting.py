@@ -14,8 +14,8 @@ from ascend_doctor.precision.choices import COARSE, NONE, ChangedChoices, find_c
 from ascend_doctor.precision.records import TensorKey, TensorKind, TensorRecord
 from ascend_doctor.precision.tolerances import Tolerance, coarsest, format_of
 
-# Without these nothing is lost that another record does not show: inputs of a module are outputs
-# of others, and what a run keeps beside its weights is its own affair.
+# Other records show what these would: inputs of a module are outputs of others, and runs may keep
+# different things beside their weights.
 _OPTIONAL = frozenset(
     {TensorKind.INPUT, TensorKind.INPUT_GRADIENT, TensorKind.BUFFER, TensorKind.UPDATE}
 )
@@ -28,12 +28,12 @@ _TAKEN_BY_OPTIMIZERS = frozenset({TensorKind.MAIN_GRADIENT, TensorKind.GRADIENT}
 _WEIGHTS = frozenset({TensorKind.WEIGHT, TensorKind.UPDATE})
 # Adam divides by the size of a gradient, and so takes whole steps for noise.
 _UPDATE_SLACK = 4.0
-# What is squared, as in Adam's exp_avg_sq, is twice as far apart.
+# Squares, as in Adam's exp_avg_sq, are twice as far apart.
 _SQUARE_SLACK = 2.0
-# What a small module gives is no rounding: with weights as they are drawn, a layer's output may be
-# a hundredth of the others, and would be lost below the floor of gradients.
+# Small outputs are not rounding: with initial weights, a layer's output may be a hundredth of the
+# others, and below the floor of gradients.
 _FORWARD_FLOOR = 0.03
-# Which expert or token comes first may be decided by the last bit.
+# The last bit may decide which expert or token comes first.
 _INTEGERS = 0.05
 
 
@@ -42,8 +42,6 @@ _NumberedKey = tuple[TensorKey, int]
 
 
 class PartingCause(enum.Enum):
-    """In what a tensor is not the same."""
-
     VALUES = "values"
     SHAPE = "shape"
     DTYPE = "dtype"
@@ -56,9 +54,9 @@ class PartingCause(enum.Enum):
 class Parting(msgspec.Struct, frozen=True, kw_only=True):
     """The first tensor of a rank that is not the same.
 
-    ``module`` is where it was computed, "" for the job itself outside of any module. ``difference``
-    and ``tolerance`` are relative to the size of the tensor. ``agreed`` counts the tensors before
-    it.
+    ``module`` is where it was computed, "" for the job itself outside any module.
+    ``difference`` and ``tolerance`` are relative to the size of the tensor. ``agreed`` counts
+    the tensors before it.
     """
 
     module: str
@@ -81,7 +79,6 @@ def find_partings(
     ranks: Mapping[str, tuple[Sequence[TensorRecord], Sequence[TensorRecord]]],
     tolerances: Mapping[str, Tolerance],
 ) -> dict[str, Parting | None]:
-    """Where each rank parts, of its reference and its other run."""
     choices = find_changed_choices(ranks.values())
     return {
         rank: find_parting(reference, other, tolerances, choices)
@@ -95,7 +92,7 @@ def find_parting(
     tolerances: Mapping[str, Tolerance],
     choices: ChangedChoices = NONE,
 ) -> Parting | None:
-    """The first tensor in the order of the reference that differs, or that only one run has."""
+    """The first tensor, in the reference's order, that differs, or that only one run has."""
     reference, other = _with_common_states(
         *([row for row in run if not choices.concern(row)] for run in (reference, other))
     )
@@ -117,7 +114,7 @@ def find_parting(
             return Parting(
                 module=module, cause=PartingCause.MISSING, reference=record, agreed=index
             )
-        # What follows a coarse tensor was computed from it, whatever its own format is.
+        # What follows a coarse tensor was computed from it, in whatever format.
         format_ = coarsest(format_, format_of(record.dtype), format_of(counterpart.dtype))
         if record.kind is TensorKind.OUTPUT:
             called.add((record.step, record.name))
@@ -169,7 +166,7 @@ def _beside_clipping(
 ) -> Parting:
     """The first gradient that differs by more than a factor that all have in common.
 
-    Where one gradient is wrong, clipping by the norm of all of them scales every other.
+    If one gradient is wrong, clipping by the norm of all of them scales every other.
     """
     kind, step = parting.record.kind, parting.record.step
     family = [
@@ -197,7 +194,6 @@ def _beside_clipping(
 
 
 def _factor(record: TensorRecord, counterpart: TensorRecord) -> float:
-    """By what a tensor has to be multiplied to be as near to another as it can be."""
     pairs = list(zip(record.projections, counterpart.projections, strict=False))
     square = sum(left * left for left, _ in pairs)
     return sum(left * right for left, right in pairs) / square if square else 1.0
@@ -212,7 +208,7 @@ def _multiply(record: TensorRecord, factor: float) -> TensorRecord:
 
 
 def _number(records: Sequence[TensorRecord]) -> list[_NumberedKey]:
-    """What tensors are matched by: a gradient may come back to the same tensor several times."""
+    """The keys to match by: a gradient may come back to the same tensor several times."""
     seen: Counter[TensorKey] = Counter()
     keys = []
     for record in records:
@@ -224,7 +220,6 @@ def _number(records: Sequence[TensorRecord]) -> list[_NumberedKey]:
 def _extras(
     others: Mapping[_NumberedKey, TensorRecord], known: AbstractSet[_NumberedKey]
 ) -> dict[_NumberedKey | None, TensorRecord]:
-    """What only the other run has, by the key of the last common record before it."""
     extras: dict[_NumberedKey | None, TensorRecord] = {}
     last = None
     for key, record in others.items():
@@ -243,7 +238,7 @@ def _of_extra(extra: TensorRecord, other: Sequence[TensorRecord], agreed: int) -
 def _blame_for_absence(
     reference: Sequence[TensorRecord], index: int, other: Sequence[TensorRecord]
 ) -> str:
-    """As ``blame``; that a module was not called is the doing of the nearest around that was."""
+    """As ``blame``; for an uncalled module, the nearest called one around it."""
     record = reference[index]
     if record.kind is not TensorKind.OUTPUT:
         return blame(reference, index)
@@ -265,14 +260,14 @@ def _compare(
     scale: float,
     reach: float,
 ) -> Parting | None:
-    """In what two tensors differ, None for nothing that counts; the module is still open.
+    """The difference of two tensors, None if within tolerance; its module is still open.
 
     ``reach`` is how far changed choices let them be apart.
     """
     cause: PartingCause | None = None
     difference: float | None = None
     allowed: float | None = None
-    # The plainest cause first: of another shape or dtype the values would say nothing.
+    # The plainest cause first: values of another shape or dtype say nothing.
     if record.shape != counterpart.shape:
         cause = PartingCause.SHAPE
     elif record.dtype != counterpart.dtype:
@@ -307,7 +302,6 @@ def _distance(
     tolerances: Mapping[str, Tolerance],
     scale: float,
 ) -> tuple[float, float]:
-    """How far two tensors are apart, and how far they may be, relative to the larger one."""
     apart = distance(record, counterpart)
     if apart is None:
         return (0.0 if record.digest == counterpart.digest else math.inf), 0.0
@@ -325,7 +319,6 @@ def _distance(
 
 
 def _slack(record: TensorRecord) -> float:
-    """By how much further a tensor may be apart than what it was made of."""
     if record.kind is TensorKind.UPDATE:
         return _UPDATE_SLACK
     return _SQUARE_SLACK if record.slot.endswith("_sq") else 1.0
@@ -334,8 +327,8 @@ def _slack(record: TensorRecord) -> float:
 def distance(record: TensorRecord, counterpart: TensorRecord) -> float | None:
     """The Euclidean distance of two tensors: estimated from projections, else at least this.
 
-    The mean of the squares of the projections' differences has the square of the distance as its
-    expectation (Johnson and Lindenstrauss, with signs: Achlioptas, PODS 2001). None where there is
+    The mean of the squares of the projections' differences has the square of the distance as
+    its expectation (Johnson and Lindenstrauss, with signs: Achlioptas, PODS 2001). None with
     nothing but a check sum.
     """
     if record.projections and len(record.projections) == len(counterpart.projections):
@@ -356,7 +349,6 @@ def distance(record: TensorRecord, counterpart: TensorRecord) -> float | None:
 
 
 def _family(record: TensorRecord) -> tuple[int, str]:
-    """Tensors whose sizes are alike: of a step and of a kind."""
     if record.kind in _GRADIENTS:
         return record.step, "gradient"
     if record.kind in _WEIGHTS:
@@ -365,7 +357,6 @@ def _family(record: TensorRecord) -> tuple[int, str]:
 
 
 def _scales(records: Sequence[TensorRecord]) -> dict[tuple[int, str], float]:
-    """The usual size of an element, by family."""
     sizes: dict[tuple[int, str], list[float]] = {}
     for record in records:
         if record.norm and format_of(record.dtype):
@@ -377,8 +368,8 @@ def _scales(records: Sequence[TensorRecord]) -> dict[tuple[int, str], float]:
 def blame(records: Sequence[TensorRecord], index: int) -> str:
     """The module that computed a tensor of a run, if all before it was right.
 
-    An input was made by the code of the module around, between its parts. The gradient of a tensor
-    was made by the last module that took it; where none did, by the module around.
+    The code of the module around makes an input, between its parts. The last module that took a
+    tensor made its gradient, by default the module around.
     """
     record = records[index]
     if record.kind is TensorKind.INPUT:
@@ -393,7 +384,6 @@ _TAKEN = TensorKind.INPUT_GRADIENT
 
 
 def _same_tensor(records: Sequence[TensorRecord], index: int) -> Iterator[TensorRecord]:
-    """A gradient, and what was recorded of the very same behind it."""
     first = records[index]
     for record in records[index:]:
         if (record.norm, record.projections, record.mean) != (
@@ -406,7 +396,6 @@ def _same_tensor(records: Sequence[TensorRecord], index: int) -> Iterator[Tensor
 
 
 def _around(records: Sequence[TensorRecord], record: TensorRecord) -> str:
-    """The nearest module above that was called, "" where the job itself called this one."""
     called = {row.name for row in records if row.kind is TensorKind.OUTPUT}
     name = record.name.rpartition(".")[0]
     while name and name not in called:

@@ -27,11 +27,11 @@ TensorKey = tuple[int, TensorKind, str, int, str]
 class TensorRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A tensor at one moment of a step. Sums leave out the elements that are not finite.
 
-    ``name`` is a module, or a parameter with its module. ``call`` counts the calls of the module in
-    the step, ``slot`` is the tensor's path in arguments, results, or the optimizer's state.
-    ``attached`` is whether a gradient can come back to it. ``norm`` is the Euclidean one;
-    ``projections`` are sums with random signs, ``digest`` a check sum of the bytes: each is absent
-    where the writer has none.
+    ``name`` is a module, or a parameter with its module. ``call`` counts the calls of the
+    module in the step. ``slot`` is the tensor's path in arguments, results, or the optimizer's
+    state. ``attached``: a gradient can come back to it. ``norm`` is the Euclidean one;
+    ``projections`` are sums with random signs, ``digest`` a check sum of the bytes: the writer
+    may omit each.
     """
 
     step: int
@@ -53,7 +53,6 @@ class TensorRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> TensorKey:
-        """What the same tensor of another run has in common with it."""
         return (self.step, self.kind, self.name, self.call, self.slot)
 
     @property
@@ -65,7 +64,7 @@ class TensorRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def owner(self) -> str:
-        """The module that a weight, or what belongs to it, is in; else the module itself."""
+        """The module of a weight, or of what belongs to it; else the module itself."""
         own = self.kind in {
             TensorKind.INPUT,
             TensorKind.OUTPUT,
@@ -76,7 +75,7 @@ class TensorRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RankRecords(msgspec.Struct, frozen=True, kw_only=True):
-    """What one rank left, in the order in which it was computed."""
+    """One rank's records, in the order of computation."""
 
     rank: int
     device: str = ""

@@ -9,9 +9,9 @@ from ascend_doctor.errors import DataError
 class Tolerance(NamedTuple):
     """``relative`` to the tensor's own size; ``floor`` to that of tensors of its kind.
 
-    The floor is for what should be zero and is what rounding left of it, as the gradient of a bias
-    that a softmax or a norm takes out again. Both are multiplied by ``drift``, and by the number of
-    optimizer steps before, once there is one: Adam makes whole steps of small gradients' last bits.
+    The floor is for what should be zero except for rounding, as the gradient of a bias that a
+    softmax or a norm cancels. Both are multiplied by ``drift``, and by the number of optimizer
+    steps before, once there is one: Adam makes whole steps of small gradients' last bits.
     """
 
     relative: float
@@ -19,7 +19,6 @@ class Tolerance(NamedTuple):
     drift: float
 
     def at(self, step: int) -> float:
-        """By what both are multiplied in a step, which counts from 0."""
         return self.drift * step if step else 1.0
 
 
@@ -39,7 +38,7 @@ _ORDER = list(DEFAULTS)
 
 
 def parse_tolerances(texts: Iterable[str]) -> dict[str, Tolerance]:
-    """The defaults, with what is typed as ``bf16=0.1`` instead. Raises DataError."""
+    """The defaults, except for typed ones, as ``bf16=0.1``. Raises DataError."""
     tolerances = dict(DEFAULTS)
     for text in texts:
         name, _, number = text.partition("=")
@@ -67,6 +66,5 @@ def format_of(dtype: str) -> str | None:
 
 
 def coarsest(*formats: str | None) -> str | None:
-    """Of several formats the one with the largest steps."""
     known = [name for name in formats if name is not None]
     return max(known, key=_ORDER.index) if known else None

@@ -33,18 +33,16 @@ OUTSIDE = "the job, outside of any module"
 
 
 def describe(record: TensorRecord) -> str:
-    """A tensor in the user's words."""
     text = _WHAT[record.kind].format(name=record.name, slot=record.slot or "0")
     return f"{text}, call {record.call + 1}" if record.call else text
 
 
 def direction(parting: Parting) -> str:
-    """The part of the step: forward, backward, optimizer."""
     return _DIRECTION.get(parting.record.kind, "backward")
 
 
 def explain(parting: Parting, names: tuple[str, str]) -> str:
-    """In what the runs differ. ``names`` are those of the reference and of the other run."""
+    """The difference. ``names`` are those of the reference and of the other run."""
     left, right = parting.reference, parting.other
     if left is None or right is None:
         return f"only {names[left is None]} has it"
@@ -69,7 +67,7 @@ def explain(parting: Parting, names: tuple[str, str]) -> str:
 
 
 def lines(partings: Mapping[str, Parting | None], names: tuple[str, str]) -> Iterator[str]:
-    """The text of the comparison: the earliest parting first, ranks that agree on it together."""
+    """The text of the comparison: the earliest parting first, agreeing ranks together."""
     rows = [(parting, rank) for rank, parting in partings.items() if parting is not None]
     rows.sort(key=lambda row: (row[0].record.step, row[0].agreed))
     grouped = groupby(rows, key=lambda row: (row[0].module, row[0].record.key, row[0].cause))

@@ -18,23 +18,21 @@ from ascend_doctor.probing.processes import Descendants, adopting_orphans
 SIGNALLED = 128  # what a shell adds to the number of a signal
 _POLL = 0.1
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(ascend_doctor.__file__)))
-# A launch that is told to end may write what it has.
 _GRACE = 5.0
 
 
 def command_of_main(module: str) -> tuple[str, ...]:
-    """The command that calls ``main`` of one of our modules."""
     # Not by -m: PYTHONPATH is the launch's, and the package may not be installed.
     code = f"import sys; sys.path.append({_ROOT!r}); from {module} import main; main()"
     return (sys.executable, "-I", "-c", code)
 
 
 def command_of_keeper(command: Sequence[str], life_line: int, folder: str) -> list[str]:
-    """The command that runs another one until that ends or we die; then ``folder`` goes as well.
+    """The command that runs another one until it ends or we die, and then removes ``folder``.
 
     ``life_line`` is the descriptor that closes when we die; it has to be passed on. The other
-    command has the same standard streams. The exit code is its own, 128 and the number where a
-    signal ended it.
+    command has the same standard streams. The exit code is its own, or 128 plus the number of a
+    signal.
     """
     return [*command_of_main(__name__), str(life_line), folder, *command]
 
@@ -48,7 +46,7 @@ def keep(command: Sequence[str], life_line: int, folder: str) -> int:
                 process = subprocess.Popen(command)  # noqa: S603 - the user's own command, no shell
             except OSError as error:
                 sys.stderr.write(f"{command[0]}: {error.strerror}\n")
-                # 127 and 126, as a shell says of a program that is not there or cannot be run.
+                # 127 and 126, as shells report a missing program and one that cannot be run.
                 return SIGNALLED - 1 if isinstance(error, FileNotFoundError) else SIGNALLED - 2
             pass_on_to(process)
             code = wait_while_alive(process, life_line)
@@ -64,13 +62,12 @@ def keep(command: Sequence[str], life_line: int, folder: str) -> int:
 def wait_while_alive(
     process: subprocess.Popen[bytes], life_line: int, until: float = math.inf
 ) -> int | None:
-    """The code of a process; None where it has to be ended: by the clock, or by the life line."""
+    """The code of a process; None if the clock or the life line requires its end."""
     while process.poll() is None:
         if time.monotonic() >= until:
             return None
         ready, _, _ = select.select([life_line], [], [], _POLL)
-        # Nothing to read from a pipe that is ready: all its other ends are closed, so their owner
-        # died.
+        # Nothing to read from a ready pipe: all other ends are closed, so their owner died.
         if ready and not os.read(life_line, 4096):
             return None
     return process.returncode
@@ -80,9 +77,9 @@ def wait_while_alive(
 def signals_passed_on(
     note: Callable[[], None] = lambda: None,
 ) -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
-    """The launch ends itself, and with it we do: a scheduler's SIGTERM and Ctrl-C are for it.
+    """Pass a scheduler's SIGTERM and Ctrl-C to the launch, whose end is ours.
 
-    Gives the function that names a process of the launch; what came before its start it gets then.
+    Yields the function that registers a process of the launch and sends it earlier signals.
     ``note`` is called for each signal.
     """
     processes: list[subprocess.Popen[bytes]] = []
@@ -112,14 +109,13 @@ def signals_passed_on(
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM, and time to write what there is."""
     process.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_GRACE)
 
 
 def main() -> None:
-    """Without unwinding: nothing is left to be done."""
+    """Without unwinding."""
     life_line, folder, *command = sys.argv[1:]
     os.set_inheritable(int(life_line), False)  # noqa: FBT003 - the interface of os
     os._exit(keep(command, int(life_line), folder))

@@ -28,7 +28,7 @@ POLL = 0.05
 DUMP_SECONDS = 0.5
 END_SECONDS = 1.0
 LAUNCHER_BYTES = 64 << 10
-# No probe gets anywhere in less; it is reported as not run.
+# With less a probe is reported as not run.
 LEAST_SECONDS = 1.0
 # The socket of a manager, by which Megatron writes checkpoints: "/pymp-", "/listener-" and eight
 # characters each (Python's multiprocessing/util.py and connection.py).
@@ -44,8 +44,8 @@ NO_LOCALHOST = (
 def launch(request: ProbeRequest, *, watch: ProbeWatch | None = None) -> ProbeRun:
     """Run one probe to its end or its deadline, then end all that it started.
 
-    Every new child of this process during the launch counts as the launch's own and is killed
-    at its end. A probe that cannot be started is a value of the result.
+    Every new child of this process during the launch counts as the launch's and is killed at
+    its end. A probe that cannot be started is a value of the result.
     """
     (run,) = launch_together((request,), watch=watch)
     return run
@@ -56,10 +56,10 @@ def launch_together(
 ) -> tuple[ProbeRun, ...]:
     """Run probes one after the other in the same processes, until one fails.
 
-    Gives the runs of those that began, in their order. The next one begins when all ranks have a
-    result; each has its own deadline, and none lasts beyond ``end`` (of time.monotonic). The
-    watch hears of the end of a probe if it is the first, or has done well: what fails in processes
-    that others have used, or have forked, may be their fault.
+    Gives the runs of those that began, in their order. The next one begins when all ranks have
+    a result; each has its own deadline, and none lasts beyond ``end`` (of time.monotonic). The
+    watch hears of a probe's end if it is the first, or passed: failures in processes that
+    others have used, or have forked, may be their fault.
     """
     watch = watch or Unwatched()
     first = requests[0]
@@ -85,7 +85,6 @@ def launch_together(
 
 @functools.cache
 def _localhost() -> bool:
-    """Whether this machine knows the name under which torchrun meets itself on one node."""
     try:
         return bool(socket.getaddrinfo("localhost", None))
     except OSError:
@@ -129,8 +128,6 @@ def _environment(request: ProbeRequest, records: str) -> dict[str, str]:
 
 
 class _Launch:
-    """One running launch: its processes, one pipe a rank, and one part a probe."""
-
     def __init__(
         self, requests: Sequence[ProbeRequest], records: str, watch: ProbeWatch, end: float
     ) -> None:
@@ -160,7 +157,6 @@ class _Launch:
 
     @property
     def _forks(self) -> bool:
-        """Whether each probe has a process that the first one forks."""
         return self._first.forked and len(self._parts) > 1
 
     @property
@@ -202,7 +198,6 @@ class _Launch:
             )
 
     def _start_part(self) -> None:
-        """The clock of the next probe begins."""
         self._part.begin(self._end_of_all)
         self._watch.started(self._part.request)
 
@@ -215,12 +210,12 @@ class _Launch:
         first = self._first
         for position, rank in enumerate(first.ranks):
             path = os.path.join(self._folder, f"rank-{rank}.out")
-            # A pipe a rank: torchrun mixes what its ranks print.
+            # A pipe a rank: torchrun mixes the ranks' output.
             os.mkfifo(path, 0o600)
             self._streams.append(
                 Stream({part.request.probe: part.tails[position] for part in self._parts})
             )
-            # Open for writing as well, so that the end of one writer is not the end of the pipe.
+            # Also for writing: the end of one writer is then not the end of the pipe.
             self._listen(os.open(path, os.O_RDWR | os.O_NONBLOCK), self._streams[-1])
         for part in self._parts:
             os.makedirs(part.folder, exist_ok=True)
@@ -234,7 +229,7 @@ class _Launch:
                 stdout=writer,
                 stderr=writer,
                 env=_environment(first, self._folder),
-                # -m puts the current folder in front of all modules, where training's own lie.
+                # -m puts the current folder, with training's modules, before all others.
                 cwd=self._folder if first.torchrun else None,
                 start_new_session=True,
             )
@@ -262,7 +257,6 @@ class _Launch:
         self._selector.register(reader, selectors.EVENT_READ, sink)
 
     def follow(self) -> None:
-        """Until the launch ends, a deadline passes, or the rest would fail anyhow."""
         assert self._process is not None  # noqa: S101 - set by _open
         next_look = 0.0
         while self._process.poll() is None and not self._stopped:
@@ -276,7 +270,6 @@ class _Launch:
                 self._look()
 
     def _drain(self, patience: float) -> bool:
-        """Read what was printed; whether there was anything."""
         some = False
         for key, _ in self._selector.select(patience):
             with contextlib.suppress(BlockingIOError):
@@ -290,7 +283,6 @@ class _Launch:
         return some
 
     def _look(self) -> None:
-        """Read the records, and go on to the next probe where all ranks have a result."""
         while not self._stopped:
             part = self._part
             for rank, stage, at in part.read():
@@ -312,7 +304,6 @@ class _Launch:
             self._start_part()
 
     def _dump(self) -> None:
-        """Let every rank write its stacks (faulthandler, in its own file)."""
         self._look()
         for pid in self._part.pids:
             self._descendants.signal(pid, signal.SIGUSR1)
@@ -327,7 +318,7 @@ class _Launch:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(END_SECONDS)
         left_behind = self._descendants.end()
-        # A rank that was killed while torch compiled would keep every later one waiting.
+        # A rank killed while torch compiled would block every later one.
         remove_dead(_environment(self._first, self._folder), self._begin)
         limit = time.monotonic() + DUMP_SECONDS
         while self._drain(0) and time.monotonic() < limit:

@@ -14,15 +14,15 @@ from ascend_doctor.probe_records.pairs import PairRow, PairTable
 
 Kind = Literal["failed", "wrong", "lossy", "slow"]
 
-# The worst first. Figures of a simulated device say nothing, so that only the first two count.
+# The worst first. Only the first two count on a simulated device.
 _KINDS: tuple[Kind, ...] = ("failed", "wrong", "lossy", "slow")
 _OF_VALUES = _KINDS[:2]
-# A lost message holds up its answer by the time after which TCP sends it again, 0.2 s at least, or
-# by the network's own. A busy host holds messages up, too, and TCP sends a few again for that, but
-# seldom both. Where HCCL and NCCL carry the data there are no counters.
+# A lost message holds up its answer by TCP's retransmission time, 0.2 s at least, or by the
+# network's own. A busy host also holds messages up, and TCP sends a few again for that, but seldom
+# both. If HCCL and NCCL carry the data there are no counters.
 _STALLS = 2
 _AGAIN, _AGAIN_SHARE = 4, 0.002
-# Of what is usual among the nodes at their best. On the CPU all pairs share the cores of hosts.
+# Of the usual rate of nodes at their best. On the CPU all pairs share the cores of hosts.
 _RATE_SHARE = {"cpu": 0.25}
 _RATE_SHARE_DEVICE = 0.5
 _LATE_FACTOR, _LATE_US = 5.0, 2000.0
@@ -32,11 +32,11 @@ _FEW, _OF_MANY = 8, 3
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
-    """Two nodes and what all their measurements come to.
+    """Two nodes and the result of all their measurements.
 
-    ``outcome`` is fine, the worst kind (failed, wrong, lossy, slow), unsteady where measurements
-    disagree, or untold. ``lost`` is the share of TCP segments that were sent again; the other
-    figures are the best ones, None where there are none. ``times`` counts measurements.
+    ``outcome`` is fine, the worst kind (failed, wrong, lossy, slow), unsteady if measurements
+    disagree, or untold. ``lost`` is the share of TCP segments sent again; the other figures are
+    the best ones, None without any. ``times`` counts measurements.
     """
 
     nodes: tuple[str, str]
@@ -56,7 +56,7 @@ class Pairs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Accused(NamedTuple):
-    """``guilty`` is one node or the two ends of a link; ``pairs`` are what it stands on."""
+    """``guilty`` is one node or the two ends of a link; ``pairs`` are the evidence."""
 
     kind: Kind
     guilty: tuple[int, ...]
@@ -64,7 +64,7 @@ class Accused(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """Whom the rows accuse, the pairs that could not be explained, and what is usual."""
+    """The accused, the unexplained pairs, and what is usual."""
 
     accused: tuple[Accused, ...]
     doubts: tuple[tuple[int, int], ...]
@@ -76,7 +76,6 @@ Marks = dict[tuple[int, int], list[bool]]
 
 
 def judge_pairs(rows: Sequence[PairRow], *, device: str, simulated: bool = False) -> Judged:
-    """Who is guilty by these rows."""
     usual = _usual(rows)
     count = len({node for row in rows if row.outcome != "untold" for node in row.pair})
     partners = (count - 1) // 2 + 1 if count <= _FEW else _OF_MANY
@@ -92,7 +91,6 @@ def judge_pairs(rows: Sequence[PairRow], *, device: str, simulated: bool = False
 def _mark(
     rows: Sequence[PairRow], usual: tuple[float, float], *, device: str, simulated: bool
 ) -> dict[Kind, Marks]:
-    """The marks of every kind that counts."""
     return {
         kind: _slow(rows, usual, device) if kind == "slow" else _marks(rows, kind)
         for kind in (_OF_VALUES if simulated else _KINDS)
@@ -100,7 +98,6 @@ def _mark(
 
 
 def _marks(rows: Iterable[PairRow], kind: Kind) -> Marks:
-    """Of each pair and measurement that says something about it: whether it is bad."""
     marks: Marks = defaultdict(list)
     for row in rows:
         if row.outcome == kind:
@@ -113,7 +110,7 @@ def _marks(rows: Iterable[PairRow], kind: Kind) -> Marks:
 def loses(row: PairRow) -> bool:
     """Whether messages were lost while small ones went to and fro, which fill no queue."""
     again = row.retransmitted >= max(_AGAIN, _AGAIN_SHARE * row.sent)
-    # HCCL and NCCL also have connections of the host, over which next to nothing goes.
+    # HCCL and NCCL also have connections of the host, with next to no traffic.
     by_tcp = row.sent >= max(row.messages, 1)
     return row.stalls >= _STALLS and (again or not by_tcp)
 
@@ -121,8 +118,8 @@ def loses(row: PairRow) -> bool:
 def _usual(rows: Sequence[PairRow]) -> tuple[float, float]:
     """Rate in GB/s and time in microseconds that half of the nodes reach; of many, a quarter.
 
-    A good node that has one good partner shows what it can do, however many of its others are bad.
-    Of many nodes with two partners each, twice as many as are slow may have only slow ones.
+    A good node with one good partner shows its limit, however many of its others are bad. Of
+    many nodes with two partners each, twice as many as are slow may have only slow ones.
     """
     best: dict[int, float] = {}
     least: dict[int, float] = {}
@@ -160,7 +157,7 @@ def _sound(rows: Iterable[PairRow]) -> dict[tuple[int, int], list[PairRow]]:
 def _blame(kind: Kind, marks: Marks, partners: int) -> tuple[list[Accused], list[tuple[int, int]]]:
     """Accused nodes, then links; and the bad pairs that neither explains.
 
-    ``partners`` is with how many that do well a guilty node does badly.
+    ``partners`` is with how many good nodes a guilty one does badly.
     """
     bad: defaultdict[int, set[int]] = defaultdict(set)
     fine: defaultdict[int, set[int]] = defaultdict(set)
@@ -178,7 +175,7 @@ def _blame(kind: Kind, marks: Marks, partners: int) -> tuple[list[Accused], list
     nodes = {accusation.guilty[0] for accusation in accused}
     doubts = []
     for pair, seen in sorted(marks.items()):
-        # What a guilty node explains, unless the other was tried with none that does well.
+        # A guilty node explains it, unless the other was tried with no good one.
         others = [node_ for node_ in pair if node_ not in nodes]
         if not any(seen) or (nodes & set(pair) and all(fine[other] for other in others)):
             continue
@@ -193,7 +190,6 @@ def _blame(kind: Kind, marks: Marks, partners: int) -> tuple[list[Accused], list
 def matrix(
     table: PairTable, names: Sequence[str], *, device: str, simulated: bool = False
 ) -> Pairs:
-    """Every pair that was to be measured, with names."""
     marks = _mark(table.pairs, _usual(table.pairs), device=device, simulated=simulated)
     by_pair: defaultdict[tuple[int, int], list[PairRow]] = defaultdict(list)
     for row in table.pairs:

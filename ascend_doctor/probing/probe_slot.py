@@ -12,8 +12,8 @@ from ascend_doctor.probing.processes import Tail
 from ascend_doctor.probing.records import Record
 from ascend_doctor.probing.request import ProbeRequest, not_started
 
-# torchrun's summary of the ranks that failed (torch/distributed/elastic/multiprocessing/errors/
-# __init__.py, _FAILURE_FORMAT_TEMPLATE); it is the only place that has their exit codes.
+# torchrun's summary of failed ranks (torch/distributed/elastic/multiprocessing/errors/__init__.py,
+# _FAILURE_FORMAT_TEMPLATE), the only source of their exit codes.
 _FAILURES = re.compile(
     r"^  rank +: (?P<rank>\d{1,6}) \(local_rank: \d+\)\s*^  exitcode +: (?P<code>-?\d{1,6}) ",
     re.MULTILINE,
@@ -21,7 +21,7 @@ _FAILURES = re.compile(
 
 
 class ProbeSlot:
-    """One probe of a launch. Its clock begins with ``begin``."""
+    """One probe of a launch. ``begin`` starts its clock."""
 
     def __init__(self, request: ProbeRequest, folder: str) -> None:
         self.request = request
@@ -38,18 +38,16 @@ class ProbeSlot:
 
     @property
     def ended(self) -> bool:
-        """Whether every rank has written its result, and is gone where it has its own process."""
         if self.request.forked:
             return all(record.exited for record in self._records)
         return all(record.ended for record in self._records)
 
     @property
     def well(self) -> bool:
-        """Whether no rank failed; a failure ends the launch."""
         return all(record.result(0.0).ok for record in self._records)
 
     def time_left(self, pid: int) -> float:
-        """Seconds that the processes beneath ``pid`` have left for it, 0 when its time is over."""
+        """Seconds left for the processes beneath ``pid``, 0 after the deadline."""
         if self._wait is None:
             ceiling = self._end_of_all - time.monotonic()
             self._wait = Deadline(self.request.deadline, pid, ceiling=ceiling)
@@ -60,20 +58,17 @@ class ProbeSlot:
         return (record.pid for record in self._records if record.pid is not None)
 
     def begin(self, end_of_all: float) -> None:
-        """Now it is its turn. Its deadline is cut where less time is left for all."""
         self._start, self._end_of_all = time.monotonic(), end_of_all
         left = end_of_all - self._start
         if left < self.request.deadline:
             self.request = msgspec.structs.replace(self.request, deadline=left, shortened=True)
 
     def read(self) -> Iterator[tuple[int, str, float]]:
-        """The stages that ranks entered since the last call, with the time of day of each."""
         for record in self._records:
             for stage, at in record.read():
                 yield record.rank, stage, at
 
     def note_silence(self, now: float) -> None:
-        """For how long each rank has been mute, before anybody touches it."""
         self._silent = {record.rank: record.silent(now) for record in self._records}
 
     def run(
@@ -85,7 +80,7 @@ class ProbeSlot:
         launcher: Tail,
         left_behind: tuple[int, ...] = (),
     ) -> ProbeRun:
-        """What is known of it. ``now``: the time of day when it ended."""
+        """What is known of it. ``now``: the time of day of its end."""
         wait = self._wait
         return msgspec.structs.replace(
             not_started(self.request, ""),

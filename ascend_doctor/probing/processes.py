@@ -21,9 +21,9 @@ KEPT_COLUMNS = 400
 class Descendants:
     """The processes started since this object was made, wherever they moved to.
 
-    torchrun starts every rank in a session of its own, so that killing a process group misses
-    them. This process becomes the one that orphans are handed to (PR_SET_CHILD_SUBREAPER), so
-    that all of them stay its descendants; whatever is new among these belongs to the launch.
+    torchrun starts every rank in a new session, which a kill of the process group misses. This
+    process becomes the one that orphans are handed to (PR_SET_CHILD_SUBREAPER). All thus stay
+    its descendants, and new ones belong to the launch.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Descendants:
         return (child for child in _children() if child not in self._before)
 
     def signal(self, pid: int, number: signal.Signals) -> None:
-        """Send a signal to one of them; a process id of another owner is left alone."""
+        """Send a signal to one of them, never to another owner of its process id."""
         for process in self:
             if process.pid == pid:
                 with contextlib.suppress(psutil.Error):
@@ -49,8 +49,8 @@ class Descendants:
             for process in alive:
                 with contextlib.suppress(psutil.Error):
                     process.kill()
-                # An orphan that was handed to this process stays a zombie until it is waited
-                # for, and it can only be once its last thread has ended.
+                # An orphan that was handed to this process stays a zombie until it is waited for,
+                # which needs the end of its last thread.
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(process.pid, os.WNOHANG)
             time.sleep(0.01)
@@ -71,7 +71,7 @@ def adopting_orphans() -> Iterator[None]:
 
 
 class Tail:
-    """The last bytes of a stream, however much is printed."""
+    """The last bytes of a stream, however long."""
 
     def __init__(self, limit: int = KEPT_BYTES) -> None:
         self._limit = limit
@@ -85,7 +85,6 @@ class Tail:
 
     @property
     def warnings(self) -> dict[str, int]:
-        """How often each line came that warns."""
         return dict(self._warned.counts)
 
     @property
@@ -94,15 +93,14 @@ class Tail:
 
     @property
     def last_lines(self) -> str:
-        """At most 20 lines of at most 400 characters each."""
         lines = self.text.rstrip().splitlines()[-KEPT_LINES:]
         return "\n".join(line[:KEPT_COLUMNS] for line in lines)
 
 
 class Stream:
-    """What one rank prints, cut where the next probe of the process begins.
+    """One rank's output, cut at the next probe of the process.
 
-    Each piece of the output goes to the tail of its probe; a mark names the one that follows.
+    Each piece goes to the tail of its probe; a mark names the one that follows.
     """
 
     _MARK = re.compile(rb"\0ascend-doctor probe ([a-z0-9-]{1,64})\n")
@@ -121,7 +119,6 @@ class Stream:
             self._tail.feed(data[begin : mark.start()])
             self._tail = self._tails.get(mark[1].decode(), self._tail)
             begin = mark.end()
-        # A mark may have been cut by the pipe.
         cut = data.rfind(b"\0", max(begin, len(data) - self._LONGEST))
         if cut >= 0:
             self._rest = data[cut:]
@@ -129,6 +126,5 @@ class Stream:
         self._tail.feed(data[begin:])
 
     def end(self) -> None:
-        """Nothing more is printed."""
         self._tail.feed(self._rest)
         self._rest = b""

@@ -9,14 +9,12 @@ import msgspec
 
 from ascend_doctor.probe_results import ProbeResult, Wrong
 
-# A rank gone wild may write without end, and its record is kept in memory.
+# A rank may write without end, and its record is kept in memory.
 RECORD_LIMIT = 8 << 20
 STACK_LIMIT = 8000
 
 
 class Record:
-    """One rank's record so far. ``read`` takes in what was added and returns the new stages."""
-
     def __init__(self, folder: str, rank: int) -> None:
         self.rank = rank
         self.pid: int | None = None
@@ -36,11 +34,10 @@ class Record:
 
     @property
     def ended(self) -> bool:
-        """Whether the rank has written its result."""
         return "ok" in self._fields
 
     def read(self) -> tuple[tuple[str, float], ...]:
-        """The stages entered since the last call, with the time of day of each."""
+        """Read what was added; the new stages, with the time of day of each."""
         known = len(self.stages)
         with contextlib.suppress(OSError), open(f"{self._path}.jsonl", "rb") as file:
             file.seek(self._offset)
@@ -84,7 +81,7 @@ class Record:
             self.exited = True
 
     def result(self, now: float) -> ProbeResult:
-        """What is known of the rank. ``now``: the time of day when the run ended."""
+        """What is known of the rank. ``now``: the time of day of the run's end."""
         ended = now if self._fields.get("ok") is None else self._last_event
         times = [*(time for _, time in self.stages), ended]
         spent: dict[str, float] = {}
@@ -108,7 +105,7 @@ class Record:
             return ""
 
     def silent(self, now: float) -> float | None:
-        """Seconds since the last sign of life, None where there never was one."""
+        """Seconds since the last sign of life, None without any."""
         try:
             return max(round(now - os.stat(f"{self._path}.jsonl").st_mtime, 1), 0.0)
         except OSError:

@@ -12,7 +12,7 @@ from ascend_doctor.probe_results import ProbeRun
 
 
 class LaunchNodes(msgspec.Struct, frozen=True, kw_only=True):
-    """The nodes of a launch. ``rank`` is this one's number, ``endpoint`` where all of them meet."""
+    """The nodes of a launch. ``rank`` is this one's, ``endpoint`` where all of them meet."""
 
     count: int = 1
     rank: int = 0
@@ -20,25 +20,22 @@ class LaunchNodes(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """How many there are and which one this is, as torchrun and agents take it."""
         return ("--nnodes", str(self.count), "--node-rank", str(self.rank))
 
 
 class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A probe to run. ``probe`` is its kebab id, ``python`` the examined interpreter.
 
-    ``level`` is the first level that runs it; ``torchrun``: its ranks need each other;
-    ``agents``: it runs once on each node, without torchrun, and starts so many ranks itself;
-    ``together``: the script that runs it with others in the same processes, "" where none may.
-    ``forked``: with others it still has a process of its own, which one forks that has torch.
-    ``world_size`` counts the ranks of all ``nodes``; ``sizes`` are the parallel sizes that are
-    asked for, ``minutes`` is how long to soak, ``small`` asks for the sizes of the CPU, and
-    ``needs`` are probes that must have passed;
-    ``deadline`` is in seconds, ``shortened`` says that it is less than the probe's own;
-    ``first_try`` says how it timed out before, where it
-    is tried again with ``patience`` times the seconds for all its parts;
-    ``env`` is the examined environment, None for that of this process. ``script`` is the
-    probe's file.
+    ``level`` is the first level that runs it. ``torchrun``: its ranks need each other.
+    ``agents``: it runs once on each node, without torchrun, and starts so many ranks itself.
+    ``together``: the script that runs it with others in the same processes, "" if none may.
+    ``forked``: with others it has a process forked from one that has torch. ``world_size``
+    counts the ranks of all ``nodes``. ``sizes`` are the requested parallel sizes, ``minutes``
+    is how long to soak, ``small`` asks for the sizes of the CPU, and ``needs`` are probes that
+    must have passed. ``deadline`` is in seconds; ``shortened``: it is less than the probe's
+    own. ``first_try``: how it timed out before a retry with ``patience`` times the seconds for
+    all its parts. ``env`` is the examined environment, None for that of this process.
+    ``script`` is the probe's file.
     """
 
     probe: str
@@ -64,17 +61,15 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ranks(self) -> range:
-        """The ranks of this node."""
         count = self.world_size // self.nodes.count
         return range(self.nodes.rank * count, (self.nodes.rank + 1) * count)
 
     @property
     def launcher(self) -> tuple[str, ...]:
-        """The interpreter, and torchrun where ranks need each other."""
         if not self.torchrun:
             return (self.python,)
-        # A host name that does not resolve must not matter on one node; the port is the kernel's
-        # choice. Several nodes keep the numbers that they were given.
+        # A host name that does not resolve must not matter on one node; the kernel chooses the
+        # port. Several nodes keep their given numbers.
         meet: tuple[str, ...] = ("--standalone", "--local-addr", "127.0.0.1")
         if self.nodes.count > 1:
             backend = ("--rdzv-backend", "static", "--rdzv-endpoint", self.nodes.endpoint)
@@ -84,7 +79,6 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The arguments of the script."""
         asked = [text for name, size in self.sizes for text in (f"--{name}", str(size))]
         soak = ("--minutes", f"{self.minutes:g}") if self.minutes else ()
         small = ("--small",) if self.small else ()
@@ -92,7 +86,6 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _meeting(self) -> tuple[str, ...]:
-        """What an agent has to know of the others."""
         if not self.agents:
             return ()
         nodes = self.nodes
@@ -101,7 +94,6 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """The command that repeats the probe by hand."""
         return (*self.launcher, self.script, *self.options)
 
     def again(self, first_try: str) -> ProbeRequest:
@@ -117,16 +109,13 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unforked(self) -> ProbeRequest:
-        """The same in a process that imports torch itself."""
         return msgspec.structs.replace(self, forked=False, together="") if self.forked else self
 
     def shares(self, other: ProbeRequest) -> bool:
-        """Whether both may run in the same processes."""
         return self.together != "" and self._process == other._process
 
     @property
     def _process(self) -> tuple[object, ...]:
-        """What makes the processes that it runs in."""
         return (self.together, self.forked, self.launcher, self.options, self.env)
 
 
@@ -136,15 +125,13 @@ class ProbeWatch(Protocol):
     def started(self, request: ProbeRequest) -> None: ...
 
     def entered(self, rank: int, stage: str, seconds: float) -> None:
-        """A rank entered a stage, ``seconds`` after the start of the launch."""
+        """``seconds`` are from the start of the launch."""
         ...
 
     def ended(self, run: ProbeRun) -> None: ...
 
 
 class Unwatched:
-    """Nobody looks."""
-
     def started(self, request: ProbeRequest) -> None: ...
 
     def entered(self, rank: int, stage: str, seconds: float) -> None: ...
@@ -153,7 +140,6 @@ class Unwatched:
 
 
 def not_started(request: ProbeRequest, reason: str) -> ProbeRun:
-    """The run of a probe that was asked for and did not run."""
     return ProbeRun(
         probe=request.probe,
         device=request.device,

@@ -22,7 +22,7 @@ from ascend_doctor.probing.request import (
 
 
 class Extent(NamedTuple):
-    """How far probes go: over which nodes, with which parallel sizes, how many minutes to soak.
+    """The extent of probes: nodes, parallel sizes, minutes to soak.
 
     ``small``: the sizes of the CPU under torchrun, for a device that is one.
     """
@@ -34,7 +34,6 @@ class Extent(NamedTuple):
 
 
 _HERE = Extent()
-# What came before a probe in a process that was forked.
 FORKED = "a fork behind the import of torch"
 
 
@@ -98,10 +97,9 @@ def run_all(
 ) -> tuple[ProbeRun, ...]:
     """Run probes within ``total`` seconds; what needs a failed one is not started.
 
-    Probes that are safe together share a launch. Where one fails in processes that others have
-    used before, or that were forked, it is run again in its own, and what it does there counts.
-    Where it does well there, nothing more is forked. What timed out is tried once more with more
-    time, alone, where there is time for that.
+    Probes that are safe together share a launch. One that fails in used or forked processes
+    runs again in its own, and that result counts. If it passes there, nothing more is forked.
+    What timed out is tried once more with more time, alone, if time remains.
     """
     watch = watch or Unwatched()
     end = math.inf if total is None else time.monotonic() + total
@@ -145,7 +143,7 @@ def run_all(
 
 
 def _try_again(run: ProbeRun, request: ProbeRequest, end: float) -> ProbeRequest | None:
-    """The second try of what timed out, where more time than it had is left.
+    """The second try of a time-out, if more time than before is left.
 
     Other nodes would not come to a second try.
     """
@@ -159,7 +157,6 @@ def _try_again(run: ProbeRun, request: ProbeRequest, end: float) -> ProbeRequest
 def _together(
     pending: Sequence[ProbeRequest], blocks: Mapping[str, str], suspects: Mapping[str, str]
 ) -> tuple[ProbeRequest, ...]:
-    """The first probe, and those behind it that may share its processes and can begin."""
     first, *rest = pending
     requests = [first]
     if first.probe in suspects:
@@ -174,7 +171,6 @@ def _together(
 
 
 def _failure(run: ProbeRun, before: Sequence[str]) -> str:
-    """How a probe ended in processes that others had used before."""
     errors = [rank.error for rank in run.ranks if rank.error]
     wrong = [rank.wrong[0].what for rank in run.ranks if rank.wrong]
     codes = [f"exit code {rank.exit_code}" for rank in run.ranks if rank.exit_code]

@@ -27,7 +27,6 @@ class Warned:
         for line in lines:
             if _WARNS.search(line):
                 self._count(line)
-        # A line without an end is cut.
         self._rest = self._rest[-4 * COLUMNS :]
 
     def _count(self, line: bytes) -> None:

@@ -24,13 +24,13 @@ from ascend_doctor.provision.solve import (
 Conflict = tuple[str, str]
 # Each is a search of its own.
 _MOST = 4
-# What a machine is, no flag changes.
+# No flag changes a machine.
 _FIXED = ("python", "arch", "glibc", "soc")
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 
 
 def parse_conflicts(catalog: Catalog, texts: Iterable[str]) -> frozenset[Conflict]:
-    """What --accept names, as WHO:WHAT. Raises DataError for what is no pair of components."""
+    """What --accept names, as WHO:WHAT. Raises DataError unless both are components."""
     conflicts = set()
     for text in texts:
         names = text.split(":")
@@ -42,7 +42,7 @@ def parse_conflicts(catalog: Catalog, texts: Iterable[str]) -> frozenset[Conflic
 
 
 def conflicts_to_accept(catalog: Catalog, question: SolveQuery) -> tuple[Conflict, ...]:
-    """The documented conflicts without which there is a stack; none where no flag would help.
+    """The documented conflicts without which a stack exists; none if no flag would help.
 
     A framework's own needs give way before those of Megatron and MindSpeed.
     """
@@ -65,9 +65,9 @@ def conflicts_to_accept(catalog: Catalog, question: SolveQuery) -> tuple[Conflic
 def _leave_out_idle(
     catalog: Catalog, question: SolveQuery, accepted: frozenset[Conflict]
 ) -> frozenset[Conflict]:
-    """Those of the accepted that the stack has which they give; none where they give none.
+    """The accepted conflicts that the resulting stack has; none without a stack.
 
-    One that the search ended at first may be met by what it finds without another.
+    A need at which the search first ended may be met by a later result.
     """
     solved = solve(catalog, replace(question, accepted=accepted))
     if solved is None:
@@ -82,7 +82,6 @@ def _leave_out_idle(
 def _accept_until(
     catalog: Catalog, question: SolveQuery, *, frameworks: bool
 ) -> frozenset[Conflict] | None:
-    """Accept one need after the other at which the search ends; None where that leads nowhere."""
     accepted = question.accepted
     for _ in range(_MOST):
         pins = pin(catalog, replace(question, accepted=accepted))
@@ -109,10 +108,7 @@ def _pair(by: str, component: str) -> Conflict:
 
 
 def describe_accepted(solved: Solution, accepted: frozenset[Conflict]) -> dict[str, str]:
-    """Each conflict that a solution has, as the lock records it.
-
-    Raises DataError for one that it does not have.
-    """
+    """Each conflict of a solution, as the lock records it. Raises DataError for one it lacks."""
     texts = {}
     for doubt in solved.doubts:
         conflict = _pair(doubt.by, doubt.need.component)
@@ -136,7 +132,7 @@ def names_without_need(catalog: Catalog, accepted: Iterable[str]) -> dict[str, f
 
 
 def relax_wheel(file: Path, folder: Path, names: frozenset[str]) -> Path:
-    """A wheel with no code that requires what ``file`` does, but for ``names``; gives its file."""
+    """A wheel without code that requires what ``file`` does, without ``names``."""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / file.name
     with zipfile.ZipFile(file) as archive, zipfile.ZipFile(target, "w") as relaxed:
@@ -145,13 +141,13 @@ def relax_wheel(file: Path, folder: Path, names: frozenset[str]) -> Path:
                 text = archive.read(member).decode("utf-8", "replace")
                 if member.endswith("METADATA"):
                     text = relax_metadata(text, names)
-                # A fixed time: the same wheel gives the same file.
+                # A fixed time: equal wheels give equal files.
                 relaxed.writestr(zipfile.ZipInfo(member), text)
     return target
 
 
 def relax_metadata(text: str, names: frozenset[str]) -> str:
-    """Core metadata without the requirements on ``names``; the description stays."""
+    """Core metadata without requirements on ``names``; the description stays."""
     head, blank, body = text.partition("\n\n")
     lines = [line for line in head.split("\n") if not _asks_for(line, names)]
     return "\n".join(lines) + blank + body
@@ -163,6 +159,6 @@ def _asks_for(line: str, names: frozenset[str]) -> bool:
 
 
 def requires(line: str, names: frozenset[str]) -> bool:
-    """Whether a requirement, as pip takes it, is of one of these distributions."""
+    """Whether a pip requirement is for one of these distributions."""
     match = _REQUIREMENT.match(line)
     return match is not None and normalised(match[1]) in names

@@ -28,9 +28,9 @@ from ascend_doctor.provision.running import exclusively
 def build(options: SetupOptions) -> Lock:
     """Plan, build, write the lock, prove the stack, and put it in use.
 
-    It is proven where it changed, or was not proven at ``options.level`` before. One that fails is
-    not put in use: the lock that comes back has the proof that failed. Raises NoStackError where no
-    stack fits, DataError for what the user has to decide, CommandError and OSError for what failed.
+    It is proven if it changed or was never proven at ``options.level``. A failed one is not put
+    in use: the returned lock has its proof. Raises NoStackError if no stack fits, DataError for
+    a decision of the user, CommandError and OSError for what failed.
     """
     plan = make_plan(options)
     folder, steps = options.prefix.stack(plan.lock.id), options.steps
@@ -99,7 +99,7 @@ def _build(options: SetupOptions, plan: Plan, folder: Path) -> Lock:
 
 
 def _pin_as_before(checkouts: Sequence[Checkout], before: Lock | None) -> tuple[Checkout, ...]:
-    """What names no commit yet keeps the one that it was pinned to."""
+    """An unpinned checkout keeps its earlier commit."""
     commits = {checkout.name: checkout.commit for checkout in before.checkouts} if before else {}
     return tuple(
         msgspec.structs.replace(checkout, commit=checkout.commit or commits.get(checkout.name, ""))

@@ -23,15 +23,15 @@ from ascend_doctor.provision.wheels import hash_file, wheel_path
 SUMS = "SHA256SUMS"
 # A hundred thousand lines, which no stack has.
 _SUMS_BYTES = 16 << 20
-# As sha256sum writes it: * says that the file was read in binary.
+# As sha256sum writes it: * means read in binary.
 _LINE = re.compile(r"([0-9a-f]{64}) [ *]([^\n]+)")
 
 
 def write(folder: Path, prefix: Prefix, lock: Lock, git: Git) -> None:
-    """Write the bundle of a stack that was built; the sums last. Raises DoctorError, OSError."""
+    """Write the bundle of a built stack; the sums last. Raises DoctorError, OSError."""
     (folder / "git").mkdir(parents=True, exist_ok=True)
     (folder / "wheels").mkdir(exist_ok=True)
-    # A bundle that is only half written over must not look whole.
+    # A half written bundle must not look whole.
     (folder / SUMS).unlink(missing_ok=True)
     files = []
     for checkout in lock.checkouts:
@@ -51,9 +51,9 @@ def write(folder: Path, prefix: Prefix, lock: Lock, git: Git) -> None:
 
 
 def read(folder: Path, *, signers: Signers | None = None) -> Lock:
-    """The lock of a bundle, after every file of it was compared with its sum. Raises DataError.
+    """The lock of a bundle, after each file was compared with its sum. Raises DataError.
 
-    With ``signers`` one of them has to have signed the sums.
+    With ``signers`` one of them must have signed the sums.
     """
     sums = folder / SUMS
     if not sums.is_file():
@@ -87,5 +87,4 @@ def _compare(file: Path, digest: str) -> None:
 
 
 def source(folder: Path, checkout: Checkout) -> RepositorySource:
-    """Where git finds a component of the bundle."""
     return RepositorySource(url=str((folder / "git" / f"{checkout.name}.bundle").absolute()))

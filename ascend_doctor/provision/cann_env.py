@@ -13,8 +13,8 @@ from ascend_doctor.provision.env_format import Change
 
 _TILING = "opp/built-in/op_impl/ai_core/tbe/op_tiling/lib/linux"
 # The set_env.sh of CANN 8.1.RC1 (leideng/CANN-8.1.RC1@551ed27c:ascend-toolkit/set_env.sh), the
-# setenv.bash of the runtime for 8.5 and newer (hicann/runtime@681ef761) and what that of 9.1.0 was
-# seen to export. What a toolkit lacks is left out.
+# runtime's setenv.bash from 8.5 on (hicann/runtime@681ef761) and what that of 9.1.0 exported.
+# Folders that a toolkit lacks are left out.
 _LIBRARIES = ("lib64", "lib64/plugin/opskernel", "lib64/plugin/nnengine", _TILING)
 _AML = ("tools/aml/lib64", "tools/aml/lib64/plugin")
 _MODULES = ("python/site-packages", "opp/built-in/op_impl/ai_core/tbe")
@@ -54,7 +54,7 @@ _ATB = {
 
 
 class Install(NamedTuple):
-    """A CANN toolkit or an NNAL; ``spellings`` are all names of its folder."""
+    """A CANN toolkit or NNAL; ``spellings`` are all names of its folder."""
 
     root: str
     spellings: tuple[str, ...] = ()
@@ -64,9 +64,9 @@ class Install(NamedTuple):
 class CannHost(NamedTuple):
     """The machine, as far as variables depend on it.
 
-    ``version`` is that of ``cann``. ``others`` are the toolkits not in use, and every NNAL, whose
-    entries depend on the ABI. ``driver``: folders of the driver's libraries that the loader does
-    not know by itself; None where there is no driver. ``abi`` is torch's _GLIBCXX_USE_CXX11_ABI.
+    ``version`` is that of ``cann``. ``others`` are unused toolkits, and every NNAL, whose
+    entries depend on the ABI. ``driver``: folders of driver libraries that the loader does not
+    know; None without a driver. ``abi`` is torch's _GLIBCXX_USE_CXX11_ABI.
     """
 
     machine: Machine
@@ -80,7 +80,7 @@ class CannHost(NamedTuple):
 
 
 def fronts(host: CannHost) -> dict[str, list[str]]:
-    """What CANN, NNAL and the driver put into the lists of folders, first entry first."""
+    """What CANN, NNAL and driver put into lists of folders, in order."""
     if host.cann is None:
         return {}
     root, atb = host.cann.root, _atb_home(host) or ""
@@ -101,9 +101,9 @@ def fronts(host: CannHost) -> dict[str, list[str]]:
 
 
 def stub(host: CannHost) -> list[str]:
-    """``devlib`` where there is no driver, as from 8.5 on: a stub of the driver's library.
+    """Without a driver, from 8.5 on, ``devlib``: a stub of the driver's library.
 
-    With it torch is imported and sees no device. It may only answer where nothing else does.
+    With it torch imports and sees no device. It may only answer if nothing else does.
     """
     if host.cann is None or host.driver is not None:
         return []
@@ -111,17 +111,14 @@ def stub(host: CannHost) -> list[str]:
 
 
 def is_foreign(entry: str, host: CannHost) -> bool:
-    """Whether an entry of a list must leave: of another CANN, another ABI, or the stub.
-
-    Folders of operators of one's own in the toolkit in use stay.
-    """
+    """Whether an entry must go: of another CANN or ABI, or the stub; the user's operators stay."""
     own = [f"{spelling}/devlib" for spelling in host.cann.spellings] if host.cann else []
     spellings = [spelling for install in host.others for spelling in install.spellings]
     return any(f"{entry}/".startswith(f"{folder}/") for folder in (*own, *spellings))
 
 
 def homes(base: Mapping[str, str], host: CannHost) -> Iterator[Change]:
-    """Where CANN and ATB lie. The settings of ATB are kept where they are set already."""
+    """Where CANN and ATB lie. Existing settings of ATB are kept."""
     if host.cann is None:
         return
     for name, below, why in _HOMES:
@@ -148,10 +145,10 @@ def _there(host: CannHost, root: str, parts: Iterable[str]) -> list[str]:
 
 
 def torch_abi(machine: Machine, environment: str | None) -> int:
-    """The C++ ABI of torch in a Python environment; 1 where there is no torch, as in set_env.sh.
+    """The C++ ABI of torch in a Python environment; 1 without torch, as in set_env.sh.
 
-    Up to 2.7 a file of the wheel says it; from 2.8 on it is 1 (pytorch/pytorch:cmake/
-    TorchConfig.cmake.in).
+    Up to 2.7 a file of the wheel says it; from 2.8 on it is 1
+    (pytorch/pytorch:cmake/TorchConfig.cmake.in).
     """
     for folder in matches(machine, f"{environment}/lib", "python3*") if environment else ():
         path = f"{folder}/site-packages/torch/share/cmake/Torch/TorchConfig.cmake"

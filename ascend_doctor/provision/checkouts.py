@@ -19,7 +19,7 @@ from ascend_doctor.provision.steps import Outcome, Word
 
 @dataclass(frozen=True)
 class Checkouts:
-    """Works in the folder of one stack. ``finished``: the stack was built to its end before."""
+    """Works in one stack's folder. ``finished``: the stack was fully built before."""
 
     options: SetupOptions
     folder: Path
@@ -50,14 +50,13 @@ class Checkouts:
         return pinned
 
     def trees(self, pinned: Sequence[Checkout]) -> tuple[Checkout, ...]:
-        """The same with the hashes of their trees. Raises CommandError."""
+        """With the hashes of their trees. Raises CommandError."""
         return tuple(
             msgspec.structs.replace(checkout, tree=self.git.tree(self.folder / checkout.path))
             for checkout in pinned
         )
 
     def _is_right(self, checkout: Checkout) -> bool:
-        """Whether the checkout is there. Raises DataError where it has changes of the user."""
         folder = self.folder / checkout.path
         if not folder.is_dir():
             return False
@@ -112,7 +111,7 @@ class Checkouts:
             except CommandError:
                 if not known:
                     raise
-                # If an object of the cache is damaged, what the server has is not.
+                # If the cache is damaged, the server is not.
                 self.git.renew(cache, source, checkout)
                 tree = self.git.check_out(cache, folder, checkout)
                 word = "repaired"

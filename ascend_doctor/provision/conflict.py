@@ -28,9 +28,9 @@ _TOLD = ("megatron-lm", "mindspeed", "cann", "torch-npu", "python")
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """``wishes`` and ``machine`` exclude each other, and would not without any one of them.
+    """``wishes`` and ``machine`` exclude each other; without any one of them they would not.
 
-    ``reasons`` are the rows at which the search ended, ``changes`` what would give a stack.
+    ``reasons`` are the rows at which the search ended, ``changes`` would give a stack.
     """
 
     wishes: tuple[str, ...]
@@ -40,7 +40,7 @@ class Refusal:
 
 
 class NoStackError(DoctorError):
-    """No stack fits; ``refusal`` says why."""
+    """``refusal`` says why no stack fits."""
 
     def __init__(self, refused: Refusal, query: SolveQuery) -> None:
         super().__init__("no stack fits")
@@ -48,10 +48,10 @@ class NoStackError(DoctorError):
 
 
 def refusal(catalog: Catalog, question: SolveQuery) -> Refusal:
-    """Why ``solve`` found nothing. The set is smallest: each wish and fact in it is needed.
+    """Why ``solve`` found nothing. The set is smallest: it needs each of its parts.
 
-    What metadata and code exclude comes before what documents do not name. Where the rest of the
-    question has no stack either, the reasons of that are told as well.
+    Conflicts of metadata and code come before pairs that documents lack. If the rest of the
+    question has no stack either, its reasons follow.
     """
     strict = replace(question, doubts=True)
     asked = question if has_stack(catalog, strict) else strict
@@ -75,10 +75,9 @@ def refusal(catalog: Catalog, question: SolveQuery) -> Refusal:
 
 
 def _shrink(catalog: Catalog, question: SolveQuery) -> SolveQuery:
-    """A smallest part of a question without a stack that has none."""
     smallest, before = question, None
-    # A wish for a checkout lifts needs of what it brings, so dropping one part can make another
-    # one dispensable that was not before.
+    # A requested checkout lifts needs of what it brings: dropping one part can make another
+    # dispensable.
     while smallest != before:
         before = smallest
         for fewer, name in _parts(before):
@@ -89,7 +88,7 @@ def _shrink(catalog: Catalog, question: SolveQuery) -> SolveQuery:
 
 
 def _with_megatron(question: SolveQuery, smallest: SolveQuery) -> SolveQuery:
-    """With the Megatron of the question: reasons from the rows of another one explain nothing."""
+    """Keep the question's Megatron: rows of another one explain nothing."""
     name = "megatron-lm"
     if name not in question.wishes:
         return smallest
@@ -97,7 +96,6 @@ def _with_megatron(question: SolveQuery, smallest: SolveQuery) -> SolveQuery:
 
 
 def _reasons(catalog: Catalog, smallest: SolveQuery, question: SolveQuery) -> Iterator[str]:
-    """What the nearest stack breaks; where metadata and code leave none, where the search ended."""
     demands = pin(catalog, replace(smallest, doubts=True))
     if not isinstance(demands, dict):
         yield from _ends(_colliding(catalog, smallest, demands) or _pertinent(catalog, demands))
@@ -114,8 +112,6 @@ def _reasons(catalog: Catalog, smallest: SolveQuery, question: SolveQuery) -> It
 def _of_what_was_asked(
     doubts: Iterable[Doubt], smallest: SolveQuery, question: SolveQuery
 ) -> list[Doubt]:
-    """Doubts between two things that were asked for; else of one, or about the machine."""
-
     def asker(doubt: Doubt) -> str:
         return doubt.by.partition(" ")[0]
 
@@ -130,7 +126,7 @@ def _of_what_was_asked(
 
 
 def _pertinent(catalog: Catalog, demands: tuple[Demand, ...]) -> tuple[Demand, ...]:
-    """One demand and what stands against it, where all else only says which versions are out.
+    """One demand and its opponents, if all else only says which versions are out.
 
     These are versions of one component that a checkout does not go with.
     """
@@ -158,9 +154,9 @@ def _exclude(catalog: Catalog, demand: Demand, other: Demand) -> bool:
 
 
 def _find_nearest(catalog: Catalog, smallest: SolveQuery, question: SolveQuery) -> Solution:
-    """The stack with the fewest pairs that nobody names, on the machine that was asked about.
+    """The stack with the fewest undocumented pairs, on the machine of the question.
 
-    What the smallest part of a question leaves open is chosen newest first; a document may name it.
+    What the smallest part leaves open is chosen newest first; a document may name it.
     """
     doubtful = replace(smallest, doubts=True)
     best = _solve_doubtful(catalog, doubtful)
@@ -194,10 +190,9 @@ def _list_unnamed(solved: Solution) -> tuple[Doubt, ...]:
 def _colliding(
     catalog: Catalog, smallest: SolveQuery, demands: Iterable[Demand]
 ) -> tuple[Demand, ...]:
-    """Two demands that exclude each other by themselves; none where it takes more.
+    """Two demands that exclude each other alone; none if it takes more.
 
-    Only what is fixed counts: a wish, a fact of the machine, and the needs of a version that is
-    wished for. Of the latter another version might have others.
+    Only fixed ones count: a request, a machine fact, and the needs of a requested version.
     """
     wished = {f"{name} {text.removeprefix('==')}" for name, text in smallest.wishes.items()}
     fixed = [each for each in demands if each.need is None or each.by in wished]
@@ -212,7 +207,6 @@ def _colliding(
 
 
 def _others(catalog: Catalog, nearest: Solution, doubt: Doubt) -> Iterator[str]:
-    """The ranges of an open component that stand against the doubtful one, and whose they are."""
     name = doubt.need.component
     for part, version in nearest.versions.items():
         row = catalog.component(part).release(version)
@@ -235,7 +229,7 @@ def _without_wish(question: SolveQuery, name: str) -> SolveQuery:
 
 
 def _parts(question: SolveQuery) -> Iterator[tuple[Callable[[SolveQuery, str], SolveQuery], str]]:
-    """All parts; what comes first is left out first, so that what users can change stays."""
+    """All parts; the first are left out first, to keep what users can change."""
     for name, version_range in question.wishes.items():
         if not version_range:
             yield _without_wish, name
@@ -247,7 +241,6 @@ def _parts(question: SolveQuery) -> Iterator[tuple[Callable[[SolveQuery, str], S
 
 
 def _ends(causes: Iterable[Demand]) -> Iterator[str]:
-    """One line for all versions of a component that ask the same of another."""
     alike: dict[tuple[str, str, str], list[Demand]] = {}
     for cause in causes:
         asker = cause.by.partition(" ")[0] if cause.need else cause.by
@@ -265,7 +258,7 @@ def _ends(causes: Iterable[Demand]) -> Iterator[str]:
         same_reason = lines.setdefault((f"{asker} {{}} {verb} {component}", need.because), [])
         same_reason.append((spoken(versions), demands))
     for (form, because), groups in lines.items():
-        # Where many versions need as many ranges, each for itself explains no more than some.
+        # If many versions need as many ranges, all explain no more than some.
         for some in [[group] for group in groups] if len(groups) < _MANY else [groups]:
             askers = [demand.by.partition(" ")[2] for _, demands in some for demand in demands]
             ranges = first_of([versions for versions, _ in some], 2)
@@ -278,7 +271,6 @@ def spoken(versions: str) -> str:
 
 
 def _changes(catalog: Catalog, question: SolveQuery, smallest: SolveQuery) -> Iterator[str]:
-    """What each part of the set would have to become, the rest of the question unchanged."""
     for name in smallest.machine:
         solution = solve(catalog, _without_fact(question, name))
         if solution and name in solution.versions:

@@ -17,7 +17,7 @@ from ascend_doctor.provision.demand import ABSENT, EXACT, Demand
 
 
 class Rules(Protocol):
-    """What is known of one question."""
+    """Answers about one question."""
 
     @property
     def catalog(self) -> Catalog: ...
@@ -29,13 +29,13 @@ class Rules(Protocol):
         """What a version asks of other components."""
 
     def meets(self, demand: Demand, version: str) -> bool:
-        """Whether a version is what the demand asks for."""
+        """Whether a version meets the demand."""
 
 
 class Domains:
     """The versions that each component may have, by the demands of every solution.
 
-    Components without rows are open: any version may exist, so they rule nothing out.
+    Open components, without rows, rule nothing out: any version may exist.
     """
 
     def __init__(
@@ -52,15 +52,13 @@ class Domains:
 
     @property
     def empty(self) -> bool:
-        """Whether some component has no version left: there is no solution."""
+        """Whether a component has no version left."""
         return not all(self._versions.values())
 
     def with_demands(self, rules: Rules, demands: Iterable[Demand]) -> Domains:
-        """What is left with more demands."""
         return Domains(rules, demands, self._versions)
 
     def allows(self, name: str, version: str) -> bool:
-        """Whether a row was not ruled out."""
         return name not in self._versions or version in self._versions[name]
 
     def _options(self, name: str) -> tuple[str, ...] | None:
@@ -74,7 +72,6 @@ class Domains:
         return (ABSENT, *_universe(self._rules.catalog, name))
 
     def _require(self, demand: Demand) -> bool:
-        """Keep what the demand allows; whether that is less than before."""
         name = demand.component
         options = self._options(name)
         if options is None:
@@ -88,7 +85,6 @@ class Domains:
         return changed
 
     def _settle(self) -> None:
-        """Rule out until nothing changes; the demands of the only version left are everybody's."""
         fixed = set[str]()
         changed = True
         while changed and not self.empty:
@@ -115,7 +111,6 @@ class Domains:
 
 @functools.lru_cache(maxsize=256)
 def _universe(catalog: Catalog, name: str) -> tuple[str, ...]:
-    """The versions of rows, and those that a demand names and a row speaks for."""
     component = catalog.component(name)
     listed = tuple(row.version for row in component.releases)
     exact = _exact_versions(catalog)[name].difference(listed)
@@ -123,7 +118,7 @@ def _universe(catalog: Catalog, name: str) -> tuple[str, ...]:
 
 
 def _existing(catalog: Catalog, name: str, versions: Iterable[str]) -> Iterator[str]:
-    """The versions that a row speaks for; "25.3.X" is a line and not a version."""
+    """Versions that a row covers; "25.3.X" is a line, not a version."""
     component = catalog.component(name)
     return (
         version
@@ -134,7 +129,6 @@ def _existing(catalog: Catalog, name: str, versions: Iterable[str]) -> Iterator[
 
 @functools.lru_cache(maxsize=4)
 def _exact_versions(catalog: Catalog) -> Mapping[str, set[str]]:
-    """By component, what rows ask for as exactly one version."""
     exact = defaultdict[str, set[str]](set)
     for component in catalog.components:
         for row in component.releases:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ascend_doctor.matrix.schema import Need
 
-# The version of a component that a stack does not have.
+# A component that a stack does not have.
 ABSENT = ""
 EXACT = re.compile(r"^==([^\s,|*]+)$")
 
@@ -14,10 +14,8 @@ EXACT = re.compile(r"^==([^\s,|*]+)$")
 class Demand:
     """That a component is there in a range.
 
-    Two demands are never equal: answers are remembered by identity.
-
-    ``conditional``: or is not there at all. ``negated``: outside of the range. Without
-    ``binding`` the range is a preference.
+    Demands compare by identity: answers are remembered by it. ``conditional``: or is absent.
+    ``negated``: outside of the range. Without ``binding`` the range is a preference.
     """
 
     component: str

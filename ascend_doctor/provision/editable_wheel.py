@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-# Runs in the environment: setup.py up to what it declares, without a command. A line of its own
-# stands last, since a setup.py may print.
+# Runs in the environment: setup.py up to its declarations, without a command. The answer is the
+# last line, as a setup.py may print.
 READ = """
 import io, json, os, sys
 import setuptools
@@ -38,7 +38,7 @@ print(json.dumps({
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
-    """``metadata`` and ``entry_points`` as they stand in a dist-info folder.
+    """``metadata`` and ``entry_points`` are as in a dist-info folder.
 
     ``more``: extension modules, scripts, commands or another layout, which need a build.
     """
@@ -55,7 +55,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_declared(answer: str) -> Declared | None:
-    """What ``READ`` printed; None where a build is needed or the answer is something else."""
+    """What ``READ`` printed; None if a build is needed or the answer is something else."""
     try:
         declared = msgspec.json.decode(answer.rstrip().rpartition("\n")[2], type=Declared)
     except msgspec.MsgspecError:
@@ -65,7 +65,7 @@ def parse_declared(answer: str) -> Declared | None:
 
 
 def link_checkout(folder: Path, declared: Declared, target: Path) -> Path:
-    """A wheel of what setup.py declares, whose code is in ``target``; gives its file."""
+    """A wheel of what setup.py declares, whose code is in ``target``."""
     more = {"entry_points.txt": declared.entry_points} if declared.entry_points else {}
     path = f"__editable__.{declared.stem}.pth"
     return _write(
@@ -79,10 +79,10 @@ def reference(path: Path) -> bytes:
 
 
 def stand_in(folder: Path, name: str, version: str, summary: str, target: Path | None) -> Path:
-    """A wheel that tells pip of a distribution which is there; gives its file.
+    """A wheel that declares to pip a distribution which is there.
 
-    Without it pip would bring a second copy for whatever requires the name, as mcore-bridge does
-    megatron-core. ``target`` is the checkout that provides it.
+    Without it pip would bring a second copy for packages that require the name, as mcore-bridge
+    does megatron-core. ``target`` is the checkout that provides it.
     """
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: {summary}\n"
     stem = f"{_stem(name)}-{version}"
@@ -108,7 +108,7 @@ def _write(folder: Path, stem: str, info: dict[str, str], files: dict[str, str])
     file = folder / f"{stem}-py3-none-any.whl"
     with zipfile.ZipFile(file, "w") as archive:
         for path, text in files.items():
-            # A fixed time: the same checkout gives the same file.
+            # A fixed time: equal checkouts give equal files.
             archive.writestr(zipfile.ZipInfo(path), text)
     return file
 

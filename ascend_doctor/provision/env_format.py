@@ -9,15 +9,15 @@ from ascend_doctor.errors import DoctorError
 SHELLS = ("bash", "zsh", "fish")
 FORMS = (*SHELLS, "json", "dotenv")
 
-# What a shell gets when there is no script; the message is on stderr.
+# A shell gets it in place of a script; the message is on stderr.
 FAILURE = "false\n"
 
-# What stands with a backslash inside quotes: in $'...' of bash and zsh, and in '...' of fish.
+# Escaped inside quotes: in $'...' of bash and zsh, and in '...' of fish.
 _ESCAPED = {"'": "\\'", "\\": "\\\\"}
 
 
 class Change(NamedTuple):
-    """A variable and the value it is to have; None takes it out. ``because`` is the comment."""
+    """A variable and its new value; None unsets it. ``because`` is the comment."""
 
     name: str
     value: str | None
@@ -34,11 +34,11 @@ def text(changes: Iterable[Change], form: str) -> str:
 
 
 def _script(changes: Sequence[Change], shell: str) -> Iterator[str]:
-    r"""One compound command: a shell that is given only a part of it runs none of it.
+    r"""One compound command: a shell that gets only a part of it runs none of it.
 
-    Each step runs where the one before it went well (a variable may be read-only), so the status
-    tells of all. ``\builtin`` passes by functions and aliases named like what is used. A function
-    of that name hides everything, so the end looks at the outcome: ``[[`` is no command.
+    Each step runs only after a success (a variable may be read-only), so the status covers all.
+    ``\builtin`` bypasses functions and aliases of the same name. A function called builtin
+    hides everything, so the end looks at the outcome: ``[[`` is a keyword.
     """
     fish = shell == "fish"
     builtin = "builtin" if fish else "\\builtin"
@@ -66,14 +66,14 @@ def _outcome(change: Change) -> str:
 
 
 def _posix(value: str) -> str:
-    """A word of bash and zsh. A terminal may see it: what does not print is written in bytes."""
+    """A word of bash and zsh; for terminals, unprintable characters become bytes."""
     if value.isprintable():
         return "'" + value.replace("'", "'\\''") + "'"
     return "$'" + "".join(_ESCAPED.get(letter) or _bytes(letter, "\\x") for letter in value) + "'"
 
 
 def _fish(value: str) -> str:
-    """A word of fish, which knows escapes of bytes outside of quotes only."""
+    """A word of fish, which knows byte escapes only outside of quotes."""
     parts = (_ESCAPED.get(letter) or _bytes(letter, "\\X", around="'") for letter in value)
     return "'" + "".join(parts) + "'"
 
@@ -85,7 +85,7 @@ def _bytes(letter: str, mark: str, *, around: str = "") -> str:
 
 
 def _json(changes: Iterable[Change]) -> str:
-    """``value`` is null for a variable that is to be taken out."""
+    """``value`` is null for a variable to unset."""
     import json  # noqa: PLC0415 - a shell waits for the other forms
 
     rows = [_utf8(change)._asdict() for change in changes]
@@ -95,9 +95,9 @@ def _json(changes: Iterable[Change]) -> str:
 def _dotenv(changes: Iterable[Change]) -> Iterator[str]:
     """The form of ``docker run --env-file`` and ``kubectl create configmap --from-env-file``.
 
-    Both take what stands after the first ``=`` as it is, quotes too: nothing is quoted
-    (docs.docker.com/reference/cli/docker/container/run, kubernetes.io/docs/tasks/
-    configure-pod-container/configure-pod-configmap).
+    Both take everything after the first ``=`` literally, quotes too
+    (docs.docker.com/reference/cli/docker/container/run,
+    kubernetes.io/docs/tasks/configure-pod-container/configure-pod-configmap).
     """
     for change in map(_utf8, changes):
         if change.value is None:

@@ -12,7 +12,7 @@ from ascend_doctor.provision.env_format import Change
 NAME = "ASCEND_DOCTOR_ENV"
 LISTS = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "CMAKE_PREFIX_PATH")
 
-# Linux takes no string above 131072 bytes into an environment (execve(2), MAX_ARG_STRLEN).
+# Linux limits a string of the environment to 131072 bytes (execve(2), MAX_ARG_STRLEN).
 _LARGEST = 120_000
 
 
@@ -24,10 +24,9 @@ class Was(NamedTuple):
 
 
 def before(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment as it would be had ``env`` never run. Raises DataError.
+    """The environment as if ``env`` had never run. Raises DataError.
 
-    What was changed since by others stays: another value as it is, and of a list the entries that
-    are not of ``env``.
+    Later changes by others stay: another value, and a list's entries that are not of ``env``.
     """
     base = {name: value for name, value in environ.items() if name != NAME}
     for name, was in _read_saved(environ).items():
@@ -46,9 +45,9 @@ def before(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def changes_to(environ: Mapping[str, str], target: Iterable[Change]) -> list[Change]:
-    """The changes that make an environment the wanted one, what was there before saved first.
+    """The changes to the wanted environment, the former values saved first.
 
-    Applied again to what they make, they are the same. Raises DataError and DoctorError.
+    They are idempotent. Raises DataError and DoctorError.
     """
     base, changes = before(environ), list(target)
     names = {change.name for change in changes}
@@ -58,7 +57,7 @@ def changes_to(environ: Mapping[str, str], target: Iterable[Change]) -> list[Cha
 
 
 def undone(environ: Mapping[str, str]) -> list[Change]:
-    """The changes that take ``env`` back; none where there is nothing to undo. Raises DataError."""
+    """The changes that undo ``env``; none if nothing is to undo. Raises DataError."""
     if NAME not in environ:
         return []
     return [*_restore(environ, before(environ)), Change(NAME, None, "nothing is left to undo")]
@@ -71,9 +70,8 @@ def _restore(environ: Mapping[str, str], base: Mapping[str, str]) -> Iterator[Ch
 
 
 def _without(current: str, was: Was) -> str | None:
-    """A list that has grown since: the old one in place of the new, or without its entries."""
     entries, new, old = (text.split(":") if text else [] for text in (current, was.new, was.old))
-    # Others put theirs before or behind the list of env, which stays in one piece then.
+    # Others add before or after the list of env, which stays in one piece.
     for start in range(len(entries) - len(new) + 1):
         if entries[start : start + len(new)] == new:
             left = [*entries[:start], *old, *entries[start + len(new) :]]
@@ -97,7 +95,7 @@ def _read_saved(environ: Mapping[str, str]) -> dict[str, Was]:
 
 
 def _is_saved(name: str, row: object) -> bool:
-    """Whether it may become a command of a shell: the variable came from outside."""
+    """Whether it may become a shell command: the variable came from outside."""
     if not (name.isidentifier() and name.isascii() and isinstance(row, list)):
         raise ValueError(name)
     if not all(text is None or (isinstance(text, str) and "\0" not in text) for text in row):
@@ -106,7 +104,7 @@ def _is_saved(name: str, row: object) -> bool:
 
 
 def _encode(saved: Mapping[str, Was]) -> str:
-    """Base64 of packed JSON: no shell finds anything in it, and values may be any bytes."""
+    """Base64 of packed JSON: shells find nothing in it, and values may be any bytes."""
     packed = zlib.compress(json.dumps(saved).encode(), 9)
     text = binascii.b2a_base64(packed, newline=False).decode()
     if len(text) > _LARGEST:

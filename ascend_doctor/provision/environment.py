@@ -24,9 +24,9 @@ from ascend_doctor.provision.source_builds import SourceBuilder, pin_of
 from ascend_doctor.provision.steps import Outcome
 
 _PROVE = 120.0
-# What a resolution leaves behind; it may be as large as the environment.
+# Leftovers of a resolution, perhaps as large as the environment.
 _SCRATCH = ("scratch", "pins", "relaxed", "sources")
-# The current folder is no part of the stack. The answer stands last: a sitecustomize may print.
+# Without the current folder. The answer is last, as a sitecustomize may print.
 _WHERE = """
 import sys
 sys.path[:] = filter(None, sys.path)
@@ -43,9 +43,9 @@ print(json.dumps({name: where(name) for name in sys.argv[1:]}))
 
 @dataclass(frozen=True)
 class VirtualEnvironment:
-    """Works in the folder of one stack, whose checkouts are there.
+    """Works in one stack's folder, which has the checkouts.
 
-    ``.state/begun`` says that pip may have been at work, ``.state/environment`` that it ended.
+    ``.state/begun`` means that pip may have started, ``.state/environment`` that it ended.
     """
 
     options: SetupOptions
@@ -76,9 +76,9 @@ class VirtualEnvironment:
         )
 
     def build(self, before: Lock | None) -> tuple[Wheel, ...]:
-        """The wheels that it has then. ``before``: the lock of the stack, where it was finished.
+        """The wheels.
 
-        Raises CommandError, DataError, OSError.
+        ``before``: the lock of the finished stack. Raises CommandError, DataError, OSError.
         """
         mark = self._state / "environment"
         whole = mark.is_file() and self.pip.exists()
@@ -113,7 +113,7 @@ class VirtualEnvironment:
         return known
 
     def fetch(self, before: Lock | None) -> tuple[Wheel, ...]:
-        """The wheels for another machine: nothing is installed. Raises as ``build`` does."""
+        """The wheels for another machine, not installed. Raises as ``build`` does."""
         with self.options.steps.step("wheels", self._state) as done:
             if not self.pip.exists():
                 self.pip.make(beside=False)
@@ -124,7 +124,6 @@ class VirtualEnvironment:
         return known
 
     def _mend(self, known: Sequence[Wheel]) -> None:
-        """Install again what left the environment since; where nothing did, no pip."""
         there = read_installed(LiveMachine({}), str(self.pip.folder))
         gone = [
             wheel
@@ -148,7 +147,6 @@ class VirtualEnvironment:
         return self._look_up_wheels() or self._resolve()
 
     def _look_up_wheels(self) -> tuple[Wheel, ...] | None:
-        """The wheels that an earlier run resolved, where the prefix still has all of them."""
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             content = (self._state / "wheels.json").read_bytes()
             known = msgspec.json.decode(content, type=tuple[Wheel, ...])
@@ -157,7 +155,6 @@ class VirtualEnvironment:
         return None
 
     def _resolve(self) -> tuple[Wheel, ...]:
-        """Ask the indexes once, and keep what they gave."""
         provided = {name for checkout in self.plan.lock.checkouts for name in checkout.provides}
         provided |= {*self.plan.lock.preserved, *self._left_out}
         pins = [line for line in self.plan.requirements if "==" in line]
@@ -203,7 +200,7 @@ class VirtualEnvironment:
 
     @property
     def _unasked(self) -> dict[str, frozenset[str]]:
-        """By component, what it may not ask pip for: conflicts that the user accepted."""
+        """By component, what pip must not bring: conflicts that the user accepted."""
         return names_without_need(self.options.catalog, self.plan.lock.accepted)
 
     def _relax(self, pinned: Sequence[Path]) -> dict[Path, Path]:
@@ -219,7 +216,6 @@ class VirtualEnvironment:
         }
 
     def _resolve_dated(self, asked: Iterable[str]) -> list[store.Download]:
-        """What the requirements need as of the plan's day, or of today where no index has days."""
         scratch, bounds = self._state / "scratch", self.plan.constraints
         self.without_dates.unlink(missing_ok=True)
         try:
@@ -234,14 +230,11 @@ class VirtualEnvironment:
 
     @property
     def without_dates(self) -> Path:
-        """There where the resolution is of the day on which it was made."""
+        """Marks a resolution of the day on which it was made."""
         return self._state / "undated"
 
     def _obtain(self, wheels: Sequence[Wheel]) -> tuple[Wheel, ...]:
-        """Have exactly these wheels, from the bundle or the indexes.
-
-        What the indexes have as a source only is built again, and may be another file then.
-        """
+        """Have exactly these wheels; those with only a source are rebuilt and may differ."""
         missing = [wheel for wheel in wheels if not store.intact(self.options.prefix, wheel)]
         if not missing:
             return tuple(wheels)
@@ -268,7 +261,6 @@ class VirtualEnvironment:
     def _download(
         self, scratch: Path, missing: Sequence[Wheel], wheels: Sequence[Wheel]
     ) -> list[store.Download]:
-        """What is ``missing`` of the stack's wheels, from the indexes."""
         built = {pin_of(wheel): wheel for wheel in missing if self._is_built(pin_of(wheel))}
         plain = [wheel for wheel in missing if wheel not in built.values()]
         files = self.pip.download(scratch, plain) if plain else []
@@ -278,7 +270,7 @@ class VirtualEnvironment:
         return [*files, *self._sources.build(digests, there)]
 
     def _describe_checkouts(self) -> list[Path]:
-        """Wheels of checkouts of what comes from an index else; they are never installed."""
+        """Wheels of checkouts in place of an index; they are never installed."""
         return [
             self.pip.describe(self.folder / checkout.path, self._state / "sources")
             for checkout in self.plan.lock.checkouts
@@ -290,10 +282,7 @@ class VirtualEnvironment:
 
     @property
     def _left_out(self) -> dict[str, str]:
-        """Distributions whose place a part of the stack takes, and the version of that part.
-
-        triton-ascend is imported as triton, for which others ask.
-        """
+        """Distributions that a part replaces, as triton-ascend triton, with its version."""
         catalog, left_out = self.options.catalog, {}
         for name, version in self.plan.lock.rows.items():
             part = catalog.component(name)
@@ -305,7 +294,6 @@ class VirtualEnvironment:
         return left_out
 
     def _stand_ins(self) -> Iterator[Path]:
-        """Wheels that stand for what comes with a checkout."""
         for checkout in self.plan.lock.checkouts:
             for name, version in checkout.provides.items():
                 summary = f"{checkout.ref} at {checkout.commit}, in place"
@@ -313,15 +301,12 @@ class VirtualEnvironment:
                 yield stand_in(self._state / "stand-ins", name, version, summary, path)
 
     def _stand_ins_of_absent(self) -> Iterator[Path]:
-        """Wheels that tell pip what is there already, or must not be; they are never installed."""
+        """Wheels that declare to pip what is there or must not be; never installed."""
         for name, version in (self._left_out | self.plan.lock.preserved).items():
             yield stand_in(self._state / "stand-ins", name, version, "kept", None)
 
     def _come_from_checkouts(self) -> None:
-        """Every part that comes from a checkout is imported from there, as a shell will see it.
-
-        Raises DataError.
-        """
+        """Raises DataError unless parts from checkouts are imported from there, as in a shell."""
         trees = self._importable()
         answer = self.options.runner.run(
             [self.pip.python, "-c", _WHERE, *trees],
@@ -335,7 +320,6 @@ class VirtualEnvironment:
                 raise DataError(f"{name} is imported from {load or 'nowhere'}, not from {root}")
 
     def _importable(self) -> dict[str, str]:
-        """Import names and the checkout that each has to come from."""
         modules: dict[str, str] = {}
         for checkout in self.plan.lock.checkouts:
             for name in (checkout.name, *checkout.provides):
@@ -349,7 +333,7 @@ class VirtualEnvironment:
 
 
 def _is_that(wheel: Wheel, other: Wheel | None, *, again: bool) -> bool:
-    """The same file; or, where it may have been built ``again``, one of the same source."""
+    """The same file; if perhaps built ``again``, one of the same source."""
     if other is None or other.sha256 == wheel.sha256:
         return other is not None
     same = other.version == wheel.version and other.source == wheel.source

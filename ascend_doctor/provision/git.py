@@ -17,14 +17,14 @@ from ascend_doctor.provision.running import CommandError, Runner
 from ascend_doctor.provision.sources import RepositorySource
 
 _ASK, _FETCH, _LOCAL = 120.0, 3600.0, 600.0
-# A ref of ours for each commit that was fetched to its end; git also keeps what a ref leads to.
+# Our ref for each commit that was fully fetched; git keeps what it reaches.
 _KEEP = "refs/ascend-doctor/"
 _SHORTENED = re.compile(r"[0-9a-f]{7,39}")
 _OPTIONS = (
     *("-c", "gc.auto=0", "-c", "maintenance.auto=false"),  # checkouts stand on the cache
-    # A server that sends less than 1000 bytes a second for a minute is given up (git-config(1)).
+    # Give up a server below 1000 bytes a second for a minute (git-config(1)).
     *("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60"),
-    # No program of the user's configuration runs on what was fetched.
+    # Run no program of the user's configuration on what was fetched.
     *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
     *("-c", "core.autocrlf=false", "-c", "protocol.version=2", "-c", "advice.detachedHead=false"),
 )
@@ -32,17 +32,17 @@ _OPTIONS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Git:
-    """Runs git. Its configuration is the user's: proxies, credential helpers, insteadOf."""
+    """Runs git with the user's configuration: proxies, credential helpers, insteadOf."""
 
     runner: Runner
 
     def refs(self, source: RepositorySource) -> dict[str, str]:
-        """Commits of a server by tag and branch name; a tag wins. Raises CommandError."""
+        """Commits of a server by tag and branch; a tag wins. Raises CommandError."""
         listed = self.list_refs(source)
         return {ref.name: ref.commit for ref in sorted(listed, key=lambda ref: not ref.moving)}
 
     def list_refs(self, source: RepositorySource) -> tuple[GitRef, ...]:
-        """Tags and branches of a server or a local repository. Raises CommandError."""
+        """Tags and branches of a server or local repository. Raises CommandError."""
         if Path(source.url).is_dir():
             return self.local(Path(source.url)).refs()
         listed = self._run("ls-remote", "--", source.url, deadline=_ASK, source=source)
@@ -60,15 +60,15 @@ class Git:
         return LocalRepository(folder=folder, runner=self.runner)
 
     def has(self, cache: Path, commit: str) -> bool:
-        """Whether a commit was fetched to its end."""
+        """Whether a commit was fully fetched."""
         with contextlib.suppress(CommandError):
             return self.local(cache).commit(f"{_KEEP}{commit}").id == commit
         return False
 
     def fetch(self, cache: Path, source: RepositorySource, commit: str, ref: str) -> None:
-        """Bring one commit, without its history where the server allows, into the cache.
+        """Bring one commit into the cache, without its history if the server allows.
 
-        Raises CommandError, and DataError where the server does not have the commit in ``ref``.
+        Raises CommandError, and DataError if ``ref`` of the server lacks the commit.
         """
         _clear_remains(cache)
         if not (cache / "HEAD").is_file():
@@ -81,7 +81,7 @@ class Git:
         try:
             self._fetch(cache, source, f"{commit}:{ref_here}", "--depth=1")
         except CommandError as refused:
-            # Old servers give out what a ref names, and nothing else.
+            # Old servers give only what a ref names.
             try:
                 self._fetch(cache, source, f"{ref}:{_KEEP}tip")
                 self._run("update-ref", ref_here, commit, at=cache)
@@ -89,7 +89,6 @@ class Git:
                 raise refused from None
 
     def _fetch(self, cache: Path, source: RepositorySource, refspec: str, *options: str) -> None:
-        # -u: a bare cache has no branch that a fetch could pull away.
         shown = "-q" if self.runner.progress is None else "--progress"
         self._run(
             *("fetch", shown, "--no-tags", "-f", "--no-write-fetch-head"),
@@ -102,7 +101,7 @@ class Git:
     def check_out(self, cache: Path, folder: Path, checkout: Checkout) -> str:
         """Check a commit out of the cache, whole or not at all; gives the hash of its tree.
 
-        The checkout borrows its objects from the cache by a relative path. Raises CommandError.
+        The checkout borrows objects from the cache by a relative path. Raises CommandError.
         """
         scratch = folder.with_name(f".{folder.name}.new")
         shutil.rmtree(scratch, ignore_errors=True)
@@ -112,9 +111,9 @@ class Git:
         up = "../" * 6  # objects, .git, the component, src, the stack's id, stacks
         (git / "objects/info/alternates").write_text(f"{up}objects/{cache.name}/objects\n", "utf-8")
         if (cache / "shallow").is_file():
-            # Else git looks for the parents of commits that were fetched without history.
+            # Else git looks for parents that were not fetched.
             shutil.copyfile(cache / "shallow", git / "shallow")
-        # So that git itself, and what asks it, tells the name of what is checked out.
+        # Then git shows the name of what is checked out.
         kind = "remotes/origin" if checkout.moving else "tags"
         self._run("update-ref", f"refs/{kind}/{checkout.ref}", checkout.commit, at=scratch)
         self._run("config", "--", "remote.origin.url", checkout.url, at=scratch)
@@ -128,7 +127,7 @@ class Git:
         return self.local(folder).commit(commit).tree
 
     def head(self, folder: Path) -> str:
-        """The commit that is checked out. Raises CommandError for a folder that is no checkout."""
+        """The commit that is checked out. Raises CommandError for another folder."""
         return self.local(folder).commit("HEAD").id
 
     def changes(self, folder: Path) -> tuple[str, ...]:
@@ -144,7 +143,7 @@ class Git:
         return tuple(answer.splitlines())
 
     def renew(self, cache: Path, source: RepositorySource, checkout: Checkout) -> None:
-        """Fetch into a fresh cache what a damaged one held, as far as the server has it."""
+        """Refetch what a damaged cache held, as far as the server has it."""
         fresh = cache.with_name(f".{cache.name}.new")
         shutil.rmtree(fresh, ignore_errors=True)
         self.fetch(fresh, source, checkout.commit, checkout.ref)
@@ -157,7 +156,7 @@ class Git:
         fresh.replace(cache)
 
     def bundle(self, cache: Path, commit: str, file: Path) -> None:
-        """Write one commit and its files, without history, as a bundle. Raises CommandError."""
+        """Write one commit without history as a bundle. Raises CommandError."""
         self._run("bundle", "create", "-q", str(file), f"{_KEEP}{commit}", at=cache)
 
     def _run(
@@ -179,7 +178,7 @@ class Git:
 
 
 def _mark_shallow(cache: Path, commit: str) -> None:
-    """A bundle of a commit without history can only be read where its parents are not asked for."""
+    """Keep git from asking for parents that a bundle without history lacks."""
     file = cache / "shallow"
     known = file.read_text("ascii").split() if file.is_file() else []
     if commit not in known:
@@ -187,17 +186,17 @@ def _mark_shallow(cache: Path, commit: str) -> None:
 
 
 def _clear_remains(cache: Path) -> None:
-    """Remove what a killed git leaves; nobody else works here while the prefix is held."""
+    """Remove what a killed git left; the held prefix keeps others out."""
     for pattern in ("*.lock", "refs/**/*.lock", "objects/pack/tmp_*", "objects/tmp_*"):
         for path in cache.glob(pattern):
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
 
 
 def commit_of(component: Component, checkout: Checkout, refs: Mapping[str, str], url: str) -> str:
-    """The full commit to pin: the row's, where the server's ref agrees, else what the ref names.
+    """The full commit to pin: the row's, if the server's ref agrees, else the ref's.
 
     A row whose ref is its commit, as frameworks pin, has no ref to ask for: servers list none.
-    Raises DataError for a ref that the server does not have, and for a tag that was moved.
+    Raises DataError for a ref that the server lacks, and for a moved tag.
     """
     if checkout.ref == checkout.commit:
         return checkout.commit
@@ -213,7 +212,6 @@ def commit_of(component: Component, checkout: Checkout, refs: Mapping[str, str],
 
 
 def _no_ref(component: Component, ref: str, refs: Mapping[str, str], url: str) -> str:
-    """What to say of a missing ref: what documents mean by it, or which names are near."""
     reason = next(
         (wrong_ref for wrong_ref in component.refs if wrong_ref.ref == ref and wrong_ref.use), None
     )

@@ -28,10 +28,10 @@ _OPTIONS = ("-O3", "-shared", "-std=c++11", "-fPIC")
 
 
 def compile_helpers(options: SetupOptions, folder: Path, python: str) -> None:
-    """Build them where the checkout has their source and they are not there yet.
+    """Build them if the checkout has their source and they are missing.
 
-    A machine without a compiler or Python's headers can train with other datasets, so that this
-    is skipped there, with the reason.
+    Without a compiler or Python's headers this is skipped with the reason: the machine can
+    train with other datasets.
     """
     source = folder / _SOURCE
     if not source.is_file():

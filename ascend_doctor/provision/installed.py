@@ -25,13 +25,13 @@ class _Origin(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Installed:
-    """``sha256`` of the file that was installed; None where the environment does not tell."""
+    """``sha256`` of the installed file; None if the environment does not record it."""
 
     version: str
     sha256: str | None
 
     def is_of(self, version: str, sha256: str | None) -> bool:
-        """Whether it is of this version, and of this file where it tells; None is any file."""
+        """Whether it has this version, and this file if recorded; None is any file."""
         same = sha256 is None or self.sha256 in (None, sha256)
         return same and _number(self.version) == _number(version)
 
@@ -44,7 +44,7 @@ def _number(text: str) -> object:
 
 
 def parse_origin(text: str) -> str | None:
-    """The SHA-256 in a ``direct_url.json``, None where it has none."""
+    """The SHA-256 in a ``direct_url.json``, or None."""
     try:
         archive = msgspec.json.decode(text, type=_Origin).archive_info
     except msgspec.MsgspecError:
@@ -56,7 +56,7 @@ def parse_origin(text: str) -> str | None:
 
 
 def read_installed(machine: Machine, environment: str) -> dict[str, Installed]:
-    """Distributions of a virtual environment by normalised name; empty where there is none."""
+    """Distributions of a virtual environment by normalised name, if present."""
     distributions: dict[str, Installed] = {}
     for library in matches(machine, f"{environment}/lib", "python3*"):
         for folder in matches(machine, f"{library}/site-packages", "*.dist-info"):

@@ -12,13 +12,13 @@ from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.lock import Lock, Prefix
 from ascend_doctor.provision.running import exclusively
 
-# Half of a stack would look like a whole one: it is renamed, and then removed.
+# Rename before removal: half a stack would look whole.
 _REMOVING = ".removing-"
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeptStack:
-    """A stack of a prefix. ``lock`` is None where its setup has not ended."""
+    """``lock`` is None until the setup has ended."""
 
     id: str
     in_use: bool
@@ -29,7 +29,7 @@ class KeptStack:
 
 @dataclass(frozen=True, kw_only=True)
 class KeptWheel:
-    """A wheel file; ``changed`` is when it was kept. ``stacks`` are those whose locks name it."""
+    """``changed`` is when it was kept; the locks of ``stacks`` name it."""
 
     file: Path
     size: int
@@ -38,7 +38,7 @@ class KeptWheel:
 
 
 def list_stacks(prefix: Prefix) -> tuple[KeptStack, ...]:
-    """The stacks by age, the youngest first. Raises DataError for a lock that does not load."""
+    """The stacks, youngest first. Raises DataError for a lock that does not load."""
     current = prefix.current()
     stacks = (
         KeptStack(
@@ -54,7 +54,7 @@ def list_stacks(prefix: Prefix) -> tuple[KeptStack, ...]:
 
 
 def list_wheels(prefix: Prefix, stacks: Sequence[KeptStack]) -> tuple[KeptWheel, ...]:
-    """The wheels by name. A setup that has not ended may need any of them."""
+    """The wheels by name. An unfinished setup may need any of them."""
     users: dict[str, list[str]] = {}
     for stack in stacks:
         for wheel in stack.lock.wheels if stack.lock else ():
@@ -72,7 +72,7 @@ def list_wheels(prefix: Prefix, stacks: Sequence[KeptStack]) -> tuple[KeptWheel,
 
 
 def remove_stacks(prefix: Prefix, names: Sequence[str]) -> None:
-    """Remove stacks. Raises DataError for one that is in use or not there, before any goes."""
+    """Raises DataError for one that is in use or absent, before any goes."""
     with exclusively(prefix.exclusion):
         current = prefix.current()
         folders = {folder.name: folder for folder in _folders(prefix)}
@@ -89,7 +89,7 @@ def remove_stacks(prefix: Prefix, names: Sequence[str]) -> None:
 
 
 def remove_unused_wheels(prefix: Prefix) -> tuple[KeptWheel, ...]:
-    """Remove the wheels that no lock names. Raises DataError where a setup may need them."""
+    """Remove the wheels that no lock names. Raises DataError if a setup may need them."""
     with exclusively(prefix.exclusion):
         stacks = list_stacks(prefix)
         if begun := [stack.id for stack in stacks if stack.lock is None]:
@@ -104,7 +104,7 @@ def remove_unused_wheels(prefix: Prefix) -> tuple[KeptWheel, ...]:
 
 
 def measure_folder(folder: Path) -> int:
-    """Bytes of all files below; those that vanish meanwhile count nothing."""
+    """Bytes of all files below; files that vanish meanwhile count 0."""
     total = 0
     for parent, _, names in os.walk(folder):
         for name in names:

@@ -33,21 +33,21 @@ if TYPE_CHECKING:
 
 FILE = "ascend-doctor.lock"
 SCHEMA = 1
-# msgspec's words for a value that no pattern lets in.
+# msgspec's words for a value outside the pattern.
 _PATTERN = re.compile(r"Expected `str` matching regex .*(?= - at )")
 
 
 def _whole(pattern: str) -> msgspec.Meta:
-    """A text that is a ``pattern`` from its first to its last character."""
+    """A whole text that is a ``pattern``."""
     return msgspec.Meta(pattern=rf"\A(?:{pattern})\Z", max_length=4096)
 
 
-# Each field becomes an argument of git or pip, a path, a line of a shell, or a line on a terminal.
+# Each field becomes an argument of git or pip, a path, or a line of a shell or terminal.
 _Hash = Annotated[str, _whole(r"[0-9a-f]{64}")]
 _Commit = Annotated[str, _whole(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")]
 _Name = Annotated[str, _whole(r"[A-Za-z0-9][A-Za-z0-9._-]*")]
 _Archive = Annotated[str, _whole(r"[A-Za-z0-9_][A-Za-z0-9_.+!-]*")]
-# gitcheck-ref-format(1), and nothing that a command could take for an option.
+# gitcheck-ref-format(1), without what a command could take for an option.
 REF = re.compile(r"(?!.*(?:\.\.|//|/\.|\.lock(?:/|\Z)))[A-Za-z0-9_][A-Za-z0-9._/+-]*")
 _Ref = Annotated[str, _whole(REF.pattern)]
 _Version = Annotated[str, _whole(r"[A-Za-z0-9_][A-Za-z0-9._/+!-]*")]
@@ -55,18 +55,18 @@ _Printed = Annotated[str, _whole(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]*")]
 _Url = Annotated[
     str,
     _whole(
-        # A user or a host that begins with a dash is an option for ssh.
+        # To ssh, a user or host with a leading dash is an option.
         r"(?:(?:https?|ssh|git)://(?:[A-Za-z0-9_][^\x00-\x20\x7f/@]*@)?[A-Za-z0-9\[][^\x00-\x20\x7f/@]*"
         r"(?:/[^\x00-\x1f\x7f]*)?"
         r"|file:///[^\x00-\x1f\x7f]*|/[^\x00-\x20\x7f-][^\x00-\x1f\x7f]*"
         r"|[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^\x00-\x20\x7f-][^\x00-\x1f\x7f]*)"
     ),
 ]
-# No part of the path is . or .., and it does not begin at the root.
+# A relative path without . or .. parts.
 _INSIDE = r"(?!(?:.*/)?\.\.?(?:/|\Z))[A-Za-z0-9_.+@][A-Za-z0-9_.+@/-]*"
 _Inside = Annotated[str, _whole(_INSIDE)]
 _Environment = Annotated[str, _whole(r"venv|/[^\x00-\x1f\x7f:]*")]
-# Shells, loaders and interpreters take code from variables of many names, so only these are taken.
+# Only these: shells, loaders and interpreters take code from variables of many names.
 SETTINGS = ("CUDA_DEVICE_MAX_CONNECTIONS", "USE_MCORE_GDN")
 _Variable = Annotated[str, _whole("|".join(SETTINGS))]
 
@@ -80,9 +80,8 @@ class _Piece(
 class Checkout(_Piece, frozen=True, kw_only=True):
     """A component from git. ``tree`` is git's hash of its files, ``url`` has no credentials.
 
-    ``version`` is the row's of the matrix; ``moving``: the ref is a branch. ``editable``:
-    installed into the environment by reference. ``provides`` are distributions that come with it
-    and that pip must not bring.
+    ``version`` is the matrix row's; ``moving``: the ref is a branch. ``editable``: installed by
+    reference. ``provides`` are distributions that come with it and that pip must not bring.
     """
 
     name: _Name
@@ -97,7 +96,7 @@ class Checkout(_Piece, frozen=True, kw_only=True):
 
     @property
     def path(self) -> str:
-        """Where it lies, relative to the stack's folder."""
+        """Its path relative to the stack's folder."""
         return f"src/{self.name}"
 
 
@@ -109,10 +108,9 @@ class LockedSource(_Piece, frozen=True, kw_only=True):
 
 
 class Wheel(_Piece, frozen=True, kw_only=True):
-    """A wheel of the environment. ``sha256`` is of the file that was installed.
+    """A wheel of the environment. ``sha256`` is of the installed file.
 
-    Where the index has no wheel it was built from ``source``, and may have another hash where it
-    is built again.
+    If the index has no wheel, it was built from ``source``; a rebuild may have another hash.
     """
 
     name: _Name
@@ -123,20 +121,18 @@ class Wheel(_Piece, frozen=True, kw_only=True):
 
     @property
     def exact(self) -> str | None:
-        """The hash that it has everywhere; None where it was built."""
+        """The hash that it has everywhere; None for a built one."""
         return None if self.source else self.sha256
 
 
 class Setting(_Piece, frozen=True, kw_only=True):
-    """An environment variable of the stack and why."""
-
     name: _Variable
     value: str  # shells get it quoted
     why: _Printed
 
 
 class BasePython(_Piece, frozen=True, kw_only=True):
-    """The interpreter that the environment was made of. ``tag``: cp311; ``arch``: x86_64."""
+    """The environment's base interpreter. ``tag``: cp311; ``arch``: x86_64."""
 
     version: _Version
     tag: _Name
@@ -144,12 +140,12 @@ class BasePython(_Piece, frozen=True, kw_only=True):
 
 
 class Proof(_Piece, frozen=True, kw_only=True):
-    """What was run with a stack after it was built, on ``date`` (ISO 8601).
+    """What was run with a stack after the build, on ``date`` (ISO 8601).
 
     ``level`` is that of the probes; ``simulated``: on a simulated NPU. ``probes`` ran,
-    ``imports`` are the import checks of documents that passed, ``failed`` what did not pass and
-    ``unknown`` what could not be told; each begins with the id of its check and a colon.
-    ``losses`` are those of the training steps, by layout.
+    ``imports`` are documented import checks that passed, ``failed`` did not pass and
+    ``unknown`` could not be determined; each begins with its check id and a colon. ``losses``
+    are training losses by layout.
     """
 
     level: int
@@ -162,12 +158,11 @@ class Proof(_Piece, frozen=True, kw_only=True):
     losses: dict[_Printed, tuple[float, ...]] = {}
 
     def doubts(self, accepted: Collection[str] = ()) -> tuple[str, ...]:
-        """Why it proves nothing, without errors of ``accepted`` checks; empty where it stood."""
+        """Why it proves nothing, without errors of ``accepted`` checks; empty if it passed."""
         failed = (text for text in self.failed if text.partition(":")[0] not in accepted)
         return (*failed, *self.unknown)
 
     def summary(self, accepted: Collection[str] = ()) -> str:
-        """In one line."""
         where = "on a simulated NPU" if self.simulated else "on this machine"
         ran = f"level {self.level} {where} on {self.date[:10]}"
         if doubts := self.doubts(accepted):
@@ -181,16 +176,15 @@ class Proof(_Piece, frozen=True, kw_only=True):
 class Lock(_Piece, frozen=True, kw_only=True):
     """A stack to the last commit and wheel.
 
-    ``wish`` is what was asked for (megatron, framework). ``rows`` are the matrix rows used,
-    versions by component; ``stacks`` the documented combinations among them. ``system`` are
-    versions that the stack needs and setup never installs (cann, driver ...), ``install`` the
-    commands that do, by component, those of the documents. ``pythonpath``:
-    paths relative to the stack's folder, in order. ``venv``: "venv", or the full path of the
-    environment that was named. ``as_of``: the day after which no file of an index counted; ""
-    where all did. ``accepted`` are documented conflicts that the user accepted, as WHO:WHAT, and
-    what they are; ``accepted_checks`` are those whose errors do not keep it from use.
-    ``preserved`` are packages that were there and that setup left alone, in the file ``kept``.
-    ``proof`` is None before the stack was run.
+    ``wish`` is the request (megatron, framework). ``rows`` are the matrix rows used, versions
+    by component; ``stacks`` the documented combinations among them. ``system`` are versions
+    that the stack needs and setup never installs (cann, driver ...), ``install`` the documented
+    commands for them, by component. ``pythonpath``: paths relative to the stack's folder, in
+    order. ``venv``: "venv", or the full path of a named environment. ``as_of``: the day after
+    which files of indexes did not count; "" if all did. ``accepted`` are documented conflicts
+    that the user accepted, as WHO:WHAT, and what they are; errors of ``accepted_checks`` do not
+    keep it from use. ``preserved`` are packages that were there and that setup left alone, in
+    the file ``kept``. ``proof`` is None before the first run.
     """
 
     schema: int = SCHEMA
@@ -221,18 +215,17 @@ class Lock(_Piece, frozen=True, kw_only=True):
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Why its proof proves nothing; empty where it stood, or was never run."""
+        """Why its proof proves nothing; empty if it passed or was never run."""
         return self.proof.doubts(self.accepted_checks) if self.proof else ()
 
     @property
     def proof_summary(self) -> str:
-        """The proof in one line."""
         return self.proof.summary(self.accepted_checks) if self.proof else "never run"
 
 
 @dataclass(frozen=True)
 class Prefix:
-    """The folder that stacks are built in."""
+    """Folder for stacks."""
 
     root: Path
 
@@ -271,19 +264,19 @@ class Prefix:
         return self.root / target
 
     def switch(self, identity: str) -> None:
-        """Make a stack the one in use; whoever looks sees the old one or the new one."""
+        """Atomically make a stack the one in use."""
         scratch = self.root / f".current.{os.getpid()}"
         with contextlib.suppress(FileNotFoundError):
             scratch.unlink()
-        # Relative, so that a prefix may be moved, or mounted elsewhere.
+        # Relative: a prefix may be moved, or mounted elsewhere.
         scratch.symlink_to(Path("stacks") / identity)
         scratch.replace(self.link)
 
 
 def stack_in_use(prefix: str | None) -> Path | None:
-    """The folder of one stack where that was named, else of the one in use below a prefix.
+    """The folder of one stack if named, else of the one in use below a prefix.
 
-    None where no prefix was named and none was ever built. Raises DataError where a named one has
+    None if no prefix was named and none was ever built. Raises DataError if a named one has
     none.
     """
     if prefix and (Path(prefix) / FILE).is_file():
@@ -296,14 +289,14 @@ def stack_in_use(prefix: str | None) -> Path | None:
 
 
 def environment_of(stack: Path, lock: Lock) -> Path:
-    """The folder of the stack's Python environment; its interpreter is bin/python in it."""
+    """The folder of the stack's Python environment, with bin/python."""
     return stack / lock.venv
 
 
 def read(path: Path, *, signers: Signers | None = None) -> Lock:
-    """The lock in a file, or in the folder of a stack. Raises DataError naming file and place.
+    """The lock in a file or a stack's folder. Raises DataError naming file and place.
 
-    With ``signers`` it has to be signed by one of them.
+    With ``signers`` one of them must have signed it.
     """
     file = path / FILE if path.is_dir() else path
     if not file.is_file():
@@ -321,17 +314,17 @@ def read(path: Path, *, signers: Signers | None = None) -> Lock:
 
 
 def write(path: Path, lock: Lock) -> None:
-    """Write a lock whole, and durably, or not at all. Raises OSError."""
+    """Write a lock whole and durably, or not at all. Raises OSError."""
     import yaml  # noqa: PLC0415 - only to write
 
     head = "# Written by ascend-doctor setup. setup --locked builds the same again.\n"
-    # The schema is always told, though it has a default.
+    # The schema is written although it has a default.
     content = {"schema": lock.schema, **msgspec.to_builtins(lock)}
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     with scratch.open("w", encoding="utf-8") as file:
         file.write(head + text)
         file.flush()
-        # The rename must not reach the disk before the content does.
+        # The content must reach the disk before the rename.
         os.fsync(file.fileno())
     scratch.replace(path)

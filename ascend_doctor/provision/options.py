@@ -15,14 +15,13 @@ from ascend_doctor.provision.target import Target
 
 @dataclass(frozen=True, kw_only=True)
 class SetupOptions:
-    """What was asked for, the machine that it is asked of, and who looks on.
+    """The request, its machine, and who looks on.
 
-    ``additions`` are those of --with, ``accept`` conflicts, ``accepted_checks`` those whose errors
-    do not keep the stack from use, ``carried`` the bundle of --from.
-    ``undeclared`` are packages that CANN and torch_npu import without requiring them.
-    ``target`` is the other machine of --on: the stack is only carried there, in ``bundle``.
-    ``environment`` gives what a shell has that sources the variables of a stack; ``prove`` runs a
-    stack at ``level``.
+    ``additions`` are those of --with, ``accept`` conflicts, ``accepted_checks`` those whose
+    errors do not keep the stack from use, ``carried`` the bundle of --from. ``undeclared`` are
+    packages that CANN and torch_npu import without requiring them. ``target`` is the other
+    machine of --on: the stack is only carried there, in ``bundle``. ``environment`` gives a
+    shell's variables with those of a stack; ``prove`` runs a stack at ``level``.
     """
 
     megatron: str | None = None
@@ -53,7 +52,7 @@ class SetupOptions:
 
     @property
     def wish(self) -> dict[str, str]:
-        """What was asked for, as the lock records it."""
+        """The request, as the lock records it."""
         on = self.target.facts if self.target else {}
         wish = {
             "megatron": self.megatron,
@@ -68,13 +67,13 @@ class SetupOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """``lock`` is what the lock is going to say, as far as it is known.
+    """``lock`` is the future lock, as far as known.
 
-    Its id names the stack's folder and depends on what is built, not on where or when. A checkout
-    without a commit is pinned to what its ref names once a server was asked. Where the plan is
-    ``exact``, as a lock's is, the wheels are the lock's; else ``requirements`` and ``constraints``
-    are pip's, and ``indexes`` those that documents name, by requirement. ``python`` is the
-    interpreter that makes the environment. ``missing`` are versions that the machine lacks.
+    Its id names the stack's folder and depends on what is built, not on where or when. A
+    checkout without a commit is pinned once a server was asked. In an ``exact`` plan, as from a
+    lock, the wheels are the lock's; else ``requirements`` and ``constraints`` are pip's, and
+    ``indexes`` those that documents name, by requirement. ``python`` is the interpreter that
+    makes the environment. ``missing`` are versions that the machine lacks.
     """
 
     lock: Lock

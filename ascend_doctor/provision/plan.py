@@ -28,15 +28,12 @@ from ascend_doctor.provision.solution_plan import plan_solution
 from ascend_doctor.provision.solve import Solution, SolveQuery
 from ascend_doctor.provision.solved import solve_once
 
-# vllm comes with vllm-ascend, which is made for one release of it.
+# vllm comes with vllm-ascend, made for one release of it.
 _ROLLOUT = {"verl": ("vllm-ascend",)}
 
 
 def make_plan(options: SetupOptions) -> Plan:
-    """What is going to be built, from the bundle, the lock, or the matrix.
-
-    Raises NoStackError where no stack fits, and DataError.
-    """
+    """What to build, by bundle, lock or matrix. Raises NoStackError if none fits, and DataError."""
     lock = _lock(options)
     if lock is None:
         return _from_matrix(options)
@@ -49,10 +46,10 @@ def make_plan(options: SetupOptions) -> Plan:
 
 
 def from_lock(lock: Lock, plan: Plan, *, there: Lock | None = None) -> Plan:
-    """The plan that builds a lock's stack again. Raises DataError for another Python or machine.
+    """The plan that rebuilds a lock's stack. Raises DataError for another Python or machine.
 
-    ``plan`` is one without components. ``there`` is the lock of the stack that has this lock's id
-    in the prefix: where it is of the same stack, that one is repaired rather than another built.
+    ``plan`` has no components. ``there`` is the lock with this id in the prefix: if it is of
+    the same stack, that one is repaired instead of a new build.
     """
     for what in ("tag", "arch"):
         ours, theirs = getattr(plan.lock.python, what), getattr(lock.python, what)
@@ -78,7 +75,6 @@ def _content(lock: Lock) -> tuple[object, ...]:
 
 
 def _name(plan: Plan) -> Plan:
-    """With a readable id that has a digest of all that decides what is built."""
     lock = plan.lock
     ref = lock.checkouts[0].ref if lock.checkouts else "stack"
     decisive = (
@@ -96,7 +92,6 @@ def _name(plan: Plan) -> Plan:
 
 
 def _lock(options: SetupOptions) -> Lock | None:
-    """The lock of the bundle, the one named, or the one here or in use."""
     signers = Signers.of(options.signed_by) if options.signed_by else None
     if options.carried:
         return bundle.read(options.carried, signers=signers)
@@ -133,7 +128,7 @@ def _from_matrix(options: SetupOptions) -> Plan:
 
 
 def _rollout(framework: str | None) -> tuple[str, ...]:
-    """What the NPU guide of a framework installs to generate with, which no training needs."""
+    """What a framework's NPU guide installs for generation, which training does not need."""
     return _ROLLOUT.get((framework or "").partition("==")[0], ())
 
 
@@ -148,7 +143,6 @@ def _doubt_left_out(names: Iterable[str], solution: Solution) -> Iterator[str]:
 def _solve_with(
     catalog: Catalog, query: SolveQuery, base: Solution, more: Iterable[str]
 ) -> Solution | None:
-    """The same releases from git with ``more``; None where they do not go together."""
     same = {
         name: f"=={version}"
         for name, version in base.versions.items()
@@ -160,7 +154,6 @@ def _solve_with(
 
 
 def _empty_plan(options: SetupOptions) -> Plan:
-    """The interpreter, and where its environment is to be."""
     python, target = _python(options.facts), options.target
     base = BasePython(version=python.version, tag=_tag(python), arch=arch_of(options.facts))
     if target:
@@ -184,7 +177,7 @@ def _tag(python: Python) -> str:
 
 
 def arch_of(facts: Snapshot) -> str:
-    """The architecture of the interpreter that makes the environment."""
+    """Of the interpreter that makes the environment."""
     python = facts.python
     return (python and python.machine) or (facts.host.arch if facts.host else "")
 
@@ -196,7 +189,7 @@ def _python(facts: Snapshot) -> Python:
 
 
 def _environment(options: SetupOptions) -> str:
-    """The environment as the lock has it: "venv" in the stack, or a full path."""
+    """As in the lock: "venv" in the stack, or a full path."""
     if options.venv:
         return os.path.abspath(options.venv)
     if not options.active:
@@ -208,7 +201,6 @@ def _environment(options: SetupOptions) -> str:
 
 
 def _preserve(options: SetupOptions) -> dict[str, str]:
-    """Versions of the packages of --keep."""
     names = [normalised(name) for name in options.keep]
     python = options.facts.python
     if not names or python is None:

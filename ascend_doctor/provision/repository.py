@@ -26,7 +26,7 @@ _FORMAT = re.compile(
 
 
 class ReadError(CommandError):
-    """A repository cannot be read, or lacks the requested name or file."""
+    """A repository, name or file cannot be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +48,6 @@ class Commit:
 
 
 class Entry(NamedTuple):
-    """A regular file of a commit."""
-
     path: str
     id: str
 
@@ -58,7 +56,7 @@ class Entry(NamedTuple):
 class GitFiles:
     """``git`` has HEAD, ``common`` refs and objects; they differ in worktrees.
 
-    ``formats`` are extensions that GitPython does not know.
+    GitPython does not know the extensions in ``formats``.
     """
 
     git: str
@@ -67,19 +65,19 @@ class GitFiles:
 
 
 class Reader(Protocol):
-    """Answers questions about a repository. Raises ReadError."""
+    """All methods raise ReadError."""
 
     def refs(self) -> Mapping[str, str]:
-        """Commits by the full name of each tag and branch."""
+        """Commits by the full names of tags and branches."""
 
     def commit(self, name: str) -> Commit:
-        """The commit that HEAD, a tag, a branch, a full ref or a whole hash names."""
+        """The commit of HEAD, a tag, a branch, a full ref or a whole hash."""
 
     def entries(self, commit: Commit, path: str) -> Sequence[Entry]:
-        """The regular files at or below a path; none where the commit lacks it."""
+        """The regular files at or below a path; none if the commit lacks it."""
 
     def contents(self, entries: Sequence[Entry], limit: int) -> Iterator[bytes | None]:
-        """The content of each file, None for more than ``limit`` bytes."""
+        """The content of each file, None above ``limit`` bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +88,7 @@ class LocalRepository:
     runner: Runner = field(default_factory=Runner)
 
     def refs(self) -> tuple[GitRef, ...]:
-        """All tags and branches by name, annotated tags as their commits."""
+        """Tags and branches by name, annotated tags as their commits."""
         refs = self._ask(lambda reader: reader.refs())
         return tuple(
             GitRef(name=name.removeprefix(kind), commit=commit, moving=kind == BRANCHES)
@@ -103,7 +101,7 @@ class LocalRepository:
         return self._ask(lambda reader: reader.commit(name))
 
     def days(self, commits: Sequence[str]) -> dict[str, str]:
-        """The day of each commit, without names that lead to no commit."""
+        """The day of each commit, without names of no commit."""
 
         def ask(reader: Reader) -> dict[str, str]:
             days = {}
@@ -115,7 +113,6 @@ class LocalRepository:
         return self._ask(ask)
 
     def text(self, name: str, path: str) -> str:
-        """A file at a commit."""
         texts = self.texts(name, (path,))
         if path not in texts:
             raise ReadError(str(self.folder), f"{name} has no file {path}")
@@ -124,7 +121,7 @@ class LocalRepository:
     def texts(
         self, name: str, paths: Sequence[str], *, ending: str = "", limit: int = _FILE_LIMIT
     ) -> dict[str, str]:
-        """The files at or below each path that end with ``ending``, without larger ones."""
+        """Files at or below each path that end with ``ending``, without larger ones."""
 
         def ask(reader: Reader) -> dict[str, str]:
             commit = reader.commit(name)
@@ -162,7 +159,7 @@ class LocalRepository:
 
 
 def locate(folder: Path) -> GitFiles:
-    """Where a repository has its files. Raises ReadError for a folder that is none."""
+    """Raises ReadError for a folder that is not a repository."""
     root = str(folder.absolute())
     git = os.path.join(root, ".git")
     try:
@@ -184,7 +181,6 @@ def locate(folder: Path) -> GitFiles:
 
 
 def _link(file: str, prefix: str) -> str:
-    """The folder that a .git file or commondir names."""
     text = os.fsdecode(read_bytes(file, _FILE_LIMIT)).rstrip("\r\n")
     if not text.startswith(prefix) or text == prefix:
         raise DataError(f"{file}: names no folder")

@@ -26,7 +26,7 @@ _LOCK = threading.Lock()
 
 @contextlib.contextmanager
 def _without_git_variables(**variables: str) -> Iterator[None]:
-    """GitPython reads GIT_DIR, GIT_OBJECT_DIRECTORY and others of this process."""
+    """Hide GIT_DIR, GIT_OBJECT_DIRECTORY and others from GitPython."""
     with _LOCK:
         inherited = {name: text for name, text in os.environ.items() if name.startswith("GIT_")}
         for name in inherited:
@@ -40,7 +40,7 @@ def _without_git_variables(**variables: str) -> Iterator[None]:
             os.environ.update(inherited)
 
 
-# Its import runs `git version`; a program that cannot be started lets that fail quietly.
+# Its import runs `git version`; a program that cannot start fails quietly.
 with _without_git_variables(GIT_PYTHON_GIT_EXECUTABLE=os.devnull, GIT_PYTHON_REFRESH="quiet"):
     import git
     from git.config import GitConfigParser
@@ -49,7 +49,7 @@ with _without_git_variables(GIT_PYTHON_GIT_EXECUTABLE=os.devnull, GIT_PYTHON_REF
     from gitdb.exc import BadObject
     from gitdb.util import hex_to_bin
 
-# It logs what it cannot decode, with a traceback.
+# It logs undecodable data with a traceback.
 logging.getLogger("git").addHandler(logging.NullHandler())
 
 _HASH = re.compile(r"[0-9a-f]{40}")
@@ -60,14 +60,14 @@ _REGULAR_FILE = 0o10
 
 
 class _NoGit(git.Git):
-    """Stands where GitPython keeps its means to start git."""
+    """Replaces GitPython's means to start git."""
 
     def execute(self, *_: object, **__: object) -> NoReturn:
         raise OSError("reading starts no git")
 
 
 class _LooseObjects(LooseObjectDB):  # type: ignore[misc]  # gitdb has no types
-    """Loose objects that are regular files; a pipe would never answer."""
+    """Only loose objects in regular files; a pipe would never answer."""
 
     def readable_db_object_path(self, hexsha: bytes) -> str:
         path: str = self.db_path(self.object_path(hexsha))
@@ -77,7 +77,7 @@ class _LooseObjects(LooseObjectDB):  # type: ignore[misc]  # gitdb has no types
 
 
 class _Objects(CompoundDB):  # type: ignore[misc]  # as above
-    """The objects of a folder and its alternates: whole, of bounded size, and with their hash."""
+    """Objects of a folder and its alternates: whole, limited in size, hash checked."""
 
     def __init__(self, root: str) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class _Objects(CompoundDB):  # type: ignore[misc]  # as above
 
 
 class _Repo(git.Repo):
-    """A repository whose configuration is not read, and includes of it neither."""
+    """Reads neither the repository's configuration nor its includes."""
 
     GitCommandWrapperType = _NoGit
 
@@ -132,7 +132,7 @@ class FileReader:
         refs = {}
         for kind in (git.Head, git.TagReference):
             for ref in kind.iter_items(self._repo):
-                # git leaves out refs with broken names and those without an object, too.
+                # git also leaves out refs with broken names or without an object.
                 with contextlib.suppress(ValueError, BadObject):
                     refs[str(ref.path)] = self._peel(self._target(str(ref.path))).hexsha
         return refs
@@ -203,7 +203,7 @@ def _is_regular(path: str) -> bool:
 
 
 def _refuse_special_files(files: GitFiles) -> None:
-    """Raises ReadError for a pipe or a device where GitPython opens a file: it may never answer."""
+    """Raises ReadError for a pipe or device that GitPython would open: it may hang."""
     names = [os.path.join(files.git, name) for name in ("HEAD", "gitdir")]
     names.append(os.path.join(files.common, "packed-refs"))
     for folder, _, refs in os.walk(os.path.join(files.common, "refs")):
@@ -214,7 +214,7 @@ def _refuse_special_files(files: GitFiles) -> None:
 
 
 def _packs(folder: str) -> list[PackedDB]:
-    """The packs of a folder, if it has any. Raises ReadError for those that are no files."""
+    """A folder's packs. Raises ReadError for one that is not a file."""
     try:
         names = [name for name in os.listdir(folder) if name.endswith((".pack", ".idx"))]
     except OSError:
@@ -226,7 +226,7 @@ def _packs(folder: str) -> list[PackedDB]:
 
 
 def _object_folders(root: str) -> list[str]:
-    """An object folder and those that it borrows from (gitrepository-layout(5)), each once."""
+    """An object folder and its alternates (gitrepository-layout(5)), each once."""
     folders: list[str] = []
     level = [root]
     for _ in range(_ALTERNATES_DEPTH + 1):

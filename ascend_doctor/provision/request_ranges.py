@@ -13,11 +13,11 @@ from ascend_doctor.provision.lock import REF
 
 FRAMEWORKS = ("ms-swift", "twinkle", "verl", "mindspeed-llm")
 _SHOWN = 4  # releases, the newest first
-# A name, or a name with one version: a URL or a marker would be another way into the environment.
+# A name, or a name with one version: a URL or marker would be another way in.
 _ADDITION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(==[A-Za-z0-9][A-Za-z0-9._+!-]*)?")
 # Or a component at a branch, a tag or a full commit.
 _AT_REF = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)@(.+)")
-# torchvision: the image processors of Transformers, which adaptor and frameworks import, need it.
+# torchvision: Transformers' image processors need it, which adaptor and frameworks import.
 _ALWAYS = ("mindspeed", "torch", "torch-npu", "torchvision", "cann", "python")
 
 
@@ -27,8 +27,7 @@ def wishes(
     """Ranges by component for a Megatron version (0.15.3, 0.15) or ref (core_v0.15.3).
 
     ``framework`` and ``additions`` may name a version (ms-swift==4.2.3). Raises DataError for
-    a ref that does not exist, with the right one where the matrix knows it, and for an unknown
-    framework.
+    an unknown framework and an absent ref, with the right one if the matrix knows it.
     """
     ranges = {"megatron-lm": _refs(catalog, megatron)} | dict.fromkeys(_ALWAYS, "")
     if framework:
@@ -45,7 +44,7 @@ def wishes(
 
 
 def machine_of(facts: Snapshot, rows: Catalog) -> dict[str, str]:
-    """What a machine is, as versions of components; what could not be told is left out."""
+    """A machine as versions of components, without what could not be determined."""
     cann = facts.cann.in_use if facts.cann else None
     names = {device.name for device in facts.npus.devices} if facts.npus else set()
     families = {family.id for name in names if (family := rows.family_of(name))}
@@ -62,9 +61,9 @@ def machine_of(facts: Snapshot, rows: Catalog) -> dict[str, str]:
 
 
 def split_additions(catalog: Catalog, additions: Sequence[str]) -> tuple[str, ...]:
-    """The additions that no component is called: requirements for pip alone.
+    """The additions that are not components: requirements for pip alone.
 
-    Raises DataError for one that is neither NAME nor NAME==VERSION, but for those at a ref.
+    Raises DataError for one that is neither NAME nor NAME==VERSION, except those at a ref.
     """
     named = [addition for addition in additions if not _AT_REF.fullmatch(addition)]
     if wrong := next((addition for addition in named if not _ADDITION.fullmatch(addition)), None):
@@ -75,10 +74,7 @@ def split_additions(catalog: Catalog, additions: Sequence[str]) -> tuple[str, ..
 
 
 def refs_of(catalog: Catalog, additions: Sequence[str]) -> dict[str, str]:
-    """The refs of NAME@REF by component.
-
-    Raises DataError for a ref that git does not take, and for what has no repository.
-    """
+    """Refs of NAME@REF by component. Raises DataError for an invalid ref, or no repository."""
     refs = {}
     for match in filter(None, map(_AT_REF.fullmatch, additions)):
         name, ref = match.groups()
@@ -92,7 +88,7 @@ def refs_of(catalog: Catalog, additions: Sequence[str]) -> dict[str, str]:
 
 
 def component_of(catalog: Catalog, name: str) -> str | None:
-    """The id of the component that a user calls so, or by its distribution."""
+    """The id of the component with this id or distribution."""
     normal = normalised(name.strip())
     for component in catalog.components:
         if normal in (component.id, normalised(component.obtain.distribution)):
@@ -122,7 +118,7 @@ def _refs(catalog: Catalog, megatron: str) -> str:
 
 
 def _is_release(row: Release, number: str) -> bool:
-    """Whether a row is the tag of release 0.15.3, or of line 0.15; branches move and are none."""
+    """Whether a row is the tag of release 0.15.3, or of line 0.15; not a moving branch."""
     if row.moving:
         return False
     version_range = f"=={number}" if number.count(".") > 1 else f"=={number}.*"

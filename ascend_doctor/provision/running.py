@@ -22,19 +22,19 @@ from ascend_doctor.machine.live import ProgramMissing, kill_group, start_of
 from ascend_doctor.machine.patience import patience
 from ascend_doctor.machine.waiting import communicate, describe_load
 
-# In the environment of every command of a setup: a later one finds what a killed one left running.
+# In the environment of all commands of a setup, to find what a killed setup left.
 OWNER = "ASCEND_DOCTOR_SETUP_OWNER"
-# A killed process is gone at once, unless the kernel waits for a disk or a network share.
+# A killed process goes at once, unless the kernel waits for a disk or network share.
 _PATIENCE = 20.0
 _KEPT_LINES = 12
 _CHUNK = 1 << 16
 _LINE_ENDS = re.compile(rb"[\r\n]+")
-# Each has pip install elsewhere than into the environment that it belongs to.
+# Each makes pip install outside of its environment.
 _INHERITED_BY_PIP = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_REQUIRE_VIRTUALENV")
 
 
 class CommandError(DoctorError):
-    """A command of the setup failed or did not end; ``output`` is what it printed last."""
+    """A command of the setup failed or did not end; ``output`` is its last output."""
 
     def __init__(self, title: str, output: str) -> None:
         super().__init__(f"{title}: {output}")
@@ -43,10 +43,10 @@ class CommandError(DoctorError):
 
 @dataclass(frozen=True, kw_only=True)
 class Runner:
-    """Runs commands without a shell. ``hidden`` is cut out of all that they print.
+    """Runs commands without a shell. ``hidden`` is cut out of their output.
 
-    ``held`` is the prefix's lock, which commands inherit. ``progress`` gets each line of standard
-    error while a command runs.
+    ``held`` is the prefix's lock, which commands inherit. ``progress`` gets each line of
+    standard error of a running command.
     """
 
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
@@ -64,7 +64,7 @@ class Runner:
         shell: Mapping[str, str] | None = None,
         data: bytes = b"",
     ) -> str:
-        """Standard output of a command that succeeds, as text; see ``output``."""
+        """Standard output of a successful command, as text; see ``output``."""
         out = self.output(argv, title=title, deadline=deadline, env=env, shell=shell, data=data)
         return out.decode("utf-8", "replace")
 
@@ -78,10 +78,9 @@ class Runner:
         shell: Mapping[str, str] | None = None,
         data: bytes = b"",
     ) -> bytes:
-        """Standard output of a command that succeeds on ``data`` as input. Raises CommandError.
+        """Standard output of a successful command with ``data`` as input. Raises CommandError.
 
-        ``env`` comes on top of what is left of the user's environment; ``shell`` is all that the
-        command has, as in a shell.
+        ``env`` is added to the cleaned user's environment; ``shell`` replaces it.
         """
         try:
             program, known = start_of(argv[0], shell or self._clean())
@@ -104,7 +103,7 @@ class Runner:
                 title, f"did not end within {deadline:.0f} s, {describe_load()}"
             ) from None
         finally:
-            # What a command leaves running in its group would hold its pipes open.
+            # Left processes of its group would hold its pipes open.
             kill_group(process)
             if errors is not None:
                 errors.join(_PATIENCE)
@@ -117,7 +116,6 @@ class Runner:
         return out
 
     def _follow(self, process: subprocess.Popen[bytes]) -> _Errors | None:
-        """Read standard error beside the command, where somebody shows its progress."""
         if self.progress is None or process.stderr is None:
             return None
         errors = _Errors(process.stderr, self._show_progress)
@@ -136,11 +134,10 @@ class Runner:
         return {} if self.held is None else {OWNER: self.held.name}
 
     def hiding(self, texts: Iterable[str]) -> Runner:
-        """The same runner with more to cut out."""
         return replace(self, hidden=(*self.hidden, *(text for text in texts if text)))
 
     def _describe(self, code: int, output: bytes) -> str:
-        # A git that dies ends what it says with a NUL.
+        # A dying git ends its output with a NUL.
         text = output.decode("utf-8", "replace").replace("\0", "")
         for secret in self.hidden:
             text = text.replace(secret, "***")
@@ -150,18 +147,18 @@ class Runner:
             for position, line in enumerate(lines)
             if line.lower().startswith(("error", "fatal"))
         ]
-        # pip and git say the cause first, and then what followed from it.
+        # pip and git name the cause first, then what followed.
         shown = lines[errors[0] :][:_KEPT_LINES] if errors else lines[-_KEPT_LINES:]
         return " / ".join(line.strip() for line in shown) or f"ended with {code} and said nothing"
 
     def _clean(self) -> dict[str, str]:
-        """The user's environment without what would lead git, Python and pip elsewhere."""
+        """The user's environment without what would mislead git, Python and pip."""
         names = {
             name: value
             for name, value in self.env.items()
             if not name.startswith(("GIT_", "PYTHON")) and name not in _INHERITED_BY_PIP
         }
-        # A setting of pip's configuration files is overridden by the variable alone.
+        # Only a variable overrides a setting of pip's configuration files.
         quiet = {"PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
         return {
             **names,
@@ -173,7 +170,7 @@ class Runner:
 
 
 class _Errors(threading.Thread):
-    """Gives each line of a command's standard error away, and keeps the last ones."""
+    """Passes on each line of standard error, and keeps the last ones."""
 
     def __init__(self, pipe: IO[bytes], show: Callable[[str], None]) -> None:
         super().__init__(daemon=True)
@@ -187,7 +184,7 @@ class _Errors(threading.Thread):
             while chunk := os.read(self._pipe.fileno(), _CHUNK):
                 self.output += chunk
                 del self.output[:-_CHUNK]
-                # git ends each state of its progress with a carriage return.
+                # git ends progress states with a carriage return.
                 *lines, line = _LINE_ENDS.split(line[-_CHUNK:] + chunk)
                 for text in filter(None, lines):
                     self._show(text.decode("utf-8", "replace").strip())
@@ -195,7 +192,7 @@ class _Errors(threading.Thread):
 
 @dataclass(frozen=True)
 class PrefixLock:
-    """A prefix's lock. ``name`` is of this setup alone; all that it starts carries it."""
+    """A prefix's lock. ``name`` identifies this setup; all that it starts carries it."""
 
     descriptor: int
     name: str
@@ -203,14 +200,14 @@ class PrefixLock:
 
 @contextlib.contextmanager
 def exclusively(file: Path) -> Iterator[PrefixLock]:
-    """Hold a prefix's lock. Raises DoctorError where another setup has it.
+    """Hold a prefix's lock. Raises DoctorError if another setup has it.
 
-    What a killed setup left running holds the lock, too, and is ended first.
+    What a killed setup left running also holds the lock, and is ended first.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     with open_lock(file) as descriptor:
         _take(descriptor, file)
-        # What a command has started may not have inherited the descriptor.
+        # Processes of a command may not have inherited the descriptor.
         _end_left_behind(_owner(descriptor)[1])
         name = secrets.token_hex(8)
         os.ftruncate(descriptor, 0)
@@ -220,7 +217,7 @@ def exclusively(file: Path) -> Iterator[PrefixLock]:
 
 
 def _owner(descriptor: int) -> tuple[int | None, str]:
-    """Process and name of the setup that took the lock last and has not ended by itself."""
+    """Process and name of the last setup with the lock that has not ended by itself."""
     pid, _, name = os.pread(descriptor, 100, 0).decode("ascii", "replace").partition(" ")
     return int(pid) if pid.isdigit() else None, name
 
@@ -228,7 +225,7 @@ def _owner(descriptor: int) -> tuple[int | None, str]:
 def _take(descriptor: int, file: Path) -> None:
     limit = time.monotonic() + 2 * _PATIENCE  # ending what is left behind may take one
     while not take_lock(descriptor, wait=False):
-        # A lock that is just being taken names no owner yet, or an earlier one.
+        # A lock just taken has no owner yet, or an earlier one.
         pid, name = _owner(descriptor)
         alive = pid is not None and psutil.pid_exists(pid)
         if alive or time.monotonic() > limit:
@@ -239,7 +236,6 @@ def _take(descriptor: int, file: Path) -> None:
 
 
 def _end_left_behind(name: str) -> None:
-    """End the commands of a setup that was killed, and whatever they started."""
     if not name:
         return
     processes = []
@@ -254,7 +250,7 @@ def _end_left_behind(name: str) -> None:
 
 
 def _runs(process: psutil.Process) -> bool:
-    """A zombie holds nothing any more, and nobody may ever wait for it."""
+    """A zombie holds nothing, and may never be reaped."""
     try:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:

@@ -18,20 +18,20 @@ NAMESPACE = "ascend-doctor"
 SUFFIX = ".sig"
 _BYTES = 1 << 20
 _DEADLINE = 30.0
-# Without options in front of it and comments behind: this becomes a line of allowed_signers.
+# Without options before it and comments after it: this becomes a line of allowed_signers.
 _KEY = re.compile(r"((?:ssh|ecdsa|sk-ssh|sk-ecdsa)-[\w.@-]+ +[A-Za-z0-9+/=]+)(?: [^\r\n]*)?")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Signers:
-    """Public keys, one a line, of those whose signatures count."""
+    """Public keys whose signatures count, one a line."""
 
     keys: tuple[str, ...]
     runner: Runner = field(default_factory=Runner)
 
     @classmethod
     def of(cls, path: str) -> Signers:
-        """The keys in a file as ssh-keygen writes it (id_ed25519.pub). Raises DataError."""
+        """Keys of a file that ssh-keygen wrote (id_ed25519.pub). Raises DataError."""
         lines = read_bytes(path, _BYTES).decode("utf-8", "replace").splitlines()
         keys = []
         for number, line in enumerate(lines, 1):
@@ -46,7 +46,7 @@ class Signers:
         return cls(keys=tuple(keys))
 
     def verify(self, data: bytes, file: Path) -> None:
-        """Raises DataError where ``file``.sig is no signature of ``data`` by one of the keys."""
+        """Raises DataError unless ``file``.sig is a signature of ``data`` by one of the keys."""
         signature = read_bytes(f"{file}{SUFFIX}", _BYTES)
         with temporary() as folder:
             allowed, signed = Path(folder, "allowed"), Path(folder, "signature")

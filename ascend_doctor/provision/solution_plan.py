@@ -23,10 +23,7 @@ _PATH_FIRST = ("megatron-lm", "mindspeed")
 def plan_solution(
     options: SetupOptions, solution: Solution, machine: Mapping[str, str], plan: Plan
 ) -> Plan:
-    """The plan with what a solution for a machine says, versions by component.
-
-    Raises DataError for a component of git without a ref.
-    """
+    """The plan with a solution, versions by component. Raises DataError for git without a ref."""
     catalog, versions, lock = options.catalog, solution.versions, plan.lock
     refs = refs_of(catalog, options.additions)
     names = {*versions, *refs}
@@ -68,9 +65,9 @@ def plan_solution(
 
 
 def _youngest(parts: Iterable[Component], versions: Mapping[str, str]) -> str:
-    """The day of the youngest row of the stack; "" where no row has one.
+    """The day of the stack's youngest row; "" if no row has one.
 
-    What nothing bounds is taken as it was then: later releases were never tried with the stack.
+    Unbounded packages are of that day: later releases were never tried with the stack.
     """
     rows = (part.release(versions[part.id]) for part in parts if part.obtain.kind != "system")
     days = [day for row in rows if row for day in (row.released, row.attributes.get("last_commit"))]
@@ -78,7 +75,7 @@ def _youngest(parts: Iterable[Component], versions: Mapping[str, str]) -> str:
 
 
 def indexes_of(part: Component, lock: Lock) -> tuple[str, ...]:
-    """Those that documents name for a component on this machine."""
+    """Documented indexes of a component on this machine."""
     machine = {"arch": lock.python.arch}
     return tuple(
         index.url
@@ -89,10 +86,9 @@ def indexes_of(part: Component, lock: Lock) -> tuple[str, ...]:
 
 
 def _in_order(catalog: Catalog, names: Iterable[str]) -> list[str]:
-    """Components after those that their rows say come first; else by name."""
     left, done = sorted(names), list[str]()
     while left:
-        # In a circle nothing is ready, and the first by name goes on.
+        # In a circle nothing is ready; the first by name goes on.
         ready = next(
             (name for name in left if not set(catalog.component(name).after) & set(left)), left[0]
         )
@@ -102,9 +98,9 @@ def _in_order(catalog: Catalog, names: Iterable[str]) -> list[str]:
 
 
 def _checkout(component: Component, versions: Mapping[str, str], named: str) -> Checkout:
-    """What git checks out: the ref of the row, or that which was ``named``.
+    """What git checks out: the row's ref, or the ``named`` one.
 
-    That provides what the row does with which the rest was solved; its own may be another.
+    A named one counts as providing what the row does, with which the rest was solved.
     """
     git = component.obtain.kind == "git"
     row = component.release(versions[component.id]) if git else None
@@ -127,7 +123,6 @@ def _checkout(component: Component, versions: Mapping[str, str], named: str) -> 
 
 
 def _commit(row: Release | None, named: str) -> str:
-    """The commit that is known before a server is asked, else ""."""
     if named:
         return named if _COMMIT.fullmatch(named) else ""
     return (row.commit if row else "") or ""
@@ -142,7 +137,6 @@ def _doubt_refs(refs: Mapping[str, str], versions: Mapping[str, str]) -> Iterato
 def _requirements(
     options: SetupOptions, solution: Solution, refs: Collection[str]
 ) -> Iterator[str]:
-    """What no row pins."""
     catalog = options.catalog
     open_ranges = {name: bounds for name, bounds in solution.ranges.items() if name not in refs}
     bounded = [catalog.component(name).obtain.distribution for name in open_ranges]
@@ -155,13 +149,12 @@ def _requirements(
             )
         yield f"{obtain.distribution}{exact if obtain.source_build else ''}"
     yield from split_additions(catalog, options.additions)
-    # Megatron compiles its index of datasets with pybind11 (megatron/core/datasets/Makefile).
+    # Megatron compiles its dataset index with pybind11 (megatron/core/datasets/Makefile).
     builds = {"pybind11"} if "megatron-lm" in solution.versions else set()
     yield from sorted({*options.undeclared, *builds} - set(bounded))
 
 
 def _constraints(catalog: Catalog, solution: Solution, refs: Collection[str]) -> Iterator[str]:
-    """The ranges that rows give, and no version that is a placeholder."""
     for name, ranges in solution.ranges.items():
         if name in refs:
             continue
@@ -178,7 +171,6 @@ def _constraints(catalog: Catalog, solution: Solution, refs: Collection[str]) ->
 
 
 def _nearest(catalog: Catalog, solution: Solution, checkouts: Iterable[Checkout]) -> Stack | None:
-    """The documented stack of these checkouts, whose environment is theirs as well."""
     names = (checkout.name for checkout in checkouts)
     pins = {name: solution.versions[name] for name in names if name in solution.versions}
     for stack in catalog.stacks:
@@ -195,7 +187,6 @@ def _nearest(catalog: Catalog, solution: Solution, checkouts: Iterable[Checkout]
 
 
 def _settings(catalog: Catalog, stack: Stack | None) -> Iterator[Setting]:
-    """What the row of the stack asks for; what follows from its trees ``variables`` computes."""
     for name, value in (stack.environment if stack else {}).items():
         if name not in SETTINGS:
             raise DataError(
@@ -206,10 +197,7 @@ def _settings(catalog: Catalog, stack: Stack | None) -> Iterator[Setting]:
 
 
 def _pythonpath(checkouts: Iterable[Checkout]) -> tuple[str, ...]:
-    """Megatron-LM and MindSpeed first, then what is run in place, as MindSpeed-LLM is.
-
-    What is installed by reference is found without it.
-    """
+    """Megatron-LM, MindSpeed, then what runs in place without installation (MindSpeed-LLM)."""
     paths = {checkout.name: checkout.path for checkout in checkouts}
     in_place = [checkout.name for checkout in checkouts if not checkout.editable]
     names = dict.fromkeys((*_PATH_FIRST, *in_place))
@@ -219,7 +207,6 @@ def _pythonpath(checkouts: Iterable[Checkout]) -> tuple[str, ...]:
 def _install(
     catalog: Catalog, parts: Iterable[Component], versions: Mapping[str, str], family: str | None
 ) -> dict[str, tuple[str, ...]]:
-    """The commands that install what the machine has to bring."""
     commands = {
         part.id: install_commands(catalog, part.id, versions[part.id], family)
         for part in parts
@@ -234,7 +221,6 @@ def _missing(
     versions: Mapping[str, str],
     machine: Mapping[str, str],
 ) -> Iterator[str]:
-    """What an administrator has to get, exactly, and with which command where one is documented."""
     catalog, family = options.catalog, machine.get("soc")
     host = options.facts.host if options.target is None else None
     for part in parts:

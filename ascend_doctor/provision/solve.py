@@ -33,23 +33,23 @@ from ascend_doctor.provision.demand import ABSENT, EXACT, Demand
 
 _ROUNDS, _FEW_ROUNDS = 5000, 1000
 _MAX_SCOPES = 64
-# Between the last two stands what no stack has (_OUTSIDE_STACKS): it is better than a stack that is
-# known to be bad.
+# What no stack has (_OUTSIDE_STACKS) ranks between the last two: better than a stack known to
+# be bad.
 _RANK = {"verified": 0, "documented": 1, "derived": 2, "end-of-life": 3, "known-bad": 5}
 _OUTSIDE_STACKS = 4
-# What a machine is cannot be chosen for it: where these are not known, rows about them are silent.
+# A machine's facts cannot be chosen: if unknown, rows about them are silent.
 _GIVEN = ("arch", "glibc", "soc")
 _NEVER_BY_ITSELF = ("prerelease", "unlisted", "unmapped")
-# What is changed, one after the other, in search of fewer doubts.
+# Changed, one after another, in search of fewer doubts.
 _VARIED = ("mindspeed", "cann", "torch-npu", "ms-swift", "twinkle", "verl")
-# What the guides of a framework install for Megatron training, though it runs without elsewhere.
+# What frameworks' guides install for Megatron training, though not required elsewhere.
 _WHOLE = {
     "ms-swift": ("mcore-bridge", "triton-ascend"),
     "twinkle": ("mcore-bridge",),
     "verl": ("mbridge", "triton-ascend"),
     "mindspeed-llm": ("triton-ascend",),
 }
-# The line that a release is a patch of: its first two numbers.
+# A patch release's line: its first two numbers.
 _LINES = {
     "cann": re.compile(r"==(\d+\.\d+)\.\d+(?=$|\s|,)"),
     "megatron-lm": re.compile(r"==core_[rv](\d+\.\d+)\."),
@@ -58,11 +58,11 @@ _LINES = {
 
 @dataclass(frozen=True, kw_only=True)
 class SolveQuery:
-    """``wishes``: ranges by component. ``machine``: versions by component, not to be changed.
+    """``wishes``: ranges by component. ``machine``: fixed versions by component.
 
-    ``accepted`` are needs that bind nothing: who needs, and what.
-    Without ``doubts`` only what some source allows is a solution; with them documented pairs
-    bind nothing, and those that a solution breaks are among its doubts.
+    ``accepted`` are needs that bind nothing: who needs, and what. Without ``doubts`` a solution
+    has only what some source allows; with them documented pairs bind nothing, and broken ones
+    are among its doubts.
     """
 
     wishes: Mapping[str, str]
@@ -72,7 +72,7 @@ class SolveQuery:
 
     @property
     def when(self) -> dict[str, str]:
-        """The machine facts that needs depend on. Most Ascend servers are aarch64."""
+        """Machine facts of needs. Most Ascend servers are aarch64."""
         known = {"arch": self.machine.get("arch", "aarch64"), "family": self.machine.get("soc")}
         return {name: value for name, value in known.items() if value}
 
@@ -85,9 +85,9 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Doubt:
-    """A need that the solution does not meet as documented; ``named``: another source allows it.
+    """A need not met as documented; ``named``: another source allows the solution.
 
-    ``version`` is "" of an open component, where what others need excludes the documented range.
+    ``version`` is "" of an open component, where others' needs exclude the documented range.
     """
 
     by: str
@@ -98,7 +98,7 @@ class Doubt:
 
 @dataclass(frozen=True, kw_only=True)
 class Solution:
-    """``versions`` by component; of open components ``ranges`` are what pip may choose from."""
+    """``versions`` by component; ``ranges`` of open components are pip's choice."""
 
     versions: dict[str, str]
     ranges: dict[str, tuple[str, ...]]
@@ -107,7 +107,7 @@ class Solution:
 
 
 def solve(catalog: Catalog, question: SolveQuery) -> Solution | None:
-    """The stack with the fewest doubts; among these verified first, then newest. None: no stack."""
+    """The stack with the fewest doubts, then verified, then newest; None without a stack."""
     pins = solve_pins(catalog, question)
     return None if pins is None else solution(catalog, question, pins)
 
@@ -149,7 +149,6 @@ def fewest_doubts(catalog: Catalog, question: SolveQuery, pins: dict[str, str]) 
 def _pins_with(
     provider: _Provider, domains: Domains, name: str, version: str
 ) -> dict[str, str] | None:
-    """The pins of the same question with one version of a component; None where there are none."""
     if not domains.allows(name, version):
         return None
     varied = provider.with_wish(name, f"=={version}")
@@ -164,11 +163,11 @@ def _is_allowed(catalog: Catalog, name: str, version: str, versions: str) -> boo
 
 
 def _doubtfulness(catalog: Catalog, question: SolveQuery, solution: Solution) -> int:
-    """1 for a patch release, 2 for a pair that another source names, 5 for one that nobody names.
+    """1 for a patch release, 2 for a pair that another source names, 5 for an unnamed one.
 
-    Of a framework's release that is asked for, what its documents name first counts more than
-    their second set: that is 4.
-    A MindSpeed of no documented stack has fewer facts about it, and so fewer doubts: it counts 3.
+    Of a requested framework release, the documents' first set counts more than their second:
+    that is 4. A MindSpeed without a documented stack has fewer facts and so fewer doubts: it
+    counts 3.
     """
     version = solution.versions.get("mindspeed")
     listed = version is None or any(
@@ -190,7 +189,6 @@ def _weight(doubt: Doubt, releases: Collection[str]) -> int:
 
 
 def _is_patch(doubt: Doubt) -> bool:
-    """Whether a CANN or a Megatron-LM has the first two numbers of one that the range names."""
     pattern = _LINES.get(doubt.need.component)
     own = pattern.match(f"=={doubt.version}") if pattern else None
     return (
@@ -201,13 +199,13 @@ def _is_patch(doubt: Doubt) -> bool:
 def pin(catalog: Catalog, question: SolveQuery) -> dict[str, str] | tuple[Demand, ...]:
     """Versions by component, or the demands at which the search ended.
 
-    Commits that no branch or tag names, as frameworks pin some, are taken where nothing else fits.
+    Commits without branch or tag, as some frameworks pin, are a last resort.
     """
     provider = _Provider(catalog, question)
     pins = _search(provider)
     if isinstance(pins, dict) or provider.domains().empty:
         return pins
-    # Another chance, and no reason to say that nothing could be told.
+    # A second chance, whose failure decides nothing.
     with contextlib.suppress(DoctorError):
         from_commits = _search(_Provider(catalog, question, commits=True), rounds=_FEW_ROUNDS)
         return from_commits if isinstance(from_commits, dict) else pins
@@ -215,14 +213,14 @@ def pin(catalog: Catalog, question: SolveQuery) -> dict[str, str] | tuple[Demand
 
 
 def has_stack(catalog: Catalog, question: SolveQuery) -> bool:
-    """Whether ``pin`` gives versions; most questions without a stack need no search."""
+    """Whether ``pin`` gives versions; mostly found without a search."""
     if _Provider(catalog, question).domains().empty:
         return False
     return isinstance(pin(catalog, question), dict)
 
 
 def _search(provider: _Provider, rounds: int = _ROUNDS) -> dict[str, str] | tuple[Demand, ...]:
-    """As ``_resolve``, which is asked once; the reasons of a refusal ask again."""
+    """As ``_resolve``, asked once; the reasons of a refusal ask again."""
     known = provider.answers.results
     key = (tuple(provider.question.wishes.items()), rounds)
     if key not in known:
@@ -247,7 +245,6 @@ def _resolve(provider: _Provider, rounds: int) -> dict[str, str] | tuple[Demand,
 def _pins_of_wish(
     provider: _Provider, demands: list[Demand], pins: Mapping[str, str]
 ) -> dict[str, str]:
-    """The pins that a wish leads to; the search leaves others behind, and so do circles."""
     reached: dict[str, str] = {}
     todo = list(demands)
     while todo:
@@ -262,10 +259,10 @@ def _pins_of_wish(
 
 @dataclass(frozen=True)
 class _Answers:
-    """Answers of the matrix to searches that differ in their wishes alone.
+    """Answers of the matrix to searches that differ only in ``wishes``.
 
-    ``roots`` are wishes and facts of the machine. ``matches`` and ``results`` have all that
-    decides them as their keys.
+    ``roots`` are wishes and machine facts. The keys of ``matches`` and ``results`` have all
+    that decides them.
     """
 
     dependencies: dict[tuple[str, str], tuple[Demand, ...]] = field(default_factory=dict)
@@ -279,7 +276,7 @@ class _Answers:
 
 @dataclass(frozen=True)
 class _Scope:
-    """All of a search but its wishes. Searches of one scope share their answers."""
+    """All of a search but its wishes, which shares answers."""
 
     machine: tuple[tuple[str, str], ...]
     doubts: bool
@@ -295,15 +292,12 @@ def _answers(catalog: Catalog, scope: _Scope) -> _Answers:  # noqa: ARG001 - the
 
 @functools.lru_cache(maxsize=_MAX_SCOPES)
 def _checkouts(catalog: Catalog, names: frozenset[str]) -> frozenset[str]:
-    """What checkouts of these components provide."""
     return frozenset(
         part for name in names for row in catalog.component(name).releases for part in row.provides
     )
 
 
 class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
-    """What resolvelib asks of the matrix."""
-
     def __init__(self, catalog: Catalog, question: SolveQuery, *, commits: bool = False) -> None:
         self.catalog = catalog
         self.question = question
@@ -325,7 +319,6 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
         self._near = tuple(stack.id for stack in self.stacks)
 
     def with_wish(self, name: str, versions: str) -> _Provider:
-        """For the same question with another range of a component that was wished for."""
         wishes = {**self.question.wishes, name: versions}
         return _Provider(self.catalog, replace(self.question, wishes=wishes))
 
@@ -334,7 +327,6 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
         return self.question.machine
 
     def domains(self) -> Domains:
-        """The versions that no demand of every solution rules out."""
         return Domains(self, (*self.wishes(), *self.facts()))
 
     def wishes(self) -> Iterator[Demand]:
@@ -360,7 +352,7 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
         information: Mapping[str, Iterator[Any]],  # noqa: ARG002
         backtrack_causes: Sequence[Any],
     ) -> tuple[bool, bool, int, str]:
-        """The machine first, then what the last dead end was about, then the least choice."""
+        """The machine first, then the last dead end, then the least choice."""
         causes = {
             name
             for cause in backtrack_causes
@@ -408,7 +400,7 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
         return self.meets(requirement, candidate.version)
 
     def meets(self, demand: Demand, version: str) -> bool:
-        """Whether a version, or the absence of one, is what the demand asks for."""
+        """Whether a version, or its absence, meets the demand."""
         if version == ABSENT:
             return demand.conditional
         if not demand.binding:
@@ -433,7 +425,7 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
         return [ABSENT, *every]
 
     def _shy(self, component: Component) -> frozenset[str]:
-        """Pre-releases, branch heads and rows without facts, which have to be asked for."""
+        """Versions only on request: pre-releases, branch heads and rows without facts."""
         known = self.answers.shy.get(component.id)
         if known is None:
             known = self.answers.shy[component.id] = frozenset(
@@ -447,9 +439,9 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
     def _order(
         self, component: Component, version: str, demands: tuple[Demand, ...]
     ) -> tuple[int, int, bool, bool, int]:
-        """Stacks by status, then the documented before the allowed, maintained, newest first.
+        """Stacks by status, documented before allowed, maintained, newest first.
 
-        A row that says nothing of the machine's CANN is no better documented than one that does.
+        A row silent about the machine's CANN counts no better than one that speaks.
         """
         if version == ABSENT:
             return -1, 0, False, False, 0
@@ -482,7 +474,7 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
         return list(self.demands_of(candidate.component, candidate.version))
 
     def demands_of(self, name: str, version: str) -> tuple[Demand, ...]:
-        """What a version asks for; the search needs that hundreds of times."""
+        """The demands of a version; a search asks hundreds of times."""
         known = self.answers.dependencies.get((name, version))
         if known is None:
             known = self.answers.dependencies[name, version] = tuple(self._demands(name, version))
@@ -530,14 +522,14 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
 
 
 def _strains(component: Component, version: str, demands: tuple[Demand, ...]) -> int:
-    """How badly a version of an open component meets all demands; absence is asked first."""
+    """How badly a version of an open component meets all demands; absence comes first."""
     if version == ABSENT:
         return -1
     return sum(_strain(component, demand, version) for demand in demands)
 
 
 def _strain(component: Component, demand: Demand, version: str) -> int:
-    """0 for what is documented, 1 for what another source allows, 3 for what nobody names."""
+    """0 if documented, 1 if another source allows it, 3 if unnamed."""
     if demand.need is None or demand.negated:
         return 0
     if satisfies(component.scheme, version, demand.need.versions):
@@ -548,9 +540,9 @@ def _strain(component: Component, demand: Demand, version: str) -> int:
 
 
 def _near(need: Need, catalog: Catalog) -> str:
-    """The range that a source allows, and what no document has had a word about.
+    """The range that a source allows, and what no document mentions yet.
 
-    These are patch releases of a documented CANN or Megatron-LM, and chips that came after most
+    These are patch releases of a documented CANN or Megatron-LM, and chips newer than most
     documents; a solution has a doubt about them.
     """
     ranges = allowed_range(need)
@@ -570,7 +562,6 @@ def _near(need: Need, catalog: Catalog) -> str:
 def _find_covered(
     component: Component, ranges: Sequence[str], listed: Sequence[str]
 ) -> tuple[str, ...]:
-    """Exact versions that are asked for and that another row speaks for."""
     exact = {match for version_range in ranges for match in EXACT.findall(version_range)} - set(
         listed
     )
@@ -598,7 +589,6 @@ def _never_by_itself(row: Release) -> bool:
 
 
 def _stacks_near(catalog: Catalog, question: SolveQuery) -> Iterator[Stack]:
-    """The stacks that have a version within every wish that they speak of."""
     for stack in catalog.stacks:
         shared = [name for name in question.wishes if name in stack.components]
         if all(_meet(catalog, name, question, stack) for name in shared):
@@ -612,7 +602,7 @@ def _meet(catalog: Catalog, name: str, question: SolveQuery, stack: Stack) -> bo
 
 
 def solution(catalog: Catalog, question: SolveQuery, pins: dict[str, str]) -> Solution:
-    """What pins mean: what pip may choose, what is doubtful, and which stacks they are."""
+    """What pins mean: pip's choice, the doubts, and the stacks."""
     return _solution(_Provider(catalog, question), pins)
 
 

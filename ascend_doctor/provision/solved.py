@@ -15,7 +15,7 @@ _CODE = (solve, consistency, demand, queries, versions)
 
 
 def solve_once(catalog: Catalog, question: SolveQuery) -> Solution | None:
-    """As ``solve``, which searches only where question, rows or its own code are others."""
+    """As ``solve``; searches only if question, rows or its code changed."""
     entry = CacheEntry.of("solutions", _decisive(catalog, question))
     with contextlib.suppress(msgspec.ValidationError):
         return solve.solution(catalog, question, msgspec.convert(entry.get(), dict[str, str]))

@@ -20,9 +20,9 @@ from ascend_doctor.provision.wheels import IMPATIENT, Download, Pip, distributio
 
 @dataclass(frozen=True, kw_only=True)
 class SourceBuilder:
-    """The builds of a stack, in an environment of their own that has its torch.
+    """The builds of a stack, in a separate environment with its torch.
 
-    ``base`` is the interpreter of that environment and ``arch`` its machine, ``scratch`` the folder
+    ``base`` is that environment's interpreter and ``arch`` its machine, ``scratch`` the folder
     for all of it; ``target`` is another machine that the wheels are for.
     """
 
@@ -35,14 +35,13 @@ class SourceBuilder:
     scratch: Path
 
     def builds(self, name: str) -> bool:
-        """Whether a distribution is built here."""
         return name in self._source_builds
 
     def build(self, pins: Mapping[str, str], files: Iterable[Path]) -> list[Download]:
         """The wheels of pins ``NAME==VERSION``, each with the SHA-256 of its source, "" for any.
 
-        ``files`` are wheels of the stack, torch's among them. A wheel may have a local version, as
-        vllm 0.11.0+empty. Raises CommandError, and DataError for a wheel of this machine alone.
+        ``files`` are wheels of the stack, also torch's. A wheel may have a local version, as
+        vllm 0.11.0+empty. Raises CommandError, and DataError for a wheel only of this machine.
         """
         if not pins:
             return []
@@ -63,7 +62,6 @@ class SourceBuilder:
         return Download(wheel, LockedSource(file=source.name, sha256=hash_file(source)))
 
     def _torch(self, files: Iterable[Path]) -> list[str]:
-        """What pip is told to install the torch of the stack with, in a build for this machine."""
         file = next((file for file in files if distribution(file) == "torch"), None)
         if file is not None and not self.target:
             return [str(file)]
@@ -76,7 +74,7 @@ class SourceBuilder:
 
     @property
     def _own_runner(self) -> Runner:
-        """What the user has set of a build would make pip see another version than the source's."""
+        """Without the user's build settings, which would make pip see another version."""
         ours = {name for build in self._source_builds.values() for name in build.variables}
         env = {name: value for name, value in self.runner.env.items() if name not in ours}
         return replace(self.runner, env=env)
@@ -91,5 +89,5 @@ class SourceBuilder:
 
 
 def pin_of(wheel: Wheel) -> str:
-    """The release of which a wheel was built, without what the build added to its version."""
+    """The release that a wheel was built from, without the build's local version."""
     return f"{wheel.name}=={wheel.version.partition('+')[0]}"

@@ -10,10 +10,7 @@ from ascend_doctor.errors import DataError
 
 @dataclass(frozen=True, kw_only=True)
 class RepositorySource:
-    """``url`` has no credentials and may be shown; ``env`` has git put them in again.
-
-    ``secrets`` are what must never be printed.
-    """
+    """``url`` may be shown; ``env`` has the credentials for git. Never print ``secrets``."""
 
     url: str
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -21,9 +18,9 @@ class RepositorySource:
 
 
 def source(text: str) -> RepositorySource:
-    """The source that a URL or folder names; its user name and password only go to git.
+    """The source of a URL or folder; only git gets its user name and password.
 
-    They travel in the environment, which other users cannot read: arguments can be.
+    They travel in the environment, which other users cannot read, unlike arguments.
     """
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or "@" not in parts.netloc:
@@ -43,7 +40,7 @@ def source(text: str) -> RepositorySource:
 
 
 class Mirrors:
-    """What --git-mirror named: NAME=URL_OR_DIR for one component, or a place that has several."""
+    """--git-mirror: NAME=URL_OR_DIR for one component, or a place of several."""
 
     def __init__(self, named: Iterable[str], components: Iterable[str]) -> None:
         known = set(components)
@@ -59,10 +56,10 @@ class Mirrors:
                 self._general.append(_expand(text))
 
     def source(self, component: str, upstream: str) -> RepositorySource:
-        """Where to fetch a component from; upstream only where no mirror speaks of it.
+        """Where to fetch a component; upstream only if no mirror covers it.
 
-        A folder speaks of what lies in it, a URL of everything. Raises DataError for a named
-        folder that is none.
+        A folder covers what it holds, a URL everything. Raises DataError for a named folder
+        that is not one.
         """
         if component in self._by_component:
             return source(self._by_component[component])

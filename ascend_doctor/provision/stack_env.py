@@ -23,10 +23,10 @@ _GDN = "megatron/core/ssm/gated_delta_net.py"
 
 
 class StackPaths(NamedTuple):
-    """What is to be imported: checkouts by component, and the first entries of PYTHONPATH.
+    """What to import: checkouts by component, and the first entries of PYTHONPATH.
 
-    ``environment`` is the folder of its Python environment, None for the active one. ``settings``
-    are what the stack asks for, and stand above what is told here.
+    ``environment`` is its Python environment's folder, None for the active one. ``settings``
+    are the stack's and override the variables computed here.
     """
 
     checkouts: Mapping[str, str] = {}
@@ -36,8 +36,6 @@ class StackPaths(NamedTuple):
 
 
 def stack_of(folder: Path, lock: Lock) -> StackPaths:
-    """The stack that was built in a folder."""
-
     def whole(path: str) -> str:
         return os.path.normpath(folder / path)
 
@@ -52,10 +50,10 @@ def stack_of(folder: Path, lock: Lock) -> StackPaths:
 
 
 def variables(base: Mapping[str, str], stack: StackPaths, host: CannHost) -> list[Change]:
-    """What is to be set, given an environment ``base`` that ``env`` has not touched.
+    """What to set, given an environment ``base`` before ``env``.
 
-    The user's own values are kept for what is a matter of the site: time-outs, and the settings of
-    ATB. Raises DoctorError for a folder that no list of folders can hold.
+    The user's own values stay for a site's matters: time-outs, and settings of ATB. Raises
+    DoctorError for a folder that a list of folders cannot hold.
     """
     settings = {
         change.name: change
@@ -91,7 +89,7 @@ def _lists(base: Mapping[str, str], stack: StackPaths, host: CannHost) -> Iterat
 
 
 def _join_entries(name: str, entries: Iterable[str]) -> str:
-    """Each entry once. An empty one, the current folder, is left to PATH only."""
+    """Each entry once. Only PATH keeps an empty one, the current folder."""
     return ":".join(fromkey for fromkey in dict.fromkeys(entries) if fromkey or name == "PATH")
 
 
@@ -136,11 +134,12 @@ def _training(base: Mapping[str, str], stack: StackPaths, host: CannHost) -> Ite
 
 
 def _timeouts(base: Mapping[str, str]) -> Iterator[Change]:
-    """Seconds, equal on all nodes; one that is set already is the site's.
+    """Seconds, equal on all nodes; an existing one is the site's.
 
     1200 is the least of published training scripts; the others are the defaults of HCCL and
-    torch_npu, of which the second has to be the larger (hicann/hccl@09300b70:docs/zh/user_guide/
-    hccl_env, Ascend/pytorch@9e73e708:docs/zh/api/environment_variable).
+    torch_npu, of which the second must be larger
+    (hicann/hccl@09300b70:docs/zh/user_guide/hccl_env,
+    Ascend/pytorch@9e73e708:docs/zh/api/environment_variable).
     """
     if "HCCL_CONNECT_TIMEOUT" not in base:
         why = "seconds that ranks wait for each other at the start; training scripts use no less"

@@ -19,18 +19,16 @@ Done = Callable[[Word, str], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one step, and a few words on it."""
-
     title: str
     word: Word
     detail: str = ""
 
 
 class Steps:
-    """Shows nothing; who does overrides ``show_plan``, ``show`` and ``end``.
+    """Shows nothing; displays override ``show_plan``, ``show`` and ``end``.
 
-    ``changed``: a step has changed the stack. ``progress`` shows what a command says while it runs,
-    where there is a display that moves. ``failure`` is how the last step failed.
+    ``changed``: a step has changed the stack. ``progress`` shows a running command's output, on
+    a moving display. ``failure`` is how the last step failed.
     """
 
     changed = False
@@ -38,21 +36,20 @@ class Steps:
     failure: Outcome | None = None
 
     def show_plan(self, plan: Plan, *, finished: bool) -> None:
-        """A plan was made; what raises here stops it. ``finished``: it was built before."""
+        """Show a plan; an exception here stops it. ``finished``: it was built before."""
 
     @contextlib.contextmanager
     def show(self, title: str, folders: Sequence[Path]) -> Iterator[None]:  # noqa: ARG002
-        """Enclose a step that has something to do; ``folders`` grow while it runs."""
+        """Enclose a step with work to do; ``folders`` grow meanwhile."""
         yield
 
     def end(self, outcome: Outcome) -> None:
-        """A step has ended, with or without anything to do."""
         self.changed |= outcome.word in ("built", "repaired")
         self.failure = outcome if outcome.word == "failed" else None
 
     @contextlib.contextmanager
     def step(self, title: str, *folders: Path) -> Iterator[Done]:
-        """A step; what its Done is told counts once the step has ended, and so does a failure."""
+        """A step; what its Done says counts once the step ends, as does a failure."""
         outcomes: list[Outcome] = []
         try:
             with self.show(title, folders):

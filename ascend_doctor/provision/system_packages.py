@@ -6,21 +6,18 @@ from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import PackageManager
 from ascend_doctor.matrix.versions import satisfies
 
-# Betas have another spelling with every manager.
+# Each manager spells betas differently.
 _FINAL = re.compile(r"\d+\.\d+\.\d+")
 
 
 def install_commands(
     catalog: Catalog, name: str, version: str, family: str | None
 ) -> dict[PackageManager, str]:
-    """The command of each package manager that documents name for a version.
-
-    With the chip's ``family`` the operator package of that chip is in it.
-    """
+    """Each package manager's documented command for a version; ``family`` adds its operators."""
     component = catalog.component(name)
     if not _FINAL.fullmatch(version):
         return {}
-    # The last is the one of CANN 8.5 and newer.
+    # The last is that of CANN 8.5 and newer.
     operators = catalog.family(family).ops_packages[-1:] if family and name == "cann" else ()
     return {
         manager: manager.command_for((*component.obtain.packages, *operators), version)

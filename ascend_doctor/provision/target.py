@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ascend_doctor.errors import DataError
 
-# pip takes tags of another machine, and still reads the markers of requirements as this one's
-# (pypa/pip issue 11664), which on x86_64 brings CUDA's packages to aarch64.
+# pip takes tags of another machine, but reads requirement markers as this one's (pypa/pip issue
+# 11664): on x86_64 it brings CUDA's packages to aarch64.
 _PIP = """
 import json, sys
 from pip._vendor.packaging import markers
@@ -16,7 +16,7 @@ markers.default_environment = lambda: {**ours(), **theirs}
 from pip._internal.cli.main import main
 sys.exit(main())
 """
-# What torch_npu's wheels are built for from 2.7.1 on.
+# The minimum of torch_npu's wheels from 2.7.1 on.
 _GLIBC = "2.28"
 _OLDEST = 17  # manylinux2014
 
@@ -34,7 +34,7 @@ class Target:
         return f"cp{self.python.replace('.', '')}"
 
     def run_pip(self, python: str, arguments: list[str]) -> list[str]:
-        """The command that runs pip with the markers of the target."""
+        """The command that runs pip with the target's markers."""
         theirs = {
             "platform_machine": self.arch,
             "python_version": self.python,
@@ -44,7 +44,7 @@ class Target:
         return [python, "-c", _PIP, json.dumps(theirs), *arguments]
 
     def download_options(self) -> list[str]:
-        """Options of ``pip download`` for the target. Raises DataError for an odd glibc."""
+        """Options of ``pip download``. Raises DataError for an odd glibc."""
         _, _, minor = self.facts.get("glibc", _GLIBC).partition(".")
         if not minor.isdecimal() or int(minor) < _OLDEST:
             raise DataError(f"--on glibc={self.facts['glibc']}: wheels need 2.{_OLDEST} or newer")

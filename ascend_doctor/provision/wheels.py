@@ -30,20 +30,20 @@ from ascend_doctor.provision.running import CommandError, Runner
 from ascend_doctor.provision.target import Target
 
 _MAKE, _RESOLVE, _INSTALL = 600.0, 7200.0, 3600.0
-# The first day that a zip archive can name.
+# The first day of zip archives.
 _EPOCH = "315532800"
 _STRING = r"\"[^\"]*\"|'[^']*'"
-# Python 3.10 has no reader of TOML.
+# Python 3.10 cannot read TOML.
 _BUILD_REQUIRES = re.compile(
     rf"^\[build-system\]\s*?\n(?:(?!\[).*\n)*?requires\s*=\s*(\[(?:{_STRING}|[^\]\"'])*\])",
     re.MULTILINE,
 )
 
 
-# pip 26.0 can leave out what was uploaded after a day, and ends where an index tells no days.
+# pip 26.0 can exclude uploads after a day, and fails if an index has no days.
 _DATED_PIP = 26
 _NO_DATES = "does not provide upload-time"
-# An index of the documents may be out of reach; it is asked once, not for minutes.
+# A documented index may be unreachable; ask it once, not for minutes.
 IMPATIENT = ("--retries", "1", "--timeout", "20")
 
 
@@ -52,7 +52,7 @@ class UndatedError(DoctorError):
 
 
 class Download(NamedTuple):
-    """A wheel file, and what it was built from where the index has only that."""
+    """A wheel file, and the source that it was built from."""
 
     file: Path
     source: LockedSource | None = None
@@ -60,9 +60,9 @@ class Download(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Pip:
-    """pip of a virtual environment. ``base`` is the interpreter that makes the environment.
+    """pip of a virtual environment made by the interpreter ``base``.
 
-    ``target``: the machine that it downloads for, where that is not this one.
+    ``target``: the machine that it downloads for, if not this one.
     """
 
     folder: Path
@@ -78,7 +78,7 @@ class Pip:
         return os.access(self.python, os.X_OK)
 
     def make(self, *, beside: bool) -> None:
-        """``beside``: what the base interpreter has can be imported too. Raises CommandError."""
+        """``beside``: packages of the base interpreter can be imported. Raises CommandError."""
         title = f"python -m venv {self.folder}"
         more = ["--system-site-packages"] if beside else []
         command = [self.base, "-m", "venv", *more, str(self.folder)]
@@ -87,10 +87,10 @@ class Pip:
     def pin(
         self, scratch: Path, pins: Sequence[str], indexes: Mapping[str, Sequence[str]]
     ) -> list[Path]:
-        """The files of exact versions, before anything is resolved.
+        """The files of exact versions, before the resolution.
 
-        ``indexes`` are those that documents name for a pin: they are only asked for it where the
-        user's own indexes do not have it. Raises CommandError naming pin and index.
+        ``indexes`` are the documented ones of a pin, used only if the user's own lack it.
+        Raises CommandError naming pin and index.
         """
         files = self._empty(scratch)
         try:
@@ -114,10 +114,10 @@ class Pip:
         constraints: Iterable[str],
         as_of: str = "",
     ) -> list[Download]:
-        """All that the requirements need, built where there is no wheel.
+        """All that the requirements need, built if a wheel is missing.
 
-        ``as_of`` is a day (ISO 8601): files of an index that are younger do not count. Files of
-        folders have no date. Raises CommandError, and UndatedError where an index tells no dates.
+        Files of an index younger than ``as_of`` (ISO 8601) do not count; files of folders have
+        no date. Raises CommandError, and UndatedError if an index has no dates.
         """
         bounds = scratch / "constraints.txt"
         files = self._empty(scratch)
@@ -131,7 +131,7 @@ class Pip:
         return [self._build(scratch, path) for path in sorted(files.iterdir())]
 
     def _day_options(self, as_of: str) -> list[str]:
-        """The option of pip for a day, and a pip that has it. Raises UndatedError."""
+        """Options of pip for a day; updates pip for it. Raises UndatedError."""
         if not as_of:
             return []
         answer = self.runner.run(
@@ -147,10 +147,7 @@ class Pip:
         return ["--uploaded-prior-to", f"{after.isoformat()}T00:00:00Z"]
 
     def download(self, scratch: Path, missing: Sequence[Wheel]) -> list[Download]:
-        """Exactly these files, or what is built from exactly their sources.
-
-        Raises CommandError where the indexes have others.
-        """
+        """Exactly these files, or builds of their exact sources. Raises CommandError for others."""
         files = self._empty(scratch)
         lines = [
             f"{wheel.name}=={wheel.version} --hash=sha256:{_archive(wheel)}" for wheel in missing
@@ -176,20 +173,19 @@ class Pip:
         self._pip(arguments, "pip download", _RESOLVE, scratch)
 
     def _build(self, scratch: Path, file: Path) -> Download:
-        """A wheel as it is; of a source distribution its wheel."""
         if file.suffix == ".whl":
             return Download(file)
         wheel = self._make_wheel(file, scratch)
         return Download(wheel, LockedSource(file=file.name, sha256=hash_file(file)))
 
     def install_from_index(self, arguments: Sequence[str]) -> None:
-        """Install requirements and what they need. Raises CommandError."""
+        """Install requirements with dependencies. Raises CommandError."""
         self._pip(["install", "-q", *arguments], "pip install")
 
     def download_source(self, scratch: Path, pin: str, sha256: str = "") -> Path:
-        """The source distribution of ``NAME==VERSION``, of which setup.py may ask this environment.
+        """The source distribution of ``NAME==VERSION``; its setup.py may use this environment.
 
-        Raises CommandError, where the index has another than that of ``sha256`` as well.
+        Raises CommandError, also if the index has another than that of ``sha256``.
         """
         name, files = pin.partition("==")[0], self._empty(scratch)
         path = scratch / "requirements.txt"
@@ -201,7 +197,7 @@ class Pip:
         return source
 
     def describe(self, folder: Path, scratch: Path) -> Path:
-        """A wheel of a checkout, built of a copy, that tells what the checkout asks for."""
+        """A wheel of a checkout's copy that declares what the checkout requires."""
         copy = scratch / folder.name
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(folder, copy, symlinks=True, ignore=shutil.ignore_patterns(".git"))
@@ -222,16 +218,16 @@ class Pip:
         return wheel
 
     def install(self, files: Iterable[Path], *, over: bool) -> None:
-        """Install wheels and nothing else. ``over``: also where that version is there already."""
+        """Install only these wheels. ``over``: also if that version is there."""
         forced = ["--force-reinstall"] if over else []
         paths = [str(file) for file in files]
         self._pip(["install", "-q", "--no-index", "--no-deps", *forced, *paths], "pip install")
 
     def install_editable(self, folder: Path, scratch: Path) -> None:
-        """Install a checkout by reference, built with what the environment has.
+        """Install a checkout by reference, built with the environment's packages.
 
-        Where there is nothing to build, as in MindSpeed, no build is started: setuptools looks at
-        every file once for every package then, which takes it 20 s there.
+        Without anything to build, as in MindSpeed, no build starts: setuptools would look at
+        every file once for every package, which takes 20 s there.
         """
         declared = self._read_setup(folder)
         if declared is None:
@@ -243,7 +239,7 @@ class Pip:
             (info / "direct_url.json").write_bytes(reference(folder))
 
     def _read_setup(self, folder: Path) -> Declared | None:
-        """What setup.py declares; None where there is more to do than to point to the folder."""
+        """What setup.py declares; None if pointing to the folder is not enough."""
         if (folder / "pyproject.toml").is_file() or not (folder / "setup.py").is_file():
             return None
         env = {"PYTHONDONTWRITEBYTECODE": "1"}
@@ -259,15 +255,15 @@ class Pip:
         scratch: Path | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        # Without a pyproject.toml older pips call "setup.py develop", with which setuptools from
-        # 80 on starts another pip that does ask the indexes; pips that know only PEP 517 have no
-        # such option and ignore the variable.
+        # Without a pyproject.toml older pips call "setup.py develop". There setuptools from 80
+        # on starts another pip that asks the indexes. pips that know only PEP 517 ignore the
+        # variable and have no such option.
         env = {"PIP_USE_PEP517": "1", **(variables or {})}
         if scratch is not None:
-            # pip unpacks and downloads below TMPDIR; beside the target nothing is copied twice,
-            # and a killed pip leaves its remains where the next setup clears them.
+            # pip unpacks and downloads below TMPDIR; beside the target it copies nothing twice,
+            # and the next setup clears what a killed pip left.
             env["TMPDIR"] = str(scratch)
-            # One date in all archives: most sources then give the same wheel each time.
+            # One date in all archives: most sources then build equal wheels.
             env["SOURCE_DATE_EPOCH"] = _EPOCH
         command = [self.python, "-m", "pip", *arguments]
         if self.target and arguments[0] == "download":
@@ -286,17 +282,15 @@ def _no_index(lacking: Mapping[str, Sequence[str]], error: CommandError) -> Comm
 
 
 def wheel_path(prefix: Prefix, wheel: Wheel) -> Path:
-    """Where a prefix keeps a wheel."""
     return prefix.wheels / wheel.sha256 / wheel.file
 
 
 def _archive(wheel: Wheel) -> str:
-    """The hash of what the index has."""
     return wheel.source.sha256 if wheel.source else wheel.sha256
 
 
 def keep(prefix: Prefix, files: Iterable[Download]) -> tuple[Wheel, ...]:
-    """Move wheel files into the prefix; gives what they are, by name. Raises OSError."""
+    """Move wheel files into the prefix; describes them, by name. Raises OSError."""
     wheels = []
     for file, source in files:
         wheel = describe_wheel(file, source)
@@ -314,7 +308,7 @@ def _move(file: Path, path: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        # Under another name first: a copy takes time, and a file under its own counts as whole.
+        # Copy under another name: a file under its own counts as whole.
         scratch = path.with_name(f".{path.name}.{os.getpid()}")
         shutil.copyfile(file, scratch)
         scratch.replace(path)
@@ -322,7 +316,7 @@ def _move(file: Path, path: Path) -> None:
 
 
 def intact(prefix: Prefix, wheel: Wheel) -> bool:
-    """Whether the prefix has the wheel, as it was when it was kept."""
+    """Whether the prefix has the wheel unchanged."""
     try:
         return hash_file(wheel_path(prefix, wheel)) == wheel.sha256
     except OSError:
@@ -330,7 +324,7 @@ def intact(prefix: Prefix, wheel: Wheel) -> bool:
 
 
 def describe_wheel(file: Path, source: LockedSource | None = None) -> Wheel:
-    """Name, version and hash of a wheel file. Raises DataError for a name that is no wheel's."""
+    """Name, version and hash of a wheel file. Raises DataError for a bad name."""
     name, version = parse_name(file)
     return Wheel(name=name, version=version, file=file.name, sha256=hash_file(file), source=source)
 
@@ -359,17 +353,15 @@ def hash_file(file: Path) -> str:
 
 
 def requirements_of(folder: Path, unasked: frozenset[str], *, built: bool) -> Iterator[str]:
-    """What a checkout needs: its requirements file, and where it is ``built`` what that takes.
+    """A checkout's needs: its requirements file, and if ``built`` those of the build.
 
-    ``unasked`` are distributions that its file may not ask for.
-
-    An editable install without build isolation reaches for no index, so that the build
-    requirements of PEP 518 have to be in the environment.
+    Its file must not ask for ``unasked`` distributions. An editable install without build
+    isolation uses no index, so PEP 518 build requirements must be in the environment.
     """
     for name in ("requirements-npu.txt", "requirements.txt"):
         if (folder / name).is_file():
             lines = (folder / name).read_text("utf-8", "replace").splitlines()
-            # A file that is read by pip itself keeps its relative paths and options.
+            # pip itself reads an unchanged file with relative paths and options.
             if any(requires(line, unasked) for line in lines):
                 yield from (line for line in lines if not requires(line, unasked))
             else:

@@ -16,15 +16,14 @@ def parse_address(text: str) -> Address | None:
 def pseudonym(address: Address, key: bytes) -> str:
     """An address inside 10.0.0.0/8 or fd00::/8 that shares prefixes where ``address`` does.
 
-    What is the same on every machine stays: loopback, masks, 0.0.0.0; of a link-local address the
-    part that says so.
+    Loopback, masks, 0.0.0.0 and a link-local address's prefix stay: they are equal everywhere.
     """
     if address.is_loopback or address.is_unspecified or address.is_multicast or _is_mask(address):
         return str(address)
     if isinstance(address, ipaddress.IPv4Address):
         if address.is_link_local:
             return str(address)
-        # 10.0.0.0/8 and fd00::/8 are private: no pseudonym is an address of somebody.
+        # 10.0.0.0/8 and fd00::/8 are private: a pseudonym is never a public address.
         return str(ipaddress.IPv4Address(_flip(int(address), 32, 8, key) | 10 << 24))
     if address.is_link_local:
         return str(ipaddress.IPv6Address(_flip(int(address), 128, 64, key) | 0xFE80 << 112))
@@ -32,7 +31,7 @@ def pseudonym(address: Address, key: bytes) -> str:
 
 
 def _flip(number: int, size: int, leading: int, key: bytes) -> int:
-    """The bits behind the ``leading`` ones, each flipped as those before it and the key say."""
+    """Flip each bit after the ``leading`` ones by those before it and the key."""
     bits = f"{number:0{size}b}"
     flipped = 0
     for index in range(leading, size):

@@ -10,7 +10,6 @@ from ascend_doctor.redact.addresses import parse_address
 from ascend_doctor.redact.local import hosts, logins
 from ascend_doctor.redact.redactor import Redactor
 
-# Their values name a machine by host or address, some with a port.
 _ADDRESS_VARIABLES = ("HCCL_IF_IP", "MASTER_ADDR", "RAY_ADDRESS")
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -18,7 +17,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 def redactor(
     facts: Snapshot, *, home: str, env: Mapping[str, str] = _NOTHING, key: bytes | None = None
 ) -> Redactor:
-    """``env`` is the examined environment, which knows more names than the facts hold."""
+    """``env`` is the examined environment, which has more names than the facts."""
     known = facts.environment.variables if facts.environment is not None else _NOTHING
     variables = {**known, **env}
     named = [_name(variables.get(variable, "")) for variable in _ADDRESS_VARIABLES]
@@ -36,8 +35,6 @@ def redactor(
 
 
 def _name(text: str) -> str:
-    """A name or an address without its port."""
-    # An IPv6 address has more than one colon.
     return text if text.count(":") != 1 else text.partition(":")[0]
 
 
@@ -60,6 +57,5 @@ def _texts(texts: Iterable[str | None]) -> Iterator[str]:
 
 
 def _names_met(result: ProbeResult) -> list[str]:
-    """Other nodes that a probe has met."""
     record = result.record_or_none(ProbeRecord)
     return [*record.hosts.values()] if record else []

@@ -7,14 +7,14 @@ from typing import NamedTuple
 from ascend_doctor.redact.shapes import Shape, named
 
 _NAME = r"[a-z_][\w.-]*"
-# Addresses are found by themselves, and the names that every machine has tell nothing.
+# Addresses have other patterns; names that every machine has reveal nothing.
 _HOST = r"(?!localhost\b|(?:\d{1,3}\.){3}\d|root\b)[a-z0-9][\w-]*(?:\.[\w-]+)*"
 # As Slurm lists them: node[01-04],login1.
 _HOSTS = r"(?!localhost\b|(?:\d{1,3}\.){3}\d)[a-z][\w.,\[\]-]*"
 _STAFF = r"(?:工号|\b(?:employee|emp|staff)[ _-]?(?:id|no|num(?:ber)?))"
 _NUMBER = r"[a-z]?\d{5,10}\b"
 
-# ``kind`` "host" and "user" become pseudonyms of that name.
+# ``kind`` "host" and "user" become such pseudonyms.
 NAMES = (
     *named(
         "host",
@@ -51,7 +51,7 @@ NAMES = (
     Shape(
         "host",
         (".internal", ".lan", ".corp", ".local", ".intra"),
-        # Host names of a site are written in small letters; enumeration members are not.
+        # A site's host names are lower-case; enumeration members are not.
         r"(?-i:(?<![\w.@/-])((?:[\w-]+\.)+(?:internal|lan|corp|intranet|intra|cluster\.local"
         r"|localdomain))\b(?!\.\w))",
     ),
@@ -74,7 +74,6 @@ NAMES = (
         r"(?<![A-Za-z-])(?:Author|Committer|[A-Za-z-]{1,30}-by):\s*([^<\n]{0,120}[^<\s])(?=\s*<)",
     ),
 )
-# Two names in one: who, and where.
 _SSH = rf"(?<![\w./+-])(?!git@)({_NAME})@({_HOST})"
 PAIRS = (
     Shape("", ("ssh ", "scp ", "rsync ", "sftp "), rf"(?<=\s){_SSH}(?=[:\s]|$)"),
@@ -107,10 +106,10 @@ NUMBERS = (
 )
 
 
-# Each is compiled where a text that may have it is first met.
+# Each is compiled on first use.
 @functools.cache
 def ipv4() -> re.Pattern[str]:
-    """Four numbers without a fifth, a suffix of a version, or an ending of a file."""
+    """Four numbers, without a fifth, a version suffix, or a file ending."""
     return re.compile(
         r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w+]|\.\d|-[a-z])"
         r"(?!\.(?:dist|egg|tar|whl|zip|post|rc|dev|so|oe|el)\w*)"
@@ -119,7 +118,6 @@ def ipv4() -> re.Pattern[str]:
 
 @functools.cache
 def ipv6() -> re.Pattern[str]:
-    """What may be an IPv6 address."""
     return re.compile(
         r"(?<![\w:.])(?:[0-9a-f]{1,4}:){2,7}(?::?[0-9a-f]{1,4}|:)(?::[0-9a-f]{1,4})*(?![\w:]|\.\d)"
         r"|(?<![\w:.])(?:[0-9a-f]{1,4}:){1,6}(?::[0-9a-f]{1,4}){1,6}(?![\w:]|\.\d)",
@@ -128,13 +126,13 @@ def ipv6() -> re.Pattern[str]:
 
 
 class Around(NamedTuple):
-    """What stands before a number of four parts, and tells an address from a version."""
+    """Context that distinguishes an address from a version of four parts."""
 
     address: re.Pattern[str]
     version: re.Pattern[str]
 
 
-# As far as a word stands from the number that it is about.
+# The most characters between a word and its number.
 _LENGTH = 48
 
 
@@ -156,14 +154,14 @@ def _around() -> Around:
     )
 
 
-# Versions of four parts begin with lower numbers; an address may, where its words say so.
+# Four-part versions begin lower; an address may too, if its words say so.
 LOWEST = 30
 
 
 def is_address(text: str, start: int, end: int) -> bool:
-    """Whether the number of four parts there is an IPv4 address; ``text`` is around it."""
+    """Whether that number of four parts is an IPv4 address; ``text`` is around it."""
     before = text[max(0, start - _LENGTH) : start]
-    # An interface or the port of NCCL's address follows.
+    # An interface or NCCL's port follows.
     if re.match(r"%[a-z]|<\d+>", text[end:]) or _around().address.search(before):
         return True
     if _around().version.search(before):
@@ -171,5 +169,5 @@ def is_address(text: str, start: int, end: int) -> bool:
     first, second = map(int, text[start:end].split(".")[:2])
     # RFC 1918.
     private = first == 10 or (first, second) == (192, 168) or (first == 172 and 16 <= second < 32)  # noqa: PLR2004
-    # A port or the length of a mask follows addresses only.
+    # Only addresses have a port or mask length.
     return private or first >= LOWEST or bool(re.match(r":\d{2,5}\b|/\d{1,2}\b", text[end:]))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from ascend_doctor.redact.redactor import Redactor
 
 _PERSON = b"redaction"
-# machine-id(5): "should be considered confidential"; what is derived from it has to be keyed.
+# machine-id(5): "should be considered confidential"; derived values must be keyed.
 _IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id", "/proc/sys/kernel/random/boot_id")
 _LOGINS = ("USER", "LOGNAME", "SUDO_USER", "USERNAME")
 _HOSTS = ("HOSTNAME", "SLURMD_NODENAME", "NODE_NAME", "MY_NODE_NAME", "HOST")
@@ -16,13 +16,14 @@ _HOSTS = ("HOSTNAME", "SLURMD_NODENAME", "NODE_NAME", "MY_NODE_NAME", "HOST")
 
 @functools.cache
 def local_key() -> bytes:
-    """The key of this machine's pseudonyms. It leaves the machine nowhere.
+    """The key of this machine's pseudonyms. It never leaves the machine.
 
-    Of the machine's id; where a container has none, of this boot; else new for this process.
+    From the machine's id; in a container without one, from this boot; else new for this
+    process.
     """
     for path in _IDS:
         try:
-            # A pipe in its place would never answer; its end is read at once.
+            # A pipe here would never answer; its end is read at once.
             number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             with os.fdopen(number, "rb") as file:
                 content = (file.read(64) or b"").strip()
@@ -34,18 +35,18 @@ def local_key() -> bytes:
 
 
 def logins(env: Mapping[str, str], home: str) -> tuple[str, ...]:
-    """What the user of an environment is called."""
+    """Names of an environment's user."""
     folder = os.path.basename(home.rstrip("/"))
     return (*(env.get(name, "") for name in _LOGINS), folder)
 
 
 def hosts(env: Mapping[str, str]) -> tuple[str, ...]:
-    """What the variables of an environment call its machine."""
+    """Names of the machine in an environment's variables."""
     return tuple(env.get(name, "") for name in _HOSTS)
 
 
 def ours(*, others: Iterable[str] = (), visible: Iterable[str] = ()) -> Redactor:
-    """A redactor for what this process itself says: its host, its user, ``others`` it read of."""
+    """Hides this process's host and user, and ``others`` that it read about."""
     home = os.path.expanduser("~")
     return Redactor(
         host=os.uname().nodename,

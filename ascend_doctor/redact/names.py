@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterable
 
-# Words of our own field, and names that say nothing about anybody: hiding them would only make
-# texts unreadable.
+# Words of our field, and names that identify no one: hiding them would only garble texts.
 _WORDS = frozenset(
     """
     localhost localdomain host node nodes master worker head server ubuntu debian openeuler centos
@@ -15,7 +14,7 @@ _WORDS = frozenset(
     slurm kube system service share public linux bin lib opt usr var dev null true false error
     """.split()  # noqa: SIM905 - a list of a hundred words is no more readable
 )
-# Two letters are part of too many words.
+# Too many words contain two letters.
 _SHORTEST = 3
 _PLACEHOLDER = re.compile(r"[xX]{2,}|[A-Z]+(?:_[A-Z]+)+")
 _SHORT = re.compile(r"[A-Za-z][0-9]")  # a node may be called n1
@@ -24,7 +23,7 @@ _SHORT = re.compile(r"[A-Za-z][0-9]")  # a node may be called n1
 def compile_names(
     hosts: Iterable[str], logins: Iterable[str]
 ) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """(kind, pattern) of what is to be hidden wherever it stands."""
+    """(kind, pattern) of what to hide everywhere."""
     machines = {host for host in hosts if _tells(host)}
     short = {machine.partition(".")[0] for machine in machines}
     domains = {
@@ -32,13 +31,13 @@ def compile_names(
     }
     patterns = []
     if machines:
-        # A colon may stand before and after a name (a port), but belongs to an IPv6 address.
+        # A colon may surround a name (a port), but belongs to an IPv6 address.
         listed = [
             rf"(?<!:){re.escape(host)}(?!:)" if ":" in host else re.escape(host)
-            # The longest first: a name may begin with another one.
+            # Longest first: one name may begin another.
             for host in sorted({*machines, *filter(_tells, short)}, key=len, reverse=True)
         ]
-        # Other machines of the same site are named after it as well.
+        # A site's other machines share its domain.
         others = [rf"(?:[\w-]+\.)+{re.escape(domain)}" for domain in sorted(domains)]
         shape = "|".join((*others, *listed))
         # Letters alone may be a word elsewhere, in capitals above all (Ascend, Alice).
@@ -56,7 +55,7 @@ def compile_names(
 
 
 def is_word(name: str) -> bool:
-    """A word of the field, or what a manual writes where a name belongs: xxx, SERVER_NAME."""
+    """A word of the field, or a manual's stand-in for a name: xxx, SERVER_NAME."""
     return name.lower() in _WORDS or _PLACEHOLDER.fullmatch(name) is not None
 
 
@@ -66,5 +65,5 @@ def _tells(name: str) -> bool:
 
 
 def _is_domain(text: str) -> bool:
-    """Of a site, as example.net; what every machine may have (localdomain) is none."""
+    """A site's domain, as example.net; not one of every machine (localdomain)."""
     return "." in text and not text.replace(".", "").isdigit()

@@ -17,11 +17,11 @@ from ascend_doctor.redact.unseen import VisibleText
 T = TypeVar("T")
 Hidden = tuple[str, str, str]
 
-# The home folder in facts and recordings. They are judged again, where "~" would be no full path.
+# The home folder in facts and recordings: judged again, "~" would not be a full path.
 _HOME = "/home/user"
 _GONE = "[redacted]"
 _MAC = "00:00:00:00:00:00"
-# What was hidden before, as in a report that is merged, keeps its pseudonym.
+# What is already hidden, as in a merged report, keeps its pseudonym.
 _PSEUDONYM = re.compile(r"(?:host|user|serial)-[0-9a-f]{8}")
 _IDENTITIES = (*NAMES, *PAIRS, *NUMBERS)
 
@@ -29,9 +29,8 @@ _IDENTITIES = (*NAMES, *PAIRS, *NUMBERS)
 class Redactor:
     """Knows what to hide on one machine. ``key`` makes pseudonyms comparable between reports.
 
-    ``hosts`` are names of other machines, ``logins`` those of people; ``visible`` are names and
-    addresses that stay, because nodes are called so. ``hidden`` counts what was hidden, as
-    (kind, what it was, what it became).
+    ``hosts`` are other machines, ``logins`` people; ``visible`` names and addresses stay, as
+    nodes are called so. ``hidden`` counts what was hidden, as (kind, original, replacement).
     """
 
     def __init__(  # noqa: PLR0913 - what there is to know of a machine
@@ -45,7 +44,7 @@ class Redactor:
         visible: Iterable[str] = (),
         key: bytes | None = None,
     ) -> None:
-        # A key that nobody knows: else names could be tried until one has the pseudonym.
+        # A secret key: else trying names would reveal the pseudonym's.
         self._key = key or os.urandom(16)
         self._home = re.compile(rf"(?<![\w.-]){re.escape(home.rstrip('/'))}(?![\w.-])")
         self._home_folder = home.rstrip("/")
@@ -63,7 +62,6 @@ class Redactor:
         return hashlib.blake2b(text.encode(), key=self._key, digest_size=4).hexdigest()
 
     def _became(self, kind: str, was: str, now: str) -> str:
-        """What a text became, counted; what it became stays when it is met again."""
         if was in self._stay or was == now or was.startswith(_GONE[:-1]):
             return was
         if kind in {"address", "host", "user", "serial"}:
@@ -72,39 +70,36 @@ class Redactor:
         return now
 
     def name(self, kind: str, was: str) -> str:
-        """The pseudonym of a host or a user; a host is the same with its domain and without."""
+        """A host's or user's pseudonym; a host has the same with and without its domain."""
         if _PSEUDONYM.fullmatch(was) or was in self._stay or is_word(was):
             return was
         if (address := parse_address(was)) is not None:
             return self._became("address", was, pseudonym(address, self._key))
-        # Letters of host names have no case (RFC 4343).
+        # Host names ignore case (RFC 4343).
         known_as = was.partition(".")[0].lower() if kind == "host" else was
         return self._became(kind, was, f"{kind}-{self._digest(known_as)}")
 
     def address(self, text: str) -> str:
-        """A pseudonym inside 10.0.0.0/8 or fd00::/8 that shares prefixes where ``text`` does."""
+        """A pseudonym inside 10.0.0.0/8 or fd00::/8 that shares prefixes."""
         address = parse_address(text)
         if address is None or text in self._stay:
             return text
         return self._became("address", text, pseudonym(address, self._key))
 
     def text(self, text: str) -> str:
-        """A text for people without secrets, and with pseudonyms for names and addresses.
-
-        The home folder becomes "~", so that commands can still be pasted.
-        """
+        """A text without secrets, with pseudonyms for names and addresses, and "~" for home."""
         if self._home_folder:
-            # Inside quotes a shell does not expand ~, so the quote moves behind it: of a path
-            # that needs the quotes, as shlex.quote writes it. Other quotes belong to a log.
+            # A shell does not expand a quoted ~: move the quote after it, if the path needs
+            # quotes, as shlex.quote writes it. Other quotes belong to a log.
             text = self._quoted.sub("~/'", text)
         return self._redact(text, "~")
 
     def fact(self, text: str) -> str:
-        """The same for facts and recordings, whose paths stay full paths."""
+        """The same for facts and recordings, with full paths."""
         return self._redact(text, _HOME)
 
     def secrets(self, text: str) -> str:
-        """A text without secrets; names, addresses and folders stay."""
+        """Without secrets; names, addresses and folders stay."""
         plain = VisibleText(text)
         self._hide_shapes(plain, self._secrets.within(_lower_text(plain.text)))
         return plain.whole()
@@ -132,8 +127,6 @@ class Redactor:
         return plain.whole()
 
     def _hide(self, shape: Shape) -> Callable[[re.Match[str]], str]:
-        """The replacement of a match: its groups are hidden, or all of it where it has none."""
-
         def hide_groups(match: re.Match[str]) -> str:
             hidden, at = "", match.start()
             for number in range(1, len(match.groups()) + 1) if match.groups() else (0,):
@@ -165,20 +158,20 @@ class Redactor:
 
     def _ipv6(self, match: re.Match[str]) -> str:
         groups = [group for group in match[0].split(":") if group]
-        # Two words of hexadecimal letters around :: are rather C++ (c10::be).
+        # Two hexadecimal words around :: are rather C++ (c10::be).
         few = len(groups) < 3 and not re.match(r"f[cde]|[23][0-9a-f]{3}:", match[0], re.IGNORECASE)  # noqa: PLR2004
         return match[0] if few and match[0] not in self._addresses else self.address(match[0])
 
     def apply(self, value: T) -> T:
-        """The same value with every text redacted, the keys of mappings too."""
+        """Redact every text of a value, also keys of mappings."""
         return self._whole(value, self.fact if isinstance(value, Snapshot) else self.text)
 
     def without_secrets(self, value: T) -> T:
-        """The same value without secrets, which nobody asks to see; names and addresses stay."""
+        """Remove secrets from a value; names and addresses stay."""
         return self._whole(value, self.secrets)
 
     def _whole(self, value: T, clean: Callable[[str], str]) -> T:
-        # One look through all of a value spares one for each of its thousands of texts.
+        # One look at the whole value spares one for each of thousands of texts.
         lowered = _lower_text("\n".join(texts_of(value)))
         self._secrets, self._identities = (ShapeIndex(each.within(lowered)) for each in _EVERY)
         try:

@@ -14,7 +14,7 @@ _CLASS_OR_BLANK = re.compile(r"\[(?:\\.|[^\]\\])*\]| ")
 
 
 class Shape(NamedTuple):
-    """``pattern`` hides its groups, or all of the match where it has none.
+    """``pattern`` hides its groups, or all of the match without groups.
 
     ``triggers`` are lower-case; a text with the shape holds one of them, and one of ``needs``.
     """
@@ -30,7 +30,7 @@ class Shape(NamedTuple):
 
 @functools.cache
 def _compile(pattern: str) -> re.Pattern[str]:
-    # What is a blank in a line stands between two words where a list is judged.
+    # A blank in a line separates two words of a list.
     spaced = _CLASS_OR_BLANK.sub(
         lambda match: match[0].replace(" ", f" {BETWEEN}") if match[0] != " " else f"[ {BETWEEN}]",
         pattern,
@@ -39,12 +39,12 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 
 _CLOSE = r"""[\\"'\]]*"""
-# The colon of Chinese texts, too.
+# Also the Chinese colon.
 _IS = rf"{_CLOSE}\s*[=:：]\s*"  # noqa: RUF001
-# Between a name and its value: a sign in one line, a value alone in the next line, a pair of
-# ``name`` and ``value``.
+# Between name and value: a sign in one line, a lone value in the next line, a pair of ``name``
+# and ``value``.
 _SIGN = rf"""{_CLOSE}[ \t]*(?::=|=>|[=:：])[ \t\r]*(?:\[\s*(?=[\\"']))?"""  # noqa: RUF001
-# An element of XML, two values in brackets, a sentence; the latter two with a digit.
+# An XML element, two bracketed values, a sentence; the latter two with a digit.
 _WORDED = (
     r""">(?=[^<>\n]+</)|[\\"']+,\s*(?=[\\"'][^\s"']*\d[^\s"']*[\\"']\s*\))"""
     r"|[ \t]+(?:is|was|(?:is )?set to)[ \t]+(?=\S*\d)(?=\S{6})"
@@ -54,8 +54,8 @@ _NEXT = rf"{_CLOSE}[ \t]*[=:]{_FOLD}\s*\n\s*(?=\S{{3,}}[ \t]*$)(?!\S*[:\]]\s*$|-
 _PAIR = rf"""{_CLOSE}\s*[,;]?\s*["'\\]*\bval(?:ue)?{_CLOSE}\s*[:=]\s*"""
 _ASSIGNED = rf"(?:{_SIGN}|{_NEXT}|{_PAIR}|{_WORDED})"
 _COLUMN = r"(?:[ \t]+[|│┃][ \t]*|[|│┃][ \t]+)"
-# A name in a table: part of a longer word, of capitals or with a value of digits. Other words may
-# head a column, as may two of capitals.
+# A name in a table: part of a longer word, of capitals or with a value of digits. Other words,
+# or two of capitals, may head a column.
 _IN_TABLE = (
     rf"(?:(?<=\w)|(?=(?-i:[A-Z_]+)\b)|(?=[a-z]+_)|(?=[\w-]+{_COLUMN}[^\s|]*\d))"
     rf"(?![\w-]+{_COLUMN}(?-i:[A-Z_]+)[ \t]*[|│┃])"
@@ -66,7 +66,7 @@ _OPTION = r"""(?:[\\"']*(?:=|\s)|[\\"']+,\s*(?=[\\"']))(?!-)"""
 def named(
     kind: str, triggers: tuple[str, ...], name: str, value: str
 ) -> tuple[Shape, Shape, Shape]:
-    """A value behind its name: assigned or paired, behind an option, in the next column."""
+    """A value after its name: assigned or paired, after an option, in the next column."""
     in_column = rf"(?={name}{_COLUMN}){_IN_TABLE}{name}{_COLUMN}{value}"
     in_option = rf"--[\w-]{{0,40}}?{name}{_OPTION}{value}"
     return (
@@ -76,19 +76,19 @@ def named(
     )
 
 
-# A value that stands for something else: a placeholder, a variable, nothing.
+# A value for something else: a placeholder, a variable, nothing.
 _NOTHING = (
     r"(?![a-z_]+_(?:password|token|secret|key)\b"
     r"|Some\(|none\b|null\b|true\b|false\b|<|\$|\*+(?:\W|$)|%\()"
 )
 _QUOTED = r"""(?:\\?"([^"\\\n]{3,})\\?"|\\?'([^'\\\n]{3,})\\?'"""
 _VALUE = rf"""{_QUOTED}|{_NOTHING}([^\s"'\\,;&)}}\]]{{3,}}))"""
-# A token that is no word and no short number, so that code and vocabularies stay.
+# A token, neither word nor short number: code and vocabularies stay.
 _TOKEN = (
     r"""[\\"']*(?=[\w.+/=~%-]*\d|[A-Za-z+/=]{12}|[\w.+/=~%-]{20})(?!\d{1,9}\b|\w*---)"""  # noqa: S105 - a shape
     r"""([\w.+/=~%:-]{6,})"""
 )
-# As issuers draw it: letters and digits, and no path.
+# As issuers draw it: letters and digits, not a path.
 _DRAWN = (
     r"""[\\"']*(?=[\w+/=.-]*\d)(?=[\w+/=.-]*[a-z])([a-z0-9][\w+/=-]{11,}|[a-z0-9][\w+/=.-]{31,})"""
 )
@@ -134,7 +134,7 @@ _VOCABULARY = "".join(
 )
 _B64 = r"[A-Za-z0-9+/_-]"
 
-# What tokens of issuers begin with, and what is drawn behind it.
+# Issuers' token prefixes, and what is drawn after them.
 _ISSUERS = (
     (
         """
@@ -166,7 +166,7 @@ SHAPES = (
         r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----((?:(?!-----END)[\s\S])+)",
     ),
     Shape("public key", (" aaaa",), r"\b(?:ssh-\w+|ecdsa-[\w-]+)\s+(AAAA[\w+/]{40,}=*)"),
-    # git@ stays: everybody is called so.
+    # git@ stays: it is everywhere.
     Shape(
         "password in a URL",
         ("@",),
@@ -194,7 +194,7 @@ SHAPES = (
         ("hooks.slack.com", "/hook/", "webhook"),
         r"(?:hooks\.slack\.com/services|/bot/v2/hook|/api/webhooks|/webhookb2)/([\w/@-]{8,})",
     ),
-    # Options of programs, also as words of a printed list.
+    # Program options, also as words of a printed list.
     Shape("option", ("sshpass",), r"""\bsshpass\s+-p\s*["']?([^\s"']+)"""),
     Shape(
         "option",
@@ -278,8 +278,6 @@ SHAPES = (
 
 
 class ShapeIndex:
-    """Shapes by their triggers: which of them may be in a text."""
-
     def __init__(self, shapes: tuple[Shape, ...]) -> None:
         self._shapes = shapes
         self._triggers = _bits(shape.triggers for shape in shapes)
@@ -287,7 +285,7 @@ class ShapeIndex:
         self._subsets: dict[int, tuple[Shape, ...]] = {}
 
     def within(self, lowered: str) -> tuple[Shape, ...]:
-        """The shapes that may be in a text, which is given in lower case."""
+        """The shapes that may be in a lower-case text."""
         bits = 0
         for word, shapes in self._triggers:
             if word in lowered:
@@ -305,7 +303,6 @@ class ShapeIndex:
 
 
 def _bits(words: Iterable[tuple[str, ...]]) -> list[tuple[str, int]]:
-    """Each word with a bit for each shape that it belongs to."""
     bits: dict[str, int] = {}
     for at, texts in enumerate(words):
         for text in texts:

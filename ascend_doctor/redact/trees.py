@@ -8,7 +8,7 @@ import msgspec
 
 from ascend_doctor.redact.shapes import BETWEEN
 
-# Names that say what a value is, where the value itself does not.
+# Names that say what an unclear value is.
 _TELLS = re.compile(
     "pass|pwd|secret|token|key|cred|auth|cookie|addr|ip|host|node|user|serial|guid|mac|version"
     "|firmware|gateway|server|detect|inet|login|ak$|sk$|sig",
@@ -18,7 +18,7 @@ _LONGEST = 4096  # of a value whose name says what it is
 
 
 class RedactedTree:
-    """``clean`` makes a text harmless; ``known`` are texts that it was asked for already."""
+    """``clean`` redacts a text; ``known`` are earlier results."""
 
     def __init__(
         self, clean: Callable[[str], str], known: dict[tuple[str, str], str] | None = None
@@ -27,7 +27,7 @@ class RedactedTree:
         self._known = {} if known is None else known
 
     def cleaned(self, value: Any, name: str = "") -> Any:
-        """A struct or what JSON may hold; ``name`` is what the value is called."""
+        """A struct or JSON value; ``name`` is what it is called."""
         if isinstance(value, str):
             return self._text(value, name)
         if isinstance(value, msgspec.Struct):
@@ -50,7 +50,7 @@ class RedactedTree:
         return type(value)(**{**fields, **changed}) if changed else value
 
     def _words(self, value: list[Any] | tuple[Any, ...]) -> list[Any] | tuple[Any, ...]:
-        """The words of a command are judged together: what hides one may be the one before it."""
+        """A command's words are judged together: one may decide on the next."""
         if len(value) < 2 or not all(isinstance(item, str) for item in value):  # noqa: PLR2004
             return value
         joined = BETWEEN.join(value)
@@ -60,7 +60,7 @@ class RedactedTree:
 
     def _mapping(self, value: dict[Any, Any]) -> dict[Any, Any]:
         cleaned: dict[Any, Any] = {}
-        # As manifests write it: {"name": NAME, "value": VALUE}.
+        # As in manifests: {"name": NAME, "value": VALUE}.
         paired = value.get("name", value.get("key"))
         for key, item in value.items():
             first = text = self.cleaned(key)
@@ -71,7 +71,6 @@ class RedactedTree:
         return cleaned
 
     def _text(self, text: str, name: str) -> str:
-        """A text as what its name says that it is: a password, a version, an address."""
         cleaned = self._known.get((name, text))
         if cleaned is None:
             cleaned = self._clean(text)
@@ -82,7 +81,7 @@ class RedactedTree:
         return cleaned
 
     def _clean_by_name(self, text: str, name: str) -> str:
-        # Shapes know secrets and addresses by the name before them, as in a text of assignments.
+        # Shapes find secrets and addresses by a name before them, as in assignments.
         head = f'{name}="'
         whole = self._clean(f'{head}{text}"')
         return whole[len(head) : -1] if whole.startswith(head) and whole.endswith('"') else text
@@ -94,7 +93,7 @@ def _name_of(key: object, paired: object) -> str:
 
 
 def texts_of(value: Any) -> Iterator[str]:
-    """Every text in a value, and what it is called."""
+    """Every text in a value, and its name."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, msgspec.Struct):

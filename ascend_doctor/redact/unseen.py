@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-# Escape sequences of terminals, controls, and characters without a width. Line ends, tabs and the
+# Terminal escape sequences, controls, and characters without width. Line ends, tabs and the
 # separator of words stay.
 _UNSEEN = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\^_=>])"
@@ -15,14 +15,14 @@ _PRINTED = re.compile("[\n\x1f -~]*")
 
 
 class Mark(NamedTuple):
-    """What cannot be seen, before the character at ``at``."""
+    """Invisible text before the character at ``at``."""
 
     at: int
     text: str
 
 
 class VisibleText:
-    """A text without what cannot be seen, which knows where that belongs."""
+    """A text without invisible parts, which knows their places."""
 
     def __init__(self, text: str) -> None:
         self._marks: list[Mark] = []
@@ -36,7 +36,6 @@ class VisibleText:
         self.text = _UNSEEN.sub("", text) if removed else text
 
     def substitute(self, pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str]) -> None:
-        """Replace matches of ``pattern`` in the text."""
         if not self._marks:
             self.text = pattern.sub(replace, self.text)
             return
@@ -63,7 +62,6 @@ class VisibleText:
 
 
 def _move(marks: Iterable[Mark], edits: list[tuple[int, int, int]]) -> Iterable[Mark]:
-    """Marks behind edits of (begin, end, new length); those inside move to the end of the edit."""
     grown = index = 0
     for mark in marks:
         while index < len(edits) and edits[index][1] <= mark.at:

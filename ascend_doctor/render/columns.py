@@ -9,7 +9,7 @@ import unicodedata
 
 PAGE = 100  # columns of what no terminal shows
 _WIDEST = 120  # beyond that a line of text is hard to follow
-# First and last letters of the blocks of Unicode whose letters take two columns (Chinese, Japanese,
+# First and last letters of Unicode blocks whose letters take two columns (Chinese, Japanese,
 # Korean).
 _WIDE = (
     ("\u1100", "\u115f"),
@@ -21,15 +21,15 @@ _WIDE = (
 )
 # The blank of a number and its unit, which stay on one line.
 _UNIT = re.compile(r"(?<=\d) (?=(?:[KMGT]i?B|[mun]?s|min|h|%|TFLOPS)\b)")
-# Stands for that blank while lines are broken, and in no text that is shown.
+# Replaces that blank during wrapping; never in a shown text.
 _KEPT = "\x1f"
 _NOT_FIRST = frozenset("，。；：！？）】》”、,.;:!?)")  # noqa: RUF001 - Chinese punctuation
 _NOT_LAST = frozenset("（【《“(")  # noqa: RUF001 - as above
 
 
 def terminal_width(otherwise: int = PAGE) -> int:
-    """The columns of the terminal; ``otherwise`` where there is none."""
-    # As shutil.get_terminal_size, which takes longer to import.
+    """The terminal's columns; ``otherwise`` without one."""
+    # As shutil.get_terminal_size, which is slower to import.
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns):
         return int(columns)
@@ -42,7 +42,6 @@ def terminal_width(otherwise: int = PAGE) -> int:
 
 
 def page_width() -> int:
-    """The columns of a page for people."""
     return min(terminal_width(), _WIDEST)
 
 
@@ -54,12 +53,11 @@ def width(text: str) -> int:
 
 
 def pad(text: str, room: int) -> str:
-    """The text, and blanks up to so many columns."""
     return text + " " * (room - width(text))
 
 
 def wrap(text: str, room: int) -> list[str]:
-    """The lines of a text, each of at most so many columns where a word is not longer."""
+    """A text's lines of at most so many columns, unless a word is longer."""
     if not _has_wide(text):
         joined = _UNIT.sub(_KEPT, text)
         rows = textwrap.wrap(joined, room, break_on_hyphens=False)
@@ -75,7 +73,7 @@ def wrap(text: str, room: int) -> list[str]:
 
 
 def wrap_list(text: str, room: int) -> list[str]:
-    """The lines of a list without blanks, which breaks behind its commas."""
+    """The lines of a list without blanks, broken after commas."""
     rows = [""]
     for item in re.findall(r"[^,]*,|[^,]+", text):
         if rows[-1] and width(rows[-1]) + width(item) > room:
@@ -92,12 +90,11 @@ def _has_wide(text: str) -> bool:
 
 @functools.cache
 def _piece() -> re.Pattern[str]:
-    """A word, blanks, or a single wide letter. Compiling large classes takes milliseconds."""
+    """A word, blanks, or one wide letter. Compiling large classes takes milliseconds."""
     return re.compile(r"\s+|[^\s\u2e80-\ua4cf\uff00-\uff60]+|[\u2e80-\ua4cf\uff00-\uff60]")
 
 
 def _pieces(text: str) -> list[str]:
-    """Words and single Chinese letters, with the punctuation that belongs to them."""
     pieces: list[str] = []
     for piece in _piece().findall(text):
         joined = pieces and (piece[0] in _NOT_FIRST or pieces[-1][-1] in _NOT_LAST)

@@ -23,11 +23,11 @@ from ascend_doctor.report import Report, verdict
 OWN_ERROR = "An error that the catalogue does not know, and the other ranks waited"
 _NO_WORK = "Nothing shows that the run got on: no step, no result, no good end"
 _SURVIVED = "The run got on after what reads like a failure, which may have ended a part of it"
-# Outcomes of logs that show no failure.
+# Outcomes without a failure.
 NO_VERDICT = ("nothing known found", "could not tell")
 _LEVELS = {"fatal": Level.ERROR, "unknown": Level.UNKNOWN, "degraded": Level.WARNING}
 _LABEL = 10
-# The last ones; a loop of restarts has hundreds, which say the same.
+# The last ones; a restart loop has hundreds of the same.
 _ATTEMPTS = 8
 _CODES = 12
 
@@ -41,7 +41,7 @@ def render(
     verbose: bool = False,
     next_step: str = "",
 ) -> str:
-    """The whole diagnosis, the root cause first; ``next_step`` is to be typed where none is."""
+    """The whole diagnosis, root cause first; ``next_step`` is to type if there is none."""
     page = _DiagnosisPage(color=color, width=width, ascii_only=ascii_only, label=_LABEL)
     page.head(diagnosis)
     page.verdict(diagnosis)
@@ -70,7 +70,7 @@ class _DiagnosisPage(Page):
         self.rows += [self.styled(row, bold=True) for row in self.wrap(text, 0)]
 
     def verdict(self, diagnosis: Diagnosis) -> None:
-        """What to do, before why; then the other attempts that are known."""
+        """What to do, before why; then the other known attempts."""
         verdict = diagnosis.verdict
         if verdict is None or diagnosis.outcome in NO_VERDICT:
             return
@@ -90,14 +90,14 @@ class _DiagnosisPage(Page):
             self.field(label, text)
 
     def own_error(self, error: Unexplained, diagnosis: Diagnosis) -> None:
-        """The root cause, where it is nothing that the catalogue knows."""
+        """The root cause, if the catalogue lacks it."""
         self._title("fatal", f"{self.say('fatal')}: {self.say(OWN_ERROR)}")
         self._guilty(diagnosis)
         self.quote("Error", show(error.evidence))
         self.field("", error.reading)
 
     def cause(self, cause: Cause, diagnosis: Diagnosis | None, *, follows: bool = False) -> None:
-        """One cause; with ``diagnosis`` where it is the root cause, and says who is guilty."""
+        """One cause; ``diagnosis`` for the root cause, which names the guilty."""
         fatal = cause.severity == "fatal"
         word = self.say("fatal") if fatal else self.say("degraded")
         if diagnosis is None:
@@ -137,7 +137,7 @@ class _DiagnosisPage(Page):
         if not diagnosis.causes:
             lines = error_lines(diagnosis)
             self._title("unknown", f"unknown: {lines} that the catalogue does not explain")
-            # What is said of a stall names the guilty already.
+            # A stall's text already names the guilty.
             if diagnosis.stall is None:
                 self._guilty(diagnosis)
         for number, unexplained in enumerate(not_told(diagnosis)):
@@ -152,7 +152,7 @@ class _DiagnosisPage(Page):
             self.rows += [f"    {row}" for row in paste(diagnosis, self.say).split("\n")]
 
     def codes(self, diagnosis: Diagnosis, *, verbose: bool) -> None:
-        # What a known cause is known by says more than its code.
+        # The evidence of a known cause says more than its code.
         if not diagnosis.codes or (diagnosis.causes and not verbose):
             return
         self.rows += ["", self.styled(self.say("Codes"), bold=True)]
@@ -213,13 +213,12 @@ class _DiagnosisPage(Page):
 
 
 def shows_no_work(diagnosis: Diagnosis) -> bool:
-    """Whether nothing failed for certain, and nothing shows that the run got on either."""
+    """Whether neither a certain failure nor progress is shown."""
     fatal = any(cause.severity == "fatal" for cause in diagnosis.causes)
     return diagnosis.work is None and not (fatal or diagnosis.unexplained or diagnosis.stall)
 
 
 def _got_over_failure(diagnosis: Diagnosis) -> bool:
-    """Whether the run got on after something that may have ended a part of it."""
     return diagnosis.outcome == "could not tell" and diagnosis.work is not None
 
 
@@ -244,7 +243,7 @@ def describe_run(diagnosis: Diagnosis, say: Callable[[str], str] = str) -> str:
 
 
 def own_error(diagnosis: Diagnosis) -> Unexplained | None:
-    """What the guilty failed with, where the catalogue knows only what followed from it."""
+    """The error of the guilty, if the catalogue knows only its consequences."""
     guilty = diagnosis.guilty
     if not diagnosis.causes or guilty is None or not guilty.sure or guilty.evidence is None:
         return None
@@ -254,13 +253,13 @@ def own_error(diagnosis: Diagnosis) -> Unexplained | None:
 
 
 def not_told(diagnosis: Diagnosis) -> list[Unexplained]:
-    """Errors that the catalogue does not know, without the one that is the root cause."""
+    """Errors outside the catalogue, without the root cause."""
     own = own_error(diagnosis)
     return [error for error in diagnosis.unexplained if error is not own]
 
 
 def say_outcome(diagnosis: Diagnosis) -> tuple[Level, str]:
-    """How bad it is, and the root cause, or what stands in its place, in a sentence."""
+    """The level, and a sentence on the root cause or its substitute."""
     if diagnosis.causes:
         root = diagnosis.causes[0]
         level = Level.ERROR if root.severity == "fatal" else Level.WARNING
@@ -279,7 +278,7 @@ def say_outcome(diagnosis: Diagnosis) -> tuple[Level, str]:
 
 
 def describe_guilty(diagnosis: Diagnosis, say: Callable[[str], str] = str) -> str:
-    """Who began it and why that is said, or why it could not be told; empty where nobody asks."""
+    """Who began it and why, or why it is undetermined; else empty."""
     guilty = diagnosis.guilty
     if guilty is None:
         return say(f"could not tell: {diagnosis.undecided}") if diagnosis.undecided else ""
@@ -298,12 +297,12 @@ def describe_guilty(diagnosis: Diagnosis, say: Callable[[str], str] = str) -> st
     who += [f"{kind} {name}" for kind, several in names for name in several]
     head = ", ".join(who) if guilty.sure else say(f"probably {', '.join(who)}")
     reason = say(guilty.reason)
-    # A reason in Chinese follows a colon of its own width.
+    # A Chinese reason follows a wide colon.
     return (": " if reason == guilty.reason else "\uff1a").join((head, reason))
 
 
 def describe_work(diagnosis: Diagnosis) -> str:
-    """What shows that the run got on, or that nothing does; empty where something failed."""
+    """Signs of progress, or their lack; empty after a failure."""
     if diagnosis.exit_status and diagnosis.outcome == "could not tell":
         last = f" Last at work: {show(diagnosis.work)}" if diagnosis.work else ""
         return f"It ended with {diagnosis.exit_status}, and no line of the logs says why.{last}"
@@ -317,7 +316,7 @@ def describe_work(diagnosis: Diagnosis) -> str:
 
 
 def describe_outlived(diagnosis: Diagnosis) -> str:
-    """What reads like an error and what the run got over; empty where nothing does."""
+    """Apparent errors that the run survived; empty if none."""
     if not diagnosis.outlived:
         return ""
     lines = quantity(diagnosis.outlived_lines, "error line")
@@ -325,7 +324,6 @@ def describe_outlived(diagnosis: Diagnosis) -> str:
 
 
 def say_verdict(verdict: JobVerdict) -> str:
-    """A verdict with its reason, as people read it."""
     what = {
         "restart": "restart",
         "exclude": f"exclude {', '.join(verdict.nodes)}",
@@ -336,7 +334,6 @@ def say_verdict(verdict: JobVerdict) -> str:
 
 
 def describe_attempt(attempt: Attempt) -> str:
-    """An earlier run: how it failed, where it was, what was made of it."""
     parts = [
         attempt.failure or "no failure",
         f"step {attempt.step}" if attempt.step is not None else "",
@@ -347,7 +344,7 @@ def describe_attempt(attempt: Attempt) -> str:
 
 
 def show(evidence: Evidence) -> str:
-    """A line with where it stands: file, line, who and when."""
+    """A line with file, line number, who and when."""
     who = [f"rank {evidence.rank}"] if evidence.rank is not None else []
     who += [
         part
@@ -363,7 +360,7 @@ def show(evidence: Evidence) -> str:
 
 
 def times(seen: Code | Counted | Unexplained) -> str:
-    """How often, as far as it was counted."""
+    """How often, as far as counted."""
     return f"{seen.count} or more" if seen.or_more else str(seen.count)
 
 
@@ -372,19 +369,18 @@ def lines_of(seen: Consequence | Unexplained) -> str:
 
 
 def error_lines(diagnosis: Diagnosis) -> str:
-    """How many lines read like an error, as far as they were counted."""
+    """How many lines read like an error, as far as counted."""
     more = diagnosis.or_more_error_lines
     return quantity(diagnosis.error_lines, "error line", or_more=more)
 
 
 def meaning(code: Code) -> str:
-    """What a code says, and where it stands."""
     where = f"{code.evidence.file}:{code.evidence.line}"
     return f"{code.meaning or 'no meaning is documented'} ({times(code)} x, first {where})"
 
 
 def paste(diagnosis: Diagnosis, say: Callable[[str], str] = str) -> str:
-    """A text for a bug report about an error that the catalogue lacks."""
+    """A text for a bug report on an uncatalogued error."""
     return "\n".join(one_line(row) for row in _describe_paste(diagnosis, say))
 
 
@@ -402,7 +398,7 @@ def _describe_paste(diagnosis: Diagnosis, say: Callable[[str], str]) -> Iterator
 
 
 def as_report(diagnosis: Diagnosis, fail_on: Level) -> Report:
-    """The same for the formats that know findings: JUnit, SARIF and the like."""
+    """The same for formats of findings: JUnit, SARIF and the like."""
     findings = (*_findings(diagnosis), *diagnosis.now)
     counted = verdict(findings, fail_on=fail_on)
     return Report(

@@ -24,11 +24,11 @@ from ascend_doctor.render.stall import stall_rows, stall_title
 
 
 def render(diagnosis: Diagnosis, *, next_step: str = "") -> str:
-    """One self-contained page, as that of a report is; with what to type where no cause is."""
+    """One self-contained page, as of a report; with what to type if no cause is known."""
     level, title = say_outcome(diagnosis)
     stall = diagnosis.stall
     rows = list(stall_rows(stall, every=True)) if stall else []
-    # The rows begin with those of the absent, and only a label parts them from the rest.
+    # The absent come first, and only a label separates them from the rest.
     accused = list(itertools.takewhile(lambda row: row[0] not in {"waiting", "stands"}, rows))
     return page("diagnosis.html").render(
         diagnosis=diagnosis,

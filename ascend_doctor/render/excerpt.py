@@ -7,16 +7,15 @@ from ascend_doctor.render.plain import one_line
 
 _TAB = 4
 _CUT = "..."
-# Of a very narrow page, so that something stands beside the caret.
+# On a very narrow page, to leave something beside the caret.
 _LEAST = 20
-# Of a longer line the rest is never looked at.
 _MOST = 4000
 
 
 def draw(excerpt: Excerpt, number: int, width: int, *, ascii_only: bool) -> list[str]:
-    """Two rows: the line behind its number, and a caret; one where the column is not known.
+    """Two rows: the numbered line, and a caret; one if the column is unknown.
 
-    Tabs are blanks, control characters their escapes, and wide characters take two columns.
+    Tabs become blanks, control characters escapes; wide characters take two columns.
     """
     bar = "|" if ascii_only else "\u2502"
     head = f"{number:>6} {bar} "
@@ -24,7 +23,6 @@ def draw(excerpt: Excerpt, number: int, width: int, *, ascii_only: bool) -> list
     line = excerpt.line[:_MOST].rstrip()
     before = _expand(line[: max(excerpt.column - 1, 0)])
     after = _expand(line[max(excerpt.column - 1, 0) :])
-    # Indentation says nothing here and takes room.
     before, after = before.lstrip(), after if before.strip() else after.lstrip()
     before, after = _fit(before, after, room)
     rows = [head + before + after]
@@ -38,10 +36,9 @@ def _expand(text: str) -> str:
 
 
 def _fit(before: str, after: str, room: int) -> tuple[str, str]:
-    """Both parts in as many columns; of what stands before, the end is kept."""
     if _columns(before + after) <= room:
         return before, after
-    # What stands behind the column matters as much as what stands before it.
+    # Text after the column matters as much as that before it.
     half = max(room // 2, room - _columns(after))
     if _columns(before) > half:
         while _columns(before) > half - len(_CUT):

@@ -9,10 +9,9 @@ from ascend_doctor.render.plain import lines, shorten
 def fields(
     finding: Finding, consequences: Iterable[Finding] = (), say: Callable[[str], str] = str
 ) -> Iterator[tuple[str, str]]:
-    """Labels and texts, those that are there; a text may have several lines and is not escaped.
+    """Present labels and texts; a text may have several lines and is not escaped.
 
-    What to type is not among them: formats set it apart. ``say`` puts titles of others into another
-    language.
+    Commands are missing: formats set them apart. ``say`` translates titles of others.
     """
     pairs = (
         ("At", str(finding.location or "")),
@@ -31,7 +30,7 @@ def fields(
 
 
 def describe_consequence(finding: Finding, say: Callable[[str], str] = str) -> str:
-    """What follows from another finding, in a line; ``say`` puts it into another language."""
+    """What follows from another finding, on a line; ``say`` translates it."""
     return f"{say(finding.title)}  [{finding.check}]"
 
 

@@ -8,16 +8,16 @@ from typing import NamedTuple
 from ascend_doctor.fleet.hostlist import compress
 from ascend_doctor.report import Report
 
-# In the order of the fleet's own lists, and of their colours below.
+# In the order of the fleet's lists, and of their colours below.
 VERDICTS = ("failed", "missing", "no verdict", "passed")
 _STYLES = ("error", "missing", "unknown", "ok")
 
-# A number, letters or a hyphen, and the number of the node in the first label of its name.
+# A number, letters or a hyphen, and the node's number in its name's first label.
 _RACK = re.compile(r"([^.]*\d)[^.\d]+\d+(?:\.|$)")
 
 
 class NodeCell(NamedTuple):
-    """``style`` is the level whose colour it has; ``text`` what a filter looks through."""
+    """``style`` is the level whose colour it has; a filter searches ``text``."""
 
     name: str
     verdict: str
@@ -26,9 +26,9 @@ class NodeCell(NamedTuple):
 
 
 class FleetGrid(NamedTuple):
-    """``rows`` are a verdict, its style and its nodes; ``leave_out`` is as schedulers read it.
+    """``rows`` are a verdict, its style and its nodes; ``leave_out`` is for schedulers.
 
-    ``racks`` are names with their nodes, one without a name where names tell no racks.
+    ``racks`` are names with their nodes; one without a name if names show no racks.
     """
 
     rows: list[tuple[str, str, tuple[str, ...]]]
@@ -37,9 +37,9 @@ class FleetGrid(NamedTuple):
 
 
 def grid_of(report: Report, say: Callable[[str], str] = str) -> FleetGrid | None:
-    """The nodes of a merged report by name; None for that of one machine.
+    """A merged report's nodes by name; None for one machine.
 
-    ``say`` puts what a filter looks through into another language.
+    ``say`` translates what a filter searches.
     """
     fleet = report.fleet
     if fleet is None:
@@ -63,12 +63,12 @@ def grid_of(report: Report, say: Callable[[str], str] = str) -> FleetGrid | None
 
 
 def _group_by_rack(cells: list[NodeCell]) -> list[tuple[str, list[NodeCell]]]:
-    """The nodes by what stands before their own number: r01 of r01n03, rack3 of rack3-node12."""
+    """Nodes by what precedes their number: r01 of r01n03, rack3 of rack3-node12."""
     racks: dict[str, list[NodeCell]] = defaultdict(list)
     for cell in cells:
         match = _RACK.match(cell.name)
         racks[match[1] if match else ""].append(cell)
-    # A rack for every node, or one for all, would tell nothing.
+    # One rack each, or one for all, would be useless.
     if "" in racks or not 1 < len(racks) < len(cells):
         return [("", cells)]
     return list(racks.items())

@@ -18,14 +18,14 @@ _LEAVE_OUT = "Leave out:  "
 
 
 class NodeGroup(NamedTuple):
-    """Nodes, none where nobody knows which, and what is wrong with just these, worst first."""
+    """Nodes (none if unknown), and what is wrong with just these, worst first."""
 
     nodes: tuple[str, ...]
     findings: Sequence[Finding]
 
 
 def group_by_nodes(findings: Sequence[Finding]) -> list[NodeGroup]:
-    """The missing first, then by level and by how many nodes have it."""
+    """The missing first, then by level and number of nodes."""
     groups: dict[frozenset[str], list[Finding]] = defaultdict(list)
     for finding in findings:
         groups[frozenset(finding.nodes)].append(finding)
@@ -42,7 +42,6 @@ def _urgency(group: NodeGroup) -> tuple[bool, int, int]:
 
 
 def add_groups(page: Page, report: Report) -> None:
-    """Add a block for every group of nodes."""
     for nodes, findings in group_by_nodes(report.complaints):
         page.rows.append("")
         if nodes:
@@ -62,7 +61,6 @@ def add_groups(page: Page, report: Report) -> None:
 
 
 def _cut(names: str, room: int) -> str:
-    """A list of nodes that ends, on one line, with a whole name or range."""
     if len(names) <= room:
         return names
     return names[: room - len(_CUT)].rpartition(",")[0] + _CUT

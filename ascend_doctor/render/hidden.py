@@ -9,12 +9,12 @@ from ascend_doctor.render.page import Page
 
 _LABEL = 18
 _SHOWN = 4  # letters of a secret: enough to know which
-# Whoever pastes has to see these whole, to tell whether the right thing was hidden.
+# People must see these whole, to check that the right thing was hidden.
 _PLAIN = frozenset({"host", "user", "home", "address", "MAC address", "serial", "GUID"})
 
 
 def render(hidden: Mapping[tuple[str, str, str], int], **paper: Any) -> str:
-    """A line for every text that was hidden: its kind, what it was, what it became, how often."""
+    """A line for each hidden text: kind, original, replacement, count."""
     page = Page(label=_LABEL, **paper)
     page.rows.append(page.styled(f"{quantity(len(hidden), 'text')} hidden:", bold=True))
     for kind, rows in groupby(sorted(hidden.items()), key=lambda row: row[0][0]):

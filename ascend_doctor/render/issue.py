@@ -13,16 +13,16 @@ from ascend_doctor.render.formats.markdown import about, fence, headline, plain,
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report
 
-# GitHub takes 65,536 characters; the words of whoever reports need some of them.
+# GitHub takes 65,536 characters; the reporter's words need some of them.
 LONGEST = 60_000
-# Whoever answers a report asks for these first.
+# Readers ask for these first.
 _FIRST = (Group.STACK, Group.DEVICES)
 
 
 def render(report: Report) -> str:
-    """Verdict, versions, findings by severity; then probes and facts in folds, while there is room.
+    """Verdict, versions, findings by severity; then probes and facts in folds, as room allows.
 
-    The report has to be redacted.
+    The report must be redacted.
     """
     rows: list[str] = []
     room, left_out = LONGEST, 0
@@ -67,8 +67,8 @@ def _parts(report: Report) -> Iterator[list[str]]:
 
 
 def _fold(title: str, rows: list[str]) -> list[str]:
-    """Markdown is not read in the line of the title, so that is HTML."""
-    # A word joiner behind them keeps the site from making mentions and references.
+    """Markdown does not work in the title line: that is HTML."""
+    # A word joiner after them prevents mentions and references.
     harmless = re.sub("([@#])", "\\1\u2060", one_line(title))
     head = f"<details><summary>{html.escape(harmless, quote=False)}</summary>"
     return [head, "", *rows, "", "</details>", ""]
@@ -83,7 +83,6 @@ def _describe_end(run: ProbeRun) -> str:
 
 
 def _probe(run: ProbeRun) -> list[str]:
-    """The command that repeats it, where its ranks came to, and what was printed last."""
     rows = [
         (str(rank.rank), rank.stage, " ".join(rank.error.split())[-200:] if rank.error else "")
         for rank in run.ranks[:16]

@@ -9,19 +9,19 @@ from ascend_doctor.probe_records.groups import ParallelGroupsRecord
 from ascend_doctor.probe_records.training import SmokeTrainRecord
 from ascend_doctor.probe_results import ProbeRun
 
-# A column each: what a wide window shows at once.
+# One column each: the room of a wide window.
 MOST_RANKS = 64
 _MOST_NPUS = 4096
 _RECORDS: dict[str, type[ParallelGroupsRecord | SmokeTrainRecord]] = {
     "parallel-groups": ParallelGroupsRecord,
     "smoke-train": SmokeTrainRecord,
 }
-# Neighbours differ: an angle that no small multiple of brings back.
+# Neighbours differ: no small multiple of this angle returns to it.
 _TURN = 137
 
 
 class LayoutCell(NamedTuple):
-    """``hue`` is that of the group, in degrees; ``side`` is a class of the page's style."""
+    """``hue`` is the group's, in degrees; ``side`` is a class of the page's style."""
 
     text: str
     hue: int
@@ -29,7 +29,7 @@ class LayoutCell(NamedTuple):
 
 
 class LayoutRow(NamedTuple):
-    """``size`` is that of a group, as people write it."""
+    """``size`` is that of a group, for people."""
 
     title: str
     cells: list[LayoutCell]
@@ -37,7 +37,7 @@ class LayoutRow(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """``nodes`` are (label, ranks) where there are several; ``more`` ranks are not shown."""
+    """``nodes`` are (label, ranks) if several; ``more`` ranks are not shown."""
 
     name: str
     note: str
@@ -49,7 +49,7 @@ class Picture(NamedTuple):
 
 
 def picture(layout: Layout, *, note: str = "", per_node: int = 0) -> Picture:
-    """Whose group every rank is in, for all kinds with more than one rank to a group."""
+    """Each rank's groups, for all kinds with more than one rank to a group."""
     ranks = list(range(min(layout.npus, MOST_RANKS)))
     starts = set(range(per_node, layout.npus, per_node)) if per_node else set()
     rows = []
@@ -70,7 +70,7 @@ def picture(layout: Layout, *, note: str = "", per_node: int = 0) -> Picture:
 
 
 def hue(number: int) -> int:
-    """The colour of a group, in degrees."""
+    """A group's colour, in degrees."""
     return number * _TURN % 360
 
 
@@ -81,7 +81,7 @@ def _edge(row: LayoutRow, starts: set[int]) -> LayoutRow:
 
 
 def layouts(runs: Sequence[ProbeRun]) -> Iterator[Picture]:
-    """The layouts that probes tried, each once, with the probes that did."""
+    """The layouts of probes, each once, with its probes."""
     tried: dict[Layout, list[str]] = {}
     hosts = 0
     for run in runs:
@@ -108,7 +108,7 @@ def _names(run: ProbeRun) -> list[str]:
 
 
 def _layout(name: str, ranks: int) -> Layout | None:
-    """As probes write it: TP2 EP2 ETP1; what names no size is data parallelism alone."""
+    """From a probe's notation: TP2 EP2 ETP1; without sizes only data parallelism."""
     try:
         return parse(name, ranks) if any(map(str.isdigit, name)) else Layout(npus=ranks)
     except DataError:

@@ -6,16 +6,13 @@ import re
 from ascend_doctor.language import current
 
 BASE = "ASCEND_DOCTOR_DOCS"
-# It goes into the escape sequence of a link: nothing but letters that print may be in it.
+# For a link's escape sequence: only printable letters.
 _ADDRESS = re.compile(r"https?://[\x21-\x7e]+")
 _ONE_CHECK = re.compile(r"[a-z0-9-]{1,64}")
 
 
 def page_of(check: str) -> str:
-    """The address of a check's page below ``ASCEND_DOCTOR_DOCS``, "" where that is unset.
-
-    Every page is in Chinese at the same address below ``zh/``.
-    """
+    """A check's page below ``ASCEND_DOCTOR_DOCS``, Chinese below ``zh/``; "" if unset."""
     base = os.environ.get(BASE, "").rstrip("/")
     known = _ADDRESS.fullmatch(base) and _ONE_CHECK.fullmatch(check)
     folder = "" if current() == "en" else f"/{current()}"
@@ -23,5 +20,5 @@ def page_of(check: str) -> str:
 
 
 def link(text: str, address: str) -> str:
-    """A text as a link of terminals (OSC 8), which others show as the text; "" is no link."""
+    """A text as a terminal link (OSC 8), which others show as the text; "" is not a link."""
     return f"\x1b]8;;{address}\x1b\\{text}\x1b]8;;\x1b\\" if address else text

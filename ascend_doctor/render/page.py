@@ -10,7 +10,7 @@ from ascend_doctor.render import columns
 from ascend_doctor.render.manual import link, page_of
 from ascend_doctor.render.plain import lines, one_line, without_command
 
-# Symbols differ in shape as well as in colour; the second is for terminals without Unicode.
+# Symbols differ in shape and colour; the second is for terminals without Unicode.
 MARKS: dict[Level, tuple[str, str, dict[str, Any]]] = {
     Level.ERROR: ("✗", "x", {"fg": "red", "bold": True}),
     Level.UNKNOWN: ("?", "?", {"fg": "magenta", "bold": True}),
@@ -18,16 +18,16 @@ MARKS: dict[Level, tuple[str, str, dict[str, Any]]] = {
     Level.OK: ("✓", "+", {"fg": "green"}),
     Level.SKIPPED: ("·", "-", {"dim": True}),
 }
-# Of a narrower terminal lines overflow, which is read more easily than a word a line.
+# Lines overflow on a narrower terminal, which reads better than a word a line.
 _NARROWEST = 40
-# What a deep indentation leaves of a narrow page.
+# The least room beside a deep indentation.
 _ROOM = 20
 
 
 class Page:
-    """Rows that become one text. ``width`` is in columns; ``label`` is the room of a field's name.
+    """Rows of one text. ``width`` is in columns; ``label`` is the room of a field's name.
 
-    Texts that reach a row go through ``wrap`` or ``plain.one_line``.
+    Texts of a row go through ``wrap`` or ``plain.one_line``.
     """
 
     def __init__(self, *, color: bool, width: int, ascii_only: bool, label: int) -> None:
@@ -40,16 +40,15 @@ class Page:
 
     @property
     def text(self) -> str:
-        """All rows; where only ASCII may be shown, the rest as escapes."""
+        """All rows; with only ASCII the rest as escapes."""
         text = "\n".join(without_command(row.rstrip()) for row in self.rows) + "\n"
         return text.encode("ascii", "backslashreplace").decode() if self.ascii_only else text
 
     def styled(self, text: str, **how: Any) -> str:
-        """The text in colour, where colours are wanted."""
         return style(text, **how) if self._color else text
 
     def say(self, text: str) -> str:
-        """The text in the chosen language, where there are letters for it."""
+        """The text in the chosen language, if its letters are available."""
         return text if self.ascii_only else language.say(text)
 
     def say_items(self, text: str) -> str:
@@ -57,22 +56,20 @@ class Page:
         return ", ".join(map(self.say, text.split(", ")))
 
     def mark(self, level: Level) -> str:
-        """The symbol of a level."""
         fancy, simple, _ = MARKS[level]
         return self.leveled(level, simple if self.ascii_only else fancy)
 
     def leveled(self, level: Level, text: str) -> str:
-        """The text in the colour of a level."""
         return self.styled(text, **MARKS[level][2])
 
     def wrap(self, text: str, indent: int) -> list[str]:
-        """The lines of a text in what is left of the width; the first is not indented."""
+        """A text's lines in the remaining width; the first is not indented."""
         room = max(self.width - indent, _ROOM)
         parts = [part for line in lines(text) for part in columns.wrap(line, room) or [""]]
         return [parts[0], *(" " * indent + part for part in parts[1:])]
 
     def title(self, level: Level, text: str, check: str, *, indent: int = 0) -> None:
-        """What is so, and at the right edge, or below where there is no room, the check's id."""
+        """A title, and at the right edge, or below without room, the check's id."""
         blank = " " * indent
         first, *more = self.wrap(one_line(self.say(text)), indent + 2)
         weight = self.styled(first, bold=True) if indent == 0 else first
@@ -86,19 +83,16 @@ class Page:
             self.dim(f"{blank}  " + f"\n{blank}  ".join(self.wrap(check, indent + 2)))
 
     def field(self, label: str, text: str) -> None:
-        """A name and a text beside it."""
         self.quote(label, self.say(text))
 
     def quote(self, label: str, text: str) -> None:
-        """A name and, as it is, a text that others wrote."""
+        """A name and a text of others, unchanged."""
         name = f"  {columns.pad(self.say(label), self._label)}"
         first, *rest = self.wrap(text, columns.width(name))
         self.rows += [self.styled(name, dim=True) + first, *rest]
 
     def dim(self, text: str, indent: int = 0) -> None:
-        """A text of less weight."""
         self.rows += [self.styled(row, dim=True) for row in self.wrap(text, indent)]
 
     def pseudonyms(self, what: str = "Names and addresses") -> None:
-        """What stands below a page that is redacted."""
         self.dim(self.say(f"{what} are pseudonyms; --no-redact shows them."))

@@ -8,12 +8,12 @@ from ascend_doctor.findings import Level
 from ascend_doctor.probing.pair_bisection import Pair, Pairs
 from ascend_doctor.report import Report
 
-# Of a pair; every other outcome is something that failed.
+# Of a pair; every other outcome is a failure.
 _LEVELS = {"fine": Level.OK, "unsteady": Level.UNKNOWN, "untold": Level.UNKNOWN}
 
 
 class PairCell(NamedTuple):
-    """One pair. ``share`` is its rate in per cent of the best one's."""
+    """One pair. ``share`` is its rate in per cent of the best one."""
 
     pair: Pair
     level: Level
@@ -21,23 +21,23 @@ class PairCell(NamedTuple):
 
     @property
     def text(self) -> str:
-        """A word or a rate in GB/s, which is all that a narrow column can hold."""
+        """A word or a rate in GB/s, for a narrow column."""
         if self.pair.outcome == "fine" and self.pair.gbps is not None:
             return f"{self.pair.gbps:.3g}"
         return self.pair.outcome
 
     @property
     def figures(self) -> str:
-        """What was measured, if anything was."""
+        """Measurements, if any."""
         pair = self.pair
         lost = f", {pair.lost:.1%} sent again" if pair.lost else ""
         return "" if pair.gbps is None else f"{pair.gbps:.3g} GB/s, {pair.us or 0.0:.0f} us{lost}"
 
 
 class Matrix(NamedTuple):
-    """``rows`` are cells by node, None where a pair was not measured; ``hidden`` counts nodes.
+    """``rows`` are cells by node, None if a pair was not measured; ``hidden`` counts nodes.
 
-    ``numbers`` are what the nodes were called by in the launch.
+    ``numbers`` are the nodes' names in the launch.
     """
 
     numbers: tuple[int, ...]
@@ -47,13 +47,13 @@ class Matrix(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What its cells say, and how much of it is not shown."""
+        """What its cells say, and how much is not shown."""
         left_out = f"; {self.hidden} more nodes are left out" if self.hidden else ""
         return f"Pairs of nodes: GB/s, or what is wrong with them{left_out}"
 
 
 def matrix_of(report: Report, *, most: int) -> Matrix | None:
-    """At most ``most`` nodes, those of pairs that are not fine first; None without pairs."""
+    """At most ``most`` nodes, those of bad pairs first; None without pairs."""
     pairs = _pairs(report)
     if pairs is None or not pairs.pairs:
         return None
@@ -77,7 +77,6 @@ def _pairs(report: Report) -> Pairs | None:
 
 
 def _suspects(pairs: Pairs) -> Iterator[str]:
-    """Nodes of pairs that are not fine, those with most of them first, each with its partners."""
     partners: dict[str, list[str]] = {}
     for pair in pairs.pairs:
         if pair.outcome != "fine":

@@ -2,29 +2,30 @@
 
 import re
 
-# Some six lines; names that no range takes together would fill pages.
+# About six lines; names without ranges would fill pages.
 _NODES_LONGEST = 600
 
-# C0 and C1 controls, and the Unicode controls that reorder or hide text. None is printable.
+# C0 and C1 controls, and Unicode controls that reorder or hide text. None is printable.
 _UNSAFE = "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 
-# JSON escapes C0 by itself; its own line ends must stay.
+# JSON escapes C0 itself; its line ends must stay.
 _UNSAFE_IN_JSON = "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
 
 
-# What the log readers of GitHub Actions (actions/runner:src/Runner.Common/ActionCommand.cs), Azure
-# Pipelines and TeamCity take for commands: "::name ...::" where a line begins, "##[" anywhere.
+# Commands to the log readers of GitHub Actions
+# (actions/runner:src/Runner.Common/ActionCommand.cs), Azure Pipelines and TeamCity: "::name
+# ...::" where a line begins, "##[" anywhere.
 _COMMAND = re.compile(r"^(\s*):(:[A-Za-z-]+(?:\s[^\n]*?)?::)|##(?=\[|vso\[|teamcity\[)")
 
 
 def one_line(text: str) -> str:
-    """The text on one line, every control character shown as its escape, and no CI command."""
-    # Compiling a class of Unicode takes longer than a page has to be written.
+    """The text on one line, control characters as escapes, without a CI command."""
+    # Compiling a Unicode class takes longer than writing a page.
     return without_command(text if text.isprintable() else re.sub(_UNSAFE, _escape, text))
 
 
 def without_command(line: str) -> str:
-    """The line with a blank inside of what a CI system would obey."""
+    """The line with a blank inside of CI commands."""
     return _COMMAND.sub(lambda match: f"{match[1]}: {match[2]}" if match[2] else "# #", line)
 
 
@@ -38,14 +39,14 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def json_text(encoded: bytes) -> str:
-    """JSON text in which every control character, C1 and reordering ones too, is escaped."""
+    """JSON text with all control characters, also C1 and reordering ones, escaped."""
     text = re.sub(_UNSAFE_IN_JSON, lambda match: f"\\u{ord(match[0]):04x}", encoded.decode())
-    # In JSON a blank would change the text, an escape does not.
+    # In JSON a blank would change the text, unlike an escape.
     return re.sub(r"##(?=\[|vso\[|teamcity\[)", r"#\\u0023", text) if "##" in text else text
 
 
 def shorten(nodes: tuple[str, ...]) -> str:
-    """Names of machines as Slurm writes them, cut where nobody reads on."""
+    """Machine names as in Slurm, cut at a readable length."""
     if not nodes:
         return ""
     from ascend_doctor.fleet.hostlist import compress  # noqa: PLC0415 - only fleets have nodes

@@ -18,15 +18,15 @@ RankState = Literal[
     "nothing known",
     "no failure",
 ]
-# So many rows have their own times; of more only the first of those that are alike.
+# So many rows have their own times; of more, only the first of similar ones.
 _ROWS = 32
 
 
 class RankRow(NamedTuple):
-    """Ranks of which the same is so.
+    """Ranks in the same state.
 
-    ``share`` is where the first of them failed, in per cent of the time from the first failure to
-    the last, None where the clocks do not tell; ``waits_for`` are numbers of ranks, or names.
+    ``share`` is where the first of them failed, in per cent of the time from first to last
+    failure, None if the clocks do not say; ``waits_for`` are numbers of ranks, or names.
     """
 
     ranks: tuple[int, ...]
@@ -44,7 +44,7 @@ class RankRow(NamedTuple):
 
 
 def rank_rows(diagnosis: Diagnosis) -> list[RankRow]:
-    """The guilty first, then by time, those of which nothing bad is known last."""
+    """The guilty first, then by time, healthy ones last."""
     rows = list(_single_rows(diagnosis))
     with_times = _together(rows, timed=True)
     rows = with_times if len(with_times) <= _ROWS else _together(rows, timed=False)
@@ -83,7 +83,7 @@ def _single_rows(diagnosis: Diagnosis) -> Iterator[RankRow]:
     guilty = diagnosis.guilty.ranks if diagnosis.guilty else ()
     numbers = {*diagnosis.ranks, *events, *absent, *waiting, *silent, *guilty}
     for rank in numbers | {*(stall.ranks if stall else ())}:
-        # What was gathered of a stall says more of a rank than the last line of its log.
+        # A stall's data says more of a rank than its log's last line.
         if rank in absent:
             yield _absent_row(absent[rank])
         elif rank in waiting:

@@ -11,7 +11,7 @@ _WAITS = 6
 
 
 def stall_title(stall: Stall) -> str:
-    """One sentence: who is to be looked at, or that nobody can tell."""
+    """One sentence: who to look at, or that it is unknown."""
     if not stall.absent:
         return f"could not tell which rank the others wait for: {stall.undecided}"
     first = stall.absent[0]
@@ -24,7 +24,7 @@ def stall_title(stall: Stall) -> str:
 
 
 def stall_rows(stall: Stall, *, every: bool = False) -> Iterator[tuple[str, str]]:
-    """Labels and texts, the absent first; ``every``: each rank's line and not the first few."""
+    """Labels and texts, the absent first; ``every``: all ranks' lines, not the first few."""
     for rank in stall.absent[: None if every else _SHOWN]:
         yield from _absent(rank)
     waiting = stall.waiting if every else stall.waiting[:_WAITS]
@@ -35,7 +35,7 @@ def stall_rows(stall: Stall, *, every: bool = False) -> Iterator[tuple[str, str]
     rows: dict[tuple[str, float], list[int]] = {}
     for position in stall.positions:
         rows.setdefault((position.line, position.age), []).append(position.rank)
-    # Where few stand comes first: the one rank that is elsewhere is who others wait for.
+    # Places with few ranks come first: others may wait for them.
     ordered = sorted(rows.items(), key=lambda row: (len(row[1]), row[1]))
     for number, ((line, age), ranks) in enumerate(ordered[: None if every else _SHOWN]):
         last = f" (last seen {age:.1f} s before)" if age else ""

@@ -25,7 +25,6 @@ _SIZES = {
     "megatron-lm-pp-degree": PARALLEL[1],
     "parallelism-config-cp-size": PARALLEL[2],
 }
-# Replicas, of which each is divided: the two make data parallelism together.
 _DATA = ("parallelism-config-dp-replicate-size", "parallelism-config-dp-shard-size")
 _READ = {
     *("num-processes", "num-machines", "machine-rank", "main-process-ip", "main-process-port"),
@@ -34,9 +33,9 @@ _READ = {
 
 
 def add_configuration(launch: LaunchWords) -> LaunchWords:
-    """The launch with what its configuration says of places and sizes as options of its own.
+    """Add the configuration's places and sizes as options of the launch.
 
-    Raises DataError where the configuration cannot be read.
+    Raises DataError if the configuration cannot be read.
     """
     typed = {option.name: option.arguments for option in launch.places}
     file = "".join(typed.get("config-file", ()))
@@ -50,15 +49,14 @@ def add_configuration(launch: LaunchWords) -> LaunchWords:
 
 
 def parallel_sizes(places: Sequence[Option]) -> dict[str, int]:
-    """Those of PARALLEL that accelerate itself is given."""
     numbers = ((_SIZES.get(option.name), option.number) for option in places)
     return {name: size for name, size in numbers if name and size}
 
 
 def divide_replicas(places: Sequence[Option], layout: SmallLayout, npus: int) -> SmallLayout:
-    """The layout with ranks for two replicas of two ranks each, where replicas are divided.
+    """The layout with two replicas of two ranks each, if replicas are divided.
 
-    Raises DataError where ``npus`` are too few.
+    Raises DataError if ``npus`` are too few.
     """
     numbers = {option.name: option.number or 1 for option in places}
     if not all(numbers.get(name, 1) > 1 for name in _DATA):

@@ -20,11 +20,10 @@ _MODELS = {
     *("base-model-name-or-path", "pretrained-model-name-or-path", "reward-model"),
     *("reward-model-path", "sft-model-path"),
 }
-# Their options are transformers' TrainingArguments, and more.
 _TRAINER = re.compile(r"\b(HfArgumentParser|TrlParser)\b")
 _PAIRS = re.compile(r"\b(DPO|CPO|ORPO|Reward)Trainer\b")
 _LARGEST = 16 << 20
-# Without a network there is no hub, and what is made up has the usual splits and one subset.
+# Without a network the hub is missing; made-up data has the usual splits and one subset.
 _LEFT_OUT = {
     *("push-to-hub", "hub-model-id", "hub-private-repo", "hub-strategy", "hub-token"),
     *("dataset-config", "dataset-config-name", "dataset-train-split", "dataset-test-split"),
@@ -33,7 +32,7 @@ _LEFT_OUT = {
 
 
 def names_model(option: Option) -> bool:
-    """Whether an option names a model; `--model` of other programs is a kind, as lm_eval's `hf`."""
+    """Whether an option names a model; other programs' `--model` is a kind, as lm_eval's `hf`."""
     if option.name not in _MODELS or not option.arguments:
         return False
     value = option.arguments[0]
@@ -43,7 +42,7 @@ def names_model(option: Option) -> bool:
 def shrink_script(options: Sequence[Option], script: str, folder: Path) -> list[Option]:
     """A script's options with made-up data and STEPS steps, all logged, saving into ``folder``.
 
-    What the script's own text does not have as an option is not given to it.
+    Options that the script's own text lacks are not added.
     """
     source = _source(script)
     trainer = bool(_TRAINER.search(source))
@@ -76,7 +75,6 @@ def _own_end(source: str) -> Iterator[Option]:
 
 
 def _source(script: str) -> str:
-    """The text of a script; empty for a module."""
     if not Path(script).is_file():
         return ""
     return read_bytes(script, _LARGEST).decode("utf-8", "replace")

@@ -23,7 +23,7 @@ _SMALL = {
     "log_prob_micro_batch_size_per_gpu": 1,
     "ulysses_sequence_parallel_size": 2,
     "data_parallel_size": 1,
-    # Answers to a question: an algorithm that compares those of one, as GRPO, needs two.
+    # Answers to a question: algorithms that compare them, as GRPO, need two.
     "n": 2,
     "nnodes": 1,
     "total_epochs": 1,
@@ -35,12 +35,11 @@ _BATCH = "data.train_batch_size"
 
 
 def is_hydra(options: Sequence[Option]) -> bool:
-    """Whether words are overrides of verl's configuration."""
     return any(word.startswith(("actor_rollout_ref.", "trainer.")) for word in _words(options))
 
 
 def parallel_sizes(options: Sequence[Option]) -> dict[str, int]:
-    """The largest of each of PARALLEL that a part of the configuration has."""
+    """The largest of each of PARALLEL in any part of the configuration."""
     sizes: dict[str, int] = {}
     for word in _words(options):
         key, _, value = word.partition("=")
@@ -51,7 +50,6 @@ def parallel_sizes(options: Sequence[Option]) -> dict[str, int]:
 
 
 def count_ranks(options: Sequence[Option]) -> int | None:
-    """NPUs of all nodes; None where the overrides do not say."""
     values = dict(word.partition("=")[::2] for word in _words(options))
     nodes, each = values.get("trainer.nnodes", "1"), values.get("trainer.n_gpus_per_node", "")
     return int(nodes) * int(each) if nodes.isdigit() and each.isdigit() else None
@@ -60,8 +58,7 @@ def count_ranks(options: Sequence[Option]) -> int | None:
 def shrink_overrides(words: Sequence[str], ranks: int) -> list[str]:
     """Overrides with small sizes, on one node of so many ranks.
 
-    A batch of verl's own size is more than all made-up rows, and would be dropped: where none is
-    given, one is added.
+    verl's default batch exceeds all made-up rows, and would be dropped: a missing one is added.
     """
     small = [_shrink(word, ranks) for word in words]
     keys = {word.partition("=")[0].lstrip("+") for word in words}

@@ -31,7 +31,7 @@ _ADDED = ("max_steps", "max_samples")
 
 
 def find_configuration(options: Sequence[Option]) -> str | None:
-    """The word that names a training's configuration, of a command without options."""
+    """The word for a training's configuration, in a command without options."""
     words = options[0].arguments if options and not options[0].typed else ()
     if words and words[0].endswith(_FILES) and Path(words[0]).is_file():
         keys = read_settings(words[0]).keys()
@@ -40,13 +40,12 @@ def find_configuration(options: Sequence[Option]) -> str | None:
 
 
 def read_settings(file: str) -> dict[str, str]:
-    """What a configuration says, a key a line. Raises DataError where it cannot be read."""
+    """A configuration's settings, a key a line. Raises DataError if it cannot be read."""
     entries = map(_ENTRY.match, _lines(file))
     return {entry["key"]: _value(entry) for entry in entries if entry}
 
 
 def parallel_sizes(settings: Mapping[str, str]) -> dict[str, int]:
-    """Those of PARALLEL that a configuration has."""
     sizes = {name: settings.get(name.replace("-", "_"), "") for name in PARALLEL}
     return {name: int(size) for name, size in sizes.items() if size.isdigit()}
 
@@ -56,7 +55,7 @@ def shrink_configuration(
 ) -> tuple[list[str], list[str]]:
     """The file's stand-in in ``folder`` and the words after it, and what of them changed.
 
-    Data sets stay, which are files of the checkout; what is saved goes into ``folder``.
+    Data sets, which are files of the checkout, stay; output goes into ``folder``.
     """
     changes: list[str] = []
 

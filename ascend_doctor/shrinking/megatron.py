@@ -30,10 +30,10 @@ _SEQUENCES = {
     *("seq-length", "max-position-embeddings", "max-length", "decoder-seq-length"),
     *("max-seq-length", "max-prompt-length", "block-size"),
 }
-# A layer a letter, in the place of a number of layers; after a slash stand those of multi-token
-# prediction, and a bar begins a pipeline stage.
+# A layer a letter, in place of a number of layers; multi-token prediction follows a slash, and a
+# bar begins a pipeline stage.
 _PATTERN = "hybrid-layer-pattern"
-# Which part of the layers is of a kind, rounded to whole ones: of four, a quarter is one.
+# The share of layers of a kind, rounded to whole ones: of four, a quarter is one.
 _RATIOS = {"hybrid-attention-ratio", "hybrid-mlp-ratio"}
 _RATIO = "0.25"
 # Layers of each stage, and in it of each virtual one, as [[0,1],[1,1]*2,[3,0]].
@@ -41,12 +41,11 @@ _STAGES = "pipeline-num-transformer-layers"
 _VIRTUAL = {"num-layers-per-virtual-pipeline-stage", "num-virtual-stages-per-pipeline-rank"}
 _STEPS = {"train-iters", "lr-decay-iters", "max-steps", "max-train-steps"}
 _SAMPLES = {"train-samples", "lr-decay-samples"}
-# What is read from or written to a place that a rehearsal has not.
+# Files and folders that a rehearsal lacks.
 PLACES = {
     *("load", "save", "pretrained-checkpoint", "tensorboard-dir", "data-cache-path"),
     *("wandb-project", "wandb-exp-name", "wandb-save-dir"),
 }
-# With sizes that no longer fit.
 _LEFT_OUT = {
     *PLACES,
     "rampup-batch-size",
@@ -65,7 +64,7 @@ _MASK = 2048
 
 
 def is_pretraining(options: Sequence[Option]) -> bool:
-    """Whether they are those of Megatron-LM's own pretraining, which has mock data."""
+    """Whether they are Megatron-LM's own pretraining, which has mock data."""
     names = {option.name for option in options}
     return "seq-length" in names and bool({"num-layers", _PATTERN} & names)
 
@@ -89,7 +88,6 @@ def shrink_options(options: Sequence[Option], layout: SmallLayout) -> list[Optio
 
 
 def describe(before: Sequence[Option], after: Sequence[Option]) -> Iterator[str]:
-    """What is different, an option a text."""
     new = {option.typed: option.arguments for option in after}
     for option in before:
         values = new.get(option.typed)
@@ -104,7 +102,6 @@ def describe(before: Sequence[Option], after: Sequence[Option]) -> Iterator[str]
 
 
 def _needs_mask(options: Sequence[Option]) -> bool:
-    """Whether a pretraining's sequence is as long as a mask that is made of it has to be."""
     sizes = {option.name: option.number for option in options}
     return sizes.get("seq-length") == _MASK and "use-flash-attn" not in sizes
 
@@ -133,7 +130,6 @@ def _uneven_stages(layout: SmallLayout) -> str:
 
 
 def _is_part(option: Option) -> bool:
-    """Whether some, but not all layers are of a kind."""
     if option.name not in _RATIOS or len(option.arguments) != 1:
         return False
     with contextlib.suppress(ValueError):
@@ -142,14 +138,12 @@ def _is_part(option: Option) -> bool:
 
 
 def _shrink_pattern(option: Option, layout: SmallLayout) -> Option:
-    """Each stage with a layer of every kind that there is, in their order."""
     pattern = "".join(option.arguments).strip("'\"").partition("/")[0].replace("|", "")
     small = "".join(dict.fromkeys(pattern)) * layout.pipeline
     return option if len(small) >= len(pattern) else Option(option.typed, (small,))
 
 
 def _limit(name: str, layout: SmallLayout) -> int | None:
-    """The most that a size may be; None for what is no size."""
     if name in MODEL:
         return MODEL[name]
     if name in PARALLEL:
@@ -167,7 +161,7 @@ def _limit(name: str, layout: SmallLayout) -> int | None:
         "num-virtual-stages-per-pipeline-rank": 2,
         "recompute-num-layers": 1,
         "mtp-num-layers": 1,
-        # The end of a document has a number after the vocabulary's.
+        # The number of a document's end follows the vocabulary.
         "padded-vocab-size": VOCABULARY + 120,
         "log-interval": 1,
         "eval-iters": 1,
@@ -188,5 +182,5 @@ def _additions(options: Sequence[Option]) -> Iterator[Option]:
     if not {"train-iters", "train-samples"} & names:
         yield Option("--train-iters", (str(STEPS),))
     if "fp16" in names and not {"loss-scale", "initial-loss-scale"} & names:
-        # Megatron-LM begins with 2 ** 32 and would skip every step that there is.
+        # Megatron-LM begins with 2 ** 32 and would skip every step.
         yield Option("--initial-loss-scale", ("4096",))

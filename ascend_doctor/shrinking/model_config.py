@@ -11,7 +11,7 @@ _BY_LAYER = {"layer_types", "mlp_layer_types"}
 
 
 def shrink_config(config: dict[str, Any], layers: int) -> dict[str, Any]:
-    """The config with at most so many layers and MODEL's sizes, in its parts as well."""
+    """The config with at most so many layers and MODEL's sizes, also in its parts."""
     return {key: _shrink(key, value, layers) for key, value in config.items()}
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from ascend_doctor.shrinking.sizes import STEPS
 from ascend_doctor.shrinking.words import Option
 
-# By launcher. `megatron` counts its steps anew where it is given epochs.
+# By launcher. `megatron` counts its steps anew if it has epochs.
 _STEPS = {"megatron": "--train_iters", "swift": "--max_steps"}
 
 
 def end_early(options: Sequence[Option], launcher: str, folder: Path) -> list[Option]:
-    """The options with STEPS steps in the place of epochs, all logged, saving into ``folder``."""
+    """The options with STEPS steps in place of epochs, all logged, saving into ``folder``."""
     if launcher not in _STEPS:
         return list(options)
     replaced = {

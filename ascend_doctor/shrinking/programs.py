@@ -60,9 +60,9 @@ class ProgramSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_programs(folder: Path, path: str, settings: ProgramSettings) -> dict[str, str]:
-    """Write the programs into a new folder of ``folder``; gives the variables with which they run.
+    """Write the programs into a new folder of ``folder``; gives the variables to run them.
 
-    ``path`` is where programs are looked for after them.
+    ``path`` is the search path after them.
     """
     programs = folder / "programs"
     programs.mkdir()
@@ -78,9 +78,9 @@ def write_programs(folder: Path, path: str, settings: ProgramSettings) -> dict[s
 def shrink(
     program: str, words: Sequence[str], settings: ProgramSettings, nproc: int | None = None
 ) -> tuple[list[str], int] | None:
-    """The words of a small launch, and its ranks; None for a command that is no training.
+    """The words of a small launch, and its ranks; None for a command that is not a training.
 
-    ``nproc`` is how many ranks the environment says. Raises DataError and DoctorError.
+    ``nproc`` are the environment's ranks. Raises DataError and DoctorError.
     """
     launch = split_launch(program, words)
     if launch.accelerate:
@@ -88,7 +88,7 @@ def shrink(
     if is_hydra(launch.options):
         return _shrink_hydra(launch, settings)
     if llama_factory.find_configuration(launch.options):
-        # Its own launcher starts a rank for each NPU where nothing says how many.
+        # Its launcher starts a rank for each NPU by default.
         ranks = nproc or (settings.npus if program == _LLAMA_FACTORY else None)
         return _shrink_llama_factory(launch, settings, ranks)
     sizes = {option.name: option.number for option in launch.options if option.name in PARALLEL}
@@ -106,7 +106,6 @@ def shrink(
 
 
 def _shrink_accelerate(launch: LaunchWords, settings: ProgramSettings) -> tuple[list[str], int]:
-    """It starts a rank for each NPU where nothing says how many."""
     before = accelerate.add_configuration(launch)
     ranks = before.ranks or settings.npus
     if llama_factory.find_configuration(launch.options):
@@ -190,7 +189,7 @@ def _shrink_llama_factory(
 def start_ranks(
     program: str, words: Sequence[str], settings: ProgramSettings, nproc: int | None = None
 ) -> list[str] | None:
-    """What starts the ranks of a launch at its true size; None for what starts none.
+    """The command for a launch's ranks at its true size; None if it starts none.
 
     Raises DataError.
     """
@@ -229,7 +228,6 @@ def _say(changes: Iterable[str]) -> None:
 
 
 def _count_ranks(env: Mapping[str, str]) -> int | None:
-    """As ms-swift's launchers are told."""
     each, nodes = env.get("NPROC_PER_NODE", ""), env.get("NNODES", "1")
     return int(each) * int(nodes) if each.isdigit() and nodes.isdigit() else None
 
@@ -239,7 +237,7 @@ def _visible_npus(env: Mapping[str, str], npus: int) -> list[str]:
 
 
 def main() -> None:
-    """Start the real program, with a small launch where it is given a training."""
+    """Start the real program, with a small launch for a training."""
     program, *words = sys.argv[1:]
     settings = msgspec.json.decode(os.environ[_SETTINGS], type=ProgramSettings)
     folders = os.environ["PATH"].split(":")
@@ -265,6 +263,6 @@ def main() -> None:
             env["HF_DATASETS_CACHE"] = f"{cached}-read"
         if program in {"megatron", "swift", _LLAMA_FACTORY}:
             env["NPROC_PER_NODE"] = str(ranks)
-            # ms-swift divides a model among NPUs that no rank has.
+            # ms-swift divides a model among NPUs without a rank.
             env[_VISIBLE] = ",".join(_visible_npus(env, settings.npus)[:ranks])
     os.execve(real, [real, *words], env)  # noqa: S606 - what the user's own script starts

@@ -13,7 +13,6 @@ SEQUENCE = 128
 # Documents of Megatron-LM's mock data have tokens up to 4096 (MockGPTLowLevelDataset).
 VOCABULARY = 5000
 _BATCHES = 2  # micro batches of a rank or stage, so that gradients are accumulated
-# Sizes of a model by the names that Megatron-LM, MindSpeed-LLM and config.json have for them.
 MODEL = {
     "hidden-size": 64,
     "ffn-hidden-size": 128,
@@ -49,7 +48,7 @@ MODEL = {
     "mamba-head-dim": 16,
     "mamba-state-dim": 16,
 }
-# Of Hugging Face's TrainingArguments, which ms-swift and LLaMA-Factory have for their own.
+# Of Hugging Face's TrainingArguments, also in ms-swift and LLaMA-Factory.
 TRAINER = {
     "per-device-train-batch-size": 1,
     "per-device-eval-batch-size": 1,
@@ -64,7 +63,7 @@ PARALLEL = (
 
 
 class SmallLayout(msgspec.Struct, frozen=True, kw_only=True):
-    """Parallel sizes, each 1 or 2, and the ranks that hold them."""
+    """Parallel sizes, each 1 or 2, and the number of ranks."""
 
     tensor: int
     pipeline: int
@@ -88,10 +87,10 @@ class SmallLayout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shrink_layout(sizes: Mapping[str, int], ranks: int | None, npus: int) -> SmallLayout:
-    """The layout with 2 for each size above 1; data parallelism stays where NPUs are left for it.
+    """The layout with 2 for each size above 1; data parallelism stays if enough NPUs are left.
 
-    ``sizes`` are those of PARALLEL that a launch has, ``ranks`` is how many it starts. Raises
-    DataError where ``npus`` are too few.
+    ``sizes`` are a launch's of PARALLEL, ``ranks`` are those it starts. Raises DataError if
+    ``npus`` are too few.
     """
     tensor, pipeline, context = (min(2, sizes.get(name, 1)) for name in PARALLEL[:3])
     expert, expert_tensor = (min(2, sizes.get(name, 1)) for name in PARALLEL[3:])
@@ -103,7 +102,6 @@ def shrink_layout(sizes: Mapping[str, int], ranks: int | None, npus: int) -> Sma
         raise DataError(
             f"--npus {npus}: this launch needs {least} to keep its kinds of parallelism"
         )
-    # A launch with replicas of the model keeps two, where there are NPUs for them.
     before = 1
     for name in PARALLEL[:3]:
         before *= sizes.get(name, 1)

@@ -15,10 +15,10 @@ from ascend_doctor.shrinking.model_config import shrink_config
 
 _SCRIPT = str(Path(__file__).parent / "site" / "stand_ins.py")
 _WEIGHTS = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack"}
-# More than a batch of any shrunk training: one that they do not fill would be dropped.
+# More than a batch of any shrunk training: an unfilled batch would be dropped.
 ROWS = 64
 DATA_SET = "rows"
-# A model's code, tokenizer and configuration are smaller; what is larger has weights.
+# A model's code, tokenizer and configuration are smaller; larger files are weights.
 _LARGEST = 64 << 20
 _DEADLINE = 300
 
@@ -26,15 +26,15 @@ _DEADLINE = 300
 def copy_small_model(model: str, folder: Path, layers: int, python: str) -> str:
     """The path of a copy of a model's folder with few layers and random weights.
 
-    Raises DataError where it is no folder with a config.json, DoctorError where its interpreter
-    cannot make the weights.
+    Raises DataError for a folder without a config.json, DoctorError if its interpreter cannot
+    make the weights.
     """
     source = Path(model)
     if not (source / "config.json").is_file():
         raise DataError(
             f"{model}: not a folder with a config.json, which is what can be shrunk without network"
         )
-    # ms-swift tells the kind of a model by the name of its folder.
+    # ms-swift recognises a model by its folder's name.
     copy = folder / "models" / source.absolute().name
     if copy.is_dir():
         return str(copy)
@@ -54,7 +54,7 @@ def copy_small_model(model: str, folder: Path, layers: int, python: str) -> str:
 
 
 def write_conversations(folder: Path) -> str:
-    """The path of a file with rows as ms-swift reads them."""
+    """The path of a file with rows in ms-swift's form."""
     path = folder / "conversations.jsonl"
     rows = ({"messages": _make_conversation(number)["messages"]} for number in range(ROWS))
     text = "".join(json.dumps(row) + "\n" for row in rows)
@@ -63,7 +63,7 @@ def write_conversations(folder: Path) -> str:
 
 
 def write_data_set(folder: Path, *, pairs: bool) -> str:
-    """The path of a folder that `datasets` reads: conversations, or answers of which one is better.
+    """The path of a folder for `datasets`: conversations, or pairs with a better answer.
 
     Its splits are train, test and validation.
     """
@@ -92,7 +92,7 @@ def _make_conversation(number: int) -> dict[str, Any]:
 
 
 def write_questions(folder: Path, python: str) -> str:
-    """The path of a file with rows as verl reads them. Raises DoctorError without pandas."""
+    """The path of a file with rows in verl's form. Raises DoctorError without pandas."""
     path = str(folder / "questions.parquet")
     _run(python, "rows", path, str(ROWS))
     return path

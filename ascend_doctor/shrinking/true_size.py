@@ -15,19 +15,19 @@ from ascend_doctor.shrinking.megatron import PLACES, TOKENIZER, is_pretraining
 from ascend_doctor.shrinking.words import LaunchWords, Option
 
 STEPS = 3
-# Ranks that each have a process where nothing else is asked: 0.7 GiB of this machine for each.
+# The default number of ranks with a process: each takes 0.7 GiB of this machine.
 MOST_REAL = 8
 _DATA_PATHS = {"data-path", "train-data-path", "valid-data-path", "test-data-path"}
 _TOKENIZERS = {"tokenizer-model", "tokenizer-name-or-path", "vocab-file"}
-# MindSpeed-LLM reads a checkpoint of Hugging Face where Megatron-LM would one of its own.
+# MindSpeed-LLM reads a checkpoint of Hugging Face instead of one of Megatron-LM.
 _OF_CHECKPOINT = {"enable-hf2mg-convert", "model-type-hf"}
 
 
 def place_stand_ins(options: Sequence[Option]) -> list[Option]:
     """The options of Megatron-LM's pretraining, with every size as it is.
 
-    What is read from a place that is not here gets a stand-in; nothing is saved; it ends after
-    some steps. Other programs keep all options. Raises DataError where the vocabulary is unknown.
+    Missing inputs get a stand-in; nothing is saved; it ends after some steps. Other programs
+    keep all options. Raises DataError if the vocabulary is unknown.
     """
     if not is_pretraining(options):
         return list(options)
@@ -56,18 +56,16 @@ def _stand_in_tokenizer(options: Sequence[Option]) -> Iterator[Option]:
             "add --padded-vocab-size, or name a tokenizer that is here"
         )
     yield Option("--tokenizer-type", ("NullTokenizer",))
-    # It has one word more, the end of a document.
     yield Option("--vocab-size", (str(words - 1),))
 
 
 def _is_absent(option: Option) -> bool:
-    """Whether a named file, or the stem of a data set's files, is not here."""
     places = [word for word in option.arguments if not word.replace(".", "", 1).isdigit()]
     return any(not (Path(p).exists() or Path(f"{p}.idx").exists()) for p in places)
 
 
 def choose_ranks(launch: LaunchWords, world: int) -> list[int]:
-    """Ranks that have a process: all of a small world, else the first of each pipeline stage."""
+    """Ranks with a process: all of a small world, else the first of each pipeline stage."""
     if world <= MOST_REAL:
         return list(range(world))
     sizes = {option.name: option.number for option in launch.options}

@@ -11,12 +11,11 @@ TORCH_MODULES = {"torch.distributed.run", "torch.distributed.launch"}
 _ACCELERATE = "accelerate.commands.launch"
 _MODULE = {"-m", "--module"}
 _FLAGS = {"-u", "-B", "-I", "-s", "-E", "-O"}
-# What says where the ranks are; one node of a few ranks has its own.
 _PLACES = {
     *("nnodes", "node-rank", "nproc-per-node", "master-addr", "master-port", "standalone"),
     *("rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf", "local-addr"),
 }
-# The same of accelerate, whose configuration may say otherwise. Port 0 is one that is free.
+# The same of accelerate, whose configuration may differ. Port 0 is a free one.
 _HERE = {
     "num-machines": "1",
     "machine-rank": "0",
@@ -39,7 +38,6 @@ class Option(msgspec.Struct, frozen=True):
 
     @property
     def number(self) -> int | None:
-        """Its value as a whole number; None where it has none."""
         text = self.arguments[0] if len(self.arguments) == 1 else ""
         return int(text) if text.isascii() and text.isdigit() else None
 
@@ -48,9 +46,9 @@ class Option(msgspec.Struct, frozen=True):
 
 
 class LaunchWords(msgspec.Struct, frozen=True, kw_only=True):
-    """``launcher`` is how torchrun is called after Python; ``program`` is what Python runs.
+    """``launcher`` is torchrun's command after Python; ``program`` is what Python runs.
 
-    ``accelerate`` is whether accelerate starts the ranks, whose own options are then ``places``.
+    ``accelerate``: accelerate starts the ranks, and ``places`` are its own options.
     """
 
     starts_ranks: bool = False
@@ -67,7 +65,7 @@ class LaunchWords(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ranks(self) -> int | None:
-        """Ranks that the launcher starts on all nodes; None where it does not say."""
+        """Ranks that the launcher starts on all nodes; None if it does not say."""
         numbers = {option.name: option.number for option in self.places}
         if self.accelerate:
             return numbers.get("num-processes")
@@ -76,7 +74,6 @@ class LaunchWords(msgspec.Struct, frozen=True, kw_only=True):
         return each * nodes if each and nodes else None
 
     def on_one_node(self, ranks: int) -> LaunchWords:
-        """The same, with so many ranks on this machine."""
         if not self.starts_ranks:
             return self
         if self.accelerate:
@@ -97,7 +94,6 @@ class LaunchWords(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def split_launch(program: str, words: Sequence[str]) -> LaunchWords:
-    """What a program, as torchrun or python, is started with."""
     rest = list(words)
     launcher = _launcher_end(program, rest)
     if launcher is None:
@@ -119,7 +115,6 @@ def split_launch(program: str, words: Sequence[str]) -> LaunchWords:
 
 
 def _launcher_end(program: str, words: Sequence[str]) -> int | None:
-    """How many words are the launcher's name; None where none starts ranks."""
     if program in {"torchrun", "accelerate-launch"}:
         return 0
     if program == "accelerate":
@@ -140,10 +135,9 @@ def _program_start(words: Sequence[str]) -> int:
 
 
 def _options(words: Sequence[str]) -> Iterator[Option]:
-    """``--name=value`` is split; words before the first option are one without a name."""
     typed, values = "", list[str]()
     for word in words:
-        # A negative number is a value, so that one dash begins no option.
+        # A negative number is a value, so one dash begins no option.
         if not word.startswith("--"):
             values.append(word)
             continue

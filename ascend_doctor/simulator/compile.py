@@ -18,7 +18,7 @@ from ascend_doctor.simulator.wheel import Needs, read_elf
 
 SOURCES = Path(__file__).parent / "runtime"
 NODE = Path(__file__).parent / "host" / "node.c"
-# Which of our files make which library; the rest of the runtime is libascendcl.so.
+# The files of each library; the rest of the runtime is libascendcl.so.
 PARTS = {
     "libopapi.so": ("aclnn",),
     "libascend_hal.so": ("hal",),
@@ -69,10 +69,10 @@ def find_compiler() -> Compiler:
 def libraries(
     needs: Needs, compiler: Compiler, folder: Path, *, sanitize: bool, without: str = ""
 ) -> None:
-    """Write every library that the wheel needs into ``folder``, which must exist.
+    """Write every library that the wheel needs into the existing ``folder``.
 
-    ``without`` is a function that they shall lack, as libraries of an older CANN do.
-    Raises DoctorError with the compiler's words where it refuses.
+    ``without`` is a function to leave out, as in libraries of an older CANN. Raises DoctorError
+    with the compiler's words if it fails.
     """
     extra = SANITIZE if sanitize else ()
     if without:
@@ -98,7 +98,7 @@ def libraries(
             # Stubs have other types than functions that the compiler knows.
             [*FLAGS, "-fno-builtin", "-w", *extra, "-shared", f"-Wl,-soname,{name}"],
             ["-o", str(folder / name), str(source), *map(str, ours.get(name, ()))],
-            # -z defs: a symbol that is defined nowhere fails here and not in the middle of a run.
+            # -z defs: an undefined symbol fails here and not in the middle of a run.
             [f"-L{folder}", "-Wl,-rpath,$ORIGIN", "-Wl,-z,defs", "-Wl,--no-as-needed"],
             [f"-l{other}" for other in others],
         )
@@ -121,7 +121,7 @@ def _objects(compiler: Compiler, folder: Path, extra: Sequence[str]) -> dict[str
 
 
 def preloads(compiler: Compiler) -> tuple[Path, ...]:
-    """What a process must preload for sanitized libraries; C++ exceptions need the second."""
+    """The preloads of a process for sanitized libraries; C++ exceptions need the second."""
     paths = []
     for name in ("libasan.so", "libstdc++.so.6"):
         done = LiveMachine().run([compiler.path, f"-print-file-name={name}"])

@@ -14,10 +14,10 @@ PLACES = ("rank", "device", "step")
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """One declared fault.
 
-    ``kind`` and ``options`` are what the runtime (runtime/*.c) or the operators (operators/) read.
-    ``failure`` is the id in the failure catalogue; "" where values or times tell, not a message.
-    ``builds`` are arguments of ``build``: such a fault is in the tree, not in a process.
-    ``environment`` are variables without which it would not show.
+    ``kind`` and ``options`` are for the runtime (runtime/*.c) or the operators (operators/).
+    ``failure`` is the id in the failure catalogue; "" if values or times show it, not a
+    message. ``builds`` are arguments of ``build``: such a fault is in the tree, not in a
+    process. ``environment`` are variables that it needs to show.
     """
 
     id: str
@@ -37,7 +37,7 @@ class Injection(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def line(self) -> str:
-        """The text for ``Tree.environment``; "" for a fault that is built in."""
+        """The text for ``Tree.environment``; "" for a built-in fault."""
         if not self.fault.kind:
             return ""
         options = {**self.fault.options, **self.where}
@@ -176,7 +176,7 @@ FAULTS = (
         title="all_gather_object hangs on HCCL",
         kind="hccl-hangs",
         options={"on": "AllGather:uint8"},
-        # The sizes were gathered before, so that the link is there.
+        # The sizes were gathered before, so the link exists.
         failure="hccl-notify-timeout-ei0002",
     ),
     Fault(
@@ -201,7 +201,7 @@ FAULTS = (
 
 
 def parse(text: str) -> Injection:
-    """``hbm-ecc`` or ``rank-hangs:rank=1,step=3``. Raises DataError that says what there is."""
+    """``hbm-ecc`` or ``rank-hangs:rank=1,step=3``. Raises DataError with the valid names."""
     name, _, rest = text.partition(":")
     known = {fault.id: fault for fault in FAULTS}
     if name not in known:

@@ -26,7 +26,7 @@ from ascend_simulator import acl
 
 sys.modules[__name__] = acl
 '''
-# triton-ascend takes an NPU to be there where this compiler knows its target (is_active in
+# triton-ascend requires an NPU where this compiler knows its target (is_active in
 # triton/backends/ascend/driver.py of 3.2.0).
 BISHENG = f"""#!/bin/sh
 # {MARK}: no compiler
@@ -54,10 +54,10 @@ def cann_folder(root: Path, version: str) -> Path:
 
 
 def prepare(root: Path, final: Path, *, version: str, machine: str, kernels: str) -> Path:
-    """Folders of a CANN install below ``root``; the folder for its libraries is returned.
+    """Folders of a CANN install below ``root``; returns the folder for its libraries.
 
-    ``final`` is where ``root`` will be in the end: version files name their own place.
-    ``kernels`` is the chip family whose operator package is installed.
+    ``final`` is the later place of ``root``: version files name their own place. ``kernels`` is
+    the chip family of the installed operator package.
     """
     cann = cann_folder(root, version)
     libraries = cann / f"{machine}-linux" / "lib64"
@@ -75,7 +75,6 @@ def prepare(root: Path, final: Path, *, version: str, machine: str, kernels: str
 
 
 def _programs(cann: Path) -> None:
-    """What triton-ascend's driver builds itself with."""
     compiler, header = cann / "bin" / "bisheng", cann / RT_HEADER
     compiler.write_text(BISHENG, "utf-8")
     compiler.chmod(0o755)
@@ -84,7 +83,7 @@ def _programs(cann: Path) -> None:
 
 
 def add_python(cann: Path) -> None:
-    """The Python side: our kernels as package ``ascend_simulator``, and what loads them."""
+    """The Python side: our kernels as package ``ascend_simulator``, and their loader."""
     here = Path(__file__).parent
     site = cann / "python" / "site-packages"
     ignore = shutil.ignore_patterns("__pycache__")

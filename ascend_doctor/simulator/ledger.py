@@ -19,7 +19,7 @@ from ascend_doctor.machine.scratch import new_folder
 SUFFIX = ".ledger"
 STALE_AFTER = 600.0  # seconds: a new machine's processes have long written into its ledger by then
 # As in ledger.c: for each device entries of a process id (4 bytes, padded to 8) and its bytes (8);
-# then for each device the most that was taken; then operation, ranks, calls, bytes.
+# then each device's peak; then operation, ranks, calls, bytes.
 _DEVICES, _ENTRIES, _TALLIES = 64, 64, 256
 _ENTRY = struct.Struct("=i4xQ")
 _PEAKS = struct.Struct(f"={_DEVICES}Q")
@@ -29,7 +29,7 @@ _TALLIES_AT = _PEAKS_AT + _PEAKS.size
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
-    """How often groups of ``ranks`` called an operation, and the bytes that one rank gave."""
+    """Calls of an operation by groups of ``ranks``, and the bytes from one rank."""
 
     operation: str
     ranks: int
@@ -38,14 +38,14 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """What simulated machines were used for. ``peaks``: the most bytes of an NPU, taken at once."""
+    """The use of simulated machines. ``peaks``: the most bytes of an NPU, taken at once."""
 
     peaks: tuple[int, ...] = ()
     tallies: tuple[Tally, ...] = ()
 
 
 def new_ledger() -> Path:
-    """The path of a ledger that no machine has; ledgers of killed machines are removed."""
+    """The path of a new ledger; removes ledgers of killed machines."""
     try:
         folder = private_folder(Path(tempfile.gettempdir()) / f"ascend-simulator-{os.getuid()}")
     except OSError:  # somebody else has taken the name
@@ -63,7 +63,7 @@ def hold(path: Path) -> None:
 
 
 def read_account(*paths: Path) -> Account:
-    """What stands in the ledgers of machines that work together; nothing of those without one."""
+    """The contents of ledgers of machines that work together; missing ones count as empty."""
     peaks: list[int] = []
     tallies: dict[tuple[str, int], Tally] = {}
     for path in paths:

@@ -29,7 +29,7 @@ _DRIVER_ROOT = "/usr/local/Ascend/driver"
 _LIBRARIES = ("driver/libascend_hal.so", "driver/libdcmi.so", "driver/libdrvdsmi_host.so")
 _MANAGERS = ("davinci_manager", "devmm_svm", "hisi_hdc")
 _IDLE_MB = 128
-# HCCL reports what hangs after 140 to 1836 s; nobody waits so long for a fault of his own.
+# HCCL reports what hangs after 140 to 1836 s, too long for a wait on a simulated fault.
 _HASTE = 20.0
 _EDGE = "+---------------------------+---------------+" + "-" * 52 + "+"
 _HEAVY = _EDGE.replace("-", "=")
@@ -39,7 +39,6 @@ _COUNTERS = (
     *("HBM Single Bit Error Count", "HBM Double Bit Error Count"),
     *("HBM Single Bit Isolated Pages Count", "HBM Double Bit Isolated Pages Count"),
 )
-# Programs of the simulated machine.
 TOOLS = ("npu-smi", "hccn_tool")
 
 
@@ -70,8 +69,6 @@ KINDS = {
 
 
 class SimulatedMachine:
-    """A server of a kind."""
-
     def __init__(self, kind: MachineKind, soc: str, memory: int) -> None:
         self.kind = kind
         self.soc = soc
@@ -88,7 +85,7 @@ class SimulatedMachine:
     def environment(
         self, tree: Tree, base: Mapping[str, str], faults: Sequence[Injection] = ()
     ) -> dict[str, str]:
-        """The environment of a shell on it in which CANN's set_env.sh was sourced."""
+        """The environment of a shell on it that has sourced CANN's set_env.sh."""
         env = tree.environment(
             base,
             soc=self.soc,
@@ -107,8 +104,8 @@ def machine(
 ) -> SimulatedMachine:
     """A server by name, with its own chip and number of devices or others.
 
-    ``memory`` is bytes a device. Raises DataError for a name or a chip that is not known, and for
-    devices that do not make whole cards.
+    ``memory`` is bytes a device. Raises DataError for an unknown name or chip, and for devices
+    that do not make whole cards.
     """
     kind = KINDS.get(name)
     if kind is None:
@@ -144,7 +141,6 @@ def write_tools(server: SimulatedMachine, folder: Path, *, node: int = 0) -> Non
 
 
 def write(kind: MachineKind, folder: Path, *, soc: str, memory: int) -> None:
-    """Write the server as a recorded machine."""
     for path, text in _files(kind).items():
         copy = folder / "root" / path.lstrip("/")
         copy.parent.mkdir(parents=True, exist_ok=True)

@@ -18,13 +18,12 @@ from ascend_doctor.simulator.layout import NODE_LIBRARY
 from ascend_doctor.simulator.ledger import SUFFIX, hold
 from ascend_doctor.simulator.machines import SimulatedMachine, write_tools
 
-# What is left to the other nodes when the command of one has failed.
 _GRACE = 15.0
 _POLL = 0.1
 
 
 class SimulatedNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A node's variables beside those that all have, and the folders of its programs."""
+    """A node's additional variables, and the folders of its programs."""
 
     variables: dict[str, str]
     programs: str
@@ -33,9 +32,9 @@ class SimulatedNode(msgspec.Struct, frozen=True, kw_only=True):
 def prepare_nodes(
     server: SimulatedMachine, count: int, folder: Path, env: Mapping[str, str]
 ) -> list[SimulatedNode]:
-    """``count`` servers alike, with their tools, ledgers and temporary folders below ``folder``.
+    """``count`` equal servers, with tools, ledgers and temporary folders below ``folder``.
 
-    ``env`` is what all of them have.
+    ``env`` is common to all.
     """
     port = str(_free_port())
     preloaded = ":".join(
@@ -56,7 +55,7 @@ def prepare_nodes(
             "LD_PRELOAD": preloaded,
             "TMPDIR": str(home / "tmp"),
         }
-        # PET_ is how torchrun reads its own options; an option that is typed goes first.
+        # torchrun reads its own options from PET_; a typed option has precedence.
         for prefix in ("", "PET_"):
             variables |= {
                 f"{prefix}NNODES": str(count),
@@ -110,6 +109,5 @@ def _free_port() -> int:
 
 
 def main() -> None:
-    """Run the command of the arguments on the nodes that the first of them describes."""
     nodes = msgspec.json.decode(sys.argv[1], type=list[SimulatedNode])
     sys.exit(run_on_nodes(sys.argv[2:], nodes))

@@ -20,12 +20,11 @@ print(json.dumps([d.metadata["Name"] for d in importlib.metadata.distributions()
 
 
 def command(python: str) -> str:
-    """The one command that installs them all."""
     return f"{shlex.quote(python)} -m pip install '{EXTRA}'"
 
 
 def missing(python: str) -> tuple[str, ...]:
-    """Names of the extra's packages that an interpreter lacks; none where it cannot be asked."""
+    """The extra's packages that an interpreter lacks; empty if it cannot be asked."""
     try:
         done = LiveMachine().run([python, "-c", NAMES], deadline=60)
         there = {canonicalize_name(name) for name in msgspec.json.decode(done.stdout) if name}

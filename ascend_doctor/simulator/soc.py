@@ -8,7 +8,7 @@ from ascend_doctor.matrix.schema import Soc
 
 
 def find(name: str) -> Soc:
-    """The chip of that name. Raises DataError with the names that there are."""
+    """The chip of that name. Raises DataError with the valid names."""
     known = {soc.soc: soc for family in Catalog().families for soc in family.socs}
     if name not in known:
         raise DataError(f"{name}: no such SoC in the matrix; known are {', '.join(sorted(known))}")
@@ -16,7 +16,7 @@ def find(name: str) -> Soc:
 
 
 def properties(name: str) -> dict[str, str]:
-    """Settings of the runtime; what the matrix does not say is left to the runtime's own value."""
+    """Settings of the runtime, without those that the matrix lacks."""
     soc = find(name)
     l2_bytes = None if soc.l2_mib is None else soc.l2_mib << 20
     values = {"CUBE_CORES": soc.cube_cores, "VECTOR_CORES": soc.vector_cores, "L2": l2_bytes}

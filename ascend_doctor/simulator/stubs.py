@@ -18,15 +18,14 @@ extern int sim_no_kernel(const char *);
 def library(symbols: Iterable[str]) -> str:
     """Stubs of one library.
 
-    A C function reports itself and returns an error code. The C++ classes of the graph engine are
-    only constructed when torchair is imported, so theirs return nothing, and its status functions
-    fail.
+    A C function reports itself and returns an error code. torchair's import only constructs the
+    C++ classes of the graph engine, so theirs return nothing, and its status functions fail.
     """
     return HEADER + "".join(map(_stub, sorted(symbols)))
 
 
 def kernels(names: Iterable[str]) -> str:
-    """Stubs of aclnn operators: both halves of each, which fail like a kernel that is missing."""
+    """Stubs of aclnn operators: both halves of each, which fail like a missing kernel."""
     return "".join(
         f'int {name}GetWorkspaceSize(void) {{ return sim_no_kernel("{name}"); }}\n'
         f'int {name}(void) {{ return sim_no_kernel("{name}"); }}\n'

@@ -28,7 +28,7 @@ KERNELS = "ascend910b"
 
 
 class Tree(msgspec.Struct, frozen=True, kw_only=True):
-    """A built tree. ``root`` is the folder that stands for /usr/local/Ascend."""
+    """A built tree. ``root`` is the stand-in for /usr/local/Ascend."""
 
     root: Path
     cann: str
@@ -37,7 +37,6 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def home(self) -> Path:
-        """The CANN folder, ASCEND_HOME_PATH."""
         return layout.cann_folder(self.root, self.cann)
 
     def environment(
@@ -52,11 +51,10 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
     ) -> dict[str, str]:
         """The whole environment of a child process on a simulated machine.
 
-        ``memory_bytes`` is the memory of one device. ``faults`` are what ``Injection.line``
-        gives. HCCL's time limits are divided by ``haste``, so that a rehearsal need not wait.
-        Processes that get the same result, or a result made from it, share one machine and the
-        memory of its devices.
-        Raises DataError for a SoC that the matrix does not know.
+        ``memory_bytes`` is for one device. ``faults`` are from ``Injection.line``. HCCL's time
+        limits are divided by ``haste``, to shorten a rehearsal. Processes with the same result,
+        or one derived from it, share one machine and the memory of its devices. Raises
+        DataError for a SoC that the matrix does not know.
         """
         home = str(self.home)
         env = {key: value for key, value in base.items() if not key.startswith("ASCEND_SIMULATOR_")}
@@ -94,11 +92,11 @@ def build(
     kernels: str = KERNELS,
     without: str = "",
 ) -> Tree:
-    """The tree for the torch_npu of an interpreter, built when the cache does not have it yet.
+    """The tree for the torch_npu of an interpreter, built unless the cache has it.
 
-    ``cann`` is the version that the tree claims to be, ``kernels`` the chip family whose operator
-    package it holds, ``without`` a function that it lacks. Raises DataError where torch_npu is
-    missing and DoctorError where there is no C compiler.
+    ``cann`` is the tree's claimed version, ``kernels`` the chip family of its operator package,
+    ``without`` a function that it lacks. Raises DataError if torch_npu is missing and
+    DoctorError without a C compiler.
     """
     wheel = find_wheel(python)
     compiler = compiling.find_compiler()
@@ -123,7 +121,7 @@ def build(
 
 
 def _make(tree: Tree, wheel: TorchNpuWheel, compiler: compiling.Compiler, without: str) -> None:
-    """Build beside the final place and move it there whole, so that no half tree is ever seen."""
+    """Build beside the final place and move the whole: half a tree is never visible."""
     work = Path(tempfile.mkdtemp(prefix=f"{tree.root.name}-", dir=tree.root.parent))
     try:
         folder = layout.prepare(
@@ -141,7 +139,6 @@ def _make(tree: Tree, wheel: TorchNpuWheel, compiler: compiling.Compiler, withou
 
 
 def _key(wheel: TorchNpuWheel, *parts: object) -> str:
-    """A hash of all that the tree is made of: the wheel, the compiler, our sources, the options."""
     here = Path(__file__).parent
     digest = hashlib.sha256(repr((wheel, *parts)).encode())
     for path in sorted(wheel.folder.glob("lib/*.so")):

@@ -14,7 +14,7 @@ from ascend_doctor.machine.elf import Elf, NotElf
 from ascend_doctor.machine.live import LiveMachine, ProgramMissing
 from ascend_doctor.simulator import packages
 
-# Runs in the examined interpreter. The C library and its companions are found by loading them.
+# Runs in the examined interpreter; loads the C library and its companions to find them.
 LOCATE = """
 import ctypes, importlib.metadata, importlib.util, json, platform, sysconfig
 def folder(name):
@@ -37,7 +37,7 @@ OPERATOR = re.compile(rb"\0(aclnn[A-Z]\w+)(?=\0)")
 
 
 class TorchNpuWheel(msgspec.Struct, frozen=True, kw_only=True):
-    """An installed torch_npu. ``mapped``: files that its interpreter has loaded."""
+    """An installed torch_npu. ``mapped``: files loaded by its interpreter."""
 
     folder: Path
     torch: Path
@@ -62,7 +62,7 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_wheel(python: Path) -> TorchNpuWheel:
-    """The torch_npu of an interpreter. Raises DataError where there is none."""
+    """The torch_npu of an interpreter. Raises DataError if it is missing."""
     try:
         done = LiveMachine().run([str(python), "-c", LOCATE], deadline=60)
     except ProgramMissing as error:
@@ -102,7 +102,7 @@ def read_elf(path: Path) -> ElfSymbols:
 
 
 def needs(wheel: TorchNpuWheel) -> Needs:
-    """Which symbols the CANN libraries must define for every object of the wheel to load."""
+    """Symbols that the CANN libraries must define to load every object of the wheel."""
     own = {path.name: read_elf(path) for path in sorted(wheel.folder.rglob("*.so"))}
     around = [*sorted(wheel.torch.glob("lib/*.so*")), *wheel.mapped]
     elsewhere = {
@@ -124,7 +124,6 @@ def needs(wheel: TorchNpuWheel) -> Needs:
 
 
 def operators(path: Path) -> frozenset[str]:
-    """Names of aclnn operators among the text constants of a library, without the suffix."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         names = {match.decode() for match in OPERATOR.findall(data)}
     return frozenset(name.removesuffix("GetWorkspaceSize") for name in names)
@@ -141,7 +140,6 @@ def _is_elf(path: Path) -> bool:
 def _cann_libraries(
     elf: ElfSymbols, own: Mapping[str, ElfSymbols], elsewhere: Mapping[str, ElfSymbols]
 ) -> list[str]:
-    """Libraries of CANN that are loaded with an object, through objects of the wheel too."""
     names: list[str] = []
     waiting, seen = list(elf.needed), set[str]()
     while waiting:
@@ -156,7 +154,7 @@ def _cann_libraries(
     return sorted(set(names) - _SYSTEM)
 
 
-# The C library's parts and the compilers' run times: of the machine, and not of CANN.
+# The C library's parts and the compilers' run times: not of CANN.
 _SYSTEM = {
     "libpthread.so.0",
     "libdl.so.2",
@@ -169,7 +167,7 @@ _SYSTEM = {
     "ld-linux-x86-64.so.2",
     "ld-linux-aarch64.so.1",
 }
-# Where a symbol lives in real CANN, as far as its name tells; it only matters to a reader.
+# A symbol's library in real CANN, as far as its name shows; only for readers.
 _HOMES = (
     ("Hccl", "libhccl.so"),
     ("acltdt", "libacl_tdt_channel.so"),

@@ -15,8 +15,8 @@ from ascend_doctor.upkeep.imports import find_losses
 from ascend_doctor.upkeep.source_tree import SourceTree
 
 Kind = Literal["breaks", "goes", "comes"]
-# A schema as torch's dispatcher registers it, which stands in the library as text.
-# As torch's registration has it in the library: name(arguments) -> results.
+# A schema as torch's dispatcher registers it, which the library has as text: name(arguments) ->
+# results.
 _SCHEMA = re.compile(
     rb"(?<![A-Za-z0-9_:.])(_?npu_[a-z0-9_]+(?:\.[A-Za-z0-9_]+)?)(\([^\0\n]*?\) -> [^\0\n]*)"
 )
@@ -28,7 +28,7 @@ _VARIABLE = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseChange:
-    """``subject`` is the component; ``sources`` say where the text is from."""
+    """``subject`` is the component; ``sources`` are those of the text."""
 
     kind: Kind
     subject: str
@@ -37,7 +37,7 @@ class ReleaseChange:
 
 
 def matrix_changes(catalog: Catalog, name: str, old: str, new: str) -> Iterator[ReleaseChange]:
-    """What rows and facts of the matrix say of two versions of a component."""
+    """Rows and facts of the matrix on two versions of a component."""
     component = catalog.component(name)
     yield from _behaviours(component, old, new)
     yield from _functions(component, old, new)
@@ -77,7 +77,6 @@ def _functions(component: Component, old: str, new: str) -> Iterator[ReleaseChan
             ("comes", "also takes", after - before),
         )
         for kind, verb, parameters in lists:
-            # A function that one release lacks altogether is another change.
             if before and after and parameters:
                 yield ReleaseChange(
                     kind=kind,
@@ -173,9 +172,9 @@ def variable_changes(name: str, old: SourceTree, new: SourceTree) -> Iterator[Re
 
 
 def read_operators(wheel: Path) -> dict[str, str]:
-    """The operators that a wheel of torch_npu registers, with what they take and give.
+    """The operators of a wheel of torch_npu, with their arguments and results.
 
-    Raises DataError for what is no archive.
+    Raises DataError for an invalid archive.
     """
     operators: dict[str, str] = {}
     try:
@@ -219,7 +218,7 @@ def operator_changes(users: Iterable[SourceTree], old: Path, new: Path) -> Itera
 def _parameters(schema: str) -> set[str]:
     """The names in ``(Tensor self, int dim=-1, *, bool x=True) -> Tensor``."""
     inside = schema[1 : schema.index(") -> ")]
-    # Commas inside lists part no parameters; aliases, as in Tensor(a!), are taken out before.
+    # Commas inside lists do not separate parameters; aliases, as in Tensor(a!), are removed.
     parts = re.split(r",(?![^\[(]*[\])])", re.sub(r"\([a-z!]*\)", "", inside))
     names = (part.strip().rpartition("=")[0] or part.strip() for part in parts)
     return {name.split()[-1] for name in names if name and name != "*"}

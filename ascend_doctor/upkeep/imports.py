@@ -15,8 +15,7 @@ _STARS = 6  # modules that import all of each other, at most
 class ImportedName:
     """``from module import name`` at ``path``, line ``line``; name "" is ``import module``.
 
-    ``guarded``: inside of a try, an if or a function, so that the import of the file itself may go
-    well without it.
+    ``guarded``: inside a try, an if or a function, so the file may be importable without it.
     """
 
     module: str
@@ -31,7 +30,7 @@ class ImportedName:
 
 
 def read_imports(tree: SourceTree, top: str) -> Iterator[ImportedName]:
-    """All that a tree imports from below ``top``; files that do not parse are left out."""
+    """All imports of a tree from below ``top``, without files that do not parse."""
     for path, text in tree.files.items():
         if top not in text:
             continue
@@ -44,9 +43,9 @@ def read_imports(tree: SourceTree, top: str) -> Iterator[ImportedName]:
 def find_losses(
     users: Iterable[SourceTree], old: SourceTree, new: SourceTree, top: str
 ) -> tuple[ImportedName, ...]:
-    """What users import that the old release has and the new one has not, each name once.
+    """Users' imports that only the old release has, each name once.
 
-    An import that is not guarded stands for the others of its name.
+    An unguarded import represents the others of its name.
     """
     lost: dict[str, ImportedName] = {}
     for user in users:
@@ -60,7 +59,7 @@ def find_losses(
 
 
 def provides(tree: SourceTree, imported: ImportedName) -> bool:
-    """Whether an import finds what it asks for; where a module computes its names, it does."""
+    """Whether an import succeeds; always true of a module that computes its names."""
     if not imported.name:
         return tree.module(imported.module) is not None or tree.has_folder(imported.module)
     if tree.module(imported.dotted) is not None or tree.has_folder(imported.dotted):
@@ -91,10 +90,9 @@ class _Bindings:
 
 @functools.lru_cache(maxsize=4096)
 def _bindings(text: str) -> _Bindings:
-    """The names that a module binds when it is imported, and what it imports all of."""
     parsed = python_of(text)
     if parsed is None:
-        # Nobody can say what is not in it: it counts as one that computes its names.
+        # Unknown contents count as computed names.
         return _Bindings(frozenset({"__getattr__"}), ())
     names: set[str] = set()
     stars: list[tuple[int, str]] = []

@@ -31,9 +31,9 @@ def contradictions(
     metadata: WheelMetadata,
     interpreters: tuple[Interpreter, ...],
 ) -> Iterator[Contradiction]:
-    """Where the row of a release and its wheel disagree.
+    """Contradictions between a release's row and its wheel.
 
-    ``interpreters`` are all that the release has wheels for; the first is that of ``metadata``.
+    ``interpreters`` are all with a wheel of the release; the first is that of ``metadata``.
     """
     row = f"{component.id} {release.version}"
     words = [*_python(catalog, release, metadata, interpreters)]
@@ -63,7 +63,6 @@ def _python(
 
 
 def _minor(python: str) -> int:
-    # As numbers, 3.10 comes after 3.9.
     return int(python.partition(".")[2])
 
 
@@ -92,7 +91,6 @@ def read_bounds(
 
 
 def _is_asked(requirement: Requirement, interpreter: Interpreter) -> bool:
-    """Whether a requirement holds without extras on that interpreter."""
     if requirement.marker is None:
         return True
     environment: Mapping[str, str] = {
@@ -120,7 +118,7 @@ def _compare_bound(
             yield f"lacks {shown}"
         return
     hard = [need for need in needs if need.hard]
-    # A document may narrow what metadata allows; what it allows beyond has to be refused somewhere.
+    # A document may narrow what metadata allows; what it allows beyond must be refused somewhere.
     excess = [*_beyond(target, hard or needs, specifier)]
     if excess:
         ranges = " and ".join(need.versions for need in hard or needs)
@@ -128,7 +126,6 @@ def _compare_bound(
 
 
 def _beyond(target: Component, needs: list[Need], specifier: str) -> Iterator[str]:
-    """Versions that a row lets in and the wheel does not; of hard needs those it shuts out too."""
     ranges = [need.versions for need in needs]
     hard = all(need.hard for need in needs)
     for version in candidates(target, [*ranges, specifier]):

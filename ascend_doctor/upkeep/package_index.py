@@ -17,7 +17,7 @@ _DEADLINE = 300.0
 _LISTED = re.compile(r"^Available versions: (.+)$", re.MULTILINE)
 PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 ARCHES = ("aarch64", "x86_64")
-# The manylinux tags that wheels of the matrix's components carry.
+# The manylinux tags of wheels of the matrix's components.
 _GLIBC = ("2_17", "2_24", "2_27", "2_28", "2_31", "2_34", "2_35")
 
 
@@ -50,14 +50,11 @@ class WheelMetadata:
 
 @dataclass(frozen=True)
 class Interpreter:
-    """What a wheel has to be for."""
-
     python: str
     arch: str
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Options of pip for an interpreter that is not its own; only wheels can be asked for."""
         platforms = (
             part for glibc in _GLIBC for part in ("--platform", f"manylinux_{glibc}_{self.arch}")
         )
@@ -68,7 +65,7 @@ class Interpreter:
 class PackageIndex:
     """The indexes of the user's pip. ``python`` is an interpreter that has pip.
 
-    ``before`` leaves out what was uploaded from that day on (ISO 8601); pip 26 can.
+    ``before`` leaves out uploads from that day on (ISO 8601); needs pip 26.
     """
 
     runner: Runner = field(default_factory=Runner)
@@ -76,9 +73,9 @@ class PackageIndex:
     before: str = ""
 
     def versions(self, distribution: str, interpreter: Interpreter) -> tuple[str, ...]:
-        """The versions with a wheel for an interpreter, newest first. Raises CommandError.
+        """The versions with a wheel for an interpreter, newest first; may be empty.
 
-        Empty where no index has any.
+        Raises CommandError.
         """
         arguments = ("index", "versions", "--pre", distribution, *interpreter.options)
         try:
@@ -101,9 +98,9 @@ class PackageIndex:
         return {version: tuple(interpreters) for version, interpreters in wheels.items()}
 
     def metadata(self, distribution: str, version: str, interpreter: Interpreter) -> WheelMetadata:
-        """What a wheel says of itself; the wheel is not downloaded where the index can tell.
+        """A wheel's own metadata, without a download if the index has it.
 
-        Raises CommandError, and DataError for a report that is none.
+        Raises CommandError, and DataError for an invalid report.
         """
         with temporary() as folder:
             report = Path(folder) / "report.json"
@@ -139,5 +136,4 @@ def parse_report(report: bytes, requirement: str) -> WheelMetadata:
 
 
 def pythons(interpreters: tuple[Interpreter, ...]) -> Iterator[str]:
-    """The Python versions among interpreters, each once."""
     yield from dict.fromkeys(interpreter.python for interpreter in interpreters)

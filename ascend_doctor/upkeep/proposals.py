@@ -22,7 +22,7 @@ _PARTS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class DatedRef:
-    """A ref of a component's repository and the day of its commit; "" where that is not known."""
+    """A ref of a component's repository and the day of its commit; "" if unknown."""
 
     ref: GitRef
     date: str = ""
@@ -30,7 +30,7 @@ class DatedRef:
 
 @dataclass(frozen=True, kw_only=True)
 class NewRow:
-    """A release that no row speaks for. ``requires`` are (component, range) of its metadata."""
+    """A release without a row. ``requires`` are (component, range) of its metadata."""
 
     component: str
     version: str
@@ -56,7 +56,7 @@ class MovedHead:
 
 @dataclass(frozen=True, kw_only=True)
 class LostRef:
-    """A ref that a row names and that its repository has no more."""
+    """A row's ref that is missing from its repository."""
 
     component: str
     version: str
@@ -66,7 +66,7 @@ class LostRef:
 def read_refs(source: RepositorySource, git: Git, *, dated: bool) -> tuple[DatedRef, ...]:
     """All tags and branches; their days only of a local repository.
 
-    Raises CommandError, and DataError where days are asked for that a server does not tell.
+    Raises CommandError, and DataError for days that a server does not give.
     """
     local = Path(source.url)
     if not local.is_dir():
@@ -84,9 +84,9 @@ def read_refs(source: RepositorySource, git: Git, *, dated: bool) -> tuple[Dated
 def propose_rows(
     component: Component, refs: Iterable[DatedRef], as_of: str = ""
 ) -> Iterator[NewRow]:
-    """The refs that no row of a component speaks for, newest first.
+    """The refs without a row of a component, newest first.
 
-    ``as_of``: what came after that day does not count.
+    ``as_of``: later ones do not count.
     """
     upstream = component.upstream
     if upstream is None:
@@ -111,7 +111,7 @@ def propose_rows(
 
 
 def release_of(upstream: Upstream, dated: DatedRef, as_of: str = "") -> str:
-    """The version that a ref is the release of; "" where it is none, too old, or too young."""
+    """The version that a ref releases; "" if none, too old, or too young."""
     pattern = upstream.branches if dated.ref.moving else upstream.tags
     match = re.fullmatch(pattern, dated.ref.name) if pattern else None
     if match is None or (dated.date and dated.date < upstream.since):
@@ -130,7 +130,7 @@ def _is_listed(component: Component, version: str) -> bool:
 def find_moved_heads(
     component: Component, refs: Iterable[DatedRef], as_of: str = ""
 ) -> Iterator[MovedHead]:
-    """Branches of rows whose head moved; not those of rows that pin an older commit of them."""
+    """Branches of rows whose head moved, except those that a row pins at an older commit."""
     heads = {
         dated.ref.name: dated
         for dated in refs
@@ -149,16 +149,16 @@ def find_moved_heads(
 
 
 def find_lost_refs(component: Component, refs: Iterable[DatedRef]) -> Iterator[LostRef]:
-    """Refs of rows that the repository has no more; none where it has no refs at all."""
+    """Refs of rows that the repository lacks; empty if it has no refs at all."""
     names = {dated.ref.name for dated in refs}
     for row in component.releases if names and component.upstream else ():
-        # A commit is no ref, and lists of refs do not have it.
+        # Lists of refs have no commits.
         if row.ref and row.ref not in names and not re.fullmatch(r"[0-9a-f]{7,40}", row.ref):
             yield LostRef(component=component.id, version=row.version, ref=row.ref)
 
 
 def read_core(upstream: Upstream, source: RepositorySource, git: Git, commit: str) -> str:
-    """The megatron-core that a commit of a local repository has; "" where it does not say."""
+    """The megatron-core of a commit of a local repository; "" if it does not say."""
     if not upstream.core or not Path(source.url).is_dir():
         return ""
     try:
@@ -174,7 +174,7 @@ def read_core(upstream: Upstream, source: RepositorySource, git: Git, commit: st
 def propose_releases(
     component: Component, listed: Mapping[str, object] | Iterable[str]
 ) -> Iterator[NewRow]:
-    """Final releases of an index, newer than the oldest row, that no row speaks for."""
+    """Final releases of an index without a row, newer than the oldest row."""
     rows = [Version(row.version) for row in component.releases if _is_final(row.version)]
     if not rows or component.scheme != "pep440":
         return
@@ -196,10 +196,9 @@ def _is_final(text: str) -> bool:
         version = Version(text)
     except InvalidVersion:
         return False
-    # 0+unknown and the like are of builds outside of a checkout.
+    # 0+unknown and the like are of builds outside a checkout.
     return not version.is_prerelease and not text.startswith("0+")
 
 
 def repository_name(url: str) -> str:
-    """OWNER/REPOSITORY of a URL."""
     return "/".join(url.removesuffix(".git").rstrip("/").split("/")[-2:])

@@ -11,7 +11,7 @@ _RELEASES = "releases:\n"
 
 
 def render_diff(file: Path, rows: Iterable[NewRow], heads: Iterable[MovedHead], today: str) -> str:
-    """The diff of a component's file that adds rows at the top and moves heads; "" for none."""
+    """The diff of a component's file that adds rows at the top and moves heads; may be ""."""
     text = file.read_text("utf-8")
     changed = text
     for head in heads:
@@ -27,7 +27,7 @@ def render_diff(file: Path, rows: Iterable[NewRow], heads: Iterable[MovedHead], 
 
 
 def render_row(row: NewRow, today: str) -> str:
-    """A row as the files have it. It is marked as one whose documents nobody has read."""
+    """A row as the files have it, marked as one with unread documents."""
     lines = [f"  - version: {_quote(row.version)}"]
     if row.released:
         lines.append(f"    released: {_quote(row.released)}")
@@ -52,5 +52,4 @@ def render_row(row: NewRow, today: str) -> str:
 
 
 def _quote(text: str) -> str:
-    """A YAML string in double quotes, which JSON's are."""
     return json.dumps(text, ensure_ascii=True)

@@ -10,19 +10,17 @@ from ascend_doctor.provision.repository import LocalRepository
 from ascend_doctor.provision.running import Runner
 from ascend_doctor.provision.sources import RepositorySource
 
-# Larger files are data.
 _LARGEST = 4 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class SourceTree:
-    """``files`` are texts by path, which begins with the top module; ``name`` says where from."""
+    """``files`` are texts by path, which begins with the top module; ``name`` is the source."""
 
     name: str
     files: Mapping[str, str] = field(repr=False)
 
     def module(self, dotted: str) -> tuple[str, str] | None:
-        """Path and text of a module, or None."""
         stem = dotted.replace(".", "/")
         for path in (f"{stem}.py", f"{stem}/__init__.py"):
             if path in self.files:
@@ -39,7 +37,7 @@ def read_release(source: RepositorySource, ref: str, folders: tuple[str, ...]) -
     """The Python files below folders of a local repository at a ref.
 
     ``folders`` may begin with ``src/``, which is not part of a module's name. Raises
-    CommandError where the repository lacks the ref or all of the folders.
+    CommandError if the repository lacks the ref or all of the folders.
     """
     repository = LocalRepository(folder=Path(source.url), runner=Runner())
     texts = repository.texts(ref, folders, ending=".py", limit=_LARGEST)

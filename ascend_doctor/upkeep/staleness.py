@@ -17,7 +17,6 @@ class StaleRow:
 
 
 def find_stale_rows(catalog: Catalog, before: dt.date) -> Iterator[StaleRow]:
-    """All rows whose newest source was read before a day, the oldest first."""
     stale = [
         StaleRow(row=name, read=read)
         for name, sources in _rows(catalog)

@@ -35,7 +35,7 @@ class ComponentNews:
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """``index`` is None where only repositories are asked, ``as_of`` "" where all counts.
+    """``index`` is None to ask only repositories, ``as_of`` "" if all counts.
 
     ``compare``: also compare every row with its wheel.
     """
@@ -48,7 +48,6 @@ class Survey:
     compare: bool = False
 
     def examine(self, component: Component) -> ComponentNews:
-        """What is new of one component."""
         rows: dict[str, NewRow] = {}
         heads: tuple[MovedHead, ...] = ()
         remarks: list[str] = []
@@ -69,7 +68,6 @@ class Survey:
             failures.append(str(error))
         try:
             for row in self._releases(component, remarks):
-                # Ref and commit are the repository's, what it requires is the wheel's.
                 known = rows.get(row.version, row)
                 rows[row.version] = replace(known, requires=row.requires)
         except (CommandError, DataError) as error:
@@ -79,7 +77,6 @@ class Survey:
         )
 
     def _releases(self, component: Component, remarks: list[str]) -> Iterator[NewRow]:
-        """The releases of an index, with what their wheels require."""
         if self.index is None or component.obtain.kind != "pip" or not component.releases:
             return
         distribution = component.obtain.distribution

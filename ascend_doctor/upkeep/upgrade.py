@@ -22,7 +22,7 @@ from ascend_doctor.upkeep.changes import (
 )
 from ascend_doctor.upkeep.source_tree import SourceTree, read_release, read_wheel
 
-# The top module of each component whose Python files are compared, and where a tag has it.
+# The top module of each component with compared Python files, and its place in a tag.
 _TOPS = {
     "megatron-lm": ("megatron", "megatron"),
     "mindspeed": ("mindspeed", "mindspeed"),
@@ -34,7 +34,6 @@ _TOPS = {
     "mindspeed-llm": ("mindspeed_llm", "mindspeed_llm"),
     "torch-npu": ("torch_npu", "torch_npu"),
 }
-# What people chose themselves is kept before what only follows from it.
 _KEPT_FIRST = (*FRAMEWORKS, "mindspeed", "torch", "torch-npu", "mcore-bridge", "triton-ascend")
 
 
@@ -42,7 +41,7 @@ _KEPT_FIRST = (*FRAMEWORKS, "mindspeed", "torch", "torch-npu", "mcore-bridge", "
 class Upgrade:
     """``pins`` are old and new version by component; "" is absent.
 
-    ``blanks`` say what could not be told, and why.
+    ``blanks``: what is unknown, and why.
     """
 
     pins: Mapping[str, tuple[str, str]]
@@ -56,20 +55,18 @@ class Upgrade:
 
     @property
     def uncertain(self) -> bool:
-        """Whether something could not be told, or no source names a pair."""
         return bool(self.blanks) or any(not doubt.named for doubt in self.doubts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """Where releases are at hand: folders of clones, and folders of wheel files."""
+    """Releases at hand: folders of clones, and folders of wheel files."""
 
     mirrors: Mirrors
     wheels: tuple[Path, ...] = ()
     trees: dict[tuple[str, str], SourceTree | None] = field(default_factory=dict)
 
     def tree(self, catalog: Catalog, name: str, version: str) -> SourceTree | None:
-        """The Python files of a release, or None where they are not at hand."""
         if (name, version) not in self.trees:
             wheel = self.wheel(catalog, name, version)
             if wheel is not None:
@@ -79,7 +76,6 @@ class Sources:
         return self.trees[name, version]
 
     def wheel(self, catalog: Catalog, name: str, version: str) -> Path | None:
-        """The wheel file of a release, or None."""
         distribution = normalised(catalog.component(name).obtain.distribution)
         start = f"{distribution.replace('-', '_')}-{version}-" if distribution else ""
         for folder in self.wheels if start else ():
@@ -108,7 +104,6 @@ class Sources:
 
 
 def targets(lock: Lock, changes: Mapping[str, str]) -> tuple[str, str | None, dict[str, str]]:
-    """Megatron, framework and the further versions that an upgrade asks for."""
     rest = dict(changes)
     megatron = rest.pop("megatron", "") or lock.wish.get("megatron", "")
     framework = lock.wish.get("framework", "").partition("==")[0] or None
@@ -118,7 +113,7 @@ def targets(lock: Lock, changes: Mapping[str, str]) -> tuple[str, str | None, di
 
 
 def target_query(catalog: Catalog, lock: Lock, changes: Mapping[str, str]) -> SolveQuery:
-    """The question that the stack after the upgrade answers; nothing of the old one is pinned.
+    """The query of the stack after the upgrade, without pins of the old one.
 
     Raises DataError for a name or version that the matrix does not know.
     """
@@ -134,9 +129,9 @@ def target_query(catalog: Catalog, lock: Lock, changes: Mapping[str, str]) -> So
 
 
 def nearest_target(catalog: Catalog, lock: Lock, query: SolveQuery) -> Solution | None:
-    """The stack that answers the question and has most of the old pins; None: there is none.
+    """The solution with most of the old pins, or None.
 
-    Where no document names one, it has doubts.
+    A solution that no document names has doubts.
     """
     best = solve(catalog, query)
     if best is None:
@@ -151,7 +146,7 @@ def nearest_target(catalog: Catalog, lock: Lock, query: SolveQuery) -> Solution 
             continue
         pinned = replace(query, wishes={**query.wishes, name: f"=={old}"})
         solution = solve(catalog, pinned)
-        # An old version is kept only where no more pairs become unnamed by it.
+        # An old version is kept only if no more pairs become unnamed by it.
         if solution is not None and _doubts(solution) <= _doubts(best):
             best, query = solution, pinned
     return best
@@ -162,7 +157,6 @@ def _doubts(solution: Solution) -> int:
 
 
 def upgrade(catalog: Catalog, lock: Lock, target: Solution, sources: Sources) -> Upgrade:
-    """What changes from the stack of a lock to a solution."""
     old = {**lock.system, **lock.rows}
     names = sorted({*old, *target.versions} & set(catalog.component_ids))
     pins = {
@@ -189,8 +183,6 @@ def upgrade(catalog: Catalog, lock: Lock, target: Solution, sources: Sources) ->
 
 @dataclass(frozen=True)
 class _Comparison:
-    """Compares the files of both stacks, as far as they are at hand."""
-
     catalog: Catalog
     old: Mapping[str, str]
     new: Mapping[str, str]

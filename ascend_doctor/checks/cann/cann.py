@@ -22,7 +22,7 @@ from ascend_doctor.judging.packages import (
 from ascend_doctor.judging.version_compare import leading
 
 _GUIDE = "Ascend/MindSpeed@26.0.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
-# The folder of all installers, also below a home folder; what is in it is not the user's own.
+# The folder of all installers, also below a home folder. Its content is not the user's own.
 _VENDOR = "/Ascend/"
 _PATHS = "https://ascendnpu-ir.gitcode.com/en/developer_guide/conversion/triton_interface.html"
 
@@ -44,7 +44,6 @@ def list_installs(installs: tuple[CannInstall, ...]) -> str:
 
 
 def _of(cann: Cann, path: str | None) -> CannInstall | None:
-    """The install that a path lies in."""
     if not path:
         return None
     return next(
@@ -59,7 +58,6 @@ def _of(cann: Cann, path: str | None) -> CannInstall | None:
 
 
 def _cann_for_torch_npu(case: Case, cann: Cann) -> CannInstall | None:
-    """The CANN that the installed torch_npu is published for, else the one in use."""
     try:
         row = matrix_fit.release(case, "torch-npu", distribution(case, "torch-npu").version)
     except (NotApplicable, Unknown):
@@ -68,7 +66,6 @@ def _cann_for_torch_npu(case: Case, cann: Cann) -> CannInstall | None:
 
 
 def _fresh(case: Case, install: CannInstall | None) -> Remedy:
-    """Start over with one set_env.sh, and the entries of PYTHONPATH that are the user's own."""
     own = ":".join(map(shlex.quote, _own_modules(case)))
     return Remedy(
         summary="Take every trace of CANN out of this shell and source one set_env.sh; then add "
@@ -82,7 +79,6 @@ def _fresh(case: Case, install: CannInstall | None) -> Remedy:
 
 
 def _scripts(case: Case, install: CannInstall | None) -> Iterator[str]:
-    """The set_env.sh of CANN, and of NNAL where that is installed, to be sourced in this order."""
     if install is None or not install.set_env:
         return
     yield source(install.set_env)
@@ -92,7 +88,6 @@ def _scripts(case: Case, install: CannInstall | None) -> Iterator[str]:
 
 
 def _own_modules(case: Case) -> list[str]:
-    """What of PYTHONPATH does not belong to CANN."""
     cann, path = case.need(Cann), case.facts.import_path
     roots = (
         *(install.root for install in cann.installs),
@@ -135,7 +130,6 @@ def cann_installed(case: Case) -> Iterator[Finding]:
 
 
 def _install_cann(case: Case) -> Remedy:
-    """The CANN that the installed torch_npu is published for, or an image that has it."""
     distribution = find_distribution(case, "torch-npu")
     row = matrix_fit.release(case, "torch-npu", distribution.version) if distribution else None
     cann = matrix_fit.describe_range(row, "cann") if row else ""

@@ -18,10 +18,10 @@ from ascend_doctor.judging.packages import (
 from ascend_doctor.judging.version_compare import is_in_range, leading
 
 _GUIDE = "Ascend/MindSpeed@26.0.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
-# Numbered on its own, not by the release of the toolkit.
+# Has its own numbers, not those of the toolkit's release.
 _OWN_NUMBERS = ("mindstudio-toolkit",)
-# Operator packages, HCCL and HIXL are upgraded by themselves from 8.5.0 on; a toolkit goes with the
-# operators of its own major release and the two beside it.
+# Operator packages, HCCL and HIXL upgrade separately from 8.5.0 on. A toolkit fits operators of
+# its own major release and the two beside it.
 _ALONE = ("opp", "ops", "hccl", "hixl")
 _CANN_DOCUMENTS = "https://www.hiascend.com/document/detail"
 _ALONE_REF = f"{_CANN_DOCUMENTS}/en/canncommercial/850/releasenote/releasenote_0000.html"
@@ -77,7 +77,7 @@ def _releases(parts: list[CannComponent]) -> str:
 
 
 def _may_differ(part: CannComponent, release: str) -> bool:
-    """Whether CANN's documents let this part be of another release than the toolkit."""
+    """Whether CANN's documents allow this part another release than the toolkit's."""
     other = part.public or ""
     if not part.name.startswith(_ALONE) or not (
         is_in_range(other, ">=8.5.0", "ascend") and is_in_range(release, ">=8.5.0", "ascend")
@@ -144,7 +144,6 @@ def ops_package(case: Case) -> Iterator[Finding]:
 
 
 def _install_operators(case: Case, package: str, release: str | None) -> Remedy:
-    """What CANN lacks for this chip, or an image that has it."""
     commands = run_image(case, release)
     page = f"{CANN_DOWNLOAD}; {_IMAGE}" if commands else CANN_DOWNLOAD
     summary = f"Install {package} of release {release or 'this CANN'} from {page}"

@@ -49,8 +49,8 @@ def tbe_python(case: Case) -> Iterator[Finding]:
         )
 
 
-# What the Python part of CANN imports. The first group is named by reports of failed starts
-# (error 500001), the second only by CANN's list of requirements.
+# Imports of CANN's Python part. Reports of failed starts (error 500001) name the first group;
+# only CANN's list of requirements names the second.
 STOPS = {
     "decorator": "decorator",
     "attr": "attrs",

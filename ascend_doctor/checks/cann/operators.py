@@ -13,15 +13,14 @@ from ascend_doctor.probe_records.operators import BoolIndexRecord, FusedSoftmaxR
 
 _Case = TypeVar("_Case", bound=ChildOutcome)
 
-# The fused softmax against a float64 one. bfloat16 keeps 8 bits: 2e-3 is seen for a good one.
+# The fused softmax against a float64 one. bfloat16 keeps 8 bits: a good one shows 2e-3.
 _TOLERANCES = {"value": 1e-2, "row_sum": 1e-2, "masked": 1e-3, "gradient": 2e-2}
 
 
 def read_outcomes(cases: dict[str, _Case] | None, *, broken: bool) -> dict[str, _Case]:
-    """What was measured of each case. Raises Unknown where a run that is not broken has none.
+    """Measurements by case. Raises Unknown where a run that is not broken has none.
 
-    Cases for which the probe had no more time are left out beside others that failed; else what
-    they would have shown is unknown.
+    Omits cases that the probe had no time for if others failed; else their result is unknown.
     """
     if cases is None and not broken:
         raise Unknown("the probe recorded no case")
@@ -128,25 +127,23 @@ _UNFUSED = Remedy(
 
 
 def _problem(outcome: SoftmaxCase) -> str:
-    """What is wrong with a case of the softmax, "" where nothing is."""
     if outcome.error:
         return story(outcome)
     off = [
         f"{key} off by {error}"
         for key, error in outcome.errors.items()
-        # Written so that a NaN is too much.
+        # Catches NaN, too.
         if error is None or not float(error) <= _TOLERANCES[key]
     ]
     return ", ".join(off)
 
 
-# What CANN's Python says that compiles operators, and its error codes for a failed compilation
-# (E1... of the front end, EZ... of the operators).
+# Failed compilations in messages of CANN's Python, and error codes (E1... of the front end,
+# EZ... of the operators).
 _COMPILING = re.compile(r"\btbe\b|\bte_fusion\b|No module named|\bE1\d{4}\b|\bEZ\d{4}\b")
 
 
 def _how(outcome: SoftmaxCase) -> str:
-    """How a case failed."""
     if not outcome.error:
         return "is wrong"
     if outcome.is_late:
@@ -155,7 +152,6 @@ def _how(outcome: SoftmaxCase) -> str:
 
 
 def _absent(record: FusedSoftmaxRecord, outcome: SoftmaxCase) -> str:
-    """What a compilation would import and cannot, where the case failed."""
     absent = [name for name, there in record.packages.items() if not there]
     if not outcome.error:
         return ""

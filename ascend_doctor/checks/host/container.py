@@ -17,7 +17,6 @@ _NO_DEVICE = "no NPU under /dev"
 
 
 def _inside(case: Case) -> Container:
-    """The container, where its image or its host has to do with NPUs. Raises NotApplicable."""
     npu_only(case)
     inside = case.need(Host).container
     if inside is None:

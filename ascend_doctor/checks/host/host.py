@@ -10,7 +10,7 @@ from ascend_doctor.judging.judge import Case, check, warning
 
 _GIB = 1 << 30
 _PLACE = "/dev/shm"  # noqa: S108 - the subject; nothing is put there
-# Docker gives 64 MB where nothing is said; data loaders and HCCL want several GB.
+# Docker's default is 64 MB; data loaders and HCCL want several GB.
 _SHM_LITTLE = 4 * _GIB
 _FILES = 32768
 _POD = """cat <<'EOF'

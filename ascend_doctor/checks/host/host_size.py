@@ -52,7 +52,7 @@ def host_memory(case: Case) -> Iterator[Finding]:
 
 
 def _real(case: Case) -> None:
-    """Raises NotApplicable for simulated NPUs, which a small machine may stand in for."""
+    """Raises NotApplicable for simulated NPUs: the machine may be small."""
     if case.facts.simulated:
         raise NotApplicable("the NPUs are simulated")
 

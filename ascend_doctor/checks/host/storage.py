@@ -10,7 +10,7 @@ from ascend_doctor.judging.chip import ascend
 from ascend_doctor.judging.judge import Case, check, error, warning
 
 _GIB = 1 << 30
-# No document says how much a job needs; a checkpoint or a core file takes more than this.
+# No document gives a job's need; a checkpoint or a core file takes more than this.
 _LITTLE = 1 * _GIB
 _FEW_FILES = 1000
 _USES = {

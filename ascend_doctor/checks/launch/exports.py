@@ -8,7 +8,7 @@ from ascend_doctor.facts import Launch
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, warning
 
-# PYTHONPATH=$PYTHONPATH:MORE: what was there comes first.
+# PYTHONPATH=$PYTHONPATH:MORE keeps the old value first.
 _APPENDED = re.compile(r"^\$(?:PYTHONPATH|\{PYTHONPATH(?::?-)?\}):(.*)$", re.DOTALL)
 _EXPANSION = re.compile(r"\$\{[^}]*\}")
 _MEGATRON = re.compile(r"megatron|mindspeed", re.IGNORECASE)

@@ -22,14 +22,14 @@ BRIDGE_PARSER = "modelscope/mcore-bridge@v1.0.0:src/mcore_bridge/config/parser.p
 BRIDGE_CONFIG = "modelscope/mcore-bridge@v1.2.0:src/mcore_bridge/config/model_config.py:277"
 NAME = "USE_MCORE_GDN"
 _PACKED = "modelscope/mcore-bridge@v1.2.2:src/mcore_bridge/model/mm_gpts/qwen3_5_gdn.py"
-# The models for which mcore-bridge reads the variable, as launches spell them.
+# The models for which mcore-bridge reads the variable, as spelt in launches.
 _MODELS = ("qwen3.5", "qwen3_5", "qwen3-next", "qwen3_next")
 _FIRST = ">=0.16.0.dev0"  # the first megatron-core with a gated delta net
 _REMEDY = Remedy(summary="Take the implementation of transformers", commands=(f"export {NAME}=0",))
 
 
 def has_gated_delta_nets(model: str) -> bool | None:
-    """Whether a model has gated delta nets, by its name; None where that does not tell."""
+    """Whether a model has gated delta nets, by its name; None if unknown."""
     name = model.lower()
     if any(known in name for known in _MODELS):
         return True
@@ -37,7 +37,6 @@ def has_gated_delta_nets(model: str) -> bool | None:
 
 
 def _options_of_gated_delta(case: Case) -> dict[str, str]:
-    """The options of a launch of such a model. Raises NotApplicable for others, Unknown."""
     launch_options = options(case)
     model = launch_options.get("model", "")
     if UNTOLD in model:
@@ -48,7 +47,6 @@ def _options_of_gated_delta(case: Case) -> dict[str, str]:
 
 
 def _variable(case: Case, launch_options: dict[str, str]) -> str | None:
-    """What the launch gets: its own option, else the variable. Raises Unknown."""
     if launch_options.get("use_mcore_gdn"):
         return launch_options["use_mcore_gdn"]
     if NAME in unseen(case):

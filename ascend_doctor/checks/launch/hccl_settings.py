@@ -15,11 +15,11 @@ from ascend_doctor.judging.env_values import number, settings, show_values, unse
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.value_bounds import ports
 
-# Seconds, where the variable is not set (matrices/environment.yaml).
+# Seconds, if the variable is unset (matrices/environment.yaml).
 _EXEC_DEFAULT = 1836
 # Megatron's --distributed-timeout-minutes, and what HCCL adds to its own time-out.
 _GROUP_SECONDS, _HCCL_ADDS = 600, 20
-# Megatron makes about a dozen groups; each takes a send and a receive buffer.
+# Megatron makes about a dozen groups, each with a send and a receive buffer.
 _GROUPS, _BUFFERS = 12, 2
 _SIZES = ("HCCL_BUFFSIZE", "P2P_HCCL_BUFFSIZE")
 
@@ -157,7 +157,7 @@ def port_ranges(case: Case) -> Iterator[Finding]:
 
 
 def _exceeds_device(case: Case, size: float) -> bool:
-    """Whether two buffers of so many MB are more than a device here has, or the largest known."""
+    """Whether two buffers of this many MB exceed a device here, or the largest known."""
     if not size:
         return False
     devices = case.facts.npus.devices if case.facts.npus else ()

@@ -55,7 +55,6 @@ def run_launcher_options(case: Case) -> Iterator[Finding]:
 
 
 def _alone(case: Case, launch: Launch) -> Iterator[Finding]:
-    """A rendezvous of one node for several."""
     try:
         nodes = number(case, "nnodes", 1)
     except Unknown:
@@ -73,10 +72,9 @@ def _alone(case: Case, launch: Launch) -> Iterator[Finding]:
 
 
 def _find_refusal(case: Case, launch: Launch, name: str, value: str) -> Iterator[Finding]:
-    """An option that argparse stops at, or that torchrun cannot read."""
     kinds, where = case.catalog.flags.launcher, launch.places.get(f"--{name}")
     plain = name.replace("_", "-")
-    # argparse takes the beginning of a name.
+    # argparse accepts a prefix of a name.
     full = [plain] if plain in kinds else [each for each in kinds if each.startswith(plain)]
     if len(full) != 1:
         own = [known.replace("-", "_") for known in kinds] if "_" in name else list(kinds)

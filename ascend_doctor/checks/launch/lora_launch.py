@@ -19,13 +19,13 @@ from ascend_doctor.judging.packages import distribution, pip
 from ascend_doctor.judging.version_compare import behaviour
 from ascend_doctor.matrix.schema import urls
 
-# Names of target modules that take in layers of experts, as ms-swift spells them.
+# Names of target modules that include expert layers, as ms-swift spells them.
 _OF_EXPERTS = ("all-linear", "linear_fc1", "linear_fc2")
 _REDUCED = "npu-expert-lora-reduced"
 
 
 def _trains_lora(case: Case) -> bool:
-    """Whether the launch says so. Raises Unresolved where that is known only when it runs."""
+    """Raises Unresolved if only the run shows it."""
     launch_options = options(case)
     kinds = {launch_options.get("train_type", ""), launch_options.get("tuner_type", "")}
     if "lora" in kinds:
@@ -75,7 +75,7 @@ def run_expert_lora(case: Case) -> Iterator[Finding]:
     if row is None:
         return
     if not any(name in targets for name in _OF_EXPERTS):
-        # Of a list the first word is read.
+        # Only the first word of a list is read.
         raise Unknown(f"whether experts have adapters: their target modules begin with {targets}")
     yield error(
         f"mcore-bridge {bridge.version} mixes the gradients of experts' adapters",
@@ -90,7 +90,6 @@ def run_expert_lora(case: Case) -> Iterator[Finding]:
 
 
 def _install_another(case: Case) -> Remedy:
-    """The newest release for this Megatron-core that does it right, else other sizes."""
     megatron = version(case)
     fitting = (
         release

@@ -19,7 +19,7 @@ _EXAMPLES = (
 _VOLUMES = "https://kubernetes.io/docs/concepts/storage/volumes/"
 _DRIVER = "/usr/local/Ascend/driver"
 _IMAGE = "https://pkg.go.dev/github.com/distribution/reference"
-# Names of Ascend Device Plugin's resources, by chip or without it.
+# Ascend Device Plugin's resource names, with or without the chip.
 _NPU = re.compile(r"huawei\.com/(?:Ascend\w*|npu)", re.IGNORECASE)
 _GPU = re.compile(r"(?:nvidia|amd)\.com/\w+")
 _SHARED = "/dev/shm"  # noqa: S108 - a path in a pod

@@ -25,7 +25,7 @@ from ascend_doctor.judging.layout_rules import splits_ranks
 from ascend_doctor.judging.value_bounds import LAST_PORT
 
 _STATE = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/parallel_state.py"
-# Devices of a node, where there are several nodes.
+# Devices of a node, if there are several nodes.
 _NODE = 8
 
 
@@ -44,7 +44,7 @@ def run_world_size(case: Case) -> Iterator[Finding]:
     tensor = size["TP"]
     if ranks % (tensor * size["PP"] * size["CP"]):
         return
-    # ms-swift's own default is 1; Megatron-LM takes the tensor parallel size.
+    # ms-swift's default is 1; Megatron-LM's is the tensor parallel size.
     unset = 1 if case.need(Launch).program == "megatron-swift" else tensor
     split = number(case, "expert_tensor_parallel_size", unset)
     if not splits_ranks(ranks, split, size["EP"], size["PP"]):
@@ -60,7 +60,6 @@ def run_world_size(case: Case) -> Iterator[Finding]:
 
 
 def _too_many_parts(case: Case, ranks: int) -> Iterator[Finding]:
-    """What the known sizes alone do not divide, whatever the others are."""
     names = {"TP": "tensor_model", "PP": "pipeline_model", "CP": "context"}
     size: dict[str, int] = {}
     for short, name in names.items():
@@ -68,10 +67,10 @@ def _too_many_parts(case: Case, ranks: int) -> Iterator[Finding]:
             size[short] = number(case, f"{name}_parallel_size", 1)
     product = math.prod(size.values())
     if ranks % product:
-        # First the size that divides nothing by itself, then the largest.
+        # First the size that alone does not divide the ranks, then the largest.
         order = sorted(size, key=lambda short: (ranks % size[short] == 0, -size[short]))
         devices = ("nproc_per_node", "trainer.n_gpus_per_node")
-        # No node has three devices, so that this number is the slip.
+        # No node has three devices: this number is the slip.
         values = case.need(Launch).options
         odd = [name for name in devices if values.get(name, "1") not in map(str, NODE_SIZES)]
         if ranks not in NODE_SIZES and ranks % _NODE:

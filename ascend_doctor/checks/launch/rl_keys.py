@@ -13,7 +13,6 @@ from ascend_doctor.judging.spelling import slip_of
 MINDSPEED_RL = "Ascend/MindSpeed-RL@05a90d77"
 ROLES = ("actor", "ref", "reward", "critic")
 _UPDATE = f"{MINDSPEED_RL}:mindspeed_rl/config_cls/base_config.py:32"
-# The parts of a configuration, and the class whose keys each has.
 _PARTS = {
     "megatron_training": "MegatronConfig",
     **{f"{role}_config": "MegatronConfig" for role in ROLES},
@@ -70,7 +69,6 @@ def run_rl_keys(case: Case) -> Iterator[Finding]:
 
 
 def _find_names(case: Case, part: str, names: list[str]) -> tuple[frozenset[str], str]:
-    """The keys of a part, and the name of one of it that has to be among them."""
     table = case.catalog.options
     if part not in {*_PARTS, "model"}:
         parts = frozenset({*_PARTS, "model", "defaults"})
@@ -90,7 +88,6 @@ def _find_names(case: Case, part: str, names: list[str]) -> tuple[frozenset[str]
 
 
 def _find_lost_models(launch: Launch) -> Iterator[Finding]:
-    """Parts that train a model which no file of `defaults` has."""
     models = {key.split(".")[1] for key in launch.values if re.match(r"model\.[^.]+\.", key)}
     for part in ("megatron_training", *(f"{role}_config" for role in ROLES)):
         name = launch.values.get(f"{part}.model", "")

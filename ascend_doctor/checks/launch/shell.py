@@ -11,7 +11,7 @@ from ascend_doctor.judging.judge import Case, check, error, unknown, warning
 
 
 class ShellRule(msgspec.Struct, frozen=True):
-    """What is said of a mark; ``{text}`` and ``{near}`` are filled in."""
+    """The texts of a mark; ``{text}`` and ``{near}`` are filled in."""
 
     title: str
     required: str
@@ -19,7 +19,6 @@ class ShellRule(msgspec.Struct, frozen=True):
 
 
 def _marks(case: Case, rules: Mapping[str, ShellRule]) -> Iterator[tuple[ShellMark, ShellRule]]:
-    """The marks of these rules, the first of each line."""
     lines: set[tuple[str, int]] = set()
     for mark in _script(case).marks:
         where = mark.location.file, mark.location.line
@@ -317,7 +316,6 @@ def shell_set_once(case: Case) -> Iterator[Finding]:
     yield from _findings(case, SET_AGAIN, "Nothing reads the first value.", fatal=False)
 
 
-# Each rule stands in one table.
 RULES = frozenset(
     (
         *CONTINUED,

@@ -13,9 +13,9 @@ from ascend_doctor.judging.spelling import variable_meant
 from ascend_doctor.judging.value_bounds import clean, describe_bounds, unknown_keys
 from ascend_doctor.matrix.schema import NearMiss, Variable, urls
 
-# Variables of shells and launchers, which are no rows of the matrix.
+# Variables of shells and launchers, without a row in the matrix.
 COMMON = ("PYTHONPATH", "LD_LIBRARY_PATH", "MASTER_ADDR", "MASTER_PORT")
-# The check visible-devices reads this one, whose rules are more than a range.
+# The check visible-devices reads this one, with rules beyond a range.
 _OWN_CHECK = frozenset({"ASCEND_RT_VISIBLE_DEVICES"})
 _CONSEQUENCES = {
     "error": "The value is refused: the job stops when the variable is read.",
@@ -25,7 +25,7 @@ _CONSEQUENCES = {
 
 
 def _set(case: Case) -> Iterator[tuple[Variable, str]]:
-    """The known variables that have a value here. An empty value counts as unset."""
+    """An empty value counts as unset."""
     npu_only(case)
     values = case.need(Environment).variables
     for variable in case.catalog.variables.variables:

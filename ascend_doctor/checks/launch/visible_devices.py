@@ -19,7 +19,7 @@ _LONGEST_ID = 4
 
 
 def visible(value: str, count: int) -> tuple[int, ...]:
-    """The ids that the runtime takes from a list: it stops, silently, at the first bad entry."""
+    """The ids that the runtime takes: it silently stops at the first bad entry."""
     ids: list[int] = []
     for entry in value.split(","):
         if re.fullmatch(rf"[0-9]{{1,{_LONGEST_ID}}}", entry) is None or int(entry) >= count:
@@ -29,7 +29,6 @@ def visible(value: str, count: int) -> tuple[int, ...]:
 
 
 def _numbers(value: str, count: int) -> list[int]:
-    """Every number that the author of the list may have meant, ranges and blanks included."""
     numbers: set[int] = set()
     for low, high in re.findall(r"([0-9]{1,4})(?:\s*-\s*([0-9]{1,4}))?", value):
         numbers.update(range(int(low), min(int(high or low), MOST_DEVICES) + 1))

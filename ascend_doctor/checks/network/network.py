@@ -19,7 +19,7 @@ VERIFY = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/cluster_info_v
 
 
 def answers(case: Case) -> tuple[HccnDevice, ...]:
-    """Devices that hccn_tool told of. Raises NotApplicable without; hccn-tool says why."""
+    """Devices with answers of hccn_tool. Raises NotApplicable without; hccn-tool says why."""
     ascend(case)
     devices = tuple(device for device in case.need(Hccn).devices if device.error is None)
     if not devices:
@@ -30,10 +30,10 @@ def answers(case: Case) -> tuple[HccnDevice, ...]:
 def untold(
     case: Case, what: str, question: str, is_known: Callable[[HccnDevice], bool]
 ) -> Iterator[Finding]:
-    """Devices of which hccn_tool did not tell something, which is no proof that all is well.
+    """Devices without an answer of hccn_tool, which does not prove that all is well.
 
-    A question that this product does not know is left out. Raises Unknown for devices that gave
-    no answer at all.
+    Omits a question that this product does not know. Raises Unknown for devices without any
+    answer.
     """
     devices = answers(case)
     silent = [
@@ -66,13 +66,13 @@ def _of(devices: Iterable[int]) -> str:
 
 
 def is_950(case: Case) -> bool:
-    """Whether the network of the NPUs is the ports of 950, which go by other numbers."""
+    """Whether the NPU network is the ports of 950, which have other numbers."""
     family = family_or_none(case)
     return family is not None and family.network == "ports"
 
 
 def needs_addresses(case: Case) -> bool:
-    """Whether jobs of several servers send their data over addresses and links of the NPUs."""
+    """Whether jobs on several servers send data over addresses and links of the NPUs."""
     family = family_or_none(case)
     return family is not None and family.network in {"planes", "addresses"}
 
@@ -135,7 +135,7 @@ def hccn_tool(case: Case) -> Iterator[Finding]:
             )
 
 
-# Keys of /etc/hccn.conf: the field with the active value, and the question that asks for it.
+# Keys of /etc/hccn.conf: the field with the active value, and its question.
 _ACTIVE = {
     "address": ("address", "-ip"),
     "netmask": ("netmask", "-ip"),
@@ -188,7 +188,7 @@ def hccn_conf(case: Case) -> Iterator[Finding]:
 
 
 def _unwritten(conf: dict[str, str] | None, devices: tuple[HccnDevice, ...]) -> Iterator[Finding]:
-    """Addresses that devices have and the file has not; it is what is restored at boot."""
+    """Addresses missing in the file; boot restores only the file's."""
     lost = [
         device
         for device in devices
@@ -221,7 +221,7 @@ def _same(written: str, active: str) -> bool:
 
 
 def _set_again(device: HccnDevice, key: str, written: str) -> Remedy:
-    """hccn_tool -s writes the file as well, so it brings both into line."""
+    """hccn_tool -s also writes the file: both then agree."""
     value, mask = shlex.quote(written), shlex.quote(device.netmask or "")
     command = {
         "address": f"-ip -s address {value} netmask {mask}",
@@ -314,7 +314,7 @@ def _twice(devices: tuple[HccnDevice, ...], broken: Callable[..., Finding]) -> I
 def _impossible(
     devices: tuple[HccnDevice, ...], broken: Callable[..., Finding]
 ) -> Iterator[Finding]:
-    """Addresses that no device can have in a network (RFC 6890)."""
+    """Addresses that are impossible for a device in a network (RFC 6890)."""
     for device in devices:
         with contextlib.suppress(ValueError):
             address = ipaddress.ip_address(device.address or "")
@@ -343,7 +343,7 @@ def _planes(devices: tuple[HccnDevice, ...]) -> Iterator[Finding]:
             if (
                 plane < other
                 and (net == far) != (plane % 4 == other % 4)
-                # Of a server; a host with 16 devices has two groups of planes.
+                # On one server; a host with 16 devices has two groups of planes.
                 and plane // 8 == other // 8
             ):
                 yield warning(

@@ -22,7 +22,7 @@ _HEALTH = (
 )
 # Init: no address to probe is set, or no probe was made yet.
 _FINE = frozenset({"Success", "Init", "Detect ip set"})
-# Words of dcmi_get_device_network_health, in the spelling of old and new tools.
+# Words of dcmi_get_device_network_health, as old and new tools spell them.
 _FAILED = frozenset(
     {
         *("Socket fail", "Socket failed", "Receive timeout", "Unreachable"),
@@ -82,7 +82,6 @@ def hccn_link(case: Case) -> Iterator[Finding]:
 
 
 def _histories(hccn_device: HccnDevice) -> Iterator[Finding]:
-    """Ports that are not up beside others that are, and links that came up again."""
     ports = [f"{p.udie}/{p.port} {p.link}" for p in hccn_device.ports if p.link and p.link != "UP"]
     if ports and len(ports) < len(hccn_device.ports):
         yield note(
@@ -101,7 +100,7 @@ def _histories(hccn_device: HccnDevice) -> Iterator[Finding]:
 
 
 def _state(device: HccnDevice) -> str | None:
-    """Of 950 the best of its ports, for ports that a server does not wire are never up."""
+    """For 950 the best port: ports that a server does not wire are never up."""
     links = [port.link for port in device.ports if port.link]
     return ("UP" if "UP" in links else links[0]) if links else device.link
 

@@ -17,14 +17,13 @@ _TORCH_PORTS = (
     "troubleshooting_cases/port_number_distributed_task_in_use.md"
 )
 _BOUND = "https://github.com/vllm-project/vllm-ascend/issues/405"
-# HCCL's own ports where HCCL_IF_BASE_PORT does not name a base: 60000 to 60031 (_BASE_PORT).
+# HCCL's ports without a base in HCCL_IF_BASE_PORT: 60000 to 60031 (_BASE_PORT).
 _BASE, _COUNT = 60000, 32
 _TORCHRUN = 29500
 _DIGITS = 5
 
 
 def _hccl_ports(values: dict[str, str]) -> list[range]:
-    """The host ports that HCCL may listen on; none where the system chooses them."""
     spec = clean(values.get("HCCL_HOST_SOCKET_PORT_RANGE", ""))
     if spec:
         return ports(spec) or []
@@ -71,9 +70,8 @@ def ports_free(case: Case) -> Iterator[Finding]:
 
 
 def _free_base(listening: set[int], environment: Environment) -> int:
-    """The first base whose 32 ports nobody listens on, outside the range for outgoing ports."""
     low, high = environment.local_port_range or (0, -1)
-    # Above 60999, where Linux's own range for outgoing ports ends by default.
+    # Linux's default range for outgoing ports ends at 60999.
     bases = range(61000, 65520 - _COUNT, 100)
     free = [b for b in bases if not listening & set(range(b, b + _COUNT))]
     apart = [b for b in free if b > high or b + _COUNT <= low]

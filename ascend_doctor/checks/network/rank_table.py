@@ -83,7 +83,7 @@ def _refusal(what: str, observed: str, required: str) -> Finding:
 
 
 def _faults(case: Case, table: RankTable) -> Iterator[tuple[str, str]]:
-    """(what is found, what is wanted) of every rule that the table breaks."""
+    """(found, wanted) for every rule that the table breaks."""
     family = family_or_none(case)
     allowed = family.rank_tables if family else ()
     if allowed and family and table.version not in allowed:
@@ -110,7 +110,6 @@ def _faults(case: Case, table: RankTable) -> Iterator[tuple[str, str]]:
 
 
 def _list(ranks: list[int | None]) -> str:
-    """Rank ids in short; "none" stands for a device without one."""
     text = spans(rank for rank in ranks if rank is not None)
     return f"{text or 'no ids'}" + (", some without id" if None in ranks else "")
 
@@ -120,9 +119,9 @@ def _twice(texts: list[str]) -> list[str]:
 
 
 def _stale(case: Case, table: RankTable) -> str:
-    """Addresses of this machine's part of the table that its devices do not have.
+    """Addresses in this machine's part of the table that its devices lack.
 
-    The machine is the server that names most of its addresses; "" where nothing can be compared.
+    The machine is the server that names most of its addresses; "" if nothing is comparable.
     """
     devices = case.facts.hccn.devices if case.facts.hccn else ()
     active = {device.device: device.address for device in devices if device.address}

@@ -17,7 +17,7 @@ _EI0001 = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/env_config_er
 
 
 def matching(value: str, interfaces: tuple[Interface, ...]) -> list[Interface]:
-    """Interfaces that HCCL_SOCKET_IFNAME lets through: eth, ^eth, =eth0 or ^=eth0."""
+    """Interfaces that HCCL_SOCKET_IFNAME selects: eth, ^eth, =eth0 or ^=eth0."""
     body = value.removeprefix("^")
     exact = body.startswith("=")
     names = body.removeprefix("=").split(",")
@@ -63,7 +63,7 @@ def socket_interface(case: Case) -> Iterator[Finding]:
         value = clean(values.get(name, ""))
         if not value:
             continue
-        # gloo and tensorpipe take whole names; only HCCL knows forms with = and ^.
+        # gloo and tensorpipe take whole names; only HCCL knows = and ^.
         exact = f"={value}" if name != names[0] else value
         matches = matching(exact, interfaces)
         chosen[name] = {interface.name for interface in matches}
@@ -148,7 +148,7 @@ def socket_address(case: Case) -> Iterator[Finding]:
 
 def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        # Behind % stands the interface of a link-local IPv6 address.
+        # The interface of a link-local IPv6 address follows %.
         return ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         return None

@@ -42,12 +42,11 @@ def device_files(case: Case) -> Iterator[Finding]:
 
 
 def _virtual(case: Case) -> bool:
-    """Whether this may be a virtual machine, which has the cards that it was given."""
+    """Whether this may be a virtual machine, which has only its assigned cards."""
     return case.facts.host is None or case.facts.host.virtual_machine is not None
 
 
 def _on_bus(case: Case, present: list[int]) -> Iterator[str]:
-    """That the PCI bus shows another number of devices than /dev."""
     on_bus, family = pci_devices(case), family_or_none(case)
     if on_bus is None:
         return
@@ -59,7 +58,6 @@ def _on_bus(case: Case, present: list[int]) -> Iterator[str]:
 
 
 def _numbering(case: Case, present: list[int]) -> Iterator[str]:
-    """Numbers without a file: gaps, and devices that /etc/hccn.conf has an address for."""
     last = max(present, default=-1)
     gaps = set(range(last + 1)) - set(present)
     if gaps:
@@ -79,7 +77,7 @@ def _numbering(case: Case, present: list[int]) -> Iterator[str]:
 
 
 def _number_of_servers(case: Case, present: list[int]) -> Iterator[str]:
-    """That no server has so many; of cards without links between them it can have any number."""
+    """A count that no server has; cards without links between them have any count."""
     npus, chips = case.facts.npus, family_or_none(case)
     if chips is None or not chips.servers or len(present) in chips.servers:
         return
@@ -123,7 +121,7 @@ def _against_table(case: Case, present: list[int]) -> Iterator[Finding]:
     if sorted(known) == present:
         return
     only = sorted(set(known) ^ set(present))
-    # A container may see more in the table than it was given; a file without a card is dead.
+    # A container's table may show more than it has; a file without a card is dead.
     has_subset = container(case) is not None or _virtual(case)
     yield (warning if has_subset and set(present) <= set(known) else error)(
         "npu-smi and /dev do not show the same devices",

@@ -16,7 +16,7 @@ _CONTAINER_ACCESS = "https://github.com/Project-HAMi/ascend-device-plugin/issues
 
 
 def with_devices(case: Case) -> Driver:
-    """The driver. Raises Unknown, and NotApplicable where /dev has nothing of NPUs."""
+    """Raises Unknown, and NotApplicable if /dev shows no NPU."""
     ascend(case)
     driver = case.need(Driver)
     if not driver.nodes:

@@ -18,7 +18,6 @@ _RESTART = Remedy(
 
 
 def _on_host(case: Case) -> Driver:
-    """The driver of a host. Raises NotApplicable in a container, whose driver is the host's."""
     ascend(case)
     if container(case) is not None:
         raise NotApplicable("the driver belongs to the host, not to this container")
@@ -158,7 +157,7 @@ def driver_firmware(case: Case) -> Iterator[Finding]:
             remedy=_pair(),
             refs=(_SOURCE,),
         )
-    # Without a file of the firmware's own, the boards tell which firmware runs.
+    # Without a firmware file, the boards show which firmware runs.
     running = {board.firmware_version for board in boards if board.firmware_version}
     firmware = (driver.firmware_version,) if driver.firmware_version else tuple(sorted(running))
     ranges = [
@@ -187,7 +186,6 @@ def driver_firmware(case: Case) -> Iterator[Finding]:
 
 
 def _cards_without_verdict(case: Case) -> Iterator[Finding]:
-    """Cards of which npu-smi says neither OK nor NOK, be it one or all of them."""
     npus = case.facts.npus
     if npus is None:
         return

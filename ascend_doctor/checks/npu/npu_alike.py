@@ -9,20 +9,18 @@ from ascend_doctor.findings import Finding
 from ascend_doctor.judging.chip import npu_name, npu_names, require_answers
 from ascend_doctor.judging.judge import Case, check, error, warning
 
-# MindCluster ToolBox measures at less than this; no public source says where chips throttle.
+# MindCluster ToolBox measures below this; no public source says where chips throttle.
 _HOT_C = 90
 _TOOLBOX = "hiascend.com MindCluster ToolBox guide 26.1 (toolboxug_0015)"
 
 
 def _groups(values: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Owners by value, the commonest value first."""
     pairs = [(value, owner) for value, owner in values if value]
     order = Counter(value for value, _ in pairs).most_common()
     return {value: [owner for other, owner in pairs if other == value] for value, _ in order}
 
 
 def _describe_groups(groups: dict[str, list[str]]) -> str:
-    """The commonest value in short, the others with their owners."""
     (usual, most), *odd = groups.items()
     listed = [f"{usual} on {len(most)}"]
     return "; ".join((*listed, *(f"{value} on {', '.join(of)}" for value, of in odd)))
@@ -73,7 +71,7 @@ def _functions(case: Case) -> tuple[PciFunction, ...]:
 
 
 def _compare(npus: Npus) -> dict[str, dict[str, list[str]]]:
-    # The board of a chip (A3), which has a chip name, is no card.
+    # A chip's board (A3), with a chip name, is not a card.
     cards = [board for board in npus.boards if board.chip_name is None]
     return {
         "memory sizes": _groups(

@@ -14,7 +14,7 @@ from ascend_doctor.judging.judge import Case, check, error, unknown, warning
 
 _IN_USE = "https://github.com/vllm-project/vllm-ascend/issues/2698"
 _ACCESS = "https://github.com/vllm-project/vllm-ascend/issues/9490"
-# What a DCMI code says, without its thousands: -8005 and -9005 are 5 (dcmi_interface_api.h).
+# DCMI codes without their thousands: -8005 and -9005 are 5 (dcmi_interface_api.h).
 _CODES = {
     1: "a parameter was refused",
     2: "no permission",
@@ -170,7 +170,6 @@ def _missing(case: Case) -> Finding:
 
 
 def _cause(case: Case, tool_error: ToolError) -> _Cause | None:
-    """The cause on this machine; None where the error says nothing about one."""
     if tool_error.kind == "dcmi-8005":
         return _inner_error(case)
     if tool_error.kind in {"libc-sec-missing", "library-missing"}:
@@ -183,7 +182,7 @@ def _cause(case: Case, tool_error: ToolError) -> _Cause | None:
 
 
 def _inner_error(case: Case) -> _Cause:
-    """-8005, the likeliest cause first, by what the other sections say."""
+    """The likeliest cause of -8005, by the other sections."""
     driver, host = case.facts.driver, case.facts.host
     nodes = {node.path: node for node in driver.nodes} if driver else {}
     needed = [*managers(case), *(device.path for device in driver.devices)] if driver else []

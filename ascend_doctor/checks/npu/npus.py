@@ -14,7 +14,7 @@ _ECC = (
     "https://github.com/hicann/runtime/blob/master/docs/en/error_code_ref/EZ2001-Execution_Error.md"
 )
 _TOPOLOGY = "hicann/driver@ef377e95"
-# Of sixteen A2 cards the halves are linked by HCCS within, and not with each other.
+# HCCS links sixteen A2 cards within each half, not across halves.
 _CARDS_OF_A_GROUP = 8
 # The legend of `npu-smi info -t topo`: paths over PCIe.
 _SLOW = frozenset({"SYS", "PHB", "PIX", "PXB"})
@@ -22,7 +22,7 @@ _SHOWN = 6
 
 
 def visible_npus(case: Case) -> Npus:
-    """What npu-smi shows. Raises Unknown for no device, NotApplicable where that is explained."""
+    """What npu-smi shows. Raises Unknown for no device, NotApplicable if explained elsewhere."""
     ascend(case)
     npus = case.need(Npus)
     if npus.devices:
@@ -232,7 +232,7 @@ def npu_topology(case: Case) -> Iterator[Finding]:
 
 
 def _pairs(topology: Topology, *, a3: bool) -> Iterator[tuple[str, str, str]]:
-    """Pairs of NPUs that are not known to be linked fast, each once: a slow code before others."""
+    """Pairs of NPUs not known to be linked fast, each once, slow codes first."""
     fast = {"HCCS", "HCCS_SW", "SIO"} if a3 else {"HCCS"}
     groups = [_number(name) // _CARDS_OF_A_GROUP for name in topology.names]
     for (row, left), (column, other) in itertools.combinations(enumerate(topology.names), 2):

@@ -18,7 +18,7 @@ from ascend_doctor.judging.judge import Case, check, warning
 
 _TABLE = "hicann/driver@ef377e95:npucli"
 _LEFT = "https://github.com/hiyouga/LlamaFactory/issues/3839"
-# Above the largest figure seen at idle; captures differ by some hundred MB.
+# Above the largest idle figure seen; captures differ by some hundred MB.
 _MARGIN_MB = 1024
 _BUSY_PERCENT = 5
 
@@ -51,7 +51,6 @@ def npu_free(case: Case) -> Iterator[Finding]:
 
 
 def _busy(npus: Npus, holders: Holders | None) -> list[Npu]:
-    """NPUs that work although no process shows on them."""
     held, listed = _holders_by_device(holders), _rows_by_device(npus)
     return [
         npu
@@ -78,7 +77,6 @@ def _busy_alone(busy: list[Npu]) -> Finding:
 
 
 def _unheld(npus: Npus, held: set[int]) -> list[tuple[Npu, NpuProcess]]:
-    """Rows of npu-smi's table for devices of which /proc tells nothing."""
     places = {(device.npu_id, device.chip_id): device for device in npus.devices}
     findings = []
     for row in npus.processes or ():
@@ -193,9 +191,6 @@ def npu_memory(case: Case) -> Iterator[Finding]:
 
 
 def _memory_mb(npu: Npu) -> int | None:
-    """Memory in use: HBM, or the only memory where the table has no HBM column (310).
-
-    From 910B on the other memory is "0 / 0", which tells nothing.
-    """
+    """Memory in use: HBM, else the only memory (310). From 910B on the other one is "0 / 0"."""
     usage = npu.hbm or npu.memory
     return usage.used if usage and usage.total else None

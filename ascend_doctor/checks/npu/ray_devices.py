@@ -10,7 +10,7 @@ from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.packages import distribution, find_distribution, npu_only, variable
 
 _NAME = "RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES"
-# ray/_private/accelerators/npu.py of the wheels: ASCEND_VISIBLE_DEVICES and a variable of another
+# ray/_private/accelerators/npu.py of the wheels: ASCEND_VISIBLE_DEVICES and another variable
 # name in 2.9.3, the present ones in 2.10.0; os.environ.get in 2.53.0, env_bool in 2.54.0.
 _RUNTIME = Version("2.10.0")
 _BOOLEAN = Version("2.54.0")

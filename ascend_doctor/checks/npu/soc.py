@@ -21,10 +21,10 @@ _SUPPORTED = "Ascend/MindSpeed@26.1.0_core_r0.12.1:docs/zh/user-guide/install_gu
 
 
 def names(case: Case) -> tuple[str, ...]:
-    """The SoC names of this machine, as aclrtGetSocName would give them.
+    """The SoC names of this machine, as from aclrtGetSocName.
 
-    The word Ascend and npu-smi's name; on A3 chip name and NPU name of the board, joined by an
-    underscore. Raises Unknown, and NotApplicable where there is no trace of an NPU.
+    The word Ascend and npu-smi's name; on A3 the board's chip name and NPU name, joined by "_".
+    Raises Unknown, and NotApplicable without a trace of an NPU.
     """
     npus = case.need(Npus)
     boards = [

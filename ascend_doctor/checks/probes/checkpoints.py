@@ -17,12 +17,12 @@ from ascend_doctor.probe_records.training import (
 )
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
-# Accelerators add up in an order that may change; the CPU does not.
+# Accelerators may add in varying order; the CPU does not.
 _CLOSE = 1e-6
 _CLOSE_NORM = 1e-4
-# Weights and moments after eight steps against plain torch. A moment of another weight, or of
-# another part of it, is off by more than a half; factors of 10 bits choose other experts, and those
-# are trained by other tokens.
+# Weights and moments after eight steps against plain torch. A moment of another weight or part
+# is off by more than a half. Factors of 10 bits choose other experts, which train on other
+# tokens.
 _EXACT_STATE = 1e-3
 _ROUNDED_STATE = 0.3
 _SWIFT = "https://github.com/modelscope/ms-swift/pull/9460"
@@ -93,7 +93,6 @@ def checkpoint(case: Case) -> Iterator[Finding]:
 
 
 def _well(run: ProbeRun, names: list[str]) -> str:
-    """What was saved how, and what was compared."""
     resumed = _resumptions(run.ranks[0])
     ways = sorted({way for name in names for way in resumed[name].loaded})
     text = f"{run.where}: {', '.join(names)}; "
@@ -112,11 +111,10 @@ def _describe_change(name: str, layout: str | None) -> str:
     return f"{name} loaded as {layout}"
 
 
-# ------------------------------------------------------------------ saved and loaded
+# --- saved and loaded
 
 
 def _judge_saving(run: ProbeRun) -> Iterator[Finding]:
-    """Ways that cannot be saved, with the first reason for each layout."""
     for name, layout in run.first_record(SmokeTrainRecord).layouts.items():
         failed = layout.saved and layout.saved.failed
         if failed:
@@ -181,7 +179,7 @@ def _resumptions(result: ProbeResult) -> dict[str, ResumedLayout]:
 
 
 def _right(run: ProbeRun, name: str) -> bool:
-    """Whether what was trained is what the reference trained; else it is no measure."""
+    """Whether training matched the reference; if not, it is not a measure."""
     layouts = {
         result.rank: result.record(SmokeTrainRecord).layouts.get(name, LayoutRecord())
         for result in run.ranks
@@ -192,7 +190,6 @@ def _right(run: ProbeRun, name: str) -> bool:
 def _judge_loading(
     result: ProbeResult, name: str, exact: bool, *, right: bool
 ) -> Iterator[Finding]:
-    """Ways that could be saved and do not give back what was trained."""
     resumed = _resumptions(result)
     places = ((name, resumed.get(name)), (None, resumed.get(f"{name} elsewhere")))
     for same, outcome in places:
@@ -220,7 +217,7 @@ def _judge_loading(
             off = {
                 what: float(error)
                 for what, error in errors.items()
-                # Written so that a NaN is too much.
+                # Catches NaN, too.
                 if not float(error) <= (_EXACT_STATE if exact else _ROUNDED_STATE)
             }
             if off:
@@ -268,11 +265,11 @@ def _remedy_of_loading(way: str, text: str, outcome: ResumedLayout) -> Remedy | 
     return Remedy(summary=summary)
 
 
-# ------------------------------------------------------------------ goes on
+# --- goes on
 
 
 class Resumption(NamedTuple):
-    """A layout before it was saved, what was saved of it, and what was loaded."""
+    """A layout before saving, what was saved of it, and what was loaded."""
 
     before: LayoutRecord
     saved: SavedState
@@ -280,7 +277,6 @@ class Resumption(NamedTuple):
 
 
 def _judge_resumption(result: ProbeResult, name: str) -> Resumption | None:
-    """What was before saving, and after loading; None where nothing could be loaded."""
     before = result.record(SmokeTrainRecord).layouts.get(name, LayoutRecord())
     after = _resumptions(result).get(name)
     if after is None or before.saved is None:
@@ -322,7 +318,7 @@ def _steps(result: ProbeResult, name: str, *, exact: bool) -> Iterator[Finding]:
 
 
 def _pairs(resumption: Resumption) -> Iterator[tuple[str, float, float, float]]:
-    """What must be equal: its name, before, after, and how much an accelerator may be off."""
+    """Values that must be equal: name, before, after, and an accelerator's tolerance."""
     before, saved, after = resumption
     pairs: list[tuple[str, Number | None, Number | None, float]] = [
         ("the loss on unseen batches", saved.evaluated, after.evaluated, _CLOSE)

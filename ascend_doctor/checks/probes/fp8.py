@@ -9,16 +9,16 @@ from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, note
 from ascend_doctor.probe_records.operators import Fp8Record
 
-# What a product of FP8 matrices wants its token count to be a multiple of
+# FP8 matrix products need a token count that is a multiple of this
 # (NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/fp8_utils.py, get_fp8_align_size).
 ALIGNMENT = {"delayed": 16, "mxfp8": 32}
 
 
 def alignment(*, tp: int, cp: int = 1, packed: bool = False, recipe: str = "delayed") -> int:
-    """Of how many the token count of a sequence must be a multiple for FP8.
+    """The multiple that FP8 needs for the token count of a sequence.
 
-    ``packed``: several samples share a row, and each is cut into two pieces for every context
-    parallel rank (NovaSky-AI/SkyRL@3c96b381f).
+    ``packed``: several samples share a row, each cut into two pieces per context parallel rank
+    (NovaSky-AI/SkyRL@3c96b381f).
     """
     align = ALIGNMENT[recipe]
     if packed or cp > 1:

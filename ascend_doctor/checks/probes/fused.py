@@ -18,14 +18,14 @@ from ascend_doctor.probe_records.operators import (
 )
 from ascend_doctor.probe_results import ProbeRun
 
-# All in bfloat16, which keeps 8 bits. Seen for good ones: 6e-3 of attention, 5e-3 of gradients,
-# 4e-3 of the fused operators.
+# All in bfloat16, with 8 bits. Good ones show 6e-3 for attention, 5e-3 for gradients, 4e-3 for
+# the fused operators.
 _ATTENTION = {"value": 2e-2, "gradient": 2e-2}
 _FUSED = {"value": 2e-2, "gradient": 2e-2, "sum": 2e-2, "arrived": 0.0}
-# CANN's compiler of kernels, by the names under which triton-ascend looks for it
+# CANN's kernel compiler, by the names that triton-ascend looks for
 # (triton/backends/ascend/utils.py of 3.2.0).
 _COMPILER = re.compile(r"FileNotFoundError.*'(?:bishengir-compile|npuc)'")
-# What the stand-in for CANN says of a kernel that it lacks.
+# The CANN stand-in's message for a kernel that it lacks.
 _NO_KERNEL = re.compile(r"\b(\w{3,80}) is not simulated")
 # What every case of a probe measures.
 _ALWAYS = {"flash-attention": ("value", "gradient"), "fused-ops": ("value",)}
@@ -79,8 +79,6 @@ _PLAIN = Remedy(
 def _all(
     case: Case, probe: str, limits: Mapping[str, float], title: str, remedy: Remedy
 ) -> Iterator[Finding]:
-    """Every case of a probe must stay within the limits."""
-
     def problem(outcome: KernelCase) -> str:
         errors = outcome.errors
         off = [
@@ -104,7 +102,6 @@ def _all(
 def _judge_kernel(
     run: ProbeRun, problem: Callable[[KernelCase], str], required: str, remedy: Remedy
 ) -> Iterator[Finding]:
-    """One finding for all cases that fail in the same way, the first of them told in full."""
     cases = run.first_record(KernelsRecord).cases
     outcomes = read_outcomes(cases, broken=any(not rank.ok for rank in run.ranks))
     untold = {
@@ -182,7 +179,6 @@ _PACKAGE = Remedy(
 
 
 def _optional(case: Case) -> set[str]:
-    """Dtypes that this device need not have: what is not said to be there."""
     if case.device != "npu":
         return {"float8_e4m3fn", "float8_e5m2"}
     names = [
@@ -201,7 +197,6 @@ def _optional(case: Case) -> set[str]:
 
 
 def _off(name: str, outcome: DtypeCase) -> str:
-    """What is wrong with a dtype, "" where nothing is."""
     if outcome.error:
         return story(outcome)
     parts = []

@@ -70,7 +70,6 @@ def device_per_rank(case: Case) -> Iterator[Finding]:
 
 
 def _physical(result: ProbeResult) -> str | None:
-    """Identifier of the device of a rank, else its place in the list of visible ones."""
     record = result.record(DevicePerRankRecord)
     if record.identity:
         return record.identity
@@ -81,7 +80,6 @@ def _physical(result: ProbeResult) -> str | None:
 
 
 def _find_changes(run: ProbeRun, probe_result: ProbeResult) -> Iterator[Finding]:
-    """A list that is another one than the process was started with."""
     record = probe_result.record(DevicePerRankRecord)
     if record.variable != record.started_with:
         yield warning(
@@ -142,8 +140,7 @@ def _peers(run: ProbeRun, name: str) -> Iterator[Finding]:
     }
     if not failed:
         return
-    # Who failed by itself is asked first, then who was still waiting, last who suffered from
-    # others.
+    # First who failed alone, then who still waited, last who suffered from others.
     least = min(map(_innocence, failed.values()))
     guilty = [rank for rank, outcome in failed.items() if _innocence(outcome) == least]
     earliest = min(guilty, key=lambda rank: _count_reached(failed[rank]))
@@ -173,7 +170,7 @@ _STEPS = ("import", "rendezvous", "objects")
 
 
 def _count_reached(outcome: PeerOutcome) -> int:
-    """How far a child came; who stopped first is guilty."""
+    """How far a child came; the first to stop is guilty."""
     return _STEPS.index(outcome.step) if outcome.step in _STEPS else len(_STEPS)
 
 
@@ -181,9 +178,9 @@ _FAILED, _WAITED, _SUFFERS = range(3)
 
 
 def _innocence(outcome: PeerOutcome) -> int:
-    """Who was still there at the end may only have waited for another; who suffers did so.
+    """Who remained at the end may only have waited for another; who suffers did so.
 
-    Of a process that its watchdog aborted, what it printed tells.
+    For a process that its watchdog aborted, its output decides.
     """
     if _describe_wait(outcome):
         return _WAITED
@@ -192,7 +189,6 @@ def _innocence(outcome: PeerOutcome) -> int:
 
 
 def _describe_wait(outcome: PeerOutcome) -> bool:
-    """Whether a child was still there at the end; then it may only have waited for another."""
     return outcome.is_late
 
 
@@ -201,7 +197,6 @@ def _ends(outcome: PeerOutcome) -> str:
 
 
 def _unset(run: ProbeRun) -> str:
-    """What becomes of ranks that never call set_device, where that was tried."""
     failed = [peer for rank in run.ranks if (peer := _peer(rank, "unset")).error]
     if not failed:
         return ""
@@ -243,7 +238,7 @@ def bound_device_id(case: Case) -> Iterator[Finding]:
         if any(None in (row.unbound, row.bound, row.cleared) for row in records.values()):
             raise Unknown("the probe bound-device-id recorded no end of a state")
         bound = f"bound to {run.first_record(BoundDeviceRecord).bound_to} "
-        # Torch is so on every machine: what is known, and avoided, is no fault of this one.
+        # Torch behaves so on every machine: not a fault of this one.
         yield note(
             "Gloo groups can be made unless the default group is bound"
             if refused

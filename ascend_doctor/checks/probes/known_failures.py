@@ -9,7 +9,6 @@ from ascend_doctor.matrix.schema import KnownFailure
 
 @functools.cache
 def _causes() -> tuple[KnownFailure, ...]:
-    """Those that are causes: no wrappers, and nothing that a rank tells of another."""
     return tuple(
         row
         for row in Catalog().failures.values()
@@ -19,7 +18,7 @@ def _causes() -> tuple[KnownFailure, ...]:
 
 @functools.cache
 def find_failure(text: str) -> KnownFailure | None:
-    """The failure that an exception's text is; None where none is known, or several are."""
+    """The failure in an exception's text; None if none is known, or several are."""
     known = [row for row in _causes() if _is(row, text)]
     beaten = {name for row in known for name in row.beats}
     causes = [row for row in known if row.id not in beaten]

@@ -14,7 +14,7 @@ from ascend_doctor.probe_records.operators import (
 )
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
-# As many as the probe draws (vocab_parallel_logprob.py): chunks and so collectives depend on it.
+# As the probe draws (vocab_parallel_logprob.py): chunks and so collectives depend on it.
 _TOKENS = 6
 # Seen on a CPU: 1.1e-7 and 7e-9 from float64.
 _VALUE_OFF = 1e-5
@@ -23,7 +23,7 @@ _NOTICED = "modified by an inplace operation"
 
 
 def collectives(tokens: int, chunk: int | None) -> tuple[int, int]:
-    """All-reduces of log-probabilities, forward and backward, with so many tokens at a time."""
+    """All-reduces of log-probabilities, forward and backward, at this many tokens a time."""
     if chunk is None:
         return 3, 0
     chunks = -(-tokens // chunk)
@@ -84,7 +84,7 @@ def _chunks(result: ProbeResult) -> Iterator[Finding]:
         rows["the cross entropy of megatron.core"] = (record.cross_entropy, None)
     for what, (row, size) in rows.items():
         value, gradient = float(row.value_off), float(row.gradient_off)
-        # Written so that a NaN is found.
+        # Catches NaN, too.
         if not (value <= _VALUE_OFF and gradient <= _GRADIENT_OFF):
             yield _wrong(
                 f"{what} are wrong" if "log" in what else f"{what} is wrong",

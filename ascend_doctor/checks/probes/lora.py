@@ -10,8 +10,8 @@ from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.probe_records.training import AdapterRun, LoraRecord
 from ascend_doctor.probe_results import ProbeRun
 
-# Losses that are the same number agree to five digits on one device; HF32 and the like round the
-# factors of products to 10 bits. What is wrong differs by more than 0.01 in the second step.
+# Losses of one number agree to five digits on one device; HF32 and the like round the factors
+# of products to 10 bits. A fault differs by more than 0.01 in the second step.
 _OFF = 5e-3
 _EQUAL = 1e-6
 
@@ -138,10 +138,9 @@ def _judge_tied(run: ProbeRun) -> Iterator[Finding]:
 
 
 def _as_whole(run: ProbeRun, name: str, what: str) -> Iterator[Finding]:
-    """Whether losses are those of plain torch."""
     expected, got = _losses(run, "whole"), _losses(run, name)
     if len(got) == len(expected) and all(
-        # Written so that a NaN is not close.
+        # NaN is not close.
         abs(loss - other) <= _OFF
         for loss, other in zip(got, expected, strict=True)
     ):
@@ -174,7 +173,6 @@ def _measurements(run: ProbeRun, name: str) -> list[AdapterRun]:
 
 
 def _losses(run: ProbeRun, name: str) -> list[float]:
-    """Of the first rank that has them: of the last stage of a pipeline."""
     for measurement in _measurements(run, name):
         losses = [float(loss) for loss in measurement.losses if loss is not None]
         if losses and len(losses) == len(measurement.losses):
@@ -183,7 +181,7 @@ def _losses(run: ProbeRun, name: str) -> list[float]:
 
 
 def _difference(run: ProbeRun, name: str, group: str) -> float:
-    """The largest of all ranks; a NaN is larger than any."""
+    """A NaN is larger than any number."""
     differences = [
         float(measurement.differences[group]) for measurement in _measurements(run, name)
     ]

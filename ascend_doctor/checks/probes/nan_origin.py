@@ -20,7 +20,7 @@ _BECAUSE = {
 
 
 class NanOrigin(NamedTuple):
-    """``ranks`` are empty where no forward pass shows it: then it began behind them."""
+    """``ranks`` are empty if no forward pass shows it: then it began behind them."""
 
     ranks: tuple[int, ...]
     text: str
@@ -28,10 +28,10 @@ class NanOrigin(NamedTuple):
 
 
 def origin(layouts: Mapping[int, LayoutRecord], step: int) -> NanOrigin | None:
-    """From what each rank has recorded of one layout; None where too little was recorded.
+    """The origin by each rank's record of one layout; None if too little was recorded.
 
-    Ranks of a stage go through the same events, and those of later stages go through a forward
-    pass after them. Whoever meets it later has got it from the earliest.
+    Ranks of a stage share the same events; those of later stages get a forward pass after them.
+    Later ranks get it from the earliest.
     """
     seen = {
         rank: layout.not_finite[step - 1]
@@ -53,7 +53,6 @@ def origin(layouts: Mapping[int, LayoutRecord], step: int) -> NanOrigin | None:
 
 
 def _who(ranks: tuple[int, ...], layouts: Mapping[int, LayoutRecord]) -> str:
-    """Ranks, and their devices as their processes count them, where they have some."""
     devices = [layouts[rank].device for rank in ranks if layouts[rank].device != "cpu"]
     return ranks_text(ranks) + (f" ({', '.join(devices)})" if devices else "")
 

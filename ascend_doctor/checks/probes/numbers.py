@@ -15,17 +15,17 @@ Ranks = Mapping[int, LayoutRecord]
 
 
 class ReferenceSteps(NamedTuple):
-    """What plain torch gives, by step."""
+    """Results of plain torch, by step."""
 
     losses: list[float]
     grad_norms: list[float]
 
 
 class Close(NamedTuple):
-    """How much may be off, relative to what is compared.
+    """Relative tolerances.
 
-    ``first`` is the first loss, ``later`` all others, ``module`` what a module gives. ``like`` is
-    what is left of an error once it has its name: the balance of experts is scaled by itself.
+    ``first``: the first loss. ``later``: all others. ``module``: a module's result. ``like``:
+    the rest of an error once it has its name; the balance of experts is scaled by itself.
     """
 
     first: float
@@ -35,23 +35,23 @@ class Close(NamedTuple):
     like: float
 
 
-# Sums in another order move losses by 2e-7 and gradients by 2e-6 (gloo, 0.12.1 to 0.16.1).
+# Another order of sums moves losses by 2e-7 and gradients by 2e-6 (gloo, 0.12.1 to 0.16.1).
 _EXACT = Close(first=1e-4, later=1e-4, module=1e-4, gradient=1e-4, like=5e-2)
-# Where products round their factors to 10 bits (HF32), the first loss of the reference itself moves
-# by 4e-5, gradients by 3e-3, and the last losses by 1.2e-2, because other experts are chosen.
+# If products round factors to 10 bits (HF32), other experts are chosen. The reference's first
+# loss then moves by 4e-5, gradients by 3e-3, and the last losses by 1.2e-2.
 _ROUNDED = Close(first=1e-4, later=3e-2, module=1e-2, gradient=2e-2, like=5e-2)
-# Rounding the reference itself to bfloat16 (8 bits) after most operations moves its first loss by
-# 5e-5 to 2e-4, modules by up to 2e-2 and gradients by up to 5e-2 (of routers, which see differences
-# of what experts give), with five drawings of data; megatron.core 0.15.3 is off by as much over
+# Rounding the reference to bfloat16 (8 bits) after most operations, over five data draws, moves
+# its first loss by 5e-5 to 2e-4 and modules by up to 2e-2. It moves gradients by up to 5e-2 (of
+# routers, which see differences of expert outputs). megatron.core 0.15.3 is off as much over
 # gloo and on the simulated NPU. No token is near another expert (probes/_reference.py, _steer).
 _BF16 = Close(first=1e-3, later=5e-3, module=6e-2, gradient=1.2e-1, like=1.2e-1)
-# Weights whose gradient is a millionth of the whole have noise.
+# A gradient of a millionth of the whole is noise.
 _NOISE = 1e-6
 _REFERENCE = "The reference is the same model in plain torch, on the CPU, without Megatron."
 
 
 def against_reference(run: ProbeRun, name: str, ranks: Ranks) -> Iterator[Finding]:
-    """The first thing that is wrong under a layout: what comes after it is wrong by it."""
+    """The first fault of a layout; it causes the later ones."""
     close = _EXACT if run.device == "cpu" or run.simulated else _ROUNDED
     if any(layout.kind.bf16 for layout in ranks.values()):
         close = _BF16
@@ -63,7 +63,6 @@ def against_reference(run: ProbeRun, name: str, ranks: Ranks) -> Iterator[Findin
 
 
 def _reference(ranks: Ranks) -> ReferenceSteps:
-    """Losses and gradient norms of the reference."""
     traces = (layout.reference for layout in ranks.values())
     trace = next((trace for trace in traces if trace.losses), TrainingTrace())
     return ReferenceSteps(
@@ -72,7 +71,7 @@ def _reference(ranks: Ranks) -> ReferenceSteps:
 
 
 def _losses(ranks: Ranks) -> list[float]:
-    """Of the last stage; a NaN has been told already."""
+    """Losses of the last stage; another finding already reports a NaN."""
     for layout in ranks.values():
         losses = [float(value) for value in layout.losses if value is not None]
         if losses and len(losses) == len(layout.losses):
@@ -84,7 +83,7 @@ def _off(got: float, expected: float) -> float:
     return abs(got - expected) / abs(expected)
 
 
-# ------------------------------------------------------------------ forward
+# --- forward
 
 
 def _forward(name: str, ranks: Ranks, close: Close) -> Finding | None:
@@ -122,13 +121,11 @@ def _forward(name: str, ranks: Ranks, close: Close) -> Finding | None:
 
 
 def _mistaken(layout: LayoutRecord, close: Close) -> list[str]:
-    """The mistakes with which the first module that parts gives what it gives."""
     fits = [mistake for mistake, off in layout.alike.items() if 0 <= float(off) <= close.module]
     return [f"it gives what it does in a model {' or '.join(fits)}"] if fits else []
 
 
 def _fits(ranks: Ranks, losses: list[float], close: float, text: str) -> list[str]:
-    """The mistakes that give these losses."""
     tried: Mapping[str, list[Number]] = next(
         (layout.mistakes for layout in ranks.values() if layout.mistakes), {}
     )
@@ -140,11 +137,11 @@ def _fits(ranks: Ranks, losses: list[float], close: float, text: str) -> list[st
     return [text.format(" or ".join(fits))] if fits else []
 
 
-# ------------------------------------------------------------------ gradients
+# --- gradients
 
 
 class Weight(NamedTuple):
-    """The gradient of a weight over all ranks that have a part of it. ``off`` is relative."""
+    """The gradient of a weight over all ranks with a part of it. ``off`` is relative."""
 
     off: float
     parts: list[GradientPart]
@@ -194,7 +191,6 @@ _LAST = "they are those of the last micro-batch alone: micro-batches are not add
 
 
 def _why(wrong: Mapping[str, Weight], count: int, some: LayoutRecord, close: float) -> str:
-    """What makes gradients of this kind, or nothing."""
     parts = [part for weight in wrong.values() for part in weight.parts if part.size]
     factors = [float(part.factor) for part in parts]
     whose = "all gradients" if len(wrong) == count else "they"
@@ -227,7 +223,6 @@ def _like(off: Number, close: float) -> bool:
 
 
 def _times(factor: float, some: LayoutRecord, close: float) -> str:
-    """In words, with the name of the number that was forgotten."""
     for size, text in (
         (some.data, "those of the data parallel ranks are added up and not averaged"),
         (some.micro_batches, "they are not divided by the number of micro-batches"),
@@ -237,11 +232,10 @@ def _times(factor: float, some: LayoutRecord, close: float) -> str:
     return f"{factor:.4g} times what they should be"
 
 
-# ------------------------------------------------------------------ steps
+# --- steps
 
 
 def _norm(name: str, ranks: Ranks, close: Close) -> Finding | None:
-    """Clipping goes by this number."""
     norms = next((layout.grad_norms for layout in ranks.values() if layout.grad_norms), [None])
     expected = _reference(ranks).grad_norms
     if norms[0] is None or not expected or _off(float(norms[0]), expected[0]) <= close.gradient:

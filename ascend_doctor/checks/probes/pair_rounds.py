@@ -70,7 +70,7 @@ def pair_rounds(case: Case) -> Iterator[Finding]:
 
 
 class Recorded(NamedTuple):
-    """A table, what its nodes are called, and the number of the node that recorded it."""
+    """A table, its nodes' names, and the number of the node that recorded it."""
 
     table: PairTable
     names: tuple[str, ...]
@@ -78,9 +78,9 @@ class Recorded(NamedTuple):
 
 
 def read_table(run: ProbeRun) -> Recorded | None:
-    """What the agent of this node has recorded, None where it did not even import torch.
+    """The table of this node's agent, None if it did not even import torch.
 
-    Raises Unknown where nobody met, or where the agent did not come to its end.
+    Raises Unknown if no nodes met, or if the agent did not finish.
     """
     done = next((rank for rank in run.ranks if rank.ok and not rank.skipped), None)
     if done is None:
@@ -97,7 +97,7 @@ def read_table(run: ProbeRun) -> Recorded | None:
 
 
 def read_table_or_none(run: ProbeRun) -> Recorded | None:
-    """The same, None also where it could not be told."""
+    """The same, None also if it could not be determined."""
     try:
         return read_table(run)
     except Unknown:
@@ -105,7 +105,7 @@ def read_table_or_none(run: ProbeRun) -> Recorded | None:
 
 
 def names_of(table: PairTable) -> tuple[str, ...]:
-    """Hosts by number; the number stands for unknown ones, and with those that come twice."""
+    """Hosts by number; the number itself for unknown hosts, and beside repeated ones."""
     times = Counter(table.hosts.values())
     return tuple(
         f"node {number}"
@@ -118,7 +118,6 @@ def names_of(table: PairTable) -> tuple[str, ...]:
 
 
 def pairs_of(run: ProbeRun) -> Pairs | None:
-    """The matrix of a single report, None where there is none."""
     recorded = read_table_or_none(run)
     if recorded is None or not recorded.table.pairs:
         return None
@@ -200,7 +199,7 @@ def _untold(table: PairTable, judged: Judged, names: Sequence[str]) -> Iterator[
             because="A node that does not come may be down, busy, or cut off from it; its links "
             "were not tried, and it is not accused.",
             remedy="See what its own report says",
-            # Of who came alone nothing is known, either.
+            # Nodes that came alone are unknown, too.
             nodes=tuple(names[node] for node in table.missing) if table.pairs else tuple(names),
         )
     if judged.doubts:

@@ -13,27 +13,27 @@ import msgspec
 
 from ascend_doctor.probe_results import TIMEOUT, ProbeResult, ProbeRun
 
-# What ranks say that lost a peer or waited for one.
+# Messages of ranks that lost a peer or waited for one.
 _VICTIM = (
     rf"{TIMEOUT}|(?i:connection (closed|reset|refused)|closed by peer|broken pipe)|"
     r"^(?i:Dist(Network|Store|Backend)Error)"
 )
 _WAITS = r"torch/distributed/|\bin synchronize\b"
-# torchrun sends SIGTERM to the ranks that are left once one has failed; a native abort is often
-# the watchdog of a rank that lost its peer.
+# torchrun sends SIGTERM to the remaining ranks once one has failed; a native abort is often the
+# watchdog of a rank that lost its peer.
 _ENDED_BY_LAUNCHER = -signal.SIGTERM
-# It says which rank it saw fail first, and ends with SIGKILL whoever does not heed SIGTERM.
+# torchrun names the rank that it saw fail first, and ends ranks that ignore SIGTERM with SIGKILL.
 _FIRST = re.compile(
     r"Root Cause \(first observed failure\):.{0,400}?\brank +: (\d{1,9}) ", re.DOTALL
 )
-# Wrappers of torch and torch_npu stand between the waiting call and the program.
+# Wrappers of torch and torch_npu lie between the waiting call and the program.
 _INNERMOST = 4
 
 
 class Blame(msgspec.Struct, frozen=True, kw_only=True):
-    """What went wrong first. ``kind`` is crash, exit, missing, exception, hang or lost.
+    """The first fault. ``kind`` is crash, exit, missing, exception, hang or lost.
 
-    ``ranks`` are the guilty ones, empty where all share it; ``stage`` is where they stood.
+    ``ranks`` are the guilty ones, empty if all share it; ``stage`` is their stage.
     """
 
     kind: str
@@ -43,7 +43,7 @@ class Blame(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def blame(run: ProbeRun) -> Blame | None:
-    """The first cause of a run that did not end well, None where every rank has its result."""
+    """The first cause of a failed run, None if every rank has its result."""
     if not run.missing and all(result.ok for result in run.ranks):
         return None
     for look in (_find_crash, _find_exit, _missing, _find_exception, _stuck):
@@ -86,11 +86,10 @@ def signal_name(code: int) -> str:
 
 
 def _find_exit(run: ProbeRun) -> Blame | None:
-    """Ranks that ended by themselves before they had a result."""
     gone = [result for result in run.ranks if result.ok is None and (result.exit_code or 0) > 0]
     if gone:
         return _culprit("exit", gone, f"exit code {gone[0].exit_code}")
-    # A rank that was told to end writes its stacks first.
+    # A rank ordered to end writes its stacks first.
     quiet = [
         result
         for result in run.ranks
@@ -114,17 +113,16 @@ def _find_exception(run: ProbeRun) -> Blame | None:
 
 
 def suffers(error: str) -> bool:
-    """Whether an error only tells that another rank went, or did not come."""
+    """Whether an error only says that another rank left or did not come."""
     return re.search(_VICTIM, error) is not None
 
 
 def gives_up(error: str) -> bool:
-    """Whether an error tells that its rank waited as long as a time-out lets it."""
+    """Whether an error says that its rank waited until its time-out."""
     return re.search(TIMEOUT, error) is not None
 
 
 def _stuck(run: ProbeRun) -> Blame | None:
-    """Who stands elsewhere: outside the collective that others wait in, or in another stage."""
     stuck = [result for result in run.ranks if result.ok is None]
     if not stuck:
         return None
@@ -145,18 +143,17 @@ def _stuck(run: ProbeRun) -> Blame | None:
 
 
 def waits(result: ProbeResult) -> bool:
-    """Whether the main thread stood in a collective."""
+    """Whether the main thread was in a collective."""
     return any(re.search(_WAITS, frame) for frame in frames(result.stack)[:_INNERMOST])
 
 
 def frames(stack: str) -> list[str]:
-    """The frames of the main thread, the innermost first; faulthandler prints it last."""
+    """The frames of the main thread, innermost first; faulthandler prints it last."""
     parts = [part for part in stack.split("\n\n") if 'File "' in part]
     lines = parts[-1].splitlines() if parts else []
     return [line.strip() for line in lines if line.lstrip().startswith('File "')]
 
 
 def _find_lost(run: ProbeRun) -> Blame:
-    """No rank is left but those that say that they lost the others."""
     first = next(result for result in run.ranks if not result.ok)
     return Blame(kind="lost", stage=first.stage, text=first.error)

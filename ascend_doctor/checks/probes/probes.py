@@ -17,7 +17,7 @@ from ascend_doctor.probe_results import ProbeRun
 # Largest difference of a 256 x 256 product relative to its largest element. Seen on a CPU:
 # 4e-7, 4e-4 and 3e-3. An NPU may round the factors of a float32 product to 10 bits (HF32).
 _TOLERANCE = {"float32": 2e-3, "float16": 5e-3, "bfloat16": 3e-2}
-# The first call makes the links of all ranks; later ones of one element take far below a second.
+# The first call links all ranks; later ones of one element take far below a second.
 _SLOW_FIRST = 60.0
 _SLOW_STEADY = 1.0
 
@@ -62,7 +62,6 @@ def _is_hollow(run: ProbeRun, record: DeviceRecord) -> bool:
 
 
 def _lacking(case: Case, record: DeviceRecord) -> set[str]:
-    """Dtypes that this chip does not have."""
     family = case.catalog.family_of(record.name or "")
     return {"bfloat16"} if family is not None and family.bf16 is False else set()
 

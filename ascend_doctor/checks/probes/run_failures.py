@@ -20,10 +20,10 @@ from ascend_doctor.probe_records.common import ChildOutcome, ProbeRecord
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
 _LINES = 6
-# A run that --timeout cut short may only have been slow, unless it stood still for this long.
+# A run that --timeout cut short may only have been slow, unless it did nothing for this long.
 _STANDSTILL = 5.0
 _STANDSTILL_SHARE = 0.25
-# The package without which a probe of the stack has no subject.
+# The package that a probe of the stack needs as its subject.
 _ABOUT = {
     "megatron-tree": "megatron",
     "megatron-calls": "megatron",
@@ -34,11 +34,7 @@ _ABOUT = {
 
 
 def ran(case: Case, name: str) -> ProbeRun:
-    """The run of a probe.
-
-    Raises Unknown where it could not start, NotApplicable if it was skipped, or if what it is
-    about is not there to start with.
-    """
+    """Raises Unknown if the run could not start, NotApplicable if skipped or without subject."""
     try:
         run = case.probe(name)
     except Unknown:
@@ -55,7 +51,7 @@ def ran(case: Case, name: str) -> ProbeRun:
 
 
 def ran_well(case: Case, name: str) -> ProbeRun:
-    """The run of a probe, whose findings are all that the check says where it has some.
+    """The run of a probe; its findings, if any, are all that the check reports.
 
     Raises ConcludedError with ``failures`` of the run, and as ``ran`` and ``failures`` do.
     """
@@ -66,7 +62,6 @@ def ran_well(case: Case, name: str) -> ProbeRun:
 
 
 def _is_there(case: Case, package: str) -> None:
-    """Raises NotApplicable where the import path was looked through and has no such package."""
     path = case.facts.import_path
     if package and path is not None:
         copies = [name.copies for name in path.names if name.name == package]
@@ -75,7 +70,7 @@ def _is_there(case: Case, package: str) -> None:
 
 
 def _judge_launch(run: ProbeRun) -> None:
-    """Raises Unknown where torchrun itself failed: that is no fault of a device."""
+    """Raises Unknown if torchrun itself failed: not a fault of a device."""
     if run.exit_code is not None and run.exit_code < 0:
         raise Unknown(f"torchrun was ended by {signal_name(run.exit_code)}")
     if not run.ranks:
@@ -84,9 +79,9 @@ def _judge_launch(run: ProbeRun) -> None:
 
 
 def failures(run: ProbeRun) -> Iterator[Finding]:
-    """Findings about ranks that did not end well, and about wrong values.
+    """Findings about failed ranks and wrong values.
 
-    Raises Unknown where the infrastructure failed, or where it may only have been slow.
+    Raises Unknown if the infrastructure failed or may only have been slow.
     """
     cause = blame(run)
     if cause is not None:
@@ -122,7 +117,6 @@ def failures(run: ProbeRun) -> Iterator[Finding]:
 
 
 def _take_down(run: ProbeRun) -> Iterator[Finding]:
-    """Ranks that could not leave the group, after good results."""
     failed = {
         probe_result.rank: text
         for probe_result in run.ranks
@@ -179,7 +173,7 @@ def _ending(run: ProbeRun) -> str:
 
 
 def busy(run: ProbeRun) -> str:
-    """That the machine had no processor for it, "" where it had."""
+    """That the machine had no processor free for it, else ""."""
     waited = f"waited {run.delayed:.0f} of {run.seconds:.0f} s for a processor"
     return f"machine busy, {run.load}: {run.probe} {waited}" if run.load else ""
 
@@ -235,7 +229,6 @@ def _describe_first_try(run: ProbeRun) -> str:
 
 
 def _longest_wait(run: ProbeRun) -> float:
-    """The most seconds that a rank waited until a time-out of its own, 0 where none did."""
     return max(
         (rank.stages.get(rank.stage, 0.0) for rank in run.ranks if gives_up(rank.error)),
         default=0.0,
@@ -262,7 +255,6 @@ def ranks_text(ranks: Iterable[int]) -> str:
 
 
 def _places(run: ProbeRun) -> str:
-    """Who stands where, in the order of the ranks; who never came, too."""
     stages: dict[str, list[int]] = {}
     for rank in run.ranks:
         stages.setdefault(rank.stage or "the start", []).append(rank.rank)
@@ -272,7 +264,6 @@ def _places(run: ProbeRun) -> str:
 
 
 def _describe(run: ProbeRun, guilty: list[ProbeResult], text: str) -> str:
-    """The statement, how long the rank was mute, and its last lines."""
     parts = [text] if text else []
     for probe_result in guilty[:1]:
         if probe_result.silent is not None and probe_result.silent > _STANDSTILL:
@@ -292,7 +283,7 @@ def _describe(run: ProbeRun, guilty: list[ProbeResult], text: str) -> str:
 
 
 def story(outcome: ChildOutcome) -> str:
-    """The error of a probe's child process, and what it printed last."""
+    """The error and last output of a probe's child process."""
     printed = [line for line in outcome.output.splitlines() if line.strip()]
     return "\n".join([outcome.error, *printed[-4:]])
 
@@ -313,13 +304,13 @@ def _again(run: ProbeRun) -> Remedy | None:
 
 
 def refuse_late(outcome: ChildOutcome, name: str, probe: str) -> None:
-    """Imports take as long as they take, which is no fault of a stack. Raises Unknown for that."""
+    """Raises Unknown for a late import: slow imports are not a fault of the stack."""
     if outcome.is_late:
         raise Unknown(f"the case {name} of {probe}: {outcome.error}")
 
 
 def report_late(what: str, text: str, *commands: str) -> Finding:
-    """An import that had no end in its time says nothing bad."""
+    """An import that did not end in time, which shows no fault."""
     again = Remedy(
         summary="Try again with longer deadlines; if it hangs still, see where",
         commands=("ascend-doctor check -l 1 --patience 4", *commands),

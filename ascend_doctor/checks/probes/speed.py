@@ -19,17 +19,16 @@ from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
 # Devices of one host run the same work; more than a tenth below their median is not noise.
 _SLOW = 0.9
-# A device at half speed halves the whole job.
 _BROKEN = 0.5
-# The last tenth of a soak against its best one; a throttled device gets slower.
+# The last tenth of a soak against its best; a throttled device slows down.
 _THROTTLED = 0.9
-# A device that got hot is slow by then; single tenths vary.
+# A hot device is slow by then; single tenths vary.
 _TENTHS = 3
-# Far below what a healthy card does, and no more than hints: there are no public baselines.
+# Far below a healthy card, and only a hint: public baselines do not exist.
 _PEAK_SHARE = 0.5
-# From 256 MiB on what every call takes is lost in what the bytes take.
+# From 256 MiB on the cost per call is negligible beside the bytes.
 _LARGE = 1 << 28
-# By collective and bytes of the message.
+# By collective and message bytes.
 _Rates = Mapping[str, Mapping[int, CollectiveRate]]
 
 _BUSY = Remedy(
@@ -64,7 +63,6 @@ def bandwidth(case: Case) -> Iterator[Finding]:
 
 
 def _buses(sizes: Mapping[int, CollectiveRate]) -> dict[int, float]:
-    """Bus bandwidth by size in bytes."""
     return {size: rate.busbw for size, rate in sizes.items() if isinstance(rate.busbw, float)}
 
 
@@ -116,7 +114,6 @@ def h2d(case: Case) -> Iterator[Finding]:
 
 
 def _compare(case: Case, probe: str, unit: str) -> Iterator[Finding]:
-    """Rates of all ranks against their median."""
     run = ran(case, probe)
     findings = [*failures(run)]
     rates = {result.rank: _rates(result) for result in run.ranks}
@@ -151,7 +148,6 @@ def _rates(result: ProbeResult) -> dict[str, float]:
 
 
 def _slow(run: ProbeRun, name: str, unit: str, series: Mapping[int, float]) -> Iterator[Finding]:
-    """Whoever is slower than the median of its host."""
     if run.device == "cpu" or run.simulated:
         return
     hosts: defaultdict[str, list[int]] = defaultdict(list)
@@ -188,7 +184,6 @@ def _family(case: Case, run: ProbeRun) -> Family | None:
 
 
 def _hint(case: Case, run: ProbeRun, rates: Mapping[int, Mapping[str, float]]) -> str:
-    """What the family of the chip is expected to do, where less was seen."""
     family = _family(case, run)
     if family is None or run.simulated or not rates:
         return ""
@@ -246,7 +241,7 @@ def _find_throttling(run: ProbeRun, rank: int, series: list[float]) -> Iterator[
         )
 
 
-# statistics imports fractions and decimal, which every level 0 would wait for.
+# statistics imports fractions and decimal, which would delay every level 0.
 
 
 def _mean(values: Collection[float]) -> float:

@@ -82,11 +82,11 @@ def float64_allreduce(case: Case) -> Iterator[Finding]:
         )
 
 
-# What a layout that has no record at all was to take (STEPS of probes/smoke_train.py).
+# The steps of a layout without any record (STEPS of probes/smoke_train.py).
 _STEPS = 10
 # Ranks compute the same number in the same order but for the reduction: far less than this apart.
 _UNEQUAL = 1e-4
-# Far above what so small a model takes; the first step, which may compile, does not count.
+# Far above the time of so small a model; excludes the first step, which may compile.
 _SLOW_STEP = 5.0
 
 
@@ -135,7 +135,6 @@ def smoke_train(case: Case) -> Iterator[Finding]:
 
 
 def _kernels(run: ProbeRun) -> str:
-    """What computed in bfloat16, and what has not been run."""
     kernels_used: dict[str, str] = {}
     for layout in _layouts(run.ranks[0]).values():
         kernels_used |= layout.kernels
@@ -159,7 +158,6 @@ def _layouts(result: ProbeResult) -> Mapping[str, LayoutRecord]:
 
 
 def _of_ranks(run: ProbeRun, name: str) -> dict[int, LayoutRecord]:
-    """What each rank recorded of a layout."""
     return {result.rank: _layouts(result).get(name, LayoutRecord()) for result in run.ranks}
 
 
@@ -172,7 +170,6 @@ Series = Literal["losses", "grad_norms", "seconds"]
 
 
 def _series(run: ProbeRun, name: str, key: Series) -> dict[int, list[float]]:
-    """A series of each rank that has one."""
     series: dict[int, list[float]] = {}
     for rank, layout in _of_ranks(run, name).items():
         by_step = {
@@ -209,7 +206,6 @@ def _judge_layout(run: ProbeRun, name: str) -> Iterator[Finding]:
 
 
 def _not_finite(run: ProbeRun, name: str) -> Finding | None:
-    """The first step in which a loss or a gradient norm is no number, and where it began."""
     first_steps: dict[tuple[int, str], list[int]] = {}
     series: tuple[tuple[Series, str], ...] = (("losses", "loss"), ("grad_norms", "gradient norm"))
     for key, what in series:
@@ -234,7 +230,6 @@ def _not_finite(run: ProbeRun, name: str) -> Finding | None:
 
 
 def _name_left_out(run: ProbeRun) -> Iterator[Finding]:
-    """A layout that was asked for and could not be trained."""
     for name, reason in run.first_record(SmokeTrainRecord).left_out.items():
         yield warning(
             f"smoke-train: {name} was asked for and not trained",
@@ -244,7 +239,6 @@ def _name_left_out(run: ProbeRun) -> Iterator[Finding]:
 
 
 def _silent(run: ProbeRun, name: str) -> Iterator[Finding]:
-    """Ranks that ended well and have no metrics for some step."""
     for result in run.ranks:
         layout = _layouts(result).get(name, LayoutRecord())
         steps, expected = len(layout.grad_norms), layout.steps
@@ -260,7 +254,7 @@ def _silent(run: ProbeRun, name: str) -> Iterator[Finding]:
 
 
 def _narrow(run: ProbeRun, name: str) -> Iterator[Finding]:
-    """What float32 is asked for, and is not: nothing else shows it within three steps."""
+    """Requested float32 that is not float32: only this shows it within three steps."""
     texts = {
         "gradients": "gradients are added up and reduced in",
         "optimizer": "the optimizer updates weights of",
@@ -282,7 +276,6 @@ def _narrow(run: ProbeRun, name: str) -> Iterator[Finding]:
 
 
 def _unequal(run: ProbeRun, name: str, key: Series, what: str) -> Iterator[Finding]:
-    """Whether ranks disagree about a number that they have in common."""
     series = _series(run, name, key)
     for number, values in enumerate(zip(*series.values(), strict=False), 1):
         if max(values) - min(values) > _UNEQUAL * max(values):

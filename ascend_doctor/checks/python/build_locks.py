@@ -9,7 +9,7 @@ from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, warning
 
 _BATON = "https://github.com/pytorch/pytorch/blob/v2.7.1/torch/utils/file_baton.py"
-# No extension of Megatron-LM, MindSpeed or DeepSpeed takes a compiler as long.
+# No extension of Megatron-LM, MindSpeed or DeepSpeed compiles this long.
 _HOUR = 3600.0
 
 

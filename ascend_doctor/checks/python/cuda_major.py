@@ -18,10 +18,7 @@ _UPSTREAM = "https://github.com/NovaSky-AI/SkyRL/pull/1543"
 
 
 def _major(python: Python, torch: Distribution) -> str:
-    """The major release of the CUDA that torch was built for.
-
-    Raises NotApplicable for a build without CUDA, and Unknown where metadata names two.
-    """
+    """Raises NotApplicable for a build without CUDA, and Unknown if metadata names two."""
     if match := _LOCAL.search(torch.version):
         return match["major"]
     names = (requirement.name for requirement in requirements(python, torch))

@@ -88,7 +88,6 @@ def pythonpath_order(case: Case) -> Iterator[Finding]:
 
 
 def _hidden(name: ImportName, entries: set[str]) -> PackageCopy | None:
-    """The first copy on PYTHONPATH that another copy, from elsewhere, hides."""
     if not name.copies or name.copies[0].entry.rstrip("/") in entries:
         return None
     return next((copy for copy in name.copies[1:] if copy.entry.rstrip("/") in entries), None)

@@ -58,7 +58,6 @@ def inspect_env(case: Case) -> Iterator[Finding]:
 
 
 def _torch(case: Case, failed: dict[str, ImportedModule]) -> Iterator[Finding]:
-    """Torch and torch_npu: the trap of the autoload, or one broken by itself."""
     torch, without = failed.get("torch"), failed.get(_WITHOUT)
     if torch is not None and without is None and _late(torch):
         yield _slow_import("torch", torch)
@@ -122,7 +121,6 @@ def _slow_import(name: str, outcome: ImportedModule) -> Finding:
 
 
 def _reason(outcome: ImportedModule) -> str:
-    """The innermost error in few words."""
     text = str(outcome.error)
     if match := _LIBRARY.search(text):
         return f"{match['name']} is not found"

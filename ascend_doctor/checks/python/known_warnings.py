@@ -23,12 +23,12 @@ def _shipped() -> tuple[KnownWarning, ...]:
 
 
 def find_known(line: str, known: Iterable[KnownWarning] = ()) -> KnownWarning | None:
-    """The warning that a line is, by these or by those of the matrix; None where none is known."""
+    """The warning that a line is, by these or the matrix."""
     return next((row for row in known or _shipped() if re.search(row.pattern, line)), None)
 
 
 def fold_known(lines: list[str]) -> list[str]:
-    """The lines without warnings that are known to be harmless, and how many these were."""
+    """The lines without known harmless warnings, and the count of these."""
     lines_left = [line for line in lines if not ((entry := find_known(line)) and not entry.symptom)]
     count = len(lines) - len(lines_left)
     return lines_left + ([f"({count} known harmless warning{'s' * (count > 1)})"] if count else [])

@@ -13,15 +13,15 @@ from ascend_doctor.judging.version_compare import is_in_range
 from ascend_doctor.matrix.schema import Hazard, urls
 from ascend_doctor.matrix.versions import normalised
 
-# Where CANN's own modules lie below its root, which may go by another name than the listed one.
+# The place of CANN's modules below its root, whose name may differ from the listed one.
 _OF_CANN = "/python/site-packages"
 _MINDSPEED = ("mindspeed", "mindspeed-llm", "mindspeed-rl")
 
 
 def hazards(case: Case) -> Iterator[tuple[Hazard, Distribution]]:
-    """Installed distributions that are on the list of stand-ins and namesakes.
+    """Installed distributions on the list of stand-ins and namesakes.
 
-    A checkout, a wheel from elsewhere and CANN's own modules are none, whatever their name.
+    Excludes checkouts, wheels from elsewhere and CANN's own modules, whatever their name.
     """
     roots = _cann_roots(case)
     for hazard in case.catalog.hazards.hazards:
@@ -35,7 +35,6 @@ def hazards(case: Case) -> Iterator[tuple[Hazard, Distribution]]:
 
 
 def _cann_roots(case: Case) -> tuple[str, ...]:
-    """Folders that CANN lies in; more than one where links give one a second name."""
     cann = case.facts.cann
     return tuple(f"{install.root}/" for install in cann.installs) if cann else ()
 
@@ -153,7 +152,7 @@ def cuda_packages(case: Case) -> Iterator[Finding]:
 
 _DECISIVE = frozenset({"torch", "torch-npu", "numpy", "transformers"})
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
-# Pairs that have a check of their own.
+# Pairs with their own check.
 _JUDGED = {
     ("torch-npu", "torch"),
     ("vllm-ascend", "torch"),
@@ -199,7 +198,6 @@ def read_requirements(case: Case) -> Iterator[Finding]:
 
 
 def _stands_on(requirement: str) -> bool:
-    """Whether a requirement is on a package that decides a training stack."""
     name = _NAME.match(requirement)
     return name is not None and normalised(name[0]) in _DECISIVE
 

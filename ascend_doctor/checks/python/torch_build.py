@@ -84,9 +84,9 @@ def torch_cuda_build(case: Case) -> Iterator[Finding]:
 
 
 def _accelerator(python: Python, torch: Distribution) -> str | None:
-    """What this torch was built for, None for the CPU: by its label or by its requirements.
+    """What this torch was built for, None for the CPU: by its label or requirements.
 
-    The metadata of a CPU build for aarch64 name nvidia's packages, too, for x86_64 alone.
+    Metadata of a CPU build for aarch64 names nvidia's packages, too, for x86_64 alone.
     """
     label = torch.version.partition("+")[2].lower()
     if label.startswith(("cu", "rocm", "xpu")):

@@ -42,13 +42,12 @@ def native_of(case: Case) -> Native:
 
 
 def absent(native: Native) -> tuple[Needed, ...]:
-    """Libraries that are not found and without which the import itself fails, CANN's first."""
+    """Missing libraries that break the import itself, CANN's first."""
     libraries = [needed for needed in native.needed if needed.path is None and needed.at_import]
     order = {name: position for position, name in enumerate(OF_CANN)}
     return tuple(sorted(libraries, key=lambda needed: order.get(needed.name, len(order))))
 
 
-# The check that judges undefined symbols, by their owner.
 _JUDGED_BY = {"cann": "torch-npu-cann-symbols", "torch": "torch-npu-torch-symbols", "nnal": "nnal"}
 
 
@@ -60,13 +59,13 @@ def symbols(native: Native, owner: str) -> tuple[MissingSymbol, ...]:
 
 
 def require_torch_npu(case: Case) -> None:
-    """Raises NotApplicable where torch_npu is not wanted and does not disturb."""
+    """Raises NotApplicable if torch_npu is neither wanted nor disturbing."""
     if case.device != "npu" and not autoloads(case):
         raise NotApplicable(f"torch_npu is not loaded for {case.device}: {AUTOLOAD} is off")
 
 
 def load_cann(case: Case) -> Remedy:
-    """How this machine gets CANN's libraries into the environment."""
+    """How to bring CANN's libraries into the environment."""
     cann = case.need(Cann)
     scripts = {install.root: install.set_env for install in cann.installs if install.set_env}
     script = scripts.get(cann.active or "") or next(iter(scripts.values()), None)
@@ -120,7 +119,6 @@ def torch_npu_libraries(case: Case) -> Iterator[Finding]:
 
 
 def _bring(case: Case, names: list[str]) -> Remedy | None:
-    """How the libraries of the first owner, in the order of repair, come onto the path."""
     if any(name in OF_CANN for name in names):
         return load_cann(case)
     if any(name in _OF_DRIVER for name in names):

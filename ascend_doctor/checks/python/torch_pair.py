@@ -11,7 +11,7 @@ from ascend_doctor.judging.packages import torch_pair as remedy
 from ascend_doctor.judging.version_compare import leading
 from ascend_doctor.probe_records.stack import ImportedModule, InspectEnvRecord
 
-# torch_npu 2.7.1.post4 is for torch 2.7.1: what follows is torch_npu's own count.
+# torch_npu 2.7.1.post4 is for torch 2.7.1: what follows is torch_npu's count.
 _THREE = 3
 
 

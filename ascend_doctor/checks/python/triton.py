@@ -74,7 +74,6 @@ def triton_overwritten(case: Case) -> Iterator[Finding]:
 
 
 def _read_version(case: Case) -> str | None:
-    """The version that the folder triton reports of itself."""
     copies = case.need(ImportPath).find("triton").copies
     return next(iter(copies[0].versions.values()), None) if copies else None
 

@@ -17,7 +17,7 @@ _OTHERS = ("registry", "fla")
 
 
 def _cases(case: Case) -> dict[str, EntryCase]:
-    """What was measured of each entry point. Raises Unknown, and NotApplicable for none."""
+    """Measurements by entry point. Raises Unknown, and NotApplicable for none."""
     cases = ran(case, _PROBE).first_record(EntryPointsRecord).cases
     if not cases:
         raise Unknown(f"the probe {_PROBE} did not get this far")

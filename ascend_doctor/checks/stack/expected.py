@@ -21,7 +21,6 @@ _CONTRACT = "A gate was told so: --expect, its preset, or expect: in ascend-doct
 def _judge_expectation(
     case: Case, identity: str, see: Callable[[Case, Expectation], _Seen], remedy: Remedy
 ) -> Iterator[Finding]:
-    """A finding an expectation. One that is met is noted; what could not be told is unknown."""
     mine = [expectation for expectation in case.expected if expectation.check == identity]
     if not mine:
         raise NotApplicable("nothing of the kind is expected (see --expect)")
@@ -87,7 +86,7 @@ def _compare(number: int, expectation: Expectation) -> bool:
 
 
 def _count(case: Case) -> tuple[int, int, str]:
-    """The least and the largest number of NPUs that can be used here, and where from."""
+    """The least and the largest number of usable NPUs, and the source."""
     npus = case.facts.npus
     driver = case.need(Driver)
     files = [node for node in driver.nodes if node.kind != "manager"]
@@ -213,7 +212,7 @@ def _version(case: Case, expectation: Expectation) -> _Seen:
 
 
 def _has_own_numbers(case: Case) -> bool:
-    """Whether the drivers of these chips are counted apart, and have no order."""
+    """Whether the drivers of these chips have separate, unordered numbers."""
     try:
         return not family(case).ordered_drivers
     except (Unknown, NotApplicable):
@@ -221,7 +220,7 @@ def _has_own_numbers(case: Case) -> bool:
 
 
 def _present(case: Case, key: str) -> str:
-    """The version of what is there. Raises Unknown and NotApplicable."""
+    """The present version. Raises Unknown and NotApplicable."""
     if key == "firmware":
         driver = case.need(Driver)
         if driver.firmware_version is None:

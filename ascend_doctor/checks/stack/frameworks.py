@@ -9,7 +9,6 @@ from ascend_doctor.judging.judge import Case, check, unknown, warning
 from ascend_doctor.judging.packages import distribution, find_distribution, npu_only
 from ascend_doctor.matrix.schema import Need, urls
 
-# Components of the matrix and their distributions.
 _FRAMEWORKS = {
     "ms-swift": "ms-swift",
     "twinkle": "twinkle-kit",
@@ -74,7 +73,7 @@ def framework_stack(case: Case) -> Iterator[Finding]:
 
 
 def _difference(case: Case, need: Need) -> matrix_fit.Relation | str | None:
-    """A relation outside of the documents, why it could not be told, or None for neither."""
+    """A relation outside of the documents, or why it is undetermined; else None."""
     try:
         if not matrix_fit.applies(case, need):
             return None
@@ -82,7 +81,7 @@ def _difference(case: Case, need: Need) -> matrix_fit.Relation | str | None:
     except NotApplicable:
         return None
     except Unknown as reason:
-        # What binds only where it is there, as the checkout of Megatron-LM, may not be there.
+        # A need that binds only if present, as Megatron-LM's checkout, may be absent.
         return None if need.optional else str(reason)
     return relation if relation.fit in ("doubt", "bad") and not relation.allowed else None
 

@@ -22,12 +22,10 @@ _ONLY = "This concerns models with gated delta net layers (Qwen3.5, Qwen3-Next) 
 
 
 def _of(case: Case, component: str, identity: str) -> Behaviour | None:
-    """What the matrix says of an installed component. Raises Unknown and NotApplicable."""
     return behaviour(case, component, identity, distribution(case, component).version)
 
 
 def _of_megatron(case: Case) -> bool:
-    """Whether mcore-bridge takes Megatron's own implementation: by default, or by "1"."""
     value = variable(case, _NAME)
     return value is None or value.strip() == "1"
 
@@ -138,7 +136,7 @@ def qwen3_next_bridge_bug(case: Case) -> Iterator[Finding]:
         )
 
 
-# A behaviour of ms-swift: the module that its patch imports, and the attribute of a MindSpeed row
+# An ms-swift behaviour: the module that its patch imports, and the attribute of a MindSpeed row
 # that says whether the branch has it.
 _PATCHES = {
     "fla-lite-triton": ("mindspeed.lite.ops.triton.chunk_delta_h", "lite_triton_gdn"),

@@ -73,8 +73,7 @@ def megatron_two_copies(case: Case) -> Iterator[Finding]:
 def _mixture(
     package_copies: tuple[PackageCopy, ...], taken: PackageCopy
 ) -> tuple[str, PackageCopy] | None:
-    """A part of Megatron-LM that comes from another tree than megatron.core, and that tree."""
-    # The other parts of Megatron-LM's namespace; each may come from a tree of its own.
+    # The other parts of Megatron-LM's namespace; each may come from its own tree.
     for part in ("training", "legacy", "rl", "post_training", "inference"):
         other = winner(package_copies, part)
         if other is not None and other.path != taken.path:
@@ -191,7 +190,6 @@ def mindspeed_installed(case: Case) -> Iterator[Finding]:
 
 
 def _install_mindspeed(case: Case, core_version: str | None) -> Remedy:
-    """MindSpeed's first documented branch for this Megatron-core, from its repository."""
     known = case.catalog.component("mindspeed")
     scheme = case.catalog.component("megatron-core").scheme
     branch = next(

@@ -18,7 +18,6 @@ _DISPATCH = ("https://github.com/huggingface/peft/blob/main/src/peft/tuners/lora
 
 
 def _about(run: ProbeRun, plans: bool) -> ProbeRun:
-    """The run with what was wrong about plans, or about everything else."""
     ranks = tuple(
         msgspec.structs.replace(
             rank, wrong=tuple(w for w in rank.wrong if w.what.startswith(_PLAN) is plans)
@@ -29,7 +28,6 @@ def _about(run: ProbeRun, plans: bool) -> ProbeRun:
 
 
 def _record(run: ProbeRun) -> MegatronCallsRecord:
-    """What was measured. Raises Unknown where the probe failed or measured nothing."""
     record = run.first_record(MegatronCallsRecord)
     if not run.ranks or run.ranks[0].ok is not True or record.megatron is None:
         raise Unknown(f"the probe {_PROBE} failed, see schedule")

@@ -17,7 +17,7 @@ from ascend_doctor.probe_records.stack import MegatronTreeRecord, RefusedCall
 
 _PROBE = "megatron-tree"
 _MASK = "modelscope/mcore-bridge@v1.2.1:src/mcore_bridge/model/gpts/qwen3_next.py"
-# The releases whose functions were read into the matrix.
+# The releases whose functions the matrix describes.
 _READ = ">=0.12,<0.20"
 _SHOWN = 8
 
@@ -30,7 +30,6 @@ def _record(case: Case) -> MegatronTreeRecord:
 
 
 def _require(measured: _Measured | None) -> _Measured:
-    """What the probe measured. Raises Unknown where it did not come to it."""
     if measured is None:
         raise Unknown(f"the probe {_PROBE} did not get this far")
     return measured
@@ -92,7 +91,7 @@ def megatron_origin(case: Case) -> Iterator[Finding]:
 
 
 def _prepend(root: str) -> Remedy:
-    """In front, because an installed copy wins over what is appended."""
+    """In front: an installed copy wins over appended paths."""
     return Remedy(
         summary="Put the checkout in front of PYTHONPATH, or uninstall megatron-core",
         commands=(f"export PYTHONPATH={shlex.quote(root)}${{PYTHONPATH:+:$PYTHONPATH}}",),
@@ -133,7 +132,6 @@ def api_drift(case: Case) -> Iterator[Finding]:
 
 
 def _compare(function: Function, record: MegatronTreeRecord) -> Iterator[Finding]:
-    """What a function of this tree takes, against its release."""
     version = record.version
     required, _ = _split_parameters(function, version)
     has = record.api.get(function.name, [])
@@ -160,7 +158,6 @@ def _compare(function: Function, record: MegatronTreeRecord) -> Iterator[Finding
 
 
 def _split_parameters(function: Function, version: str) -> tuple[list[str], list[str]]:
-    """What it takes in this release, and what it takes in others only."""
     number = ".".join(map(str, leading(version, 3)))
     rows = function.takes.items()
     required = [name for releases, names in rows if _within(number, releases) for name in names]

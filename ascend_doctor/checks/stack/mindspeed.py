@@ -55,7 +55,6 @@ def megatron_mindspeed_pair(case: Case) -> Iterator[Finding]:
 
 
 def _checkout(case: Case, line: str) -> Remedy:
-    """The Megatron-LM that this MindSpeed documents, in the tree that is imported."""
     ref, git = find_megatron_ref(case), core(case).git
     summary = f"Use Megatron-LM {ref or 'of the line ' + line}, or the MindSpeed branch for yours"
     if not ref or git is None or git.dirty:

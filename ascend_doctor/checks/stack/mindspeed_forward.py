@@ -16,12 +16,11 @@ _MASK = (
     ),
 )
 _RING = ("Ascend/MindSpeed@core_r0.15.3:mindspeed/core/context_parallel/model_parallel_utils.py",)
-# float16 keeps 11 bits: 1e-3 is seen for a good one, and 0.5 without the causal mask.
+# float16 keeps 11 bits: a good one shows 1e-3, one without the causal mask 0.5.
 _TOLERANCE = 1e-2
 
 
 def _outcome(case: Case, name: str) -> ForwardCase:
-    """What a case measured, or its error. Raises Unknown, and NotApplicable where skipped."""
     run = ran(case, _PROBE)
     outcome = run.first_record(MindSpeedForwardRecord).cases.get(name)
     if outcome is None:
@@ -82,7 +81,7 @@ def use_flash(case: Case) -> Iterator[Finding]:
             continue
         if outcome.off is None:
             raise Unknown(f"the probe {_PROBE} recorded no error of {name}")
-        # Written so that a NaN is too much.
+        # Catches NaN, too.
         if not float(outcome.off) <= _TOLERANCE:
             yield error(
                 f"Attention without a mask is wrong with {argument}",

@@ -18,13 +18,13 @@ _PROBE = "mindspeed-patches"
 _PATCH_UTILS = "Ascend/MindSpeed@core_r0.15.3:mindspeed/patch_utils.py"
 _ARGS_UTILS = "Ascend/MindSpeed@core_r0.15.3:mindspeed/args_utils.py"
 _REPATCHING = ("arguments", "repatch", "again")
-# Stand-ins of CUDA extensions that nobody calls on NPUs; a repatch always changes them.
+# Stand-ins of CUDA extensions unused on NPUs; a repatch always changes them.
 _HARMLESS = ("flash_attn.", "fused_layer_norm_cuda")
 _OLDER = "This MindSpeed is for an older Megatron"
 _NEWER = "This MindSpeed is for a newer Megatron"
 _FIT = "Take the MindSpeed branch for this Megatron, or the Megatron of this branch"
 _TRITON = "Install the triton-ascend that fits this CANN, in place of triton"
-# Each is what one wrong pair was seen to end with: text of the error, reason, what to do.
+# How one wrong pair was seen to end: text of the error, reason, what to do.
 _SIGNATURES = (
     ("activation_recompute_forward", _OLDER, _FIT),
     ("expert_dist_ckpt_decorator", _OLDER, _FIT),
@@ -50,15 +50,11 @@ _SIGNATURES = (
 
 
 def _record(case: Case) -> MindSpeedPatchesRecord:
-    """What the probe measured. Raises Unknown, and NotApplicable where it was skipped."""
     return ran(case, _PROBE).first_record(MindSpeedPatchesRecord)
 
 
 def _outcome(case: Case, name: str) -> PatchCase:
-    """What a case measured, or its error.
-
-    Raises Unknown where it did not run, NotApplicable where MindSpeed cannot be imported at all.
-    """
+    """Raises Unknown if the case did not run, NotApplicable if MindSpeed cannot be imported."""
     record = _record(case)
     if name != "import" and record.cases.get("import", PatchCase()).error:
         raise NotApplicable("MindSpeed cannot be imported, see stack-pair")
@@ -72,7 +68,6 @@ def _outcome(case: Case, name: str) -> PatchCase:
 
 
 def _failures(outcome: PatchCase, title: str) -> Iterator[Finding]:
-    """The error of a case, as a finding."""
     if outcome.error:
         yield error(title, observed=story(outcome))
 
@@ -82,7 +77,6 @@ def _real(bindings: Mapping[str, Binding]) -> dict[str, Binding]:
 
 
 def _list_changes(outcome: PatchCase) -> dict[str, Binding]:
-    """What a repatch binds anew; a list has names alone."""
     if isinstance(outcome.changed, dict):
         return outcome.changed
     return dict.fromkeys(outcome.changed, (None, None))
@@ -146,7 +140,7 @@ def _unfit(text: str) -> Finding:
 
 
 def import_order_faults(outcome: PatchedImport) -> str:
-    """What megatron.core has decided wrongly because it was imported before MindSpeed, or ""."""
+    """Wrong decisions of megatron.core due to its import before MindSpeed, or ""."""
     wrong = [
         f"{name} is {value}"
         for name, value in outcome.decisions.items()
@@ -251,7 +245,7 @@ def first_repatch(case: Case) -> Iterator[Finding]:
         return
     if first.error:
         raise Unknown("with these arguments MindSpeed cannot be imported, see mindspeed-args")
-    # What a repatch loses anyhow is the subject of repatch-keeps-patches.
+    # repatch-keeps-patches reports what any repatch loses.
     lost = set(_list_changes(same))
     differ = _real(_record(case).differ)
     missing = sorted(set(differ) - lost)
@@ -304,7 +298,6 @@ def repatch_keeps_patches(case: Case) -> Iterator[Finding]:
 
 
 def _short(name: str) -> str:
-    """The last two parts of a dotted name: class and method, or module and function."""
     return ".".join(name.split(".")[-2:])
 
 

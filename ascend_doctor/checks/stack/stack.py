@@ -99,7 +99,6 @@ def _neighbours(case: Case, version: str) -> str:
 
 
 def _pair(case: Case, row: Release, cann: str) -> Remedy:
-    """The CANN for this package if it is here, the package for this CANN, or what to install."""
     here = matrix_fit.find_cann(case, row)
     if here is not None and here.set_env is not None:
         return Remedy(

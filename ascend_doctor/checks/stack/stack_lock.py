@@ -59,7 +59,7 @@ def stack_lock(case: Case) -> Iterator[Finding]:
 
 
 def _repair(lock: StackLock) -> Remedy:
-    """Where the stack lies below a prefix it is named, since the default is another one."""
+    """Names the prefix if the stack lies below one, since the default is another."""
     prefix, below, _ = lock.stack.rpartition("/stacks/")
     where = f" --prefix {shlex.quote(prefix)}" if below else ""
     return Remedy(

@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def selection_options(command: F) -> F:
-    """Add ``--only`` and ``--skip``; ids are looked up by ``choose``."""
+    """Add ``--only`` and ``--skip``; ``choose`` looks ids up."""
     for option in (
         click.option("--skip", multiple=True, metavar="ID", help="Leave a check out; repeatable."),
         click.option("--only", multiple=True, metavar="ID", help="Run only this; repeatable."),
@@ -41,9 +41,9 @@ def choose(
     level: int,
     expected: Collection[Expectation] = (),
 ) -> tuple[Check, ...]:
-    """The checks up to ``level`` that are asked for, and those of what is ``expected``.
+    """The requested checks up to ``level``, and those of what is ``expected``.
 
-    Raises UsageError for an unknown id, and where an expectation is to be left out.
+    Raises UsageError for an unknown id or a skipped expectation.
     """
     named = (*only, *skip, *expected)
     known = all_checks() if level or named else static_checks()

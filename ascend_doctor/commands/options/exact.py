@@ -27,7 +27,7 @@ class ExactLint(msgspec.Struct, frozen=True, kw_only=True):
     prefix: str | None = None
 
     def ask(self, inputs: Sequence[LintInput]) -> list[LintInput]:
-        """The launches with what their frameworks say. Raises DataError and DoctorError."""
+        """Add the frameworks' answers. Raises DataError and DoctorError."""
         from ascend_doctor.commands import rehearsal  # noqa: PLC0415 - not without --exact
         from ascend_doctor.linting.exact import ask, mark_unasked, split_launches  # noqa: PLC0415
         from ascend_doctor.simulator import machine  # noqa: PLC0415
@@ -45,7 +45,7 @@ class ExactLint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def exact_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The function gets them as ``exact``, None where they are not asked for."""
+    """The function gets them as ``exact``, None if not requested."""
 
     @functools.wraps(command)
     def gather(*, exact: bool, python: str | None, prefix: str | None, **options: Any) -> Any:
@@ -61,7 +61,7 @@ def exact_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return gather
 
 
-# The last of them stands first in the help.
+# The help lists the last first.
 _OPTIONS = (
     click.option("--prefix", metavar="DIR", help="With --exact: a stack that setup built."),
     click.option(

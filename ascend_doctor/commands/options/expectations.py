@@ -12,7 +12,6 @@ from ascend_doctor.matrix.catalog import Catalog
 
 F = TypeVar("F", bound=Callable[..., object])
 
-# Where a preset leaves what it expects, for the options of the same command.
 _PRESET = "ascend_doctor.expected"
 
 
@@ -43,7 +42,7 @@ def preset(context: click.Context, texts: tuple[str, ...]) -> None:
 def choose_expectations(
     site: tuple[Expectation, ...], expectations: tuple[Expectation, ...], catalog: Catalog
 ) -> tuple[Expectation, ...]:
-    """What counts: the command line over the site's file over the preset. Raises DataError."""
+    """The command line over the site's file over the preset. Raises DataError."""
     context = click.get_current_context(silent=True)
     chosen = over(context.meta.get(_PRESET, ()) if context else (), site, expectations)
     for expectation in chosen:

@@ -6,11 +6,11 @@ import click
 
 
 class FormatOption(click.Option):
-    """``--format NAME``, of a command that knows ``json``: ``--json`` is the same as naming it."""
+    """``--format NAME``; if the command knows ``json``, ``--json`` is the same."""
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
         super().add_to_parser(parser, ctx)
-        # No parameter of its own, which would have a value and a line of help beside this one's.
+        # A separate parameter would have another value and line of help.
         action = "append_const" if self.multiple else "store_const"
         parser.add_option(self, opts=["--json"], dest=self.name, action=action, const="json")
 

@@ -13,7 +13,7 @@ from ascend_doctor.machine.patience import EMULATED, MOST, VARIABLE
 MOST_NPUS = 16
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
-# They wait for what somebody else asks or runs.
+# They wait for others.
 _ENDLESS = {"mcp", "help"}
 
 framework_option = click.option(
@@ -39,7 +39,6 @@ trainer_option = click.option(
 
 
 def level_option(text: str) -> Option:
-    """Up to which level to check."""
     from ascend_doctor.report import LEVELS  # noqa: PLC0415 - every command has a deadline
 
     return click.option(
@@ -53,7 +52,6 @@ def level_option(text: str) -> Option:
 
 
 def device_option(text: str) -> Option:
-    """Where probes run."""
     return click.option(
         "--device",
         type=click.Choice(["auto", "npu", "cuda", "cpu"]),
@@ -76,7 +74,6 @@ def nproc_option(text: str, *, most: int = 4096, default: int | None = None) -> 
 
 
 def npus_option(text: str, *, default: int | None = None) -> Option:
-    """NPUs of a simulated machine."""
     return click.option(
         "--npus",
         type=click.IntRange(1, MOST_NPUS),
@@ -136,7 +133,7 @@ def _be_patient(_: click.Context, __: click.Parameter, factor: float | None) -> 
 
 
 def _limit(_: click.Context, __: click.Parameter, seconds: float | None) -> float | None:
-    # Reading the other options can hang, too; --patience may not have been read yet.
+    # Reading other options can hang too, perhaps before --patience is read.
     if seconds is not None:
         watchdog.limit(seconds)
     return seconds
@@ -146,7 +143,7 @@ def timeout_option(text: str, *, default: int = 900, least: int = 1, whole: bool
     """Seconds for all that a command does (``whole``), or for what ``text`` names."""
     return click.option(
         "--timeout",
-        # Before other options are read, as of files that may lie where nothing answers.
+        # Before options that read files, which may hang.
         is_eager=whole,
         callback=_limit if whole else None,
         type=click.FloatRange(min=least),
@@ -158,7 +155,7 @@ def timeout_option(text: str, *, default: int = 900, least: int = 1, whole: bool
 
 
 def limit_command(command: click.Command) -> click.Command:
-    """Give a command --timeout that has none: whatever it does, it may wait for a file."""
+    """Add --timeout if absent: any command may wait for a file."""
     names = {parameter.name for parameter in command.params}
     if not (isinstance(command, click.Group) or command.name in _ENDLESS or "timeout" in names):
         option = click.Option(

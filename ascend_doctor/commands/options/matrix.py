@@ -20,9 +20,9 @@ matrix_option = click.option(
 
 
 def catalog(overlays: tuple[str, ...]) -> Catalog:
-    """The shipped matrix with the site's folders over it; what comes later wins.
+    """The shipped matrix with the site's folders over it; the last wins.
 
-    Raises DataError for a folder that is not there, or without a file of rows.
+    Raises DataError for a folder that is absent or has no file of rows.
     """
     named = [word for word in os.environ.get("ASCEND_DOCTOR_MATRIX", "").split(":") if word]
     folders = [Path(folder) for folder in (*named, *overlays)]

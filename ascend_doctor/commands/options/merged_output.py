@@ -19,7 +19,7 @@ from ascend_doctor.machine.files import is_there, read_bytes, write_whole
 from ascend_doctor.redact import Redactor, ours
 from ascend_doctor.report import Fleet, Report
 
-# Names that are no path of a file, with a range or a comma.
+# Names with a range or a comma, not a file's path.
 _LIST = re.compile(r"(?=.*[,\[])[\w.,\[\]-]+")
 # Names of a million nodes take a third of it.
 _HOSTS_LIMIT = 64 << 20
@@ -34,7 +34,7 @@ expect_option = click.option(
 
 @dataclass(frozen=True, kw_only=True)
 class MergedOutputOptions:
-    """What becomes of the merged report: ``stack`` are the distributions of the matrix."""
+    """``stack`` are the distributions of the matrix."""
 
     output: Output
     stack: frozenset[str]
@@ -43,8 +43,8 @@ class MergedOutputOptions:
     def write(self, report: Report) -> int:
         """Write the lists of nodes and every format; gives the exit code.
 
-        Names of nodes stay, for they are the answer; addresses, home folders and secrets are
-        redacted where nothing else was asked for. Raises DataError.
+        Node names stay, as they are the answer; addresses, home folders and secrets are
+        redacted by default. Raises DataError.
         """
         if self.lists and report.fleet:
             _write_lists(Path(self.lists), report.fleet)
@@ -60,7 +60,6 @@ def _names(fleet: Fleet | None) -> tuple[str, ...]:
 
 
 def _redact(report: Report, hidden: Redactor) -> Report:
-    """Texts of the nodes; a thousand names and times need no looking at."""
     fleet = report.fleet and msgspec.structs.replace(
         report.fleet,
         drift=tuple(map(hidden.apply, report.fleet.drift)),
@@ -72,7 +71,7 @@ def _redact(report: Report, hidden: Redactor) -> Report:
 
 
 def add_merged_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the matrix, the lists and the formats; the command receives them as ``merged_output``."""
+    """Add the options; the command receives ``merged_output``."""
 
     @functools.wraps(command)
     def gather(

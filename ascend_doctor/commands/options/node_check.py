@@ -19,9 +19,9 @@ from ascend_doctor.commands.options.launch import (
 )
 from ascend_doctor.machine.live import DOCTOR
 
-# The first level that uses devices, and all of them at level 3: other work must not be beside it.
+# The first level that uses devices (level 3 all): no other work may run beside it.
 _DEVICES = 2
-# What a node's own check leaves of the time, to write and send its report.
+# Time that a node's check leaves to write and send its report.
 _MARGIN, _MARGIN_SHARE = 60.0, 0.3
 
 
@@ -43,11 +43,7 @@ class OnNodes:
         return self.level >= _DEVICES
 
     def arguments(self, *, fail_on: str) -> tuple[str, ...]:
-        """Of ``check`` on a node.
-
-        Reports travel with the names and addresses that merging compares; the merged one is
-        redacted.
-        """
+        """Of ``check`` on a node, unredacted for merging; the merged report is redacted."""
         own = self.timeout - min(_MARGIN, self.timeout * _MARGIN_SHARE)
         options = {"--nproc": self.nproc, "--python": self.python}
         return (
@@ -60,7 +56,7 @@ class OnNodes:
 
 
 def on_nodes_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options; the command receives them as ``on_nodes``."""
+    """Add the options; the command receives ``on_nodes``."""
 
     @functools.wraps(command)
     def gather(**options: Any) -> Any:
@@ -104,6 +100,6 @@ def doctor_words(named: str | None) -> tuple[str, ...]:
         if not words:
             raise click.UsageError("--doctor names no command")
         return words
-    # The script beside this interpreter, which nodes find at the same place where they share it.
+    # Nodes that share the folder find the script beside this interpreter too.
     script = os.path.join(os.path.dirname(sys.executable), "ascend-doctor")
     return (script,) if os.path.isfile(script) else DOCTOR

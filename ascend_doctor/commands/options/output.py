@@ -51,9 +51,9 @@ redact_option = click.option(
 
 
 def redacts(asked: bool | None, *, shown: bool) -> bool:
-    """Whether to hide names: what was ``asked``, else wherever a text may travel.
+    """Whether to hide names: as ``asked``, else wherever a text may travel.
 
-    ``shown`` is text that only standard output gets: on a terminal its paths are to be typed.
+    ``shown`` text goes only to standard output: on a terminal its paths are to be typed.
     """
     return not (shown and sys.stdout.isatty()) if asked is None else asked
 
@@ -63,7 +63,7 @@ def _stderr_is_a_terminal() -> bool:
 
 
 def needs_terminal(*, show_redacted: bool) -> None:
-    """Raises UsageError where what is hidden would go to a file."""
+    """Raises UsageError if hidden text would go to a file."""
     if show_redacted and not _stderr_is_a_terminal():
         raise click.UsageError("--show-redacted shows what is hidden, so it needs a terminal")
 
@@ -76,9 +76,9 @@ show_redacted_option = click.option(
 class Output(msgspec.Struct, frozen=True, kw_only=True):
     """``targets`` are (format, file) pairs; a file of None is standard output.
 
-    ``silent`` writes nothing there where all is well; ``issue`` makes a paste for a bug report of
-    Markdown; ``show_redacted`` says on the terminal what was hidden; ``acknowledged`` are findings
-    to live with, ``expected`` what the site's file says of its machines.
+    ``silent`` writes nothing there if all is well; ``issue`` turns Markdown into a bug report;
+    ``show_redacted`` lists on the terminal what was hidden; ``acknowledged`` are known
+    findings, ``expected`` what the site's file says of its machines.
     """
 
     targets: tuple[tuple[str, str | None], ...]
@@ -94,7 +94,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     expected: tuple[Expectation, ...] = ()
 
     def reachable_first(self) -> Output:
-        """Standard output before files, which may lie where nothing answers."""
+        """Standard output before files, which may hang."""
         return msgspec.structs.replace(
             self, targets=tuple(sorted(self.targets, key=lambda target: target[1] or ""))
         )
@@ -103,7 +103,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
         """Render every target. Files are replaced whole. Raises DataError."""
         known = [finding.check for finding in report.findings if _ACKNOWLEDGED in finding.title]
         if {name for name, _ in self.targets} == {"text"}:
-            # People are shown little of the facts; redacting all of them would take the longest.
+            # People see few facts; redacting all would take longest.
             report = msgspec.structs.replace(report, snapshot=_head_facts(report.snapshot))
             if not self.verbose and not self.show_redacted and report.fleet is None:
                 report = _without_unshown(report)
@@ -124,28 +124,25 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
         self.show_hidden(hidden)
 
     def emit(self, report: Report, render: Callable[[str, bool], str], *, code: int) -> None:
-        """Write to every target what ``render`` makes of its format, and whether it is a file.
+        """Write to each target what ``render`` makes of its format, and whether it is a file.
 
-        ``code`` is the exit code to be; the page of a step is always made of the report.
+        ``code`` is the exit code; a step's page always shows the report.
         """
         for name, file in self.targets:
             text = render(name, file is not None)
             if file is not None:
                 write_whole(file, text)
             elif code or not self.silent:
-                # Whether it has colours was decided: click would take them away where no terminal
-                # is.
+                # Colour is decided already: click would strip it without a terminal.
                 click.echo(text, nl=False, color=True)
             if name == "github" and (code or not self.silent):
                 _summarise(report)
 
     def show_hidden(self, hidden: Redactor) -> None:
-        """Say what was hidden, where that was asked for."""
         if self.show_redacted:
             show_hidden(hidden, color=self.color)
 
     def render(self, name: str, report: Report, *, to_file: bool) -> str:
-        """The report in a format of this name."""
         kind = "issue" if self.issue and name == "markdown" else f"formats.{name}"
         module = importlib.import_module(f"ascend_doctor.render.{kind}")
         if name != "text":
@@ -155,7 +152,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
         return text
 
     def paper(self, *, to_file: bool) -> dict[str, Any]:
-        """What a page for people is written on: colour, width, and the letters that it has."""
+        """Colour, width and letters of a page for people."""
         encoding = "utf-8" if to_file else sys.stdout.encoding or "ascii"
         return {
             "color": self.color and not to_file,
@@ -165,7 +162,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _without_moved_columns(before: Report, after: Report) -> Report:
-    """The second report, without the columns of lines in which something was hidden."""
+    """``after`` without the columns of lines in which something was hidden."""
     findings = tuple(
         msgspec.structs.replace(new, excerpt=Excerpt(line=new.excerpt.line))
         if new.excerpt is not None and new.excerpt != old.excerpt
@@ -176,7 +173,6 @@ def _without_moved_columns(before: Report, after: Report) -> Report:
 
 
 def _summarise(report: Report) -> None:
-    """Add to the page of the step that GitHub Actions shows, where it names one."""
     page = os.environ.get("GITHUB_STEP_SUMMARY")
     if not page:
         return
@@ -186,7 +182,7 @@ def _summarise(report: Report) -> None:
 
 
 def show_hidden(hidden: Redactor, *, color: bool = False) -> None:
-    """Say on the user's terminal what was hidden and as what."""
+    """Show on the terminal what was hidden and as what."""
     from ascend_doctor.render.hidden import render  # noqa: PLC0415 - seldom asked for
 
     width = page_width()
@@ -196,10 +192,7 @@ def show_hidden(hidden: Redactor, *, color: bool = False) -> None:
 
 
 def _without_unshown(report: Report) -> Report:
-    """The report without the texts of findings that the page only counts.
-
-    These are skipped ones, and what is well, unless a device measured it.
-    """
+    """Drop texts of findings that the page only counts: skipped or well, and unmeasured."""
     measured = any(level.ran and level.level for level in report.levels)
     counted = {Level.SKIPPED} if measured else {Level.SKIPPED, Level.OK}
     findings = tuple(
@@ -212,7 +205,6 @@ def _without_unshown(report: Report) -> Report:
 
 
 def _head_facts(facts: Snapshot) -> Snapshot:
-    """What the text format reads: the head of the page, and the pairs among what probes record."""
     python = facts.python
     return Snapshot(
         redacted=facts.redacted,
@@ -231,7 +223,7 @@ def put(file: str | None, text: str) -> None:
         write_whole(file, text)
 
 
-# In the reverse of the order in which the help lists them.
+# The help lists the last first.
 _OPTIONS = (
     click.option(
         "--config",
@@ -283,7 +275,7 @@ _OPTIONS = (
 
 
 def output_options(command: F) -> F:
-    """Add the shared options; the command receives them as one ``output: Output``."""
+    """Add the shared options; the command receives ``output``."""
 
     @functools.wraps(command)
     def gather(  # noqa: PLR0913 - the options that it gathers
@@ -329,7 +321,7 @@ def output_options(command: F) -> F:
 def _site(config: str | None) -> Settings | None:
     if config is None and not os.path.isfile(FILE):
         return None
-    # A file in a folder that others may write to could have findings passed over.
+    # Others who can write to the folder could hide findings.
     if config is None and (why := not_trusted(FILE)):
         warning_ = f"ascend-doctor: ./{FILE} is not obeyed: {why}; --config {FILE} takes it"
         click.echo(warning_, err=True)
@@ -342,7 +334,7 @@ def _site(config: str | None) -> Settings | None:
 def _targets(
     formats: tuple[str, ...], files: tuple[str, ...]
 ) -> tuple[tuple[str, str | None], ...]:
-    """What goes where: files by the formats that their endings name, the others in order."""
+    """Formats and files: by the files' endings, the others in order."""
     targets: list[tuple[str, str | None]] = []
     left = list(formats)
     waiting = []
@@ -372,7 +364,6 @@ def _targets(
 
 
 def _can_be_written(file: str) -> None:
-    """Raises UsageError: a report that has nowhere to go is not worth the minutes it takes."""
     if why := why_not_written(file):
         raise click.UsageError(f"-o {file or repr(file)}: {why}")
 

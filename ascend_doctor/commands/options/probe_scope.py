@@ -27,7 +27,7 @@ _NODES = ("nnodes", "node_rank", "rdzv_endpoint")
 
 
 class ProbeScope(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user asks of probes. ``sizes`` has what was given; ``small``: for a simulation."""
+    """``sizes`` has what was given; ``small``: for a simulation."""
 
     sizes: dict[str, int]
     minutes: float = 1.0
@@ -54,9 +54,9 @@ class ProbeScope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ranks_of(sizes: dict[str, int]) -> int:
-    """The least number of ranks that a layout fits, for its dense and its expert layers."""
+    """The fewest ranks that fit a layout's dense and expert layers."""
     tp, pp, cp, ep = (sizes.get(size, 1) for size in ("tp", "pp", "cp", "ep"))
-    # The same ranks hold both, so that both products have to divide their number.
+    # The same ranks hold both: both products divide their number.
     return math.lcm(tp * pp * cp, sizes.get("etp", tp) * ep * pp)
 
 

@@ -40,7 +40,7 @@ class RunVerdict:
         options = ["--exit-verdict"] if self.exit_verdict else []
         nodes = self.nodes
         if not nodes and is_of_one_node(launch, environment):
-            # What a scheduler calls a node may not be what the host calls itself.
+            # A scheduler's name for a node may differ from the host's own.
             names = (environment.get(name) for name in ("SLURMD_NODENAME", "NODE_NAME"))
             nodes = next(filter(None, names), "") or socket.gethostname()
         options += ["--nodes", nodes] if nodes else []
@@ -55,9 +55,9 @@ class RunVerdict:
         return (*options, "--history", self.history, *written)
 
     def exit_code(self, code: int, diagnosed: int) -> int:
-        """What `run` ends with, of the launch's exit code and that of its diagnosis.
+        """The exit code of `run`, from that of the launch and of its diagnosis.
 
-        A launch whose output says nothing is judged by the signal that ended it.
+        A launch with silent output is judged by the signal that ended it.
         """
         if not self.exit_verdict or diagnosed in {EXIT_RESTART, EXIT_EXCLUDE, EXIT_STOP}:
             return diagnosed if self.exit_verdict else code

@@ -32,7 +32,7 @@ _KEPT = (
 
 
 class Examination:
-    """One machine, live or replayed, that is to be examined."""
+    """A live or replayed machine."""
 
     def __init__(  # noqa: PLR0913 - what may be said of the one machine
         self,
@@ -56,7 +56,7 @@ class Examination:
         self._taking = Taking(simulated=simulated)
 
     def so_far(self, why: str) -> tuple[Snapshot, Redactor]:
-        """What was collected by now; what was not is a gap that says why."""
+        """Facts collected so far; the rest are gaps that say ``why``."""
         facts = msgspec.structs.replace(self._taking.snapshot(why), started=self._programs())
         return facts, self.redactor(facts)
 
@@ -67,12 +67,11 @@ class Examination:
         deadline: float = SECTION_DEADLINE,
         meanwhile: Callable[[], None] = lambda: None,
     ) -> tuple[Snapshot, Redactor]:
-        """Collect every section within ``deadline`` seconds, and know what is to be hidden of it.
+        """Collect all sections within ``deadline`` seconds, and what to hide of them.
 
-        ``command`` is a launch command to judge with it; ``meanwhile`` is called while the
-        machine is asked.
-        Raises DataError where the interpreter that was named is none, or where the recording
-        that was asked for cannot be written.
+        ``command`` is a launch command to judge with it; ``meanwhile`` is called during the
+        collection. Raises DataError if the named interpreter is invalid or the requested
+        recording cannot be written.
         """
         recording = RecordingMachine(self.machine)
         machine: Machine = recording if self._record else self.machine
@@ -101,7 +100,7 @@ class Examination:
         env = {name: self.machine.env[name] for name in _KEPT if name in self.machine.env}
         if (environment := facts.environment) is not None:
             env = {
-                # Their values are nobody's business, and that they are set is a fact.
+                # Their values are private; that they are set is a fact.
                 **dict.fromkeys((*environment.withheld, *environment.misspelt), ""),
                 **env,
                 **environment.variables,
@@ -120,12 +119,12 @@ class Examination:
         return tuple(sorted(live.started)) if isinstance(live, LiveMachine) else ()
 
     def redactor(self, facts: Snapshot) -> Redactor:
-        """What is to be hidden of these facts, and of the machine that they are about."""
+        """Knows what to hide of these facts and of their machine."""
         return redactor(facts, home=self.home, env=self.machine.env, key=local_key())
 
 
 def add_target_options(command: F) -> F:
-    """Add the shared options; the command receives them as one ``examination: Examination``."""
+    """Add the shared options; the command receives ``examination``."""
 
     @functools.wraps(command)
     def gather(

@@ -21,10 +21,7 @@ class TrueSize(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def true_size_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What is asked, None without --true-size; the function gets it as ``size``.
-
-    An NPU's memory is then the chip's, where no other is typed.
-    """
+    """The function gets ``size``, None if unused; else an NPU's memory defaults to the chip's."""
 
     @functools.wraps(command)
     def gather(
@@ -48,14 +45,13 @@ def true_size_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def _read_ranks(
     _context: click.Context, _option: click.Parameter, text: str | None
 ) -> tuple[int, ...]:
-    """Ranks with commas between. Raises BadParameter."""
     words = text.split(",") if text else []
     if not all(word.isascii() and word.isdigit() for word in words):
         raise click.BadParameter(f"{text!r} is no list of ranks, as 0,4")
     return tuple(sorted({int(word) for word in words}))
 
 
-# The last of them stands first in the help.
+# The help lists the last first.
 _OPTIONS = (
     click.option(
         "--real",

@@ -42,7 +42,7 @@ class VerdictOptions:
             )
 
     def report(self, output: Output) -> Output:
-        """Where the report itself goes: to files alone, beside the verdict."""
+        """The report goes only to files, beside the verdict."""
         return replace(output, targets=()) if self.line and output.targets == _TEXT else output
 
 
@@ -58,7 +58,7 @@ def verdict_options(command: Callable[..., Any]) -> Callable[..., Any]:
             exit_verdict=exit_verdict,
             history=history,
             nodes=tuple(nodes.replace(",", " ").split()),
-            # Only where that was typed: a scheduler has to know the names as they are.
+            # Only if typed: a scheduler needs true names.
             redact=click.get_current_context().params.get("redact") is True,
         )
         return command(asked=asked, **others)
@@ -96,13 +96,11 @@ _OPTIONS = (
 
 
 def show_verdict(verdict: JobVerdict) -> None:
-    """The line for scripts, and why on standard error."""
     click.echo(one_line(" ".join((verdict.action, *verdict.nodes))))
     click.echo(f"ascend-doctor: {one_line(say_verdict(verdict))}", err=True)
 
 
 def exit_code_of(diagnosis: Diagnosis) -> int:
-    """The exit code that stands for the verdict."""
     verdict = diagnosis.verdict
     if verdict is None or verdict.action == "unknown":
         return EXIT_OK if diagnosis.outcome == "nothing known found" else EXIT_UNKNOWN

@@ -25,7 +25,7 @@ _BEHIND = {"torch": "ascend_recorder", "torch_npu": "ascend_simulator"}
 
 
 class _HookLoader(importlib.abc.Loader):
-    """A module's own loader, and ``install()`` of ours after it."""
+    """A module's loader, followed by our ``install()``."""
 
     def __init__(self, loader: Any, hook: str) -> None:
         self.loader = loader
@@ -68,14 +68,14 @@ def _load_hooks() -> None:
 
 
 def _run_next_sitecustomize() -> None:
-    """The first one in the path that did not run; a copy of this one looks for the next again."""
+    """The first unrun one in the path; a copy of this one repeats the search."""
     executed: set[str] = sys.__dict__.setdefault(_MARK, set())
     executed.add(os.path.dirname(os.path.abspath(__file__)))
     others = [entry for entry in sys.path if os.path.abspath(entry or ".") not in executed]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", others)
     if spec is not None and spec.loader is not None:
         executed.add(os.path.dirname(os.path.abspath(spec.origin or "")))
-        # As if it had been the first: programs ask for it by its name.
+        # As if it had been the first: programs use this name.
         module = sys.modules["sitecustomize"] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
 

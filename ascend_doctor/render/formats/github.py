@@ -5,7 +5,7 @@ from ascend_doctor.render.fields import details
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report
 
-# GitHub has no level for what could not be told.
+# GitHub has no level for the undetermined.
 _COMMANDS = {Level.ERROR: "error", Level.UNKNOWN: "warning", Level.WARNING: "warning"}
 
 

@@ -28,7 +28,7 @@ from ascend_doctor.report import Report
 _PAGES = Path(__file__).parent.parent / "pages"
 _SHOWN = (Level.ERROR, Level.UNKNOWN, Level.WARNING)
 _NODES = 48  # in the matrix of pairs
-# Where words are broken that are too long for a line: behind what divides paths, names and lists.
+# Too long words break after separators of paths, names and lists.
 _LONG_WORD = re.compile(r"\S{16,}")
 _DIVIDER = re.compile(r"(?<=\S[,/_.=:;)\]])(?=[^\s,/_.=:;)\]])(?!(?<=\.)\d)")
 _ENDED = {
@@ -41,7 +41,7 @@ _LOCALES = {"en": "en", "zh": "zh-CN"}
 
 
 def render(report: Report) -> str:
-    """One page for screens of every size, light and dark, with keyboard and screen reader."""
+    """One page for all screens, light and dark, keyboard and screen reader."""
     catalog = Catalog()
     complaints = report.complaints
     levels = _SHOWN if report.fleet else tuple(reversed(Level))
@@ -66,7 +66,7 @@ def render(report: Report) -> str:
 
 
 def parts() -> dict[str, Any]:
-    """What every page holds: its language, style, script, and the hash that its policy allows."""
+    """Parts of every page: language, style, script, and the hash that its policy allows."""
     script = _text("report.js")
     return {
         "lang": _LOCALES[language.current()],
@@ -78,13 +78,12 @@ def parts() -> dict[str, Any]:
 
 @functools.cache
 def page(name: str) -> jinja2.Template:
-    """One of our pages."""
     pages = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_PAGES),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
-        # A misspelt name would else be an empty place on the page.
+        # A misspelt name would be an empty place on the page.
         undefined=jinja2.StrictUndefined,
         finalize=_harmless,
     )
@@ -95,12 +94,10 @@ def page(name: str) -> jinja2.Template:
 
 
 def _say(text: Any) -> str:
-    """The text in the language of the page."""
     return language.say(str(text))
 
 
 def _say_items(text: str) -> str:
-    """A list in the language of the page; items that it lacks stay."""
     return ", ".join(map(_say, text.split(", ")))
 
 
@@ -109,13 +106,11 @@ def _fields(finding: Finding, consequences: Iterable[Finding]) -> list[tuple[str
 
 
 def _harmless(value: Any) -> Any:
-    """Texts of the report without control characters; the page's own parts as they are."""
-    # Markup is a subclass of str, and has been made harmless where it was made.
+    # Markup, a subclass of str, is already harmless.
     return one_line(value) if type(value) is str else value
 
 
 def _breakable(text: str) -> Any:
-    """The text with places where a narrow screen may break its long words."""
     marked = _LONG_WORD.sub(lambda word: _DIVIDER.sub("\0", word[0]), one_line(text))
     return markupsafe.Markup("<wbr>").join(marked.split("\0"))
 
@@ -125,15 +120,14 @@ def _text(name: str) -> Any:
 
 
 def _facts(report: Report, catalog: Catalog) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Tables of what was seen, the stack first."""
     settings = group_settings(report.snapshot, catalog.distributions)
     return [(group.value, rows) for group, rows in settings.items() if rows]
 
 
 class Span(NamedTuple):
-    """A stage of a rank: where it starts and how long it is, in per cent of the longest rank.
+    """A stage of a rank: its start and length, in per cent of the longest rank.
 
-    ``level`` is how it ended; every other stage is ``pale``, so that neighbours can be told apart.
+    ``level`` is how it ended; every other stage is ``pale``, to separate neighbours.
     """
 
     stage: str
@@ -145,7 +139,7 @@ class Span(NamedTuple):
 
 
 class RankStages(NamedTuple):
-    """``stage`` is the last one that was begun."""
+    """``stage`` is the last begun one."""
 
     rank: int
     mark: str
@@ -156,7 +150,7 @@ class RankStages(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """``stages`` are in the order in which ranks came to them."""
+    """``stages`` are in the order of arrival."""
 
     probe: str
     seconds: float
@@ -175,7 +169,7 @@ def _timeline(run: ProbeRun) -> Timeline:
             ended, level = "skipped", Level.SKIPPED
         at, spans = 0.0, []
         for stage, seconds in result.stages.items():
-            # A stage of no time at all is to be seen all the same.
+            # Even a stage without duration must be visible.
             width = max(100 * seconds / longest, 0.2)
             of = level if stage == result.stage else Level.OK
             pale = bool(names.index(stage) % 2)

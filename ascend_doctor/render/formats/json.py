@@ -15,12 +15,12 @@ def render(report: Report) -> str:
 
 
 def pretty(value: Any) -> str:
-    """Readable JSON of any struct; no control character stands in it raw."""
+    """Readable JSON of any struct, without raw control characters."""
     return json_text(msgspec.json.format(msgspec.json.encode(value), indent=2)) + "\n"
 
 
 def schema() -> dict[str, Any]:
-    """The published JSON Schema of a report; changes are additive within one schema number."""
+    """The published JSON Schema of a report; within a schema number only additions."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "ascend-doctor report",
@@ -29,7 +29,7 @@ def schema() -> dict[str, Any]:
 
 
 def diagnosis_schema() -> dict[str, Any]:
-    """The published JSON Schema of a diagnosis; changes are additive within one schema number."""
+    """The published JSON Schema of a diagnosis; within a schema number only additions."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "ascend-doctor diagnosis",

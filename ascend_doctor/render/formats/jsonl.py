@@ -7,7 +7,7 @@ from ascend_doctor.report import SCHEMA, Report
 
 
 def render(report: Report) -> str:
-    """Every line is an object with ``schema``, ``kind`` and the host's name."""
+    """Each line is an object with ``schema``, ``kind`` and the host's name."""
     head = {"schema": SCHEMA, "host": report.host, "simulated": report.simulated}
     rows = [
         {**head, "kind": "finding", **msgspec.to_builtins(finding)} for finding in report.findings

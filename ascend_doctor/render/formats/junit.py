@@ -8,12 +8,12 @@ from ascend_doctor.render.fields import details
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report
 
-# "Could not tell" is JUnit's error: the test itself did not come to a verdict.
+# "Could not tell" is JUnit's error: the test reached no verdict.
 _ELEMENTS = {Level.ERROR: "failure", Level.UNKNOWN: "error", Level.SKIPPED: "skipped"}
 
 
 def render(report: Report) -> str:
-    """One test suite. Warnings pass and stand in the case's output."""
+    """One test suite. Warnings pass and are in the case's output."""
     cases = [
         (name, list(findings)) for name, findings in groupby(report.findings, lambda f: f.check)
     ]

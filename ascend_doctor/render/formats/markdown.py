@@ -13,7 +13,7 @@ from ascend_doctor.report import Report
 _NODES = 16  # in the matrix of pairs
 # All that begins markup, a mention, a formula or HTML on GitHub or GitLab.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#+!|~&@$-])")
-# What code hosts make links of, whatever is escaped: mentions, issues, commits of a repository.
+# Code hosts link these even if escaped: mentions, issues, commits of a repository.
 _LINKED = re.compile(r"\\([@#])")
 
 
@@ -36,13 +36,11 @@ def headline(report: Report) -> str:
 
 
 def verdict(report: Report) -> list[str]:
-    """What the whole report says, and what has to be known of it, as lines."""
     texts = (*report.notices, report.verdict.text())
     return [line for text in texts for line in (f"**{plain(say(text))}**", "")]
 
 
 def about(finding: Finding, report: Report) -> list[str]:
-    """A finding as lines: title, fields, what follows from it, what to type."""
     title = f"### {say(finding.level.value)}: {plain(say(finding.title))}"
     rows = [title, "", f"- {say('Check')}: `{finding.check}`"]
     rows += [
@@ -55,14 +53,13 @@ def about(finding: Finding, report: Report) -> list[str]:
 
 
 def fence(text: str, language: str = "text") -> list[str]:
-    """The text as it is, but for control characters, behind a fence that it does not hold."""
+    """The text without control characters, in a fence that it does not contain."""
     shown = lines(text)
     fence = "`" * max(3, 1 + max(len(run) for text in shown for run in _ticks(text)))
     return [f"{fence}{language}", *shown, fence]
 
 
 def _pairs(report: Report) -> list[str]:
-    """The matrix of pairs of nodes, where there is one."""
     matrix = matrix_of(report, most=_NODES)
     if matrix is None:
         return []
@@ -96,12 +93,11 @@ def _environment(report: Report) -> list[str]:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """A table of plain texts."""
     shown = [" | ".join(map(plain, row)) for row in (head, *rows)]
     shown.insert(1, " | ".join("---" for _ in head))
     return [f"| {row} |" for row in shown]
 
 
 def plain(text: str) -> str:
-    """Plain text in Markdown: on one line, no markup, no mention, no raw HTML."""
+    """Plain text in Markdown: one line, without markup, mention or raw HTML."""
     return _LINKED.sub("\\1\u2060", _SPECIAL.sub(r"\\\1", one_line(text.replace("\n", " "))))

@@ -14,7 +14,7 @@ Key = TypeVar("Key", bound=Hashable)
 def render(report: Report) -> str:
     """Gauges: findings by level, the worst level of each check, exit code, time of the run.
 
-    Of a fleet also the verdict of each node, and what was found on it.
+    Of a fleet also each node's verdict and findings.
     """
     counts = {level: sum(finding.level is level for finding in report.findings) for level in Level}
     worst = _worst((finding.check, finding.level) for finding in report.findings)
@@ -56,7 +56,6 @@ def _nodes(report: Report) -> Iterator[str]:
 
 
 def _worst(levels: Iterable[tuple[Key, Level]]) -> dict[Key, Level]:
-    """The worst level of each key, in the order of their first ones."""
     worst: dict[Key, Level] = {}
     for key, level in levels:
         worst[key] = max(level, worst.get(key, Level.OK))
@@ -64,7 +63,7 @@ def _worst(levels: Iterable[tuple[Key, Level]]) -> dict[Key, Level]:
 
 
 def _escape(label: str) -> str:
-    """A value of a label, harmless on a terminal (the text format of Prometheus)."""
+    """A label value, harmless on a terminal (Prometheus text format)."""
     return one_line(label).replace("\\", r"\\").replace('"', r"\"")
 
 

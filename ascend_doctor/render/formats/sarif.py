@@ -11,7 +11,7 @@ from ascend_doctor.render.manual import page_of
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report
 
-# A note is what SARIF has for results that are neither good nor bad.
+# SARIF's note is for results that are neither good nor bad.
 _LEVELS = {Level.ERROR: "error", Level.UNKNOWN: "note", Level.WARNING: "warning"}
 
 # OWNER/REPO@REF:path:line, as checks cite their sources.
@@ -43,7 +43,6 @@ def render(report: Report) -> str:
 
 
 def _rule(name: str, findings: list[Finding]) -> dict[str, Any]:
-    """What viewers show beside a result: how to read on, and its page or first source."""
     rule: dict[str, Any] = {"id": name, "help": {"text": f"ascend-doctor explain {name}"}}
     refs = (ref for finding in findings if finding.check == name for ref in finding.refs)
     link = page_of(name) or next(filter(None, map(web_address, refs)), "")
@@ -51,7 +50,7 @@ def _rule(name: str, findings: list[Finding]) -> dict[str, Any]:
 
 
 def web_address(ref: str) -> str:
-    """The address of a source, where that is OWNER/REPO@REF:path with a line, or one; else ""."""
+    """The URL of a source OWNER/REPO@REF:path with a line, or of a URL; else ""."""
     if re.fullmatch(r"https?://[\x21-\x7e]+", ref):
         return ref
     match = _REF.fullmatch(ref)
@@ -71,7 +70,7 @@ def _invocation(report: Report) -> dict[str, Any]:
 
 
 def _result(finding: Finding, rule: int) -> dict[str, Any]:
-    # GitHub refuses a result without a file, and most findings are of no file.
+    # GitHub refuses results without a file, which most findings lack.
     physical: dict[str, Any] = {"artifactLocation": {"uri": f"machine/{finding.check}"}}
     if finding.location is not None:
         region = {"startLine": finding.location.line, "startColumn": finding.location.column}

@@ -14,7 +14,7 @@ from ascend_doctor.render.plain import lines, one_line
 from ascend_doctor.report import Report
 
 _LABEL = 10
-# Where the texts of fields begin, so that commands stand below them.
+# Where texts of fields begin, with commands below them.
 _COMMAND = 14
 _SUBJECT = 20
 _MEASURES = 2  # the first level that asks a device
@@ -30,10 +30,10 @@ def render(
     ascii_only: bool = False,
     verbose: bool = False,
 ) -> str:
-    """The whole report: subjects, errors, warnings, what could not be told, what to do first.
+    """The whole report: subjects, errors, warnings, unknowns, what to do first.
 
-    What follows from an error stands below it, or by itself with ``verbose``, which adds sources.
-    Many machines have a line for each cause, and all that is known of it with ``verbose``.
+    What follows from an error is below it, or separate with ``verbose``, which adds sources.
+    Many machines have a line for each cause, and all about it with ``verbose``.
     """
     page = _TextPage(color=color, width=width, ascii_only=ascii_only, label=_LABEL)
     page.head(report)
@@ -78,7 +78,6 @@ class _TextPage(Page):
             self.dim(scope, 0)
 
     def subjects(self, report: Report) -> None:
-        """What was looked at, where there is more than one subject."""
         if len(report.subjects) > 1:
             self.rows.append("")
             for subject in report.subjects:
@@ -91,7 +90,7 @@ class _TextPage(Page):
                 self.rows += [head, *more]
 
     def findings(self, report: Report, *, verbose: bool) -> None:
-        """Every complaint; if not verbose, of a warning beside an error no more than its remedy."""
+        """Every complaint; unless verbose, a warning beside an error shows only its remedy."""
         shown = report.unfolded if verbose else report.complaints
         failing = bool(shown) and shown[0].level is Level.ERROR
         for finding in shown:
@@ -102,14 +101,13 @@ class _TextPage(Page):
     def finding(
         self, finding: Finding, consequences: Sequence[Finding], *, verbose: bool, short: bool
     ) -> None:
-        """What is wrong, what to type, and what follows from it."""
         self.rows.append("")
         self.title(finding.level, finding.title, finding.check)
         hidden = {"Found", "Expected", "Why"} if short else set()
         self._fields(finding, hidden if verbose else {*hidden, "Source"})
         for command in finding.remedy.commands if finding.remedy else ():
             rows = lines(command)
-            # No prompt, and what is continued may be indented; a here-document may not.
+            # No prompt, and continued lines may be indented; a here-document may not.
             is_indented = all(row.endswith("\\") for row in rows[:-1])
             indent = " " * _COMMAND if is_indented else ""
             self.rows += [indent + self.styled(row, fg="cyan") for row in rows]
@@ -130,7 +128,6 @@ class _TextPage(Page):
                 self.rows += draw(finding.excerpt, number, self.width, ascii_only=self.ascii_only)
 
     def pairs(self, report: Report) -> None:
-        """The matrix of pairs of nodes, as wide as the page allows."""
         if report.fleet is None and not report.snapshot.probes:
             return
         from ascend_doctor.render.pairs import matrix_of  # noqa: PLC0415 - only they have pairs
@@ -152,7 +149,7 @@ class _TextPage(Page):
             )
 
     def rest(self, report: Report, *, verbose: bool) -> None:
-        """What was measured on a device; with ``verbose`` all that is well or was skipped."""
+        """Device measurements; with ``verbose`` all that is well or skipped."""
         measured = any(level.ran and level.level >= _MEASURES for level in report.levels)
         rows: list[str] = []
         for level in (Level.OK, Level.SKIPPED) if verbose else (Level.OK,):
@@ -167,9 +164,9 @@ class _TextPage(Page):
         self.rows += ["", *rows] if rows else []
 
     def start(self, report: Report) -> None:
-        """What to type first, where something is wrong, else what the remedy says.
+        """What to type first if something is wrong, else the remedy's text.
 
-        Lines for the calling shell belong together; of others the first says how to go on.
+        Lines for the calling shell belong together; of others the first shows how to go on.
         """
         worst = next(iter(report.complaints), None)
         remedy = worst.remedy if worst else None
@@ -180,7 +177,7 @@ class _TextPage(Page):
         command = " && ".join(action.text for action in own or actions[:1])
         text = command or remedy.summary
         if len(lines(text)) > 1:
-            # Of a here-document the first line alone would wait for the rest.
+            # A here-document's first line alone would wait for the rest.
             text = f"the command of {worst.check} above"
         start = self.say(_START)
         rows = [one_line(text)]  # a command stays on one line, to be pasted

@@ -11,7 +11,6 @@ from typing import Any
 
 
 def write_weights(folder: str) -> None:
-    """Beside the config.json in a folder."""
     import torch  # noqa: PLC0415 - only this needs it
     from transformers import AutoConfig, AutoModelForCausalLM  # noqa: PLC0415
 
@@ -28,7 +27,7 @@ def write_rows(path: str, count: str) -> None:
 
 
 def make_row(number: int) -> dict[str, Any]:
-    """With what verl's preparation of GSM8K writes, for fine-tuning too."""
+    """In the form of verl's preparation of GSM8K, for fine-tuning too."""
     question, answer = f"What is {number} + 1?", f"It is {number + 1}."
     asked = {"role": "user", "content": question}
     return {

@@ -26,14 +26,12 @@ _GRACE = 30.0
 
 
 class Frameworks:
-    """Those that are imported, or why they cannot be."""
-
     def __init__(self) -> None:
         self._ready: dict[str, Any] = {}
         self._failed: dict[str, str] = {}
 
     def take(self, launch: dict[str, Any]) -> tuple[Any, str, bool]:
-        """The framework of a launch; None, and why, where it cannot be imported.
+        """The framework of a launch; None, and why, if it cannot be imported.
 
         The last says whether it was imported for another launch.
         """

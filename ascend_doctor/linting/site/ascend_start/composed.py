@@ -36,7 +36,7 @@ class Verl:
         """Nothing of it depends on the launch."""
 
     def fill_unknown(self, words: list[CommandWord]) -> tuple[list[CommandWord], list[str]]:
-        """Overrides whose values only the shell knows are left out."""
+        """Leave out overrides whose values only the shell knows."""
         unknown = [word for word in words if UNTOLD in word.text]
         names = [_last_key(word.text) for word in unknown]
         return [word for word in words if word not in unknown], names

@@ -26,7 +26,7 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 def confine(folder: str) -> None:
-    """From now on nothing is written but below ``folder``."""
+    """Allow writes only below ``folder``, from now on."""
     allowed = (folder + os.sep, os.devnull, "/dev/shm/")  # noqa: S108 - what torch shares
 
     def is_outside(path: Any) -> bool:
@@ -52,12 +52,12 @@ def confine(folder: str) -> None:
 
 
 def end_with_parent() -> None:
-    """Have the kernel end this process when the one ends that started it (prctl(2))."""
+    """Have the kernel end this process with its parent (prctl(2))."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def in_fork(work: Callable[[], Any], seconds: float) -> Any:
-    """What ``work`` gives in a process of its own; None where it ends without an answer."""
+    """The result of ``work`` in a fork; None if that ends without an answer."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:

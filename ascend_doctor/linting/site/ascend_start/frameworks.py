@@ -67,7 +67,6 @@ class Megatron:
         importlib.import_module("torch.testing._internal.distributed.fake_pg")
 
     def adapt(self, entry: str, words: list[CommandWord]) -> None:
-        """Patch it for another launch."""
         _type(entry, words)
         with parser_that_passes():
             if _LLM in sys.modules:
@@ -127,7 +126,6 @@ def _type(entry: str, words: list[CommandWord]) -> None:
 
 
 def _make_groups(ranks: int) -> None:
-    """The framework's parallel groups, of a backend that connects nothing."""
     dist = importlib.import_module("torch.distributed")
     fake = importlib.import_module("torch.testing._internal.distributed.fake_pg")
     low = dist.distributed_c10d
@@ -146,7 +144,7 @@ def _make_groups(ranks: int) -> None:
 
 
 def _stand_in_for_cuda() -> None:
-    """Devices as plain Megatron-LM asks for them where there is no accelerator."""
+    """Pretend CUDA devices to plain Megatron-LM, without an accelerator."""
     cuda = importlib.import_module("torch").cuda
     cuda.is_available = lambda: True
     cuda.device_count = lambda: DEVICES
@@ -157,7 +155,7 @@ def _stand_in_for_cuda() -> None:
 
 
 def fewest_ranks(words: list[CommandWord]) -> int:
-    """The fewest ranks for the sizes of a launch whose number of ranks is unknown."""
+    """The fewest ranks for a launch whose number of ranks is unknown."""
     ranks = 1
     texts = [word.text for word in words]
     for text, following in zip(texts, [*texts[1:], ""]):
@@ -172,7 +170,7 @@ def fewest_ranks(words: list[CommandWord]) -> int:
 
 @contextlib.contextmanager
 def parser_that_passes() -> Iterator[None]:
-    """Within it, a parser leaves out what it would refuse: a later start reports that."""
+    """A parser leaves out what it would refuse: a later start reports that."""
     parse = argparse.ArgumentParser.parse_known_args
 
     def tolerant(parser: Any, args: Any = None, namespace: Any = None) -> Any:

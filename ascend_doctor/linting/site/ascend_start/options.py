@@ -13,7 +13,7 @@ _REST = argparse.REMAINDER
 
 
 class CommandWord:
-    """A word of a command; ``at`` is its number there, -1 for one that was added."""
+    """``at`` is the word's number in the command, -1 for an added one."""
 
     def __init__(self, text: str, at: int) -> None:
         self.text = text
@@ -21,9 +21,9 @@ class CommandWord:
 
 
 class ReadOption:
-    """An option as it is given; ``places`` are the numbers of its words.
+    """``places`` are the numbers of an option's words.
 
-    ``extra`` are those of words behind it that it does not take; ``kind`` is the name of its type.
+    ``extra`` are those of later words that it does not take; ``kind`` is the name of its type.
     """
 
     def __init__(self, dest: str, typed: str, values: list[str], places: list[int]) -> None:
@@ -50,7 +50,6 @@ def refuse(parser: argparse.ArgumentParser, message: str) -> None:
 
 
 def read_options(words: list[CommandWord], parser: Any) -> dict[str, ReadOption]:
-    """The options that words give, by the names under which the parser keeps them."""
     known = parser._option_string_actions
     by_dest: dict[str, ReadOption] = {}
     number = 0
@@ -86,7 +85,7 @@ def _is_option(text: str, known: Any) -> bool:
 
 
 def _action_of(typed: str, known: Any) -> Any:
-    """The action of a name or of the beginning of one; None where it is not one action's."""
+    """The action of a name or its beginning; None if it is not exactly one."""
     names = [typed] if typed in known else [name for name in known if name.startswith(typed)]
     actions = {id(known[name]): known[name] for name in names}
     return next(iter(actions.values())) if len(actions) == 1 else None
@@ -103,7 +102,7 @@ def fill_unknown(
 ) -> tuple[list[CommandWord], list[str]]:
     """Words without values that only the shell knows, and the names of their options.
 
-    An option that takes any text has a stand-in, where that is asked for; others are left out.
+    With ``any_text`` an option of any text gets a stand-in; others are left out.
     """
     unknown = []
     gone = set()
@@ -126,7 +125,7 @@ def fill_unknown(
 
 
 def without_unknown(words: list[CommandWord]) -> list[str]:
-    """The texts of words without options whose values only the shell knows."""
+    """Texts of words, without options whose values only the shell knows."""
     texts: list[str] = []
     for word in words:
         if UNTOLD not in word.text:
@@ -137,7 +136,7 @@ def without_unknown(words: list[CommandWord]) -> list[str]:
 
 
 def options_refused(refusal: ParserRefusal, words: list[CommandWord]) -> list[ReadOption]:
-    """The options that argparse complains of; of words that it does not take, the option before."""
+    """Options that argparse complains of; for words it does not take, the option before."""
     text = str(refusal)
     by_dest = read_options(words, refusal.parser).values()
     left = re.match(r"unrecognized arguments: (.*)", text, re.DOTALL)

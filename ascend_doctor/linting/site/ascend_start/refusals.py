@@ -21,7 +21,7 @@ _MOST_ROUND = 64
 
 
 class Start:
-    """The words of a launch's program, and its ranks (None where their number is unknown)."""
+    """A program's words, and its ranks (None if unknown)."""
 
     def __init__(
         self,
@@ -56,14 +56,13 @@ class Start:
         return self._with(places, [CommandWord(typed, places[0]), CommandWord(value, places[-1])])
 
     def _with(self, places: list[int], new: list[CommandWord]) -> Start:
-        """The words with new ones in the place of those with these numbers."""
         first = min((n for n, word in enumerate(self.words) if word.at in places), default=-1)
         left = [word for word in self.words if word.at not in places or word.at < 0]
         at = first if first >= 0 else len(left)
         return Start(self.framework, [*left[:at], *new, *left[at:]], self.world, self.env)
 
     def alternatives(self, option: dict[str, Any]) -> list[Start]:
-        """A start with other values of an option, the likeliest to pass first."""
+        """A start with other values of an option, the likeliest first."""
         if option["dest"] == WORLD:
             fewest = fewest_ranks(self.words)
             return [self.replacing(option, str(fewest * times)) for times in (1, 2, 8)]
@@ -77,7 +76,6 @@ class Start:
 
 
 def _sizes_near(text: str) -> list[str]:
-    """Whole numbers that a size may have been meant to be, the nearest first."""
     digits = re.match(r"\d{1,9}", text)
     if not digits:
         return []
@@ -89,9 +87,9 @@ def _sizes_near(text: str) -> list[str]:
 
 
 def find_refusals(start: Start, ends: float) -> dict[str, Any]:
-    """The refusals in their order, each with its options by blame, and how the last start ended.
+    """The refusals in order, each with its options by blame, and how the last start ended.
 
-    What depends on a value that was replaced is a consequence, and no refusal of the launch.
+    A refusal that depends on a replaced value is a consequence and does not count.
     """
     refusals: list[dict[str, Any]] = []
     replaced: set[str] = set()
@@ -119,14 +117,12 @@ def _passes(answer: dict[str, Any]) -> bool:
 
 
 def _divide(answer: dict[str, Any]) -> list[dict[str, Any]]:
-    """A refusal for each option of which argparse has words left."""
     if answer.get("file") == ARGPARSE and answer["text"].startswith("unrecognized"):
         return [{**answer, "options": [option]} for option in answer["options"]] or [answer]
     return [answer]
 
 
 def _remove_extra(start: Start, answer: dict[str, Any]) -> Start | None:
-    """The start without words that argparse does not take."""
     if answer.get("file") != ARGPARSE or not answer["text"].startswith("unrecognized"):
         return None
     for option in answer["options"]:
@@ -135,7 +131,6 @@ def _remove_extra(start: Start, answer: dict[str, Any]) -> Start | None:
 
 
 def _relax(start: Start, answer: dict[str, Any], ends: float) -> Start | None:
-    """The start that no longer gets this answer; the option whose value made it goes first."""
     if variable := _VARIABLE.search(answer["text"]):
         answer["variable"] = variable.group(1)
         other = start.exporting(variable.group(1), variable.group(2) or "1")
@@ -156,7 +151,6 @@ def _relax(start: Start, answer: dict[str, Any], ends: float) -> Start | None:
 
 
 def _add(start: Start, answer: dict[str, Any]) -> Start | None:
-    """The start with an option that the refusal asks for."""
     for name in answer["related"][:_MAX_ADDED]:
         typed = f"--{name.replace('_', '-')}"
         for words in ([typed], [typed, "1"]):
@@ -168,7 +162,7 @@ def _add(start: Start, answer: dict[str, Any]) -> Start | None:
 
 
 def _roundness(option: dict[str, Any]) -> int:
-    """How often two divides a size: of several the odd one is likelier to be a mistake."""
+    """How often two divides a size: the odd one is likelier a mistake."""
     value = option["values"][0] if option["values"] else ""
     if option["dest"] == WORLD:
         return _MOST_ROUND

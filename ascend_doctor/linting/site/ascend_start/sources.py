@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-# Names of a framework's own for what options give (megatron/core/transformer/transformer_config.py,
+# A framework's own names for options (megatron/core/transformer/transformer_config.py,
 # megatron/training/arguments.py: validate_args).
 SAME = {
     "num_moe_experts": ["num_experts"],
@@ -23,14 +23,13 @@ _trees: dict[str, Any] = {}
 
 
 def names_in_text(text: str, known_options: Iterable[str]) -> list[str]:
-    """The options that a message names."""
     known = set(known_options)
     words = [word.strip("-").replace("-", "_") for word in re.findall(r"[A-Za-z][\w-]+", text)]
     return list(dict.fromkeys(word for word in words if word in known))
 
 
 class Statement:
-    """The innermost statement at a line, with the conditions and assignments around it."""
+    """The innermost statement at a line, with conditions and assignments around it."""
 
     def __init__(self, file: str, line: int) -> None:
         self.code = ""
@@ -59,7 +58,7 @@ class Statement:
             self._inner = node
 
     def names(self) -> list[str]:
-        """Names in the statement, then those of its conditions, then what both were made of."""
+        """Names in the statement, then in its conditions, then in what both were made of."""
         parts: list[ast.AST] = []
         if isinstance(self._inner, ast.Assert):
             parts.append(self._inner.test)
@@ -89,7 +88,6 @@ class Statement:
 
 
 def names_in(node: ast.AST) -> list[str]:
-    """Attributes, names, and texts that may be names, in the order of the source."""
     names = []
     for each in ast.walk(node):
         if isinstance(each, ast.Attribute):

@@ -17,7 +17,7 @@ from .sources import Statement, names_in_text
 SECONDS = 20.0
 WORLD = "world_size"
 ARGPARSE = "argparse"
-# What a framework refuses with. Other errors say that the start ended, not that it was refused.
+# A framework refuses with these; another error is an end, but not a refusal.
 _REFUSALS = {"AssertionError", "ValueError", "RuntimeError", "TypeError", "NotImplementedError"}
 _OF_HYDRA = re.compile(r"(?:hydra|omegaconf)\.")
 _TRACE = 3
@@ -70,7 +70,7 @@ def _record_parsers() -> Any:
 
 @contextlib.contextmanager
 def _files_that_exist(words: list[CommandWord]) -> Any:
-    """Within it what the command names is there: its files are on another machine."""
+    """Pretend that the command's files exist: they are on another machine."""
     options = {word.text for word in words if "/" in word.text or word.text == "unknown"}
     exists = os.path.exists
     os.path.exists = lambda path: exists(path) or str(path).endswith(tuple(options) or "\0")
@@ -81,7 +81,6 @@ def _files_that_exist(words: list[CommandWord]) -> Any:
 
 
 def parser_of(framework: Any) -> Any:
-    """The parser that the framework makes."""
     with _record_parsers() as parsers:
         with contextlib.suppress(BaseException):
             framework.parse([])
@@ -106,7 +105,6 @@ def _options(
 def _explain(
     refusal: BaseException, framework: Any, options: dict[str, ReadOption]
 ) -> dict[str, Any]:
-    """Where an exception was raised, and the options that it depends on."""
     frames = [
         frame
         for frame in traceback.extract_tb(refusal.__traceback__)

@@ -16,7 +16,6 @@ from typing import Any
 DEVICE = "ASCEND_DOCTOR_DEVICE"
 SEED = "ASCEND_DOCTOR_RECORD_SEED"
 KEEP_DROPOUT = "ASCEND_DOCTOR_RECORD_DROPOUT"
-# Where a probability of dropout goes in, by position and by name.
 _DROPOUTS = {
     **dict.fromkeys(("dropout", "dropout1d", "dropout2d", "dropout3d"), (1, "p")),
     **dict.fromkeys(("alpha_dropout", "feature_alpha_dropout"), (1, "p")),
@@ -25,9 +24,9 @@ _DROPOUTS = {
 
 
 def install() -> Any:
-    """Seed what draws numbers, and record from now on; without a folder nothing is done.
+    """Seed generators, and record from now on; without a folder do nothing.
 
-    Gives the RankRecording, or None.
+    Returns the RankRecording, or None.
     """
     folder = os.environ.get("ASCEND_DOCTOR_RECORD")
     if not folder:
@@ -60,7 +59,7 @@ def _seed(seed: int) -> None:
 
 
 def _disable_dropout() -> None:
-    """A CPU and an NPU have each their own generator, so that no two masks would be the same."""
+    """A CPU and an NPU have different generators, so their masks differ."""
     import torch
 
     for name, (position, keyword) in _DROPOUTS.items():
@@ -69,8 +68,6 @@ def _disable_dropout() -> None:
 
 
 def _without(original: Any, position: int, keyword: str) -> Any:
-    """The function with a probability of zero."""
-
     @functools.wraps(original)
     def call(*arguments: Any, **keywords: Any) -> Any:
         if len(arguments) > position:

@@ -18,8 +18,8 @@ _CHUNK = 1 << 18
 def measure(tensor: Any, weights: Any = None) -> dict[str, Any]:
     """Statistics of a tensor as values of JSON; ``weights`` are factors of its elements.
 
-    Numbers that are not finite are counted, and are zero in the sums. Raises RuntimeError for what
-    has no elements to look at, as a tensor without storage.
+    Numbers that are not finite are counted, and are zero in the sums. Raises RuntimeError if no
+    elements are accessible, as for a tensor without storage.
     """
     with torch.no_grad(), torch._C.DisableTorchFunction():
         tensor = _local(tensor.detach())
@@ -51,7 +51,6 @@ def measure(tensor: Any, weights: Any = None) -> dict[str, Any]:
 
 
 def _local(tensor: Any) -> Any:
-    """What this rank has of a distributed tensor."""
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 

@@ -13,7 +13,6 @@ _WRAPPED = _INSIDE | {"module"}
 
 
 def _only_child(module: Any) -> str:
-    """Its name; "" where there are none or several."""
     names = [name for name, _ in module.named_children()]
     return names[0] if len(names) == 1 else ""
 
@@ -23,7 +22,7 @@ def _join(base: str, path: str) -> str:
 
 
 class _LivingNames:
-    """Names of objects that are the same while they live; equality of theirs is not asked."""
+    """Names of objects, valid while they live; never compares objects by equality."""
 
     def __init__(self) -> None:
         self._names: dict[int, tuple[Any, str]] = {}
@@ -45,9 +44,9 @@ class _LivingNames:
 class Naming:
     """Modules by the models that they are in: ``Model.layers.0.mlp``.
 
-    A wrapper, as DistributedDataParallel, whose only child is ``module`` is no part of the path,
-    nor are torch's own inside of a model, as of FSDP and of checkpointed activations.
-    Where a class has several models, the second is ``Model#2``.
+    The path leaves out a wrapper whose only child is ``module``, as DistributedDataParallel,
+    and torch's own inside a model, as of FSDP and of checkpointed activations. The second model
+    of a class is ``Model#2``.
     """
 
     def __init__(self) -> None:
@@ -57,10 +56,10 @@ class Naming:
         self._models: Counter[str] = Counter()
 
     def name(self, module: Any, callers: list[Any]) -> str:
-        """The name of a module that is called while ``callers`` are, outermost first."""
+        """The name of a module that is called within ``callers``, outermost first."""
         name = self._modules.get(module)
         if name is None and callers:
-            # It may have been made since its model was first called.
+            # It may be newer than its model's first call.
             self._walk(callers[0])
             name = self._modules.get(module)
             if name is None:
@@ -72,7 +71,7 @@ class Naming:
         return name or type(module).__name__
 
     def parameter(self, parameter: Any) -> str | None:
-        """That of a weight, also of the copy in single precision that Megatron-LM steps."""
+        """Also for the copy in single precision that Megatron-LM steps."""
         name = self._parameters.get(parameter) or self._copies.get(parameter)
         if name is None:
             for known, weight in self.parameters():

@@ -19,9 +19,9 @@ SCHEMA = 1
 
 
 class RankRecording:
-    """What is recorded of this process, for so many steps.
+    """The record of this process, for a number of steps.
 
-    A step ends where a model is called after an optimizer's step.
+    A step ends with a model's call after an optimizer's step.
     """
 
     def __init__(self, folder: str, steps: int) -> None:
@@ -35,13 +35,13 @@ class RankRecording:
         self._calls: Counter[tuple[str, str]] = Counter()
         self._file: Any = None
         self._records = 0
-        # Backward runs in threads of its own, which record gradients.
+        # Backward runs in other threads, which record gradients.
         self._lock = threading.RLock()
-        # A job may end before its steps are over, and its file is whole all the same.
+        # A job may end before its steps are over; its file is complete anyway.
         atexit.register(self.close)
 
     def disable(self) -> None:
-        """Nothing more is recorded, and what there is is left to another process."""
+        """Record nothing more, and leave the records to another process."""
         self.active = False
         self._file = None
 
@@ -55,7 +55,6 @@ class RankRecording:
                 self._file = None
 
     def begin_call(self) -> None:
-        """A model is called from outside of any other."""
         with self._lock:
             if self.optimized:
                 self.optimized = False
@@ -66,15 +65,14 @@ class RankRecording:
                 self._calls.clear()
 
     def count(self, kind: str, name: str) -> int:
-        """How often this was counted before in this step."""
         with self._lock:
             self._calls[kind, name] += 1
             return self._calls[kind, name] - 1
 
     def add(self, kind: str, name: str, tensor: Any, **fields: Any) -> None:
-        """Record a tensor, unless it has no elements of its own. ``weights`` as for measure.
+        """Record a tensor, unless it has no elements. ``weights`` as for measure.
 
-        A gradient is None where nothing that the loss depends on was made from the tensor.
+        A gradient is None if the loss does not depend on the tensor.
         """
         weights = fields.pop("weights", None)
         if not self.active or tensor is None or tensor.device.type == "meta":
@@ -101,7 +99,7 @@ class RankRecording:
         os.makedirs(self._folder, exist_ok=True)
         number = 1
         while self._file is None:
-            # Another process of the same number: a second job, or a rank that was started again.
+            # Another process of the same number: a second job, or a restarted rank.
             name = f"rank-{rank}.jsonl" if number == 1 else f"rank-{rank}-{number}.jsonl"
             try:
                 path = os.path.join(self._folder, name)
@@ -121,5 +119,5 @@ class RankRecording:
 
     def _line(self, record: dict[str, Any]) -> None:
         self._file.write(json.dumps(record, allow_nan=False, separators=(",", ":")) + "\n")
-        # A job that is killed leaves all that it had recorded.
+        # A killed job leaves all that it had recorded.
         self._file.flush()

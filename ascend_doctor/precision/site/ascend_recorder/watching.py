@@ -14,7 +14,7 @@ import torch
 from ascend_recorder.recording import RankRecording
 
 _DEPTH = 4
-# Elements whose gradient is far below the others' are noise, of which Adam makes whole steps.
+# Elements with a gradient far below the others' are noise, of which Adam makes whole steps.
 _NOISE = 0.05
 
 
@@ -25,7 +25,7 @@ def watch(recording: RankRecording) -> None:
 
     @functools.wraps(original)
     def call(module: Any, *arguments: Any, **keywords: Any) -> Any:
-        # Inside of a compiled model these lines would become part of it.
+        # Inside a compiled model these lines would become part of it.
         if not recording.active or torch.compiler.is_compiling():
             return original(module, *arguments, **keywords)
         return calls.run(original, module, arguments, keywords)
@@ -38,7 +38,6 @@ def watch(recording: RankRecording) -> None:
 
 
 def tensors(value: Any, slot: str = "", depth: int = _DEPTH) -> Iterator[tuple[str, Any]]:
-    """Tensors in nested arguments or results, each with its path in them."""
     if isinstance(value, torch.Tensor):
         yield slot or "0", value
         return
@@ -54,14 +53,11 @@ def tensors(value: Any, slot: str = "", depth: int = _DEPTH) -> Iterator[tuple[s
 
 
 class _Calls:
-    """Calls of modules, thread by thread."""
-
     def __init__(self, recording: RankRecording) -> None:
         self._recording = recording
         self._local = threading.local()
 
     def run(self, original: Any, module: Any, arguments: Any, keywords: Any) -> Any:
-        """Call a module between what goes in and what comes out."""
         callers = self._local.__dict__.setdefault("callers", [])
         if not callers:
             self._recording.begin_call()
@@ -79,7 +75,6 @@ class _Calls:
         return result
 
     def _state(self, model: Any, call: int) -> None:
-        """Weights where they are first seen, and what a model keeps beside them."""
         recording = self._recording
         for name, parameter in recording.naming.parameters():
             if name not in recording.weights:
@@ -99,7 +94,7 @@ class _Calls:
         for slot, tensor in tensors(value):
             attached = tensor.requires_grad and torch.is_grad_enabled()
             recording.add(kind, name, tensor, slot=slot, attached=attached, **fields)
-            # A weight that is passed on, as that of shared embeddings, has its own hook.
+            # A weight that is passed on, as of shared embeddings, has its own hook.
             if attached and not isinstance(tensor, torch.nn.Parameter):
                 tensor.register_hook(self._hook(f"{kind}-gradient", name, slot=slot, **fields))
 
@@ -107,7 +102,7 @@ class _Calls:
         step = self._recording.step
 
         def record(gradient: Any) -> None:
-            # A graph that was kept from an earlier step belongs to that one.
+            # A graph kept from an earlier step belongs to that one.
             if self._recording.active and self._recording.step == step:
                 self._recording.add(kind, name, gradient, **fields)
 
@@ -120,7 +115,7 @@ class _Calls:
 
 
 class _Steps:
-    """Steps of optimizers: what they have from before, what they are given, what they make."""
+    """Steps of optimizers: their state before, their input, their output."""
 
     def __init__(self, recording: RankRecording) -> None:
         self._recording = recording

@@ -18,7 +18,7 @@ _NAME = "torch_npu"
 
 
 class _Absent(types.ModuleType):
-    """What is asked about NPUs has an answer; what needs one fails with the reason."""
+    """Questions about NPUs have an answer; uses of one fail with the reason."""
 
     def is_available(self) -> bool:
         return False
@@ -37,7 +37,7 @@ class _Absent(types.ModuleType):
 
 
 def hide_npus() -> None:
-    """Put it where the real one would be imported; one that is there already stays."""
+    """Replace the real package unless it is imported already."""
     if _NAME in sys.modules:
         return
     package, npu = _Absent(_NAME), _Absent("torch.npu")
