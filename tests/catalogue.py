@@ -525,6 +525,7 @@ def matrix_texts() -> Iterator[tuple[str, str]]:
             yield f"matrices/failures {row.id}", text
     for hazard in matrix.hazards.hazards:
         yield from (("matrices/hazards.yaml", text) for text in (hazard.what, hazard.want))
+    yield from (("matrices/launch-rules.yaml", text) for text in _rule_texts(matrix))
     for variable in matrix.variables.variables:
         hurts = variable.hurts.values()
         texts_ = (variable.meaning, variable.valid, variable.default, variable.recommend)
@@ -544,6 +545,16 @@ def matrix_texts() -> Iterator[tuple[str, str]]:
     yield from (("matrices/stacks", note) for stack in matrix.stacks for note in stack.notes)
     yield from ((_CODES, text) for text in meanings(matrix))
     yield from (("matrices/models", model.note) for model in all_models(matrix) if model.note)
+
+
+def _rule_texts(matrix: Matrix) -> Iterator[str]:
+    """The texts of rules, their values numbered as those of the code's texts."""
+    for rule in itertools.chain(*(group.rules for group in matrix.rules.groups)):
+        for text in (rule.title, rule.required, rule.because, rule.remedy):
+            shown = text
+            for number, value in enumerate(dict.fromkeys(re.findall(r"\{[^{}]+\}", text))):
+                shown = shown.replace(value, f"{{{number}}}")
+            yield shown
 
 
 def meanings(matrix: Matrix) -> list[str]:

@@ -24,6 +24,7 @@ OPTIONS = frozenset(
             "num_experts",
             "moe_router_topk",
             "moe_ffn_hidden_size",
+            "moe_intermediate_size",
             "num_layers",
             "num_attention_heads",
         ),
@@ -126,8 +127,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 def program(command: Sequence[str]) -> str:
     """The framework of the command's options."""
     for before, word, after in zip(("", *command), command, (*command[1:], ""), strict=False):
-        # `--bert-embedder-type megatron`: an option's value, not a program. A file or a module
-        # behind a switch, as in `--standalone pretrain_gpt.py`, is one.
+        # A value: `--bert-embedder-type megatron`; a program: `--standalone pretrain_gpt.py`.
         ends = not after or after.startswith("-")
         if before.startswith("--") and ends and "." not in word:
             continue
@@ -155,10 +155,7 @@ def find_absent(command: Sequence[str]) -> str:
 
 
 def read_options(command: Sequence[str]) -> dict[str, Said]:
-    """Options by name: ``--a-b 1``, ``--a_b=1``, ``x.y.a_b=1`` (Hydra), ``A_B=1`` (the shell's).
-
-    The last of several wins, as with argparse.
-    """
+    """Options by name, the last wins: ``--a-b 1``, ``--a_b=1``, ``x.y.a_b=1``, shell ``A_B=1``."""
     options: dict[str, Said] = {}
     for position, word in enumerate(command):
         assigned = _ASSIGNED.fullmatch(word)

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import takewhile
 
 import msgspec
 
@@ -58,29 +58,29 @@ MOST_BYTES = 4 << 20
 MOST_FILES = 5000
 # No size, number or truth value is longer; more of a value is not kept.
 _MOST_VALUE = 60
+_OPTION = re.compile(r"--?[a-zA-Z]")
 _HYDRA = re.compile(r"(\+{0,2}\w+(?:\.\w+)+)=")
-# Keys of verl and of EasyR1 for the model that is trained.
 _MODEL_KEYS = ("actor_rollout_ref.model.path", "worker.actor.model.model_path")
-# Lists and mappings of Hydra have quotes of their own.
+# Hydra's lists and mappings have their own quotes.
 _LIST = re.compile(r"[\w.+@-]*=?[\[{]")
 _SETS = re.compile(r"\b([A-Za-z_]\w*)=")
-# ms-swift starts torchrun by itself when one of them is set.
+# ms-swift starts torchrun itself if one of them is set.
 _BY_SWIFT = {"NPROC_PER_NODE", "NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"}
-# What follows is the name of a file with options: Megatron-LM's, argparse's own way, ms-swift's
+# Names of files with options: Megatron-LM's, argparse's own way, ms-swift's
 # (modelscope/ms-swift@3602360a:swift/cli/main.py).
 _FROM_FILE = re.compile(r"--yaml-cfg(?:=|$)|@[\w./~-]+$")
 _NAMED = re.compile(r"--config_(?:name|path)(?:=|$)")
-# The configurations that verl ships, whose sizes are known
-# (verl-project/verl@1dda039b:verl/trainer/config, verl/experimental/*/config).
+# The configurations of verl, with known sizes (verl-project/verl@1dda039b:verl/trainer/config,
+# verl/experimental/*/config).
 _OF_VERL = re.compile(
     r"(?:\./)?config|(?:\S*/)?verl/trainer/config|(?:(?:fully_async_|one_step_off_)?ppo_(?:megatron_)?trainer|sft_trainer_engine)"
     r"(?:\.yaml)?"
 )
 _SWIFT_FILE = re.compile(r"(?:\S*/)?(?:megatron|swift) [a-z]+ \S+\.(?:json|ya?ml)")
-# What MindSpeed-MM reads the sizes of its models from.
+# MindSpeed-MM reads model sizes from it.
 _MODEL_FILE = re.compile(r"--mm[-_]model(?:=|$)")
 _YAML = (".yaml", ".yml")
-# A task of SkyPilot has resources, and scripts that set up and run it.
+# A SkyPilot task has resources, and scripts that set up and run it.
 _RESOURCES = "resources"
 _TASK_SCRIPTS = {("setup",), ("run",)}
 _PYTHON = (".py",)
@@ -88,14 +88,14 @@ _SHELL = (".sh", ".bash")
 
 
 class PlacedWord(msgspec.Struct, frozen=True):
-    """A word of a launch, and the place of what is to be changed in it."""
+    """A word of a launch, and the place to change for it."""
 
     text: str
     location: Place
 
 
 class LintInput(msgspec.Struct, frozen=True, kw_only=True):
-    """One launch, set of variables, Python file, shell script as text, or all pods of a file."""
+    """A launch, variables, a Python file, a shell script as text, or all pods of a file."""
 
     file: str
     launch: Launch | None = None
@@ -107,14 +107,14 @@ class LintInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(path: str) -> bytes:
-    """The content of a file of text. Raises DataError."""
+    """The content of a text file. Raises DataError."""
     if path.lower().endswith(".json"):
         raise DataError(f"{path}: JSON is judged with the script that names it; give that script")
     return refuse_binary(path, read_bytes(path, MOST_BYTES))
 
 
 def refuse_binary(path: str, content: bytes) -> bytes:
-    """The content as it is. Raises DataError where it is no text: a shell stops at it, too."""
+    """The content. Raises DataError for a binary: a shell stops at it too."""
     byte = content.find(b"\0")
     if byte >= 0:
         raise DataError(f"{path}: not a text file (NUL at byte {byte}); give a launch script")
@@ -122,11 +122,10 @@ def refuse_binary(path: str, content: bytes) -> bytes:
 
 
 def walk(paths: Iterable[str]) -> Iterator[str]:
-    """The files among these paths, and those of folders that may launch something.
+    """These files, and those in these folders that may launch something.
 
-    Of Python files in folders only those that are run by themselves. Links, hidden folders and
-    what cannot be read are left out. Raises DataError for more than 5,000 files in a folder, and
-    for a folder that cannot be read itself.
+    Of Python files in folders only scripts. Links, hidden folders and unreadable files are left
+    out. Raises DataError for a folder that is unreadable or has more than 5,000 files.
     """
     for path in paths:
         if path == "-" or not os.path.isdir(path):
@@ -156,17 +155,15 @@ def _is_entry(file: str) -> bool:
 
 
 def decode(content: bytes) -> str:
-    """The text of a file, with the ends of lines of Unix."""
+    """Text with Unix line ends."""
     return content.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 def is_yaml(path: str) -> bool:
-    """Whether a file is read as YAML."""
     return os.path.splitext(path)[1].lower() in _YAML
 
 
 def is_shell(path: str, content: bytes) -> bool:
-    """Whether a file is read as a shell script."""
     ending = os.path.splitext(path)[1].lower()
     return ending not in {*_PYTHON, *_YAML} and not content.startswith(b"#!/usr/bin/env python")
 
@@ -177,10 +174,7 @@ Shellcheck = Callable[[bytes, str], tuple[ShellMark, ...]]
 def subjects(
     path: str, content: bytes, catalog: Catalog, shellcheck: Shellcheck | None = None
 ) -> tuple[LintInput, ...]:
-    """What there is to judge in a file, by its ending and its content. Never raises.
-
-    ``shellcheck`` reads scripts as text; without it that is left out.
-    """
+    """What to judge in a file; ``shellcheck``, if given, reads scripts. Never raises."""
     text = decode(content)
     if is_yaml(path):
         return tuple(_documents(path, text, catalog))
@@ -215,7 +209,6 @@ def subjects(
 
 
 def _python(file: str, text: str, catalog: Catalog) -> Iterator[LintInput]:
-    """A Python file, and the variables that it sets for itself and what it starts."""
     inputs = script(text, file)
     if inputs is not None:
         yield LintInput(file=file, script=inputs)
@@ -231,7 +224,6 @@ def _choose_marks(
     marks: tuple[ShellMark, ...],
     outside: Collection[str],
 ) -> tuple[ShellMark, ...]:
-    """The marks that count, with our own; ``outside`` are names that the script need not set."""
     sourced = any(command.sourced for command in shell_commands)
     started = tuple(_launches(shell_commands, file))
     own = own_marks(filled, started, None if sourced else outside, file)
@@ -245,10 +237,10 @@ def _choose_marks(
 
 
 def of_command(words: Iterable[str], catalog: Catalog) -> tuple[LintInput, ...]:
-    """A command that was given on the command line, as the shell has split it."""
+    """A command from the command line, as the shell split it."""
     column, split = 1, []
     for word in words:
-        # The places are those in the command as it was typed, one blank between words.
+        # Places in the typed command, with one blank between words.
         split.append(Word(word, 1, column))
         column += len(word) + 1
     command = ShellCommand(tuple(split), {}, {}, open=False)
@@ -275,7 +267,7 @@ def _shell(
     moved: Moved = lambda line, column: (line, column),
     variables: Mapping[str, Word] | None = None,
 ) -> Iterator[LintInput]:
-    """``moved`` gives the places of the script in its file; ``variables`` come from outside."""
+    """``moved`` maps places to the file; ``variables`` come from outside."""
     some = False
     for command in _launches(shell_commands, file):
         some = True
@@ -287,7 +279,6 @@ def _shell(
 
 
 def _launches(shell_commands: tuple[ShellCommand, ...], file: str) -> Iterator[ShellCommand]:
-    """The commands that start a training, by their names or by the files that they name."""
     named = {id(command) for command in launches(shell_commands)}
     for command in shell_commands:
         if id(command) in named or is_configured([word.text for word in command.words], file):
@@ -301,7 +292,6 @@ def _launch_roles(
     moved: Moved,
     outer: Mapping[str, Word] | None = None,
 ) -> Iterator[LintInput]:
-    """A launch; of a configuration with roles one for each."""
     configuration, words = find_configuration(command.words, file)
     command = msgspec.structs.replace(command, words=words)
     subject = _subject(file, command, catalog, moved, outer)
@@ -333,7 +323,6 @@ def _documents(file: str, text: str, catalog: Catalog) -> Iterator[LintInput]:
 
 
 def _configurations(file: str, document: tuple[Leaf, ...], catalog: Catalog) -> Iterator[LintInput]:
-    """What a document of YAML configures, if it is one of MindSpeed-RL or of verl."""
     if is_of_mindspeed_rl(document):
         for launched in role_launches(compose(file, document), Launch()):
             yield LintInput(file=file, launch=launched)
@@ -348,7 +337,7 @@ def _configurations(file: str, document: tuple[Leaf, ...], catalog: Catalog) -> 
 
 
 def _ranks(subject: LintInput) -> int:
-    """The ranks that a launch starts on its node; 0 where that is not told."""
+    """The ranks that a launch starts on its node; 0 if unknown."""
     count = subject.launch.options.get("nproc_per_node", "") if subject.launch is not None else ""
     return int(count[:6]) if count.isdecimal() else 0
 
@@ -366,7 +355,6 @@ def _container_launches(file: str, pod: PodContainer, catalog: Catalog) -> Itera
 def _block(
     file: str, leaf: Leaf, catalog: Catalog, variables: Mapping[str, Word] | None = None
 ) -> Iterator[LintInput]:
-    """The launches of a script that is a value of a YAML file."""
     yield from _shell(
         file,
         commands(leaf.text.encode("utf-8", "replace")),
@@ -380,7 +368,7 @@ def _block(
 def _trainer(keys: list[str]) -> str:
     """The module that a configuration of verl is for.
 
-    Where trainer and rollout have devices of their own, the rollout has keys of its own, too.
+    If trainer and rollout have separate devices, the rollout has its own keys too.
     """
     apart = any(key.startswith(("rollout.", "async_training.")) for key in keys)
     return "" if apart else "verl.trainer.main_ppo"
@@ -397,7 +385,7 @@ def _subject(
     unread = {number for number in range(len(texts)) if _names_options(texts, number)}
     unread |= {*find_config_files(texts, file)}
     partial = command.open or bool(unread)
-    # What stands at or behind the program's name is the program's.
+    # From the program's name on, all words are the program's.
     program_at = next((number for number, text in enumerate(texts) if text.endswith(_PYTHON)), 0)
     launcher_seen = not command.open and 0 < program_at <= min(unread, default=-1)
     launch_ = launch(texts, partial=partial) if texts else Launch(present=False)
@@ -425,7 +413,7 @@ def _subject(
         places=places,
         keys=tuple(key.group(1) for key in map(_HYDRA.match, texts) if key),
         values=_override_values(texts)
-        | (_option_values(texts, catalog) if launch_.program in {"megatron", ""} else {}),
+        | (_option_values(texts, launch_.program, catalog) if launch_.program != "verl" else {}),
         launcher_seen=launcher_seen,
         open_environment=bool(command.sourced),
         unresolved=(
@@ -451,7 +439,6 @@ def _locate_words(
     options_: Mapping[str, Said],
     locate: Callable[[Word | Piece], Place],
 ) -> dict[str, Place]:
-    """Where options, keys and variables stand, by their names."""
     words = command.words
     places = {name: locate(_where_set(words, option.word)) for name, option in options_.items()}
     places |= {
@@ -468,16 +455,11 @@ def _locate_words(
 def _locate_keys(
     command: ShellCommand, locate: Callable[[Word | Piece], Place]
 ) -> dict[str, Place]:
-    """Where Hydra's keys themselves stand; their values may come from elsewhere."""
     keys = ((word, _HYDRA.match(word.text)) for word in command.words)
     return {f"key {key.group(1)}": locate(word) for word, key in keys if key}
 
 
 def _with_model(launch_: Launch, catalog: Catalog) -> Launch:
-    """The launch with the sizes of the model that it names.
-
-    A model of which nothing is known is one of its values that cannot be told.
-    """
     keys = {"model", *_MODEL_KEYS} & {*launch_.options, *launch_.values}
     if launch_.program not in {"megatron-swift", "verl"} or not keys:
         return launch_
@@ -500,14 +482,14 @@ def _with_model(launch_: Launch, catalog: Catalog) -> Launch:
 
 
 def _value_of_key(word: Word) -> Word | Piece:
-    """What is to be changed of key=value: the value where that comes from another line."""
+    """What to change of key=value: the value, if it comes from another line."""
     last = word.last
     elsewhere = last is not None and (last.line != word.line or last.file != word.file)
     return last if last is not None and elsewhere and _HYDRA.match(word.text) else word
 
 
 def _where_set(words: Sequence[Word], number: int) -> Word | Piece:
-    """The word that is to be changed: the value of an option where that comes from another line."""
+    """The word to change: an option's value, if it comes from another line."""
     option, following = words[number], words[number + 1 : number + 2]
     if _HYDRA.match(option.text):
         return _value_of_key(option)
@@ -519,31 +501,38 @@ def _where_set(words: Sequence[Word], number: int) -> Word | Piece:
 
 
 def _option_name(word: str) -> str:
-    """The option that a word gives, with its dashes, or the key of Hydra; "" for another word."""
+    """The option of a word with its dashes, or Hydra's key; else ""."""
     key = _HYDRA.match(word)
     if key:
         return key.group(1)
     return word.split("=", maxsplit=1)[0] if word.startswith("-") else ""
 
 
-def _option_values(words: Sequence[str], catalog: Catalog) -> dict[str, str]:
-    """The values of options that take numbers, one of several words, or none, as they stand.
+def _option_values(words: Sequence[str], program: str, catalog: Catalog) -> dict[str, str]:
+    """Values, as written, of options that take numbers, one of several words, or none.
 
-    Those of options that end with a digit tell whether it is their value.
+    For options that end with a digit they show whether it is their value. Of known programs, which
+    take no other words, all words up to the next option are the value.
     """
+    swift = program.endswith("swift")
+    kinds = catalog.swift_kinds if swift else catalog.option_kinds
+    mentioned = catalog.rules.mentioned
     values: dict[str, str] = {}
-    for word, following in pairwise((*words, "--")):
-        name, _, value = word[2:].partition("=")
-        known = name in catalog.options.kinds or name[-1:].isdecimal()
-        if word.startswith("--") and known:
-            if "=" not in word:
-                value = "" if following.startswith("--") else following
-            values[name] = value
+    entry = next((n for n, word in enumerate(words) if program and word.endswith(_PYTHON)), -1)
+    for number, word in enumerate(words):
+        name, equals, value = word[2:].partition("=")
+        plain = name.replace("-", "_")
+        known = (plain if swift else name) in kinds or plain in mentioned or name[-1:].isdecimal()
+        if not word.startswith("--") or not known:
+            continue
+        behind = words[number + 1 : None if 0 <= entry < number or swift else number + 2]
+        own = list(takewhile(lambda text: not _OPTION.match(text), behind))
+        sure = takewhile(lambda text: UNTOLD not in text, own[1:])
+        values[name] = value if equals else " ".join((*own[:1], *sure))
     return values
 
 
 def _override_values(words: Sequence[str]) -> dict[str, str]:
-    """The values of Hydra's overrides, by their keys as they were written."""
     pairs = (word.partition("=") for word in words if _HYDRA.match(word))
     return {key: value[:_MOST_VALUE] for key, _, value in pairs}
 
@@ -554,9 +543,9 @@ def _unknown_spots(
     unread: Collection[int],
     locate: Callable[[Piece], Place],
 ) -> Iterator[Spot]:
-    """The expressions in a command that only its shell knows, each with the option it gives.
+    """The expressions that only the shell knows, each with its option.
 
-    ``unread`` are the words, by number, that name files which are not read.
+    ``unread`` are the numbers of words that name unread files.
     """
     options = {option.word: name for name, option in options_.items()}
     lists = option_lists(command.words)
@@ -579,14 +568,12 @@ def _unknown_spots(
 def _unknown_variables(
     exported: Mapping[str, Word], names: Collection[str], locate: Callable[[Piece], Place]
 ) -> Iterator[Spot]:
-    """The expressions in the values of these variables that only the shell knows."""
     for name in sorted({*names} & {*exported}):
         for piece in exported[name].unresolved:
             yield Spot(name=piece.source, argument=name, location=locate(piece))
 
 
 def _names_options(texts: Sequence[str], number: int) -> bool:
-    """Whether a word names a file that has options of the launch."""
     if _FROM_FILE.match(texts[number]):
         return True
     named = names_configuration(texts)
@@ -601,7 +588,6 @@ def _names_options(texts: Sequence[str], number: int) -> bool:
 
 
 def _read_by_training(catalog: Catalog) -> set[str]:
-    """The variables that scripts set for nothing but the training."""
     groups = {"hccl", "torch_npu", "cann", "visible_devices", "atb"}
     return {variable.name for variable in catalog.variables.variables if variable.group in groups}
 
@@ -609,9 +595,9 @@ def _read_by_training(catalog: Catalog) -> set[str]:
 def _environment(
     file: str, exported: Mapping[str, Word], command: ShellCommand, catalog: Catalog
 ) -> Environment:
-    """The variables that the matrix knows; a value that only the shell knows is withheld.
+    """Variables of the matrix; a value that only the shell knows is withheld.
 
-    One that the script reads itself is its own, however much it looks like another one.
+    One that the script reads is its own, however much it resembles another.
     """
     table = catalog.variables
     shown = {variable.name for variable in table.variables} | _BY_SWIFT

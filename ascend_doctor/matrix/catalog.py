@@ -3,10 +3,10 @@
 import functools
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -29,6 +29,7 @@ from ascend_doctor.matrix.schema import (
     KnownFailure,
     KnownWarning,
     KnownWarnings,
+    LaunchRules,
     Options,
     Rows,
     Stack,
@@ -45,10 +46,7 @@ _DISTRIBUTION = re.compile(
 
 
 def folder(name: str) -> Path:
-    """The shipped folder ``matrices`` or ``probes``: inside the package, or beside it.
-
-    A wheel carries the folders inside the package; a checkout has them beside it.
-    """
+    """The shipped folder ``matrices`` or ``probes``: inside the package in a wheel, else beside."""
     here = Path(__file__).resolve().parent.parent
     for path in (here / name, here.parent / name):
         if path.is_dir():
@@ -57,11 +55,11 @@ def folder(name: str) -> Path:
 
 
 class Catalog:
-    """The matrix. Files are read when they are asked for.
+    """The matrix. Files are read on demand.
 
-    ``overlays`` are folders laid out like matrices/, a site's own. Their files for stacks, evidence
-    and hardware add or replace whole files; those for components, hazards, variables, warnings,
-    failures and error codes add rows or replace rows of the same version, ref, id, name or code.
+    ``overlays`` are a site's folders, laid out like matrices/. Files for stacks, evidence and
+    hardware add or replace whole files; those for components, hazards, variables, warnings,
+    failures and error codes add rows, or replace those of the same version, ref, id, name or code.
     """
 
     def __init__(self, overlays: Sequence[Path] = ()) -> None:
@@ -71,7 +69,7 @@ class Catalog:
         self._folders = (folder("matrices"), *overlays)
 
     def files(self, kind: str) -> dict[str, tuple[Path, ...]]:
-        """The files of components, stacks, evidence or hardware by id, those of overlays last."""
+        """Files of components, stacks, evidence or hardware by id, overlays last."""
         files: dict[str, tuple[Path, ...]] = {}
         for folder in self._folders:
             for path in sorted((folder / kind).glob("*.yaml")):
@@ -79,18 +77,18 @@ class Catalog:
         return files
 
     def digest(self, *kinds: str) -> bytes:
-        """Of all files of these kinds: where it is the same, so is what follows from them."""
+        """Of all files of these kinds: equal digests give equal results."""
         content = hashlib.blake2b()
         for kind in kinds:
             for identity, paths in self.files(kind).items():
                 for path in paths:
                     data = read_bytes(path, YAML_BYTES)
-                    # The length parts a file's bytes from the next file's name.
+                    # The length separates a file's bytes from the next name.
                     content.update(f"{kind}/{identity} {len(data)}\n".encode() + data)
         return content.digest()
 
     def single(self, name: str) -> tuple[Path, ...]:
-        """The files called ``name`` (hazards.yaml, environment.yaml), those of overlays last."""
+        """Files called ``name`` (hazards.yaml, environment.yaml), overlays last."""
         places = [path / name for path in self._folders if (path / name).is_file()]
         if not places:
             raise DataError(f"{name} is missing from the matrix")
@@ -116,7 +114,7 @@ class Catalog:
 
     @functools.cache  # noqa: B019 - a catalog lives as long as the process
     def component(self, identity: str) -> Component:
-        """A component by id. Raises DataError where there is none."""
+        """Raises DataError for an unknown id."""
         paths = self.files("components").get(identity)
         if paths is None:
             raise DataError(f"no component is called {identity}")
@@ -131,7 +129,7 @@ class Catalog:
 
     @functools.cache  # noqa: B019 - as above
     def stack(self, identity: str) -> Stack:
-        """A stack by id. Raises DataError where there is none."""
+        """Raises DataError for an unknown id."""
         return load(self._last("stacks", identity), Stack)
 
     @functools.cached_property
@@ -140,14 +138,14 @@ class Catalog:
 
     @functools.cache  # noqa: B019 - as above
     def evidence(self, identity: str) -> StackEvidence:
-        """What was seen of a stack; empty where nobody ran it."""
+        """Evidence of a stack; empty if it was never run."""
         if identity not in self.files("evidence"):
             return StackEvidence(schema=1, id=identity)
         return load(self._last("evidence", identity), StackEvidence)
 
     @functools.cache  # noqa: B019 - as above
     def family(self, identity: str) -> Family:
-        """A chip family by id. Raises DataError where there is none."""
+        """A chip family. Raises DataError for an unknown id."""
         return load(self._last("hardware", identity), Family)
 
     @functools.cached_property
@@ -181,6 +179,30 @@ class Catalog:
     @functools.cached_property
     def options(self) -> Options:
         return load(self.single("options.yaml")[-1], Options)
+
+    @functools.cached_property
+    def option_kinds(self) -> dict[str, str]:
+        """The values that options of Megatron-LM's and MindSpeed's scripts take."""
+        own = (self.flags.every, *self.flags.some.values())
+        return _merge_kinds(*own) | self._kinds_of("MindSpeed", "MindSpeed-LLM", "MindSpeed-MM")
+
+    @functools.cached_property
+    def swift_kinds(self) -> dict[str, str]:
+        """The values that ms-swift's arguments take."""
+        return self._kinds_of("transformers", "ms-swift")
+
+    def _kinds_of(self, *names: str) -> dict[str, str]:
+        return _merge_kinds(*(self.options.table(name).options for name in names))
+
+    @functools.cached_property
+    def override_keys(self) -> dict[str, str]:
+        """The kinds of verl's and MindSpeed-RL's dotted keys."""
+        return dict(_walk_keys(self.options.overrides, ()))
+
+    @functools.cached_property
+    def rules(self) -> LaunchRules:
+        """The rules for the options of launches."""
+        return load(self.single("launch-rules.yaml")[-1], LaunchRules)
 
     @functools.cached_property
     def images(self) -> BaseImages:
@@ -242,7 +264,7 @@ class Catalog:
         }
 
     def family_of(self, name: str) -> Family | None:
-        """The family of a SoC name (Ascend910B3) or of a name that npu-smi prints (910B3)."""
+        """The family of a SoC name (Ascend910B3) or npu-smi's name (910B3)."""
         for family in self.families:
             if name in family.npu_smi_names or any(
                 fnmatchcase(name, known) for known in family.names
@@ -252,7 +274,7 @@ class Catalog:
 
 
 def _overlaid(path: Path, whole: Component) -> Component:
-    """The component with an overlay's file: a whole component replaces the head as well."""
+    """With an overlay's file: a whole component replaces the head too."""
     read = read_yaml(path)
     if isinstance(read, dict) and "title" in read:
         head: Component = convert(path, read, Component)
@@ -274,3 +296,15 @@ def _merge_rows(
 ) -> tuple[T, ...]:
     replaced = {name(row) for row in new}
     return (*new, *(row for row in old if name(row) not in replaced))
+
+
+def _merge_kinds(*tables: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: kind for table in tables for name, kind in table.items() if kind}
+
+
+def _walk_keys(node: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for word, value in node.items():
+        if isinstance(value, dict):
+            yield from _walk_keys(value, (*above, word))
+        else:
+            yield ".".join((*above, word)), value

@@ -27,7 +27,7 @@ from ascend_doctor.matrix.versions import (
 
 @dataclass(frozen=True, kw_only=True)
 class RowProblem:
-    """What is wrong, where: ``file``, and ``key_path`` in it (releases[2.7.1].requires[cann])."""
+    """``file``, and ``key_path`` in it (releases[2.7.1].requires[cann])."""
 
     file: str
     key_path: str
@@ -42,7 +42,7 @@ _Loader = Callable[[str], Component | Stack | Family | StackEvidence]
 
 
 def lint(catalog: Catalog) -> tuple[RowProblem, ...]:
-    """All problems of the matrix; references are followed once all of its files load."""
+    """All problems of the matrix; references are followed once all files load."""
     problems = [*_files_that_do_not_load(catalog)]
     if problems:
         return tuple(problems)
@@ -91,6 +91,7 @@ def _files_that_do_not_load(catalog: Catalog) -> Iterator[RowProblem]:
         "imports.yaml": lambda: catalog.import_names,
         "flags.yaml": lambda: catalog.flags,
         "options.yaml": lambda: catalog.options,
+        "launch-rules.yaml": lambda: catalog.rules,
     }
     for file, load in single.items():
         for path in catalog.single(file):
@@ -116,7 +117,7 @@ def _try(step: Callable[[], object]) -> Iterator[RowProblem]:
 
 
 def _duplicate_keys(path: Path) -> Iterator[RowProblem]:
-    """YAML takes the last of two equal keys without a word."""
+    """YAML silently takes the last of equal keys."""
     try:
         text = read_bytes(path, YAML_BYTES).decode()
         check_yaml(text, str(path))
@@ -214,7 +215,7 @@ def _range(scheme: Scheme, version_range: str, path: str) -> Found:
 
 
 def _reachable(target: Component, version_range: str, path: str) -> Found:
-    """Every alternative of a range parses and, of a component with rows, names at least one."""
+    """Every alternative of a range parses and names a row, if the component has rows."""
     problems = [*_range(target.scheme, version_range, path)]
     yield from problems
     if problems or not target.releases:
@@ -266,7 +267,6 @@ def _stack(catalog: Catalog, stack: Stack) -> Found:
 
 
 def _contradictions(catalog: Catalog, rows: dict[str, list[Release]]) -> Found:
-    """Hard needs that no choice within the stack satisfies."""
     for name, releases in rows.items():
         broken = [_broken(catalog, release, rows) for release in releases]
         if broken and all(broken):
@@ -274,11 +274,10 @@ def _contradictions(catalog: Catalog, rows: dict[str, list[Release]]) -> Found:
 
 
 def _broken(catalog: Catalog, release: Release, rows: dict[str, list[Release]]) -> str:
-    """The first hard need or conflict of a release that all rows of the stack violate."""
     for kind, needs in (("requires", release.requires), ("conflicts", release.conflicts)):
         for need in needs:
             others = rows.get(need.component)
-            # What holds on some machines only contradicts no stack.
+            # A need of some machines contradicts no stack.
             if not others or not need.hard or need.when:
                 continue
             scheme = catalog.component(need.component).scheme
@@ -298,7 +297,6 @@ def _family(catalog: Catalog, family: Family) -> Found:
         yield from _range("ascend", f">={train}", f"first_torch_npu[{name}]")
     mine = {*family.names, *family.npu_smi_names}
     for other in catalog.families:
-        # Each pair once.
         if other.id > family.id:
             for name in sorted(mine & {*other.names, *other.npu_smi_names}):
                 yield "names", f"{name} is also a name of {other.id}"

@@ -112,9 +112,8 @@ def find(catalog: Catalog, name: str) -> Model:
 def find_named(catalog: Catalog, name: str) -> Model | None:
     """The row with this name, of a hub or as the last part of a path; else None.
 
-    Case and `_` or `.` for `-` do not matter, nor do endings of converted and quantised weights
-    if only one row fits. A folder with a config.json is read. Raises DataError if that lacks a
-    size.
+    Case and `_` or `.` for `-` do not matter, nor do endings of converted and quantised weights if
+    only one row fits. A folder with a config.json is read. Raises DataError if that lacks a size.
     """
     path = Path(name)
     if (path / "config.json").is_file():

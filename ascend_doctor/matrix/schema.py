@@ -1,14 +1,18 @@
 """The shape of the matrix: components, stacks, hardware, variables. Plain data, strictly loaded."""
 
 import functools
+import re
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from ascend_doctor.matrix.versions import Scheme, parse, satisfies
 
 Evidence = Literal["stated", "code", "derived"]
+
+
+_NAMES = re.compile(r"[A-Za-z_][\w.]*")
 
 
 class Row(
@@ -18,7 +22,7 @@ class Row(
 
 
 class Source(Row, frozen=True, kw_only=True):
-    """Where a row is from: a URL or OWNER/REPO@REF:path, read on ``date`` (ISO 8601)."""
+    """A row's source: a URL or OWNER/REPO@REF:path, read on ``date`` (ISO 8601)."""
 
     url: Annotated[str, msgspec.Meta(min_length=1)]
     date: Annotated[str, msgspec.Meta(pattern=r"^20[0-9]{2}-[01][0-9]-[0-3][0-9]$")]
@@ -35,12 +39,11 @@ def urls(sources: Iterable[Source]) -> tuple[str, ...]:
 class Need(Row, frozen=True, kw_only=True):
     """A relation to another component; in ``conflicts``, to what must not be there with it.
 
-    ``versions`` is a range in that component's scheme ("" is any). ``hard``: package metadata or
-    code refuses anything else; otherwise the range is what is documented to go together, and
-    another version is a doubt. ``also`` is a range that another or a disputed source allows.
-    ``optional``: binds only where that component is there. ``when`` restricts by machine facts:
-    ``arch`` (x86_64, aarch64) and ``family`` (id of a hardware file); ``a|b`` is either, ``!a`` any
-    other.
+    ``versions`` is a range in that component's scheme ("" is any). ``hard``: package metadata
+    or code refuses anything else; otherwise the range is documented, and another version is a
+    doubt. ``also`` is a range that another or a disputed source allows. ``optional``: binds
+    only if that component is there. ``when`` restricts by machine facts: ``arch`` (x86_64,
+    aarch64) and ``family`` (id of a hardware file); ``a|b`` is either, ``!a`` any other.
     """
 
     component: str
@@ -55,7 +58,7 @@ class Need(Row, frozen=True, kw_only=True):
 
 
 def is_meant(value: str, required: str) -> bool:
-    """Whether a machine's fact is one of those that ``when`` of a need names, or no other one."""
+    """Whether a machine's fact fits what ``when`` of a need requires."""
     if required.startswith("!"):
         return value != required[1:]
     return value in required.split("|")
@@ -64,10 +67,10 @@ def is_meant(value: str, required: str) -> bool:
 class Release(Row, frozen=True, kw_only=True):
     """One release, branch or package of a component.
 
-    ``version`` is unique in the component and written in its scheme; a branch head of a component
-    with numbers is ``0+<branch>``. ``covers``: a range of further versions that the row speaks for.
+    ``version`` is unique in the component and written in its scheme; a branch head of a
+    numbered component is ``0+<branch>``. ``covers``: a range of further versions of this row.
     ``ref`` and ``commit`` are git's; ``moving``: the ref is a branch. ``reports`` is what the
-    software says of itself where that differs from ``version``. ``provides``: versions of other
+    software says of itself if that differs from ``version``. ``provides``: versions of other
     components that come with it. ``attributes`` hold facts that checks ask for by name.
     """
 
@@ -90,7 +93,7 @@ class Release(Row, frozen=True, kw_only=True):
 class Index(Row, frozen=True, kw_only=True):
     """A package index that documents name for a component, beside the user's own.
 
-    ``versions`` are those that only it has. ``when`` is that of a Need.
+    ``versions`` are those that only it has. ``when`` is as in Need.
     """
 
     url: Annotated[str, msgspec.Meta(pattern=r"^https://")]
@@ -101,7 +104,7 @@ class Index(Row, frozen=True, kw_only=True):
 
 
 class SourceBuild(Row, frozen=True, kw_only=True):
-    """That a distribution is built from its source beside torch, where its wheels are for others.
+    """A distribution is built from source beside torch, as its wheels are for others.
 
     ``variables`` are in the environment of the build, ``requires`` what it takes beside torch.
     """
@@ -129,7 +132,6 @@ class PackageManager(Row, frozen=True, kw_only=True):
     sources: Sources
 
     def command_for(self, packages: Iterable[str], version: str) -> str:
-        """What installs packages of a version."""
         words = (
             self.package.format(
                 name=name,
@@ -156,12 +158,11 @@ class Obtain(Row, frozen=True, kw_only=True):
 
 
 class Upstream(Row, frozen=True, kw_only=True):
-    """Where `matrix refresh` looks for releases of a component.
+    """Where `matrix refresh` looks for releases of a component. ``repository`` is a git URL.
 
-    ``repository`` is a git URL. ``tags`` and ``branches`` are regular expressions that a ref
-    matches in whole, "" for none; their group ``version`` is the row's version, and without one
-    the ref is. Refs whose commit is older than ``since`` (ISO 8601) are left out. ``core`` is the
-    file that says which megatron-core a checkout has.
+    ``tags`` and ``branches`` are regular expressions that match a whole ref, "" for none; their
+    group ``version``, else the ref, is the row's version. Refs whose commit is older than ``since``
+    (ISO 8601) are left out. ``core`` is the file that says which megatron-core a checkout has.
     """
 
     repository: Annotated[str, msgspec.Meta(pattern=r"^https://")]
@@ -172,7 +173,7 @@ class Upstream(Row, frozen=True, kw_only=True):
 
 
 class ImportCheck(Row, frozen=True, kw_only=True):
-    """The lines of Python with which a project's documents have an installation checked."""
+    """Lines of Python with which a project's documents check an installation."""
 
     versions: str = ""
     code: str
@@ -180,7 +181,7 @@ class ImportCheck(Row, frozen=True, kw_only=True):
 
 
 class WrongRef(Row, frozen=True, kw_only=True):
-    """A ref that documents name and that does not exist, or that is not what it seems."""
+    """A documented ref that does not exist, or is not what it seems."""
 
     ref: str
     exists: bool
@@ -191,7 +192,7 @@ class WrongRef(Row, frozen=True, kw_only=True):
 
 
 class Behaviour(Row, frozen=True, kw_only=True):
-    """What holds for a range of a component's versions (``versions``; "" is all)."""
+    """A fact about a range of a component's ``versions`` ("" is all)."""
 
     id: str
     text: str
@@ -203,8 +204,8 @@ class Behaviour(Row, frozen=True, kw_only=True):
 class Function(Row, frozen=True, kw_only=True):
     """What a function, class or dataclass of a component takes, by its full name.
 
-    ``takes`` are names of parameters by the range of versions that has them ("" is all that are
-    listed). ``*name`` and ``**name`` take any further arguments.
+    ``takes`` are parameter names by the range of versions that has them ("" is all listed).
+    ``*name`` and ``**name`` take any further arguments.
     """
 
     name: str
@@ -212,9 +213,9 @@ class Function(Row, frozen=True, kw_only=True):
 
 
 class Component(Row, frozen=True, kw_only=True, dict=True):
-    """``matrices/components/<id>.yaml``. ``after``: components to be installed before this one.
+    """``matrices/components/<id>.yaml``. ``after``: components to install before this one.
 
-    A component without releases is open: any version may exist, and only ranges speak of it.
+    A component without releases is open: any version may exist, and only ranges name it.
     """
 
     schema: int
@@ -235,11 +236,11 @@ class Component(Row, frozen=True, kw_only=True, dict=True):
 
     @property
     def repository(self) -> str:
-        """The URL that git fetches it from; "" where no row names one."""
+        """The URL for git; "" if no row names one."""
         return self.obtain.url or (self.upstream.repository if self.upstream else "")
 
     def release(self, version: str) -> Release | None:
-        """The row of a version, exact first, then one that covers it. Raises VersionError."""
+        """The row of a version: exact, else one that covers it. Raises VersionError."""
         exact = self._by_version.get(parse(self.scheme, version))
         if exact is not None:
             return exact
@@ -255,14 +256,14 @@ class Component(Row, frozen=True, kw_only=True, dict=True):
         return {parse(self.scheme, release.version): release for release in rows}
 
     def import_check(self, version: str) -> ImportCheck | None:
-        """The check that documents have for a version, or None. Raises VersionError."""
+        """The documented check of a version, or None. Raises VersionError."""
         for check in self.import_checks:
             if satisfies(self.scheme, version, check.versions):
                 return check
         return None
 
     def behaviour(self, identity: str, version: str) -> Behaviour | None:
-        """The behaviour of that id that the version shows, or None. Raises VersionError."""
+        """The behaviour of that id in the version, or None. Raises VersionError."""
         for behaviour in self.behaviours:
             if behaviour.id == identity and satisfies(self.scheme, version, behaviour.versions):
                 return behaviour
@@ -270,7 +271,7 @@ class Component(Row, frozen=True, kw_only=True, dict=True):
 
 
 class Rows(Row, frozen=True, kw_only=True):
-    """A file of a site's own matrix for a component that is there: rows to add or to replace."""
+    """A site's matrix file for a known component: rows to add or to replace."""
 
     schema: int
     id: str
@@ -304,7 +305,7 @@ class ChipResource(Row, frozen=True, kw_only=True):
 
 
 class ChipRates(Row, frozen=True, kw_only=True):
-    """GB/s (10^9 bytes) below which a healthy device or node is not: hints, there are no baselines.
+    """GB/s (10^9 bytes) below which a device or node is not healthy: hints, not baselines.
 
     ``copy`` in device memory, read and written; ``all_reduce`` on a bus, in a node of ``ranks``.
     """
@@ -317,18 +318,17 @@ class ChipRates(Row, frozen=True, kw_only=True):
 class Family(Row, frozen=True, kw_only=True):
     """``matrices/hardware/<id>.yaml``: chips that share kernels, driver package and rules.
 
-    ``id`` is the kernel folder's name (ascend910b ...). ``servers`` are the numbers of devices that
-    servers have, empty where any number may be. ``idle_hbm_mb`` is the largest figure seen
-    at idle. ``first_torch_npu`` is the torch_npu train that knows a name first. In it and in
-    ``names`` a ``*`` at the end stands for any rest. ``first_vllm_ascend`` is the vllm-ascend whose
-    documents list the family first, "none" where they say that it is not supported.
-
-    ``node`` is how many devices a server usually has, 0 where that is not known. ``network``: jobs
-    of several servers send over addresses in ``planes`` (of the first generation) or ``addresses``;
-    over ``hccs`` inside a SuperPoD; over ``ports`` of UB without addresses. ``topology``: every
-    pair of a ``group`` of eight is linked, or every pair beside the two dies of a ``card``.
-    ``inf_nan_only``: torch_npu refuses to let overflows saturate. ``ordered_drivers``: drivers have
-    versions that can be compared. ``rank_tables`` are the versions of tables that HCCL takes.
+    ``id`` is the kernel folder's name (ascend910b ...). ``servers`` are the numbers of devices
+    in servers, empty for any number. ``idle_hbm_mb`` is the largest figure seen at idle.
+    ``first_torch_npu`` is the torch_npu train that knows a name first. In it and in ``names`` a
+    final ``*`` is any rest. ``first_vllm_ascend`` is the vllm-ascend whose documents list the
+    family first, "none" if they exclude it. ``node`` is the usual number of devices in a
+    server, 0 if unknown. ``network``: jobs of several servers send over addresses in ``planes``
+    (of the first generation) or ``addresses``; over ``hccs`` inside a SuperPoD; over ``ports``
+    of UB without addresses. ``topology``: every pair of a ``group`` of eight is linked, or
+    every pair beside the two dies of a ``card``. ``inf_nan_only``: torch_npu refuses to let
+    overflows saturate. ``ordered_drivers``: driver versions are comparable. ``rank_tables`` are
+    the versions of tables that HCCL takes.
     """
 
     schema: int
@@ -361,7 +361,7 @@ class Family(Row, frozen=True, kw_only=True):
 
     @property
     def is_new(self) -> bool:
-        """Whether torch_npu knows none of its names before a train: older documents lack it."""
+        """Whether torch_npu knows its names only from a train on: older documents lack it."""
         return any(name.endswith("*") for name in self.first_torch_npu)
 
 
@@ -400,7 +400,7 @@ ValueType = Literal[
 class Bounds(Row, frozen=True, kw_only=True):
     """What a value may be. ``low`` and ``high`` are allowed, ``above`` and ``below`` are not.
 
-    ``pattern`` is a regular expression that the whole of a text has to match.
+    ``pattern`` is a regular expression for a whole text.
     """
 
     type: ValueType = "string"
@@ -415,11 +415,11 @@ class Bounds(Row, frozen=True, kw_only=True):
 
 
 class Variable(Bounds, frozen=True, kw_only=True):
-    """One environment variable. ``families`` has bounds that hold instead on a chip family.
+    """One environment variable. ``families`` has other bounds for a chip family.
 
-    ``keys`` are those of a kv_list. ``invalid`` says what happens with another value: error,
-    ignored, default, unknown. ``products`` are the families on which it has an effect, empty for
-    all. ``hurts`` maps an allowed value to the reason why it does not belong into training.
+    ``keys`` are those of a kv_list. ``invalid`` is the effect of another value: error, ignored,
+    default, unknown. ``products`` are the families on which it works, empty for all. ``hurts``
+    maps an allowed value to the reason against it in training.
     """
 
     name: str
@@ -459,83 +459,143 @@ class Variables(Row, frozen=True, kw_only=True):
 class Flags(Row, frozen=True, kw_only=True):
     """``matrices/flags.yaml``: options of Megatron-LM's scripts, without their two dashes.
 
-    ``every`` are those of all ``versions``, ``some`` those of the listed ones; ``mindspeed`` are
-    added by a branch of MindSpeed. ``launcher`` has torchrun's with hyphens, and what each takes:
-    flag, int, float, word, nodes (N or MIN:MAX), ranks (N or a device type), or choices as in
-    ``Options.kinds``.
+    ``every`` are those of all ``versions``, each with what it takes (``Options``), ``some`` those
+    of the versions in its keys, with blanks between them; a branch of MindSpeed adds ``mindspeed``.
+    ``launcher`` has torchrun's with hyphens, and what each takes: flag, int, float, word, list
+    (N,N), nodes (N or MIN:MAX), ranks (N or a device type), or choices as in ``Options``.
     """
 
     schema: int
     versions: tuple[str, ...]
-    every: tuple[str, ...]
-    some: dict[str, tuple[str, ...]]
+    every: dict[str, str | None]
+    some: dict[str, dict[str, str | None]]
     mindspeed: frozenset[str]
     launcher: dict[str, str]
     sources: Sources
 
     @property
     def of_launcher(self) -> frozenset[str]:
-        """Torchrun's options in both spellings, which its parser takes."""
+        """Torchrun's options in both spellings that it takes."""
         return frozenset((*self.launcher, *(name.replace("-", "_") for name in self.launcher)))
 
     def listed(self, version: str) -> str:
-        """The version itself, or the listed one with the same first two numbers, or ""."""
+        """The version, or the listed one with its first two numbers, or ""."""
         same = [name for name in self.versions if name.split(".")[:2] == version.split(".")[:2]]
         return version if version in same else next(reversed(same), "")
 
     def of(self, listed: str) -> frozenset[str]:
-        """The options of a listed version."""
-        return frozenset((*self.every, *(name for name, has in self.some.items() if listed in has)))
+        some = (names for has, names in self.some.items() if listed in has.split())
+        return frozenset(self.every).union(*some)
 
     def read_in(self, listed: str) -> tuple[str, ...]:
-        """Where the options of a listed version stand."""
+        """Sources of a listed version's options."""
         return tuple(source.url for source in self.sources if f"@core_v{listed}:" in source.url)
 
     def versions_with(self, name: str) -> tuple[str, ...]:
-        return self.versions if name in self.every else self.some.get(name, ())
+        if name in self.every:
+            return self.versions
+        return next((tuple(has.split()) for has, names in self.some.items() if name in names), ())
 
 
 class OptionTable(Row, frozen=True, kw_only=True):
-    """The options of a framework, of all its ``commits`` (by ref) together.
+    """The options of a framework, of all its ``commits`` (by ref) together, with their kinds.
 
-    ``lacks`` are those of them that a ref does not have, where its refs are told apart.
+    ``lacks`` are those that refs do not have, by these refs with commas between them.
     """
 
     name: str
     repository: str
     commits: dict[str, str]
-    options: frozenset[str]
-    lacks: dict[str, frozenset[str]] = {}
+    options: dict[str, str | None]
+    lacks: dict[str, dict[str, None]] = {}
 
     def has(self, ref: str) -> frozenset[str]:
         """The options of one ref."""
-        return self.options - self.lacks.get(ref, frozenset())
+        return frozenset(self.options).difference(
+            *(names for refs, names in self.lacks.items() if ref in refs.split(","))
+        )
 
     def refs_with(self, name: str) -> tuple[str, ...]:
-        """The refs that have an option."""
         return tuple(ref for ref in self.commits if name in self.has(ref))
 
 
 class Options(Row, frozen=True, kw_only=True):
-    """``matrices/options.yaml``: options beside Megatron-LM's, and the values that its take.
+    """``matrices/options.yaml``: options beside Megatron-LM's, and the values that all take.
 
-    ``kinds`` are int, float, flag, or the choices, each with a | behind it. ``overrides`` are the
-    kinds of verl's dotted keys: bool, int or float, or the known words, each with a | behind it.
+    Their kinds are int, float, flag, or the choices, each followed by |; + at the end stands for
+    several values. ``overrides`` is the tree of verl's keys, with their kinds: bool, int, float,
+    the known words, each followed by |, open for a mapping of any keys, or any.
     """
 
     schema: int
     tables: tuple[OptionTable, ...]
-    kinds: dict[str, str]
-    overrides: dict[str, str] = {}
+    overrides: dict[str, Any] = {}
     sources: Sources
 
     def table(self, name: str) -> OptionTable:
-        """The table of a framework. Raises StopIteration for a name that has none."""
+        """Raises StopIteration for an unknown name."""
         return next(table for table in self.tables if table.name == name)
 
     def of(self, *names: str) -> frozenset[str]:
-        """The options of these tables together."""
         return frozenset().union(*(table.options for table in self.tables if table.name in names))
+
+
+class LaunchRule(Row, frozen=True, kw_only=True):
+    """What options of a launch must satisfy, with these releases of Megatron-LM.
+
+    ``when`` and ``needs`` are expressions (checks/launch/rules.py); ``divides`` is a short name, an
+    expression and the option that its value divides, in place of ``needs`` and texts. ``at`` are
+    the options to look at, the likeliest mistake first.
+    """
+
+    source: str
+    megatron: str = ""
+    level: Literal["error", "warning"] = "error"
+    when: str = ""
+    needs: str = ""
+    divides: tuple[str, str, str] | None = None
+    title: str = ""
+    required: str = ""
+    because: str = ""
+    remedy: str = ""
+    at: tuple[str, ...] = ()
+
+
+class RuleGroup(Row, frozen=True, kw_only=True):
+    """The rules of a check, for launches of these programs."""
+
+    check: str
+    programs: tuple[str, ...] = ("megatron", "megatron-swift", "verl", "mindspeed-rl", "")
+    rules: tuple[LaunchRule, ...]
+
+
+class LaunchRules(Row, frozen=True, kw_only=True):
+    """``matrices/launch-rules.yaml``: rules, and the defaults of options.
+
+    ``short`` are names for beginnings of Hydra's keys, ``files`` for those of sources.
+    """
+
+    schema: int
+    short: dict[str, str]
+    files: dict[str, str]
+    defaults: dict[str, int | float | str | bool]
+    groups: tuple[RuleGroup, ...]
+
+    def key(self, name: str) -> str:
+        """A name of an expression in full."""
+        first, dot, rest = name.partition(".")
+        return f"{self.short.get(first, first)}{dot}{rest}"
+
+    def source(self, rule: LaunchRule) -> str:
+        file, colon, line = rule.source.partition(":")
+        return f"{self.files[file]}{colon}{line}" if file in self.files else rule.source
+
+    @property
+    def mentioned(self) -> frozenset[str]:
+        """The names in all expressions."""
+        rules = (rule for group in self.groups for rule in group.rules)
+        texts = (text for rule in rules for text in (rule.when, rule.needs, *(rule.divides or ())))
+        return frozenset(self.key(name) for text in texts for name in _NAMES.findall(text))
 
 
 class Hazard(Row, frozen=True, kw_only=True):
@@ -557,9 +617,9 @@ class Hazards(Row, frozen=True, kw_only=True):
 
 
 class KnownWarning(Row, frozen=True, kw_only=True):
-    """A line that warns of nothing on NPUs. ``pattern`` is a regular expression that finds it.
+    """A harmless warning on NPUs. ``pattern`` is a regular expression that finds it.
 
-    ``by`` is the library that prints it, ``symptom``: harmless only where MindSpeed is not at work.
+    ``by`` is the library that prints it, ``symptom``: harmless only if MindSpeed is not at work.
     """
 
     id: str
@@ -577,8 +637,8 @@ class KnownWarnings(Row, frozen=True, kw_only=True):
     warnings: tuple[KnownWarning, ...]
 
 
-# What programs print before a code of CANN's runtime, such as "error code is 507018" or
-# "ret[507018]". A part of another word does not count, as in "default 507018" or "barcode 507018".
+# What programs print before a code of CANN's runtime, as "error code is 507018" or
+# "ret[507018]". Parts of other words do not count, as in "default 507018" or "barcode 507018".
 CODE_BEFORE = (
     r"(?:(?:\b|_|[Ee]rr|[Ee]rror|[Rr]et|[Ee]xit|[Ss]tatus|[Rr]esult)code|Code|CODE|[Ee]rror|ERROR|"
     r"[Ee]rr[Nn]o|\b[Ee]rr|(?:\b|_)ret|Ret|RET|\brc|[Rr]esult|[Ss]tatus|[Ff]ailed|FAILED|[Ff]ailure|"
@@ -587,34 +647,31 @@ CODE_BEFORE = (
     "\uff1a|\uff08"
     r"){0,2} {0,2}"
 )
-# A call of the runtime or of HCCL with a code in brackets, such as "aclInit (107001)".
+# A call of the runtime or HCCL with a code in brackets, as "aclInit (107001)".
 CALL_BEFORE = r"\b(?:acl|ACL|rt[A-Z]|[Hh]ccl|HCCL)\w*[^\d()\[\]]{0,60}[(\[]"
 
 
 def find_code(codes: str) -> str:
-    """An expression that finds one of these codes where a program prints it as a code."""
+    """An expression for one of these codes where a program prints it as a code."""
     return f"(?:{CODE_BEFORE}|{CALL_BEFORE})(?:{codes})\\b"
 
 
 class KnownFailure(Row, frozen=True, kw_only=True):
     """A failure that a log shows, and what was behind it.
 
-    ``matches`` are regular expressions, one of which finds a line; ``unless`` takes back lines
-    that it finds as well. ``codes`` are those of CANN's runtime that it has, as one expression, in
-    any of the forms in which programs print them. All are Hyperscan's: without look-around and
-    back references, so that the time they take grows with the text alone. ``secondary``: mostly a
-    wrapper or a consequence of another failure. ``victim``: told by a rank that waited, while
-    another one is guilty.
-    ``beats``: ids of failures that this one explains better where both are found.
-    ``only_if_last``: a failure only where nothing follows the line. ``example`` is written for this
-    file: the format of the program with neutral values. ``basis`` says what the patterns rest on: a
+    One of the regular expressions ``matches`` finds a line; ``unless`` takes some back. ``codes``
+    are its codes of CANN's runtime as one expression, in any form that programs print. All are
+    Hyperscan's: without look-around and back references, so their time grows only with the text.
+    ``secondary``: mostly a wrapper or a consequence. ``victim``: from a rank that waited, while
+    another one is guilty. ``beats``: ids of failures that this one explains better if both are
+    found. ``only_if_last``: a failure only if nothing follows the line. ``example`` is written for
+    this file: the program's format with neutral values. ``basis`` is the origin of the patterns: a
     public log, a document, the source that prints the text, or the usual form of such a message.
-    ``before`` is what to look at before a run, ``caught_by`` the checks that do.
-    ``verdict`` is what a scheduler should do: leave out the node that shows it, start again, or
-    stop; without it, start again where a victim tells it, nothing where it is secondary, else stop.
-    ``node`` is a regular expression whose first group is the node that a line names as failed.
-    ``by_type``: an exception that the reader of tracebacks recognizes; it says
-    title, cause and fix by the sentences of ``variants``.
+    ``before`` is what to look at before a run, ``caught_by`` the checks that do. ``verdict`` is for
+    a scheduler: leave out the node that shows it, start again, or stop; without it, start again for
+    a victim, nothing for a secondary one, else stop. ``node`` is a regular expression whose first
+    group is the node that a line names as failed. ``by_type``: an exception that the reader of
+    tracebacks recognizes; title, cause and fix come from the sentences of ``variants``.
     """
 
     id: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
@@ -680,7 +737,7 @@ class ErrorCodes(Row, frozen=True, kw_only=True):
 
 
 class CodeGuide(Row, frozen=True, kw_only=True):
-    """What is behind codes of CANN's error manager, and what to do, in English and in Chinese."""
+    """What is behind codes of CANN's error manager, and what to do, in English and Chinese."""
 
     codes: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     cause: str

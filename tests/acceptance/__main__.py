@@ -74,7 +74,7 @@ def _set_variables(seed: int | None, record: str | None, *, whole: bool) -> None
 
 
 def _choose(manifest: Manifest, needs: Sequence[Need]) -> tuple[list[str], list[str]]:
-    """The files whose needs are all present, and a line for each other file."""
+    """Files whose needs are all present; a line for each other file."""
     files, blocked = [], []
     for name in sorted({name for need in needs for name in need.files}):
         if reasons := manifest.absences(name):

@@ -7,18 +7,17 @@ from pathlib import Path
 import pytest
 
 VARIABLE = "ASCEND_DOCTOR_TEST_CLONES"
-# Where `python -m tests.acceptance --fetch` puts what it fetches.
+# `python -m tests.acceptance --fetch` writes here.
 FETCHED = Path(__file__).parents[2] / ".acceptance"
 _SECONDS = 120
 
 
 def folder() -> Path:
-    """The folder of clones that the variable names, else that of fetched clones."""
     return Path(os.environ.get(VARIABLE) or FETCHED / "clones")
 
 
 def path_in(parent: Path, repository: str) -> Path | None:
-    """The clone of OWNER/NAME in a folder, with or without a work tree."""
+    """A clone of OWNER/NAME, with or without a work tree."""
     flat = repository.replace("/", "+")
     names = (f"{flat}/repo", flat, f"{flat}.git", repository, f"{repository}.git")
     name = repository.rpartition("/")[2]
@@ -30,7 +29,6 @@ def path_in(parent: Path, repository: str) -> Path | None:
 
 
 def clone(repository: str) -> Path:
-    """The clone of OWNER/NAME; skips the test where it is absent."""
     path = path_in(folder(), repository)
     if path is None:
         pytest.skip(f"no clone of {repository} in {folder()}")
@@ -38,18 +36,16 @@ def clone(repository: str) -> Path:
 
 
 def git(path: Path, *arguments: str) -> bytes:
-    """What git prints about a clone."""
     command = ["git", "-C", str(path), *arguments]
     return subprocess.run(command, check=True, capture_output=True, timeout=_SECONDS).stdout
 
 
 def show(repository: str, path: str, ref: str = "HEAD") -> str:
-    """A file of a clone at a ref."""
     return git(clone(repository), "show", f"{ref}:{path}").decode()
 
 
 def unpack(into: Path, repository: str, ref: str, *below: str) -> Path:
-    """Write the files of a commit into a folder, all or those below some paths."""
+    """Write a commit's files, all or those ``below``."""
     archive = git(clone(repository), "archive", ref, *below)
     into.mkdir(parents=True, exist_ok=True)
     subprocess.run(["tar", "x", "-C", into], check=True, input=archive, timeout=_SECONDS)

@@ -8,7 +8,6 @@ TESTS = Path(__file__).parents[1]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the files whose needs are absent, with the reason."""
     manifest = needs.load()
     files = {item.path for item in items if item.path.is_relative_to(TESTS / "acceptance")}
     reasons = {path: manifest.absences(str(path.relative_to(TESTS))) for path in files}

@@ -12,13 +12,13 @@ from tests.acceptance import clones
 from tests.acceptance.needs import COMPLETE, Environment, Manifest, Need
 
 _SECONDS = 3600
-# What torch's metadata asks for beside CUDA.
+# torch's requirements beside CUDA.
 _OF_TORCH = ("filelock", "typing-extensions", "sympy", "networkx", "jinja2", "fsspec")
 _GIT = {"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 
 
 def fetch(manifest: Manifest, need: Need, source: str) -> str:
-    """Fetch what is absent of a need; gives why that failed, or ""."""
+    """Why fetching failed, or ""."""
     reasons = [
         _clone(name, source or manifest.addresses.get(name, "https://github.com"))
         for name in need.missing()
@@ -42,7 +42,7 @@ def _run(*command: str | Path) -> None:
 
 
 def _clone(repository: str, source: str) -> str:
-    """A mirror clone in the folder of clones, with its name when it is complete."""
+    """A mirror clone; it gets its name when it is complete."""
     target = clones.folder() / repository.replace("/", "+") / "repo"
     if Path(source).is_dir():
         path = clones.path_in(Path(source), repository)
@@ -89,7 +89,7 @@ def _make_environment(path: Path, environment: Environment) -> None:
 
 
 def _install_torch(python: Path, path: Path, version: str) -> None:
-    """torch without CUDA; the package index has a CPU build for aarch64 alone."""
+    """torch without CUDA; the index has a CPU build only for aarch64."""
     if platform.machine() != "x86_64":
         _pip(python, "install", f"torch=={version}")
         return

@@ -16,7 +16,7 @@ COMPLETE = ".complete"  # in a folder that was fetched to its end
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A virtual environment: a CPU build of torch, and lines of arguments for pip install."""
+    """A virtual environment: version of a CPU build of torch, and lines of pip arguments."""
 
     torch: str
     installs: tuple[str, ...]
@@ -26,7 +26,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """``files`` are test files below tests/, ``minutes`` what they take.
 
     It is clones of ``repositories``, or what ``variable`` names: interpreters, of which
-    ``environments`` can be made, or a folder that ``pip`` can fill. Without any it takes only time.
+    ``environments`` can be made, or a folder that ``pip`` can fill. Otherwise only time.
     """
 
     id: str
@@ -47,12 +47,12 @@ class Need(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return tuple(name for name in self.repositories if not clones.path_in(parent, name))
 
     def fetched(self) -> tuple[Path, ...]:
-        """The folders of the environments, or the one that pip fills."""
+        """The environments' folders, or the one that pip fills."""
         folders = [FETCHED / "environments" / name for name in self.environments]
         return tuple(folders) or (FETCHED / "folders" / self.id,)
 
     def paths(self) -> tuple[str, ...]:
-        """What the variable names, joined as in PATH, else what was fetched."""
+        """What the variable names (like PATH), else what was fetched."""
         named = filter(None, os.environ.get(self.variable, "").split(os.pathsep))
         program = "bin/python" if self.environments else ""
         return tuple(named) or tuple(
@@ -60,7 +60,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         )
 
     def absence(self) -> str:
-        """Why none of its tests can run; "" where some can."""
+        """Why none of its tests can run, or ""."""
         missing, paths = self.missing(), self.paths()
         if self.repositories:
             reason = f"no clone of {', '.join(missing[:3])} in {clones.folder()}"
@@ -71,7 +71,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``addresses`` are those of repositories that are not cloned from GitHub."""
+    """``addresses``: repositories not cloned from GitHub."""
 
     needs: tuple[Need, ...]
     addresses: dict[str, str] = {}
@@ -83,13 +83,12 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         raise DataError(f"no need is called {name!r}: {', '.join(n.id for n in self.needs)}")
 
     def absences(self, file: str) -> list[str]:
-        """Why a test file cannot run."""
         needs = (need for need in self.needs if file in need.files)
         return [f"{need.id}: {reason}" for need in needs if (reason := need.absence())]
 
 
 def load(path: Path = MANIFEST) -> Manifest:
-    """Read the manifest. Raises DataError that names the file and the wrong field."""
+    """Raises DataError that names the file and the wrong field."""
     try:
         text = path.read_text("utf-8")
         check_yaml(text, str(path))
@@ -103,5 +102,5 @@ def load(path: Path = MANIFEST) -> Manifest:
 
 
 def first_path(name: str) -> str:
-    """The interpreter or the folder of a need; "" where it is absent."""
+    """The interpreter or folder of a need, or ""."""
     return next(iter(load().need(name).paths()), "")

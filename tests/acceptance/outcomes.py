@@ -11,7 +11,7 @@ _COLUMNS = "{:20} {:>7} {:>7} {:>8} {:>8}  {}"
 
 
 class Outcomes:
-    """A plugin of pytest: counts and seconds by file, and the reasons of skipped tests."""
+    """A pytest plugin: counts and seconds by file, reasons of skips."""
 
     def __init__(self) -> None:
         self.files: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -35,7 +35,6 @@ class Outcomes:
         return sum(row[outcome] for row in self.files.values())
 
     def row(self, name: str, files: Iterable[str], reason: str = "") -> str:
-        """A line of the table, of test files below tests/."""
         paths = [f"tests/{file}" for file in files]
         counts = [
             sum(self.files[path][key] for path in paths) for key in ("passed", "failed", "skipped")
@@ -45,7 +44,7 @@ class Outcomes:
 
 
 def table(needs: Sequence[Need], outcomes: Outcomes, absent: dict[str, str]) -> Iterator[str]:
-    """The closing lines: a row a need, and the sum, which counts each test once."""
+    """A row a need, and the sum, which counts each test once."""
     yield _COLUMNS.format("need", "passed", "failed", "skipped", "minutes", "not run")
     for need in needs:
         yield outcomes.row(need.id, need.files, absent.get(need.id, ""))

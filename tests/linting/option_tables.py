@@ -6,13 +6,14 @@ FOLDER has OWNER+NAME/repo for each repository below, and unpacked wheels as whe
 """
 
 import ast
+import contextlib
 import re
 import subprocess
 import sys
 import textwrap
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import yaml
@@ -27,7 +28,9 @@ RL_CLASSES = {
     "ProfilerConfig": "profiler_config",
     "MsprobeConfig": "msprobe_config",
 }
-VERL = ("v0.6.0", "v0.7.0", "v0.7.1", "1dda039b9c63")
+VERL = ("v0.6.0", "v0.7.0", "v0.7.1", "v0.8.0", "v0.9.0", "1dda039b9c63")
+# Their keys are known, too; most of their configurations stand in one file.
+VERL_OLD = ("v0.2.0.post2", "v0.3.0.post1", "v0.4.1", "v0.5.0")
 CONFIGS = "verl/trainer/config"
 # Table, repository, refs, which files.
 TABLES = [
@@ -71,8 +74,29 @@ TABLES = [
         r"(verl|recipe)/.*(config/.*\.yaml|config.*\.py|workers/config/.*\.py)",
     ),
 ]
+# Repository, refs and files with the parsers of scripts of Megatron-LM.
+PARSERS = [
+    (
+        "NVIDIA/Megatron-LM",
+        tuple(f"core_v{release}" for release in CORE),
+        r"megatron/(training|post_training)/arguments\.py|pretrain_\w+\.py",
+    ),
+    (
+        "NVIDIA/Megatron-LM",
+        ("core_v0.17.1", "core_v0.18.2", "core_v0.19.0"),
+        r"megatron/(core|training)/.*config\w*\.py",
+    ),
+    *((repository, refs, pattern) for _, repository, refs, pattern in TABLES[:1]),
+    (
+        TABLES[1][1],
+        TABLES[1][2],
+        r"(mindspeed_llm/(?!tasks/(checkpoint|evaluation)|mindspore).*|(pre|post)train_\w+)\.py",
+    ),
+    *((repository, refs, pattern) for _, repository, refs, pattern in TABLES[2:3]),
+]
 # Whose branch a version of Megatron-LM tells. What ms-swift has depends on transformers, too.
 BY_REF = ("MindSpeed",)
+PLAIN = re.compile(r"(?!(?:on|off|yes|no|true|false|null|y|n)$)[a-z_][\w-]*", re.IGNORECASE)
 WHEELS = [("transformers", r"(training_args\w*|generation/configuration_utils)\.py")]
 
 
@@ -153,77 +177,180 @@ def table(
     return commits, fields_by_ref
 
 
+def files(folder: Path, refs: tuple[str, ...], pattern: str) -> Iterator[ast.Module]:
+    """The Python files of these refs, each content once."""
+    read: set[str] = set()
+    for sha in filter(None, (commit(folder, ref) for ref in refs)):
+        for row in git(folder, "ls-tree", "-r", sha).splitlines():
+            blob, path = row.split()[2], row.split("\t")[1]
+            if re.fullmatch(pattern, path) and blob not in read:
+                read.add(blob)
+                with warnings.catch_warnings(), contextlib.suppress(SyntaxError):
+                    warnings.simplefilter("ignore")
+                    yield ast.parse(git(folder, "cat-file", "blob", blob))
+
+
 def kinds(folder: Path) -> dict[str, str]:
-    """What Megatron-LM's parser takes as a value, where all releases that are read agree."""
+    """The values that the parsers of Megatron-LM and MindSpeed's family take, by option."""
     seen: dict[str, set[str]] = defaultdict(set)
-    for release in CORE:
-        content = git(folder, "show", f"core_v{release}:megatron/training/arguments.py")
-        for node in ast.walk(ast.parse(content)):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                for name in options(node):
-                    seen[name].add(kind_of(node))
-    merged: dict[str, str] = {}
+    for repository, refs, pattern in PARSERS:
+        for tree in files(folder / repository.replace("/", "+") / "repo", refs, pattern):
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Call):
+                    for name, kind in call_kinds(node):
+                        seen[name].add(kind)
+                elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                    kind = annotated(node.annotation)
+                    if "|" in kind:
+                        seen[node.target.id.replace("_", "-")].add(kind)
+    return merged(seen)
+
+
+def merged(seen: dict[str, set[str]]) -> dict[str, str]:
+    """One kind where all definitions agree, and all their choices together."""
+    kinds_: dict[str, str] = {}
     for name, several in seen.items():
-        if "" in several:
+        plain = {kind.rstrip("+") for kind in several - {"?"}}
+        words = {kind for kind in plain if "|" not in kind}
+        if words == {"int", "float"}:
+            kind = "float"
+        elif len(words) == 1 and (words == plain or words <= {"word", "int"}):
+            kind = words.pop()
+        elif words or not plain:
             continue
-        if len(several) == 1:
-            merged[name] = next(iter(several))
-        elif all("|" in kind for kind in several):
-            merged[name] = "|".join(sorted({part for kind in several for part in kind.split("|")}))
-    return merged
+        else:
+            kind = "|".join(sorted({w for k in plain for w in k.split("|") if w})) + "|"
+        if kind:
+            kinds_[name] = kind + "+" * any(each.endswith("+") for each in several)
+    return kinds_
+
+
+def call_kinds(call: ast.Call) -> Iterator[tuple[str, str]]:
+    """The kinds of the options of a call of add_argument, or of one that adds a choice."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if name == "add_argument":
+        for option in options(call):
+            yield option, kind_of(call)
+    elif name.startswith("add_parser_argument_choices"):
+        words = [str(each.value) for each in call.args if isinstance(each, ast.Constant)]
+        if len(words) == 2:
+            yield words[0][2:], f"{words[1]}|"
 
 
 def kind_of(call: ast.Call) -> str:
-    """int, float, flag, the choices with | between them, or "" for what is not told."""
+    """int, float, word, flag, or the choices, each with a | behind it.
+
+    A + at the end says that it takes several. "?" are choices that are computed, "" all else.
+    """
     keywords = {keyword.arg: keyword.value for keyword in call.keywords}
     action, choices, kind = (keywords.get(name) for name in ("action", "choices", "type"))
-    if "nargs" in keywords or None in keywords:
-        return ""
-    if isinstance(action, ast.Constant) and str(action.value).startswith("store_"):
-        return "flag"
+    several = "+" * ("nargs" in keywords)
+    if None in keywords or action is not None:
+        return "flag" * str(getattr(action, "value", "")).startswith("store_")
     if isinstance(choices, ast.List | ast.Tuple) and all(
         isinstance(choice, ast.Constant) for choice in choices.elts
     ):
-        return "|".join(str(choice.value) for choice in choices.elts) + "|"  # type: ignore[attr-defined]
-    if choices is None and isinstance(kind, ast.Name) and kind.id in {"int", "float"}:
-        return kind.id
-    return ""
+        return "".join(f"{choice.value}|" for choice in choices.elts) + several  # type: ignore[attr-defined]
+    if choices is not None:
+        return "?"
+    if kind is None or (isinstance(kind, ast.Name) and kind.id == "str"):
+        return "" if several else "word"
+    return kind.id + several if isinstance(kind, ast.Name) and kind.id in {"int", "float"} else ""
+
+
+def annotated(node: ast.expr) -> str:
+    """The kind of a field of a class: of Literal its choices, of Optional what it may be."""
+    if isinstance(node, ast.Subscript):
+        name = ast.unparse(node.value).rpartition(".")[2]
+        if name == "Literal":
+            words = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            return "".join(f"{each.value!s}|" for each in words if isinstance(each, ast.Constant))
+        return annotated(node.slice) if name == "Optional" else ""
+    if isinstance(node, ast.BinOp) and ast.unparse(node.right) == "None":
+        return annotated(node.left)
+    names_ = {"int": "int", "float": "float", "bool": "bool", "str": "word", "torch.dtype": "?"}
+    return names_.get(ast.unparse(node), "")
+
+
+def field_kinds(trees: Iterable[ast.Module]) -> dict[str, set[str]]:
+    """The kinds of the fields of classes of arguments."""
+    seen: dict[str, set[str]] = defaultdict(set)
+    for tree in trees:
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.ClassDef) or not re.search("Arg|Mixin", node.name):
+                continue
+            for field in node.body:
+                if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+                    seen[field.target.id].add(annotated(field.annotation))
+    return seen
 
 
 def override_kinds(folder: Path) -> dict[str, str]:
-    """Whether a key of verl is bool, int or float, where all its generated configurations agree."""
+    """All keys of verl's configurations; bool, int or float where all that name it agree.
+
+    "open" is a mapping that takes any key, "any" another value.
+    """
     seen: dict[str, set[str]] = defaultdict(set)
-    for ref in VERL:
+    for ref in (*VERL_OLD, *VERL):
         for path in git(folder, "ls-tree", "-r", "--name-only", ref, CONFIGS).split():
-            if "_generated_" in path:
+            if "_generated_" in path or (ref in VERL_OLD and re.search(r"/ppo_\w+\.yaml", path)):
                 for key, value in dotted(yaml.safe_load(git(folder, "show", f"{ref}:{path}")), ()):
-                    if value is not None:
-                        seen[key].add(kind_of_value(value))
-    kinds = {key: next(iter(several)) for key, several in seen.items() if len(several) == 1}
-    return {key: kind for key, kind in kinds.items() if kind}
+                    seen[key].add("" if ref in VERL_OLD else kind_of_value(value))
+    seen = {key: several - {""} for key, several in seen.items()}
+    return {
+        key: "float"
+        if several == {"int", "float"}
+        else min(several)
+        if len(several) == 1
+        else "any"
+        for key, several in seen.items()
+    }
 
 
-def override_words(folder: Path) -> dict[str, str]:
-    """The known words of keys that take any: registries and the enumeration of estimators."""
-    words: dict[str, set[str]] = defaultdict(set)
-    for ref in VERL:
-        replicas = git(folder, "show", f"{ref}:verl/workers/rollout/replica.py")
-        words["actor_rollout_ref.rollout.name"].update(
-            re.findall(r'RolloutReplicaRegistry\.register\("(\w+)"', replicas)
+def tree(kinds_: dict[str, str]) -> dict[str, object]:
+    """Kinds of dotted keys as a mapping of mappings."""
+    whole: dict[str, object] = {}
+    for key, kind in sorted(kinds_.items()):
+        *above, last = key.split(".")
+        node = whole
+        for word in above:
+            inner = node.setdefault(word, {})
+            if not isinstance(inner, dict):  # of another release a plain value
+                inner = node[word] = {}
+            node = inner
+        node.setdefault(last, kind)
+    return whole
+
+
+def flow(node: Mapping[str, object]) -> str:
+    """A mapping as YAML between braces."""
+    plain = re.compile(r"[\w.+-][\w.|+-]*")
+    parts = []
+    for key, value in node.items():
+        name = key if PLAIN.fullmatch(key) else f'"{key}"'
+        text = flow(value) if isinstance(value, dict) else str(value)
+        shown = text if isinstance(value, dict) or plain.fullmatch(text) else f'"{text}"'
+        parts.append(f"{name}: {shown}" if text else name)
+    return "{" + ", ".join(parts) + "}"
+
+
+def folded(node: Mapping[str, object], indent: str) -> list[str]:
+    """A mapping as lines of YAML."""
+    return [
+        textwrap.fill(
+            f"{key}: {flow(value) if isinstance(value, dict) else value}",
+            110,
+            initial_indent=indent,
+            subsequent_indent=indent + "  ",
+            break_on_hyphens=False,
+            break_long_words=False,
         )
-        estimators = git(folder, "show", f"{ref}:verl/trainer/ppo/core_algos.py")
-        body = re.split(r"class AdvantageEstimator\b", estimators)[1].split("\nclass ")[0]
-        words["algorithm.adv_estimator"].update(
-            re.findall(r'^    [A-Z_]+ = "(\w+)"', body, re.MULTILINE)
-        )
-        engines = git(folder, "grep", "-h", "backend=", ref, "--", "verl/workers/engine")
-        for several in re.findall(r"backend=(\[[^]]*\]|\"\w+\")", engines):
-            words["actor_rollout_ref.actor.strategy"].update(re.findall(r'"(\w+)"', several))
-    return {key: "|".join(sorted(known)) + "|" for key, known in words.items()}
+        for key, value in node.items()
+    ]
 
 
 def dotted(node: object, path: tuple[str, ...]) -> Iterator[tuple[str, object]]:
-    if not isinstance(node, dict):
+    if not isinstance(node, dict) or not node:
         yield ".".join(path), node
         return
     for key, value in node.items():
@@ -231,15 +358,16 @@ def dotted(node: object, path: tuple[str, ...]) -> Iterator[tuple[str, object]]:
 
 
 def kind_of_value(value: object) -> str:
-    """bool, int, float, or "" for another one. YAML 1.1 reads 1e-6 as a word."""
+    """bool, int, float, open, or "" for another one. YAML 1.1 reads 1e-6 as a word."""
+    if value == {}:
+        return "open"
     if isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?e-?\d+", value):
         return "float"
     return {bool: "bool", int: "int", float: "float"}.get(type(value), "")
 
 
 def wrapped(words: list[str], indent: str) -> str:
-    plain = re.compile(r"(?!(?:on|off|yes|no|true|false|null|y|n)$)[a-z_][\w-]*", re.IGNORECASE)
-    text = ", ".join(word if plain.fullmatch(word) else f'"{word}"' for word in words)
+    text = ", ".join(word if PLAIN.fullmatch(word) else f'"{word}"' for word in words)
     return textwrap.fill(
         text, 110, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
     )
@@ -282,19 +410,30 @@ def rl_tables(folder: Path) -> tuple[list[str], dict[str, str]]:
         rows += [f"  - name: MindSpeed-RL/{owner}", "    repository: Ascend/MindSpeed-RL"]
         rows += ["    commits:"]
         rows += [f'      "{ref}": "{commit(folder, ref)[:12]}"' for ref in RL_REFS]
-        rows += ["    options: [", wrapped(sorted(names_), "      "), "    ]"]
+        rows += folded({"options": dict.fromkeys(sorted(names_), "")}, "    ")
     kinds_ = {key: next(iter(several)) for key, several in seen.items() if len(several) == 1}
     return rows, {key: kind for key, kind in kinds_.items() if kind}
 
 
-def rows_of(names_by_ref: dict[str, set[str]], *, by_ref: bool) -> list[str]:
-    """All options, and with ``by_ref`` those that each ref lacks."""
+def rows_of(
+    names_by_ref: dict[str, set[str]], kinds_: dict[str, str], *, by_ref: bool
+) -> list[str]:
+    """All options with their kinds, and with ``by_ref`` those that refs lack, by these refs.
+
+    What is written is taken out of ``kinds_``.
+    """
     every: set[str] = set().union(*names_by_ref.values())
-    rows = ["    options: [", wrapped(sorted(every), "      "), "    ]"]
+    rows = folded({"options": {name: kinds_.pop(name, "") for name in sorted(every)}}, "    ")
     if by_ref:
-        rows.append("    lacks:")
-        for ref, names_ in names_by_ref.items():
-            rows += [f'      "{ref}": [', wrapped(sorted(every - names_), "        "), "      ]"]
+        missing: dict[str, dict[str, str]] = {}
+        for name in sorted(every):
+            refs = ",".join(ref for ref, own in names_by_ref.items() if name not in own)
+            missing.setdefault(refs, {})[name] = ""
+        missing.pop("", None)
+        rows += [
+            "    lacks:",
+            *folded({f'"{refs}"': names_ for refs, names_ in missing.items()}, "      "),
+        ]
     return rows
 
 
@@ -305,36 +444,34 @@ def main(folder: Path) -> None:
         "schema: 1",
         "tables:",
     ]
+    parsers = {name: kind for name, kind in kinds(folder).items() if kind != "word"}
+    swift = swift_kinds(folder)
     for name, repository, refs, pattern in TABLES:
         checkout = folder / repository.replace("/", "+") / "repo"
-        commits, names_by_ref = table(
-            checkout, refs, pattern, fields=not name.startswith("MindSpeed")
-        )
-        head = [f"  - name: {name}", f"    repository: {repository}", "    commits:"]
-        out += head
+        of_family = name.startswith("MindSpeed")
+        commits, names_by_ref = table(checkout, refs, pattern, fields=not of_family)
+        if name == "verl":  # the others are keys of its configurations
+            keys_ = {word for key in override_kinds(checkout) for word in key.split(".")}
+            names_by_ref = {ref: words - keys_ for ref, words in names_by_ref.items()}
+        out += [f"  - name: {name}", f"    repository: {repository}", "    commits:"]
         out += [f'      "{ref}": "{sha[:12]}"' for ref, sha in commits.items()]
-        out += rows_of(names_by_ref, by_ref=name in BY_REF)
+        own = parsers if of_family else swift if name == "ms-swift" else {}
+        out += rows_of(names_by_ref, own, by_ref=name in BY_REF)
     for name, pattern in WHEELS:
         root = folder / "wheels" / name
-        options_ = sorted(
-            {
-                option
-                for path in root.rglob("*.py")
-                if re.fullmatch(rf"{name}/{pattern}", str(path.relative_to(root)))
-                for option in names(path.read_text("utf-8"), str(path))
-            }
-        )
+        options_ = {
+            option
+            for path in root.rglob("*.py")
+            if re.fullmatch(rf"{name}/{pattern}", str(path.relative_to(root)))
+            for option in names(path.read_text("utf-8"), str(path))
+        }
         version = next(root.glob("*.dist-info")).name.split("-")[1].removesuffix(".dist")
         out += [f"  - name: {name}", f"    repository: huggingface/{name}", "    commits:"]
-        out += [f'      "v{version}": ""', "    options: [", wrapped(options_, "      "), "    ]"]
+        out += [f'      "v{version}": ""', *rows_of({version: options_}, swift, by_ref=False)]
     tables, rl_kinds = rl_tables(folder / "Ascend+MindSpeed-RL" / "repo")
-    out += [*tables, "kinds:"]
-    found_kinds = kinds(folder / "NVIDIA+Megatron-LM" / "repo")
-    out += [f'  {name}: "{kind}"' for name, kind in sorted(found_kinds.items())]
-    out += ["overrides:"]
+    out += [*tables, "overrides:"]
     checkout = folder / "verl-project+verl" / "repo"
-    dotted_kinds = override_kinds(checkout) | override_words(checkout) | rl_kinds
-    out += [f"  {key}: {kind}" for key, kind in sorted(dotted_kinds.items())]
+    out += folded(tree(override_kinds(checkout) | rl_kinds), "  ")
     sources = [
         f"NVIDIA/Megatron-LM@core_v{release}:megatron/training/arguments.py" for release in CORE
     ]
@@ -342,6 +479,47 @@ def main(folder: Path) -> None:
     sources += [f"Ascend/MindSpeed-RL@{ref}:mindspeed_rl/config_cls" for ref in RL_REFS]
     out += ["sources:", *(f'  - {{url: "{url}", date: "2026-11-22"}}' for url in sources)]
     print("\n".join(out))  # noqa: T201
+    add_kinds(Path("matrices/flags.yaml"), parsers)
+
+
+def add_kinds(path: Path, kinds_: dict[str, str]) -> None:
+    """Write the kinds of Megatron-LM's own options beside their names."""
+    text = path.read_text("utf-8")
+    flags = yaml.safe_load(text)
+    every = {name: kinds_.get(name, "") for name in flags["every"]}
+    some = {
+        f'"{has}"': {name: kinds_.get(name, "") for name in names_}
+        for has, names_ in flags["some"].items()
+    }
+    rows = [*folded({"every": every}, ""), "some:", *folded(some, "  ")]
+    begin, end = text.index("every:"), text.index("mindspeed:")
+    path.write_text(text[:begin] + "\n".join(rows) + "\n" + text[end:], "utf-8")
+
+
+def swift_kinds(folder: Path) -> dict[str, str]:
+    """The kinds of ms-swift's arguments, with those that it takes over from transformers."""
+    _, repository, refs, _ = TABLES[3]
+    checkout = folder / repository.replace("/", "+") / "repo"
+    megatron = field_kinds(files(checkout, refs, r"swift/megatron/.*arg.*\.py"))
+    fields = field_kinds(files(checkout, refs, r"swift/(?!megatron/).*(arg|config).*\.py"))
+    for path in (folder / "wheels").rglob("training_args.py"):
+        for key, several in field_kinds([ast.parse(path.read_text("utf-8"))]).items():
+            fields[key] |= several
+    # A class that others extend repeats a field as a plain text.
+    for own in (megatron, fields):
+        for key, several in own.items():
+            own[key] = several - {"word"} if any("|" in k for k in several) else several
+    both = merged(megatron), merged(fields)
+    names_ = megatron.keys() | fields.keys()
+    seen = {
+        key: {
+            kinds_.get(key, "")
+            for kinds_, own in zip(both, (megatron, fields), strict=True)
+            if key in own
+        }
+        for key in names_
+    }
+    return {key: kind for key, kind in merged(seen).items() if kind != "word"}
 
 
 if __name__ == "__main__":

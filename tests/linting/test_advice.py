@@ -23,7 +23,7 @@ BASES["two"] = BASES["gpt"].replace(*LABELS["nodes"])
 
 
 class AdviceRow(NamedTuple):
-    """A launch by its base, what stands there, what is put there, and what a finding names."""
+    """A launch by its base, its old and new text, and what a finding names."""
 
     base: str
     old: str

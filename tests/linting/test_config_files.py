@@ -12,7 +12,7 @@ WHOLE = "parallel:\n  tp_size: 1\n  cp_size: 1\n  fully_shard_parallel_size: aut
 
 
 def unread(tmp_path: Path, command: str, content: str | None = None) -> list[str]:
-    """What is said not to be known of a script with this command."""
+    """What is reported as unknown of a script with this command."""
     script = tmp_path / "scripts/run.sh"
     script.parent.mkdir(exist_ok=True)
     script.write_text(f"{command}\n")

@@ -12,7 +12,7 @@ from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
 from ascend_doctor.matrix.catalog import Catalog
 
 CATALOG = Catalog()
-# Changes of ENTRY by label: the check and line that reports each, "" where nothing should.
+# ENTRY's changes by label: check and line of each report, "" for none.
 CASES = yaml.safe_load(Path(__file__).with_name("entry_files.yaml").read_text())
 CHECKS = tuple(check for check in all_checks() if suits(check))
 LABELLED = {

@@ -93,7 +93,6 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def judge(stack: Path, python: Path, folder: Path, scripts: list[str]) -> list[list[Finding]]:
-    """What is found in each of them, in one process of the stack."""
     read = [subjects("train.sh", script.encode(), CATALOG) for script in scripts]
     flat = [each for inputs in read for each in inputs]
     env = {**os.environ, "PYTHONPATH": str(stack), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}

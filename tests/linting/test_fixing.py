@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import Command
 
-LAUNCH = "torchrun --nproc_per_node 8 pretrain_gpt.py \\{}\n  --num-layers 8 \\\n  --bf16\n"
+LAUNCH = "torchrun --nproc_per_node 8 pretrain_gpt.py \\{}\n  --lr 1 \\\n  --bf16\n"
 BROKEN = "#!/bin/bash\nTP = 8\n" + LAUNCH.format(" ") + "# é \\ \necho 'a \\ '\n"
 
 

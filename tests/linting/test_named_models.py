@@ -59,10 +59,10 @@ NAMES = {
 UNKNOWN = (
     # Sources disagree about its layers and its key and value heads.
     "zai-org/GLM-4-32B-0414",
-    # No source was read that gives sizes for these names.
+    # No source was read that gives sizes for these.
     "Qwen/Qwen3.5-4B-Base",
     "moonshotai/Kimi-K2-Instruct-0905",
-    # Parts of models, and other models whose names only look alike.
+    # Parts of models, and models with similar names.
     "Qwen3-30B-A3B-layer2",
     "Qwen2-57B",
     "qwen25-7b",

@@ -49,7 +49,7 @@ def complaints(script: str, megatron: str = "0.15.3") -> list[Finding]:
         (SWIFT + "--tensor_model_paralell_size 2", Level.ERROR, "--tensor_model_parallel_size"),
         (SWIFT + "--tensor-model-parallel-size 2 --train_type lora", Level.OK, ""),
         ("swift sft --model x --learning_rat 1e-4", Level.ERROR, "--learning_rate"),
-        ("swift sft --model x --my_thing 1e-4", Level.UNKNOWN, ""),
+        ("swift sft --model x --my_thing 1e-4", Level.ERROR, ""),
         (VERL + "actor_rollout_ref.rollout.gpu_memory_utilisation=0.5", Level.ERROR, "gpu_memory_"),
         (
             VERL + "+actor_rollout_ref.rollout.gpu_memory_utilisation=0.5",

@@ -80,7 +80,6 @@ def judge_inputs(inputs: tuple) -> list[Finding]:  # type: ignore[type-arg]
 
 
 def spots(findings: list[Finding], level: Level = Level.ERROR) -> list[tuple[str, str]]:
-    """File and line of what is found, with the check."""
     return [
         (f"{Path(finding.location.file).name}:{finding.location.line}", finding.check)
         for finding in findings
@@ -104,7 +103,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def change(checkout: Path, name: str, before: str, after: str) -> int:
-    """Change one line of a file; the number of that line."""
+    """Change one line; return its number."""
     path = checkout / name
     content = path.read_text()
     assert content.count(before) == 1

@@ -17,13 +17,13 @@ python3 -m verl.trainer.main_ppo \\
     data.train_batch_size=$BATCH \\
     actor_rollout_ref.actor.ppo_mini_batch_size=32 \\
     actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2 \\
-    actor_rollout_ref.actor.optim.lr=1e-6 \\
+    actor_rollout_ref.actor.optim.lr=1e-6 algorithm.adv_estimator=grpo \\
     actor_rollout_ref.model.use_remove_padding=True \\
     actor_rollout_ref.rollout.tensor_model_parallel_size=2 \\
     actor_rollout_ref.rollout.gpu_memory_utilization=0.8 \\
     actor_rollout_ref.rollout.n=8 \\
     trainer.n_gpus_per_node=8 \\
-    trainer.nnodes=1
+    trainer.nnodes=1 actor_rollout_ref.rollout.log_prob_micro_batch_size=16
 """
 OTHER = """\
 uv run -m skyrl.train.entrypoints.main_base \\
@@ -99,7 +99,7 @@ def test_correct_files_have_no_findings(path: str, text: str) -> None:
         ("a.sh", VERL, "parallel_size=2", "parallel_size=3", "run-verl-sizes"),
         ("a.sh", VERL, "per_node=8", "per_node=3", "run-verl-sizes"),
         ("a.sh", VERL, "per_gpu=2", "per_gpu=3", "run-verl-sizes"),
-        ("a.sh", VERL, "rollout.n=8", "rollout.name=vlm", "run-override-values"),
+        ("a.sh", VERL, "rollout.n=8", "rollout.name=vlm", "run-verl-values"),
         ("b.sh", OTHER, "attn=true", "attn=flase", "run-override-values"),
         ("b.sh", OTHER, "utilization=0.8", "utilization=1.5", "run-override-values"),
         ("b.sh", OTHER, "lr=1.0e-6", "lr=1.0e-6o", "run-override-values"),
@@ -294,7 +294,7 @@ def test_a_misspelt_key_is_found_at_the_key() -> None:
     "script",
     [
         "NNODES=2 NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-8B\n",
-        "torchrun --nnodes 2 --nproc_per_node 8 pretrain_gpt.py --num-layers 8\n",
+        "torchrun --nnodes 2 --nproc_per_node 8 pretrain_gpt.py --bf16\n",
         VERL.replace("trainer.nnodes=1", "trainer.nnodes=2"),
     ],
 )

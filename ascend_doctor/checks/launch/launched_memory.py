@@ -1,12 +1,20 @@
 """The memory that a launch needs as it is, against that of its chip."""
 
 import contextlib
+import re
 from collections.abc import Iterator
 
 import msgspec
 from msgspec.structs import replace
 
-from ascend_doctor.checks.launch.options import at, flag, megatron_options, number, world
+from ascend_doctor.checks.launch.options import (
+    at,
+    flag,
+    is_given,
+    megatron_options,
+    number,
+    world,
+)
 from ascend_doctor.errors import DataError, NotApplicable, Unknown
 from ascend_doctor.facts import Launch
 from ascend_doctor.findings import Finding, Remedy
@@ -16,23 +24,27 @@ from ascend_doctor.planning.layout import Layout
 from ascend_doctor.planning.memory import GIB, Memory, TrainingRun, stage_memory
 from ascend_doctor.planning.ranking import MARGIN, RankBudget, rank_budget
 
+_TRAINS = re.compile(r"(?:^|\.)(?:pre|post)train_\w+$")
+# ms-swift exports without them.
+_LENGTHS = frozenset({"lr", "train_iters", "num_train_epochs", "max_epochs", "rlhf_type"})
+_TUNERS = frozenset({"lora", "full"})
 USUAL_SOC = "Ascend910B3"
-# An estimate that is this many times the chip's memory is wrong by no error of the formulas.
+# No error of the formulas explains an estimate this many times the chip's memory.
 _CERTAIN = 1.5
 # megatron/training/arguments.py: without --ffn-hidden-size, and with --swiglu.
 _WIDE, _GATED_WIDE = 4, 8 / 3
 _GATED_MULTIPLE = 64
-# Bytes for each score that attention without a fused kernel keeps: softmax and dropout in half
+# Bytes per score that attention without a fused kernel keeps: softmax and dropout in half
 # precision, and a mask (arXiv 2205.05198, section 4.1).
 _SCORE = 5
-# Megatron's names of the parts of a head, and those of MindSpeed-LLM before its 2.3.
+# Megatron's names for the parts of a head, and those of MindSpeed-LLM before 2.3.
 _MLA = (
     ("kv_lora_rank",),
     ("qk_pos_emb_head_dim", "qk_rope_head_dim"),
     ("qk_head_dim", "qk_nope_head_dim"),
     ("v_head_dim",),
 )
-# What changes the memory and is in no formula here (MindSpeed core_r0.15.3: features_manager).
+# Changes the memory, but is in no formula (MindSpeed core_r0.15.3: features_manager).
 _NOT_COUNTED = (
     "reuse_fp32_param", "optimizer_cpu_offload", "swap_attention", "recompute_activation_function",
     "moe_zero_memory", "use_torch_fsdp2", "use_custom_fsdp", "use_megatron_fsdp", "cpu_offloading",
@@ -42,10 +54,10 @@ _NOT_COUNTED = (
 
 
 class LaunchedPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a launch trains, and how. ``memory`` is that of the pipeline stage that needs most.
+    """What a launch trains, and how.
 
-    ``assumed`` are values that the launch does not give, ``not_counted`` its options that change
-    the memory and are in no formula.
+    ``memory``: that of the pipeline stage that needs most. ``assumed``: values that the launch
+    does not give. ``not_counted``: its options that change the memory and are in no formula.
     """
 
     model: Model
@@ -56,13 +68,13 @@ class LaunchedPlan(msgspec.Struct, frozen=True, kw_only=True):
     not_counted: tuple[str, ...] = ()
 
     def fits(self, where: RankBudget) -> bool | None:
-        """None where the estimate is nearer to the chip's memory than its error.
+        """None if the estimate is nearer to the chip's memory than its error.
 
-        With options that are in no formula also where what stays from step to step alone fits.
+        With uncounted options, None also if the memory that stays between steps fits.
         """
         if self.not_counted and self.memory.states <= where.memory < self.memory.total:
             return None
-        if self.memory.total <= where.memory < self.memory.total * (1 + MARGIN):
+        if where.memory / (1 + MARGIN) < self.memory.total <= where.memory * (1 + MARGIN):
             return None
         return self.memory.total <= where.memory
 
@@ -82,7 +94,9 @@ def launch_memory(case: Case) -> Iterator[Finding]:
     where, chip = budget(case)
     needed, has = plan.memory.total / GIB, where.memory / GIB
     shown = f"{needed:.1f} GiB a NPU of {has:.1f} GiB ({chip})"
-    if plan.fits(where) is not False:
+    # ms-swift's samples are as long as they are, up to max_length.
+    short = case.need(Launch).program == "megatron-swift" and plan.memory.states <= where.memory
+    if short or plan.fits(where) is not False:
         yield note(f"The launch needs about {shown}")
         return
     certain = needed > _CERTAIN * has and not plan.not_counted
@@ -100,9 +114,16 @@ def launch_memory(case: Case) -> Iterator[Finding]:
 
 
 def plan_launch(case: Case) -> LaunchedPlan:
-    """What a launch of Megatron trains. Raises Unknown or NotApplicable where it does not say."""
+    """What a launch of Megatron trains. Raises Unknown or NotApplicable if it does not say."""
     options = megatron_options(case)
-    if case.need(Launch).program == "verl" or "mm_model" in options:
+    launch = case.need(Launch)
+    swift = launch.program == "megatron-swift"
+    if swift and options.get("train_type", options.get("tuner_type", "full")) not in _TUNERS:
+        raise Unknown("what the tuner trains")
+    trains = _LENGTHS & {*launch.flags} if swift else _TRAINS.search(launch.module)
+    if not trains:
+        raise NotApplicable("the launch command does not train")
+    if launch.program == "verl" or "mm_model" in options:
         raise NotApplicable("several models, or parts of one, share the NPUs")
     assumed: list[str] = []
     model = _model(case, assumed)
@@ -116,7 +137,6 @@ def plan_launch(case: Case) -> LaunchedPlan:
     layout = Layout(npus=world(case), **sizes)
     if not layout.divides or layout.pp > model.layers:
         raise NotApplicable("its parallel sizes are not legal")
-    swift = case.need(Launch).program == "megatron-swift"
     run = TrainingRun(
         sequence=number(case, "max_length" if swift else "seq_length", 2048 if swift else None),
         micro_batch=number(case, "micro_batch_size", 1),
@@ -134,12 +154,14 @@ def plan_launch(case: Case) -> LaunchedPlan:
 
 
 def budget(case: Case) -> tuple[RankBudget, str]:
-    """The memory of the chip, and its name; of an unknown one that of Atlas A2 with 64 GB."""
+    """The chip's memory and name; for an unknown chip, those of Atlas A2 with 64 GB."""
     npus = case.facts.npus
     name = next((npu.name for npu in npus.devices if npu.name), "") if npus is not None else ""
     for soc_name, shown in ((name, name), (USUAL_SOC, f"{USUAL_SOC} assumed")):
         family = case.catalog.family_of(soc_name) if soc_name else None
-        chips = [soc for soc in family.socs if soc.soc.endswith(soc_name)] if family else []
+        if family is None:
+            continue
+        chips = [soc for soc in family.socs if soc.soc.endswith(soc_name)]
         where = rank_budget(family, chips[0] if chips else None, 0)
         if where.memory:
             return where, shown
@@ -147,7 +169,6 @@ def budget(case: Case) -> tuple[RankBudget, str]:
 
 
 def _optional(case: Case, name: str) -> int:
-    """A size; 0 where it is not given, or is -1 or None, which switch it off."""
     value = case.need(Launch).options.get(name, "").lower()
     return 0 if value in {"-1", "none"} else number(case, name, 0, least=0)
 
@@ -161,7 +182,6 @@ def _lora_rank(case: Case, *, swift: bool) -> int:
 
 
 def _model(case: Case, assumed: list[str]) -> Model:
-    """The model by its name, else by its sizes."""
     launch = case.need(Launch)
     if launch.model_name:
         named = None
@@ -176,10 +196,13 @@ def _model(case: Case, assumed: list[str]) -> Model:
     ffn = _optional(case, "ffn_hidden_size")
     if not ffn and gated:
         ffn = int(_GATED_WIDE * hidden / _GATED_MULTIPLE) * _GATED_MULTIPLE
-    # A network without a gate has two matrices for three.
+    # Without a gate, a network has two matrices instead of three.
     wide = (ffn or _WIDE * hidden) if gated else (ffn or _WIDE * hidden) * 2 // 3
     experts = _optional(case, "num_experts")
-    expert_ffn = number(case, "moe_ffn_hidden_size", wide) if experts else 0
+    name = "moe_ffn_hidden_size"
+    # MindSpeed-LLM's older name (mindspeed_llm/features_manager/arguments/deprecated_args.py:75).
+    name = name if is_given(case, name) else "moe_intermediate_size"
+    expert_ffn = number(case, name, wide) if experts else 0
     shared = _optional(case, "moe_shared_expert_intermediate_size")
     shared = shared or _optional(case, "n_shared_experts") * expert_ffn
     model = Model(
@@ -198,7 +221,6 @@ def _model(case: Case, assumed: list[str]) -> Model:
 
 
 def _vocabulary(case: Case, model: Model, assumed: list[str]) -> int:
-    """As the launch gives it, or as the models with these sizes have it."""
     for name in ("padded_vocab_size", "vocab_size"):
         if size := _optional(case, name):
             return size
@@ -230,7 +252,6 @@ def _latent(case: Case) -> Latent | None:
 def _stage(
     case: Case, model: Model, layout: Layout, run: TrainingRun, stage: int, *, swift: bool
 ) -> Memory:
-    """Memory of a stage with what the options say of recomputation, precision and optimizer."""
     whole = stage_memory(model, layout, run, stage, recompute=False)
     again = stage_memory(model, layout, run, stage, recompute=True)
     share = _recomputation_share(case, model, layout)
@@ -242,7 +263,7 @@ def _stage(
         gradients /= 2
     distributed = swift or flag(case, "use_distributed_optimizer")
     if not (distributed or run.swap):
-        # Each parameter has 4 bytes of gradients and 12 of the optimizer's states.
+        # Each parameter has 4 bytes of gradients and 12 of optimizer states.
         optimizer = whole.gradients * 3
     return replace(
         whole, activations=activations, gradients=gradients, optimizer=optimizer,
@@ -251,7 +272,6 @@ def _stage(
 
 
 def _recomputation_share(case: Case, model: Model, layout: Layout) -> float:
-    """The share of a stage's layers whose activations are computed again."""
     options = case.need(Launch).options
     if options.get("recompute_granularity", "") != "full":
         return 0.0
@@ -276,7 +296,6 @@ def _virtual_penalty(case: Case, model: Model, layout: Layout) -> float:
 def _scores(
     case: Case, model: Model, layout: Layout, run: TrainingRun, stage: int, *, swift: bool
 ) -> float:
-    """Scores of attention, which a fused kernel does not keep."""
     options = case.need(Launch).options
     if swift or {"use_flash_attn", "use_fused_attn", "attention_backend"} & options.keys():
         return 0.0

@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 
 from ascend_doctor.checks.launch.options import (
-    CONFIG,
-    STAGE_ENDS,
     at,
     is_given,
     number,
@@ -17,6 +15,8 @@ from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error
 from ascend_doctor.judging.layout_rules import splits_groups, splits_layers
 
+_CONFIG = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/transformer/transformer_config.py"
+_STAGE_ENDS = ("decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers")
 _DELTA = "NVIDIA/Megatron-LM@core_v0.16.1:megatron/core/transformer/transformer_config.py:976"
 _UNEVEN = ("pipeline_model_parallel_layout", "num_virtual_stages_per_pipeline_rank")
 _MOVED = ("num_layers_in_first_pipeline_stage", "num_layers_in_last_pipeline_stage")
@@ -65,10 +65,10 @@ def _heads(case: Case, model: dict[str, int], tensor: int) -> Iterator[Finding]:
     option = "tensor_model_parallel_size"
     if model["heads"] % tensor:
         what = f"the {model['heads']} attention heads"
-        yield _refuse(case, what, f"TP {tensor}", option, f"{CONFIG}:743")
+        yield _refuse(case, what, f"TP {tensor}", option, f"{_CONFIG}:743")
     elif splits_groups(model["kv_heads"], tensor, version(case)) is False:
         what = f"the {model['kv_heads']} key and value heads"
-        yield _refuse(case, what, f"TP {tensor}", option, f"{CONFIG}:758")
+        yield _refuse(case, what, f"TP {tensor}", option, f"{_CONFIG}:758")
     elif model.get("key_heads", 0) % tensor or model.get("value_heads", 0) % tensor:
         what = f"the {model['key_heads']} key heads of the delta nets"
         yield _refuse(case, what, f"TP {tensor}", option, _DELTA)
@@ -77,10 +77,10 @@ def _heads(case: Case, model: dict[str, int], tensor: int) -> Iterator[Finding]:
 def _experts(case: Case, model: dict[str, int], size: int) -> Iterator[Finding]:
     option = "expert_model_parallel_size"
     if size > 1 and not model["experts"]:
-        yield _refuse(case, "the experts (none)", f"EP {size}", option, f"{CONFIG}:743")
+        yield _refuse(case, "the experts (none)", f"EP {size}", option, f"{_CONFIG}:743")
     elif model["experts"] % size:
         what = f"the {model['experts']} experts"
-        yield _refuse(case, what, f"EP {size}", option, f"{CONFIG}:743")
+        yield _refuse(case, what, f"EP {size}", option, f"{_CONFIG}:743")
 
 
 def _layers(case: Case, model: dict[str, int], stages: int) -> Iterator[Finding]:
@@ -88,8 +88,8 @@ def _layers(case: Case, model: dict[str, int], stages: int) -> Iterator[Finding]
     moved = any(key.endswith(_MOVED) for key in launch.values)
     if moved or any(is_given(case, name) for name in _UNEVEN):
         return
-    ends = {name: number(case, name, least=0) for name in STAGE_ENDS if is_given(case, name)}
-    if not splits_layers(model["layers"], stages, *(ends.get(name) for name in STAGE_ENDS)):
+    ends = {name: number(case, name, least=0) for name in _STAGE_ENDS if is_given(case, name)}
+    if not splits_layers(model["layers"], stages, *(ends.get(name) for name in _STAGE_ENDS)):
         what = f"the {model['layers']} layers"
         option = next(iter(ends), "pipeline_model_parallel_size")
-        yield _refuse(case, what, f"PP {stages}", option, f"{CONFIG}:743")
+        yield _refuse(case, what, f"PP {stages}", option, f"{_CONFIG}:743")

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 
 from ascend_doctor.checks.launch.options import options, version
+from ascend_doctor.checks.launch.rules import is_colocated
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import UNTOLD, Launch
 from ascend_doctor.findings import Finding, Remedy, first_of
@@ -12,7 +14,7 @@ from ascend_doctor.judging.spelling import slip_of
 from ascend_doctor.matrix.versions import satisfies
 
 _FAMILY = ("MindSpeed", "MindSpeed-LLM", "MindSpeed-MM")
-# The line of Megatron-LM that MindSpeed's master is for (Ascend/MindSpeed@master:README.md).
+# The line of Megatron-LM for MindSpeed's master (Ascend/MindSpeed@master:README.md).
 _OF_MASTER = "0.12"
 _SWIFT = ("ms-swift", "trl", "transformers")
 # Of msrun (MindSpore), deepspeed and accelerate.
@@ -25,23 +27,23 @@ _LAUNCHERS = frozenset(
         *("main_process_port", "mixed_precision", "deepspeed_config_file"),
     )
 )
-# Of MindSpeed up to Megatron-LM 0.7 and of MindSpeed-LLM 1.0, in place of Megatron-LM's own
+# MindSpeed up to Megatron-LM 0.7 and MindSpeed-LLM 1.0 use these instead of Megatron-LM's kinds
 # (Ascend/MindSpeed@1.0.0_core_r0.7.0:mindspeed/arguments.py:412).
 _KINDS_OF_OLD_MINDSPEED = {"rotary-base": "float"}
 _VERL = ("actor_rollout_ref.", "trainer.", "critic.", "algorithm.")
 STOPS = "argparse stops at an option that it does not know."
 _SHOWN = 8
-# Programs of Megatron-LM and MindSpeed-LLM that take these options and no others, but modelopt's.
+# Programs of Megatron-LM and MindSpeed-LLM that take only these options and modelopt's.
 _WHOLE, _MODELOPT = frozenset({"pretrain_gpt", "posttrain_gpt"}), "export-"
-# Of shorter words of keys a letter more or less makes another one: nodes, nnodes.
+# In shorter words of keys, one letter makes another word: nodes, nnodes.
 _LONG_WORD = 8
-# A script of a fork has options of its own; where they are this many, near misses are no mistakes.
+# A fork's script has other options, too; with this many, near misses are not mistakes.
 _LEAST_KNOWN, _FEWEST = 0.7, 3
-# A program that took a third of its options over, and many, is an extension of Megatron-LM.
+# A program with a third of its options from Megatron-LM, and many, extends Megatron-LM.
 _LEAST_SHARED, _FEWEST_SHARED = 0.3, 12
-# Shorter names of a program's own are near to others by chance.
+# A program's shorter names resemble others by chance.
 _LEAST_LETTERS = 10
-# Megatron asserts that these are above 0, or divides by them.
+# Megatron asserts that these exceed 0, or divides by them.
 _POSITIVE = frozenset(
     (
         *("num-layers", "hidden-size", "num-attention-heads", "seq-length", "micro-batch-size"),
@@ -49,14 +51,18 @@ _POSITIVE = frozenset(
         *("pipeline-model-parallel-size", "context-parallel-size"),
     )
 )
-# `--seq-length4096`: the blank before the value is missing.
+# `--seq-length4096`: no blank before the value.
 _JOINED = re.compile(r"([a-z][a-z-]+)(\d+(?:\.\d+)?)")
 _FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan", re.IGNORECASE)
+# What is left to be filled in, which has a finding (linting/shell_marks.py).
+_FILLED = re.compile("X{3,}|<.*>")
 _INT = re.compile(r"[-+]?\d+(_\d+)*")
 _KINDS = {
     "int": (_INT, "a whole number"),
     "float": (_FLOAT, "a number"),
     "word": (re.compile(".+"), "a value"),
+    "bool": (re.compile(r"|yes|true|[ty10nf]|no|false", re.IGNORECASE), "true or false"),
+    "list": (re.compile(r"\d+(,\d+)*"), "numbers with commas between them"),
     "nodes": (re.compile(r"\d+(:\d+)?"), "a number of nodes, or MIN:MAX"),
     "ranks": (re.compile(r"\d+|auto|[cgnx]pu"), "a number of ranks, or auto, npu, cpu, gpu or xpu"),
 }
@@ -84,8 +90,7 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
     releases = (listed,) if listed else table.versions
     have = frozenset().union(*(table.of(release) for release in releases))
     source = tuple(url for release in releases for url in table.read_in(release))
-    added = _spelt_like(have, case.catalog.options.of(*_FAMILY) | table.mindspeed)
-    added |= table.of_launcher if launch.launcher else table.of_launcher | _LAUNCHERS
+    added = _list_added(case, launch, have)
     strange = [
         name
         for name in launch.flags
@@ -95,34 +100,67 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
     if not newest and not _resembles(case, launch):
         raise Unknown("which Megatron-LM it is; give --megatron or examine its environment")
     yield from _odd_marks(case, launch, strange, have | added, source)
-    others = []
+    others, own = [], _has_known_parser(launch)
     for name in (each for each in strange if not _value_of_joined(case, launch, each)):
         releases = table.versions_with(name)
-        close = "" if releases else slip_of(name, have | added)
+        longer = _find_longer(name, have | added) if own and len(strange) == 1 else []
+        close = (
+            ""
+            if releases
+            else slip_of(name, have | added) or "".join(longer[:1] * (len(longer) == 1))
+        )
+        if longer and not releases and not close:
+            yield _report_beginning(launch, name, longer)
+            continue
         if not launch.program and _is_other_spelling(name, close):
             close = ""  # a script of its own, with a spelling of its own
         if not releases and not close:
             others.append(name)
             continue
-        right = f"--{close}" if close else f"Megatron-LM {', '.join(releases)}, or another option"
-        yield error(
-            f"No Megatron-LM has an option --{name}"
-            if close
-            else f"Megatron-LM {newest} has no option --{name}",
-            observed=f"--{name}",
-            required=right,
-            because=STOPS,
-            remedy=Remedy(summary=f"Write {right}") if close else None,
-            refs=source,
-            location=launch.places.get(f"--{name}"),
-        )
+        has = f"--{close}" if close else f"Megatron-LM {', '.join(releases)}, or another option"
+        title = "" if close else f"Megatron-LM {newest} has no option --{name}"
+        yield _report_unknown(launch, f"--{name}", has, source, title)
     where = f"{judged}, MindSpeed, MindSpeed-LLM and MindSpeed-MM"
     yield from _find_undefined(launch, others, where, whole=bool(newest))
     yield from _of_other_branches(case, launch, listed, have)
 
 
+def _list_added(case: Case, launch: Launch, have: frozenset[str]) -> frozenset[str]:
+    """Options of MindSpeed's family and of launchers."""
+    table = case.catalog.flags
+    added = _spelt_like(have, case.catalog.options.of(*_FAMILY) | table.mindspeed)
+    return added | (table.of_launcher if launch.launcher else table.of_launcher | _LAUNCHERS)
+
+
+def _has_known_parser(launch: Launch) -> bool:
+    return launch.module.rpartition(".")[2] in _WHOLE
+
+
+def is_of_fork(case: Case) -> bool:
+    """Whether several options are unknown: the program's validation may differ, too."""
+    launch, table = case.need(Launch), case.catalog.flags
+    known = frozenset(table.every).union(*table.some.values(), table.mindspeed, _LAUNCHERS)
+    known |= case.catalog.options.of(*_FAMILY) | table.of_launcher
+    return len(set(launch.flags) - known - launch.launcher_options.keys()) > 1
+
+
+def _find_longer(name: str, known: Collection[str]) -> list[str]:
+    """Options that begin so. Megatron-LM's parser takes no beginnings (allow_abbrev=False)."""
+    return sorted(each for each in known if each.startswith(name))
+
+
+def _report_beginning(launch: Launch, name: str, longer: list[str]) -> Finding:
+    return error(
+        f"--{name} is the beginning of {len(longer)} options",
+        observed=f"--{name}",
+        required=first_of([f"--{each}" for each in longer], _SHOWN),
+        because=f"{STOPS} It takes no beginnings of names.",
+        remedy=Remedy(summary="Write the whole name"),
+        location=launch.places.get(f"--{name}"),
+    )
+
+
 def _spelt_like(parser: frozenset[str], names: Collection[str]) -> frozenset[str]:
-    """Names without those that the parser spells with hyphens; converters have underscores."""
     return frozenset(
         name for name in names if "_" not in name or name.replace("_", "-") not in parser
     )
@@ -131,10 +169,9 @@ def _spelt_like(parser: frozenset[str], names: Collection[str]) -> frozenset[str
 def _find_undefined(
     launch: Launch, names: list[str], where: str, *, whole: bool
 ) -> Iterator[Finding]:
-    """Options that no table has: errors where the program's parser is known as a whole."""
     own = names
-    if whole and launch.module.rpartition(".")[2] in _WHOLE:
-        # A quoted element of an array is split where it is expanded without quotes.
+    if whole and _has_known_parser(launch):
+        # The shell splits a quoted array element where it expands it without quotes.
         own = [name for name in names if name.startswith(_MODELOPT) or " " in name]
     for name in names:
         if name not in own:
@@ -152,7 +189,6 @@ def _find_undefined(
 def _of_other_branches(
     case: Case, launch: Launch, listed: str, have: frozenset[str]
 ) -> Iterator[Finding]:
-    """Options that MindSpeed has, but in no branch for this Megatron-LM."""
     tables = case.catalog.options
     mindspeed = tables.table(_FAMILY[0])
     line = ".".join(listed.split(".")[:2])
@@ -178,34 +214,37 @@ def _of_other_branches(
 def _odd_marks(
     case: Case, launch: Launch, strange: list[str], known: frozenset[str], source: tuple[str, ...]
 ) -> Iterator[Finding]:
-    """Known options behind one dash, and those that their value follows without a blank."""
     joined = {f"--{name}": _value_of_joined(case, launch, name) for name in strange}
     wrong = {f"-{name}": f"--{name}" for name in launch.one_dash if name in known}
     for written, right in (*joined.items(), *wrong.items()):
         if right:
-            yield error(
-                f"No Megatron-LM has an option {written}",
-                observed=written,
-                required=right,
-                because=STOPS,
-                remedy=Remedy(summary=f"Write {right}"),
-                refs=source,
-                location=launch.places.get(written),
-            )
+            yield _report_unknown(launch, written, right, source)
+
+
+def _report_unknown(
+    launch: Launch, written: str, right: str, source: tuple[str, ...] = (), title: str = ""
+) -> Finding:
+    return error(
+        title or f"No Megatron-LM has an option {written}",
+        observed=written,
+        required=right,
+        because=STOPS,
+        remedy=Remedy(summary=f"Write {right}") if right.startswith("-") else None,
+        refs=source,
+        location=launch.places.get(written),
+    )
 
 
 def _value_of_joined(case: Case, launch: Launch, name: str) -> str:
-    """Option and number, with the blank that is missing between them; else an empty text."""
     match = None if launch.values.get(name) else _JOINED.fullmatch(name)
-    kind = case.catalog.options.kinds.get(match.group(1), "") if match else ""
+    kind = case.catalog.option_kinds.get(match.group(1), "") if match else ""
     return f"--{match.group(1)} {match.group(2)}" if match and kind in {"int", "float"} else ""
 
 
 def _megatron_launch(case: Case) -> Launch:
-    """The launch of a script that takes Megatron-LM's options. Raises NotApplicable."""
     options(case)
     launch = case.need(Launch)
-    # Others call their scripts pretrain_NAME.py, too.
+    # Other projects also call their scripts pretrain_NAME.py.
     fine = (
         _resembles(case, launch, 0.5, 0)
         if launch.program == "megatron"
@@ -219,9 +258,13 @@ def _megatron_launch(case: Case) -> Launch:
 def _resembles(
     case: Case, launch: Launch, share: float = _LEAST_KNOWN, fewest: int = _FEWEST
 ) -> bool:
-    """Whether most options are those of some Megatron-LM or MindSpeed."""
     table = case.catalog.flags
-    known = {*table.every, *table.some, *table.mindspeed, *case.catalog.options.of(*_FAMILY)}
+    known = {
+        *table.every,
+        *chain(*table.some.values()),
+        *table.mindspeed,
+        *case.catalog.options.of(*_FAMILY),
+    }
     known -= table.of_launcher
     mine = [name for name in launch.flags if name not in table.of_launcher]
     count = sum(name in known for name in mine)
@@ -229,7 +272,6 @@ def _resembles(
 
 
 def _extends(case: Case) -> bool:
-    """Whether a program has many of Megatron-LM's options, and as many of its own."""
     launch = case.need(Launch)
     return (
         not launch.program
@@ -239,7 +281,6 @@ def _extends(case: Case) -> bool:
 
 
 def _find_slips_of_extension(case: Case) -> Iterator[Finding]:
-    """Options that a program takes over from Megatron-LM, with one slip or their value joined."""
     launch = case.need(Launch)
     long = [name for name in case.catalog.flags.every if len(name) >= _LEAST_LETTERS]
     for name in launch.flags:
@@ -249,14 +290,7 @@ def _find_slips_of_extension(case: Case) -> Iterator[Finding]:
             own = not close or close in launch.flags or _is_other_spelling(name, close)
             right = "" if own else f"--{close}"
         if right:
-            yield error(
-                f"No Megatron-LM has an option --{name}",
-                observed=f"--{name}",
-                required=right,
-                because=STOPS,
-                remedy=Remedy(summary=f"Write {right}"),
-                location=launch.places.get(f"--{name}"),
-            )
+            yield _report_unknown(launch, f"--{name}", right)
 
 
 def _is_other_spelling(name: str, known: str) -> bool:
@@ -264,7 +298,6 @@ def _is_other_spelling(name: str, known: str) -> bool:
 
 
 def _strangers(launch: Launch, names: list[str], where: str) -> Iterator[Finding]:
-    """One finding about all options that no table has."""
     if names:
         yield unknown(
             f"Options that are not known to {where}",
@@ -283,25 +316,26 @@ def run_option_values(case: Case) -> Iterator[Finding]:
     """
     options(case)
     launch = case.need(Launch)
-    # A program that extends Megatron-LM has switches of its own, but its numbers and choices.
+    # A program that extends Megatron-LM has its own switches, but Megatron's numbers and choices.
     if _extends(case):
         kinds = {
             name: kind
-            for name, kind in case.catalog.options.kinds.items()
+            for name, kind in case.catalog.option_kinds.items()
             if kind in {"int", "float"} or "|" in kind
         }
     else:
-        launch, kinds = _megatron_launch(case), case.catalog.options.kinds
+        launch, kinds = _megatron_launch(case), case.catalog.option_kinds
     yield from _find_sizes_below_one(launch, kinds)
-    newest = version(case)
+    newest, own = version(case), _has_known_parser(launch) and not is_of_fork(case)
     if not newest or satisfies("pep440", newest, "<0.8"):
         kinds = {**kinds, **_KINDS_OF_OLD_MINDSPEED}
     for name, value in launch.values.items():
         kind = kinds.get(name, "")
         expected = "" if UNTOLD in value else describe_kind(kind, value)
         if expected and "|" in kind:
-            close = slip_of(value, kind.strip("|").split("|"))
-            expected = f"--{name} {close}" if close else ""
+            # Another program may have more choices; of that only slips are reported.
+            close = slip_of(value, kind.strip("|+").split("|"))
+            expected = f"--{name} {close}" if close else expected * own
         elif expected and kind == "flag" and value.lower() == "true":
             expected = f"--{name}"
         if expected:
@@ -318,9 +352,9 @@ def run_option_values(case: Case) -> Iterator[Finding]:
 
 
 def _find_sizes_below_one(launch: Launch, kinds: Mapping[str, str]) -> Iterator[Finding]:
-    """Sizes that no training has; several of -1 stand for those that a checkpoint holds.
+    """Sizes below one, which no training has; several of -1 mean values from a checkpoint.
 
-    Megatron-DeepSpeed's tasks/eval_harness/evaluate.py takes -1 for what it reads from there.
+    Megatron-DeepSpeed's tasks/eval_harness/evaluate.py takes -1 for these.
     """
     sizes = {
         name: value
@@ -347,7 +381,15 @@ def _find_sizes_below_one(launch: Launch, kinds: Mapping[str, str]) -> Iterator[
 
 
 def describe_kind(kind: str, value: str) -> str:
-    """What an option of this kind takes, where the value is something else."""
+    """What an option of this kind takes, if the value is something else."""
+    if _FILLED.fullmatch(value):
+        return ""
+    if kind.endswith("+"):
+        lacks = (describe_kind(kind[:-1], each) for each in value.split() or ("",))
+        return next(filter(None, lacks), "")
+    if kind == "nodes" and re.fullmatch(r"\d{1,6}:\d{1,6}", value):
+        least, most = map(int, value.split(":"))
+        return "" if least <= most else "MIN:MAX with MIN at most MAX"
     if kind in _KINDS:
         pattern, text = _KINDS[kind]
         return "" if pattern.fullmatch(value) else text
@@ -370,7 +412,8 @@ def run_swift_options(case: Case) -> Iterator[Finding]:
         raise NotApplicable("the launch command does not start ms-swift")
     tables = case.catalog.options
     known = {name.replace("-", "_") for name in tables.of(*_SWIFT)}
-    known |= {name.replace("-", "_") for name in case.catalog.flags.launcher}
+    known |= {name.replace("-", "_") for name in case.catalog.flags.launcher} | _LAUNCHERS
+    yield from _find_swift_values(launch, case.catalog.swift_kinds)
     others = []
     for flag in launch.flags:
         name = flag.replace("-", "_")
@@ -387,7 +430,36 @@ def run_swift_options(case: Case) -> Iterator[Finding]:
             )
         elif name not in known:
             others.append(flag)
-    yield from _strangers(launch, others, "ms-swift 3.8 to 4.5, transformers and trl")
+    where = "ms-swift 3.8 to 4.5, transformers and trl"
+    if len(others) > 1:  # of another release or a fork
+        yield from _strangers(launch, others, where)
+        return
+    for flag in others:
+        yield error(
+            f"No ms-swift has an option --{flag}",
+            observed=f"--{flag}",
+            required="an option of ms-swift",
+            because=f"It raises for options that are left over. It is not in {where}.",
+            remedy=Remedy(summary=f"Remove --{flag}, or correct its name"),
+            refs=("modelscope/ms-swift@3602360a:swift/arguments",),
+            location=launch.places.get(f"--{flag}"),
+        )
+
+
+def _find_swift_values(launch: Launch, kinds: Mapping[str, str]) -> Iterator[Finding]:
+    """Values that the argument classes of ms-swift do not take."""
+    for name, value in launch.values.items():
+        plain = name.replace("-", "_")
+        expected = "" if UNTOLD in value else describe_kind(kinds.get(plain, ""), value)
+        if expected and value.lower() not in {"none", "null"}:
+            yield error(
+                f"--{name} does not take {value!r}" if value else f"--{name} has no value",
+                observed=f"--{name} {value}".rstrip(),
+                required=expected,
+                because="ms-swift's parser stops at it.",
+                refs=("modelscope/ms-swift@3602360a:swift/arguments",),
+                location=launch.places.get(f"--{name}=", launch.places.get(f"--{name}")),
+            )
 
 
 @check("run-verl-keys", "verl has all overridden keys", scope="launch")
@@ -403,43 +475,66 @@ def run_verl_keys(case: Case) -> Iterator[Finding]:
     verl = launch.program == "verl" and any(key.startswith(_VERL) for key in launch.keys)
     if not verl and not any("." in key for key in launch.keys):
         raise NotApplicable("no key of verl is overridden")
-    known = case.catalog.options.of("verl")
+    keys = case.catalog.override_keys
+    known = case.catalog.options.of("verl").union(*(key.split(".") for key in keys))
     added = {
-        name.replace("-", "_") for name in (*case.catalog.options.kinds, *case.catalog.flags.every)
+        name.replace("-", "_") for name in (*case.catalog.option_kinds, *case.catalog.flags.every)
     }
+    whole = verl and is_colocated(launch.module)
+    absent = [key for key in launch.keys if whole and key[0] != "+" and not has_key(keys, key)]
+    # With several, groups of another configuration are chosen, or it is a fork.
+    fork = len(absent) > 1
     for key in launch.keys:
         strict = verl and not key.startswith("+")
         if strict:
             slips = _slips(key.split("."), known)
         elif verl and "override_transformer_config" in key:
-            # Megatron's configuration has nearly the names of its options.
+            # Keys of Megatron's configuration nearly match its option names.
             slips = _slips(key.split(".")[-1:], known | added)
         else:
-            slips = _slip_of_key(key.lstrip("+"), case.catalog.options.overrides)
+            slips = _slip_of_key(key.lstrip("+"), keys)
+        if not slips and key in absent and not fork:
+            slips = [(key, _key_meant(keys, key))]
         for word, close in slips:
             yield (error if strict else warning)(
                 f"verl has no key {key}",
                 observed=word,
-                required=close,
+                required=close or "a key of verl's configuration",
                 because="Hydra stops: the key is not in the configuration."
                 if strict
                 else "Where Hydra adds a key, nothing reads it.",
-                remedy=Remedy(summary=f"Write {close}"),
+                remedy=Remedy(summary=f"Write {close}" if close else f"Remove {key}"),
                 refs=("verl-project/verl@1dda039b:verl/trainer/config",),
                 location=launch.places.get(f"key {key}", launch.places.get(key)),
             )
 
 
+def has_key(keys: Mapping[str, str], key: str) -> bool:
+    """Whether a configuration has a key, or a mapping above it that takes any."""
+    words = key.split(".")
+    above = (".".join(words[:count]) for count in range(1, len(words)))
+    if key in keys or any(keys.get(each) in {"open", "any"} for each in above):
+        return True
+    return words[0] == "hydra" or any(known.startswith(f"{key}.") for known in keys)
+
+
+def _key_meant(keys: Mapping[str, str], key: str) -> str:
+    """The key beside it that begins the same, or the only other one that ends the same."""
+    above, _, last = key.rpartition(".")
+    beside = [each for each in keys if each.startswith(f"{above}.{last}")]
+    alike = beside or [each for each in keys if each.endswith(f".{last}")]
+    return alike[0] if len(alike) == 1 else ""
+
+
 def _slips(words: list[str], known: Collection[str]) -> list[tuple[str, str]]:
-    """The words that are not known, each with what was probably meant."""
     pairs = ((word, slip_of(word, known)) for word in words if word not in known)
     return [(word, close) for word, close in pairs if close]
 
 
 def _slip_of_key(key: str, known: Collection[str]) -> list[tuple[str, str]]:
-    """The one word of a key that is misspelt, where all others are those of a known key.
+    """The one misspelt word of a key whose other words match a known key.
 
-    A framework on top of verl may have its own word before them.
+    A framework on top of verl may put its own word in front.
     """
     words = key.split(".")
     if key in known or ".".join(words[1:]) in known:

@@ -13,15 +13,10 @@ from ascend_doctor.judging.source_trees import core_version
 from ascend_doctor.matrix.models import find_near
 from ascend_doctor.matrix.schema import urls
 
-# Of the release that the options of launches are read as.
-ARGUMENTS = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/training/arguments.py"
-CONFIG = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/transformer/transformer_config.py"
-GROUPS = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/transformer/attention.py:1073"
-STAGE_ENDS = ("decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers")
 _SHOWN_SPOTS = 6
-# Devices of a node that a launch may take; of other numbers the number itself is suspect.
+# Device counts of a node that a launch may take; any other number is itself suspect.
 NODE_SIZES = frozenset({1, 2, 4, 8, 16})
-# What --mm-model's file has of MindSpeed-MM's launches, and not the command
+# What MindSpeed-MM's launches take from the file of --mm-model, not from the command
 # (Ascend/MindSpeed-MM@57069cd5:examples/qwen2.5vl/model_7b.json).
 _OF_MODEL_FILE = frozenset(
     (
@@ -30,18 +25,17 @@ _OF_MODEL_FILE = frozenset(
         *("num_experts", "moe_router_topk", "moe_ffn_hidden_size"),
     )
 )
-# What starts Megatron, and what trains by its own arguments, which it validates.
-_MEGATRON = frozenset({"megatron", "megatron-swift", "verl", "mindspeed-rl"})
-VALIDATED = frozenset({"megatron", "mindspeed-rl"})
-# Megatron-LM up to 0.12 gives an encoder ranks beside those of the decoder.
-_ENCODER = ("encoder_tensor_model_parallel_size", "encoder_pipeline_model_parallel_size")
+# Start Megatron, or train by its arguments, which Megatron validates.
+MEGATRON = frozenset({"megatron", "megatron-swift", "verl", "mindspeed-rl"})
+# Megatron-LM up to 0.12 gives an encoder ranks beside the decoder's.
+ENCODER = ("encoder_tensor_model_parallel_size", "encoder_pipeline_model_parallel_size")
 _OF_LAUNCHER = ("nnodes", "nproc_per_node", "node_rank", "master_addr", "master_port")
-# Of YAML files and Hydra, where a switch has a value; a bare --switch has an empty one.
+# YAML files and Hydra give a switch a value; a bare --switch has an empty one.
 _OFF = {"false", "0", "none", "no", "null"}
 
 
 def options(case: Case) -> dict[str, str]:
-    """The options of the launch. Raises NotApplicable where there is none."""
+    """Raises NotApplicable without a launch."""
     launch = case.need(Launch)
     if not launch.present:
         raise NotApplicable("no launch command was given; append it after --")
@@ -49,30 +43,29 @@ def options(case: Case) -> dict[str, str]:
 
 
 def megatron_options(case: Case) -> dict[str, str]:
-    """The options of a command that Megatron reads. Raises NotApplicable for another one."""
+    """Raises NotApplicable if Megatron does not read the command."""
     launch_options = options(case)
-    if case.need(Launch).program not in _MEGATRON | {""}:
+    if case.need(Launch).program not in MEGATRON | {""}:
         raise NotApplicable("the launch command does not start Megatron")
-    if any(name in launch_options for name in _ENCODER):
+    if any(name in launch_options for name in ENCODER):
         raise NotApplicable("the encoder has parallel sizes of its own")
     return launch_options
 
 
 def part_sizes(case: Case) -> dict[str, int]:
-    """Sizes of parallelism by their short names."""
     names = {"TP": "tensor", "PP": "pipeline", "EP": "expert"}
     sizes = {short: number(case, f"{name}_model_parallel_size", 1) for short, name in names.items()}
     return {**sizes, "CP": number(case, "context_parallel_size", 1)}
 
 
 def at(case: Case, *names: str) -> Place | None:
-    """Where the first of these options or variables stands, of those that the file has."""
+    """The place of the first of these options or variables in the file."""
     places = case.need(Launch).places
     return next((places[name] for name in names if name in places), None)
 
 
 def is_given(case: Case, name: str) -> bool:
-    """Whether an option is given. Raises Unresolved where not all options can be seen."""
+    """Whether an option is given. Raises Unresolved if some options are unknown."""
     launch = case.need(Launch)
     in_file = name in _OF_MODEL_FILE and "mm_model" in launch.options
     if name in launch.options:
@@ -83,7 +76,7 @@ def is_given(case: Case, name: str) -> bool:
 
 
 def flag(case: Case, name: str) -> bool:
-    """Whether a switch is on. Raises Unresolved where its value is not known."""
+    """Raises Unresolved if the switch's value is unknown."""
     if not is_given(case, name):
         return False
     value = case.need(Launch).options[name].lower()
@@ -93,7 +86,7 @@ def flag(case: Case, name: str) -> bool:
 
 
 def number(case: Case, name: str, unset: int | None = None, *, least: int = 1) -> int:
-    """A size, or ``unset`` where it is not given. Raises Unknown for what is no number."""
+    """A size, or ``unset`` if not given. Raises Unknown for anything but a number."""
     launch_options = case.need(Launch).options
     if not is_given(case, name):
         if unset is None:
@@ -106,17 +99,17 @@ def number(case: Case, name: str, unset: int | None = None, *, least: int = 1) -
         if UNTOLD in text:
             raise Unresolved(f"{name} is known when the launch runs")
         raise Unknown(f"{name} is {text!r}, which is no size")
-    # Cut, for Python takes quadratic time for digits without end; no size has more.
+    # Python takes quadratic time for long digits; no size has more.
     return int(text[:12])
 
 
 def trains_roles(launch: Launch) -> bool:
-    """Whether a configuration of MindSpeed-RL has an actor: all but those of DPO."""
+    """Whether a MindSpeed-RL configuration has an actor: all but those of DPO."""
     return any(key.startswith("actor_config.") for key in launch.values)
 
 
 def world(case: Case) -> int:
-    """The number of ranks. Raises Unknown or NotApplicable where the command does not tell."""
+    """The number of ranks. Raises Unknown or NotApplicable if the command does not say."""
     launch = case.need(Launch)
     if launch.program == "verl":
         return number(case, "trainer.n_gpus_per_node") * nodes(case)
@@ -137,12 +130,12 @@ def world(case: Case) -> int:
 
 
 def variables(case: Case) -> Mapping[str, str]:
-    """Those that a launch has beside its options; none where nothing is known of them."""
+    """The launch's variables beside its options; empty if unknown."""
     return case.facts.environment.variables if case.facts.environment is not None else {}
 
 
 def nodes(case: Case) -> int:
-    """The number of nodes, as torchrun, deepspeed, verl or ms-swift name it. Raises Unknown."""
+    """The number of nodes, by torchrun, deepspeed, verl or ms-swift. Raises Unknown."""
     launch = case.need(Launch)
     if launch.program == "verl":
         return number(case, "trainer.nnodes", 1)
@@ -159,13 +152,13 @@ def nodes(case: Case) -> int:
 
 
 def unseen(case: Case) -> tuple[str, ...]:
-    """Variables that are set, to values that are not known."""
+    """Variables set to unknown values."""
     facts = case.facts.environment
     return facts.withheld if facts is not None else ()
 
 
 def version(case: Case) -> str:
-    """The version of the megatron-core that would be imported; empty where there is none."""
+    """The version of the megatron-core that would be imported; "" without one."""
     with contextlib.suppress(NotApplicable, Unknown):
         return core_version(case)
     python = case.facts.python
@@ -208,7 +201,7 @@ def _how_to_resolve(case: Case, launch: Launch) -> str:
             "See in the program whether its sizes fit these ranks, and accept with "
             "--allow-unresolved that they are not judged"
         )
-    # The model stands among what is not known by its name, and a value by its expression.
+    # Unresolved spots list the model by its name, and a value by its expression.
     if not all(launch.model_name.startswith(spot.name) for spot in launch.unresolved):
         return (
             "Give them defaults in the script, such as ${TP:-8}, or accept with "

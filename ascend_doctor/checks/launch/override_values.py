@@ -3,32 +3,55 @@
 import re
 from collections.abc import Iterator
 
-from ascend_doctor.checks.launch.verl_sizes import INT, is_colocated, overriding_launch
+from ascend_doctor.checks.launch.options import options
+from ascend_doctor.checks.launch.rules import is_colocated
+from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import UNTOLD, Launch
 from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error
 from ascend_doctor.judging.spelling import edit_distance
 
+INT = re.compile(r"[-+]?\d[\d_]*")
 _CONFIGS = {"mindspeed-rl": "Ascend/MindSpeed-RL@05a90d77:mindspeed_rl/config_cls"}
 _VERL = "verl-project/verl@1dda039b:verl/trainer/config"
-# MindSpeed-RL's roles and models have Megatron's own settings, which stand by another name in its
-# tables.
+# Roles and models of MindSpeed-RL have Megatron's settings under other names in its tables.
 _ROLE = re.compile(r"^(?:actor|ref|reward|critic)_config\.|^model\.[^.]+\.")
 _TRUTH = frozenset({"true", "false"})
-# In a file of YAML these are truth values, too.
 _YAML_TRUTH = {"mindspeed-rl": frozenset({"yes", "no", "on", "off"})}
 _FLOAT = re.compile(r"[-+]?(\d[\d_]*\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan", re.IGNORECASE)
+_PAIRS = (("[", "]"), ("{", "}"))
+# Longer values are cut (linting/inputs.py).
+MAX_VALUE = 60
 _NOT_GIVEN = frozenset({"null", "none", "~"})
 _NUMERIC = re.compile(r"[-+]?\.?\d")
-# A number with a letter behind it, such as 1e-6x: a slip, and not a word that the key may take.
-_STRAY = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?[a-z]", re.IGNORECASE)
-# Counts that are one or more in every framework with such keys.
+# A number with a letter behind it, such as 1e-6x: a slip, not a word that the key may take.
+_STRAY = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?[a-z]+", re.IGNORECASE)
+# Counts of at least one in every framework with such keys.
 _COUNT = re.compile(
-    r"n_gpus_per_node|num_gpus|num_npus|(?:\w+_)?micro_(?:\w+_)?batch_size(?:_per_gpu)?|"
+    r"n|n_gpus_per_node|num_gpus|num_npus|(?:\w+_)?micro_(?:\w+_)?batch_size(?:_per_gpu)?|"
     r"ppo_mini_batch_size|"
     r"policy_mini_batch_size|train_batch_size|train_global_batch_size|"
     r"(?:tensor|pipeline|expert)_(?:model_)?parallel_size|context_parallel_size"
 )
+
+
+def _report_open_bracket(launch: Launch, key: str, value: str) -> Finding:
+    return error(
+        f"{key.lstrip('+')} has a bracket that is not closed",
+        observed=f"{key}={value}",
+        required="a closing bracket",
+        because="Hydra's grammar refuses it.",
+        location=launch.places.get(key),
+    )
+
+
+def overriding_launch(case: Case) -> Launch:
+    """The launch. Raises NotApplicable where it overrides no keys."""
+    options(case)
+    launch = case.need(Launch)
+    if not any("." in key for key in launch.values):
+        raise NotApplicable("the launch command overrides no keys")
+    return launch
 
 
 @check("run-override-values", "Overridden keys have values of their kind", scope="launch")
@@ -41,12 +64,16 @@ def run_override_values(case: Case) -> Iterator[Finding]:
     """
     launch = overriding_launch(case)
     known = launch.program in {"verl", *_CONFIGS}
-    kinds = case.catalog.options.overrides if known else {}
+    kinds = case.catalog.override_keys if known else {}
     numbers = _kinds_of_megatron(case) if launch.program in _CONFIGS else {}
     tails = _tails(kinds)
     for key, value in launch.values.items():
         bare = value.strip("\"'")
-        if "." not in key or UNTOLD in value or not bare or bare[0] in "[{$":
+        if "." not in key or UNTOLD in value or not bare:
+            continue
+        if bare[0] in "[{$":
+            if len(value) < MAX_VALUE and any(bare.count(a) != bare.count(b) for a, b in _PAIRS):
+                yield _report_open_bracket(launch, key, bare)
             continue
         name = key.lstrip("+")
         own = _ROLE.sub("megatron_training.", name)
@@ -63,21 +90,19 @@ def run_override_values(case: Case) -> Iterator[Finding]:
 
 
 def _kinds_of_megatron(case: Case) -> dict[str, str]:
-    """What MindSpeed-RL hands on to Megatron-LM as a number or a truth value."""
     names = {"flag": "bool", "int": "count", "float": "float"}
     resources = ("actor", "reference", "reward", "critic", "vit")
     return {
         **{f"rl_config.{role}_resource.num_npus": "count" for role in resources},
         **{
             f"megatron_training.{name.replace('-', '_')}": names[kind]
-            for name, kind in case.catalog.options.kinds.items()
+            for name, kind in case.catalog.option_kinds.items()
             if kind in names
         },
     }
 
 
 def _tails(kinds: dict[str, str]) -> dict[str, str]:
-    """The kind of the last two words of keys, where it is the same for all that end so."""
     seen: dict[str, set[str]] = {}
     for key, kind in kinds.items():
         seen.setdefault(".".join(key.split(".")[-2:]), set()).add(kind)
@@ -87,10 +112,9 @@ def _tails(kinds: dict[str, str]) -> dict[str, str]:
 def _describe_lack(  # noqa: PLR0911 - a kind each
     name: str, kind: str, value: str, launch: Launch
 ) -> str:
-    """What belongs there, where the value is something else."""
     low, last = value.lower(), name.rsplit(".", maxsplit=1)[-1]
     if kind.endswith("|"):
-        # A recipe may register others; what is a letter off a known word is a slip.
+        # A recipe may register other words; one letter off a known word is a slip.
         words = kind.rstrip("|").split("|")
         near = [word for word in words if value not in words and edit_distance(low, word) == 1]
         return " or ".join(near)
@@ -101,11 +125,13 @@ def _describe_lack(  # noqa: PLR0911 - a kind each
     if kind == "bool":
         fine = {*_TRUTH, *_NOT_GIVEN, "0", "1", *_YAML_TRUTH.get(launch.program, ())}
         return "" if low in fine else "True or False"
-    # A whole number as a default does not say that fractions are refused.
+    # An integer default does not show that fractions are refused.
     numeric = kind in {"int", "float"} or (last == "lr" and _NUMERIC.match(value))
     if not _FLOAT.fullmatch(value):
-        # Some keys take words besides: test_freq=after_each_epoch.
-        return "a number" if numeric and _STRAY.fullmatch(value) else ""
+        # Recipes take words, too: test_freq=after_each_epoch.
+        word = value.isalpha() and low not in {*_NOT_GIVEN, *_TRUTH}
+        own = word and is_colocated(launch.module)
+        return "a number" if numeric and (own or _STRAY.fullmatch(value)) else ""
     if last == "gpu_memory_utilization" and not 0 < float(value) <= 1:
         return "a share of the memory, above 0 and at most 1"
     own = last == "train_batch_size" and not is_colocated(launch.module)
@@ -113,7 +139,7 @@ def _describe_lack(  # noqa: PLR0911 - a kind each
 
 
 def _slip_of_truth(value: str) -> str:
-    """True or False where a letter is missing, too many, or exchanged with the next; else ""."""
+    """True or False for a word with a letter missing, added or exchanged with the next; else ""."""
     for word in _TRUTH:
         same = len(value) != len(word) or sorted(value) == sorted(word)
         if value != word and same and edit_distance(value, word) == 1:

@@ -19,7 +19,6 @@ DEADLINE = 4 * 3600
 
 
 def report(*arguments: str) -> dict[str, Any]:
-    """What the doctor says there, as JSON."""
     done = subprocess.run(
         [ENTER, ROOT, "ascend-doctor", *arguments, "--format", "json", "--quiet"],
         check=False,

@@ -61,7 +61,6 @@ def _git(*arguments: str) -> bytes:
 
 
 def logs(label: Label) -> dict[str, str | bytes]:
-    """The files of a fixture, as they lie below its folder."""
     folder = f"{TESTS}{label.fixture}/"
     names = _git("ls-tree", "-r", "--name-only", "HEAD", folder).decode().splitlines()
     chosen = [name for name in names if not label.parts
@@ -77,7 +76,7 @@ def logs(label: Label) -> dict[str, str | bytes]:
 
 
 def _plog(parsed: str, pid: str, process: Mapping[str, Any]) -> tuple[str, str]:
-    """One process of the parsed form as a plog of the lines that it quotes."""
+    """A parsed process as a plog of the lines it quotes."""
     base, error = process["base"], process.get("error") or {}
     shown = process.get("show_logs") or {}
     own = [
@@ -117,7 +116,6 @@ class Answer:
         return self.diagnosis.guilty is not None
 
     def named(self, devices: tuple[str, ...] | None) -> str:
-        """Whether the answer is those devices."""
         if self.label.ranks is not None:
             ranks = self.diagnosis.guilty.ranks if self.diagnosis.guilty else ()
             return "right" if ranks == self.label.ranks else "wrong" if ranks else "could not tell"

@@ -34,9 +34,9 @@ SERVED = {"volcano": ("Job", "v1alpha1"), "ascendjob": ("AscendJob", "v1")}
 
 
 def strict(schema: Any) -> Any:
-    """A schema of a custom resource as ``kubectl apply --validate=strict`` takes it.
+    """A custom resource's schema as ``kubectl apply --validate=strict`` takes it.
 
-    Kubernetes prunes what a schema does not name, so nothing else may be there.
+    Kubernetes prunes fields that a schema does not name: none may be present.
     """
     if isinstance(schema, list):
         return [strict(part) for part in schema]

@@ -18,7 +18,7 @@ from tests.test_wrong_claims import CLAIMS
 
 CATALOG = Catalog()
 
-# Fields of a row of the facts and the components whose versions they hold.
+# Row fields and the components whose versions they hold.
 FIELDS = {
     "cann": "cann",
     "torch": "torch",
@@ -32,7 +32,7 @@ FIELDS = {
     "transformers": "transformers",
     "python": "python",
 }
-# Component, place of its rows, field with its versions, whether the row is what it needs.
+# Component, place of its rows, version field, whether the row is what it needs.
 ROWS = (
     ("megatron-lm", "megatron_lm.refs", "ref", False),
     ("megatron-core", "megatron_lm.pypi_megatron_core", "newest_installable", False),
@@ -58,7 +58,7 @@ ROWS = (
     ("mindspeed-mm", "mindspeed_mm", "version", True),
     ("mindspeed-rl", "mindspeed_rl", "version", True),
 )
-# A release of verl has a set for each of its engines; the matrix has that of the first.
+# A verl release has a set for each engine; the matrix has the first one's.
 _FIRST_ENGINE = ("vLLM", None)
 _NUMBER = r"\d+(?:\.\w+)+(?:\+\w+)?"
 _VERSION = re.compile(rf"\b(main|master|{_NUMBER})")
@@ -72,7 +72,7 @@ def facts() -> dict[str, Any]:
 
 
 def versions(component: str, cell: str | list[str]) -> Iterator[str]:
-    """The versions that a cell names: "4.3.2 to 4.4.1", "main, 2026-08-22", a git ref."""
+    """Versions of a cell: "4.3.2 to 4.4.1", "main, 2026-08-22", a git ref."""
     for text in [cell] if isinstance(cell, str) else cell:
         if CATALOG.component(component).scheme == "ref":
             yield text.partition(" ")[0]
@@ -82,7 +82,7 @@ def versions(component: str, cell: str | list[str]) -> Iterator[str]:
 
 
 def releases(facts: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """(component, version, row) of every release and ref; an empty row where it is not compared."""
+    """(component, version, row) of every release and ref; the row is empty if not compared."""
     for component, path, field, compared in ROWS:
         section: Any = facts
         for key in path.split("."):
@@ -114,7 +114,7 @@ def test_a_release_needs_what_the_facts_say(facts: dict[str, Any]) -> None:
             documented = row.get(field)
             if isinstance(documented, str) and _PLAIN.fullmatch(documented) and other != name:
                 mine = [need for need in needs if need.component == other]
-                # Where a wheel and a table disagree the row follows the wheel and names both.
+                # Where wheel and table disagree, the row follows the wheel and names both.
                 named = any(documented in need.because for need in mine)
                 if documented != "unreleased" and not (
                     named or any(allows(other, documented, need) for need in mine)

@@ -29,7 +29,7 @@ import torch
 
 _cuda_on_cpu.install("cpu", torch)
 torch.cuda.get_device_properties = lambda *_: types.SimpleNamespace(major=8, minor=0)
-# Kernels of triton, which Megatron-LM 0.16 defines when it is imported; none of them runs here.
+# Triton kernels, which Megatron-LM 0.16 defines at import; none runs here.
 _KERNELS = "megatron.core.transformer.custom_layers.batch_invariant_kernels"
 if importlib.util.find_spec("triton") is None:
     sys.modules[_KERNELS] = mock.MagicMock()

@@ -15,8 +15,8 @@ from tests.planning.interpreters import run
 from tests.planning.test_agreement import COUNT, command, random_layout, random_model
 
 HERE = Path(__file__).parent
-# Demands that no argument check of Megatron-LM makes: layers assert them when they are built, and
-# MindSpeed has a limit of experts.
+# No argument check of Megatron-LM demands these: layers assert them when they are built;
+# MindSpeed limits experts.
 BEYOND_ARGUMENTS = ("ETP divides the width", "the attention heads are", "a rank holds at most")
 BEYOND_CONTEXT = (*BEYOND_ARGUMENTS, "2·CP divides the sequence")
 REST = (

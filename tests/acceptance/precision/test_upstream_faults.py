@@ -15,7 +15,7 @@ from tests.precision.judging import RANKS, judge, record, report_partings
 from tests.precision.programs.cases import LORA, UPSTREAM, faults
 
 TESTS = Path(__file__).parents[2]
-# Cases and damage, which the program shares with the ordinary tests.
+# The ordinary tests share these cases and damage.
 CASES = TESTS / "precision" / "programs"
 PROGRAM = str(Path(__file__).parent / "programs" / "upstream_job.py")
 STACKS = {

@@ -15,7 +15,7 @@ from ascend_doctor.simulator import Tree, build
 from tests.acceptance.clones import unpack
 from tests.probes.standins import findings
 
-# Seconds; the real trees are imported five times over.
+# Seconds; the real trees are imported five times.
 PATIENCE = 900.0
 
 

@@ -17,7 +17,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 def test_stacks_of_the_real_repositories(world: World) -> None:
-    """Commits equal the refs', parts are found in their trees (setup proves it), bundles carry."""
+    """Commits equal the refs', parts are in their trees (setup proves it), bundles carry."""
     prefix = world.root / "prefix"
     for number, megatron, mindspeed in zip(
         ("0.12.1", "0.15.3"), MEGATRON_REFS, MINDSPEED_REFS, strict=True

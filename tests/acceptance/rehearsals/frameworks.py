@@ -22,7 +22,7 @@ _OFFLINE = {"HF_HUB_OFFLINE": "1", "MODELSCOPE_OFFLINE": "1"}
 
 
 def tell_version(folder: Path, name: str, version: str) -> None:
-    """Let a checkout in the folder be found as the distribution that it is."""
+    """Python finds a checkout in the folder as this distribution."""
     metadata = folder / f"{name}-{version}.dist-info"
     metadata.mkdir()
     text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
@@ -30,7 +30,7 @@ def tell_version(folder: Path, name: str, version: str) -> None:
 
 
 def make_model(family: str, folder: Path, program: str = "tiny_model.py") -> Path:
-    """What a program makes of a family: a tiny model with weights, tokenizer and conversations."""
+    """A program makes a tiny model with weights, tokenizer and conversations."""
     subprocess.run(
         [FRAMEWORKS, HERE / "programs" / program, family, folder],
         check=True,
@@ -44,7 +44,6 @@ def make_model(family: str, folder: Path, program: str = "tiny_model.py") -> Pat
 def rehearse(
     words: list[str], ranks: int, loss: re.Pattern[str], stack: Path, folder: Path
 ) -> jobs.JobRun:
-    """What torchrun starts, on simulated NPUs."""
     doctor = (jobs.DOCTOR, "rehearse", "--python", FRAMEWORKS, "--npus", str(ranks), "--")
     return _watch([*doctor, "python", *_torchrun(ranks), *words], loss, stack, folder, {})
 
@@ -52,7 +51,6 @@ def rehearse(
 def run_on_cpu(
     words: list[str], ranks: int, loss: re.Pattern[str], stack: Path, folder: Path
 ) -> jobs.JobRun:
-    """The same script on the CPU, over gloo."""
     command = [FRAMEWORKS, *_torchrun(ranks), jobs.PLAIN, *words]
     env = {**jobs.ON_CPU, "PYTHONPATH": f"{stack}:{HERE / 'plain'}"}
     return _watch(command, loss, stack, folder, env)

@@ -24,9 +24,9 @@ PYTHON = needs.first_path("jobs-python")
 DOCTOR = str(Path(sys.executable).with_name("ascend-doctor"))
 PLAIN = str(Path(__file__).with_name("plain_cpu.py"))
 STEPS = 10
-# Otherwise torch compiles what Megatron marks for it, which takes longer than the job.
+# Otherwise torch compiles what Megatron marks, which takes longer than the job.
 ON_CPU = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "TORCHDYNAMO_DISABLE": "1"}
-# The tests' own: no line of Megatron-LM or MindSpeed is changed.
+# Ours: Megatron-LM and MindSpeed stay unchanged.
 ENTRY = """
 import mindspeed.megatron_adaptor, runpy, sys
 sys.argv[0] = {script!r}
@@ -38,11 +38,7 @@ TIME = re.compile(r"elapsed time per iteration \(ms\): ([0-9.]+)")
 
 
 class JobRun(NamedTuple):
-    """What a run printed; ``step`` is the median of its steps but the first, in milliseconds.
-
-    ``cpu`` are the seconds that its processes and ours spent on processors; ``first_line`` is after
-    how many a script that tells its start came to run.
-    """
+    """What a run printed: the median of its later steps in ms, processor and start seconds."""
 
     losses: list[float]
     step: float
@@ -53,7 +49,6 @@ class JobRun(NamedTuple):
 
 
 def unpack(folder: Path, megatron: str, mindspeed: str) -> None:
-    """Put both releases and the entry file into a folder, Megatron-LM's helpers compiled."""
     clones.unpack(folder, MEGATRON, megatron, "megatron", ":(glob)*.py")
     clones.unpack(folder, MINDSPEED, mindspeed, "mindspeed")
     compile_helpers(folder)
@@ -75,24 +70,20 @@ def compile_helpers(folder: Path) -> None:
 
 
 def rehearse(stack: Path, folder: Path, arguments: str, steps: int = STEPS) -> JobRun:
-    """The job with MindSpeed on four simulated NPUs."""
     return rehearse_options(stack, folder, "entry.py", _job(arguments, steps))
 
 
 def rehearse_options(stack: Path, folder: Path, script: str, options: list[str]) -> JobRun:
-    """A script of the stack on four simulated NPUs."""
     doctor = (DOCTOR, "rehearse", "--python", PYTHON, "--npus", "4", "--")
     command = _torchrun(str(stack / script), "--distributed-backend", "nccl", *options)
     return _run([*doctor, *command], stack, folder, {})
 
 
 def run_on_cpu(stack: Path, folder: Path, arguments: str, steps: int = STEPS) -> JobRun:
-    """The job of Megatron-LM alone on the CPU, over gloo."""
     return run_options_on_cpu(stack, folder, _job(arguments, steps))
 
 
 def run_options_on_cpu(stack: Path, folder: Path, options: list[str]) -> JobRun:
-    """Megatron-LM's pretrain_gpt.py alone on the CPU, over gloo."""
     script = (PLAIN, str(stack / "pretrain_gpt.py"), "--distributed-backend", "gloo")
     command = _torchrun(*script, *options, "--no-persist-layer-norm")
     path = f"{Path(PYTHON).parent}:{os.environ['PATH']}"
@@ -100,14 +91,12 @@ def run_options_on_cpu(stack: Path, folder: Path, options: list[str]) -> JobRun:
 
 
 def rehearse_script(script: str, folder: Path, ranks: int) -> JobRun:
-    """A script of the tests on simulated NPUs."""
     doctor = (DOCTOR, "rehearse", "--python", PYTHON, "--npus", str(ranks), "--")
     command = [*doctor, "torchrun", "--standalone", f"--nproc-per-node={ranks}", script]
     return _run(command, folder, folder, {"ASCEND_DOCTOR_DEVICE": "npu"})
 
 
 def run_script_on_cpu(script: str, folder: Path, ranks: int) -> JobRun:
-    """The same with torch alone."""
     env = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "ASCEND_DOCTOR_DEVICE": "cpu"}
     torchrun = str(Path(PYTHON).with_name("torchrun"))
     command = [torchrun, "--standalone", f"--nproc-per-node={ranks}", script]
@@ -115,19 +104,18 @@ def run_script_on_cpu(script: str, folder: Path, ranks: int) -> JobRun:
 
 
 def run_alone_on_cpu(stack: Path, folder: Path, program: list[str]) -> JobRun:
-    """A program of the tests in one process, with torch alone."""
     return _run([PYTHON, *program], stack, folder, {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"})
 
 
 def record(row: dict[str, object]) -> None:
-    """Add to the observations of docs/records/fidelity.md, where asked to."""
+    """Add to the observations of docs/records/fidelity.md, if requested."""
     if path := record_path("jobs.jsonl"):
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
 
 def row(release: str, job: str, layout: str, expected: JobRun, seen: JobRun) -> dict[str, object]:
-    """What is recorded of a job: each pair is that of the simulated NPUs, then that of the CPU."""
+    """Each pair: the simulated NPUs, then the CPU."""
     apart = max(
         (
             abs(loss - other) / other
@@ -178,7 +166,7 @@ def processor_seconds() -> float:
 def run(
     command: list[str], stack: Path, folder: Path, env: Mapping[str, str] = MappingProxyType({})
 ) -> subprocess.CompletedProcess[str]:
-    """A command in a folder, with the checkouts of another one."""
+    """Run in ``folder`` with the checkouts of ``stack``."""
     return subprocess.run(
         command,
         check=False,
@@ -191,8 +179,7 @@ def run(
 
 
 def environment(stack: Path, env: Mapping[str, str]) -> dict[str, str]:
-    """That of a job with the checkouts of a folder."""
-    # make finds what was compiled only by the python3-config of the interpreter.
+    # make finds what was compiled only by the interpreter's python3-config.
     config = Path(_ask("import sys; print(sys.base_prefix)")) / "bin"
     return {
         **os.environ,

@@ -9,8 +9,8 @@ from tests.acceptance.rehearsals import megatron_jobs as jobs
 COMMIT = "62d4640b"
 RELEASE = f"MindSpeed-LLM {COMMIT}"
 MEGATRON, MINDSPEED = "core_v0.12.1", "2.3.0_core_r0.12.1"
-# Of each loss, relative. Weights that do not decay, another epsilon of the norms or another base of
-# the rotation are seen: they part the losses of ten steps in fp32 by 2e-5 or more.
+# Of each loss, relative. Weights that do not decay, another epsilon of the norms or another
+# rotation base are seen: they part ten fp32 losses by 2e-5 or more.
 TOLERANCES = {"fp32": 1e-5, "bf16": 2e-4}
 # Those of examples/mcore/qwen3/ which Megatron-LM has too; sizes are ours, and where weights are
 # made.
@@ -26,7 +26,7 @@ MODEL = shlex.split(
     " --log-interval 1 --save-interval 1000 --eval-interval 1000 --eval-iters 0"
     " --use-cpu-initialization"
 )
-# Those which it does not have, or for which it wants Transformer Engine.
+# Options that it lacks, or for which it wants Transformer Engine.
 OWN = shlex.split(
     "--spec mindspeed_llm.tasks.models.spec.qwen3_spec layer_spec --use-flash-attn"
     " --sequence-parallel --make-vocab-size-divisible-by 1 --log-throughput"
@@ -42,14 +42,14 @@ def unpack(folder: Path) -> Path:
 
 
 def unpack_megatron(folder: Path) -> Path:
-    """Megatron-LM alone, of the release that MindSpeed-LLM takes."""
+    """Megatron-LM alone, in MindSpeed-LLM's release."""
     clones.unpack(folder, jobs.MEGATRON, MEGATRON, "megatron", ":(glob)*.py")
     jobs.compile_helpers(folder)
     return folder
 
 
 def degrees(layout: str) -> list[str]:
-    """Those of "TP2, PP2" as options; what is data parallel follows from the ranks."""
+    """Options of "TP2, PP2"; data parallelism follows from the ranks."""
     long = {"TP": "--tensor-model-parallel-size", "PP": "--pipeline-model-parallel-size"}
     words = ((part[:2], part[2:]) for part in layout.split(", "))
     return [word for name, size in words if name in long for word in (long[name], size)]

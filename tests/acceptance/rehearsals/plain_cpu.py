@@ -19,7 +19,7 @@ import _cuda_on_cpu  # type: ignore[import-not-found]
 
 
 def average(all_reduce: Any, tensor: Any, op: Any = None, group: Any = None, **more: Any) -> Any:
-    """As torch.distributed.all_reduce, with averages, which gloo does not have."""
+    """As torch.distributed.all_reduce, with averages, which gloo lacks."""
     import torch.distributed as dist
 
     if op != dist.ReduceOp.AVG:
@@ -29,16 +29,16 @@ def average(all_reduce: Any, tensor: Any, op: Any = None, group: Any = None, **m
 
 
 def over_gloo(init_process_group: Any, backend: Any = None, *arguments: Any, **more: Any) -> Any:
-    """As torch.distributed.init_process_group, which the CPU cannot with NCCL or bound to CUDA."""
+    """As torch.distributed.init_process_group; the CPU has no NCCL and no CUDA binding."""
     backend = "gloo" if backend == "nccl" else backend
     more.pop("device_id", None)
     return init_process_group(backend, *arguments, **more)
 
 
 def answer_training(torch: Any) -> None:
-    """What megatron.training asks CUDA, beside what megatron.core does."""
+    """What only megatron.training asks CUDA."""
     torch.cuda.device_count = lambda: 1
-    # An architecture that makes Megatron-LM ask for nothing of CUDA's own.
+    # With this architecture Megatron-LM asks for nothing of CUDA's own.
     torch.cuda.get_device_properties = lambda *_: types.SimpleNamespace(
         name="CPU", major=10, minor=0
     )
@@ -50,7 +50,7 @@ def answer_training(torch: Any) -> None:
 
     from megatron.core.transformer.moe import moe_utils
 
-    # core_v0.15.3's router asks for this name, which is there with Transformer Engine alone.
+    # core_v0.15.3's router wants this name, which only Transformer Engine brings.
     moe_utils.te_general_gemm = None
     torch.distributed.all_reduce = functools.partial(average, torch.distributed.all_reduce)
     torch.distributed.init_process_group = functools.partial(
@@ -62,7 +62,7 @@ def answer_training(torch: Any) -> None:
     from megatron.training import training
 
     fused_kernels.load = lambda _: None
-    # It draws numbers on the device, which here would be those that weights are made of.
+    # It draws numbers on the device, here those that weights are made of.
     training.set_jit_fusion_options = lambda: None
     training.initialize_megatron = functools.partial(
         training.initialize_megatron, allow_no_cuda=True
@@ -70,7 +70,6 @@ def answer_training(torch: Any) -> None:
 
 
 def prepare() -> None:
-    """Let megatron.training run on the CPU."""
     sys.modules["torch_npu"] = None  # type: ignore[assignment]  # accelerate imports it where it is
     import torch
 

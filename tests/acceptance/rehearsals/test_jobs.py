@@ -18,10 +18,10 @@ EXPERTS = f"{PLAIN_EXPERTS} --tensor-model-parallel-size 2 --sequence-parallel"
 DENSE = "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2"
 TENSOR = "--tensor-model-parallel-size 2"
 OPTIMIZER = f"{TENSOR} --use-distributed-optimizer"
-# Layout, and the options on simulated NPUs and on the CPU. Sequence parallelism, which experts
-# under TP want, needs another LayerNorm than torch's, context parallelism and core_v0.12.1's
-# distributed optimizer Transformer Engine; MindSpeed stands in for these. The CPU has data parallel
-# ranks in the place of the first two, which see the same sequences, and each its whole optimizer.
+# Layout, and options on simulated NPUs and on the CPU. Sequence parallelism, which experts under TP
+# want, needs another LayerNorm than torch's. Context parallelism and core_v0.12.1's distributed
+# optimizer need Transformer Engine. MindSpeed replaces these. In place of the first two, the CPU
+# has data parallel ranks that see the same sequences, each with its whole optimizer.
 JOBS = {
     "dense": ("TP2, PP2", DENSE, DENSE),
     "distributed optimizer": ("TP2, DP2", OPTIMIZER, TENSOR),
@@ -31,7 +31,7 @@ JOBS = {
 # With core_r0.15.3 MindSpeed's distributed optimizer cannot be saved: docs/records/fidelity.md.
 RESHARDED = {"core_v0.12.1": "--use-distributed-optimizer", "core_v0.15.3": ""}
 SCRIPTS = {"ddp.py": "DistributedDataParallel", "lora_fsdp.py": "LoRA, accelerate's FSDP"}
-# Relative, of each of ten losses. bfloat16 has 8 bits, and MindSpeed's and Megatron's kernels round
+# Relative, of each of ten losses. bfloat16 has 8 bits; MindSpeed's and Megatron's kernels round
 # after other operations; a loss of 8.5 is summed in single precision.
 TOLERANCES = {"fp32": 1e-4, "bf16": 2e-3}
 
@@ -60,11 +60,7 @@ def test_pretraining_has_the_losses_of_the_cpu(
 
 
 def test_a_saved_job_goes_on_with_the_losses_of_the_cpu(stack: Path, tmp_path: Path) -> None:
-    """Saved after five of ten steps, weights and optimizer, and gone on from in the same layout.
-
-    A checkpoint of the CPU would not do: torch's optimizer keeps the number of its steps beside
-    each weight, MindSpeed's beside their group, so that MindSpeed's would count from one again.
-    """
+    """Weights and optimizer, saved after five of ten steps, in the same layout."""
     saved, half = tmp_path / "saved", jobs.STEPS // 2
     unbroken = jobs.run_on_cpu(stack, tmp_path, DENSE)
     expected = unbroken._replace(losses=unbroken.losses[half:])
@@ -78,10 +74,7 @@ def test_a_saved_job_goes_on_with_the_losses_of_the_cpu(stack: Path, tmp_path: P
 
 
 def test_a_saved_job_goes_on_in_another_layout(stack: Path, tmp_path: Path) -> None:
-    """Saved under TP2, PP2 on simulated NPUs, gone on from under TP2, DP2, as without a stop.
-
-    The generators of a rank have no part in another layout: Megatron-LM refuses to load them.
-    """
+    """From TP2, PP2 to TP2, DP2, on simulated NPUs."""
     saved, half = tmp_path / "saved", jobs.STEPS // 2
     options = f"{RESHARDED[stack.name]} --ckpt-format torch_dist"
     unbroken = jobs.run_on_cpu(stack, tmp_path, DENSE)

@@ -39,7 +39,7 @@ MINDSPEED = {
     "Ascend/MindSpeed": (("NVIDIA/Megatron-LM", "core_v0.15.3", "."), "d0d5809d"),
     "modelscope/ms-swift": (("NVIDIA/Megatron-LM", "core_v0.15.3", "megatron"), "d0d5809d"),
 }
-# Their scripts import MindSpeed's adaptor themselves.
+# Their scripts import MindSpeed's adaptor.
 ADAPTED = {"Ascend/MindSpeed-LLM", "modelscope/ms-swift"}
 STEPS = re.compile(r"simulated: \d+ steps, (lm )?loss ")
 
@@ -119,7 +119,7 @@ def _put_together(label: dict[str, Any], tmp_path: Path) -> None:
 
 
 def _make_model(label: dict[str, Any], tmp_path: Path) -> None:
-    """A folder in the place of a name on a hub, as a user has who has loaded it."""
+    """A folder replaces the hub name, as after a user's download."""
     model = _model_folder(label, tmp_path)
     make_model(label.get("family", "qwen3"), Path(model), "model.py")
     script = tmp_path / label["path"]

@@ -11,7 +11,7 @@ import pytest
 from tests.acceptance.rehearsals import megatron_jobs as jobs
 from tests.acceptance.rehearsals import mindspeed_llm as llm
 
-# As examples/mcore/qwen3/pretrain_qwen3_0point6b_4K_ptd.sh but for rates and data.
+# As examples/mcore/qwen3/pretrain_qwen3_0point6b_4K_ptd.sh except rates and data.
 BOTH = shlex.split(
     f"--lr 1e-3 --min-lr 1e-4 --train-iters {jobs.STEPS} --initial-loss-scale 4096 --mock-data"
     " --vocab-size 5000 --tokenizer-type NullTokenizer"

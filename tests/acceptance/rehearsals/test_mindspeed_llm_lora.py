@@ -20,8 +20,8 @@ from tests.acceptance.rehearsals import mindspeed_llm as llm
 
 PROGRAMS = Path(__file__).parent / "programs"
 RATE = "1e-3"
-# The fusion adds the adapter to the weights where a row has more tokens than a layer inputs: here
-# in most rows, but not in linear_fc2.
+# The fusion adds the adapter to the weights where a row has more tokens than a layer inputs: most
+# rows here, but not in linear_fc2.
 ROWS = [
     {
         "instruction": f"What is {index} and {other}? " * (1 + other),
@@ -31,7 +31,7 @@ ROWS = [
     for index in range(8)
     for other in range(6)
 ]
-# As examples/mcore/qwen3/tune_qwen3_0point6b_4K_lora_ptd.sh but for the rate, which does not decay.
+# As examples/mcore/qwen3/tune_qwen3_0point6b_4K_lora_ptd.sh except the rate, which does not decay.
 LORA = shlex.split(
     "--seq-length 128 --max-position-embeddings 128 --padded-vocab-size 512 --lr-decay-style "
     "constant --finetune --stage sft --is-instruction-dataset --tokenizer-type PretrainedFromHF "
@@ -39,8 +39,8 @@ LORA = shlex.split(
     "--exit-on-missing-checkpoint --ckpt-format torch --lora-r 16 --lora-alpha 32 "
     "--lora-target-modules linear_qkv linear_proj linear_fc1 linear_fc2"
 )
-# The script has TP1. With TP and sequence parallelism the fusion multiplies and communicates in one
-# operator of CANN, aclnnMatmulReduceScatter, which is not simulated.
+# The script has TP1. With TP and sequence parallelism the fusion uses CANN's
+# aclnnMatmulReduceScatter, which is not simulated.
 LAYOUTS = {"TP2, PP2": [], "PP2, DP2": ["--lora-fusion"]}
 
 
@@ -102,7 +102,6 @@ def test_lora_has_the_losses_of_the_cpu(
 
 
 def _alone(stack: Path, words: str) -> None:
-    """A script on one simulated NPU."""
     doctor = (jobs.DOCTOR, "rehearse", "--python", jobs.PYTHON, "--npus", "1", "--", "python")
     done = jobs.run([*doctor, *shlex.split(words)], stack, stack)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]

@@ -63,7 +63,7 @@ def test_lora_has_the_losses_of_the_cpu(stack: Path, tmp_path: Path) -> None:
 
 
 def _script(stack: Path, model: Path, device: str) -> str:
-    """The script for a device, with conversations as its preprocessor reads them."""
+    """Its preprocessor reads conversations of this form."""
     rows = model / "questions.jsonl"
     with (model / "rows.jsonl").open() as lines, rows.open("w") as questions:
         for line in lines:

@@ -13,7 +13,7 @@ from tests.acceptance.clones import clone, git
 from tests.shrinking.test_programs import start
 
 LABELLED = Path(__file__).parent.parent / "rehearsals"
-# What is made of a model's folder is told by those tests that have an interpreter for it.
+# Tests that have an interpreter for a model's folder judge what is made of it.
 LABELS = [
     label
     for name in ("launches.yaml", "to_steps.yaml")

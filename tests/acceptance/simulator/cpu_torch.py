@@ -22,16 +22,16 @@ from elftools.elf.elffile import ELFFile
 
 LEFT_OUT = re.compile(r"torch/(lib/lib(torch_cuda|c10_cuda|torch_nvshmem|caffe2_nvrtc)|test/)")
 CUDA = re.compile(r"^Requires-Dist: (nvidia-|cuda-|triton)")
-# Every function gives 0; a type is told by its name alone, which is what pybind11 reads of it.
+# Every function gives 0; pybind11 reads only a type's name.
 STUB = "sim_nothing"
-# What gives a reference, which torch writes to while it is loaded, and the constructor of a default
-# argument, of which pybind11 of torch 2.14 asks the type.
+# Functions that give a reference, which torch writes to at load time, and the constructor of a
+# default argument, whose type pybind11 of torch 2.14 asks.
 SPECIAL = {
     "_ZN4c10d15get_gil_checkerEv": "sim_reference",
     "_ZN4c10d16ProcessGroupNCCL7OptionsC1Eb": "sim_options",
 }
-# Without these torch.utils.cpp_extension looks for CUDA on this machine, and torch 2.14 puts its
-# own kernels over those of CUDA.
+# Without these torch.utils.cpp_extension looks for CUDA, and torch 2.14 puts its own kernels over
+# CUDA's.
 BUILT = {
     "cuda": 'return hasattr(torch._C, "_cuda_getDeviceCount")',
     "backends/cuda": "return torch._C._has_cuda",
@@ -66,7 +66,7 @@ sim_table:
 
 
 class Symbol(NamedTuple):
-    """A dynamic symbol. ``version``: of what is wanted; ``size``: of what is defined."""
+    """``version``: of a wanted symbol; ``size``: of a defined one."""
 
     name: str
     kind: str
@@ -76,8 +76,6 @@ class Symbol(NamedTuple):
 
 
 class Library(NamedTuple):
-    """A shared object: what it needs, wants and defines."""
-
     needed: list[str]
     undefined: list[Symbol]
     defined: dict[str, Symbol]
@@ -108,7 +106,7 @@ def _versions(elf: Any) -> Iterator[tuple[int, tuple[str, str]]]:
 
 
 def assembly(symbols: dict[str, Symbol]) -> str:
-    """Stubs of one library: functions share a body, data has its size, types have their names."""
+    """Stubs of one library: functions share a body, data has its size, types have names."""
     text = [HEADER]
     for name, symbol in sorted(symbols.items()):
         text.append(f".globl {name}\n")
@@ -132,7 +130,7 @@ def assembly(symbols: dict[str, Symbol]) -> str:
 
 
 def build(folder: Path, soname: str, symbols: dict[str, Symbol]) -> None:
-    """One stub library; the versions that are wanted of its symbols are defined by a script."""
+    """One stub library; a script defines its symbols' versions."""
     versions = sorted({symbol.version for symbol in symbols.values() if symbol.version})
     with tempfile.TemporaryDirectory() as work:
         source, script = Path(work) / "stubs.s", Path(work) / "versions"
@@ -150,7 +148,7 @@ def build(folder: Path, soname: str, symbols: dict[str, Symbol]) -> None:
 
 
 def stubs(left_out: Path, folder: Path) -> None:
-    """Build what the libraries in a folder need and lack; ``left_out`` has those of the wheel."""
+    """Build what a folder's libraries need and lack; ``left_out`` has the wheel's."""
     there = {path.name: read(path) for path in sorted(folder.glob("lib*.so*"))}
     absent = {path.name: read(path) for path in sorted(left_out.rglob("lib*.so*"))}
     named = {name for library in there.values() for name in library.needed if name not in there}
@@ -167,7 +165,7 @@ def stubs(left_out: Path, folder: Path) -> None:
             if symbol.name in own or home not in {*foreign, *absent}:
                 continue
             model = absent[home].defined[symbol.name] if home in absent else symbol
-            # What is loaded by libraries that are left out comes with another stub.
+            # What left-out libraries load comes with another stub.
             stub = home if home in foreign else foreign[0]
             stub_symbols[stub][symbol.name] = model._replace(version=symbol.version)
     for symbol in _unnamed(there, own, foreign):
@@ -177,7 +175,7 @@ def stubs(left_out: Path, folder: Path) -> None:
 
 
 def _unnamed(there: dict[str, Library], own: set[str], foreign: list[str]) -> Iterator[Symbol]:
-    """Functions of CUDA that are wanted without a version: any library may have them."""
+    """CUDA functions wanted without a version: any library may have them."""
     if foreign:
         for library in there.values():
             for symbol in library.undefined:
@@ -190,7 +188,7 @@ def _unnamed(there: dict[str, Library], own: set[str], foreign: list[str]) -> It
 
 
 def relabel(site: Path) -> None:
-    """Name the installed torch as a CPU build names itself."""
+    """Name the installed torch as a CPU build does."""
     version = site / "torch" / "version.py"
     text = version.read_text()
     label = re.search(r"__version__ = '([^'+]+)", text)

@@ -45,7 +45,7 @@ def defines(repository: Path, ref: str, name: ImportedName) -> bool:
     stem = name.module.replace(".", "/")
     files = [f"{stem}.py", f"{stem}/__init__.py"]
     word = re.escape(name.name)
-    # A method stands further in; a function that is put on a class may have a self, too.
+    # Methods are indented; a function that is put on a class may have a self, too.
     stands = r"((async )?def|class)"
     defined = rf"^{stands} {word}\b|^ +{stands} {word}\b(?!\(self)|^ *{word} *[:=]"
     pattern = rf"{defined}|\b{word},?$|import .*\b{word}\b"
@@ -91,7 +91,7 @@ def test_a_matrix_of_an_earlier_day_gets_exactly_the_rows_that_came_later(
 
 
 def ref_of(repository: Path, name: str, version: str) -> str:
-    """The tag or branch that is a row's release; "" for pinned commits and what has none."""
+    """The tag or branch of a row's release; "" for pinned commits and rows without."""
     if name in {"megatron-lm", "mindspeed"}:
         return version if version.startswith(("core_", "2")) and "core_" in version else ""
     tag = f"v{version}"

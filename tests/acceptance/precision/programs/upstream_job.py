@@ -36,7 +36,7 @@ LEAVE_SECONDS = 20
 
 
 def meet(folder: Path, label: str, rank: int) -> str:
-    """A port for this run, which the first rank chooses."""
+    """A port, which the first rank chooses."""
     path = folder / f"{label}.port"
     if rank == 0:
         with socket.socket() as listener:
@@ -50,7 +50,7 @@ def meet(folder: Path, label: str, rank: int) -> str:
 
 
 class Pretraining:
-    """Megatron-LM's pretrain_gpt.py: MindSpeed's on NPUs, on the CPU as Megatron-LM has it."""
+    """Megatron-LM's pretrain_gpt.py: MindSpeed's on NPUs, Megatron-LM's own on the CPU."""
 
     def __init__(self, name: str, device: str, script: str) -> None:
         self.device, self.script = device, script
@@ -79,7 +79,7 @@ class Pretraining:
 
 
 def break_training(fault: Fault) -> None:
-    """Break the model that Megatron-LM is given, and each step of its optimizer."""
+    """Break Megatron-LM's model and each optimizer step."""
     from megatron import training as package
     from megatron.training import training
 
@@ -106,7 +106,7 @@ def break_training(fault: Fault) -> None:
 
 
 def inner_of(optimizer: Any, module: Any) -> Any:
-    """torch's optimizer that has a module's weights; Megatron-LM has one of its own for experts."""
+    """torch's optimizer with a module's weights; Megatron-LM has another for experts."""
     chained = getattr(optimizer, "chained_optimizers", None) or [optimizer]
     inners = [optimizer.optimizer for optimizer in chained]
     own = {id(getattr(weight, "main_param", weight)) for weight in module.parameters()}
@@ -119,7 +119,7 @@ def inner_of(optimizer: Any, module: Any) -> Any:
 def break_steps(
     fault: Fault, module: Any, step: Callable[..., Any], inner: Any
 ) -> Callable[..., Any]:
-    """An optimizer's step, with what the fault does to a module's gradients before it."""
+    """An optimizer's step, after the fault changes a module's gradients."""
     count = iter(range(STEPS + 1))
 
     def broken(*arguments: Any, **keywords: Any) -> Any:
@@ -130,10 +130,7 @@ def break_steps(
 
 
 class Lora:
-    """Our script of LoRA by peft under accelerate, with its DistributedDataParallel.
-
-    FSDP it leaves out on a CPU.
-    """
+    """Our script of LoRA by peft under accelerate, with DistributedDataParallel; no FSDP on CPU."""
 
     def __init__(self, device: str, script: str) -> None:
         os.environ["ASCEND_DOCTOR_DEVICE"] = device
@@ -163,7 +160,7 @@ def make_broken(fault: Fault, module: Any, *arguments: Any, **keywords: Any) -> 
 
 
 def run_forked(run: Callable[[], None], recording: Any, folder: Path) -> None:
-    """One run in a process of its own, ended where it waits for a rank that failed."""
+    """One run in its own process, ended where it waits for a failed rank."""
     child = os.fork()
     if child == 0:
         recording.__init__(str(folder), STEPS)
@@ -177,7 +174,7 @@ def run_forked(run: Callable[[], None], recording: Any, folder: Path) -> None:
         os._exit(0)
     end = time.monotonic() + SECONDS
     while os.waitpid(child, os.WNOHANG) == (0, 0):
-        # Where a rank has ended, another may wait for its store for ever.
+        # After a rank ends, another may wait forever for its store.
         if folder.with_name(f"{folder.name}.done").exists():
             end = min(end, time.monotonic() + LEAVE_SECONDS)
         if time.monotonic() > end:
@@ -200,7 +197,7 @@ def main() -> None:
     if device == "npu":
         rows += [(fault.name, fault.variant, fault) for fault in faults(name)]
     assert name in UPSTREAM
-    # A run that is there was recorded when this was started before.
+    # Runs already here were recorded by an earlier start.
     recorded = {path.name for path in folder.iterdir() if path.is_dir()}
     for label, variant, fault in rows:
         if label in recorded:

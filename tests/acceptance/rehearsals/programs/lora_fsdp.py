@@ -4,7 +4,7 @@ Its first line is the time at which it came to run.
 """
 
 # mypy: ignore-errors
-# accelerate, peft and transformers are in the interpreter that runs this, not in that which checks.
+# accelerate, peft and transformers are in the interpreter that runs this, not in the checking one.
 
 import os
 import sys

@@ -6,7 +6,7 @@ have one lora_A together, and so have gate and up: they are one matrix each in M
 """
 
 # mypy: ignore-errors
-# transformers and megatron.core are in the interpreter that runs this, not in that which checks.
+# transformers and megatron.core are in the interpreter that runs this, not in the checking one.
 
 import sys
 import time
@@ -30,7 +30,7 @@ TOGETHER = {
 
 
 def adapt(model: torch.nn.Module, start: dict[str, torch.Tensor]) -> list[torch.nn.Parameter]:
-    """Add to each linear layer its adapter, and return what is trained."""
+    """Add its adapter to each linear layer; return what is trained."""
     model.requires_grad_(requires_grad=False)
     trained = []
     for name, weights in start.items():
@@ -48,7 +48,7 @@ def adapt(model: torch.nn.Module, start: dict[str, torch.Tensor]) -> list[torch.
 
 
 def backward(model: torch.nn.Module, batch: list[Any]) -> float:
-    """The mean over the batch of each row's loss, with its gradients."""
+    """The mean loss of the batch's rows, with gradients."""
     total = 0.0
     for words, labels in batch:
         loss = model(input_ids=words, labels=labels).loss / len(batch)

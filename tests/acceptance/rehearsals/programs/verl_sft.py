@@ -9,7 +9,7 @@ import runpy
 
 from verl.utils import device
 
-# verl asks whether CUDA is there before it names a device; nothing else is asked by this name.
+# verl asks this before it names a device, and nothing else asks it.
 device.is_cuda_available = True
 
 if __name__ == "__main__":

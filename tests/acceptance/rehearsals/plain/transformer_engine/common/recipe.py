@@ -2,10 +2,8 @@
 
 
 class Format:
-    """Formats that are asked for by name."""
-
     E4M3 = HYBRID = None
 
 
 class DelayedScaling:
-    """Megatron asks whether a recipe is this one."""
+    """Megatron asks whether a recipe is this."""

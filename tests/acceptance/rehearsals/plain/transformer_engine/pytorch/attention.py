@@ -13,7 +13,7 @@ class DotProductAttention(torch.nn.Module):
     """Queries (sequence, batch, heads, channels), fewer heads of keys and values, as Megatron has.
 
     With ``thd`` the sequences of a batch follow one another (tokens, heads, channels) and
-    ``cu_seqlens`` tells where each begins. The mask is true where nothing is to be seen.
+    ``cu_seqlens`` has their starts. The mask is true where nothing may be seen.
     """
 
     def __init__(

@@ -6,5 +6,4 @@ from typing import Any
 
 
 def cast_to_fp8(*_: Any) -> Any:
-    """Raises ValueError: the CPU has no FP8."""
     raise ValueError("the CPU has no FP8")

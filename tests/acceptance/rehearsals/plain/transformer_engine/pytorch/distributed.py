@@ -15,7 +15,7 @@ from torch.utils import checkpoint as recompute
 
 
 class CudaRNGStatesTracker:
-    """Megatron derives one that it takes where ``--te-rng-tracker`` asks for it."""
+    """Megatron derives one for ``--te-rng-tracker``."""
 
 
 @contextlib.contextmanager
@@ -25,7 +25,7 @@ def activation_recompute_forward(**_: Any) -> Iterator[None]:
 
 
 def checkpoint(function: Any, *arguments: Any, **options: Any) -> Any:
-    """Compute again in the backward pass; what is for CUDA is dropped."""
+    """Recompute in the backward pass; drop what is for CUDA."""
     for name in ("distribute_saved_activations", "get_rng_state_tracker", "tp_group"):
         options.pop(name, None)
     return recompute.checkpoint(function, *arguments, use_reentrant=False, **options)
@@ -49,7 +49,7 @@ def _sum_and_divide(tensor: torch.Tensor, group: Any) -> torch.Tensor:
 
 
 class _Collective(torch.autograd.Function):
-    """One collective forward, and the one that is its gradient backward."""
+    """A collective forward; backward, the one that is its gradient."""
 
     @staticmethod
     def forward(context: Any, tensor: Any, group: Any, forward: Any, backward: Any) -> Any:
@@ -66,14 +66,14 @@ def _keep(tensor: torch.Tensor, _: Any) -> torch.Tensor:
 
 
 def enter(tensor: torch.Tensor, group: Any, sequence_parallel: bool) -> torch.Tensor:
-    """The whole input of a layer whose outputs are divided."""
+    """The whole input of a layer with divided outputs."""
     if sequence_parallel:
         return _Collective.apply(tensor, group, _gather, _sum_and_divide)
     return _Collective.apply(tensor, group, _keep, _sum)
 
 
 def leave(tensor: torch.Tensor, group: Any, sequence_parallel: bool) -> torch.Tensor:
-    """The sum of what a layer whose inputs are divided computed on each rank."""
+    """The sum over ranks, for a layer with divided inputs."""
     if sequence_parallel:
         return _Collective.apply(tensor, group, _sum_and_divide, _gather)
     return _Collective.apply(tensor, group, _sum, _keep)

@@ -17,7 +17,6 @@ class FP8GlobalStateManager:
 
 @contextlib.contextmanager
 def fp8_autocast(enabled: bool = False, **_: Any) -> Iterator[None]:
-    """Raises ValueError where it shall be on."""
     if enabled:
         raise ValueError("the CPU has no FP8")
     yield

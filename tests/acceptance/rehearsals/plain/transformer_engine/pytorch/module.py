@@ -24,21 +24,21 @@ class _Layer(torch.nn.Module):
         """There is none."""
 
     def get_extra_state(self) -> torch.Tensor:
-        """An empty one, as of layers without FP8."""
+        """Empty, as of layers without FP8."""
         return torch.empty(0, dtype=torch.uint8)
 
     def set_extra_state(self, _: Any) -> None:
         """Nothing of it is read."""
 
     def set_tensor_parallel_group(self, group: Any) -> None:
-        """Megatron gives it later where it had none at first."""
+        """Megatron gives it later if it had none at first."""
         self.tp_group = group
 
 
 def _normalized(
     tensor: torch.Tensor, weight: Any, bias: Any, eps: float, zero_centered: bool
 ) -> torch.Tensor:
-    """LayerNorm with a bias, RMSNorm without; computed in single precision."""
+    """LayerNorm with a bias, else RMSNorm; in single precision."""
     numbers, scale = tensor.float(), weight.float() + (1 if zero_centered else 0)
     if bias is not None:
         numbers = numbers - numbers.mean(-1, keepdim=True)
@@ -47,8 +47,6 @@ def _normalized(
 
 
 class RMSNorm(_Layer):
-    """Over the last dimension."""
-
     biased = False
 
     def __init__(
@@ -75,13 +73,11 @@ class RMSNorm(_Layer):
 
 
 class LayerNorm(RMSNorm):
-    """Over the last dimension, with a bias."""
-
     biased = True
 
 
 class _Weights(_Layer):
-    """Weights of one layer or of several, divided over ranks as ``parallel_mode`` says."""
+    """Weights of one or several layers, divided over ranks by ``parallel_mode``."""
 
     def __init__(
         self,
@@ -135,7 +131,7 @@ class _Weights(_Layer):
 
 
 class Linear(_Weights):
-    """A product with a weight of which ranks may hold rows (column) or columns (row)."""
+    """Ranks may hold rows (column) or columns (row) of the weight."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -146,8 +142,6 @@ class Linear(_Weights):
 
 
 class LayerNormLinear(Linear):
-    """A norm, and the product of what it gives."""
-
     def __init__(
         self,
         in_features: int,
@@ -180,7 +174,7 @@ class LayerNormLinear(Linear):
 
 
 class GroupedLinear(_Weights):
-    """As many products as experts, of rows that are sorted by them."""
+    """A product for each expert, of rows sorted by expert."""
 
     def __init__(self, num_gemms: int, in_features: int, out_features: int, **options: Any) -> None:
         super().__init__(in_features, out_features, **options)

@@ -1,0 +1,392 @@
+"""Relations between the options of a launch: rows of matrices/launch-rules.yaml."""
+
+import ast
+import functools
+import math
+import operator
+import re
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+from ascend_doctor.checks.launch.options import (
+    ENCODER,
+    MEGATRON,
+    NODE_SIZES,
+    is_given,
+    nodes,
+    number,
+    options,
+    trains_roles,
+    version,
+    world,
+)
+from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
+from ascend_doctor.facts import UNTOLD, Launch
+from ascend_doctor.findings import Finding, Place, Remedy
+from ascend_doctor.judging import layout_rules
+from ascend_doctor.judging.judge import Case, error, warning
+from ascend_doctor.matrix.schema import LaunchRule
+from ascend_doctor.matrix.versions import satisfies
+
+# The answer to a question whose values only the running shell knows.
+UNKNOWN = object()
+# The answer where an option that it needs is not given.
+ABSENT = object()
+_INT = re.compile(r"[-+]?\d[\d_]{0,11}")
+_FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
+_WORDS = {"true": True, "false": False, "none": None, "null": None}
+_LISTED = re.compile(r"\d{1,4}(,\d{1,4})*")
+_BRACES = re.compile(r"\{([^{}]+)\}")
+_NODE_SIZE_NAMES = ("nproc_per_node", "trainer.n_gpus_per_node")
+_OPERATORS: dict[type[ast.AST], Callable[..., object]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.In: lambda value, several: value in several,
+    ast.NotIn: lambda value, several: value not in several,
+}
+# Those that a value of None answers, too.
+_OF_ANY = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
+_UNEVEN = (
+    *("pipeline_model_parallel_layout", "num_layer_list", "spec", "noop_layers"),
+    *("pipeline_num_transformer_layers", "hybrid_layer_pattern", "hybrid_override_pattern"),
+    *("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"),
+)
+_PARTS = ("tensor_model", "pipeline_model", "context")
+# verl's own trainers, and those of projects on top of it. Others may have devices of their own.
+_COLOCATED = re.compile(r"verl\.trainer\.main|(?:.*\.)?main_ppo(?:_\w+)?")
+APART = re.compile(r"async|recipe|experimental|off_policy|split")
+
+
+def is_colocated(module: str) -> bool:
+    """Whether trainer and rollout share their devices: verl's trainer, and what wraps it."""
+    return bool(_COLOCATED.fullmatch(module)) and not APART.search(module)
+
+
+def _total(listed: object) -> int | None:
+    """The sum of `4,8,4`; None for another text."""
+    text = str(listed)
+    return sum(map(int, text.split(","))) if _LISTED.fullmatch(text) else None
+
+
+_FUNCTIONS: dict[str, Callable[..., object]] = {
+    "splits_layers": lambda layers, stages, *ends: (
+        ABSENT if layers is None else layout_rules.splits_layers(layers, stages, *ends)
+    ),
+    "total": _total,
+    "count": lambda listed: str(listed).count(",") + 1,
+    "starts": lambda text, start: str(text).startswith(start),
+}
+
+
+class LaunchNames:
+    """What the names of rules mean for one launch."""
+
+    def __init__(self, case: Case) -> None:
+        launch = case.need(Launch)
+        self.case = case
+        self.launch = launch
+        self._values = {plain_name(key): value for key, value in launch.values.items()}
+        self._values |= launch.options
+        self._present = {*self._values, *map(plain_name, (*launch.flags, *launch.keys))}
+        self._rules = case.catalog.rules
+        self.unknown: dict[str, None] = {}
+
+    def has(self, name: str) -> object:
+        """Whether an option is given; UNKNOWN where options may come from elsewhere."""
+        name = self._rules.key(name)
+        return True if name in self._present else self._absent(name, otherwise=False)
+
+    def value(self, name: str) -> object:
+        """The value of an option, its default, or None; ABSENT for one that was not kept."""
+        name = self._rules.key(name)
+        if name in DERIVED:
+            try:
+                return DERIVED[name](self)
+            except Unresolved:
+                return self._note(name)
+            except (Unknown, NotApplicable):
+                return ABSENT
+        if name in self._values:
+            return self._parse(name, self._values[name])
+        if name in self._present:
+            return True if self._is_switch(name) else ABSENT
+        return self._absent(name, otherwise=self._rules.defaults.get(name))
+
+    def _is_switch(self, name: str) -> bool:
+        kinds = self.case.catalog.option_kinds
+        return kinds.get(name.replace("_", "-"), "flag") == "flag"
+
+    def _absent(self, name: str, *, otherwise: object) -> object:
+        if "." in name and name in self._rules.defaults:
+            return otherwise
+        try:
+            is_given(self.case, name)
+        except Unresolved:
+            return self._note(name)
+        return otherwise
+
+    def _note(self, name: str) -> object:
+        self.unknown[name] = None
+        return UNKNOWN
+
+    def _parse(self, name: str, text: str) -> object:
+        bare = text.strip("\"'")
+        # What a file leaves null may be given elsewhere.
+        if UNTOLD in text or (bare == "null" and self.launch.partial):
+            return self._note(name)
+        if not bare or bare.lower() in _WORDS:
+            return _WORDS.get(bare.lower(), True)
+        if _INT.fullmatch(bare):
+            return int(bare)
+        return float(bare) if _FLOAT.fullmatch(bare) else bare
+
+    def locate(self, name: str) -> Place | None:
+        """Where an option or a key stands."""
+        name = self._rules.key(name)
+        dashed = f"--{name.replace('_', '-')}"
+        spelt = (name, f"{dashed}=", f"--{name}=", dashed, f"--{name}", f"+{name}", f"++{name}")
+        return next(
+            (self.launch.places[each] for each in spelt if each in self.launch.places), None
+        )
+
+
+def plain_name(name: str) -> str:
+    """An option as argparse keeps it, a key of Hydra without its plus."""
+    return name.lstrip("+").replace("-", "_")
+
+
+def _divide_ranks(names: LaunchNames) -> int:
+    """The data parallel size."""
+    sizes = [number(names.case, f"{each}_parallel_size", 1) for each in _PARTS]
+    ranks, rest = divmod(world(names.case), math.prod(sizes))
+    if rest:
+        raise NotApplicable("the sizes do not divide the ranks")
+    return ranks
+
+
+def _is_colocated(names: LaunchNames) -> bool:
+    """Whether verl's trainer and rollout share their devices."""
+    module = names.launch.module
+    if is_colocated(module):
+        return True
+    if APART.search(module) or module.startswith("verl."):
+        return False
+    raise Unresolved("whether trainer and rollout share their devices")
+
+
+def _is_uneven(names: LaunchNames) -> object:
+    """Whether stages get their layers another way than by dividing."""
+    answers = [names.has(name) for name in _UNEVEN]
+    return True if True in answers else UNKNOWN if UNKNOWN in answers else False
+
+
+def _is_sharded(names: LaunchNames) -> bool:
+    """Whether every device has samples of its own: by FSDP, not by Megatron."""
+    strategy = names.value("actor_rollout_ref.actor.strategy")
+    megatron = any(".megatron." in key for key in names.launch.keys)
+    return str(strategy).startswith("fsdp") and not megatron
+
+
+DERIVED: dict[str, Callable[[LaunchNames], object]] = {
+    "world": lambda names: world(names.case),
+    "nodes": lambda names: nodes(names.case),
+    "uneven_stages": _is_uneven,
+    "roles": lambda names: trains_roles(names.launch),
+    "data_parallel_size": _divide_ranks,
+    "colocated": _is_colocated,
+    "sharded": _is_sharded,
+}
+
+
+@functools.cache
+def _parse_rule(expression: str) -> ast.expr:
+    return ast.parse(expression, mode="eval").body
+
+
+def evaluate(expression: str, names: LaunchNames) -> object:
+    """The value of an expression; ABSENT without the options that it computes with, or UNKNOWN.
+
+    Raises ValueError for an expression of another form.
+    """
+    return _Evaluation(names).visit(_parse_rule(expression))
+
+
+class _Evaluation(ast.NodeVisitor):
+    def __init__(self, names: LaunchNames) -> None:
+        self._names = names
+
+    def visit_Constant(self, node: ast.Constant) -> object:
+        return node.value
+
+    def visit_Tuple(self, node: ast.Tuple) -> object:
+        return tuple(map(self.visit, node.elts))
+
+    def visit_Name(self, node: ast.Name) -> object:
+        return self._names.value(node.id)
+
+    def visit_Attribute(self, node: ast.Attribute) -> object:
+        return self._names.value(ast.unparse(node))
+
+    def visit_Call(self, node: ast.Call) -> object:
+        function = ast.unparse(node.func)
+        if function == "given":
+            return self._names.has(ast.unparse(node.args[0]))
+        values = list(map(self.visit, node.args))
+        for missing in (UNKNOWN, ABSENT):
+            if missing in values:
+                return missing
+        return _FUNCTIONS[function](*values)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> object:
+        value = self.visit(node.operand)
+        return value if value in (UNKNOWN, ABSENT) else not value
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> object:
+        """One known value may decide, whatever the others are."""
+        decides = isinstance(node.op, ast.Or)
+        values = []
+        _, *operands = ast.iter_child_nodes(node)
+        for value in map(self.visit, operands):
+            if value not in (UNKNOWN, ABSENT) and bool(value) is decides:
+                return decides
+            values.append(value)
+        return next((each for each in (UNKNOWN, ABSENT) if each in values), not decides)
+
+    def visit_BinOp(self, node: ast.BinOp) -> object:
+        return self._combine(type(node.op), self.visit(node.left), self.visit(node.right))
+
+    def visit_Compare(self, node: ast.Compare) -> object:
+        values = self.visit(node.left), self.visit(node.comparators[0])
+        return self._combine(type(node.ops[0]), *values)
+
+    def _combine(self, kind: type[ast.AST], left: object, right: object) -> object:
+        if UNKNOWN in (left, right):
+            return UNKNOWN
+        if ABSENT in (left, right) or (kind not in _OF_ANY and None in (left, right)):
+            return ABSENT
+        try:
+            return _OPERATORS[kind](left, right)
+        except (TypeError, ZeroDivisionError):  # a word where a number belongs is another finding
+            return ABSENT
+
+    def generic_visit(self, node: ast.AST) -> object:
+        raise ValueError(f"{ast.unparse(node)} has no place in a rule")
+
+
+def judge_rules(case: Case, check: str) -> Iterator[Finding]:
+    """The findings of the rules of a check.
+
+    Raises NotApplicable for another program, Unresolved for values of the running shell.
+    """
+    options(case)
+    program = case.need(Launch).program
+    groups = [
+        group
+        for group in case.catalog.rules.groups
+        if group.check == check and program in group.programs
+    ]
+    if not groups:
+        raise NotApplicable("the launch command starts another program")
+    if program in MEGATRON and any(name in case.need(Launch).options for name in ENCODER):
+        raise NotApplicable("the encoder has parallel sizes of its own")
+    seen: set[Place | None] = set()
+    unknown: dict[str, None] = {}
+    for rule in chain(*(group.rules for group in groups)):
+        names = LaunchNames(case)
+        broken = _is_broken(case, rule, names)
+        if broken is UNKNOWN:
+            unknown |= names.unknown
+        elif broken:
+            finding = _finding(case, rule, names)
+            if finding.location is None or finding.location not in seen:
+                yield finding
+            seen.add(finding.location)
+    if unknown and not seen:
+        raise Unresolved(f"{', '.join(unknown)} is known when the launch runs")
+
+
+def _is_broken(case: Case, rule: LaunchRule, names: LaunchNames) -> object:
+    release = version(case) if rule.megatron else ""
+    # What depends on a release is not judged where that is not known.
+    if rule.megatron and not (release and satisfies("pep440", release, rule.megatron)):
+        return False
+    applies = evaluate(rule.when, names) if rule.when else True
+    holds = evaluate(_condition(rule), names) if applies and applies is not ABSENT else ABSENT
+    if holds is ABSENT or (holds and holds is not UNKNOWN):
+        return False
+    return UNKNOWN if UNKNOWN in (holds, applies) else True
+
+
+def _condition(rule: LaunchRule) -> str:
+    if rule.needs or rule.divides is None:
+        return rule.needs
+    _, size, whole = rule.divides
+    return f"{whole} % ({size}) == 0"
+
+
+def _finding(case: Case, rule: LaunchRule, names: LaunchNames) -> Finding:
+    if rule.divides is not None:
+        return _report_rest(rule, *rule.divides, names)
+    shown = [
+        (case.catalog.rules.key(name), names.value(name))
+        for name in rule.at
+        if names.has(name) is True
+    ]
+    return (warning if rule.level == "warning" else error)(
+        _fill(rule.title, names),
+        observed=", ".join(
+            name if value in (True, ABSENT) else f"{name} {value}" for name, value in shown
+        ),
+        required=_fill(rule.required, names),
+        because=_fill(rule.because, names),
+        remedy=Remedy(summary=_fill(rule.remedy, names)) if rule.remedy else None,
+        refs=(names.case.catalog.rules.source(rule),),
+        location=_locate(rule.at, names),
+    )
+
+
+def _report_rest(rule: LaunchRule, what: str, size: str, whole: str, names: LaunchNames) -> Finding:
+    by, of = evaluate(size, names), names.value(whole)
+    option = size.rpartition(" ")[2]
+    return error(
+        f"{what} {by} does not divide {whole.replace('_', ' ')} {of}",
+        observed=f"{whole} {of}, {option} {by}",
+        required=f"{whole} as a multiple of {by}",
+        because="Megatron splits it evenly and stops otherwise.",
+        remedy=Remedy(summary=f"Change {option}"),
+        refs=(names.case.catalog.rules.source(rule),),
+        location=_locate((option, whole), names),
+    )
+
+
+def _locate(at: tuple[str, ...], names: LaunchNames) -> Place | None:
+    places = map(names.locate, _order_suspects(at, names))
+    return next(filter(None, places), None)
+
+
+def _order_suspects(at: tuple[str, ...], names: LaunchNames) -> Iterator[str]:
+    """An odd number beside a power of two is the slip, so it comes first."""
+    first = names.value(at[0])
+    if isinstance(first, int) and first > 0 and first & (first - 1) == 0:
+        yield from (name for name in at[1:] if _is_odd(name, names.value(name)))
+    yield from at
+
+
+def _is_odd(name: str, value: object) -> bool:
+    if name in _NODE_SIZE_NAMES:
+        return value is not UNKNOWN and value not in NODE_SIZES
+    return isinstance(value, int) and value % 2 == 1 and value > 1 and name != "num_layers"
+
+
+def _fill(text: str, names: LaunchNames) -> str:
+    """A text with the values of the expressions in braces."""
+    return _BRACES.sub(lambda match: str(evaluate(match[1], names)), text)
