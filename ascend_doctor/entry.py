@@ -57,10 +57,7 @@ def _run(began: float) -> None:
 
 
 def _start_with_docstrings() -> None:
-    """Start anew without PYTHONOPTIMIZE=2: checks take their texts from docstrings.
-
-    The examined environment keeps the variable.
-    """
+    """Restart without PYTHONOPTIMIZE=2, as checks need docstrings; the examined one keeps it."""
     main_file = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
     os.execv(sys.executable, [sys.executable, "-E", main_file, *sys.argv[1:]])  # noqa: S606
 

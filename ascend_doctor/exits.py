@@ -24,10 +24,7 @@ _EXHAUSTED = {
 
 
 def describe_exhaustion(error: BaseException) -> str:
-    """What the machine or its limits did not give; "" for other errors.
-
-    It is not a bug, and says nothing about what is examined.
-    """
+    """What the machine or its limits did not give, which is not a bug; "" for other errors."""
     if isinstance(error, MemoryError):
         return "there is not enough memory, or a limit of it (ulimit -v)"
     if isinstance(error, RuntimeError) and "start new thread" in str(error):

@@ -136,10 +136,7 @@ class PciFunction(Part, frozen=True, kw_only=True):
 
 
 class InstallInfo(Part, frozen=True, kw_only=True):
-    """``/etc/ascend_install.info``. ``is_directory``: a container mount made a folder of it.
-
-    ``closed``: this user may not read it.
-    """
+    """``/etc/ascend_install.info``; ``is_directory``: made by a mount; ``closed``: unreadable."""
 
     is_directory: bool = False
     closed: bool = False
@@ -160,8 +157,7 @@ class DockerRuntime(Part, frozen=True, kw_only=True):
 class Driver(Section, frozen=True, kw_only=True):
     """The kernel driver (HDK), its firmware, its device files and its user-space libraries.
 
-    ``firmware_source`` is the file or tool with ``firmware_version``. ``modules`` are the
-    loaded kernel modules of the driver.
+    ``firmware_source``: file or tool with ``firmware_version``; ``modules``: loaded kernel modules.
     """
 
     path: str | None = None
@@ -269,8 +265,7 @@ class NpuMapping(Part, frozen=True, kw_only=True):
 class Topology(Part, frozen=True, kw_only=True):
     """``npu-smi info -t topo``: ``links[i][j]`` is the code from ``names[i]`` to ``names[j]``.
 
-    A row of "" was not printed. ``affinity[i]`` are the CPUs near ``names[i]``, as printed, or
-    empty.
+    A row of "" was not printed. ``affinity[i]``: the CPUs near ``names[i]``, as printed, or empty.
     """
 
     names: tuple[str, ...]
@@ -326,8 +321,7 @@ class CannComponent(Part, frozen=True, kw_only=True):
 class CannInstall(Part, frozen=True, kw_only=True):
     """One toolkit on disk. ``layout`` is "old" (up to 8.3) or "new" (from 8.5).
 
-    ``kernels`` are the SoC folders with compiled operators; ``kernels_bare`` those with only
-    ops_oam, that is, without an ops package.
+    ``kernels``: SoC folders with compiled operators; ``kernels_bare``: only ops_oam, no ops.
     """
 
     root: str
@@ -470,10 +464,7 @@ class Needed(Part, frozen=True, kw_only=True):
 
 
 class MissingSymbol(Part, frozen=True, kw_only=True):
-    """A symbol that no resolved library exports.
-
-    ``owner``: cann, nnal, torch, or "" if unknown.
-    """
+    """A symbol that no resolved library exports. ``owner``: cann, nnal, torch, or "" if unknown."""
 
     name: str
     wanted_by: str
@@ -551,8 +542,7 @@ class ImportName(Part, frozen=True, kw_only=True):
 class ImportPath(Section, frozen=True, kw_only=True):
     """Importable copies of the packages that decide a training stack.
 
-    ``pythonpath`` is PYTHONPATH split at colons, with empty entries; ``absent`` are entries
-    that do not exist.
+    ``pythonpath``: PYTHONPATH split at colons, with empty entries; ``absent`` do not exist.
     """
 
     pythonpath: tuple[str, ...] = ()
@@ -619,10 +609,9 @@ class HccnDevice(Part, frozen=True, kw_only=True):
     """Answers of hccn_tool for one device; "" for what is not set.
 
     ``tls``: the switch is on. ``link_ups`` counts since the start; ``link_changes`` are UP and
-    DOWN, the newest first. ``optical`` holds lines of ``-optical`` by key, asked if the link is
-    not UP. ``ports`` is for 950, where ``device`` is the index of the runtime; elsewhere it is
-    N of /dev/davinciN. ``unsupported`` are questions that this product or machine does not
-    know.
+    DOWN, the newest first. ``optical`` holds lines of ``-optical`` by key, asked if the link is not
+    UP. ``ports`` is for 950, where ``device`` is the index of the runtime; elsewhere it is N of
+    /dev/davinciN. ``unsupported`` are questions that this product or machine does not know.
     """
 
     device: int
@@ -929,10 +918,7 @@ class Gap(Part, frozen=True, kw_only=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything seen on one machine at one time. ``taken_at`` is UTC, ISO 8601.
-
-    ``started``: the programs that were run for it, without those of probes.
-    """
+    """What one machine shows. ``taken_at``: UTC, ISO 8601; ``started``: programs, not by probes."""
 
     schema: int = SCHEMA
     tool_version: str = ""

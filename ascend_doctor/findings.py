@@ -31,11 +31,7 @@ _ORDER = {level: position for position, level in enumerate(Level)}
 
 
 class Remedy(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do now.
-
-    ``commands`` are lines for a POSIX shell, in this order; ``step`` is the id of a
-    provisioning step that does it.
-    """
+    """What to do: ``commands`` for a POSIX shell, in order; ``step``: a provisioning step's id."""
 
     summary: str
     commands: tuple[str, ...] = ()
@@ -54,10 +50,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
-    """The line of a place as its file has it.
-
-    ``column`` counts from 1; 0 if it moved, as a part of the line is hidden.
-    """
+    """A place's line; ``column`` counts from 1, 0 if it moved as a part of the line is hidden."""
 
     line: str
     column: int = 0

@@ -75,13 +75,12 @@ class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
 class ProbeRun(msgspec.Struct, frozen=True, kw_only=True):
     """One launch. ``missing`` are ranks without a record, ``output`` the launcher's last lines.
 
-    ``argv`` is the command that repeats the probe by hand. ``exit_code`` is negative for a
-    signal, None if the launch never ended by itself. ``shortened``: the total time-out left
-    less than the probe's own ``deadline``. ``delayed`` are the seconds that it waited for a
-    processor, ``load`` is set if that was long. ``first_try``: how it timed out before.
-    ``left_behind`` are processes that survived SIGKILL. ``not_started``: why a requested probe
-    did not run. ``failed_after``: how it ended in processes that others had used before it, if
-    it ended better in its own.
+    ``argv`` is the command that repeats the probe by hand. ``exit_code`` is negative for a signal,
+    None if the launch never ended by itself. ``shortened``: the total time-out left less than the
+    probe's own ``deadline``. ``delayed`` are the seconds that it waited for a processor, ``load``
+    is set if that was long. ``first_try``: how it timed out before. ``left_behind`` are processes
+    that survived SIGKILL. ``not_started``: why a requested probe did not run. ``failed_after``: how
+    it ended in processes that others had used before it, if it ended better in its own.
     """
 
     probe: str

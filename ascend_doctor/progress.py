@@ -150,8 +150,7 @@ class ProgressBar:
 class TaskDisplay(ProgressBar):
     """Tasks one after the other that print nothing; ``noun`` says what is counted.
 
-    On a terminal where nothing moves, a line names a task after some seconds, but not in a
-    pipe.
+    On a terminal where nothing moves, a line names a task after some seconds, but not in a pipe.
     """
 
     def __init__(

@@ -27,8 +27,7 @@ _MAX_LASTING = 12
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-# Fixtures that take an interpreter with torch, a compiler, a cluster, root, a built package, or a
-# prefix with a stack.
+# Fixtures that need torch, a compiler, a cluster, root, a built package or a stack.
 SLOW = {
     "examined_python",
     "simulator_cache",
@@ -43,10 +42,7 @@ SLOW = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What ``tests/run --fast`` leaves out, told by the fixtures that a test stands on.
-
-    Files with such tests begin, so that no process ends with a long one alone.
-    """
+    """Mark tests with slow fixtures, and put their files first."""
     for item in items:
         if SLOW & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
@@ -123,7 +119,7 @@ def no_real_home(
             not name.startswith("ASCEND_DOCTOR_TEST_")
         ):
             monkeypatch.delenv(name)
-    # With it, as in many images, lines that ranks print at once are written in parts.
+    # With it, as in many images, simultaneous lines of ranks are written in parts.
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
     for name in ("LC_ALL", "LC_MESSAGES", "LANG"):  # what is expected is English

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "constraints"
 OLDEST = "3.10"
 EXTRAS = {"run": (), "test": ("test", "mcp", "ray"), "rehearsal": ("rehearsal",)}
-# The wheels that Python 3.10 to 3.14 take on Linux, x86_64 and aarch64.
+# Wheels of Python 3.10 to 3.14 on Linux, x86_64 and aarch64.
 _WHEEL = re.compile(
     r"-(?:cp31[0-4]-\w+|[\w.]*py3[\w.]*-none|cp3\d+-abi3)"
     r"-(?:any|[\w.]*(?:many)?linux\w*_(?:x86_64|aarch64))\.whl$"
@@ -37,7 +37,7 @@ def resolve(extras: Sequence[str], tools: bool, versions: Path | None, output: P
 
 
 def pins(lock: Path) -> Iterator[tuple[str, str]]:
-    """The pin of each package, with its marker, and the line of a requirements file."""
+    """Each pin with its marker, and its line of a requirements file."""
     for package in msgspec.toml.decode(lock.read_bytes())["packages"]:
         files = hashes(package)
         if not files:  # a package for another system

@@ -28,12 +28,11 @@ from pathlib import Path
 from typing import NoReturn
 
 _SIZE = 1 << 20
-# What torchrun imports beside torch.
 _TORCHRUN = (
     "torch.distributed.launcher.api",
     "torch.distributed.elastic.rendezvous.c10d_rendezvous_backend",
 )
-# So many open files are passed on.
+# The most open files passed on.
 _FILES = 64
 
 
@@ -41,10 +40,7 @@ _FILES = 64
 def interpreter(
     python: Path, folder: Path, env: Mapping[str, str], *modules: str
 ) -> Iterator[Path]:
-    """``python`` with the first of these modules; of the others, with what they import.
-
-    Those others are imported anew by each process, from its own path, and may be missing.
-    """
+    """``python`` with the first module loaded; each process imports the others anew."""
     import subprocess  # noqa: PLC0415 - what a rank's client does without
 
     path, server = folder / "python", folder / "socket"
@@ -63,7 +59,6 @@ def interpreter(
 
 
 def serve(path: str, module: str, others: list[str]) -> None:
-    """Fork for whoever connects."""
     importlib.import_module(module)
     for name in (*(_TORCHRUN if "torch" in sys.modules else ()), *others):
         with contextlib.suppress(ImportError):
@@ -72,11 +67,10 @@ def serve(path: str, module: str, others: list[str]) -> None:
     for name in list(sys.modules):
         if name.partition(".")[0] in packages:
             del sys.modules[name]
-    # Of this process alone.
     own = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:] = [entry for entry in sys.path[1:] if entry not in own]
     gc.freeze()
-    # At once: whoever launches probes waits until none of these processes is left.
+    # At once: launchers of probes wait until none of these processes is left.
     signal.signal(signal.SIGCHLD, _reap)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
@@ -92,14 +86,13 @@ def serve(path: str, module: str, others: list[str]) -> None:
 
 
 def _reap(*_: object) -> None:
-    """Take the ends of processes, whose cost is this one's then."""
+    """Reap children, whose cost then counts as this process's."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
 def _start(connection: socket.socket) -> NoReturn:
-    """Fork the process, say how it ended, and end it where its client is gone."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     data, files, _, _ = socket.recv_fds(connection, _SIZE, _FILES)
     pid = os.fork()
@@ -140,7 +133,7 @@ def _end_as(run: Callable[[], None]) -> NoReturn:
 
 
 def _end(pid: int) -> None:
-    """Kill a process and what it has started, as whoever killed the client has it killed."""
+    """Kill a process and its children, as whoever killed the client does."""
     with contextlib.suppress(OSError):
         os.kill(pid, signal.SIGSTOP)
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -152,7 +145,6 @@ def _end(pid: int) -> None:
 def _become(
     files: list[int], *, numbers: list[int], argv: list[str], env: dict[str, str], cwd: str
 ) -> None:
-    """Run the command line of an interpreter, as one does that has just started."""
     above = max(*numbers, *files) + 1
     copies = [fcntl.fcntl(file, fcntl.F_DUPFD, above) for file in files]
     os.closerange(3, above)
@@ -186,7 +178,7 @@ def _become(
 
 
 def _run_hooks() -> None:
-    """What stands on the path for the start of an interpreter, and for the import of torch."""
+    """Run the path's hooks for the start of an interpreter and the import of torch."""
     vars(sys).pop("_ascend_doctor_sites", None)
     sys.modules.pop("sitecustomize", None)
     site.execsitecustomize()

@@ -36,7 +36,6 @@ Reader = Callable[[str], object]
 
 
 def readers() -> Iterator[Reader]:
-    """Parsers that want one text, and what is common to all."""
     for module in MODULES:
         for name, function in sorted(inspect.getmembers(module, inspect.isfunction)):
             if name.startswith("parse_") and function.__module__ == module.__name__:
@@ -58,7 +57,6 @@ def read(data: bytes) -> None:
 
 
 def main() -> None:
-    """Begin with what tools print, for every reader."""
     print(f"{len(READERS)} readers", file=sys.stderr)  # noqa: T201
     with tempfile.TemporaryDirectory() as folder:
         texts = [text for text in map(samples.read, samples.names()) if len(text) < 4096]

@@ -4,8 +4,6 @@ from typing import NamedTuple
 
 
 class Term(NamedTuple):
-    """The Chinese words for a term, those that are not meant, and a document that has them."""
-
     words: tuple[str, ...]
     avoid: tuple[str, ...]
     source: str

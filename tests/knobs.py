@@ -3,16 +3,14 @@
 import os
 from pathlib import Path
 
-# All rows of tables of which an ordinary run takes some, and more random points.
+# All rows of tables, and more random points.
 WHOLE = bool(os.environ.get("ASCEND_DOCTOR_TEST_WHOLE"))
 
 
 def seed(default: int) -> int:
-    """The seed of random cases."""
     return int(os.environ.get("ASCEND_DOCTOR_TEST_SEED") or default)
 
 
 def record_path(name: str) -> Path | None:
-    """Where a test keeps what it measured; None where nothing is to be kept."""
     folder = os.environ.get("ASCEND_DOCTOR_TEST_RECORD")
     return Path(folder, name) if folder else None

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 else:
 
     class LaterModule:
-        """A module that is imported at the first use of a name in it."""
-
         def __init__(self, name: str) -> None:
             self._name = name
 

@@ -23,16 +23,16 @@ LONGEST_FUNCTION = 60
 # What these call `given` is not ours to name.
 _LIBRARIES = ("hypothesis",)
 _MAY_BE_BANNED = re.compile(rf"\b_*(?:{'|'.join(sorted(BANNED))})_*\b")
-# Words that end as participles do and are verbs, nouns or adjectives of the field.
+# Nouns, verbs and adjectives of the field that end like participles.
 _WORDS = frozenset(
     {"embed", "feed", "need", "seed", "shed", "speed", "shared", "nested", "red", "mindspeed"}
 )
-# Values that are no probe's, and the two that read all keys alike.
+# Values of no probe; below, two files that read all keys alike.
 _OTHER_VALUES = frozenset(
     {"self", "_state", "launch", "need(Launch)", "drift", "bounds", "recording"}
 )
 _ANY_KEY = frozenset({"ascend_doctor/probe_results.py", "ascend_doctor/fleet/merge.py"})
-# What the simulated CANN offers under the names of the real one.
+# Names of the real CANN that the simulated one offers.
 _STAND_INS = frozenset({"get_soc_name"})
 _FAMILY = re.compile(r"ascend(310|910|950)\w*")
 _IRREGULAR = frozenset(
@@ -43,8 +43,6 @@ _IRREGULAR = frozenset(
 
 
 class Mention(NamedTuple):
-    """A name or word, and its position."""
-
     text: str
     path: Path
     line: int
@@ -57,7 +55,6 @@ def sources() -> Iterator[Path]:
 
 @functools.cache
 def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    """All nodes of a file, the module first, parsed once for all that look at them."""
     return tuple(ast.walk(ast.parse(path.read_text("utf-8"))))
 
 
@@ -100,7 +97,7 @@ def is_property(node: ast.FunctionDef) -> bool:
 
 
 def untyped_reads(nodes: Sequence[ast.AST], where: Path) -> Iterator[Mention]:
-    """Where code reads what a probe wrote by its keys, and where a check has values of any type."""
+    """Reads of a probe's values by key, and values of any type in a check."""
     if {"probes", "linting"} & {*where.parts[:2]} or where.as_posix() in _ANY_KEY:
         return
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
@@ -133,7 +130,6 @@ def banned_in_tests() -> Iterator[Mention]:
 
 
 def unused_names(trees: Mapping[Path, Sequence[ast.AST]]) -> Iterator[Mention]:
-    """Functions and classes of modules that no product code names except at their definition."""
     words: Counter[str] = Counter()
     for folder in PRODUCT:
         for path in (ROOT / folder).rglob("*"):
@@ -152,8 +148,8 @@ def unused_names(trees: Mapping[Path, Sequence[ast.AST]]) -> Iterator[Mention]:
 
 
 def chip_families(nodes: Iterable[ast.AST], where: Path) -> Iterator[Mention]:
-    """Families of chips by id: their data belongs to matrices/hardware."""
-    # The simulated CANN is of one chip; commands have a family for a default.
+    """Chip families by id: their data belongs to matrices/hardware."""
+    # The simulated CANN is of one chip; commands have a default family.
     if {"simulator", "commands"} & {*where.parts}:
         return
     for node in nodes:
@@ -177,7 +173,6 @@ def participles(nodes: Iterable[ast.AST], where: Path) -> Iterator[Mention]:
 
 
 def repeated_classes(trees: Mapping[Path, Sequence[ast.AST]]) -> Iterator[Mention]:
-    """Classes that have the name of another."""
     known: set[str] = set()
     for where, nodes in trees.items():
         for node in nodes:
@@ -193,13 +188,13 @@ _DOOR = re.compile(
     r"|(?!os\.|.*machine\.).*\.(?:open|is_dir|is_file|exists|l?stat|iterdir|r?glob"
     r"|(?:read|write)_(?:text|bytes))"
 )
-# Behind the door, and what reads nothing but what the doctor itself wrote.
+# Behind the door, or readers of the doctor's own files alone.
 _INSIDE = {"machine", "simulator", "shrinking", "precision"}
 
 
 def file_accesses(nodes: Sequence[ast.AST], where: Path) -> Iterator[Mention]:
-    """Where code opens or asks for files past machine/, which thinks of pipes and mounts."""
-    # What runs in the interpreter of a stack has no door.
+    """Files opened or tested past machine/, which thinks of pipes and mounts."""
+    # Code in a stack's interpreter has no door.
     inside = where.parts[1] in _INSIDE or "site" in where.parts
     if where.parts[0] == "ascend_doctor" and not inside:
         for node in nodes:
@@ -218,7 +213,6 @@ BY_MODULE: dict[str, Callable[[Sequence[ast.AST], Path], Iterator[Mention]]] = {
 
 
 def measure() -> dict[str, list[Mention]]:
-    """The names that are to be changed, by kind."""
     with without_collection():
         trees = {path.relative_to(ROOT): nodes_of(path) for path in sources()}
         measures = {

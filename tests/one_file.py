@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def build(file: Path) -> None:
-    """Write the program with all that it needs; the packages come from pip's indexes."""
+    """Write the program with its packages from pip's indexes."""
     command = [sys.executable, "-m", "shiv", "--quiet", "--reproducible", "--compressed"]
     command += ["--console-script", "ascend-doctor", "--output-file", str(file)]
     command += ["--python", "/usr/bin/env python3", str(ROOT)]

@@ -14,7 +14,6 @@ from tests.catalogue import texts
 
 ROOT = Path(__file__).parent.parent
 SOURCES = ("README", "docs", "help", "findings")
-# Words that prose avoids, and how each is recognised.
 WORDS = {
     "told": r"told",
     "tells": r"tells",
@@ -37,8 +36,6 @@ _END = re.compile(r"(?<=[.!?])[)\"']*\s+(?=[A-Z`\"'(\d])|\n\n")
 
 
 class Prose(NamedTuple):
-    """A text of a source, and its position."""
-
     source: str
     text: str
     path: Path
@@ -46,7 +43,6 @@ class Prose(NamedTuple):
 
 
 def pages() -> Iterator[Path]:
-    """README and the documentation without its records."""
     yield ROOT / "README.md"
     for page in sorted((ROOT / "docs").rglob("*.md")):
         if "records" not in page.relative_to(ROOT).parts:
@@ -66,7 +62,6 @@ def prose() -> Iterator[Prose]:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text; a piece of code is a single word."""
     bare = _LINK.sub("]", _CODE.sub("Code", text))
     return [sentence for sentence in _END.split(bare) if sentence.strip()]
 
@@ -76,7 +71,6 @@ def is_long(sentence: str) -> bool:
 
 
 def words(text: str) -> list[str]:
-    """The avoided words of a text, as often as it has them."""
     bare = " ".join(_CODE.sub("Code", text).split())
     return [
         word

@@ -10,8 +10,6 @@ HAN = re.compile("[\u4e00-\u9fff]")
 
 
 class PseudoDictionary:
-    """Stands in for ``language.Dictionary``."""
-
     def say(self, text: str) -> str:
         """The text with one Chinese letter for its words; quotes and slots stay."""
         return _WORDS.sub(lambda part: part[0] if part[0][0] in "`{" else "\u5b57", text)

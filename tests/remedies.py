@@ -41,7 +41,6 @@ _PATHS = (
 
 @functools.cache
 def parse(command: str) -> str:
-    """What bash says of a command without running it, "" where nothing."""
     return subprocess.run(
         ["bash", "-n"], input=command, capture_output=True, text=True, check=False, timeout=60
     ).stderr
@@ -49,7 +48,6 @@ def parse(command: str) -> str:
 
 @functools.cache
 def list_printed() -> tuple[str, ...]:
-    """The commands of all recorded machines and their breakages, each once."""
     catalog = Catalog()
     checks = [check for check in all_checks() if check.level == 0]
     machines = [machine(name) for name in names()]
@@ -67,12 +65,11 @@ def list_printed() -> tuple[str, ...]:
 
 
 def _single() -> list[dict[str, Any]]:
-    """Rows about one machine each."""
     return [row for row in table("breakages") if isinstance(row.get("machine", ""), str)]
 
 
 def list_written() -> dict[str, str]:
-    """Literal commands of the package by their place; a value is an X."""
+    """The package's literal commands by place; a value is an X."""
     return {
         f"{path.relative_to(ROOT)}:{line}": text
         for path in _SOURCES
@@ -104,7 +101,6 @@ def _text(node: ast.expr) -> str:
 
 
 def program(command: str) -> str:
-    """What a command is of, in the table."""
     words = re.findall(r"[^\s]+", command)
     first = "sudo " + Path(words[1]).name if words[0] == "sudo" else Path(words[0]).name
     if "pip" in words:
@@ -115,7 +111,7 @@ def program(command: str) -> str:
 
 
 def run(command: str, folder: Path) -> tuple[int, list[str], str]:
-    """Exit status, the calls of stand-ins, and standard error of a command in an empty folder."""
+    """Exit status, stand-in calls and standard error of a command in an empty folder."""
     stubs = folder / "bin"
     stubs.mkdir(parents=True, exist_ok=True)
     calls = folder / "calls"
@@ -179,20 +175,17 @@ def _stubs() -> tuple[str, ...]:
 
 @functools.cache
 def list_unprinted() -> tuple[str, ...]:
-    """Literal commands that no recorded machine printed as they stand, each once."""
     return tuple(sorted({*list_written().values()} - {*list_printed()}))
 
 
 @functools.cache
 def works(command: str) -> bool:
-    """Whether a command ends well with stand-ins, and none of its programs is missed."""
     with tempfile.TemporaryDirectory() as folder:
         code, _, errors = run(command, Path(folder))
     return not code and not errors
 
 
 def how(command: str) -> str:
-    """How far a command is tried."""
     if command.startswith("source "):
         return "run: an empty file in its place is read"
     if command.split(maxsplit=1)[0] in _SHELL:

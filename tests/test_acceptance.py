@@ -34,7 +34,6 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def make_mirror(folder: Path, schema: str) -> None:
-    """A bare repository as OWNER+NAME/repo, with a schema of reports."""
     work = folder / "work"
     (work / SCHEMA).parent.mkdir(parents=True)
     (work / SCHEMA).write_text(schema)
@@ -98,7 +97,6 @@ def test_a_need_is_cloned_and_its_tests_are_counted(
 ) -> None:
     make_mirror(tmp_path, schema)
     done = run(tmp_path, "report-schemas", "--fetch", "--from", str(tmp_path / "mirror"))
-    # The other repository of the need is not in the mirror.
     assert "jenkinsci/xunit-plugin: not in " in done.stdout, done.stdout + done.stderr
     assert f"report-schemas {row} " in re.sub(" +", " ", done.stdout)
     assert (tmp_path / "clones/oasis-tcs+sarif-spec/repo/HEAD").is_file()

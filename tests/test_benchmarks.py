@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
-# What a benchmark needs beside the doctor: "torch" is an interpreter with torch and torch_npu.
+# A benchmark's needs beside the doctor: "torch" is an interpreter with torch and torch_npu.
 NEEDS = {
     **dict.fromkeys(("diagnose", "env", "merge", "solve"), ""),
     "setup": "a small world of repositories",

@@ -22,7 +22,7 @@ _WRITTEN = re.compile(r"[!-~]+")
 _AROUND = ".,;:!?()[]{}'\"`"
 # A word with one of these is a number, option, path, variable, or a name with capitals.
 _NAME = re.compile(r"[_$\d=*\\]|^[-~/<].*\w|\w\.\w|[A-Za-z][A-Z]")
-# What English adds to them: plurals, ordinals, "A3-like", "non-A3".
+# English additions: plurals, ordinals, "A3-like", "non-A3".
 _AFFIX = re.compile(
     r"(?<=[A-Z\d])s$|(?<=[A-Z\d])(?:-[a-z]+)+$|(?<=\d)(?:th|nd)$|'s$|^(?:[a-z]+-)+(?=[A-Z])"
 )
@@ -31,7 +31,7 @@ _WORDS = {"=", "1.The", "1,actual", "down.Suggest", "e.g", "i.e", "ERROR", "INTE
 _WORDS |= {"NIC", "NO", "NOT", "SIMULATED", "SUPPORTED", "SuperPoD"}
 _SHORT = {"BOM", "CANN", "DMA", "GB", "ID", "JPEG", "KV", "NPU", "RMS"}
 _SENTENCE = re.compile("[a-z]{2,} [a-z]{2,} [a-z]{2,}")
-# What programs say, as it is quoted, and names.
+# Quotes of programs, and names.
 _QUOTES = re.compile(
     r"`[^`]*`|gated delta nets?|cannot open shared object file|"
     r"Failed to load the backend extension|dcmi module initialize failed|"
@@ -79,7 +79,7 @@ def test_every_slot_is_filled() -> None:
 
 
 def names(text: str) -> Iterator[str]:
-    """What no translation may change: commands, paths, options, variables, codes, numbers."""
+    """What translations keep: commands, paths, options, variables, codes, numbers."""
     for token in _WRITTEN.findall(_SLOT.sub(" ", text)):
         bare = token.strip(_AROUND)
         for word in [bare] if re.match(r"[-~/<$.]", bare) else bare.split("/"):
@@ -89,7 +89,6 @@ def names(text: str) -> Iterator[str]:
 
 
 def stands(name: str, text: str) -> bool:
-    """Whether a text has the name, and not as a part of a longer one."""
     before = r"(?<![A-Za-z0-9])" if name[0].isalnum() else ""
     behind = r"(?![A-Za-z0-9])" if name[-1].isalnum() else ""
     return re.search(f"{before}{re.escape(name)}{behind}", text) is not None

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.slow
 
 
 def places(site: Path) -> list[str]:
-    """The addresses of the pages of a site."""
     return [page.parent.relative_to(site).as_posix() for page in site.rglob("index.html")]
 
 

@@ -72,7 +72,7 @@ _TORCHRUN = "torchrun --nnodes ${NNODES:-1} --node-rank ${NODE_RANK:-0} --nproc-
 _LAUNCH_SH = (
     f"{_TORCHRUN} --master-addr ${{MASTER_ADDR:-127.0.0.1}} --master-port $MASTER_PORT train.py\n"
 )
-# The doctor, with what a line is given behind the name of its command; how it ended is written.
+# The doctor, with a line's options behind its command's name; writes how it ended.
 _STAND_IN = """#!/bin/bash
 first=() name=${DOCS_NAME##* }
 while [ $# -gt 0 ]; do
@@ -87,14 +87,13 @@ exit $code
 """
 _PROGRAMS = {
     "ascend-doctor": _STAND_IN,
-    # One task of a node.
+    # One task a node.
     "srun": '#!/bin/bash\nwhile [[ $1 != sh ]]; do shift; done\nexec "$@"\n',
     "sbatch": '#!/bin/bash\nexec bash -n "$1"\n',
     "kubectl": '#!/bin/bash\nsed "s,^,[pod/job-worker-0/train] ," "$WORLD/job/train.log"\n',
     "torchrun": "#!/bin/bash\necho trained\n",
     "scontrol": "#!/bin/bash\necho node1\n",
     "node": '#!/bin/bash\nexec "$DOCS_DOCTOR" "$@" --replay "$WORLD/machines/$SLURMD_NODENAME"\n',
-    # `python3 -m venv .venv` and what is installed there.
     "python3": "#!/bin/bash\n"
     '[ "$1 $2" = "-m venv" ] || exec "${TORCH:-/usr/bin/python3}" "$@"\n'
     'mkdir -p "$3/bin" && touch "$3/bin/activate"\n',
@@ -238,7 +237,7 @@ def _environment(world: Path, line: Line, how: Run) -> dict[str, str]:
         "DOCS_DOCTOR": str(DOCTOR),
         "DOCS_NAME": name,
         "DOCS_GIVEN": f"{GIVEN.get(name, '')} {how.options}" if how.usual else how.options,
-        # What a job of Slurm has, and the recipe of docs/diagnose.md sets.
+        # Set by a Slurm job and by the recipe of docs/diagnose.md.
         "SLURMD_NODENAME": "node1",
         "JOB": str(world / "jobs"),
         "nodes": "node1,node2",
@@ -250,7 +249,6 @@ def _environment(world: Path, line: Line, how: Run) -> dict[str, str]:
 
 
 def _type(line: Line, how: Run, world: Path) -> str:
-    """What is typed, with places of this machine."""
     text = line.typed
     for there, here in {
         **how.words,
@@ -265,7 +263,7 @@ def _type(line: Line, how: Run, world: Path) -> str:
 
 
 UNIQUE = {line.typed.split(" #")[0].strip(): line for line in lines()}
-# How many lines are not run. It may only fall.
+# Lines that are not run. May only fall.
 LEFT_OUT = 1
 
 
@@ -280,7 +278,6 @@ def _cases() -> Iterator[object]:
 
 
 def test_no_line_is_passed_over() -> None:
-    """What is not run says why; a page may not tell of what nobody can try."""
     left_out = {call: how for call, how in RUNS.items() if not how.codes}
     assert all(how.why for how in RUNS.values() if how.codes != (0,))
     assert len(left_out) <= LEFT_OUT
@@ -292,7 +289,6 @@ def test_every_row_is_of_a_line() -> None:
 
 
 def _prepare_torch(world: Path, python: Path) -> dict[str, str]:
-    """An environment with torch, active and as ~/venv, with its own torchrun."""
     (world / "programs/torchrun").unlink()
     shutil.rmtree(world / "home/venv")
     (world / "home/venv").symlink_to(python.parent.parent)
@@ -301,7 +297,6 @@ def _prepare_torch(world: Path, python: Path) -> dict[str, str]:
 
 
 def _prepare_small(world: Path, small: World, name: str) -> dict[str, str]:
-    """What stacks are built of, and one that was built: what lines but those of setup use."""
     if name != "setup":
         (world / "home/stack").symlink_to(small.root / "prefix")
     elif (bundle := small.root / "bundle").is_dir():
@@ -315,7 +310,6 @@ def _prepare_small(world: Path, small: World, name: str) -> dict[str, str]:
 
 
 def _write_stack(prefix: Path, python: Path) -> None:
-    """As setup leaves it, with an environment that has torch."""
     stack = prefix / "stacks/mine"
     stack.mkdir(parents=True)
     lock = locks.Lock(

@@ -21,7 +21,6 @@ CATALOG = Catalog()
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Places of all texts."""
     if isinstance(value, str):
         return [path]
     if isinstance(value, dict):

@@ -26,7 +26,6 @@ torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 5 \
 
 
 def pieces(text: str) -> list[str]:
-    """The parts of a text between dots, with single blanks."""
     return [" ".join(piece.split()) for piece in text.split("...") if piece.strip()]
 
 

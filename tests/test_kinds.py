@@ -37,7 +37,7 @@ TEXTS = {
     "site.yaml": "expect:\n- npus=8\n",
     "rank-0.jsonl": '{"format":"ascend-doctor-dump","schema":1,"rank":0}\n',
 }
-# What is to be typed for each file; who takes it is listed beside each command.
+# What to type for each file; COMMANDS lists who takes it.
 TYPED = {
     **dict.fromkeys(("report.json", "sorted.json", "cut.json", "snapshot.json"), "judge {}"),
     "fleet.json": "merge DIR",
@@ -56,7 +56,6 @@ LOGS = ("train.log", "plog.log", "logs.tar", "logs.zip")
 LAUNCHES = ("train.sh", "bare.sh", "entry.py", "pod.yaml", "verl.yaml")
 REPORTS = ("report.json", "sorted.json", "cut.json")
 LOCK = ("ascend-doctor.lock",)
-# What is typed, and the files that are right there.
 COMMANDS: dict[str, tuple[str, ...]] = {
     "judge {}": (*REPORTS, "snapshot.json"),
     "diff {snapshot} {}": (*REPORTS, "snapshot.json"),

@@ -20,8 +20,7 @@ _PAGES = [page for page in (ROOT / "docs").glob("*.md") if page.stem not in _TAB
 _PAGES += [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]
 _CODE = re.compile(r"^ *```.*?^ *```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _APART = "\n\n* * *\n\n"
-# Quotes and dots are those of terminals and code; the adaptor of MindSpeed is called so, and B4
-# ends a chip's name.
+# Terminals and code own quotes and dots; MindSpeed says adaptor; B4 ends a chip's name.
 _VENDORS = re.compile(
     r"typography\.|'(adapter|allocable)' is\s+the preferred spelling|'B4' is chatspeak"
 )
@@ -40,7 +39,7 @@ def test_no_word_is_misspelt() -> None:
 
 
 def lint_prose(text: str, folder: Path) -> list[str]:
-    """What proselint says of a text, but for what is meant to be so on terminals."""
+    """proselint's findings, without those meant for terminals."""
     (folder / "text.md").write_text(text)
     command = [sys.executable, "-m", "proselint", "check", "-o", "compact", "text.md"]
     done = subprocess.run(

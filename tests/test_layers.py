@@ -99,7 +99,7 @@ def test_probes_never_import_the_doctor() -> None:
 HEAVY = {"asyncio", "concurrent", "ctypes", "email", "http", "json", "logging", "multiprocessing"}
 HEAVY |= {"random", "secrets", "shutil", "ssl", "sysconfig", "tempfile", "unittest", "zipfile"}
 START = {"click", "msgspec", "typing_extensions"}
-# Packages, and the modules of HEAVY, that a command imports. These sets only shrink.
+# Packages, and modules of HEAVY, that a command imports. These sets only shrink.
 IMPORTS = {
     "--help": START | {"shutil"},
     "env": START | {"json"},

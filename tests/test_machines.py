@@ -42,7 +42,6 @@ HEALTHY = ("healthy-a2", "healthy-a3", "laptop")
 
 @functools.cache
 def folder_of(name: str) -> Path:
-    """The machine as a recording, written once for all tests."""
     directory = tempfile.TemporaryDirectory()
     _KEPT.append(directory)
     return build(name, Path(directory.name) / name)
@@ -74,7 +73,6 @@ def summarise(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def ask(*arguments: str) -> tuple[int, Any]:
-    """Exit code and JSON of a command that runs in this process."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
         code = run([*arguments, "--format", "json"])
     return code, json.loads(out.getvalue())
@@ -189,11 +187,8 @@ def test_one_check_alone_says_what_it_says_among_all(name: str) -> None:
     assert report["findings"] == among
 
 
-# ---------------------------------------------------------------- holes
-
-
 class Holed(ReplayMachine):
-    """A machine that gives no answer to some questions: refused files, programs that are gone."""
+    """A machine without some answers: refused files, absent programs."""
 
     def __init__(self, folder: Path, holes: frozenset[str]) -> None:
         super().__init__(folder)
@@ -228,7 +223,6 @@ class Holed(ReplayMachine):
 
 @functools.cache
 def questions(name: str) -> tuple[str, ...]:
-    """Everything that is asked of a machine and has an answer there."""
     seen = RecordingMachine(ReplayMachine(folder_of(name)))
     take(seen, CATALOG())
     asked_of = {
@@ -242,7 +236,7 @@ def questions(name: str) -> tuple[str, ...]:
 
 
 def judge_machine(name: str, holes: frozenset[str] = frozenset()) -> dict[str, list[Finding]]:
-    """Findings by check. Collecting and judging never raise."""
+    """Collecting and judging never raise."""
     facts = take(Holed(folder_of(name), holes), CATALOG())
     by_check: dict[str, list[Finding]] = {}
     for finding in judge(
@@ -295,7 +289,7 @@ def test_what_was_wrong_is_not_well_once_it_is_not_told(case: tuple[str, frozens
     assert [check_id for check_id in wrong if by_check[check_id][0].level is Level.OK] == []
 
 
-# What npu-smi, hccn_tool and /proc alone can tell: without them nothing is OK.
+# Only npu-smi, hccn_tool and /proc say this: without them nothing is OK.
 ONLY_TOLD_BY = {
     "run npu-smi": ("npu-table", "npu-health", "npu-ecc", "npu-topology", "npu-memory"),
     "run hccn_tool": ("hccn-conf", "hccn-addresses", "hccn-gateway", "hccn-link", "hccn-tls"),

@@ -9,7 +9,6 @@ PAGE = Path(__file__).parent.parent / "docs" / "records" / "matrix.md"
 
 
 def list_left_out() -> dict[tuple[str, str], str]:
-    """Releases that the page lists as left out, with the reason."""
     text = PAGE.read_text("utf-8").partition("## Releases left out")[2]
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
     return {(name, version): why for name, version, why in rows[2:]}

@@ -24,7 +24,7 @@ EPOCH = "1767225600"
 
 
 def build_wheel(out: Path, *, source: Path = ROOT) -> Path:
-    """The folder with a wheel and an sdist of the tree; the wheel is made of the sdist."""
+    """Build an sdist of the tree and a wheel of the sdist; gives their folder."""
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(source)]
     env = {**os.environ, "SOURCE_DATE_EPOCH": EPOCH}
     subprocess.run(command, check=True, capture_output=True, timeout=300, env=env)
@@ -43,7 +43,7 @@ def wheel(dist: Path) -> Path:
 
 
 def test_building_twice_gives_the_same_bytes(dist: Path, tmp_path: Path) -> None:
-    """From a copy elsewhere, whose files have other times."""
+    """From a copy whose files have other times."""
     source = tmp_path / "elsewhere"
     names = subprocess.run(
         ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -137,7 +137,7 @@ def test_an_installed_wheel_finds_its_data(wheel: Path, tmp_path: Path) -> None:
 
 
 def list_imports() -> set[str]:
-    """Top-level names that the package imports, but for what runs in the examined interpreter."""
+    """Top-level imports of the package, except in the examined interpreter."""
     modules: set[str] = set()
     for path in (ROOT / "ascend_doctor").rglob("*.py"):
         if {"operators", "site"} & set(path.parts):

@@ -55,5 +55,4 @@ def test_a_picture_has_what_a_terminal_shows(name: str) -> None:
 
 
 def _without_time(text: str) -> str:
-    """On one line, without blanks."""
     return re.sub(r"\d+\.\ds", "", re.sub(r"\s+", "", text))

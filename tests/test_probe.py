@@ -36,7 +36,7 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def survivors(mark: str) -> list[psutil.Process]:
-    """Living processes that carry the mark, zombies of ours included."""
+    """Living processes with the mark, and our zombies."""
     marked = (process for process in psutil.process_iter(["environ"]) if process.pid != os.getpid())
     ours = [child for child in psutil.Process().children(recursive=True) if child not in BEFORE]
     return ours + [
@@ -85,9 +85,6 @@ class Listener(Unwatched):
 
     def ended(self, run: ProbeRun) -> None:
         self.runs.append(run)
-
-
-# ---------------------------------------------------------------- one process
 
 
 def test_a_run_has_values_stages_and_output(tmp_path: Path, mark: str) -> None:
@@ -241,15 +238,12 @@ def test_temporary_files_of_a_probe_go_with_its_records(tmp_path: Path) -> None:
     assert not Path(rank.values["file"]).exists()
 
 
-# ---------------------------------------------------------------- the order of probes
-
-
 @pytest.mark.parametrize("level", range(5))
 def test_the_plan_of_a_level(level: int) -> None:
     requests = plan(level, device="cpu", nproc=4, python="python")
     levels = [request.level for request in requests]
     assert max(levels, default=0) == level
-    # A later level builds on what the earlier ones found.
+    # Later levels build on earlier ones.
     assert levels == sorted(levels)
     assert all(Path(request.script).is_file() for request in requests)
     assert {request.world_size for request in requests if request.torchrun} == (
@@ -266,7 +260,7 @@ def test_needs_come_first() -> None:
 
 
 def parts(script: Path) -> set[str]:
-    """The modules beside a probe that it imports, at whatever remove."""
+    """The modules beside a probe that it imports, also indirectly."""
     parts: set[str] = set()
     waiting = [script]
     while waiting:
@@ -336,9 +330,6 @@ def test_what_blocks_the_next_probes(run: ProbeRun, blocks: str) -> None:
     assert run.blocks == blocks
 
 
-# ---------------------------------------------------------------- records and output
-
-
 def test_a_record_survives_anything_that_a_rank_writes(tmp_path: Path) -> None:
     path = tmp_path / "rank-0.jsonl"
     path.write_bytes(
@@ -378,9 +369,6 @@ def test_a_tail_keeps_the_end() -> None:
     wide = Tail()
     wide.feed(b"\xff" + b"y" * 5000)
     assert len(wide.last_lines) == 400
-
-
-# ---------------------------------------------------------------- torchrun and gloo
 
 
 def allreduce(python: Path, *, ranks: int, fault: str = "", deadline: float = 60.0) -> ProbeRun:

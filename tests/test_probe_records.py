@@ -65,7 +65,7 @@ def test_what_is_damaged_is_told_as_such(record: type[ProbeRecord]) -> None:
 
 
 CHECKS = sorted((check for check in all_checks() if check.probe), key=lambda check: check.id)
-# They judge only how the probe ended, and what it compared.
+# They judge only the probe's end and what it compared.
 BY_END = {"collectives", "sequence-gather"}
 
 
@@ -86,7 +86,6 @@ def test_no_check_passes_on_a_record_that_says_nothing(values: str) -> None:
 
 
 def test_fields_that_no_record_has_are_passed_over() -> None:
-    """What a later probe writes does not hinder."""
     assert read_record(ProbeRecord, {"name": "Ascend910B3", "later": {1: 2}}).name == "Ascend910B3"
 
 

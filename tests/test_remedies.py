@@ -19,7 +19,7 @@ from tests.remedies import (
 
 pytestmark = pytest.mark.slow
 
-# A word that stands for something else, as <file> or IMAGE; shell variables are no such words.
+# A placeholder, as <file> or IMAGE; shell variables are none.
 _WORDS = "IMAGE|FILE|PATH|DIR|NODE|NAME|ADDRESS|N"
 _PLACEHOLDER = re.compile(rf"<[a-z]|(?<![\w${{/-])(?:{_WORDS})\b(?![=:])")
 

@@ -81,7 +81,7 @@ def test_probes_share_a_process_and_keep_what_is_theirs(tmp_path: Path) -> None:
         assert (rank.probe, rank.ok, rank.output) == (name, True, f"of {name}")
         assert rank.stages.keys() == {"x"}
         assert (run.exit_code, run.timed_out, run.failed_after) == (0, False, "")
-        # Each can be repeated by itself.
+        # Each can be repeated alone.
         assert run.argv[1].endswith(f"{name}.py")
     assert listener.begun == listener.done == ["a", "b", "c"]
 
@@ -120,7 +120,7 @@ def test_what_fails_after_others_is_tried_again_by_itself(tmp_path: Path) -> Non
     assert second.sound
     assert second.failed_after == "ValueError: spoilt, after a"
     assert third.sound
-    # Nobody hears of an end that does not count.
+    # An end that does not count is not reported.
     assert listener.done == ["a", "b", "c"]
 
 
@@ -193,7 +193,7 @@ INITIALISED = f"{TORCH}class npu:\n    is_initialized = staticmethod(lambda: Tru
 def fork_request(
     tmp_path: Path, name: str, body: str, *, torch: str = TORCH, **more: Any
 ) -> ProbeRequest:
-    """A probe for which a process is forked that has imported a stand-in of torch."""
+    """A probe for a forked process that has imported a stand-in of torch."""
     (tmp_path / "torch.py").write_text(torch, "utf-8")
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}
     plain = request(tmp_path, name, body, **more)
@@ -380,7 +380,6 @@ def test_zeros_that_are_no_mark_are_output() -> None:
 
 
 def test_two_nodes_meet(examined_python: Path) -> None:
-    """Two doctors, each with the ranks of its node."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         port = server.getsockname()[1]
@@ -401,6 +400,6 @@ def test_two_nodes_meet(examined_python: Path) -> None:
         for rank in (0, 1)
     ]
     outputs = [process.communicate(timeout=180)[0].decode().strip() for process in both]
-    # The first to end takes the store with it, of which the other's torchrun may complain.
+    # The first to end takes the store along; the other's torchrun may complain.
     assert outputs[0].startswith("[(0, 2, 40, ())] () 2")
     assert outputs[1].startswith("[(1, 2, 40, ())] () 2")

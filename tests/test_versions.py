@@ -19,7 +19,7 @@ from ascend_doctor.matrix.versions import (
 
 SCHEMES: tuple[Scheme, ...] = ("pep440", "ascend", "unordered", "ref")
 
-# Texts seen on machines and in documents, in their order.
+# Texts seen on machines and in documents, in order.
 CANN = [
     "7.0.T10",
     "8.0.RC1",

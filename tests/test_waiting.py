@@ -21,7 +21,7 @@ PARENT, CHILD = 10, 11
 
 
 class World:
-    """A clock and a procfs of two processes, a child of the other."""
+    """A clock, and a procfs of a parent and a child."""
 
     def __init__(self, proc: Path) -> None:
         self.proc, self.now = proc, 100.0

@@ -50,7 +50,7 @@ def test_a_manual_page_says_what_help_says(manual: Path) -> None:
 
 
 def test_one_file_runs_where_nothing_is_installed(tmp_path: Path) -> None:
-    """It asks pip's indexes for what the program needs, and then nobody."""
+    """It asks pip's indexes for what it needs, then nothing more."""
     program = tmp_path / "ascend-doctor.pyz"
     build(program)
     (tmp_path / "launch.sh").write_text("torchrun --nproc_per_node 8 train.py\n")

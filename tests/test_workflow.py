@@ -64,7 +64,7 @@ def test_a_job_that_may_write_runs_the_platform_s_actions_alone() -> None:
 
 
 def test_the_release_may_do_what_it_needs_and_no_more() -> None:
-    # A release, an identity for Sigstore, and attestations (actions/attest-build-provenance).
+    # A release, a Sigstore identity, and attestations (actions/attest-build-provenance).
     rights = {"contents": "write", "id-token": "write", "attestations": "write"}
     assert JOBS["release"]["permissions"] == rights
     assert set(JOBS["release"]["needs"]) == set(JOBS) - {"release"}

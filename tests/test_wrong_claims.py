@@ -12,13 +12,11 @@ from ascend_doctor.matrix.versions import satisfies
 
 CATALOG = Catalog()
 Test = TypeVar("Test", bound=Callable[..., None])
-# The tests by the claim that they deny.
+# Tests by the claim that they deny.
 CLAIMS: dict[str, Callable[..., None]] = {}
 
 
 def denies(claim: str) -> Callable[[Test], Test]:
-    """The test gives the true answer to a claim."""
-
     def mark(test: Test) -> Test:
         CLAIMS[claim] = test
         return test

@@ -89,9 +89,8 @@ def _first_info(machine: Machine, paths: list[str]) -> tuple[str, dict[str, str]
 def _components(machine: Machine, root: str) -> tuple[CannComponent, ...]:
     """Components by their version files, each once though links give some a second name.
 
-    From 8.5 on share/info has these files, too, with the release as ``Version`` (the runtime
-    reads it there: hicann/runtime, RUNTIME_VERSION_PATH). version.cfg lists components without
-    a file.
+    From 8.5 on share/info has these files, too, with the release as ``Version`` (the runtime reads
+    it there: hicann/runtime, RUNTIME_VERSION_PATH). version.cfg lists components without a file.
     """
     components: dict[str, CannComponent] = {}
     seen: dict[str, str] = {}

@@ -13,9 +13,8 @@ _RUNNING = re.compile(
 def parse_component(name: str, text: str) -> CannComponent | None:
     """``version.info`` of a component.
 
-    Up to 8.3 ``Version`` is an internal number (7.7...) and ``version_dir`` the release; from
-    8.5 on ``Version`` is the release and ``version_dir`` a folder name. mindstudio-toolkit has
-    neither.
+    Up to 8.3 ``Version`` is an internal number (7.7...) and ``version_dir`` the release; from 8.5
+    on ``Version`` is the release and ``version_dir`` a folder name. mindstudio-toolkit has neither.
     """
     assignments = parse_assignments(text)
     version, folder = assignments.get("Version") or None, assignments.get("version_dir", "")

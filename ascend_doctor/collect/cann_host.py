@@ -12,10 +12,7 @@ _HAL = "libascend_hal.so"
 
 
 def cann_host(machine: Machine, environment: str | None, version: str | None) -> CannHost:
-    """The toolkit of this version, else the one in use, and its surroundings.
-
-    ``environment`` is the folder of a Python environment, None for the active one.
-    """
+    """A version's toolkit, else that in use. ``environment``: Python's folder, None: the active."""
     trees, libraries = toolkits(machine), nnals(machine)
     versions = {tree: _version(machine, tree) for tree in trees}
     right = (tree for tree in trees if version and versions[tree] == version)
@@ -50,10 +47,7 @@ def _version(machine: Machine, tree: CannTree) -> str | None:
 
 
 def _driver(machine: Machine) -> tuple[str, ...] | None:
-    """The driver's folders as in set_env.sh of 9.1.0; none if the loader's configuration has them.
-
-    None if the driver's library is nowhere.
-    """
+    """Driver folders as in 9.1.0's set_env.sh; () if the loader has them, None without a driver."""
     info = parse_assignments(read_or_none(machine, "/etc/ascend_install.info") or "")
     root = info.get("Driver_Install_Path_Param") or "/usr/local/Ascend"
     folders = [f"{root}/driver/{name}" for name in ("lib64", "lib64/common", "lib64/driver")]

@@ -52,11 +52,7 @@ def _roots(machine: Machine, trees: Sequence[CannTree], paths: Iterable[str]) ->
 
 
 def _stale(machine: Machine, entries: Iterable[str]) -> Iterator[str]:
-    """Missing folders of CANN that the entries name.
-
-    set_env.sh also names folders that its toolkit lacks (tools/aml, the driver's); an entry
-    counts only if the toolkit itself is gone.
-    """
+    """Missing CANN folders whose toolkit is gone, too: set_env.sh also names others (tools/aml)."""
     for name in _FOLDERS:
         path = machine.env.get(name)
         if path and not exists(machine, path):

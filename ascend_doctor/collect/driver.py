@@ -15,8 +15,7 @@ from ascend_doctor.machine.live import Machine, ProgramMissing, exists, is_direc
 _ROOT = "/usr/local/Ascend"
 _INSTALL_INFO = "/etc/ascend_install.info"
 _LIBRARIES = ("libascend_hal.so", "libdcmi.so", "libdrvdsmi_host.so", "libc_sec.so")
-# The driver's ascend_bug_report.sh looks for "drv". Module names in its makefiles begin with
-# drv_, asdrv_ and ascend_, except these (hicann/driver@ef377e95).
+# Modules in the makefiles of hicann/driver@ef377e95; its ascend_bug_report.sh looks for "drv".
 _MODULE = re.compile(r"drv_|asdrv_|ascend_|tc_pcidev$|ts_agent|npu_peermem$|vdrv_dvpp_cmdlist$")
 _COMPONENT = re.compile(
     r"Get component version\(([^()\s]{1,64})\) succeed for deviceId\(([0-9]{1,4})\)"

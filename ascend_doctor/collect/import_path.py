@@ -28,8 +28,7 @@ _PRE_RELEASE = re.compile(r"""^PRE_RELEASE[ \t]*=[ \t]*["']([^"'\s]{0,32})["']""
 def parse_version(source: str) -> str | None:
     """The version that a Python source gives as a constant, without running it.
 
-    ``__version__ = "1.2"`` (or ``version="1.2"`` of setup.py), or the three numbers and
-    PRE_RELEASE of megatron/core/package_info.py.
+    ``__version__ = "1.2"``, setup.py's ``version="1.2"``, numbers in megatron/core/package_info.py.
     """
     match = _VERSION.search(source)
     if match is not None:

@@ -107,8 +107,7 @@ def distribution(folder: str, name: str) -> "dict[str, object] | None":
 def files(folder: str, record: str) -> "dict[str, object]":
     """Modules and libraries that RECORD lists, and the first missing or emptied ones.
 
-    Tests may be stripped from an image. Past the deadline the result is empty: a slow file
-    system.
+    Tests may be stripped from an image. Past the deadline the result is empty: a slow file system.
     """
     end = time.monotonic() + _FILES_DEADLINE
     try:

@@ -42,8 +42,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 class Linker:
     """The libraries of one process. Later linked objects see those of earlier ones.
 
-    ``preloaded``: (folder, rule) of libraries already loaded, as torch's are for torch_npu.
-    ``missing`` says by name why no file fits, "" without a file.
+    ``preloaded``: (folder, rule) of loaded ones; ``missing``: why no file fits, "" without one.
     """
 
     def __init__(self, machine: Machine, preloaded: Iterable[tuple[str, str]] = ()) -> None:

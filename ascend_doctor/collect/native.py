@@ -29,10 +29,7 @@ _FILES_LIMIT = 500
 
 
 def native(machine: Machine, python: Python) -> Native:
-    """The libraries and symbols of the torch_npu that this interpreter would import.
-
-    Raises Unknown if torch_npu has no readable extension module for this Python.
-    """
+    """torch_npu's libraries and symbols. Raises Unknown if it has no readable module for Python."""
     copies_of = bare_copies(machine, python.sys_path, ("torch", "torch_npu"))
     torch, package = (next(iter(copies_of[name]), None) for name in ("torch", "torch_npu"))
     packages = ((torch, "torch"), (package, "torch_npu"))
@@ -143,8 +140,7 @@ def _stamp(path: str) -> tuple[int, ...]:
 def compare(lacking: Mapping[str, frozenset[str]], libraries: Iterable[str]) -> dict[str, Any]:
     """Look up every open name of the objects. ``lacking``: missing libraries, by object.
 
-    A name proves nothing while the library that should have it is missing. Ignores versions of
-    symbols.
+    Names of a missing library prove nothing. Ignores versions of symbols.
     """
     required: dict[bytes, str] = {}
     for path in lacking:

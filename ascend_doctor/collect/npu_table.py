@@ -16,8 +16,7 @@ _BUS = re.compile(r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-F
 _IDLE = re.compile(r"No running processes found in NPU\s+([0-9]{1,9})")
 # People paste these instead of rows into an issue.
 _ELIDED = re.compile(r"(?:\.{3,}|…+)$")
-# Memory and HBM, used and total. A pair that is NA or blank in part keeps its place;
-# the total is close to the slash.
+# Memory and HBM, used/total. NA or blank pairs keep their place; the total is close to the slash.
 _USAGE = re.compile(r"([0-9]{1,12}|NA|-)?\s{0,64}/\s{0,4}([0-9]{1,12}|NA|-)?")
 
 # Cells of a device row in every layout; 950 puts a frame line into the first.
@@ -123,9 +122,8 @@ def _device(
 ) -> Npu:
     """One device. The columns after the bus id are used/total pairs with a slash.
 
-    On A2 and 950 the NPU id is the device number; on A3 it is the Phy-ID. The second number of
-    310 is the runtime's index (``device_logic_id`` in print_chip_total_info), not a device
-    number.
+    On A2 and 950 the NPU id is the device number; on A3 it is the Phy-ID. The second number of 310
+    is the runtime's index (``device_logic_id`` in print_chip_total_info), not a device number.
     """
     (npu, *name), health, state = upper
     numbers, bus, load = lower

@@ -21,10 +21,9 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 
 class Finder(msgspec.Struct, frozen=True, kw_only=True):
-    """The finder that setuptools writes for an editable install.
+    """setuptools' finder of an editable install. ``mapping``: folder or module by name.
 
-    ``mapping``: folder or module by name; ``namespaces``: folders by name of a namespace
-    package, searched if ``placeholder`` is on sys.path.
+    ``namespaces``: folders by namespace package, searched if ``placeholder`` is on sys.path.
     """
 
     mapping: dict[str, str] = {}

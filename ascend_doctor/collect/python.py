@@ -61,8 +61,7 @@ def parse_interpreter(text: str) -> Python | None:
 def python(machine: Machine, executable: str | None = None) -> Python:
     """The requested interpreter, else that of the active environment.
 
-    Raises DataError if the requested one cannot be started, Unknown if none is found or it does
-    not answer.
+    Raises DataError if the requested one cannot start, Unknown if none is found or answers.
     """
     chosen, by = (_within(machine, executable), "--python") if executable else _active(machine)
     if chosen is None:

@@ -65,10 +65,9 @@ def take(
     taking: Taking | None = None,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> Snapshot:
-    """All sections of this machine. ``python`` is the interpreter to examine.
+    """All sections of this machine. Calls ``meanwhile`` once while the first collectors wait.
 
-    Calls ``meanwhile`` once while the first collectors wait, and fills ``taking`` on the way.
-    Raises DataError if ``python`` was given and cannot run; nothing else.
+    Fills ``taking`` on the way. Raises only DataError, if ``python`` was given and cannot run.
     """
     taking = taking or Taking()
     taking.taken_at = timestamps.now()

@@ -21,10 +21,7 @@ def parse_assignments(text: str) -> dict[str, str]:
 
 
 def parse_pairs(text: str) -> Pairs:
-    """``key : value`` lines in order, without ``[devid N]`` before the key.
-
-    A line with an empty key continues the value above it on a new line.
-    """
+    """``key : value`` lines without ``[devid N]``; an empty key continues the value above."""
     pairs: list[tuple[str, str]] = []
     for line in text.splitlines():
         left, colon, value = line.partition(":")
@@ -49,10 +46,9 @@ def parse_columns(text: str) -> tuple[tuple[str, ...], ...]:
 
 
 def parse_frames(text: str) -> tuple[tuple[tuple[str, ...], ...], ...]:
-    """Tables in ``+---+`` frames: each a header row and its rows.
+    """Header and rows of ``+---+`` tables; two rules in a row separate two tables.
 
-    Two rules in a row separate two tables. A row with an empty first cell continues the row
-    above (``dev_info`` of hccn_tool): its empty cells take that row's content.
+    A row with an empty first cell (``dev_info`` of hccn_tool) takes empty cells from that above.
     """
     tables: list[list[tuple[str, ...]]] = []
     ruled_twice = False

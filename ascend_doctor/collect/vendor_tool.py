@@ -15,8 +15,7 @@ from ascend_doctor.machine.live import Completed, Machine, ProgramMissing
 
 _TEXT_LIMIT = 500
 
-# The first match names the kind; a group in the pattern goes into it. Most match at a line's
-# start: a healthy answer that quotes one ("Error Information : ...") is not an error.
+# The first match, with its group, is the kind; most match at a line's start: answers quote errors.
 _KINDS = tuple(
     (re.compile(pattern, re.MULTILINE), kind)
     for pattern, kind in (

@@ -22,9 +22,8 @@ _NODES = {"torchrun": "PET_NNODES", "swift": "NNODES", "megatron": "NNODES"}
 def watchdog_variables(launch: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
     """Variables that make torch_npu's watchdog report who did not join a collective.
 
-    Only for a command of one node: torch_npu's documentation warns that the variable may hang a
-    large cluster. TORCH_HCCL_DUMP_ON_TIMEOUT stays off: a rank that timed out would hold its
-    NPU ten minutes longer, and the watch asks earlier.
+    Only for one node: torch_npu's documentation warns that they may hang a large cluster.
+    TORCH_HCCL_DUMP_ON_TIMEOUT stays off: a timed-out rank would hold its NPU ten minutes longer.
     """
     if any(name in environment for name in _LEFT_TO_THE_USER):
         return {}

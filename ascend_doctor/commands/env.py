@@ -132,10 +132,7 @@ def _changes(environ: Mapping[str, str], folder: Path | None) -> list[Change]:
 
 
 def environment(machine: Machine, folder: Path, lock: Lock) -> dict[str, str]:
-    """The environment of a shell that sourced the variables of the stack in a folder.
-
-    Setup proves in it, and a rehearsal runs in it. Raises DataError and DoctorError.
-    """
+    """A stack's environment, to prove or rehearse in. Raises DataError and DoctorError."""
     env = dict(machine.env)
     for change in _plan_changes(machine, folder, lock)[0]:
         if change.value is None:

@@ -60,10 +60,7 @@ def command(
 
 
 def read_snapshot(path: str) -> Snapshot:
-    """A snapshot from what ``snapshot``, ``check --format json`` or ``report`` wrote.
-
-    Raises DataError with the fault and the remedy.
-    """
+    """A file of ``snapshot``, ``check --format json``, ``report``. Raises DataError with remedy."""
     if os.path.isdir(path):
         raise DataError(f"{path}: a folder, not a file; `ascend-doctor merge` takes folders")
     try:

@@ -121,10 +121,7 @@ def run_supervised(
     shown: bool = True,
     seconds: float = math.inf,
 ) -> int:
-    """As ``run_kept``; nothing that the command started outlives it, or us, or its ``seconds``.
-
-    Without ``shown`` its output goes only to the log.
-    """
+    """As ``run_kept``, but nothing outlives it, us or ``seconds``; only logged unless ``shown``."""
     with supervise(launch, folder, seconds) as (keeper, life_line):
         return run_kept(keeper, log, env, pass_fds=(life_line,), shown=shown)
 
@@ -160,10 +157,9 @@ def run_kept(
     shown: bool = True,
     watch: StallWatch | None = None,
 ) -> int:
-    """Run a command, copy its output to our streams and ``log``; gives its exit code.
+    """Run a command, copy its output to our streams, ``log`` and ``watch``; gives its exit code.
 
-    ``env`` is its whole environment; ``watch`` gets its output. Raises DataError if the log
-    cannot be written or the command cannot start.
+    ``env`` is complete. Raises DataError if the log cannot be written or the command cannot start.
     """
     try:
         fdopen = os.fdopen(open_emptied(log), "wb")

@@ -57,10 +57,7 @@ class SuggestingGroup(click.Group):
 
 
 class LazyGroup(SuggestingGroup):
-    """``sections`` has a title and its commands, each with its line of help.
-
-    ``modules`` is where the module of NAME is.
-    """
+    """``sections``: titles with commands and their help; ``modules``: where NAME's module is."""
 
     def __init__(self, *, sections: Mapping[str, Table], modules: str, **attributes: Any) -> None:
         super().__init__(**attributes)

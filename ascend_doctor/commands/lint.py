@@ -219,10 +219,7 @@ def _of_files(
     contents: dict[str, bytes],
     named: Sequence[str],
 ) -> Iterator[LintInput | Finding]:
-    """What to judge, and what cannot be; ``contents`` gets what was read, by file.
-
-    A binary is an error if ``named`` itself; in a folder it is skipped with a message.
-    """
+    """What to judge, or why not; ``contents`` gets files. A binary is an error if ``named``."""
     for path in files:
         if path == "-":
             content = sys.stdin.buffer.read(MOST_BYTES + 1)

@@ -185,10 +185,7 @@ command.add_command(matrix_refresh.stale)
 
 
 def facts_on(rows: Catalog, pins: Iterable[str]) -> dict[str, str]:
-    """Machine facts as --on has them: a chip is its family, Python its line.
-
-    Raises UsageError for an unknown fact, or a bad version of one.
-    """
+    """--on's facts: a chip's family, Python's line. Raises UsageError: unknown, or bad version."""
     machine = {}
     for pin in pins:
         name, mark, version = pin.partition("=")

@@ -119,10 +119,7 @@ def record_run(launch: Sequence[str], dump: str, options: RecorderOptions, home:
 def run_pair(
     launch: Sequence[str], npu: NpuMachine, options: RecorderOptions, keep: str | None
 ) -> DumpPair | None:
-    """Run a job on the CPU, then on NPUs; None if a run failed, which is reported.
-
-    Raises DataError if nothing was recorded or a run used the wrong device.
-    """
+    """Run on CPU, then NPUs; None if one failed. Raises DataError: no record, or wrong device."""
     if keep:
         _new_folder(keep)
     folder = Path(keep).absolute() if keep else scratch.new_folder()

@@ -79,9 +79,8 @@ def prepare(
 ) -> Rehearsal:
     """A stack, or an interpreter, on a simulated machine in which something may be broken.
 
-    The CANN stand-in is compiled once for a torch_npu, with a note on standard error; the
-    program of a ``launch`` is looked for before. Raises DataError for what is unknown or
-    absent.
+    The CANN stand-in is compiled once for a torch_npu, with a note on standard error; the program
+    of a ``launch`` is looked for before. Raises DataError for what is unknown or absent.
     """
     lock = locks.read(stack) if stack else None
     interpreter = find_interpreter(python, stack, lock)
@@ -117,10 +116,9 @@ def rehearse_launch(  # noqa: PLR0913 - what may be done with a launch
 ) -> int:
     """Run a command on the simulated machine; gives its exit code.
 
-    ``stall``: seconds without progress after which ranks that did not join are reported.
-    ``shrink`` makes every training small; the command starts on each of the ``nodes``. Its
-    output passes unchanged; ours goes to standard error. Nothing that it started outlives it or
-    us. Raises DataError if it cannot start.
+    ``stall``: seconds without progress until ranks that did not join are reported. ``shrink`` makes
+    trainings small. It starts on each of the ``nodes``. Its output passes unchanged; ours goes to
+    standard error. Nothing outlives it or us. Raises DataError if it cannot start.
     """
     server = rehearsal.server
     env = launch_environment(rehearsal, launch)

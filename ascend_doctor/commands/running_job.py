@@ -39,8 +39,7 @@ _VARIABLES = (
     ("SLURM_PROCID", "SLURM_NTASKS"),
 )
 _JOB = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID")
-# torch_npu/csrc/distributed/ProcessGroupHCCL.hpp: where a rank waits for a request to dump its
-# recorder, and where it writes the dump. Each ends with the rank's number.
+# torch_npu's ProcessGroupHCCL.hpp: a rank's pipe for requests, and its dump; its number ends both.
 _PIPE, _DUMP = "TORCH_HCCL_DEBUG_INFO_PIPE_FILE", "TORCH_HCCL_DEBUG_INFO_TEMP_FILE"
 _ASK = b"1\n"
 _ANSWER_SECONDS = 10.0

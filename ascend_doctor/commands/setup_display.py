@@ -27,10 +27,7 @@ _ROW = re.compile(r"  \S+(?: \S+)*  +")
 
 
 class SetupDisplay(Steps):
-    """A live line on a terminal, plain lines elsewhere; if ``quiet`` only failures.
-
-    ``yes``: build without asking; ``last`` are the steps after the checkouts.
-    """
+    """A live line on a terminal, else plain ones. ``last``: the steps after the checkouts."""
 
     def __init__(self, prefix: Prefix, *, quiet: bool, yes: bool, last: Sequence[str] = ()) -> None:
         self._prefix = prefix

@@ -37,9 +37,8 @@ from ascend_doctor.render.plain import one_line
 from ascend_doctor.render.stall import stall_rows, stall_title
 
 HOOK = Path(__file__).with_name("stall_hook.py")
-# torch_npu/csrc/distributed/ProcessGroupHCCL.cpp and HCCLUtils.cpp,
-# tools/flight_recorder/flight_recorder.md: the size turns the recorder on, the prefix is where
-# torch_npu dumps.
+# torch_npu/csrc/distributed/{ProcessGroupHCCL,HCCLUtils}.cpp, flight_recorder.md: the size turns
+# the recorder on, the prefix is where torch_npu dumps.
 _BUFFER = ("TORCH_HCCL_TRACE_BUFFER_SIZE", "512")
 _PREFIX = "TORCH_HCCL_DEBUG_INFO_TEMP_FILE"
 _POLL = 0.5
@@ -86,10 +85,7 @@ class StallWatch:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
-        """``base`` with what arms the ranks; makes the folder. Raises DataError.
-
-        What lies in the folder runs in every rank, so nobody else may write there.
-        """
+        """``base`` armed; makes the folder, private as every rank runs it. Raises DataError."""
         try:
             private_folder(self.folder.parent)
             private_folder(self.folder)

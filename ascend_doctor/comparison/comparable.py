@@ -48,10 +48,7 @@ class ComparedSetting(NamedTuple):
 
 
 def settings(facts: Snapshot, stack: frozenset[str]) -> dict[ComparedSetting, str]:
-    """Every known comparable setting. ``stack`` are the distributions of the matrix.
-
-    Leaves out what differs between healthy machines: names, addresses, time, load, free memory.
-    """
+    """Settings, not what healthy machines differ in: names, addresses, time, load, free memory."""
     settings_: dict[ComparedSetting, str] = {}
     for section, rows in (
         ("driver", _driver(facts.driver)),

@@ -13,8 +13,7 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.machine.syntax import describe_json
 
-# torchrun's attempt_1/ (--max-restarts); usual names of restart folders; outputs of successive or
-# requeued Slurm jobs.
+# torchrun's attempt_1/ (--max-restarts), restart folders, outputs of repeated Slurm jobs.
 _NUMBERED = re.compile(
     r"(?:^|/)(?P<kind>attempt|restart|retry|round|cycle|slurm)[-_.]?(?P<number>\d{1,12})"
     r"(?:[_-](?P<again>\d{1,6}))?(?=[/.]|$)",
@@ -22,9 +21,8 @@ _NUMBERED = re.compile(
 )
 _WORD = re.compile(r"[A-Za-z_.]+[:,;]?")
 _SHORT = 160
-# A restart may cure what others caused, as often as NVIDIA's extension restarts a job without
-# progress: general_retry_allowed_retries in NVIDIA/nvidia-resiliency-ext,
-# docs/design/attribution/restart_agent/L4.md.
+# A restart may cure what others caused, as often as NVIDIA's extension allows without progress:
+# nvidia-resiliency-ext:docs/design/attribution/restart_agent/L4.md, general_retry_allowed_retries.
 _WAITS = 4
 _TWICE = 2
 _MANY = 256
@@ -32,11 +30,7 @@ _LARGEST = 1 << 26
 
 
 def split_attempts(logs: Sequence[Log]) -> list[tuple[str, list[Log]]]:
-    """The logs of each attempt, the oldest first, with its name.
-
-    One attempt without a name if the paths do not number several, or if some logs belong to
-    none: those would be missing in all but one.
-    """
+    """Logs by attempt, oldest first; one without a name unless all logs are in numbered paths."""
     attempts: dict[tuple[int, int], list[Log]] = {}
     names: dict[tuple[int, int], str] = {}
     kinds = set()
@@ -78,10 +72,7 @@ def _failure(diagnosis: Diagnosis) -> str:
 
 
 def read_history(path: str, now: Diagnosis) -> list[Attempt]:
-    """Earlier diagnoses: a file of `diagnose --format json`, or a folder of them, the oldest first.
-
-    One of the same logs is left out. Raises DataError for a path or a file that is none.
-    """
+    """Diagnoses (JSON) of a file or folder, oldest first, none of these logs. Raises DataError."""
     names = [path]
     if os.path.isdir(path):
         names = [os.path.join(path, name) for name in os.listdir(path) if name.endswith(".json")]
@@ -125,10 +116,9 @@ def _read_diagnosis(path: str) -> Diagnosis:
 
 
 def weigh(verdict: JobVerdict, now: Attempt, earlier: Sequence[Attempt]) -> JobVerdict:
-    """The verdict on the last run, in the light of those before it.
+    """The verdict on the last run, by earlier ones: leaves out a node accused before.
 
-    Leaves out a node accused before. A repeated failure without progress stops the job: the
-    second time, or the fourth where ranks waited for others or a scheduler ended it.
+    Without progress the second equal failure stops, or the fourth if ranks waited or were ended.
     """
     weighed = msgspec.structs.replace(verdict, attempts=tuple(earlier))
     undecided = verdict.action == "restart" or (verdict.action, verdict.fault) == (

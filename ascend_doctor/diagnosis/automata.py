@@ -28,8 +28,7 @@ CODES = "codes"
 class Automaton:
     """All patterns; the user's cache keeps compiled ones, which load in a thousandth of the time.
 
-    ``names`` are (kind, id) by pattern. Raises DataError for an invalid pattern, and if
-    Hyperscan cannot be imported.
+    ``names``: (kind, id) by pattern. Raises DataError for an invalid pattern, or without Hyperscan.
     """
 
     def __init__(

@@ -12,10 +12,7 @@ _NODES = 4096
 
 @dataclass
 class Clocks:
-    """Offsets are against the node that shares most events.
-
-    ``unrelated`` are nodes that share none with it, and whose logs are of another time.
-    """
+    """Offsets to the node with most shared events; ``unrelated`` share none, at another time."""
 
     _events: dict[str, dict[str, float]] = field(default_factory=dict)
     _counts: dict[tuple[str, str], int] = field(default_factory=dict)

@@ -211,10 +211,7 @@ def _harms(failure: KnownFailure) -> bool:
 def _causes(
     ledger: Ledger, seen_by_name: dict[str, Occurrences], failures: dict[str, KnownFailure]
 ) -> tuple[Cause, ...]:
-    """Root causes, the most likely first; each other failure is below the one it follows.
-
-    Of failures in one line the first by name comes first, for a reproducible answer.
-    """
+    """Root causes, likeliest first, with their consequences; those of one line by name."""
     explained: dict[str, str] = {}
     by_time = sorted(seen_by_name, key=lambda name: (seen_by_name[name].first.order, name))
     for name in by_time:
@@ -488,10 +485,7 @@ def _outcome(
 def _exit_code(
     causes: Sequence[Cause], fail_on: Level, stall: Stall | None, *, unseen: bool
 ) -> int:
-    """1 for a fatal finding, or what ``fail_on`` asks for.
-
-    3 for an unexplained error, for ranks without a log, and where nothing shows progress.
-    """
+    """1: fatal or ``fail_on``; 3: unexplained, ranks without a log, or nothing shows progress."""
     worst = max(
         (Level.ERROR if cause.severity == "fatal" else Level.WARNING for cause in causes),
         default=Level.OK,

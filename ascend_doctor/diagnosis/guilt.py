@@ -23,11 +23,9 @@ from ascend_doctor.diagnosis.waiting import Party
 from ascend_doctor.matrix.schema import KnownFailure
 
 _TEXT = 400
-# Ranks with the same time-out that began together report it within this many seconds. A run's start
-# is never that even, so less says nothing.
+# Ranks report a joint time-out within these seconds; starts are never as even: less says nothing.
 _APART = 30.0
-# An exception around a time-out of HCCL, in any wording: it names HCCL or a runtime call, within
-# these seconds, or lines without stamps, of its rank's own time-out.
+# An exception around an HCCL time-out names HCCL or a runtime call, within these seconds or lines.
 _HCCL = re.compile(r"HCCL|[Hh]ccl|\baclrt")
 _WRAPS_SECONDS, _WRAPS_LINES = 10.0, 60
 _OTHER_PART = re.compile(r"\[ERROR\] (?!HCCL\()[A-Z_]{2,24}\(-?\d{1,12},")
@@ -86,10 +84,7 @@ def _wraps(raised: Sighting, end: Sighting) -> bool:
 def guilty(
     ledger: Ledger, root: KnownFailure | None, seen: Occurrences | None, waits: Occurrences
 ) -> Guilt | None:
-    """Who began it, None if the logs do not show it.
-
-    ``seen`` are lines of the root cause, ``waits`` those of any failure that names a victim.
-    """
+    """Who began it, or None. ``seen``: the root cause's lines; ``waits``: lines with a victim."""
     return _complete(ledger, _guilty(ledger, root, seen, waits))
 
 
@@ -364,10 +359,9 @@ def _when(ended: Ended) -> tuple[float, tuple[int, int]]:
 
 
 def _stuck(ledger: Ledger, waited: frozenset[int]) -> Guilt | None:
-    """The one that had to be killed: torchrun sends SIGTERM and, 30 s later, SIGKILL.
+    """The one that SIGKILL ended, 30 s after SIGTERM: it was stopped, or in the kernel.
 
-    torch/distributed/elastic/multiprocessing/api.py, PContext.close. SIGTERM ends a rank that
-    waits in a collective, but not one that is stopped or in the kernel.
+    torch/distributed/elastic/multiprocessing/api.py, PContext.close; SIGTERM ends waiting ranks.
     """
     ended = {rank: process for rank, process in ledger.ended.items() if rank not in waited}
     killed = [
@@ -431,8 +425,7 @@ def _elsewhere(ledger: Ledger) -> Guilt | None:
 def _chain(ledger: Ledger) -> Guilt | None:
     """Follow the waits to the ranks that wait for none.
 
-    Ranks that torchrun ended in silence may have waited as well, unless all others wait for
-    them. hicann/hccl: docs/zh/user_guide/fault_diagnosis/param_link_stage.md.
+    Ranks ended in silence may have waited unless all await them (hicann/hccl: param_link_stage.md).
     """
     waiting = ledger.waiting
     sinks = waiting.ends(ledger.has_log).sinks
@@ -541,11 +534,7 @@ def _torchrun_ended(ledger: Ledger, ranks: Iterable[int]) -> bool:
 
 
 def _last_to_come(ledger: Ledger, seen: Occurrences) -> Guilt | None:
-    """All wait equally long, so the last to report began to wait last.
-
-    hicann/hccl: docs/zh/user_guide/fault_diagnosis/task_exec_stage.md compares the times
-    likewise.
-    """
+    """All wait equally long, so the last to report began last (hicann/hccl: task_exec_stage.md)."""
     timed = [
         sighting
         for sighting in seen.by_origin.values()
@@ -590,10 +579,7 @@ def _is_shared(ledger: Ledger) -> bool:
 
 
 def _is_one_end(ledger: Ledger) -> bool:
-    """Whether torchrun saw several ranks end by themselves, with one code, in the same second.
-
-    It looks at them one after the other, so the first one has the lowest number.
-    """
+    """Whether several ranks ended with one code in a second: torchrun's first is only lowest."""
     ends = Counter(
         (end.code, end.time)
         for end in ledger.ended.values()

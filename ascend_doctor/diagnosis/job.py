@@ -56,10 +56,7 @@ class JobReader:
         *,
         conceal: Callable[[str], str] = str,
     ) -> Diagnosis:
-        """The diagnosis of the last attempt. Raises DataError for a log or a history.
-
-        ``conceal`` gives the pseudonym of a node whose name was hidden.
-        """
+        """Diagnose the last attempt; ``conceal`` gives nodes' pseudonyms. Raises DataError."""
         attempts = split_attempts(logs)
         of_plogs = len(attempts) == 1
         if of_plogs:

@@ -76,8 +76,7 @@ def earliest(sightings: Iterable[Sighting]) -> Sighting | None:
 class LogLine:
     """A line that says something; ``text`` is without its launcher's prefixes.
 
-    ``origin`` distinguishes its process, of all that is known of its ``writer``. The rest, and
-    the lines ``around`` it, is computed on demand.
+    ``origin`` is its process, of all known of its ``writer``; ``around`` and others come on demand.
     """
 
     origin: Origin
@@ -147,10 +146,9 @@ class Waited:
 
 @dataclass
 class WatchdogReport:
-    """What torch_npu's watchdog found of a group whose ranks are not in step.
+    """torch_npu's watchdog about a group out of step; ``members`` are all it names.
 
-    ``late`` did not join; ``busy`` joined what others had finished; ``paired`` did last what
-    only two do; ``members`` are all it names.
+    ``late`` did not join; ``busy`` joined what others had ended; ``paired`` last did what two do.
     """
 
     late: set[int] = field(default_factory=set)
@@ -341,10 +339,7 @@ class Ledger:
         return {rank for rank in numbers if rank is not None}
 
     def without_log(self) -> set[int]:
-        """Ranks of the run without a log, if every rank has a separate one.
-
-        Empty if ranks are in several folders, those of each attempt, or are not known.
-        """
+        """Ranks without a log if each has one; empty if in several folders, or unknown."""
         size = self.job_size
         folders_of: dict[int, set[str]] = {}
         for origin, folders in self.folders_of_logs.items():

@@ -28,9 +28,8 @@ _LATIN = 20  # more than one Latin letter in as many bytes has every log
 _FEW = 4
 _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
-# Log files of a folder by name: log, txt, out, err and their rotations, CANN's plog-1_2.log,
-# torchrun's stdout.log and error.json, Slurm's slurm-1.out, files without an ending, files of
-# journalctl -o json.
+# Logs of a folder by name: log, txt, out, err and rotations, plog-1_2.log, torchrun's stdout.log
+# and error.json, Slurm's slurm-1.out, files without an ending, files of journalctl -o json.
 _LOG = re.compile(
     r"(?:^(?!.*\.[A-Za-z]\w*$)|\.(?:log|txt|out|err)(?:[.-][\w-]+)*$|^std(?:out|err)"
     r"|^(?:error|journal[\w.-]*)\.json$)"
@@ -52,8 +51,7 @@ _NODE_NAME = re.compile(
     r"(?:^|/)(?:((?:node|host|worker)[._-]?[\w.-]*)/|((?:node|host)[._-]?\d{1,6})(?=[._-][^/]*$|$))",
     re.IGNORECASE,
 )
-# CANN's plog-<pid>_<time>.log and device-3/device-<pid>_<time>.log, Ray's
-# worker-<id>-<job>-<pid>.err
+# CANN's plog-<pid>_<time>.log, device-3/device-<pid>_<time>.log; Ray's worker-<id>-<job>-<pid>.err
 _PROCESS = re.compile(
     r"(?:^|/)(?:(?:plog|device)-(?:parser-)?(\d+)[_-]\d+\.log|worker-\w+-\w+-(\d+)\.(?:out|err|log))"
 )
@@ -72,8 +70,7 @@ _POD = re.compile(r"/pods/[\w.-]+_([\w.-]+)_[\w-]+/")
 class Log:
     """One log to read. ``path`` of None is standard input; ``name`` is shown.
 
-    ``opens``: how a file of an archive is read. ``listed``: found in a folder, which may also
-    have core files and the like.
+    ``opens`` reads a file of an archive. ``listed``: from a folder, which may also have core files.
     """
 
     name: str
@@ -222,8 +219,7 @@ def origin(path: str) -> Origin:
 def blocks(log: Log, skipped: list[Skipped]) -> Iterator[bytes]:
     """The log in blocks of whole lines of about BLOCK bytes; a longer line is cut.
 
-    ``skipped`` gets what cannot be read to its end. Raises DataError for a file that cannot be
-    read at all.
+    ``skipped`` gets what cannot be read to its end. Raises DataError if nothing can be read.
     """
     if log.opens is not None:
         try:
@@ -252,11 +248,7 @@ def blocks(log: Log, skipped: list[Skipped]) -> Iterator[bytes]:
 
 
 def _blocks(stream: Any, name: str, skipped: list[Skipped]) -> Iterator[bytes]:
-    """Blocks of a buffered stream.
-
-    Errors of a packed file that is cut short, and the user's interrupt, are raised after the
-    last block.
-    """
+    """Blocks of a stream; errors of a cut packed file, and interrupts, come after the last."""
     ended = interrupted = False
     while not ended:
         parts: list[bytes] = []

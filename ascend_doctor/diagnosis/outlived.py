@@ -18,8 +18,7 @@ from ascend_doctor.diagnosis.working import counts_on
 # So many lines after the complaint are looked at, from the end of the log, and so far into each.
 _ROWS = 300
 _REACH = 4096
-# So many steps in a row are a training that counts on, so many answers a server that serves on,
-# so many lines a program that did.
+# So many steps in a row are a training, answers a server, or lines a program that goes on.
 _STEPS = 3
 # And so many are a whole run, whose beginning the complaint did not end.
 _WHOLE_RUN = 10
@@ -111,10 +110,7 @@ class ErrorLines:
             self._new[gravity] = complaint
 
     def judge(self, tail: bytes, size: int, *, full: bool) -> tuple[Aftermath, Gravity | None]:
-        """What the end of a log of this size leaves of its complaints, the gravest first.
-
-        In a ``full`` log all remain, as not all of it was searched.
-        """
+        """What the end of a log leaves of its complaints; all if ``full``, not fully searched."""
         aftermath: Aftermath = "harmless"
         for gravity in sorted(self._last, reverse=True):
             left = "stands" if full else self._judge(gravity, tail, size)
@@ -156,8 +152,7 @@ def judge(rest: bytes, complaint: ErrorLine, apart: int) -> Aftermath:
     rows = list(_rows(rest))[1 if apart else 0 :]
     steps = counts_on(rows)
     counted = len(steps) >= _STEPS
-    # Whoever started the job knows better than any line within it. What a run that counts on logs
-    # of an exit is that of another program.
+    # Whoever started the job knows better than its lines; a run that counts on logs others' exits.
     end = steps[-1][0] if counted else 0
     if any(_FAILED.search(row) for start, row in rows if start >= end):
         return "stands"

@@ -19,8 +19,7 @@ _DIGITS_AT_END = re.compile(rb"\d+\Z")
 class BlockMatches:
     """Offsets in lines that may show something, each with the pattern that ends there.
 
-    First those of something of its own, then those of a common sign; and where a familiar pattern
-    ends that explains its line.
+    First own ones, then common signs; and ends of familiar patterns that explain their line.
     """
 
     own: dict[int, int] = field(default_factory=dict)
@@ -45,15 +44,13 @@ class Patterns:
         for sign, text in SIGNS.items():
             self._names.append(("sign", sign))
             texts.append(text)
-        # One pattern finds the codes of all failures: each alone would repeat the words before the
-        # code, which make up most of an automaton.
+        # One pattern for all codes: each alone would repeat the words before, most of an automaton.
         coded = [failure for failure in failures if failure.codes]
         self._code = len(texts) if coded else None
         if coded:
             self._names.append((CODES, ""))
             texts.append(find_code("|".join(failure.codes for failure in coded)))
-        # A carriage return also ends a line, which Hyperscan's anchors do not know. In a block they
-        # are left out, and the line alone decides.
+        # Hyperscan's anchors do not know carriage returns: blocks leave them out, the line decides.
         self._texts = [text.removeprefix("^") for text in texts]
         self._common = self._of_signs(COMMON)
         self._others: dict[tuple[frozenset[Sign], Mode], tuple[Sequence[int], Automaton]] = {}
@@ -86,11 +83,7 @@ class Patterns:
     def places(
         self, block: bytes, *, without: frozenset[Sign] = frozenset(), familiar: Collection[int]
     ) -> BlockMatches:
-        """Where a block may show something.
-
-        Leaves out the signs ``without``, of which the log is full, and the patterns
-        ``familiar``.
-        """
+        """Where a block may show something; not signs ``without`` or patterns ``familiar``."""
         numbers, automaton = self._without(without, "block")
         places = BlockMatches()
         for start, piece in self._new_pieces(block, without, familiar):

@@ -25,9 +25,8 @@ _LOST = re.compile(
     r"Cluster Exception Location\[IP/ID\]:\[([^\]\s]{1,80})\]|"
     r"serverId\[([^\]\s]{1,80})\], deviceId\[(\d{1,4})\], Heartbeat Lost Occurred"
 )
-# Lines of plogs in the fixtures of Ascend/mind-cluster (component/ascend-faultdiag/test): links by
-# address and rank, cards of one server, broken links, the task of a rank, and what the scheduler on
-# the device waited for.
+# Lines of plogs in Ascend/mind-cluster (component/ascend-faultdiag/test): links by address and
+# rank, cards of one server, broken links, a rank's task, what the device's scheduler waited for.
 _PARTY = r"\s+([\w.:]{1,64})\((\d{1,6})\)\s+\|(?:\s+\d+\s+\|)?"
 _TABLE = re.compile(rf"\|{_PARTY}{_PARTY}\s+(?:client|server)\s+\|\s+(?:no connect|time out)")
 _CARDS = re.compile(
@@ -165,8 +164,7 @@ class Peers:
 
     def _wait(self, text: str, row: LogLine) -> Wait | None:
         if match := _SETTING_UP.search(text):
-            # The number counts in the group. If it is not the rank's in the job, the peer's is
-            # unknown too.
+            # The number counts in the group: if not the job's rank, the peer's is unknown too.
             if row.origin.rank not in {None, int(match[1])}:
                 return None
             return Wait(waiter=row.origin, own=int(match[1]), peer=HcclPeer(rank=int(match[2])))

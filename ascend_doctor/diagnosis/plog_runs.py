@@ -39,8 +39,7 @@ class _Process:
 def split_runs(logs: Sequence[Log]) -> list[tuple[str, list[Log]]]:
     """The logs of each run, the oldest first; other logs than plogs are of the newest.
 
-    One run without a name if all may be of the same. Nodes are split separately, as their
-    clocks may differ.
+    One without a name if all may be of one. Splits each node by itself, as clocks may differ.
     """
     nodes: dict[str, dict[str, _Process]] = {}
     others: list[Log] = []

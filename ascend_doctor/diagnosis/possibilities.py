@@ -31,8 +31,7 @@ _IMPORT = re.compile(
     r"\b(?:No module named|cannot import name)\b.*"
 )
 _CAUGHT = re.compile(r"[Ff]ailed to import|[Ww]arning|WARN|\bINFO\b|not available")
-# "'truncation': 'error'": a setting's value is one word. A name with error or state makes it a
-# statement.
+# "'truncation': 'error'": a setting's value is one word; a name with error or state is a statement.
 _SETTING = re.compile(
     r"(?<![\w\\])(['\"])(?!\w{0,40}(?:error|err|exception|status|state|phase|result|reason|"
     r"message|msg|severity|type|code|cause|detail|level)s?\1)[\w.-]{1,80}\1: ?"

@@ -25,8 +25,7 @@ _PENDING = 512
 _FRAMES = 40
 _LISTS = frozenset({"build_intlist", "build_doublelist", "build_boollist"})
 _P2P = re.compile(r"(?P<op>send|recv) (?P<own>\d+)(?:->|<-)(?P<peer>\d+)")
-# The recorder's name of a batch of sends and receives: torch's _coalescing_manager, called by
-# torch_npu/distributed/distributed_c10d.py and torch's own.
+# The recorder's name of a batch: _coalescing_manager in torch and torch_npu's distributed_c10d.py.
 _BATCH = "coalesced"
 _BATCHES = frozenset({"batch_isend_irecv", "_batch_isend_irecv"})
 # megatron/core/pipeline_parallel/p2p_communication.py: what is sent to and received from the stages
@@ -59,12 +58,11 @@ class TracedGroup(msgspec.Struct, frozen=True, kw_only=True):
 class TracedCall(msgspec.Struct, frozen=True, kw_only=True):
     """One operation that a rank put into its queue.
 
-    ``number`` counts the operations of the group, for sends and receives those between
-    collectives. ``operation`` is empty if the dump does not name it; for a batch of sends and
-    receives it is Megatron's function (a key of EXCHANGES) or "batch_isend_irecv". ``peer`` is
-    a rank of the job, None for a collective or if unknown. ``frames`` have the innermost first.
-    ``agreed`` is what all members have to pass alike, ``entered`` the time in seconds, if
-    known.
+    ``number`` counts the operations of the group, for sends and receives those between collectives.
+    ``operation`` is empty if the dump does not name it; for a batch of sends and receives it is
+    Megatron's function (a key of EXCHANGES) or "batch_isend_irecv". ``peer`` is a rank of the job,
+    None for a collective or if unknown. ``frames`` have the innermost first. ``agreed`` is what all
+    members have to pass alike, ``entered`` the time in seconds, if known.
     """
 
     group: str

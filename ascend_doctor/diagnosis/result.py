@@ -95,10 +95,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unexplained(msgspec.Struct, frozen=True, kw_only=True):
-    """An exception or a death that no known failure explains.
-
-    ``reading``: the kind of an exception and its place.
-    """
+    """An unexplained exception or death. ``reading``: the kind of an exception and its place."""
 
     kind: Literal["exception", "death", "code", "logged"]
     count: int
@@ -171,18 +168,17 @@ class JobVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that the logs say.
+    """Everything that the logs say. ``causes`` has the root cause first.
 
-    ``causes`` has the root cause first. ``undecided`` is what the logs say of a time-out
-    without a ``guilty``. ``error_lines`` counts unexplained lines that read like an error;
-    ``or_more_error_lines``: counting stopped in a log. ``outlived`` has the first of
-    ``outlived_lines``, which read like an error and which the run got over. ``now`` is what the
-    checks for it find on this machine, if asked. ``paste`` is a text for a bug report.
-    ``attempt`` is which of several runs in the logs this is, the last; ``step`` its last
-    training step, ``exit_status`` its known one. ``work`` is the last line that shows progress
+    ``undecided`` is what the logs say of a time-out without a ``guilty``. ``error_lines`` counts
+    unexplained lines that read like an error; ``or_more_error_lines``: counting stopped in a log.
+    ``outlived`` has the first of ``outlived_lines``, which read like an error and which the run got
+    over. ``now`` is what the checks for it find on this machine, if asked. ``paste`` is a text for
+    a bug report. ``attempt`` is which of several runs in the logs this is, the last; ``step`` its
+    last training step, ``exit_status`` its known one. ``work`` is the last line that shows progress
     or a good end; without it no run is fine. ``stall`` is from the gathered dumps and stacks.
-    ``without_log`` are ranks of the run, in a folder with a log of each other. ``timeline`` has
-    the ranks that failed or wait, the first to fail first.
+    ``without_log`` are ranks of the run, in a folder with a log of each other. ``timeline`` has the
+    ranks that failed or wait, the first to fail first.
     """
 
     schema: int = SCHEMA

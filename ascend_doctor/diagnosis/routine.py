@@ -19,8 +19,7 @@ def find_departures(
     """Of these ranks those that left their routine in their latest calls, and the first such call.
 
     "never": this call never came after the one before it, in the rank's own calls or, if it has
-    none like it, in those of others. "not after this": it did, but after other calls before
-    that.
+    none like it, in those of others. "not after this": it did, but after other calls before that.
     """
     tokens = {rank: tuple(_tokens(trace)) for rank, trace in traces.items()}
     departures = {}

@@ -44,8 +44,7 @@ _HEAD = 256
 _LOGGED = 1000
 # Those with only a word of one, or that familiar failures explain.
 _LOOKED = 20_000
-# Lines of one pattern; more are not counted. Beyond so many lines of all patterns, each has only
-# its share, as that many ranks report it.
+# Lines of one pattern; more are not counted. Beyond that of all patterns, each has only its share.
 _REPEATED = 5_000
 _SHOWN = 20_000
 # The limit of each further log once many logs have said enough.
@@ -55,8 +54,7 @@ _FEW = 20
 _TRACEBACK, _MESSAGE = 1 << 15, 1 << 12
 _TRACEBACKS = 500
 
-# A traceback's last line, "torch.OutOfMemoryError: ..." or an exception without a text. Bounded, as
-# a line may be one long word.
+# A traceback's last line, "torch.OutOfMemoryError: ..." or without text. Bounded for long words.
 _EXCEPTION = re.compile(
     r"((?:[A-Za-z_][\w.]{0,120}(?:Error|Exception|Interrupt)|Exception)(?:\(\w+\))?)(?:: (.*)|:?$)"
 )
@@ -73,8 +71,7 @@ _CLOSED = re.compile(r"SIGTERM|\bexitcode +: -15\b")
 _REPORTED = re.compile(
     rf"(?:\b(?=E[A-Z0-9]\d{{4}}(?::|\)|\[PID))|{CODE_BEFORE})(E[A-Z0-9]\d{{4}})\b"
 )
-# After words that other programs use too, only aclError's values: 107, 207, 500 and 507 thousand
-# and some (acl_base.h).
+# After common words only aclError's values: 107, 207, 500 and 507 thousand and some (acl_base.h).
 _RESULT = re.compile(
     r"(?:error ?[cC]ode(?: is|:| =)|runtime result =|failed ?:) ?(\d{1,6})\b|"
     rf"(?:{CODE_BEFORE}|{CALL_BEFORE})((?:[12]07|50[07])\d{{3}})\b"
@@ -192,8 +189,7 @@ class _Reader:
                 continue
             self._shown += 1
             self._times[pattern] += 1
-            # The more lines match, the smaller each pattern's share: a log full of many failures is
-            # read as fast as one full of a single one.
+            # More matches, smaller shares: a log full of many failures reads as fast as of one.
             share = _LOGGED * _SHOWN // self._shown if self._shown >= _SHOWN else _REPEATED
             if self._times[pattern] >= share:
                 self._familiar.add(pattern)

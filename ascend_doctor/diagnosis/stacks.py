@@ -55,10 +55,7 @@ class ThreadStack(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_faulthandler(text: str, main: str = "") -> tuple[tuple[ThreadStack, ...], ...]:
-    """A tuple of threads for each dump, the oldest first. ``main`` is the main thread's ident.
-
-    faulthandler lists the newest threads first, so the last is the main one by default.
-    """
+    """Threads by dump, oldest first. ``main``: its ident, else it is the last: newest go first."""
     dumps: list[list[ThreadStack]] = []
     ident, frames = "", list[Frame]()
     seen: set[str] = set()
@@ -173,10 +170,7 @@ def loads_data(frames: Sequence[Frame]) -> bool:
 
 
 def waits_in_torch(frames: Sequence[Frame]) -> bool:
-    """Whether a thread is in a call of torch or torch_npu that waits for other ranks.
-
-    No recorder of the NPUs has collectives of other backends (gloo, the store).
-    """
+    """Whether a thread waits in torch or torch_npu: recorders of NPUs lack gloo and the store."""
     for frame in frames:
         if not _NOT_THE_PROGRAM.search(frame.file):
             return False

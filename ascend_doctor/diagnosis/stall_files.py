@@ -135,10 +135,7 @@ class StallFiles:
             yield rank, RankTrace(rank=rank, groups={}, calls=())
 
     def _with_titles(self, trace: RankTrace) -> RankTrace:
-        """Groups with the program's names, which torch_npu's dump may lack.
-
-        There a group is "group_name_" and torch's name for it (ProcessGroupHCCL.cpp).
-        """
+        """Groups by program names; dumps have "group_name_" + torch's (ProcessGroupHCCL.cpp)."""
         known = self.groups.get(trace.rank, {})
         groups = {}
         for name, group in trace.groups.items():

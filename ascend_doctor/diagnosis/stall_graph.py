@@ -15,10 +15,7 @@ _PIPELINE = "PIPELINE_MODEL_PARALLEL_GROUP"
 
 @dataclass
 class StallGraph:
-    """``edges``: for each waiting rank, those that have not come to its operation.
-
-    ``unclear`` ranks wait for unknown ones. Edges of the same collective share a set.
-    """
+    """``edges``: whom each rank awaits, one set per collective; ``unclear`` await unknown ones."""
 
     traces: Mapping[int, RankTrace]
     standings: Mapping[int, Standing]
@@ -118,10 +115,7 @@ class StallGraph:
         }
 
     def _stages(self, rank: int, group: TracedGroup) -> TracedGroup:
-        """The group with the order of the stages: half of a pair's traffic is in the world's.
-
-        megatron/core/pipeline_parallel/p2p_communication.py, _p2p_ops.
-        """
+        """The group in stage order: half of a pair's traffic is in the world's (_p2p_ops)."""
         groups = self.traces[rank].groups.values()
         largest = max((len(other.ranks) for other in groups), default=0)
         if group.title == _PIPELINE or (group.title != _WORLD and len(group.ranks) < largest):

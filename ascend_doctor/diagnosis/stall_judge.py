@@ -57,8 +57,7 @@ def judge_stall(
 def _accuse(graph: StallGraph, unheard: set[int]) -> tuple[tuple[AbsentRank, ...], str, set[int]]:
     """Who did not come, else why no rank is named and which ranks without a file are awaited.
 
-    ``unheard`` are ranks of the job without any file: one that is awaited is likely on a lost
-    node, or its files are elsewhere.
+    ``unheard`` have no file; an awaited one is likely on a lost node, or its files are elsewhere.
     """
     awaited = set().union(*graph.edges.values()) if graph.edges else set()
     if not awaited:

@@ -43,10 +43,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WaitingRanks(msgspec.Struct, frozen=True, kw_only=True):
-    """Ranks that wait in the same operation of a group; ``number`` counts the group's.
-
-    ``waits_for`` are members that have not come to it.
-    """
+    """Ranks in the ``number``-th operation of a group; ``waits_for``: members that are missing."""
 
     ranks: tuple[int, ...]
     operation: str

@@ -19,8 +19,7 @@ _VERL = re.compile(
     % _NUMBER
 )
 
-# The step in lines of Megatron, of ms-swift (swift/trainers/patcher.py), and of verl
-# (verl/utils/logger/aggregate_logger.py: "step:12 - ").
+# Steps of Megatron, ms-swift (trainers/patcher.py), verl (aggregate_logger.py: "step:12 - ").
 _COUNTED = (
     (b"iteration ", re.compile(rb"iteration +(\d{1,9})/ *\d+ \|")),
     (b"global_step/max_steps", re.compile(rb"global_step/max_steps['\"]: ['\"](\d{1,9})/\d+")),

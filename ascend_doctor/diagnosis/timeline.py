@@ -11,10 +11,7 @@ _RANKS = 4096
 
 
 def rank_events(ledger: Ledger, known: Mapping[str, Occurrences]) -> tuple[RankEvent, ...]:
-    """The first failure of every rank, the earliest rank first; ``known`` by catalogue id.
-
-    Leaves out processes of unknown rank. Needs a settled ledger.
-    """
+    """First failures of ranks, the earliest first, of a settled ledger; ``known`` by their id."""
     rows: dict[int, tuple[str, Sighting]] = {}
     for sightings in (_failures(ledger, known), _log_lines(ledger)):
         rows = {**_first_of_ranks(sightings), **rows}

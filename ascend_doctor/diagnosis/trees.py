@@ -8,10 +8,7 @@ _TREE = re.compile(r"(?P<tree>.*)/(?:debug|run|security)/(?:plog|device-\d{1,4})
 
 
 def nodes_of(names: Iterable[str]) -> dict[str, str]:
-    """By file, what distinguishes its tree; empty with one tree.
-
-    Files beside a tree, below the folder that distinguishes it, are of the same node.
-    """
+    """What distinguishes each file's tree, and files beside it; empty with one tree."""
     names = list(names)
     trees = {name: match["tree"].split("/") for name in names if (match := _TREE.match(name))}
     different = sorted({tuple(parts) for parts in trees.values()})

@@ -46,9 +46,8 @@ def judge_run(
 ) -> JobVerdict:
     """The verdict on a run by itself, from its settled ledger.
 
-    ``root`` is its root cause, ``waits`` are lines of victims' failures, ``nodes`` the user's
-    names of its nodes by rank. ``stall`` counts if the logs decide nothing, or only say that
-    the run was ended.
+    ``root`` is its root cause, ``waits`` are victims' lines, ``nodes`` the user's names by rank.
+    ``stall`` counts if the logs decide nothing, or only say that the run was ended.
     """
     verdict = _judge(ledger, root, guilty, waits, nodes)
     if stall is not None and (
@@ -180,10 +179,7 @@ def _nodes_in_lines(ledger: Ledger, root: KnownFailure) -> tuple[str, ...]:
 def nodes_of_guilty(
     ledger: Ledger, guilty: Guilt | None, nodes: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """The nodes of the guilty, by torchrun's hosts, else by the logs or the user.
-
-    If the user names ``nodes``, only their names are given.
-    """
+    """The guilty's nodes by torchrun's hosts, the logs or the user; of ``nodes`` alone if any."""
     if guilty is None:
         return tuple(nodes) if len(nodes) == 1 and len(ledger.nodes) <= 1 else ()
     hosts = [ledger.ended[rank].node for rank in guilty.ranks if rank in ledger.ended]

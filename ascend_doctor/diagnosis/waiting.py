@@ -28,10 +28,7 @@ class Wait:
 
 @dataclass(frozen=True, kw_only=True)
 class Ends:
-    """Where chains end.
-
-    ``sinks`` wait only for each other; ``lone`` left no log, and one process alone complains.
-    """
+    """``sinks`` wait only for each other; ``lone`` left no log, and one process alone complains."""
 
     sinks: tuple[tuple[Party, ...], ...]
     lone: tuple[Party, ...]

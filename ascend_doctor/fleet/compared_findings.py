@@ -123,10 +123,7 @@ def shared_addresses(merged: Merged) -> Iterator[Finding]:
 
 
 def slow_nodes(merged: Merged) -> Iterator[Finding]:
-    """Nodes whose worst measurement is far from the others', a finding for each measurement.
-
-    Those that no job should wait for fail.
-    """
+    """Nodes far from others, a finding per measurement; failed if no job should wait for them."""
     for name, measured in sorted(merged.figures.items()):
         by_node: dict[int, list[float]] = defaultdict(list)
         worse_above = bool(more_is_worse(name))

@@ -29,10 +29,7 @@ def endpoint(host: str, port: int) -> str:
 
 
 class GangVariables:
-    """An environment that is read strictly: a launch with a wrong rank hangs on every node.
-
-    All methods raise DataError with the names of the variables.
-    """
+    """Reads strictly, as a wrong rank hangs every node. Methods raise DataError with the names."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self.env = env

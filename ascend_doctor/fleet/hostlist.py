@@ -15,8 +15,7 @@ _MOST = 1_000_000
 def parse_hosts(text: str, *, name: str) -> tuple[str, ...]:
     """Nodes of a host file: a name a line, ``node[001-004,7]`` as Slurm writes it, no doubles.
 
-    Ignores what follows a name (``slots=8``, ``:8``) and comments. Raises DataError that names
-    file and line.
+    Ignores comments and ends of lines (``slots=8``, ``:8``). Raises DataError with file and line.
     """
     names: dict[str, None] = {}
     for number, line in enumerate(text.splitlines(), 1):

@@ -14,10 +14,7 @@ _SLURM_PORTS = range(20000, 30000)
 
 
 def gang(env: Mapping[str, str]) -> Gang:
-    """What the launcher that is closest to this process says.
-
-    Raises DataError if none says anything, and for incomplete or contradictory variables.
-    """
+    """What the closest launcher says. Raises DataError: none, incomplete or contradictory."""
     here = GangVariables(env)
     gangs = [gang_ for launcher in _LAUNCHERS if (gang_ := launcher(here)) is not None]
     if not gangs:

@@ -153,8 +153,7 @@ def _name(file: str, report: NodeReport, *, by_file: bool) -> str:
 def merge(files: Iterable[str], stack: frozenset[str], *, by_file: bool = False) -> Merged:
     """Read the reports; of two about one node the newer counts. Never raises for a file.
 
-    ``by_file``: nodes have the names of their files, from a scheduler. A second pass runs only
-    if a node came twice, which is rare.
+    ``by_file``: nodes have their files' names, from a scheduler. A double node costs a second pass.
     """
     merged = Merged()
     newest: dict[str, tuple[float, str]] = {}

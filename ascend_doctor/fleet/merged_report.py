@@ -36,10 +36,7 @@ def judge(
     seconds: float,
     reasons: Mapping[str, str] = MappingProxyType({}),
 ) -> Report:
-    """``expected`` are the nodes that had to report, None if unknown.
-
-    ``reasons`` say why nodes are silent, if the starter of the check knows.
-    """
+    """``expected``: nodes that had to report, None if unknown; ``reasons``: why some are silent."""
     names = [node.name for node in merged.nodes]
     missing = _missing(expected, names)
     drift = tuple(_drifts(merged))

@@ -27,8 +27,7 @@ def choose_nodes(
 ) -> tuple[list[RayNode], tuple[str, ...]]:
     """The nodes to check, of what ``ray.nodes()`` lists, and the missing wanted ones.
 
-    The default is all with NPUs, or all if none has any. Raises DataError if the cluster has
-    too few.
+    The default is all with NPUs, or all if none has any. Raises DataError for too few nodes.
     """
     alive = _name_nodes([row for row in listed if row["Alive"]])
     if job.nodes:

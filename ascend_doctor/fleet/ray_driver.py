@@ -38,10 +38,7 @@ _LONGEST_REASON = 400
 
 @dataclass(kw_only=True)
 class NodeCheck:
-    """The check of one node: its reservation, its actor, and then the check.
-
-    ``port`` is free on the node.
-    """
+    """A node's check: reservation, actor, check. ``port`` is free on the node."""
 
     node: RayNode
     group: Any
@@ -104,8 +101,7 @@ class RayDriver:
     def _start(self, node: RayNode) -> None:
         """An actor with all NPUs of its node, and no CPU, which others may use up."""
         npus = {NPU: node.npus} if node.npus else {}
-        # Ray has a resource of every node, named by its address: a bit of it places the actor
-        # there.
+        # Ray has a resource per node, named by its address: a bit of it places the actor there.
         group = placement_group([{f"node:{node.address}": 0.001, **npus}])
         actor = (
             ray.remote(OnNode)

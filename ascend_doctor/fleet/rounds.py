@@ -21,10 +21,7 @@ from ascend_doctor.probing.pair_bisection import Pairs, matrix
 
 @dataclass
 class PairRun:
-    """One run of the probe in its nodes' records. ``reports`` are names by number.
-
-    ``table`` is the one with most hosts.
-    """
+    """A probe's run; ``reports``: names by number, ``table``: the one with most hosts."""
 
     table: PairTable
     device: str
@@ -91,10 +88,7 @@ class Rounds:
 
 
 def own_exit_code(code: int, findings: tuple[Finding, ...]) -> int:
-    """A report's code without its pair rounds, which are judged for all nodes.
-
-    A node that saw another one fail has not failed for that.
-    """
+    """A report's code without pair rounds: a node that saw another fail has not failed itself."""
     levels = {finding.level for finding in findings if finding.check == PROBE}
     if not levels & {Level.ERROR, Level.UNKNOWN}:
         return code

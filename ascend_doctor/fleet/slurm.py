@@ -6,8 +6,7 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.hostlist import parse_hosts
 from ascend_doctor.machine.live import LiveMachine, ProgramMissing
 
-# States in which no job starts on a node (man sinfo, NODE STATE CODES); a draining node still runs
-# its job. "*" behind a state: the node does not answer.
+# No job starts in these (man sinfo, NODE STATE CODES); a draining node runs one; "*": no answer.
 _AWAY = ("down", "drained", "fail", "future", "inval", "unknown")
 
 

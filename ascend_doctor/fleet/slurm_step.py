@@ -30,8 +30,7 @@ echo $? >"$folder/$node.exit"
 _POLL = 0.2
 # Each is a call of the controller, which has other users.
 _ASK_EVERY = 2.0
-# The last two shares of the time: for checks to end and write what they have, and for Slurm to end
-# the rest.
+# The last shares of the time: for checks to write what they have, and for Slurm to end the rest.
 _GRACE, _GRACE_SHARE = 15.0, 0.1
 _KILLED = "137"  # 128 and SIGKILL, as a shell says it
 
@@ -125,10 +124,7 @@ class SlurmStep:
             self.nodes = parse_hosts(nodes, name="squeue")
 
     def _end(self) -> None:
-        """Ask the checks to write what they have, then cancel what is left.
-
-        srun itself would send SIGKILL at once when it is ended (SchedMD/slurm: man srun, SIGNALS).
-        """
+        """Let checks write, then cancel: srun sends SIGKILL at once (man srun, SIGNALS)."""
         with contextlib.suppress(DataError):
             self._look()
             for job in self._jobs_left() if any(map(self._began, self.nodes)) else ():

@@ -92,9 +92,8 @@ def acknowledge(
 ) -> tuple[Finding, ...]:
     """The findings, known ones as skipped with the reason; each expired row adds a warning.
 
-    ``host`` is the machine's real name, ``today`` the day in UTC. Unknown findings stay
-    unknown: their result is unpredictable. Only those that need root can be acknowledged as not
-    checked.
+    ``host`` is the machine's real name, ``today`` the day in UTC. Unknown findings stay unknown:
+    their result is unpredictable. Only those that need root can be acknowledged as not checked.
     """
     today = today or dt.datetime.now(dt.timezone.utc).date()
     mine = [acknowledgement for acknowledgement in rows if fnmatchcase(host, acknowledgement.nodes)]

@@ -22,8 +22,7 @@ _MOUNTS = (
 )
 # A subsystem id for a card of two devices behind one PCI function.
 _TWO_DEVICES = "0x0110"
-# HCCL listens on the host's addresses, ranks and loaders share memory, RDMA locks pages, and
-# each rank has files and sockets for all others.
+# HCCL listens on host addresses, ranks share memory, RDMA locks pages, ranks have many sockets.
 _LIMITS = (
     *("--net=host", "--shm-size=64g"),
     *("--ulimit", "memlock=-1", "--ulimit", "nofile=65536:65536"),

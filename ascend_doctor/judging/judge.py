@@ -119,8 +119,7 @@ def list_registered() -> tuple[Check, ...]:
     return tuple(_CHECKS.values())
 
 
-# A check is straight-line code: it yields findings made with these, raises Unknown or
-# NotApplicable, or yields nothing: all is well.
+# Straight-line code: a check yields findings, raises Unknown or NotApplicable, or all is well.
 
 
 def _finding(  # noqa: PLR0913 - the fields of a finding

@@ -18,10 +18,7 @@ def splits_ranks(ranks: int, *sizes: int) -> bool:
 
 
 def splits_groups(groups: int, tensor: int, megatron: str) -> bool | None:
-    """Whether key and value heads split; None if that depends on Megatron-core.
-
-    From 0.16 on they may divide TP instead.
-    """
+    """Whether KV heads split; None if Megatron-core decides: from 0.16 on they may divide TP."""
     if groups % tensor == 0:
         return True
     if tensor % groups:

@@ -7,10 +7,7 @@ import os
 
 @functools.cache
 def import_below(package: str, folder: str, *, without: str = "") -> None:
-    """Import every module in a package's folders, except one folder.
-
-    pkgutil takes a third of level 0's imports to find the same.
-    """
+    """Import a package's modules, except one folder; pkgutil takes a third of level 0's imports."""
     for subject in sorted(os.listdir(folder)):
         path = os.path.join(folder, subject)
         if subject in {without, "__pycache__"} or not os.path.isdir(path):

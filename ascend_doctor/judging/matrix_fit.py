@@ -22,9 +22,8 @@ Fit = Literal["fits", "near", "doubt", "bad"]
 class Relation(msgspec.Struct, frozen=True, kw_only=True):
     """A release's need of another component, and the present version.
 
-    ``fit``: "fits" as documented; "near", another release of the documented line (8.5.1 for
-    8.5.0); "doubt", documented by none or only by a disputed or other source (``allowed``);
-    "bad", refused.
+    ``fit``: "fits" as documented; "near", another release of the documented line (8.5.1 for 8.5.0);
+    "doubt", documented by none or only by a disputed or other source (``allowed``); "bad", refused.
     """
 
     need: Need
@@ -54,10 +53,7 @@ def describe_range(row: Release, component: str) -> str:
 
 
 def release(case: Case, component: str, version: str) -> Release | None:
-    """The row of a version, else the only row whose component reports this version.
-
-    verl v0.7.0 and v0.8.0 say 0.7.0.dev and 0.8.0.dev. Raises Unknown for an invalid version.
-    """
+    """A version's row, or the sole one reporting it (verl 0.7.0.dev). Raises Unknown if invalid."""
     known = case.catalog.component(component)
     try:
         row = known.release(version)

@@ -52,10 +52,7 @@ def cann_version(case: Case) -> str:
 
 
 def family(case: Case) -> Family:
-    """The chip family of this machine's NPUs, by npu-smi's names, else by the PCI id.
-
-    Raises Unknown, and NotApplicable without a trace of an NPU.
-    """
+    """The NPUs' family by npu-smi, else PCI id. Raises Unknown, NotApplicable without any NPU."""
     npus, driver = case.facts.npus, case.facts.driver
     for name in dict.fromkeys(device.name for device in npus.devices) if npus else ():
         family_of = case.catalog.family_of(name)
@@ -80,10 +77,7 @@ def variable(case: Case, name: str) -> str | None:
 
 
 def autoloads(case: Case) -> bool:
-    """Whether ``import torch`` imports torch_npu, too: from torch 2.5 on, unless disabled.
-
-    torch compares the variable with "1"; any other value switches it off.
-    """
+    """Whether ``import torch`` loads torch_npu: from 2.5 on, unless the variable is not "1"."""
     torch = distribution(case, "torch")
     if not is_in_range(torch.version, ">=2.5.0.dev0"):
         return False

@@ -28,10 +28,7 @@ class Requirement(NamedTuple):
 
 
 def requirements(python: Python, distribution: Distribution) -> Iterator[Requirement]:
-    """The requirements whose markers hold on the examined interpreter, without extras.
-
-    Raises Unknown if a marker needs a value that the interpreter did not give.
-    """
+    """Requirements without extras whose markers hold. Raises Unknown if a value is missing."""
     for text in distribution.requires:
         requirement = _plain(text) or _conditional(text, python)
         if requirement is not None:

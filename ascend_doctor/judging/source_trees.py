@@ -22,11 +22,7 @@ def copies(case: Case, name: str) -> tuple[PackageCopy, ...]:
 
 
 def winner(package_copies: tuple[PackageCopy, ...], part: str) -> PackageCopy | None:
-    """The copy that gives ``<name>.<part>``.
-
-    Each part of a namespace package comes from the first copy with it. A normal package (with
-    __init__.py) in front hides all others.
-    """
+    """The first copy with ``<name>.<part>``; a package with __init__.py in front hides others."""
     if package_copies[0].kind != "namespace":
         return package_copies[0] if part in package_copies[0].parts else None
     return next((copy for copy in package_copies if part in copy.parts), None)
@@ -55,10 +51,9 @@ def names(git: GitState | None) -> Iterator[str]:
 
 
 def mindspeed(case: Case) -> Release:
-    """The row of the importable MindSpeed, by branch, tag or commit.
+    """The importable MindSpeed's row by ref or commit. Raises Unknown and NotApplicable.
 
-    Not by its distribution's version, which is the same for different Megatrons. Raises Unknown
-    and NotApplicable.
+    Its distribution's version is the same for different Megatrons.
     """
     git = copies(case, "mindspeed")[0].git
     distribution = find_distribution(case, "mindspeed") if git is None else None

@@ -5,8 +5,7 @@ from collections.abc import Collection
 
 # Too many other names are a letter away from a shorter one.
 _SHORTEST, _LONG = 5, 10
-# Between hyphens: up to the first length another letter makes another word; from the second on
-# two may be slips.
+# Between hyphens: to the first length a letter makes another word, from the second two may slip.
 _SHORT, _LONG_WORD = 3, 7
 _FEW_SLIPS = 2
 _PREFIXES = ("HCCL_", "P2P_HCCL_", "ASCEND_", "TORCH_NPU_", "TORCH_HCCL_", "PYTORCH_NPU_")
@@ -46,10 +45,7 @@ def slip_of(name: str, known: Collection[str], most: int = 2) -> str:
 
 
 def variable_meant(name: str, known: Collection[str]) -> str:
-    """The variable that was probably meant: by a slip, other words, or their lengths.
-
-    Only names of HCCL, CANN and torch_npu have such forms; other names belong to users.
-    """
+    """The HCCL, CANN or torch_npu variable probably meant: by a slip, other words or lengths."""
     if meant := slip_of(name, known):
         return meant
     words = name.split("_")

@@ -52,10 +52,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 def subjects(
     findings: Sequence[Finding], chosen: Collection[Check], facts: Snapshot
 ) -> Iterator[Subject]:
-    """The examined subjects, in the order of building a stack.
-
-    Findings about the run itself (an expired acknowledgement, an early end) belong to none.
-    """
+    """Subjects in the order of building a stack; findings about the run itself belong to none."""
     folders = {check.id: check.subject for check in chosen}
     by_folder: dict[str, list[Finding]] = {}
     for finding in findings:

@@ -157,10 +157,7 @@ def _differs(name: str, parts: Sequence[Piece | Word]) -> Piece:
 def commands(
     source: bytes, follow: Callable[[str], SourcedFile | None] = lambda _: None
 ) -> tuple[ShellCommand, ...]:
-    """The commands of a script in order, as far as followed. Never raises.
-
-    ``follow`` gives a sourced file, None if unreadable.
-    """
+    """A script's commands in order; never raises. ``follow`` gives a sourced file or None."""
     walker = _Walker(SourcedFile("", source), follow)
     walker.walk()
     return tuple(walker.shell_commands)
@@ -178,8 +175,7 @@ def _language() -> Any:
 def syntax_tree(source: bytes) -> Any:
     import tree_sitter  # noqa: PLC0415 - as above
 
-    # tree-sitter-bash 0.25.1 reads outside of its memory after some characters beyond the basic
-    # plane (seen with random texts); letters of the same length keep every place.
+    # tree-sitter-bash 0.25.1 reads beyond its memory after non-BMP characters; places stay.
     source = _BEYOND.sub(b"____", source)
     # A reused parser keeps the scanner's memory of earlier text.
     return tree_sitter.Parser(_language()).parse(source).root_node

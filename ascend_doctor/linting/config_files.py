@@ -72,10 +72,7 @@ def find_config_files(words: Sequence[str], script: str) -> Iterator[int]:
 
 
 def is_configured(words: Sequence[str], script: str) -> bool:
-    """Whether Python runs any program that a file spreads over ranks.
-
-    ROLL's pipelines take folder and name in two options (alibaba/ROLL:examples).
-    """
+    """Whether a file spreads the program over ranks; ROLL takes folder and name in two options."""
     if not any(_INTERPRETER.fullmatch(word) for word in words[:_MOST_WORDS_BEFORE]):
         return False
     if _NO_TRAINING.search(" ".join(_programs(words[:_MOST_BEFORE]))):

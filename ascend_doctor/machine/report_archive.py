@@ -1,7 +1,6 @@
 """The archive that ``ascend-doctor report`` writes, as the reading commands open it."""
 
 import itertools
-import tarfile
 import zlib
 from pathlib import Path
 
@@ -14,12 +13,15 @@ ENDING = ".tar.gz"
 _REPORT = f"{FOLDER}/report.json"
 _GZIP = b"\x1f\x8b"
 _AS_GZIP = 16 + zlib.MAX_WBITS
+_BLOCK = 512
 # The report is the first file of our archives.
 _MEMBERS = 8
 
 
 def read_report_bytes(path: str | Path, limit: int) -> bytes:
     """The content of a file, or of the report in an archive of reports. Raises DataError."""
+    import tarfile  # noqa: PLC0415 - most commands read no archive
+
     data = read_bytes(path, limit)
     if not data.startswith(_GZIP):
         return data
@@ -41,7 +43,7 @@ def read_report_bytes(path: str | Path, limit: int) -> bytes:
 def is_report_archive(head: bytes) -> bool:
     """Whether ``head`` begins one of our archives, by the name of its first member."""
     try:
-        header = zlib.decompressobj(_AS_GZIP).decompress(head, tarfile.BLOCKSIZE)
+        header = zlib.decompressobj(_AS_GZIP).decompress(head, _BLOCK)
     except zlib.error:
         return False
     return header.startswith(f"{FOLDER}/".encode())

@@ -113,9 +113,8 @@ def stage_memory(
 ) -> Memory:
     whole = rank_parameters(model, layout, stage)
     trained = adapters(model, layout, stage, run.lora) if run.lora else whole
-    # Peaks of launches with small activations exceed the permanent memory by FP32 of the
-    # largest parameter part (tests/planning/peaks.yaml: Llama-2-7B, Phi-3.5-MoE, InternLM3,
-    # GLM-4).
+    # Peaks of launches with small activations exceed the permanent memory by FP32 of the largest
+    # parameter part (tests/planning/peaks.yaml: Llama-2-7B, Phi-3.5-MoE, InternLM3, GLM-4).
     update = 0.0 if run.lora else largest_shard(model, layout, stage) * _FP32
     frozen = whole if run.lora else RankParameters()
     shared_out = trained.dense / (layout.dp * layout.cp) + trained.expert / layout.edp

@@ -13,14 +13,12 @@ from ascend_doctor.planning.step_time import relative_step_time
 # Tensor parallelism moves every activation several times a layer: at most a node's devices (16
 # on Atlas A3).
 _MOST_TENSOR = 16
-# Published launch scripts for experts on NPUs mostly take TP2, which sequence parallelism
-# needs: 8 of 13 in modelscope/ms-swift@3602360a:examples/ascend, all of
-# modelscope/twinkle@1a1d8845.
+# Published launch scripts for experts on NPUs mostly take TP2, which sequence parallelism needs: 8
+# of 13 in modelscope/ms-swift@3602360a:examples/ascend, all of modelscope/twinkle@1a1d8845.
 _USUAL_TENSOR = 2
 _MIB = 1 << 20
-# A process's need above the estimate of its allocations: published peaks were up to 4.5 % above
-# it, and torch's reserved memory mostly 2 to 10 % above its allocated one
-# (docs/records/plan.md).
+# A process's need above the estimate of its allocations: published peaks were up to 4.5 % above it,
+# and torch's reserved memory mostly 2 to 10 % above its allocated one (docs/records/plan.md).
 MARGIN = 0.12
 
 

@@ -27,11 +27,10 @@ TensorKey = tuple[int, TensorKind, str, int, str]
 class TensorRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A tensor at one moment of a step. Sums leave out the elements that are not finite.
 
-    ``name`` is a module, or a parameter with its module. ``call`` counts the calls of the
-    module in the step. ``slot`` is the tensor's path in arguments, results, or the optimizer's
-    state. ``attached``: a gradient can come back to it. ``norm`` is the Euclidean one;
-    ``projections`` are sums with random signs, ``digest`` a check sum of the bytes: the writer
-    may omit each.
+    ``name`` is a module, or a parameter with its module. ``call`` counts the calls of the module in
+    the step. ``slot`` is the tensor's path in arguments, results, or the optimizer's state.
+    ``attached``: a gradient can come back to it. ``norm`` is the Euclidean one; ``projections`` are
+    sums with random signs, ``digest`` a check sum of the bytes: the writer may omit each.
     """
 
     step: int

@@ -26,16 +26,15 @@ class LaunchNodes(msgspec.Struct, frozen=True, kw_only=True):
 class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A probe to run. ``probe`` is its kebab id, ``python`` the examined interpreter.
 
-    ``level`` is the first level that runs it. ``torchrun``: its ranks need each other.
-    ``agents``: it runs once on each node, without torchrun, and starts so many ranks itself.
-    ``together``: the script that runs it with others in the same processes, "" if none may.
-    ``forked``: with others it has a process forked from one that has torch. ``world_size``
-    counts the ranks of all ``nodes``. ``sizes`` are the requested parallel sizes, ``minutes``
-    is how long to soak, ``small`` asks for the sizes of the CPU, and ``needs`` are probes that
-    must have passed. ``deadline`` is in seconds; ``shortened``: it is less than the probe's
-    own. ``first_try``: how it timed out before a retry with ``patience`` times the seconds for
-    all its parts. ``env`` is the examined environment, None for that of this process.
-    ``script`` is the probe's file.
+    ``level`` is the first level that runs it. ``torchrun``: its ranks need each other. ``agents``:
+    it runs once on each node, without torchrun, and starts so many ranks itself. ``together``: the
+    script that runs it with others in the same processes, "" if none may. ``forked``: with others
+    it has a process forked from one that has torch. ``world_size`` counts the ranks of all
+    ``nodes``. ``sizes`` are the requested parallel sizes, ``minutes`` is how long to soak,
+    ``small`` asks for the sizes of the CPU, and ``needs`` are probes that must have passed.
+    ``deadline`` is in seconds; ``shortened``: it is less than the probe's own. ``first_try``: how
+    it timed out before a retry with ``patience`` times the seconds for all its parts. ``env`` is
+    the examined environment, None for that of this process. ``script`` is the probe's file.
     """
 
     probe: str

@@ -142,10 +142,9 @@ class BasePython(_Piece, frozen=True, kw_only=True):
 class Proof(_Piece, frozen=True, kw_only=True):
     """What was run with a stack after the build, on ``date`` (ISO 8601).
 
-    ``level`` is that of the probes; ``simulated``: on a simulated NPU. ``probes`` ran,
-    ``imports`` are documented import checks that passed, ``failed`` did not pass and
-    ``unknown`` could not be determined; each begins with its check id and a colon. ``losses``
-    are training losses by layout.
+    ``level`` is that of the probes; ``simulated``: on a simulated NPU. ``probes`` ran, ``imports``
+    are documented import checks that passed, ``failed`` did not pass and ``unknown`` could not be
+    determined; each begins with its check id and a colon. ``losses`` are training losses by layout.
     """
 
     level: int
@@ -174,17 +173,16 @@ class Proof(_Piece, frozen=True, kw_only=True):
 
 
 class Lock(_Piece, frozen=True, kw_only=True):
-    """A stack to the last commit and wheel.
+    """A stack to the last commit and wheel. ``wish`` is the request (megatron, framework).
 
-    ``wish`` is the request (megatron, framework). ``rows`` are the matrix rows used, versions
-    by component; ``stacks`` the documented combinations among them. ``system`` are versions
-    that the stack needs and setup never installs (cann, driver ...), ``install`` the documented
-    commands for them, by component. ``pythonpath``: paths relative to the stack's folder, in
-    order. ``venv``: "venv", or the full path of a named environment. ``as_of``: the day after
-    which files of indexes did not count; "" if all did. ``accepted`` are documented conflicts
-    that the user accepted, as WHO:WHAT, and what they are; errors of ``accepted_checks`` do not
-    keep it from use. ``preserved`` are packages that were there and that setup left alone, in
-    the file ``kept``. ``proof`` is None before the first run.
+    ``rows`` are the matrix rows used, versions by component; ``stacks`` the documented combinations
+    among them. ``system`` are versions that the stack needs and setup never installs (cann, driver
+    ...), ``install`` the documented commands for them, by component. ``pythonpath``: paths relative
+    to the stack's folder, in order. ``venv``: "venv", or the full path of a named environment.
+    ``as_of``: the day after which files of indexes did not count; "" if all did. ``accepted`` are
+    documented conflicts that the user accepted, as WHO:WHAT, and what they are; errors of
+    ``accepted_checks`` do not keep it from use. ``preserved`` are packages that were there and that
+    setup left alone, in the file ``kept``. ``proof`` is None before the first run.
     """
 
     schema: int = SCHEMA
@@ -276,8 +274,7 @@ class Prefix:
 def stack_in_use(prefix: str | None) -> Path | None:
     """The folder of one stack if named, else of the one in use below a prefix.
 
-    None if no prefix was named and none was ever built. Raises DataError if a named one has
-    none.
+    None if no prefix was named and none was ever built. Raises DataError if a named one has none.
     """
     if prefix and (Path(prefix) / FILE).is_file():
         return Path(os.path.abspath(prefix))

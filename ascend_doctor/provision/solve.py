@@ -165,9 +165,8 @@ def _is_allowed(catalog: Catalog, name: str, version: str, versions: str) -> boo
 def _doubtfulness(catalog: Catalog, question: SolveQuery, solution: Solution) -> int:
     """1 for a patch release, 2 for a pair that another source names, 5 for an unnamed one.
 
-    Of a requested framework release, the documents' first set counts more than their second:
-    that is 4. A MindSpeed without a documented stack has fewer facts and so fewer doubts: it
-    counts 3.
+    Of a requested framework release, the documents' first set counts more than their second: that
+    is 4. A MindSpeed without a documented stack has fewer facts and so fewer doubts: it counts 3.
     """
     version = solution.versions.get("mindspeed")
     listed = version is None or any(

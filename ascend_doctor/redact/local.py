@@ -18,8 +18,7 @@ _HOSTS = ("HOSTNAME", "SLURMD_NODENAME", "NODE_NAME", "MY_NODE_NAME", "HOST")
 def local_key() -> bytes:
     """The key of this machine's pseudonyms. It never leaves the machine.
 
-    From the machine's id; in a container without one, from this boot; else new for this
-    process.
+    From the machine's id; in a container without one, from this boot; else new for this process.
     """
     for path in _IDS:
         try:

@@ -12,9 +12,8 @@ _UNSAFE = "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufef
 _UNSAFE_IN_JSON = "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
 
 
-# Commands to the log readers of GitHub Actions
-# (actions/runner:src/Runner.Common/ActionCommand.cs), Azure Pipelines and TeamCity: "::name
-# ...::" where a line begins, "##[" anywhere.
+# Commands to the log readers of GitHub Actions (actions/runner:src/Runner.Common/ActionCommand.cs),
+# Azure Pipelines and TeamCity: "::name ...::" where a line begins, "##[" anywhere.
 _COMMAND = re.compile(r"^(\s*):(:[A-Za-z-]+(?:\s[^\n]*?)?::)|##(?=\[|vso\[|teamcity\[)")
 
 

@@ -189,10 +189,7 @@ def _shrink_llama_factory(
 def start_ranks(
     program: str, words: Sequence[str], settings: ProgramSettings, nproc: int | None = None
 ) -> list[str] | None:
-    """The command for a launch's ranks at its true size; None if it starts none.
-
-    Raises DataError.
-    """
+    """The command for a launch's ranks at its true size, or None. Raises DataError."""
     launch = split_launch(program, words)
     if not launch.starts_ranks or launch.accelerate:
         return None

@@ -84,10 +84,7 @@ def read_refs(source: RepositorySource, git: Git, *, dated: bool) -> tuple[Dated
 def propose_rows(
     component: Component, refs: Iterable[DatedRef], as_of: str = ""
 ) -> Iterator[NewRow]:
-    """The refs without a row of a component, newest first.
-
-    ``as_of``: later ones do not count.
-    """
+    """The refs without a row of a component, newest first. ``as_of``: later ones do not count."""
     upstream = component.upstream
     if upstream is None:
         return

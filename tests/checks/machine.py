@@ -175,7 +175,6 @@ def healthy() -> Snapshot:
 
 
 def having(facts: Snapshot, section: str, **fields: Any) -> Snapshot:
-    """The snapshot with some fields of one section changed."""
     changed = msgspec.structs.replace(getattr(facts, section), **fields)
     return msgspec.structs.replace(facts, **{section: changed})
 
@@ -185,7 +184,6 @@ def without(facts: Snapshot, section: str) -> Snapshot:
 
 
 def packages(facts: Snapshot, *changed: Distribution, gone: tuple[str, ...] = ()) -> Snapshot:
-    """The snapshot with distributions replaced by name, added, or gone."""
     assert facts.python is not None
     names = {distribution.name for distribution in changed} | set(gone)
     distributions = tuple(
@@ -197,7 +195,6 @@ def packages(facts: Snapshot, *changed: Distribution, gone: tuple[str, ...] = ()
 
 
 def install(facts: Snapshot, **fields: Any) -> Snapshot:
-    """The snapshot with fields of its only CANN changed."""
     assert facts.cann is not None
     changed = msgspec.structs.replace(facts.cann.installs[0], **fields)
     return having(facts, "cann", installs=(changed,))
@@ -209,7 +206,6 @@ def shell(facts: Snapshot, **fields: Any) -> Snapshot:
 
 
 def imports(facts: Snapshot, name: str, *copies: PackageCopy) -> Snapshot:
-    """The snapshot with the copies of an import name replaced."""
     assert facts.import_path is not None
     import_names = tuple(
         import_name for import_name in facts.import_path.names if import_name.name != name

@@ -74,7 +74,7 @@ def npu(number: int, *, a3: bool = False, **fields: Any) -> Npu:
 
 
 def ecc(number: int, *, a3: bool = False, **counters: int) -> NpuEcc:
-    """Counters by their name with underscores for blanks."""
+    """Counter names have underscores for blanks."""
     counts = {name.replace("_", " "): count for name, count in counters.items()}
     return NpuEcc(
         npu_id=number // 2 if a3 else number,
@@ -84,7 +84,6 @@ def ecc(number: int, *, a3: bool = False, **counters: int) -> NpuEcc:
 
 
 def boards(**fields: Any) -> tuple[NpuBoard, ...]:
-    """The boards of all cards, each with these fields."""
     plain = NpuBoard(
         npu_id=0, compatibility="OK", driver_version="25.2.0", firmware_version="7.7.0.6.236"
     )
@@ -121,7 +120,7 @@ def mesh(count: int, code: str = "HCCS", prefix: str = "NPU") -> Topology:
 
 
 def a2(**environment: str) -> Snapshot:
-    """A host that has nothing to complain about."""
+    """A healthy host."""
     ports = tuple(port(number) for number in range(CARDS))
     return Snapshot(
         host=Host(
@@ -218,7 +217,6 @@ def of_driver(facts: Snapshot, **fields: Any) -> Snapshot:
 
 
 def inside(facts: Snapshot, kind: str = "docker", **fields: Any) -> Snapshot:
-    """The same machine seen from a container."""
     return having(
         facts, "host", container=Container(**{"kind": kind, "privileged": False, **fields})
     )
@@ -230,7 +228,6 @@ def ask(identity: str, facts: Snapshot, nproc: int | None = None) -> tuple[Findi
 
 
 def commands(finding: Finding) -> str:
-    """What the remedy says to type, or says at all."""
     remedy = finding.remedy
     assert remedy is not None
     return "\n".join((remedy.summary, *remedy.commands))

@@ -21,14 +21,14 @@ from tests.checks.machine import (
     without,
 )
 
-# What judges a launch is judged with one, and what a probe measured with its record.
+# A check of launches gets a launch, one of probes a record.
 MINE = sorted(
     name
     for name, check in CHECKS.items()
     if not check.probe and check.level == 0 and check.scope == ""
 )
-# They look at a whole server, which tests of their own have (tests/checks/server.py). A check that
-# is not here has to be content with the healthy machine of tests/checks/machine.py.
+# They look at a whole server, which has its own tests (tests/checks/server.py). Any other check
+# must be content with tests/checks/machine.py's healthy machine.
 OF_A_SERVER = frozenset(
     {"device-managers", "disk-room", "driver-complete", "driver-firmware"}
     | {"driver-running", "hccn-addresses", "hccn-conf", "hccn-gateway"}
@@ -103,7 +103,7 @@ def test_hostile_texts_stay_data(version: str, path: str) -> None:
     for finding in judge(Case(facts=facts, catalog=CATALOG), [CHECKS[name] for name in MINE]):
         assert "the check itself failed" not in finding.title, finding
         for command in finding.remedy.commands if finding.remedy else ():
-            # Where a hostile text is in a command, it is quoted as one word.
+            # A command quotes hostile text as one word.
             if "$(reboot)" in command:
                 assert re.search(r"'[^']*\$\(reboot\)[^']*'", command), command
 

@@ -93,7 +93,7 @@ def of_whole(
     loaded: dict[str, Any] | None = None,
     elsewhere: dict[str, Any] | None = None,
 ) -> tuple[Finding, ...]:
-    """What is said where all weights are trained and saved as Megatron does."""
+    """All weights trained, saved as Megatron does."""
     before = {**BEFORE, "saved": {**BEFORE["saved"], "failed": saved or {}}}
     after = {**AFTER, "loaded": {"dp_reshardable": LOADED, **(loaded or {})}}
     resumed = {"PP2": after, "PP2 elsewhere": elsewhere or ELSEWHERE}

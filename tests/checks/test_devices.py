@@ -27,7 +27,7 @@ from tests.checks.server import (
     npu,
 )
 
-# ---------------------------------------------------------------- driver
+# --- driver
 
 
 def test_a_card_without_a_driver() -> None:
@@ -129,7 +129,7 @@ def test_the_driver_that_runs_in_a_container() -> None:
     only("driver-running", facts, Level.UNKNOWN, "on disk")
 
 
-# ---------------------------------------------------------------- device files
+# --- device files
 
 
 def test_a_card_that_is_lost() -> None:
@@ -275,7 +275,7 @@ def test_a_file_that_is_no_device() -> None:
     assert "--device" in commands(finding)
 
 
-# ---------------------------------------------------------------- containers
+# --- containers
 
 
 def bare(facts: Snapshot, **fields: object) -> Snapshot:

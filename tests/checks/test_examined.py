@@ -9,7 +9,7 @@ DOCTOR = Doctor(executable="/opt/train venv/bin/python", packages=("torch", "tor
 
 
 def examine(*names: str, importable: tuple[str, ...] = (), **fields: object) -> Snapshot:
-    """A Python without packages, but for these."""
+    """A Python with only these packages."""
     python = {
         "executable": "/usr/bin/python3",
         "by": "PATH",

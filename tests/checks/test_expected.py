@@ -10,7 +10,6 @@ from tests.checks.server import a2, a3, node, nodes, npu
 
 
 def judge_expectations(facts: Snapshot, *texts: str) -> list[Finding]:
-    """Findings of the checks that these expectations have."""
     expected = parse_expectations(texts, "test")
     case = Case(facts=facts, catalog=CATALOG, expected=expected)
     return list(
@@ -44,7 +43,7 @@ def test_nothing_is_judged_where_nothing_is_expected() -> None:
         assert finding.level is Level.SKIPPED
 
 
-# ---------------------------------------------------------------- npus
+# --- npus
 
 
 @pytest.mark.parametrize(
@@ -107,7 +106,7 @@ def test_each_expectation_is_a_finding() -> None:
     ]
 
 
-# ---------------------------------------------------------------- soc
+# --- soc
 
 
 def test_the_chip_by_its_names_and_its_family() -> None:
@@ -135,7 +134,7 @@ def test_without_an_npu_there_is_no_chip() -> None:
     assert level(Snapshot(), "soc=910B3") is Level.UNKNOWN
 
 
-# ---------------------------------------------------------------- links
+# --- links
 
 
 def hccn(facts: Snapshot) -> Hccn:
@@ -181,7 +180,7 @@ def test_ports_of_950_that_are_not_wired(states: tuple[str, ...], answer: Level)
     assert level(having(a2(), "hccn", devices=devices), "links=up") is answer
 
 
-# ---------------------------------------------------------------- versions
+# --- versions
 
 
 @pytest.mark.parametrize(

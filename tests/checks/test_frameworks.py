@@ -14,7 +14,7 @@ def test_a_stack_that_the_framework_does_not_document() -> None:
         "torch 2.7.1",
     )
     assert "torch 2.9.0" in finding.observed
-    # What a row notes of the release is about something else.
+    # A row's note of the release concerns something else.
     assert (
         finding.because
         == "This set is not the one of its documents; that it works is not reported."

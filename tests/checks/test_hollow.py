@@ -30,8 +30,8 @@ JUDGED = [
     for check in all_checks()
     if check.probe == run.probe
 ]
-# By whole paths: cost, names that a finding shows, what another check judges, and which cases there
-# are, which depends on the device and which a finding lists.
+# Whole paths: cost, names that a finding shows, what another check judges, and which cases exist:
+# that depends on the device, and a finding lists it.
 NOT_JUDGED = {
     "device": r"copy_\w+|torch|matmul\.\w+(\.seconds)?",
     "bool-index": r"cases\.\w+(\.first|\.seconds)?",
@@ -53,7 +53,7 @@ def is_green(run: ProbeRun, check: Any) -> bool:
 
 
 def holes(values: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Every field by its keys; of a list the first item."""
+    """Every field by its keys; a list's first item."""
     if isinstance(values, dict):
         for key, value in values.items():
             yield (*path, key)
@@ -63,7 +63,6 @@ def holes(values: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str |
 
 
 def without(run: ProbeRun, path: tuple[str | int, ...]) -> ProbeRun:
-    """The run with a field gone from every rank that has it."""
     ranks = []
     for rank in run.ranks:
         values = copy.deepcopy(rank.values)

@@ -87,7 +87,7 @@ def test_log_probabilities_that_are_wrong(path: tuple[str, ...], value: object, 
     values = copy.deepcopy(VOCABULARY)
     section = values
     for key in path[:-1]:
-        # The rows of one table may be the same object.
+        # Rows of one table may share an object.
         section[key] = dict(section[key])
         section = section[key]
     section[path[-1]] = value

@@ -6,7 +6,6 @@ from tests.checks.machine import copy, dist, having, healthy, imports, only, pac
 
 
 def mindspeed(facts: Snapshot, **fields: Any) -> Snapshot:
-    """The snapshot with MindSpeed at another commit."""
     package = PackageCopy(
         path="/src/MindSpeed/mindspeed",
         entry="/src/MindSpeed",

@@ -7,11 +7,10 @@ from ascend_doctor.findings import Level
 from tests.checks.machine import having, only, run
 from tests.checks.server import GIB, a2, a3, ask, commands, conf, inside, npu, port
 
-# ---------------------------------------------------------------- inside the NPUs
+# --- inside the NPUs
 
 
 def change_port(number: int, facts: Snapshot | None = None, **fields: object) -> Snapshot:
-    """The A2 server with one device's network changed."""
     facts = facts or a2()
     assert facts.hccn is not None
     count = len(facts.hccn.devices)
@@ -167,7 +166,7 @@ def test_hccn_tool_is_not_there() -> None:
     assert run("hccn-tool", none)[0].level is Level.SKIPPED
 
 
-# ---------------------------------------------------------------- the host's network
+# --- the host's network
 
 CARDS = tuple(Interface(name=name) for name in ("docker0", "enp1", "eth0", "eth1", "lo"))
 
@@ -273,7 +272,7 @@ def test_reserved_ports() -> None:
     assert run("ports-reserved", low)[0].level is Level.OK
 
 
-# ---------------------------------------------------------------- visible devices
+# --- visible devices
 
 
 @pytest.mark.parametrize(
@@ -354,7 +353,7 @@ def test_the_container_runtimes_variable_warns_outside_containers() -> None:
     only("container-variable", inside(facts), Level.OK, "numbers are those of the host")
 
 
-# ---------------------------------------------------------------- shared memory and limits
+# --- shared memory and limits
 
 
 def test_little_shared_memory() -> None:

@@ -16,7 +16,7 @@ from ascend_doctor.findings import Level
 from tests.checks.machine import having, only, run, without
 from tests.checks.server import a2, a3, boards, commands, ecc, inside, mesh, node, nodes, npu
 
-# ---------------------------------------------------------------- npu-smi
+# --- npu-smi
 
 
 def failing(
@@ -96,7 +96,7 @@ def test_a_table_and_an_error() -> None:
     only("npu-smi", having(a2(), "npus", error=error), Level.WARNING, "info -l did not answer")
 
 
-# ---------------------------------------------------------------- health
+# --- health
 
 
 def test_states_of_health() -> None:
@@ -208,11 +208,10 @@ def test_a_link_that_was_not_told(code: str) -> None:
     only("npu-topology", facts, Level.UNKNOWN, "did not tell the links NPU2-NPU5")
 
 
-# ---------------------------------------------------------------- beside each other
+# --- beside each other
 
 
 def swap_npu(**fields: object) -> Snapshot:
-    """Another NPU 3 among eight."""
     usual = tuple(npu(index) for index in range(8))
     odd = msgspec.structs.replace(usual[3], **fields)
     return having(a2(), "npus", devices=(*usual[:3], odd, *usual[4:]))
@@ -245,7 +244,7 @@ def test_an_npu_that_is_busy_without_a_process() -> None:
     only("npu-free", held, Level.WARNING, "in use: device 3")
 
 
-# ---------------------------------------------------------------- who uses them
+# --- who uses them
 
 
 def test_who_holds_a_device() -> None:

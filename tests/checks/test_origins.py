@@ -5,7 +5,7 @@ from ascend_doctor.probe_records.training import LayoutRecord, NotFinite
 
 
 def layout(*met: NotFinite | None, stage: int = 0, device: str = "cpu") -> LayoutRecord:
-    """What one rank has recorded, a step each."""
+    """One rank's record, one entry a step."""
     return LayoutRecord(stage=stage, device=device, not_finite=list(met))
 
 
@@ -55,7 +55,7 @@ FIRST = ", in forward pass 1"
             (0,),
             "in a weight of experts, before the step",
         ),
-        # The second stage meets it at its start, which is after the end of the first one.
+        # The second stage meets it at its start, after the first one's end.
         (
             (layout(see_not_finite(9)), layout(see_not_finite(2, "received"), stage=1)),
             (0,),

@@ -37,7 +37,6 @@ STAGES = ("import", "rendezvous", "link", "sum")
 
 
 def rank(number: int, stage: str = "sum", **fields: Any) -> ProbeResult:
-    """A rank that came as far as this stage."""
     entered = dict.fromkeys(STAGES[: STAGES.index(stage) + 1], 9.0)
     return ProbeResult(rank=number, world_size=4, stage=stage, stages=entered, **fields)
 
@@ -71,7 +70,7 @@ def only(run: ProbeRun, device: str = "cpu") -> Finding:
     return finding
 
 
-# ---------------------------------------------------------------- who is guilty
+# --- who is guilty
 
 # torchrun of torch 2.10.0, without the lines of the other ranks.
 KILLED_BY_TORCHRUN = """[3]:
@@ -192,7 +191,7 @@ def test_a_rank_that_failed_while_another_still_ran_behind() -> None:
     assert blame(run) == probe_culprit.Blame(kind="hang", ranks=(0,), stage="link")
 
 
-# ---------------------------------------------------------------- findings
+# --- findings
 
 
 TIMES = {"first_call_s": 0.1, "steady_s": 0.01}
@@ -301,7 +300,7 @@ BUSY = {"timed_out": True, "load": "load 9 on 2 cores", "delayed": 12.0, "second
 @pytest.mark.parametrize(
     ("ranks", "fields", "level", "text"),
     [
-        # All seconds of the stage, nothing done: a hang, on a busy machine too.
+        # All seconds of the stage, nothing done: a hang, even on a busy machine.
         ((waiting(0, idle=19.0),), BUSY, Level.ERROR, "rank 0 hangs in stage sum"),
         ((waiting(0, idle=0.5),), BUSY, Level.UNKNOWN, "waited 12 of 20 s for a processor"),
         ((waiting(0, idle=0.5),), {**BUSY, "first_try": "no end after 9 s"}, Level.UNKNOWN, "busy"),
@@ -350,7 +349,7 @@ def test_a_skipped_probe_is_skipped() -> None:
     assert "no device" in finding.title
 
 
-# ---------------------------------------------------------------- device
+# --- device
 
 
 KEPT = {"leaked_bytes": 0}

@@ -13,12 +13,12 @@ from ascend_doctor.findings import Level
 from ascend_doctor.judging.requirements import range_declared, requirements
 from tests.checks.machine import dist, having, healthy, only, packages, run
 
-# Requires-Dist of real wheels and, as the right answer, what torch/version.py says of CUDA.
+# Requires-Dist of real wheels; the right answer is what torch/version.py says of CUDA.
 WHEELS = json.loads((Path(__file__).parent / "torch_wheels.json").read_text())["wheels"]
 
 
 def with_torch(wheel: dict[str, Any], python: str = "3.11.9") -> Snapshot:
-    """The healthy machine with the torch of a real wheel, on the processor of that wheel."""
+    """A real wheel's torch, on that wheel's processor."""
     _, version, *_ = wheel["wheel"].split("-")
     machine = re.search("aarch64|x86_64", wheel["wheel"])
     assert machine is not None

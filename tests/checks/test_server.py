@@ -44,7 +44,7 @@ MINE = sorted(
     name for name, check in CHECKS.items() if check.run.__module__.rpartition(".")[2] in MODULES
 )
 SECTIONS = ("host", "driver", "npus", "environment", "hccn", "holders", "rank_table")
-# Judged on any machine: what a variable may be, and what the operating system grants.
+# Judged anywhere: what a variable may be, what the operating system grants.
 ANYWHERE = {"shared-memory"}
 
 
@@ -77,7 +77,7 @@ def test_nothing_collected_is_unknown_or_skipped() -> None:
 
 
 def laptop() -> Snapshot:
-    """A machine without any trace of Ascend."""
+    """No trace of Ascend."""
     facts = having(a2(), "driver", version=None, path=None, install_info=None, nodes=(), pci=())
     facts = having(facts, "npus", tool="", devices=(), topology=None, boards=(), ecc=())
     return having(facts, "hccn", conf=None, tool="", devices=())

@@ -10,7 +10,6 @@ from tests.checks.server import GIB, a2, commands
 
 
 def on(use: str = "logs", untold: tuple[str, ...] = (), **fields: Any) -> Snapshot:
-    """A server with one file system that jobs write to."""
     plain = FileSystem(
         path="/data", uses=(use,), size=100 * GIB, free=50 * GIB, files=1000000, files_free=900000
     )

@@ -32,7 +32,6 @@ STACK = {"megatron": "0.15.3", "through": "nothing"}
 def judge_probe(
     probe: str, *layouts: Any, check: str = "", ranks: tuple[ProbeResult, ...] = (), **fields: Any
 ) -> tuple[Finding, ...]:
-    """One rank for each measurement, or these ranks."""
     ranks = ranks or tuple(
         ProbeResult(rank=rank, ok=True, values={**STACK, "layouts": layout, **layout}, **fields)
         for rank, layout in enumerate(layouts)
@@ -115,7 +114,7 @@ def test_a_nan_is_laid_to_the_rank_where_it_began() -> None:
 
 
 def of_simulated(*ranks: dict[str, Any]) -> tuple[Finding, ...]:
-    """Where numbers are those of a CPU."""
+    """Numbers of a CPU."""
     results = tuple(
         ProbeResult(rank=rank, ok=True, values={**STACK, "layouts": {"TP2": values}})
         for rank, values in enumerate(ranks)
@@ -154,7 +153,7 @@ STEPS = {"gradients were not clipped": [*LOSSES[:2], 3.1, *LOSSES[3:]]}
             "decoder.layers.0 gives something else under TP2 from step 1 on",
             "off by nan%",
         ),
-        # What has another shape was not compared.
+        # Other shapes are not compared.
         ({**GOOD, "modules": {"decoder.layers.0": [4, -1.0]}}, "", ""),
         (
             {**change_value("losses", 2, 3.1), "mistakes": STEPS},
@@ -178,7 +177,6 @@ def test_what_parts_from_the_reference(change: dict[str, Any], title: str, obser
 
 
 def gradient(factor: float, **fields: float) -> dict[str, Any]:
-    """One that is so many times what it should be."""
     return {**RIGHT, "off": 2 * abs(factor - 1), "factor": factor, **fields}
 
 

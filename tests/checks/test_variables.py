@@ -21,7 +21,7 @@ from tests.checks.server import a2, a3, commands, npu
 VARIABLES = CATALOG.variables
 NAMES = [variable.name for variable in VARIABLES.variables]
 
-# A value that is refused or worse (its level), and one that is fine, on an A2 server.
+# A value that is refused or worse (its level), and a good one, on an A2 server.
 BAD_AND_GOOD = [
     ("HCCL_CONNECT_TIMEOUT", "60", "1200", Level.ERROR),
     ("HCCL_CONNECT_TIMEOUT", "7201", "7200", Level.ERROR),
@@ -211,7 +211,7 @@ def test_no_environment_breaks_a_check(values: dict[str, str]) -> None:
         assert "the check itself failed" not in finding.title, finding
 
 
-# ---------------------------------------------------------------- settings that go together
+# --- settings that go together
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import pytest
 
 
 def shared_object(path: Path, text: str, *options: str, needs: tuple[Path, ...] = ()) -> Path:
-    """Compile C text; skips the test where there is no compiler."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("there is no C compiler")
@@ -24,7 +23,6 @@ def shared_object(path: Path, text: str, *options: str, needs: tuple[Path, ...] 
 
 
 def functions(*names: str, calls: tuple[str, ...] = ()) -> str:
-    """C text that defines and calls functions."""
     declared = "".join(f"int {name}(void);\n" for name in calls)
     sums = " + ".join(f"{name}()" for name in calls) or "0"
     return declared + "".join(f"int {name}(void) {{ return {sums}; }}\n" for name in names)

@@ -16,7 +16,6 @@ def replay(
     files: Mapping[str, str] | None = None,
     **recording: Any,
 ) -> ReplayMachine:
-    """A machine that answers ``commands`` (a text is stdout) and has these files."""
     answers = {
         name: {"stdout": answer} if isinstance(answer, str) else answer
         for name, answer in (commands or {}).items()

@@ -24,7 +24,6 @@ def component(text: str) -> Facts:
 
 
 def installed(text: str) -> Facts:
-    """The toolkit that this install file is of."""
     with TemporaryDirectory() as folder:
         root = Path(folder) / "cann"
         (root / "runtime").mkdir(parents=True)

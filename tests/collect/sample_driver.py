@@ -20,7 +20,7 @@ from .sample_facts import Facts, Readers, plain, value
 
 
 def nodes_of_listing(text: str) -> Facts:
-    """The device files of a machine whose /dev is as ``ls`` printed it."""
+    """/dev as ``ls`` printed it."""
     statuses = {}
     for line in text.splitlines():
         owned = re.match(r"crw-rw---- 1 HwHiAiUser HwHiAiUser .* (/dev/\S+)$", line)
@@ -39,7 +39,7 @@ def nodes_of_listing(text: str) -> Facts:
 
 
 def libraries_of_tree(text: str) -> Facts:
-    """The libraries that a loader with the driver's folders finds in a ``tree`` listing."""
+    """Libraries that a loader with the driver's folders finds in a ``tree`` listing."""
     path = ["/usr/local/Ascend"]
     nodes = {}
     for line in text.splitlines():

@@ -10,18 +10,15 @@ from ascend_doctor.collect.vendor_text import parse_pairs
 from ascend_doctor.collect.vendor_tool import parse_error
 
 Facts = dict[str, Any]
-# What reads the samples whose names match one of the patterns; the first one counts.
+# Sample names (patterns) and their reader; the first match counts.
 Readers = tuple[tuple[str, Callable[[str], Facts]], ...]
 
 
 def pairs(text: str) -> Facts:
-    """The first value of each key."""
     return dict(reversed(parse_pairs(text)))
 
 
 def plain(parse: Callable[..., Any], *arguments: Any) -> Callable[[str], Facts]:
-    """The fields of a parser's struct."""
-
     def facts(text: str) -> Facts:
         return dict(msgspec.structs.asdict(parse(text, *arguments)))
 
@@ -33,6 +30,6 @@ def value(parse: Callable[[str], Any]) -> Callable[[str], Facts]:
 
 
 def read_error(text: str) -> Facts:
-    """A failed question: its kind, and that no device comes of it."""
+    """The error's kind, and that no device comes of it."""
     error = parse_error(text)
     return {"kind": error and error.kind, "devices": parse_info(text).devices}

@@ -30,7 +30,7 @@ def test_parsers_take_any_text(text: str) -> None:
     parse_atb_version(text)
 
 
-# ---------------------------------------------------------------- trees on disk
+# --- trees on disk
 
 
 def old_layout(folder: Path) -> Path:

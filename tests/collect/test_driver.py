@@ -111,7 +111,7 @@ def test_a_dangling_node_is_no_device(tmp_path: Path) -> None:
 
 
 class ThisMachine(LiveMachine):
-    """The live machine with its /dev/null in the place of a device."""
+    """/dev/null replaces a device."""
 
     def names(self, path: str) -> tuple[str, ...]:
         return ("davinci0",) if path == "/dev" else super().names(path)

@@ -24,7 +24,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def by_elftools(path: Path) -> tuple[set[str], set[str]]:
-    """(defined, undefined and not weak) global names, as elftools reads them."""
+    """Global names (defined, undefined and not weak), by elftools."""
     defined, undefined = set(), set()
     with path.open("rb") as file:
         for dynamic_symbol in ELFFile(file).get_section_by_name(".dynsym").iter_symbols():

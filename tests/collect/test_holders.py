@@ -15,7 +15,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def process(proc: Path, pid: int, *opened: str, cgroup: str = "0::/user.slice\n") -> Path:
-    """A process folder of a procfs, started 40 s after boot."""
+    """A procfs folder of a process started 40 s after boot."""
     folder = proc / str(pid)
     (folder / "fd").mkdir(parents=True)
     for number, target in enumerate(opened):
@@ -116,7 +116,7 @@ def test_time_is_bounded(proc: Path) -> None:
 def test_a_device_file_that_this_process_holds_is_found_live(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The real /proc, with a plain file in the place of the device."""
+    """The real /proc, with a plain file as the device."""
     path = tmp_path / "davinci5"
     path.touch()
     monkeypatch.setattr(module, "_DEVICE", re.compile(rf"{re.escape(str(tmp_path))}/davinci(\d)$"))

@@ -26,7 +26,7 @@ VERSION = (MAJOR, MINOR, PATCH, PRE_RELEASE)
 __shortversion__ = '.'.join(map(str, VERSION[:3]))
 __version__ = '.'.join(map(str, VERSION[:3])) + ''.join(VERSION[3:])
 """
-# The names and the order of setuptools' editable finder, working.
+# setuptools' editable finder: its names and order, working.
 FINDER = """
 import sys
 from importlib.machinery import ModuleSpec, PathFinder
@@ -81,7 +81,7 @@ def site(bare_venv: Path) -> Iterator[Path]:
 
 
 def megatron(folder: Path, *parts: str, minor: int = 15, suffix: str = "") -> Path:
-    """A tree as Megatron-LM has it: no __init__.py at the top."""
+    """As Megatron-LM has it: no __init__.py at the top."""
     root = folder / "megatron"
     for part in parts:
         (root / part).mkdir(parents=True, exist_ok=True)
@@ -117,7 +117,7 @@ def collect(bare_venv: Path, *entries: Path | str, **env: str) -> ImportPath:
 
 
 def list_imports(bare_venv: Path, name: str, *entries: Path) -> list[str]:
-    """Where Python itself takes the name from: its file, or the folders of a namespace."""
+    """Python's own answer: a file, or a namespace's folders."""
     text = (
         "import importlib.util as u, json, sys; s = u.find_spec(sys.argv[1]); "
         "p = [s.origin] if s.origin else list(s.submodule_search_locations); print(json.dumps(p))"
@@ -137,7 +137,7 @@ def brief(copies: Sequence[PackageCopy]) -> list[tuple[str, str]]:
     return [(package.path, package.kind) for package in copies]
 
 
-# ---------------------------------------------------------------- who wins
+# --- who wins
 
 
 def test_portions_of_a_namespace_are_joined_in_order(
@@ -262,7 +262,7 @@ def test_pythonpath_is_kept_as_it_stands(bare_venv: Path, site: Path, tmp_path: 
     assert collect(bare_venv).pythonpath == ()
 
 
-# ---------------------------------------------------------------- versions
+# --- versions
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_setup_py_beside_an_installed_package_is_not_its_own(bare_venv: Path, si
     assert only.versions == {}
 
 
-# ---------------------------------------------------------------- checkouts
+# --- checkouts
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -403,7 +403,7 @@ def test_a_program_named_by_a_checkout_or_a_home_is_not_run(
     else:
         git(repository, "config", "extensions.worktreeConfig", "true")
         git(repository, "config", "--worktree" if where == "worktree" else "--local", name, value)
-    # The content has to be looked at: the times in the index no longer agree.
+    # The index times no longer agree: content must be compared.
     for path in repository.rglob("*.py"):
         os.utime(path, (1, 1))
     (tmp_path / "ran").unlink(missing_ok=True)
@@ -464,7 +464,7 @@ def test_two_names_of_one_checkout_ask_git_once(
     assert import_path(ReplayMachine(tmp_path / "machine"), examined) == seen
 
 
-# ---------------------------------------------------------------- any text
+# --- any text
 
 
 @given(st.text())

@@ -26,7 +26,7 @@ TORCH = ("_ZN2at5emptyEv", "THPVariable_Wrap")
 def environment(
     root: Path, *, torch: Sequence[str] = TORCH, cann: Sequence[str] = CANN, atb: bool = True
 ) -> Python:
-    """torch and torch_npu as the wheels have them, CANN in ``root/cann``."""
+    """torch and torch_npu like the wheels, CANN in ``root/cann``."""
     site = root / "site"
     for name in ("torch", "torch_npu"):
         (site / name).mkdir(parents=True)
@@ -197,7 +197,7 @@ def test_it_is_replayed(tmp_path: Path) -> None:
     assert native(ReplayMachine(tmp_path / "machine"), examined) == seen
 
 
-# ---------------------------------------------------------------- the rules of the loader
+# --- the rules of the loader
 
 
 def test_a_folder_of_the_asking_object_comes_by_its_rule(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_owners_by_name(name: str, whose: str) -> None:
     assert owner(name) == whose
 
 
-# ---------------------------------------------------------------- the real wheel
+# --- the real wheel
 
 MISSING = {
     "libhccl.so",
@@ -286,7 +286,7 @@ def test_the_wheel_without_cann_lacks_six_libraries(examined_python: Path) -> No
 
 
 def test_the_wheel_needs_what_python_says_it_needs(examined_python: Path) -> None:
-    """The loader itself, asked in a process of its own, stops at the same library."""
+    """The loader, in another process, stops at the same library."""
     machine = LiveMachine({"PATH": os.environ["PATH"]})
     facts = native(machine, python(machine, str(examined_python)))
     done = subprocess.run(

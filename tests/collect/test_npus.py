@@ -33,7 +33,7 @@ from .replayed import replay
 
 NAMES = [name.removeprefix("npu-smi/") for name in samples.names() if name.startswith("npu-smi/")]
 TABLES = [name for name in NAMES if name.startswith("info-")]
-# Words and marks of the tables, so that random text comes near to a real one.
+# Words and marks of the tables: random text comes near a real one.
 MARKS = (
     *("| 0", "| NPU", "Bus-Id", " | ", "+===+", "NA", "-", "...", "Process id", "1 / 2", "OK"),
     *("0000:C1:00.0", "910B3", "9" * 5000, "\n", " : ", "NPU0 ", "Phy-ID1 ", "X ", "\t"),
@@ -51,7 +51,7 @@ A2_IDLE = "info-a2-910b3-8cards-idle-24.1.rc1.b030.txt"
 A3 = "info-a3-2cards-25.2.0.txt"
 
 
-# ---------------------------------------------------------------- the collector
+# --- the collector
 
 
 def test_without_npu_smi_nothing_is_claimed(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_facts_survive_a_snapshot(tmp_path: Path) -> None:
     assert msgspec.json.decode(msgspec.json.encode(facts), type=Npus) == facts
 
 
-# ---------------------------------------------------------------- the table
+# --- the table
 
 
 def test_a_table_that_ends_early_is_not_complete() -> None:
@@ -228,7 +228,7 @@ def test_half_a_device_is_no_device() -> None:
 
 
 def test_a_lower_row_alone_is_no_device() -> None:
-    """npu-smi leaves out the upper row where it cannot read the health."""
+    """npu-smi omits the upper row where it cannot read the health."""
     table = parse_info(
         sample(A3).replace("| 0     Ascend910           | OK            | 158.4", "", 1)
     )
@@ -291,7 +291,7 @@ def test_a_mangled_sample_raises_nothing(data: st.DataObject) -> None:
     parse_all(text[:start] + data.draw(PIECES) + text[end:])
 
 
-# ---------------------------------------------------------------- errors
+# --- errors
 
 
 def test_a_healthy_answer_that_quotes_an_error_is_no_error() -> None:

@@ -201,7 +201,7 @@ def test_modules_are_looked_up_and_never_imported(bare_venv: Path, site: Path) -
 
 
 def test_a_broken_finder_hides_nothing(bare_venv: Path, site: Path) -> None:
-    # Debian's Python has a sitecustomize of its own before this.
+    # Debian's own sitecustomize of Python comes before this.
     (site / "noisy.pth").write_text("import noisy\n")
     (site / "noisy.py").write_text(
         "import sys\n"
@@ -227,7 +227,7 @@ def test_hostile_metadata_breaks_nothing(bare_venv: Path, site: Path) -> None:
     os.rmdir(os.fsencode(site) + b"/\xff\xfe-1.dist-info")
 
 
-# ---------------------------------------------------------------- which interpreter
+# --- which interpreter
 
 
 def test_the_active_environment_comes_before_path(bare_venv: Path, tmp_path: Path) -> None:
@@ -318,7 +318,7 @@ def test_the_current_folder_is_not_searched(
     assert str(tmp_path) in examine(bare_venv, PYTHONPATH="/nowhere:").sys_path
 
 
-# ---------------------------------------------------------------- the script
+# --- the script
 
 
 def test_the_script_is_valid_for_python_3_6() -> None:
@@ -383,7 +383,7 @@ def test_deep_json_is_no_answer() -> None:
     assert parse_direct_url("[" * 100000)["direct_url"] is None
 
 
-# ---------------------------------------------------------------- a real environment
+# --- a real environment
 
 
 def test_a_real_environment_has_torch_and_torch_npu(examined_python: Path) -> None:

@@ -19,12 +19,12 @@ CAPTURES = os.environ.get("ASCEND_DOCTOR_TEST_SAMPLES", "")
 MODULES = (sample_npu, sample_hccn, sample_driver, sample_hccl, sample_cann)
 READERS = [reader for module in MODULES for reader in module.READERS]
 EXPECTED = read_yaml(Path(__file__).with_name("samples.yaml"))
-# Diagnosis, redaction and fuzzing read these, no collector does.
+# Read by diagnosis, redaction and fuzzing, not by collectors.
 UNPARSED = re.compile(r"hccl/(err-|hccl_test|ascend-dmi)|torch_npu/|hccn_tool/(ub_)?ping-")
 
 
 def differences(name: str, text: str, expected: Facts) -> Facts:
-    """Facts that the parser of a sample got wrong, as JSON has them."""
+    """Facts that a sample's parser got wrong, as JSON."""
     read = next(
         read for names, read in READERS if any(fnmatch(name, pattern) for pattern in names.split())
     )

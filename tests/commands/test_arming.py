@@ -37,7 +37,7 @@ def test_a_launch_of_one_node_reports_who_did_not_join(
         ("torchrun train.py", {"PET_NNODES": "2"}),
         ("megatron sft --model x", {"NNODES": "4"}),
         ("python -m torch.distributed.run --nnodes 16 train.py", {}),
-        # Nobody sees how many nodes these are.
+        # The number of nodes is unknown.
         ("srun torchrun train.py", {}),
         ("bash train.sh", {}),
         ("python train.py", {}),

@@ -266,7 +266,7 @@ def test_a_bug_is_exit_70_with_a_file_to_paste(doctor: Command, tmp_path: Path) 
 
 
 def _heed_interrupts() -> None:
-    """A background job of a shell without job control has SIGINT ignored, and passes that on."""
+    """Without job control, a shell's background job ignores SIGINT and passes that on."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

@@ -18,7 +18,7 @@ _COMMAND = re.compile(
     r"(?: shows | builds |\u663e\u793a|\u53ef\u6784\u5efa|$)",
     re.MULTILINE,
 )
-# What is typed, and what is to be typed next.
+# What is typed, and what to type next.
 ENDS = {
     ("diagnose", "bad.log"): "diagnose bad.log ~/ascend/log",
     ("diagnose", "odd.log", "fine.log"): "diagnose odd.log fine.log ~/ascend/log",

@@ -36,7 +36,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def only(machine: str, *more: str) -> tuple[str, ...]:
-    """A check of little, so that what is expected decides."""
+    """A small check: the expectation decides."""
     return ("check", "-l", "0", "--only", "shared-memory", "--replay", machine, "-q", *more)
 
 

@@ -24,8 +24,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "gates.md"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
 DOCTOR = Path(sys.executable).with_name("ascend-doctor")
 
-# What each machine is, labelled before any recipe ran. A user without root has the site's file that
-# the page shows for that.
+# Machines, labelled before any recipe ran. A user without root has the site's file that the page
+# shows for that.
 IN = ("healthy-a2", "healthy-a3", "installed-at-home")
 OUT = ("laptop", "npus-gone", "container-without-devices", "one-card-lost", "four-cards-lost")
 QUICK = ("healthy-a2", "npus-gone", "four-cards-lost")
@@ -33,7 +33,7 @@ QUICK = ("healthy-a2", "npus-gone", "four-cards-lost")
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """``mark`` stands in its block alone; ``contract``: it is about servers of eight 910B3."""
+    """``mark`` is in its block alone; ``contract``: about servers of eight 910B3."""
 
     mark: str
     contract: bool = False
@@ -52,7 +52,7 @@ RECIPES = {
     "run": Recipe(mark="ascend-doctor run"),
     "without-root": Recipe(mark="unknown: needs-root"),
 }
-# Read by tests/test_acknowledged.py and here; they open no gate of their own.
+# Read by tests/test_acknowledged.py and here; they open no gate.
 OTHERS = ("id: hccn-conf", '"plugin": "custom"')
 
 
@@ -68,7 +68,7 @@ def test_every_block_of_the_page_is_a_recipe() -> None:
 
 
 def script(name: str) -> str:
-    """The lines of a recipe that a shell runs. A step of a CI fails with its exit code."""
+    """A recipe's shell lines. A CI step fails with its exit code."""
     text = block(RECIPES[name].mark)
     if name == "github":
         text = yaml.safe_load(text)[0]["run"]
@@ -86,7 +86,6 @@ def script(name: str) -> str:
 
 
 def opens(name: str, machine: str, folder: Path) -> bool:
-    """Whether the gate lets the machine in."""
     programs = folder / "programs"
     programs.mkdir()
     replayed = shlex.quote(str(build(machine, folder / "machine")))

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 Ranks = Sequence[subprocess.Popen[bytes]]
 Ask = Callable[..., tuple[int, dict[str, Any]]]
-# As torch names the module and the function, so that a rank is seen to wait for others.
+# Module and function named as in torch: a rank is seen to wait for others.
 LIBRARY = "import time\ndef barrier():\n    time.sleep(600)\n"
 PROGRAM = """\
 import os, sys, time
@@ -48,7 +48,7 @@ def second():
 
 @contextlib.contextmanager
 def job(folder: Path, *kinds: str, **env: str) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """A rank for each kind, started by this process as torchrun starts them."""
+    """A rank for each kind, started as torchrun does."""
     library = folder / "site-packages" / "torch" / "distributed"
     library.mkdir(parents=True)
     for path, text in (

@@ -121,7 +121,7 @@ def prove(world: World, into: Path, *more: str, **env: str) -> tuple[int, dict[s
 
 
 def test_rows_that_exclude_each_other_contradict_a_stack(world: World, tmp_path: Path) -> None:
-    """The small world has no torch_npu 2.7.1.post4."""
+    """The small world lacks torch_npu 2.7.1.post4."""
     code, run = prove(world, tmp_path)
     assert (code, run["stop"]["step"], run["stop"]["contradicts"]) == (1, "plan", True)
 

@@ -26,7 +26,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-# Broken machines as they were recorded, by the healthy one that they were made from.
+# Recorded broken machines, by their healthy original.
 BROKEN = {
     "cann-not-sourced": "healthy-a2",
     "container-without-devices": "healthy-a2",
@@ -42,17 +42,17 @@ BROKEN = {
     "user-without-rights": "healthy-a2",
     "wrong-ops-package": "healthy-a3",
 }
-# One fact of the healthy machine broken, by its id in tests/level0/breakages.yaml.
+# One broken fact of the healthy machine, by id in tests/level0/breakages.yaml.
 BREAKAGES = ("cffi-missing", "scipy-missing", "devlib")
-# The one thing that a container cannot know: what it was started from.
+# A container cannot know what it was started from.
 IMAGE = "IMAGE=registry.example/training:1 "
 ROUNDS = 8
-# It depends on the model, and the healthy machine has it, too.
+# It depends on the model; the healthy machine has it, too.
 OF_ANY: set[str] = set()
 
 
 async def session(folder: Path) -> dict[str, tuple[bool, str]]:
-    """What every tool answers to the reference client."""
+    """Every tool's answer to the reference client."""
     parameters = mcp.StdioServerParameters(
         command=sys.executable, args=["-m", "ascend_doctor", "mcp"], cwd=str(folder)
     )
@@ -89,7 +89,6 @@ def test_every_tool_answers_the_reference_client(tmp_path: Path) -> None:
 
 
 def environment(folder: Path) -> Path:
-    """A virtual environment whose interpreter leaves the file ``ran``."""
     (folder / "bin").mkdir(parents=True)
     (folder / "pyvenv.cfg").touch()
     program = folder / "bin" / "python3"
@@ -146,7 +145,7 @@ def test_a_report_is_cut_to_what_has_to_be_known() -> None:
 
 
 async def repair(client: mcp.Client, machine: Machine, base: Machine, folder: Path) -> list[str]:
-    """Type the commands of the worst finding and check again, until nothing is wrong."""
+    """Type the worst finding's commands and check again, until nothing is wrong."""
     typed: list[str] = []
     for number in range(ROUNDS):
         recording = write(machine, folder / str(number))
@@ -173,7 +172,7 @@ async def repair(client: mcp.Client, machine: Machine, base: Machine, folder: Pa
 
 
 async def hindrance(client: mcp.Client, machine: Machine, base: Machine, folder: Path) -> str:
-    """Why a machine does not come to green, "" where it does."""
+    """Why a machine does not come to green, or ""."""
     try:
         return "" if await repair(client, machine, base, folder) else "nothing was wrong"
     except CannotTypeError as error:
@@ -181,7 +180,6 @@ async def hindrance(client: mcp.Client, machine: Machine, base: Machine, folder:
 
 
 def machines() -> dict[str, tuple[Machine, Machine]]:
-    """Every broken machine with the healthy one that it was made from."""
     changes = {row["id"]: row["change"] for row in table("breakages")}
     return {
         **{name: (spec(name), spec(base)) for name, base in BROKEN.items()},
@@ -193,7 +191,7 @@ def machines() -> dict[str, tuple[Machine, Machine]]:
 
 
 async def repairs(named: dict[str, tuple[Machine, Machine]], folder: Path) -> dict[str, str]:
-    """What hinders the client on every machine, "" where it came to green."""
+    """What hinders the client on each machine, or ""."""
     parameters = mcp.StdioServerParameters(
         command=sys.executable, args=["-m", "ascend_doctor", "mcp"], cwd=str(folder)
     )

@@ -186,7 +186,7 @@ def test_nothing_outlives_it(
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        # A shell's background job ignores SIGINT, and so does all that it starts.
+        # A shell's background job and its children ignore SIGINT.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     ) as process:
         assert process.stdout is not None
@@ -225,7 +225,7 @@ def test_a_signal_that_comes_before_the_command_starts_reaches_it() -> None:
 def test_what_hides_does_not_outlive_us(
     command: list[str], environment: dict[str, str], tmp_path: Path
 ) -> None:
-    """A daemon that has left its session and a program that ignores signals end with us."""
+    """A daemon outside its session and a program that ignores signals end with us."""
     daemon = (
         "import os, time\n"
         "if os.fork() == 0:\n"

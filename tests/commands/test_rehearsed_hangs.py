@@ -26,15 +26,15 @@ _OPERATION = re.compile(r"\bwaits? in (\S+) number \d+ of")
 
 
 class Label(NamedTuple):
-    """Who is named, and in what the others wait; nobody and nothing in a healthy job."""
+    """Who is named, and in what the others wait; None and "" in a healthy job."""
 
     rank: int | None
     operation: str = "allreduce"
-    # The command ends by itself; the others are interrupted once the stall was reported.
+    # The command ends by itself; others are interrupted after the report of the stall.
     ends: bool = False
     limit: str = "1836"  # HCCL_EXEC_TIMEOUT
     stall: int = STALL
-    # Seconds in the round that hangs until it is interrupted, before a stall is reported.
+    # Seconds in the hanging round until the interrupt, before a stall is reported.
     interrupted: int | None = None
 
 
@@ -50,7 +50,7 @@ LABELS = {
     "other-size": Label(0, ends=True),
     "barrier": Label(1, operation="barrier|allreduce", ends=True),
     "subset": Label(3),
-    # Either the send is one too many or a receive is left out: neither is to be accused.
+    # The send may be extra or a receive missing: neither is accused.
     "send": Label(None, operation="send"),
     "interleaved": Label(1),
     "slow": Label(None, operation="", ends=True),
@@ -72,12 +72,12 @@ LABELS = {
     "reduce": Label(2, ends=True),
 }
 
-# A minute of each is spent in imports.
+# Each spends a minute in imports.
 FEW = ("asleep", "dead", "other-size")
 
 
 def rehearse(kind: str, label: Label, python: Path, folder: Path, *more: str) -> tuple[int, str]:
-    """The exit code and standard error of one rehearsal, interrupted where it hangs."""
+    """Exit code and stderr of a rehearsal, interrupted where it hangs."""
     launch = f"-m torch.distributed.run --standalone --nproc-per-node 4 {PROGRAM} {kind}"
     options = f"--python {python} --npus 4 --stall {label.stall}"
     process = subprocess.Popen(
@@ -99,7 +99,7 @@ def rehearse(kind: str, label: Label, python: Path, folder: Path, *more: str) ->
         if not label.ends and any(awaited in line for line in lines):
             time.sleep(label.interrupted or 1)
             break
-    # SIGINT is ignored below a shell that has put the tests into the background.
+    # SIGINT is ignored below a shell that put the tests into the background.
     process.send_signal(signal.SIGTERM)
     code = process.wait(400)
     reader.join()

@@ -103,10 +103,10 @@ def test_a_launch_that_failed_ends_with_its_verdict(tmp_path: Path) -> None:
     assert "Verdict: exclude atlas-07" in done.stderr
     (file,) = (tmp_path / "history").iterdir()
     assert '"atlas-07"' in file.read_text()
-    # What nobody can tell keeps the code of the launch.
+    # Undetermined: the launch's code stays.
     odd = run(*options, "--", "sh", "-c", "echo '[ERROR] something odd'; exit 7", cwd=tmp_path)
     assert odd.returncode == 7
-    # A signal tells what its output does not: SIGKILL is mostly a want of host memory.
+    # A signal says more than the output: SIGKILL mostly means too little host memory.
     killed = run("--exit-verdict", "--", "sh", "-c", "echo step 1; kill -9 $$", cwd=tmp_path)
     assert killed.returncode == 78
     ended = run("--exit-verdict", "--", "sh", "-c", "echo step 1; kill -15 $$", cwd=tmp_path)

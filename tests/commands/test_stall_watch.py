@@ -93,7 +93,7 @@ def _without_py_spy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextlib.contextmanager
 def first_rank(folder: Path, program: Path, *, stopped: bool) -> Iterator[subprocess.Popen[bytes]]:
-    """A rank that has said a line, with what it forked; all of them are killed."""
+    """A rank that has printed a line, with its forks; all are killed."""
     env = watch(folder, RANK="0", LOCAL_RANK="0", WORLD_SIZE="2", PATH="/nowhere")
     with subprocess.Popen(
         [sys.executable, str(program)], env=env, stdout=subprocess.PIPE, start_new_session=True

@@ -71,10 +71,7 @@ _RULE = "-" * 60
 
 
 class InjectedFault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A row of the table. ``rank`` of None: no rank is at fault.
-
-    ``beside`` are other files of the folder.
-    """
+    """A row; ``rank`` of None: no rank is at fault. ``beside``: other files of the folder."""
 
     id: str
     fault: str
@@ -90,7 +87,7 @@ class InjectedFault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class FaultHistory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Attempts of one job, each a fault at its step; what is to be done after the last."""
+    """Attempts of one job, each a fault at its step; what to do after the last."""
 
     id: str
     attempts: tuple[str, ...]
@@ -110,7 +107,7 @@ def load() -> FaultTable:
 
 
 def compose(fault: InjectedFault, *, step: int = 5) -> dict[str, str]:
-    """The logs of a run that the fault ended after a step, a file a node."""
+    """A file a node, of a run that the fault ended after a step."""
     files = {
         f"node-{node}/train.log": "\n".join(_compose_node(fault, node, step)) + "\n"
         for node in range(fault.nodes)
@@ -135,7 +132,7 @@ def _compose_node(fault: InjectedFault, node: int, step: int) -> Iterator[str]:
 
 
 def _speakers(fault: InjectedFault, waiting: list[int]) -> Iterator[int]:
-    """Who says that it waited before torchrun ends the others of its node: all or the first."""
+    """Who reports its wait before torchrun ends the node's ranks: all or the first."""
     if fault.others:
         yield from waiting if fault.others in {"notify", "connect"} else waiting[:1]
 
@@ -194,7 +191,7 @@ def _summary(codes: Mapping[int, int], node: int) -> Iterator[str]:
 
 
 def judge_history(history: FaultHistory) -> JobVerdict:
-    """The verdict after the last of several attempts, all in one folder."""
+    """The verdict after the last attempt, with all in one folder."""
     table = load()
     faults = {fault.id: fault for fault in (*table.pool, *table.more)}
     files = {}

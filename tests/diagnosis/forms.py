@@ -37,7 +37,7 @@ UTC = "2026-03-01T10:02:07.123456789Z"
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """``node_rank`` is what the user says of logs that do not say it."""
+    """``node_rank``: the user's answer where logs lack it."""
 
     name: str
     files: Mapping[str, str | bytes]
@@ -60,7 +60,7 @@ class FormVerdict:
 
     @property
     def missed(self) -> list[str]:
-        """What the logs do say and the answer does not."""
+        """In the logs, not in the answer."""
         names = ("rank", "local", "node", "device")
         lacks = [name for name in names if getattr(self.form, name) not in {None, ""}
                  and getattr(self, name) in {None, ""}]  # fmt: skip
@@ -68,7 +68,7 @@ class FormVerdict:
 
     @property
     def wrong(self) -> list[str]:
-        """What the answer says and the logs do not."""
+        """In the answer, not in the logs."""
         names = ("rank", "local", "node", "device")
         return [
             name
@@ -79,14 +79,12 @@ class FormVerdict:
 
 
 def says(rank: int, guilty: int, npu: int | None = None) -> str:
-    """What a rank has to say."""
     return OOM.format(npu=rank if npu is None else npu) if rank == guilty else WAITED
 
 
 def lines(
     ranks: int, guilty: int, prefix: Callable[[int], str], npu: Callable[[int], int] | None = None
 ) -> str:
-    """One log of several ranks, each line behind the prefix of its rank."""
     rows = [f"{prefix(rank)}{STEP}" for rank in range(ranks)]
     rows += [
         f"{prefix(rank)}{says(rank, guilty, npu(rank) if npu else None)}" for rank in range(ranks)
@@ -166,7 +164,7 @@ RENDEZVOUS = """I0301 10:00:00.000000 77 torch/distributed/elastic/agent/server/
 
 
 def plogs() -> dict[str, str]:
-    """~/ascend/log of four processes, of which the third one's card is 6."""
+    """~/ascend/log of four processes; the third one's card is 6."""
     plogs = {}
     for rank in range(4):
         pid, card = 70 + rank, rank + 4
@@ -193,7 +191,7 @@ def device_logs() -> dict[str, str]:
 
 
 FORMS = [
-    # Ranks in front of the line.
+    # Ranks before the line.
     Form(name="torch excepthook", files=GLOBAL, rank=2),
     Form(
         name="torchrun --tee, one node",
@@ -340,7 +338,7 @@ FORMS = [
         device=5,
         root=ROOT,
     ),
-    # What stands in front of those.
+    # Prefixes before those.
     Form(
         name="docker logs --timestamps",
         files={"docker.log": lines(4, 2, lambda n: f"{UTC} [rank{n}]: ")},
@@ -363,8 +361,8 @@ FORMS = [
         },
         rank=2,
     ),
-    # Labelled as rank 6 before the first run. Kubeflow counts a master before its workers, so only
-    # the size of the world says that there is none.
+    # Labelled as rank 6 before the first run. Kubeflow counts a master before its workers: only the
+    # world size shows that none exists.
     Form(
         name="kubectl --prefix",
         files={"k.log": PODS},
@@ -485,7 +483,6 @@ FORMS = [
         },
         rank=2,
     ),
-    # Plogs.
     Form(
         name="plogs of CANN",
         files=plogs(),
@@ -500,7 +497,6 @@ FORMS = [
         device=6,
         root="aicore-exception-507015",
     ),
-    # Containers.
     Form(name="tar", files={"logs.tar": tar(FOLDERS)}, rank=6, local=2, node="node-1"),
     Form(name="tgz", files={"l.tgz": tar(FOLDERS, "w:gz")}, rank=6, local=2, node="node-1"),
     Form(name="tar.xz", files={"l.tar.xz": tar(FOLDERS, "w:xz")}, rank=6, local=2, node="node-1"),
@@ -547,7 +543,6 @@ FORMS = [
         },
         rank=2,
     ),
-    # Encodings.
     Form(
         name="UTF-16 without a mark, little-endian",
         files={"train.log": GLOBAL["train.log"].encode("utf-16-le")},

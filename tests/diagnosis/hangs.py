@@ -25,14 +25,14 @@ from tests.diagnosis.logs import of_paths
 
 PROGRAM = Path(__file__).with_name("programs") / "hang.py"
 RANKS = 4
-# They wait more than they compute.
+# They mostly wait.
 AT_ONCE = 3
 KINDS = ("sleep", "stop", "order", "group", "peer", "loader")
-# The last rank of the pipeline has nobody to send to.
+# The pipeline's last rank sends to none.
 _SENDERS = RANKS - 1
-# On a machine that is busy a rank may lose patience before the guilty one hangs.
+# On a busy machine a rank may lose patience before the guilty one hangs.
 _TRIES = 3
-# torchrun ends its ranks within this, also the one that is stopped.
+# Seconds in which torchrun ends its ranks, even a stopped one.
 _ENDING = 60
 
 Verdict = Literal["right", "could not tell", "wrong"]
@@ -44,7 +44,7 @@ class Hang:
     guilty: int
     step: int
     layout: Literal["pipeline", "data"]
-    # Whether torch_npu's watchdog was asked to report who is out of step.
+    # Whether torch_npu's watchdog should report who is out of step.
     report: bool
 
     @property
@@ -54,7 +54,7 @@ class Hang:
 
 
 def draw_hangs(seed: int, count: int) -> list[Hang]:
-    """Different ones, every kind about equally often, half of them with the watchdog's report."""
+    """All different, kinds about equal, half with the watchdog's report."""
     chance = random.Random(seed)
     hangs: list[Hang] = []
     while len(hangs) < count:
@@ -73,7 +73,7 @@ def draw_hangs(seed: int, count: int) -> list[Hang]:
 
 
 def with_report(seed: int, count: int) -> list[Hang]:
-    """The same ones all with the report, and as many more as are needed."""
+    """The same, all with the report, and as many more as needed."""
     every = (replace(hang, report=True) for hang in draw_hangs(seed, 2 * count))
     return list(dict.fromkeys(every))[:count]
 
@@ -81,11 +81,7 @@ def with_report(seed: int, count: int) -> list[Hang]:
 def make_hang(
     hang: Hang, folder: Path, python: Path, environment: Mapping[str, str]
 ) -> Path | None:
-    """Run it to its end; gives the folder with torchrun's own output and the logs of the ranks.
-
-    None where it never hung as it should: a rank did not get this far as the step, or torchrun did
-    not end.
-    """
+    """The folder with the logs; None where it never hung as intended."""
     path, reached = (folder / part / hang.name for part in ("unfinished", "reached"))
     for _ in range(_TRIES):
         for tree in (path, reached):
@@ -98,7 +94,7 @@ def make_hang(
 
 
 def _run(hang: Hang, path: Path, python: Path, environment: Mapping[str, str]) -> bool:
-    """Whether torchrun came to its end by itself."""
+    """Whether torchrun ended by itself."""
     argv = [
         str(python), "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={RANKS}",
         "--redirects=3", f"--log-dir={path}",
@@ -149,7 +145,7 @@ def main(folder: Path, *, seed: int, count: int, first: int, last: int, armed: b
         path = folder / hang.name
         return path if path.exists() else make_hang(hang, folder, python, environment)
 
-    # Judged here and not in the pool: an automaton is of one thread.
+    # Judged outside the pool: an automaton belongs to one thread.
     verdicts: Counter[str] = Counter()
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for hang, path in zip(chosen, pool.map(logs, chosen), strict=True):

@@ -45,7 +45,7 @@ Set = tuple[str, str]
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """``near``: the right root is among the causes, but is not the first."""
+    """``near``: the right root is a cause, but not the first."""
 
     label: Label
     root: str
@@ -67,7 +67,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """``read`` are the cases whose texts the folder has; the other figures count these."""
+    """``read``: cases whose texts the folder has; other figures count these."""
 
     set: str
     kind: str
@@ -144,7 +144,7 @@ def _count_set(name: Set, size: int, answers: list[Answer]) -> Figures:
 
 
 class Floor(NamedTuple):
-    """The least right answers of a set: root causes and guilty ranks."""
+    """Least right answers of a set: root causes, guilty ranks."""
 
     right: int = 0
     guilty_right: int = 0
@@ -162,7 +162,7 @@ def find_regressions(
     answers: Iterable[Answer],
     records: Mapping[tuple[str, str, str], Record],
 ) -> list[str]:
-    """Sets below their floor, and faults of cases that are not excused."""
+    """Sets below their floor, and faults not excused."""
     floors = read_floors()
     problems = []
     for each in figures:
@@ -183,7 +183,7 @@ def find_regressions(
 
 
 def record(cases: list[Case], answers: list[Answer], figures: list[Figures]) -> None:
-    """Write the table and the floors: floors only rise, and only a new case gets an excuse."""
+    """Write table and floors: floors only rise, only a new case gets an excuse."""
     before, floors = read_records(), read_floors()
     faults = {each.label.key: each.faults for each in answers}
     records = []
@@ -213,7 +213,6 @@ def render(figures: list[Figures]) -> str:
 
 
 def render_wrong(answers: Iterable[Answer]) -> str:
-    """A line of each case that has another answer than its label."""
     return "\n".join(
         f"{each.label.name}: {each.label.now or each.label.root}, answered {each.root} "
         f"(exit code {each.exit_code}{', guilt ' + each.guilty if each.guilty else ''})"

@@ -25,7 +25,7 @@ Files = Mapping[str, str]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the folder: a label with a text, or with the digest of the file of its texts."""
+    """A label with a text, or with the digest of its texts' file."""
 
     source: str
     root: str
@@ -41,9 +41,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 class Label(msgspec.Struct, frozen=True, kw_only=True):
     """What is recorded of a case.
 
-    ``now`` is the entry that the catalogue learnt from the case, ``also`` are answers that are as
-    right; the table may have more of them than the folder. ``guilty`` of None is not judged; an
-    empty one means that no rank may be accused.
+    ``now``: the catalogue entry learnt from the case. ``also``: equally right answers, of which
+    the table may have more than the folder. ``guilty``: None is not judged, empty means that no
+    rank may be accused.
     """
 
     set: str
@@ -69,21 +69,21 @@ class Label(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """``files`` is None where the folder holds the label alone."""
+    """``files`` is None where the folder holds only the label."""
 
     label: Label
     files: Files | None
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """``excused`` names the faults that the case may have: accused, alarm, fine."""
+    """``excused``: faults that the case may have: accused, alarm, fine."""
 
     label: Label
     excused: frozenset[str]
 
 
 def read_cases(folder: Path) -> list[Case]:
-    """All cases of the folder by set. Raises DataError that names what is wrong with it."""
+    """All cases by set. Raises DataError that names what is wrong with the folder."""
     sets = [(*_set_of(path), path) for path in folder.glob("first_sight/*.yaml")]
     threads = [("threads", path.stem, path) for path in folder.glob("threads/*.yaml")]
     if not sets or not threads:
@@ -93,7 +93,7 @@ def read_cases(folder: Path) -> list[Case]:
 
 
 def _set_of(path: Path) -> tuple[str, str]:
-    """The number of the set and the kind; the first set's files have the kind alone."""
+    """The set's number and the kind; the first set's files have only the kind."""
     ordinal, _, kind = path.stem.rpartition("-")
     if (ordinal or "first") not in _ORDINALS:
         raise DataError(f"{path}: its name does not begin with the number of a set")
@@ -144,7 +144,7 @@ def _digest_of(files: Files) -> str:
 
 
 def read_records(table: Path = TABLE) -> dict[tuple[str, str, str], Record]:
-    """The recorded cases by set, kind and digest."""
+    """By set, kind and digest."""
     if not table.exists():
         return {}
     _, *lines = table.read_text("utf-8").splitlines()
@@ -176,7 +176,7 @@ def _format_line(record: Record) -> str:
 def with_recorded(
     cases: Iterable[Case], records: Mapping[tuple[str, str, str], Record]
 ) -> list[Case]:
-    """Cases with the answers that the table calls as right as those of the folder."""
+    """Cases with the table's equally right answers too."""
     return [
         msgspec.structs.replace(
             case,
@@ -194,7 +194,7 @@ def with_recorded(
 def find_mismatches(
     cases: Iterable[Case], records: Mapping[tuple[str, str, str], Record]
 ) -> list[str]:
-    """Where the folder and the table differ, a line each."""
+    """A line for each difference of folder and table."""
     labels = {case.label.key: case.label for case in cases}
     problems = []
     for key, label in labels.items():

@@ -23,7 +23,6 @@ def patterns() -> Patterns:
 
 
 def of_paths(*paths: Path, node_rank: int | None = None) -> Diagnosis:
-    """The diagnosis of files and folders."""
     named, skipped = find(tuple(map(str, paths)))
     return reader(JobOptions(node_rank=node_rank)).diagnose(named, skipped)
 
@@ -36,7 +35,6 @@ def reader(options: JobOptions) -> JobReader:
 
 
 def of_files(files: Mapping[str, str | bytes]) -> Diagnosis:
-    """The diagnosis of a folder with these files."""
     with TemporaryDirectory() as folder:
         for name, text in files.items():
             path = Path(folder, name)
@@ -50,7 +48,7 @@ def of_text(text: str | bytes) -> Diagnosis:
 
 
 def answer(diagnosis: Diagnosis) -> str:
-    """In the words of the labels: the id of the root cause, unknown or none."""
+    """The id of the root cause, unknown or none."""
     if diagnosis.causes:
         return diagnosis.causes[0].id
     return "unknown" if diagnosis.unexplained else "none"

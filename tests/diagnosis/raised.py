@@ -41,7 +41,7 @@ TIMEOUT_S = 120
 
 
 class Label(NamedTuple):
-    """``says`` are texts that the answer has to contain, separated by spaces."""
+    """``says``: texts that the answer must contain, separated by spaces."""
 
     case: str
     kind: str
@@ -49,7 +49,7 @@ class Label(NamedTuple):
 
 
 class Farm:
-    """A virtual environment of links to the installed packages, some of them broken."""
+    """A virtual environment of links to the installed packages, some broken."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / f"env{random.randrange(10_000)}"
@@ -71,7 +71,7 @@ class Farm:
                 (self.site / entry).unlink(missing_ok=True)
 
     def age(self, module: Path, name: str) -> None:
-        """Take a name out of a module, in a copy."""
+        """Remove a name from a copy of a module."""
         at = self.site
         for part in module.parts[:-1]:
             at /= part
@@ -91,7 +91,7 @@ def normal(name: str) -> str:
 
 
 def modules_of() -> dict[str, str]:
-    """The first module that may be imported of each distribution."""
+    """Each distribution's first module that may be imported."""
     return {
         normal(names[0]): module
         for module, names in metadata.packages_distributions().items()
@@ -104,7 +104,7 @@ def fill(template: str, words: list[str]) -> str:
 
 
 def write_user(folder: Path, text: str) -> tuple[str, str]:
-    """A script with comments in front; gives its name and its marked place."""
+    """A script's name and its marked place, after comments."""
     name = f"{random.choice(['train', 'finetune', 'pretrain_gpt', 'run'])}.py"
     lines = [f"# {word}" for word in random.sample(WORDS, random.randrange(1, 9))]
     lines += text.strip("\n").split("\n")
@@ -114,7 +114,7 @@ def write_user(folder: Path, text: str) -> tuple[str, str]:
 
 
 def run(folder: Path, command: list[str]) -> bool:
-    """Whether it failed, as it should; its output lies in the folder."""
+    """Whether it failed, as it should; its output is in the folder."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "LANG": "C.UTF-8"}
     environment |= {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "OMP_NUM_THREADS": "1"}
     with (folder / "train.log").open("wb") as log:
@@ -142,7 +142,7 @@ def of_torchrun(folder: Path) -> Label | None:
 
 
 def of_removed(folder: Path) -> Label | None:
-    """A distribution that another one needs is gone, or only its metadata."""
+    """A needed distribution is gone, or only its metadata."""
     modules = modules_of()
     importer = random.choice(sorted(modules))
     rows = [Requirement(row) for row in metadata.requires(importer) or ()]
@@ -168,7 +168,7 @@ def of_removed(folder: Path) -> Label | None:
 
 
 def imported_names(importer: str) -> Iterator[tuple[str, str]]:
-    """What the modules of a package import by name from modules of others."""
+    """Names that a package's modules import from others."""
     for path in sorted((SITE[1] / importer).glob("*.py"))[:12]:
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -176,7 +176,7 @@ def imported_names(importer: str) -> Iterator[tuple[str, str]]:
 
 
 def of_aged(folder: Path) -> Label | None:
-    """A package is older than what imports a name from it."""
+    """A package is older than its importer."""
     modules = {module: name for name, module in modules_of().items()}
     importer = random.choice(sorted(set(modules) - {"ray", "mypy", "ruff"}))
     choices = [
@@ -199,7 +199,7 @@ def of_aged(folder: Path) -> Label | None:
     label = Label(folder.name, "python-import-name", f"{name} {old} {new} {farm.python}")
     if not run(folder, [str(farm.python), "train.py"]):
         return None
-    # It may have broken what it was taken from, or another one that imports it.
+    # It may have broken its source, or another importer.
     files = re.findall(r"-packages/(\w+)", (log := (folder / "train.log").read_text()))
     return label if f"cannot import name '{name}'" in log and files[-2:-1] == [importer] else None
 
@@ -219,7 +219,6 @@ def plain(text: str) -> str:
 
 
 def answer_of(diagnosis: Diagnosis) -> tuple[str, str]:
-    """The kind that is answered, and the sentences that say it."""
     error = own_error(diagnosis) or next(iter(diagnosis.unexplained), None)
     cause = diagnosis.causes[0] if diagnosis.causes and not own_error(diagnosis) else None
     if cause:
@@ -260,7 +259,7 @@ def judge(folder: Path, *, wrong: bool) -> None:
         label = Label(*row.split("\t"))
         kind, text = answer_of(of_paths(folder / label.case / "train.log"))
         lacks = [word for word in label.says.split() if plain(word) not in plain(text)]
-        # What the catalogue knows says more than the exception.
+        # The catalogue says more than the exception.
         right = kind in label.kind.split("|") and not (lacks and kind.startswith("python-"))
         counts[label.kind, right] += 1
         if wrong and not right:

@@ -59,7 +59,7 @@ class Case:
 
 
 def draw(seed: int, count: int = 40) -> list[Case]:
-    """Every kind at least once; of more, kinds drawn again with another size."""
+    """Every kind at least once; repeats with another size."""
     chance = random.Random(seed)
     kinds = [*HANGS, *RECORDED, *MOVING]
     kinds += chance.choices(kinds, k=max(count - len(kinds), 0))
@@ -72,7 +72,7 @@ def draw(seed: int, count: int = 40) -> list[Case]:
 
 
 def ask(case: Case, folder: Path, python: Path, env: Mapping[str, str]) -> dict[str, object]:
-    """Start the job, wait until it hangs, and ask; gives what the doctor answered."""
+    """Start the job, wait until it hangs, and ask the doctor."""
     path = folder / case.name
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)

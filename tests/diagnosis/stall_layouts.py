@@ -19,7 +19,7 @@ FRAMES = [
 
 @dataclass
 class Rank:
-    """A rank that runs a program of (group, operation) and what became of it."""
+    """A rank that runs (group, operation) calls, and its state."""
 
     program: list[tuple[str, str]]
     at: int = 0
@@ -29,7 +29,7 @@ class Rank:
 
 @dataclass(frozen=True)
 class Layout:
-    """Groups by name, in the order in which every rank uses those that it is in."""
+    """Groups by name, in the order in which each member uses them."""
 
     groups: dict[str, tuple[int, ...]]
     titles: dict[str, str]
@@ -37,7 +37,7 @@ class Layout:
 
 
 def draw_layout(chance: random.Random) -> Layout:
-    """Tensor, data and world groups over a grid, with the order of their use at random."""
+    """Tensor, data and world groups over a grid, in a random order of use."""
     tensor, data = chance.choice([2, 4]), chance.choice([2, 3, 4])
     world = tensor * data
     groups = {"0": tuple(range(world))}
@@ -54,7 +54,7 @@ def draw_layout(chance: random.Random) -> Layout:
 
 
 def draw_round(chance: random.Random) -> list[tuple[str, str]]:
-    """What every rank does in a step, by the titles of groups."""
+    """Every rank's step, by group titles."""
     titles = ["TENSOR_MODEL_PARALLEL_GROUP", "DATA_PARALLEL_GROUP", "default_pg"]
     extra = [chance.choice(titles) for _ in range(chance.randrange(4))]
     return [(title, chance.choice(["all_reduce", "all_gather"])) for title in titles + extra]
@@ -72,7 +72,7 @@ def programs(layout: Layout, steps: list[tuple[str, str]]) -> dict[int, list[tup
 
 
 def run(layout: Layout, work: dict[int, list[tuple[str, str]]], ahead: int) -> dict[int, Rank]:
-    """Every rank puts up to ``ahead`` calls into its queue; what all its members began ends."""
+    """Every rank queues up to ``ahead`` calls; what all members began ends."""
     ranks = {rank: Rank(program=program) for rank, program in work.items()}
     moved = True
     while moved:
@@ -130,7 +130,7 @@ def _enqueue(rank: Rank, name: str, operation: str, layout: Layout) -> None:
 
 
 def dump(layout: Layout, rank: int, entries: list[dict[str, Any]], *, plain: bool = False) -> bytes:
-    """The dump of a rank, a pickle, or JSON as torch_npu writes it: without frames."""
+    """A rank's dump: a pickle, or JSON without frames, like torch_npu's."""
     config = {
         name: {"name": name, "desc": layout.titles[name], "ranks": str(list(ranks))}
         for name, ranks in layout.groups.items()
@@ -151,7 +151,7 @@ def traces(layout: Layout, ranks: dict[int, Rank]) -> dict[int, RankTrace]:
 
 
 def write_thousand(folder: Path, *, world: int, entries: int, guilty: int) -> None:
-    """Dumps of ``world`` ranks in groups of 8 and the world, of which one did not come."""
+    """Dumps of ``world`` ranks in groups of 8 and the world; one rank did not come."""
     groups = {"0": tuple(range(world))}
     titles = {"0": "default_pg"}
     for start in range(0, world, 8):
@@ -176,12 +176,12 @@ def rounds(seed: int, count: int) -> Iterator[tuple[random.Random, Layout]]:
         yield chance, draw_layout(chance)
 
 
-# -------------------------------------------------------------------- Megatron's pipeline
+# --- Megatron's pipeline
 
 
 @dataclass
 class Stage:
-    """A rank of a pipeline with tensor groups: its calls, and what of each batch is still open."""
+    """A pipeline rank with tensor groups: its calls, and what is open of each batch."""
 
     program: list[str]
     at: int = 0
@@ -191,7 +191,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """``stages`` times ``width`` ranks; rank = stage * width + its place in the tensor group."""
+    """``stages`` times ``width`` ranks; rank = stage * width + place in the tensor group."""
 
     stages: int
     width: int
@@ -208,7 +208,7 @@ class Pipeline:
         return tuple(range(first, first + self.width))
 
     def schedule(self, rank: int, micro_batches: int) -> list[str]:
-        """One forward, one backward, as megatron/core/pipeline_parallel/schedules.py has it."""
+        """One forward, one backward, as in megatron/core/pipeline_parallel/schedules.py."""
         stage = rank // self.width
         first, last = stage == 0, stage == self.stages - 1
         ahead = min(self.stages - stage - 1, micro_batches)
@@ -225,7 +225,7 @@ class Pipeline:
 
 
 def run_pipeline(pipeline: Pipeline, work: dict[int, list[str]]) -> dict[int, RankTrace]:
-    """What every rank's recorder has once nothing moves any more: each waits for every call."""
+    """Every rank's record once nothing moves: each waits for every call."""
     stages = {rank: Stage(program=program) for rank, program in work.items()}
     moved = True
     while moved:
@@ -287,7 +287,7 @@ def _begin(pipeline: Pipeline, rank: int, stage: Stage) -> None:
 
 
 def _end(pipeline: Pipeline, rank: int, stage: Stage, stages: dict[int, Stage]) -> bool:
-    """Whether the call of a rank went on: a collective whole, a batch one transfer at a time."""
+    """Whether a rank's call went on: a collective whole, a batch by transfers."""
     head = _head(stage)
     if head is None:
         return False

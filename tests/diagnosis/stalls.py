@@ -46,7 +46,7 @@ Mark = Literal["right", "could not tell", "wrong", "not known"]
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Sizes of Megatron's groups; what is left of the world is data parallel."""
+    """Sizes of Megatron's groups; the rest of the world is data parallel."""
 
     world: int
     tp: int = 1
@@ -58,7 +58,7 @@ class Layout:
         return f"tp{self.tp}-cp{self.cp}-ep{self.ep}-pp{self.pp}"
 
     def next_group(self, point: str) -> str:
-        """The group of the next communication that others share with a rank, from a place on."""
+        """A rank's next group shared with others, from ``point`` on."""
         if point == "finish" and self.world > self.tp * self.pp:
             return "DATA_PARALLEL_GROUP_WITH_CP"
         if point == "finish":
@@ -103,7 +103,7 @@ class Case:
     step: int
     layout: Layout
     nodes: int = 1
-    # Whether py-spy is on PATH; without it nobody can read the stack of a stopped process.
+    # Whether py-spy is on PATH; only it reads a stopped process's stack.
     spy: bool = False
     point: str = "batch"
     quiet: int = QUIET
@@ -118,7 +118,7 @@ class Case:
 
     @property
     def line(self) -> str:
-        """Where the guilty one stands, or what it calls wrongly; Megatron's own code for a peer."""
+        """The guilty one's position or wrong call; for a peer, Megatron's own code."""
         if self.kind == "peer":
             return "p2p_communication.py"
         rows = PROGRAM.read_text("utf-8").splitlines()
@@ -130,10 +130,10 @@ class Case:
 
     @property
     def groups(self) -> set[str]:
-        """Of these one is that in which a rank waits for the guilty one.
+        """In one of these a rank waits for the guilty one.
 
-        Of a node the whole tensor group may be gone: then the stage beside it waits, or the ranks
-        with the same part of the model.
+        A gone node may hold a whole tensor group: then the stage beside it waits, or the ranks with
+        the same part of the model.
         """
         first = self.layout.next_group(self.point)
         if self.kind == "node":
@@ -156,7 +156,7 @@ def draw(
     places: bool = False,
     quiet: int = QUIET,
 ) -> list[Case]:
-    """Different ones, every kind about equally often."""
+    """All different, every kind about equally often."""
     chance = random.Random(seed)
     cases: list[Case] = []
     while len(cases) < count:
@@ -186,7 +186,6 @@ def draw(
 
 
 def simulate(python: Path) -> dict[str, str]:
-    """The environment of a launch on simulated NPUs."""
     return build(python).environment(
         {**os.environ, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"},
         soc="Ascend910B3",
@@ -196,10 +195,7 @@ def simulate(python: Path) -> dict[str, str]:
 
 
 def make(case: Case, folder: Path, python: Path, env: Mapping[str, str]) -> tuple[Path, float]:
-    """Run it until the verdict; gives the folder with what was gathered, and the seconds.
-
-    Of a node that is gone nothing is gathered. One that never stalled is made again.
-    """
+    """Run until the verdict; the folder with what was gathered, and the seconds."""
     path = folder / case.name
     seconds = 0.0
     for _ in range(TRIES):
@@ -267,10 +263,7 @@ def _reports(errors: Path) -> int:
 
 
 def judge(case: Case, stall: Stall | None) -> dict[str, Mark]:
-    """Rank, group and source line, each by itself.
-
-    Of a node that is gone the right word is that nothing is known of its ranks.
-    """
+    """Rank, group and source line. Of a gone node it is right that its ranks are unknown."""
     marks: dict[str, Mark] = dict.fromkeys(("rank", "group", "line"), "could not tell")
     if stall is None or not (stall.absent or case.kind == "node"):
         return marks
@@ -321,8 +314,7 @@ def main(  # noqa: PLR0913 - the options of the command
     folder.mkdir(parents=True, exist_ok=True)
     stack = contextlib.ExitStack()
     if forked and not again:
-        # torch_npu reads this once, when it is imported; `run` sets it for ranks, and they are
-        # forked.
+        # torch_npu reads this once, at import; `run` sets it for ranks, which are forked.
         armed = {**env, "TORCH_HCCL_TRACE_BUFFER_SIZE": "512"}
         python = stack.enter_context(forks.interpreter(python, folder, armed, "torch_npu"))
     drawn = draw(seed, count, sizes=sizes, spies=spies is not None, places=places, quiet=quiet)

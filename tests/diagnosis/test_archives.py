@@ -95,7 +95,7 @@ def test_a_tar_that_claims_a_huge_header_is_refused() -> None:
 
 def test_what_cannot_be_opened_is_named_and_the_others_are_read() -> None:
     whole = bytearray(zip_files({"a.log": STEP, "b.log": f"{OOM}\n"}))
-    # The first entry of the directory says that it is encrypted.
+    # Mark the directory's first entry as encrypted.
     whole[whole.index(b"PK\x01\x02") + 8] |= 1
     diagnosis = of_files({"x.zip": bytes(whole), "broken.zip": b"PK\x03\x04 and no more"})
     assert answer(diagnosis) == "npu-oom-torch"

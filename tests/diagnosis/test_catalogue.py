@@ -46,7 +46,7 @@ def test_a_benign_example_is_counted_and_no_more(failure: KnownFailure) -> None:
     diagnosis = of_text(failure.example + NEXT)
     assert not diagnosis.causes
     assert {counted.id for counted in diagnosis.benign} >= {failure.id}
-    # torch_npu's hook for uncaught exceptions is harmless itself; that there was one is not.
+    # torch_npu's hook for uncaught exceptions is harmless; the exception is not.
     assert diagnosis.exit_code == (3 if failure.id == "benign-err99999" else 0)
 
 

@@ -32,7 +32,7 @@ def job(
     minutes: dict[int, float], ahead: float, *, words: dict[int, str] | None = None,
     shared: bool = True,
 ) -> dict[str, str | bytes]:  # fmt: skip
-    """Four ranks on two nodes; the clock of the second is ``ahead`` by minutes."""
+    """Four ranks on two nodes; the second node's clock is ``ahead`` minutes."""
     files: dict[str, str | bytes] = {}
     for rank, minute in minutes.items():
         node, card = divmod(rank, 2)
@@ -61,14 +61,14 @@ def test_a_rank_that_came_late_is_told_whatever_the_clocks() -> None:
         assert diagnosis.guilty
         assert diagnosis.guilty.ranks == (1,), ahead
         assert "300 s apart" in diagnosis.guilty.reason
-    # Without anything that both nodes saw, its own node still says so.
+    # Its own node says so, even without events that both nodes saw.
     alone = of_files(job({0: 31.0, 1: 31.0, 2: 31.0, 3: 36.0}, 5, shared=False))
     assert alone.guilty
     assert alone.guilty.ranks == (3,)
 
 
 def failures(ahead: float, *, shared: bool) -> dict[str, str | bytes]:
-    """Rank 0 fails a minute before rank 3 does so, too, in another way."""
+    """Rank 0 fails a minute before rank 3, in another way."""
     core = "[PrintErrorInfo]Aicore kernel execute failed, device_id=1, stream_id=3, task_id=5"
     return job({0: 10.0, 1: 31.0, 2: 31.0, 3: 11.0}, ahead, words={0: OOM, 3: core}, shared=shared)
 

@@ -10,7 +10,7 @@ from tests.conftest import Command
 from tests.diagnosis.logs import catalog
 
 GUIDES = catalog().error_guides
-# Those that the log of a job on NPUs shows most: runtime, ACL, HCCL, driver, profiling, dump.
+# Most frequent in NPU jobs' logs: runtime, ACL, HCCL, driver, profiling, dump.
 FAMILIES = re.compile(r"E[EHIJLP][0-8]\d{3}|EK0\d{3}")
 HAN = re.compile(r"[\u4e00-\u9fff]")
 

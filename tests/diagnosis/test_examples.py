@@ -29,7 +29,7 @@ FOREIGN = {
 
 @functools.cache
 def list_constants() -> frozenset[str]:
-    """Numbers that programs print: those of patterns, and codes of CANN's runtime."""
+    """Numbers that programs print: in patterns, and codes of CANN's runtime."""
     patterns = " ".join(pattern for row in catalog().failures.values() for pattern in row.patterns)
     codes = map(str, catalog().error_codes.acl)
     return frozenset([*re.findall(r"0x[0-9a-fA-F]+|\d{4,}", patterns), *codes])
@@ -40,7 +40,7 @@ def is_round(number: int) -> bool:
 
 
 def find_foreign(example: str) -> Iterator[str]:
-    """Values of somebody's run, each with the value to write instead."""
+    """Values of real runs, each with its replacement."""
     text = CODES.sub(" ", NEUTRAL.sub(" ", example))
     for pattern, neutral in FOREIGN.items():
         for value in re.findall(pattern, text):

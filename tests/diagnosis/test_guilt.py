@@ -22,7 +22,7 @@ STEP = "iteration 10/ 100 | lm loss: 2.3"
 
 
 def interleave(lines: dict[int, str], prefix: str = "[rank{}]: ") -> str:
-    """One log of several ranks: a step of each, then what each has to say, line by line."""
+    """One log: a step of each rank, then what each says, line by line."""
     rows = [f"{prefix.format(rank)}{STEP}" for rank in lines]
     parts = {rank: text.split("\n") for rank, text in lines.items()}
     for number in range(max(map(len, parts.values()))):
@@ -250,7 +250,7 @@ ENDED = """  time      : 2026-11-22_09:01:59
 
 
 def watchdog_log(waited: dict[int, int], codes: dict[int, int], more: str = "") -> str:
-    """Who waited in which collective, and how all ended, of whom torchrun saw the first fail."""
+    """Waits by collective, and exit codes; torchrun saw the first of these fail."""
     rows = [f"[rank{rank}]:{WATCHED.format(group=rank, number=n)}" for rank, n in waited.items()]
     first, *others = codes
     summary = [ENDED.format(rank=rank, code=codes[rank]) for rank in others]
@@ -348,7 +348,7 @@ def test_who_waits_for_the_id_of_a_communicator_waits_for_the_group_s_first_rank
     assert diagnosis.causes[0].id == "hccl-unique-id-timeout"
     assert diagnosis.guilty
     assert (diagnosis.guilty.ranks, diagnosis.guilty.sure) == ((0,), False)
-    # Rank 0 waits itself, in another collective: one of them is in the wrong one.
+    # Rank 0 waits in another collective: one of them is wrong.
     lines = watchdog_log(
         {0: 2, 1: 2}, {0: -6, 1: -6, 2: -15, 3: 1}, f"[rank3]: {ID.format(rank=3)}"
     )
@@ -360,12 +360,12 @@ ABORTED = "terminate called after throwing an instance of 'std::runtime_error'"
 
 
 def test_who_was_ended_in_silence_is_not_accused_by_one_that_sets_up_another_group() -> None:
-    """Rank 3 took the wrong group; rank 0 waited with the others, and torchrun ended it."""
+    """Rank 3 took the wrong group; rank 0 waited, and torchrun ended it."""
     codes = {2: -6, 0: -15, 1: -6, 3: -15}
     diagnosis = of_text(watchdog_log({1: 4, 2: 4}, codes, f"[rank3]: {SETTING_UP}"))
     assert diagnosis.guilty is None
     assert "ranks 1, 2, 3 report a time-out, not all in the same collective" in diagnosis.undecided
-    # All others wait for it: it did not come.
+    # All others wait for it.
     alone = "\n".join(f"[rank{rank}]: {ID.format(rank=rank)}" for rank in (1, 2, 3))
     diagnosis = of_text(watchdog_log({}, {1: 1, 2: 1, 3: 1, 0: -15}, alone))
     assert diagnosis.guilty
@@ -373,7 +373,7 @@ def test_who_was_ended_in_silence_is_not_accused_by_one_that_sets_up_another_gro
 
 
 def test_a_process_that_its_watchdog_aborts_has_no_error_of_its_own() -> None:
-    """Rank 1 took the wrong group; rank 2 waited, and what it prints is its watchdog's."""
+    """Rank 1 took the wrong group; rank 2 waited and prints its watchdog's words."""
     codes = {2: -6, 0: -15, 1: -15, 3: -15}
     more = f"[rank2]: {ABORTED}\n[rank1]: {ID.format(rank=1)}"
     assert of_text(watchdog_log({2: 2}, codes, more)).guilty is None
@@ -458,7 +458,7 @@ DRIVER = "RuntimeError: NPU function error: aclrtSynchronizeDevice, error code i
     ("waiter", "minute", "root"),
     [
         ("", 0, "runtime-driver-internal-507899"),
-        # At the time of the time-outs, or where those who waited print it too, it is a consequence.
+        # At the time-outs' time, or printed by those who waited too, it is a consequence.
         ("", 30, "hccl-watchdog-timeout"),
         (DRIVER, 0, "hccl-watchdog-timeout"),
     ],
@@ -484,7 +484,7 @@ def test_a_task_of_srun_is_a_rank_or_a_launcher() -> None:
     diagnosis = of_text(rows)
     assert diagnosis.guilty
     assert diagnosis.guilty.ranks == (1,)
-    # torchrun's own words on its second node are not rank 1's.
+    # torchrun's words on its second node are not rank 1's.
     diagnosis = of_text(f"{rows}\n0: [default0]:{STEP}\n1: [default0]:{STEP}\n")
     assert not diagnosis.guilty or not diagnosis.guilty.ranks
 
@@ -511,7 +511,7 @@ def test_an_unknown_error_of_most_ranks_accuses_nobody() -> None:
 
 
 def test_ranks_that_ended_in_the_same_second_are_not_accused() -> None:
-    """torchrun looks at its processes by number, so that the lowest is the first it sees."""
+    """torchrun looks at processes by number: the lowest comes first."""
     summary = [
         f"[{number}]:\n  time      : 2026-11-22_09:01:5{second}\n  host      : node-1\n"
         f"  rank      : {rank} (local_rank: {rank})\n  exitcode  : 1 (pid: 7{rank})\n"

@@ -17,7 +17,7 @@ from ascend_doctor.render.formats import FORMATS
 from ascend_doctor.render.formats.json import pretty
 from tests.diagnosis.logs import catalog, of_text
 
-# Escape sequences, carriage returns, C1 controls, controls that reorder text.
+# Escape sequences, carriage returns, C1 and text-reordering controls.
 CONTROL = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
 )
@@ -30,7 +30,6 @@ TEXTS = st.lists(PIECES | st.binary(max_size=40), max_size=12).map(b"".join) | s
 
 
 def render_all(diagnosis: Diagnosis) -> list[str]:
-    """The diagnosis as JSON and as text, both ways."""
     return [
         pretty(diagnosis),
         page.render(diagnosis),
@@ -67,7 +66,7 @@ def test_the_other_formats_show_no_control_sequences_either(name: str) -> None:
         ESCAPES + b"[rank3]: RuntimeError: NPU out of memory. Tried to allocate " + ESCAPES
     )
     render = importlib.import_module(f"ascend_doctor.render.formats.{name}").render
-    # Our own, by which Markdown takes no source such as OWNER/NAME@COMMIT for a user.
+    # Ours: it keeps Markdown from taking OWNER/NAME@COMMIT for a user.
     shown = render(page.as_report(diagnosis, Level.ERROR)).replace("@\u2060", "@")
     assert not CONTROL.search(shown)
 

@@ -232,9 +232,9 @@ def test_lines_are_whole_where_blocks_end(tmp_path: Path) -> None:
             Origin(node="a-17", launcher="a-17"),
             "b",
         ),
-        # A level and a logger, and no host and program.
+        # Level and logger, no host and program.
         ("2026-03-01T10:02:05+08:00 INFO train: b", Origin(), "INFO train: b"),
-        # The rank in a message of a process that has a number of its own may be another's.
+        # In a process with its own number, a message's rank may be another's.
         ("[default2]:[Rank 7] watchdog", Origin(local=2), "[Rank 7] watchdog"),
         ("[default2]:Rank 13: found NaN", Origin(local=2), "Rank 13: found NaN"),
         (
@@ -349,7 +349,7 @@ def test_msrun_s_logs_are_named_by_ranks(name: str, rank: int | None) -> None:
         ("(Worker_TP7 pid=1) ", 7),
         ("(Worker_DP0_TP3_EP3 pid=1) ", 3),
         ("(Worker_PP0_TP1 pid=1) ", 1),
-        # How many ranks the first engine has is not said.
+        # The first engine's rank count is not known.
         ("(Worker_DP1_TP3 pid=1) ", None),
         ("(EngineCore_DP0 pid=1) ", None),
     ],

@@ -48,7 +48,7 @@ HARMLESS = {
     f" card\n{STEPS}",
     "训练": "ERROR: no swap space\n训练完成\n",
 }
-# A part of it may have failed, or an earlier run in the same file.
+# Part of the run may have failed, or an earlier run in the file.
 GRAVE = {
     "after an exception, an end": f"{TRACEBACK}{STEPS}Training completed in 0.2 hours\n",
     "long after an exception": f"{TRACEBACK}{STEPS}" + PLAIN * 300 + STEPS.replace("/ ", "1/ "),

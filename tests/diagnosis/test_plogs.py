@@ -34,7 +34,7 @@ def run(rank: int, size: int, *, server: int, card: int, more: str = "") -> str:
 
 
 def join_line(group: str, rank: int, size: int) -> str:
-    """A line of a process that is in another group, too."""
+    """A process in another group, too."""
     return (
         "[INFO] HCCL(1,python3):2026-03-01-10:00:09.000.000 [hccl_comm.cc:129] [1]hcclCommInitInfo:"
         f"commId[hccl-1-5-1767348000-x], rank[{rank}], totalRanks[{size}], serverId[%eth0],"
@@ -70,7 +70,7 @@ def tree(
     lines: Mapping[int, str], *, each: int = 4, more: Mapping[int, str] | None = None,
     without: Iterable[int] = (),
 ) -> dict[str, str | bytes]:  # fmt: skip
-    """Logs of nodes with so many cards ``each``, but for the ranks that left none."""
+    """Logs of nodes with ``each`` cards; ranks ``without`` left none."""
     files: dict[str, str | bytes] = {}
     for rank, text in lines.items():
         node, card = divmod(rank, each)
@@ -122,7 +122,7 @@ def test_ranks_of_a_group_are_made_those_of_the_job() -> None:
 
 
 def test_a_group_that_is_not_the_job_gives_no_ranks() -> None:
-    """Two groups of two, and none of four: who is 0 in each has no rank in the job."""
+    """Two groups of two, none of four: their rank 0 has no rank in the job."""
     files = tree({0: "", 1: socket(1, "198.51.100.0", 0)}, each=2)
     others = tree({0: "", 1: ""}, each=2)
     diagnosis = of_files(
@@ -211,14 +211,11 @@ def test_a_cause_is_found_behind_many_logs_that_only_say_that_something_is_wrong
     assert accuse(diagnosis)[0] == (29,)
 
 
-# ------------------------------------------------------------------ several runs in one folder
+# --- several runs in one folder
 
 
 def fail_run(start: str, first: int, *, guilty: int, cards: bool = True) -> dict[str, str]:
-    """~/ascend/log of four processes, one of which fails in a kernel two minutes after the start.
-
-    ``start`` is HH:MM; processes have numbers from ``first`` on.
-    """
+    """Logs of four processes; one fails two minutes after ``start`` (HH:MM) in a kernel."""
     hour, minute = start.split(":")
     stamp = f"20260301{hour}{minute}00000"
     files = {}
@@ -264,7 +261,7 @@ def test_of_several_runs_the_newest_is_judged_and_the_others_are_named(
 
 
 def test_runs_of_several_nodes_are_matched_from_the_newest_on() -> None:
-    """The second node had no part in the first run."""
+    """The first run lacks the second node."""
     first = {f"node-0/{name}": text for name, text in fail_run("10:00", 1, guilty=3).items()}
     first |= {f"node-0/{name}": text for name, text in fail_run("12:00", 9, guilty=0).items()}
     other = {f"node-1/{name}": text for name, text in fail_run("12:00", 9, guilty=9).items()}
@@ -276,7 +273,7 @@ def test_runs_of_several_nodes_are_matched_from_the_newest_on() -> None:
 
 
 def test_a_process_that_starts_late_is_of_the_same_run() -> None:
-    """Its card was free, and the others go on after it has started."""
+    """Its card was free, and the others go on after its start."""
     files = fail_run("10:00", 100, guilty=2)
     late = "ascend/log/{}/plog-300_20260301100010000.log"
     files[late.format("run/plog")] = "[INFO] GE(300,x):2026-03-01-10:00:11.1 started\n"

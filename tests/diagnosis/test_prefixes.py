@@ -30,7 +30,7 @@ FAILURES: dict[str, list[str]] = {
         "EZ9999  Kernel task happen error, retCode=0x26, [aicore exception].",
         "        The error from device(1), there is an aicore error, error code = 0x10",
     ],
-    # An error of its own that the catalogue lacks.
+    # Its own error, which the catalogue lacks.
     "hccl-connect-timeout-ei0006": [
         "Traceback (most recent call last):",
         '  File "t.py", line 3, in <module>',
@@ -45,7 +45,6 @@ def fail_run(name: str) -> Run:
 
 
 def row_by_row(run: Run, show: Callable[[int, str], str]) -> str:
-    """All ranks in one file, a line of each in turn."""
     longest = max(map(len, run.values()))
     return "".join(
         show(rank, lines[number])
@@ -60,8 +59,6 @@ def prefix_lines(prefix: Callable[[int], str]) -> Callable[[Run], Files]:
 
 
 def each_node(prefix: Callable[[int], str], name: str) -> Callable[[Run], Files]:
-    """A file of each node, which is called by its number."""
-
     def files(run: Run) -> Files:
         return {
             name.format(node): row_by_row(
@@ -85,7 +82,7 @@ def in_json(fields: Callable[[int, str], Mapping[str, object]]) -> Callable[[Run
 
 
 def name_elsewhere(run: Run) -> Files:
-    """Ray says which process it is, torch_npu which rank that process has."""
+    """Ray names the process, torch_npu that process's rank."""
 
     def show(rank: int, text: str) -> str:
         return f"(WorkerDict pid={900 + rank}, ip=192.0.2.{rank // EACH}) {text}\n"
@@ -99,7 +96,7 @@ def name_elsewhere(run: Run) -> Files:
 
 
 def cri(run: Run) -> Files:
-    """The kubelet's files of two pods."""
+    """Kubelet files of two pods."""
     return each_node(
         lambda n: f"{STAMP} stderr F [rank{n}]: ", "pods/ml_job-worker-{}_0a-1b/trainer/0.log"
     )(run)
@@ -215,7 +212,7 @@ def nested(files: Files) -> Files:
 
 
 def half_packed(files: Files) -> Files:
-    """Every other log in an archive beside the rest; one log stays and one is packed by itself."""
+    """Every other log in an archive beside the rest; a single log is packed."""
     names = sorted(files)
     packed = {name: files[name] for name in names[1::2]}
     beside = {name: files[name] for name in names[::2]}
@@ -289,7 +286,7 @@ def test_the_same_run_has_the_same_answer(writer: str, tmp_path: Path) -> None:
 
 
 def test_ranks_that_only_the_user_can_tell(tmp_path: Path) -> None:
-    """The log of the second node alone."""
+    """The second node's log alone."""
     run = {rank: lines for rank, lines in fail_run("npu-oom-torch").items() if rank >= EACH}
     path = tmp_path / "train.log"
     path.write_text(row_by_row(run, lambda n, text: f"[default{n % EACH}]:{text}\n"))

@@ -196,7 +196,7 @@ def test_ranks_without_a_log_are_named(doctor: Command, tmp_path: Path) -> None:
     diagnosis = of_files(healthy)
     assert diagnosis.without_log == (2,)
     assert diagnosis.exit_code == 3
-    # Ranks of a second node begin again at 0: which of them is missing cannot be told.
+    # A second node's ranks begin at 0 again: which is missing cannot be determined.
     assert of_files({**healthy, "other/attempt_0/0/stdout.log": STEP}).without_log == ()
     for name, text in healthy.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -253,7 +253,7 @@ def test_a_warning_of_python_and_a_count_of_nothing_are_no_errors(line: str) -> 
 
 
 def test_a_log_full_of_several_failures_is_passed_over_and_still_read(tmp_path: Path) -> None:
-    """Each becomes familiar sooner; what comes behind them is found."""
+    """Each becomes familiar sooner; what follows is found."""
     known = (
         "[ERROR] RuntimeError: NPU out of memory. Tried to allocate {n} MiB (NPU 1; 60 GiB)",
         "[ERROR] no space left: OSError: [Errno 28] No space left on device: {n}",

@@ -179,7 +179,7 @@ def test_a_peer_that_does_not_send_is_named() -> None:
 
 
 def batches(rank: int, functions: list[str], *, done: int) -> RankTrace:
-    """A rank of a pipeline of three with what Megatron's functions sent and received in batches."""
+    """A rank of a three-stage pipeline, with batches of Megatron's functions."""
     entries = [
         {
             "record_id": number,
@@ -202,7 +202,7 @@ def batches(rank: int, functions: list[str], *, done: int) -> RankTrace:
 
 
 def test_batches_of_a_pipeline_are_told_by_megatrons_functions() -> None:
-    """The last stage is elsewhere: those before it wait down the line, not in one collective."""
+    """The last stage is elsewhere: the others wait down the line, not in one collective."""
     middle = ["recv_forward", "send_forward_recv_backward"]
     traces_of = {
         0: batches(0, ["send_forward", "recv_backward", "send_forward", "recv_backward"], done=3),
@@ -311,9 +311,10 @@ def at_line(number: int) -> tuple[Frame, ...]:
 
 
 def superfluous(wrong: int, *, earlier: tuple[int, ...] = ()) -> Stall:
-    """Rank 1 calls the group of all stages at that line too, before it does so at line 220.
+    """Rank 1 calls all stages' group at line ``wrong`` too, before line 220.
 
-    The others end the first with theirs and come to the barrier; it called so at ``earlier`` lines.
+    The others end the first with theirs and come to the barrier. ``earlier``: lines where rank 1
+    called so before.
     """
     groups = {
         "9": TracedGroup(name="9", ranks=(0, 1, 2)),
@@ -352,7 +353,7 @@ def test_no_line_is_told_where_either_call_may_be_the_superfluous_one() -> None:
 
 
 def test_the_first_call_of_a_group_is_told_by_the_rank_itself(tmp_path: Path) -> None:
-    """torch_npu knows the group then, and no call of it."""
+    """torch_npu then knows the group, but no call."""
     world = {"name": "group_name_0", "desc": "", "ranks": "[0, 1, 2]"}
     for rank in range(3):
         entries = [
@@ -420,7 +421,7 @@ def test_the_stalls_are_of_every_kind_and_each_has_its_line() -> None:
     assert all(case.line for case in cases)
 
 
-# -------------------------------------------------------------------- formats
+# --- formats
 
 
 def test_dumps_in_both_formats_say_the_same() -> None:
@@ -527,11 +528,11 @@ def test_the_wrapper_of_a_deprecated_function_is_not_the_program() -> None:
     assert str(program_frame(frames)) == "/job/layer.py:7 in forward"
 
 
-# -------------------------------------------------------------------- the command
+# --- the command
 
 
 def test_a_host_folder_of_an_earlier_run_is_named_and_not_mixed(tmp_path: Path) -> None:
-    """Two hosts now; a third was part of an earlier run, whose rank 0 now runs elsewhere."""
+    """Two hosts now; a third is from an earlier run, whose rank 0 now runs elsewhere."""
     for host, first, armed in (("a", 0, 900.0), ("b", 2, 901.0), ("c", 0, 100.0)):
         folder = tmp_path / "run-stall" / host
         (folder / "plog").mkdir(parents=True)

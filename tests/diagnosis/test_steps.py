@@ -2,7 +2,7 @@ import pytest
 
 from ascend_doctor.diagnosis.steps import TrainingSteps, read_steps
 
-# As core_v0.15.3 prints them, with a prefix of torchrun and without.
+# As core_v0.15.3 prints them, with and without torchrun's prefix.
 MEGATRON = (
     b"iteration        1/      10 | lm loss: 6.698804E+00 | load_balancing_loss: 1.0E+00 |\n",
     b"[default3]: iteration        2/      10 | consumed samples:            8 | lm loss: nan |\n",

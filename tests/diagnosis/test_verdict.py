@@ -69,7 +69,7 @@ def test_no_node_is_excluded_that_the_cause_does_not_name(seed: int) -> None:
             others=others,  # type: ignore[arg-type]
             ends=1,
         )
-        # A line of syslog or of Slurm names its node itself.
+        # syslog and Slurm lines name their node.
         named = {f"node-{rank // 4}", *failure.example.split()}
         assert set(judge(fault).nodes) <= named, failure.id
 
@@ -164,7 +164,7 @@ def test_a_history_of_diagnoses(tmp_path: Path) -> None:
     verdict = reader(options).diagnose(named).verdict
     assert verdict
     assert (verdict.action, verdict.nodes) == ("exclude", ("node-3",))
-    # The same logs again are no second attempt.
+    # The same logs are no second attempt.
     (history / "1.json").write_bytes(msgspec.json.encode(reader(JobOptions()).diagnose(named)))
     verdict = reader(options).diagnose(named).verdict
     assert verdict
@@ -221,13 +221,13 @@ def test_the_serial_number_of_the_card_is_told(chips: int, serials: tuple[str, .
     guilty = of_files(files).guilty
     assert guilty
     assert (guilty.devices, guilty.serials) == ((1,), serials)
-    # What lies beside a tree of CANN's logs is of its node, whatever that is called.
+    # What is beside a tree of CANN's logs is of its node, whatever its name.
     tree = "log/debug/plog/plog-3284_20261123114100.log"
     trees = {f"lion/{tree}": line, f"owl/{tree}": "", "lion/npu-smi.txt": cards}
     beside = of_files(trees).guilty
     assert beside
     assert (beside.nodes, beside.serials) == (("lion",), serials)
-    # Those of another node's cards say nothing.
+    # Another node's cards say nothing.
     del files["node-1/npu-smi.txt"]
     alone = of_files(files).guilty
     assert alone

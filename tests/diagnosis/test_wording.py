@@ -12,7 +12,7 @@ LISTS = ("_VERBS", "_PROSE", "_MESSAGES", "_CODES", "_CHINESE")
 
 
 def alternatives(pattern: str) -> Iterator[str]:
-    """Those that stand in no group."""
+    """Those outside groups."""
     text, depth = "", 0
     for piece in re.findall(r"\\.|\[(?:\\.|[^\]])+\]|.", pattern):
         depth += (piece == "(") - (piece == ")")

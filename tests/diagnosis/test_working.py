@@ -47,7 +47,7 @@ def test_a_log_without_work_could_not_be_told(line: str) -> None:
 
 
 def test_the_end_decides() -> None:
-    """What a run did before it fell silent in something else does not show how that went."""
+    """What a run did before it fell silent elsewhere does not show how that went."""
     assert of_text(f"{WORK[-2]}\n" + "loading a model\n" * 5).outcome == "could not tell"
     assert of_text(f"{WORK[0]}\n" + "loading a model\n" * 40).outcome == "could not tell"
     assert of_text(f"{WORK[0]}\n" + "loading a model\n" * 39).outcome == "nothing known found"

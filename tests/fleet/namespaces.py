@@ -12,8 +12,8 @@ import pytest
 
 CONTROL, DATA = "10.213.0.{}", "10.214.0.{}"
 PORT = 29431
-# What is done to the data network of a host. A rate that a buffer of half a second stands before
-# loses nothing; what comes in is lost at random; a cable is pulled at the switch.
+# Faults of a host's data network. A rate limit behind a half-second buffer loses nothing; incoming
+# packets are lost at random; a cable is pulled at the switch.
 RANDOM = "-m statistic --mode random --probability 0.08 -j DROP"
 FAULTS = {
     "slow": ("tc -n {sw} qdisc add dev d{n} root tbf rate 8mbit burst 16kb latency 500ms",),
@@ -24,7 +24,7 @@ FAULTS = {
 
 
 class Lab:
-    """``count`` hosts, from 0. Each has control0 and data0, and a host name of its own."""
+    """``count`` hosts, from 0. Each has control0, data0 and a host name."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -54,18 +54,16 @@ class Lab:
                 run(f"ip -n {host} link set {bridge}0 up")
 
     def spoil(self, number: int, fault: str) -> None:
-        """Let the data network of a host have a fault."""
         for line in FAULTS[fault]:
             run(line.format(sw=self.switch, host=self.host(number), n=number))
 
     def part(self, left: int, right: int) -> None:
-        """Cut the link between two hosts, and no other."""
+        """Cut only the link between two hosts."""
         for host, other in ((left, right), (right, left)):
             source = DATA.format(other + 1)
             run(f"ip netns exec {self.host(host)} iptables -A INPUT -s {source} -j DROP")
 
     def mend(self) -> None:
-        """Take all faults away."""
         for number in range(self.count):
             host = self.host(number)
             run(f"ip netns exec {host} iptables -F INPUT")
@@ -76,7 +74,7 @@ class Lab:
     def start(
         self, number: int, command: Sequence[str], **options: object
     ) -> subprocess.Popen[str]:
-        """Start a program on a host; it gets SIGKILL when this process ends."""
+        """Start a program on a host; SIGKILL when this process ends."""
         name = f"n{number}"
         within = ("ip", "netns", "exec", self.host(number), "unshare", "--uts")
         shell = ("setpriv", "--pdeathsig", "KILL", "sh", "-c", 'hostname "$0"; exec "$@"', name)
@@ -112,7 +110,6 @@ def run(line: str, *, check: bool = True) -> str:
 
 @contextlib.contextmanager
 def lab(count: int) -> Iterator[Lab]:
-    """The hosts, or a skip that names what is missing for them."""
     if os.geteuid() != 0:
         pytest.skip("network namespaces need root")
     absent = [

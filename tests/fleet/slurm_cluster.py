@@ -20,7 +20,7 @@ _PATIENCE = 120.0
 
 
 class SlurmCluster:
-    """munge, a controller and a slurmd a node. ``env`` is what its commands need."""
+    """munge, a controller and a slurmd a node. ``env``: for its commands."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -53,7 +53,7 @@ class SlurmCluster:
         self._daemon(node, "slurmd", "-D", "-N", node, "-f", str(self.conf))
 
     def kill_node(self, node: str) -> None:
-        """As if the machine lost its power: the daemon and what it started are gone at once."""
+        """As a power loss: the daemon and its children are gone at once."""
         daemon = self.daemons.pop(node)
         tasks = self.processes(f"SLURMD_NODENAME={node}")
         for pid in (daemon.pid, *self._steps_of(node), *tasks):
@@ -64,7 +64,6 @@ class SlurmCluster:
     def run(
         self, *command: str, deadline: float, folder: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """A command of Slurm that ended, in time."""
         return subprocess.run(
             command,
             check=False,
@@ -76,20 +75,20 @@ class SlurmCluster:
         )
 
     def ask(self, *command: str) -> str:
-        """What a command of Slurm prints. Raises CalledProcessError."""
+        """A Slurm command's output. Raises CalledProcessError."""
         done = self.run(*command, deadline=60)
         done.check_returncode()
         return done.stdout
 
     def states(self) -> dict[str, str]:
-        """Nodes and their states, as ``sinfo`` writes them; empty while nobody answers."""
+        """States by node, as ``sinfo`` writes them; empty without an answer."""
         with contextlib.suppress(subprocess.CalledProcessError):
             rows = self.ask("sinfo", "--noheader", "-N", "-o", "%N %T").split("\n")
             return dict(row.split() for row in rows if row)
         return {}
 
     def idle(self) -> None:
-        """Wait until nothing runs and every node takes jobs again."""
+        """Wait until nothing runs and every node takes jobs."""
         self.until(lambda: not self.ask("squeue", "--noheader"))
         for node in self.states():
             if node not in self.daemons:
@@ -97,16 +96,16 @@ class SlurmCluster:
         self.until(self._resume)
 
     def _resume(self) -> bool:
-        """Whether all nodes are idle; others, which a late health check may drain, are resumed."""
+        """Whether all nodes are idle; resume others, which a late health check may drain."""
         states = self.states()
         for node, state in states.items():
             if state != "idle":
-                # Refused where the node has come back by itself.
+                # Refused if the node came back by itself.
                 self.run("scontrol", "update", f"nodename={node}", "state=resume", deadline=60)
         return set(states.values()) == {"idle"}
 
     def stop(self) -> None:
-        """Daemons are asked to end; then every process of the cluster is killed."""
+        """End the daemons, then kill every process of the cluster."""
         daemons = list(self.daemons.values())
         for daemon in reversed(daemons):
             daemon.terminate()
@@ -120,7 +119,7 @@ class SlurmCluster:
             daemon.wait()
 
     def processes(self, *words: str) -> list[int]:
-        """Processes of the cluster whose environments have all these words."""
+        """Processes of the cluster with all these environment words."""
         expected = {f"SLURM_CONF={self.conf}".encode(), *(word.encode() for word in words)}
         pids = []
         for folder in Path("/proc").glob("[0-9]*"):
@@ -130,7 +129,6 @@ class SlurmCluster:
         return [pid for pid in pids if pid != os.getpid()]
 
     def jobs(self) -> list[int]:
-        """Processes that jobs started."""
         return [
             pid
             for pid in self.processes()
@@ -203,7 +201,7 @@ PrologFlags=Alloc
             )
 
     def until(self, true: Callable[[], object]) -> None:
-        """Wait for something. Raises TimeoutError with the logs."""
+        """Raises TimeoutError with the logs."""
         end = time.monotonic() + _PATIENCE
         while time.monotonic() < end:
             if true():
@@ -226,14 +224,13 @@ def _free_ports(count: int) -> list[int]:
 
 
 def missing() -> list[str]:
-    """Programs that are not installed."""
     path = f"{os.environ.get('PATH', '')}:{_SBIN}"
     return [name for name in PROGRAMS if shutil.which(name, path=path) is None]
 
 
 @contextlib.contextmanager
 def slurm_cluster() -> Iterator[SlurmCluster]:
-    """A running cluster; its folder has a short name, for it holds a socket."""
+    """A running cluster; its folder holds a socket and has a short name."""
     folder = Path(tempfile.mkdtemp(prefix="doctor-slurm-"))
     cluster = SlurmCluster(folder)
     try:

@@ -23,7 +23,6 @@ def read_example(name: str) -> Example:
 
 
 def pods(example: Example) -> list[Example]:
-    """Every pod of an example, as a pod of its own."""
     if example["kind"] == "Pod":
         return [example]
     spec = example["spec"]

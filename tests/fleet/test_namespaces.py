@@ -19,15 +19,14 @@ from tests.knobs import WHOLE, seed
 
 ROOT = Path(__file__).parent.parent.parent
 HOSTS = 4
-# Of every ten placements: six have all three faults, one has one, one two, one only a link that is
-# cut, and one nothing at all.
+# Of ten placements: six have three faults, one has one, one two, one only a cut link, one none.
 PLACEMENTS = 50 if WHOLE else 4
 SEED = seed(1)
 KIND = {"slow": "slow", "lossy": "lossy", "cut": "failed"}
 
 
 class Placement(NamedTuple):
-    """Faults by host, and a link that is cut between two of them."""
+    """Faults by host, and a cut link between two."""
 
     faults: dict[int, str]
     link: tuple[int, int] | None = None
@@ -37,7 +36,7 @@ def placement(number: int) -> Placement:
     rng = random.Random(SEED * 1000 + number)
     hosts = rng.sample(range(HOSTS), HOSTS)
     faults = rng.sample(sorted(KIND), len(KIND))
-    # The first four are one of each.
+    # The first four: one of each.
     shape = (0, 9, 8, 6)[number] if number < 4 else number % 10
     if shape == 9:
         return Placement({}, (min(hosts[:2]), max(hosts[:2])))
@@ -54,7 +53,6 @@ def hosts() -> Iterator[Lab]:
 def start_check(
     hosts: Lab, number: int, python: Path, folder: Path, *, timeout: int = 240
 ) -> subprocess.Popen[str]:
-    """The check of one host, with its report in the folder."""
     program = Path(sys.executable).with_name("ascend-doctor")
     meet = ("--nnodes", str(HOSTS), "--node-rank", str(number))
     endpoint = ("--rdzv-endpoint", f"{CONTROL.format(1)}:{PORT}", "--timeout", str(timeout))
@@ -81,7 +79,7 @@ def findings(folder: Path, number: int) -> list[dict[str, Any]]:
 
 
 def list_accused(folder: Path, number: int) -> dict[tuple[str, ...], set[str]]:
-    """Kinds by who is accused of them."""
+    """Kinds by accused nodes."""
     kinds_by_nodes: dict[tuple[str, ...], set[str]] = {}
     words = {text: kind for table in (_DOES, _LINK) for kind, text in table.items()}
     for finding in findings(folder, number):
@@ -110,7 +108,7 @@ def test_every_fault_is_named_and_nobody_else(
         expected[f"n{link[0]}", f"n{link[1]}"] = {"failed"}
     for observer in range(HOSTS):
         named = list_accused(tmp_path, observer)
-        # What loses messages may be slow for that, too; it is the same host.
+        # A host that loses messages may also be slow.
         assert set(named) == set(expected), findings(tmp_path, observer)
         assert all(kinds <= named[who] for who, kinds in expected.items())
         assert not [

@@ -26,8 +26,8 @@ pytestmark = pytest.mark.skipif(
 
 BIN = Path(sys.executable).parent
 PATIENCE = 300.0
-# What the interpreter of a bad node does when a check examines it: it stops the check, which hears
-# no signal then, and says that it did, so that the node can be killed.
+# A bad node's interpreter stops the check that examines it, which hears no signal then. It says
+# that it did: the node can then be killed.
 SITE = f"""
 import os, signal, time
 fate = os.environ.get("TEST_FATE", "")
@@ -43,7 +43,7 @@ if fate and {DOCTOR[-1]!r} in parent:
 
 
 class Cluster:
-    """``fates`` are the files in which the checks of bad nodes write their process id."""
+    """``fates``: files in which bad nodes' checks write their pid."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -55,7 +55,7 @@ class Cluster:
         self._nodes: dict[str, str] = {}
 
     def start(self, name: str, *, torch: str = "2.7.1", **env: str) -> None:
-        """Ray's own processes leave for the background, so this returns when the node is there."""
+        """Ray's own processes go to the background: this returns when the node is present."""
         site = self.folder / name
         (site / f"torch-{torch}.dist-info").mkdir(parents=True)
         (site / f"torch-{torch}.dist-info" / "METADATA").write_text(
@@ -83,7 +83,7 @@ class Cluster:
         )
 
     def kill(self, name: str) -> None:
-        """As a power cut, but for the check: what runs it has to notice."""
+        """As a power cut, except for the check: its runner must notice."""
         (raylet,) = (
             process
             for process in mine()
@@ -116,13 +116,13 @@ def mine() -> list[psutil.Process]:
 
 
 def checks() -> list[str]:
-    """Command lines of what fleet checks have started and what has not ended."""
+    """Command lines of running checks of the fleet."""
     return [line for process in mine() if DOCTOR[-1] in (line := command_line(process))]
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    # Paths of sockets have at most 107 characters.
+    # Socket paths have at most 107 characters.
     with tempfile.TemporaryDirectory(prefix="adr-", dir="/tmp") as folder, adopting_orphans():
         started = Descendants()
         try:
@@ -153,7 +153,7 @@ def fleet(cluster: Cluster, *more: str) -> subprocess.Popen[str]:
 
 
 def result(running: subprocess.Popen[str]) -> tuple[int, dict[str, Any], dict[str, Any]]:
-    """Exit code, the fleet and the findings by their checks, whose last one stands."""
+    """Exit code, the fleet and the findings by check, the last of each."""
     output, errors = running.communicate(timeout=PATIENCE)
     assert output, errors
     report = json.loads(output)
@@ -246,7 +246,7 @@ def test_four_nodes_of_which_one_drifts_one_hangs_and_one_is_killed(
     assert "doomed: the node left the Ray cluster during the check" in message
     assert "stuck: the check hung and was ended after" in message
     assert until(lambda: not checks())
-    # Each check saw what an actor of a training job sees there.
+    # A check sees what an actor of a training job sees.
     assert variables(reports / "calm.json")["ASCEND_RT_VISIBLE_DEVICES"] == "0,1"
     assert "ASCEND_RT_VISIBLE_DEVICES" not in variables(reports / "adrift.json")
 

@@ -11,7 +11,7 @@ from ascend_doctor.fleet.ray_engine import RayEngine, Told
 
 
 def row(number: int, **differs: Any) -> dict[str, Any]:
-    """A node as ``ray.nodes()`` lists it."""
+    """As ``ray.nodes()`` lists it."""
     return {
         "NodeID": f"{number:08x}{0:048x}",
         "Alive": True,

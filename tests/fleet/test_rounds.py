@@ -181,7 +181,7 @@ def test_rows_of_all_nodes_come_together(tmp_path: Path) -> None:
 
 
 def test_two_runs_are_judged_by_themselves(tmp_path: Path) -> None:
-    """Numbers of nodes mean something within one run only."""
+    """Node numbers have a meaning only within one run."""
     write(tmp_path, *(report_of(index, table(*CUT)) for index in range(4)))
     other = table(row(0, 1), run="other", count=2, hosts={0: "m0", 1: "m1"})
     for index in range(2):
@@ -312,7 +312,6 @@ def test_an_agent_that_fails_is_no_fault_of_a_node(stage: str) -> None:
 
 
 def check_run(run: ProbeRun) -> list[Finding]:
-    """What the check says of a run."""
     chosen = [check for check in all_checks() if check.id == PROBE]
     return [*judge_case(Case(facts=Snapshot(probes=(run,)), catalog=Catalog()), chosen)]
 

@@ -36,7 +36,7 @@ def cluster(whole_cluster: SlurmCluster) -> Iterator[SlurmCluster]:
 
 
 def machine(kind: str, node: str, folder: Path) -> str:
-    """A recorded machine with addresses of its own: ``well``, ``drifts`` or ``fails``."""
+    """A recorded machine with its own addresses: ``well``, ``drifts`` or ``fails``."""
     root = build("driver-not-loaded" if kind == "fails" else "healthy-a2", folder / node)
     changes = {"192.0.2.": f"192.0.{NODES.index(node) + 10}."}
     if kind == "drifts":
@@ -51,7 +51,6 @@ def machine(kind: str, node: str, folder: Path) -> str:
 
 
 def replaying(folder: Path, **kinds: str) -> dict[str, str]:
-    """For each node the call that examines a recorded machine in its place."""
     return {
         node: f'exec {shlex.quote(DOCTOR)} "$@" --replay {machine(kind, node, folder)}'
         for node, kind in kinds.items()
@@ -59,7 +58,6 @@ def replaying(folder: Path, **kinds: str) -> dict[str, str]:
 
 
 def doctors(folder: Path, **nodes: str) -> str:
-    """A command that does on each node what is told for it."""
     cases = "\n".join(f"{node}) {text} ;;" for node, text in nodes.items())
     script = folder / "it's $(here)" / "doctor"
     script.parent.mkdir()
@@ -233,7 +231,7 @@ def test_a_step_of_an_allocation_ends_and_the_allocation_stays(
 
 
 def test_the_prolog_keeps_a_job_off_a_bad_node(cluster: SlurmCluster, tmp_path: Path) -> None:
-    """The gate of docs/gates.md: what it finds drains the node; drift shows when merged."""
+    """docs/gates.md: a finding drains the node; drift shows when merged."""
     reports = tmp_path / "reports"
     reports.mkdir()
     gate = [shlex.quote(DOCTOR), "check", "--preset", "prolog", "--no-redact", "--format", "json"]
@@ -253,7 +251,7 @@ def test_the_prolog_keeps_a_job_off_a_bad_node(cluster: SlurmCluster, tmp_path: 
     cluster.until(lambda: len(list(reports.glob("*.json"))) == len(NODES))
     assert "Prolog error" in cluster.ask("scontrol", "show", "node", "node3")
     assert {name for name, state in cluster.states().items() if "drain" in state} == {"node3"}
-    # Slurm puts the job back and holds it (man slurm.conf, Prolog).
+    # Slurm requeues the job and holds it (man slurm.conf, Prolog).
     held = {"Restarts=1", "JobState=PENDING", "Priority=0"}
     cluster.until(lambda: held <= {*cluster.ask("scontrol", "show", "job", job).split()})
 
@@ -277,7 +275,7 @@ def test_the_prolog_keeps_a_job_off_a_bad_node(cluster: SlurmCluster, tmp_path: 
 
 
 def test_the_health_check_drains_a_bad_node(cluster: SlurmCluster, tmp_path: Path) -> None:
-    """The script of docs/gates.md; SLURM_CONF stands for the place where Slurm looks itself."""
+    """The script of docs/gates.md; SLURM_CONF replaces Slurm's default place."""
     rows = "\n".join(
         f"{node}) machine={machine(kind, node, tmp_path)} ;;"
         for node, kind in zip(NODES, ("well", "fails", "drifts", "well"), strict=True)
@@ -309,7 +307,7 @@ def test_a_gang_meets_by_the_variables_of_its_step(
 ) -> None:
     reports = tmp_path / "reports"
     check = ["--gang", "-l", "3", "--device", "cpu", "--nproc", "1", "--only", "allreduce"]
-    # Names of nodes resolve on a real cluster; here all of them are this machine.
+    # Real clusters resolve node names; here all are this machine.
     cluster.env["MASTER_ADDR"] = "127.0.0.1"
     try:
         process = fleet(

@@ -17,8 +17,8 @@ from tests.fleet.slurm_cluster import SlurmCluster, missing, slurm_cluster
 GONE = missing()
 _REQUEUED = 5.0
 PAGE = (Path(__file__).parents[2] / "docs" / "diagnose.md").read_text("utf-8")
-# What the ranks print in each attempt: a hang, a defect of the first node, an error of the code.
-# A rank that fails ends the other, which must have begun by then.
+# What ranks print in each attempt: a hang, a defect of the first node, a code error. A failing rank
+# ends the other, which must have begun by then.
 TRAIN = """#!/bin/bash
 number=${attempt##*-}
 rank=$SLURM_PROCID
@@ -63,8 +63,8 @@ def test_slurm_requeues_leaves_out_and_stops(cluster: SlurmCluster, tmp_path: Pa
     pending: dict[str, float] = {}
 
     def is_decided(count: int) -> bool:
-        # A requeued job waits for two minutes; one that starts within the second is refused, for
-        # its credential is that of the run before.
+        # A requeued job waits two minutes. One that starts within the second is refused: its
+        # credential is the previous run's.
         for row in cluster.ask("squeue", "--noheader", "-t", "PD", "-o", "%i").split():
             if time.monotonic() - pending.setdefault(row, time.monotonic()) > _REQUEUED:
                 cluster.run("scontrol", "update", f"jobid={row}", "starttime=now", deadline=60)

@@ -13,12 +13,12 @@ from ascend_doctor.render.formats import FORMATS
 from tests.hostile import seeds
 from tests.hostile.mutations import as_bytes, as_json, as_tree, as_yaml, by_hand, everywhere
 
-# The file as it is: where it is refused, broken ones would be refused for the same reason.
+# The unchanged file: if it is refused, broken ones would fail for the same reason.
 WHOLE = "whole"
 
 
 class Job(NamedTuple):
-    """``name`` says what is tried; ``shape`` is the format of what it prints."""
+    """``name``: what is tried; ``shape``: the output format."""
 
     name: str
     arguments: tuple[str, ...]
@@ -26,7 +26,7 @@ class Job(NamedTuple):
 
 
 class Files:
-    """Writes inputs into a folder, each under a new name."""
+    """Writes inputs, each under a new name."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -86,7 +86,7 @@ def _reports(files: Files) -> Iterator[Job]:
 
 
 def _endless(files: Files) -> Iterator[Job]:
-    """More than anybody keeps in memory, in one line."""
+    """More than fits in memory, in one line."""
     path = files.new("n1.json")
     with path.open("wb") as file:
         file.write(b'{"schema": 1, "x": "')
@@ -96,7 +96,7 @@ def _endless(files: Files) -> Iterator[Job]:
 
 
 def _hostile(report: dict[str, object]) -> Iterator[object]:
-    """Hostile texts everywhere where a report is still one."""
+    """Hostile texts where a report stays valid."""
     findings = report["findings"]
     assert isinstance(findings, list)
     ill = {**report, "host": "n1\n::error::x", "findings": [_ill(finding) for finding in findings]}
@@ -107,7 +107,7 @@ def _hostile(report: dict[str, object]) -> Iterator[object]:
     yield everywhere(report)
 
 
-# What patterns that try every beginning take hours for.
+# Hours of work for patterns that try every beginning.
 _LONG = tuple(
     (word * 120_000)[:120_000]
     for word in (
@@ -233,7 +233,7 @@ def _machines(files: Files) -> Iterator[Job]:
 
 
 def _rows(files: Files) -> Iterator[Job]:
-    """Rows of a matrix of the site, and its settings."""
+    """A site's matrix rows and settings."""
     log = files.put("train.log", b"own error 7\nRuntimeError: x\n")
     shown = {**seeds.FAILURE, "title": everywhere(""), "cause": everywhere("c")}
     for name, text in (
@@ -266,7 +266,6 @@ def _rows(files: Files) -> Iterator[Job]:
 
 
 def _overlay(files: Files, name: str, text: bytes) -> str:
-    """A folder with rows of a site."""
     folder = files.new("rows")
     (folder / name).parent.mkdir(parents=True)
     (folder / name).write_bytes(text)

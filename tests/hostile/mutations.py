@@ -66,7 +66,7 @@ def as_yaml(value: Any) -> bytes:
 
 
 def as_bytes(data: bytes, number: int, seed: str) -> Iterator[bytes]:
-    """The file with one to five places of it changed."""
+    """One to five places changed."""
     dice = random.Random(seed)
     for _ in range(number):
         content = bytearray(data)
@@ -88,7 +88,7 @@ def as_bytes(data: bytes, number: int, seed: str) -> Iterator[bytes]:
 
 
 def as_tree(value: Any, dump: Dump, number: int, seed: str) -> Iterator[bytes]:
-    """The file with one to three of its values, keys or branches changed; its form stays valid."""
+    """One to three values, keys or branches changed; the form stays valid."""
     dice = random.Random(seed)
     made = 0
     while made < number:
@@ -104,7 +104,6 @@ def as_tree(value: Any, dump: Dump, number: int, seed: str) -> Iterator[bytes]:
 
 
 def _change(value: Any, dice: random.Random) -> Any:
-    """One change somewhere below."""
     if isinstance(value, dict | list) and value and dice.random() < 0.9:
         keys = list(value) if isinstance(value, dict) else list(range(len(value)))
         key = dice.choice(keys)
@@ -122,7 +121,7 @@ def _change(value: Any, dice: random.Random) -> Any:
 
 
 def everywhere(value: Any, text: str = HOSTILE) -> Any:
-    """A tree in which every text ends in a hostile one."""
+    """Every text of a tree ends in a hostile one."""
     if isinstance(value, str):
         return value + text
     if isinstance(value, dict):

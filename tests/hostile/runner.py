@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ascend_doctor import cli
 
-# Seconds of the processor, so that a busy machine is no failure; and of the clock, for what waits.
+# Processor seconds, since machines may be busy; clock seconds for waits.
 WORKING, WAITING = 20, 120
 _MEMORY = 6 << 30
 

@@ -103,7 +103,7 @@ def machine(folder: Path) -> dict[str, Any]:
 
 
 def sums(folder: Path) -> bytes:
-    """SHA256SUMS of the bundle of a lock, whose other files are made."""
+    """SHA256SUMS of a lock's bundle, whose other files are made."""
     names = [locks.FILE, *(f"wheels/{wheel.file}" for wheel in LOCK.wheels)]
     names += [f"git/{checkout.name}.bundle" for checkout in LOCK.checkouts]
     for name in names[1:]:

@@ -22,7 +22,7 @@ CODES = {0, 1, 2, 3}
 CONTROL = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
 )
-# A label's value escapes a backslash, a quote and a line's end, and nothing else.
+# Only a backslash, a quote and a line end are escaped.
 _LABEL = r'[a-z]+="(?:[^"\\\n]|\\[\\"n])*"'
 SAMPLE = re.compile(rf"[a-z_]+(\{{{_LABEL}(,{_LABEL})*\}})? -?[0-9.e+]+")
 ID = re.compile(r"[a-z0-9-]{1,64}")
@@ -54,7 +54,7 @@ def test_every_hostile_input_ends_well(tmp_path: Path) -> None:
 
 
 def _results(folder: Path, jobs: list[Job]) -> list[dict[str, Any]]:
-    """What became of every job; one that killed its process is told by the signal."""
+    """Each job's end; a job that killed its process has the signal."""
     file = folder / "results"
     file.touch()
     env = {
@@ -84,7 +84,7 @@ def _results(folder: Path, jobs: list[Job]) -> list[dict[str, Any]]:
 
 
 def _wrong(job: Job, result: dict[str, Any]) -> str:
-    """What is wrong with an end and with what was printed, "" where nothing is."""
+    """What is wrong with an end and its output, or ""."""
     out, err = result["out"], result["err"]
     if result["code"] not in CODES:
         return f"ended with {result['code']}: {err[-300:]}"
@@ -108,7 +108,7 @@ def _wrong(job: Job, result: dict[str, Any]) -> str:
 
 
 def _form(shape: str, out: str) -> str:
-    """What is wrong with a text of a format."""
+    """What is wrong with a format's text."""
     try:
         if shape in {"json", "sarif"}:
             json.loads(out)

@@ -16,7 +16,7 @@ _CHANGED = ("edit", "gone", "refused")
 
 
 class ChangedMachine(ReplayMachine):
-    """As ``ReplayMachine``, but nothing lies on disk."""
+    """``ReplayMachine`` with nothing on disk."""
 
     def __init__(self, recording: Recording, files: dict[str, str]) -> None:
         self.recording = recording
@@ -70,7 +70,6 @@ class ChangedMachine(ReplayMachine):
         return self._children.get(folder, set())
 
     def known(self) -> tuple[str, ...]:
-        """All paths that the recording has."""
         recording = self.recording
         return (*self.files, *recording.nodes, *recording.links, *recording.folders)
 
@@ -79,7 +78,7 @@ class ChangedMachine(ReplayMachine):
             raise PermissionError(13, "Permission denied", path)
 
     def remove(self, path: str) -> None:
-        """Take a path and all below it away, from the listing of its folder too."""
+        """Remove a path and all below it, also from its folder's listing."""
         self._children = None
         start = f"{path}/"
         for known in (self.files, self.recording.nodes, self.recording.links):
@@ -94,7 +93,6 @@ class ChangedMachine(ReplayMachine):
 
 
 def _children(of: ChangedMachine) -> dict[str, set[str]]:
-    """Names by folder, of all that is known to exist."""
     children: dict[str, set[str]] = {}
     for path in of.known():
         folder, _, name = path.rpartition("/")
@@ -116,7 +114,7 @@ def _healthy(name: str) -> tuple[Recording, dict[str, str]]:
 
 
 def machine(name: str) -> ChangedMachine:
-    """A machine of tests/machines, without any change."""
+    """An unchanged machine of tests/machines."""
     recording, files = _healthy(name)
     fresh = msgspec.structs.replace(
         recording,
@@ -131,7 +129,7 @@ def machine(name: str) -> ChangedMachine:
 
 
 def change_machine(name: str, change: Mapping[str, Any]) -> ChangedMachine:
-    """A machine with a change: what is gone first, then what is put there, then edits."""
+    """First what is gone, then what is put there, then edits."""
     altered = machine(name)
     for path, _ in spread(dict.fromkeys(change.get("gone", ()))):
         count = len(altered.known())
@@ -147,7 +145,7 @@ def change_machine(name: str, change: Mapping[str, Any]) -> ChangedMachine:
 
 
 def _laid_over(name: str, below: ChangedMachine, change: Mapping[str, Any]) -> ChangedMachine:
-    """Commands and packages are merged as machines are; gone files stay gone."""
+    """Commands and packages merge as machines do; gone files stay gone."""
     whole, files = compose(merge(_plain(name), change))
     recording = msgspec.convert(whole, Recording)
     added = dict(spread(change.get("files") or {}))
@@ -169,7 +167,7 @@ def _laid_over(name: str, below: ChangedMachine, change: Mapping[str, Any]) -> C
 
 
 def _edit(machine: ChangedMachine, path: str, words: Mapping[str, str]) -> None:
-    """Change words of a file or of what a command prints; each has to be there."""
+    """Change words of a file or of a command's output; each must occur."""
     text = machine.files[path] if path in machine.files else machine.commands[path].stdout
     for old, new in words.items():
         assert old in text, f"{old!r} is not in {path}"
@@ -181,7 +179,6 @@ def _edit(machine: ChangedMachine, path: str, words: Mapping[str, str]) -> None:
 
 
 def table(file: str) -> list[dict[str, Any]]:
-    """A table of this folder."""
     path = MACHINES.parent / "level0" / f"{file}.yaml"
     loaded: list[dict[str, Any]] = yaml.load(path.read_text("utf-8"), Loader=yaml.CSafeLoader)
     return loaded

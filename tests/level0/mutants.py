@@ -43,7 +43,7 @@ class Mutant:
 
 
 def findings(of: ChangedMachine) -> tuple[Finding, ...]:
-    """A check that crashes is a fault of the check, whatever the machine is."""
+    """A crash is the check's fault, whatever the machine is."""
     taken = take(of, CATALOG())
     facts = msgspec.structs.replace(taken, launch=Launch(), stack_lock=StackLock())
     findings = judge(Case(facts=facts, catalog=CATALOG()), LEVEL0())
@@ -63,19 +63,19 @@ def _keys(findings: tuple[Finding, ...]) -> Iterator[tuple[str, Level, str]]:
 
 
 def news(of: Mutant) -> list[tuple[str, Level, str]]:
-    """What the report has that the report of the healthy machine has not."""
+    """What the healthy machine's report lacks."""
     known = healthy(of.on)
     return [key for key in _keys(findings(of.machine())) if key not in known]
 
 
 def is_seen(of: Mutant, new: list[tuple[str, Level, str]]) -> bool:
-    """Whether the report says what the label wants; "nothing" wants no news."""
+    """Whether the report has the label; "nothing" wants no news."""
     if not of.see:
         return not new
     return any((level, check) in of.see for check, level, _ in new)
 
 
-# ---------------------------------------------------------------- the tables
+# --- the tables
 
 
 def _label(row: Mapping[str, Any]) -> tuple[tuple[Level, str], ...]:
@@ -88,7 +88,7 @@ def _label(row: Mapping[str, Any]) -> tuple[tuple[Level, str], ...]:
 
 
 def _levels(text: str) -> tuple[str, ...]:
-    """A label with its level; a check alone may be an error or a warning."""
+    """A label with its level; without one, an error or a warning."""
     return (text,) if " " in text else (f"error {text}", f"warning {text}")
 
 
@@ -120,7 +120,7 @@ def variations() -> list[Mutant]:
 
 
 def fresh() -> list[Mutant]:
-    """The rows of fresh.yaml, each as often as it has values."""
+    """Rows of fresh.yaml, one for each value."""
     return [
         Mutant(
             id=f"{row['id']} {value}",
@@ -143,12 +143,12 @@ def _filled(change: Mapping[str, Any], values: list[Any]) -> dict[str, Any]:
     return filled
 
 
-# ---------------------------------------------------------------- dropped answers
+# --- dropped answers
 
 
 @functools.cache
 def questions(name: str) -> tuple[str, ...]:
-    """Commands ("run ..."), values ("value ...") and paths that are asked for and are there."""
+    """Asked and present: commands ("run ..."), values ("value ...") and paths."""
     recorder = RecordingMachine(machine(name))
     take(recorder, CATALOG())
     commands = [f"run {key}" for key, command in recorder._commands.items() if not command.missing]

@@ -27,7 +27,7 @@ from tests.level0.mutants import Mutant, breakages, fresh, is_seen, news, variat
 from tests.machines.compose import spread
 
 FOLDER = Path(__file__).parent
-# By seed: how many breakages at once, and whether they are moved to other devices.
+# By seed: breakages at once, and whether they move to other devices.
 SEEDS = {2026: (2, False), 4711: (3, True)}
 _COUNTS = {"broken": 40, "varied": 20, "healthy": 20}
 # Whose values are mappings that two changes may share: words of a text, packages.
@@ -40,8 +40,6 @@ Kind = Literal["broken", "varied", "healthy"]
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Changes that are made together."""
-
     kind: Kind
     parts: tuple[Mutant, ...]
 
@@ -50,7 +48,6 @@ class Group:
         return " + ".join(part.id for part in self.parts)
 
     def whole(self) -> Mutant:
-        """The machine with all changes."""
         return Mutant(
             id=self.id,
             what="; ".join(part.what for part in self.parts),
@@ -60,7 +57,7 @@ class Group:
         )
 
     def faults(self) -> Iterator[str]:
-        """What the report of all lacks of its label, and what it accuses besides."""
+        """What the report of all lacks of the label or accuses besides."""
         keys = news(self.whole())
         for part in self.parts:
             if part.see and not is_seen(part, keys):
@@ -72,7 +69,7 @@ class Group:
 
 
 def move(row: Mutant, device: int | None) -> Mutant:
-    """A breakage of one device, on another one; raises AssertionError where it does not apply."""
+    """One device's breakage, on another; raises AssertionError where it does not apply."""
     if device is None:
         return row
     text = json.dumps(row.change)
@@ -91,7 +88,7 @@ def move(row: Mutant, device: int | None) -> Mutant:
 
 
 def _together(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """One change that does both; raises AssertionError where they touch the same thing."""
+    """One change that does both; raises AssertionError where they collide."""
     whole: dict[str, Any] = {}
     for key in first.keys() | second.keys():
         ours, theirs = first.get(key), second.get(key)
@@ -130,7 +127,7 @@ def groups(seed: int) -> list[Group]:
 
 
 def fresh_pairs(seed: int, count: int) -> list[Group]:
-    """Two rows of fresh.yaml at once, of two kinds and checks, on one machine."""
+    """Two rows of fresh.yaml, of two kinds and checks, on one machine."""
     chance = random.Random(seed)
     rows = [mutant for mutant in fresh() if mutant.see]
     drawn: dict[str, Group] = {}

@@ -28,7 +28,7 @@ from ascend_doctor.machine.recorded import RecordedCommand
 from tests.level0.machine import ChangedMachine, machine
 from tests.level0.mutants import CATALOG, LEVEL0
 
-# A fact: the struct and its field.
+# Struct and field.
 Fact = tuple[str, str]
 
 
@@ -37,7 +37,7 @@ def _is_ascend(case: Case) -> bool:
     return True
 
 
-# What several facts answer: any of them will do, so that the answer counts, not each fact.
+# Several facts answer these, any will do: the answer counts, not each fact.
 _DERIVED: dict[CodeType, tuple[str, Callable[[Case], object]]] = {
     family.__code__: ("family", family),
     names.__code__: ("names of chips", names),
@@ -47,16 +47,16 @@ _DERIVED: dict[CodeType, tuple[str, Callable[[Case], object]]] = {
     npu_name.__code__: ("words of a finding", lambda _: True),
 }
 Change = Callable[[ChangedMachine], None]
-# Facts that a check reads and that another source answers as well.
+# Facts that another source answers too.
 _ELSEWHERE = {
-    # The PCI bus counts the devices of A2 and 950. Without that count the check is unknown.
+    # The PCI bus counts A2 and 950 devices. Without that count the check is unknown.
     "device-files": {"Npu.device", "Npus.devices", "Npus.layout"},
     # npu-smi's OK on every card is the driver's own verdict. chip_name parts chips from cards.
     "driver-firmware": {"Driver.compatible_firmware", "NpuBoard.chip_name"},
     "npu-alike": {"NpuBoard.chip_name"},
-    # One trace of a driver is enough; its version is a word of the finding.
+    # One trace of a driver suffices; its version is a word of the finding.
     "npu-present": {"Driver.version"},
-    # The operators themselves are on disk.
+    # The operators are on disk.
     "ops-package": {"CannInstall.ops_packages"},
 }
 _UNANSWERED: tuple[Any, ...] = (None, "", (), {})
@@ -71,7 +71,7 @@ def facts_of(of: ChangedMachine) -> Snapshot:
 
 
 def list_answers(value: Any) -> Iterator[Fact]:
-    """The facts that have an answer on one device at least."""
+    """Facts with an answer on one device at least."""
     if isinstance(value, msgspec.Struct):
         for field in value.__struct_fields__:
             inner = getattr(value, field)
@@ -88,7 +88,7 @@ def _list_known(facts: Snapshot) -> set[Fact]:
 
 
 def _asked_by() -> Fact | None:
-    """The function of ``_DERIVED`` that reads a fact now, whose answer counts in its place."""
+    """The ``_DERIVED`` function that reads now; its answer counts in the fact's place."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code is not judge.__code__:
         if frame.f_code in _DERIVED:
@@ -98,7 +98,6 @@ def _asked_by() -> Fact | None:
 
 
 def _list_derived(case: Case) -> Iterator[Fact]:
-    """The functions of ``_DERIVED`` that have an answer."""
     for name, function in _DERIVED.values():
         with suppress(Unknown, NotApplicable):
             if function(case) is not None:
@@ -107,7 +106,7 @@ def _list_derived(case: Case) -> Iterator[Fact]:
 
 @contextmanager
 def _watch(reads: set[Fact]) -> Iterator[None]:
-    """Facts whose value is read in the meantime are added to ``reads``."""
+    """Add facts read in the meantime to ``reads``."""
 
     def read(self: msgspec.Struct, name: str) -> Any:
         reads.add(_asked_by() or (type(self).__name__, name))
@@ -120,7 +119,6 @@ def _watch(reads: set[Fact]) -> Iterator[None]:
 
 
 def reads_of_ok_checks(facts: Snapshot) -> dict[str, set[Fact]]:
-    """What each check reads that is content with the machine."""
     case, reads = Case(facts=facts, catalog=CATALOG()), {}
     for check in LEVEL0():
         seen: set[Fact] = set()
@@ -132,7 +130,7 @@ def reads_of_ok_checks(facts: Snapshot) -> dict[str, set[Fact]]:
 
 
 def silent_checks(name: str) -> Iterator[tuple[str, str, str]]:
-    """(check, facts, change): the check stays ok although no device answers what it reads."""
+    """(check, facts, change): the check stays ok without any device's answer."""
     facts = facts_of(machine(name))
     known, reads = _list_known(facts), reads_of_ok_checks(facts)
     for what, change in changes(name):
@@ -151,13 +149,13 @@ def silent_checks(name: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _speaks(check: str, findings: tuple[Finding, ...]) -> bool:
-    """Whether a check is not content, or names a check that is not."""
+    """Whether a check is not content, or names one that is not."""
     worse = {f.check for f in findings if f.level in {Level.WARNING, Level.UNKNOWN, Level.ERROR}}
     skipped = [f.title for f in findings if f.check == check and f.level is Level.SKIPPED]
     return check in worse or any(worse & set(_SEE.findall(title)) for title in skipped)
 
 
-# ---------------------------------------------------------------- the changes
+# --- the changes
 
 
 def _stars(text: str) -> str:
@@ -165,7 +163,7 @@ def _stars(text: str) -> str:
 
 
 def changes(name: str) -> Iterator[tuple[str, Change]]:
-    """Every answer of a machine by its question, digits as stars, and how it is left out."""
+    """Answers by question, digits as stars, and how each is left out."""
     of = machine(name)
     for question in dict.fromkeys(map(_stars, of.commands)):
         names = [command for command in of.commands if _stars(command) == question]
@@ -199,7 +197,7 @@ def _write(path: str, edit: Callable[[str], str], of: ChangedMachine) -> None:
 
 
 def _edits(texts: list[str]) -> Iterator[tuple[str, Callable[[str], str]]]:
-    """Each line, cell and word of a group of texts, left out in all of them."""
+    """Each line, cell and word, left out of all texts."""
     lines = [line for text in texts for line in text.splitlines()]
     keys = dict.fromkeys(
         _stars(match["key"]).strip() for line in lines if (match := _PAIR.match(line))

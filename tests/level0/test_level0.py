@@ -28,7 +28,6 @@ _BREAKAGES, _VARIATIONS = 150, 40
 
 
 def _wrong(mutants: list[Mutant]) -> list[str]:
-    """Those whose report is not as labelled, with what it has that is new."""
     reports = ((mutant, news(mutant)) for mutant in mutants)
     return [f"{mutant.id}: {new}" for mutant, new in reports if not is_seen(mutant, new)]
 

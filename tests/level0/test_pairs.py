@@ -6,7 +6,7 @@ from ascend_doctor.findings import Level
 from tests.level0.mutants import breakages, findings, news
 from tests.level0.pairs import SEEDS, Group, fresh_pairs, groups
 
-# What the label, which follows from the parts alone, does not see.
+# The label follows from the parts alone and misses these.
 EXPLAINED = {
     "torch-npu-library-gone + bare-host": "the bare host has no torch_npu at all",
     "net-health-fault + two-cards": "the device with the fault is not one of the two",

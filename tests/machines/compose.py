@@ -37,7 +37,7 @@ def names() -> list[str]:
 
 
 def build(name: str, folder: Path) -> Path:
-    """Write a machine as a plain recording into a new folder."""
+    """Write a machine as a plain recording."""
     if (MACHINES / name / "root").is_dir():
         return Path(shutil.copytree(MACHINES / name, folder))
     recording, files = compose(spec(name))
@@ -51,7 +51,7 @@ def build(name: str, folder: Path) -> Path:
 
 
 def compose(machine: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """machine.yaml of a plain recording, and the texts of its files by path."""
+    """A plain recording's machine.yaml, and its files' texts by path."""
     recording = dict(machine)
     files = recording.pop("files", {})
     recording["commands"] = [
@@ -64,7 +64,7 @@ def compose(machine: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]
 
 
 def spec(name: str) -> dict[str, Any]:
-    """The machine with its bases below it."""
+    """The machine merged over its bases."""
     own = read_yaml(MACHINES / name / "machine.yaml")
     for key in _MERGED:
         own[key] = dict(spread(own.get(key, {})))
@@ -75,7 +75,7 @@ def spec(name: str) -> dict[str, Any]:
 
 
 def merge(below: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """A machine with a change laid over it, which is written as a machine is."""
+    """A change is written as a machine is."""
     own = {**change, **{key: dict(spread(change.get(key) or {})) for key in _MERGED}}
     for key in _MERGED:
         gone = [name for name, value in own[key].items() if value is None]
@@ -104,7 +104,7 @@ def _replace(value: Any, words: Mapping[str, str]) -> Any:
 
 
 def _packages(below: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The interpreter with changed fields; its packages are changed one by one."""
+    """Changed fields of the interpreter; packages change one by one."""
     both = {**below, **own}
     for key in ("packages", "importable"):
         mixed = {**below.get(key, {}), **own.get(key, {})}
@@ -153,7 +153,7 @@ def _text(value: Any) -> str:
 
 
 def _interpreter(interpreter: Mapping[str, Any]) -> str:
-    """What the interpreter says; ``packages`` are versions, or fields, by name."""
+    """``packages``: versions, or fields, by name."""
     answer = {key: value for key, value in interpreter.items() if key not in ("site", "packages")}
     packages = {
         name: package if isinstance(package, dict) else {"version": package}

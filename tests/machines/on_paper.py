@@ -23,11 +23,11 @@ _HERE = "/workspace"  # where the commands are typed
 
 
 class CannotTypeError(AssertionError):
-    """A shell, or the machine, would refuse this."""
+    """A shell or the machine would refuse this."""
 
 
 def write(machine: Machine, folder: Path) -> Path:
-    """A machine as a recording that ``--replay`` takes."""
+    """A recording for ``--replay``."""
     recording, files = compose(machine)
     for path, text in files.items():
         file = folder / "root" / path.lstrip("/")
@@ -46,13 +46,12 @@ def type_command(machine: Machine, base: Machine, command: str) -> Machine:
 
 
 def _look(machine: Machine, _: Machine, match: re.Match[str]) -> Machine:
-    """It tells something and changes nothing."""
+    """Changes nothing."""
     del match
     return machine
 
 
 def _answers(base: Machine) -> Machine:
-    """The vendor's tools answer as on the healthy machine."""
     return {
         name: answer
         for name, answer in base["commands"].items()
@@ -61,7 +60,7 @@ def _answers(base: Machine) -> Machine:
 
 
 def _put(machine: Machine, base: Machine, key: str, start: str) -> Machine:
-    """What the healthy machine has there; what was there goes."""
+    """The healthy machine's entries replace these."""
     gone = dict.fromkeys(name for name in machine[key] if name.startswith(start))
     return {**gone, **{name: v for name, v in base[key].items() if name.startswith(start)}}
 
@@ -102,7 +101,7 @@ def _source(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
 
 
 def _source_nnal(machine: Machine, _: Machine, match: re.Match[str]) -> Machine:
-    """NNAL's set_env.sh takes the C++ ABI of the torch that is installed: host-interfaces 2.6."""
+    """NNAL's set_env.sh takes the installed torch's C++ ABI: host-interfaces 2.6."""
     if f"{match['root']}/set_env.sh" not in machine["files"]:
         raise CannotTypeError(f"bash: {match['root']}/set_env.sh: No such file or directory")
     home = f"{match['root']}/latest/atb/cxx_abi_1"
@@ -123,7 +122,7 @@ def _unset(machine: Machine, _: Machine, match: re.Match[str]) -> Machine:
 
 
 def _export(machine: Machine, _: Machine, match: re.Match[str]) -> Machine:
-    """``NAME=VALUE``, also in front of what the variable has."""
+    """``NAME=VALUE``, also before the variable's value."""
     name, before = match["name"], machine["env"].get(match["name"], "")
     value = match["value"].replace(f"${{{name}:+:${name}}}", f":{before}" if before else "")
     if "$" in value:
@@ -137,7 +136,7 @@ def _export(machine: Machine, _: Machine, match: re.Match[str]) -> Machine:
 
 
 def _uninstall(machine: Machine, _: Machine, match: re.Match[str]) -> Machine:
-    """pip removes the package and its files; those of an editable installation are the finder."""
+    """pip removes the package and its files; of an editable one, the finder."""
     packages = machine["interpreter"]["packages"]
     change: Machine = {"files": {}, "interpreter": {"packages": {}}}
     for name in match["names"].split():
@@ -150,7 +149,7 @@ def _uninstall(machine: Machine, _: Machine, match: re.Match[str]) -> Machine:
 
 
 def _install(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
-    """pip installs from an index; of torch its files and symbols are those of the healthy one."""
+    """From an index; torch's files and symbols are the healthy machine's."""
     packages = {}
     change: Machine = {"files": {}, "values": {}}
     for word in shlex.split(match["requirements"]):
@@ -169,7 +168,7 @@ def _install(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
 
 
 def _checkout(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
-    """git has what the healthy machine has in that folder, at that branch."""
+    """git has the healthy machine's folder at that branch."""
     folder = f"{_HERE}/{match['name']}"
     head = base["files"].get(f"{folder}/.git/HEAD", "")
     packed = base["files"].get(f"{folder}/.git/packed-refs", "")
@@ -185,7 +184,7 @@ def _checkout(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
 
 
 def _editable(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
-    """pip install -e: the finder of the healthy machine."""
+    """pip install -e: the healthy machine's finder."""
     name = match["name"].lower()
     if not any(path.startswith(f"{_HERE}/{match['name']}/") for path in machine["files"]):
         raise CannotTypeError(f"ERROR: ./{match['name']} is not a valid editable requirement.")
@@ -203,7 +202,7 @@ def _editable(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
 
 
 def _join(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
-    """After the next login the group opens the devices, and npu-smi answers."""
+    """After the next login the group opens the devices; npu-smi answers."""
     user = machine["values"]["user"]
     group = next(
         node["gid"] for name, node in machine["nodes"].items() if name.startswith("/dev/davinci")
@@ -215,7 +214,7 @@ def _join(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
 
 
 def _by_root(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:
-    """Root sees what the healthy machine shows root; nothing changes but what is known."""
+    """Root sees the healthy machine's answers; only what is known changes."""
     only = match["only"]
     change: Machine = {"commands": {}, "values": {}}
     if "hccn-tool" in only:
@@ -264,7 +263,7 @@ def _set_address(machine: Machine, base: Machine, match: re.Match[str]) -> Machi
 
 
 def _docker_run(machine: Machine, base: Machine, match: re.Match[str]) -> Machine:  # noqa: C901
-    """A container that has of the host what the options hand in, and of the image the rest."""
+    """A container with the options' parts of the host, and the rest from the image."""
     words = shlex.split(match[0].replace("\\\n", " "))
     image = words[-1]
     if match["set"] is None and "IMAGE" in image:

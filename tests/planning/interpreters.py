@@ -12,7 +12,6 @@ HERE = Path(__file__).parent
 def run(
     python: Path, script: Path, cases: object, *launcher: str, arguments: tuple[str, ...] = ()
 ) -> Any:
-    """What the script answers to the cases."""
     done = subprocess.run(
         [python, *launcher, script, *arguments],
         input=json.dumps(cases),

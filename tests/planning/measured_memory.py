@@ -127,10 +127,7 @@ def parameters(module: Any) -> dict[str, int]:
 
 
 def saved_bytes(module: Any, sequence: int, batch: int) -> int:
-    """Elements of all storages that backward needs, without weights.
-
-    Flash attention does not keep tensors of sequence by sequence, and neither does this count.
-    """
+    """Storage elements that backward needs, without weights and without scores of attention."""
     weights = {weight.untyped_storage().data_ptr() for weight in module.parameters()}
     storages: dict[int, float] = {}
 

@@ -51,7 +51,7 @@ def fake_groups(layout: dict[str, int]) -> dict[int, dict[str, list[int]]]:
 
 
 def real(layouts: list[dict[str, int]]) -> list[dict[int, dict[str, list[int]]]] | None:
-    """Gathered on rank 0 from all ranks, over gloo."""
+    """Gathered on rank 0, over gloo."""
     dist.init_process_group("gloo")
     answers = []
     for layout in layouts:

@@ -6,7 +6,7 @@ import sys
 
 from megatron.core.parallel_state import RankGenerator
 
-# The order that initialize_model_parallel takes; what each kind is called there.
+# initialize_model_parallel's order, and its names of each kind.
 ORDER = "tp-cp-ep-dp-pp"
 DENSE = {"tp": "tp", "cp": "cp", "dp": "dp", "pp": "pp", "dp-cp": "dp-cp", "tp-cp": "tp-cp"}
 DENSE |= {"tp-dp": "tp-dp", "tp-pp": "tp-pp", "tp-dp-cp": "tp-dp-cp"}

@@ -19,7 +19,7 @@ from ascend_doctor.planning.ranking import RankedLayout
 from ascend_doctor.planning.rules import LayoutQuery, broken
 
 CATALOG = Catalog()
-# Of gated delta nets a launch of Megatron-LM's own script names no heads.
+# Megatron-LM's own script names no heads of gated delta nets.
 MODELS = tuple(model for model in every(CATALOG) if model.delta is None)
 SIZES = ("run-world-size", "run-experts-divide", "run-heads-divide", "run-layers-divide")
 JUDGES = (*SIZES, "run-sequence-divides", "ep-expert-cap", "run-moe-needs-sp")

@@ -20,7 +20,7 @@ MOST = 4096
 
 
 def draw_layout(choose: random.Random) -> Layout:
-    """Any layout that divides its number of ranks, most often a small one."""
+    """Any layout that divides its ranks, mostly a small one."""
     while True:
         sizes = [choose.choice((1, 1, 2, 3, 4, 5, 6, 8, 16, 32)) for _ in range(6)]
         tp, pp, cp, ep, etp, rest = sizes

@@ -30,7 +30,7 @@ TIED = Model(**BASE, qk_norm=True, tied=True)
 MOE = Model(**BASE, experts=8, top_k=2, expert_ffn=192)
 SHORT = TrainingRun(sequence=128, micro_batch=2)
 
-# A model, a layout, a rank of it and its stage, and whether activations are measured as well.
+# Model, layout, rank and its stage, and whether activations are measured too.
 MEASURED = [
     (DENSE, Layout(npus=1), 0, 0, True),
     (TIED, Layout(npus=1), 0, 0, True),
@@ -67,13 +67,13 @@ def test_parameters_are_those_of_a_real_model_and_activations_are_near(
         assert (expected.dense, expected.expert) == (answer["dense"], answer["expert"]), layout
         if with_activations:
             tokens = SHORT.sequence * SHORT.micro_batch / layout.tp
-            # Operators that are not fused keep more: see docs/records/plan.md.
+            # Unfused operators keep more: see docs/records/plan.md.
             share = answer["layer"] / (per_token(model, layout, 0) * tokens)
             assert 1.1 < share < 1.6, (model, layout, share)
 
 
 def test_the_row_of_the_brief() -> None:
-    """Figures of Qwen3-30B-A3B that were counted by hand: 28.99e9 parameters of experts."""
+    """Qwen3-30B-A3B, counted by hand: 28.99e9 parameters of experts."""
     model = find(CATALOG, "qwen3-30b-a3b")
     for layout, billions in (
         (Layout(npus=8, tp=2, ep=4), 3.62),
@@ -110,13 +110,13 @@ def test_every_row_loads_and_has_sources() -> None:
     assert all(path.stem == row.id for row in rows for path in CATALOG.files("models")[row.id])
 
 
-# Rows with no size in any of their names, or with that of the part that is active.
+# No size in their names, or only the active part's.
 NAMELESS = {"kimi-k2", "ling-1t", "llama-4-scout", "mixtral-8x22b", "mixtral-8x7b"} | {
     "phi-3.5-mini",
     "phi-3.5-moe",
     "qwen1.5-moe-a2.7b",
 }
-# Such as 30B of Qwen3-30B-A3B and 671b of deepseek3_671b: not of A3B, 8x7B or bf16.
+# 30B of Qwen3-30B-A3B and 671b of deepseek3_671b: not A3B, 8x7B or bf16.
 BILLIONS = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)b(?![a-z])")
 
 
@@ -137,7 +137,7 @@ def test_stages_hold_the_whole_model(row: Model) -> None:
     whole = rank_parameters(row, Layout(npus=1), 0)
     parts = [rank_parameters(row, layout, stage) for stage in range(4)]
     assert sum(part.expert for part in parts) == whole.expert
-    # Under a pipeline the last stage has a copy of tied embeddings.
+    # Under a pipeline the last stage copies tied embeddings.
     copy = row.vocabulary * row.hidden if row.tied else 0
     assert sum(part.dense for part in parts) == whole.dense + copy
 

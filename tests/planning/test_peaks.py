@@ -11,16 +11,16 @@ from ascend_doctor.planning.layout import Layout
 from ascend_doctor.planning.memory import Memory, TrainingRun, stage_memory
 
 MIB = 1 << 20
-# What docs/records/plan.md states of each kind: the estimate over what was measured, less one.
+# docs/records/plan.md, by kind: the estimate over the measurement, less one.
 ALLOCATED = (-0.05, 0.14)
 CARDS = (-0.28, -0.10)
 SIMULATED = (-0.09, 0.0)
-# Buffers of context parallelism and the mask of 64k tokens are not counted: docs/records/plan.md.
+# Not counted: context parallelism's buffers and the 64k mask: docs/records/plan.md.
 FAR = {"chatglm3-6b-cp4-64k"}
 
 
 class Peak(msgspec.Struct, frozen=True, kw_only=True):
-    """A launch whose peaks were published, in MiB for each stage; see peaks.yaml."""
+    """Published peaks of a launch, MiB for each stage; see peaks.yaml."""
 
     id: str
     source: str
@@ -40,7 +40,7 @@ class Peak(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SimulatedPeak(msgspec.Struct, frozen=True, kw_only=True):
-    """A launch on simulated NPUs: bytes for each stage; see simulated_peaks.yaml."""
+    """Simulated NPUs: bytes for each stage; see simulated_peaks.yaml."""
 
     id: str
     model: dict[str, Any]
@@ -62,7 +62,7 @@ PEAKS = msgspec.yaml.decode(Path(__file__).with_name("peaks.yaml").read_bytes(),
 
 
 def in_the_first_iteration(peak: Peak, memory: Memory) -> float:
-    """MiB. Its moments are made when it ends; FP16 keeps 2 bytes a gradient, and FP32 of a part."""
+    """MiB. Its moments are made at its end; FP16 keeps 2 bytes a gradient, and FP32 of a part."""
     states, before = memory.states, memory.states - memory.optimizer * 2 / 3
     if peak.fp16:
         parameters = memory.gradients / 4
@@ -81,7 +81,7 @@ def errors() -> dict[tuple[str, int], float]:
             errors[peak.id, 0] = highest / MIB / peak.peaks[0] - 1
             continue
         for stage, measured in enumerate(peak.peaks):
-            # A stage has no more micro-batches in flight than a step has.
+            # No more micro-batches are in flight than a step has.
             if peak.layout.pp - stage <= peak.micro_batches:
                 estimate = in_the_first_iteration(peak, peak.estimate(stage))
                 errors[peak.id, stage] = estimate / measured - 1
@@ -117,7 +117,7 @@ def test_simulated_peaks_are_as_near_as_documented(peak: SimulatedPeak) -> None:
     for stage, measured in enumerate(peak.peaks):
         memory = stage_memory(model, peak.layout, run, stage, recompute=peak.recompute)
         assert within((memory.total - memory.communication) / measured - 1, SIMULATED)
-    # What torch holds for itself, on top of that.
+    # torch's own reserve, on top.
     shares = [held / used for held, used in zip(peak.reserved, peak.peaks, strict=True)]
     assert all(1 < share < 1.18 for share in shares)
 

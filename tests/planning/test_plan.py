@@ -127,7 +127,7 @@ def test_layers_that_do_not_divide_are_said() -> None:
     assert "--decoder-last-pipeline-num-layers 1" in FRAMEWORKS["megatron"](query, ranked)
 
 
-# ---------------------------------------------------------------- a config.json
+# --- a config.json
 
 
 CONFIG: dict[str, Any] = {
@@ -173,7 +173,7 @@ def test_any_configuration_is_read_or_refused(config: dict[str, Any]) -> None:
     assert model.layers > 0
 
 
-# ---------------------------------------------------------------- the command
+# --- the command
 
 
 def test_the_command_ranks_and_explains(doctor: Command) -> None:

@@ -21,7 +21,7 @@ GIB = 1 << 30
 
 
 def script(folder: Path, *switches: str, without: str = "", **options: object) -> str:
-    """A launch on eight NPUs with these options in place of those of SMALL."""
+    """Eight NPUs; these options replace those of SMALL."""
     sizes = {**SMALL, **{name.replace("_", "-"): value for name, value in options.items()}}
     words = [f"--{name} {value}" for name, value in sizes.items() if value is not None]
     words += [f"--{name}" for name in (*SWITCHES, *switches) if name != without]
@@ -66,7 +66,7 @@ def test_another_chip_has_another_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("part", "switches", "without", "options", "factor"),
     [
-        # Megatron gives each rank the whole states without the distributed optimizer; DP is 2.
+        # Without the distributed optimizer each rank has all states; DP is 2.
         ("optimizer", (), "use-distributed-optimizer", {"tensor_model_parallel_size": 4}, 2.0),
         ("gradients", ("fp16",), "bf16", {}, 0.5),
         ("optimizer", ("swap-optimizer",), "", {}, 0.0),
@@ -133,5 +133,5 @@ def test_lint_warns_of_what_does_not_fit_and_is_sure_of_what_cannot(tmp_path: Pa
     assert levels(script(tmp_path)) == ["ok"]
     assert levels(script(tmp_path, micro_batch_size=28)) == ["warning"]
     assert levels(script(tmp_path, num_layers=80, hidden_size=8192)) == ["error"]
-    # Other checks say that a size is not known.
+    # Other checks report the unknown size.
     assert levels(script(tmp_path, num_layers="$LAYERS")) == ["skipped"]

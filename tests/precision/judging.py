@@ -27,14 +27,13 @@ _TABLE = re.compile(rf"(?<={re.escape(_HEAD)}\n)(\|.*\n)+")
 
 
 class Verdict(NamedTuple):
-    """What was said of a fault: whether the module is right; what is wrong, "" for nothing."""
+    """Whether the named module is right, and what is wrong ("" if nothing)."""
 
     module: bool
     wrong: str
 
 
 def first_parting(reference: Path, other: Path) -> Parting | None:
-    """What comes first on any rank."""
     left, right = read_dump(str(reference)), read_dump(str(other))
     assert list(left.ranks) == list(right.ranks) == [f"rank {rank}" for rank in range(RANKS)]
     pairs = {rank: (left.ranks[rank].records, right.ranks[rank].records) for rank in left.ranks}
@@ -54,7 +53,6 @@ def judge(folder: Path, fault: Fault) -> Verdict:
 
 
 def report_partings(job: str, folder: Path, other: str) -> dict[str, Parting]:
-    """Healthy runs that are said to part."""
     partings = {
         variant.name: first_parting(folder / "cpu" / variant.name, folder / other / variant.name)
         for variant in variants(job)
@@ -63,7 +61,7 @@ def report_partings(job: str, folder: Path, other: str) -> dict[str, Parting]:
 
 
 def record(job: str, folder: Path) -> None:
-    """Add a job's figures to the file that the page's table is made of, where asked to."""
+    """Add a job's figures to the source of the page's table, if recording."""
     path = record_path("faults.jsonl")
     if path is None:
         return

@@ -143,7 +143,6 @@ def test_there_is_no_silent_fall_back_from_an_npu(compare: Compare) -> None:
 
 
 def test_two_runs_are_recorded_and_compared(compare: Compare, tmp_path: Path) -> None:
-    """Also beside a sitecustomize of the user's own."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(MINE)
     env = {"PATH": "/usr/bin:/bin", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
@@ -191,7 +190,6 @@ print(len(list(naming.parameters())), naming.parameter(torch.zeros(1)))
 
 
 def _ask_recorder(python: Path, program: str) -> list[str]:
-    """The lines that a program prints which has the recorder on its path."""
     done = subprocess.run(
         [python, "-c", program, RECORDER],
         check=True,
@@ -204,7 +202,7 @@ def _ask_recorder(python: Path, program: str) -> list[str]:
 
 
 def test_names_are_without_wrappers(examined_python: Path) -> None:
-    """Also those of the copies that Megatron-LM's optimizer steps in single precision."""
+    """Also those of the single-precision copies of Megatron-LM's optimizer."""
     assert _ask_recorder(examined_python, NAMES) == [
         "Copied",
         "Net",
@@ -241,7 +239,7 @@ print(*signs(200, 40).int().flatten().tolist())
 
 
 def documented_sign(element: int, projection: int) -> int:
-    """As docs/compare.md says, in Python's own numbers."""
+    """The sign as docs/compare.md defines it."""
 
     def signed(number: int) -> int:
         return (number + (1 << 63)) % (1 << 64) - (1 << 63)

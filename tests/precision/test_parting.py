@@ -28,7 +28,7 @@ LAYERS = ("Model.embed", "Model.layer.up", "Model.layer.down", "Model.layer", "M
 def row(
     kind: TensorKind, name: str, values: tuple[float, ...] = (1.0, 2.0), **fields: Any
 ) -> TensorRecord:
-    """A record of a tensor whose projections on the axes are its values."""
+    """A tensor's record whose axis projections are its values."""
     record = TensorRecord(
         step=0,
         kind=kind,
@@ -42,7 +42,7 @@ def row(
 
 
 def run() -> list[TensorRecord]:
-    """Two layers, forward, backward and a step of an optimizer."""
+    """Two layers: forward, backward and an optimizer step."""
     draw = random.Random(1)
 
     def values() -> tuple[float, ...]:
@@ -116,7 +116,7 @@ def scale(record: TensorRecord, factor: float) -> TensorRecord:
 
 
 def test_what_clipping_does_to_the_other_gradients_is_not_the_first_difference() -> None:
-    """Their norm is over all, so that each is scaled where one is wrong."""
+    """Their norm is over all: one wrong gradient scales each."""
     wrong = f"{LAYERS[2]}.weight"
     other = [
         scale(record, 0.0 if record.name == wrong else 1.1)
@@ -326,7 +326,6 @@ def test_the_module_that_computed_it_is_blamed(
 
 
 def test_the_gradient_of_a_tensor_is_made_by_who_took_it() -> None:
-    """The same tensor leaves a module and enters the next: the next one's backward made it."""
     rows = [
         row(TensorKind.OUTPUT, "Model.a"),
         row(TensorKind.OUTPUT, "Model.b"),

@@ -7,7 +7,6 @@ import pytest
 
 from tests import forks
 
-# What probes import of Megatron.
 _MEGATRON = tuple(
     f"megatron.core.{name}"
     for name in (

@@ -6,14 +6,13 @@ from typing import NamedTuple
 
 
 class Mutation(NamedTuple):
-    """What is replaced in a file of megatron.core, everywhere in it; all of it must be there."""
+    """Replacements in a file of megatron.core."""
 
     file: str
     lines: tuple[tuple[str, str], ...]
 
 
 def mutate(core: Path, folder: Path, mutation: Mutation) -> Path:
-    """The folder to put in front of the import path."""
     copy = folder / "megatron" / "core"
     shutil.copytree(core, copy)
     path = copy / mutation.file

@@ -18,9 +18,8 @@ from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.probing.launching import launch
 from ascend_doctor.probing.schedule import plan
 
-# megatron.core decides at import whether there is a Transformer Engine and which Adam it takes, and
-# other modules bind its functions by value. MindSpeed patches a function always and another one
-# when a size asks for it.
+# megatron.core decides at import on Transformer Engine and Adam; others bind its functions by
+# value. MindSpeed always patches one function, and another if a size asks for it.
 FILES = {
     "torch/__init__.py": "def compile(f): return f\n",
     "torch/optim.py": "class AdamW: ...\nAdamW.__module__ = 'torch.optim'\n",
@@ -142,7 +141,6 @@ FILES = {
 
 
 def write_files(folder: Path, files: Mapping[str, str] = {}) -> Path:
-    """The stand-ins in a folder, some of them replaced or added."""
     for name, text in {**FILES, **files}.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -152,7 +150,6 @@ def write_files(folder: Path, files: Mapping[str, str] = {}) -> Path:
 
 @functools.cache
 def bare() -> tempfile.TemporaryDirectory[str]:
-    """A virtual environment without any package."""
     directory = tempfile.TemporaryDirectory()
     venv.create(directory.name, with_pip=False)
     return directory
@@ -161,7 +158,6 @@ def bare() -> tempfile.TemporaryDirectory[str]:
 def ran(
     probe: str, *folders: Path, device: str = "npu", python: str = sys.executable, fault: str = ""
 ) -> ProbeRun:
-    """Run a probe with these folders in front of everything else."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
     if "LD_LIBRARY_PATH" not in env:
         env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
@@ -173,6 +169,5 @@ def ran(
 
 
 def findings(run: ProbeRun, check: str) -> tuple[Finding, ...]:
-    """What a check says of the run of its probe alone."""
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=run.device)
     return judge(case, [registered for registered in all_checks() if registered.id == check])

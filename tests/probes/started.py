@@ -19,7 +19,7 @@ def start_probe(  # noqa: PLR0913 - what a test may want otherwise
     sizes: tuple[tuple[str, int], ...] = (),
     minutes: float = 1.0,
 ) -> ProbeRun:
-    """Run a probe on the CPU. ``mutation`` is code that runs in ``folder`` before its own."""
+    """Run a probe on the CPU, after the code ``mutation`` in ``folder``."""
     env = {**os.environ, "ASCEND_DOCTOR_PROBE_FAULT": fault}
     if mutation:
         assert folder is not None

@@ -8,7 +8,7 @@ from ascend_doctor.judging.judge import Case, judge
 from ascend_doctor.matrix.catalog import Catalog
 from tests.probes.started import start_probe
 
-# Each is wrong for int64 alone, so that no text is cut off from the record.
+# Each is wrong for int64 only: the record then cuts no text off.
 MUTATION = """
 import torch, torch.distributed as dist
 
@@ -65,7 +65,7 @@ def test_every_broken_collective_is_found(forked_python: Path, tmp_path: Path) -
     }
 
 
-# What values of training steps seldom are, broken on the way.
+# Values that training steps seldom have, broken on the way.
 EDGES = """
 import torch, torch.distributed as dist
 sum_up, spread = dist.all_reduce, dist.broadcast
@@ -104,7 +104,7 @@ def test_broken_edges_are_found(forked_python: Path, tmp_path: Path) -> None:
     assert findings[-1].title == "collectives: sums of bfloat16 are cut off, not rounded"
 
 
-# What small and blocking calls never meet: a fault above a size, and one that forgets to wait.
+# What small, blocking calls miss: a fault above a size, and a forgotten wait.
 LARGE = """
 import torch, torch.distributed as dist
 call = dist.all_reduce

@@ -23,7 +23,7 @@ def run(
     records: bool = True,
     env: dict[str, str] | None = None,
 ) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
-    """Run a probe with this body; gives the process and the events of rank 0."""
+    """Run a probe with this body; gives the process and rank 0's events."""
     script = tmp_path / "one.py"
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     script.write_text(
@@ -155,7 +155,7 @@ def test_no_probe_hides_a_package_of_its_name() -> None:
 
 
 def test_nobody_goes_on_before_all_have_joined(examined_python: Path, tmp_path: Path) -> None:
-    """A backend that meets in its first collective only, as HCCL; rank 1 is late."""
+    """As HCCL, the backend meets only in its first collective; rank 1 is late."""
     script = tmp_path / "one.py"
     script.write_text(
         f"""{HEAD}

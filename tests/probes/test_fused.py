@@ -9,7 +9,7 @@ from tests.probes.started import start_probe
 
 PROBES = Path(__file__).parent.parent.parent / "probes"
 
-# torch_npu's operators as they are defined, and mutations of them.
+# torch_npu's operators as defined, and mutations of them.
 SUBJECTS = """
 import json, sys, types
 sys.path.insert(0, sys.argv[1])
@@ -125,7 +125,7 @@ def measured(forked_python: Path) -> Measured:
 
 
 def wrong(cases: dict[str, dict[str, float]]) -> set[str]:
-    """The cases with an error that no rounding explains."""
+    """The cases whose error no rounding explains."""
     return {
         name
         for name, case in cases.items()
@@ -183,7 +183,7 @@ def test_there_are_no_fused_operators_without_an_npu(forked_python: Path) -> Non
     assert rank.skipped == "these are operators of torch_npu, not of cpu"
 
 
-# As a device that flushes, rounds a sum, and refuses a product would.
+# As a device that flushes, rounds a sum, and refuses a product.
 MUTATED_DTYPES = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
@@ -239,7 +239,7 @@ def test_dtypes_on_the_cpu(forked_python: Path) -> None:
     assert all(case["differ"] == 0 and case.get("sum", True) for case in cases.values())
 
 
-# The last block, which is not full, is left out.
+# Without the last, partial block.
 NO_TAIL = """
 import os
 if os.environ.get("TRITON_INTERPRET"):

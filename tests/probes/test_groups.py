@@ -23,14 +23,11 @@ def findings(run: ProbeRun) -> tuple[Finding, ...]:
     return judge(case, chosen)
 
 
-# ---------------------------------------------------------------- object-collectives
-
-
 def test_objects_travel_over_both_groups(forked_python: Path) -> None:
     run = start_probe(forked_python, "object-collectives", ranks=2)
     assert judge_run(run) == [(Level.OK, "Object collectives work")]
     assert [rank.values["peers"]["set"]["step"] for rank in run.ranks] == ["done"] * 2
-    # Three calls over Gloo and three over the group of the device; one more with megatron.core.
+    # Three calls over Gloo, three over the device's group; one more with megatron.core.
     more = 1 if "metrics_backend" in run.ranks[0].values else 0
     assert [rank.compared for rank in run.ranks] == [6 + more, 4 + more]
 
@@ -121,9 +118,6 @@ def test_what_happens_without_set_device_is_told_but_no_fault() -> None:
     assert "Where no rank calls set_device they never arrive" in finding.because
 
 
-# ---------------------------------------------------------------- bound-device-id
-
-
 def test_a_binding_that_gloo_does_not_know_is_seen_and_cleared(forked_python: Path) -> None:
     run = start_probe(forked_python, "bound-device-id", ranks=2)
     for rank in run.ranks:
@@ -173,9 +167,6 @@ def test_an_npu_that_refuses_is_no_fault_and_tells_the_remedy() -> None:
     assert finding.because.startswith("Leave device_id out")
 
 
-# ---------------------------------------------------------------- device-per-rank
-
-
 def drives(rank: int, index: int, listed: str | None, **values: Any) -> ProbeResult:
     values = {"variable": listed, "started_with": listed, "index": index, **values}
     return ProbeResult(rank=rank, host="a", ok=True, values=values)
@@ -204,9 +195,6 @@ def test_ranks_on_the_cpu_have_no_devices(forked_python: Path) -> None:
     run = start_probe(forked_python, "device-per-rank", ranks=2)
     title = "Each rank drives a device of its own: ranks on the CPU have no devices of their own"
     assert judge_run(run) == [(Level.SKIPPED, title)]
-
-
-# ---------------------------------------------------------------- single-process
 
 
 def test_one_process_without_torchrun(forked_megatron: Path) -> None:

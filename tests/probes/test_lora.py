@@ -21,7 +21,7 @@ FINALIZE = (
     "import importlib\n"
     "module = importlib.import_module('megatron.core.distributed.finalize_model_grads')\n"
 )
-# Each takes away what the probe is there for; the first line of every table is the sound run.
+# Each removes what the probe is there for; a table's first line is the sound run.
 PROBES: dict[str, dict[str, tuple[str, str]]] = {
     "lora-sequence-parallel": {
         "sound": ("", ""),
@@ -46,7 +46,7 @@ PROBES: dict[str, dict[str, tuple[str, str]]] = {
     },
     "lora-tied-embeddings": {
         "sound": ("", ""),
-        # As it is up to 0.12.3.
+        # As up to 0.12.3.
         "the gradient of the frozen weight is added up": (
             FINALIZE + "import torch\n"
             "from megatron.core import parallel_state\n"
@@ -83,7 +83,7 @@ def test_lora_on_the_real_megatron(
     forked_megatron: Path, tmp_path: Path, probe: str, name: str
 ) -> None:
     mutation, expected = PROBES[probe][name]
-    # Experts on two ranks and their tensors on two: that takes four.
+    # Two ranks for experts, times two for their tensors.
     ranks = 4 if probe == "lora-experts" else 2
     run = start_probe(forked_megatron, probe, ranks=ranks, mutation=mutation, folder=tmp_path)
     rows = judge_run(run)

@@ -24,7 +24,7 @@ BOTH = ("cpu", "npu")
 
 
 class Row(NamedTuple):
-    """Each of ``texts`` is in one title and what was found. ``code`` runs before the probe's own.
+    """Each of ``texts`` is in one title and what was found. ``code`` runs before the probe's.
 
     ``quick`` rows always run on the CPU, the rest in whole tables.
     """
@@ -240,13 +240,12 @@ def environments(forked_megatron: Path, simulator_cache: Path) -> dict[str, dict
 def errors_of(
     python: Path, row: Row, device: str, env: dict[str, str], folder: Path, core: Path
 ) -> list[Finding]:
-    """What the check says of the mutated run."""
     if row.core:
         mutate(core, folder, row.core)
     (folder / "sitecustomize.py").write_text(
         row.code.replace("{device}", str(device == "npu")), "utf-8"
     )
-    # The simulator has a sitecustomize, too, which runs the one behind it.
+    # The simulator's sitecustomize runs the one behind it.
     path = os.pathsep.join(filter(None, [env.get("PYTHONPATH"), str(folder)]))
     env = {**env, "PYTHONPATH": path}
     if device == "cpu":

@@ -18,7 +18,7 @@ EXPERTS, PIPELINE, DATA = "TP2 EP2 ETP1", "PP2 ETP1", "no parallelism but DP"
 BUFFER = "distributed/param_and_grad_buffer.py"
 SCALE = "                bucket.grad_data *= bucket.gradient_scaling_factor"
 DIVIDE = "output_tensor /= num_microbatches"
-# What is wrong, and what is said of it under which layouts of two ranks.
+# The mutation, and what is said of it by layout of two ranks.
 MUTATIONS: dict[str, tuple[Mutation, dict[str, str]]] = {
     "gradients of data parallel ranks are not reduced": (
         Mutation(BUFFER, (("dist_reduce_scatter_func(\n", "(lambda *_, **__: None)(\n"),)),

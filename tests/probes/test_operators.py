@@ -46,7 +46,7 @@ def test_a_crash_is_repeated_apart_and_takes_no_other_case_along(forked_python: 
     cases = rank.values["cases"]
     assert cases["write"]["error"] == "ChildProcessError: the process crashed with SIGSEGV"
     assert [name for name, case in cases.items() if case.get("error")] == ["write"]
-    # First after others, then as the first of its process.
+    # First after others, then first of its process.
     assert {"case write", "import for case write", "import for case vector"} <= set(rank.stages)
 
 

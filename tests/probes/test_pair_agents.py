@@ -33,7 +33,7 @@ import os, signal
 import torch.distributed as dist
 dist.all_reduce = lambda *_, **__: os.kill(os.getpid(), signal.SIGSEGV)
 """
-# The ranks of a node that come to no store, while its agent does.
+# Ranks of a node that come to no store, while its agent does.
 ASTRAY = """
 import os
 import torch.distributed as dist
@@ -55,13 +55,13 @@ def request(count: int, number: int, python: Path, port: int, local: int) -> Pro
 def by_hand(
     python: Path, folder: Path, *, count: int = 3, local: int = 1, spoilt: str = ""
 ) -> list[dict[str, Any]]:
-    """What the agents print whose lines are typed by hand; the last one is ``spoilt``."""
+    """Output of agents typed by hand, of which the last is ``spoilt``."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     (folder / "sitecustomize.py").write_text(spoilt, "utf-8")
     env = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    # What a launcher has left in the environment must not matter.
+    # A launcher's leftovers in the environment must not matter.
     env |= {"RANK": "5", "WORLD_SIZE": "9", "LOCAL_RANK": "3", "OMP_NUM_THREADS": "1"}
     agents = [
         subprocess.Popen(
@@ -122,7 +122,7 @@ def test_ranks_that_do_not_reach_the_store_accuse_nobody(
     findings = judge_table(tables[0])
     assert [finding.level for finding in findings] == [Level.UNKNOWN, Level.OK]
     assert "node 2 in stage store: RuntimeError: no way to the store" in findings[0].observed
-    # The others have met each other.
+    # The others have met.
     assert findings[0].nodes == ("n2",)
 
 
@@ -133,7 +133,7 @@ def test_one_node_is_skipped(forked_python: Path) -> None:
 
 
 def test_what_listens_and_is_no_store_is_no_fault_of_a_node(forked_python: Path) -> None:
-    """It takes connections and never answers, and torch's store would wait for ever."""
+    """It takes connections without an answer; torch's store would wait for ever."""
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen(64)

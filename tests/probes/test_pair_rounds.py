@@ -33,7 +33,7 @@ Pair = tuple[int, int]
 
 
 class World(NamedTuple):
-    """Nodes, and what is wrong with some of them and with some links between the others."""
+    """Faults of nodes, and of links between the other nodes."""
 
     size: int
     nodes: dict[int, str]
@@ -42,7 +42,7 @@ class World(NamedTuple):
     def measured(self, pair: Pair) -> dict[str, Any]:
         row: dict[str, Any] = {"pair": pair, "outcome": "ok", **FINE}
         faults = [self.nodes.get(pair[0]), self.nodes.get(pair[1]), self.links.get(pair)]
-        # What is cut shows nothing else.
+        # A cut shows nothing else.
         for fault in sorted(
             (fault for fault in faults if fault), key=list(BAD).index, reverse=True
         ):
@@ -51,7 +51,6 @@ class World(NamedTuple):
 
 
 def run(world: World) -> tuple[list[dict[str, Any]], list[list[Pair]]]:
-    """The table and the rounds of a whole run."""
     nodes = range(world.size)
     table: list[dict[str, Any]] = []
     rounds = []
@@ -105,7 +104,7 @@ def test_exactly_the_bad_ones_are_accused(world: World) -> None:
     expected: set[tuple[str, tuple[int, ...]]] = {
         (kind(fault), (node,)) for node, fault in world.nodes.items()
     }
-    # In a large fleet not every link is tried.
+    # A large fleet does not try every link.
     expected |= {(kind(fault), link) for link, fault in world.links.items() if link in met}
     assert {(accused.kind, accused.guilty) for accused in verdict.accused} == expected
     assert not verdict.doubts
@@ -320,7 +319,7 @@ HUNG = {"stage": "link", "code": -9}
             "node 1 in stage link: OSError: x",
         ),
         ([HUNG], [{"stage": "link", "code": -11}], "failed", "node 1 in stage link: exit code -11"),
-        # What never came to the link says nothing about it.
+        # What never reached the link says nothing about it.
         (
             [HUNG],
             [{"stage": "store", "code": 1, "error": "OSError: x"}],
@@ -353,5 +352,5 @@ def test_segments_are_counted_without_those_of_the_store() -> None:
                 assert other.recv(1) == b"x"
             after = _pair.tcp_counters(store=1)
             assert after["sent"] - before["sent"] >= 5
-            # The one side's peer is the store; the other side's is not.
+            # One side's peer is the store; the other's is not.
             assert _pair.tcp_counters(store=port)["sent"] < after["sent"]

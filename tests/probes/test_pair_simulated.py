@@ -39,7 +39,7 @@ def test_two_nodes_with_two_npus_each(examined_python: Path, simulator_cache: Pa
         for agent in agents:
             agent.kill()
     values = [json.loads(output.splitlines()[-1]) for output, _ in outputs]
-    # A pair that did not meet in time on a busy machine is measured again.
+    # A pair that a busy machine delays is measured again.
     *before, row = read_record(PairTable, values[0]).pairs
     assert row.outcome == "ok", outputs
     assert all(earlier.outcome in {"failed", "untold"} for earlier in before), outputs

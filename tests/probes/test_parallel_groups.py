@@ -4,8 +4,7 @@ from pathlib import Path
 from ascend_doctor.probe_results import ProbeRun
 from tests.probes.started import start_probe
 
-# The expert tensor parallel size is forgotten where there is no pipeline, and where there is one
-# its lower ranks are swapped.
+# Forgets the expert tensor parallel size without a pipeline; with one, swaps its lower ranks.
 MUTATION = """
 from megatron.core import parallel_state
 
@@ -26,7 +25,6 @@ parallel_state.RankGenerator.get_ranks = swapped
 
 
 def wrong(run: ProbeRun) -> set[tuple[str, str]]:
-    """What is wrong: the kind of group and the layout."""
     pattern = re.compile(r"(\w+) group(?: of rank \d)?, (.*)")
     matches = [pattern.search(wrong.what) for rank in run.ranks for wrong in rank.wrong]
     return {(match[1], match[2]) for match in matches if match}

@@ -24,8 +24,7 @@ def test_the_cpu_answers_for_no_other_device(device: str) -> None:
     assert not vars(torch)
 
 
-# The first and the last loss of the reference, with torch 2.13.0 on x86_64: ten steps, and three in
-# bfloat16.
+# First and last loss of the reference, torch 2.13.0 on x86_64: ten steps, three in bfloat16.
 LOSSES = {
     "TP2 EP2 ETP1": (5.656673933271287, 1.7187791399030643),
     "PP2 ETP1": (5.569007885781455, 0.5443939293373548),
@@ -51,7 +50,7 @@ def test_two_ranks_train_what_one_would(forked_megatron: Path) -> None:
     first, second = (rank.values["layouts"] for rank in run.ranks)
     assert list(first) == [*LOSSES]
     assert first["PP2 ETP1"]["losses"] == [None] * 10
-    # The reference itself must not drift with torch.
+    # The reference must not drift with torch.
     assert {
         name: tuple(layout["reference"]["losses"][end] for end in (0, -1))
         for name, layout in second.items()
@@ -81,7 +80,7 @@ MUTATIONS = {
             "smoke-train: the loss is wrong under bfloat16 EP2 CP2 ETP1 from step 2 on",
         },
     ),
-    # What is marked as seen in parts is not added up over tensor parallel ranks.
+    # What is marked as seen in parts is not summed over tensor parallel ranks.
     "gradients of parts of a sequence": (
         (
             "import importlib\n"
@@ -135,7 +134,7 @@ def test_a_broken_checkpoint_is_found(forked_megatron: Path, tmp_path: Path, nam
 
 
 def not_finite(run: ProbeRun) -> list[tuple[str, str, tuple[int, ...]]]:
-    """Title, what was found without the pass, and the ranks, of each finding about it."""
+    """Title, observation without the pass, and ranks of each finding about it."""
     chosen = [check for check in all_checks() if check.id == "smoke-train"]
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
     return [
@@ -159,7 +158,7 @@ def test_a_weight_that_is_no_number_on_one_rank(forked_megatron: Path) -> None:
             (1,),
         )
     ]
-    # As in the logs that are diagnosed.
+    # As in diagnosed logs.
     assert (
         "step 3 {'loss': nan, 'grad_norm': nan,"
         in (run.ranks[0].values["layouts"]["TP2 EP2 ETP1"]["output"])
@@ -190,7 +189,7 @@ def spoil(owner, name, rank, after, number):
 
 """
 SPOILT = {
-    # A column-parallel layer gives it to its own rank alone; a backward pass to nobody's forward.
+    # A column-parallel layer gives it to its own rank alone; a backward pass to no forward.
     "a product, and one of the backward pass": (
         'spoil(torch, "matmul", "1", 4, 1)\nspoil(torch.Tensor, "matmul", "1", 22, 1)',
         "it began on rank 1, in decoder.layers.0.self_attention.linear_qkv.base",
@@ -198,7 +197,7 @@ SPOILT = {
         "ranks 0, 1; the forward passes were finite: it began in the backward pass",
         (0, 1),
     ),
-    # The first row of what a row-parallel layer adds up goes to rank 0, whoever spoilt it.
+    # Rank 0 gets the first row of a row-parallel sum, whoever spoilt it.
     "a product whose rows are scattered, and a function between modules of the first stage": (
         'spoil(torch, "matmul", "1", 4, 3)\nspoil(torch, "cos", "0", 22, 1)',
         (

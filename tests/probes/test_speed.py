@@ -19,11 +19,10 @@ def rates() -> ModuleType:
     return module
 
 
-# Lines of hccl_test and nccl-tests: size, microseconds, algorithm and bus bandwidth.
+# Lines of hccl_test and nccl-tests: bytes, microseconds, ranks, algorithm and bus GB/s.
 KNOWN = [
-    # 128 ranks, all-reduce of 1 GiB: 102.8 and 204.0 GB/s.
     ("all-reduce", 1 << 30, 10445.0, 128, 102.8, 204.0),
-    # By hand: 10^9 bytes in a second on 4 ranks.
+    # By hand.
     ("all-reduce", 10**9, 1e6, 4, 1.0, 1.5),
     ("all-gather", 10**9, 1e6, 4, 1.0, 0.75),
     ("reduce-scatter", 10**9, 1e6, 4, 1.0, 0.75),
@@ -65,7 +64,7 @@ def test_units_of_bandwidth(forked_python: Path, tmp_path: Path) -> None:
         for name, sizes in rank.values["rates"].items():
             assert [int(size) for size in sizes] == [4**step << 10 for step in range(7)]
             for size, rate in sizes.items():
-                # 20 calls in a second; 2 ranks, so that one half of a buffer crosses the link.
+                # 20 calls a second; with 2 ranks, half a buffer crosses the link.
                 assert rate["us"] == pytest.approx(50_000)
                 assert rate["algbw"] == pytest.approx(int(size) * 20 / 1e9)
                 half = 1 if name in {"all-reduce", "broadcast"} else 0.5
@@ -81,7 +80,7 @@ def test_units_of_products_and_copies(forked_python: Path, tmp_path: Path) -> No
     run = start_probe(forked_python, "hbm", ranks=2, mutation=CLOCK, folder=tmp_path)
     for rank in run.ranks:
         assert rank.wrong == ()
-        # Ten copies in a second, each read and written.
+        # Ten copies a second, each read and written.
         assert rank.values["rates"]["copy"] == pytest.approx(10 * 2 * (1 << 25) / 1e9)
 
 
@@ -118,7 +117,6 @@ def test_a_soak_compares_every_product_and_sum(forked_python: Path, tmp_path: Pa
         [],
         ["products that were wrong"],
     ]
-    # All ranks stop together, and each tenth has a rate.
     assert len({rank.values["rounds"] for rank in run.ranks}) == 1
     assert [len(rank.values["rates"]) for rank in run.ranks] == [10, 10]
     run = start_probe(

@@ -8,7 +8,7 @@ from tests.probes.standins import findings, ran
 
 PROBE = "megatron-calls"
 
-# The scheduler asserts nothing, or the data parallel rank is the one of another rank.
+# The scheduler asserts nothing, or the data parallel rank is another rank's.
 MUTATIONS = {
     "schedule": """
 import megatron.core.optimizer_param_scheduler as one

@@ -5,7 +5,6 @@ from ascend_doctor.checks import all_checks
 
 TEXT = (Path(__file__).parent.parent.parent / "docs" / "probes.md").read_text("utf-8")
 CODES = TEXT.partition("## Codes")[2]
-# Every code of the specification of the probes.
 SPECIFIED = {
     "S": "ORIGIN TRAINING PAIR ARGV SIG PEFT GDN FLA VERLACTOR REGISTRY SCHED PORT "
     "TORCHPAIR MOEPLAN",

@@ -52,7 +52,7 @@ def test_what_is_wrong_is_told(
     assert level in judge_cases(check, {**GOOD, case: outcome})
 
 
-# The probe's own cases with the plain Megatron of a wheel on the CPU, whole and spoilt.
+# The probe's cases with a wheel's plain Megatron on the CPU, whole and spoilt.
 CASES = """
 import json, sys, types
 sys.path.insert(0, sys.argv[1])

@@ -17,7 +17,6 @@ PATCHES = "mindspeed/patch_utils.py"
 
 
 def run_mutant(folder: Path, file: str, old: str, new: str) -> ProbeRun:
-    """The run with one piece of a stand-in replaced."""
     assert old in FILES[file]
     return ran(PROBE, write_files(folder, {file: FILES[file].replace(old, new)}))
 
@@ -49,7 +48,7 @@ def test_what_is_measured(good: ProbeRun) -> None:
 @pytest.mark.parametrize(
     ("check", "file", "old", "new", "observed"),
     [
-        # A wrong pair: the name is one that only newer Megatrons have.
+        # A wrong pair: only newer Megatrons have the name.
         (
             "stack-pair",
             ADAPTOR,
@@ -60,7 +59,7 @@ def test_what_is_measured(good: ProbeRun) -> None:
             ),
             "cannot import name 'ProcessGroupCollection'",
         ),
-        # A pair that imports, and is wrong all the same.
+        # A wrong pair that imports.
         ("stack-pair", "megatron/core/__init__.py", "0.15.3", "0.16.1", "megatron.core 0.16.1"),
         ("stack-pair", PATCHES, "self.is_applied = True", "...", "0 of 1"),
         (
@@ -92,7 +91,7 @@ def test_what_is_measured(good: ProbeRun) -> None:
             ),
             ("parallel_state.initialize: not patched, was mindspeed.megatron_adaptor.initialize"),
         ),
-        # A patched method is taken off its class and not put back.
+        # A patched method is removed and not restored.
         (
             "repatch-keeps-patches",
             ADAPTOR,
@@ -118,7 +117,7 @@ def test_a_mutation_is_found(
 @pytest.mark.parametrize("early", ["megatron.core", "megatron.core.optimizer"])
 def test_an_early_import_of_megatron_is_found(tmp_path: Path, early: str) -> None:
     run = ran(PROBE, write_files(tmp_path, {"torch_npu/__init__.py": f"import {early}\n"}))
-    # Every patch counts as applied all the same.
+    # Every patch still counts as applied.
     assert findings(run, "stack-pair")[0].level is Level.OK
     (finding,) = findings(run, "import-order")
     assert finding.level is Level.ERROR
@@ -160,7 +159,7 @@ def test_a_failure_that_is_not_the_import_stops_nobody(tmp_path: Path) -> None:
 
 def test_a_mindspeed_that_cannot_patch_again(tmp_path: Path) -> None:
     folder = write_files(tmp_path)
-    # As in 2.1.0, where the adaptor itself parses the command line.
+    # As in 2.1.0, whose adaptor parses the command line.
     text = (folder / ARGS).read_text() + (folder / ADAPTOR).read_text()
     (folder / ARGS).unlink()
     text = text.replace("import mindspeed.args_utils as args_utils", "")

@@ -8,7 +8,7 @@ from tests.probes.standins import findings, ran
 
 def test_a_port_that_is_held_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as held:
-        # Bound, and not listening: no table of listeners has it.
+        # Bound but not listening: no table of listeners has it.
         held.bind(("", 0))
         monkeypatch.setenv("MASTER_PORT", str(held.getsockname()[1]))
         run = ran("port", device="cpu")

@@ -29,7 +29,6 @@ ONE_FILE = {
 
 
 def definition(name: str, version: str) -> str:
-    """What the table says of a function, as Python."""
     (row,) = (function for function in FUNCTIONS if function.name.endswith(f".{name}"))
     taken = [
         field
@@ -47,7 +46,6 @@ def definition(name: str, version: str) -> str:
 
 
 def tree(folder: Path, version: str, **changes: str) -> Path:
-    """A Megatron-LM with the functions of a release; ``changes`` replace one of them."""
     numbers = dict(zip(("MAJOR", "MINOR", "PATCH"), version.split("."), strict=True))
     files = {"__init__.py": "", "package_info.py": "PRE_RELEASE = ''\n"}
     files["package_info.py"] += "".join(

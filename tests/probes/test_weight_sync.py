@@ -7,7 +7,7 @@ import pytest
 
 PROBES = Path(__file__).parent.parent.parent / "probes"
 
-# vllm-ascend's two classes, as far as the probe knows them. A communicator that found no library
+# vllm-ascend's two classes, as far as the probe knows them. Without a library, a communicator
 # takes every call and does nothing.
 PROGRAM = f"""
 import json, sys, types

@@ -4,7 +4,7 @@ import os
 
 from hypothesis import strategies as st
 
-# Each leaves a file where a shell runs it.
+# Each leaves a file if a shell runs it.
 TRAPS = (
     "$(>ran)",
     "`>ran`",
@@ -69,7 +69,7 @@ VALUES = st.lists(
 ).map(lambda parts: os.fsdecode(os.fsencode("".join(parts))))
 
 _LONGEST = 200
-# The name of a folder; a list of folders cannot hold one with a colon.
+# Folder names; a list of folders cannot hold a colon.
 NAMES = VALUES.map(lambda text: text.replace("/", "|").replace(":", ";")).filter(
     lambda name: name not in {"", ".", ".."} and len(os.fsencode(name)) <= _LONGEST
 )

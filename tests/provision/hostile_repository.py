@@ -50,7 +50,6 @@ _IDENTITY = {
 
 
 def git(at: Path, *arguments: str | bytes, data: bytes = b"", day: str = "") -> bytes:
-    """Run git without any configuration but the repository's."""
     env = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")}
     env |= {**_IDENTITY, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     if day:
@@ -67,7 +66,7 @@ def git(at: Path, *arguments: str | bytes, data: bytes = b"", day: str = "") -> 
 
 
 def make(at: Path, object_format: str = "sha1") -> Path:
-    """A copy of a repository with FILES, tags and branches; nothing in it names a program."""
+    """A repository with FILES, tags and branches that names no program."""
     shutil.copytree(_template(object_format), at, symlinks=True)
     return at
 
@@ -100,7 +99,7 @@ def _template(object_format: str) -> Path:
 
 @dataclass(frozen=True)
 class Trap:
-    """Programs that leave a mark, each by its name."""
+    """Programs that leave a mark, by name."""
 
     folder: Path
 
@@ -119,7 +118,7 @@ class Trap:
 
 
 def arm(repository: Path, trap: Trap) -> None:
-    """Name a program of the trap in every setting, hook and link of a repository."""
+    """Name a trap's program in every setting, hook and link of a repository."""
     folder = repository / ".git" if (repository / ".git").is_dir() else repository
     settings = {
         name: trap.program(name)
@@ -160,7 +159,6 @@ def arm(repository: Path, trap: Trap) -> None:
 
 
 def hostile_environment(trap: Trap, elsewhere: Path) -> dict[str, str]:
-    """Variables that lead git, and GitPython, to programs or to another repository."""
     program = trap.program("variable")
     trap.program("git")  # the first in PATH
     trap.program("uname")

@@ -10,7 +10,7 @@ import pytest
 
 SHELLS = ("bash", "zsh", "fish")
 _PLAIN = {"bash": ("--noprofile", "--norc"), "zsh": ("-f",), "fish": ("--no-config",)}
-# What shells keep for themselves.
+# Shells own these.
 _OWN = {"_", "SHLVL", "PWD", "OLDPWD"}
 
 
@@ -24,7 +24,6 @@ def require(shell: str) -> str:
 def run(
     shell: str, script: bytes, folder: Path, env: Mapping[str, str]
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a script in a new shell without settings of its own, in ``folder``."""
     file = folder.parent / f"{folder.name}.script"
     file.write_bytes(script)
     return subprocess.run(
@@ -40,10 +39,7 @@ def run(
 def environments(
     shell: str, scripts: Sequence[str], folder: Path, env: Mapping[str, str]
 ) -> list[dict[str, str]]:
-    """The environment after each of the scripts, all run in one shell.
-
-    ``folder`` is the current folder and has to stay empty: nothing else may run.
-    """
+    """The environment after each script, all in one shell, which leaves ``folder`` empty."""
     folder.mkdir(exist_ok=True)
     out = folder.parent / f"{folder.name}.out"
     out.unlink(missing_ok=True)

@@ -43,7 +43,7 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
             "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
     })
 """
-# Of a project that the index has as well: it asks for more than a release does.
+# A project of the index, too; it needs more than a release does.
 _BRIDGE = """
 import os, zipfile
 
@@ -92,7 +92,6 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
 
 
 def git(*arguments: str | Path, at: Path | None = None) -> str:
-    """Run git with an author and nothing of the user's."""
     env = {
         **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
         **{
@@ -127,7 +126,7 @@ def commit(repository: Path, files: dict[str, str], name: str) -> str:
 def wheel(
     folder: Path, name: str, version: str, *requires: str, files: dict[str, str] | None = None
 ) -> Path:
-    """A real wheel with one module, and RECORD as pip wants it."""
+    """A wheel with one module, and RECORD as pip wants it."""
     stem = name.replace("-", "_")
     info = f"{stem}-{version}.dist-info"
     content = {
@@ -228,7 +227,7 @@ class World:
 
 
 def list_imports(stack: Path) -> dict[str, str]:
-    """Files of the modules as the stack's interpreter finds them, with nothing on PYTHONPATH."""
+    """The modules' files in the stack's interpreter, without PYTHONPATH."""
     code = (
         "import json, megatron.core, megatron.training, mindspeed, mcore_bridge, torch;"
         "print(json.dumps({one.__name__: one.__file__ for one in"
@@ -248,7 +247,6 @@ def list_imports(stack: Path) -> dict[str, str]:
 
 
 def make(root: Path) -> World:
-    """Everything that a setup needs, and a few traps."""
     world = World(root)
     (root / "home").mkdir(parents=True)
     megatron, mindspeed = world.mirrors / "Megatron-LM", world.mirrors / "MindSpeed"
@@ -265,7 +263,7 @@ def make(root: Path) -> World:
 
 
 def make_for_two(root: Path) -> World:
-    """The same with a torch and what it needs for both architectures, and without a source."""
+    """The same with torch and its needs for both architectures, and without a source."""
     world = make(root)
     for arch in ("aarch64", "x86_64"):
         needs = [
@@ -291,10 +289,7 @@ def make_for_two(root: Path) -> World:
 
 
 def make_upstream(root: Path, megatron: Path, mindspeed: Path) -> World:
-    """The same with repositories that were cloned from upstream, and with what these require.
-
-    setuptools and wheel, which build MindSpeed, are downloaded.
-    """
+    """The same with clones from upstream, and with setuptools and wheel, which build MindSpeed."""
     world = World(root)
     for folder in (root / "home", world.mirrors):
         folder.mkdir(parents=True)
@@ -329,7 +324,7 @@ def _megatron(folder: Path) -> dict[str, str]:
             "megatron/core/__init__.py": "from .package_info import __version__\n",
             "megatron/core/package_info.py": f"__version__ = '{number}'\n",
             "megatron/training/__init__.py": "",
-            # History that nobody needs, and that does not compress.
+            # Unneeded, incompressible history.
             "history.txt": hashlib.shake_256(number.encode()).hexdigest(100_000),
         }
         commit(folder, files, f"towards {number}")
@@ -365,7 +360,7 @@ def _index(folder: Path) -> None:
     wheel(folder, "torchvision", torchvision, "torch==2.13.0")
     for version in ("1.26.0", "1.26.4", "2.1.0"):
         wheel(folder, "numpy", version)
-    # The local label needs a file for both machines; the row names which one.
+    # The local label needs a file for both machines; the row names which.
     for version in ("2.13.0", "2.13.0+cpu"):
         wheel(folder, "torch", version)
     wheel(folder, "torch-npu", "2.13.0", "torch==2.13.0.*")
@@ -373,7 +368,7 @@ def _index(folder: Path) -> None:
         wheel(folder, "mcore-bridge", version, "megatron-core>=0.12,<0.20", "transformers", "peft")
     for version in ("4.0.4", "4.2.3"):
         wheel(folder, "ms-swift", version, "transformers", files={"swift/__init__.py": ""})
-    # The traps: pip takes them wherever it is let.
+    # Traps: pip takes them wherever it may.
     for version in ("0.15.3", "0.15.9", "0.12.1"):
         wheel(folder, "megatron-core", version, files={"megatron/core/trap.py": ""})
     wheel(folder, "mindspeed", "0.0.1.dev1")

@@ -54,7 +54,7 @@ def test_a_refusal_names_the_flag_and_the_flag_builds(world: World, tmp_path: Pa
     assert lock.wish["accept"] == "ms-swift:numpy"
     wheels = {wheel.name: wheel for wheel in lock.wheels}
     assert wheels["numpy"].version.startswith("1.")
-    # What was installed is the index's own file, not what pip was shown instead.
+    # The index's own file is installed, not the one shown to pip.
     (file,) = world.index.glob("ms_swift-4.9.0-*.whl")
     assert wheels["ms-swift"].sha256 == hash_file(file)
     again = world.setup("0.15.3", prefix, *asked, "--accept", "ms-swift:numpy")

@@ -31,11 +31,11 @@ def test_a_branch_takes_the_place_of_the_release(world: World, tmp_path: Path) -
     assert "mcore-bridge" not in names
     assert {"einops", "ms-swift"} <= names
     assert "src/mcore-bridge" in list_imports(stack)["mcore_bridge"]
-    # The branch goes on; the stack stays where it was pinned.
+    # The branch goes on; the stack stays at its pin.
     small_world.commit(world.mirrors / "mcore-bridge", {"more.txt": "more\n"}, "second")
     done = world.setup("0.15.3", prefix, "--with", "mcore-bridge@main")
     assert "\nbuilt " not in done.stderr, done.stderr
-    # Its lock builds the same, and so does the commit by its name.
+    # The lock builds the same; so does the commit by name.
     again = tmp_path / "q"
     arguments: list[str | Path] = ["setup", "--locked", "--lock", stack / locks.FILE, "--yes"]
     arguments += ["--prefix", again, "--git-mirror", world.mirrors, "--matrix", world.rows]

@@ -9,7 +9,7 @@ MODULES, LINES = 12, 150
 
 
 def test_a_request_visits_few_modules() -> None:
-    """From the command line to the lock; what they call gets a path, a commit or a wheel."""
+    """From the command line to the lock; callees get a path, a commit or a wheel."""
     visited = {path for path in PACKAGE.rglob("*.py") if REQUEST.search(path.read_text("utf-8"))}
     visited.add(PACKAGE / "commands" / "setup.py")
     names = sorted(str(path.relative_to(PACKAGE)) for path in visited)

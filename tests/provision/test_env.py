@@ -61,7 +61,7 @@ def folders(root: Path, *names: str) -> None:
 
 
 def stack(prefix: Path, *, settings: tuple[locks.Setting, ...] = (), cann: str = "") -> Path:
-    """A prefix with a finished stack, as setup leaves it; gives the stack's folder."""
+    """A finished stack, as setup leaves it; gives its folder."""
     folder = prefix / "stacks" / "s1"
     names = ("megatron-lm", "mindspeed")
     folders(folder, "src/megatron-lm/megatron/core", "src/mindspeed/mindspeed", "venv/bin")
@@ -108,7 +108,7 @@ def nnal(root: Path) -> Path:
 
 
 def ran(environ: Mapping[str, str], *arguments: str) -> tuple[int, bytes]:
-    """The command in this process, with an environment of its own; gives status and output."""
+    """Run the command here with this environment; gives status and output."""
     written = io.BytesIO()
     out = io.TextIOWrapper(written, write_through=True)
     with mock.patch.dict(os.environ, dict(environ), clear=True), mock.patch("sys.stdout", out):
@@ -117,7 +117,6 @@ def ran(environ: Mapping[str, str], *arguments: str) -> tuple[int, bytes]:
 
 
 def env(environ: Mapping[str, str], *arguments: str) -> dict[str, str | None]:
-    """What is to be set, by name."""
     code, out = ran(environ, *arguments, "--shell", "json")
     assert code == 0
     return {row["name"]: row["value"] for row in json.loads(out)["variables"]}
@@ -130,7 +129,6 @@ def script(environ: Mapping[str, str], *arguments: str) -> str:
 
 
 def expected_env(folder: Path, old: Mapping[str, str]) -> dict[str, str]:
-    """What env has to make of ``old`` where stack, CANN and NNAL lie in ``place``."""
     at, cann, atb = f"{folder}/stacks/s1", f"{folder}/cann", f"{folder}/atb/atb/cxx_abi_1"
     rest = [entry for entry in old.get("PYTHONPATH", "").split(":") if entry]
     modules = [f"{at}/src/megatron-lm", f"{at}/src/mindspeed", f"{cann}/python/site-packages"]
@@ -174,7 +172,6 @@ def memory(setting: str) -> str:
 
 
 def between(env: Mapping[str, str], other: Mapping[str, str], shell: str) -> str:
-    """A script that makes an environment another."""
     names = [name for name in {*env, *other} if env.get(name) != other.get(name)]
     return text([Change(name, other.get(name), "a test") for name in names], shell)
 
@@ -185,7 +182,7 @@ OLD = st.fixed_dictionaries(
         ("PYTHONPATH", "MEGATRON_LM_PATH", "USE_MCORE_GDN", "VIRTUAL_ENV", "OTHER"), VALUES
     ),
 )
-# A shell runs so many paths: starting it takes longer than a path.
+# A shell runs this many paths: its start takes longer than a path.
 BATCH, BATCHES = 50, 10
 
 
@@ -262,7 +259,6 @@ def test_the_program_is_sourced_from_any_folder(shell: str, name: str, tmp_path:
 def test_setup_proves_in_what_a_shell_has_that_sources_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every variable, also those of the user."""
     monkeypatch.undo()  # the program looks at the machine of the tests, and so does the proof
     prefix, cann = tmp_path / "a prefix", toolkit(tmp_path / "cann")
     folder = stack(
@@ -465,7 +461,7 @@ def test_the_folder_of_one_stack_may_be_named(
 def test_a_stack_with_a_part_missing_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As the folder of a bundle, which has a lock and no trees."""
+    """As a bundle's folder: a lock and no trees."""
     folder = stack(tmp_path)
     (folder / "src/mindspeed").rename(folder / "elsewhere")
     code, out = ran({"HOME": str(tmp_path)}, "--prefix", str(tmp_path))

@@ -29,7 +29,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 def prefix_with(root: Path, *names: str) -> Prefix:
-    """Stacks that share the wheel of LOCK, the last one in use; and a wheel of nobody."""
+    """Stacks that share LOCK's wheel, the last in use; and an unused wheel."""
     prefix = Prefix(root)
     for name in names:
         prefix.stack(name).mkdir(parents=True)

@@ -65,9 +65,6 @@ LOCK = Lock(
 )
 
 
-# ---------------------------------------------------------------- the file
-
-
 def test_a_lock_reads_as_it_was_written(tmp_path: Path) -> None:
     locks.write(tmp_path / locks.FILE, LOCK)
     assert locks.read(tmp_path) == LOCK
@@ -99,7 +96,7 @@ def test_a_lock_that_is_wrong_is_refused_with_file_and_place(
     assert str(file) in str(refused.value)
 
 
-# A value for each place that would become an option, a shell's line or a path elsewhere.
+# Values that would become an option, a shell's line or a path elsewhere, by place.
 HOSTILE = [
     ("ref: core_v0.15.3", f"ref: {ref}", "ref")
     for ref in (
@@ -210,11 +207,7 @@ def test_the_prefix_is_named_or_from_the_environment(monkeypatch: pytest.MonkeyP
     assert Prefix.of("/named").root == Path("/named")
 
 
-# ---------------------------------------------------------------- plans
-
-
 def empty(venv: str = "venv", tag: str = "cp311", arch: str = "x86_64") -> Plan:
-    """The plan of a machine without components."""
     python = BasePython(version="3.11.2", tag=tag, arch=arch)
     lock = msgspec.structs.replace(LOCK, id="", python=python, checkouts=(), wheels=(), venv=venv)
     return Plan(lock=lock, python="/usr/bin/python3")
@@ -259,9 +252,6 @@ def test_a_row_that_is_a_commit_asks_for_no_ref() -> None:
     assert row.ref == row.commit
     checkout = msgspec.structs.replace(MEGATRON, ref=str(row.ref), commit=str(row.commit))
     assert commit_of(Catalog().component("mindspeed"), checkout, {}, "server") == row.commit
-
-
-# ---------------------------------------------------------------- drift, judged
 
 
 def drift(checkout: LockedCheckout, *wheels: LockedWheel) -> tuple[Finding, ...]:
@@ -326,9 +316,6 @@ def test_a_lock_whose_stack_is_elsewhere_is_could_not_tell() -> None:
     nothing = msgspec.structs.replace(RIGHT, exists=False, head=None)
     wheel = LockedWheel(name="a", version="1", sha256="c" * 64)
     assert [finding.level for finding in drift(nothing, wheel)] == [Level.UNKNOWN]
-
-
-# ---------------------------------------------------------------- wheels and environments
 
 
 @given(st.text() | st.from_type(dict).map(str))
@@ -453,9 +440,6 @@ def test_what_needs_a_build_is_built(more: str, project: Path) -> None:
 @given(st.text())
 def test_any_answer_of_a_setup_is_taken(text: str) -> None:
     assert parse_declared(text) is None
-
-
-# ---------------------------------------------------------------- sources, commands, exclusion
 
 
 def test_credentials_leave_the_url_and_travel_in_the_environment() -> None:

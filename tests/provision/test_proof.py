@@ -62,7 +62,7 @@ def test_a_lock_keeps_its_proof(tmp_path: Path) -> None:
 
 
 def test_a_stack_that_fails_its_proof_is_not_put_in_use(world: World, tmp_path: Path) -> None:
-    """torch_npu of this world is no torch_npu: nothing can be simulated for it."""
+    """This world's torch_npu is not real: nothing can be simulated for it."""
     before = world.setup("0.12.1", tmp_path / "prefix")
     assert "failed" not in before.stderr, before.stderr
     current = (tmp_path / "prefix/current").resolve()
@@ -82,7 +82,6 @@ def test_a_stack_that_fails_its_proof_is_not_put_in_use(world: World, tmp_path: 
 def prove(
     monkeypatch: pytest.MonkeyPatch, *findings: Finding, ran: bool = True, interrupted: bool = False
 ) -> Proof:
-    """The proof of a stack whose check ended so."""
     level = LevelRun(level=1, adds="imports", asked=True, ran=ran, reason="" if ran else "no time")
     report = msgspec.structs.replace(
         node("host", *findings), levels=(level,), interrupted=interrupted
@@ -134,7 +133,7 @@ def test_an_import_check_without_an_end_is_tried_again_and_proves_nothing(
 def build_with(
     monkeypatch: pytest.MonkeyPatch, prefix: Prefix, lock: Lock, *accepted: str
 ) -> tuple[Lock, list[Lock]]:
-    """What a setup gives that finds this stack built, and what it had to prove."""
+    """What a setup gives with this stack built, and what it had to prove."""
     planned = msgspec.structs.replace(lock, proof=None, accepted_checks=accepted)
     proven = list[Lock]()
 
@@ -169,7 +168,7 @@ def test_a_stack_is_taken_with_an_error_that_is_on_record(
     assert (taken.failed, proven, prefix.current()) == (False, [], folder)
     assert locks.read(folder) == taken
     assert "; accepted: checkpoint: nothing is saved" in taken.proof_summary
-    # Whoever leaves the flag out again asks for a stack without that error.
+    # Without the flag, the stack must not have that error.
     again, proven = build_with(monkeypatch, prefix, taken)
     assert (again.failed, len(proven)) == (True, 1)
     other = msgspec.structs.replace(UNSAVED, failed=(*UNSAVED.failed, "inspect-env: no torch"))

@@ -20,7 +20,7 @@ CATALOG = Catalog()
 QUESTIONS = read_yaml(Path(__file__).with_name("questions.yaml"))
 # The whole table takes most of a minute.
 ASKED = range(0, len(QUESTIONS), 1 if WHOLE else 8)
-# Answers that are not those of the table yet, and what they are instead.
+# Answers that differ from the table yet, and what they are instead.
 WRONG = {33: "torch-npu 2.5.1.post1, which vllm-ascend 0.9.1 of the same image pins"}
 
 
@@ -34,7 +34,6 @@ def test_the_solver_answers_as_the_sources_do(number: int, request: pytest.Fixtu
 
 
 def wrong(question: dict[str, Any]) -> str:
-    """What is wrong about the answer; "" where it is right."""
     ask = question["ask"]
     if "show" in ask:
         return _show(question)

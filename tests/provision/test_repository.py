@@ -15,7 +15,7 @@ from ascend_doctor.provision.running import CommandError, Runner
 from tests.provision.hostile_repository import FILES, Trap, arm, git, hostile_environment, make
 
 ALL = ("pkg", "odd")
-# What a process without git, with hostile variables, reads of the repository that is its argument.
+# What a process without git, with hostile variables, reads of the repository in its argument.
 READ = """
 import json, sys
 from pathlib import Path
@@ -37,8 +37,6 @@ print(json.dumps([
 
 
 class NoGit(Runner):
-    """Fails the test where git is started."""
-
     def output(self, *arguments: object, **_: object) -> bytes:
         raise AssertionError(arguments)
 
@@ -105,7 +103,6 @@ def worktree(at: Path) -> Path:
 
 
 def separate(at: Path) -> Path:
-    """A .git file that leads elsewhere by a relative path."""
     (at / ".git").rename(at.parent / "elsewhere")
     (at / ".git").write_text("gitdir: ../elsewhere\n", "utf-8")
     return at
@@ -121,7 +118,6 @@ def repository(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def refs_of(at: Path) -> dict[str, str]:
-    """Tags and branches as git lists them for others."""
     rows = (
         row.split() for row in git(at, "ls-remote", "--heads", "--tags", ".").decode().splitlines()
     )
@@ -129,7 +125,6 @@ def refs_of(at: Path) -> dict[str, str]:
 
 
 def contents_of(at: Path, commit: str) -> dict[str, bytes]:
-    """The regular files of a commit, each as git cat-file has it."""
     names = git(at, "ls-tree", "-r", "-z", commit).split(b"\0")[:-1]
     blobs = {}
     for row in names:
@@ -234,7 +229,7 @@ def test_nothing_of_a_hostile_repository_is_started(repository: Path, tmp_path: 
 
 
 def test_the_trap_is_one(tmp_path: Path) -> None:
-    """What reading avoids: git archive in the same repository starts the filter."""
+    """git archive, which reading avoids, starts the filter."""
     at, trap = make(tmp_path / "repository"), Trap(tmp_path / "trap")
     (tmp_path / "trap").mkdir()
     arm(at / ".git", trap)
@@ -272,7 +267,7 @@ def test_git_decides_about_names_that_gitpython_refuses(tmp_path: Path) -> None:
     )
     local = LocalRepository(folder=at)
     assert {"latin-\udce9", "plain", "main"} <= {ref.name for ref in local.refs()}
-    # A tree that names .git is read as it is: nothing is written from it.
+    # A tree may name .git: nothing is written from it.
     blob = git(at, "rev-parse", "HEAD:pkg/plain.py").decode()
     tree = git(at, "mktree", data=f"100644 blob {blob}\t.git\n".encode()).decode()
     commit = git(at, "commit-tree", tree, "-m", "odd").decode()

@@ -56,9 +56,6 @@ def everything(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-# ---------------------------------------------------------------- what is built
-
-
 def test_commits_are_those_of_the_refs(world: World, prefix: Path) -> None:
     for ref, branch in (("core_v0.15.3", "core_r0.15.3"), ("core_v0.12.1", "26.1.0_core_r0.12.1")):
         stack = stack_of(prefix, ref)
@@ -134,7 +131,7 @@ def test_env_of_the_stack_names_its_trees(world: World, prefix: Path) -> None:
 
 
 def test_imports_are_looked_for_as_in_a_shell(world: World, tmp_path: Path) -> None:
-    """What stands on the user's PYTHONPATH counts there, but for another tree of Megatron."""
+    """The user's PYTHONPATH counts there, except another tree of Megatron."""
     mine, other = tmp_path / "mine", tmp_path / "other"
     mine.mkdir()
     (mine / "sitecustomize.py").write_text("print('hello')\n")
@@ -142,9 +139,6 @@ def test_imports_are_looked_for_as_in_a_shell(world: World, tmp_path: Path) -> N
     prefix = tmp_path / "p"
     done = world.setup("0.15.3", prefix, PYTHONPATH=f"{other}:{mine}")
     assert (prefix / "current" / locks.FILE).is_file(), done.stderr
-
-
-# ---------------------------------------------------------------- again
 
 
 def test_a_framework_is_run_in_place(world: World, tmp_path: Path) -> None:
@@ -237,9 +231,6 @@ def test_a_damaged_object_is_fetched_again(world: World, prefix: Path) -> None:
     assert git("fsck", "--no-dangling", at=prefix / "objects/mindspeed.git") == ""
 
 
-# ---------------------------------------------------------------- refusals
-
-
 def test_a_wrong_documented_ref_is_explained(world: World, tmp_path: Path) -> None:
     done = world.setup("v0.16.0", tmp_path / "p")
     assert done.returncode == 2
@@ -316,9 +307,6 @@ def test_a_failed_setup_leaves_the_stack_in_use(world: World, prefix: Path, tmp_
     assert drift(world, prefix / "current").returncode == 0
 
 
-# ---------------------------------------------------------------- exclusion and interruption
-
-
 def test_one_setup_at_a_time(world: World, prefix: Path) -> None:
     with (prefix / ".lock").open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -348,7 +336,6 @@ def test_a_wheel_that_was_changed_in_the_prefix_is_not_installed(
 
 
 def test_killed_anywhere_it_goes_on(world: World, prefix: Path) -> None:
-    """kill -9 at random points, then the same command: always ends healthy."""
     dice = random.Random(0)
     world.setup("0.12.1", prefix)
     previous = (prefix / "current").resolve()
@@ -413,9 +400,6 @@ def test_a_full_disk_is_told_and_outlived(world: World, small_disk: Path) -> Non
     assert drift(world, prefix / "current").returncode == 0
 
 
-# ---------------------------------------------------------------- elsewhere
-
-
 def test_the_lock_builds_the_same_elsewhere(world: World, prefix: Path, tmp_path: Path) -> None:
     file = prefix / "current" / locks.FILE
     elsewhere = tmp_path / "p"
@@ -430,7 +414,7 @@ def test_the_lock_builds_the_same_elsewhere(world: World, prefix: Path, tmp_path
         wheel for wheel in theirs.wheels if wheel.exact
     ]
     assert ours.settings == theirs.settings
-    # What the index has as source only is built again of the same source; the file is another.
+    # Source-only packages are built again of the same source; the file differs.
     (here,), (there,) = (
         [wheel for wheel in lock.wheels if wheel.source] for lock in (ours, theirs)
     )
@@ -442,7 +426,7 @@ def test_the_lock_builds_the_same_elsewhere(world: World, prefix: Path, tmp_path
     assert drift(world, elsewhere / "current").returncode == 0
     # Another setup finds it in elsewhere.
     assert "built" not in world.run(*arguments, *where).stderr
-    # An index that has another file under the same name is refused.
+    # An index with another file of the same name is refused.
     changed = tmp_path / "index"
     subprocess.run(["cp", "-r", world.index, changed], check=True)
     small_world.wheel(changed, "peft", "0.15.0", files={"peft/__init__.py": "# changed\n"})
@@ -505,11 +489,8 @@ def _can_unshare() -> bool:
     return done.returncode == 0
 
 
-# ---------------------------------------------------------------- credentials
-
-
 class _Guarded(http.server.SimpleHTTPRequestHandler):
-    """Files for whoever knows the password; git's dumb protocol needs no more."""
+    """Files for password holders; git's dumb protocol needs no more."""
 
     def do_GET(self) -> None:
         expected = b64encode(f"robot:{PASSWORD}".encode()).decode()

@@ -22,7 +22,7 @@ CASES = st.tuples(
     st.dictionaries(st.sampled_from(NAMES), VALUES),
     st.dictionaries(st.sampled_from(NAMES), OLD, min_size=1),
 )
-# One shell runs so many cases: starting it takes longer than a case.
+# One shell runs this many cases: its start takes longer than a case.
 BATCH, BATCHES = 50, 4
 
 HARD = settings(
@@ -73,7 +73,7 @@ def test_so_it_is_where_the_locale_knows_ascii_only(
 
 def exactly(shell: str, locale: str, tmp_path: Path, cases: Cases) -> None:
     scripts, expected = [], []
-    # A shell may add variables of its own.
+    # A shell may add variables.
     base = environments(shell, [""], tmp_path / "empty", BASE | {"LC_ALL": locale})[0]
     for old, new in cases:
         clean = base | old
@@ -84,7 +84,6 @@ def exactly(shell: str, locale: str, tmp_path: Path, cases: Cases) -> None:
         present = [change for change in as_changes(clean) if change.value is not None]
         scripts += [text(part, shell) for part in (present, changes, back)]
         expected += [clean, there, clean]
-        # The next case starts from nothing.
         gone = [Change(change.name, None, "a test") for change in present]
         scripts.append(text(gone, shell))
         expected.append(base)
@@ -112,7 +111,7 @@ def test_a_part_of_a_script_sets_nothing_and_runs_nothing(shell: str, tmp_path: 
 
 
 def quote(value: str, shell: str) -> str:
-    """One word, written without what is tested."""
+    """One word, quoted without the tested code."""
     if shell == "fish":
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     return "'" + value.replace("'", "'\"'\"'") + "'"

@@ -16,7 +16,6 @@ pytestmark = pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="needs ss
 
 
 def key(folder: Path, name: str) -> Path:
-    """A key without a passphrase; gives its public half."""
     file = folder / name
     command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(file)]
     subprocess.run(command, check=True, timeout=60, stdin=subprocess.DEVNULL)

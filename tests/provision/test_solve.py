@@ -24,8 +24,6 @@ OPEN = "d"
 
 
 class Universe(Catalog):
-    """A matrix of a few components, made in a test."""
-
     def __init__(self, *components: Component) -> None:
         super().__init__()
         self._made = {component.id: component for component in components}
@@ -110,7 +108,7 @@ POOL = (ABSENT, "0", "1", "1.5", "2", "2.5", "3", "3.5")
 
 
 def holds(universe: Universe, question: SolveQuery, pins: dict[str, str]) -> bool:
-    """Whether pins satisfy every rule; written without the solver."""
+    """Whether pins satisfy every rule, without the solver."""
 
     if not all(within(pins, name, bounds) for name, bounds in question.wishes.items()):
         return False
@@ -150,7 +148,7 @@ def row_holds(universe: Universe, row: Release, pins: dict[str, str], *, with_ne
 
 
 def answers(universe: Universe, question: SolveQuery) -> Iterator[dict[str, str]]:
-    """Every combination of versions that satisfies all rules, by trying them all."""
+    """All combinations that satisfy the rules, by brute force."""
     choices = [
         [question.machine[name]]
         if name in question.machine

@@ -12,7 +12,7 @@ from tests.provision.small_world import World
 
 pytestmark = pytest.mark.slow
 
-# As vLLM's setup.py does: it asks torch, and what it is built for is a part of its version.
+# As vLLM's setup.py: it asks torch, and the build target is part of its version.
 _BACKEND = """
 import os, zipfile
 import torch
@@ -56,7 +56,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 def setup(world: World, prefix: Path) -> str:
-    """What it said; its code is that of the check of this machine."""
+    """Its output; its exit code is that of this machine's check."""
     parts = ("--with", "vllm==0.11.0", "--with", "triton-ascend==3.2.0")
     done = world.setup("0.15.3", prefix, *parts, VLLM_TARGET_DEVICE="empty")
     assert "failed" not in done.stderr, done.stderr

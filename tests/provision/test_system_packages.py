@@ -6,7 +6,7 @@ from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision.system_packages import install_commands
 
 
-# The commands as the installation guides of 8.5.0 and 9.0.0 have them.
+# Commands of the installation guides of 8.5.0 and 9.0.0.
 @pytest.mark.parametrize(
     ("version", "family", "documented"),
     [

@@ -42,7 +42,7 @@ def test_a_bundle_for_another_machine_has_its_wheels(world: World, tmp_path: Pat
     here = world.run("setup", "--offline", "--from", carried, "--prefix", prefix, "--yes")
     assert here.returncode == 2
     assert f"the lock is for {THERE}" in here.stderr
-    # A second call finds the wheels and writes the bundle again.
+    # A second call finds the wheels and rewrites the bundle.
     again = world.setup("0.15.3", prefix, *on)
     assert again.returncode == 0, again.stderr
     assert bundle.read(carried).wheels == lock.wheels

@@ -37,7 +37,6 @@ class Row(NamedTuple):
 
 @functools.cache
 def rows(file: str, kind: str) -> tuple[Row, ...]:
-    """The rows of one kind, ``secrets`` or ``identities``."""
     loaded = read_yaml(HERE / file)[kind]
     return tuple(_row(row, f"{file} {kind} {number}") for number, row in enumerate(loaded))
 
@@ -72,7 +71,7 @@ def _row(fields: dict[str, object], seed: str) -> Row:
 
 
 def _parts(marked: str) -> tuple[str, ...]:
-    """What must be seen nowhere: the marked texts, and of long ones every piece."""
+    """Texts to hide: the marked ones, and every piece of long ones."""
     texts = []
     for text in _MARKED.findall(marked):
         pieces = [piece for piece in _CUT.split(text) if len(piece) >= 6]
@@ -81,7 +80,7 @@ def _parts(marked: str) -> tuple[str, ...]:
 
 
 def shows(text: str, output: str) -> bool:
-    """Short words count where they stand alone, long ones wherever they are."""
+    """Short words count alone, long ones anywhere."""
     if text not in output:
         return False
     edge = "" if len(text) >= _LONG else r"\b"
@@ -89,7 +88,6 @@ def shows(text: str, output: str) -> bool:
 
 
 def wrong(row: Row, output: str) -> str:
-    """What is wrong with what became of a row, "" where nothing is."""
     seen = [secret for secret in row.hidden if shows(secret, output)]
     lost = [word for word in row.stays if word not in output]
     return f"{row.line!r} -> {output!r}: shows {seen}, lost {lost}" if seen or lost else ""

@@ -21,7 +21,7 @@ export §=¶ || env §='¶' python train.py || ENV §="¶"
 train.py † ¶ --lr 1e-4 || train.py †=¶ --lr 1e-4 || launch † "¶"
 https://api.example.net/v1?§=¶&page=2 || ‡: ¶ || curl -H "‡: ¶" https://api.example.net
 """
-# Forms that were gathered after the patterns for those above were written.
+# Forms gathered after the patterns for the above were written.
 _LATER = r"""
 <add key="§" value="¶"/>
 <§>¶</§>
@@ -54,7 +54,7 @@ LATER = _forms(_LATER)
 
 
 def pairs(kind: str) -> tuple[tuple[str, str], ...]:
-    """Names with values of one kind: secrets, identities, stays."""
+    """Names with values of a kind: secrets, identities, stays."""
     dice = random.Random(f"forms {kind}")
     words = made(labelled.PAIRS[kind], dice).split()
     return tuple((word.partition("=")[0], word.partition("=")[2]) for word in words)
@@ -65,7 +65,6 @@ def lines() -> tuple[str, ...]:
 
 
 def calm() -> tuple[str, ...]:
-    """Every line alone, and the texts of several lines whole."""
     texts = [made(text, random.Random(text)) for text in labelled.CALM]
     return tuple(dict.fromkeys((*texts, *(line for text in texts for line in text.splitlines()))))
 
@@ -73,7 +72,7 @@ def calm() -> tuple[str, ...]:
 def written(
     name: str, value: str, number: int, shapes: tuple[tuple[str, ...], ...] = FORMS
 ) -> list[str]:
-    """A name with its value in each form; ``number`` picks the variant of each."""
+    """A name and value in each form; ``number`` picks each variant."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower().replace("_", "-")
     header = words if words.startswith("x-") else f"x-{words}"
     fill = {"§": name, "¶": value, "†": f"--{words}", "‡": header.title()}

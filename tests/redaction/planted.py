@@ -12,7 +12,7 @@ LEVEL = (Level.ERROR, Level.WARNING, Level.UNKNOWN, Level.OK, Level.SKIPPED)
 
 
 def facts(lines: Sequence[str]) -> Snapshot:
-    """In values, in keys, in names of things, in what probes printed."""
+    """In values, keys, names and the output of probes."""
     return Snapshot(
         tool_version="0",
         taken_at="2026-11-22T08:47:27+00:00",

@@ -7,12 +7,11 @@ from tests.redaction import forms
 from tests.redaction.corpus import HOME, LOGIN
 
 KEY = b"k" * 16
-# Characters without a width, which a value may hold.
+# Zero-width characters that a value may hold.
 _UNSEEN = re.compile("[\x1b\u200b\xad\r]")
 
 
 def _shown(kind: str, shapes: tuple[tuple[str, ...], ...] = forms.FORMS) -> dict[str, list[int]]:
-    """The forms in which a value is shown, by name."""
     shown: dict[str, list[int]] = {}
     for number, (name, value) in enumerate(forms.pairs(kind)):
         texts = [_redacted(text) for text in forms.written(name, value, number, shapes)]

@@ -29,7 +29,7 @@ KEY = b"k" * 16
 
 
 def leaks(written: str, checked: tuple[Row, ...] = ROWS) -> list[str]:
-    """What must not be seen and is, also where a format broke it with escapes or line ends."""
+    """What shows and must not, also if a format broke it with escapes or line ends."""
     joined = re.sub(r"[^A-Za-z0-9]", "", written)
     leaks = []
     for part in {secret for row in checked for secret in row.hidden if len(secret) >= 5}:
@@ -107,7 +107,6 @@ def test_keys_of_mappings_are_cleaned_as_values_are() -> None:
 
 
 def test_a_recording_shows_nothing(tmp_path: Path) -> None:
-    """Names and contents of files, what commands said, variables, values."""
     machine = tmp_path / "machine"
     (machine / "root/proc").mkdir(parents=True)
     (machine / "root/proc/version").write_text("\n".join(LINES))

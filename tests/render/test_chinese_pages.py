@@ -17,7 +17,7 @@ from tests.render.test_html import RUNS, VOID, fleet, single
 from tests.test_chinese import output
 from tests.test_machines import folder_of
 
-# Three words of a sentence. Names are taken out first: of packages, layers, programs, statements.
+# Three words of a sentence, once names (packages, layers, programs, statements) are out.
 _SENTENCE = re.compile(r"\b(?:[a-z]{2,} ){2}[a-z]{2,}\b")
 _NAMES = re.compile(
     r"`[^`]*`|all is well|gated delta nets?|source set_env\.sh|rank table|import \w+"
@@ -27,8 +27,6 @@ _QUOTED = frozenset({"code", "pre", "style", "script", "cite"})
 
 
 class Texts(HTMLParser):
-    """What people read of a page: its text without quotes, and what attributes say."""
-
     def __init__(self, page: str) -> None:
         super().__init__()
         self.texts: list[str] = []

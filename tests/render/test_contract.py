@@ -45,7 +45,6 @@ def report() -> Report:
 
 
 def keys(value: object, path: str = "") -> set[str]:
-    """Every path of keys; places in lists do not count."""
     if isinstance(value, dict):
         inner = (keys(child, f"{path}.{name}".lstrip(".")) for name, child in value.items())
         return set().union(*inner)

@@ -55,8 +55,6 @@ BROKEN = Finding(
 
 
 class Page(HTMLParser):
-    """Whether tags are balanced, which ids there are, and what would be fetched."""
-
     def __init__(self, text: str) -> None:
         super().__init__()
         self.open: list[str] = []
@@ -256,7 +254,7 @@ def test_no_text_of_a_report_becomes_markup(hostile: str) -> None:
 
 
 def open_page(page: Path, profile: Path) -> str:
-    """The page as Chromium has it once its scripts have run, and nothing on its console."""
+    """The page in Chromium after its scripts, with an empty console."""
     command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"]
     command += ["--no-first-run", "--disable-background-networking", "--disable-component-update"]
     command += ["--disable-sync", f"--user-data-dir={profile}", "--enable-logging=stderr"]
@@ -279,7 +277,7 @@ def test_a_browser_shows_it(tmp_path: Path) -> None:
     assert "mend --now" in open_page(page, tmp_path / "profile")
 
 
-# A page in a frame as wide as a phone: what sticks out, a filter in use, a node that is pressed.
+# A page in a phone-wide frame: what sticks out, a filter in use, a pressed node.
 PHONE = """<!doctype html><iframe width="390" height="800" srcdoc="{page}"></iframe><pre></pre>
 <script>onload = () => {{
   const page = document.querySelector("iframe").contentDocument;

@@ -14,7 +14,6 @@ from tests.diagnosis import faults
 from tests.fleet.nodes import node, write
 from tests.test_machines import folder_of
 
-# Commands and their lists.
 _PASTED = re.compile(
     r"^ {14}\S*(?:python|docker|ascend-doctor)\S* |^(Start here|从这里开始)|^ +--|=|^ +\d \w+P\d"
     r"|^ +(?:layout|布局) |^ +ascend-doctor setup"

@@ -13,7 +13,7 @@ from ascend_doctor.report import Report
 from tests.machines.compose import names
 from tests.test_machines import folder_of
 
-# What commands are drawn with; SGR 36 is cyan.
+# Commands are cyan, SGR 36.
 _COMMAND = re.compile(r"^ *\x1b\[36m.*\x1b\[0m$")
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 

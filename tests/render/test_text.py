@@ -18,13 +18,11 @@ _MEDIAN = 35
 _LONGEST = 70
 # Deeper than the text of a field.
 _COMMAND = re.compile(r"^ {14}\S|^\S+ <<")
-# The first remedy is an installation, which no command does.
+# The first remedy is an installation without a command.
 INSTALLED_FROM_A_PAGE = {"torch-npu-without-cann"}
 
 
 class Length(NamedTuple):
-    """The lines of a report, and that of the first command."""
-
     lines: int
     first: int | None
 
@@ -37,7 +35,6 @@ def measure(text: str) -> Length:
 
 @functools.cache
 def report(name: str) -> str:
-    """What check prints of a recorded machine at 100 columns, without colour."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
         run(["check", "-l", "0", "-q", "--replay", str(folder_of(name)), "--redact"])
     return out.getvalue()

@@ -8,7 +8,6 @@ FOLDER = Path(__file__).parent
 
 
 def names() -> tuple[str, ...]:
-    """All samples: those that are files and those that are written by ``npu_info``."""
     files = (str(path.relative_to(FOLDER)) for path in FOLDER.glob("*/*.txt"))
     return tuple(sorted((*files, *(f"npu-smi/{name}" for name in texts()))))
 

@@ -10,7 +10,7 @@ from .npu_tables import A2, A3, A310_NARROW, A950, Chip, Process, processes, tab
 Link = Callable[[int, int], str]
 
 _NPUS = range(8)
-# Bus numbers of the eight cards of an A2 server, which vendor documents print, too.
+# Bus numbers of an A2 server's eight cards, also printed in vendor documents.
 _A2_BUS = ("C1", "C2", "81", "82", "01", "02", "41", "42")
 _POWER = (95.4, 93.1, 96.8, 97.2, 94.6, 95.9, 98.3, 96.1)
 _TEMPERATURE = (41, 38, 42, 40, 44, 43, 46, 42)
@@ -19,7 +19,6 @@ _IDLE_MB = (3402, 3398, 3398, 3398, 3398, 3398, 3398, 3399)
 
 @cache
 def texts() -> dict[str, str]:
-    """The answers by the name of their sample."""
     answers = {
         **{f"info-a2-{name}": lines for name, lines in _a2_tables().items()},
         **{f"info-a3-{name}": lines for name, lines in _a3_tables().items()},
@@ -69,7 +68,7 @@ def _a2_tables() -> dict[str, list[str]]:
 
 
 def _first_generation() -> list[str]:
-    """A title that is narrower than its frame, and names that end a blank early."""
+    """A title narrower than its frame, and names that end a blank early."""
     memory = [(4410 + 13 * n, 15039 if n % 4 == 3 else 15137) for n in _NPUS]
     chips = [
         _a2(
@@ -169,7 +168,7 @@ def _a2(npu: int, power: float, temperature: int, used: int, **changes: Any) -> 
 
 
 def _a3(die: int, power: float, temperature: int, used: int, load: int = 0) -> Chip:
-    """A die by its physical number. The row of the first die has the power of the card."""
+    """A die by physical number. The first die's row has the card's power."""
     npu, chip = divmod(die, 2)
     shown, bus = "-" if chip else f"{power:.1f}", f"0000:{0xA1 + 2 * die:02X}:00.0"
     hbm = (used, 65536)
@@ -186,7 +185,6 @@ def _950(npu: int, name: str, power: float, temperature: int, hbm: tuple[int, in
 
 
 def _topology(names: Sequence[str], link: Link, affinity: Sequence[str] = ()) -> list[str]:
-    """A matrix of links; only some releases print the CPU affinity."""
     heads = (*names, *(["CPU Affinity"] if affinity else ()))
     lines = [(" " * 11 + "".join(f"{head:<11}" for head in heads)).rstrip()]
     for row, name in enumerate(names):
@@ -223,7 +221,7 @@ _A3_LINKS = (
 
 
 def _legend(multiple: str, *links: str) -> list[str]:
-    """What npu-smi prints below; a release misspells a word."""
+    """npu-smi's lines below; a release misspells a word."""
     bridges = "Nodes are connected through SMP, such as QPI, UPI."
     return [
         *("", "Legend:", "", "  X    = Self"),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Frame(NamedTuple):
-    """How a release prints: widths in characters, and what its columns are called."""
+    """A release's output: widths in characters, and column names."""
 
     cells: tuple[int, ...]
     head: tuple[tuple[str, ...], tuple[str, ...]]
@@ -20,7 +20,7 @@ class Frame(NamedTuple):
 
 
 class Chip(NamedTuple):
-    """The two rows of one chip. ``chip`` is what its lower row starts with."""
+    """The two rows of a chip. ``chip`` begins the lower one."""
 
     npu: int
     name: str
@@ -97,7 +97,6 @@ def _two_rows(frame: Frame, chip: Chip) -> tuple[str, str]:
 
 
 def rows(frame: Frame, chips: Iterable[Chip]) -> Iterator[str]:
-    """The rows of chips; a thinner line is between those of one card."""
     before = None
     for chip in chips:
         if before == chip.npu:
@@ -113,7 +112,7 @@ def _whole(frame: Frame) -> int:
 
 
 def _lower_cells(frame: Frame) -> tuple[int, ...]:
-    """The cells of the process table, which the wide 950 closes its devices with, too."""
+    """Cells of the process table, which also close the devices of the wide 950."""
     return frame.cells if frame is A950 else _process_cells(frame)
 
 
@@ -138,7 +137,6 @@ def table(frame: Frame, release: str, chips: Iterable[Chip], driver: str = "") -
 
 
 def processes(frame: Frame, idle: Iterable[int], running: Iterable[Process] = ()) -> list[str]:
-    """The lower part: the processes of each NPU, or the line that there are none."""
     cells = _process_cells(frame)
     left = "NPU ID" if frame.head is _950_HEAD else "NPU     Chip"
     heads = "|".join(f" {head:<{width - 1}}" for head, width in frame.table)

@@ -93,7 +93,7 @@ def test_its_other_commands_are_left_alone() -> None:
 
 
 def test_a_script_is_started_small(tmp_path: Path) -> None:
-    """Its model is made already: no test here has transformers."""
+    """Its model exists already: no test here has transformers."""
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("{}")
     (tmp_path / "train.py").write_text("parser = HfArgumentParser(SFTConfig)")

@@ -8,7 +8,7 @@ SMALL = "--num-layers 40 --seq-length 4096 --tensor-model-parallel-size 8"
 
 
 def start(folder: Path, command: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a command where the launchers print their words, on 8 NPUs."""
+    """Run a command on 8 NPUs; launchers print their words."""
     real = folder / "real"
     real.mkdir()
     for name in PROGRAMS:

@@ -14,7 +14,7 @@ USAGE, UNKNOWN = 2, 3
 
 
 class Row(NamedTuple):
-    """``then`` is a shell test that has to succeed afterwards; ``fast`` rows run always."""
+    """``then`` is a shell test that must succeed afterwards; ``fast`` rows always run."""
 
     name: str
     script: str
@@ -75,7 +75,7 @@ repository() {
 
 NESTED = "$PY -c 'print(\"[\" * 100000)'"
 NESTED_MAPS = '$PY -c \'print("{\\"a\\":" * 100000)\''
-# Each line has ten times the values of the one before.
+# Each line has ten times the values of the last.
 BOMB = (
     "$PY -c '"
     'print("a0: &a0 {x: 1}"); '
@@ -125,7 +125,7 @@ TOOLS = (
     ),
 )
 
-# Programs with the names of tools lie where PATH should not lead; each would leave the file `ran`.
+# Programs named as tools lie where PATH should not lead; each would leave the file `ran`.
 _SHAPES = (".:$PATH", ":$PATH", "$PATH:", "/nowhere::$PATH", "./:$PATH", "f:$PATH", "f/../f:$PATH")
 _FOREIGN = {
     "a folder of another user": "chown 65534 f",

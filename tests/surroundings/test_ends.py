@@ -16,8 +16,8 @@ from tests.surroundings.test_surroundings import MARK, environment, list_left
 
 pytestmark = pytest.mark.slow
 
-# Below the folder /hung nothing ever answers, as on a mount whose server is gone: the call returns
-# neither for a signal nor for a deadline. A lock that is held stands for it.
+# Below /hung nothing answers, as on a mount without its server: the call ends neither by a
+# signal nor by a deadline. A held lock stands for it.
 _HUNG = """
 import ctypes, os, sys
 import builtins, io
@@ -158,8 +158,8 @@ def test_a_signal_at_any_moment_leaves_nothing(tmp_path: Path) -> None:
             time.sleep(1.5 * dice.random())
             process.send_signal(sent)
             _, err = process.communicate(timeout=60)
-        # Before the first line of ours, and behind the last, a signal ends the interpreter as it
-        # ends any program: by itself, or by SIGINT where Python has made an exception of it.
+        # Before our first line and behind our last, a signal ends the interpreter by itself, or by
+        # SIGINT where Python has made it an exception.
         assert process.returncode in {0, 1, 3, 130, -sent, -signal.SIGINT}, (number, err)
         assert "a bug in" not in err
         assert list_left(env[MARK]) == []

@@ -38,7 +38,6 @@ def environment(folder: Path, name: str) -> dict[str, str]:
 
 
 def shell(script: str, folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """In the folder, as the user who owns it."""
     owner = folder.stat().st_uid
     other: dict[str, Any] = {"user": owner, "group": owner, "extra_groups": []}
     return subprocess.run(
@@ -63,7 +62,7 @@ def who(request: pytest.FixtureRequest) -> int:
 
 @contextlib.contextmanager
 def surroundings(who: int, name: str) -> Iterator[tuple[Path, dict[str, str]]]:
-    """A folder of a user, where no folder above keeps others out."""
+    """A folder of a user; no folder above keeps others out."""
     with tempfile.TemporaryDirectory() as root:
         folder = Path(root)
         env = environment(folder, name)
@@ -82,7 +81,6 @@ def same(who: int) -> int:
 
 
 def list_left(mark: str) -> list[int]:
-    """Processes that the row has left behind."""
     pids = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):

@@ -25,13 +25,12 @@ _BEGUN = re.compile(r"^(\d+) +(\w+\(.*) <unfinished \.\.\.>$")
 
 
 def programs() -> set[str]:
-    """What the page lists."""
     section = PAGE.read_text().partition("## What level 0 starts")[2].partition("\n## ")[0]
     return set(re.findall(r"^\| `([\w-]+)` \|", section, re.MULTILINE))
 
 
 def calls(log: Path) -> list[tuple[str, str]]:
-    """Names and arguments of the calls that succeeded; those cut in two are put together."""
+    """Names and arguments of successful calls; those cut in two are joined."""
     calls, begun = [], {}
     for line in log.read_text(errors="replace").splitlines():
         if half := _BEGUN.match(line):
@@ -119,14 +118,14 @@ def test_level_0_starts_writes_and_reaches_what_the_page_says(
             if not re.search(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC", rest):
                 continue
         elif name in {"connect", "sendto", "sendmsg", "bind", "listen", "mount", "ptrace"}:
-            # The C library asks nscd for names of users, and the kernel for interfaces.
+            # The C library asks nscd for user names, and the kernel for interfaces.
             assert "AF_UNIX" in rest or "AF_NETLINK" in rest, (name, rest)
             continue
         for path in re.findall(r'"([^"]*)"', rest):
             own = path.startswith(folders) and (
                 path.startswith(folders[:2]) or "__pycache__" in path or ".pyc" in path
             )
-            # What lies in an open folder is removed by its name alone.
+            # An entry of an open folder is removed by name alone.
             inside = name == "unlinkat" and not rest.startswith("AT_FDCWD")
             assert own or inside or path in {"/dev/null", "/dev/tty"}, (name, rest)
     assert not (tmp_path / "ran").exists()

@@ -20,8 +20,7 @@ from ascend_doctor.judging.version_compare import is_in_range, leading
 _GUIDE = "Ascend/MindSpeed@26.0.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
 # Has its own numbers, not those of the toolkit's release.
 _OWN_NUMBERS = ("mindstudio-toolkit",)
-# Operator packages, HCCL and HIXL upgrade separately from 8.5.0 on. A toolkit fits operators of
-# its own major release and the two beside it.
+# Upgradable alone from 8.5.0 on; a toolkit fits operators of its major release and the two beside.
 _ALONE = ("opp", "ops", "hccl", "hixl")
 _CANN_DOCUMENTS = "https://www.hiascend.com/document/detail"
 _ALONE_REF = f"{_CANN_DOCUMENTS}/en/canncommercial/850/releasenote/releasenote_0000.html"

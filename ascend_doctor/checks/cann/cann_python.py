@@ -49,8 +49,7 @@ def tbe_python(case: Case) -> Iterator[Finding]:
         )
 
 
-# Imports of CANN's Python part. Reports of failed starts (error 500001) name the first group;
-# only CANN's list of requirements names the second.
+# CANN's Python imports: failed starts (500001) name the first group, its requirements the second.
 STOPS = {
     "decorator": "decorator",
     "attr": "attrs",

@@ -138,8 +138,7 @@ def _problem(outcome: SoftmaxCase) -> str:
     return ", ".join(off)
 
 
-# Failed compilations in messages of CANN's Python, and error codes (E1... of the front end,
-# EZ... of the operators).
+# Failed compilations in messages of CANN's Python; codes of front end (E1...), operators (EZ...).
 _COMPILING = re.compile(r"\btbe\b|\bte_fusion\b|No module named|\bE1\d{4}\b|\bEZ\d{4}\b")
 
 

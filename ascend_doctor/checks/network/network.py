@@ -32,8 +32,7 @@ def untold(
 ) -> Iterator[Finding]:
     """Devices without an answer of hccn_tool, which does not prove that all is well.
 
-    Omits a question that this product does not know. Raises Unknown for devices without any
-    answer.
+    Omits a question that this product does not know. Raises Unknown for devices without any answer.
     """
     devices = answers(case)
     silent = [

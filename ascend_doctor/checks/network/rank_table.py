@@ -119,10 +119,7 @@ def _twice(texts: list[str]) -> list[str]:
 
 
 def _stale(case: Case, table: RankTable) -> str:
-    """Addresses in this machine's part of the table that its devices lack.
-
-    The machine is the server that names most of its addresses; "" if nothing is comparable.
-    """
+    """Addresses of this machine's server (most in common) that its devices lack; "" if none."""
     devices = case.facts.hccn.devices if case.facts.hccn else ()
     active = {device.device: device.address for device in devices if device.address}
     by_server: dict[str, list[RankEntry]] = {}

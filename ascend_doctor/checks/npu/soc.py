@@ -21,10 +21,9 @@ _SUPPORTED = "Ascend/MindSpeed@26.1.0_core_r0.12.1:docs/zh/user-guide/install_gu
 
 
 def names(case: Case) -> tuple[str, ...]:
-    """The SoC names of this machine, as from aclrtGetSocName.
+    """The SoC names, as from aclrtGetSocName. Raises Unknown, and NotApplicable without an NPU.
 
-    The word Ascend and npu-smi's name; on A3 the board's chip name and NPU name, joined by "_".
-    Raises Unknown, and NotApplicable without a trace of an NPU.
+    Ascend and npu-smi's name; on A3 the board's chip name and NPU name, joined by "_".
     """
     npus = case.need(Npus)
     boards = [

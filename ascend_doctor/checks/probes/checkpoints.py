@@ -20,9 +20,8 @@ from ascend_doctor.probe_results import ProbeResult, ProbeRun
 # Accelerators may add in varying order; the CPU does not.
 _CLOSE = 1e-6
 _CLOSE_NORM = 1e-4
-# Weights and moments after eight steps against plain torch. A moment of another weight or part
-# is off by more than a half. Factors of 10 bits choose other experts, which train on other
-# tokens.
+# Weights and moments after eight steps against plain torch. A moment of another weight or part is
+# off by more than a half. Factors of 10 bits choose other experts, which train on other tokens.
 _EXACT_STATE = 1e-3
 _ROUNDED_STATE = 0.3
 _SWIFT = "https://github.com/modelscope/ms-swift/pull/9460"

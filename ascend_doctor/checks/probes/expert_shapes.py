@@ -12,8 +12,7 @@ from ascend_doctor.probe_records.groups import ExpertShapes, ExpertShapesRecord
 _HIDDEN = 8
 _FFN = 16
 _TP = 2
-# By way: the size of the group and that of the configuration, None if left out. The default is
-# the tensor parallel size, in every release from 0.10.0 to 0.19.0.
+# By way: sizes of group and configuration; None is left out: TP, the default of 0.10.0 to 0.19.0.
 _WANTED = {
     "neither": (_TP, _TP),
     "both": (1, 1),

@@ -9,16 +9,14 @@ from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, note
 from ascend_doctor.probe_records.operators import Fp8Record
 
-# FP8 matrix products need a token count that is a multiple of this
-# (NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/fp8_utils.py, get_fp8_align_size).
+# Token counts need a multiple in FP8 (NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/fp8_utils.py).
 ALIGNMENT = {"delayed": 16, "mxfp8": 32}
 
 
 def alignment(*, tp: int, cp: int = 1, packed: bool = False, recipe: str = "delayed") -> int:
     """The multiple that FP8 needs for the token count of a sequence.
 
-    ``packed``: several samples share a row, each cut into two pieces per context parallel rank
-    (NovaSky-AI/SkyRL@3c96b381f).
+    ``packed``: samples share a row, each in two pieces per CP rank (NovaSky-AI/SkyRL@3c96b381f).
     """
     align = ALIGNMENT[recipe]
     if packed or cp > 1:

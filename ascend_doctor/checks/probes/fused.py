@@ -18,19 +18,16 @@ from ascend_doctor.probe_records.operators import (
 )
 from ascend_doctor.probe_results import ProbeRun
 
-# All in bfloat16, with 8 bits. Good ones show 6e-3 for attention, 5e-3 for gradients, 4e-3 for
-# the fused operators.
+# All in bfloat16 (8 bits). Good ones show 6e-3 (attention), 5e-3 (gradients), 4e-3 (operators).
 _ATTENTION = {"value": 2e-2, "gradient": 2e-2}
 _FUSED = {"value": 2e-2, "gradient": 2e-2, "sum": 2e-2, "arrived": 0.0}
-# CANN's kernel compiler, by the names that triton-ascend looks for
-# (triton/backends/ascend/utils.py of 3.2.0).
+# Names of CANN's kernel compiler in triton-ascend 3.2.0 (triton/backends/ascend/utils.py).
 _COMPILER = re.compile(r"FileNotFoundError.*'(?:bishengir-compile|npuc)'")
 # The CANN stand-in's message for a kernel that it lacks.
 _NO_KERNEL = re.compile(r"\b(\w{3,80}) is not simulated")
 # What every case of a probe measures.
 _ALWAYS = {"flash-attention": ("value", "gradient"), "fused-ops": ("value",)}
-# A product of 64 x 64 matrices, relative to its largest element; seen: 2e-7, 2e-3, 2e-4, 0.
-# An NPU may round the factors of a float32 product to 10 bits (HF32).
+# 64 x 64 products, relative to the largest element: seen 2e-7, 2e-3, 2e-4, 0; HF32 has 10 bits.
 _PRODUCT = {"float32": 2e-3, "bfloat16": 3e-2, "float16": 5e-3, "float64": 1e-6}
 
 

@@ -10,8 +10,7 @@ from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.probe_records.training import AdapterRun, LoraRecord
 from ascend_doctor.probe_results import ProbeRun
 
-# Losses of one number agree to five digits on one device; HF32 and the like round the factors
-# of products to 10 bits. A fault differs by more than 0.01 in the second step.
+# Losses of one device agree to 5 digits; HF32 has 10 bits; faults exceed 0.01 in the second step.
 _OFF = 5e-3
 _EQUAL = 1e-6
 

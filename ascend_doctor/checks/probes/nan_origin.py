@@ -30,8 +30,7 @@ class NanOrigin(NamedTuple):
 def origin(layouts: Mapping[int, LayoutRecord], step: int) -> NanOrigin | None:
     """The origin by each rank's record of one layout; None if too little was recorded.
 
-    Ranks of a stage share the same events; those of later stages get a forward pass after them.
-    Later ranks get it from the earliest.
+    A stage's ranks share events; later stages get a forward pass later, ranks from the earliest.
     """
     seen = {
         rank: layout.not_finite[step - 1]

@@ -22,10 +22,9 @@ class ReferenceSteps(NamedTuple):
 
 
 class Close(NamedTuple):
-    """Relative tolerances.
+    """Relative tolerances of the ``first`` loss, ``later`` ones and a ``module``'s result.
 
-    ``first``: the first loss. ``later``: all others. ``module``: a module's result. ``like``:
-    the rest of an error once it has its name; the balance of experts is scaled by itself.
+    ``like``: the rest of an error once it has its name; the balance of experts is scaled by itself.
     """
 
     first: float

@@ -78,10 +78,7 @@ class Recorded(NamedTuple):
 
 
 def read_table(run: ProbeRun) -> Recorded | None:
-    """The table of this node's agent, None if it did not even import torch.
-
-    Raises Unknown if no nodes met, or if the agent did not finish.
-    """
+    """The node's table, None if torch failed. Raises Unknown if no nodes met or it did not end."""
     done = next((rank for rank in run.ranks if rank.ok and not rank.skipped), None)
     if done is None:
         stages = [rank.stage for rank in run.ranks if rank.stage not in {"", "import"}]

@@ -19,8 +19,7 @@ _VICTIM = (
     r"^(?i:Dist(Network|Store|Backend)Error)"
 )
 _WAITS = r"torch/distributed/|\bin synchronize\b"
-# torchrun sends SIGTERM to the remaining ranks once one has failed; a native abort is often the
-# watchdog of a rank that lost its peer.
+# torchrun sends the others SIGTERM; a native abort is often the watchdog of a rank without peer.
 _ENDED_BY_LAUNCHER = -signal.SIGTERM
 # torchrun names the rank that it saw fail first, and ends ranks that ignore SIGTERM with SIGKILL.
 _FIRST = re.compile(

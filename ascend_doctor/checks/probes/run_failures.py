@@ -51,10 +51,7 @@ def ran(case: Case, name: str) -> ProbeRun:
 
 
 def ran_well(case: Case, name: str) -> ProbeRun:
-    """The run of a probe; its findings, if any, are all that the check reports.
-
-    Raises ConcludedError with ``failures`` of the run, and as ``ran`` and ``failures`` do.
-    """
+    """A probe's run. Raises ConcludedError with ``failures``, and what they and ``ran`` raise."""
     run = ran(case, name)
     if findings := [*failures(run)]:
         raise ConcludedError(findings)
@@ -79,10 +76,7 @@ def _judge_launch(run: ProbeRun) -> None:
 
 
 def failures(run: ProbeRun) -> Iterator[Finding]:
-    """Findings about failed ranks and wrong values.
-
-    Raises Unknown if the infrastructure failed or may only have been slow.
-    """
+    """Failed ranks, wrong values. Raises Unknown if infrastructure failed or may have been slow."""
     cause = blame(run)
     if cause is not None:
         yield _accuse(run, cause)

@@ -19,10 +19,7 @@ _MINDSPEED = ("mindspeed", "mindspeed-llm", "mindspeed-rl")
 
 
 def hazards(case: Case) -> Iterator[tuple[Hazard, Distribution]]:
-    """Installed distributions on the list of stand-ins and namesakes.
-
-    Excludes checkouts, wheels from elsewhere and CANN's own modules, whatever their name.
-    """
+    """Listed stand-ins and namesakes, without checkouts, foreign wheels and CANN's own modules."""
     roots = _cann_roots(case)
     for hazard in case.catalog.hazards.hazards:
         distribution = find_distribution(case, hazard.name)

@@ -41,10 +41,7 @@ def choose(
     level: int,
     expected: Collection[Expectation] = (),
 ) -> tuple[Check, ...]:
-    """The requested checks up to ``level``, and those of what is ``expected``.
-
-    Raises UsageError for an unknown id or a skipped expectation.
-    """
+    """Checks to ``level`` or ``expected``. Raises UsageError: unknown id, skipped expectation."""
     named = (*only, *skip, *expected)
     known = all_checks() if level or named else static_checks()
     refuse_unknown((*only, *skip))

@@ -20,10 +20,7 @@ matrix_option = click.option(
 
 
 def catalog(overlays: tuple[str, ...]) -> Catalog:
-    """The shipped matrix with the site's folders over it; the last wins.
-
-    Raises DataError for a folder that is absent or has no file of rows.
-    """
+    """The matrix and the site's folders; last wins. Raises DataError: absent, or without rows."""
     named = [word for word in os.environ.get("ASCEND_DOCTOR_MATRIX", "").split(":") if word]
     folders = [Path(folder) for folder in (*named, *overlays)]
     for folder in folders:

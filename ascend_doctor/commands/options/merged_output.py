@@ -43,8 +43,7 @@ class MergedOutputOptions:
     def write(self, report: Report) -> int:
         """Write the lists of nodes and every format; gives the exit code.
 
-        Node names stay, as they are the answer; addresses, home folders and secrets are
-        redacted by default. Raises DataError.
+        Redacts addresses, home folders and secrets by default, not node names. Raises DataError.
         """
         if self.lists and report.fleet:
             _write_lists(Path(self.lists), report.fleet)

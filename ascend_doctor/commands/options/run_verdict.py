@@ -55,10 +55,7 @@ class RunVerdict:
         return (*options, "--history", self.history, *written)
 
     def exit_code(self, code: int, diagnosed: int) -> int:
-        """The exit code of `run`, from that of the launch and of its diagnosis.
-
-        A launch with silent output is judged by the signal that ended it.
-        """
+        """The exit code of `run`; silent launches are judged by the signal that ended them."""
         if not self.exit_verdict or diagnosed in {EXIT_RESTART, EXIT_EXCLUDE, EXIT_STOP}:
             return diagnosed if self.exit_verdict else code
         return _BY_SIGNAL.get(code - SIGNALLED, code)

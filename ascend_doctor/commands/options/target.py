@@ -69,9 +69,8 @@ class Examination:
     ) -> tuple[Snapshot, Redactor]:
         """Collect all sections within ``deadline`` seconds, and what to hide of them.
 
-        ``command`` is a launch command to judge with it; ``meanwhile`` is called during the
-        collection. Raises DataError if the named interpreter is invalid or the requested
-        recording cannot be written.
+        ``command`` is judged with it, ``meanwhile`` called during it. Raises DataError for an
+        invalid interpreter or an unwritable recording.
         """
         recording = RecordingMachine(self.machine)
         machine: Machine = recording if self._record else self.machine

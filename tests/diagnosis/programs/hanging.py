@@ -28,7 +28,7 @@ from torch.utils.data import DataLoader, Dataset
 
 LONG = 1200
 FOLDER = Path(sys.argv[3])
-# The guilty rank and the one after it have a group of their own.
+# The guilty rank and the next have their own group.
 PAIRS: list[dist.ProcessGroup] = []
 
 

@@ -45,7 +45,7 @@ def raise_error(error: BaseException) -> None:
     raise error
 
 
-# What a rank does in place of its collectives.
+# A rank does this instead of its collectives.
 INSTEAD = {
     "asleep": (2, sleep),
     "timeout": (2, sleep),

@@ -55,7 +55,7 @@ def batches(blocked: int | None) -> Iterator[torch.Tensor]:
 
 
 class Pipe:
-    """A file that nobody reads from: who writes a checkpoint there waits for ever."""
+    """A file without a reader: writing a checkpoint there waits forever."""
 
     def __init__(self, folder: Path, rank: int) -> None:
         self.path = folder / f"pipe-{rank}"
@@ -85,7 +85,7 @@ def hold(lock: threading.Lock) -> None:
 
 
 def import_megatron() -> tuple[Any, Any, Any]:
-    """megatron-core's groups and pipeline, without the rest that its packages import."""
+    """megatron-core's groups and pipeline, without its packages' other imports."""
     spec = importlib.util.find_spec("megatron")
     assert spec
     assert spec.submodule_search_locations
@@ -106,7 +106,7 @@ def import_megatron() -> tuple[Any, Any, Any]:
 
 
 class Trainer:
-    """One rank's groups, and what it does in a step; ``now`` is what it does wrongly there."""
+    """One rank's groups and steps; ``now`` is its misbehaviour there."""
 
     def __init__(self, layout: dict[str, int], point: str) -> None:
         self.point, self.now = point, ""
@@ -139,7 +139,7 @@ class Trainer:
         return bool(self.stage == self.layout["pp"] - 1)
 
     def misbehave(self, value: torch.Tensor, point: str) -> bool:
-        """Where it does so in this place, once; whether a group was taken for another."""
+        """Misbehave once at this point; whether it used a wrong group."""
         now = self.now if point == self.point else ""
         self.now = "" if now else self.now
         if now == "sleep":
@@ -155,7 +155,7 @@ class Trainer:
         return now == "group"
 
     def broadcast(self, value: torch.Tensor) -> None:
-        """The batch, as megatron.core.tensor_parallel.broadcast_data hands it on."""
+        """As megatron.core.tensor_parallel.broadcast_data sends the batch."""
         if self.misbehave(value, "batch"):
             return
         if self.layout["tp"] > 1:
@@ -188,7 +188,7 @@ class Trainer:
         self.pipeline.send_backward(gradient, self.is_first)
 
     def run_pipeline(self, value: torch.Tensor, now: str) -> None:
-        """One forward, one backward, as schedules.py runs them without interleaving."""
+        """One forward, one backward, as in schedules.py without interleaving."""
         shape = value.shape
         ahead = min(self.layout["pp"] - self.stage - 1, MICRO_BATCHES)
         for _ in range(ahead):
@@ -206,7 +206,7 @@ class Trainer:
             self.backward(value, self.pipeline.recv_backward(shape, self.is_last))
 
     def finish(self, value: torch.Tensor) -> None:
-        """Gradients, their norm, the loss: as finalize_model_grads and the optimizer do."""
+        """Gradients, their norm, the loss: like finalize_model_grads and the optimizer."""
         mpu = self.mpu
         wrong = self.misbehave(value, "finish")
         data = mpu.get_data_parallel_group(with_context_parallel=True)

@@ -16,7 +16,7 @@ HEALTHY = 15
 
 
 class Variant(NamedTuple):
-    """A healthy job: its number format, its size and its seed."""
+    """A healthy job."""
 
     dtype: str
     hidden: int
@@ -44,7 +44,7 @@ class Fault(NamedTuple):
 
 
 class Job(NamedTuple):
-    """The modules of a job in which a fault of a kind can be."""
+    """Modules of a job that can have a fault of a kind."""
 
     linears: tuple[str, ...]
     squares: tuple[str, ...]
@@ -78,7 +78,7 @@ MEGATRON = Job(
     buffers=(),
 )
 _EXPERTS = tuple(f"{layer}.mlp.experts.local_experts" for layer in _LAYERS)
-# Experts over all ranks, two a rank; a rank has data of its own.
+# Two experts a rank; each rank has its own data.
 EXPERTS = Job(
     linears=(
         f"{_EXPERTS[0]}.0.linear_fc1",
@@ -154,7 +154,7 @@ def faults(job: str) -> list[Fault]:
     parts = {**JOBS, **UPSTREAM}[job]
     kinds = [
         ("operator-value", parts.modules, _FORWARD),
-        # What lora_B gives is zero in the first step, and its gradient is not.
+        # lora_B's output is zero in the first step; its gradient is not.
         ("operator-row", parts.linears, _BACKWARD if job == LORA else _FORWARD),
         ("transposed-weight", parts.squares, ("before the first step",)),
         ("transposed-product", parts.squares, _FORWARD),

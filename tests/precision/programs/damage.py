@@ -10,8 +10,6 @@ from cases import Fault
 
 
 class Scaled(torch.autograd.Function):
-    """The same forward, another gradient."""
-
     @staticmethod
     def forward(context: Any, x: Any, factor: float) -> Any:
         context.factor = factor
@@ -23,12 +21,10 @@ class Scaled(torch.autograd.Function):
 
 
 def first(value: Any, change: Any) -> Any:
-    """Change the first tensor of what a module gives."""
     return (change(value[0]), *value[1:]) if isinstance(value, tuple) else change(value)
 
 
 def around(module: Any, before: Any = None, after: Any = None) -> None:
-    """Change what goes into or comes out of a module's own computation."""
     original = module.forward
 
     def forward(x: Any, *arguments: Any, **keywords: Any) -> Any:
@@ -98,7 +94,7 @@ def move_mask(module: Any) -> None:
 
 
 def damage(fault: Fault, model: Any) -> Any:  # noqa: C901 - a case a kind
-    """Break a model before its first step; gives the module that is broken, then or later."""
+    """Break a model before its first step; gives the module broken now or later."""
     module = dict(model.named_modules())[fault.target.partition(".")[2]]
     amount = fault.amount
     match fault.kind:
@@ -128,7 +124,7 @@ def damage(fault: Fault, model: Any) -> Any:  # noqa: C901 - a case a kind
 
 
 def disturb(fault: Fault, module: Any, optimizer: Any, step: int) -> None:
-    """Break what is between a backward pass and torch's optimizer, also below Megatron-LM's."""
+    """Break what lies between backward and torch's optimizer, also below Megatron-LM's."""
     for weight in module.parameters():
         gradient = getattr(weight, "main_grad", weight.grad)
         match fault.kind:

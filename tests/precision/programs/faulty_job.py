@@ -27,8 +27,6 @@ EXPERTS = {"num_moe_experts": 4, "moe_token_dispatcher_type": "alltoall"}
 
 
 class Attention(torch.nn.Module):
-    """Causal attention of one head, without weights."""
-
     ahead = 0
 
     def forward(self, x: Any) -> Any:
@@ -39,7 +37,7 @@ class Attention(torch.nn.Module):
 
 
 class Average(torch.nn.Module):
-    """Subtracts the mean of the steps before, as a router's bias or a batch norm does."""
+    """Subtracts the mean of earlier steps, as a router's bias or a batch norm does."""
 
     stale = False
 
@@ -89,8 +87,6 @@ class Model(torch.nn.Module):
 
 
 class DdpJob:
-    """DistributedDataParallel over all ranks."""
-
     own_data = True
 
     def build(self, variant: Variant, device: Any) -> tuple[Any, Any]:
@@ -104,7 +100,7 @@ class DdpJob:
 
 
 class MegatronJob:
-    """megatron-core's GPT of two layers, over all ranks tensor parallel or with four experts."""
+    """megatron-core's two-layer GPT over all ranks: tensor parallel, or four experts."""
 
     def __init__(self, device: str, *, experts: bool) -> None:
         self.experts = self.own_data = experts
@@ -177,7 +173,7 @@ class MegatronJob:
 
 
 def round_otherwise() -> None:
-    """Make matrix products the sum of two, each rounded to the format of the product."""
+    """Make each matrix product the sum of two, each rounded to the product's format."""
     matmul = torch.matmul
 
     def split_product(left: Any, right: Any, **_: Any) -> Any:
@@ -235,7 +231,7 @@ def main() -> None:
         try:
             train(job, variant, device, fault)
         except RuntimeError as error:
-            # A job may also fail of a fault; what it computed until then is compared.
+            # A fault may fail the job; its values until then are compared.
             sys.stderr.write(f"{label}: {error}\n")
         recording.close()
         dist.barrier()
