@@ -1,4 +1,4 @@
-"""Mistakes that were put into correct launches: each is found at its line, and nothing else is."""
+"""Mistakes in correct launches: each is found at its line, and nothing else."""
 
 from pathlib import Path
 
