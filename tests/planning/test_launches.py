@@ -17,7 +17,7 @@ from ascend_doctor.planning.ranking import RankBudget, choices
 from ascend_doctor.planning.rules import LayoutQuery
 
 CATALOG = Catalog()
-# Layouts are ranked without a chip's memory.
+# No memory is known.
 CHECKS = tuple(c for c in all_checks() if suits(c) and c.id != "launch-memory")
 RUN = TrainingRun(sequence=4096, micro_batch=1, lora=0)
 MODELS = every(CATALOG)
