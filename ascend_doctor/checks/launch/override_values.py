@@ -26,12 +26,14 @@ _NOT_GIVEN = frozenset({"null", "none", "~"})
 _NUMERIC = re.compile(r"[-+]?\.?\d")
 # A number with a letter behind it, such as 1e-6x: a slip, not a word that the key may take.
 _STRAY = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?[a-z]+", re.IGNORECASE)
-# Counts of at least one in every framework with such keys.
-_COUNT = re.compile(
-    r"n|n_gpus_per_node|num_gpus|num_npus|(?:\w+_)?micro_(?:\w+_)?batch_size(?:_per_gpu)?|"
-    r"ppo_mini_batch_size|"
-    r"policy_mini_batch_size|train_batch_size|train_global_batch_size|"
-    r"(?:tensor|pipeline|expert)_(?:model_)?parallel_size|context_parallel_size"
+# Counts of at least one in every framework with such keys; so are all sizes of micro batches.
+_COUNTS = frozenset(
+    (
+        *("n", "n_gpus_per_node", "num_gpus", "num_npus", "ppo_mini_batch_size"),
+        *("policy_mini_batch_size", "train_batch_size", "train_global_batch_size"),
+        *(f"{name}_parallel_size" for name in ("tensor", "pipeline", "expert", "context")),
+        *(f"{name}_model_parallel_size" for name in ("tensor", "pipeline", "expert")),
+    )
 )
 
 
@@ -134,8 +136,9 @@ def _describe_lack(  # noqa: PLR0911 - a kind each
         return "a number" if numeric and (own or _STRAY.fullmatch(value)) else ""
     if last == "gpu_memory_utilization" and not 0 < float(value) <= 1:
         return "a share of the memory, above 0 and at most 1"
+    is_count = last in _COUNTS or ("micro_" in last and "batch_size" in last)
     own = last == "train_batch_size" and not is_colocated(launch.module)
-    return "1 or more" if _COUNT.fullmatch(last) and float(value) < 1 and not own else ""
+    return "1 or more" if is_count and float(value) < 1 and not own else ""
 
 
 def _slip_of_truth(value: str) -> str:
