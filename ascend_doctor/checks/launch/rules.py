@@ -37,6 +37,9 @@ _FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
 _LISTED = re.compile(r"\d{1,4}(,\d{1,4})*")
 _BRACES = re.compile(r"\{([^{}]+)\}")
+# Sizes are multiples of these; other numbers of more than one need only be even.
+_GRAINS = {"seq_length": 64, "num_experts": 4, "hidden_size": 64, "moe_ffn_hidden_size": 32}
+_LEAST_UNEVEN = 2
 _NODE_SIZE_NAMES = ("nproc_per_node", "trainer.n_gpus_per_node")
 _OPERATORS: dict[type[ast.AST], Callable[..., object]] = {
     ast.Add: operator.add,
@@ -149,11 +152,13 @@ class LaunchNames:
             return int(bare)
         return float(bare) if _FLOAT.fullmatch(bare) else bare
 
-    def locate(self, name: str) -> Place | None:
-        """Where an option or a key stands."""
+    def locate(self, name: str, *, option: bool = False) -> Place | None:
+        """Where the value of an option or a key stands, or the ``option`` itself."""
         name = self._rules.key(name)
         dashed = f"--{name.replace('_', '-')}"
-        spelt = (name, f"{dashed}=", f"--{name}=", dashed, f"--{name}", f"+{name}", f"++{name}")
+        own = (dashed, f"--{name}")
+        values = (name, f"{dashed}=", f"--{name}=")
+        spelt = (*(() if option else values), *own, *values, f"+{name}", f"++{name}")
         return next(
             (self.launch.places[each] for each in spelt if each in self.launch.places), None
         )
@@ -350,7 +355,7 @@ def _finding(case: Case, rule: LaunchRule, names: LaunchNames) -> Finding:
         because=_fill(rule.because, names),
         remedy=Remedy(summary=_fill(rule.remedy, names)) if rule.remedy else None,
         refs=(names.case.catalog.rules.source(rule),),
-        location=_locate(rule.at, names),
+        location=_locate(rule.at, names, rule.needs),
     )
 
 
@@ -359,7 +364,7 @@ def _report_rest(rule: LaunchRule, what: str, size: str, whole: str, names: Laun
     option = size.rpartition(" ")[2]
     return error(
         f"{what} {by} does not divide {whole.replace('_', ' ')} {of}",
-        observed=f"{whole} {of}, {option} {by}",
+        observed=f"{whole} {of}, {option} {names.value(option)}",
         required=f"{whole} as a multiple of {by}",
         because="Megatron splits it evenly and stops otherwise.",
         remedy=Remedy(summary=f"Change {option}"),
@@ -368,23 +373,27 @@ def _report_rest(rule: LaunchRule, what: str, size: str, whole: str, names: Laun
     )
 
 
-def _locate(at: tuple[str, ...], names: LaunchNames) -> Place | None:
-    places = map(names.locate, _order_suspects(at, names))
+def _locate(at: tuple[str, ...], names: LaunchNames, needs: str = "") -> Place | None:
+    """The first place; of an option that must not be given its own, else that of its value."""
+    order = _order_suspects(at, names)
+    places = (names.locate(name, option=f"given({name})" in needs) for name in order)
     return next(filter(None, places), None)
 
 
 def _order_suspects(at: tuple[str, ...], names: LaunchNames) -> Iterator[str]:
-    """An odd number beside a power of two is the slip, so it comes first."""
+    """An uneven number beside a power of two is the slip, so it comes first."""
     first = names.value(at[0])
     if isinstance(first, int) and first > 0 and first & (first - 1) == 0:
-        yield from (name for name in at[1:] if _is_odd(name, names.value(name)))
+        yield from (name for name in at[1:] if _is_uneven_number(name, names.value(name)))
     yield from at
 
 
-def _is_odd(name: str, value: object) -> bool:
+def _is_uneven_number(name: str, value: object) -> bool:
     if name in _NODE_SIZE_NAMES:
         return value is not UNKNOWN and value not in NODE_SIZES
-    return isinstance(value, int) and value % 2 == 1 and value > 1 and name != "num_layers"
+    if not isinstance(value, int) or value < _LEAST_UNEVEN or name == "num_layers":
+        return False
+    return value % _GRAINS.get(name, 2) != 0
 
 
 def _fill(text: str, names: LaunchNames) -> str:
