@@ -9,10 +9,7 @@ from ascend_doctor.facts import CannShell
 from ascend_doctor.machine.live import Machine, exists, is_directory
 
 _FOLDERS = (
-    "ASCEND_HOME_PATH",
-    "ASCEND_TOOLKIT_HOME",
-    "ASCEND_OPP_PATH",
-    "ASCEND_AICPU_PATH",
+    *("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH", "ASCEND_AICPU_PATH"),
     "ATB_HOME_PATH",
 )
 # Below their root, what set_env.sh of CANN and NNAL adds to LD_LIBRARY_PATH and PYTHONPATH.

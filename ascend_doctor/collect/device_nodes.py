@@ -13,12 +13,7 @@ _NUMBERED = re.compile(r"(v?)davinci([0-9]{1,6})$")
 
 # Shared nodes, then those of the 310B class, then folders of nodes on 950 hosts with UB.
 _MANAGERS = (
-    "davinci_manager",
-    "davinci_manager_docker",
-    "devmm_svm",
-    "hisi_hdc",
-    "dvpp_cmdlist",
-    "svm0",
+    *("davinci_manager", "davinci_manager_docker", "devmm_svm", "hisi_hdc", "dvpp_cmdlist", "svm0"),
     "ts_aisle",
 )
 _FOLDERS = ("uburma", "ummu")

@@ -20,14 +20,8 @@ OPTIONS = frozenset(
     (
         *("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size"),
         *("expert_model_parallel_size", "expert_tensor_parallel_size", "sequence_parallel"),
-        *(
-            "num_experts",
-            "moe_router_topk",
-            "moe_ffn_hidden_size",
-            "moe_intermediate_size",
-            "num_layers",
-            "num_attention_heads",
-        ),
+        *("num_experts", "moe_router_topk", "moe_ffn_hidden_size", "moe_intermediate_size"),
+        *("num_layers", "num_attention_heads"),
         *("num_query_groups", "hidden_size", "kv_channels", "seq_length", "max_length"),
         *("max_position_embeddings", "micro_batch_size", "global_batch_size"),
         *("decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers"),
@@ -44,16 +38,8 @@ OPTIONS = frozenset(
         *("train_type", "tuner_type", "target_modules", "use_mcore_gdn", "model", "packing"),
         "padding_free",
         *("use_torch_fsdp2", "use_megatron_fsdp", "use_custom_fsdp", "spec", "unaligned_linear"),
-        *(
-            "nproc_per_node",
-            "nnodes",
-            "node_rank",
-            "master_addr",
-            "master_port",
-            "worker_num",
-            "num_gpus",
-            "num_nodes",
-        ),
+        *("nproc_per_node", "nnodes", "node_rank", "master_addr", "master_port", "worker_num"),
+        *("num_gpus", "num_nodes"),
         *("trainer.device", "trainer.nnodes", "trainer.n_gpus_per_node"),
         *("checkpoint_engine.backend", "router_replay.mode"),
         # These take or save memory.
@@ -140,7 +126,9 @@ def program(command: Sequence[str]) -> str:
 def _module(command: Sequence[str]) -> str:
     start = command[:_MOST_BEFORE]
     named = (name for dash, name in pairwise(start) if dash == "-m" and "." in name)
-    files = (word for word in start if _FILE.fullmatch(word))
+    named = (name for name in named if not name.startswith("torch.distributed."))
+    words = (word.rpartition(UNTOLD)[2].lstrip("/") for word in start)
+    files = (word for word in words if _FILE.fullmatch(word))
     return next(named, "") or next(files, "").removesuffix(".py").replace("/", ".").lstrip(".")
 
 

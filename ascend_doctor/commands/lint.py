@@ -18,6 +18,7 @@ import msgspec
 from ascend_doctor import __version__
 from ascend_doctor.commands.options.check_filter import choose, selection_options
 from ascend_doctor.commands.options.exact import ExactLint, exact_options
+from ascend_doctor.commands.options.launch import read_megatron
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.errors import DataError
@@ -117,7 +118,7 @@ def command(  # noqa: PLR0913 - the options of the command
     sources, words = _split(arguments, sys.argv)
     files = _find_files(sources, words)
     rows = catalog(overlays)
-    base = _machine(rows, megatron, soc, here=here)
+    base = _machine(rows, read_megatron(megatron), soc, here=here)
     if fix and "-" in files:
         raise click.UsageError("--fix changes files, and - is none")
     chosen = tuple(check for check in choose(only, skip, level=0) if suits(check))

@@ -11,6 +11,7 @@ import msgspec
 
 from ascend_doctor.commands.options.format_option import FormatOption
 from ascend_doctor.commands.options.input_file import InputFile
+from ascend_doctor.commands.options.launch import read_megatron
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import file_option, put
 from ascend_doctor.errors import DataError
@@ -19,8 +20,6 @@ from ascend_doctor.findings import quantity
 from ascend_doctor.language import say
 from ascend_doctor.machine.kinds import CONFIGURATION, MODEL, SCRIPT, refuse_other
 from ascend_doctor.matrix.models import Model, find
-from ascend_doctor.matrix.versions import VersionError
-from ascend_doctor.matrix.versions import parse as parse_version
 from ascend_doctor.planning.flags import FRAMEWORKS, describe_sizes
 from ascend_doctor.planning.launches import launch, setup_command
 from ascend_doctor.planning.layout import TITLES, parse
@@ -120,7 +119,8 @@ def command(  # noqa: PLR0913 - the options of the command
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     shape = shape or _shape_of(file)
     if launches:
-        return _plan_launch(launches, catalog(overlays), soc or "", shape, file)
+        odd = bool(npus or name or framework or lora)
+        return _plan_launch(launches, catalog(overlays), soc or "", shape, file, odd=odd)
     if lora and full:
         raise click.UsageError("--lora and --full exclude each other")
     rows = catalog(overlays)
@@ -131,7 +131,7 @@ def command(  # noqa: PLR0913 - the options of the command
         swap=swap_optimizer,
         lora=lora or 0,
     )
-    asked = LayoutQuery(model=_model(rows, name), run=run, megatron=_version(megatron))
+    asked = LayoutQuery(model=_model(rows, name), run=run, megatron=read_megatron(megatron))
     if layout_name and not npus:
         raise click.UsageError("--layout needs --npus")
     where = _budget(rows, soc or _USUAL_SOC, per_node or 0)
@@ -163,12 +163,14 @@ def _model(rows: Catalog, name: str | None) -> Model:
 
 
 def _plan_launch(
-    words: tuple[str, ...], rows: Catalog, soc: str, shape: str, file: str | None
+    words: tuple[str, ...], rows: Catalog, soc: str, shape: str, file: str | None, *, odd: bool
 ) -> int:
     from ascend_doctor.commands import planned_launch  # noqa: PLC0415 - the reader of scripts
 
     if shape == "html":
         raise click.UsageError("of a launch there is text or JSON")
+    if odd:
+        raise click.UsageError("--npus, --model, --framework and --lora do not change a launch")
     if len(words) == 1:
         refuse_other(words[0], SCRIPT, CONFIGURATION)
     command = words if len(words) > 1 else ()
@@ -205,13 +207,6 @@ def _frameworks(name: str | None, *, swap: bool) -> list[str]:
     if swap and name not in {None, "megatron"}:
         raise click.UsageError("--swap-optimizer is an option of MindSpeed: --framework megatron")
     return ["megatron"] if swap else [name] if name else list(FRAMEWORKS)
-
-
-def _version(text: str) -> str:
-    try:
-        return text and str(parse_version("pep440", text) and text)
-    except VersionError as error:
-        raise click.UsageError(f"--megatron {text}: {error}") from error
 
 
 def _budget(rows: Catalog, name: str, per_node: int) -> RankBudget:

@@ -84,9 +84,10 @@ def _describe(at: str, plan: LaunchedPlan, where: RankBudget, chip: str) -> Iter
     layout, run, memory = plan.layout, plan.run, plan.memory
     how = f"LoRA of rank {run.lora}" if run.lora else "all weights"
     needed, has = memory.total / GIB, where.memory / GIB
+    doubt = "not known, for options are not counted" if plan.not_counted else "too close to tell"
     verdict = {
         True: f"It fits: {needed:.1f} GiB of {has:.1f} GiB a NPU",
-        None: f"It is too close to tell: about {needed:.1f} GiB of {has:.1f} GiB a NPU",
+        None: f"It is {doubt}: about {needed:.1f} GiB of {has:.1f} GiB a NPU",
         False: f"It does not fit: {needed:.1f} GiB a NPU, and one has {has:.1f} GiB",
     }[plan.fits(where)]
     yield f"{verdict} ({chip})"

@@ -20,7 +20,15 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.findings import Level, show_bytes
 from ascend_doctor.language import say
 from ascend_doctor.machine import scratch
-from ascend_doctor.machine.files import open_regular, read_bytes, reason, walk_folders, write_whole
+from ascend_doctor.machine.files import (
+    is_there,
+    open_regular,
+    read_bytes,
+    reason,
+    walk_folders,
+    why_not_written,
+    write_whole,
+)
 from ascend_doctor.machine.kinds import CONFIGURATION, LOG, SCRIPT
 from ascend_doctor.machine.live import DOCTOR, LiveMachine
 from ascend_doctor.machine.report_archive import FOLDER, LOGS
@@ -101,6 +109,8 @@ def command(
     what lint says, and the lock of the stack (--lock). The list is shown first, and on a terminal
     you are asked. `judge`, `diff`, `merge` and `diagnose` open it.
     """
+    file = file or f"ascend-doctor-report-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.tar.gz"
+    _refuse(logs, launches, file)
     parts = Parts()
     hidden = _add_check(parts, examination, timeout)
     others = _add_diagnosis(parts, logs) if logs else ()
@@ -118,13 +128,23 @@ def command(
     if lock := examination.lock:
         parts.try_to_add("ascend-doctor.lock", lock, lambda source: clean(_text(source)))
     parts.add("README.txt", clean(_describe(parts)))
-    file = file or f"ascend-doctor-report-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.tar.gz"
     click.echo(parts.files["README.txt"].decode("utf-8", "replace"), nl=False, err=True)
     if not yes and sys.stdin.isatty() and not click.confirm(say(f"Write {file}?"), err=True):
         return 0
     write_whole(file, parts.pack())
     click.echo(one_line(file))
     return 0
+
+
+def _refuse(logs: Sequence[str], launches: Sequence[str], file: str) -> None:
+    """Raises UsageError for what is not there, before anything is examined."""
+    for path in (*logs, *launches):
+        if not is_there(path):
+            raise click.UsageError(f"{path}: no such file; name the logs and launches to put in")
+    if file == "-" or is_there(file):
+        raise click.UsageError(f"-o {file}: name a file that does not exist yet")
+    if why := why_not_written(file):
+        raise click.UsageError(f"-o {file}: {why}; name another file")
 
 
 def _add_check(parts: Parts, examination: Examination, timeout: float) -> Redactor:

@@ -335,10 +335,7 @@ class _Walker:
         self._list(node, depth)
 
     def _list(self, node: Any, depth: int) -> bool | None:
-        """Run `a && b` or `a || b`; whether it succeeds, None if unknown.
-
-        What follows an unknown comparison is a branch; another command is taken to work.
-        """
+        """Run `a && b` or `a || b`; None if unknown: comparisons branch, commands succeed."""
         left, *_, right = node.named_children
         last = any(child.type == "||" for child in node.children)
         holds = self._step(left, depth)

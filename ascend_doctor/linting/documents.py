@@ -17,10 +17,7 @@ _MOST_DEPTH = 60
 
 
 class Leaf(msgspec.Struct, frozen=True):
-    """A scalar. ``path`` is its keys, numbers for places in lists. ``block``: written as |.
-
-    ``key`` is line and column of its last key.
-    """
+    """A scalar: keys or list numbers to it, whether written as |, its last key's line and column."""
 
     path: tuple[str, ...]
     text: str

@@ -366,10 +366,7 @@ def _block(
 
 
 def _trainer(keys: list[str]) -> str:
-    """The module that a configuration of verl is for.
-
-    If trainer and rollout have separate devices, the rollout has its own keys too.
-    """
+    """verl's trainer; "" if the rollout has keys, and thus devices, of its own."""
     apart = any(key.startswith(("rollout.", "async_training.")) for key in keys)
     return "" if apart else "verl.trainer.main_ppo"
 
@@ -543,10 +540,7 @@ def _unknown_spots(
     unread: Collection[int],
     locate: Callable[[Piece], Place],
 ) -> Iterator[Spot]:
-    """The expressions that only the shell knows, each with its option.
-
-    ``unread`` are the numbers of words that name unread files.
-    """
+    """Expressions that only the shell knows, each with its option; ``unread``: words of files."""
     options = {option.word: name for name, option in options_.items()}
     lists = option_lists(command.words)
     asked: dict[Piece, str] = {}

@@ -126,10 +126,7 @@ def _laid_over(machine_: Environment | None, own: Environment | None) -> Environ
 
 
 def _place_finding(finding: Finding, subject: LintInput) -> Finding:
-    """Place a finding at a variable that it names, else at the file's beginning.
-
-    What a script leaves to its shell or machine is unknown, not its fault.
-    """
+    """Place a finding at a variable that it names, else at the file's beginning."""
     if finding.level is Level.UNKNOWN and not finding.observed:
         return msgspec.structs.replace(finding, level=Level.SKIPPED)
     if finding.level not in _SHOWN or finding.location is not None:

@@ -44,10 +44,7 @@ class _Named(msgspec.Struct, frozen=True):
 
 
 class Configuration(msgspec.Struct, frozen=True):
-    """The settings of a file and its models, by dotted keys.
-
-    ``unresolved`` are unreadable parts, and values known only in the run.
-    """
+    """The settings of a file and its models, by dotted keys; ``unresolved``: what is unknown."""
 
     settings: dict[str, RlSetting]
     unresolved: tuple[Spot, ...]

@@ -72,10 +72,7 @@ def read_source(name: str) -> SourcedFile | None:
 
 
 def find_above(script: str, target: str) -> str:
-    """A relative path's file in a folder above a script, or the current one; else "".
-
-    Scripts start in the folder of their checkout.
-    """
+    """A relative path's file in a folder above a script, or the current one; else ""."""
     if os.path.isabs(target) or not target:
         return ""
     here = os.getcwd()

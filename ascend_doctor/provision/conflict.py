@@ -126,10 +126,7 @@ def _of_what_was_asked(
 
 
 def _pertinent(catalog: Catalog, demands: tuple[Demand, ...]) -> tuple[Demand, ...]:
-    """One demand and its opponents, if all else only says which versions are out.
-
-    These are versions of one component that a checkout does not go with.
-    """
+    """One demand and its opponents, if all else only says which versions are out."""
     binding = [each for each in demands if each.binding and not each.negated]
     provided = [each for each in binding if each.need is None and each.by not in _ASKED]
     for demand in binding:

@@ -36,7 +36,7 @@ NAMES = (
     Shape("host", (": ssh: ",), rf"""(?<![\w.-])({_HOST}): ssh: """),
     Shape("host", ("srun: ",), rf"\bsrun: (?:error|warning): ({_HOSTS}): "),
     Shape("host", (" on ",), rf"\bON ({_HOSTS}) (?:CANCELLED|FAILED)\b"),
-    Shape("host", ("] ***",), rf"\[({_HOST}):\d+\] \*\*\*"),
+    Shape("host", ("]",), rf"\[({_HOST}):\d{{4,}}\](?: \*\*\*|$)"),
     Shape("host", ("node",), rf"\b(?:Node:\s+({_HOST})(?=/)|NodeName=({_HOST}))"),
     # syslog
     Shape(
@@ -45,7 +45,7 @@ NAMES = (
         rf"\b(?:[A-Z][a-z]{{2}} [ \d]\d|\d{{4}}-\d\d-\d\d)[ T]\d\d:\d\d:\d\d\S* ({_HOST}) "
         r"(?:kernel|systemd|sshd|dockerd|containerd|kubelet|sudo|slurmd)\b",
     ),
-    Shape("host", ("]:",), rf"\[(?![\d.:]+\])({_HOST})\]:\d{{2,5}}\b"),
+    Shape("host", ("]:",), rf"\[(?![\d.:]+\]|redacted\])({_HOST})\]:\d{{2,5}}\b"),
     Shape("host", ("tcp://", "ray://"), rf"\b(?:tcp|ray)://({_HOST})"),
     Shape("host", ("linux ",), rf"\bLinux\s({_HOST})\s\d+\.\d+\.\d"),
     Shape(
@@ -55,7 +55,11 @@ NAMES = (
         r"(?-i:(?<![\w.@/-])((?:[\w-]+\.)+(?:internal|lan|corp|intranet|intra|cluster\.local"
         r"|localdomain))\b(?!\.\w))",
     ),
-    Shape("user", ("/home", "/users"), rf"(?<![\w.~/-])(?:/[\w.-]+)*?/(?:homes?|Users)/({_NAME})"),
+    Shape(
+        "user",
+        ("/home", "/users"),
+        rf"(?:(?<![\w.~/-])|(?<=://))(?:/[\w.-]+)*?/(?:homes?|Users)/({_NAME})",
+    ),
     Shape("user", ("users\\",), rf"\\Users\\+({_NAME})"),
     *named(
         "user",
@@ -65,6 +69,19 @@ NAMES = (
     ),
     *named("user", ("employee", "emp", "staff", "工号"), _STAFF, rf"""[\\"']*({_NUMBER})"""),
     Shape("user", ("employee", "staff"), rf"{_STAFF} ({_NUMBER})"),
+    Shape("user", ("emp", "staff"), r"/(?:emp|employee|staff)[-_](\d{5,})\b"),
+    Shape("user", ("@",), rf"(?<![\w./+-])(?!git@)({_NAME})@(?=(?:\d{{1,3}}\.){{3}}\d)"),
+    Shape("phone", ("+",), r"(?<![\w.+])\+\d{1,3}(?:[ -]\d{2,4}){3,4}\b"),
+    Shape(
+        "host",
+        ("endpoint",),
+        rf"""endpoint["']?\s*[:=]\s*["']?(?=[\w-]*[\d.])({_HOST})(?=:\d{{2,5}}\b)""",
+    ),
+    Shape(
+        "host", ('"host"', "'host'"), rf"""["']host["']\s*:\s*["'](?=[\w-]*[\d.])({_HOST})["']"""
+    ),
+    Shape("host", ("pdsh",), rf"""\bpdsh\b[^\n|;]{{0,100}}?-w\s*["']?({_HOSTS})"""),
+    Shape("host", ("ssh://",), rf"\bssh://(?:[^\s/@]+@)?({_HOST})"),
     Shape("user", ("sudo:", "userid="), rf"\b(?:sudo:\s+|UserId=)({_NAME})(?= :|\()"),
     Shape("user", ("chown ",), rf"\bchown (?:-\w+ )*({_NAME})(?=[:\s])"),
     Shape("user", ("id=", "groups="), rf"(?<=[=,])\d{{4,}}\(({_NAME})\)"),
@@ -76,6 +93,7 @@ NAMES = (
 )
 _SSH = rf"(?<![\w./+-])(?!git@)({_NAME})@({_HOST})"
 PAIRS = (
+    Shape("", ("%40",), r"([\w.+-]+)%40([\w-]+(?:\.[\w-]+)*\.[a-z]{2,})\b"),
     Shape("", ("ssh ", "scp ", "rsync ", "sftp "), rf"(?<=\s){_SSH}(?=[:\s]|$)"),
     Shape("", ("@",), rf"{_SSH}(?=:[~/])"),
     Shape(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 _WORDS = frozenset(
     """
     localhost localdomain host node nodes master worker head server ubuntu debian openeuler centos
-    root user admin administrator nobody daemon test tests guest docker container default none
+    any root user admin administrator nobody daemon test tests guest docker container default none
     hwhiaiuser ascend npu cann hccl torch python conda driver train training trainer model models
     data cache home work workspace tmp local megatron mindspeed swift verl git jenkins runner ray
     miniconda3 anaconda3 miniforge3 code users result byte unknown robot to

@@ -11,6 +11,7 @@ from ascend_doctor.redact.addresses import parse_address, pseudonym
 from ascend_doctor.redact.identities import NAMES, NUMBERS, PAIRS, ipv4, ipv6, is_address
 from ascend_doctor.redact.names import compile_names, is_word
 from ascend_doctor.redact.shapes import BETWEEN, SHAPES, Shape, ShapeIndex
+from ascend_doctor.redact.tables import WORDS, find_cells
 from ascend_doctor.redact.trees import RedactedTree, texts_of
 from ascend_doctor.redact.unseen import VisibleText
 
@@ -23,6 +24,8 @@ _GONE = "[redacted]"
 _MAC = "00:00:00:00:00:00"
 # What is already hidden, as in a merged report, keeps its pseudonym.
 _PSEUDONYM = re.compile(r"(?:host|user|serial)-[0-9a-f]{8}")
+# Cells of tables that are hidden in one text.
+_MAX_CELLS = 1000
 _IDENTITIES = (*NAMES, *PAIRS, *NUMBERS)
 
 
@@ -101,18 +104,39 @@ class Redactor:
     def secrets(self, text: str) -> str:
         """Without secrets; names, addresses and folders stay."""
         plain = VisibleText(text)
-        self._hide_shapes(plain, self._secrets.within(_lower_text(plain.text)))
+        lowered = _lower_text(plain.text)
+        self._hide_cells(plain, lowered, identities=False)
+        self._hide_shapes(plain, self._secrets.within(lowered))
         return plain.whole()
 
     def _hide_shapes(self, plain: VisibleText, shapes: Iterable[Shape]) -> None:
         for shape in shapes:
             plain.substitute(shape.compile_shape(), self._hide(shape))
 
+    def _hide_cells(self, plain: VisibleText, lowered: str, *, identities: bool) -> None:
+        """What stands in tables, below headings that say what it is."""
+        kinds = ("password", "token", *(("user", "host", "serial") if identities else ()))
+        if "\n" not in plain.text or not any(word in lowered for word in WORDS):
+            return
+        cells = [cell for cell in find_cells(plain.text) if cell.kind in kinds][:_MAX_CELLS]
+        if not cells:
+            return
+        by_start = {cell.start: cell for cell in cells}
+        values = sorted({plain.text[cell.start : cell.end] for cell in cells}, key=len)
+
+        def hide(match: re.Match[str]) -> str:
+            cell = by_start.get(match.start())
+            fits = cell is not None and cell.end == match.end()
+            return self._instead(cell.kind, match[0]) if cell and fits else match[0]
+
+        plain.substitute(re.compile("|".join(map(re.escape, reversed(values)))), hide)
+
     def _redact(self, text: str, home: str) -> str:
         if text in self._stay or len(text) < 2:  # noqa: PLR2004 - nothing is that short
             return text
         plain = VisibleText(text)
         lowered = _lower_text(plain.text)
+        self._hide_cells(plain, lowered, identities=True)
         self._hide_shapes(plain, self._secrets.within(lowered))
         # Before names: the folder often ends with the login.
         if self._home_folder and self._home_folder in plain.text:

@@ -95,41 +95,16 @@ _DRAWN = (
 _KEYS = "|".join(
     rf"(?<={word}key)|(?<={word}[ _-]key)"
     for word in (
-        *(
-            "api",
-            "access",
-            "secret",
-            "private",
-            "encryption",
-            "signing",
-            "account",
-            "wandb",
-            "auth",
-        ),
-        *("shared", "ssh", "deploy", "storage", "master", "subscription"),
+        *("api", "access", "secret", "private", "encryption", "signing", "account", "wandb"),
+        *("auth", "shared", "ssh", "deploy", "storage", "master", "subscription"),
     )
 )
 _VOCABULARY = "".join(
     rf"(?<!{name}[_-])"
     for name in (
         *("eos", "bos", "pad", "unk", "cls", "sep", "mask", "image", "video", "audio", "special"),
-        *(
-            "forward",
-            "backward",
-            "second",
-            "single",
-            "stop",
-            "start",
-            "end",
-            "think",
-            "next",
-            "last",
-            "first",
-            "per",
-            "max",
-            "num",
-            "out",
-        ),
+        *("forward", "backward", "second", "single", "stop", "start", "end", "think", "next"),
+        *("last", "first", "per", "max", "num", "out"),
     )
 )
 _B64 = r"[A-Za-z0-9+/_-]"
@@ -228,6 +203,23 @@ SHAPES = (
     Shape("password", ("passw",), r"\bpassword for \S+: (\S{3,})"),
     Shape("password", ("passw",), r"\blogin\s+\S+\s+password\s+(\S+)"),
     Shape("password", ("密码", "口令", "密钥", "令牌"), rf"(?:密码|口令|密钥|令牌){_IS}(\S+)"),
+    Shape(
+        "password",
+        ("密码", "口令", "密钥", "令牌"),
+        r"""(?:密码|口令|密钥|令牌)[”"」]?(?:的值)?[为是][“"「]?([^”"」\s，。]{4,})""",  # noqa: RUF001
+    ),
+    # In a sentence, in SQL, as a key that is called pass.
+    Shape(
+        "password", ("passw",), r"passwords?\b[^\n:=]{0,60} (?:set|changed) to (?=\S*\d)(\S{6,})"
+    ),
+    Shape("password", ("passw",), r"\bpassword\s+'((?:[^'\n]|''){3,})'"),
+    Shape(
+        "password",
+        ("pass",),
+        r"""(?<![\w-])pass["']?[ \t]*[:=][ \t]*["']?(?=[^\s"']*\d)(?!\d+\b)([^\s"',}]{6,})""",
+    ),
+    Shape("key", ("api key ",), r"\bapi key ([0-9a-f]{32,})\b"),
+    Shape("cookie", ("session",), r"""session_?id["']?\s*[:=]\s*["']?(?=\w*\d)(\w{20,})"""),
     *named("secret", ("secret", "credential"), "(?:secret|credentials?)(?:[_-]?value)?", _VALUE),
     *named("key", ("key",), f"key(?:{_KEYS})(?:[_-]?(?:id|secret|data))?", _VALUE),
     *named("token", ("token",), rf"(?=token){_VOCABULARY}token", _TOKEN),

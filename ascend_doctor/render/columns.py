@@ -59,7 +59,7 @@ def pad(text: str, room: int) -> str:
 def wrap(text: str, room: int) -> list[str]:
     """A text's lines of at most so many columns, unless a word is longer."""
     if not _has_wide(text):
-        joined = _UNIT.sub(_KEPT, text)
+        joined = _UNIT.sub(_KEPT, _cut_paths(text, room))
         rows = textwrap.wrap(joined, room, break_on_hyphens=False)
         return [row.replace(_KEPT, " ") for row in rows]
     rows = [""]
@@ -70,6 +70,18 @@ def wrap(text: str, room: int) -> list[str]:
         while width(rows[-1]) > room and len(rows[-1].rstrip()) > room:
             rows[-1:] = [rows[-1][:room], rows[-1][room:]]
     return [row.rstrip() for row in rows]
+
+
+def _cut_paths(text: str, room: int) -> str:
+    """Break a path that is too long after a slash, so a name keeps its line number."""
+    words = []
+    for word in text.split(" "):
+        rest = word
+        while len(rest) > room and (at := rest.rfind("/", 1, room)) > 0:
+            words.append(rest[: at + 1])
+            rest = rest[at + 1 :]
+        words.append(rest)
+    return " ".join(words)
 
 
 def wrap_list(text: str, room: int) -> list[str]:

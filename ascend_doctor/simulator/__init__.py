@@ -6,16 +6,5 @@ from ascend_doctor.simulator.faults import FAULTS, Fault, Injection, parse
 from ascend_doctor.simulator.machines import KINDS, SimulatedMachine, machine
 from ascend_doctor.simulator.tree import CANN, KERNELS, Tree, build
 
-__all__ = [
-    "CANN",
-    "FAULTS",
-    "KERNELS",
-    "KINDS",
-    "Fault",
-    "Injection",
-    "SimulatedMachine",
-    "Tree",
-    "build",
-    "machine",
-    "parse",
-]
+__all__ = ["CANN", "FAULTS", "KERNELS", "KINDS", "Fault", "Injection", "SimulatedMachine", "Tree"]
+__all__ += ["build", "machine", "parse"]

@@ -23,12 +23,7 @@ PARTS = {
     "libopapi.so": ("aclnn",),
     "libascend_hal.so": ("hal",),
     "libhccl.so": (
-        "hccl",
-        "hccl_collectives",
-        "hccl_faults",
-        "hccl_link",
-        "hccl_p2p",
-        "hccl_reduce",
+        *("hccl", "hccl_collectives", "hccl_faults", "hccl_link", "hccl_p2p", "hccl_reduce"),
     ),
 }
 # Names that torch_npu opens at run time and that only lead to another library of ours.

@@ -156,16 +156,8 @@ def _cann_libraries(
 
 # The C library's parts and the compilers' run times: not of CANN.
 _SYSTEM = {
-    "libpthread.so.0",
-    "libdl.so.2",
-    "librt.so.1",
-    "libc.so.6",
-    "libm.so.6",
-    "libstdc++.so.6",
-    "libgcc_s.so.1",
-    "libgomp.so.1",
-    "ld-linux-x86-64.so.2",
-    "ld-linux-aarch64.so.1",
+    *("libpthread.so.0", "libdl.so.2", "librt.so.1", "libc.so.6", "libm.so.6", "libstdc++.so.6"),
+    *("libgcc_s.so.1", "libgomp.so.1", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"),
 }
 # A symbol's library in real CANN, as far as its name shows; only for readers.
 _HOMES = (

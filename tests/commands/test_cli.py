@@ -151,7 +151,7 @@ def test_json_is_short_for_its_format(doctor: Command) -> None:
         (["explain", "/usr"], "is a file or folder; `ascend-doctor diagnose /usr` reads logs"),
         (["fleet", "check", "--hosts", "x"], "Did you mean '--expect'?"),
         (["matrix", "show", "nosuch"], "`ascend-doctor matrix list` has them"),
-        (["plan", "--npus", "8"], "Missing option '--model'. A config.json, its folder, or"),
+        (["plan", "--npus", "8"], "give a launch script, or --model"),
         (["run", "--", "/usr"], "/usr: a folder, not a program"),
         (["setup", "--list"], "Did you mean 'ascend-doctor stack list'?"),
     ],

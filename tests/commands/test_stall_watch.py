@@ -177,7 +177,7 @@ def test_a_stall_is_reported_once_and_the_folder_goes_where_there_was_none(tmp_p
         process.kill()
     watch.end()
     assert len(stalls) == watch.stalls == 1
-    assert "no rank stands in a call that shows what it waits for" in stalls[0].undecided
+    assert "no rank is in a call that shows what it waits for" in stalls[0].undecided
     assert folder.exists()
     quiet = StallWatch(tmp_path / "q", 60, stalls.append)
     quiet.environment({})

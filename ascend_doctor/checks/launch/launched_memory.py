@@ -49,7 +49,8 @@ _NOT_COUNTED = (
     "reuse_fp32_param", "optimizer_cpu_offload", "swap_attention", "recompute_activation_function",
     "moe_zero_memory", "use_torch_fsdp2", "use_custom_fsdp", "use_megatron_fsdp", "cpu_offloading",
     "qlora", "tp_2d", "adaptive_recompute_device_size", "smart_swap", "moe_fb_overlap",
-    "no_pad_to_seq_lengths", "variable_seq_lengths",
+    "no_pad_to_seq_lengths", "variable_seq_lengths", "noop_layers", "recompute_mla_up_proj",
+    "mla_swap_core_attn_out", "muon_momentum", "optimizer_offload_fraction",
 )  # fmt: skip
 
 
@@ -68,11 +69,8 @@ class LaunchedPlan(msgspec.Struct, frozen=True, kw_only=True):
     not_counted: tuple[str, ...] = ()
 
     def fits(self, where: RankBudget) -> bool | None:
-        """None if the estimate is nearer to the chip's memory than its error.
-
-        With uncounted options, None also if the memory that stays between steps fits.
-        """
-        if self.not_counted and self.memory.states <= where.memory < self.memory.total:
+        """None if the estimate is nearer than its error, or options are not counted."""
+        if self.not_counted and where.memory < self.memory.total:
             return None
         if where.memory / (1 + MARGIN) < self.memory.total <= where.memory * (1 + MARGIN):
             return None
@@ -117,14 +115,15 @@ def plan_launch(case: Case) -> LaunchedPlan:
     """What a launch of Megatron trains. Raises Unknown or NotApplicable if it does not say."""
     options = megatron_options(case)
     launch = case.need(Launch)
+    if launch.program == "verl" or "mm_model" in options:
+        raise NotApplicable("several models, or parts of one, share the NPUs")
     swift = launch.program == "megatron-swift"
     if swift and options.get("train_type", options.get("tuner_type", "full")) not in _TUNERS:
         raise Unknown("what the tuner trains")
     trains = _LENGTHS & {*launch.flags} if swift else _TRAINS.search(launch.module)
     if not trains:
         raise NotApplicable("the launch command does not train")
-    if launch.program == "verl" or "mm_model" in options:
-        raise NotApplicable("several models, or parts of one, share the NPUs")
+    names = {*options, *(flag.replace("-", "_") for flag in launch.flags)}
     assumed: list[str] = []
     model = _model(case, assumed)
     sizes = {
@@ -132,7 +131,8 @@ def plan_launch(case: Case) -> LaunchedPlan:
         "pp": number(case, "pipeline_model_parallel_size", 1),
         "cp": number(case, "context_parallel_size", 1),
         "ep": number(case, "expert_model_parallel_size", 1) if model.experts else 1,
-        "etp": _optional(case, "expert_tensor_parallel_size") if model.experts else 0,
+        # Unset, ms-swift's is 1, and Megatron-LM's the tensor parallel size.
+        "etp": (_optional(case, "expert_tensor_parallel_size") or int(swift)) * bool(model.experts),
     }
     layout = Layout(npus=world(case), **sizes)
     if not layout.divides or layout.pp > model.layers:
@@ -149,7 +149,7 @@ def plan_launch(case: Case) -> LaunchedPlan:
     )
     return LaunchedPlan(
         model=model, layout=layout, run=run, memory=memory, assumed=tuple(assumed),
-        not_counted=tuple(name for name in _NOT_COUNTED if name in options),
+        not_counted=tuple(name for name in _NOT_COUNTED if name in names),
     )  # fmt: skip
 
 
@@ -282,10 +282,7 @@ def _recomputation_share(case: Case, model: Model, layout: Layout) -> float:
 
 
 def _virtual_penalty(case: Case, model: Model, layout: Layout) -> float:
-    """How many times more is in flight with an interleaved schedule.
-
-    megatron/training/theoretical_memory_usage.py: interleaved_schedule_memory_penalty.
-    """
+    """How many times more is in flight with an interleaved schedule (Megatron's own penalty)."""
     each = _optional(case, "num_layers_per_virtual_pipeline_stage")
     if not each or layout.pp == 1:
         return 1.0

@@ -53,10 +53,10 @@ _POSITIVE = frozenset(
 )
 # `--seq-length4096`: no blank before the value.
 _JOINED = re.compile(r"([a-z][a-z-]+)(\d+(?:\.\d+)?)")
-_FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan", re.IGNORECASE)
+_FLOAT = re.compile(r"\s*([-+]?(\d[\d_]*\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan)\s*", re.IGNORECASE)
 # What is left to be filled in, which has a finding (linting/shell_marks.py).
 _FILLED = re.compile("X{3,}|<.*>")
-_INT = re.compile(r"[-+]?\d+(_\d+)*")
+_INT = re.compile(r"\s*[-+]?\d+(_\d+)*\s*")
 _KINDS = {
     "int": (_INT, "a whole number"),
     "float": (_FLOAT, "a number"),
@@ -72,11 +72,9 @@ _KINDS = {
 def run_flags_known(case: Case) -> Iterator[Finding]:
     """Options of Megatron-LM's scripts come and go between versions; argparse stops at them.
 
-    The options of each version are kept as data, and those that MindSpeed, MindSpeed-LLM,
-    MindSpeed-MM and torchrun add; MindSpeed's by the branch for that Megatron-LM. One that other
-    versions have is an error, and so is one that differs from a known one by a letter or two. One
-    that none of them has may belong to the script that is launched: then nobody but that script can
-    tell.
+    The options of each version are kept as data, and those that MindSpeed's family and torchrun
+    add. One that only other versions have is an error, and so is a slip of a letter or two. One
+    that none has may belong to the script that is launched.
     """
     options(case)
     if _extends(case):
@@ -245,7 +243,7 @@ def _megatron_launch(case: Case) -> Launch:
     options(case)
     launch = case.need(Launch)
     # Other projects also call their scripts pretrain_NAME.py.
-    fine = (
+    fine = _has_known_parser(launch) or (
         _resembles(case, launch, 0.5, 0)
         if launch.program == "megatron"
         else (not launch.program and _resembles(case, launch))
@@ -532,10 +530,7 @@ def _slips(words: list[str], known: Collection[str]) -> list[tuple[str, str]]:
 
 
 def _slip_of_key(key: str, known: Collection[str]) -> list[tuple[str, str]]:
-    """The one misspelt word of a key whose other words match a known key.
-
-    A framework on top of verl may put its own word in front.
-    """
+    """The one misspelt word of a key whose other words match a known key, or all but its first."""
     words = key.split(".")
     if key in known or ".".join(words[1:]) in known:
         return []

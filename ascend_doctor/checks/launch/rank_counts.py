@@ -17,12 +17,12 @@ from ascend_doctor.checks.launch.options import (
     variables,
     world,
 )
+from ascend_doctor.checks.launch.rules import judge_rules
 from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
 from ascend_doctor.facts import LOOPBACK, Launch
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, warning
 from ascend_doctor.judging.layout_rules import splits_ranks
-from ascend_doctor.judging.value_bounds import LAST_PORT
 
 _STATE = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/parallel_state.py"
 # Devices of a node, if there are several nodes.
@@ -94,33 +94,13 @@ def run_node_rank(case: Case) -> Iterator[Finding]:
 
     With another rank the rendezvous waits for a node that never comes.
     """
-    options(case)
-    rank, nodes = number(case, "node_rank", 0, least=0), number(case, "nnodes", 1)
-    if rank >= nodes:
-        yield error(
-            f"Node rank {rank} of {nodes} nodes",
-            observed=f"node_rank {rank}, nnodes {nodes}",
-            required=f"0 to {nodes - 1}",
-            because="The rendezvous never completes.",
-            remedy=Remedy(summary="Count node ranks from 0"),
-            location=at(case, "node_rank", "nnodes"),
-        )
+    yield from judge_rules(case, "run-node-rank")
 
 
 @check("run-master-port", "The rendezvous port is valid", scope="launch")
 def run_master_port(case: Case) -> Iterator[Finding]:
     """Ports go from 1 to 65535. Rank 0 can listen on no other, so the ranks cannot meet."""
-    options(case)
-    port = number(case, "master_port", least=0)
-    if port > LAST_PORT:
-        yield error(
-            f"Port {port} does not exist",
-            observed=f"master_port {port}",
-            required=f"1 to {LAST_PORT}",
-            because="Rank 0 cannot listen there, and the rendezvous fails.",
-            refs=("https://www.rfc-editor.org/rfc/rfc9293#section-3.1",),
-            location=at(case, "master_port"),
-        )
+    yield from judge_rules(case, "run-master-port")
 
 
 @check("run-master-address", "Several nodes meet at an address of one of them", scope="launch")

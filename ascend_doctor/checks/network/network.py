@@ -82,12 +82,7 @@ def each(command: str, devices: tuple[int, ...]) -> str:
 
 
 _BY_HCCN_TOOL = (
-    "hccn-tool",
-    "hccn-conf",
-    "hccn-addresses",
-    "hccn-gateway",
-    "hccn-link",
-    "hccn-health",
+    *("hccn-tool", "hccn-conf", "hccn-addresses", "hccn-gateway", "hccn-link", "hccn-health"),
     "hccn-tls",
 )
 

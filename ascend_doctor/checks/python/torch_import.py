@@ -20,11 +20,7 @@ from ascend_doctor.judging.packages import (
 
 # NEEDED entries of libtorch_npu.so and libtensorpipe.so of the torch_npu 2.13.0 wheel.
 OF_CANN = (
-    "libhccl.so",
-    "libascendcl.so",
-    "libacl_op_compiler.so",
-    "libge_runner.so",
-    "libgraph.so",
+    *("libhccl.so", "libascendcl.so", "libacl_op_compiler.so", "libge_runner.so", "libgraph.so"),
     "libacl_tdt_channel.so",
 )
 _OF_TORCH = ("libtorch", "libc10", "libshm")

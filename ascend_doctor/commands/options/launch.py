@@ -8,6 +8,7 @@ import click
 
 from ascend_doctor.machine import watchdog
 from ascend_doctor.machine.patience import EMULATED, MOST, VARIABLE
+from ascend_doctor.matrix.versions import VersionError, parse
 
 # Of a simulated machine: a3-16 has that many.
 MOST_NPUS = 16
@@ -15,6 +16,16 @@ MOST_NPUS = 16
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 # They wait for others.
 _ENDLESS = {"mcp", "help"}
+
+
+def read_megatron(text: str) -> str:
+    """A version of Megatron-LM, also as core_v0.15.3. Raises UsageError."""
+    plain = text.removeprefix("core_").removeprefix("v")
+    try:
+        return plain and str(parse("pep440", plain) and plain)
+    except VersionError:
+        raise click.UsageError(f"--megatron {text}: name a version, such as 0.15.3") from None
+
 
 framework_option = click.option(
     "--framework", metavar="F", help="ms-swift, twinkle, verl, mindspeed-llm; or F==V."

@@ -100,10 +100,7 @@ def _most_values(action: Any) -> int:
 def fill_unknown(
     words: list[CommandWord], parser: Any, *, any_text: bool = True
 ) -> tuple[list[CommandWord], list[str]]:
-    """Words without values that only the shell knows, and the names of their options.
-
-    With ``any_text`` an option of any text gets a stand-in; others are left out.
-    """
+    """Words without unknown values, and their options; ``any_text``: texts get a stand-in."""
     unknown = []
     gone = set()
     for option in read_options(words, parser).values():

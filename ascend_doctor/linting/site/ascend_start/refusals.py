@@ -87,10 +87,7 @@ def _sizes_near(text: str) -> list[str]:
 
 
 def find_refusals(start: Start, ends: float) -> dict[str, Any]:
-    """The refusals in order, each with its options by blame, and how the last start ended.
-
-    A refusal that depends on a replaced value is a consequence and does not count.
-    """
+    """The refusals with their options by blame, without consequences; how the last start ended."""
     refusals: list[dict[str, Any]] = []
     replaced: set[str] = set()
     seen: set[str] = set()
