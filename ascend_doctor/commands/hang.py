@@ -71,6 +71,9 @@ def command(  # noqa: PLR0913 - the options of the command
     task = say(f"watching {quantity(len(job.ranks), 'rank')} for {watch:g} s")
     with TaskDisplay(STEPS, [task]) as display, display.run(task):
         observer.watch(watch)
+    if observer.has_ended:
+        click.echo(say("The job ended while it was watched."))
+        return 0
     _describe(observer)
     if observer.goes_on:
         click.echo(say(f"The job goes on: every rank moved within {watch:g} s."))

@@ -198,6 +198,11 @@ class Observer:
         return all(looks.moved for looks in self.looks.values())
 
     @property
+    def has_ended(self) -> bool:
+        """Whether no process of a rank is left."""
+        return all(state_of(rank.pid) in {"Z", "gone"} for rank in self.job.ranks)
+
+    @property
     def refusals(self) -> dict[str, list[int]]:
         """Why stacks could not be read, with their ranks."""
         reasons: dict[str, list[int]] = {}

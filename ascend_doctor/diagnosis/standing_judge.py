@@ -56,9 +56,11 @@ def judge_standings(
         for rank, reason in sorted(reasons.items())
         if reason
     )
+    # Whoever is left waits for one that ended, also in a sleep.
+    lost = tuple(rank for rank in absent if rank.kind in {"stopped", "gone"})
     waiting = [rank for rank, standing in standings.items() if waits_for_device(standing.frames)]
-    if absent and (waiting or any(rank.kind in {"stopped", "gone"} for rank in absent)):
-        return absent, ""
+    if lost or (absent and waiting):
+        return lost or absent, ""
     return (), _explain_doubt(standings, waiting)
 
 

@@ -17,7 +17,7 @@ _MOST_DEPTH = 60
 
 
 class Leaf(msgspec.Struct, frozen=True):
-    """A scalar: keys or list numbers to it, whether written as |, its last key's line and column."""
+    """A scalar: its keys or list numbers, whether written as |, its last key's line and column."""
 
     path: tuple[str, ...]
     text: str

@@ -366,7 +366,7 @@ def _block(
 
 
 def _trainer(keys: list[str]) -> str:
-    """verl's trainer; "" if the rollout has keys, and thus devices, of its own."""
+    """The trainer of verl; "" if the rollout has keys, and thus devices, of its own."""
     apart = any(key.startswith(("rollout.", "async_training.")) for key in keys)
     return "" if apart else "verl.trainer.main_ppo"
 

@@ -140,7 +140,7 @@ def test_a_program_that_ends_accuses_nobody(seed: int) -> None:
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 1 << 30))
 def test_a_rank_that_waits_for_something_else_is_not_accused(seed: int) -> None:
-    """In a barrier of gloo or in the store: the NPUs' recorder does not know those."""
+    """In a barrier of gloo, or the store."""
     chance = random.Random(seed)
     layout = draw_layout(chance)
     work = programs(layout, draw_round(chance))
