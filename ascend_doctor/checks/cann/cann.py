@@ -233,6 +233,7 @@ def cann_mixed(case: Case) -> Iterator[Finding]:
     shell = cann.shell
     first = {
         "ASCEND_HOME_PATH": _of(cann, shell.home or shell.toolkit_home),
+        "ASCEND_TOOLKIT_HOME": _of(cann, shell.toolkit_home),
         "ASCEND_OPP_PATH": _of(cann, shell.opp),
         "LD_LIBRARY_PATH": _of(cann, next(iter(shell.library_roots), None)),
         "PYTHONPATH": _of(cann, next(iter(shell.python_roots), None)),
