@@ -22,11 +22,9 @@ _BETTER = 3
 
 
 class JudgedLaunch(msgspec.Struct, frozen=True, kw_only=True):
-    """``unknown`` is why its memory cannot be estimated."""
-
     location: Place
     plan: LaunchedPlan | None = None
-    unknown: str = ""
+    unknown: str = ""  # why its memory cannot be estimated
 
 
 def judge_launches(

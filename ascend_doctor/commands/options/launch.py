@@ -8,7 +8,6 @@ import click
 
 from ascend_doctor.machine import watchdog
 from ascend_doctor.machine.patience import EMULATED, MOST, VARIABLE
-from ascend_doctor.matrix.versions import VersionError, parse
 
 # Of a simulated machine: a3-16 has that many.
 MOST_NPUS = 16
@@ -20,6 +19,8 @@ _ENDLESS = {"mcp", "help"}
 
 def read_megatron(text: str) -> str:
     """A version of Megatron-LM, also as core_v0.15.3. Raises UsageError."""
+    from ascend_doctor.matrix.versions import VersionError, parse  # noqa: PLC0415 - packaging
+
     plain = text.removeprefix("core_").removeprefix("v")
     try:
         return plain and str(parse("pep440", plain) and plain)
