@@ -30,7 +30,7 @@ _CELLS = {
     "serial": re.compile(r"(?=\S*\d)[A-Z0-9-]{6,}"),
 }
 _BARRED, _PLAIN = re.compile(r"[^|│┃]+"), re.compile(r"\S+(?: \S+)*")
-_LEAST_COLUMNS = 2
+_LEAST_COLUMNS, _LONGEST = 2, 500
 # A line of these is drawn between rows.
 _RULED = frozenset(" -=+|│┃─┼")
 
@@ -48,7 +48,7 @@ def find_cells(text: str) -> Iterator[Cell]:
     headings: list[tuple[str, int, int, int]] = []
     count, at, label = 0, 0, ""
     for line in text.split("\n"):
-        cells = list(_split(line))
+        cells = list(_split(line)) if len(line) < _LONGEST else []
         kinds = [(_kind_of(name), number, first, last) for name, number, first, last in cells]
         if set(line) <= _RULED and line:
             pass
@@ -66,7 +66,7 @@ def find_cells(text: str) -> Iterator[Cell]:
                     beside = index == number if barred else first < end and last > start
                     if beside and len(cells) == count and _CELLS[kind].fullmatch(value):
                         yield Cell(kind, at + first, at + last)
-        label = _kind_of(line.strip(), _LABELS)
+        label = _kind_of(line.strip(), _LABELS) if len(line) < _LONGEST else ""
         at += len(line) + 1
 
 

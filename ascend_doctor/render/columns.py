@@ -24,6 +24,7 @@ _UNIT = re.compile(r"(?<=\d) (?=(?:[KMGT]i?B|[mun]?s|min|h|%|TFLOPS)\b)")
 # Replaces that blank during wrapping; never in a shown text.
 _KEPT = "\x1f"
 _NOT_FIRST = frozenset("，。；：！？）】》”、,.;:!?)")  # noqa: RUF001 - Chinese punctuation
+_LONGEST_PATH = 4096
 _NOT_LAST = frozenset("（【《“(")  # noqa: RUF001 - as above
 
 
@@ -77,7 +78,7 @@ def _cut_paths(text: str, room: int) -> str:
     words = []
     for word in text.split(" "):
         rest = word
-        while len(rest) > room and (at := rest.rfind("/", 1, room)) > 0:
+        while room < len(rest) < _LONGEST_PATH and (at := rest.rfind("/", 1, room)) > 0:
             words.append(rest[: at + 1])
             rest = rest[at + 1 :]
         words.append(rest)
