@@ -126,6 +126,7 @@ CHANGES = [
     ("HEADS=32", "HEADS=30", 1),
     ("size 4", "size 3", 9),
     ("batch-size 16", "batch-size 13", 7),
+    ("type rope", "type rope --swiglu", 8),
     ("size 4", "size 1", 10),
 ]
 
@@ -143,6 +144,7 @@ def test_refusals_are_found_at_their_lines(
         asked = [check for _, check in spots(reported) if check.startswith("run-framework")]
         assert len(asked) <= 1, (after, spots(reported))
     assert {line for line, _ in spots(several)} >= {1, 8}
+    assert (8, "run-framework-refuses") in spots(others[-2])
     assert spots(others[-1]) == [(10, "run-framework-changes")]
     assert not [*stack.rglob("*.pyc")]
 

@@ -328,7 +328,7 @@ def run_option_values(case: Case) -> Iterator[Finding]:
     if not newest or satisfies("pep440", newest, "<0.8"):
         kinds = {**kinds, **_KINDS_OF_OLD_MINDSPEED}
     for name, value in launch.values.items():
-        kind = kinds.get(name, "")
+        kind = "" if name in launch.launcher_options else kinds.get(name, "")
         expected = "" if UNTOLD in value else describe_kind(kind, value)
         if expected and "|" in kind:
             # Another program may have more choices; of that only slips are reported.
