@@ -107,7 +107,7 @@ def judge(stack: Path, python: Path, folder: Path, scripts: list[str]) -> list[l
 
 
 def spots(reported: list[Finding]) -> list[tuple[int, str]]:
-    """Lines of what is wrong, with the part of the check's name behind run-."""
+    """Lines and checks of what is wrong."""
     return [
         (each.location.line, each.check)
         for each in reported
