@@ -513,7 +513,7 @@ def _option_values(words: Sequence[str], program: str, catalog: Catalog) -> dict
     """
     swift = program.endswith("swift")
     kinds = catalog.swift_kinds if swift else catalog.option_kinds
-    mentioned = catalog.rules.mentioned
+    mentioned = catalog.rule_names
     values: dict[str, str] = {}
     entry = next((n for n, word in enumerate(words) if program and word.endswith(_PYTHON)), -1)
     for number, word in enumerate(words):

@@ -181,6 +181,12 @@ class Catalog:
         return load(self.single("options.yaml")[-1], Options)
 
     @functools.cached_property
+    def megatron_options(self) -> frozenset[str]:
+        """Names of all options of Megatron-LM's and MindSpeed's scripts."""
+        own = self.options.of("MindSpeed", "MindSpeed-LLM", "MindSpeed-MM") | self.flags.mindspeed
+        return own.union(self.flags.every, *self.flags.some.values())
+
+    @functools.cached_property
     def option_kinds(self) -> dict[str, str]:
         """The values that options of Megatron-LM's and MindSpeed's scripts take."""
         own = (self.flags.every, *self.flags.some.values())
@@ -203,6 +209,10 @@ class Catalog:
     def rules(self) -> LaunchRules:
         """The rules for the options of launches."""
         return load(self.single("launch-rules.yaml")[-1], LaunchRules)
+
+    @functools.cached_property
+    def rule_names(self) -> frozenset[str]:
+        return self.rules.names()
 
     @functools.cached_property
     def images(self) -> BaseImages:

@@ -590,8 +590,7 @@ class LaunchRules(Row, frozen=True, kw_only=True):
         file, colon, line = rule.source.partition(":")
         return f"{self.files[file]}{colon}{line}" if file in self.files else rule.source
 
-    @property
-    def mentioned(self) -> frozenset[str]:
+    def names(self) -> frozenset[str]:
         """The names in all expressions."""
         rules = (rule for group in self.groups for rule in group.rules)
         texts = (text for rule in rules for text in (rule.when, rule.needs, *(rule.divides or ())))

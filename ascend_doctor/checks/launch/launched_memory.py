@@ -97,8 +97,7 @@ def launch_memory(case: Case) -> Iterator[Finding]:
     if short or plan.fits(where) is not False:
         yield note(f"The launch needs about {shown}")
         return
-    certain = needed > _CERTAIN * has and not plan.not_counted
-    yield (error if certain else warning)(
+    yield (error if needed > _CERTAIN * has else warning)(
         f"The launch needs about {needed:.0f} GiB a NPU, and one has {has:.0f} GiB",
         observed=f"{plan.layout.name} on {plan.layout.npus} NPUs: {shown}",
         required=f"at most {has:.1f} GiB",

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from itertools import chain
 
 from ascend_doctor.checks.launch.options import options, version
 from ascend_doctor.checks.launch.rules import is_colocated
@@ -88,28 +87,24 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
     releases = (listed,) if listed else table.versions
     have = frozenset().union(*(table.of(release) for release in releases))
     source = tuple(url for release in releases for url in table.read_in(release))
-    added = _list_added(case, launch, have)
+    known = have | _list_added(case, launch, have)
     strange = [
-        name
-        for name in launch.flags
-        if name not in have | added and name not in launch.launcher_options
+        name for name in launch.flags if name not in known and name not in launch.launcher_options
     ]
     judged = f"Megatron-LM {newest}" if newest else f"Megatron-LM {releases[0]} to {releases[-1]}"
     if not newest and not _resembles(case, launch):
         raise Unknown("which Megatron-LM it is; give --megatron or examine its environment")
-    yield from _odd_marks(case, launch, strange, have | added, source)
+    yield from _odd_marks(case, launch, strange, known, source)
     others, own = [], _has_known_parser(launch)
     for name in (each for each in strange if not _value_of_joined(case, launch, each)):
         releases = table.versions_with(name)
-        longer = _find_longer(name, have | added) if own and len(strange) == 1 else []
-        close = (
-            ""
-            if releases
-            else slip_of(name, have | added) or "".join(longer[:1] * (len(longer) == 1))
-        )
-        if longer and not releases and not close:
-            yield _report_beginning(launch, name, longer)
-            continue
+        close = "" if releases else slip_of(name, known)
+        if own and len(strange) == 1 and not releases and not close:
+            longer = _find_longer(name, known)
+            if len(longer) > 1:
+                yield _report_beginning(launch, name, longer)
+                continue
+            close = "".join(longer)
         if not launch.program and _is_other_spelling(name, close):
             close = ""  # a script of its own, with a spelling of its own
         if not releases and not close:
@@ -136,9 +131,8 @@ def _has_known_parser(launch: Launch) -> bool:
 
 def is_of_fork(case: Case) -> bool:
     """Whether several options are unknown: the program's validation may differ, too."""
-    launch, table = case.need(Launch), case.catalog.flags
-    known = frozenset(table.every).union(*table.some.values(), table.mindspeed, _LAUNCHERS)
-    known |= case.catalog.options.of(*_FAMILY) | table.of_launcher
+    launch, catalog = case.need(Launch), case.catalog
+    known = catalog.megatron_options | catalog.flags.of_launcher | _LAUNCHERS
     return len(set(launch.flags) - known - launch.launcher_options.keys()) > 1
 
 
@@ -256,16 +250,9 @@ def _megatron_launch(case: Case) -> Launch:
 def _resembles(
     case: Case, launch: Launch, share: float = _LEAST_KNOWN, fewest: int = _FEWEST
 ) -> bool:
-    table = case.catalog.flags
-    known = {
-        *table.every,
-        *chain(*table.some.values()),
-        *table.mindspeed,
-        *case.catalog.options.of(*_FAMILY),
-    }
-    known -= table.of_launcher
-    mine = [name for name in launch.flags if name not in table.of_launcher]
-    count = sum(name in known for name in mine)
+    launchers = case.catalog.flags.of_launcher
+    mine = [name for name in launch.flags if name not in launchers]
+    count = sum(name in case.catalog.megatron_options for name in mine)
     return count >= max(fewest, share * len(mine))
 
 

@@ -305,8 +305,9 @@ def judge_rules(case: Case, check: str) -> Iterator[Finding]:
         raise NotApplicable("the encoder has parallel sizes of its own")
     seen: set[Place | None] = set()
     unknown: dict[str, None] = {}
+    names = LaunchNames(case)
     for rule in chain(*(group.rules for group in groups)):
-        names = LaunchNames(case)
+        names.unknown = {}
         broken = _is_broken(case, rule, names)
         if broken is UNKNOWN:
             unknown |= names.unknown
