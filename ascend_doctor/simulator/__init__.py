@@ -1,7 +1,5 @@
 """The simulated NPU: the real torch_npu runs unchanged on a stand-in CANN, on any Linux machine."""
 
-from __future__ import annotations
-
 from ascend_doctor.simulator.faults import FAULTS, Fault, Injection, parse
 from ascend_doctor.simulator.machines import KINDS, SimulatedMachine, machine
 from ascend_doctor.simulator.tree import CANN, KERNELS, Tree, build

@@ -24,6 +24,7 @@ PARTS = {
     "libascend_hal.so": ("hal",),
     "libhccl.so": (
         *("hccl", "hccl_collectives", "hccl_faults", "hccl_link", "hccl_p2p", "hccl_reduce"),
+        "hccl_time",
     ),
 }
 # Names that torch_npu opens at run time and that only lead to another library of ours.
@@ -44,8 +45,6 @@ NO_COMPILER = (
 
 
 class Compiler(msgspec.Struct, frozen=True):
-    """A C compiler, with what `--version` prints first."""
-
     path: str
     version: str
 

@@ -1,17 +1,18 @@
 """Faults of the simulated NPU: what can be broken, where it bites, what it must be diagnosed as."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
 from ascend_doctor.errors import DataError
+from ascend_doctor.matrix.loading import load
+from ascend_doctor.matrix.schema import Row
 
 PLACES = ("rank", "device", "step")
 
 
-class Fault(msgspec.Struct, frozen=True, kw_only=True):
+class Fault(Row, frozen=True, kw_only=True):
     """One declared fault.
 
     ``kind`` and ``options`` are for the runtime (runtime/*.c) or the operators (operators/).
@@ -44,160 +45,14 @@ class Injection(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join((self.fault.kind, *(f"{key}={value}" for key, value in options.items())))
 
 
-FAULTS = (
-    Fault(
-        id="kernel-missing",
-        title="the ops package has no binary of the matrix products",
-        kind="kernel-missing",
-        options={"op": "mm,addmm,bmm,matmul"},
-        failure="cann-op-binary-missing",
-    ),
-    Fault(
-        id="fused-softmax-missing",
-        title="the fused masked softmax is not compiled",
-        kind="fused-softmax-missing",
-        failure="mindspeed-masked-softmax-fusion",
-    ),
-    Fault(
-        id="nonzero-crash",
-        title="indexing by a boolean mask ends with 507018 and breaks the device",
-        kind="nonzero-crash",
-        failure="aicpu-exception-507018",
-    ),
-    Fault(
-        id="ops-other-soc",
-        title="the ops package is for another SoC",
-        kind="operators-fail",
-        options={"code": "561103"},
-        builds={"kernels": "ascend310p"},
-        failure="aclnn-basic-op-561103",
-    ),
-    Fault(
-        id="double-unsupported",
-        title="operators refuse float64",
-        kind="double-unsupported",
-        failure="aclnn-param-invalid-161002",
-    ),
-    Fault(
-        id="hbm-oom",
-        title="another process holds nearly all of the device's memory",
-        kind="hbm-oom",
-        options={"free": str(16 << 20)},
-        failure="npu-oom-torch",
-    ),
-    Fault(
-        id="hbm-ecc",
-        title="the device's memory has an uncorrectable error",
-        kind="hbm-ecc",
-        failure="hbm-ecc-error",
-    ),
-    Fault(
-        id="device-busy",
-        title="the device cannot be opened: somebody else has it",
-        kind="device-busy",
-        failure="device-start-failed-507033",
-    ),
-    Fault(
-        id="device-lost",
-        title="the device drops out while it works",
-        kind="device-lost",
-        failure="device-lost-heartbeat",
-    ),
-    Fault(
-        id="acl-init",
-        title="aclInit fails with 500001",
-        kind="acl-init",
-        failure="cann-inner-error-generic",
-    ),
-    Fault(
-        id="compiler-init",
-        title="the operator compiler of CANN cannot start (500001)",
-        kind="compiler-init",
-        # torch_npu else asks the compiler only when an operator needs it (OptionsManager.cpp,
-        # GetAclOpInitMode).
-        environment={"ACL_OP_INIT_MODE": "0"},
-        failure="numpy2-acl-init-500001",
-    ),
-    Fault(
-        id="rank-absent",
-        title="a rank never joins the communicator",
-        kind="hccl-absent",
-        failure="hccl-topo-negotiation-timeout-ei0015",
-    ),
-    Fault(
-        id="rank-hangs-first",
-        title="a rank hangs in the first collective",
-        kind="hccl-hangs",
-        failure="hccl-connect-timeout-ei0006",
-    ),
-    Fault(
-        id="rank-hangs",
-        title="a rank hangs in a later collective",
-        kind="hccl-hangs",
-        options={"step": "1"},
-        failure="hccl-notify-timeout-ei0002",
-    ),
-    Fault(
-        id="rank-dies",
-        title="a rank is killed in a collective",
-        kind="hccl-dies",
-        options={"step": "1"},
-    ),
-    Fault(
-        id="rank-slow",
-        title="a rank is late in its first sums",
-        kind="hccl-slow",
-        options={"seconds": "1.5", "on": "AllReduce:fp32", "times": "12"},
-    ),
-    Fault(
-        id="rank-wrong",
-        title="a rank receives wrong values",
-        kind="hccl-wrong",
-    ),
-    Fault(
-        id="int64-narrow",
-        title="collectives cut int64 to 32 bits",
-        kind="hccl-wrong",
-        options={"as": "int32"},
-    ),
-    Fault(
-        id="nan-lost",
-        title="collectives turn a NaN into 0",
-        kind="hccl-wrong",
-        options={"as": "zero"},
-    ),
-    Fault(
-        id="bf16-cut",
-        title="sums of bfloat16 are cut off, not rounded",
-        kind="hccl-cuts",
-    ),
-    Fault(
-        id="gather-object-hangs",
-        title="all_gather_object hangs on HCCL",
-        kind="hccl-hangs",
-        options={"on": "AllGather:uint8"},
-        # The sizes were gathered before, so the link exists.
-        failure="hccl-notify-timeout-ei0002",
-    ),
-    Fault(
-        id="hccl-port",
-        title="the port of HCCL is taken",
-        kind="hccl-port",
-        failure="hccl-port-bound-ej0003",
-    ),
-    Fault(
-        id="nan",
-        title="one device computes a NaN",
-        kind="nan",
-        failure="npu-loss-zero-gradnorm-nan",
-    ),
-    Fault(
-        id="cann-old",
-        title="CANN is older than torch_npu wants and lacks a function that it calls",
-        builds={"cann": "8.0.0", "without": "aclrtCreateEventExWithFlag"},
-        failure="torch-npu-undefined-symbol",
-    ),
-)
+class _Faults(Row, frozen=True, kw_only=True):
+    """``faults.yaml`` beside this file."""
+
+    schema: int
+    faults: tuple[Fault, ...]
+
+
+FAULTS = load(Path(__file__).with_name("faults.yaml"), _Faults).faults
 
 
 def parse(text: str) -> Injection:

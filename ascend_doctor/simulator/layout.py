@@ -4,8 +4,6 @@ Layout and keys are those of CANN 8.5 and newer, as captured: ascend_toolkit_ins
 version.info of 9.1, the folder listing of 8.5.0.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -97,26 +95,17 @@ def add_python(cann: Path) -> None:
 
 def _versions(cann: Path, final: Path, *, version: str, machine: str) -> None:
     path = cann / f"{machine}-linux"
-    _properties(
-        path / "ascend_toolkit_install.info",
-        package_name="Ascend-cann-toolkit",
-        version=version,
-        innerversion=MARK,
-        arch=machine,
-        os="linux",
-        path=str(final / path.name),
-        note=MARK,
-    )
-    _properties(
-        path / "ascend_ops_install.info",
-        package_name=f"Ascend-cann-{MARK}-ops",
-        version=version,
-        innerversion=MARK,
-        arch=machine,
-        os="linux",
-        path=str(final / path.name),
-        note=MARK,
-    )
+    for name, package in (("toolkit", "toolkit"), ("ops", f"{MARK}-ops")):
+        _properties(
+            path / f"ascend_{name}_install.info",
+            package_name=f"Ascend-cann-{package}",
+            version=version,
+            innerversion=MARK,
+            arch=machine,
+            os="linux",
+            path=str(final / path.name),
+            note=MARK,
+        )
     for name in COMPONENTS:
         (cann / name).mkdir(exist_ok=True)
         _properties(

@@ -1,7 +1,5 @@
 """The ledger of a simulated machine, which its processes map (runtime/ledger.c)."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import struct

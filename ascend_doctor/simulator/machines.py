@@ -3,8 +3,6 @@
 The texts have the forms of real ones (tests/samples); the figures are those of the simulation.
 """
 
-from __future__ import annotations
-
 import shlex
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +20,6 @@ from ascend_doctor.simulator.soc import find
 from ascend_doctor.simulator.tree import Tree
 
 DRIVER = "25.5.1"
-FIRMWARE = "7.8.0.6.201"  # invented, in the form of the vendor's
 FIRMWARE = "7.1.0.11.220"
 MEMORY = 4 << 30
 _DRIVER_ROOT = "/usr/local/Ascend/driver"

@@ -1,7 +1,5 @@
 """Several simulated nodes on this machine: a command on each, with names and NPUs of its own."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

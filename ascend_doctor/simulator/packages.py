@@ -1,7 +1,5 @@
 """What a rehearsal needs in the examined interpreter: the packages of the extra ``rehearsal``."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import shlex
 

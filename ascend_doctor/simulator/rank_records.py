@@ -1,4 +1,4 @@
-"""What ranks at true size wrote of their memory (operators/peaks.py)."""
+"""What ranks at true size wrote of their memory and time (operators/peaks.py, clock.py)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,33 @@ RECORDS = "ASCEND_SIMULATOR_TRUE_SIZE"
 _LIMIT = 1 << 20
 
 
+class OperatorTime(msgspec.Struct, frozen=True, kw_only=True):
+    """Of all calls in a step; ``lines`` are of the longest one, the innermost first."""
+
+    operator: str
+    seconds: float
+    calls: int
+    lines: tuple[str, ...]
+
+
+class StepTime(msgspec.Struct, frozen=True, kw_only=True):
+    """Virtual seconds of a rank's last step, and those of its stream by what it did.
+
+    It was ``starved`` where the host had launched nothing, and ``waited`` for transfers and other
+    ranks. Of operators of all streams ``cube`` and ``memory`` are what bounds them. ``operators``:
+    the longest first.
+    """
+
+    seconds: float
+    busy: float
+    cube: float
+    memory: float
+    starved: float
+    waited: float
+    calls: int
+    operators: tuple[OperatorTime, ...]
+
+
 class RankRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of a rank. ``lines`` are of the call that made the peak, the innermost first."""
 
@@ -27,6 +54,7 @@ class RankRecord(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...]
     moments: dict[str, int]
     assumptions: tuple[str, ...]
+    step: StepTime | None = None
 
 
 def make_records(folder: Path) -> Path:

@@ -1,7 +1,5 @@
 """C text for what the simulated runtime does not implement: each stub names itself and fails."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

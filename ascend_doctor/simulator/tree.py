@@ -1,7 +1,5 @@
 """The stand-in CANN tree: built once for a wheel, kept in the cache, given to child processes."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What an installed torch_npu needs from CANN: read from the ELF files, nothing is imported."""
 
-from __future__ import annotations
-
 import mmap
 import re
 from collections.abc import Iterable, Mapping

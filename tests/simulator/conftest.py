@@ -8,6 +8,7 @@ import pytest
 
 from ascend_doctor.simulator import Tree, build
 from tests import forks
+from tests.programs import run_program
 
 PROGRAMS = Path(__file__).parent / "programs"
 QUIET = {"PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
@@ -57,12 +58,9 @@ def simulate(built: Tree) -> Run:
             faults=faults,
             haste=haste,
         )
-        return subprocess.run(
+        return run_program(
             [str(argument) for argument in argv],
             check=False,
-            capture_output=True,
-            text=True,
-            timeout=300,
             env={**whole, **(env or {})},
         )
 

@@ -14,6 +14,7 @@ from ascend_doctor.simulator import Tree, build, stubs
 from ascend_doctor.simulator import compile as compiling
 from ascend_doctor.simulator.ledger import new_ledger
 from ascend_doctor.simulator.wheel import find_wheel, needs, operators, read_elf
+from tests.programs import run_program
 from tests.simulator.fidelity import cann_symbols
 
 RUNTIME = Path(compiling.__file__).parent / "runtime"
@@ -257,13 +258,7 @@ def test_the_tree_says_that_it_is_simulated(built: Tree) -> None:
 def test_set_env_gives_what_the_environment_gives(built: Tree) -> None:
     environment = built.environment({}, soc="Ascend910B3", devices=8, memory_bytes=1)
     script = f"source {built.root}/cann/set_env.sh; env"
-    done = subprocess.run(
-        ["bash", "-c", script],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={"PATH": "/bin:/usr/bin"},
-    )
+    done = run_program(["bash", "-c", script], env={"PATH": "/bin:/usr/bin"})
     sourced = dict(line.split("=", 1) for line in done.stdout.splitlines())
     for name in ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH", "LD_LIBRARY_PATH", "PYTHONPATH"):
         assert os.path.realpath(sourced[name]) == os.path.realpath(environment[name])
@@ -315,10 +310,7 @@ def test_our_functions_have_the_signatures_of_the_headers(
         '#include "acl/acl.h"\n#include "acl/acl_op_compiler.h"\n'
         '#include "third_party/hccl/inc/hccl/hccl.h"\nextern "C" {\n' + "\n".join(lines) + "\n}\n"
     )
-    done = subprocess.run(
-        [compiler, "-fsyntax-only", "-w", f"-I{acl}", f"-I{include}", str(source)],
-        check=False,
-        capture_output=True,
-        text=True,
+    done = run_program(
+        [compiler, "-fsyntax-only", "-w", f"-I{acl}", f"-I{include}", str(source)], check=False
     )
     assert done.returncode == 0, done.stderr

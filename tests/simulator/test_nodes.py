@@ -1,13 +1,13 @@
 """Several simulated nodes: names, ranks, devices and ledgers of their own."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from ascend_doctor.simulator.nodes import SimulatedNode, run_on_nodes
+from tests.programs import run_program
 
 DOCTOR = str(Path(sys.executable).with_name("ascend-doctor"))
 TRAIN = """
@@ -33,7 +33,7 @@ def test_a_launch_of_two_nodes_runs_on_one_machine(examined_python: Path, tmp_pa
     (tmp_path / "tmp").mkdir()
     launch = ("torchrun", "--nproc-per-node", "2", "train.py")
     options = ("--python", str(examined_python), "--nodes", "2", "--npus", "2")
-    done = subprocess.run(
+    done = run_program(
         [
             DOCTOR,
             "rehearse",
@@ -44,8 +44,6 @@ def test_a_launch_of_two_nodes_runs_on_one_machine(examined_python: Path, tmp_pa
             f"hccn_tool -i 0 -ip -g; {' '.join(launch)}",
         ],
         check=False,
-        capture_output=True,
-        text=True,
         timeout=600,
         cwd=tmp_path,
         env={**os.environ, "TMPDIR": str(tmp_path / "tmp"), "OMP_NUM_THREADS": "1"},
@@ -78,12 +76,6 @@ def test_the_first_failure_is_the_code_and_the_others_are_ended(
 
 @pytest.mark.slow
 def test_nodes_are_not_shrunk() -> None:
-    done = subprocess.run(
-        [DOCTOR, "rehearse", "--nodes", "2", "--shrink", "--", "true"],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = run_program([DOCTOR, "rehearse", "--nodes", "2", "--shrink", "--", "true"], check=False)
     assert done.returncode == 2
     assert "--shrink makes launches of one node" in done.stderr

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.simulator import Tree
+from tests.programs import run_program
 from tests.simulator.conftest import Forked
 
 HERE = Path(__file__).parent / "operators"
@@ -23,10 +24,7 @@ def environment(built: Tree, *faults: str) -> dict[str, str]:
 
 def run(python: Path, env: Mapping[str, str], script: str, *arguments: str) -> list[str]:
     """The standard output of a script, line by line."""
-    done = subprocess.run(
-        [python, HERE / script, *arguments],
-        check=False, capture_output=True, text=True, timeout=DEADLINE, env=env,
-    )  # fmt: skip
+    done = run_program([python, HERE / script, *arguments], check=False, timeout=DEADLINE, env=env)
     return results_of(done)
 
 
@@ -90,10 +88,12 @@ def test_megatron_core_trains_as_on_the_cpu(
         command += ["-m", "torch.distributed.run", "--standalone"]
         command += [f"--nproc_per_node={processes}"]
     program = HERE / "megatron_moe.py"
-    on_cpu = subprocess.run(
+    on_cpu = run_program(
         [*command, program, "cpu", *sizes.split()],
-        check=False, capture_output=True, text=True, timeout=DEADLINE, env=plain | several,
-    )  # fmt: skip
+        check=False,
+        timeout=DEADLINE,
+        env=plain | several,
+    )
     ranks = processes if processes > 1 else 0
     on_npu = forked(
         program, "npu", *sizes.split(), ranks=ranks, env=several, devices=4, memory=4 << 30

@@ -3,7 +3,7 @@ from pathlib import Path
 import msgspec
 
 from ascend_doctor.commands.rehearsed_ranks import describe_ranks
-from ascend_doctor.simulator.rank_records import RankRecord, read_records
+from ascend_doctor.simulator.rank_records import OperatorTime, RankRecord, StepTime, read_records
 
 GIB = 1 << 30
 
@@ -45,3 +45,18 @@ def test_the_process_that_trained_counts(tmp_path: Path) -> None:
         (tmp_path / f"rank-0-{each.pid}.json").write_bytes(msgspec.json.encode(each))
     (tmp_path / "rank-1-9.json").write_text("{")
     assert read_records(tmp_path) == [record(0, 2 * GIB, 3, 8)]
+
+
+def test_the_time_of_a_step_is_told_with_its_parts() -> None:
+    step = StepTime(
+        seconds=123.4, busy=98.72, cube=90, memory=30, starved=0, waited=24.68, calls=7,
+        operators=(OperatorTime(operator="aten::mm", seconds=61.7, calls=4, lines=()),),
+    )  # fmt: skip
+    timed = msgspec.structs.replace(record(3), step=step)
+    lines = list(describe_ranks([record(0), timed], 64 * GIB))
+    parts = (
+        "rank 3: arithmetic 60%, memory traffic 20%, waiting for transfers and other ranks 20%, "
+        "waiting for the host 0%; 7 calls of operators"
+    )
+    time = "a step would take about 120 s (86 to 170 s), computed from the documented rates"
+    assert lines[-4:-1] == [f"{time} of the chip", parts, "rank 3: aten::mm 50% in 4 calls"]

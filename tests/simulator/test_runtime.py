@@ -9,6 +9,7 @@ import pytest
 
 from ascend_doctor.simulator import Tree
 from ascend_doctor.simulator.wheel import read_elf
+from tests.programs import run_program
 from tests.simulator.conftest import PROGRAMS, Forked, Run
 
 
@@ -87,10 +88,7 @@ def test_processes_share_the_memory_of_a_device(built: Tree, examined_python: Pa
     env = built.environment(os.environ, soc="Ascend910B3", devices=8, memory_bytes=1 << 30)
 
     def free() -> list[int]:
-        done = subprocess.run(
-            [examined_python, PROGRAMS / "free.py"],
-            check=True, capture_output=True, text=True, env=env,
-        )  # fmt: skip
+        done = run_program([examined_python, PROGRAMS / "free.py"], env=env)
         return [int(word) for word in done.stdout.split()]
 
     assert free() == [1024, 1024]

@@ -2,10 +2,11 @@
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.programs import run_program
 
 OPERATORS = Path(__file__).parents[2] / "ascend_doctor" / "simulator" / "operators"
 PROBES = Path(__file__).parents[2] / "probes"
@@ -66,13 +67,10 @@ print(json.dumps([torch.distributed.get_rank(group), torch.distributed.get_world
 
 
 def answer(python: Path, program: str, *arguments: str) -> object:
-    done = subprocess.run(
+    done = run_program(
         [python, "-W", "ignore", "-c", program, *arguments],
         check=False,
-        capture_output=True,
-        text=True,
         env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
-        timeout=120,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)

@@ -16,8 +16,10 @@ def install() -> None:
     """Register a kernel for every operator that the simulated NPU can compute."""
     if not _installed:
         from . import acl, mindspeed
+        from .calls import record_calls
         from .registration import register
 
         _installed.extend(register())
         sys.modules.setdefault("acl", acl)
         mindspeed.watch_for_mindspeed()
+        record_calls()

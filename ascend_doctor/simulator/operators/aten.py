@@ -21,9 +21,9 @@ _NATIVE = frozenset({
 _COMPUTED_HERE = frozenset({"aten::contiguous", "aten::native_dropout"})
 
 
-def registered(namespace: str, key: str = "PrivateUse1") -> Iterator[tuple[str, Any]]:
+def registered(namespace: str) -> Iterator[tuple[str, Any]]:
     """Names and overloads of a namespace that torch_npu implements and that have a schema."""
-    for name in torch._C._dispatch_get_registrations_for_dispatch_key(key):  # noqa: SLF001
+    for name in torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"):  # noqa: SLF001
         space, _, rest = name.partition("::")
         packet, _, overload = rest.partition(".")
         if space == namespace:

@@ -7,6 +7,7 @@ made from, with that tensor's sizes, strides and offset.
 from __future__ import annotations
 
 import ctypes
+import mmap
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,8 +21,14 @@ KEPT_VIEWS = 4096
 _views: dict[tuple[Any, ...], torch.Tensor] = {}
 _storage_at = torch._C._construct_storage_from_data_pointer  # noqa: SLF001
 _drain_queue = torch_npu._C._npu_getCurrentRawStream  # noqa: SLF001
-_synchronize_stream = ctypes.CDLL("libascendcl.so").aclrtSynchronizeStream
-_synchronize_stream.argtypes = [ctypes.c_void_p]
+_settle = ctypes.CDLL("libascendcl.so").sim_settle
+_settle.argtypes = [ctypes.c_void_p]
+_query_stream = ctypes.CDLL("libascendcl.so").aclrtStreamQuery
+_query_stream.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+_COMPLETE = 0  # ACL_STREAM_STATUS_COMPLETE of acl_rt.h
+_madvise = ctypes.CDLL(None).madvise
+_madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_WORTH_RELEASING = 1 << 20  # bytes
 
 
 def wait_for(device_index: int) -> None:
@@ -32,8 +39,24 @@ def wait_for(device_index: int) -> None:
     MakeSureQueueEmpty, torch_npu/csrc/core/npu/NPUStream.cpp); what it handed to the stream is
     then awaited. A stream in error raises what torch_npu raises when it synchronises.
     """
-    if _synchronize_stream(_drain_queue(device_index)):
+    if _settle(_drain_queue(device_index)):
         torch.npu.current_stream(device_index).synchronize()
+
+
+def release(tensor: torch.Tensor) -> None:
+    """Give back the pages under a new tensor that has no values, where nothing still reads them.
+
+    Torch_npu's allocator hands out places that were written before. Work of other streams on them
+    has ended by then; where that of the current stream has not, they are kept.
+    """
+    first = -(-tensor.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
+    size = tensor.data_ptr() + tensor.untyped_storage().nbytes() - first
+    if size < _WORTH_RELEASING:
+        return
+    status = ctypes.c_int(-1)
+    asked = _query_stream(_drain_queue(tensor.get_device()), ctypes.byref(status))
+    if not asked and status.value == _COMPLETE:
+        _madvise(first, size, mmap.MADV_DONTNEED)
 
 
 def host(tensor: torch.Tensor) -> torch.Tensor:

@@ -22,6 +22,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from . import clock
 from .plans import tensors_in
 
 # Results below so many elements set no peak that is worth a look.
@@ -44,6 +45,8 @@ class _Rank:
         self.lines: list[str] = []
         self.moments: dict[str, int] = {}
         self.assumptions: dict[str, None] = {}
+        # At the ends of the last two steps.
+        self.times: list[dict[str, Any]] = []
 
     @property
     def steps(self) -> int:
@@ -74,7 +77,10 @@ def _begin_step(*_: Any) -> None:
 def _end_step(optimizer: Any, *_: Any) -> None:
     _note(_count_bytes())
     _rank.stepping = False
+    before = _rank.steps
     _rank.counts[id(optimizer)] += 1
+    if clock.is_running and _rank.steps > before:
+        _rank.times = [*_rank.times[-1:], clock.read()]
     if _rank.steps <= _STEPS_KEPT:
         write()
 
@@ -116,6 +122,11 @@ def _lines(frame: FrameType | None) -> list[str]:
     return lines
 
 
+def job_lines() -> list[str]:
+    """The Python lines that called what runs, innermost first."""
+    return _lines(sys._getframe(1))  # noqa: SLF001
+
+
 def write() -> None:
     """Write what was seen; a rank that never opened a device has nothing to say."""
     if not torch.npu.is_initialized():
@@ -132,6 +143,7 @@ def write() -> None:
         "lines": _rank.lines,
         "moments": _rank.moments,
         "assumptions": list(_rank.assumptions),
+        "step": clock.compare(*_rank.times) if len(_rank.times) > 1 else None,
     }
     path = Path(_rank.folder) / f"rank-{seen['rank']}-{os.getpid()}.json"
     path.with_suffix(".part").write_text(json.dumps(seen), "utf-8")

@@ -11,7 +11,7 @@ import torch
 
 from . import factories
 from .kernels import DEVICE
-from .memory import host, wait_for
+from .memory import host, release, wait_for
 
 Tensor = torch.Tensor
 # The variable that names the folder for what ranks used; with it everything is of true size.
@@ -43,7 +43,9 @@ class Sized(NamedTuple):
             made = factories.empty(self.size, dtype=self.dtype, device=device)
         else:
             made = torch.empty_strided(self.size, self.stride, dtype=self.dtype, device=device)
-        if 0 < self.elements <= SMALL:
+        if self.elements > SMALL:
+            release(made)
+        elif self.elements:
             wait_for(made.get_device())
             if self.dtype in INTEGERS:
                 ctypes.memset(made.data_ptr(), 0, made.untyped_storage().nbytes())

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from . import factories, peaks
+from . import clock, factories, peaks
 from .faults import tensors_of
 from .kernels import DEVICE, Kernel, find_outputs, return_sources
 from .memory import host, wait_for
@@ -36,6 +36,11 @@ Tensor = torch.Tensor
 # Results whose values decide what a program does next, where they cannot be computed.
 _DECIDED = {"npu::_amp_foreach_non_finite_check": False, "aten::equal": True}
 _READ = frozenset({"aten::_local_scalar_dense", "aten::item", "aten::is_nonzero"})
+# The host waits for these, as their values or the size of their results go back to it.
+_WAITED_FOR = _READ | {
+    "aten::equal", "aten::nonzero", "aten::masked_select", "aten::_unique2",
+    "aten::repeat_interleave.Tensor",
+}  # fmt: skip
 _FILLS = frozenset({
     "aten::zeros", "aten::zero_", "aten::zeros_like", "aten::fill_.Scalar", "aten::ones",
     "aten::full",
@@ -60,6 +65,13 @@ def _balance(results: Any, experts: int) -> Any:
     return results
 
 
+def _holds_host(to: Tensor, source: Tensor, non_blocking: bool = False) -> bool:
+    """Whether the host waits until a copy has come."""
+    if to.is_cpu is not source.is_cpu and to.numel() > SMALL:
+        peaks.assume("copies between the host and an NPU are as fast as its memory")
+    return to.is_cpu and not non_blocking
+
+
 class SizedKernel:
     """A kernel that computes what is small by ``compute``, and makes the rest by its plan.
 
@@ -71,7 +83,7 @@ class SizedKernel:
         self, name: str, operator: Any, compute: Kernel, function: Callable[..., Any] | None
     ) -> None:
         schema = operator._schema  # noqa: SLF001
-        self._name, self._compute = name, compute
+        self._name, self._compute, self._operator = name, compute, operator
         self._outputs = find_outputs(schema)
         self._sources = return_sources(schema)
         self._returns = len(schema.returns)
@@ -91,11 +103,13 @@ class SizedKernel:
             tuple(kwargs), seen.describe(kwargs.values(), self._numbers),
         )  # fmt: skip
         try:
-            plan = self._plans[key]
+            plan, cost = self._plans[key]
         except KeyError:
-            plan = self._plans[key] = self._find_plan(args, kwargs, seen)
+            plan, cost = self._plans[key] = self._learn(args, kwargs, seen)
         except TypeError:  # a symbol, a list in a list
-            plan = self._find_plan(args, kwargs, seen)
+            plan, cost = self._learn(args, kwargs, seen)
+        if cost is not None and (seen.device or device) is not None:
+            self._spend(cost, args, kwargs)
         if plan is None:
             result = self._compute(*args, **kwargs)
             routes = self._name in _ROUTES and args[0].is_floating_point()
@@ -108,6 +122,20 @@ class SizedKernel:
         result = self._answer(plan, args, kwargs, where)
         peaks.look(self._name, plan)
         return result
+
+    def _learn(self, args: Any, kwargs: Any, seen: CallSizes) -> tuple[Any, clock.Cost | None]:
+        plan = self._find_plan(args, kwargs, seen)
+        if not clock.is_running:
+            return plan, None
+        return plan, clock.weigh(self._ways or [self._operator], args, kwargs, plan)
+
+    def _spend(self, cost: clock.Cost, args: Any, kwargs: Any) -> None:
+        device = torch.npu.current_device()
+        clock.spend(self._name, cost, device, peaks.job_lines)
+        if self._name in _WAITED_FOR or (
+            self._name == "aten::copy_" and _holds_host(*args, **kwargs)
+        ):
+            clock.wait_on_host(device)
 
     def _find_plan(self, args: tuple[Any, ...], kwargs: dict[str, Any], seen: CallSizes) -> Any:
         """The sizes of the results, or None where they are to be computed."""

@@ -14,6 +14,7 @@ typedef struct {
     int holders;              /* the user and every task that still needs it */
     uint64_t recorded, passed; /* number of the last record that was launched, and that was reached */
     struct timespec when;
+    double clock;
     aclError error;
     char message[SIM_MESSAGE];
 } event;
@@ -46,6 +47,7 @@ static aclError do_record(void *arguments, aclError failed, char *message) {
     event *e = m->event;
     pthread_mutex_lock(&e->lock);
     e->passed = m->number;
+    e->clock = sim_clock_now();
     clock_gettime(CLOCK_MONOTONIC, &e->when);
     e->error = failed;
     snprintf(e->message, sizeof e->message, "%s", message);
@@ -62,6 +64,7 @@ static aclError do_wait(void *arguments, aclError failed, char *message) {
     pthread_mutex_lock(&e->lock);
     while (!failed && e->passed < m->number)
         pthread_cond_wait(&e->changed, &e->lock);
+    sim_clock_until(e->clock);
     aclError code = failed ? ACL_SUCCESS : e->error;
     if (code)
         snprintf(message, SIM_MESSAGE, "%s", e->message);
@@ -105,9 +108,9 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent handle) {
     pthread_mutex_lock(&e->lock);
     mark m = {e, e->recorded};
     bool waits = e->passed < e->recorded || e->error;
-    e->holders += waits;
+    e->holders++;
     pthread_mutex_unlock(&e->lock);
-    return waits ? launch(stream, do_wait, m, true) : ACL_SUCCESS;
+    return launch(stream, do_wait, m, waits);
 }
 
 aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream) {
@@ -127,6 +130,7 @@ aclError aclrtSynchronizeEvent(aclrtEvent handle) {
     uint64_t number = e->recorded;
     while (e->passed < number)
         pthread_cond_wait(&e->changed, &e->lock);
+    sim_host_until(e->clock);
     aclError code = outcome(e);
     pthread_mutex_unlock(&e->lock);
     return code;

@@ -82,8 +82,12 @@ static HcclResult check_devices(const segment *s, uint32_t ranks) {
 /* Ranks with a process, of the communicator that this thread makes next; 0: all. */
 static _Thread_local uint32_t expected;
 
-void sim_expect_ranks(uint32_t real) {
+/* And the nodes that all ranks of it are on. */
+static _Thread_local uint32_t expected_nodes;
+
+void sim_expect_ranks(uint32_t real, uint32_t nodes) {
     expected = real;
+    expected_nodes = nodes;
 }
 
 static HcclResult join(const address *where, uint32_t ranks, uint32_t rank, const char *name, HcclComm *out) {
@@ -123,6 +127,8 @@ static HcclResult join(const address *where, uint32_t ranks, uint32_t rank, cons
     c->ranks = ranks;
     c->real = real;
     c->rank = rank;
+    c->nodes = expected_nodes ? expected_nodes : sim_hccl_nodes(c);
+    expected_nodes = 0;
     while (sim_absent(c, c->first_real))
         c->first_real++;
     snprintf(c->name, sizeof c->name, "%s", name && *name ? name : where->cookie);

@@ -26,6 +26,7 @@ typedef struct {
 
 typedef struct {
     signature what;
+    double clock;                /* of the stream, when it came */
     uint64_t rounds;             /* all-to-all: how often this rank has to publish */
     uint64_t bytes[MAX_RANKS];   /* all-to-all: for each receiver, in this round */
     char data[];
@@ -34,6 +35,7 @@ typedef struct {
 typedef struct {
     word sent, taken; /* messages ever put in, and taken out */
     uint64_t sizes[MESSAGES];
+    double clocks[MESSAGES]; /* when the sender began */
 } channel;
 
 /* A sub-communicator that its first rank has made and the others still have to open. */
@@ -66,7 +68,8 @@ typedef struct {
     uint32_t real; /* ranks with a process; what is absent is answered for by the first of them */
     uint32_t first_real;
     int row;           /* of the journal, -1 without */
-    uint64_t numbered; /* collectives that this rank has called */
+    uint32_t nodes;    /* that its ranks are on */
+    uint64_t numbered, transferred; /* collectives that this rank has called, and sends and receives */
     bool linked;
     char name[128];
     struct {
@@ -117,6 +120,11 @@ void sim_announce(communicator *c, uint32_t peer);
 HcclResult sim_await(communicator *c, uint32_t peer, double deadline);
 aclError sim_execution_timeout(char *message, uint32_t rank);
 void sim_hccl_failed(communicator *c, const char *message); /* message: SIM_MESSAGE bytes */
+
+/* hccl_time.c: virtual seconds of a collective of which a rank gives `bytes`, and of a transfer */
+double sim_hccl_seconds(const communicator *c, const char *operation, uint64_t bytes);
+double sim_hccl_transfer(const communicator *c, uint32_t peer, uint64_t bytes);
+uint32_t sim_hccl_nodes(const communicator *c);
 
 /* hccl_reduce.c */
 size_t sim_hccl_size(HcclDataType type); /* 0: not a type */

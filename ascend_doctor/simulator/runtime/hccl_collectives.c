@@ -18,6 +18,7 @@ struct operation {
     HcclDataType type;
     HcclReduceOp reduction;
     uint64_t count, size; /* elements, bytes of one */
+    double launched;      /* of the host's clock */
     bool by_rank;         /* without it what follows is neither set nor copied into the stream */
     uint64_t send_counts[MAX_RANKS], send_at[MAX_RANKS], receive_counts[MAX_RANKS], receive_at[MAX_RANKS];
 };
@@ -206,12 +207,25 @@ static bool moves(const operation *o) {
     return sim_moves(most * o->size);
 }
 
+static uint64_t bytes_given(const operation *o) {
+    uint64_t given = 0;
+    for (uint32_t rank = 0; o->by_rank && rank < o->comm->ranks; rank++)
+        given += o->send_counts[rank];
+    return (given ? given : o->count) * o->size;
+}
+
 static aclError run(void *arguments, aclError failed, char *message) {
     const operation *o = arguments;
     if (failed)
         return ACL_SUCCESS;
     sim_journal_mark(o->mark, SIM_BEGUN);
+    sim_clock_from(o->launched);
+    double came = sim_clock_now();
     aclError code = o->run == all_to_all || moves(o) ? o->run(o, message) : barrier(o, message);
+    sim_clock_note("waits for ranks", came);
+    double met = sim_clock_now();
+    sim_clock_spend(sim_hccl_seconds(o->comm, o->name, bytes_given(o)));
+    sim_clock_note(o->name, met);
     if (!code)
         sim_journal_mark(o->mark, SIM_ENDED);
     if (code)
@@ -219,13 +233,6 @@ static aclError run(void *arguments, aclError failed, char *message) {
     else if (o->receive && moves(o))
         sim_hccl_corrupt(o->name, o->type, o->receive, o->count);
     return code;
-}
-
-static uint64_t bytes_given(const operation *o) {
-    uint64_t given = 0;
-    for (uint32_t rank = 0; o->by_rank && rank < o->comm->ranks; rank++)
-        given += o->send_counts[rank];
-    return (given ? given : o->count) * o->size;
 }
 
 /* Checks, links on the first use, and puts the operation into the stream. */
@@ -242,6 +249,7 @@ static HcclResult launch(operation *o, aclrtStream stream) {
         return result;
     if (o->comm->rank == 0)
         sim_hccl_count(o->comm, o->name, bytes_given(o));
+    o->launched = sim_host_clock();
     size_t size = o->by_rank ? sizeof *o : offsetof(operation, send_counts);
     return sim_launch(stream, run, o, size, true) ? HCCL_E_RUNTIME : HCCL_SUCCESS;
 }

@@ -123,6 +123,7 @@ static bool disagree(const signature *here, const signature *there, char *text) 
 aclError sim_meet(communicator *c, const signature *what, char *message) {
     segment *s = c->shared;
     sim_slot(c)->what = *what;
+    sim_slot(c)->clock = sim_clock_now();
     uint32_t generation = atomic_load(&s->generation);
     atomic_store(&s->met[c->rank], ++c->meetings);
     if (atomic_fetch_add(&s->arrived, 1) + 1 == c->real) {
@@ -133,6 +134,8 @@ aclError sim_meet(communicator *c, const signature *what, char *message) {
         return missing(c, message);
     }
     char text[SIM_MESSAGE / 2];
+    for (uint32_t rank = 0; rank < c->ranks; rank++)
+        sim_clock_until(sim_published(c, rank)->clock);
     for (uint32_t rank = 0; rank < c->ranks; rank++)
         if (disagree(what, &sim_published(c, rank)->what, text)) {
             sim_compose(message, "EI0005", "%s", text);

@@ -10,11 +10,13 @@ typedef struct {
     HcclSendRecvItem item;
     uint64_t bytes, done;
     bool finished;
+    double begun; /* when both sides were there */
     sim_mark mark;
 } transfer;
 
 typedef struct {
     communicator *comm;
+    double launched; /* of the host's clock */
     uint32_t count;
     transfer transfers[];
 } batch;
@@ -37,6 +39,7 @@ static bool send_some(communicator *c, transfer *t) {
     if (part && moves)
         memcpy(sim_mail(c, c->rank, t->item.remoteRank, sent), (const char *)t->item.buf + t->done, part);
     way->sizes[sent % MESSAGES] = part;
+    way->clocks[sent % MESSAGES] = sim_clock_now();
     atomic_store(&way->sent, sent + 1);
     ring(c->shared, t->item.remoteRank);
     t->done += part;
@@ -56,6 +59,8 @@ static bool receive_some(communicator *c, transfer *t) {
         part = t->bytes - t->done;
     if (part && sim_moves(t->bytes))
         memcpy((char *)t->item.buf + t->done, sim_mail(c, t->item.remoteRank, c->rank, taken), part);
+    if (way->clocks[taken % MESSAGES] > t->begun)
+        t->begun = way->clocks[taken % MESSAGES];
     atomic_store(&way->taken, taken + 1);
     ring(c->shared, t->item.remoteRank);
     t->done += part;
@@ -79,8 +84,12 @@ static aclError run(void *arguments, aclError failed, char *message) {
     batch *b = arguments;
     communicator *c = b->comm;
     uint32_t open = failed ? 0 : b->count;
-    for (uint32_t i = 0; i < open; i++)
+    sim_clock_from(b->launched);
+    double came = sim_clock_now(), end = came;
+    for (uint32_t i = 0; i < open; i++) {
         sim_journal_mark(b->transfers[i].mark, SIM_BEGUN);
+        b->transfers[i].begun = sim_clock_now();
+    }
     while (open) {
         uint32_t bell = atomic_load(&c->shared->bells[c->rank]), waits_for = 0;
         bool moved = false;
@@ -100,6 +109,13 @@ static aclError run(void *arguments, aclError failed, char *message) {
             return code;
         }
     }
+    for (uint32_t i = 0; i < b->count; i++) {
+        const transfer *t = &b->transfers[i];
+        double there = t->begun + sim_hccl_transfer(c, t->item.remoteRank, t->bytes);
+        end = there > end ? there : end;
+    }
+    sim_clock_until(end);
+    sim_clock_note("Send, Receive", came);
     return ACL_SUCCESS;
 }
 
@@ -169,6 +185,7 @@ static HcclResult launch_group(void) {
         batch *b = group.entries[e].work;
         for (uint32_t i = 0; i < b->count && !result && !hangs[e]; i++)
             result = sim_await(b->comm, b->transfers[i].item.remoteRank, deadline);
+        b->launched = sim_host_clock();
         size_t size = sizeof *b + b->count * sizeof(transfer);
         if (!result && !hangs[e] && sim_launch(group.entries[e].stream, run, b, size, true))
             result = HCCL_E_RUNTIME;

@@ -18,11 +18,11 @@ enum { GROUPS = 256, CALLS = 512 };
 typedef struct {
     char key[32], name[64];
     uint32_t ranks;
-    int32_t members[MAX_RANKS]; /* RANK of each, -1 where it is not known */
+    int32_t members[MAX_RANKS]; /* RANK of each, -1 where it is not known, -2 without a process */
 } group_row;
 struct sim_call {
     _Atomic uint64_t order; /* among the calls of this rank, from 1 */
-    uint64_t number, count; /* of the group; elements */
+    uint64_t number, count; /* of the group's collectives, or of its transfers; elements */
     double entered;         /* seconds since 1970 */
     uint32_t group, type;
     int32_t peer;           /* RANK of the other end; -1: a collective */
@@ -76,7 +76,7 @@ void sim_journal_group(communicator *c) {
         snprintf(row->name, sizeof row->name, "%.63s", c->name);
         row->ranks = c->ranks;
         for (uint32_t rank = 0; rank < c->ranks; rank++)
-            row->members[rank] = c->shared->job[rank];
+            row->members[rank] = sim_absent(c, rank) ? -2 : c->shared->job[rank];
         shared->groups++;
     }
     pthread_mutex_unlock(&in_process);
@@ -92,7 +92,7 @@ sim_mark sim_journal_call(communicator *c, const char *operation, int peer, uint
         struct timespec now;
         clock_gettime(CLOCK_REALTIME, &now);
         call->order = 0;
-        call->number = peer < 0 ? ++c->numbered : c->numbered;
+        call->number = peer < 0 ? ++c->numbered : ++c->transferred;
         call->count = count;
         call->entered = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
         call->group = (uint32_t)c->row;

@@ -70,12 +70,15 @@ static aclError out_of_memory(int device, size_t size) {
                       size, device);
 }
 
-/* At true size pages are taken when they are written, and few are. */
+/* At true size pages are taken when they are written, and few are: small ones. */
 static void *back(size_t size) {
     if (!sim_config()->true_size)
         return aligned_alloc(ALIGNMENT, size);
     void *start = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return start == MAP_FAILED ? NULL : start;
+    if (start == MAP_FAILED)
+        return NULL;
+    madvise(start, size, MADV_NOHUGEPAGE);
+    return start;
 }
 
 static void unback(void *start, size_t size) {

@@ -15,6 +15,16 @@ static double number(const char *name, double fallback) {
     return text && *text ? strtod(text, NULL) : fallback;
 }
 
+/* ASCEND_SIMULATOR_CLOCK is "name=value name=value"; operators/clock.py reads it, too. */
+static double rate(const char *name) {
+    const char *text = getenv("ASCEND_SIMULATOR_CLOCK");
+    size_t length = strlen(name);
+    for (; text && *text; text = strchr(text, ' '), text += text != NULL)
+        if (!strncmp(text, name, length) && text[length] == '=')
+            return strtod(text + length + 1, NULL);
+    return 0;
+}
+
 /* The rules are those of CANN: logical ids, no blanks and no ranges; the list is cut silently at an
  * entry that is no device; a duplicate is the error EE2002; a list that does not ascend selects
  * nothing and is an error (catalogue: visible-devices-not-ascending); so does an empty list. */
@@ -61,6 +71,12 @@ static void read_settings(void) {
     if (settings.haste <= 0)
         settings.haste = 1;
     settings.trace = getenv("ASCEND_SIMULATOR_TRACE") != NULL;
+    settings.links.pair = rate("pair");
+    settings.links.own = rate("own");
+    settings.links.node = rate("node");
+    settings.links.latency = rate("latency");
+    const char *timeline = getenv("ASCEND_SIMULATOR_TIMELINE");
+    snprintf(settings.timeline, sizeof settings.timeline, "%s", timeline ? timeline : "");
     settings.true_size = getenv("ASCEND_SIMULATOR_TRUE_SIZE") != NULL;
     read_visible();
 }

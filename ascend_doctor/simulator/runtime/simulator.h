@@ -21,6 +21,11 @@ typedef struct {
     int rank;                  /* RANK, -1 without */
     double haste;              /* every HCCL time limit is divided by this */
     bool trace;
+    struct {
+        double pair, own, node; /* bytes a second: to one NPU of the server, to all, to other servers; or 0 */
+        double latency;         /* seconds of each transfer */
+    } links;
+    char timeline[1024];       /* the folder for rows of virtual time, or "" */
     bool true_size;            /* device memory is reserved, and what is large is not computed */
 } sim_settings;
 const sim_settings *sim_config(void);
@@ -58,6 +63,20 @@ aclError sim_launch(aclrtStream stream, sim_task task, const void *arguments, si
 aclError sim_wait(aclrtStream stream, int32_t milliseconds);
 aclError sim_wait_device(int device, int32_t milliseconds);
 int sim_stream_device(aclrtStream stream);
+/* The same without virtual time: operators wait here where a device would only queue. */
+aclError sim_settle(aclrtStream stream);
+/* The clock of the stream whose task this thread runs, in seconds. */
+double sim_clock_now(void);
+void sim_clock_from(double launched); /* no earlier than the host launched it */
+void sim_clock_until(double when);    /* waits for another stream or rank */
+void sim_clock_spend(double seconds);
+/* Something of this name took from then to now: a row of the timeline, if one is kept. */
+void sim_clock_note(const char *name, double begin);
+
+/* clock.c */
+void sim_timeline(int stream, const char *name, double begin, double end);
+double sim_host_clock(void);
+void sim_host_until(double when);
 
 /* faults.c */
 typedef struct sim_fault sim_fault;

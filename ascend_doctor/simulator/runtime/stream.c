@@ -27,6 +27,7 @@ typedef struct stream {
     bool threaded; /* the stream has its own thread */
     bool in_use;   /* a destroyed stream is kept, with its thread, for the next one */
     int device, id;
+    double clock, busy, starved, waited; /* seconds of virtual time; what it was busy, and waited for */
     aclError error; /* stays until the stream is destroyed: ACL_STOP_ON_FAILURE */
     char message[SIM_MESSAGE];
 } stream;
@@ -87,6 +88,8 @@ static stream *find(aclrtStream handle) {
     return found;
 }
 
+static _Thread_local stream *running;
+
 /* The lock is held; it is not while the task runs. */
 static void run(stream *s, sim_task task, void *arguments) {
     char message[SIM_MESSAGE] = "";
@@ -97,7 +100,10 @@ static void run(stream *s, sim_task task, void *arguments) {
     else
         failed = sim_device_error(s->device, message);
     pthread_mutex_unlock(&s->lock);
+    stream *outer = running;
+    running = s;
     aclError code = task(arguments, failed, message);
+    running = outer;
     pthread_mutex_lock(&s->lock);
     s->running = false;
     if (code && !s->error) {
@@ -186,6 +192,36 @@ static struct timespec deadline(int32_t milliseconds) {
     return t;
 }
 
+double sim_clock_now(void) {
+    return running ? running->clock : 0;
+}
+
+void sim_clock_from(double launched) {
+    if (running && launched > running->clock) {
+        running->starved += launched - running->clock;
+        running->clock = launched;
+    }
+}
+
+void sim_clock_until(double when) {
+    if (running && when > running->clock) {
+        running->waited += when - running->clock;
+        running->clock = when;
+    }
+}
+
+void sim_clock_spend(double seconds) {
+    if (running) {
+        running->clock += seconds;
+        running->busy += seconds;
+    }
+}
+
+void sim_clock_note(const char *name, double begin) {
+    if (running && running->clock > begin)
+        sim_timeline(running->id, name, begin, running->clock);
+}
+
 static aclError drain(stream *s, int32_t milliseconds) {
     struct timespec until = deadline(milliseconds < 0 ? 0 : milliseconds);
     aclError code = ACL_SUCCESS;
@@ -208,6 +244,16 @@ aclError sim_wait(aclrtStream handle, int32_t milliseconds) {
         return ACL_ERROR_RT_CONTEXT_NULL;
     strike(s->device);
     aclError code = drain(s, milliseconds);
+    sim_host_until(s->clock);
+    return code ? code : sim_device_error(s->device, NULL);
+}
+
+aclError sim_settle(aclrtStream handle) {
+    stream *s = find(handle);
+    if (!s)
+        return ACL_ERROR_RT_CONTEXT_NULL;
+    strike(s->device);
+    aclError code = drain(s, -1);
     return code ? code : sim_device_error(s->device, NULL);
 }
 
@@ -217,9 +263,29 @@ aclError sim_wait_device(int device, int32_t milliseconds) {
     stream *all = streams; /* streams are only ever put in front of it and never freed */
     pthread_mutex_unlock(&registry);
     for (stream *s = all; s && !first; s = s->next)
-        if (s->device == device)
+        if (s->device == device) {
             first = drain(s, milliseconds);
+            sim_host_until(s->clock);
+        }
     return first ? first : sim_device_error(device, NULL);
+}
+
+/* For operators: clock, busy, starved, waited of a stream, and the latest clock of the process, after all
+ * that is launched. */
+void sim_clock_read(aclrtStream handle, double values[5]) {
+    stream *s = find(handle);
+    if (!s)
+        return;
+    pthread_mutex_lock(&registry);
+    stream *all = streams;
+    pthread_mutex_unlock(&registry);
+    double latest = sim_host_clock();
+    for (stream *each = all; each; each = each->next)
+        if (each->device == s->device) {
+            drain(each, -1);
+            latest = each->clock > latest ? each->clock : latest;
+        }
+    memcpy(values, (double[]){s->clock, s->busy, s->starved, s->waited, latest}, 5 * sizeof *values);
 }
 
 int sim_stream_device(aclrtStream handle) {

@@ -111,7 +111,11 @@ aclError aclrtMapMem(void *address, size_t size, size_t offset, aclrtDrvMemHandl
     int kind = backing->file >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     void *at = mmap(address, size, PROT_READ | PROT_WRITE, kind | MAP_FIXED, backing->file,
                     backing->file >= 0 ? (off_t)offset : 0);
-    return at == MAP_FAILED ? ACL_ERROR_RT_MEMORY_ALLOCATION : put(&mapped, address, size);
+    if (at == MAP_FAILED)
+        return ACL_ERROR_RT_MEMORY_ALLOCATION;
+    if (backing->file < 0)
+        madvise(at, size, MADV_NOHUGEPAGE);
+    return put(&mapped, address, size);
 }
 
 aclError aclrtUnmapMem(void *address) {

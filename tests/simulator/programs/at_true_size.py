@@ -77,13 +77,19 @@ def communicate() -> None:
     print("rank", rank, *seen, flush=True)
 
 
-def disagree() -> None:
-    """Ranks give different amounts."""
-    rank = int(os.environ["RANK"])
+def pace() -> None:
+    """Rank 1 multiplies ten times as often as rank 0, and both add 64 MiB at the end of a step."""
     torch.npu.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("hccl")
-    dist.all_reduce(torch.zeros(MIB << (rank == 0), device="npu"))
-    torch.npu.synchronize()
+    weight = torch.nn.Parameter(torch.zeros(16 * MIB, device="npu"))
+    weight.grad = torch.zeros_like(weight)
+    optimizer = torch.optim.SGD([weight])
+    factor = torch.zeros(4096, 4096, dtype=torch.bfloat16, device="npu")
+    for _ in range(3):
+        for _ in range(10 if dist.get_rank() else 1):
+            factor @ factor
+        dist.all_reduce(weight.grad)
+        optimizer.step()
 
 
 globals()[sys.argv[1]]()
