@@ -3,8 +3,9 @@
 import functools
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.machine.parsing import YAML_BYTES, read_yaml
 from ascend_doctor.matrix.evidence import StackEvidence
+from ascend_doctor.matrix.fields import Fields
 from ascend_doctor.matrix.images import BaseImages
 from ascend_doctor.matrix.loading import convert, load
 from ascend_doctor.matrix.schema import (
@@ -33,16 +35,27 @@ from ascend_doctor.matrix.schema import (
     Options,
     Rows,
     Stack,
+    Validation,
+    Validations,
     Variables,
 )
+from ascend_doctor.matrix.sets import PinnedSet, PinnedSets
 from ascend_doctor.matrix.versions import normalised
 
-T = TypeVar("T")
+Read = TypeVar("Read")
+T = TypeVar("T", bound=msgspec.Struct)
+Named = TypeVar("Named", PinnedSet, KnownFailure)
 
 # In one line, or in the indented lines after it.
 _DISTRIBUTION = re.compile(
     r"^obtain:.*(?:\n(?=[ \t]).*)*?[\s{,\"']distribution[\"']?: *[\"']?([\w.-]+)", re.MULTILINE
 )
+
+# Not warnings of compilers, nor inner errors.
+_FAILURE = re.compile(r"E[A-Z\d](?!99)|W[A-Z]|\d")
+
+# Names of servers and chips in a family's title.
+_PHRASES = re.compile(r"[,():]")
 
 
 def folder(name: str) -> Path:
@@ -54,11 +67,46 @@ def folder(name: str) -> Path:
     raise DataError(f"{name}/ is missing from this installation; reinstall ascend-doctor")
 
 
+# How each file that is alone of its kind is read.
+SINGLE_FILES: dict[str, Callable[["Catalog"], object]] = {}
+
+
+def _read_single(name: str, read: Callable[["Catalog"], Read]) -> functools.cached_property[Read]:
+    SINGLE_FILES[name] = read
+    return functools.cached_property(read)
+
+
+def _read_last(name: str, kind: type[T]) -> functools.cached_property[T]:
+    """A file of the matrix; of several folders the last one counts."""
+    return _read_single(name, lambda catalog: load(catalog.single(name)[-1], kind))
+
+
+def _read_merged(name: str, kind: type[T], **keys: str) -> functools.cached_property[T]:
+    """A file of the matrix; other folders add to its fields ``keys``, or replace rows of them."""
+    return _read_single(
+        name,
+        lambda catalog: functools.reduce(
+            lambda whole, more: _merge(whole, more, keys),
+            (load(path, kind) for path in catalog.single(name)),
+        ),
+    )
+
+
+def _read_guides(catalog: "Catalog") -> dict[str, CodeGuide]:
+    """By code; of several folders the last one counts."""
+    return {
+        code: guide
+        for path in catalog.single("error-guides.yaml")
+        for guide in load(path, ErrorGuides).guides
+        for code in guide.codes
+    }
+
+
 class Catalog:
     """The matrix. Files are read on demand.
 
     ``overlays`` are a site's folders, laid out like matrices/. Files for stacks, evidence and
-    hardware add or replace whole files; those for components, hazards, variables, warnings,
+    hardware add or replace whole files; those for components, sets, hazards, variables, warnings,
     failures and error codes add rows, or replace those of the same version, ref, id, name or code.
     """
 
@@ -67,6 +115,19 @@ class Catalog:
         if missing:
             raise DataError(f"{missing[0]}: the matrix folder is missing")
         self._folders = (folder("matrices"), *overlays)
+
+    flags = _read_last("flags.yaml", Flags)
+    options = _read_last("options.yaml", Options)
+    fields = _read_last("fields.yaml", Fields)
+    rules = _read_last("launch-rules.yaml", LaunchRules)
+    images = _read_last("images.yaml", BaseImages)
+    import_names = _read_last("imports.yaml", ImportNames)
+    error_guides = _read_single("error-guides.yaml", _read_guides)
+    _validations = _read_last("validations.yaml", Validations)
+    variables = _read_merged("environment.yaml", Variables, variables="name", near_misses="wrong")
+    hazards = _read_merged("hazards.yaml", Hazards, hazards="name")
+    error_codes = _read_merged("error-codes.yaml", ErrorCodes, reported="", acl="", hccl="")
+    _warnings = _read_merged("warnings.yaml", KnownWarnings, warnings="id")
 
     def files(self, kind: str) -> dict[str, tuple[Path, ...]]:
         """Files of components, stacks, evidence or hardware by id, overlays last."""
@@ -136,6 +197,12 @@ class Catalog:
     def stacks(self) -> tuple[Stack, ...]:
         return tuple(self.stack(identity) for identity in self.files("stacks"))
 
+    @functools.cached_property
+    def sets(self) -> tuple[PinnedSet, ...]:
+        """Sets that somebody ran. Raises DataError for an id twice in one folder."""
+        rows = self._rows("sets", lambda path: load(path, PinnedSets).sets)
+        return tuple(rows.values())
+
     @functools.cache  # noqa: B019 - as above
     def evidence(self, identity: str) -> StackEvidence:
         """Evidence of a stack; empty if it was never run."""
@@ -158,27 +225,6 @@ class Catalog:
             known = ", ".join(self.files(kind))
             raise DataError(f"{identity}: there is no such row in {kind}; there are {known}")
         return paths[-1]
-
-    @functools.cached_property
-    def variables(self) -> Variables:
-        whole, *more = (load(path, Variables) for path in self.single("environment.yaml"))
-        for variables in more:
-            whole = msgspec.structs.replace(
-                whole,
-                variables=_merge_rows(whole.variables, variables.variables, lambda row: row.name),
-                near_misses=_merge_rows(
-                    whole.near_misses, variables.near_misses, lambda row: row.wrong
-                ),
-            )
-        return whole
-
-    @functools.cached_property
-    def flags(self) -> Flags:
-        return load(self.single("flags.yaml")[-1], Flags)
-
-    @functools.cached_property
-    def options(self) -> Options:
-        return load(self.single("options.yaml")[-1], Options)
 
     @functools.cached_property
     def megatron_options(self) -> frozenset[str]:
@@ -205,73 +251,68 @@ class Catalog:
         """The kinds of verl's and MindSpeed-RL's dotted keys."""
         return dict(_walk_keys(self.options.overrides, ()))
 
-    @functools.cached_property
-    def rules(self) -> LaunchRules:
-        """The rules for the options of launches."""
-        return load(self.single("launch-rules.yaml")[-1], LaunchRules)
+    @property
+    def validations(self) -> tuple[Validation, ...]:
+        return self._validations.tables
 
     @functools.cached_property
     def rule_names(self) -> frozenset[str]:
         return self.rules.names()
 
-    @functools.cached_property
-    def images(self) -> BaseImages:
-        return load(self.single("images.yaml")[-1], BaseImages)
-
-    @functools.cached_property
-    def hazards(self) -> Hazards:
-        whole, *more = (load(path, Hazards) for path in self.single("hazards.yaml"))
-        for hazards in more:
-            rows = _merge_rows(whole.hazards, hazards.hazards, lambda row: row.name)
-            whole = msgspec.structs.replace(whole, hazards=rows)
-        return whole
-
-    @functools.cached_property
+    @property
     def known_warnings(self) -> tuple[KnownWarning, ...]:
-        rows: tuple[KnownWarning, ...] = ()
-        for path in self.single("warnings.yaml"):
-            rows = _merge_rows(rows, load(path, KnownWarnings).warnings, lambda row: row.id)
-        return rows
+        return self._warnings.warnings
 
     @functools.cached_property
     def failures(self) -> dict[str, KnownFailure]:
         """The known failures by id. Raises DataError for an id twice in one folder."""
-        failures: dict[str, KnownFailure] = {}
-        for folder in self._folders:
-            own: dict[str, KnownFailure] = {}
-            for path in sorted((folder / "failures").glob("*.yaml")):
-                for failure in load(path, Failures).failures:
-                    if failure.id in own:
-                        raise DataError(f"{path}: two failures are called {failure.id}")
-                    own[failure.id] = failure
-            failures.update(own)
-        return failures
+        return self._rows("failures", lambda path: load(path, Failures).failures)
 
     @functools.cached_property
-    def import_names(self) -> ImportNames:
-        return load(self.single("imports.yaml")[-1], ImportNames)
-
-    @functools.cached_property
-    def error_codes(self) -> ErrorCodes:
-        whole, *more = (load(path, ErrorCodes) for path in self.single("error-codes.yaml"))
-        for codes in more:
-            whole = msgspec.structs.replace(
-                whole,
-                reported={**whole.reported, **codes.reported},
-                acl={**whole.acl, **codes.acl},
-                hccl={**whole.hccl, **codes.hccl},
-            )
-        return whole
-
-    @functools.cached_property
-    def error_guides(self) -> dict[str, CodeGuide]:
-        """By code; of several folders the last one counts."""
+    def recognized_failures(self) -> dict[str, KnownFailure]:
+        """The known failures, and CANN's error codes with a guide."""
+        codes = self.error_codes
+        meanings = codes.reported | {str(code): text for code, text in codes.acl.items()}
         return {
-            code: guide
-            for path in self.single("error-guides.yaml")
-            for guide in load(path, ErrorGuides).guides
-            for code in guide.codes
-        }
+            code.lower(): guide.as_failure(code, meanings.get(code, ""))
+            for code, guide in self.error_guides.items()
+            if _FAILURE.match(code)
+        } | self.failures
+
+    def _rows(self, kind: str, read: Callable[[Path], Iterable[Named]]) -> dict[str, Named]:
+        rows: dict[str, Named] = {}
+        for folder in self._folders:
+            own: dict[str, Named] = {}
+            for path in sorted((folder / kind).glob("*.yaml")):
+                for row in read(path):
+                    if row.id in own:
+                        raise DataError(f"{path}: two {kind} are called {row.id}")
+                    own[row.id] = row
+            rows.update(own)
+        return rows
+
+    @functools.cached_property
+    def usual_family(self) -> Family:
+        """What an answer for an unknown chip is for."""
+        return next(row for row in self.families if row.title.startswith("Atlas A2"))
+
+    def family_called(self, text: str) -> Family | None:
+        """The family that people mean by ``text``: A2, 910B, 910C, Atlas 800T A3, Ascend910B3.
+
+        910B is Atlas A2, although the first generation has a chip of this name.
+        """
+        asked = _plain(text)
+        for family in self.families:
+            if asked in {_plain(family.id), *map(_plain, _PHRASES.split(family.title))}:
+                return family
+        return self.family_of(text)
+
+    def chip_called(self, text: str) -> str:
+        """The chip that people mean: of a family (A3, 910C) its first, else ``text`` itself."""
+        family = self.family_called(text)
+        if family is None or family == self.family_of(text) or not family.socs:
+            return text
+        return family.socs[0].soc
 
     def family_of(self, name: str) -> Family | None:
         """The family of a SoC name (Ascend910B3) or npu-smi's name (910B3)."""
@@ -283,6 +324,10 @@ class Catalog:
         return None
 
 
+def _plain(text: str) -> str:
+    return re.sub(r"atlas|ascend|[\s_-]", "", text.lower())
+
+
 def _overlaid(path: Path, whole: Component) -> Component:
     """With an overlay's file: a whole component replaces the head too."""
     read = read_yaml(path)
@@ -291,21 +336,24 @@ def _overlaid(path: Path, whole: Component) -> Component:
         rows: Component | Rows = head
     else:
         head, rows = whole, convert(path, read, Rows)
+    whole = _merge(whole, rows, {"releases": "version", "refs": "ref", "behaviours": "id versions"})
     return msgspec.structs.replace(
-        head,
-        releases=_merge_rows(whole.releases, rows.releases, lambda row: row.version),
-        refs=_merge_rows(whole.refs, rows.refs, lambda row: row.ref),
-        behaviours=_merge_rows(
-            whole.behaviours, rows.behaviours, lambda row: (row.id, row.versions)
-        ),
+        head, releases=whole.releases, refs=whole.refs, behaviours=whole.behaviours
     )
 
 
-def _merge_rows(
-    old: tuple[T, ...], new: tuple[T, ...], name: Callable[[T], object]
-) -> tuple[T, ...]:
-    replaced = {name(row) for row in new}
-    return (*new, *(row for row in old if name(row) not in replaced))
+def _merge(whole: T, more: Any, keys: Mapping[str, str]) -> T:
+    """``keys``: the attributes that tell the rows of a field apart; none for a mapping."""
+    fields = {}
+    for field, key in keys.items():
+        old, new = getattr(whole, field), getattr(more, field)
+        if key:
+            name = attrgetter(*key.split())
+            replaced = {name(row) for row in new}
+            fields[field] = (*new, *(row for row in old if name(row) not in replaced))
+        else:
+            fields[field] = old | new
+    return msgspec.structs.replace(whole, **fields)
 
 
 def _merge_kinds(*tables: Mapping[str, str | None]) -> dict[str, str]:

@@ -25,9 +25,9 @@ class Stop(Row, frozen=True, kw_only=True):
 class StackRun(Row, frozen=True, kw_only=True):
     """One run of a stack, from its setup to its proof, on ``date`` (ISO 8601).
 
-    ``checkouts`` are commits and ``wheels`` versions. ``differs`` is where the run departs from
-    the row. ``probes`` and ``imports`` passed, ``failed`` did not, ``unknown`` could not be
-    determined. ``losses`` are training losses by layout. ``stop`` is None if the stack ran.
+    ``checkouts`` are commits, ``wheels`` versions of components. ``differs`` is where the run
+    departs from the row. ``probes`` and ``imports`` passed, ``failed`` did not, ``unknown`` could
+    not be determined. ``losses`` are training losses by layout. ``stop`` is None if the stack ran.
     """
 
     date: str

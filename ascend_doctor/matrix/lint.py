@@ -2,19 +2,20 @@
 
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+import msgspec
 import yaml
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.machine.parsing import YAML_BYTES, check_yaml
-from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.catalog import SINGLE_FILES, Catalog
 from ascend_doctor.matrix.evidence import StackEvidence
 from ascend_doctor.matrix.models import every
 from ascend_doctor.matrix.schema import Component, Family, Need, Release, Stack
+from ascend_doctor.matrix.sets import PinnedSet
 from ascend_doctor.matrix.versions import (
     Scheme,
     VersionError,
@@ -25,8 +26,7 @@ from ascend_doctor.matrix.versions import (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class RowProblem:
+class RowProblem(msgspec.Struct, frozen=True, kw_only=True):
     """``file``, and ``key_path`` in it (releases[2.7.1].requires[cann])."""
 
     file: str
@@ -53,6 +53,11 @@ def lint(catalog: Catalog) -> tuple[RowProblem, ...]:
         problems += _at(catalog, "stacks", stack.id, _stack(catalog, stack))
     for family in catalog.families:
         problems += _at(catalog, "hardware", family.id, _family(catalog, family))
+    for row in catalog.sets:
+        problems += (
+            RowProblem(file="sets", key_path=f"{row.id}.{key}", what=what)
+            for key, what in _set(catalog, row)
+        )
     for name in catalog.files("evidence"):
         if name not in catalog.files("stacks"):
             problems += _at(catalog, "evidence", name, iter([("id", "no stack is called so")]))
@@ -77,27 +82,16 @@ def _files_that_do_not_load(catalog: Catalog) -> Iterator[RowProblem]:
             for path in paths:
                 yield from _duplicate_keys(path)
             yield from _try(functools.partial(_load, loader, paths[-1]))
-    for kind in ("failures", "models"):
+    for kind in ("failures", "models", "sets", "checks"):
         for paths in catalog.files(kind).values():
             for path in paths:
                 yield from _duplicate_keys(path)
-    single: dict[str, Callable[[], object]] = {
-        "hazards.yaml": lambda: catalog.hazards,
-        "environment.yaml": lambda: catalog.variables,
-        "images.yaml": lambda: catalog.images,
-        "warnings.yaml": lambda: catalog.known_warnings,
-        "error-guides.yaml": lambda: catalog.error_guides,
-        "error-codes.yaml": lambda: catalog.error_codes,
-        "imports.yaml": lambda: catalog.import_names,
-        "flags.yaml": lambda: catalog.flags,
-        "options.yaml": lambda: catalog.options,
-        "launch-rules.yaml": lambda: catalog.rules,
-    }
-    for file, load in single.items():
+    for file, load in SINGLE_FILES.items():
         for path in catalog.single(file):
             yield from _duplicate_keys(path)
-        yield from _try(load)
+        yield from _try(functools.partial(load, catalog))
     yield from _try(lambda: catalog.failures)
+    yield from _try(lambda: catalog.sets)
     yield from _try(lambda: every(catalog))
 
 
@@ -300,3 +294,13 @@ def _family(catalog: Catalog, family: Family) -> Found:
         if other.id > family.id:
             for name in sorted(mine & {*other.names, *other.npu_smi_names}):
                 yield "names", f"{name} is also a name of {other.id}"
+
+
+def _set(catalog: Catalog, row: PinnedSet) -> Found:
+    for name in row.pins.keys() - set(catalog.component_ids):
+        yield f"pins.{name}", f"no component is called {name}"
+    if row.framework in catalog.component_ids and row.framework not in row.pins:
+        yield "pins", f"a set of {row.framework} pins {row.framework} itself"
+    for family in row.families:
+        if family not in catalog.files("hardware"):
+            yield "families", f"no chip family is called {family}"

@@ -43,7 +43,10 @@ class Latent(Row, frozen=True, kw_only=True):
 
 
 class Delta(Row, frozen=True, kw_only=True):
-    """Gated delta nets in all layers but every ``interval``-th; sizes of a head in elements."""
+    """Gated delta nets in all layers but every ``interval``-th; sizes of a head in elements.
+
+    ``whole``: on every rank of TP.
+    """
 
     interval: int
     key_heads: int
@@ -51,6 +54,7 @@ class Delta(Row, frozen=True, kw_only=True):
     key_dim: int
     value_dim: int
     conv_kernel: int
+    whole: bool = False
 
 
 class Model(Row, frozen=True, kw_only=True):
@@ -124,11 +128,15 @@ def find_named(catalog: Catalog, name: str) -> Model | None:
 
 def find_near(catalog: Catalog, name: str) -> tuple[str, ...]:
     """Known names that an unknown one may mean, nearest first."""
-    known = {_plain(each): _last(each) for row in every(catalog) for each in (row.id, *row.names)}
+    known = names_by_spelling(catalog)
     plain = _plain(name)
     near = difflib.get_close_matches(plain, known, n=_MOST_LIKE)
     near.sort(key=lambda each: len({*plain.split("-")} ^ {*each.split("-")}))
     return tuple(known[each] for each in near[:_MOST_NEAR])
+
+
+def names_by_spelling(catalog: Catalog) -> dict[str, str]:
+    return {_plain(each): _last(each) for row in every(catalog) for each in (row.id, *row.names)}
 
 
 @functools.lru_cache(maxsize=4)
@@ -178,7 +186,6 @@ def sizes_of(model: Model) -> dict[str, int]:
 
 
 def every(catalog: Catalog) -> tuple[Model, ...]:
-    """All rows of the matrix."""
     return tuple(load(paths[-1], Model) for paths in catalog.files("models").values())
 
 

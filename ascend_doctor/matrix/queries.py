@@ -3,7 +3,6 @@
 import datetime as dt
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -22,8 +21,7 @@ MACHINE_FACTS = ("cann", "driver", "python", "arch", "soc", "glibc")
 _STALE_AFTER = dt.timedelta(days=180)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Chosen:
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     """A component, or one version of it, that a user named."""
 
     component: Component
@@ -47,11 +45,10 @@ class Chosen:
         return (row,) if row else tuple(reporting)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bond:
-    """A row that binds two parts. ``need`` is None for a stack or a provided version."""
+class Bond(msgspec.Struct, frozen=True, kw_only=True):
+    """A row that binds two parts. ``need`` is None for a stack, a set or a provided version."""
 
-    kind: Literal["requires", "conflicts", "provides", "shared", "stack"]
+    kind: Literal["requires", "conflicts", "provides", "shared", "stack", "set"]
     row: str
     text: str
     sources: tuple[Source, ...]
@@ -90,7 +87,9 @@ def _component(catalog: Catalog, name: str) -> Component:
             return component
     import difflib  # noqa: PLC0415 - only where something is wrong
 
-    near = difflib.get_close_matches(normal_name, catalog.component_ids, n=3)
+    sets = (row.id for row in catalog.sets)
+    names = (*catalog.component_ids, *catalog.files("stacks"), *sets)
+    near = difflib.get_close_matches(normal_name, names, n=3)
     hint = f"did you mean {', '.join(near)}?" if near else "`ascend-doctor matrix list` has them"
     raise DataError(f"no component is called {name!r}; {hint}")
 
@@ -148,6 +147,7 @@ def why(catalog: Catalog, chosen: Chosen, other: Chosen) -> tuple[Bond, ...]:
         *_bonds(catalog, other, chosen),
         *_shared(catalog, chosen, other),
         *_stack_bonds(catalog, chosen, other),
+        *_set_bonds(catalog, chosen, other),
     )
 
 
@@ -256,6 +256,15 @@ def _stack_bonds(catalog: Catalog, chosen: Chosen, other: Chosen) -> Iterator[Bo
             )
             text = f"{stack.status}: {pair}"
             yield Bond(kind="stack", row=stack.id, text=text, sources=stack.sources)
+
+
+def _set_bonds(catalog: Catalog, chosen: Chosen, other: Chosen) -> Iterator[Bond]:
+    for row in catalog.sets:
+        pins = [row.pins.get(part.component.id) for part in (chosen, other)]
+        wished = (chosen.version, other.version)
+        if all(pin and wish in {None, pin} for pin, wish in zip(pins, wished, strict=True)):
+            text = f"{row.title}: {chosen.component.id} {pins[0]}, {other.component.id} {pins[1]}"
+            yield Bond(kind="set", row=row.id, text=text, sources=row.sources)
 
 
 def _in_stack(stack: Stack, part: Chosen) -> bool:

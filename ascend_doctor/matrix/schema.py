@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -211,6 +211,10 @@ class Function(Row, frozen=True, kw_only=True):
     name: str
     takes: dict[str, tuple[str, ...]]
 
+    def releases_with(self, argument: str) -> tuple[str, ...]:
+        """The ranges of versions that take an argument."""
+        return tuple(versions for versions, names in self.takes.items() if argument in names)
+
 
 class Component(Row, frozen=True, kw_only=True, dict=True):
     """``matrices/components/<id>.yaml``. ``after``: components to install before this one.
@@ -315,6 +319,19 @@ class ChipRates(Row, frozen=True, kw_only=True):
     ranks: int = 0
 
 
+class Bandwidths(Row, frozen=True, kw_only=True):
+    """GB/s (10^9 bytes) of a device, one way, as documented.
+
+    ``pair``: to one device of its server; ``card``: to all of them; ``network``: to others.
+    """
+
+    memory: float
+    pair: float
+    card: float
+    network: float
+    source: str
+
+
 class Family(Row, frozen=True, kw_only=True):
     """``matrices/hardware/<id>.yaml``: chips that share kernels, driver package and rules.
 
@@ -355,6 +372,7 @@ class Family(Row, frozen=True, kw_only=True):
     ordered_drivers: bool = True
     rank_tables: tuple[str, ...] = ()
     rates: ChipRates | None = None
+    bandwidths: Bandwidths | None = None
     pod: ChipResource | None = None
     note: str = ""
     sources: Sources
@@ -435,6 +453,7 @@ class Variable(Bounds, frozen=True, kw_only=True):
     hurts: dict[str, str] = {}
     recommend: str = ""
     mistakes: tuple[str, ...] = ()
+    must_exist: bool = False
     show: bool = True
     sources: Sources
 
@@ -445,15 +464,28 @@ class NearMiss(Row, frozen=True, kw_only=True):
     note: str = ""
 
 
+class NamesOf(Row, frozen=True, kw_only=True):
+    """Names of variables without bounds, with blanks between them, that ``of`` has."""
+
+    of: str
+    names: str
+
+
 class Variables(Row, frozen=True, kw_only=True):
     """``matrices/environment.yaml``."""
 
     schema: int
     variables: tuple[Variable, ...]
+    names: tuple[NamesOf, ...] = ()
     near_misses: tuple[NearMiss, ...]
 
     def find(self, name: str) -> Variable | None:
         return next((variable for variable in self.variables if variable.name == name), None)
+
+    def list_names(self) -> tuple[str, ...]:
+        """All names, those without bounds, too."""
+        more = (name for row in self.names for name in row.names.split())
+        return (*(variable.name for variable in self.variables), *more)
 
 
 class Flags(Row, frozen=True, kw_only=True):
@@ -597,6 +629,36 @@ class LaunchRules(Row, frozen=True, kw_only=True):
         return frozenset(self.key(name) for text in texts for name in _NAMES.findall(text))
 
 
+class Validation(Row, frozen=True, kw_only=True):
+    """Refusals of a framework's validation, by file: each a line and a condition over options.
+
+    ``defaults`` are those that are not false. Options that are ``open`` have none. ``releases`` of
+    Megatron-LM have all of them. ``unless`` is a framework that leaves these validations out.
+    """
+
+    name: str
+    source: str
+    releases: tuple[str, ...] = ()
+    unless: str = ""
+    defaults: dict[str, int | float | str | bool]
+    open: tuple[str, ...]
+    files: dict[str, tuple[str, ...]]
+
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Each source and its condition."""
+        for file, lines in self.files.items():
+            for line in lines:
+                number, _, condition = line.partition(" ")
+                yield f"{self.source}{file}:{number}", condition
+
+
+class Validations(Row, frozen=True, kw_only=True):
+    """``matrices/validations.yaml``."""
+
+    schema: int
+    tables: tuple[Validation, ...]
+
+
 class Hazard(Row, frozen=True, kw_only=True):
     """A name on PyPI that is not what its name says. ``kind``: placeholder or unrelated."""
 
@@ -649,38 +711,41 @@ CODE_BEFORE = (
 # A call of the runtime or HCCL with a code in brackets, as "aclInit (107001)".
 CALL_BEFORE = r"\b(?:acl|ACL|rt[A-Z]|[Hh]ccl|HCCL)\w*[^\d()\[\]]{0,60}[(\[]"
 
+# A code of CANN's error manager, and what follows one without such words.
+REPORTED = r"[EW][A-Z\d]\d{4}"
+CODE_AFTER = r":|\)|\[PID| error code"
+
 
 def find_code(codes: str) -> str:
     """An expression for one of these codes where a program prints it as a code."""
     return f"(?:{CODE_BEFORE}|{CALL_BEFORE})(?:{codes})\\b"
 
 
+Verdict = Literal["", "restart", "exclude", "stop", "unknown"]
+
+
 class KnownFailure(Row, frozen=True, kw_only=True):
     """A failure that a log shows, and what was behind it.
 
-    One of the regular expressions ``matches`` finds a line; ``unless`` takes some back. ``codes``
-    are its codes of CANN's runtime as one expression, in any form that programs print. All are
-    Hyperscan's: without look-around and back references, so their time grows only with the text.
-    ``secondary``: mostly a wrapper or a consequence. ``victim``: from a rank that waited, while
-    another one is guilty. ``beats``: ids of failures that this one explains better if both are
-    found. ``only_if_last``: a failure only if nothing follows the line. ``example`` is written for
-    this file: the program's format with neutral values. ``basis`` is the origin of the patterns: a
-    public log, a document, the source that prints the text, or the usual form of such a message.
-    ``before`` is what to look at before a run, ``caught_by`` the checks that do. ``verdict`` is for
-    a scheduler: leave out the node that shows it, start again, or stop; without it, start again for
-    a victim, nothing for a secondary one, else stop. ``node`` is a regular expression whose first
-    group is the node that a line names as failed. ``by_type``: an exception that the reader of
-    tracebacks recognizes; title, cause and fix come from the sentences of ``variants``.
+    An expression of ``matches`` finds a line, unless ``unless`` does; ``codes`` are its codes of
+    CANN's runtime as one expression. All are Hyperscan's, without look-around and back references.
+    ``secondary``: mostly a wrapper or a consequence. ``victim``: from a rank that waited for
+    another. ``beats``: ids of failures that this one explains. ``example`` has neutral values.
+    ``basis`` of the patterns: a public log, a document, a source, or the usual form of a message.
+    ``before``: what to look at before a run, ``caught_by``: the checks that do. ``verdict`` is for
+    a scheduler; without it, start again for a victim, nothing for a secondary one, else stop. The
+    first group of ``node`` is the failed node. ``by_type``: known by the reader of tracebacks, with
+    the sentences of ``variants`` as title, cause and fix.
     """
 
     id: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
     title: str
-    severity: Literal["fatal", "degraded", "benign"]
+    severity: Literal["fatal", "degraded", "benign"] = "fatal"
     matches: tuple[str, ...] = ()
     codes: str = ""
     unless: str = ""
     example: str
-    basis: Literal["log", "doc", "source", "format"]
+    basis: Literal["log", "doc", "source", "format"] = "log"
     cause: str
     fix: str
     affected: str = ""
@@ -689,8 +754,7 @@ class KnownFailure(Row, frozen=True, kw_only=True):
     beats: tuple[str, ...] = ()
     secondary: bool = False
     victim: bool = False
-    only_if_last: bool = False
-    verdict: Literal["", "restart", "exclude", "stop", "unknown"] = ""
+    verdict: Verdict = ""
     node: str = ""
     by_type: bool = False
     variants: dict[str, tuple[str, str, str]] = {}
@@ -705,13 +769,20 @@ class KnownFailure(Row, frozen=True, kw_only=True):
         """Expressions of which one finds a line."""
         if not self.codes:
             return self.matches
-        return (*self.matches, find_code(self.codes))
+        alone = [rf"\b{self.codes}(?:{CODE_AFTER})"] if self.codes[0].isalpha() else []
+        return (*self.matches, find_code(self.codes), *alone)
+
+    @property
+    def is_of_code(self) -> bool:
+        """Whether it is a documented code."""
+        return self.id == self.codes.lower()
 
 
 class Failures(Row, frozen=True, kw_only=True):
-    """``matrices/failures/<area>.yaml``."""
+    """``matrices/failures/<area>.yaml``; ``sources`` are those of several rows."""
 
     schema: int
+    sources: tuple[str, ...] = ()
     failures: tuple[KnownFailure, ...]
 
 
@@ -736,13 +807,30 @@ class ErrorCodes(Row, frozen=True, kw_only=True):
 
 
 class CodeGuide(Row, frozen=True, kw_only=True):
-    """What is behind codes of CANN's error manager, and what to do, in English and Chinese."""
+    """Cause and remedy of codes of CANN; ``names``: what the runtime prints for the first."""
 
     codes: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     cause: str
     remedy: str
-    cause_zh: str
-    remedy_zh: str
+    names: tuple[str, ...] = ()
+    verdict: Verdict = ""
+    secondary: bool = False
+    caught_by: tuple[str, ...] = ()
+    beats: tuple[str, ...] = ()
+
+    def as_failure(self, code: str, meaning: str) -> KnownFailure:
+        own = msgspec.structs.asdict(self) | {"codes": code, "fix": self.remedy}
+        del own["remedy"], own["names"]
+        names = self.names if code == self.codes[0] else ()
+        return KnownFailure(
+            id=code.lower(),
+            title=f"CANN reports {code}: {meaning}",
+            matches=tuple(rf"(reason=|retCode=0x\w+, ?)\[?{name}" for name in names),
+            severity="degraded" if code.startswith("W") else "fatal",
+            example=f"error code {code}: {meaning}",
+            sources=("matrices/error-guides.yaml",),
+            **own,
+        )
 
 
 class ErrorGuides(Row, frozen=True, kw_only=True):
