@@ -16,7 +16,6 @@ from ascend_doctor.machine.files import read_bytes, reason
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.git import Git
 from ascend_doctor.provision.lock import Checkout, Lock, Prefix
-from ascend_doctor.provision.signatures import Signers
 from ascend_doctor.provision.sources import RepositorySource
 from ascend_doctor.provision.wheels import hash_file, wheel_path
 
@@ -50,17 +49,12 @@ def write(folder: Path, prefix: Prefix, lock: Lock, git: Git) -> None:
     scratch.replace(folder / SUMS)
 
 
-def read(folder: Path, *, signers: Signers | None = None) -> Lock:
-    """The lock of a bundle, after each file was compared with its sum. Raises DataError.
-
-    With ``signers`` one of them must have signed the sums.
-    """
+def read(folder: Path) -> Lock:
+    """The lock of a bundle, after each file was compared with its sum. Raises DataError."""
     sums = folder / SUMS
     if not sums.is_file():
         raise DataError(f"{sums}: there is no such file; setup --bundle writes it last")
     data = read_bytes(sums, _SUMS_BYTES)
-    if signers is not None:
-        signers.verify(data, sums)
     members: set[str] = set()
     for line in data.decode("utf-8", "replace").splitlines():
         match = _LINE.fullmatch(line)

@@ -1,11 +1,11 @@
 """Wheels that hold no code and point to a checkout, as an editable install does (PEP 660)."""
 
-import base64
-import hashlib
 import zipfile
 from pathlib import Path
 
 import msgspec
+
+from ascend_doctor.provision.installed import record_digest
 
 # Runs in the environment: setup.py up to its declarations, without a command. The answer is the
 # last line, as a setup.py may print.
@@ -101,7 +101,8 @@ def _write(folder: Path, stem: str, info: dict[str, str], files: dict[str, str])
     inside = {f"{stem}.dist-info/{name}": text for name, text in (*info.items(), ("WHEEL", about))}
     files = {**files, **inside}
     record = "".join(
-        f"{path},sha256={_digest(text)},{len(text.encode())}\n" for path, text in files.items()
+        f"{path},sha256={record_digest(text.encode())},{len(text.encode())}\n"
+        for path, text in files.items()
     )
     files[f"{stem}.dist-info/RECORD"] = f"{record}{stem}.dist-info/RECORD,,\n"
     folder.mkdir(parents=True, exist_ok=True)
@@ -111,8 +112,3 @@ def _write(folder: Path, stem: str, info: dict[str, str], files: dict[str, str])
             # A fixed time: equal checkouts give equal files.
             archive.writestr(zipfile.ZipInfo(path), text)
     return file
-
-
-def _digest(text: str) -> str:
-    digest = hashlib.sha256(text.encode()).digest()
-    return base64.urlsafe_b64encode(digest).decode().rstrip("=")

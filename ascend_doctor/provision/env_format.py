@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ascend_doctor.errors import DoctorError
 
-SHELLS = ("bash", "zsh", "fish")
+SHELLS = ("bash", "zsh", "fish", "sh")
 FORMS = (*SHELLS, "json", "dotenv")
 
 # A shell gets it in place of a script; the message is on stderr.
@@ -30,7 +30,8 @@ def text(changes: Iterable[Change], form: str) -> str:
         return _json(changes)
     if form == "dotenv":
         return "".join(_dotenv(changes))
-    return "\n".join(_script(tuple(changes), form)) + "\n"
+    script = _posix_script if form == "sh" else _script
+    return "\n".join(script(tuple(changes), form)) + "\n"
 
 
 def _script(changes: Sequence[Change], shell: str) -> Iterator[str]:
@@ -44,7 +45,7 @@ def _script(changes: Sequence[Change], shell: str) -> Iterator[str]:
     builtin = "builtin" if fish else "\\builtin"
     yield "begin" if fish else "{"
     for change in changes:
-        yield f"# {change.because if change.because.isprintable() else ascii(change.because)}"
+        yield _comment(change)
         if (
             fish and change.value is None
         ):  # which it calls a failure where there is no such variable
@@ -59,6 +60,38 @@ def _script(changes: Sequence[Change], shell: str) -> Iterator[str]:
     yield "end" if fish else "}"
 
 
+def _posix_script(changes: Sequence[Change], _: str) -> Iterator[str]:
+    """The same for sh, which finds export and unset before functions (POSIX 2.9.1.1).
+
+    A substitution loses final newlines, hence the dot; a subshell loses functions.
+    """
+    yield "{"
+    for change in changes:
+        yield _comment(change)
+        name, value = change.name, change.value
+        if value is None:
+            yield f"\\unset -v {name} &&"
+        elif value.isprintable():
+            yield f"\\export {name}={_quote(value)} &&"
+        else:
+            shown = "".join(_octal(letter) for letter in f"{value}.")
+            yield f'\\export {name}="$(\\unset -f printf; \\printf {_quote(shown)})" &&'
+            yield f'{name}="${{{name}%.}}" &&'
+    yield ":"
+    yield "}"
+
+
+def _octal(letter: str) -> str:
+    """A letter in a format of printf."""
+    if letter.isprintable() and letter != "-":  # an option of printf
+        return letter.replace("\\", "\\\\").replace("%", "%%")
+    return "".join(f"\\{byte:03o}" for byte in os.fsencode(letter))
+
+
+def _comment(change: Change) -> str:
+    return f"# {change.because if change.because.isprintable() else ascii(change.because)}"
+
+
 def _outcome(change: Change) -> str:
     if change.value is None:
         return f"[[ -z ${{{change.name}+x}} ]]"
@@ -68,8 +101,12 @@ def _outcome(change: Change) -> str:
 def _posix(value: str) -> str:
     """A word of bash and zsh; for terminals, unprintable characters become bytes."""
     if value.isprintable():
-        return "'" + value.replace("'", "'\\''") + "'"
+        return _quote(value)
     return "$'" + "".join(_ESCAPED.get(letter) or _bytes(letter, "\\x") for letter in value) + "'"
+
+
+def _quote(value: str) -> str:
+    return "'" + value.replace("'", "'\\''") + "'"
 
 
 def _fish(value: str) -> str:

@@ -4,7 +4,7 @@ import contextlib
 import functools
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import msgspec
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.matrix.versions import normalised
+from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision import wheels as store
 from ascend_doctor.provision.accepted import names_without_need, relax_wheel
 from ascend_doctor.provision.editable_wheel import stand_in
@@ -20,6 +21,7 @@ from ascend_doctor.provision.installed import read_installed
 from ascend_doctor.provision.lock import Lock, Wheel, environment_of
 from ascend_doctor.provision.options import Plan, SetupOptions
 from ascend_doctor.provision.plan import arch_of
+from ascend_doctor.provision.running import CommandError
 from ascend_doctor.provision.source_builds import SourceBuilder, pin_of
 from ascend_doctor.provision.steps import Outcome
 
@@ -80,7 +82,7 @@ class VirtualEnvironment:
 
         ``before``: the lock of the finished stack. Raises CommandError, DataError, OSError.
         """
-        mark = self._state / "environment"
+        mark = self.folder / locks.BUILT
         whole = mark.is_file() and self.pip.exists()
         known = before.wheels if before else self._look_up_wheels()
         if whole and known is not None:
@@ -155,21 +157,30 @@ class VirtualEnvironment:
         return None
 
     def _resolve(self) -> tuple[Wheel, ...]:
-        provided = {name for checkout in self.plan.lock.checkouts for name in checkout.provides}
-        provided |= {*self.plan.lock.preserved, *self._left_out}
         pins = [line for line in self.plan.requirements if "==" in line]
         sources = dict.fromkeys(filter(self._is_built, pins), "")
+        described = self._describe_checkouts()
+        if self.pip.uv and not (sources or self._unasked):
+            # An index that lacks a pin ends this; then pins are looked for one by one.
+            with contextlib.suppress(CommandError):
+                return self._keep(self._look_for(pins, described), described, {})
         plain = [pin for pin in pins if pin not in sources]
         pinned = self.pip.pin(self._state / "pins", plain, self.plan.indexes)
         built = self._sources.build(sources, pinned)
         pinned += [download.file for download in built]
         relaxed = self._relax(pinned)
         exact = [relaxed.get(file, file) for file in pinned]
-        described = self._describe_checkouts()
-        provided |= {store.distribution(file) for file in described}
-        here = [*exact, *described, *self._stand_ins(), *self._stand_ins_of_absent()]
+        downloads = self._look_for([], [*exact, *described])
+        whole = {store.parse_name(file)[0]: store.Download(file) for file in relaxed}
+        whole |= {store.parse_name(download.file)[0]: download for download in built}
+        return self._keep(downloads, described, whole)
+
+    def _look_for(self, pins: Sequence[str], files: Sequence[Path]) -> list[store.Download]:
+        """Resolve the plan; ``files`` are wheels in place of an index. Raises CommandError."""
+        here = [*files, *self._stand_ins(), *self._stand_ins_of_absent()]
         asked = [
-            *(line for line in self.plan.requirements if line not in pins),
+            *pins,
+            *(line for line in self.plan.requirements if "==" not in line),
             *(
                 line
                 for checkout in self.plan.lock.checkouts
@@ -182,16 +193,28 @@ class VirtualEnvironment:
             ),
             *(f"{store.distribution(file)} @ {file.as_uri()}" for file in here),
         ]
-        downloads = self._resolve_dated(dict.fromkeys(asked))
-        named = {download: store.parse_name(download.file)[0] for download in downloads}
+        return self._resolve_dated(dict.fromkeys(asked))
+
+    def _keep(
+        self,
+        downloads: Sequence[store.Download],
+        described: Sequence[Path],
+        whole: Mapping[str, store.Download],
+    ) -> tuple[Wheel, ...]:
+        """The wheels to install, kept in the prefix; ``whole`` replaces files by name.
+
+        Raises DataError for a name that is not what it says.
+        """
+        provided = {name for checkout in self.plan.lock.checkouts for name in checkout.provides}
+        provided |= {*self.plan.lock.preserved, *self._left_out}
+        provided |= {store.distribution(file) for file in described}
+        names = {download: store.parse_name(download.file)[0] for download in downloads}
         hazards = {hazard.name for hazard in self.options.catalog.hazards.hazards} & set(
-            named.values()
+            names.values()
         )
         if hazards:
             raise DataError(f"pip would bring {', '.join(hazards)}: not what these names say")
-        whole = {store.parse_name(file)[0]: store.Download(file) for file in relaxed}
-        whole |= {store.parse_name(download.file)[0]: download for download in built}
-        own = [whole.get(name, file) for file, name in named.items() if name not in provided]
+        own = [whole.get(name, file) for file, name in names.items() if name not in provided]
         known = store.keep(self.options.prefix, own)
         fresh = self._state / "wheels.new"
         fresh.write_bytes(msgspec.json.encode(known))

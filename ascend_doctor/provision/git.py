@@ -2,11 +2,14 @@
 
 import contextlib
 import difflib
+import functools
 import re
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+
+import msgspec
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine import isolated_git
@@ -29,9 +32,16 @@ _OPTIONS = (
     *("-c", "core.autocrlf=false", "-c", "protocol.version=2", "-c", "advice.detachedHead=false"),
 )
 
+# git's words for a server that it does not reach, and the seconds before it is tried again.
+_NETWORK = re.compile(
+    r"could not resolve|failed to connect|timed out|connection re|early EOF|RPC failed|hung up"
+    r"|returned error: 5",
+    re.IGNORECASE,
+)
+_WAITS = (2, 5)
 
-@dataclass(frozen=True, kw_only=True)
-class Git:
+
+class Git(msgspec.Struct, frozen=True, kw_only=True):
     """Runs git with the user's configuration: proxies, credential helpers, insteadOf."""
 
     runner: Runner
@@ -169,12 +179,24 @@ class Git:
         folder = () if at is None else ("-C", str(at))
         runner = self.runner.hiding(source.secrets if source else ())
         verb = next(argument for argument in arguments if not argument.startswith("-"))
-        return runner.run(
-            ["git", *_OPTIONS, *folder, *arguments],
-            title=f"git {verb}{f' {source.url}' if source else ''}",
-            deadline=deadline,
-            env=source.env if source else None,
-        )
+        title = f"git {verb}{f' {source.url}' if source else ''}"
+        command = ["git", *_OPTIONS, *folder, *arguments]
+        env = source.env if source else None
+        run = functools.partial(runner.run, command, title=title, deadline=deadline, env=env)
+        return _run_thrice(run, title) if source else run()
+
+
+def _run_thrice(run: Callable[[], str], title: str) -> str:
+    """Ask a server that git does not reach again. Raises CommandError."""
+    for wait in (*_WAITS, 0):
+        try:
+            return run()
+        except CommandError as error:
+            last = error
+            if not _NETWORK.search(error.output):
+                raise
+        time.sleep(wait)
+    raise CommandError(title, f"{last.output}; --git-mirror URL_OR_DIR fetches from elsewhere")
 
 
 def _mark_shallow(cache: Path, commit: str) -> None:

@@ -4,8 +4,9 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.provision import lock as locks
@@ -16,8 +17,7 @@ from ascend_doctor.provision.running import exclusively
 _REMOVING = ".removing-"
 
 
-@dataclass(frozen=True, kw_only=True)
-class KeptStack:
+class KeptStack(msgspec.Struct, frozen=True, kw_only=True):
     """``lock`` is None until the setup has ended."""
 
     id: str
@@ -27,8 +27,7 @@ class KeptStack:
     lock: Lock | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class KeptWheel:
+class KeptWheel(msgspec.Struct, frozen=True, kw_only=True):
     """``changed`` is when it was kept; the locks of ``stacks`` name it."""
 
     file: Path
@@ -71,17 +70,27 @@ def list_wheels(prefix: Prefix, stacks: Sequence[KeptStack]) -> tuple[KeptWheel,
     )
 
 
+def use_stack(prefix: Prefix, name: str) -> Lock:
+    """Puts a stack in use. Raises DataError for one that is absent, unfinished or failed."""
+    with exclusively(prefix.exclusion):
+        folder = _folder(prefix, name)
+        if not (folder / locks.FILE).is_file():
+            raise DataError(f"the setup of {name} has not ended; run it again")
+        lock = locks.read(folder)
+        if lock.failed:
+            raise DataError(f"{name} is not put in use: {lock.proof_summary}")
+        prefix.switch(name)
+    return lock
+
+
 def remove_stacks(prefix: Prefix, names: Sequence[str]) -> None:
     """Raises DataError for one that is in use or absent, before any goes."""
     with exclusively(prefix.exclusion):
         current = prefix.current()
-        folders = {folder.name: folder for folder in _folders(prefix)}
+        folders = {name: _folder(prefix, name) for name in names}
         for name in names:
-            if name not in folders:
-                known = ", ".join(folders) or "none"
-                raise DataError(f"{prefix.root} has no stack {name}; there are: {known}")
             if folders[name] == current:
-                raise DataError(f"{name} is in use; put another one in use with setup first")
+                raise DataError(f"{name} is in use; put another one in use first: stack use ID")
         for name in names:
             folders[name].rename(folders[name].with_name(f"{_REMOVING}{name}"))
         for folder in (prefix.root / "stacks").glob(f"{_REMOVING}*"):
@@ -111,6 +120,14 @@ def measure_folder(folder: Path) -> int:
             with contextlib.suppress(OSError):
                 total += os.lstat(os.path.join(parent, name)).st_size
     return total
+
+
+def _folder(prefix: Prefix, name: str) -> Path:
+    folders = {folder.name: folder for folder in _folders(prefix)}
+    if name not in folders:
+        known = ", ".join(folders) or "none"
+        raise DataError(f"{prefix.root} has no stack {name}; there are: {known}")
+    return folders[name]
 
 
 def _folders(prefix: Prefix) -> Iterator[Path]:

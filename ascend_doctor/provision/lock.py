@@ -15,9 +15,8 @@ import contextlib
 import os
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
@@ -28,10 +27,9 @@ from ascend_doctor.machine.parsing import YAML_BYTES
 from ascend_doctor.matrix.loading import data_folder, decode
 from ascend_doctor.timestamps import Timestamp
 
-if TYPE_CHECKING:
-    from ascend_doctor.provision.signatures import Signers
-
 FILE = "ascend-doctor.lock"
+# Written when the environment of a stack was complete.
+BUILT = ".state/environment"
 SCHEMA = 1
 # msgspec's words for a value outside the pattern.
 _PATTERN = re.compile(r"Expected `str` matching regex .*(?= - at )")
@@ -221,10 +219,7 @@ class Lock(_Piece, frozen=True, kw_only=True):
         return self.proof.summary(self.accepted_checks) if self.proof else "never run"
 
 
-@dataclass(frozen=True)
-class Prefix:
-    """Folder for stacks."""
-
+class Prefix(msgspec.Struct, frozen=True):
     root: Path
 
     @classmethod
@@ -290,17 +285,12 @@ def environment_of(stack: Path, lock: Lock) -> Path:
     return stack / lock.venv
 
 
-def read(path: Path, *, signers: Signers | None = None) -> Lock:
-    """The lock in a file or a stack's folder. Raises DataError naming file and place.
-
-    With ``signers`` one of them must have signed it.
-    """
+def read(path: Path) -> Lock:
+    """The lock in a file or a stack's folder. Raises DataError naming file and place."""
     file = path / FILE if path.is_dir() else path
     if not file.is_file():
         raise DataError(f"{file}: there is no such lock; ascend-doctor setup writes it")
     data = read_bytes(file, YAML_BYTES)
-    if signers is not None:
-        signers.verify(data, file)
     try:
         lock = decode(data, file, Lock)
     except DataError as error:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.sets import PinnedSet
 from ascend_doctor.provision.lock import Lock, Prefix, Proof
+from ascend_doctor.provision.request_ranges import StackRequest
 from ascend_doctor.provision.running import Runner
 from ascend_doctor.provision.sources import Mirrors
 from ascend_doctor.provision.steps import Steps
@@ -35,7 +37,6 @@ class SetupOptions:
     active: bool = False
     locked: bool = False
     lock: str | None = None
-    signed_by: str | None = None
     carried: Path | None = None
     bundle: Path | None = None
     target: Target | None = None
@@ -49,6 +50,12 @@ class SetupOptions:
     prove: Callable[[Path, Lock], Proof]
     steps: Steps = field(default_factory=Steps)
     runner: Runner = field(default_factory=Runner)
+
+    @property
+    def request(self) -> StackRequest:
+        return StackRequest(
+            megatron=self.megatron, framework=self.framework, additions=self.additions
+        )
 
     @property
     def wish(self) -> dict[str, str]:
@@ -73,7 +80,8 @@ class Plan:
     checkout without a commit is pinned once a server was asked. In an ``exact`` plan, as from a
     lock, the wheels are the lock's; else ``requirements`` and ``constraints`` are pip's, and
     ``indexes`` those that documents name, by requirement. ``python`` is the interpreter that
-    makes the environment. ``missing`` are versions that the machine lacks.
+    makes the environment. ``missing`` are versions that the machine lacks, ``based_on`` the set
+    that was taken as a whole.
     """
 
     lock: Lock
@@ -84,3 +92,4 @@ class Plan:
     indexes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    based_on: PinnedSet | None = None

@@ -22,8 +22,8 @@ from ascend_doctor.provision.accepted import describe_accepted, parse_conflicts
 from ascend_doctor.provision.conflict import NoStackError, refusal
 from ascend_doctor.provision.lock import BasePython, Lock
 from ascend_doctor.provision.options import Plan, SetupOptions
-from ascend_doctor.provision.request_ranges import machine_of, wishes
-from ascend_doctor.provision.signatures import Signers
+from ascend_doctor.provision.request_ranges import StackRequest, machine_of
+from ascend_doctor.provision.set_choice import Answer, SetSearch
 from ascend_doctor.provision.solution_plan import plan_solution
 from ascend_doctor.provision.solve import Solution, SolveQuery
 from ascend_doctor.provision.solved import solve_once
@@ -92,17 +92,16 @@ def _name(plan: Plan) -> Plan:
 
 
 def _lock(options: SetupOptions) -> Lock | None:
-    signers = Signers.of(options.signed_by) if options.signed_by else None
     if options.carried:
-        return bundle.read(options.carried, signers=signers)
+        return bundle.read(options.carried)
     if not options.locked:
         return None
     if options.lock:
-        return locks.read(Path(options.lock), signers=signers)
+        return locks.read(Path(options.lock))
     here, current = Path(locks.FILE), options.prefix.current()
     if here.is_file() and (why := not_trusted(str(here))):
         raise DataError(f"./{here}: {why}; name it with --lock to build what it says")
-    return locks.read(here if here.is_file() or current is None else current, signers=signers)
+    return locks.read(here if here.is_file() or current is None else current)
 
 
 def _from_matrix(options: SetupOptions) -> Plan:
@@ -110,21 +109,33 @@ def _from_matrix(options: SetupOptions) -> Plan:
     target = options.target
     machine = dict(target.facts) if target else machine_of(options.facts, catalog)
     machine |= {name: preserved[name] for name in preserved if name in catalog.component_ids}
-    ranges = wishes(catalog, options.megatron or "", options.framework, options.additions)
+    known = "soc" in machine
+    machine.setdefault("soc", catalog.usual_family.id)
+    name = options.request.framework_name
+    ranges = options.request.ranges(catalog)
+    if name and name not in catalog.component_ids:
+        solve = f"`ascend-doctor matrix solve --framework {name}` has its versions"
+        raise DataError(f"--framework {name}: setup does not install it; {solve}")
+    ranges |= target.ranges if target else {}
     accepted = parse_conflicts(catalog, options.accept)
     query = SolveQuery(wishes=ranges, machine=machine, accepted=accepted)
-    solution = solve_once(catalog, query)
-    if solution is None:
+    answer = SetSearch(catalog, query, options.request, solve_once).build()
+    if answer is None:
         raise NoStackError(refusal(catalog, query), query)
+    solution = answer.solution
     rollout = [name for name in _rollout(options.framework) if name not in ranges]
-    whole = _solve_with(catalog, query, solution, rollout) if rollout else None
+    whole = _solve_with(catalog, query, answer, rollout, options.request) if rollout else None
     solution = whole or solution
     plan = _empty_plan(options)
     conflicts = describe_accepted(solution, accepted)
     lock = msgspec.structs.replace(plan.lock, preserved=preserved, accepted=conflicts)
-    plan = plan_solution(options, solution, machine, replace(plan, lock=lock))
+    plan = replace(plan, lock=lock, based_on=answer.chosen)
+    plan = plan_solution(options, solution, machine, plan)
     left_out = rollout if whole is None else []
-    return _name(replace(plan, doubts=(*plan.doubts, *_doubt_left_out(left_out, solution))))
+    family = catalog.usual_family.title
+    unsure = () if known else (f"this machine has no known chip: the stack is for {family}",)
+    doubts = (*unsure, *answer.differences, *plan.doubts, *_doubt_left_out(left_out, solution))
+    return _name(replace(plan, doubts=doubts))
 
 
 def _rollout(framework: str | None) -> tuple[str, ...]:
@@ -141,16 +152,19 @@ def _doubt_left_out(names: Iterable[str], solution: Solution) -> Iterator[str]:
 
 
 def _solve_with(
-    catalog: Catalog, query: SolveQuery, base: Solution, more: Iterable[str]
+    catalog: Catalog, query: SolveQuery, base: Answer, more: Iterable[str], request: StackRequest
 ) -> Solution | None:
+    wishes = {**query.wishes, **dict.fromkeys(more, "")}
+    if base.chosen:
+        search = SetSearch(catalog, replace(query, wishes=wishes), request, solve_once)
+        answer = search.build()
+        return answer.solution if answer and answer.chosen == base.chosen else None
     same = {
         name: f"=={version}"
-        for name, version in base.versions.items()
+        for name, version in base.solution.versions.items()
         if catalog.component(name).obtain.kind == "git"
     }
-    return solve_once(
-        catalog, replace(query, wishes={**query.wishes, **same, **dict.fromkeys(more, "")})
-    )
+    return solve_once(catalog, replace(query, wishes={**wishes, **same}))
 
 
 def _empty_plan(options: SetupOptions) -> Plan:

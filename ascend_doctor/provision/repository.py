@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
+import msgspec
+
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.provision.running import CommandError, Runner
@@ -29,8 +31,7 @@ class ReadError(CommandError):
     """A repository, name or file cannot be read."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class GitRef:
+class GitRef(msgspec.Struct, frozen=True, kw_only=True):
     """A tag or, ``moving``, a branch of a repository."""
 
     name: str
@@ -38,8 +39,7 @@ class GitRef:
     moving: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Commit:
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
     """``day`` is the committer's (ISO 8601)."""
 
     id: str
@@ -52,8 +52,7 @@ class Entry(NamedTuple):
     id: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class GitFiles:
+class GitFiles(msgspec.Struct, frozen=True, kw_only=True):
     """``git`` has HEAD, ``common`` refs and objects; they differ in worktrees.
 
     GitPython does not know the extensions in ``formats``.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from ascend_doctor.machine.isolated_git import read_environment
 from ascend_doctor.provision.repository import BRANCHES, TAGS, Commit, Entry, GitFiles, ReadError
@@ -21,10 +22,7 @@ def open_reader(files: GitFiles, runner: Runner) -> Iterator[GitReader]:
         yield GitReader(runner, files.git, env)
 
 
-@dataclass(frozen=True)
-class GitReader:
-    """``Reader`` by commands."""
-
+class GitReader(msgspec.Struct, frozen=True):
     runner: Runner
     repository: str
     env: Mapping[str, str]

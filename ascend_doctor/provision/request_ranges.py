@@ -4,43 +4,101 @@ import difflib
 import re
 from collections.abc import Sequence
 
+import msgspec
+
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.queries import is_version
 from ascend_doctor.matrix.schema import Release
 from ascend_doctor.matrix.versions import VersionError, normalised, satisfies
 from ascend_doctor.provision.lock import REF
 
 FRAMEWORKS = ("ms-swift", "twinkle", "verl", "mindspeed-llm")
 _SHOWN = 4  # releases, the newest first
+_ALIKE = 0.76
 # A name, or a name with one version: a URL or marker would be another way in.
 _ADDITION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(==[A-Za-z0-9][A-Za-z0-9._+!-]*)?")
 # Or a component at a branch, a tag or a full commit.
 _AT_REF = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)@(.+)")
 # torchvision: Transformers' image processors need it, which adaptor and frameworks import.
-_ALWAYS = ("mindspeed", "torch", "torch-npu", "torchvision", "cann", "python")
+ALWAYS = ("mindspeed", "torch", "torch-npu", "torchvision", "cann", "python")
 
 
-def wishes(
-    catalog: Catalog, megatron: str, framework: str | None = None, additions: Sequence[str] = ()
-) -> dict[str, str]:
-    """Ranges by component for a Megatron version (0.15.3, 0.15) or ref (core_v0.15.3).
+class StackRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A Megatron version (0.15.3, 0.15) or ref, a framework and additions, each maybe with one.
 
-    ``framework`` and ``additions`` may name a version (ms-swift==4.2.3). Raises DataError for
-    an unknown framework and an absent ref, with the right one if the matrix knows it.
+    ``framework`` is as ms-swift==4.2.3, an addition as NAME, NAME==VERSION or NAME@REF.
     """
-    ranges = {"megatron-lm": _refs(catalog, megatron)} | dict.fromkeys(_ALWAYS, "")
-    if framework:
-        name, mark, version = framework.partition("==")
-        if name not in FRAMEWORKS:
-            raise DataError(f"{name} is none of the frameworks {', '.join(FRAMEWORKS)}")
-        ranges[name] = f"=={version}" if mark else ""
-    ranges |= {name: ranges.get(name, "") for name in refs_of(catalog, additions)}
-    for addition in additions:
-        name, mark, version = addition.partition("==")
-        if (component := component_of(catalog, name)) is not None:
-            ranges[component] = f"=={version.strip()}" if mark else ranges.get(component, "")
-    return ranges
+
+    megatron: str | None = None
+    framework: str | None = None
+    additions: tuple[str, ...] = ()
+
+    @property
+    def framework_name(self) -> str:
+        return normalised((self.framework or "").partition("==")[0])
+
+    @property
+    def framework_version(self) -> str:
+        return (self.framework or "").partition("==")[2]
+
+    def others(self, catalog: Catalog) -> dict[str, str]:
+        """Versions, "" for any, of the additions that are not components."""
+        pairs = (addition.partition("==") for addition in split_additions(catalog, self.additions))
+        return {name: version for name, _, version in pairs}
+
+    def ranges(self, catalog: Catalog) -> dict[str, str]:
+        """Ranges by component.
+
+        Without a Megatron-LM only frameworks that train with it ask for one; without anything
+        it is about the driver and CANN. Raises DataError for an unknown framework, and for an
+        absent ref, with the right one if the matrix knows it.
+        """
+        if not (self.megatron or self.framework or self.additions):
+            return {"cann": "", "driver": ""}
+        name = self.framework_name
+        ranges = dict.fromkeys(ALWAYS, "")
+        if self.megatron:
+            ranges["megatron-lm"] = _refs(catalog, self.megatron)
+        elif name in FRAMEWORKS:
+            ranges["megatron-lm"] = ""
+        else:
+            del ranges["mindspeed"]
+        if name:
+            _check_framework(catalog, name)
+        if name in catalog.component_ids:
+            own = {row.version for row in catalog.sets if row.framework == name}
+            release = is_version(catalog.component(name).scheme, self.framework_version)
+            named = self.framework_version if release or self.framework_version not in own else ""
+            ranges[name] = _range(catalog, name, named)
+        ranges |= {ref: ranges.get(ref, "") for ref in refs_of(catalog, self.additions)}
+        for addition in self.additions:
+            name, _, version = addition.partition("==")
+            if (component := component_of(catalog, name)) is not None:
+                asked = _range(catalog, component, version.strip())
+                ranges[component] = asked or ranges.get(component, "")
+        return ranges
+
+
+def _range(catalog: Catalog, name: str, version: str) -> str:
+    """Raises DataError."""
+    if version and not is_version(catalog.component(name).scheme, version):
+        raise DataError(f"{name}=={version}: {version} is not a version of {name}")
+    return f"=={version}" if version else ""
+
+
+def frameworks_of(catalog: Catalog) -> list[str]:
+    """The frameworks that may be named: those with rows, and those with sets."""
+    return [*FRAMEWORKS, *sorted({row.framework for row in catalog.sets} - {*FRAMEWORKS})]
+
+
+def _check_framework(catalog: Catalog, name: str) -> None:
+    known = frameworks_of(catalog)
+    if name not in known and name not in catalog.component_ids:
+        near = difflib.get_close_matches(name, known, n=1, cutoff=_ALIKE)
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+        raise DataError(f"--framework {name}: no such framework; {hint}")
 
 
 def machine_of(facts: Snapshot, rows: Catalog) -> dict[str, str]:

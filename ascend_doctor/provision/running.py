@@ -34,11 +34,14 @@ _INHERITED_BY_PIP = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_RE
 
 
 class CommandError(DoctorError):
-    """A command of the setup failed or did not end; ``output`` is its last output."""
+    """A command of the setup failed or did not end.
 
-    def __init__(self, title: str, output: str) -> None:
+    ``output`` is what its last output says of the failure, ``whole`` all of that.
+    """
+
+    def __init__(self, title: str, output: str, whole: str = "") -> None:
         super().__init__(f"{title}: {output}")
-        self.output = output
+        self.output, self.whole = output, whole or output
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +115,8 @@ class Runner:
                     pipe.close()
         if process.returncode != 0:
             err = err if errors is None else bytes(errors.output)
-            raise CommandError(title, self._describe(process.returncode, err or out))
+            text = self._clear(err or out)
+            raise CommandError(title, _describe(process.returncode, text), text)
         return out
 
     def _follow(self, process: subprocess.Popen[bytes]) -> _Errors | None:
@@ -136,20 +140,12 @@ class Runner:
     def hiding(self, texts: Iterable[str]) -> Runner:
         return replace(self, hidden=(*self.hidden, *(text for text in texts if text)))
 
-    def _describe(self, code: int, output: bytes) -> str:
+    def _clear(self, output: bytes) -> str:
         # A dying git ends its output with a NUL.
         text = output.decode("utf-8", "replace").replace("\0", "")
         for secret in self.hidden:
             text = text.replace(secret, "***")
-        lines = [line for line in text.replace("\r", "\n").splitlines() if line.strip()]
-        errors = [
-            position
-            for position, line in enumerate(lines)
-            if line.lower().startswith(("error", "fatal"))
-        ]
-        # pip and git name the cause first, then what followed.
-        shown = lines[errors[0] :][:_KEPT_LINES] if errors else lines[-_KEPT_LINES:]
-        return " / ".join(line.strip() for line in shown) or f"ended with {code} and said nothing"
+        return text
 
     def _clean(self) -> dict[str, str]:
         """The user's environment without what would mislead git, Python and pip."""
@@ -167,6 +163,18 @@ class Runner:
             "PYTHONNOUSERSITE": "1",
             "LC_ALL": "C.UTF-8",
         }
+
+
+def _describe(code: int, text: str) -> str:
+    lines = [line for line in text.replace("\r", "\n").splitlines() if line.strip()]
+    errors = [
+        position
+        for position, line in enumerate(lines)
+        if line.lower().startswith(("error", "fatal"))
+    ]
+    # pip and git name the cause first, then what followed.
+    shown = lines[errors[0] :][:_KEPT_LINES] if errors else lines[-_KEPT_LINES:]
+    return " / ".join(line.strip() for line in shown) or f"ended with {code} and said nothing"
 
 
 class _Errors(threading.Thread):

@@ -8,6 +8,7 @@ import msgspec
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import Component, Release, Stack
+from ascend_doctor.matrix.sets import PinnedSet
 from ascend_doctor.matrix.versions import satisfies
 from ascend_doctor.provision.demand import EXACT
 from ascend_doctor.provision.lock import SETTINGS, Checkout, Lock, Setting
@@ -25,7 +26,7 @@ def plan_solution(
 ) -> Plan:
     """The plan with a solution, versions by component. Raises DataError for git without a ref."""
     catalog, versions, lock = options.catalog, solution.versions, plan.lock
-    refs = refs_of(catalog, options.additions)
+    refs = solution.refs | refs_of(catalog, options.additions)
     names = {*versions, *refs}
     parts = [catalog.component(name) for name in _in_order(catalog, names) if name in versions]
     checkouts = tuple(
@@ -37,11 +38,11 @@ def plan_solution(
     there |= {*lock.preserved, *refs}
     pip = [part for part in parts if part.obtain.kind == "pip" and part.id not in there]
     pins = {part.id: f"{part.obtain.distribution}=={versions[part.id]}" for part in pip}
-    stack = _nearest(catalog, solution, checkouts)
+    stack = nearest_stack(catalog, solution)
     lock = msgspec.structs.replace(
         lock,
         checkouts=checkouts,
-        settings=tuple(_settings(catalog, stack)),
+        settings=tuple(_settings(catalog, stack, plan.based_on)),
         pythonpath=_pythonpath(checkouts),
         rows={
             part.id: versions[part.id]
@@ -61,6 +62,7 @@ def plan_solution(
         indexes={pins[part.id]: urls for part in pip if (urls := indexes_of(part, lock))},
         missing=tuple(_missing(options, parts, versions, machine)),
         doubts=(*_doubts(solution), *_doubt_refs(refs, versions)),
+        based_on=plan.based_on,
     )
 
 
@@ -170,9 +172,13 @@ def _constraints(catalog: Catalog, solution: Solution, refs: Collection[str]) ->
             yield f"{hazard.name}!={hazard.versions.removeprefix('==')}"
 
 
-def _nearest(catalog: Catalog, solution: Solution, checkouts: Iterable[Checkout]) -> Stack | None:
-    names = (checkout.name for checkout in checkouts)
-    pins = {name: solution.versions[name] for name in names if name in solution.versions}
+def nearest_stack(catalog: Catalog, solution: Solution) -> Stack | None:
+    """The stack that it is within, or one with its Megatron-LM and MindSpeed."""
+    pins = {
+        name: version
+        for name, version in solution.versions.items()
+        if catalog.component(name).obtain.kind == "git"
+    }
     for stack in catalog.stacks:
         shared = [name for name in pins if name in stack.components]
         if stack.id in solution.stacks or (
@@ -186,8 +192,12 @@ def _nearest(catalog: Catalog, solution: Solution, checkouts: Iterable[Checkout]
     return None
 
 
-def _settings(catalog: Catalog, stack: Stack | None) -> Iterator[Setting]:
-    for name, value in (stack.environment if stack else {}).items():
+def _settings(
+    catalog: Catalog, stack: Stack | None, based_on: PinnedSet | None
+) -> Iterator[Setting]:
+    own = based_on.environment if based_on else {}
+    values = {name: value for name, value in own.items() if name in SETTINGS}
+    for name, value in ((stack.environment if stack else {}) | values).items():
         if name not in SETTINGS:
             raise DataError(
                 f"environment: a lock cannot set {name}; it sets {' and '.join(SETTINGS)}"

@@ -28,7 +28,6 @@ from ascend_doctor.matrix.queries import (
 )
 from ascend_doctor.matrix.schema import Component, Need, Release, Stack
 from ascend_doctor.matrix.versions import satisfies
-from ascend_doctor.provision.consistency import Domains
 from ascend_doctor.provision.demand import ABSENT, EXACT, Demand
 
 _ROUNDS, _FEW_ROUNDS = 5000, 1000
@@ -60,13 +59,14 @@ _LINES = {
 class SolveQuery:
     """``wishes``: ranges by component. ``machine``: fixed versions by component.
 
-    ``accepted`` are needs that bind nothing: who needs, and what. Without ``doubts`` a solution
-    has only what some source allows; with them documented pairs bind nothing, and broken ones
-    are among its doubts.
+    ``bounds`` are ranges of components that need not be there. ``accepted`` are needs that bind
+    nothing: who needs, and what. Without ``doubts`` a solution has only what some source allows;
+    with them documented pairs bind nothing, and broken ones are among its doubts.
     """
 
     wishes: Mapping[str, str]
     machine: Mapping[str, str] = field(default_factory=dict)
+    bounds: Mapping[str, str] = field(default_factory=dict)
     doubts: bool = False
     accepted: frozenset[tuple[str, str]] = frozenset()
 
@@ -98,12 +98,16 @@ class Doubt:
 
 @dataclass(frozen=True, kw_only=True)
 class Solution:
-    """``versions`` by component; ``ranges`` of open components are pip's choice."""
+    """``versions`` by component; ``ranges`` of open components are pip's choice.
+
+    ``refs`` are git refs by component of which the matrix has no row.
+    """
 
     versions: dict[str, str]
     ranges: dict[str, tuple[str, ...]]
     doubts: tuple[Doubt, ...]
     stacks: tuple[str, ...]
+    refs: dict[str, str] = field(default_factory=dict)
 
 
 def solve(catalog: Catalog, question: SolveQuery) -> Solution | None:
@@ -113,7 +117,6 @@ def solve(catalog: Catalog, question: SolveQuery) -> Solution | None:
 
 
 def solve_pins(catalog: Catalog, question: SolveQuery) -> dict[str, str] | None:
-    """The versions of that stack."""
     pins = pin(catalog, question)
     return fewest_doubts(catalog, question, pins) if isinstance(pins, dict) else None
 
@@ -121,7 +124,6 @@ def solve_pins(catalog: Catalog, question: SolveQuery) -> dict[str, str] | None:
 def fewest_doubts(catalog: Catalog, question: SolveQuery, pins: dict[str, str]) -> dict[str, str]:
     """The best of pins and of those that differ in one row of what doubts are about."""
     provider = _Provider(catalog, question)
-    domains = provider.domains()
     best = _solution(provider, pins)
     least = _doubtfulness(catalog, question, best)
     for name in _VARIED:
@@ -137,25 +139,13 @@ def fewest_doubts(catalog: Catalog, question: SolveQuery, pins: dict[str, str]) 
                 or not _is_allowed(catalog, name, row.version, question.wishes[name])
             ):
                 continue
-            others = _pins_with(provider, domains, name, row.version)
-            if others is not None:
+            others = _search(provider.with_wish(name, f"=={row.version}"))
+            if isinstance(others, dict):
                 other = _solution(provider, others)
                 doubtfulness = _doubtfulness(catalog, question, other)
                 if doubtfulness < least:
                     best, least, pins = other, doubtfulness, others
     return pins
-
-
-def _pins_with(
-    provider: _Provider, domains: Domains, name: str, version: str
-) -> dict[str, str] | None:
-    if not domains.allows(name, version):
-        return None
-    varied = provider.with_wish(name, f"=={version}")
-    if domains.with_demands(varied, varied.wishes()).empty:
-        return None
-    pins = _search(varied)
-    return pins if isinstance(pins, dict) else None
 
 
 def _is_allowed(catalog: Catalog, name: str, version: str, versions: str) -> bool:
@@ -202,7 +192,7 @@ def pin(catalog: Catalog, question: SolveQuery) -> dict[str, str] | tuple[Demand
     """
     provider = _Provider(catalog, question)
     pins = _search(provider)
-    if isinstance(pins, dict) or provider.domains().empty:
+    if isinstance(pins, dict):
         return pins
     # A second chance, whose failure decides nothing.
     with contextlib.suppress(DoctorError):
@@ -212,16 +202,15 @@ def pin(catalog: Catalog, question: SolveQuery) -> dict[str, str] | tuple[Demand
 
 
 def has_stack(catalog: Catalog, question: SolveQuery) -> bool:
-    """Whether ``pin`` gives versions; mostly found without a search."""
-    if _Provider(catalog, question).domains().empty:
-        return False
+    """Whether ``pin`` gives versions."""
     return isinstance(pin(catalog, question), dict)
 
 
 def _search(provider: _Provider, rounds: int = _ROUNDS) -> dict[str, str] | tuple[Demand, ...]:
     """As ``_resolve``, asked once; the reasons of a refusal ask again."""
     known = provider.answers.results
-    key = (tuple(provider.question.wishes.items()), rounds)
+    question = provider.question
+    key = (tuple(question.wishes.items()), tuple(question.bounds.items()), rounds)
     if key not in known:
         known[key] = _resolve(provider, rounds)
     return known[key]
@@ -325,19 +314,18 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
     def machine(self) -> Mapping[str, str]:
         return self.question.machine
 
-    def domains(self) -> Domains:
-        return Domains(self, (*self.wishes(), *self.facts()))
-
     def wishes(self) -> Iterator[Demand]:
         for name, wish in self.question.wishes.items():
             yield self._root(name, wish, "you")
+        for name, bound in self.question.bounds.items():
+            yield self._root(name, bound, "the set", conditional=True)
 
     def facts(self) -> Iterator[Demand]:
         for name, version in self.question.machine.items():
             yield self._root(name, f"=={version}", "this machine")
 
-    def _root(self, name: str, versions: str, by: str) -> Demand:
-        new = Demand(name, versions, by)
+    def _root(self, name: str, versions: str, by: str, *, conditional: bool = False) -> Demand:
+        new = Demand(name, versions, by, conditional=conditional)
         return self.answers.roots.setdefault((name, versions, by), new)
 
     def identify(self, requirement_or_candidate: Demand | Choice) -> str:

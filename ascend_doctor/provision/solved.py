@@ -8,10 +8,10 @@ import msgspec
 from ascend_doctor.matrix import queries, versions
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.loading import CacheEntry
-from ascend_doctor.provision import consistency, demand, solve
+from ascend_doctor.provision import demand, solve
 from ascend_doctor.provision.solve import Solution, SolveQuery
 
-_CODE = (solve, consistency, demand, queries, versions)
+_CODE = (solve, demand, queries, versions)
 
 
 def solve_once(catalog: Catalog, question: SolveQuery) -> Solution | None:
@@ -27,6 +27,12 @@ def solve_once(catalog: Catalog, question: SolveQuery) -> Solution | None:
 
 
 def _decisive(catalog: Catalog, question: SolveQuery) -> bytes:
-    asked = (question.wishes, question.machine, question.doubts, sorted(question.accepted))
+    asked = (question.wishes, question.machine, question.bounds, question.doubts)
     code = (Path(str(module.__file__)).read_bytes() for module in _CODE)
-    return b"".join((msgspec.json.encode(asked), catalog.digest("components", "stacks"), *code))
+    return b"".join(
+        (
+            msgspec.json.encode((*asked, sorted(question.accepted))),
+            catalog.digest("components", "stacks"),
+            *code,
+        )
+    )

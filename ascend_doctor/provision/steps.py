@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+import msgspec
 
 from ascend_doctor.errors import DoctorError
 
@@ -17,8 +18,7 @@ Word = Literal["built", "repaired", "skipped", "failed"]
 Done = Callable[[Word, str], None]
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     title: str
     word: Word
     detail: str = ""

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ascend_doctor.errors import DataError
 
@@ -23,11 +23,15 @@ _OLDEST = 17  # manylinux2014
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """``facts`` are those of --on, versions by component; ``python`` is a line such as 3.10."""
+    """``facts`` are those of --on, versions by component; ``python`` is a line such as 3.10.
+
+    ``ranges`` are facts that are a line of releases, as CANN 8.5.
+    """
 
     facts: Mapping[str, str]
     python: str
     arch: str
+    ranges: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def tag(self) -> str:

@@ -1,7 +1,6 @@
 """pip and wheels: requirements resolved once to files, which a prefix keeps and installs from."""
 
 import ast
-import datetime as dt
 import errno
 import hashlib
 import os
@@ -9,10 +8,10 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from ascend_doctor.errors import DataError, DoctorError
@@ -28,6 +27,7 @@ from ascend_doctor.provision.editable_wheel import (
 from ascend_doctor.provision.lock import LockedSource, Prefix, Wheel
 from ascend_doctor.provision.running import CommandError, Runner
 from ascend_doctor.provision.target import Target
+from ascend_doctor.provision.uv import PipSettings, Uv, day_after, find_uv
 
 _MAKE, _RESOLVE, _INSTALL = 600.0, 7200.0, 3600.0
 # The first day of zip archives.
@@ -42,7 +42,12 @@ _BUILD_REQUIRES = re.compile(
 
 # pip 26.0 can exclude uploads after a day, and fails if an index has no days.
 _DATED_PIP = 26
-_NO_DATES = "does not provide upload-time"
+_NO_DATES = ("does not provide upload-time", "is missing an upload date")
+_BUNDLED = """
+import ensurepip, glob, os
+print(*glob.glob(os.path.dirname(ensurepip.__file__) + "/_bundled/*.whl"), sep="\\n")
+"""
+_FETCH = Path(__file__).with_name("site") / "fetch_locked.py"
 # A documented index may be unreachable; ask it once, not for minutes.
 IMPATIENT = ("--retries", "1", "--timeout", "20")
 
@@ -58,8 +63,7 @@ class Download(NamedTuple):
     source: LockedSource | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pip:
+class Pip(msgspec.Struct, frozen=True, kw_only=True):
     """pip of a virtual environment made by the interpreter ``base``.
 
     ``target``: the machine that it downloads for, if not this one.
@@ -81,8 +85,22 @@ class Pip:
         """``beside``: packages of the base interpreter can be imported. Raises CommandError."""
         title = f"python -m venv {self.folder}"
         more = ["--system-site-packages"] if beside else []
-        command = [self.base, "-m", "venv", *more, str(self.folder)]
-        self.runner.run(command, title=title, deadline=_MAKE)
+        command = [self.base, "-m", "venv", *more]
+        if self.uv and (wheels := self._list_bundled()):
+            self.runner.run(
+                [*command, "--without-pip", str(self.folder)], title=title, deadline=_MAKE
+            )
+            self.install(wheels, over=False)
+        else:
+            self.runner.run([*command, str(self.folder)], title=title, deadline=_MAKE)
+
+    def _list_bundled(self) -> list[Path]:
+        """Pip's wheel, and those beside it, as the interpreter carries them; none on some."""
+        try:
+            listed = self.runner.run([self.base, "-c", _BUNDLED], title="pip", deadline=_MAKE)
+        except CommandError:
+            return []
+        return [Path(line) for line in listed.splitlines()]
 
     def pin(
         self, scratch: Path, pins: Sequence[str], indexes: Mapping[str, Sequence[str]]
@@ -122,13 +140,39 @@ class Pip:
         bounds = scratch / "constraints.txt"
         files = self._empty(scratch)
         bounds.write_text("".join(f"{constraint}\n" for constraint in constraints), "utf-8")
+        settings = self._settings()
+        if as_of and settings.folder_index:
+            raise UndatedError(f"{settings.folder_index} has no days of its files")
+        uv = None if settings.unknown_to_uv else self.uv
         try:
-            self._download(scratch, requirements, ["-c", str(bounds), *self._day_options(as_of)])
+            if uv is None:
+                options = ["-c", str(bounds), *self._day_options(as_of)]
+                self._download(scratch, requirements, options)
+            else:
+                lines = _write_lines(scratch, requirements)
+                lock = uv.lock(scratch, lines, bounds, settings, day_after(as_of))
+                self._fetch(lock, files, scratch)
         except CommandError as error:
-            if _NO_DATES in error.output:
-                raise UndatedError(error.output) from error
+            if any(words in error.whole for words in _NO_DATES):
+                raise UndatedError("an index has no days of its files") from error
             raise
         return [self._build(scratch, path) for path in sorted(files.iterdir())]
+
+    @property
+    def uv(self) -> Uv | None:
+        """None without one, and for another machine, whose markers pip reads."""
+        if self.target is None and (program := find_uv(self.runner.env)):
+            return Uv(program=program, python=self.python, runner=self.runner)
+        return None
+
+    def _settings(self) -> PipSettings:
+        command = [self.python, "-m", "pip", "config", "list"]
+        return PipSettings.parse(self.runner.run(command, title="pip config", deadline=_MAKE))
+
+    def _fetch(self, lock: Path, files: Path, scratch: Path) -> None:
+        command = [self.python, str(_FETCH), str(lock), str(files)]
+        env = {"TMPDIR": str(scratch)}
+        self.runner.run(command, title="download of wheels", deadline=_RESOLVE, env=env)
 
     def _day_options(self, as_of: str) -> list[str]:
         """Options of pip for a day; updates pip for it. Raises UndatedError."""
@@ -143,8 +187,7 @@ class Pip:
                 self._pip(["install", "-q", "--upgrade", f"pip>={_DATED_PIP}"], "pip install pip")
             except CommandError as error:
                 raise UndatedError(f"no index has pip {_DATED_PIP}: {error.output}") from error
-        after = dt.date.fromisoformat(as_of) + dt.timedelta(days=1)
-        return ["--uploaded-prior-to", f"{after.isoformat()}T00:00:00Z"]
+        return ["--uploaded-prior-to", f"{day_after(as_of)}T00:00:00Z"]
 
     def download(self, scratch: Path, missing: Sequence[Wheel]) -> list[Download]:
         """Exactly these files, or builds of their exact sources. Raises CommandError for others."""
@@ -165,8 +208,7 @@ class Pip:
         return files
 
     def _download(self, scratch: Path, lines: Iterable[str], options: list[str]) -> None:
-        path = scratch / "requirements.txt"
-        path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        path = _write_lines(scratch, lines)
         if self.target:
             options = [*options, *self.target.download_options()]
         arguments = ["download", "-q", *options, "-d", str(scratch / "files"), "-r", str(path)]
@@ -219,6 +261,11 @@ class Pip:
 
     def install(self, files: Iterable[Path], *, over: bool) -> None:
         """Install only these wheels. ``over``: also if that version is there."""
+        files = list(files)
+        if uv := self.uv:
+            digests = {file: _hash_in_store(file) or hash_file(file) for file in files}
+            uv.install(digests, self.folder / ".uv", over=over)
+            return
         forced = ["--force-reinstall"] if over else []
         paths = [str(file) for file in files]
         self._pip(["install", "-q", "--no-index", "--no-deps", *forced, *paths], "pip install")
@@ -269,6 +316,17 @@ class Pip:
         if self.target and arguments[0] == "download":
             command = self.target.run_pip(self.python, arguments)
         self.runner.run(command, title=title, deadline=deadline, env=env)
+
+
+def _hash_in_store(file: Path) -> str:
+    """The SHA-256 by which a prefix keeps the file, or ""; it was compared when it was kept."""
+    return file.parent.name if re.fullmatch("[0-9a-f]{64}", file.parent.name) else ""
+
+
+def _write_lines(scratch: Path, lines: Iterable[str]) -> Path:
+    path = scratch / "requirements.txt"
+    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    return path
 
 
 def _no_index(lacking: Mapping[str, Sequence[str]], error: CommandError) -> CommandError:
@@ -339,7 +397,6 @@ def parse_name(file: Path) -> tuple[str, str]:
 
 
 def distribution(file: Path) -> str:
-    """The name that a wheel or a source distribution is of."""
     return parse_name(file)[0] if file.suffix == ".whl" else file.name.rpartition("-")[0]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SHELLS = ("bash", "zsh", "fish")
-_PLAIN = {"bash": ("--noprofile", "--norc"), "zsh": ("-f",), "fish": ("--no-config",)}
+_PLAIN = {"bash": ("--noprofile", "--norc"), "zsh": ("-f",), "fish": ("--no-config",), "sh": ()}
 # Shells own these.
 _OWN = {"_", "SHLVL", "PWD", "OLDPWD"}
 
@@ -43,7 +43,7 @@ def environments(
     folder.mkdir(exist_ok=True)
     out = folder.parent / f"{folder.name}.out"
     out.unlink(missing_ok=True)
-    mark = f"/usr/bin/env -0 >>'{out}'; printf '\\1\\0' >>'{out}'\n"
+    mark = f"/usr/bin/env -0 >>'{out}'; /usr/bin/printf '\\1\\0' >>'{out}'\n"
     whole = mark.join(["", *scripts]) + mark if scripts else ""
     done = run(shell, os.fsencode(whole), folder, env)
     assert done.stderr == b"", done.stderr.decode(errors="replace")
@@ -58,3 +58,12 @@ def environments(
         if name not in _OWN:
             environments[-1][name] = value
     return environments[1:-1] if scripts else []
+
+
+def compare_environments(
+    got: Sequence[Mapping[str, str]], expected: Sequence[Mapping[str, str]]
+) -> None:
+    for env, other in zip(got, expected, strict=True):
+        names = {*env, *other}
+        wrong = {name: (env.get(name), other.get(name)) for name in names}
+        assert {name: two for name, two in wrong.items() if two[0] != two[1]} == {}

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import yaml
 
+from ascend_doctor.matrix.catalog import Catalog
+
 PROGRAM = Path(sys.executable).with_name("ascend-doctor")
 PASSWORD = "s3cret-Passw0rd"
 MEGATRON_REFS = ("core_v0.12.1", "core_v0.15.3")
@@ -441,3 +443,15 @@ def _rows(folder: Path, commits: dict[str, str]) -> None:
         }
         text = yaml.safe_dump(content, sort_keys=False)
         (folder / "components" / f"{name}.yaml").write_text(text, "utf-8")
+    _hide_sets(folder / "sets")
+
+
+def _hide_sets(folder: Path) -> None:
+    """Nobody ran anything here: the shipped sets are of a framework that nobody asks for."""
+    rows = [
+        {"id": row.id, "title": "none", "framework": "none", "kind": "guide", "pins": {}}
+        for row in Catalog().sets
+    ]
+    content = {"schema": 1, "sets": [{**row, "sources": _SOURCES} for row in rows]}
+    folder.mkdir()
+    (folder / "none.yaml").write_text(yaml.safe_dump(content), "utf-8")

@@ -15,10 +15,10 @@ from ascend_doctor.provision.accepted import (
     parse_conflicts,
     relax_metadata,
 )
-from ascend_doctor.provision.request_ranges import wishes
 from ascend_doctor.provision.solve import SolveQuery, solve
 from ascend_doctor.provision.wheels import hash_file, requirements_of
 from tests.provision import small_world
+from tests.provision.asked import wishes
 from tests.provision.small_world import World
 
 CATALOG = Catalog()
@@ -90,7 +90,7 @@ def test_the_flags_of_the_shipped_matrix_give_a_stack() -> None:
 @pytest.mark.parametrize("newer", ["26.0.0_core_r0.12.1", "26.1.0_core_r0.12.1"])
 def test_no_flag_is_named_that_is_refused_then(newer: str) -> None:
     """The search for a stack of verl ends at its CANN first, which another release of it meets."""
-    asked = wishes(CATALOG, "0.12.1", "verl", [f"mindspeed=={newer}"])
+    asked = wishes(CATALOG, "0.12.1", "verl", f"mindspeed=={newer}")
     query = SolveQuery(wishes=asked, machine={"arch": "x86_64", "python": "3.11"})
     flags = conflicts_to_accept(CATALOG, query)
     assert flags

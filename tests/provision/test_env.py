@@ -22,7 +22,7 @@ from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.env_format import SHELLS, Change, text
 from ascend_doctor.provision.env_undo import NAME
 from tests.provision.hostile import NAMES, VALUES
-from tests.provision.shells import environments, require
+from tests.provision.shells import compare_environments, environments, require
 
 ARCH = os.uname().machine
 TILING = f"opp/built-in/op_impl/ai_core/tbe/op_tiling/lib/linux/{ARCH}"
@@ -217,17 +217,11 @@ def test_500_hostile_paths_give_exactly_the_variables_and_then_the_old_ones(
         first, last = between(base, old, shell), between(old, base, shell)
         scripts += [first, setting, again, back, last]
         expected += [old, there, there, old, base]
-    got = environments(shell, scripts, top / "empty", base)
-    for env, other in zip(got, expected, strict=True):
-        wrong = {
-            name: (env.get(name), other.get(name))
-            for name in {*env, *other}
-            if env.get(name) != other.get(name)
-        }
-        assert wrong == {}
+    compare_environments(environments(shell, scripts, top / "empty", base), expected)
 
 
 SOURCED = {"bash": "source <({})\n", "zsh": "source <({})\n", "fish": "{} | source\n"}
+SOURCED["sh"] = 'eval "$({})"\n'
 
 
 @pytest.mark.slow

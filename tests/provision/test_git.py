@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -45,3 +46,23 @@ def test_a_command_that_does_not_end_is_ended_with_progress_too() -> None:
     code = "import time; time.sleep(60)"
     with pytest.raises(CommandError, match="did not end within 1 s"):
         runner.run([sys.executable, "-c", code], title="it", deadline=1)
+
+
+@pytest.mark.parametrize(
+    ("output", "times", "shown"),
+    [
+        ("fatal: unable to access: Could not resolve host", 3, "--git-mirror URL_OR_DIR fetches"),
+        ("fatal: repository not found", 1, "not found"),
+        ("fatal: unable to access: The requested URL returned error: 403", 1, "403"),
+    ],
+)
+def test_a_server_out_of_reach_is_asked_thrice_and_the_mirror_named(
+    monkeypatch: pytest.MonkeyPatch, output: str, times: int, shown: str
+) -> None:
+    asked = mock.Mock(side_effect=CommandError("git ls-remote", output))
+    runner = mock.Mock(run=asked)
+    runner.hiding.return_value = runner
+    monkeypatch.setattr("ascend_doctor.provision.git._WAITS", (0, 0))
+    with pytest.raises(CommandError, match=shown):
+        Git(runner=runner).refs(RepositorySource(url="https://example.com/x.git"))
+    assert asked.call_count == times

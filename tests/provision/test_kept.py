@@ -12,6 +12,7 @@ from ascend_doctor.provision.kept import (
     list_wheels,
     remove_stacks,
     remove_unused_wheels,
+    use_stack,
 )
 from ascend_doctor.provision.lock import Prefix
 from ascend_doctor.provision.running import exclusively
@@ -67,6 +68,20 @@ def test_only_wheels_of_no_lock_are_removed(tmp_path: Path) -> None:
     assert left.stacks == ("one",)
 
 
+def test_a_stack_that_passed_is_put_in_use_again(tmp_path: Path) -> None:
+    prefix = prefix_with(tmp_path, "one", "two", "failed")
+    file = prefix.stack("failed") / locks.FILE
+    proof = locks.Proof(level=1, date="2026-01-01", failed=("import: broken",))
+    locks.write(file, msgspec.structs.replace(LOCK, id="failed", proof=proof))
+    prefix.stack("begun").mkdir()
+    use_stack(prefix, "one")
+    assert prefix.current() == prefix.stack("one")
+    for name, words in (("failed", "import: broken"), ("begun", "not ended"), ("x", "no stack x")):
+        with pytest.raises(DataError, match=words):
+            use_stack(prefix, name)
+    assert prefix.current() == prefix.stack("one")
+
+
 def test_list_tells_size_age_and_use(world: World) -> None:
     prefix = world.root / "prefix"
     text = world.run("stack", "list", "--prefix", prefix).stdout
@@ -76,6 +91,8 @@ def test_list_tells_size_age_and_use(world: World) -> None:
     (stack,) = loaded["stacks"]
     assert stack["in_use"]
     assert stack["bytes"] > 0
+    used = world.run("stack", "use", stack["id"], "--prefix", prefix)
+    assert (used.returncode, used.stdout.split(";")[0]) == (0, f"in use: {stack['id']}")
     done = world.run("stack", "remove", stack["id"], "--prefix", prefix)
     assert (done.returncode, os.path.isdir(prefix / "stacks" / stack["id"])) == (2, True)
     assert world.run("stack", "remove", "--prefix", prefix).returncode == 2

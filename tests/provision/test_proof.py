@@ -20,7 +20,7 @@ from ascend_doctor.provision.helpers import compile_helpers
 from ascend_doctor.provision.lock import Lock, Prefix, Proof
 from ascend_doctor.provision.options import Plan, SetupOptions
 from ascend_doctor.provision.plan import from_lock
-from ascend_doctor.provision.request_ranges import split_additions, wishes
+from ascend_doctor.provision.request_ranges import split_additions
 from ascend_doctor.provision.running import CommandError, Runner
 from ascend_doctor.provision.sources import Mirrors
 from ascend_doctor.provision.steps import Outcome, Steps
@@ -28,6 +28,7 @@ from ascend_doctor.provision.wheels import Pip
 from ascend_doctor.report import LevelRun
 from tests.fleet.nodes import node
 from tests.provision import small_world
+from tests.provision.asked import wishes
 from tests.provision.small_world import World
 from tests.provision.test_lock import LOCK, empty
 
@@ -213,8 +214,8 @@ def test_the_lock_of_a_stack_repairs_that_stack() -> None:
 
 def test_additions_are_components_or_packages() -> None:
     more = ("triton-ascend==3.2.0", "flash_linear_attention", "regex==2024.5.15")
-    assert wishes(CATALOG, "0.15.3", None, more)["triton-ascend"] == "==3.2.0"
-    assert wishes(CATALOG, "0.15.3", None, more)["flash-linear-attention"] == ""
+    assert wishes(CATALOG, "0.15.3", None, *more)["triton-ascend"] == "==3.2.0"
+    assert wishes(CATALOG, "0.15.3", None, *more)["flash-linear-attention"] == ""
     assert split_additions(CATALOG, more) == ("regex==2024.5.15",)
     with pytest.raises(DataError, match="--with"):
         split_additions(CATALOG, ("regex>=1",))

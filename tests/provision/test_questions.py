@@ -6,13 +6,14 @@ from typing import Any
 import click
 import pytest
 
-from ascend_doctor.commands.matrix import facts_on
+from ascend_doctor.commands.matrix_solve import facts_on, lines_on
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.parsing import read_yaml
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.queries import choose, why
 from ascend_doctor.provision.conflict import refusal
-from ascend_doctor.provision.request_ranges import wishes
+from ascend_doctor.provision.request_ranges import StackRequest
+from ascend_doctor.provision.set_choice import SetSearch
 from ascend_doctor.provision.solve import Solution, SolveQuery, solve
 from tests.knobs import WHOLE
 
@@ -39,16 +40,21 @@ def wrong(question: dict[str, Any]) -> str:
         return _show(question)
     if "why" in ask:
         return _bind(question)
+    request = StackRequest(
+        megatron=ask["megatron"], framework=ask.get("framework"), additions=(*ask.get("with", ()),)
+    )
+    facts = [f"{name}={value}" for name, value in ask.get("on", {}).items()]
     try:
-        on = facts_on(CATALOG, [f"{name}={value}" for name, value in ask.get("on", {}).items()])
-        ranges = wishes(CATALOG, ask["megatron"], ask.get("framework"), ask.get("with", ()))
+        machine = {"soc": CATALOG.usual_family.id, **facts_on(CATALOG, facts)}
+        ranges = request.ranges(CATALOG) | lines_on(CATALOG, facts)
     except (click.UsageError, DataError) as error:
         return "" if question.get("usage", "?") in str(error) else f"usage: {error}"
-    return _solve(question, SolveQuery(wishes=ranges, machine=on))
+    return _solve(question, SolveQuery(wishes=ranges, machine=machine), request)
 
 
-def _solve(question: dict[str, Any], asked: SolveQuery) -> str:
-    solution = solve(CATALOG, asked)
+def _solve(question: dict[str, Any], asked: SolveQuery, request: StackRequest) -> str:
+    answer = SetSearch(CATALOG, asked, request, solve).build()
+    solution = answer and answer.solution
     if "usage" in question or (solution and "refused" in question):
         return f"taken: {solution}"
     if solution:

@@ -206,6 +206,19 @@ def test_local_changes_are_reported_and_left_alone(world: World, prefix: Path) -
         file.write_text(before)
 
 
+def test_an_edited_file_of_a_wheel_is_drift(world: World, prefix: Path) -> None:
+    stack = stack_of(prefix, "core_v0.15.3")
+    name = "transformers"
+    (file,) = stack.glob(f"venv/lib/python3*/site-packages/{name}/__init__.py")
+    before = file.read_bytes()
+    file.write_bytes(before + b"# mine\n")
+    done = drift(world, stack)
+    assert done.returncode == 1
+    assert f"{name}/__init__.py" in done.stdout
+    file.write_bytes(before)
+    assert drift(world, stack).returncode == 0
+
+
 def test_another_commit_is_drift_and_is_repaired(world: World, prefix: Path) -> None:
     stack = stack_of(prefix, "core_v0.15.3")
     other = git("rev-parse", "core_v0.12.1^{commit}", at=world.mirrors / "Megatron-LM")

@@ -13,7 +13,7 @@ from ascend_doctor.errors import DataError, DoctorError
 from ascend_doctor.provision.env_format import FAILURE, SHELLS, Change, text
 from ascend_doctor.provision.env_undo import NAME, before, changes_to, undone
 from tests.provision.hostile import TRAPS, VALUES
-from tests.provision.shells import environments, run
+from tests.provision.shells import compare_environments, environments, run
 
 OLD = st.none() | VALUES
 # fish keeps lists of folders apart at their colons, and PATH for itself.
@@ -87,14 +87,7 @@ def exactly(shell: str, locale: str, tmp_path: Path, cases: Cases) -> None:
         gone = [Change(change.name, None, "a test") for change in present]
         scripts.append(text(gone, shell))
         expected.append(base)
-    got = environments(shell, scripts, tmp_path / "empty", base)
-    for env, other in zip(got, expected, strict=True):
-        wrong = {
-            name: (env.get(name), other.get(name))
-            for name in {*env, *other}
-            if env.get(name) != other.get(name)
-        }
-        assert wrong == {}
+    compare_environments(environments(shell, scripts, tmp_path / "empty", base), expected)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -102,7 +95,10 @@ def test_a_part_of_a_script_sets_nothing_and_runs_nothing(shell: str, tmp_path: 
     whole = text([Change("A", "1", "it's"), Change("B", "$(>ran)'\n", "`>ran`")], shell)
     folder = tmp_path / "empty"
     folder.mkdir()
-    evaluated = "\n".join(f"eval {quote(whole[:size], shell)}" for size in range(1, len(whole) - 1))
+    # An error of eval ends sh.
+    form = "(eval {}; /usr/bin/env)" if shell == "sh" else "eval {}"
+    parts = (quote(whole[:size], shell) for size in range(1, len(whole) - 1))
+    evaluated = "\n".join(map(form.format, parts))
     done = run(shell, f"{evaluated}\n/usr/bin/env".encode(), folder, BASE)
     names = {line.partition(b"=")[0] for line in done.stdout.splitlines()}
     assert b"PATH" in names
@@ -121,14 +117,16 @@ def quote(value: str, shell: str) -> str:
 def test_functions_named_like_what_is_used_are_passed_by(shell: str, tmp_path: Path) -> None:
     if shell == "fish":
         masks = "function true; touch ran; end\n"  # set and builtin are reserved words
+    elif shell == "sh":
+        masks = "printf() { >ran; }\ntrue() { >ran; }\nalias export='>ran'\n"
     else:
         masks = "export() { >ran; }\nunset() { >ran; }\ntrue() { >ran; }\nalias export='>ran'\n"
     scripts = [
-        masks + text([Change("A", "1", "a test")], shell),
+        masks + text([Change("A", "1\r", "a test")], shell),
         text([Change("A", None, "")], shell),
     ]
     own, *after = environments(shell, ["", *scripts], tmp_path / "empty", BASE)
-    assert after == [own | {"A": "1"}, own]
+    assert after == [own | {"A": "1\r"}, own]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])

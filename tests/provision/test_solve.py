@@ -12,9 +12,9 @@ from ascend_doctor.matrix.queries import allowed_range
 from ascend_doctor.matrix.schema import Component, Need, Obtain, Release, Source, Stack
 from ascend_doctor.matrix.versions import satisfies
 from ascend_doctor.provision.conflict import refusal
-from ascend_doctor.provision.request_ranges import wishes
 from ascend_doctor.provision.solve import Solution, SolveQuery, solve
 from ascend_doctor.provision.solved import solve_once
+from tests.provision.asked import wishes
 
 CATALOG = Catalog()
 A2 = {"arch": "x86_64", "soc": "ascend910b"}
@@ -306,7 +306,7 @@ def test_wishes() -> None:
     assert "==core_v0.15.1" in wishes(CATALOG, "0.15")["megatron-lm"]
     assert wishes(CATALOG, "core_r0.16.0")["megatron-lm"] == "==core_r0.16.0"
     assert wishes(CATALOG, "0.15.3", "ms-swift==4.2.1")["ms-swift"] == "==4.2.1"
-    with pytest.raises(DataError, match="frameworks"):
+    with pytest.raises(DataError, match="no such framework"):
         wishes(CATALOG, "0.15.3", "nemo")
 
 

@@ -63,7 +63,7 @@ def test_a_bundle_for_a_machine_like_this_builds_here(world: World, tmp_path: Pa
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        ((), "--bundle DIR says what to carry there"),
+        ((), "add --dry-run, or --bundle DIR"),
         (("--bundle", "b", "--keep", "torch"), "--keep is of this one"),
         (("--bundle", "b", "--venv", "v"), "--venv is of this one"),
     ],
