@@ -76,7 +76,7 @@ def read_history(path: str, now: Diagnosis) -> list[Attempt]:
     names = [path]
     if os.path.isdir(path):
         names = [os.path.join(path, name) for name in os.listdir(path) if name.endswith(".json")]
-        names.sort(key=lambda name: (_modification_time(name), name))
+        names.sort(key=lambda name: (modification_time(name), name))
     diagnoses = [(name, _read_diagnosis(name)) for name in names[-_MANY:]]
     return [
         remember(diagnosis, f"{os.path.basename(name)} ({_date(name)})")
@@ -91,7 +91,7 @@ def _is_same(diagnosis: Diagnosis, now: Diagnosis) -> bool:
     return bool(before == after and first and mine and first.time and first.time == mine.time)
 
 
-def _modification_time(path: str) -> float:
+def modification_time(path: str) -> float:
     try:
         return os.stat(path).st_mtime
     except OSError:
@@ -99,7 +99,7 @@ def _modification_time(path: str) -> float:
 
 
 def _date(path: str) -> str:
-    return f"{datetime.fromtimestamp(_modification_time(path), timezone.utc):%Y-%m-%d %H:%M} UTC"
+    return f"{datetime.fromtimestamp(modification_time(path), timezone.utc):%Y-%m-%d %H:%M} UTC"
 
 
 def _read_diagnosis(path: str) -> Diagnosis:

@@ -137,9 +137,9 @@ def _fold_waits(
 
 
 def _harmful(ledger: Ledger, failures: dict[str, KnownFailure]) -> dict[str, Occurrences]:
-    seen = {name: seen for name, seen in ledger.failures.items() if _harms(failures[name])}
-    ends = {name: seen for name, seen in ledger.endings.items() if failures[name].only_if_last}
-    return seen | ends
+    return {
+        name: seen for name, seen in ledger.failures.items() if failures[name].severity != "benign"
+    }
 
 
 def _describe_clocks(ledger: Ledger) -> str:
@@ -186,7 +186,7 @@ def _benign(ledger: Ledger, failures: dict[str, KnownFailure]) -> tuple[Counted,
             or_more=seen.or_more,
         )
         for name, seen in ledger.failures.items()
-        if failures[name].severity == "benign" and name not in ledger.endings
+        if failures[name].severity == "benign"
     )
 
 
@@ -202,10 +202,6 @@ def _together(kinds: Iterable[Occurrences]) -> Occurrences:
 
 def _is_sign_only(root: KnownFailure | None) -> bool:
     return root is not None and root.severity == "degraded" and root.secondary
-
-
-def _harms(failure: KnownFailure) -> bool:
-    return failure.severity != "benign"
 
 
 def _causes(
@@ -284,7 +280,12 @@ def _root(
     comes before a wrapper that is not long before it, and fatal failures before others.
     """
     fatal = [name for name in names if failures[name].severity == "fatal"]
+    if not fatal and ledger.exceptions and ledger.crashed:
+        return None  # the exception that ended the run says more than signs of a bad step
     for_itself = [name for name in fatal if not _weak(failures[name])]
+    of_ranks = [name for name in for_itself if seen_by_name[name].ranks]
+    if of_ranks:  # another program's exception, such as one of the launch script, is not the job's
+        for_itself = [name for name in for_itself if name in of_ranks or not failures[name].by_type]
     waited = [name for name in fatal if failures[name].victim and not failures[name].secondary]
     if for_itself:
         first = earliest(seen_by_name[name].first for name in for_itself)
@@ -337,7 +338,7 @@ def _cause(
 ) -> Cause:
     failure, seen = failures[name], seen_by_name[name]
     own = [effect for effect, by in explained.items() if _top(by, explained, roots) == name]
-    lines = sorted(seen.by_origin.values(), key=_when)[:_LINES]
+    lines = sorted(seen.by_origin.values(), key=lambda sighting: sighting.when)[:_LINES]
     return Cause(
         id=name,
         title=failure.title,
@@ -363,10 +364,6 @@ def _cause(
             if effect not in roots
         ),
     )
-
-
-def _when(sighting: Sighting) -> tuple[float, tuple[int, int]]:
-    return (sighting.moment.seconds if sighting.moment else 0.0, sighting.order)
 
 
 def _top(name: str, explained: dict[str, str], roots: Collection[str]) -> str:

@@ -32,14 +32,15 @@ _DAMAGED = re.compile(
 _STREAM = re.compile(r"PytorchStreamReader failed|Error while deserializing header")
 _CUDA = re.compile(
     r"Torch not compiled with CUDA|Megatron requires CUDA|Found no NVIDIA driver|"
-    r"No CUDA GPUs are available|Invalid CUDA 'device=|Expected a cuda device|"
+    r"No CUDA GPUs are available|Invalid CUDA 'device=|Expected a cuda device|on a CUDA device|"
+    r"\bCUDA_HOME\b|"
     r"has no attribute '_cuda_\w+'|Accelerator.? can not run on your system",
     re.IGNORECASE,
 )
 _MODULE = re.compile(r"No module named ['\"]?(?P<module>[\w.]+)")
 _NAME = re.compile(
     r"cannot import name '(?P<name>[\w.]+)' from (?P<partly>partially initialized module )?"
-    r"'(?P<module>[\w.]+)'"
+    r"'(?P<module>[\w.]+)'(?: \((?P<file>unknown location|[\w./+-]+)\))?"
 )
 _ATTRIBUTE = re.compile(
     r"(?:(?P<partly>partially initialized )?module '(?P<module>[\w.]+)'|"
@@ -50,6 +51,12 @@ _ARGUMENT = re.compile(
     r"'(?P<argument>\w+)'|got multiple values|[Mm]issing (?:\d+ )?required|takes [\w ]+ positional|"
     r"'\w+' is an invalid keyword argument|Extra keyword arguments)"
 )
+_REQUIRED = re.compile(
+    r"(?P<wanted>[\w.-]+(?:[<>=!~]{1,2}[\w.*]+,?)+) is required .{0,80}"
+    r"but found (?P<name>[\w.-]+)=="
+)
+_DIVIDES = re.compile(r"\bdivisible|\b(?:be|not) an? (?:\w+ )?multiple\b")
+_OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]{2,}")
 _PATH = re.compile(r"['\"](?P<path>[\w.~/ -]*[\w-]\.[A-Za-z]\w{1,11}|/[\w./-]{2,})['\"]")
 _NAMED = re.compile(r"['\"](?P<path>[^'\"]{1,300})['\"]$")
 _DISTRIBUTION = re.compile(
@@ -57,6 +64,24 @@ _DISTRIBUTION = re.compile(
     r"(?=[<>=!~\[ ].*distribution was|'|$)"
 )
 _UNSET = re.compile(r"environment variable (?P<name>\w+) expected, but not set")
+_REFUSALS = frozenset({"AssertionError", "NotImplementedError", "RuntimeError", "ValueError"})
+_REFUSED = re.compile(
+    r"(?:variable |export |find |setting )(?P<named>[A-Z]\w*_\w+)|"
+    r"\b(?P<name>[A-Z][A-Z\d]*_[A-Z\d_]+) (?:should|must|cannot|is not set|and \w+ have)\b"
+)
+# The exception, or "" for any; what its message says; the rule.
+_BY_WORDS = (
+    ("", _DIVIDES, "python-not-divisible"),
+    ("AttributeError", _ATTRIBUTE, "python-attribute"),
+    ("TypeError", _ARGUMENT, "python-argument"),
+    ("", _STREAM, "python-damaged-file"),
+    ("ImportError", _REQUIRED, "required-version-differs"),
+)
+_OBJECTS = re.compile(
+    r"(not|n't|only)( \w+)? support|unsupported|not implemented for|not compatible with (?!input)|"
+    r"(not|n't) (work|match)|must (be|have|equal|match)|should be",
+    re.IGNORECASE,
+)
 _LAUNCH = frozenset({"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"})
 _SHORT = 200
 _ALIASES = {"np": "numpy", "F": "torch", "nn": "torch", "dist": "torch"}
@@ -78,13 +103,23 @@ def classify(raised: Raised) -> str:
         return "python-cuda"
     if _UNSET.search(message) or (name == "KeyError" and _reads_environment(raised)):
         return "python-environment-variable"
-    if name == "AttributeError" and _ATTRIBUTE.search(message):
-        return "python-attribute"
-    if name == "TypeError" and _ARGUMENT.search(message):
-        return "python-argument"
-    if _STREAM.search(message) or (_DAMAGED.fullmatch(name) and find_file(raised)):
+    for of, words, kind in _BY_WORDS:
+        if of in {"", name} and words.search(message):
+            return kind
+    if _DAMAGED.fullmatch(name) and find_file(raised):
         return "python-damaged-file"
-    return _BY_NAME.get(name) or _classify_import(message)
+    refused = _classify_refusal(name, message) if name in _REFUSALS else ""
+    return refused or _BY_NAME.get(name) or _classify_import(message)
+
+
+def _classify_refusal(name: str, message: str) -> str:
+    if "Command '" in message:
+        return ""
+    if _REFUSED.search(message):
+        return "python-environment-variable"
+    if _OPTION.search(first_line(message)):
+        return "python-options"
+    return "python-refused" if name != "AssertionError" and _OBJECTS.search(message) else ""
 
 
 def _classify_import(message: str) -> str:
@@ -126,6 +161,7 @@ class Describer:
             "python-environment-variable": self._variable,
             "python-argument": self._argument,
             "python-attribute": self._attribute,
+            "required-version-differs": self._version,
         }.get(kind, self._plain)
         words = {
             "type": raised.name,
@@ -160,7 +196,7 @@ class Describer:
 
     def where(self, raised: Raised) -> str:
         """The place of an exception: the user's line, and the innermost line of a package."""
-        own = [frame for frame in raised.frames if not frame.of_python]
+        own = [frame for frame in raised.frames if not frame.passes_on]
         if not own:
             return ""
         package = self.package_of(own[-1])
@@ -177,7 +213,7 @@ class Describer:
         return self.distribution(_ALIASES.get(root, root))
 
     def _importer(self, raised: Raised) -> str:
-        own = [frame for frame in raised.frames if not frame.of_python]
+        own = [frame for frame in raised.frames if not frame.passes_on]
         return self.package_of(own[-1]) if own else ""
 
     def _plain(self, raised: Raised) -> tuple[str, dict[str, str]]:
@@ -185,7 +221,9 @@ class Describer:
         match = _DISTRIBUTION.search(raised.message)
         words = {"name": match["name"] if match else "", "at": f" at {last}" if last else ""}
         variant = "usual" if raised.message else "silent"
-        if raised.frames and raised.frames[-1].source.startswith("assert"):
+        if re.search(r"\b[Pp]lease\b", raised.message):
+            variant = "advice"
+        elif raised.frames and raised.frames[-1].source.startswith("assert"):
             variant = f"{variant}-condition"
         return variant, words
 
@@ -209,14 +247,27 @@ class Describer:
         if match is None:
             return "usual", {}
         package, importer = self.distribution(match["module"]), self._importer(raised)
-        words = {**match.groupdict(""), "package": package, "importer": importer}
+        file = match["file"] or ""
+        folder = file.removesuffix("/" + match["module"].replace(".", "/") + "/__init__.py")
+        words = {**match.groupdict(""), "package": package, "importer": importer, "folder": folder}
+        if file == "unknown location":
+            return "namespace", words
         if match["partly"]:
             return "partly", words
         if importer == package:
-            return "mixed", words
+            return ("mixed" if folder == file or "-packages" in file else "tree"), words
         return ("usual" if importer else "own"), words
 
+    def _version(self, raised: Raised) -> tuple[str, dict[str, str]]:
+        match = _REQUIRED.search(raised.message)
+        return "usual", match.groupdict() if match else {}
+
     def _variable(self, raised: Raised) -> tuple[str, dict[str, str]]:
+        if refused := _REFUSED.search(raised.message):
+            name = refused["named"] or refused["name"]
+            known = self.matrix.variables.find(name)
+            more = f" ascend-doctor explain {name} shows its values." if known else ""
+            return "value", {"name": name, "more": more}
         match = _UNSET.search(raised.message)
         name = match["name"] if match else raised.message.strip("'\"")
         return ("launch" if name in _LAUNCH else "usual"), {"name": name}
@@ -237,8 +288,7 @@ class Describer:
         for component in _LISTED if last else ():
             for function in self.matrix.component(component).functions:
                 if function.name.rpartition(".")[2] == last:
-                    ranges = [text for text, names in function.takes.items() if argument in names]
-                    which = " and ".join(filter(None, ranges))
+                    which = " and ".join(filter(None, function.releases_with(argument)))
                     return component, f" {component} {which} has {argument}." if which else ""
         return "", ""
 

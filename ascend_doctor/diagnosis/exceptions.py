@@ -24,6 +24,7 @@ _PROBES = ("KeyError", "AttributeError", "StopIteration", "IndexError", "Empty",
            "ModuleNotFoundError")  # fmt: skip
 _PACKAGES = re.compile(r"(?P<prefix>[\w./+-]*?)/lib(?:64)?/(?P<python>python3(?:\.\d+)?)/")
 _SITE = re.compile(r"(?:site|dist)-packages/(?P<package>\w[\w.-]*)(?:/|$)")
+_LOOKUPS = frozenset({"__getattr__", "__getattribute__"})
 # Where a program, a process or a thread begins.
 _STARTS = frozenset({"<module>", "_bootstrap", "_bootstrap_inner", "_run_module_as_main", "_wrap"})
 
@@ -44,10 +45,10 @@ class TracebackFrame:
         return match["package"].removesuffix(".py") if match else ""
 
     @property
-    def of_python(self) -> bool:
-        """Of the standard library, or of no file."""
+    def passes_on(self) -> bool:
+        """Of the standard library, of no file, or a lookup on behalf of the caller."""
         inside = _PACKAGES.match(self.file) is not None and not self.package
-        return inside or self.file.startswith("<")
+        return inside or self.file.startswith("<") or self.function in _LOOKUPS
 
 
 @dataclass(frozen=True, kw_only=True)

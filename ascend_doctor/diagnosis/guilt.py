@@ -338,7 +338,7 @@ def _by_summary(ledger: Ledger, waited: frozenset[int]) -> Guilt | None:
     A watchdog that lost patience aborts its own process, and torchrun sees that one first.
     """
     first = [ended for ended in ledger.ended.values() if ended.first]
-    ended = min(first, key=_when) if first else ledger.first
+    ended = min(first, key=lambda ended: ended.sighting.when) if first else ledger.first
     # torchrun itself sends SIGTERM to all others as soon as one has failed.
     if ended is None or ended.rank in waited or ended.code == -signal.SIGTERM:
         return None
@@ -351,11 +351,6 @@ def _by_summary(ledger: Ledger, waited: frozenset[int]) -> Guilt | None:
         reason=reason,
         evidence=evidence(ended.sighting),
     )
-
-
-def _when(ended: Ended) -> tuple[float, tuple[int, int]]:
-    moment = ended.sighting.moment
-    return (moment.seconds if moment else 0.0, ended.sighting.order)
 
 
 def _stuck(ledger: Ledger, waited: frozenset[int]) -> Guilt | None:
@@ -546,7 +541,7 @@ def _last_to_come(ledger: Ledger, seen: Occurrences) -> Guilt | None:
     apart = max(stamps) - min(stamps)
     if apart < _APART:
         return None
-    last = max(timed, key=lambda sighting: sighting.moment.seconds if sighting.moment else 0.0)
+    last = max(timed, key=lambda sighting: sighting.when)
     if not _late_by_its_own_node(ledger, last, timed):
         return None
     reason = f"it came to the collective last: the ranks report the time-out {apart:.0f} s apart"

@@ -14,6 +14,7 @@ _CALL = struct.Struct("=QQQdIIiI24s")
 _CALLS_AT = _HEAD.size + _GROUPS * _GROUP.size
 _BYTES = _CALLS_AT + _CALLS * _CALL.size
 _BEGUN, _ENDED = 1, 2
+_ABSENT = -2  # without a process, in a launch at true size
 # HcclDataType of hccl_types.h
 _TYPES = ("int8", "int16", "int32", "fp16", "fp32", "int64", "uint64", "uint8", "uint16", "uint32",
           "fp64", "bf16")  # fmt: skip
@@ -38,7 +39,8 @@ def _groups(data: bytes, count: int, world_size: int) -> Iterator[TracedGroup]:
     names: set[str] = set()
     for at in range(min(count, _GROUPS)):
         key, name, size, *members = _GROUP.unpack_from(data, _HEAD.size + at * _GROUP.size)
-        ranks = tuple(members[: min(size, _MAX_RANKS)])
+        there = members[: min(size, _MAX_RANKS)]
+        ranks = tuple(member for member in there if member != _ABSENT)
         # A process without RANK has no place in the job.
         known = all(0 <= rank < world_size for rank in ranks)
         group = TracedGroup(name=_text(name), ranks=ranks if known else ())

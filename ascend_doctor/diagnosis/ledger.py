@@ -46,6 +46,10 @@ class Sighting:
     moment: Moment | None
     order: tuple[int, int]
 
+    @property
+    def when(self) -> tuple[float, tuple[int, int]]:
+        return (self.moment.seconds if self.moment else 0.0, self.order)
+
     def before(self, other: Sighting) -> bool:
         """Whether this was first: by the clock across processes, by lines within one."""
         apart = self.file != other.file or (
@@ -61,15 +65,8 @@ def earliest(sightings: Iterable[Sighting]) -> Sighting | None:
     known = list(sightings)
     if not known:
         return None
-    if all(sighting.moment for sighting in known):
-        return min(
-            known,
-            key=lambda sighting: (
-                sighting.moment.seconds if sighting.moment else 0.0,
-                sighting.order,
-            ),
-        )
-    return min(known, key=lambda sighting: sighting.order)
+    timed = all(sighting.moment for sighting in known)
+    return min(known, key=lambda sighting: sighting.when if timed else (0.0, sighting.order))
 
 
 @dataclass
@@ -163,7 +160,6 @@ class Ledger:
     lines: int = 0
     size: int = 0
     failures: dict[str, Occurrences] = field(default_factory=dict)
-    endings: dict[str, Occurrences] = field(default_factory=dict)
     exceptions: dict[str, Occurrences] = field(default_factory=dict)
     # By the order of their lines.
     raised: dict[tuple[int, int], Raised] = field(default_factory=dict)
@@ -216,9 +212,6 @@ class Ledger:
     def failure(self, identity: str, row: LogLine) -> None:
         self.failures.setdefault(identity, Occurrences()).add(row)
 
-    def ends_with(self, identity: str, row: LogLine) -> None:
-        self.endings.setdefault(identity, Occurrences()).add(row)
-
     def raises(self, kind: str, row: LogLine, raised: Raised) -> None:
         """An exception; of those of one kind in a process that which ended it, else the first."""
         if len(self.raised) < _ORIGINS:
@@ -245,18 +238,13 @@ class Ledger:
                 del self.failures[name]
 
     def exception(self, text: str, row: LogLine, *, signalled: bool = False) -> None:
-        self.unexplained += 1
         if signalled and len(self.signalled) < _ORIGINS:
             self.signalled.add(row.origin)
-        _note(self.exceptions, mask_numbers(text), row)
+        self.note(self.exceptions, text, row)
 
-    def death(self, text: str, row: LogLine) -> None:
+    def note(self, kinds: dict[str, Occurrences], text: str, row: LogLine) -> None:
         self.unexplained += 1
-        _note(self.deaths, mask_numbers(text), row)
-
-    def log(self, text: str, row: LogLine) -> None:
-        self.unexplained += 1
-        _note(self.logged, mask_numbers(text), row)
+        _note(kinds, mask_numbers(text), row)
 
     def stands(self, gravity: Gravity) -> None:
         self.standing = max(self.standing or gravity, gravity)
@@ -268,7 +256,7 @@ class Ledger:
         A rank prints nothing more of a job that another one says has ended well, nor does a
         file of errors alone.
         """
-        if any((self.ended, self.endings, self.lost, self.absent, self.timed_out, self.reports)):
+        if any((self.ended, self.lost, self.absent, self.timed_out, self.reports)):
             return False
         return self.standing is None or (self.ended_well and not self.deaths)
 
@@ -362,7 +350,7 @@ class Ledger:
         self.places.settle(self.job_size)
         self.ranks |= set(self.processes.by_rank())
         self.ranks |= self.places.ranks()
-        kinds = (self.failures, self.endings, self.exceptions, self.deaths, self.logged, self.lost)
+        kinds = (self.failures, self.exceptions, self.deaths, self.logged, self.lost)
         for seen in (
             *(seen_of_kind for kind in kinds for seen_of_kind in kind.values()),
             *self.codes.values(),

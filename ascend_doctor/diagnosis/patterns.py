@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from ascend_doctor.diagnosis.automata import CODES, Automaton, Mode
 from ascend_doctor.diagnosis.signs import COMMON, SIGNS, Sign
-from ascend_doctor.matrix.schema import KnownFailure, find_code
+from ascend_doctor.matrix.schema import CODE_AFTER, REPORTED, KnownFailure, find_code
 
 # Once a pattern is familiar, pieces of this size with nothing else are not searched further.
 _PIECE = 1 << 16
-_LONGEST_CODE = 16
-_DIGITS_AT_END = re.compile(rb"\d+\Z")
+_LONGEST_CODE = 20
+_CODE_AT_END = re.compile(rf"(\b{REPORTED}|\d+)(?:{CODE_AFTER})?\Z".encode())
 
 
 @dataclass
@@ -44,12 +44,13 @@ class Patterns:
         for sign, text in SIGNS.items():
             self._names.append(("sign", sign))
             texts.append(text)
-        # One pattern for all codes: each alone would repeat the words before, most of an automaton.
+        # Two for all codes: each alone would repeat the words before, most of an automaton.
         coded = [failure for failure in failures if failure.codes]
-        self._code = len(texts) if coded else None
-        if coded:
-            self._names.append((CODES, ""))
-            texts.append(find_code("|".join(failure.codes for failure in coded)))
+        numbers = [failure.codes for failure in coded if not failure.codes[0].isalpha()]
+        codes = [find_code("|".join((*numbers, REPORTED))), rf"\b{REPORTED}(?:{CODE_AFTER})"]
+        self._codes = range(len(texts), len(texts) + (len(codes) if coded else 0))
+        self._names += [(CODES, "")] * len(self._codes)
+        texts += codes[: len(self._codes)]
         # Hyperscan's anchors do not know carriage returns: blocks leave them out, the line decides.
         self._texts = [text.removeprefix("^") for text in texts]
         self._common = self._of_signs(COMMON)
@@ -74,6 +75,8 @@ class Patterns:
             number for number, _ in self._coded if self.name(number) not in with_exceptions
         )
         self._by_code: dict[bytes, tuple[int, ...]] = {}
+        self._documented = {failure.id for failure in coded if failure.is_of_code}
+        self._wrappers = {failure.id for failure in failures if failure.secondary}
 
     @functools.cached_property
     def _line(self) -> Automaton:
@@ -112,11 +115,11 @@ class Patterns:
         self, automaton: Automaton, text: bytes, numbers: Sequence[int]
     ) -> Iterator[tuple[int, int]]:
         for index, end in automaton.scan(text):
-            if (number := numbers[index]) != self._code:
+            if (number := numbers[index]) not in self._codes:
                 yield number, end
                 continue
-            digits = _DIGITS_AT_END.search(text, max(end - _LONGEST_CODE, 0), end)
-            for coded in self._of_code(digits[0]) if digits else ():
+            code = _CODE_AT_END.search(text, max(end - _LONGEST_CODE, 0), end)
+            for coded in self._of_code(code[1]) if code else ():
                 yield coded, end
 
     def _of_code(self, code: bytes) -> tuple[int, ...]:
@@ -154,7 +157,9 @@ class Patterns:
         for number, _ in self._scan(self._line, line, range(len(self._line_texts))):
             kind, name = self._names[number]
             kinds[kind].add(name)
-        return kinds["match"] - kinds["unless"], kinds["sign"]
+        shown = kinds["match"] - kinds["unless"]
+        others = shown - self._documented
+        return others if others - self._wrappers else shown, kinds["sign"]
 
 
 def _pieces(block: bytes) -> Iterator[tuple[int, bytes]]:

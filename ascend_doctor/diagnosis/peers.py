@@ -96,10 +96,8 @@ def _name_remote(match: re.Match[str], text: str) -> tuple[int | None, HcclPeer]
 
 
 # The waiter's own rank where the line counts, and whom it waits for.
-_WAITS: tuple[
-    tuple[re.Pattern[str], Callable[[re.Match[str], str], tuple[int | None, HcclPeer]]], ...
-]
-_WAITS = (
+_Namer = Callable[[re.Match[str], str], tuple[int | None, HcclPeer]]
+_WAITS: tuple[tuple[re.Pattern[str], _Namer], ...] = (
     (_LINK, _name_link),
     (_NOTIFY, lambda match, _: (int(match[1]), HcclPeer(rank=int(match[2])))),
     (_TABLE, lambda match, _: (int(match[4]), HcclPeer(address=match[1], rank=int(match[2])))),

@@ -167,6 +167,13 @@ class JobVerdict(msgspec.Struct, frozen=True, kw_only=True):
     attempts: tuple[Attempt, ...] = ()
 
 
+class Suspect(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that a good run lacks; ``good``: the line that it has with another value."""
+
+    evidence: Evidence
+    good: str = ""
+
+
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that the logs say. ``causes`` has the root cause first.
 
@@ -178,7 +185,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     last training step, ``exit_status`` its known one. ``work`` is the last line that shows progress
     or a good end; without it no run is fine. ``stall`` is from the gathered dumps and stacks.
     ``without_log`` are ranks of the run, in a folder with a log of each other. ``timeline`` has the
-    ranks that failed or wait, the first to fail first.
+    ranks that failed or wait, the first to fail first. ``suspects``: lines that a good run lacks.
     """
 
     schema: int = SCHEMA
@@ -211,6 +218,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     outlived_lines: int = 0
     codes: tuple[Code, ...] = ()
     timeline: tuple[RankEvent, ...] = ()
+    suspects: tuple[Suspect, ...] = ()
     benign: tuple[Counted, ...] = ()
     not_read: tuple[NotRead, ...] = ()
     now: tuple[Finding, ...] = ()

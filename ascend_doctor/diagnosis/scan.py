@@ -207,14 +207,6 @@ class _Reader:
             node = self.log.origin.node
             for device, serial in parse_serials(_text(self._tail)).items():
                 self.ledger.serials.setdefault((node, device), serial)
-        rows = [row for row in _LINE_END.split(self._tail) if row.strip()]
-        if not rows:
-            return
-        line = max(self._line - self._tail.endswith(b"\n"), 1)
-        for part in self._parts(rows[-1], rows[-1][:_REACH]):
-            for identity in self.patterns.judge(part.raw)[0]:
-                if self.failures[identity].only_if_last:
-                    self.ledger.ends_with(identity, self._row(part, line, lambda: None))
 
     def settle(self) -> None:
         """The log's work, and its effect on the complaints; in a full log all."""
@@ -333,7 +325,7 @@ class _Reader:
         coded = self._codes(text, signs, seen, known=bool(identities))
         if "uncaught" in signs:
             self._logged += 1
-            self.ledger.log(text, seen)
+            self.ledger.note(self.ledger.logged, text, seen)
             return Gravity.FATAL
         if any(self.failures[identity].severity == "fatal" for identity in identities):
             return Gravity.LEVEL if harmless(seen.whole) else Gravity.FATAL
@@ -361,7 +353,7 @@ class _Reader:
         if not raised and "exception" in signs and self._note_quoted(row):
             return Gravity.LEVEL
         if "died" in signs and not _CLOSED.search(text):
-            self.ledger.death(text, row)
+            self.ledger.note(self.ledger.deaths, text, row)
             return Gravity.FATAL
         if raised or "died" in signs:
             gravity = Gravity.FATAL
@@ -371,7 +363,7 @@ class _Reader:
         else:
             return None
         self._logged += 1
-        self.ledger.log(text, row)
+        self.ledger.note(self.ledger.logged, text, row)
         return gravity
 
     def _raise(self, text: str, row: LogLine, before: bytes) -> bool:

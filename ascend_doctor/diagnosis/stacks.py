@@ -136,10 +136,10 @@ def main_frames(threads: Sequence[ThreadStack]) -> tuple[Frame, ...]:
 
 
 def program_frame(frames: Sequence[Frame]) -> Frame | None:
-    return next(_program(frames), frames[0] if frames else None)
+    return next(program_frames(frames), frames[0] if frames else None)
 
 
-def _program(frames: Sequence[Frame]) -> Iterator[Frame]:
+def program_frames(frames: Sequence[Frame]) -> Iterator[Frame]:
     return (frame for frame in frames if not _NOT_THE_PROGRAM.search(frame.file))
 
 

@@ -11,10 +11,16 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
+from ascend_doctor.diagnosis.called_lines import (
+    CalledLines,
+    add_lines,
+    find_mismatch,
+    parse_called_lines,
+)
 from ascend_doctor.diagnosis.journal import parse_journal
 from ascend_doctor.diagnosis.recorder import RankTrace, TracedCall, TracedGroup, is_dump, parse_dump
 from ascend_doctor.diagnosis.stacks import (
@@ -39,7 +45,7 @@ _P2P = frozenset({"send", "recv", "isend", "irecv", "batch_isend_irecv"})
 # Users choose the prefix of a dump; the rank ends the name.
 _DUMP = re.compile(r"(?:^|[^\d])(\d+)(?:\.json|\.pkl|\.pickle)?$")
 _OWN = re.compile(
-    r"rank-(\d+)\.(?:helper-\d+\.)?(calls|state|stacks|spy|progress|groups|call|json|answered)$"
+    r"rank-(\d+)\.(?:helper-\d+\.)?(calls|lines|state|stacks|spy|progress|groups|call|json|answered)$"
 )
 _TRACEBACK = re.compile(r"(\d+)_py_traceback$")
 # Logs and programs may end with a number: rank_3.log, train_7.py.
@@ -72,6 +78,11 @@ class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     moved: bool = False
     processor: float = 0.0
+    npu: bool = True
+
+
+# Fields that a standing takes over from the state.
+_SHARED = ("state", "lock_holder", "ended", "call", "file", "source", "moved", "processor", "npu")
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,12 +109,21 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     armed: float = 0.0
 
 
+# Kinds of files that are one structure: where they are kept, and of which type they are.
+_DECODED: dict[str, tuple[str, type[Any]]] = {
+    "state": ("states", ProcessState),
+    "call": ("calls", HostCall),
+    "progress": ("progress", Progress),
+}
+
+
 @dataclass
 class StallFiles:
     """Files of each rank in a folder; ``paths`` are those that were read."""
 
     traces: dict[int, RankTrace] = field(default_factory=dict)
     journals: dict[int, RankTrace] = field(default_factory=dict)
+    lines: dict[int, CalledLines] = field(default_factory=dict)
     states: dict[int, ProcessState] = field(default_factory=dict)
     stacks: dict[int, tuple[ThreadStack, ...]] = field(default_factory=dict)
     helpers: dict[int, list[tuple[ThreadStack, ...]]] = field(default_factory=dict)
@@ -120,7 +140,8 @@ class StallFiles:
         ranks = {*self.states, *self.stacks}
         standings = {rank: self._standing(rank) for rank in ranks}
         traces = {rank: self._with_call(self._with_titles(trace)) for rank, trace in self._traces()}
-        return judge_stall(traces, standings, max(sizes, default=None))
+        stall = judge_stall(traces, standings, max(sizes, default=None))
+        return msgspec.structs.replace(stall, mismatch=find_mismatch(self.lines))
 
     def _traces(self) -> Iterator[tuple[int, RankTrace]]:
         """Journals of a simulated HCCL: they outlive their ranks, and number all calls alike.
@@ -130,7 +151,9 @@ class StallFiles:
         if not self.journals:
             yield from self.traces.items()
             return
-        yield from self.journals.items()
+        for rank, trace in self.journals.items():
+            lines = self.lines.get(rank)
+            yield rank, add_lines(trace, lines) if lines else trace
         for rank in self.traces.keys() - self.journals.keys():
             yield rank, RankTrace(rank=rank, groups={}, calls=())
 
@@ -182,17 +205,10 @@ class StallFiles:
             )
         return Standing(
             rank=rank,
-            state=state.state,
             frames=frames,
             helpers=tuple(main_frames(dump) for dump in self.helpers.get(rank, ())),
             age=age,
-            lock_holder=state.lock_holder,
-            ended=state.ended,
-            call=state.call,
-            file=state.file,
-            source=state.source,
-            moved=state.moved,
-            processor=state.processor,
+            **{name: getattr(state, name) for name in _SHARED},
         )
 
 
@@ -293,16 +309,15 @@ def _read_own(path: str, rank: int, kind: str, files: StallFiles) -> None:
         files.stacks[rank] = parse_py_spy(data, path)
     elif kind == "calls":
         files.journals[rank] = parse_journal(data, rank, path)
-    elif kind == "state":
-        files.states[rank] = _decode(data, ProcessState, path)
+    elif kind == "lines":
+        files.lines[rank] = parse_called_lines(data, rank, path)
+    elif kind in _DECODED:
+        member, shape = _DECODED[kind]
+        getattr(files, member)[rank] = _decode(data, shape, path)
     elif kind == "groups":
         files.groups[rank] = {
             group.name: group for group in _decode(data, tuple[TracedGroup, ...], path)
         }
-    elif kind == "call":
-        files.calls[rank] = _decode(data, HostCall, path)
-    elif kind == "progress":
-        files.progress[rank] = _decode(data, Progress, path)
     files.paths.append(path)
 
 

@@ -37,6 +37,9 @@ class StallGraph:
             if standing.lock_holder is not None and rank not in self.heads:
                 self.edges.setdefault(rank, set()).add(standing.lock_holder)
 
+    def standing(self, rank: int) -> Standing:
+        return self.standings.get(rank) or Standing(rank=rank)
+
     def group(self, rank: int, call: TracedCall) -> TracedGroup:
         own = self.traces[rank].groups.get(call.group)
         return own or TracedGroup(name=call.group, ranks=())

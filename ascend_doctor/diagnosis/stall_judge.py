@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from ascend_doctor.diagnosis.recorder import RankTrace, TracedCall, TracedGroup
 from ascend_doctor.diagnosis.routine import find_departures
-from ascend_doctor.diagnosis.stacks import Frame, is_of_c10d, program_frame, waits_in_torch
+from ascend_doctor.diagnosis.stacks import is_of_c10d, waits_in_torch
 from ascend_doctor.diagnosis.stall_graph import StallGraph
 from ascend_doctor.diagnosis.stall_result import (
     Absence,
@@ -16,7 +16,13 @@ from ascend_doctor.diagnosis.stall_result import (
     Standing,
     WaitingRanks,
 )
-from ascend_doctor.diagnosis.standing_judge import BUSY, judge_standings, say_doing
+from ascend_doctor.diagnosis.standing_judge import (
+    BUSY,
+    describe_lost,
+    judge_standings,
+    line_of,
+    say_doing,
+)
 from ascend_doctor.findings import first_of
 
 _SHOWN = 8
@@ -25,8 +31,6 @@ _MAJORITY = 3
 # How many earlier calls to search for the same collective with as many members.
 _BACK = 8
 _MEMBERS = 16
-# States of proc(5): stopped, traced, zombie; and a missing process.
-_NOT_RUNNING = frozenset({"T", "t", "Z", "gone"})
 
 
 def judge_stall(
@@ -49,7 +53,7 @@ def judge_stall(
         positions=tuple(
             Position(rank=rank, line=line, age=standing.age)
             for rank, standing in sorted(standings.items())
-            if (line := _line(standing.frames))
+            if (line := line_of(standing.frames))
         ),
     )
 
@@ -67,7 +71,7 @@ def _accuse(graph: StallGraph, unheard: set[int]) -> tuple[tuple[AbsentRank, ...
     waits = {rank for rank in ends - silent if _waits_elsewhere(graph, rank)}
     guilty = ends - silent - waits
     # A launcher ends the others while they still compute.
-    guilty = {rank for rank in guilty if _has_ended(graph, rank)} or guilty
+    guilty = {rank for rank in guilty if graph.standing(rank).ended} or guilty
     if guilty and not silent:
         return tuple(_absent(graph, rank) for rank in sorted(guilty)), "", set()
     if silent & unheard:
@@ -93,8 +97,8 @@ def _accuse_waiting(graph: StallGraph, waits: set[int]) -> tuple[tuple[AbsentRan
 
 
 def _describe_silent(graph: StallGraph, silent: set[int]) -> str:
-    standing = graph.standings.get(next(iter(silent)))
-    line = _line(standing.frames) if standing and not standing.age else ""
+    standing = graph.standing(next(iter(silent)))
+    line = "" if standing.age else line_of(standing.frames)
     if len(silent) > 1 or not line:
         return f"nothing is known of rank {_numbers(silent)}, which others wait for"
     return (
@@ -105,31 +109,21 @@ def _describe_silent(graph: StallGraph, silent: set[int]) -> str:
 
 def _ends_a_chain(graph: StallGraph, rank: int) -> bool:
     """An awaited rank that waits for none, also a stopped one."""
-    standing = graph.standings.get(rank)
-    if standing and standing.state in _NOT_RUNNING:
-        return True
-    return rank not in graph.edges and rank not in graph.heads
-
-
-def _has_ended(graph: StallGraph, rank: int) -> bool:
-    standing = graph.standings.get(rank)
-    return standing is not None and bool(standing.ended)
+    lost = describe_lost(graph.standing(rank)) is not None
+    return lost or (rank not in graph.edges and rank not in graph.heads)
 
 
 def _is_silent(graph: StallGraph, rank: int) -> bool:
     """No dump has a rank's call, and its process gives no reason."""
-    standing = graph.standings.get(rank)
-    if standing and (standing.processor >= BUSY or say_doing(standing)):
-        return False
-    ended = standing is not None and standing.state in _NOT_RUNNING
-    return rank not in graph.traces and not ended
+    standing = graph.standing(rank)
+    shows = standing.processor >= BUSY or say_doing(standing) or describe_lost(standing)
+    return rank not in graph.traces and not shows
 
 
 def _waits_elsewhere(graph: StallGraph, rank: int) -> bool:
-    standing = graph.standings.get(rank)
-    if standing is None or standing.state in _NOT_RUNNING:
-        return False
-    return standing.age == 0 and waits_in_torch(standing.frames)
+    standing = graph.standing(rank)
+    here = standing.age == 0 and not describe_lost(standing)
+    return here and waits_in_torch(standing.frames)
 
 
 def _in_other_call(graph: StallGraph, rank: int) -> AbsentRank | None:
@@ -148,31 +142,28 @@ def _in_other_call(graph: StallGraph, rank: int) -> AbsentRank | None:
         rank=rank,
         kind="other call",
         reason=f"it is in {call} of torch.distributed, and the others wait in {others.pop()}",
-        line=_line(frames),
+        line=line_of(frames),
     )
 
 
 def _absent(graph: StallGraph, rank: int) -> AbsentRank:
-    standing = graph.standings.get(rank) or Standing(rank=rank)
+    standing = graph.standing(rank)
     kind: Absence = "elsewhere"
     reason = "the others wait for it, and it has no collective to wait in"
-    if doing := say_doing(standing):
+    if lost := describe_lost(standing):
+        kind, reason = lost
+    elif doing := say_doing(standing):
         reason = f"the others wait for it, and {doing}"
     elif standing.processor >= BUSY:
         kind, reason = "working", f"it goes on, {standing.processor:.0%} of a processor busy"
-    if standing.state in {"T", "t"}:
-        kind, reason = "stopped", "its process is stopped (state T): SIGSTOP, or a debugger"
-    elif standing.state in {"Z", "gone"}:
-        how = f" with {standing.ended}" if standing.ended else ""
-        kind, reason = "gone", f"its process has ended{how}"
     if latest := _latest(graph, rank):
         reason += f"; its last call was {latest}"
     return AbsentRank(
         rank=rank,
         kind=kind,
         reason=reason,
-        line="" if kind == "gone" and standing.age else _line(standing.frames),
-        helpers=tuple(line for frames in standing.helpers if (line := _line(frames))),
+        line="" if kind == "gone" and standing.age else line_of(standing.frames),
+        helpers=tuple(line for frames in standing.helpers if (line := line_of(frames))),
     )
 
 
@@ -209,8 +200,8 @@ def _accuse_in_ring(graph: StallGraph) -> tuple[tuple[AbsentRank, ...], str]:
                         kind="other call",
                         reason=f"it called {_name(call)} of {name_group(group)} where the rounds"
                         " before had another call; the others kept to theirs",
-                        line=_line((graph.standings.get(rank) or Standing(rank=rank)).frames),
-                        call=_line(call.frames),
+                        line=line_of(graph.standing(rank).frames),
+                        call=line_of(call.frames),
                     ),
                 ),
                 "",
@@ -228,7 +219,7 @@ def _find_superfluous(graph: StallGraph, rank: int, call: TracedCall) -> TracedC
     """
     calls = graph.traces[rank].calls
     at = calls.index(call)
-    if _is_new_line(graph, rank, at):
+    if _is_newline_of(graph, rank, at):
         return call
     for i in range(at - 1, max(at - _BACK, 0) - 1, -1):
         if (calls[i].group, calls[i].operation, calls[i].p2p) == (
@@ -236,23 +227,23 @@ def _find_superfluous(graph: StallGraph, rank: int, call: TracedCall) -> TracedC
             call.operation,
             False,
         ):
-            if _is_new_line(graph, rank, i):
+            if _is_newline_of(graph, rank, i):
                 return calls[i]
-            others = {_line(other.frames) for other in graph.calls_beside(rank, calls[i])} - {""}
-            alike = not others or _line(calls[i].frames) in {*others, _line(call.frames)}
+            others = {line_of(other.frames) for other in graph.calls_beside(rank, calls[i])} - {""}
+            alike = not others or line_of(calls[i].frames) in {*others, line_of(call.frames)}
             return call if alike else replace(call, frames=())
     return call
 
 
-def _is_new_line(graph: StallGraph, rank: int, at: int) -> bool:
+def _is_newline_of(graph: StallGraph, rank: int, at: int) -> bool:
     own = graph.traces[rank].calls
-    line = _line(own[at].frames)
+    line = line_of(own[at].frames)
     members = graph.group(rank, own[at]).ranks[:_MEMBERS]
     others = (graph.traces[member].calls for member in members
               if member != rank and member in graph.traces)  # fmt: skip
     histories = (own[:at], *others)
     return bool(line) and all(
-        _line(call.frames) != line for history in histories for call in history
+        line_of(call.frames) != line for history in histories for call in history
     )
 
 
@@ -298,9 +289,9 @@ def _accuse_without_edges(graph: StallGraph) -> tuple[tuple[AbsentRank, ...], st
     alike = {(head.group, head.number) for head in graph.heads.values()}
     if len(late) == 1 and len(graph.heads) > 2 and len(alike) == 1:  # noqa: PLR2004 - a majority
         (rank,) = late
-        standing = graph.standings.get(rank) or Standing(rank=rank)
+        standing = graph.standing(rank)
         reason = "all have put the collective into their queues; its NPU alone has not begun it"
-        line = _line(standing.frames)
+        line = line_of(standing.frames)
         return (AbsentRank(rank=rank, kind="not started", reason=reason, line=line),), ""
     if other := _find_other_arguments(graph):
         return (other,), ""
@@ -326,7 +317,7 @@ def _find_other_arguments(graph: StallGraph) -> AbsentRank | None:
         kind="other call",
         reason=f"it passed {call.agreed} to {_name(call)} number {call.number} of "
         f"{name_group(graph.group(rank, call))}, and the others {graph.heads[others[0]].agreed}",
-        line=_line((graph.standings.get(rank) or Standing(rank=rank)).frames),
+        line=line_of(graph.standing(rank).frames),
     )
 
 
@@ -346,7 +337,7 @@ def _waiting(graph: StallGraph) -> Iterable[WaitingRanks]:
             group=name_group(group),
             group_ranks=group.ranks,
             waits_for=tuple(sorted(set().union(*(graph.edges.get(rank, ()) for rank in ranks)))),
-            line=_line(head.frames),
+            line=line_of(head.frames),
         )
 
 
@@ -356,11 +347,6 @@ def name_group(group: TracedGroup) -> str:
 
 def _name(call: TracedCall) -> str:
     return call.operation or ("a send or receive" if call.p2p else "a collective")
-
-
-def _line(frames: tuple[Frame, ...]) -> str:
-    frame = program_frame(frames)
-    return str(frame) if frame else ""
 
 
 def _numbers(ranks: Iterable[int]) -> str:

@@ -21,7 +21,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     0 for frames of the stall. ``lock_holder`` is a rank that holds a file lock this one waits
     for. ``ended``: how its process ended, if known. ``call`` and ``file``: the main thread's
     system call. ``source``: the text of the program's innermost line. ``moved``: its stack
-    changed between looks; ``processor``: the share of one used meanwhile.
+    changed between looks; ``processor``: the share of one used meanwhile. ``npu``: it may use one.
     """
 
     rank: int
@@ -36,6 +36,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     moved: bool = False
     processor: float = 0.0
+    npu: bool = True
 
     @property
     def locks(self) -> bool:
@@ -73,10 +74,30 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     age: float = 0.0
 
 
+class MismatchedCall(msgspec.Struct, frozen=True, kw_only=True):
+    """What some ranks called where others called something else."""
+
+    ranks: tuple[int, ...]
+    operation: str
+    agreed: str = ""
+    line: str = ""
+
+
+class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
+    """The first calls that differ. ``parted``: the first whose lines differ, if it is earlier."""
+
+    group: str
+    group_ranks: tuple[int, ...]
+    number: int
+    calls: tuple[MismatchedCall, ...]
+    parted: tuple[MismatchedCall, ...] = ()
+
+
 class Stall(msgspec.Struct, frozen=True, kw_only=True):
     """Who waits, in what, and who did not come; ``undecided`` says why no rank is named.
 
-    ``silent`` are ranks of the job that no file mentions, though others wait for one.
+    ``silent`` are ranks of the job that no file mentions, though others wait for one. ``mismatch``
+    is known of simulated NPUs.
     """
 
     ranks: tuple[int, ...]
@@ -86,3 +107,4 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
     undecided: str = ""
     silent: tuple[int, ...] = ()
     positions: tuple[Position, ...] = ()
+    mismatch: Mismatch | None = None

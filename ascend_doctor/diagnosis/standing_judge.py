@@ -1,9 +1,11 @@
 """Who holds a job up, of stacks and kernel states alone: of ranks that no recorder speaks for."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 from ascend_doctor.diagnosis.stacks import (
     Frame,
+    is_of_c10d,
     loads_data,
     program_frame,
     waits_for_device,
@@ -12,6 +14,7 @@ from ascend_doctor.diagnosis.stacks import (
 from ascend_doctor.diagnosis.stall_result import Absence, AbsentRank, Standing
 from ascend_doctor.findings import first_of, quantity, spans
 
+# States of proc(5): stopped, traced, zombie; and a missing process.
 _STOPPED, _ENDED = frozenset({"T", "t"}), frozenset({"Z", "gone"})
 _SLEEPS = frozenset({"nanosleep", "clock_nanosleep"})
 _SAID = {
@@ -61,7 +64,31 @@ def judge_standings(
     waiting = [rank for rank, standing in standings.items() if waits_for_device(standing.frames)]
     if lost or (absent and waiting):
         return lost or absent, ""
+    if other := _find_other_call(standings):
+        return (other,), ""
     return (), _explain_doubt(standings, waiting)
+
+
+def _find_other_call(standings: Mapping[int, Standing]) -> AbsentRank | None:
+    """The one rank in another call of torch.distributed than all others, which share a line."""
+    calls = {rank: _c10d_call(standing) for rank, standing in standings.items()}
+    numbers = Counter(calls.values()).most_common()
+    if "" in calls.values() or len(numbers) != 2 or not numbers[0][1] > numbers[1][1] == 1:  # noqa: PLR2004 - one differs
+        return None
+    (usual, _), (other, _) = numbers
+    rank = next(rank for rank, call in calls.items() if call == other)
+    if len({line_of(each.frames) for number, each in standings.items() if number != rank}) > 1:
+        return None
+    return AbsentRank(
+        rank=rank,
+        kind="other call",
+        reason=f"it is in {other} of torch.distributed, and the others wait in {usual}",
+        line=line_of(standings[rank].frames),
+    )
+
+
+def _c10d_call(standing: Standing) -> str:
+    return next((frame.function.lstrip("i") for frame in standing.frames if is_of_c10d(frame)), "")
 
 
 def _explain_doubt(standings: Mapping[int, Standing], waiting: list[int]) -> str:
@@ -89,16 +116,25 @@ def _reason(standing: Standing, *, alone: bool) -> tuple[Absence, str] | None:
 
     ``alone``: no other rank is busy. One that waits for its NPU may be, too.
     """
-    if standing.state in _STOPPED:
-        return "stopped", "its process is stopped (state T): SIGSTOP, or a debugger"
-    if standing.state in _ENDED:
-        return "gone", "its process has ended"
+    if lost := describe_lost(standing):
+        return lost
     if waits_for_device(standing.frames) or not standing.frames:
         return None
     if standing.moved or (alone and standing.processor >= BUSY):
         return "working", f"it goes on, {standing.processor:.0%} of a processor busy"
     doing = say_doing(standing)
+    if not (doing or standing.npu):
+        doing = f"it is in `{standing.source}`"
     return ("elsewhere", doing) if doing else None
+
+
+def describe_lost(standing: Standing) -> tuple[Absence, str] | None:
+    if standing.state in _STOPPED:
+        return "stopped", "its process is stopped (state T): SIGSTOP, or a debugger"
+    if standing.state in _ENDED:
+        how = f" with {standing.ended}" if standing.ended else ""
+        return "gone", f"its process has ended{how}"
+    return None
 
 
 def say_doing(standing: Standing) -> str:

@@ -72,55 +72,31 @@ _TABLES = (
     r"(?:errors?|exceptions?)\.[A-Z]\w+)(?::|\s*$)"
 )
 
+# kubectl's table of pods: ready, status, restarts, age.
+_POD = r"\b\d+/\d+\s+{}[A-Z][\w:]{{2,60}}\s+\d+\s+(?:\([^)]{{1,40}}\)\s+)?\d+[smhdy]"
+_WELL = r"(?!Running|Completed|Succeeded|Terminating|ContainerCreating|PodInit)"
+_NAMES = r"(?:Error|Exception|Interrupt|Failed|Failure)\b(?:: |['\"(]|:?\s*$)"
 # The texts in bytes: GB 18030 has others for the Chinese words.
 _GB = "|".join(
     "".join(rf"\x{byte:02x}" for byte in word.encode("gb18030")) for word in _CHINESE.split("|")
 )
-_WORDS = (
-    r"(?i:fail|fatal|abort|crash|panic|refus|denied|reject|corrupt|unsupport|unrecogni|unreach|"
-    r"incompat|mismatch|unavail|unhealthy|abnormal|evicted|notready|insufficient|deadlock|trace|"
-    r"undefined|terminated|killed|oops|unable to|not (be |been )?(support|implement|install)|"
-    r"n't support|timed?.?out|no space|dump|not available|longer available|out of |connection |"
-    r"broken pipe|hardware error|blocked for|stall|read-only file|uncorrect|segfault|assert|"
-    r"must not be|divisible by|be a multiple of|"
-    r"matching dist|disk quota|error|exception|cannot|can't|can not|could ?n|invalid|illegal|"
-    r"missing|"
-    r"not found|no such|not exist|n't exist|unexpected|conflict|exceed|not match|n't match|wrong|"
-    r"stuck|"
-    r"hangs|hung|expected .{1,80} but|disconnected|dead|\bret|rc[ :=\[,]|err_?(no|code)|exit_?code|"
-    r"most recent|"
-    r"has no attr|not defined|not declared|not callable|not iter|not subscr|object is not|by zero|"
-    r"unhashable|required|positional|keyword argument|to unpack|no member|no matching|not name a|"
-    r"ld returned|unbound|unknown option|is null|is none|is nan|coredump|sig(segv|abrt|bus|fpe|ill|"
-    r"kill|quit)|no route|name or service|not permitted|already in use|too many open|bad file|"
-    r"format error|"
-    r"not a dir|"
-    r"no module|died|oom|expired|interrupted|unrespons|problem|fault|freezes|frozen|overflow|"
-    r"not work|n't work|not configured|busy|stale file|\blost\b|unsuccess|exhausted|"
-    r"longer allowed|not allow|device open)"
+
+# Candidates: the same shapes without a look at what is around them. A carriage return may begin
+# a line, which an anchor does not know.
+_ANCHOR = re.compile(r"(?<![\[\\])\^")
+COARSE = (
+    f"(?i:{_VERBS}|{_PROSE}|{_MESSAGES}|{_CODES})|{_NAMES}|{_STATUS}|{_CHINESE}|{_GB}|"
+    f"{_ANCHOR.sub('', f'{_FRAMES}|{_TABLES}')}|{_POD.format('')}"
 )
-_FORMS = (
-    r"File \"[^\n]|In file /|\^{5}|frame #\d|#\d+\s+0x|@\s+0x|Thread \d|Thread 0x|"
-    r"\.(java|scala|kt):\d|Alarm\s+\||Critical\s+\||\b(DOWN|down)\b|HTTP/\d\.\d\"? [45]\d\d|"
-    r"nodes are available|loss['\"]?\s?[:=|]?\s?nan|Unhandled|\bnot (\w+ )?(\w+ )?successful|"
-    r"queue\.(Empty|Full)|SystemExit|StopIteration|KeyboardInterrupt|exc\.[A-Z]|errors?\.[A-Z]|"
-    r"exceptions?\.[A-Z]|(Unknown|Pending|BackOff|Evicted)\s+\d|Init:"
-)
-COARSE = f"{_WORDS}|{_FORMS}|{_STATUS}|{_CHINESE}|{_GB}"
 
 _FREE = r"(?<![\w./=-])(?:{})(?![\w/-]|\.\w|=\S)"
 # Chinese has no spaces: a letter of another script is no part of a word.
 _PLAIN = re.IGNORECASE | re.ASCII
 _SAYS = re.compile(_FREE.format(f"{_VERBS}|{_MESSAGES}"), _PLAIN)
 _SAYS_IN_PROSE = re.compile(_FREE.format(_PROSE), _PLAIN)
-# kubectl's table of pods: ready, status, restarts, age.
-_PODS = (
-    r"\b\d+/\d+\s+(?!Running|Completed|Succeeded|Terminating|ContainerCreating|PodInit)"
-    r"[A-Z][\w:]{2,60}\s+\d+\s+(?:\([^)]{1,40}\)\s+)?\d+[smhdy]"
-)
-_SHOWS = re.compile(f"{_STATUS}|{_FRAMES}|{_TABLES}|{_PODS}")
+_SHOWS = re.compile(f"{_STATUS}|{_FRAMES}|{_TABLES}|{_POD.format(_WELL)}")
 _CODE = re.compile(rf"(?<![\w./-])(?:{_CODES})", _PLAIN)
-_NAMED = re.compile(r"(?:Error|Exception|Interrupt|Failed|Failure)\b(?:: |['\"(]|:?\s*$)", re.ASCII)
+_NAMED = re.compile(_NAMES, re.ASCII)
 _SAYS_IN_CHINESE = re.compile(
     rf"(?<![无未零])(?<!没有)(?<!发现)(?<!0个)(?:{_CHINESE})(?!率|检测|处理|重试|\s*[:=\uff1a]?\s*0)"
 )

@@ -8,8 +8,9 @@ from tempfile import TemporaryDirectory
 from ascend_doctor.diagnosis.job import JobOptions, JobReader
 from ascend_doctor.diagnosis.logs import find
 from ascend_doctor.diagnosis.patterns import Patterns
-from ascend_doctor.diagnosis.result import Diagnosis
+from ascend_doctor.diagnosis.result import Diagnosis, Guilt
 from ascend_doctor.matrix.catalog import Catalog
+from tests.present import present
 
 
 @functools.cache
@@ -19,7 +20,7 @@ def catalog() -> Catalog:
 
 @functools.cache
 def patterns() -> Patterns:
-    return Patterns(catalog().failures.values())
+    return Patterns(catalog().recognized_failures.values())
 
 
 def of_paths(*paths: Path, node_rank: int | None = None) -> Diagnosis:
@@ -30,7 +31,10 @@ def of_paths(*paths: Path, node_rank: int | None = None) -> Diagnosis:
 def reader(options: JobOptions) -> JobReader:
     matrix = catalog()
     return JobReader(
-        failures=matrix.failures, codes=matrix.error_codes, patterns=patterns(), options=options
+        failures=matrix.recognized_failures,
+        codes=matrix.error_codes,
+        patterns=patterns(),
+        options=options,
     )
 
 
@@ -52,3 +56,18 @@ def answer(diagnosis: Diagnosis) -> str:
     if diagnosis.causes:
         return diagnosis.causes[0].id
     return "unknown" if diagnosis.unexplained else "none"
+
+
+def guilty_of(diagnosis: Diagnosis) -> Guilt:
+    return present(diagnosis.guilty)
+
+
+def read_pairs(table: str) -> list[tuple[str, str]]:
+    """Lines of logs with their answers, of a text that has them indented below their answer."""
+    pairs, identity = [], ""
+    for row in table.strip("\n").split("\n"):
+        if row.startswith("  "):
+            pairs.append((row[2:].encode().decode("unicode_escape"), identity))
+        else:
+            identity = row
+    return pairs

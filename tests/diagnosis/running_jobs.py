@@ -7,8 +7,6 @@ flight recorder. Of healthy and slow jobs the right word is that they go on, or 
 still works.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -26,6 +24,7 @@ from pathlib import Path
 import click
 
 from tests.diagnosis.stalls import simulate
+from tests.programs import run_program
 
 PROGRAM = Path(__file__).with_name("programs") / "hanging.py"
 DOCTOR = Path(sys.executable).with_name("ascend-doctor")
@@ -101,10 +100,9 @@ def ask(case: Case, folder: Path, python: Path, env: Mapping[str, str]) -> dict[
         while not (path / "reached").exists() and time.monotonic() < end:
             time.sleep(0.5)
         time.sleep(QUIET_SECONDS)
-        done = subprocess.run(
-            [str(DOCTOR), "hang", "--pid", str(job.pid), "--json", "--no-redact"],
-            capture_output=True, text=True, check=False, timeout=120,
-        )  # fmt: skip
+        done = run_program(
+            [str(DOCTOR), "hang", "--pid", str(job.pid), "--json", "--no-redact"], check=False
+        )
         (path / "answer").write_text(done.stdout + done.stderr)
         alive = job.poll() is None
     finally:

@@ -1,6 +1,6 @@
 """Nodes whose clocks differ: the wrong one is never first."""
 
-from tests.diagnosis.logs import of_files
+from tests.diagnosis.logs import guilty_of, of_files
 from tests.diagnosis.test_plogs import WORLD, run
 
 OOM = "RuntimeError: NPU out of memory. Tried to allocate 3.47 GiB (NPU 0; 60.97 GiB total capacity"
@@ -58,13 +58,11 @@ def test_a_rank_that_came_late_is_told_whatever_the_clocks() -> None:
     late = {0: 31.0, 1: 36.0, 2: 31.0, 3: 31.0}
     for ahead in (0, 5, -5, 480):
         diagnosis = of_files(job(late, ahead))
-        assert diagnosis.guilty
-        assert diagnosis.guilty.ranks == (1,), ahead
-        assert "300 s apart" in diagnosis.guilty.reason
+        assert guilty_of(diagnosis).ranks == (1,), ahead
+        assert "300 s apart" in guilty_of(diagnosis).reason
     # Its own node says so, even without events that both nodes saw.
     alone = of_files(job({0: 31.0, 1: 31.0, 2: 31.0, 3: 36.0}, 5, shared=False))
-    assert alone.guilty
-    assert alone.guilty.ranks == (3,)
+    assert guilty_of(alone).ranks == (3,)
 
 
 def failures(ahead: float, *, shared: bool) -> dict[str, str | bytes]:
@@ -76,9 +74,10 @@ def failures(ahead: float, *, shared: bool) -> dict[str, str | bytes]:
 def test_the_first_failure_is_the_first_by_clocks_that_are_put_right() -> None:
     for ahead in (0, 5, -5, 480, -480):
         diagnosis = of_files(failures(ahead, shared=True))
-        assert diagnosis.guilty
-        assert (diagnosis.causes[0].id, diagnosis.guilty.ranks) == ("npu-oom-torch", (0,)), ahead
-        assert ("clocks differ" in diagnosis.guilty.reason) is (ahead != 0)
+        assert (diagnosis.causes[0].id, guilty_of(diagnosis).ranks) == ("npu-oom-torch", (0,)), (
+            ahead
+        )
+        assert ("clocks differ" in guilty_of(diagnosis).reason) is (ahead != 0)
 
 
 def test_nodes_of_another_time_accuse_nobody() -> None:
@@ -97,5 +96,6 @@ def test_torchrun_s_store_compares_clocks() -> None:
     core = "Aicore kernel execute failed, device_id=1, stream_id=3, task_id=5"
     for ahead in (0, 5, -5, 480):
         diagnosis = of_files({**node(0, 0, OOM, ahead), **node(1, 1, core, ahead)})
-        assert diagnosis.guilty
-        assert (diagnosis.causes[0].id, diagnosis.guilty.ranks) == ("npu-oom-torch", (0,)), ahead
+        assert (diagnosis.causes[0].id, guilty_of(diagnosis).ranks) == ("npu-oom-torch", (0,)), (
+            ahead
+        )

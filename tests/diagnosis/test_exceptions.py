@@ -43,12 +43,62 @@ GROUP = (
          "at t.py:3"),
         (GROUP, "python-argument", "`f(y=1)` at t.py:7"),
         ("ImportError: cannot import name 'a' from 'jinja2.b'\n", "python-import-name", "Jinja2"),
+        ("AssertionError: --a-b requires --c-d\n", "python-options", "refuses its options"),
+        ("ValueError: give --a-b or --c-d\n", "python-options", "refuses its options"),
+        ("AssertionError: Odd. Please set it to 2.\n", "python-assertion", "what the message says"),
+        ("RuntimeError: Both A_B and C_D have been set\n", "python-environment-variable",
+         "a value that the message allows, or unset it"),
+        ("RuntimeError: Could not find ASCEND_HOME_PATH in env\n", "python-environment-variable",
+         "ascend-doctor explain ASCEND_HOME_PATH"),
+        ("RuntimeError: A only supports heads up to 2\n", "python-refused", "supports it"),
+        ("ValueError: A must have one type\n", "python-refused", "the input that the message"),
+        ("ValueError: Template `b` does not support packing\n", "python-refused", "b` does"),
+        ("OSError: CUDA_HOME is not set\n", "python-cuda", "Use the device npu"),
+        ("ValueError: 7 is not divisible by 2\n", "python-not-divisible", "lint SCRIPT"),
+        ("ImportError: a-b>=1.2,<3 is required for this, but found a-b==4\n",
+         "required-version-differs", "python -m pip install 'a-b>=1.2,<3'"),
+        ("ImportError: cannot import name 'LLM' from 'vllm' (unknown location)\n",
+         "python-import-name", "outside the folder that has the folder vllm"),
+        (traceback("ImportError: cannot import name 'h' from 'a.b' (/w/src/a/b/__init__.py)",
+                   (f"{SITE}/a/c.py", "from a.b import h")),
+         "python-import-name", "Build the extensions of /w/src"),
     ],
 )  # fmt: skip
 def test_an_exception_is_answered_by_its_type(text: str, kind: str, says: str) -> None:
     cause = of_text(text).causes[0]
     assert cause.id == kind
     assert says.lower() in f"{cause.title} {cause.cause} {cause.fix}".lower()
+
+
+def test_a_lookup_is_the_line_of_who_looks_up() -> None:
+    text = traceback("AttributeError: 'C' object has no attribute 'cap'",
+                     (f"{SITE}/liger_kernel/gemma.py", "self.config.cap"),
+                     (f"{SITE}/transformers/configuration_utils.py", "return super().x"),
+                     ).replace('_utils.py", line 7, in <module>',
+                               '_utils.py", line 7, in __getattribute__')  # fmt: skip
+    assert f"in liger_kernel at {SITE}/liger_kernel/gemma.py:7" in of_text(text).causes[0].cause
+
+
+def test_an_exception_of_the_launch_script_is_not_that_of_a_rank() -> None:
+    later = traceback(
+        "FileNotFoundError: [Errno 2] No such file or directory: 'i.npy'",
+        ("train.py", "np.load(path)"),
+        prefix="192.0.2.7: [rank4]: ",
+    )
+    diagnosis = of_text(KEY + "launching\n" + later)
+    assert (diagnosis.causes[0].id, diagnosis.causes[0].ranks) == ("python-missing-file", (4,))
+
+
+def test_an_exception_that_ends_a_run_outranks_a_sign() -> None:
+    skipped = " iteration 9/ 10 | loss scale: 64.0 | number of skipped iterations: 1 |\n"
+    assert of_text(skipped).causes[0].severity == "degraded"
+    ended = of_text(skipped + traceback("ZeroDivisionError: division by zero", ("t.py", "a / b")))
+    assert (ended.causes, ended.outcome) == ((), "unknown error")
+
+
+@pytest.mark.parametrize("text", ["Command '['cmake', '--build']' failed", "FILE_A is odd"])
+def test_what_refuses_no_setting_stays_unknown(text: str) -> None:
+    assert of_text(f"RuntimeError: {text}\n").outcome == "unknown error"
 
 
 def test_another_exception_says_where_it_was_raised() -> None:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 import pytest
 
 from ascend_doctor.matrix.schema import KnownFailure
-from tests.diagnosis.logs import catalog, of_files, of_text
+from tests.diagnosis.logs import catalog, guilty_of, of_files, of_text
+from tests.present import present
 
 WAITED = (
     "EI0006: 2026-03-01-10:0{minute}:05.000.000 Getting socket times out. Reason: Remote Rank did"
@@ -52,8 +53,7 @@ def test_a_rank_with_an_error_of_its_own_is_guilty_of_the_others_time_outs(prefi
     assert [consequence.id for consequence in diagnosis.causes[0].consequences] == [
         "hccl-connect-timeout-ei0006"
     ]
-    assert diagnosis.guilty
-    assert diagnosis.guilty.ranks == (5,)
+    assert guilty_of(diagnosis).ranks == (5,)
     assert diagnosis.ranks == tuple(range(8))
 
 
@@ -64,10 +64,8 @@ def test_it_may_be_an_error_that_nobody_knows() -> None:
         of_files(torchrun({**lines, 3: RAISED})),
     ):
         assert diagnosis.causes[0].id == "hccl-connect-timeout-ei0006"
-        assert diagnosis.guilty
-        assert diagnosis.guilty.ranks == (3,)
-        assert diagnosis.guilty.evidence
-        assert diagnosis.guilty.evidence.text == "ValueError: sample 7 has no label"
+        assert guilty_of(diagnosis).ranks == (3,)
+        assert present(guilty_of(diagnosis).evidence).text == "ValueError: sample 7 has no label"
         assert diagnosis.unexplained[0].evidence.rank == 3
         assert diagnosis.exit_code == 1
 
@@ -75,9 +73,8 @@ def test_it_may_be_an_error_that_nobody_knows() -> None:
 def test_the_rank_that_does_not_report_the_time_out_is_the_one_that_is_missing() -> None:
     lines = dict.fromkeys(range(8), WAITING)
     diagnosis = of_text(interleave({**lines, 6: ""}))
-    assert diagnosis.guilty
-    assert diagnosis.guilty.ranks == (6,)
-    assert not diagnosis.guilty.sure
+    assert guilty_of(diagnosis).ranks == (6,)
+    assert not guilty_of(diagnosis).sure
 
 
 def test_a_rank_that_never_wrote_is_missed_where_the_world_size_is_known() -> None:
@@ -85,17 +82,15 @@ def test_a_rank_that_never_wrote_is_missed_where_the_world_size_is_known() -> No
     log += interleave(dict.fromkeys((0, 1, 2, 3, 4, 6, 7), WAITING))
     diagnosis = of_text(log)
     assert diagnosis.world_size == 8
-    assert diagnosis.guilty
-    assert diagnosis.guilty.ranks == (5,)
+    assert guilty_of(diagnosis).ranks == (5,)
 
 
 def test_the_last_to_time_out_came_last() -> None:
     lines = {rank: SLOW.format(minute=31 if rank != 2 else 36) for rank in range(4)}
     diagnosis = of_text(interleave(lines))
     assert diagnosis.causes[0].id == "hccl-notify-timeout-ei0002"
-    assert diagnosis.guilty
-    assert diagnosis.guilty.ranks == (2,)
-    assert "300 s apart" in diagnosis.guilty.reason
+    assert guilty_of(diagnosis).ranks == (2,)
+    assert "300 s apart" in guilty_of(diagnosis).reason
 
 
 def test_all_at_once_leave_nobody_guilty() -> None:
@@ -114,9 +109,8 @@ def test_hccl_names_who_never_connected() -> None:
     )
     diagnosis = of_text(log)
     assert diagnosis.causes[0].id == "hccl-topo-negotiation-timeout-ei0015"
-    assert diagnosis.guilty
-    assert diagnosis.guilty.ranks == (1, 3)
-    assert diagnosis.guilty.sure
+    assert guilty_of(diagnosis).ranks == (1, 3)
+    assert guilty_of(diagnosis).sure
 
 
 @pytest.mark.parametrize(
@@ -134,8 +128,7 @@ def test_a_lost_heartbeat_names_the_node(lost: str) -> None:
     diagnosis = of_text(
         interleave({0: f"{SLOW.format(minute=31)}\n{lost}", 2: SLOW.format(minute=31)})
     )
-    assert diagnosis.guilty
-    assert diagnosis.guilty.nodes == ("192.0.2.7/1",)
+    assert guilty_of(diagnosis).nodes == ("192.0.2.7/1",)
 
 
 def test_links_are_followed_to_the_rank_that_waits_for_nobody() -> None:
@@ -148,8 +141,7 @@ def test_links_are_followed_to_the_rank_that_waits_for_nobody() -> None:
         )
 
     diagnosis = of_text(interleave({0: link(0, 1), 1: link(1, 2), 2: STEP, 3: link(3, 0)}))
-    assert diagnosis.guilty
-    assert diagnosis.guilty.ranks == (2,)
+    assert guilty_of(diagnosis).ranks == (2,)
 
 
 SUMMARY = """
@@ -173,13 +165,11 @@ def test_torchrun_names_the_first_process_that_failed() -> None:
     diagnosis = of_text(SUMMARY)
     assert diagnosis.outcome == "unknown error"
     assert diagnosis.exit_code == 3
-    assert diagnosis.guilty
-    assert (diagnosis.guilty.ranks, diagnosis.guilty.nodes) == ((19,), ("node-2",))
-    assert "signal 9" in diagnosis.guilty.reason
+    assert (guilty_of(diagnosis).ranks, guilty_of(diagnosis).nodes) == ((19,), ("node-2",))
+    assert "signal 9" in guilty_of(diagnosis).reason
     with_others = of_text(interleave(dict.fromkeys(range(8), WAITING)) + SUMMARY)
     assert with_others.causes[0].id == "hccl-connect-timeout-ei0006"
-    assert with_others.guilty
-    assert with_others.guilty.ranks == (19,)
+    assert guilty_of(with_others).ranks == (19,)
 
 
 def test_a_failure_of_all_ranks_is_common_to_them() -> None:
@@ -207,8 +197,7 @@ def test_nodes_are_told_where_ranks_are_not(ends: Sequence[str]) -> None:
     lines += [f"(WorkerDict pid=2{n}, ip=192.0.2.9) {OOM}" for n in range(len(ends))]
     diagnosis = of_text("\n".join(lines))
     assert diagnosis.causes[0].id == "npu-oom-torch"
-    assert diagnosis.guilty
-    assert diagnosis.guilty.nodes == ("192.0.2.9",)
+    assert guilty_of(diagnosis).nodes == ("192.0.2.9",)
     assert "192.0.2.3" in diagnosis.nodes
 
 
@@ -232,8 +221,7 @@ def test_every_failure_of_one_rank_is_the_cause_of_the_others_time_outs(
         of_text(interleave({**lines, 2: example})),
     ):
         assert diagnosis.causes[0].id == failure.id
-        assert diagnosis.guilty
-        assert diagnosis.guilty.ranks == (2,)
+        assert guilty_of(diagnosis).ranks == (2,)
 
 
 WATCHED = (
@@ -276,8 +264,7 @@ def test_who_was_ended_in_silence_may_have_waited_too() -> None:
 def test_who_is_silent_and_was_not_ended_did_not_come() -> None:
     lines = "\n".join(f"[rank{rank}]:{WATCHED.format(group=rank, number=2)}" for rank in (0, 1, 3))
     diagnosis = of_text(f"using world size: 4\n{lines}\n")
-    assert diagnosis.guilty
-    assert diagnosis.guilty.ranks == (2,)
+    assert guilty_of(diagnosis).ranks == (2,)
 
 
 def test_ranks_in_different_collectives_accuse_nobody() -> None:
@@ -291,17 +278,15 @@ def test_ranks_in_different_collectives_accuse_nobody() -> None:
 
 def test_who_did_not_end_on_sigterm_was_stopped() -> None:
     diagnosis = of_text(watchdog_log({0: 2}, {0: -6, 1: -15, 2: -9, 3: -15}))
-    assert diagnosis.guilty
-    assert diagnosis.guilty.ranks == (2,)
-    assert "stopped" in diagnosis.guilty.reason
+    assert guilty_of(diagnosis).ranks == (2,)
+    assert "stopped" in guilty_of(diagnosis).reason
     assert of_text(watchdog_log({0: 2}, {0: -6, 1: -9, 2: -9, 3: -9})).guilty is None
 
 
 def test_a_rank_that_crashed_by_itself_is_guilty_of_the_watchdogs_of_others() -> None:
     diagnosis = of_text(watchdog_log({0: 2, 2: 2}, {1: -11, 0: -6, 2: -6, 3: -15}))
-    assert diagnosis.guilty
-    assert diagnosis.guilty.ranks == (1,)
-    assert "killed by signal 11" in diagnosis.guilty.reason
+    assert guilty_of(diagnosis).ranks == (1,)
+    assert "killed by signal 11" in guilty_of(diagnosis).reason
 
 
 OUT_OF_STEP = """[rank0]:[E1122 09:14:08.000000000 ProcessGroupHCCL.cpp:7]
@@ -319,8 +304,7 @@ def test_the_watchdog_s_report_names_who_did_not_join() -> None:
     codes = {0: -6, 1: -15, 2: -15, 3: -15}
     complaint = OUT_OF_STEP.format(late="1", last="ALLREDUCE", others="0, 2, 3")
     diagnosis = of_text(watchdog_log({0: 3}, codes, complaint))
-    assert diagnosis.guilty
-    assert diagnosis.guilty.ranks == (1,)
+    assert guilty_of(diagnosis).ranks == (1,)
     for late, last, others in (
         ("1, 2", "ALLREDUCE", "0, 3"),  # one may wait for the other elsewhere
         ("1", "RECV", "0, 2, 3"),  # it may wait for its peer in a pipeline
@@ -346,8 +330,7 @@ ID = (
 def test_who_waits_for_the_id_of_a_communicator_waits_for_the_group_s_first_rank() -> None:
     diagnosis = of_text("\n".join(f"[rank{rank}]: {ID.format(rank=rank)}" for rank in (1, 2, 3)))
     assert diagnosis.causes[0].id == "hccl-unique-id-timeout"
-    assert diagnosis.guilty
-    assert (diagnosis.guilty.ranks, diagnosis.guilty.sure) == ((0,), False)
+    assert (guilty_of(diagnosis).ranks, guilty_of(diagnosis).sure) == ((0,), False)
     # Rank 0 waits in another collective: one of them is wrong.
     lines = watchdog_log(
         {0: 2, 1: 2}, {0: -6, 1: -6, 2: -15, 3: 1}, f"[rank3]: {ID.format(rank=3)}"
@@ -368,8 +351,7 @@ def test_who_was_ended_in_silence_is_not_accused_by_one_that_sets_up_another_gro
     # All others wait for it.
     alone = "\n".join(f"[rank{rank}]: {ID.format(rank=rank)}" for rank in (1, 2, 3))
     diagnosis = of_text(watchdog_log({}, {1: 1, 2: 1, 3: 1, 0: -15}, alone))
-    assert diagnosis.guilty
-    assert diagnosis.guilty.ranks == (0,)
+    assert guilty_of(diagnosis).ranks == (0,)
 
 
 def test_a_process_that_its_watchdog_aborts_has_no_error_of_its_own() -> None:
@@ -382,26 +364,22 @@ def test_a_process_that_its_watchdog_aborts_has_no_error_of_its_own() -> None:
 def test_local_ranks_become_ranks_by_what_tells_both() -> None:
     log = interleave({2: OOM, 3: STEP}, "[default{}]:")
     diagnosis = of_text(f"{log}[default3]:[rank11]: x\n")
-    assert diagnosis.guilty
-    assert (diagnosis.guilty.ranks, diagnosis.guilty.local_ranks) == ((10,), (2,))
+    assert (guilty_of(diagnosis).ranks, guilty_of(diagnosis).local_ranks) == ((10,), (2,))
 
 
 def test_a_rank_that_is_not_known_is_not_told() -> None:
     log = interleave({0: STEP, 1: STEP, 2: OOM, 3: STEP}, "[default{}]:")
     for more in ("using world size: 8", "[default0]:[rank4]: x\n[default1]:[rank1]: x"):
         diagnosis = of_text(f"{more}\n{log}")
-        assert diagnosis.guilty
-        assert (diagnosis.guilty.ranks, diagnosis.guilty.local_ranks) == ((), (2,))
+        assert (guilty_of(diagnosis).ranks, guilty_of(diagnosis).local_ranks) == ((), (2,))
         assert diagnosis.causes[0].evidence[0].local_rank == 2
 
 
 def test_two_nodes_of_unknown_numbers_are_not_mixed_up() -> None:
     logs = {f"{name}/job/attempt_0/{n}/stderr.log": f"{STEP}\n" for name in "ab" for n in (0, 1)}
     diagnosis = of_files({**logs, "b/job/attempt_0/1/stderr.log": f"{OOM}\n"})
-    assert diagnosis.guilty
-    assert (diagnosis.guilty.ranks, diagnosis.guilty.local_ranks) == ((), (1,))
-    assert diagnosis.guilty.evidence
-    assert "b/job/attempt_0/1" in diagnosis.guilty.evidence.file
+    assert (guilty_of(diagnosis).ranks, guilty_of(diagnosis).local_ranks) == ((), (1,))
+    assert "b/job/attempt_0/1" in present(guilty_of(diagnosis).evidence).file
 
 
 @pytest.mark.parametrize(
@@ -424,9 +402,8 @@ def test_nodes_are_numbered_by_their_names_where_these_leave_no_doubt(
         for bad in [number == len(names) - 1 and local == 1]
     }
     diagnosis = of_files(files)
-    assert diagnosis.guilty
-    assert diagnosis.guilty.ranks == (() if rank is None else (rank,))
-    assert diagnosis.guilty.nodes == (names[-1],)
+    assert guilty_of(diagnosis).ranks == (() if rank is None else (rank,))
+    assert guilty_of(diagnosis).nodes == (names[-1],)
 
 
 @pytest.mark.parametrize(
@@ -447,8 +424,7 @@ def test_a_node_that_told_its_ranks_numbers_those_beside_it(
     files["worker-0/job/attempt_0/1/stderr.log"] = f"{STEP}\n{message}\n"
     files["worker-1/job/attempt_0/1/stderr.log"] = f"{OOM}\n"
     diagnosis = of_files(files)
-    assert diagnosis.guilty
-    assert (diagnosis.guilty.ranks, diagnosis.guilty.local_ranks) == (ranks, (1,))
+    assert (guilty_of(diagnosis).ranks, guilty_of(diagnosis).local_ranks) == (ranks, (1,))
 
 
 DRIVER = "RuntimeError: NPU function error: aclrtSynchronizeDevice, error code is 507899"
@@ -475,15 +451,13 @@ def test_a_wrapper_long_before_the_time_outs_of_others_is_no_consequence(
     rows += [f"[rank{rank}]: 2026-11-20 10:30:0{rank} {timeout}" for rank in (0, 1)]
     diagnosis = of_text("\n".join(rows))
     assert diagnosis.causes[0].id == root
-    assert diagnosis.guilty
-    assert diagnosis.guilty.ranks == (2,)
+    assert guilty_of(diagnosis).ranks == (2,)
 
 
 def test_a_task_of_srun_is_a_rank_or_a_launcher() -> None:
     rows = "\n".join(f"{task}: {OOM if task == 1 else STEP}" for task in range(3))
     diagnosis = of_text(rows)
-    assert diagnosis.guilty
-    assert diagnosis.guilty.ranks == (1,)
+    assert guilty_of(diagnosis).ranks == (1,)
     # torchrun's words on its second node are not rank 1's.
     diagnosis = of_text(f"{rows}\n0: [default0]:{STEP}\n1: [default0]:{STEP}\n")
     assert not diagnosis.guilty or not diagnosis.guilty.ranks
@@ -506,8 +480,7 @@ def test_an_unknown_error_of_most_ranks_accuses_nobody() -> None:
     assert (common.outcome, common.guilty) == ("unknown error", None)
     assert "its cause is common to them" in common.undecided
     alone = of_text(interleave({11: raised, 4: RAISED, 5: RAISED.replace("7", "8")}))
-    assert alone.guilty is not None
-    assert alone.guilty.ranks == (11,)
+    assert guilty_of(alone).ranks == (11,)
 
 
 def test_ranks_that_ended_in_the_same_second_are_not_accused() -> None:
@@ -524,8 +497,7 @@ def test_ranks_that_ended_in_the_same_second_are_not_accused() -> None:
     )
     assert of_text(text).guilty is None
     apart = of_text(text.replace("_09:01:59", "_09:01:58", 2))
-    assert apart.guilty
-    assert apart.guilty.ranks == (0,)
+    assert guilty_of(apart).ranks == (0,)
 
 
 @pytest.mark.parametrize(
@@ -547,7 +519,6 @@ def test_an_unknown_wrapper_of_a_time_out_accuses_no_rank(wrapper: str, *, first
             of_files(torchrun({**texts, 3: STEP})),
             of_text(interleave({**texts, 3: STEP})),
         ):
-            assert seen.guilty
-            assert seen.guilty.ranks == (3,)
+            assert guilty_of(seen).ranks == (3,)
             assert seen.verdict
             assert seen.verdict.action == "restart"

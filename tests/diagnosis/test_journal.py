@@ -7,6 +7,7 @@ from ascend_doctor.diagnosis.journal import parse_journal
 from ascend_doctor.diagnosis.stall_files import ProcessState, StallFiles
 from ascend_doctor.diagnosis.stall_result import Stall
 from ascend_doctor.errors import DataError
+from tests.present import present
 
 RANKS = 4
 # operation, elements, state: 1 begun, 2 ended
@@ -33,9 +34,7 @@ def judge(*ranks: list[Call], **ended: str) -> Stall:
     for name, how in ended.items():
         rank = int(name.removeprefix("rank"))
         files.states[rank] = ProcessState(rank=rank, state="gone", ended=how)
-    stall = files.judge()
-    assert stall is not None
-    return stall
+    return present(files.judge())
 
 
 def test_calls_are_read_in_order() -> None:

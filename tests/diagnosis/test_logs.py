@@ -15,7 +15,7 @@ from ascend_doctor.diagnosis.origins import Origin, moment, split_prefixes
 from ascend_doctor.diagnosis.packed import BLOCK
 from ascend_doctor.diagnosis.records import record
 from ascend_doctor.errors import DataError
-from tests.diagnosis.logs import answer, of_files, of_paths, of_text
+from tests.diagnosis.logs import answer, guilty_of, of_files, of_paths, of_text
 
 OOM = "RuntimeError: NPU out of memory. Tried to allocate 3.47 GiB (NPU 0; 60.97 GiB total capacity"
 LINES = "".join(f"iteration {n}/ 100 | lm loss: 2.3\n" for n in range(1000))
@@ -87,8 +87,7 @@ def test_prefixes_colours_and_progress_bars_are_seen_through(log: str) -> None:
     assert shown.rank == 3
     assert shown.line == 1001
     assert shown.text.startswith("RuntimeError: NPU out of memory")
-    assert diagnosis.guilty
-    assert diagnosis.guilty.ranks == (3,)
+    assert guilty_of(diagnosis).ranks == (3,)
 
 
 def test_tracebacks_that_are_interleaved_are_told_apart() -> None:
@@ -145,8 +144,7 @@ def test_folders_of_torchrun_and_cann_name_ranks_and_processes() -> None:
         }
     )
     assert answer(diagnosis) == "npu-oom-torch"
-    assert diagnosis.guilty
-    assert diagnosis.guilty.ranks == (3,)
+    assert guilty_of(diagnosis).ranks == (3,)
     assert diagnosis.logs == 5
     assert sorted(Path(unread.name).name for unread in diagnosis.not_read) == [
         "core.4242",

@@ -13,7 +13,8 @@ from ascend_doctor.diagnosis.logs import find
 from ascend_doctor.diagnosis.plog_runs import split_runs
 from ascend_doctor.diagnosis.result import Diagnosis
 from tests.diagnosis import forms
-from tests.diagnosis.logs import of_files
+from tests.diagnosis.logs import guilty_of, of_files
+from tests.present import present
 
 WORLD = "192.0.2.1%eth0_60000_0_1767348000000000"
 AT = "2026-03-01-10:{minute:02}:05.000.000"
@@ -96,8 +97,7 @@ def test_a_chain_over_servers_is_followed_to_its_end() -> None:
         })
     )  # fmt: skip
     assert accuse(diagnosis) == ((7,), (3,), ("192.0.2.1",))
-    assert diagnosis.guilty
-    assert diagnosis.guilty.nodes == ("host-b",)
+    assert guilty_of(diagnosis).nodes == ("host-b",)
 
 
 def test_the_card_of_a_server_is_not_that_card_of_another() -> None:
@@ -152,9 +152,8 @@ def test_a_peer_without_a_log_is_accused_by_two_and_named_after_one() -> None:
     assert "rank 6 (198.51.100.6, no log)" in diagnosis.undecided
     two = {**moved, 3: socket(3, "198.51.100.6", 6)}
     diagnosis = of_files(tree(two, without={6}))
-    assert diagnosis.guilty
-    assert diagnosis.guilty.ranks == (6,)
-    assert "it left no log (198.51.100.6)" in diagnosis.guilty.reason
+    assert guilty_of(diagnosis).ranks == (6,)
+    assert "it left no log (198.51.100.6)" in guilty_of(diagnosis).reason
 
 
 def test_several_ends_accuse_nobody_unless_they_share_a_host() -> None:
@@ -191,9 +190,7 @@ def test_an_error_of_another_part_of_cann_before_the_time_outs_is_the_root() -> 
     timed = {rank: socket(rank, "198.51.100.9", 9).split("\n")[2] + "\n" for rank in range(8)}
     diagnosis = of_files(tree({**timed, 5: failed + timed[5]}))
     assert accuse(diagnosis) == ((5,), (1,), ("192.0.2.1",))
-    assert diagnosis.guilty
-    assert diagnosis.guilty.evidence
-    assert "queue 3 is gone" in diagnosis.guilty.evidence.text
+    assert "queue 3 is gone" in present(guilty_of(diagnosis).evidence).text
 
 
 @pytest.mark.slow
@@ -266,8 +263,7 @@ def test_runs_of_several_nodes_are_matched_from_the_newest_on() -> None:
     first |= {f"node-0/{name}": text for name, text in fail_run("12:00", 9, guilty=0).items()}
     other = {f"node-1/{name}": text for name, text in fail_run("12:00", 9, guilty=9).items()}
     diagnosis = of_files({**first, **other})
-    assert diagnosis.guilty
-    assert diagnosis.guilty.nodes == ("node-0",)
+    assert guilty_of(diagnosis).nodes == ("node-0",)
     assert all("/node-0/" in line.file for line in diagnosis.causes[0].evidence)
     assert diagnosis.causes[0].evidence[0].time.endswith("12:00:09")
 

@@ -15,7 +15,7 @@ import pytest
 
 from ascend_doctor.diagnosis.result import Diagnosis
 from tests.diagnosis.forms import OOM, WAITED, tar, zip_files
-from tests.diagnosis.logs import answer, of_paths
+from tests.diagnosis.logs import answer, guilty_of, of_paths
 
 EACH, GUILTY = 4, 5
 STAMP = "2026-03-01T10:02:07.123456789Z"
@@ -104,6 +104,8 @@ def cri(run: Run) -> Files:
 
 WRITERS: dict[str, Callable[[Run], Files]] = {
     "torch's excepthook": prefix_lines(lambda n: f"[rank{n}]: "),
+    "DeepSpeed's pdsh, addresses": prefix_lines(lambda n: f"192.0.2.{n // EACH}: [rank{n}]: "),
+    "DeepSpeed's pdsh, names": prefix_lines(lambda n: f"v100x16-{n // EACH}: [rank{n}]: "),
     "torchrun --tee, of all nodes": each_node(lambda n: f"[default{n % EACH}]:", "node-{}.log"),
     "torchrun --tee, a folder a node": each_node(
         lambda n: f"[default{n % EACH}]:", "node{}/train.log"
@@ -195,6 +197,38 @@ WRITERS: dict[str, Callable[[Run], Files]] = {
 }
 
 
+# The node and the device of the guilty, where a writer names them; and who names the rank on it.
+NODES = {
+    "DeepSpeed's pdsh, addresses": "192.0.2.1",
+    "DeepSpeed's pdsh, names": "v100x16-1",
+    "torchrun --tee, of all nodes": "node-1",
+    "torchrun --tee, a folder a node": "node1",
+    "torchrun --log-dir": "host-1",
+    "torchrun --log-dir, node_rank": "node_rank_1",
+    "Ray, with [rank]": "192.0.2.1",
+    "Ray, ranks in other lines": "192.0.2.1",
+    "JSON lines": "h1",
+    "JSON lines, local ranks": "h1",
+    "journald, short": "atlas-1",
+    "journald, short-iso": "atlas-1",
+    "journald, json": "h1",
+    "journald, json, local ranks": "node-1",
+    "docker compose": "trainer-1",
+    "docker logs, a file a node": "host-1",
+    "the container runtime's files": "job-worker-1",
+    "Ray, the head without its address": "192.0.2.2",
+    **dict.fromkeys(("kubectl --prefix", "kubectl --prefix --timestamps"), "job-worker-1"),
+    **dict.fromkeys(("stern", "stern --timestamps", "stern --all-namespaces"), "job-worker-1"),
+}
+DEVICES = {"Ray, ranks in other lines": 1}
+LOCAL = {
+    *("torchrun --tee, of all nodes", "torchrun --tee, a folder a node", "kubectl --prefix"),
+    *("torchrun --log-dir", "torchrun --log-dir, node_rank", "torchrun --tee, node_rank"),
+    *("JSON lines, local ranks", "journald, json, local ranks", "docker compose", "stern"),
+    *("docker logs, a file a node", "srun -l, a torchrun a task"),
+}
+
+
 def tree(files: Files) -> Files:
     return files
 
@@ -203,7 +237,7 @@ def nested(files: Files) -> Files:
     """An archive of each top folder or file, in one."""
     tops = sorted({name.split("/")[0] for name in files})
     inner: Files = {
-        f"{top.removesuffix('.log')}.tar.gz": tar(
+        f"{top.removesuffix('.log').removesuffix('-json')}.tar.gz": tar(
             {name: text for name, text in files.items() if name.split("/")[0] == top}, "w:gz"
         )
         for top in tops
@@ -280,7 +314,9 @@ def test_the_same_run_has_the_same_answer(writer: str, tmp_path: Path) -> None:
         assert answer(diagnosis) == failure, run
         assert diagnosis.guilty, (run, diagnosis.undecided)
         assert diagnosis.guilty.ranks == (GUILTY,), run
-        assert diagnosis.guilty.local_ranks in {(), (GUILTY % EACH,)}, run
+        assert diagnosis.guilty.local_ranks == (GUILTY % EACH,) * (writer in LOCAL), run
+        assert diagnosis.guilty.nodes == tuple(filter(None, (NODES.get(writer),))), run
+        assert diagnosis.guilty.devices == tuple(filter(None, (DEVICES.get(writer),))), run
         if failure not in {cause.id for cause in diagnosis.causes[1:]}:
             assert set(diagnosis.causes[0].ranks) in ({GUILTY}, set(range(8)) - {GUILTY}), run
 
@@ -291,10 +327,9 @@ def test_ranks_that_only_the_user_can_tell(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
     path.write_text(row_by_row(run, lambda n, text: f"[default{n % EACH}]:{text}\n"))
     untold, by_user = of_paths(path), of_paths(path, node_rank=1)
-    assert untold.guilty
-    assert (untold.guilty.ranks, untold.guilty.local_ranks) == ((), (GUILTY % EACH,))
-    assert by_user.guilty
-    assert by_user.guilty.ranks == (GUILTY,)
+    assert (guilty_of(untold).ranks, guilty_of(untold).local_ranks) == ((), (GUILTY % EACH,))
+    assert (guilty_of(untold).nodes, guilty_of(untold).devices) == ((), ())
+    assert guilty_of(by_user).ranks == (GUILTY,)
 
 
 def test_pids_of_ray_alone_are_no_ranks(tmp_path: Path) -> None:
@@ -302,5 +337,4 @@ def test_pids_of_ray_alone_are_no_ranks(tmp_path: Path) -> None:
         fail_run("npu-oom-torch")
     )
     diagnosis = diagnose_files(files, tmp_path / "given")
-    assert diagnosis.guilty
-    assert (diagnosis.guilty.ranks, diagnosis.guilty.nodes) == ((), ("192.0.2.1",))
+    assert (guilty_of(diagnosis).ranks, guilty_of(diagnosis).nodes) == ((), ("192.0.2.1",))

@@ -209,8 +209,10 @@ def test_ranks_without_a_log_are_named(doctor: Command, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_is_rare_is_found_between_lines_of_a_familiar_failure(tmp_path: Path) -> None:
     """In the log in which it became familiar and in the next; also where words excuse a line."""
-    own = patterns.Patterns(catalog().failures.values())
-    reader = JobReader(failures=catalog().failures, codes=catalog().error_codes, patterns=own)
+    own = patterns.Patterns(catalog().recognized_failures.values())
+    reader = JobReader(
+        failures=catalog().recognized_failures, codes=catalog().error_codes, patterns=own
+    )
     oom = (
         "RuntimeError: NPU out of memory. Tried to allocate 2 GiB (NPU 0; 60 GiB total capacity)\n"
     )

@@ -5,7 +5,6 @@ import json
 import pickle
 import random
 import resource
-import subprocess
 import sys
 from pathlib import Path
 
@@ -30,7 +29,7 @@ from ascend_doctor.diagnosis.stall_judge import judge_stall
 from ascend_doctor.diagnosis.stall_result import AbsentRank, Stall, Standing
 from ascend_doctor.errors import DataError
 from tests.diagnosis import stalls
-from tests.diagnosis.logs import reader
+from tests.diagnosis.logs import guilty_of, reader
 from tests.diagnosis.stall_layouts import (
     STEPS,
     Pipeline,
@@ -43,6 +42,7 @@ from tests.diagnosis.stall_layouts import (
     traces,
     write_thousand,
 )
+from tests.programs import run_program
 
 AT = Frame(file="/job/train.py", line=12, function="load")
 DOCTOR = str(Path(sys.executable).with_name("ascend-doctor"))
@@ -289,6 +289,37 @@ def test_a_rank_without_a_dump_is_not_accused_and_its_line_is_told() -> None:
     assert f"it stands at {AT}" in stall.undecided
     before = msgspec.structs.replace(running, age=40.0)
     assert "nothing is known of rank 2" in judge_stall(dumps, {2: before}, 3).undecided
+
+
+def in_call(name: str, line: int) -> tuple[Frame, ...]:
+    library = "/opt/env/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
+    return (
+        Frame(file=library, line=7, function=name),
+        Frame(file="/job/t.py", line=line, function="f"),
+    )
+
+
+@pytest.mark.parametrize("world", [2, 3, 5, 8])
+def test_without_recorders_the_one_in_another_call_is_named(world: int) -> None:
+    for guilty in range(world):
+        standings = {
+            rank: Standing(rank=rank, frames=in_call("all_reduce", 9)) for rank in range(world)
+        }
+        assert not judge_stall({}, standings).absent
+        standings[guilty] = Standing(rank=guilty, frames=in_call("recv", 4))
+        stall = judge_stall({}, standings)
+        assert accuse(stall) == ([guilty] if world > 2 else [])
+        assert world == 2 or stall.absent[0].line == "/job/t.py:4 in f"
+        # Whoever waits at another line may be the one that is right.
+        more = {**standings, world: Standing(rank=world, frames=in_call("all_reduce", 8))}
+        assert not judge_stall({}, more).absent
+
+
+@pytest.mark.parametrize("npu", [True, False])
+def test_a_rank_in_a_compiled_call_may_wait_for_its_npu_if_it_has_one(npu: bool) -> None:
+    standings = {rank: Standing(rank=rank, frames=in_call("all_reduce", 9)) for rank in range(3)}
+    standings[1] = Standing(rank=1, frames=(AT,), source="select.select(r, [], [])", npu=npu)
+    assert accuse(judge_stall({}, standings)) == ([] if npu else [1])
 
 
 def test_the_first_call_of_a_small_group_accuses_nobody() -> None:
@@ -597,21 +628,14 @@ def test_a_hang_that_was_ended_is_judged_by_the_hang(
     diagnosis = reader(JobOptions(stall=stall)).diagnose(*find((str(path),)))
     assert diagnosis.verdict
     assert diagnosis.verdict.action == action
-    assert diagnosis.guilty
-    assert diagnosis.guilty.ranks == ranks
+    assert guilty_of(diagnosis).ranks == ranks
 
 
 @pytest.mark.slow
 def test_a_thousand_ranks_in_seconds(tmp_path: Path) -> None:
     write_thousand(tmp_path, world=1024, entries=128, guilty=517)
     start = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        [DOCTOR, "diagnose", "--format", "json", str(tmp_path)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = run_program([DOCTOR, "diagnose", "--format", "json", str(tmp_path)], check=False)
     end = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime
     assert done.returncode == 1, done.stderr
@@ -630,9 +654,7 @@ def test_a_folder_of_a_stall_is_told_in_text(tmp_path: Path) -> None:
     (tmp_path / "hccl_trace_rank_3_py_traceback").write_text(
         'thread <_MainThread(MainThread, started 14)>:\n  File "/job/a.py", line 9, in load\n'
     )
-    done = subprocess.run(
-        [DOCTOR, "diagnose", str(tmp_path)], check=False, capture_output=True, text=True, timeout=60
-    )
+    done = run_program([DOCTOR, "diagnose", str(tmp_path)], check=False)
     assert done.returncode == 1
     assert "stalled: rank 3 did not come" in done.stdout
     assert "stands at /job/a.py:9 in load" in done.stdout
