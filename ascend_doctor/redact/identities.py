@@ -4,25 +4,17 @@ import functools
 import re
 from typing import NamedTuple
 
-from ascend_doctor.redact.shapes import Shape, named
+from ascend_doctor.redact.meanings import HOSTS
+from ascend_doctor.redact.shapes import Shape
 
 _NAME = r"[a-z_][\w.-]*"
 # Addresses have other patterns; names that every machine has reveal nothing.
 _HOST = r"(?!localhost\b|(?:\d{1,3}\.){3}\d|root\b)[a-z0-9][\w-]*(?:\.[\w-]+)*"
-# As Slurm lists them: node[01-04],login1.
-_HOSTS = r"(?!localhost\b|(?:\d{1,3}\.){3}\d)[a-z][\w.,\[\]-]*"
 _STAFF = r"(?:工号|\b(?:employee|emp|staff)[ _-]?(?:id|no|num(?:ber)?))"
 _NUMBER = r"[a-z]?\d{5,10}\b"
 
 # ``kind`` "host" and "user" become such pseudonyms.
 NAMES = (
-    *named(
-        "host",
-        ("host", "master", "node"),
-        r"(?=[bhmns])(?<![a-z])(?:MASTER[_-]ADDR|HOST[_-]?NAME|NODE[_-]?NAME|NODELIST|HOSTS|HOSTLIST"
-        r"|SUBMIT[_-]HOST|BATCHHOST)",
-        rf"""[\\"']*({_HOSTS})""",
-    ),
     Shape(
         "host",
         ("--master", "--rdzv"),
@@ -34,17 +26,24 @@ NAMES = (
     Shape("host", ("hostname ",), rf"resolve (?:the )?hostname ({_HOST})"),
     Shape("host", ("host ",), rf"\bhost ({_HOST}) port \d"),
     Shape("host", (": ssh: ",), rf"""(?<![\w.-])({_HOST}): ssh: """),
-    Shape("host", ("srun: ",), rf"\bsrun: (?:error|warning): ({_HOSTS}): "),
-    Shape("host", (" on ",), rf"\bON ({_HOSTS}) (?:CANCELLED|FAILED)\b"),
+    Shape("host", ("srun: ",), rf"\bsrun: (?:error|warning): ({HOSTS}): "),
+    Shape("host", (" on ",), rf"\bON ({HOSTS}) (?:CANCELLED|FAILED)\b"),
     Shape("host", ("]",), rf"\[({_HOST}):\d{{4,}}\](?: \*\*\*|$)"),
     Shape("host", ("node",), rf"\b(?:Node:\s+({_HOST})(?=/)|NodeName=({_HOST}))"),
     # syslog
     Shape(
         "host",
-        ("kernel", "systemd", "sshd", "dockerd", "containerd", "kubelet", "sudo", "slurmd"),
+        (":",),
         rf"\b(?:[A-Z][a-z]{{2}} [ \d]\d|\d{{4}}-\d\d-\d\d)[ T]\d\d:\d\d:\d\d\S* ({_HOST}) "
-        r"(?:kernel|systemd|sshd|dockerd|containerd|kubelet|sudo|slurmd)\b",
+        r"(?:kernel:|[\w./-]+\[\d+\]:|(?:systemd|sudo|dockerd|containerd)\b)",
     ),
+    Shape("host", ("ping ",), rf"\bPING ({_HOST}) \("),
+    Shape("user", ("machine ",), rf"\bmachine \S+ login ({_NAME})"),
+    # ls -l, who
+    Shape(
+        "user", ("-", "d"), rf"(?<![\w-])[-dlbcps](?:[r-][w-][xsStT-]){{3}}[.+@]? +\d+ ({_NAME})"
+    ),
+    Shape("user", ("pts/", "tty"), rf"({_NAME}) +(?:pts/|tty)\d+ +\S*\d"),
     Shape("host", ("]:",), rf"\[(?![\d.:]+\]|redacted\])({_HOST})\]:\d{{2,5}}\b"),
     Shape("host", ("tcp://", "ray://"), rf"\b(?:tcp|ray)://({_HOST})"),
     Shape("host", ("linux ",), rf"\bLinux\s({_HOST})\s\d+\.\d+\.\d"),
@@ -61,13 +60,6 @@ NAMES = (
         rf"(?:(?<![\w.~/-])|(?<=://))(?:/[\w.-]+)*?/(?:homes?|Users)/({_NAME})",
     ),
     Shape("user", ("users\\",), rf"\\Users\\+({_NAME})"),
-    *named(
-        "user",
-        ("user", "logname"),
-        r"(?:user(?:[_-]?name|(?-i:(?<=\bUSER))|(?<=[a-z]_user)|(?<=login-user)|(?<=sudo-user)|(?<=x-user))|logname)",
-        rf"""[\\"']*({_NAME})""",
-    ),
-    *named("user", ("employee", "emp", "staff", "工号"), _STAFF, rf"""[\\"']*({_NUMBER})"""),
     Shape("user", ("employee", "staff"), rf"{_STAFF} ({_NUMBER})"),
     Shape("user", ("emp", "staff"), r"/(?:emp|employee|staff)[-_](\d{5,})\b"),
     Shape("user", ("@",), rf"(?<![\w./+-])(?!git@)({_NAME})@(?=(?:\d{{1,3}}\.){{3}}\d)"),
@@ -80,7 +72,7 @@ NAMES = (
     Shape(
         "host", ('"host"', "'host'"), rf"""["']host["']\s*:\s*["'](?=[\w-]*[\d.])({_HOST})["']"""
     ),
-    Shape("host", ("pdsh",), rf"""\bpdsh\b[^\n|;]{{0,100}}?-w\s*["']?({_HOSTS})"""),
+    Shape("host", ("pdsh",), rf"""\bpdsh\b[^\n|;]{{0,100}}?-w\s*["']?({HOSTS})"""),
     Shape("host", ("ssh://",), rf"\bssh://(?:[^\s/@]+@)?({_HOST})"),
     Shape("user", ("sudo:", "userid="), rf"\b(?:sudo:\s+|UserId=)({_NAME})(?= :|\()"),
     Shape("user", ("chown ",), rf"\bchown (?:-\w+ )*({_NAME})(?=[:\s])"),
@@ -112,13 +104,6 @@ NUMBERS = (
         "MAC address",
         ("mac", "chassis", "ether", "hwaddr", "lladdr"),
         r"\b(?:mac|chassis|ether|hwaddr|lladdr)\W{1,4}(?:0x)?([0-9a-f]{12})\b",
-    ),
-    *named("GUID", ("guid",), "guid", r"""[\\"']*((?:[0-9a-f]{4}:){3}[0-9a-f]{4})\b"""),
-    *named(
-        "serial",
-        ("serial",),
-        r"serial[ _-]?(?:number|no\.?|num)",
-        r"""[\\"']*(?!N/?A\b|none\b|unknown\b)([\w-]{4,})""",
     ),
     Shape("serial", ("vdie",), r"\bVDie[ _]?ID\s*[:=]\s*((?:[0-9A-Z]{6,}[ -]?){2,})"),
 )

@@ -5,15 +5,18 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from typing import TypeVar
+from urllib.parse import quote, unquote
 
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.redact.addresses import parse_address, pseudonym
 from ascend_doctor.redact.identities import NAMES, NUMBERS, PAIRS, ipv4, ipv6, is_address
+from ascend_doctor.redact.meanings import Cell
 from ascend_doctor.redact.names import compile_names, is_word
-from ascend_doctor.redact.shapes import BETWEEN, SHAPES, Shape, ShapeIndex
-from ascend_doctor.redact.tables import WORDS, find_cells
+from ascend_doctor.redact.shapes import BETWEEN, SHAPES, TOKENS, Shape, ShapeIndex
+from ascend_doctor.redact.tables import find_cells
 from ascend_doctor.redact.trees import RedactedTree, texts_of
 from ascend_doctor.redact.unseen import VisibleText
+from ascend_doctor.redact.values import find_values
 
 T = TypeVar("T")
 Hidden = tuple[str, str, str]
@@ -24,8 +27,9 @@ _GONE = "[redacted]"
 _MAC = "00:00:00:00:00:00"
 # What is already hidden, as in a merged report, keeps its pseudonym.
 _PSEUDONYM = re.compile(r"(?:host|user|serial)-[0-9a-f]{8}")
-# Cells of tables that are hidden in one text.
-_MAX_CELLS = 1000
+_SECRETS = frozenset({"password", "secret", "key", "token"})
+# A JSON text or a sentence in a URL.
+_ESCAPED = re.compile(r"(?<=[?&;=/#])[\w.~+*=:-]*(?:%[0-9A-Fa-f]{2}[\w.~+*=:-]*)+")
 _IDENTITIES = (*NAMES, *PAIRS, *NUMBERS)
 
 
@@ -57,7 +61,7 @@ class Redactor:
         self._stay = {*visible}
         self._addresses = {address for address in addresses if parse_address(address)}
         self._names = compile_names((host, *hosts), logins)
-        self._secrets, self._identities = _EVERY
+        self._secrets, self._tokens, self._identities = _EVERY
         self._cleaned: dict[str, dict[tuple[str, str], str]] = {}
         self.hidden: dict[Hidden, int] = {}
 
@@ -104,40 +108,46 @@ class Redactor:
     def secrets(self, text: str) -> str:
         """Without secrets; names, addresses and folders stay."""
         plain = VisibleText(text)
-        lowered = _lower_text(plain.text)
-        self._hide_cells(plain, lowered, identities=False)
-        self._hide_shapes(plain, self._secrets.within(lowered))
+        self._hide_secrets(plain, _lower_text(plain.text), identities=False, clean=self.secrets)
         return plain.whole()
 
     def _hide_shapes(self, plain: VisibleText, shapes: Iterable[Shape]) -> None:
         for shape in shapes:
             plain.substitute(shape.compile_shape(), self._hide(shape))
 
-    def _hide_cells(self, plain: VisibleText, lowered: str, *, identities: bool) -> None:
-        """What stands in tables, below headings that say what it is."""
-        kinds = ("password", "token", *(("user", "host", "serial") if identities else ()))
-        if "\n" not in plain.text or not any(word in lowered for word in WORDS):
-            return
-        cells = [cell for cell in find_cells(plain.text) if cell.kind in kinds][:_MAX_CELLS]
-        if not cells:
-            return
-        by_start = {cell.start: cell for cell in cells}
-        values = sorted({plain.text[cell.start : cell.end] for cell in cells}, key=len)
+    def _hide_secrets(
+        self, plain: VisibleText, lowered: str, *, identities: bool, clean: Callable[[str], str]
+    ) -> None:
+        """And with ``identities`` those that a name or a heading announces."""
 
-        def hide(match: re.Match[str]) -> str:
-            cell = by_start.get(match.start())
-            fits = cell is not None and cell.end == match.end()
-            return self._instead(cell.kind, match[0]) if cell and fits else match[0]
+        def hide(cells: Iterable[Cell]) -> None:
+            plain.replace(
+                (start, end, self._instead(kind, plain.text[start:end]))
+                for kind, start, end in list(cells)
+                if identities or kind in _SECRETS
+            )
 
-        plain.substitute(re.compile("|".join(map(re.escape, reversed(values)))), hide)
+        def hide_escaped(match: re.Match[str]) -> str:
+            was = unquote(match[0])
+            now = clean(was)
+            return match[0] if now == was else quote(now, safe="[]~+*=:")
+
+        if "%" in lowered:
+            plain.substitute(_ESCAPED, hide_escaped)
+        if "\n" in lowered:
+            hide(find_cells(plain.text))
+        self._hide_shapes(plain, self._secrets.within(lowered))
+        hide(find_values(plain.text))
+        self._hide_shapes(plain, self._tokens.within(lowered))
 
     def _redact(self, text: str, home: str) -> str:
         if text in self._stay or len(text) < 2:  # noqa: PLR2004 - nothing is that short
             return text
         plain = VisibleText(text)
         lowered = _lower_text(plain.text)
-        self._hide_cells(plain, lowered, identities=True)
-        self._hide_shapes(plain, self._secrets.within(lowered))
+        self._hide_secrets(
+            plain, lowered, identities=True, clean=lambda was: self._redact(was, home)
+        )
         # Before names: the folder often ends with the login.
         if self._home_folder and self._home_folder in plain.text:
             plain.substitute(self._home, lambda match: self._became("home", match[0], home))
@@ -197,13 +207,15 @@ class Redactor:
     def _whole(self, value: T, clean: Callable[[str], str]) -> T:
         # One look at the whole value spares one for each of thousands of texts.
         lowered = _lower_text("\n".join(texts_of(value)))
-        self._secrets, self._identities = (ShapeIndex(each.within(lowered)) for each in _EVERY)
+        self._secrets, self._tokens, self._identities = (
+            ShapeIndex(each.within(lowered)) for each in _EVERY
+        )
         try:
             cleaned: T = RedactedTree(clean, self._cleaned.setdefault(clean.__name__, {})).cleaned(
                 value
             )
         finally:
-            self._secrets, self._identities = _EVERY
+            self._secrets, self._tokens, self._identities = _EVERY
         return cleaned
 
 
@@ -211,4 +223,4 @@ def _lower_text(text: str) -> str:
     return text.lower().replace(BETWEEN, " ")
 
 
-_EVERY = (ShapeIndex(SHAPES), ShapeIndex(_IDENTITIES))
+_EVERY = (ShapeIndex(SHAPES), ShapeIndex(TOKENS), ShapeIndex(_IDENTITIES))

@@ -6,13 +6,12 @@ from typing import Any
 
 import msgspec
 
+from ascend_doctor.redact.meanings import STEMS
 from ascend_doctor.redact.shapes import BETWEEN
 
 # Names that say what an unclear value is.
 _TELLS = re.compile(
-    "pass|pwd|secret|token|key|cred|auth|cookie|addr|ip|host|node|user|serial|guid|mac|version"
-    "|firmware|gateway|server|detect|inet|login|ak$|sk$|sig",
-    re.IGNORECASE,
+    f"{STEMS.pattern}|cred|addr|ip|node|mac|version|firm|gateway|server|detect|inet|log"
 )
 _LONGEST = 4096  # of a value whose name says what it is
 
@@ -74,7 +73,7 @@ class RedactedTree:
         cleaned = self._known.get((name, text))
         if cleaned is None:
             cleaned = self._clean(text)
-            if cleaned == text and len(text) < _LONGEST and _TELLS.search(name):
+            if cleaned == text and len(text) < _LONGEST and _TELLS.search(name.lower()):
                 cleaned = self._clean_by_name(text, name)
             cleaned = text if cleaned == text else cleaned
             self._known[name, text] = cleaned

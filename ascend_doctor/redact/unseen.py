@@ -38,18 +38,22 @@ class VisibleText:
     def substitute(self, pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str]) -> None:
         if not self._marks:
             self.text = pattern.sub(replace, self.text)
-            return
-        edits: list[tuple[int, int, int]] = []
+        else:
+            matches = pattern.finditer(self.text)
+            self.replace((match.start(), match.end(), replace(match)) for match in matches)
 
-        def record(match: re.Match[str]) -> str:
-            new = replace(match)
-            if new != match[0]:
-                both = zip(match[0], new, strict=False)
+    def replace(self, changes: Iterable[tuple[int, int, str]]) -> None:
+        """New texts between two places, in their order."""
+        edits, parts, at = [], [], 0
+        for start, end, new in changes:
+            old = self.text[start:end]
+            if new != old:
+                both = zip(old, new, strict=False)
                 same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], both))
-                edits.append((match.start() + same, match.end(), len(new) - same))
-            return new
-
-        self.text = pattern.sub(record, self.text)
+                edits.append((start + same, end, len(new) - same))
+                parts += [self.text[at:start], new]
+                at = end
+        self.text = "".join((*parts, self.text[at:]))
         self._marks = list(_move(self._marks, edits))
 
     def whole(self) -> str:

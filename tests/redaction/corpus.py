@@ -18,9 +18,10 @@ _LETTERS = {
     "u": string.ascii_uppercase + string.digits,
     "h": "0123456789abcdef",
     "d": string.digits,
+    "l": string.ascii_lowercase + string.digits,
     "b": string.ascii_letters + string.digits + "+/",
 }
-_MADE = re.compile(r"\{([auhdb])(\d+)\}")
+_MADE = re.compile(r"\{([auhdbl])(\d+)\}")
 _MARKED = re.compile("«(.*?)»", re.DOTALL)
 # What a line break or a separator cuts has to vanish in each of its parts.
 _LONG = 8

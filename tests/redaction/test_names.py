@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from ascend_doctor.commands.options import output
 from ascend_doctor.facts import Environment, Host, Snapshot
 from ascend_doctor.redact import Redactor, local_key, ours, redactor
-from ascend_doctor.redact.shapes import SHAPES, Shape
+from ascend_doctor.redact.shapes import SHAPES, TOKENS, Shape
 from ascend_doctor.render.hidden import render
 from tests import samples
 from tests.diagnosis.labelled import VARIABLE
@@ -83,7 +83,9 @@ def test_nodes_that_are_the_answer_keep_their_names() -> None:
     assert hidden_here.text(text) == text
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape.kind} {shape.pattern[:30]}")
+@pytest.mark.parametrize(
+    "shape", [*SHAPES, *TOKENS], ids=lambda shape: f"{shape.kind} {shape.pattern[:30]}"
+)
 def test_a_shape_is_tried_for_every_text_that_it_matches(shape: Shape) -> None:
     """A trigger that is missing would hide nothing, without a word."""
     lines = [line for line in _lines() if shape.compile_shape().search(line)]
@@ -118,7 +120,7 @@ def test_real_lines_of_tools_lose_addresses_and_serial_numbers_alone() -> None:
     kinds = {kind for kind, _, _ in redactor.hidden}
     assert kinds <= {"address", "serial", "MAC address", "host", "user"}
     hosts = {was for kind, was, _ in redactor.hidden if kind == "host"}
-    assert hosts <= {"ma-job-worker-0", "dn360", "node-0", "node-1", "word"}
+    assert hosts <= {"ma-job-worker-0", "dn360", "node-0", "node-1", "word", "text"}
     assert len(changed) < len(lines) / 100
 
 
