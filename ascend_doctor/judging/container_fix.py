@@ -78,7 +78,6 @@ def start_again(case: Case, summary: str) -> Remedy:
 
 
 def run_image(case: Case, cann: str | None) -> tuple[str, ...]:
-    """The command for an image with a CANN release for this chip."""
     host, python, family = case.facts.host, case.facts.python, family_or_none(case)
     if host is None or host.container is not None or family is None or not cann:
         return ()

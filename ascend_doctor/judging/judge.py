@@ -82,27 +82,31 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 _CHECKS: dict[str, Check] = {}
 
 
-def check(
+def check(  # noqa: PLR0913 - what a check is
     identity: str,
     title: str,
     *,
+    explain: str = "",
     level: int = 0,
     probe: str = "",
     scope: str = "",
     caused_by: tuple[str, ...] = (),
 ) -> Callable[[Judgement], Judgement]:
-    """Register a check; users read the function's docstring."""
+    """Register a check; users read ``explain``, else the function's docstring.
+
+    Raises ValueError for a name that is taken, and without an explanation.
+    """
 
     def register(run: Judgement) -> Judgement:
+        page = (explain or run.__doc__ or "").strip()
         if identity in _CHECKS:
             raise ValueError(f"two checks are called {identity}")
-        text = (run.__doc__ or "").strip()
-        if not text:
+        if not page:
             raise ValueError(f"{identity} has no docstring")
         _CHECKS[identity] = Check(
             id=identity,
             title=title,
-            explain=text,
+            explain=page,
             run=run,
             level=level,
             probe=probe,
@@ -145,7 +149,7 @@ def _finding(  # noqa: PLR0913 - the fields of a finding
         observed=observed,
         required=required,
         because=because,
-        remedy=_remedy(remedy, commands),
+        remedy=Remedy(summary=remedy, commands=commands) if isinstance(remedy, str) else remedy,
         refs=refs,
         ranks=ranks,
         devices=devices,
@@ -154,10 +158,6 @@ def _finding(  # noqa: PLR0913 - the fields of a finding
         because_of=because_of,
         needs=needs,
     )
-
-
-def _remedy(remedy: Remedy | str | None, commands: tuple[str, ...]) -> Remedy | None:
-    return Remedy(summary=remedy, commands=commands) if isinstance(remedy, str) else remedy
 
 
 # Training will fail, or give wrong results.

@@ -47,7 +47,6 @@ def spoken(versions: str) -> str:
 
 
 def describe_range(row: Release, component: str) -> str:
-    """A row's need of another component in words."""
     needs = (require for require in row.requires if require.component == component)
     return " or ".join(spoken(need.versions) for need in needs)
 

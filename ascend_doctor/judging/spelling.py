@@ -11,6 +11,8 @@ _FEW_SLIPS = 2
 _PREFIXES = ("HCCL_", "P2P_HCCL_", "ASCEND_", "TORCH_NPU_", "TORCH_HCCL_", "PYTORCH_NPU_")
 # Differing letters if two slips are the most: each replaces one by another.
 _MOST_LETTERS = 4
+# Names of so many words have too many relatives.
+_MOST_WORDS = 2
 
 
 def slip_of(name: str, known: Collection[str], most: int = 2) -> str:
@@ -49,29 +51,34 @@ def variable_meant(name: str, known: Collection[str]) -> str:
     if meant := slip_of(name, known):
         return meant
     words = name.split("_")
-    # Users have names like ASCEND_HOME, too.
-    is_ours = len(words) > 1 and not name.startswith("ASCEND_")
-    longer = [each for each in known if is_ours and each.startswith(f"{name}_")]
-    forms = (
-        longer
-        if len(longer) == 1
-        else [
-            each
-            for each in known
-            if _is_form(words, each.split("_")) or _is_near_joined(name, each)
-        ]
-    )
-    return max(forms, key=len) if forms and name.startswith(_PREFIXES) else ""
+    forms = [each for each in known if _is_form(words, each.split("_"))]
+    # Users have names of their own that begin with a known one, and ones like ASCEND_HOME.
+    if name.startswith(_PREFIXES):
+        longer = [each for each in known if each.startswith(f"{name}_")]
+        if len(longer) == 1 and len(words) > 1 and words[0] != "ASCEND":
+            return longer[0]
+        known_words = "_".join(words[:-1])
+        forms += [known_words] if known_words in known and len(words) > _MOST_WORDS else []
+        forms += [each for each in known if _is_near_joined(name, each)]
+    return max(forms, key=len, default="")
 
 
 def _is_form(words: list[str], known: list[str]) -> bool:
-    if words[:-1] == known:
-        return len(known) > 1
-    return len(words) == len(known) and all(
-        word == right or (len(pair[0]) > _SHORT and pair[1].startswith(pair[0]))
-        for word, right in zip(words, known, strict=True)
-        for pair in [sorted((word, right), key=len)]
+    """Three words or more, one of which is shortened or lengthened."""
+    pairs = [
+        sorted(pair, key=len) for pair in zip(words, known, strict=False) if pair[0] != pair[1]
+    ]
+    return (
+        len(words) == len(known) > _MOST_WORDS
+        and words[0] == known[0]
+        and all(_abbreviates(*pair) for pair in pairs)
     )
+
+
+def _abbreviates(short: str, word: str) -> bool:
+    """MEM is MEMORY, SZ is SIZE: the first letter, and others in their order."""
+    letters = iter(word)
+    return short[0] == word[0] and all(letter in letters for letter in short)
 
 
 def _is_near_joined(name: str, known: str) -> bool:

@@ -22,7 +22,6 @@ def clean(value: str) -> str:
 
 
 def bounds_on(variable: Variable, family: Family | None) -> Bounds:
-    """The bounds of a variable, on a chip family if known."""
     return variable.families.get(family.id if family else "", variable)
 
 
@@ -103,7 +102,6 @@ def pairs(value: str) -> dict[str, str] | None:
 
 
 def unknown_keys(variable: Variable, value: str) -> list[str]:
-    """Keys of a kv_list that the catalogue lacks."""
     known_pairs = pairs(value) or {} if variable.keys else {}
     return [key for key in known_pairs if key not in variable.keys]
 

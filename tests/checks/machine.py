@@ -30,7 +30,7 @@ from ascend_doctor.facts import (
     Python,
     Snapshot,
 )
-from ascend_doctor.findings import Finding, Level
+from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, judge
 from ascend_doctor.matrix.catalog import Catalog
 from tests.remedies import parse
@@ -51,7 +51,7 @@ TORCH_NPU = "torch_npu/lib/libtorch_npu.so"
 
 
 def dist(name: str, version: str, **fields: Any) -> Distribution:
-    return Distribution(name=name, version=version, location=SITE, installer="pip", **fields)
+    return Distribution(name=name, version=version, location=SITE, **fields)
 
 
 def copy(path: str, entry: str, *parts: str, git: GitState | None = None, **versions: str) -> Any:
@@ -93,7 +93,6 @@ def healthy() -> Snapshot:
             installs=(
                 CannInstall(
                     root=ROOT,
-                    layout="new",
                     version="8.5.0",
                     arch="aarch64",
                     components=(CannComponent(name="runtime", version="8.5.0", public="8.5.0"),),
@@ -224,17 +223,3 @@ def run(identity: str, facts: Snapshot, device: str = "npu") -> tuple[Finding, .
         for command in finding.remedy.commands if finding.remedy else ():
             assert parse(command) == "", command
     return findings
-
-
-def only(identity: str, facts: Snapshot, level: Level, *words: str, device: str = "npu") -> Finding:
-    """The one finding of a check; it has this level, and these words are in it."""
-    findings = run(identity, facts, device)
-    assert len(findings) == 1, findings
-    assert findings[0].check == identity
-    assert findings[0].level is level, findings[0]
-    text = (
-        f"{findings[0].title} {findings[0].observed} {findings[0].required} {findings[0].because}"
-    )
-    for word in words:
-        assert word in text, f"{word!r} is not in {text!r}"
-    return findings[0]

@@ -31,6 +31,7 @@ from ascend_doctor.facts import (
 from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, judge
 from tests.checks.machine import CATALOG, CHECKS, having
+from tests.present import present
 
 GIB = 1 << 30
 MANAGERS = ("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")
@@ -157,7 +158,6 @@ def a2(**environment: str) -> Snapshot:
             layout="a2",
             devices=tuple(npu(number) for number in range(CARDS)),
             processes=(),
-            idle=tuple(range(CARDS)),
             listed=CARDS,
             ecc=tuple(ecc(card) for card in range(CARDS)),
             boards=boards(),
@@ -212,10 +212,6 @@ def a3(**environment: str) -> Snapshot:
     )
 
 
-def of_driver(facts: Snapshot, **fields: Any) -> Snapshot:
-    return having(facts, "driver", **fields)
-
-
 def inside(facts: Snapshot, kind: str = "docker", **fields: Any) -> Snapshot:
     return having(
         facts, "host", container=Container(**{"kind": kind, "privileged": False, **fields})
@@ -228,6 +224,5 @@ def ask(identity: str, facts: Snapshot, nproc: int | None = None) -> tuple[Findi
 
 
 def commands(finding: Finding) -> str:
-    remedy = finding.remedy
-    assert remedy is not None
+    remedy = present(finding.remedy)
     return "\n".join((remedy.summary, *remedy.commands))

@@ -1,4 +1,5 @@
 import re
+from typing import get_args, get_type_hints
 
 import msgspec
 import pytest
@@ -20,6 +21,7 @@ from tests.checks.machine import (
     shell,
     without,
 )
+from tests.checks.server import a2, a3, inside
 
 # A check of launches gets a launch, one of probes a record.
 MINE = sorted(
@@ -38,7 +40,14 @@ OF_A_SERVER = frozenset(
     | {"npu-topology", "ports-free", "ports-reserved", "rank-table-content"}
     | {"resource-limits", "shared-memory", "socket-default", "stack-lock"}
 )
-SECTIONS = ("host", "driver", "npus", "cann", "python", "native", "import_path", "environment")
+# Those of a launch's variables, too.
+EVERY = sorted({*MINE, *(name for name, check in CHECKS.items() if check.scope == "launch")})
+SECTIONS = (
+    *("host", "driver", "npus", "cann", "python", "native", "import_path", "environment"),
+    *("hccn", "holders", "rank_table"),
+)
+SERVER = inside(a3(HCCL_SOCKET_IFNAME="eth", ASCEND_RT_VISIBLE_DEVICES="0"))
+FACTS = st.sampled_from([healthy(), a2(), SERVER])
 
 
 @pytest.mark.parametrize("device", ["npu", "cuda", "cpu"])
@@ -49,28 +58,26 @@ def test_a_healthy_machine_has_no_complaint(device: str) -> None:
 
 
 def test_nothing_collected_is_unknown_or_skipped() -> None:
-    for identity in MINE:
+    for identity in EVERY:
         for finding in run(identity, Snapshot()):
             assert finding.level in (Level.UNKNOWN, Level.SKIPPED), finding
             assert "the check itself failed" not in finding.title, finding
 
 
-@given(st.sets(st.sampled_from(SECTIONS)), st.sampled_from(["npu", "cuda", "cpu"]))
-def test_missing_sections_never_crash_a_check(gone: set[str], device: str) -> None:
-    facts = healthy()
+@given(FACTS, st.sets(st.sampled_from(SECTIONS)), st.sampled_from(["npu", "cuda", "cpu"]))
+def test_missing_sections_never_crash_a_check(facts: Snapshot, gone: set[str], device: str) -> None:
     for section in gone:
         facts = without(facts, section)
     case = Case(facts=facts, catalog=CATALOG, device=device)
-    for finding in judge(case, [CHECKS[name] for name in MINE]):
+    for finding in judge(case, [CHECKS[name] for name in EVERY]):
         assert "the check itself failed" not in finding.title, finding
 
 
-@given(st.sampled_from(SECTIONS))
-def test_empty_sections_never_crash_a_check(section: str) -> None:
-    facts = healthy()
-    empty = type(getattr(facts, section))()
+@given(FACTS, st.sampled_from(SECTIONS))
+def test_empty_sections_never_crash_a_check(facts: Snapshot, section: str) -> None:
+    empty = get_args(get_type_hints(Snapshot)[section])[0]()
     case = Case(facts=msgspec.structs.replace(facts, **{section: empty}), catalog=CATALOG)
-    for finding in judge(case, [CHECKS[name] for name in MINE]):
+    for finding in judge(case, [CHECKS[name] for name in EVERY]):
         assert "the check itself failed" not in finding.title, finding
 
 
@@ -109,7 +116,7 @@ def test_hostile_texts_stay_data(version: str, path: str) -> None:
 
 
 def test_the_explanation_is_prose() -> None:
-    for identity in MINE:
+    for identity in EVERY:
         explain = CHECKS[identity].explain
         assert len(explain) > 60, identity
         assert explain.rstrip().endswith("."), identity

@@ -2,28 +2,27 @@ import pytest
 
 from ascend_doctor.facts import CannShell
 from ascend_doctor.findings import Level
-from tests.checks.machine import dist, having, healthy, install, only, packages, run
+from tests.checks.levels import cannot_tell, fails, passes, remedy_of, skips, warns
+from tests.checks.machine import dist, having, healthy, install, packages, run
 
 
 def test_python_modules_of_cann() -> None:
     facts = having(healthy(), "python", importable={"tbe": False, "te": True})
-    finding = only("tbe-python", facts, Level.ERROR, "cannot be imported: tbe", "/venv/bin/python")
-    assert finding.remedy is not None
-    assert finding.remedy.commands == ("source /usr/local/Ascend/cann/set_env.sh",)
-    only("tbe-python", having(healthy(), "python", importable={}), Level.UNKNOWN)
+    finding = fails("tbe-python", facts, "cannot be imported: tbe", "/venv/bin/python")
+    assert remedy_of(finding).commands == ("source /usr/local/Ascend/cann/set_env.sh",)
+    cannot_tell("tbe-python", having(healthy(), "python", importable={}))
     unsourced = having(facts, "cann", shell=CannShell())
-    assert run("tbe-python", unsourced)[0].level is Level.SKIPPED
+    skips("tbe-python", unsourced)
 
 
 def test_packages_that_cann_imports() -> None:
     facts = packages(healthy(), gone=("decorator", "attrs"))
-    finding = only("cann-python-packages", facts, Level.ERROR, "decorator, attrs", "500001")
-    assert finding.remedy is not None
-    assert finding.remedy.commands == ("/venv/bin/python -m pip install decorator attrs",)
+    finding = fails("cann-python-packages", facts, "decorator, attrs", "500001")
+    assert remedy_of(finding).commands == ("/venv/bin/python -m pip install decorator attrs",)
     facts = packages(healthy(), gone=("protobuf",))
-    only("cann-python-packages", facts, Level.WARNING, "protobuf")
+    warns("cann-python-packages", facts, "protobuf")
     facts = having(healthy(), "python", importable={"scipy": False})
-    only("cann-python-packages", facts, Level.ERROR, "scipy")
+    fails("cann-python-packages", facts, "scipy")
 
 
 @pytest.mark.parametrize(
@@ -41,7 +40,6 @@ def test_numpy_2_beside_an_old_torch(torch: str, numpy: str, level: Level) -> No
 
 def test_numpy_2_under_an_old_cann() -> None:
     facts = install(packages(healthy(), dist("numpy", "2.0.2")), version="8.2.RC1")
-    finding = only("numpy-cann", facts, Level.WARNING, "numpy 2.0.2 with CANN 8.2.RC1")
-    assert finding.remedy is not None
-    assert finding.remedy.commands == ("/venv/bin/python -m pip install 'numpy<2'",)
-    assert run("numpy-cann", install(facts, version="8.3.RC1"))[0].level is Level.OK
+    finding = warns("numpy-cann", facts, "numpy 2.0.2 with CANN 8.2.RC1")
+    assert remedy_of(finding).commands == ("/venv/bin/python -m pip install 'numpy<2'",)
+    passes("numpy-cann", install(facts, version="8.3.RC1"))

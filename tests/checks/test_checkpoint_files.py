@@ -1,7 +1,6 @@
 """Whether checkpoints can be written, and loaded again."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +10,9 @@ import pytest
 from ascend_doctor.collect import interpreter_script
 from ascend_doctor.facts import ImportPath
 from ascend_doctor.findings import Level
-from tests.checks.machine import dist, having, healthy, only, packages, run
+from tests.checks.levels import check_level, skips
+from tests.checks.machine import dist, having, healthy, packages
+from tests.programs import run_program
 
 ID = "enum-pickling"
 
@@ -20,7 +21,7 @@ ID = "enum-pickling"
     ("by_getattr", "level"), [(False, Level.OK), (True, Level.WARNING), (None, Level.UNKNOWN)]
 )
 def test_pickling(by_getattr: bool | None, level: Level) -> None:
-    only(ID, having(healthy(), "python", enums_by_getattr=by_getattr), level)
+    check_level(level, ID, having(healthy(), "python", enums_by_getattr=by_getattr))
 
 
 def test_skipped() -> None:
@@ -30,7 +31,7 @@ def test_skipped() -> None:
         packages(early, gone=("torch",)),
         having(early, "import_path", names=ImportPath().names),
     ):
-        assert run(ID, facts)[0].level is Level.SKIPPED
+        skips(ID, facts)
 
 
 # Enum.__reduce_ex__ of Python 3.11.2.
@@ -42,13 +43,8 @@ enum.Enum.__reduce_ex__ = lambda self, protocol: (getattr, (self.__class__, self
 @pytest.mark.parametrize("early", [False, True])
 def test_what_the_interpreter_tells(tmp_path: Path, early: bool) -> None:
     (tmp_path / "sitecustomize.py").write_text(_EARLY if early else "")
-    done = subprocess.run(
-        [sys.executable, interpreter_script.__file__],
-        env={"PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
+    done = run_program(
+        [sys.executable, interpreter_script.__file__], env={"PYTHONPATH": str(tmp_path)}
     )
     answers = json.loads(done.stdout.rpartition(interpreter_script.SENTINEL)[2])
     assert answers["enums_by_getattr"] is early
@@ -78,4 +74,4 @@ def test_writing(core: str, torch: str, level: Level) -> None:
         else name
         for name in (facts.import_path.names if facts.import_path else ())
     )
-    only("checkpoint-writer", having(facts, "import_path", names=names), level)
+    check_level(level, "checkpoint-writer", having(facts, "import_path", names=names))

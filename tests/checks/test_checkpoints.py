@@ -2,12 +2,10 @@ from typing import Any
 
 import pytest
 
-from ascend_doctor.checks import all_checks
-from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judging.judge import Case, judge
-from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
+from tests.checks.levels import remedy_of
+from tests.probes.judged import judge_probes
 
 BEFORE: dict[str, Any] = {
     "losses": [4.5, 4.4, 4.3],
@@ -28,8 +26,7 @@ def judge_checkpoint(after: Any, *, device: str = "cpu") -> tuple[Finding, ...]:
         values["resumed"] = {"TP2": after, "megatron": "0.15.3"}
     ranks = (ProbeResult(rank=0, ok=True, values=values),)
     run = ProbeRun(probe="smoke-train", device=device, exit_code=0, ranks=ranks)
-    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=device)
-    return judge(case, [check for check in all_checks() if check.id == "checkpoint"])
+    return judge_probes(run, check="checkpoint")
 
 
 def test_a_training_that_goes_on() -> None:
@@ -43,8 +40,7 @@ def test_what_trains_in_bfloat16_is_not_saved() -> None:
     values = {"layouts": layouts, "resumed": {"TP2": AFTER}}
     ranks = (ProbeResult(rank=0, ok=True, values=values),)
     run = ProbeRun(probe="smoke-train", device="cpu", exit_code=0, ranks=ranks)
-    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
-    (finding,) = judge(case, [check for check in all_checks() if check.id == "checkpoint"])
+    (finding,) = judge_probes(run, check="checkpoint")
     assert finding.level is Level.OK
     assert "bfloat16" not in finding.observed
 
@@ -100,8 +96,7 @@ def of_whole(
     values: dict[str, Any] = {"layouts": {"PP2": before}, "resumed": resumed}
     ranks = (ProbeResult(rank=0, ok=True, values=values),)
     run = ProbeRun(probe="smoke-train", device="npu", simulated=True, exit_code=0, ranks=ranks)
-    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog())
-    return judge(case, [check for check in all_checks() if check.id == "checkpoint"])
+    return judge_probes(run, check="checkpoint")
 
 
 def test_what_was_loaded_is_told() -> None:
@@ -132,8 +127,7 @@ def test_a_numpy_that_is_too_new_is_explained() -> None:
     text = "AttributeError: module 'numpy' has no attribute 'product'"
     (finding,) = of_whole(saved={"fully_sharded_model_space": text})
     assert "made for a NumPy below 2" in finding.because
-    assert finding.remedy is not None
-    assert finding.remedy.commands == ("pip install 'numpy<2'",)
+    assert remedy_of(finding).commands == ("pip install 'numpy<2'",)
 
 
 def test_a_way_that_mindspeed_cannot_load_is_explained() -> None:
@@ -141,13 +135,11 @@ def test_a_way_that_mindspeed_cannot_load_is_explained() -> None:
     (finding,) = of_whole(loaded={"fully_reshardable": {"error": text}})
     assert finding.observed == f"fully_reshardable: {text}"
     assert "MindSpeed puts a load_state_dict of its own" in finding.because
-    assert finding.remedy is not None
-    assert "--dist-ckpt-optim-fully-reshardable" in finding.remedy.summary
+    assert "--dist-ckpt-optim-fully-reshardable" in remedy_of(finding).summary
     text = "NotImplementedError: Unknown sharding_type: dp_reshardable"
     (other,) = of_whole(loaded={"dp_reshardable": {"error": text}})
-    assert other.remedy is not None
-    assert "--no-load-optim" in other.remedy.summary
-    assert "--dist-ckpt-optim-fully-reshardable" not in other.remedy.summary
+    assert "--no-load-optim" in remedy_of(other).summary
+    assert "--dist-ckpt-optim-fully-reshardable" not in remedy_of(other).summary
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@ import pytest
 
 from ascend_doctor.facts import Distribution, Snapshot
 from ascend_doctor.findings import Level
-from tests.checks.machine import dist, healthy, only, packages, run
+from tests.checks.levels import fails, remedy_of
+from tests.checks.machine import dist, healthy, packages, run
 
 REQUIRES = ("nvidia-nvshmem-cu13==3.4.5; platform_system == 'Linux'", "filelock")
 
@@ -34,6 +35,5 @@ def test_what_the_cuda_of_torch_allows(
 def test_the_remedy_names_the_right_package() -> None:
     torch, other = dist("torch", "2.9.0+cu130"), dist("nvidia-nvshmem-cu12", "3.3.20")
     facts: Snapshot = packages(healthy(), torch, other)
-    finding = only("cuda-major", facts, Level.ERROR, "nvidia-nvshmem-cu12 is for CUDA 12")
-    assert finding.remedy is not None
-    assert finding.remedy.commands[1] == "/venv/bin/python -m pip install nvidia-nvshmem-cu13"
+    finding = fails("cuda-major", facts, "nvidia-nvshmem-cu12 is for CUDA 12")
+    assert remedy_of(finding).commands[1] == "/venv/bin/python -m pip install nvidia-nvshmem-cu13"

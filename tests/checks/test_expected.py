@@ -7,6 +7,7 @@ from ascend_doctor.judging.expectations import parse_expectations
 from ascend_doctor.judging.judge import Case, judge
 from tests.checks.machine import CATALOG, CHECKS, having, healthy, without
 from tests.checks.server import a2, a3, node, nodes, npu
+from tests.present import present
 
 
 def judge_expectations(facts: Snapshot, *texts: str) -> list[Finding]:
@@ -219,8 +220,7 @@ def test_expected_versions_of_the_stack_are_compared() -> None:
     facts = healthy()
     assert facts.python is not None
     for name in ("torch", "torch-npu"):
-        distribution = facts.python.find(name)
-        assert distribution is not None
+        distribution = present(facts.python.find(name))
         assert meets(facts, f"{name}={distribution.version}")
         assert not meets(facts, f"{name}!={distribution.version}")
     assert meets(facts, f"python={facts.python.version}")

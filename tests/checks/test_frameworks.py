@@ -1,14 +1,14 @@
 from ascend_doctor.facts import Npu
 from ascend_doctor.findings import Level
-from tests.checks.machine import dist, having, healthy, install, only, packages, run, without
+from tests.checks.levels import cannot_tell, skips, warns
+from tests.checks.machine import dist, having, healthy, install, packages, run, without
 
 
 def test_a_stack_that_the_framework_does_not_document() -> None:
     facts = install(packages(healthy(), dist("torch", "2.9.0")), version="9.1.0")
-    finding = only(
+    finding = warns(
         "framework-stack",
         facts,
-        Level.WARNING,
         "ms-swift 4.1.3 is documented with other versions",
         "cann 8.5.1",
         "torch 2.7.1",
@@ -24,20 +24,20 @@ def test_a_stack_that_the_framework_does_not_document() -> None:
 def test_either_set_of_a_framework_counts() -> None:
     facts = packages(healthy(), dist("verl", "0.8.0"), gone=("ms-swift",))
     facts = packages(facts, dist("torch", "2.8.0"), dist("torch-npu", "2.8.0.post2"))
-    finding = only("framework-stack", facts, Level.WARNING, "verl 0.8.0")
+    finding = warns("framework-stack", facts, "verl 0.8.0")
     assert "torch" not in finding.observed
 
 
 def test_a_framework_that_no_table_has() -> None:
     facts = packages(healthy(), dist("ms-swift", "99.0"))
-    only("framework-stack", facts, Level.UNKNOWN, "No table has ms-swift 99.0")
+    cannot_tell("framework-stack", facts, "No table has ms-swift 99.0")
 
 
 def test_a_release_that_says_another_version_of_itself() -> None:
     """The tag v0.8.0 of verl says 0.8.0.dev."""
     facts = packages(healthy(), dist("verl", "0.8.0.dev0"), gone=("ms-swift",))
     facts = packages(facts, dist("torch", "2.10.0"))
-    only("framework-stack", facts, Level.WARNING, "verl 0.8.0.dev0 is documented with", "torch")
+    warns("framework-stack", facts, "verl 0.8.0.dev0 is documented with", "torch")
 
 
 def test_what_cannot_be_told_is_said() -> None:
@@ -45,19 +45,17 @@ def test_what_cannot_be_told_is_said() -> None:
     assert [finding.level for finding in findings] == [Level.UNKNOWN]
     assert findings[0].observed == "cann: not collected"
     none = packages(healthy(), gone=("ms-swift",))
-    assert run("framework-stack", none)[0].level is Level.SKIPPED
+    skips("framework-stack", none)
 
 
 def test_twinkle_and_mindspeed_want_different_numpy() -> None:
     facts = packages(healthy(), dist("twinkle-kit", "0.5.1"))
-    only("twinkle-mindspeed-numpy", facts, Level.WARNING, "numpy 1.26.0", "<=1.26.0")
-    only(
-        "twinkle-mindspeed-numpy", packages(facts, gone=("numpy",)), Level.WARNING, "not installed"
-    )
+    warns("twinkle-mindspeed-numpy", facts, "numpy 1.26.0", "<=1.26.0")
+    warns("twinkle-mindspeed-numpy", packages(facts, gone=("numpy",)), "not installed")
 
 
 def test_rows_for_other_chips_are_left_out() -> None:
     facts = packages(healthy(), dist("verl", "0.8.0"), gone=("ms-swift",))
     facts = having(facts, "npus", devices=(Npu(npu_id=0, name="Ascend950PR"),))
-    finding = only("framework-stack", facts, Level.WARNING, "torch 2.9.0")
+    finding = warns("framework-stack", facts, "torch 2.9.0")
     assert "driver" not in finding.observed

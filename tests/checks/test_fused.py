@@ -2,12 +2,9 @@ from typing import Any
 
 import pytest
 
-from ascend_doctor.checks import all_checks
-from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judging.judge import Case, judge
-from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
+from tests.probes.judged import judge_probes
 
 GOOD = {"value": 6e-3, "gradient": 5e-3, "seconds": 0.1}
 PLAIN = {"differ": 0, "sum": True, "product": 1e-7, "seconds": 0.1}
@@ -25,8 +22,7 @@ def only(
         ranks=(ProbeResult(ok=True, values=values),),
     )
     device_run = ProbeRun(probe="device", ranks=(ProbeResult(ok=True, values={"name": soc}),))
-    case = Case(facts=Snapshot(probes=(device_run, run)), catalog=Catalog(), device=device)
-    (finding,) = judge(case, [check for check in all_checks() if check.probe == probe])
+    (finding,) = judge_probes(device_run, run)
     return finding
 
 

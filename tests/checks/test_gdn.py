@@ -2,8 +2,8 @@ import msgspec
 import pytest
 
 from ascend_doctor.facts import GitState, Launch, PackageCopy, Snapshot
-from ascend_doctor.findings import Level
-from tests.checks.machine import copy, dist, having, healthy, imports, only, packages, run, set_to
+from tests.checks.levels import cannot_tell, passes, remedy_of, skips, warns
+from tests.checks.machine import copy, dist, having, healthy, imports, packages, set_to
 
 
 def megatron(facts: Snapshot, version: str) -> Snapshot:
@@ -15,14 +15,11 @@ def unset(facts: Snapshot) -> Snapshot:
 
 
 def test_an_old_megatron_has_no_gated_delta_net() -> None:
-    finding = only(
-        "gdn-needs-zero", unset(healthy()), Level.WARNING, "unset, which means 1", "Qwen3.5"
-    )
-    assert finding.remedy is not None
-    assert finding.remedy.commands == ("export USE_MCORE_GDN=0",)
-    only("gdn-needs-zero", set_to(healthy(), USE_MCORE_GDN="1"), Level.WARNING, "is 1")
+    finding = warns("gdn-needs-zero", unset(healthy()), "unset, which means 1", "Qwen3.5")
+    assert remedy_of(finding).commands == ("export USE_MCORE_GDN=0",)
+    warns("gdn-needs-zero", set_to(healthy(), USE_MCORE_GDN="1"), "is 1")
     new = megatron(unset(healthy()), "0.16.0")
-    assert run("gdn-needs-zero", new)[0].level is Level.OK
+    passes("gdn-needs-zero", new)
 
 
 @pytest.mark.parametrize(
@@ -35,34 +32,31 @@ def test_an_old_megatron_has_no_gated_delta_net() -> None:
 def test_the_name_that_is_not_read(version: str, name: str, read: str) -> None:
     facts = packages(healthy(), dist("ms-swift", version))
     set_one = having(facts, "environment", variables={name: "0"})
-    finding = only(
-        "gdn-env-old-name", set_one, Level.WARNING, f"{name} is set, but", f"reads {read}"
-    )
-    assert finding.remedy is not None
-    assert finding.remedy.commands == (f'export {read}="${name}"', f"unset {name}")
+    finding = warns("gdn-env-old-name", set_one, f"{name} is set, but", f"reads {read}")
+    assert remedy_of(finding).commands == (f'export {read}="${name}"', f"unset {name}")
     withheld = having(facts, "environment", variables={}, withheld=(name,))
-    only("gdn-env-old-name", withheld, Level.WARNING)
+    warns("gdn-env-old-name", withheld)
     both = having(facts, "environment", variables={name: "0", read: "0"})
-    assert run("gdn-env-old-name", both)[0].level is Level.OK
+    passes("gdn-env-old-name", both)
 
 
 def test_ms_swift_3_has_no_such_variable() -> None:
     facts = packages(healthy(), dist("ms-swift", "3.11.3"))
-    assert run("gdn-env-old-name", facts)[0].level is Level.SKIPPED
+    skips("gdn-env-old-name", facts)
 
 
 def test_old_bridges_cannot_load_it_on_npus() -> None:
     facts = megatron(packages(healthy(), dist("mcore-bridge", "1.4.1")), "0.16.0")
-    only("gdn-one-on-npu-old-bridge", unset(facts), Level.WARNING, "mcore-bridge 1.4.1 cannot load")
-    assert run("gdn-one-on-npu-old-bridge", facts)[0].level is Level.OK
+    warns("gdn-one-on-npu-old-bridge", unset(facts), "mcore-bridge 1.4.1 cannot load")
+    passes("gdn-one-on-npu-old-bridge", facts)
     newer = packages(unset(facts), dist("mcore-bridge", "1.4.2"))
-    assert run("gdn-one-on-npu-old-bridge", newer)[0].level is Level.OK
-    assert run("gdn-one-on-npu-old-bridge", unset(healthy()))[0].level is Level.SKIPPED
+    passes("gdn-one-on-npu-old-bridge", newer)
+    skips("gdn-one-on-npu-old-bridge", unset(healthy()))
 
 
 def test_the_bridge_that_calls_what_is_not_there() -> None:
     facts = packages(healthy(), dist("mcore-bridge", "1.2.2"))
-    only("qwen3-next-bridge-bug", facts, Level.WARNING, "mcore-bridge 1.2.2", "Qwen3-Next only")
+    warns("qwen3-next-bridge-bug", facts, "mcore-bridge 1.2.2", "Qwen3-Next only")
 
 
 def mindspeed(facts: Snapshot, branch: str) -> Snapshot:
@@ -81,29 +75,23 @@ def mindspeed(facts: Snapshot, branch: str) -> Snapshot:
 )
 def test_kernels_that_this_mindspeed_lacks(swift: str, branch: str, module: str) -> None:
     facts = mindspeed(packages(healthy(), dist("ms-swift", swift)), branch)
-    only("swift-fla-patch-missing", facts, Level.OK, module, branch)
+    passes("swift-fla-patch-missing", facts, module, branch)
     launch = Launch(present=True, options={"model": "Qwen/Qwen3-Next-80B-A3B"})
-    only(
-        "swift-fla-patch-missing",
-        msgspec.structs.replace(facts, launch=launch),
-        Level.WARNING,
-        module,
-        branch,
-    )
+    warns("swift-fla-patch-missing", msgspec.structs.replace(facts, launch=launch), module, branch)
 
 
 def test_kernels_that_are_there_or_not_known() -> None:
     facts = packages(healthy(), dist("ms-swift", "4.4.1"))
     there = mindspeed(facts, "core_r0.16.0")
-    assert run("swift-fla-patch-missing", there)[0].level is Level.OK
-    only("swift-fla-patch-missing", mindspeed(facts, "core_r0.14.0"), Level.UNKNOWN)
+    passes("swift-fla-patch-missing", there)
+    cannot_tell("swift-fla-patch-missing", mindspeed(facts, "core_r0.14.0"))
     newer = packages(facts, dist("ms-swift", "4.5.2"))
-    assert run("swift-fla-patch-missing", newer)[0].level is Level.SKIPPED
+    skips("swift-fla-patch-missing", newer)
 
 
 def test_what_packing_would_need_is_a_note() -> None:
     bare = packages(healthy(), gone=("flash-linear-attention",))
-    finding = only("gdn-packing", bare, Level.OK, "would need flash-linear-attention")
+    finding = passes("gdn-packing", bare, "would need flash-linear-attention")
     assert finding.title.endswith("flash-linear-attention")
     newest = packages(bare, dist("mcore-bridge", "1.6.5"))
-    only("gdn-packing", newest, Level.OK, "and transformers >=5.9.0 (here 5.2.0)")
+    passes("gdn-packing", newest, "and transformers >=5.9.0 (here 5.2.0)")

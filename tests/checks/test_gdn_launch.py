@@ -1,9 +1,9 @@
-import msgspec
 import pytest
 
-from ascend_doctor.facts import Launch, Snapshot
+from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Level
-from tests.checks.machine import copy, dist, having, healthy, imports, only, packages, run
+from tests.checks.levels import cannot_tell, fails, passes, remedy_of, skips
+from tests.checks.machine import copy, dist, having, imports, packages, run
 from tests.checks.test_launch import launched
 
 QWEN = "megatron sft --model Qwen/Qwen3.5-35B-A3B"
@@ -34,46 +34,35 @@ def test_context_parallel_is_refused_for_gated_delta_nets_only(
 
 def test_the_remedy_is_one_that_this_megatron_can_follow() -> None:
     facts = launched(f"{QWEN} --context_parallel_size 2", USE_MCORE_GDN="0")
-    old = only("gdn-zero-with-cp", on(facts, "0.15.3"), Level.ERROR)
-    new = only("gdn-zero-with-cp", on(facts, "0.16.0"), Level.ERROR)
-    assert old.remedy is not None
-    assert new.remedy is not None
-    assert not old.remedy.commands
+    old = fails("gdn-zero-with-cp", on(facts, "0.15.3"))
+    new = fails("gdn-zero-with-cp", on(facts, "0.16.0"))
+    assert not remedy_of(old).commands
     assert "USE_MCORE_GDN=1" not in old.required
-    assert new.remedy.commands == ("export USE_MCORE_GDN=1",)
+    assert remedy_of(new).commands == ("export USE_MCORE_GDN=1",)
 
 
 @pytest.mark.parametrize("variables", [{}, {"USE_MCORE_GDN": "1"}])
 def test_qwen3_5_never_starts_on_an_old_megatron_without_zero(variables: dict[str, str]) -> None:
     facts = launched(QWEN, **variables)
-    finding = only("run-gdn-megatron", on(facts, "0.15.3"), Level.ERROR, "0.15.3")
-    assert finding.remedy is not None
-    assert finding.remedy.commands == ("export USE_MCORE_GDN=0",)
+    finding = fails("run-gdn-megatron", on(facts, "0.15.3"), "0.15.3")
+    assert remedy_of(finding).commands == ("export USE_MCORE_GDN=0",)
     assert "experimental attention variant requires" in finding.because
-    assert run("run-gdn-megatron", on(facts, "0.16.0"))[0].level is Level.OK
-    assert run("run-gdn-megatron", on(launched(OTHER, **variables), "0.15.3"))[0].level is (
-        Level.SKIPPED
-    )
-    assert run("gdn-needs-zero", on(facts, "0.15.3"))[0].level is Level.SKIPPED
+    passes("run-gdn-megatron", on(facts, "0.16.0"))
+    skips("run-gdn-megatron", on(launched(OTHER, **variables), "0.15.3"))
+    skips("gdn-needs-zero", on(facts, "0.15.3"))
 
 
 def test_zero_starts_it() -> None:
     facts = launched(QWEN, USE_MCORE_GDN="0")
-    assert run("run-gdn-megatron", on(facts, "0.15.3"))[0].level is Level.OK
+    passes("run-gdn-megatron", on(facts, "0.15.3"))
 
 
 def test_what_is_not_known_is_not_well() -> None:
     facts = launched(QWEN)
     nothing = having(having(facts, "import_path", names=()), "python", distributions=())
-    only("run-gdn-megatron", nothing, Level.UNKNOWN, "which Megatron-LM")
+    cannot_tell("run-gdn-megatron", nothing, "which Megatron-LM")
     unnamed = launched("megatron sft --model \ufffc --context_parallel_size 2")
-    only("gdn-zero-with-cp", unnamed, Level.UNKNOWN, "which model")
-
-
-@pytest.mark.parametrize("check", ["gdn-zero-with-cp", "run-gdn-megatron", "run-gdn-packing"])
-def test_without_a_command_they_are_skipped(check: str) -> None:
-    (finding,) = run(check, msgspec.structs.replace(healthy(), launch=Launch()))
-    assert finding.level is Level.SKIPPED
+    cannot_tell("gdn-zero-with-cp", unnamed, "which model")
 
 
 @pytest.mark.parametrize(

@@ -3,43 +3,44 @@ import pytest
 
 from ascend_doctor.facts import ToolError
 from ascend_doctor.findings import Level
-from tests.checks.machine import having, healthy, only, run
+from tests.checks.levels import cannot_tell, fails, passes, skips, warns
+from tests.checks.machine import having, healthy, run
 from tests.checks.server import GIB, a2, commands, inside, npu
 
 
 def test_memory_of_the_host() -> None:
     facts = having(a2(), "host", memory=1024 * GIB, memory_available=900 * GIB)
-    assert run("host-memory", facts)[0].level is Level.OK
+    passes("host-memory", facts)
     little = having(facts, "host", memory=8 * GIB)
-    only("host-memory", little, Level.WARNING, "Only 8 GB", "64 GB")
+    warns("host-memory", little, "Only 8 GB", "64 GB")
     taken = having(facts, "host", memory_available=4 * GIB)
-    assert "ps aux" in commands(only("host-memory", taken, Level.WARNING, "4 GB are available"))
+    assert "ps aux" in commands(warns("host-memory", taken, "4 GB are available"))
     limited = inside(having(facts, "host", memory_limit=8 * GIB))
-    finding = only("host-memory", limited, Level.WARNING, "the control group allows 8 GB")
+    finding = warns("host-memory", limited, "the control group allows 8 GB")
     assert "--memory" in commands(finding)
-    only("host-memory", a2(), Level.UNKNOWN, "how much memory the host has")
+    cannot_tell("host-memory", a2(), "how much memory the host has")
     silent = having(facts, "npus", devices=(npu(0, hbm=None),))
-    only("host-memory", silent, Level.UNKNOWN, "an NPU has")
+    cannot_tell("host-memory", silent, "an NPU has")
     failed = having(facts, "npus", devices=(), error=ToolError(kind="no-card", text="none"))
-    assert run("host-memory", failed)[0].level is Level.SKIPPED
+    skips("host-memory", failed)
     blind = having(having(failed, "driver", nodes=()), "host", cpus_usable=8)
-    assert run("host-cpus", blind)[0].level is Level.SKIPPED
+    skips("host-cpus", blind)
 
 
 def test_simulated_npus_may_be_more_than_the_host_is_for() -> None:
     small = having(a2(), "host", memory=4 * GIB, cpus_usable=1)
     for check in ("host-memory", "host-cpus"):
-        assert run(check, small)[0].level is Level.WARNING
+        warns(check, small)
         simulated = msgspec.structs.replace(small, simulated=True)
-        assert run(check, simulated)[0].level is Level.SKIPPED
+        skips(check, simulated)
 
 
 def test_cpus_of_the_host() -> None:
     facts = having(a2(), "host", cpus=192, cpus_usable=192)
-    assert run("host-cpus", facts)[0].level is Level.OK
-    assert run("host-cpus", having(facts, "host", cpus_usable=8))[0].level is Level.OK
-    only("host-cpus", having(facts, "host", cpus_usable=1), Level.WARNING, "1 CPU for 8 NPUs")
-    only("host-cpus", a2(), Level.UNKNOWN, "how many CPUs")
+    passes("host-cpus", facts)
+    passes("host-cpus", having(facts, "host", cpus_usable=8))
+    warns("host-cpus", having(facts, "host", cpus_usable=1), "1 CPU for 8 NPUs")
+    cannot_tell("host-cpus", a2(), "how many CPUs")
 
 
 @pytest.mark.parametrize(
@@ -55,13 +56,13 @@ def test_cpus_of_the_host() -> None:
     ],
 )
 def test_old_libraries(section: str, fields: dict[str, str], words: tuple[str, ...]) -> None:
-    only("system-libraries", having(healthy(), section, **fields), Level.ERROR, *words)
+    fails("system-libraries", having(healthy(), section, **fields), *words)
 
 
 def test_libraries_that_are_not_known() -> None:
     for section, fields in (("host", {"glibc": None}), ("native", {"versions": ()})):
-        only("system-libraries", having(healthy(), section, **fields), Level.UNKNOWN)
-    assert run("system-libraries", healthy())[0].level is Level.OK
+        cannot_tell("system-libraries", having(healthy(), section, **fields))
+    passes("system-libraries", healthy())
     newer = having(healthy(), "native", libstdcxx="/conda/x.so.6", glibcxx="GLIBCXX_3.4.33")
     old_system = having(newer, "host", glibcxx="GLIBCXX_3.4.19")
     assert run("system-libraries", old_system)[0].level is Level.OK, "conda's own comes first"

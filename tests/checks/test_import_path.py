@@ -2,7 +2,8 @@ from typing import Any
 
 from ascend_doctor.facts import GitState, PackageCopy
 from ascend_doctor.findings import Level
-from tests.checks.machine import SITE, copy, dist, having, healthy, imports, only, packages, run
+from tests.checks.levels import passes, remedy_of, skips, warns
+from tests.checks.machine import SITE, copy, dist, having, healthy, imports, packages, run
 
 CHECKOUT = copy("/src/Megatron-LM/megatron", "/src/Megatron-LM", "core", "training", core="0.12.1")
 WHEEL = copy(f"{SITE}/megatron", SITE, "core", core="0.15.3")
@@ -21,24 +22,22 @@ def test_pythonpath_entries() -> None:
     assert "empty entry" in findings[0].title
     assert "relative entries: rel" in findings[1].title
     assert "do not exist: /gone" in findings[2].title
-    assert findings[0].remedy is not None
-    assert findings[0].remedy.commands == ("export PYTHONPATH='/a b'",)
+    assert remedy_of(findings[0]).commands == ("export PYTHONPATH='/a b'",)
     unset = having(healthy(), "import_path", pythonpath=())
-    assert run("pythonpath-entries", unset)[0].level is Level.SKIPPED
-    assert run("pythonpath-order", unset)[0].level is Level.SKIPPED
+    skips("pythonpath-entries", unset)
+    skips("pythonpath-order", unset)
 
 
 def test_what_pythonpath_names_is_not_imported() -> None:
     facts = imports(healthy(), "megatron", WHEEL, CHECKOUT)
-    finding = only(
+    finding = warns(
         "pythonpath-order",
         facts,
-        Level.WARNING,
         "`import megatron` does not take",
         f"imported: {SITE}/megatron; on PYTHONPATH: /src/Megatron-LM/megatron",
     )
     assert finding.remedy is not None
-    assert run("pythonpath-order", imports(healthy(), "megatron", WHEEL))[0].level is Level.OK
+    passes("pythonpath-order", imports(healthy(), "megatron", WHEEL))
 
 
 def test_checkouts_are_noted() -> None:
@@ -51,14 +50,14 @@ def test_checkouts_are_noted() -> None:
     findings = run("checkouts", imports(imports(healthy(), "megatron", branch), "mindspeed"))
     assert "on the branch core_r0.16.0" in findings[0].title
     plain = imports(imports(healthy(), "megatron", CHECKOUT), "mindspeed")
-    assert run("checkouts", plain)[0].level is Level.SKIPPED
+    skips("checkouts", plain)
 
 
 def test_a_source_tree_hides_torch_npu() -> None:
     package = PackageCopy(path="/src/pytorch/torch_npu", entry="/src/pytorch", kind="package")
     facts = imports(healthy(), "torch_npu", package)
-    only("torch-npu-copy", facts, Level.WARNING, "/src/pytorch/torch_npu", SITE)
+    warns("torch-npu-copy", facts, "/src/pytorch/torch_npu", SITE)
     editable = packages(facts, dist("torch-npu", "2.7.1", editable=True))
-    assert run("torch-npu-copy", editable)[0].level is Level.OK
+    passes("torch-npu-copy", editable)
     there = PackageCopy(path=f"{SITE}/torch_npu", entry=f"{SITE}/", kind="package")
-    assert run("torch-npu-copy", imports(facts, "torch_npu", there))[0].level is Level.OK
+    passes("torch-npu-copy", imports(facts, "torch_npu", there))

@@ -59,7 +59,13 @@ def test_options_are_judged(check: str, command: str, level: Level, words: str) 
     assert words in finding.title
 
 
-@pytest.mark.parametrize("check", ["fp8-on-a2-a3", "ep-expert-cap", "lora-etp"])
+@pytest.mark.parametrize(
+    "check",
+    [
+        *("fp8-on-a2-a3", "ep-expert-cap", "lora-etp"),
+        *("gdn-zero-with-cp", "run-gdn-megatron", "run-gdn-packing"),
+    ],
+)
 def test_without_a_command_they_are_skipped(check: str) -> None:
     (finding,) = run(check, msgspec.structs.replace(healthy(), launch=Launch()))
     assert finding.level is Level.SKIPPED

@@ -3,21 +3,17 @@ from typing import Any
 
 import pytest
 
-from ascend_doctor.checks import all_checks
 from ascend_doctor.checks.probes.fp8 import alignment
 from ascend_doctor.checks.probes.long_vocabularies import collectives
-from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judging.judge import Case, judge
-from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun, Wrong
+from tests.probes.judged import judge_probes
 
 
 def judge_values(probe: str, values: dict[str, Any], **fields: Any) -> tuple[Finding, ...]:
     ranks = tuple(ProbeResult(rank=rank, ok=True, values=values, **fields) for rank in (0, 1))
     run = ProbeRun(probe=probe, device="cpu", world_size=2, exit_code=0, ranks=ranks)
-    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
-    return judge(case, [check for check in all_checks() if check.id == probe])
+    return judge_probes(run, check=probe)
 
 
 CHUNKS = ("None", "1", "2", "4", "16")
@@ -133,7 +129,6 @@ def test_a_gather_and_a_synchronisation() -> None:
 
 def test_fp8_aligns_sequences_by_parallel_sizes() -> None:
     assert [alignment(tp=size) for size in (1, 3, 8, 12)] == [16, 48, 16, 48]
-    assert alignment(tp=2, cp=2, packed=True) == 32
     assert alignment(tp=1, recipe="mxfp8") == 32
     # What was believed: max(TP, 8).
     assert [max(size, 8) % alignment(tp=size) for size in (1, 3, 12)] != [0, 0, 0]

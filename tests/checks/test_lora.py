@@ -3,12 +3,9 @@ from typing import Any
 
 import pytest
 
-from ascend_doctor.checks import all_checks
-from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judging.judge import Case, judge
-from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
+from tests.probes.judged import judge_probes
 
 EQUAL = {"dense tensor": 0.0, "dense data": 0.0, "expert tensor": 0.0, "expert data": 0.0}
 RIGHT = {"losses": [4.9, 4.8, 4.7], "differences": EQUAL}
@@ -25,8 +22,7 @@ def judge_probe(probe: str, *ranks: dict[str, Any]) -> tuple[Finding, ...]:
         for rank, values in enumerate(ranks)
     )
     run = ProbeRun(probe=probe, device="cpu", world_size=len(ranks), exit_code=0, ranks=results)
-    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
-    return judge(case, [check for check in all_checks() if check.id == probe])
+    return judge_probes(run, check=probe)
 
 
 SEQUENCE = {"whole": RIGHT, "marked": RIGHT, "unmarked": drift("dense tensor")}

@@ -1,7 +1,8 @@
 import pytest
 
 from ascend_doctor.findings import Level
-from tests.checks.machine import copy, dist, imports, only, packages, run
+from tests.checks.levels import fails, remedy_of
+from tests.checks.machine import copy, dist, imports, packages, run
 from tests.checks.test_launch import launched
 
 LORA = "megatron sft --model Qwen/Qwen3-30B-A3B --tuner_type lora"
@@ -37,7 +38,6 @@ def test_adapters_of_experts_keep_their_gradients(command: str, version: str, le
 def test_the_way_out_is_a_bridge_that_takes_this_megatron(megatron: str, release: str) -> None:
     facts = packages(launched(f"{LORA} {EP4}"), dist("mcore-bridge", "1.5.0"))
     imported = imports(facts, "megatron", copy("/m/megatron", "/m", "core", core=megatron))
-    finding = only("run-expert-lora", imported, Level.ERROR)
-    assert finding.remedy is not None
-    (command,) = finding.remedy.commands
+    finding = fails("run-expert-lora", imported)
+    (command,) = remedy_of(finding).commands
     assert command.endswith(f"mcore-bridge=={release}")

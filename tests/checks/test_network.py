@@ -4,7 +4,8 @@ from ascend_doctor.checks.launch.visible_devices import visible
 from ascend_doctor.checks.network.sockets import matching
 from ascend_doctor.facts import HccnDevice, HccnPort, Interface, Limit, Snapshot, ToolError
 from ascend_doctor.findings import Level
-from tests.checks.machine import having, only, run
+from tests.checks.levels import cannot_tell, fails, passes, remedy_of, skips, warns
+from tests.checks.machine import having, run
 from tests.checks.server import GIB, a2, a3, ask, commands, conf, inside, npu, port
 
 # --- inside the NPUs
@@ -20,9 +21,7 @@ def change_port(number: int, facts: Snapshot | None = None, **fields: object) ->
 
 def test_a_stale_address() -> None:
     facts = change_port(3, address="192.0.2.99")
-    finding = only(
-        "hccn-conf", facts, Level.WARNING, "device 3", "address_3=192.0.2.13", "192.0.2.99"
-    )
+    finding = warns("hccn-conf", facts, "device 3", "address_3=192.0.2.13", "192.0.2.99")
     assert "-i 3 -ip -s address 192.0.2.13 netmask 255.255.255.0" in commands(finding)
     assert finding.devices == (3,)
     unset = change_port(3, address="", netmask="")
@@ -43,24 +42,24 @@ def test_other_settings_of_hccn_conf() -> None:
     assert "-netdetect -s address 192.0.2.3" in text
     assert facts.hccn is not None
     word = having(a2(), "hccn", conf={**conf(facts.hccn.devices), "address_1": "word"})
-    only("hccn-conf", word, Level.WARNING, "word")
-    only("hccn-conf", change_port(3, address=None), Level.UNKNOWN, "did not report", "device 3")
+    warns("hccn-conf", word, "word")
+    cannot_tell("hccn-conf", change_port(3, address=None), "did not report", "device 3")
     bare = having(a2(), "hccn", conf=None)
-    lost = only("hccn-conf", bare, Level.WARNING, "There is no /etc/hccn.conf")
+    lost = warns("hccn-conf", bare, "There is no /etc/hccn.conf")
     assert "-i 7 -ip -s address 192.0.2.17 netmask 255.255.255.0" in commands(lost)
-    assert run("hccn-conf", inside(bare))[0].level is Level.SKIPPED
+    skips("hccn-conf", inside(bare))
     some = {key: value for key, value in conf(facts.hccn.devices).items() if not key.endswith("_6")}
-    only("hccn-conf", having(a2(), "hccn", conf=some), Level.WARNING, "no address of device 6")
+    warns("hccn-conf", having(a2(), "hccn", conf=some), "no address of device 6")
 
 
 def test_addresses_of_the_npus() -> None:
-    only("hccn-addresses", change_port(5, address=""), Level.ERROR, "Device 5 has no")
-    finding = only("hccn-addresses", change_port(5, address="192.0.2.10"), Level.ERROR, "same")
+    fails("hccn-addresses", change_port(5, address=""), "Device 5 has no")
+    finding = fails("hccn-addresses", change_port(5, address="192.0.2.10"), "same")
     assert finding.devices == (0, 5)
     none = tuple(port(index, address="") for index in range(8))
-    only("hccn-addresses", having(a2(), "hccn", devices=none), Level.OK, "no network addresses")
+    passes("hccn-addresses", having(a2(), "hccn", devices=none), "no network addresses")
     first = having(having(a2(), "hccn", devices=none), "npus", devices=(npu(0, name="910A"),))
-    only("hccn-addresses", first, Level.WARNING, "even inside one server")
+    warns("hccn-addresses", first, "even inside one server")
 
 
 def test_subnets_of_the_first_generation() -> None:
@@ -69,43 +68,33 @@ def test_subnets_of_the_first_generation() -> None:
 
     first = having(a2(), "npus", devices=(npu(0, name="910A"),))
     right = tuple(at(index, index % 4) for index in range(8))
-    assert run("hccn-addresses", having(first, "hccn", devices=right))[0].level is Level.OK
+    passes("hccn-addresses", having(first, "hccn", devices=right))
     wrong = (*right[:7], at(7, 9))
-    only("hccn-addresses", having(first, "hccn", devices=wrong), Level.WARNING, "devices 3 and 7")
+    warns("hccn-addresses", having(first, "hccn", devices=wrong), "devices 3 and 7")
     silent = (*right[:7], port(7, address=None))
-    only("hccn-addresses", having(first, "hccn", devices=silent), Level.UNKNOWN, "of device 7")
+    cannot_tell("hccn-addresses", having(first, "hccn", devices=silent), "of device 7")
 
 
 def test_gateways() -> None:
-    only("hccn-gateway", change_port(1, gateway="198.51.100.1"), Level.WARNING, "192.0.2.0/24")
-    only("hccn-gateway", change_port(1, gateway=None), Level.UNKNOWN, "the gateway and its subnet")
-    assert run("hccn-gateway", change_port(1, gateway=""))[0].level is Level.OK
+    warns("hccn-gateway", change_port(1, gateway="198.51.100.1"), "192.0.2.0/24")
+    cannot_tell("hccn-gateway", change_port(1, gateway=None), "the gateway and its subnet")
+    passes("hccn-gateway", change_port(1, gateway=""))
 
 
 def test_links() -> None:
     optics = {"Tx Los Flag": "0xff"}
-    finding = only(
-        "hccn-link", change_port(2, link="DOWN", optical=optics), Level.ERROR, "Tx Los Flag 0xff"
-    )
+    finding = fails("hccn-link", change_port(2, link="DOWN", optical=optics), "Tx Los Flag 0xff")
     assert "for i in 2; do sudo" in commands(finding)
     flapping = change_port(2, link_changes=("UP", "DOWN", "UP"), link_ups=2)
-    only("hccn-link", flapping, Level.OK, "came up 2 times")
+    passes("hccn-link", flapping, "came up 2 times")
     ports = (HccnPort(udie=0, port=1, link="UP"), HccnPort(udie=0, port=2, link="DOWN"))
-    only("hccn-link", change_port(2, ports=ports), Level.OK, "0/2 DOWN")
+    passes("hccn-link", change_port(2, ports=ports), "0/2 DOWN")
 
 
 def test_links_that_no_job_of_one_server_needs() -> None:
     all_down = tuple(port(index, link="DOWN") for index in range(8))
-    only("hccn-link", having(a2(), "hccn", devices=all_down), Level.WARNING, "devices 0-7")
-    only("hccn-link", change_port(2, a3(), link="DOWN"), Level.WARNING, "devices 2")
-
-
-@pytest.mark.parametrize(("state", "words"), [("FLAPPING", "neither"), (None, "did not tell")])
-def test_a_link_that_is_not_known_to_be_up(state: str | None, words: str) -> None:
-    only("hccn-link", change_port(2, link=state), Level.UNKNOWN, words, "device 2")
-    of_950 = having(a2(), "npus", devices=(npu(0, name="Ascend950PR"),))
-    none_up = (HccnPort(udie=0, port=1, link="DOWN"), HccnPort(udie=0, port=2, link="DOWN"))
-    only("hccn-link", change_port(2, of_950, ports=none_up), Level.WARNING, "devices 2")
+    warns("hccn-link", having(a2(), "hccn", devices=all_down), "devices 0-7")
+    warns("hccn-link", change_port(2, a3(), link="DOWN"), "devices 2")
 
 
 def test_a_question_that_a_product_does_not_know_is_left_out() -> None:
@@ -124,46 +113,17 @@ def test_a_question_that_a_product_does_not_know_is_left_out() -> None:
 
 @pytest.mark.parametrize("state", ["Success", "Init", "Detect ip set"])
 def test_health_that_is_no_fault(state: str | None) -> None:
-    assert run("hccn-health", change_port(0, health=state))[0].level is Level.OK
-
-
-def test_network_health() -> None:
-    only("hccn-health", change_port(0, health="Socket fail"), Level.WARNING, "Socket fail")
-    only("hccn-health", change_port(0, health="Unknown"), Level.UNKNOWN, "could not be told")
-    only("hccn-health", change_port(0, health="Degraded"), Level.UNKNOWN, "Degraded")
-
-
-def test_tls() -> None:
-    finding = only(
-        "hccn-tls", change_port(4, tls=True), Level.ERROR, "on: 4; off: 0-3,5-7", "EI0016"
-    )
-    assert "for i in 4; do" in commands(finding)
-    only("hccn-tls", change_port(4, tls=None), Level.UNKNOWN, "the TLS switch of device 4")
+    passes("hccn-health", change_port(0, health=state))
 
 
 def test_hccn_tool_is_for_root() -> None:
     error = ToolError(kind="permission", text="permission denied")
     facts = having(a2(), "hccn", devices=(HccnDevice(device=0, error=error),), error=error)
-    finding = only("hccn-tool", facts, Level.UNKNOWN, "for root", "permission denied")
+    finding = cannot_tell("hccn-tool", facts, "for root", "permission denied")
     assert "sudo" in commands(finding)
-    assert run("hccn-link", facts)[0].level is Level.SKIPPED
+    skips("hccn-link", facts)
     hung = ToolError(kind="timeout", text="no answer")
-    only("hccn-tool", having(a2(), "hccn", error=hung), Level.UNKNOWN, "does not answer (timeout)")
-
-
-def test_hccn_tool_and_one_device() -> None:
-    busy = ToolError(kind="busy", text="hccn_tool is busy")
-    facts = having(a2(), "hccn", devices=(port(0), HccnDevice(device=1, error=busy)))
-    only("hccn-tool", facts, Level.UNKNOWN, "device 1", "busy")
-    only("hccn-link", facts, Level.UNKNOWN, "did not answer for devices 1-7")
-
-
-def test_hccn_tool_is_not_there() -> None:
-    facts = having(a2(), "hccn", tool="", devices=())
-    only("hccn-tool", facts, Level.UNKNOWN, "hccn_tool is not there")
-    only("hccn-tool", inside(facts), Level.UNKNOWN, "mount it")
-    none = having(facts, "driver", nodes=())
-    assert run("hccn-tool", none)[0].level is Level.SKIPPED
+    cannot_tell("hccn-tool", having(a2(), "hccn", error=hung), "does not answer (timeout)")
 
 
 # --- the host's network
@@ -187,31 +147,25 @@ def test_forms_of_the_interface_filter(value: str, names: list[str]) -> None:
 
 
 def test_interfaces() -> None:
-    only(
-        "socket-interface",
-        a2(HCCL_SOCKET_IFNAME="bond"),
-        Level.ERROR,
-        "EI0001",
-        "eth0 (192.0.2.200",
-    )
-    only("socket-interface", a2(GLOO_SOCKET_IFNAME="eth"), Level.ERROR, "cannot connect")
-    only("socket-interface", a2(TP_SOCKET_IFNAME="bond0"), Level.WARNING, "TP_SOCKET_IFNAME")
-    only("socket-interface", a2(HCCL_SOCKET_IFNAME="=eth9"), Level.WARNING, "no address")
+    fails("socket-interface", a2(HCCL_SOCKET_IFNAME="bond"), "EI0001", "eth0 (192.0.2.200")
+    fails("socket-interface", a2(GLOO_SOCKET_IFNAME="eth"), "cannot connect")
+    warns("socket-interface", a2(TP_SOCKET_IFNAME="bond0"), "TP_SOCKET_IFNAME")
+    warns("socket-interface", a2(HCCL_SOCKET_IFNAME="=eth9"), "no address")
     two = a2(HCCL_SOCKET_IFNAME="=eth0", GLOO_SOCKET_IFNAME="docker0")
-    only("socket-interface", two, Level.WARNING, "different interfaces")
+    warns("socket-interface", two, "different interfaces")
     fine = a2(HCCL_SOCKET_IFNAME="eth", GLOO_SOCKET_IFNAME="eth0,lo")
-    assert run("socket-interface", fine)[0].level is Level.OK
-    assert run("socket-interface", a2())[0].level is Level.SKIPPED
+    passes("socket-interface", fine)
+    skips("socket-interface", a2())
     blind = having(fine, "environment", interfaces=None)
-    only("socket-interface", blind, Level.UNKNOWN, "which network interfaces")
+    cannot_tell("socket-interface", blind, "which network interfaces")
 
 
 def test_address_of_the_host() -> None:
-    only("socket-address", a2(HCCL_IF_IP="192.0.2.7"), Level.ERROR, "no address of this host")
-    only("socket-address", a2(HCCL_IF_IP="172.17.0.1"), Level.WARNING, "docker0")
-    only("socket-address", a2(HCCL_IF_IP="127.0.0.1"), Level.WARNING, "address of lo")
+    fails("socket-address", a2(HCCL_IF_IP="192.0.2.7"), "no address of this host")
+    warns("socket-address", a2(HCCL_IF_IP="172.17.0.1"), "docker0")
+    warns("socket-address", a2(HCCL_IF_IP="127.0.0.1"), "address of lo")
     for fine in ("192.0.2.200", "2001:DB8:0::1", "no address"):
-        assert run("socket-address", a2(HCCL_IF_IP=fine))[0].level is Level.OK
+        passes("socket-address", a2(HCCL_IF_IP=fine))
 
 
 def test_the_interface_that_hccl_takes() -> None:
@@ -219,26 +173,21 @@ def test_the_interface_that_hccl_takes() -> None:
         Interface(name=name, addresses=("192.0.2.1",), up=True) for name in ("ib0", "eth0")
     )
     facts = having(a2(), "environment", interfaces=cards)
-    only("socket-default", facts, Level.OK, "HCCL takes eth0, the first of 2")
-    assert run("socket-default", a2(HCCL_SOCKET_IFNAME="eth"))[0].level is Level.SKIPPED
+    passes("socket-default", facts, "HCCL takes eth0, the first of 2")
+    skips("socket-default", a2(HCCL_SOCKET_IFNAME="eth"))
 
 
 def test_ports_in_use() -> None:
     facts = having(a2(), "environment", listening=(60001, 60003))
-    finding = only("ports-free", facts, Level.WARNING, "60001, 60003", "60000-60031 free")
+    finding = warns("ports-free", facts, "60001, 60003", "60000-60031 free")
     assert "export HCCL_IF_BASE_PORT=61000" in commands(finding)
     other = having(a2(HCCL_IF_BASE_PORT="50000"), "environment", listening=(60001,))
-    assert run("ports-free", other)[0].level is Level.OK
+    passes("ports-free", other)
     ranged = a2(HCCL_HOST_SOCKET_PORT_RANGE="50000,50010-50011")
-    only(
-        "ports-free",
-        having(ranged, "environment", listening=(50011,)),
-        Level.WARNING,
-        "50000,50010",
-    )
+    warns("ports-free", having(ranged, "environment", listening=(50011,)), "50000,50010")
     auto = having(a2(HCCL_HOST_SOCKET_PORT_RANGE="auto"), "environment", listening=(60001,))
-    assert run("ports-free", auto)[0].level is Level.OK
-    only("ports-free", having(a2(), "environment", listening=None), Level.UNKNOWN, "in use")
+    passes("ports-free", auto)
+    cannot_tell("ports-free", having(a2(), "environment", listening=None), "in use")
 
 
 def test_a_base_that_is_free() -> None:
@@ -248,28 +197,27 @@ def test_a_base_that_is_free() -> None:
 
 def test_a_busy_master_port_is_reported_with_a_free_one() -> None:
     busy = having(a2(MASTER_PORT="29501"), "environment", listening=(29500, 29501))
-    finding = only("ports-free", busy, Level.WARNING, "MASTER_PORT 29501")
+    finding = warns("ports-free", busy, "MASTER_PORT 29501")
     assert "export MASTER_PORT=29502" in commands(finding)
     plain = having(a2(), "environment", listening=(29500,))
-    default = only("ports-free", plain, Level.WARNING, "torchrun's default 29500")
+    default = warns("ports-free", plain, "torchrun's default 29500")
     assert "MASTER_PORT" not in commands(default)
-    assert default.remedy is not None
-    assert "--master_port=29501" in default.remedy.summary
+    assert "--master_port=29501" in remedy_of(default).summary
     far = having(a2(MASTER_ADDR="192.0.2.1"), "environment", listening=(29500,))
-    assert run("ports-free", far)[0].level is Level.OK
-    only("ports-free", a2(MASTER_PORT="60005"), Level.WARNING, "among the ports of HCCL")
-    assert run("ports-free", a2(MASTER_PORT="many"))[0].level is Level.OK
+    passes("ports-free", far)
+    warns("ports-free", a2(MASTER_PORT="60005"), "among the ports of HCCL")
+    passes("ports-free", a2(MASTER_PORT="many"))
 
 
 def test_reserved_ports() -> None:
     facts = having(a2(), "environment", reserved_ports="")
-    finding = only("ports-reserved", facts, Level.WARNING, "32 ports", "reserved: none")
+    finding = warns("ports-reserved", facts, "32 ports", "reserved: none")
     assert "sudo sysctl -w net.ipv4.ip_local_reserved_ports=60000-60031" in commands(finding)
     facts = having(a2(), "environment", reserved_ports="60000-60015")
-    finding = only("ports-reserved", facts, Level.WARNING, "16 ports")
+    finding = warns("ports-reserved", facts, "16 ports")
     assert "ports=60000-60015,60000-60031" in commands(finding)
     low = having(facts, "environment", local_port_range=(32768, 59999))
-    assert run("ports-reserved", low)[0].level is Level.OK
+    passes("ports-reserved", low)
 
 
 # --- visible devices
@@ -305,24 +253,24 @@ def test_what_the_runtime_reads(value: str, count: int, ids: tuple[int, ...]) ->
     ],
 )
 def test_lists_of_devices(value: str, words: tuple[str, ...], remedy: str) -> None:
-    finding = only("visible-devices", a2(ASCEND_RT_VISIBLE_DEVICES=value), Level.ERROR, *words)
+    finding = fails("visible-devices", a2(ASCEND_RT_VISIBLE_DEVICES=value), *words)
     assert remedy in commands(finding)
 
 
 def test_lists_that_are_fine() -> None:
-    assert run("visible-devices", a2(ASCEND_RT_VISIBLE_DEVICES="0,1,7"))[0].level is Level.OK
-    assert run("visible-devices", a3(ASCEND_RT_VISIBLE_DEVICES="8,15"))[0].level is Level.OK
-    assert run("visible-devices", a2())[0].level is Level.SKIPPED
+    passes("visible-devices", a2(ASCEND_RT_VISIBLE_DEVICES="0,1,7"))
+    passes("visible-devices", a3(ASCEND_RT_VISIBLE_DEVICES="8,15"))
+    skips("visible-devices", a2())
 
 
 def test_devices_that_cannot_be_counted() -> None:
     facts = having(a2(ASCEND_RT_VISIBLE_DEVICES="0,1"), "driver", nodes=())
     cut = having(facts, "npus", complete=False, error=ToolError(kind="timeout", text=""))
-    only("visible-devices", cut, Level.UNKNOWN, "how many devices")
+    cannot_tell("visible-devices", cut, "how many devices")
     table = having(facts, "npus", complete=True)
-    assert run("visible-devices", table)[0].level is Level.OK
+    passes("visible-devices", table)
     none = having(facts, "npus", devices=())
-    only("visible-devices", none, Level.ERROR, "no list: there is no device here")
+    fails("visible-devices", none, "no list: there is no device here")
 
 
 def test_a_device_for_every_process() -> None:
@@ -336,21 +284,20 @@ def test_a_device_for_every_process() -> None:
 
 
 def test_processes_of_launch_scripts() -> None:
-    finding = only("process-count", a2(NPROC_PER_NODE="16"), Level.ERROR, "NPROC_PER_NODE")
+    finding = fails("process-count", a2(NPROC_PER_NODE="16"), "NPROC_PER_NODE")
     assert "export NPROC_PER_NODE=8" in commands(finding)
-    only("process-count", a3(NPUS_PER_NODE="8"), Level.OK, "leaves 8 of 16 devices idle")
-    assert run("process-count", a2(NPROC_PER_NODE="gpu"))[0].level is Level.SKIPPED
+    passes("process-count", a3(NPUS_PER_NODE="8"), "leaves 8 of 16 devices idle")
+    skips("process-count", a2(NPROC_PER_NODE="gpu"))
     empty = a2(ASCEND_RT_VISIBLE_DEVICES="", NPROC_PER_NODE="8")
-    assert "unset NPROC_PER_NODE" in commands(only("process-count", empty, Level.ERROR))
+    assert "unset NPROC_PER_NODE" in commands(fails("process-count", empty))
     (finding,) = ask("process-count", a2(ASCEND_RT_VISIBLE_DEVICES=""), nproc=1)
-    assert finding.remedy is not None
-    assert not finding.remedy.commands
+    assert not remedy_of(finding).commands
 
 
 def test_the_container_runtimes_variable_warns_outside_containers() -> None:
     facts = a2(ASCEND_VISIBLE_DEVICES="0-3")
-    only("container-variable", facts, Level.WARNING, "All devices stay visible")
-    only("container-variable", inside(facts), Level.OK, "numbers are those of the host")
+    warns("container-variable", facts, "All devices stay visible")
+    passes("container-variable", inside(facts), "numbers are those of the host")
 
 
 # --- shared memory and limits
@@ -358,16 +305,14 @@ def test_the_container_runtimes_variable_warns_outside_containers() -> None:
 
 def test_little_shared_memory() -> None:
     facts = having(a2(), "host", shm_size=64 << 20, shm_free=None)
-    assert "remount" in commands(only("shared-memory", facts, Level.WARNING, "64 MiB"))
-    assert "--shm-size" in commands(only("shared-memory", inside(facts), Level.WARNING))
-    assert "medium: Memory" in commands(
-        only("shared-memory", inside(facts, "kubernetes"), Level.WARNING)
-    )
+    assert "remount" in commands(warns("shared-memory", facts, "64 MiB"))
+    assert "--shm-size" in commands(warns("shared-memory", inside(facts)))
+    assert "medium: Memory" in commands(warns("shared-memory", inside(facts, "kubernetes")))
     full = having(a2(), "host", shm_free=GIB // 2)
-    only("shared-memory", full, Level.WARNING, "nearly full", "64 GiB")
+    warns("shared-memory", full, "nearly full", "64 GiB")
     half = having(a2(), "host", shm_size=2 * GIB, shm_free=GIB)
-    only("shared-memory", half, Level.WARNING, "2 GiB, 1 GiB free")
-    only("shared-memory", having(a2(), "host", shm_size=None), Level.UNKNOWN, "the size of")
+    warns("shared-memory", half, "2 GiB, 1 GiB free")
+    cannot_tell("shared-memory", having(a2(), "host", shm_size=None), "the size of")
 
 
 def test_limits() -> None:
@@ -378,15 +323,15 @@ def test_limits() -> None:
         )
         return having(a2(), "host", limits=limits)
 
-    finding = only("resource-limits", limited(1024, 1 << 20), Level.WARNING, "Only 1024 files")
+    finding = warns("resource-limits", limited(1024, 1 << 20), "Only 1024 files")
     assert "ulimit -n 32768" in commands(finding)
-    finding = only("resource-limits", inside(limited(1024, 4096)), Level.WARNING, "hard 4096")
+    finding = warns("resource-limits", inside(limited(1024, 4096)), "hard 4096")
     assert "--ulimit nofile=32768:32768" in commands(finding)
-    assert only("resource-limits", limited(1024, 4096), Level.WARNING).remedy is not None
-    finding = only("resource-limits", limited(65536, -1, 64 << 10), Level.WARNING, "64 kB")
+    assert warns("resource-limits", limited(1024, 4096)).remedy is not None
+    finding = warns("resource-limits", limited(65536, -1, 64 << 10), "64 kB")
     assert "limits.conf" in commands(finding)
-    finding = only("resource-limits", inside(limited(65536, -1, 64 << 10)), Level.WARNING)
+    finding = warns("resource-limits", inside(limited(65536, -1, 64 << 10)))
     assert "--ulimit memlock=-1" in commands(finding)
-    assert run("resource-limits", limited(-1, -1))[0].level is Level.OK
-    only("resource-limits", limited(10, -1), Level.WARNING, "hard unlimited")
-    only("resource-limits", having(a2(), "host", limits=()), Level.UNKNOWN, "nofile and memlock")
+    passes("resource-limits", limited(-1, -1))
+    warns("resource-limits", limited(10, -1), "hard unlimited")
+    cannot_tell("resource-limits", having(a2(), "host", limits=()), "nofile and memlock")

@@ -9,6 +9,8 @@ from ascend_doctor.judging.judge import Case, judge, list_registered
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from ascend_doctor.probing.warned import COLUMNS, DISTINCT, Warned
+from tests.checks.levels import remedy_of
+from tests.present import present
 
 ADAM = (
     "UserWarning: Transformer Engine and Apex are not installed. Falling back to Torch optimizers."
@@ -29,8 +31,7 @@ def judge_warnings(through: str, warnings: dict[str, int]) -> Finding:
 def test_every_known_warning_has_been_seen() -> None:
     assert len(KNOWN) == len(SEEN) == 13
     for identity, line in SEEN.items():
-        warning = find_known(line)
-        assert warning is not None
+        warning = present(find_known(line))
         assert warning.id == identity
 
 
@@ -46,8 +47,7 @@ def test_known_warnings_are_counted_and_strange_ones_listed() -> None:
 def test_the_same_warning_under_mindspeed_is_a_symptom() -> None:
     finding = judge_warnings("mindspeed.megatron_adaptor", {ADAM: 1, SEEN["multihot"]: 1})
     assert finding.level is Level.WARNING
-    assert finding.remedy is not None
-    assert "before anything of megatron" in finding.remedy.summary
+    assert "before anything of megatron" in remedy_of(finding).summary
     assert judge_warnings("mindspeed.megatron_adaptor", {SEEN["multihot"]: 1}).level is Level.OK
 
 

@@ -8,6 +8,8 @@ from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, judge, list_registered
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
+from tests.checks.levels import remedy_of
+from tests.probes.judged import judge_probes
 
 FINE = {"differ": 0, "first": "all elements", "seconds": 0.1}
 SOFT = {"value": 1e-3, "row_sum": 1e-3, "masked": 0.0, "gradient": 1e-3, "seconds": 0.1}
@@ -20,8 +22,7 @@ CRASH = {
 def only(probe: str, *, ok: bool = True, **values: Any) -> Finding:
     result = ProbeResult(ok=ok, values=values, error="" if ok else "ValueError: own")
     run = ProbeRun(probe=probe, device="npu", exit_code=0, ranks=(result,))
-    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog())
-    (finding,) = judge(case, [check for check in list_registered() if check.probe == probe])
+    (finding,) = judge_probes(run)
     return finding
 
 
@@ -35,8 +36,7 @@ def test_a_crash_names_its_cases_and_a_remedy_that_was_seen_to_work() -> None:
     assert finding.level is Level.ERROR
     assert finding.title == "bool-index: read, write fail"
     assert "NonzeroV2 failed" in finding.observed
-    assert finding.remedy is not None
-    assert "torch.where" in finding.remedy.summary
+    assert "torch.where" in remedy_of(finding).summary
 
 
 @pytest.mark.parametrize("where", [CRASH, {**FINE, "differ": 1}])
@@ -72,8 +72,7 @@ def test_a_fused_softmax_that_fails(
     finding = only("fused-softmax", cases={"plain": SOFT, name: case}, packages=packages)
     assert finding.level is level
     assert text in finding.observed
-    assert finding.remedy is not None
-    assert "masked_softmax_fusion=False" in finding.remedy.summary
+    assert "masked_softmax_fusion=False" in remedy_of(finding).summary
 
 
 def test_the_unfused_softmax_is_no_remedy_where_it_fails_too() -> None:

@@ -2,6 +2,7 @@ import pytest
 
 from ascend_doctor.checks.probes.nan_origin import origin
 from ascend_doctor.probe_records.training import LayoutRecord, NotFinite
+from tests.present import present
 
 
 def layout(*met: NotFinite | None, stage: int = 0, device: str = "cpu") -> LayoutRecord:
@@ -77,15 +78,14 @@ FIRST = ", in forward pass 1"
 def test_the_earliest_is_where_it_began(
     ranks: tuple[LayoutRecord, ...], guilty: tuple[int, ...], text: str
 ) -> None:
-    nan_origin = origin(dict(enumerate(ranks)), 1)
-    assert nan_origin is not None
+    nan_origin = present(origin(dict(enumerate(ranks)), 1))
     assert nan_origin.ranks == guilty
     assert text in nan_origin.text
 
 
 def test_each_step_has_its_own() -> None:
-    nan_origin = origin({0: layout(None, see_not_finite(5)), 1: layout(see_not_finite(1), None)}, 2)
-    assert nan_origin is not None
+    ranks = {0: layout(None, see_not_finite(5)), 1: layout(see_not_finite(1), None)}
+    nan_origin = present(origin(ranks, 2))
     assert nan_origin.ranks == (0,)
 
 

@@ -1,11 +1,12 @@
 from ascend_doctor.facts import Distribution
 from ascend_doctor.findings import Level
-from tests.checks.machine import ROOT, dist, having, healthy, only, packages, run
+from tests.checks.levels import cannot_tell, fails, passes, remedy_of, skips, warns
+from tests.checks.machine import ROOT, dist, having, healthy, packages, run
 
 
 def test_any_package_that_stands_on_torch_is_looked_at() -> None:
     other = dist("torchvision", "0.20.0", requires=("numpy", "torch==2.5.0"))
-    only("declared-requirements", packages(healthy(), other), Level.WARNING, "torchvision 0.20.0")
+    warns("declared-requirements", packages(healthy(), other), "torchvision 0.20.0")
     apart = dist("our-tool", "1.0", requires=("pyyaml>=99",))
     before = run("declared-requirements", healthy())
     assert run("declared-requirements", packages(healthy(), apart)) == before
@@ -13,13 +14,10 @@ def test_any_package_that_stands_on_torch_is_looked_at() -> None:
 
 def test_a_placeholder_of_mindspeed() -> None:
     facts = packages(healthy(), dist("mindspeed", "0.0.1.dev1"))
-    finding = only(
-        "mindspeed-placeholder", facts, Level.ERROR, "mindspeed 0.0.1.dev1 is a placeholder"
-    )
-    assert finding.remedy is not None
-    assert finding.remedy.commands == ("/venv/bin/python -m pip uninstall -y mindspeed",)
-    assert "Ascend/MindSpeed" in finding.remedy.summary
-    assert run("package-namesakes", facts)[0].level is Level.OK
+    finding = fails("mindspeed-placeholder", facts, "mindspeed 0.0.1.dev1 is a placeholder")
+    assert remedy_of(finding).commands == ("/venv/bin/python -m pip uninstall -y mindspeed",)
+    assert "Ascend/MindSpeed" in remedy_of(finding).summary
+    passes("package-namesakes", facts)
 
 
 def test_namesakes() -> None:
@@ -41,41 +39,38 @@ def test_checkouts_and_modules_of_cann_are_no_namesakes() -> None:
         Distribution(name="atb", version="1", location="/by/another/name/python/site-packages"),
         dist("apex", "0.1+ascend"),
     )
-    assert run("package-namesakes", facts)[0].level is Level.OK
-    only("package-namesakes", packages(healthy(), dist("te", "odd")), Level.UNKNOWN, "odd")
+    passes("package-namesakes", facts)
+    cannot_tell("package-namesakes", packages(healthy(), dist("te", "odd")), "odd")
 
 
 def test_nvidias_transformer_engine_is_an_error_on_an_npu() -> None:
     facts = packages(healthy(), dist("transformer-engine", "2.1"))
-    finding = only(
-        "nvidia-te-present", facts, Level.ERROR, "NVIDIA's Transformer Engine is installed"
+    finding = fails("nvidia-te-present", facts, "NVIDIA's Transformer Engine is installed")
+    assert remedy_of(finding).commands == (
+        "/venv/bin/python -m pip uninstall -y transformer-engine",
     )
-    assert finding.remedy is not None
-    assert finding.remedy.commands == ("/venv/bin/python -m pip uninstall -y transformer-engine",)
     parts = packages(
         healthy(),
         dist("transformer-engine", "2.1", editable=True),
         dist("transformer-engine-cu12", "2.1"),
     )
-    only("nvidia-te-present", parts, Level.ERROR, "transformer-engine-cu12")
-    assert run("nvidia-te-present", facts, "cuda")[0].level is Level.SKIPPED
+    fails("nvidia-te-present", parts, "transformer-engine-cu12")
+    skips("nvidia-te-present", facts, device="cuda")
 
 
 def test_a_transformer_engine_from_a_checkout_may_be_that_for_npus() -> None:
     facts = packages(healthy(), dist("transformer-engine", "0.1", editable=True))
-    only("nvidia-te-present", facts, Level.WARNING, "whose it is could not be told")
+    warns("nvidia-te-present", facts, "whose it is could not be told")
 
 
 def test_packages_for_cuda() -> None:
-    only("cuda-packages", packages(healthy(), dist("apex", "0.1")), Level.WARNING, "apex 0.1")
-    only(
-        "cuda-packages", packages(healthy(), dist("flash-attn", "2.8")), Level.WARNING, "flash-attn"
-    )
+    warns("cuda-packages", packages(healthy(), dist("apex", "0.1")), "apex 0.1")
+    warns("cuda-packages", packages(healthy(), dist("flash-attn", "2.8")), "flash-attn")
     fine = packages(healthy(), dist("apex", "0.1+ascend"))
-    assert run("cuda-packages", fine)[0].level is Level.OK
+    passes("cuda-packages", fine)
     pyramid = packages(healthy(), dist("apex", "0.9.10.dev0"))
-    assert run("cuda-packages", pyramid)[0].level is Level.OK
-    only("package-namesakes", pyramid, Level.WARNING, "Pyramid")
+    passes("cuda-packages", pyramid)
+    warns("package-namesakes", pyramid, "Pyramid")
 
 
 def test_requirements_that_are_not_met() -> None:
@@ -92,42 +87,38 @@ def test_requirements_that_are_not_met() -> None:
             "megatron-core>=9",
         ),
     )
-    finding = only(
+    finding = warns(
         "declared-requirements",
         packages(healthy(), bridge),
-        Level.WARNING,
         "mcore-bridge 1.2.3 declares other versions",
         "transformers 5.2.0",
         "transformers<5",
     )
     assert "numpy" not in finding.required
-    assert finding.remedy is not None
-    assert finding.remedy.commands == ("/venv/bin/python -m pip check",)
+    assert remedy_of(finding).commands == ("/venv/bin/python -m pip check",)
 
 
 def test_without_a_training_package_nothing_is_compared() -> None:
     bare = having(healthy(), "python", distributions=(dist("requests", "2"),))
-    assert run("declared-requirements", bare)[0].level is Level.SKIPPED
+    skips("declared-requirements", bare)
     odd = packages(healthy(), dist("transformers", "odd"))
-    assert run("declared-requirements", odd)[0].level is Level.OK
+    passes("declared-requirements", odd)
 
 
 def test_python_that_a_package_refuses() -> None:
     facts = packages(healthy(), dist("megatron-core", "0.17.1", requires_python=">=3.12"))
-    only(
-        "python-requires", facts, Level.WARNING, "megatron-core 0.17.1 does not take Python 3.11.9"
-    )
+    warns("python-requires", facts, "megatron-core 0.17.1 does not take Python 3.11.9")
     odd = packages(healthy(), dist("x", "1", requires_python="odd"))
-    assert run("python-requires", odd)[0].level is Level.OK
+    passes("python-requires", odd)
     hidden = packages(healthy(), dist("x", "1", requires_python=">=9", shadowed=True))
-    assert run("python-requires", hidden)[0].level is Level.OK
+    passes("python-requires", hidden)
 
 
 def test_a_mindspeed_of_another_version_is_no_placeholder() -> None:
     facts = packages(healthy(), dist("mindspeed", "0.12.1"), dist("swift", "2.0"))
-    assert run("mindspeed-placeholder", facts)[0].level is Level.OK
+    passes("mindspeed-placeholder", facts)
 
 
 def test_a_python_that_a_package_takes() -> None:
     facts = packages(healthy(), dist("megatron-core", "0.16.1", requires_python=">=3.10"))
-    assert run("python-requires", facts)[0].level is Level.OK
+    passes("python-requires", facts)

@@ -2,8 +2,8 @@ import msgspec
 import pytest
 
 from ascend_doctor.facts import RankEntry, RankTable, Snapshot
-from ascend_doctor.findings import Level
-from tests.checks.machine import having, only, run, without
+from tests.checks.levels import cannot_tell, fails, passes, skips, warns
+from tests.checks.machine import having, without
 from tests.checks.server import a2, a3
 
 
@@ -27,21 +27,21 @@ EIGHT = tuple(entry(rank) for rank in range(8))
 
 def test_a_rank_table_is_left_over() -> None:
     facts = having(a2(), "environment", withheld=("RANK_TABLE_FILE",))
-    only("rank-table", facts, Level.WARNING, "RANK_TABLE_FILE is set")
-    assert run("rank-table", a2())[0].level is Level.OK
+    warns("rank-table", facts, "RANK_TABLE_FILE is set")
+    passes("rank-table", a2())
 
 
 def test_a_table_that_fits() -> None:
-    assert run("rank-table-content", table(a2(), *EIGHT))[0].level is Level.OK
+    passes("rank-table-content", table(a2(), *EIGHT))
     pod = table(a3(), *EIGHT, version="1.2")
-    assert run("rank-table-content", pod)[0].level is Level.OK
-    assert run("rank-table-content", a2())[0].level is Level.SKIPPED
-    only("rank-table-content", without(a2(), "rank_table"), Level.UNKNOWN, "not collected")
+    passes("rank-table-content", pod)
+    skips("rank-table-content", a2())
+    cannot_tell("rank-table-content", without(a2(), "rank_table"), "not collected")
 
 
 def test_a_table_that_cannot_be_used() -> None:
     facts = table(a2(), problem="is not JSON: no")
-    only("rank-table-content", facts, Level.ERROR, "/job/hccl.json is not JSON", "EI0004")
+    fails("rank-table-content", facts, "/job/hccl.json is not JSON", "EI0004")
 
 
 @pytest.mark.parametrize(
@@ -58,24 +58,19 @@ def test_a_table_that_cannot_be_used() -> None:
     ],
 )
 def test_rules_of_the_table(fields: dict[str, object], words: str) -> None:
-    only("rank-table-content", table(a2(), *EIGHT, **fields), Level.ERROR, words)
+    fails("rank-table-content", table(a2(), *EIGHT, **fields), words)
 
 
 def test_a_table_of_a_super_pod() -> None:
     facts = table(a3(), entry(0, super_device=None), version="1.2")
-    only("rank-table-content", facts, Level.ERROR, "super_device_id")
+    fails("rank-table-content", facts, "super_device_id")
 
 
 def test_stale_addresses() -> None:
     moved = (*EIGHT[:3], entry(3, address="192.0.2.99"), *EIGHT[4:])
-    finding = only("rank-table-content", table(a2(), *moved), Level.ERROR, "EI0014")
+    finding = fails("rank-table-content", table(a2(), *moved), "EI0014")
     assert finding.observed == "node_0 device 3: 192.0.2.99 in the table, 192.0.2.13 here"
     other = tuple(entry(rank, address=f"198.51.100.{rank}") for rank in range(8))
-    only(
-        "rank-table-content",
-        table(a2(), *other),
-        Level.ERROR,
-        "none of the addresses of device 0-7",
-    )
+    fails("rank-table-content", table(a2(), *other), "none of the addresses of device 0-7")
     blind = having(table(a2(), *other), "hccn", devices=())
-    assert run("rank-table-content", blind)[0].level is Level.OK
+    passes("rank-table-content", blind)

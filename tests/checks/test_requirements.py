@@ -11,7 +11,9 @@ from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Python, Snapshot
 from ascend_doctor.findings import Level
 from ascend_doctor.judging.requirements import range_declared, requirements
-from tests.checks.machine import dist, having, healthy, only, packages, run
+from tests.checks.levels import cannot_tell, fails, skips
+from tests.checks.machine import dist, having, healthy, packages, run
+from tests.present import present
 
 # Requires-Dist of real wheels; the right answer is what torch/version.py says of CUDA.
 WHEELS = json.loads((Path(__file__).parent / "torch_wheels.json").read_text())["wheels"]
@@ -20,8 +22,7 @@ WHEELS = json.loads((Path(__file__).parent / "torch_wheels.json").read_text())["
 def with_torch(wheel: dict[str, Any], python: str = "3.11.9") -> Snapshot:
     """A real wheel's torch, on that wheel's processor."""
     _, version, *_ = wheel["wheel"].split("-")
-    machine = re.search("aarch64|x86_64", wheel["wheel"])
-    assert machine is not None
+    machine = present(re.search("aarch64|x86_64", wheel["wheel"]))
     torch = dist("torch", version, requires=tuple(wheel["requires"]))
     facts = packages(healthy(), torch, dist("torch-npu", version))
     return having(facts, "python", machine=machine[0], version=python)
@@ -48,7 +49,7 @@ def test_a_marker_without_its_fact_is_no_answer() -> None:
         wheel for wheel in WHEELS if "2.7.1" in wheel["wheel"] and "aarch64" in wheel["wheel"]
     )
     facts = having(with_torch(arm), "python", machine="")
-    only("torch-cuda-build", facts, Level.UNKNOWN, "did not say its platform_machine")
+    cannot_tell("torch-cuda-build", facts, "did not say its platform_machine")
 
 
 @pytest.mark.parametrize(
@@ -89,6 +90,6 @@ def test_torch_npu_asks_for_another_build_on_each_processor() -> None:
         "torch==2.7.1; platform_machine != 'x86_64'",
     )
     facts = packages(healthy(), dist("torch", "2.7.1"), dist("torch-npu", "2.7.1", requires=both))
-    assert run("torch-x86-not-cpu", facts)[0].level is Level.SKIPPED
+    skips("torch-x86-not-cpu", facts)
     facts = having(facts, "python", machine="x86_64")
-    only("torch-x86-not-cpu", facts, Level.ERROR, "not the +cpu build")
+    fails("torch-x86-not-cpu", facts, "not the +cpu build")

@@ -16,9 +16,9 @@ from ascend_doctor.facts import (
     ToolError,
     Topology,
 )
-from ascend_doctor.findings import Finding, Level
+from ascend_doctor.findings import Level
 from ascend_doctor.judging.judge import Case, judge
-from tests.checks.machine import CATALOG, CHECKS, having, run, without
+from tests.checks.machine import CATALOG, CHECKS, having, run
 from tests.checks.server import LIBRARIES, a2, a3, inside, node, npu
 
 MODULES = (
@@ -43,7 +43,6 @@ MODULES = (
 MINE = sorted(
     name for name, check in CHECKS.items() if check.run.__module__.rpartition(".")[2] in MODULES
 )
-SECTIONS = ("host", "driver", "npus", "environment", "hccn", "holders", "rank_table")
 # Judged anywhere: what a variable may be, what the operating system grants.
 ANYWHERE = {"shared-memory"}
 
@@ -69,13 +68,6 @@ def test_npu_checks_do_not_apply_to_other_devices(device: str) -> None:
         assert f"the examined device is {device}" in finding.title, finding
 
 
-def test_nothing_collected_is_unknown_or_skipped() -> None:
-    for identity in MINE:
-        for finding in run(identity, Snapshot()):
-            assert finding.level in (Level.UNKNOWN, Level.SKIPPED), finding
-            assert "the check itself failed" not in finding.title, finding
-
-
 def laptop() -> Snapshot:
     """No trace of Ascend."""
     facts = having(a2(), "driver", version=None, path=None, install_info=None, nodes=(), pci=())
@@ -93,22 +85,6 @@ def test_a_machine_without_ascend_says_so() -> None:
     for identity in ("driver-installed", "npu-smi", "npu-free", "hccn-tool", "ports-free"):
         (finding,) = run(identity, laptop())
         assert "no Ascend device on this machine" in finding.title
-
-
-@given(st.sets(st.sampled_from(SECTIONS)))
-def test_missing_sections_never_crash_a_check(gone: set[str]) -> None:
-    facts = inside(a3(HCCL_SOCKET_IFNAME="eth", ASCEND_RT_VISIBLE_DEVICES="0"))
-    for section in gone:
-        facts = without(facts, section)
-    _sound(judge(Case(facts=facts, catalog=CATALOG), [CHECKS[name] for name in MINE]))
-
-
-@given(st.sampled_from(SECTIONS))
-def test_empty_sections_never_crash_a_check(section: str) -> None:
-    facts = a2()
-    empty = type(getattr(facts, section))()
-    facts = msgspec.structs.replace(facts, **{section: empty})
-    _sound(judge(Case(facts=facts, catalog=CATALOG), [CHECKS[name] for name in MINE]))
 
 
 HOSTILE = st.one_of(st.text(max_size=20), st.sampled_from(["$(reboot)", "a'; reboot; '", "\x1b["]))
@@ -152,24 +128,11 @@ def test_hostile_texts_stay_data(text: str, container: bool) -> None:
     holder = Holder(pid=2, name=text, user=text, devices=(0,))
     facts = msgspec.structs.replace(facts, holders=Holders(processes=(holder,)))
     findings = judge(Case(facts=facts, catalog=CATALOG), [CHECKS[name] for name in MINE])
-    _sound(findings)
     for finding in findings:
+        assert "the check itself failed" not in finding.title, finding
         for command in finding.remedy.commands if finding.remedy else ():
             if "$(reboot)" in command and not command.startswith("cat <<'EOF'"):
                 assert re.search(r"'[^']*\$\(reboot\)[^']*'", command), command
-
-
-def _sound(findings: tuple[Finding, ...]) -> None:
-    for finding in findings:
-        assert "the check itself failed" not in finding.title, finding
-
-
-@pytest.mark.parametrize("identity", MINE)
-def test_the_explanation_is_prose(identity: str) -> None:
-    explain = CHECKS[identity].explain
-    assert len(explain) > 60
-    assert explain.rstrip().endswith(".")
-    assert not re.search(r"\b(Unknown|NotApplicable|Snapshot|Case)\b", explain)
 
 
 def test_every_command_is_a_line_that_a_shell_can_read() -> None:

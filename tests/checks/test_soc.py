@@ -2,7 +2,8 @@ import pytest
 
 from ascend_doctor.facts import Npu, NpuBoard, Snapshot
 from ascend_doctor.findings import Level
-from tests.checks.machine import dist, having, healthy, only, packages, run
+from tests.checks.levels import cannot_tell, fails, passes, skips
+from tests.checks.machine import dist, having, healthy, packages, run
 
 
 def chip(name: str) -> Snapshot:
@@ -16,16 +17,16 @@ def board(chip_name: str, npu_name: str) -> Snapshot:
 
 def test_950_needs_a_newer_torch_npu() -> None:
     facts = chip("Ascend950PR")
-    only("soc-unknown", facts, Level.ERROR, "does not know the chip Ascend950PR", "26.0.0", "7.3.0")
+    fails("soc-unknown", facts, "does not know the chip Ascend950PR", "26.0.0", "7.3.0")
     newer = packages(facts, dist("torch-npu", "2.7.1.post4"))
-    assert run("soc-unknown", newer)[0].level is Level.OK
-    only("soc-unknown", packages(facts, dist("torch-npu", "7.7.7")), Level.UNKNOWN, "no table")
+    passes("soc-unknown", newer)
+    cannot_tell("soc-unknown", packages(facts, dist("torch-npu", "7.7.7")), "no table")
 
 
 def test_one_chip_of_a3_needs_a_newer_one_too() -> None:
-    only("soc-unknown", board("Ascend910", "9363"), Level.ERROR, "Ascend910_9363")
-    assert run("soc-unknown", board("Ascend910", "9392"))[0].level is Level.OK
-    only("soc-unknown", chip("Ascend910"), Level.UNKNOWN, "could not be told")
+    fails("soc-unknown", board("Ascend910", "9363"), "Ascend910_9363")
+    passes("soc-unknown", board("Ascend910", "9392"))
+    cannot_tell("soc-unknown", chip("Ascend910"), "could not be told")
 
 
 @pytest.mark.parametrize(
@@ -44,8 +45,8 @@ def test_chips_that_vllm_ascend_lacks(chip: str, version: str, level: Level) -> 
 
 
 def test_910b_without_a_digit() -> None:
-    only("soc-910b-confusion", chip("910B"), Level.OK, "not Atlas A2")
-    only("soc-910b-confusion", chip("910B3"), Level.OK, "identified correctly")
+    passes("soc-910b-confusion", chip("910B"), "not Atlas A2")
+    passes("soc-910b-confusion", chip("910B3"), "identified correctly")
 
 
 def test_chips_that_mindspeed_does_not_support() -> None:
@@ -60,4 +61,4 @@ def test_chips_that_mindspeed_does_not_support() -> None:
 def test_without_an_npu_there_is_no_chip_to_mistake() -> None:
     facts = having(healthy(), "npus", devices=())
     facts = having(facts, "driver", nodes=(), pci=None, version=None)
-    assert run("soc-910b-confusion", facts)[0].level is Level.SKIPPED
+    skips("soc-910b-confusion", facts)

@@ -2,12 +2,9 @@ from typing import Any
 
 import pytest
 
-from ascend_doctor.checks import all_checks
-from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judging.judge import Case, judge
-from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
+from tests.probes.judged import judge_probes
 
 
 def rank(number: int, host: str = "a", soc: str = "Ascend910B3", **values: Any) -> ProbeResult:
@@ -20,8 +17,7 @@ def judge_rates(
     run = ProbeRun(
         probe=probe, device=device, world_size=len(ranks), ranks=ranks, simulated=simulated
     )
-    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=device)
-    return judge(case, [check for check in all_checks() if check.probe == probe])
+    return judge_probes(run)
 
 
 def several(*rates: float, name: str = "bfloat16") -> list[ProbeResult]:

@@ -5,14 +5,14 @@ from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, judge
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from tests.checks.machine import CATALOG, CHECKS
+from tests.probes.judged import judge_probes
 
 
 def pair(**modules: str) -> Finding:
     versions = {name: {"ok": True, "version": version} for name, version in modules.items()}
     result = ProbeResult(ok=True, values={"modules": versions} if modules else {})
     run = ProbeRun(probe="inspect-env", exit_code=0, ranks=(result,))
-    case = Case(facts=Snapshot(probes=(run,)), catalog=CATALOG)
-    (finding,) = judge(case, [CHECKS["torch-pair"]])
+    (finding,) = judge_probes(run, check="torch-pair")
     return finding
 
 

@@ -3,12 +3,9 @@ from typing import Any
 
 import pytest
 
-from ascend_doctor.checks import all_checks
-from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judging.judge import Case, judge
-from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun, Wrong
+from tests.probes.judged import judge_probes
 
 EQUAL = {"dense tensor": 0.0, "dense data": 0.0, "expert tensor": 0.0, "expert data": 0.0}
 LOSSES = [5.0, 4.0, 3.0, 2.5, 2.0, 1.5, 1.2, 1.0, 0.8, 0.6]
@@ -37,8 +34,7 @@ def judge_probe(
         for rank, layout in enumerate(layouts)
     )
     run = ProbeRun(probe=probe, device="npu", world_size=len(ranks), exit_code=0, ranks=ranks)
-    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog())
-    return judge(case, [check_ for check_ in all_checks() if check_.id == (check or probe)])
+    return judge_probes(run, check=check or probe)
 
 
 def judge_training(*ranks: dict[str, Any]) -> tuple[Finding, ...]:
@@ -127,8 +123,7 @@ def of_simulated(*ranks: dict[str, Any]) -> tuple[Finding, ...]:
         simulated=True,
         ranks=results,
     )
-    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog())
-    return judge(case, [check for check in all_checks() if check.id == "smoke-train"])
+    return judge_probes(run, check="smoke-train")
 
 
 FORWARD = {"without rotary embedding": [5.01], "without the causal mask": [5.2]}
@@ -288,8 +283,7 @@ def test_a_layout_that_was_asked_for_and_not_trained() -> None:
     run = ProbeRun(
         probe="smoke-train", exit_code=0, ranks=(ProbeResult(rank=0, ok=True, values=values),)
     )
-    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog())
-    (finding,) = judge(case, [check for check in all_checks() if check.id == "smoke-train"])
+    (finding,) = judge_probes(run, check="smoke-train")
     assert finding.level is Level.WARNING
     assert finding.observed == "it does not fit 4 ranks"
 
@@ -321,8 +315,7 @@ def test_what_lacks_bfloat16_says_so() -> None:
     values = {**STACK, "layouts": {"TP2": GOOD}, "not_run": reasons}
     rank = ProbeResult(rank=0, ok=True, values=values)
     run = ProbeRun(probe="smoke-train", device="cpu", exit_code=0, ranks=(rank,))
-    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
-    (finding,) = judge(case, [check for check in all_checks() if check.id == "smoke-train"])
+    (finding,) = judge_probes(run, check="smoke-train")
     assert finding.level is Level.OK
     assert "; not run: bfloat16 TP2, torch 2.7.1 has no grouped_mm; megatron" in finding.observed
 

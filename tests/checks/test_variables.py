@@ -15,7 +15,8 @@ from ascend_doctor.judging.value_bounds import (
     unknown_keys,
 )
 from ascend_doctor.matrix.schema import Bounds, Variable
-from tests.checks.machine import CATALOG, CHECKS, having, only, run
+from tests.checks.levels import check_level, fails, passes, warns
+from tests.checks.machine import CATALOG, CHECKS, having, run
 from tests.checks.server import a2, a3, commands, npu
 
 VARIABLES = CATALOG.variables
@@ -54,9 +55,9 @@ BAD_AND_GOOD = [
 
 @pytest.mark.parametrize(("name", "bad", "good", "level"), BAD_AND_GOOD)
 def test_bounds_of_variables(name: str, bad: str, good: str, level: Level) -> None:
-    finding = only("variables-valid", a2(**{name: bad}), level, name, f"{name}={bad!r}")
+    finding = check_level(level, "variables-valid", a2(**{name: bad}), name, f"{name}={bad!r}")
     assert finding.refs
-    assert run("variables-valid", a2(**{name: good}))[0].level is Level.OK
+    passes("variables-valid", a2(**{name: good}))
 
 
 def test_a_default_is_no_finding() -> None:
@@ -76,14 +77,14 @@ def test_a_default_is_no_finding() -> None:
 
 def test_bounds_depend_on_the_chip() -> None:
     first = having(a2(HCCL_EXEC_TIMEOUT="20000"), "npus", devices=(npu(0, name="910ProB"),))
-    only("variables-valid", first, Level.ERROR, "a whole number above 0 up to 17340")
-    assert run("variables-valid", a2(HCCL_EXEC_TIMEOUT="20000"))[0].level is Level.OK
+    fails("variables-valid", first, "a whole number above 0 up to 17340")
+    passes("variables-valid", a2(HCCL_EXEC_TIMEOUT="20000"))
 
 
 def test_what_surrounds_a_value_is_taken_away() -> None:
-    finding = only("variables-valid", a2(TASK_QUEUE_ENABLE=' "2"\r'), Level.ERROR)
+    finding = fails("variables-valid", a2(TASK_QUEUE_ENABLE=' "2"\r'))
     assert commands(finding).endswith("export TASK_QUEUE_ENABLE=2")
-    finding = only("variables-valid", a2(TASK_QUEUE_ENABLE="on"), Level.ERROR)
+    finding = fails("variables-valid", a2(TASK_QUEUE_ENABLE="on"))
     assert commands(finding).endswith("unset TASK_QUEUE_ENABLE")
 
 
@@ -97,17 +98,17 @@ HARMFUL = [(variable.name, value) for variable in VARIABLES.variables for value 
 
 @pytest.mark.parametrize(("name", "value"), HARMFUL)
 def test_settings_that_are_left_behind(name: str, value: str) -> None:
-    finding = only("variables-harmful", a2(**{name: value}), Level.WARNING, f"{name}={value}")
+    finding = warns("variables-harmful", a2(**{name: value}), f"{name}={value}")
     assert commands(finding).endswith(f"unset {name}")
-    assert run("variables-valid", a2(**{name: value}))[0].level is Level.OK
+    passes("variables-valid", a2(**{name: value}))
 
 
 def test_words_in_any_case_are_harmful_in_any_case() -> None:
-    only("variables-harmful", a2(HCCL_INTER_HCCS_DISABLE="true"), Level.WARNING, "RoCE")
+    warns("variables-harmful", a2(HCCL_INTER_HCCS_DISABLE="true"), "RoCE")
 
 
 def test_variables_without_effect_are_noted() -> None:
-    only("variables-effective", a2(TORCH_HCCL_ZERO_COPY="1"), Level.OK, "no effect", "Atlas A2")
+    passes("variables-effective", a2(TORCH_HCCL_ZERO_COPY="1"), "no effect", "Atlas A2")
     assert not run("variables-effective", a3(TORCH_HCCL_ZERO_COPY="1"))[0].observed
 
 
@@ -115,7 +116,7 @@ def test_near_misses() -> None:
     facts = having(
         a2(), "environment", withheld=("HCCL_BUFFER_SIZE",), misspelt=("HCCL_BUFFER_SIZE",)
     )
-    finding = only("variables-misspelt", facts, Level.WARNING, "HCCL_BUFFER_SIZE", "HCCL_BUFFSIZE")
+    finding = warns("variables-misspelt", facts, "HCCL_BUFFER_SIZE", "HCCL_BUFFSIZE")
     assert 'export HCCL_BUFFSIZE="$HCCL_BUFFER_SIZE"\nunset HCCL_BUFFER_SIZE' in commands(finding)
     facts = having(
         a2(HCCL_BUFFSIZE="400"),
@@ -123,13 +124,13 @@ def test_near_misses() -> None:
         withheld=("HCCL_BUFFER_SIZE",),
         misspelt=("HCCL_BUFFER_SIZE",),
     )
-    only("variables-misspelt", facts, Level.OK, "HCCL_BUFFSIZE is set and counts")
+    passes("variables-misspelt", facts, "HCCL_BUFFSIZE is set and counts")
 
 
 def test_names_of_another_vendor_are_not_unset() -> None:
     name = "NCCL_SOCKET_IFNAME"
     facts = having(a2(GLOO_SOCKET_IFNAME="eth0"), "environment", withheld=(name,), misspelt=(name,))
-    finding = only("variables-misspelt", facts, Level.WARNING, "no effect on HCCL")
+    finding = warns("variables-misspelt", facts, "no effect on HCCL")
     assert "unset" not in commands(finding)
     assert "GLOO" not in commands(finding)
 
@@ -138,14 +139,14 @@ def test_names_that_differ_by_a_letter() -> None:
     facts = having(
         a2(), "environment", withheld=("HCCL_CONNECT_TIMEOT", "TORCH_NCCL_BLOCKING_WAIT")
     )
-    only("variables-misspelt", facts, Level.WARNING, "HCCL_CONNECT_TIMEOUT")
+    warns("variables-misspelt", facts, "HCCL_CONNECT_TIMEOUT")
     known = having(a2(), "environment", misspelt=("HCCL_ASYNC_ERROR_HANDLING",), withheld=("PATH",))
-    assert run("variables-misspelt", known)[0].level is Level.OK
+    passes("variables-misspelt", known)
 
 
 def test_the_catalogue_is_whole() -> None:
-    assert len(VARIABLES.variables) == 127
-    assert len(set(NAMES)) == 127
+    assert len(VARIABLES.variables) == 130
+    assert len(set(NAMES)) == 130
     families = {family.id for family in CATALOG.families}
     for variable in VARIABLES.variables:
         assert variable.sources, variable.name
@@ -228,86 +229,86 @@ def test_links_inside_a_server(pcie: str, roce: str, refused: bool) -> None:
 
 
 def test_roce_inside_a_server_with_hccs() -> None:
-    only("variables-links", a2(HCCL_INTRA_ROCE_ENABLE="1"), Level.WARNING, "Atlas A2")
+    warns("variables-links", a2(HCCL_INTRA_ROCE_ENABLE="1"), "Atlas A2")
     first = having(a2(HCCL_INTRA_ROCE_ENABLE="1"), "npus", devices=(npu(0, name="910ProB"),))
-    assert run("variables-links", first)[0].level is Level.OK
+    passes("variables-links", first)
 
 
 def test_order_of_timeouts() -> None:
     low = a2(HCCL_EXEC_TIMEOUT="7200", HCCL_EVENT_TIMEOUT="1868")
-    finding = only("variables-timeouts", low, Level.WARNING, "1868 s")
+    finding = warns("variables-timeouts", low, "1868 s")
     assert "export HCCL_EVENT_TIMEOUT=7232" in commands(finding)
     unset = a2(HCCL_EXEC_TIMEOUT="7200")  # torch_npu adds 30 s to it
-    assert run("variables-timeouts", unset)[0].level is Level.OK
+    passes("variables-timeouts", unset)
     fine = a2(HCCL_EXEC_TIMEOUT="7200", HCCL_EVENT_TIMEOUT="7300")
-    assert run("variables-timeouts", fine)[0].level is Level.OK
-    only("variables-timeouts", a2(HCCL_CONNECT_TIMEOUT="1200"), Level.OK, "1220 s")
+    passes("variables-timeouts", fine)
+    passes("variables-timeouts", a2(HCCL_CONNECT_TIMEOUT="1200"), "1220 s")
     assert not run("variables-timeouts", a2(HCCL_CONNECT_TIMEOUT="300"))[0].observed
 
 
 def test_allocator() -> None:
     both = "expandable_segments:True,max_split_size_mb:64"
-    only("variables-allocator", a2(PYTORCH_NPU_ALLOC_CONF=both), Level.ERROR, "max_split_size_mb")
+    fails("variables-allocator", a2(PYTORCH_NPU_ALLOC_CONF=both), "max_split_size_mb")
     fine = "expandable_segments:False,max_split_size_mb:64"
-    assert run("variables-allocator", a2(PYTORCH_NPU_ALLOC_CONF=fine))[0].level is Level.OK
-    only("variables-allocator", a3(TORCH_HCCL_ZERO_COPY="1"), Level.WARNING, "expandable_segments")
+    passes("variables-allocator", a2(PYTORCH_NPU_ALLOC_CONF=fine))
+    warns("variables-allocator", a3(TORCH_HCCL_ZERO_COPY="1"), "expandable_segments")
     expandable = a3(TORCH_HCCL_ZERO_COPY="1", PYTORCH_NPU_ALLOC_CONF="expandable_segments:True")
-    assert run("variables-allocator", expandable)[0].level is Level.OK
+    passes("variables-allocator", expandable)
     two = having(expandable, "environment", withheld=("PYTORCH_ALLOC_CONF",))
-    only("variables-allocator", two, Level.WARNING, "both set")
+    warns("variables-allocator", two, "both set")
 
 
 def test_overflow() -> None:
-    only("variables-overflow", a2(INF_NAN_MODE_ENABLE="0"), Level.ERROR, "refused on A2")
+    fails("variables-overflow", a2(INF_NAN_MODE_ENABLE="0"), "refused on A2")
     first = having(a2(INF_NAN_MODE_ENABLE="0"), "npus", devices=(npu(0, name="910ProB"),))
-    assert run("variables-overflow", first)[0].level is Level.OK
+    passes("variables-overflow", first)
     unknown = having(having(first, "npus", devices=()), "driver", pci=())
-    only("variables-overflow", unknown, Level.WARNING, "unknown chip")
+    warns("variables-overflow", unknown, "unknown chip")
     forced = {"INF_NAN_MODE_ENABLE": "0", "INF_NAN_MODE_FORCE_DISABLE": "1"}
-    assert run("variables-overflow", a2(**forced))[0].level is Level.OK
+    passes("variables-overflow", a2(**forced))
     strict = a2(**forced, HCCL_DETERMINISTIC="strict")
-    only("variables-overflow", strict, Level.WARNING, "strict")
+    warns("variables-overflow", strict, "strict")
 
 
 def test_two_names_of_one_setting() -> None:
     names = ("TORCH_HCCL_ASYNC_ERROR_HANDLING", "HCCL_ASYNC_ERROR_HANDLING")
-    only("variables-agree", a2(**dict(zip(names, "01", strict=True))), Level.WARNING, *names)
-    assert run("variables-agree", a2(**dict.fromkeys(names, "1")))[0].level is Level.OK
+    warns("variables-agree", a2(**dict(zip(names, "01", strict=True))), *names)
+    passes("variables-agree", a2(**dict.fromkeys(names, "1")))
     void = a2(ASCEND_LAUNCH_BLOCKING="1", TASK_QUEUE_ENABLE="2")
-    only("variables-agree", void, Level.OK, "no effect")
+    passes("variables-agree", void, "no effect")
 
 
 def test_white_list() -> None:
-    only("variables-whitelist", a2(HCCL_WHITELIST_DISABLE="0"), Level.ERROR, "WHITELIST_FILE")
+    fails("variables-whitelist", a2(HCCL_WHITELIST_DISABLE="0"), "WHITELIST_FILE")
     facts = having(a2(HCCL_WHITELIST_DISABLE="0"), "environment", withheld=("HCCL_WHITELIST_FILE",))
-    assert run("variables-whitelist", facts)[0].level is Level.OK
+    passes("variables-whitelist", facts)
 
 
 def test_port_ranges_of_hccl() -> None:
     names = ("HCCL_HOST_SOCKET_PORT_RANGE", "HCCL_NPU_SOCKET_PORT_RANGE")
-    only("port-ranges", a2(**{names[0]: "60000-60050"}), Level.OK, "without")
+    passes("port-ranges", a2(**{names[0]: "60000-60050"}), "without")
     same = dict.fromkeys(names, "60000-60050")
-    only("port-ranges", a2(**same), Level.WARNING, "overlap")
+    warns("port-ranges", a2(**same), "overlap")
     apart = {names[0]: "60000-60050", names[1]: "61000-61050"}
     assert not run("port-ranges", a2(**apart))[0].observed
 
 
 def test_memory_of_buffers() -> None:
-    only("variables-memory", a2(HCCL_BUFFSIZE="1000"), Level.OK, "23 GB")
+    passes("variables-memory", a2(HCCL_BUFFSIZE="1000"), "23 GB")
     assert not run("variables-memory", a2(HCCL_BUFFSIZE="200"))[0].observed
     small = having(
         a2(HCCL_BUFFSIZE="400"), "npus", devices=(npu(0, hbm=Usage(used=1, total=32768)),)
     )
-    only("variables-memory", small, Level.OK, "9 GB")
+    passes("variables-memory", small, "9 GB")
 
 
 @pytest.mark.parametrize("name", ["HCCL_BUFFSIZE", "P2P_HCCL_BUFFSIZE"])
 def test_buffers_larger_than_a_device(name: str) -> None:
-    only("variables-memory", a2(**{name: "40000"}), Level.ERROR, "40000")
+    fails("variables-memory", a2(**{name: "40000"}), "40000")
     without_npus = Snapshot(environment=a2(**{name: "209715200"}).environment)
-    only("variables-memory", without_npus, Level.ERROR, name)
+    fails("variables-memory", without_npus, name)
     unread = Snapshot(environment=a2(P2P_HCCL_BUFFSIZE="20").environment)
-    assert run("variables-memory", unread)[0].level is Level.OK
+    passes("variables-memory", unread)
 
 
 @pytest.mark.parametrize(
@@ -325,5 +326,5 @@ def test_names_with_words_left_out(name: str, meant: str) -> None:
 
 
 def test_max_connections() -> None:
-    only("max-connections", a2(CUDA_DEVICE_MAX_CONNECTIONS="1"), Level.OK, "")
-    only("max-connections", a2(CUDA_DEVICE_MAX_CONNECTIONS="2"), Level.OK, "")
+    passes("max-connections", a2(CUDA_DEVICE_MAX_CONNECTIONS="1"), "")
+    passes("max-connections", a2(CUDA_DEVICE_MAX_CONNECTIONS="2"), "")

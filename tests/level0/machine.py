@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,7 +34,7 @@ class ChangedMachine(ReplayMachine):
         return self._commands
 
     def read(self, path: str, *, limit: int = READ_LIMIT) -> str:
-        self._permit(path)
+        self._permit(path, to_open=True)
         resolved = self._resolve(path)
         if resolved not in self.files:
             raise FileNotFoundError(path)
@@ -55,7 +56,7 @@ class ChangedMachine(ReplayMachine):
         raise FileNotFoundError(path)
 
     def names(self, path: str) -> tuple[str, ...]:
-        self._permit(path)
+        self._permit(path, to_open=True)
         resolved = self._resolve(path).rstrip("/")
         folders = self.recording.folders
         listed = folders.get(path, folders.get(resolved))
@@ -73,9 +74,12 @@ class ChangedMachine(ReplayMachine):
         recording = self.recording
         return (*self.files, *recording.nodes, *recording.links, *recording.folders)
 
-    def _permit(self, path: str) -> None:
-        if path in self.refused:
-            raise PermissionError(13, "Permission denied", path)
+    def _permit(self, path: str, *, to_open: bool = False) -> None:
+        """What is refused may not be read or listed, and what lies below not even be seen."""
+        for spelling in {path.rstrip("/"), self._resolve(path).rstrip("/")}:
+            folders = itertools.accumulate(spelling.split("/"), "{}/{}".format)
+            if any(f in self.refused and (to_open or f != spelling) for f in folders):
+                raise PermissionError(13, "Permission denied", path)
 
     def remove(self, path: str) -> None:
         """Remove a path and all below it, also from its folder's listing."""

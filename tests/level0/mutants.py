@@ -119,23 +119,24 @@ def variations() -> list[Mutant]:
     ]
 
 
-def fresh() -> list[Mutant]:
-    """Rows of fresh.yaml, one for each value."""
+def fresh(file: str = "fresh") -> list[Mutant]:
+    """Rows of a file of kinds, one for each value."""
     return [
         Mutant(
             id=f"{row['id']} {value}",
             what=row["id"],
             on=row.get("machine", "healthy-a2"),
-            see=_label(row) if "see" in row else (),
-            change=_filled(row["change"], value if isinstance(value, list) else [value]),
+            see=_label(filled) if "see" in row else (),
+            change=filled["change"],
         )
-        for row in table("fresh")
+        for row in table(file)
         for value in row["each"]
+        for filled in [_filled(row, value if isinstance(value, list) else [value])]
     ]
 
 
-def _filled(change: Mapping[str, Any], values: list[Any]) -> dict[str, Any]:
-    text = json.dumps(change)
+def _filled(row: Mapping[str, Any], values: list[Any]) -> dict[str, Any]:
+    text = json.dumps({key: row[key] for key in ("see", "because", "change") if key in row})
     for number, value in enumerate(values):
         text = text.replace(f'"${number}#"', str(value))
         text = text.replace(f"${number}", json.dumps(str(value))[1:-1])

@@ -1,7 +1,7 @@
-"""Several changes of a machine at once, drawn at random: ``python -m tests.level0.pairs judge``.
+"""Several changes of a machine at once, drawn by a seed.
 
-``draw --seed N`` makes pairs-N.yaml: two or three rows of breakages.yaml, a breakage on a healthy
-variation, or two variations. A breakage of one device is moved to a device drawn at random. The
+They are two or three rows of breakages.yaml, a breakage on a healthy variation, or two variations.
+A breakage of one device is moved to a drawn device. The
 label follows from those of the rows: each breakage is still named, and nobody is accused by a check
 that accuses in none of them alone.
 """
@@ -9,24 +9,19 @@ that accuses in none of them alone.
 import contextlib
 import fnmatch
 import functools
+import hashlib
 import json
 import random
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal, cast
 
-import click
-import yaml
-
 from ascend_doctor.findings import Level
-from ascend_doctor.machine.parsing import read_yaml
 from tests.level0.machine import machine
 from tests.level0.mutants import Mutant, breakages, fresh, is_seen, news, variations
 from tests.machines.compose import spread
 
-FOLDER = Path(__file__).parent
 # By seed: breakages at once, and whether they move to other devices.
 SEEDS = {2026: (2, False), 4711: (3, True)}
 _COUNTS = {"broken": 40, "varied": 20, "healthy": 20}
@@ -115,21 +110,73 @@ def _join(ours: dict[str, Any], theirs: dict[str, Any], *, depth: bool) -> dict[
     return joined
 
 
-def groups(seed: int) -> list[Group]:
-    rows = {mutant.id: mutant for mutant in (*breakages(), *variations())}
-    return [
-        Group(
-            kind=drawn["kind"],
-            parts=tuple(move(rows[key], device) for key, device in drawn["parts"]),
-        )
-        for drawn in read_yaml(FOLDER / f"pairs-{seed}.yaml")
-    ]
+def groups(seed: int) -> Iterator[Group]:
+    """The first rows by a hash of the seed and their ids, each with the first that goes with it.
+
+    A row that is added changes few groups.
+    """
+    many, moves = SEEDS[seed]
+    broken = [mutant for mutant in breakages() if mutant.see]
+    healthy = [mutant for mutant in variations() if mutant.change]
+    rooms = {
+        "broken": [broken] * many,
+        "varied": [*[broken] * (many - 1), healthy],
+        "healthy": [healthy] * 2,
+    }
+    for kind, count in _COUNTS.items():
+        drawn: dict[frozenset[str], tuple[Mutant, ...]] = {}
+        for first in _sort(seed, rooms[kind][0]):
+            if parts := _begin(seed, first, rooms[kind][1:], moves=moves):
+                drawn.setdefault(frozenset(part.id for part in parts), parts)
+            if len(drawn) == count:
+                break
+        yield from (Group(kind=cast("Kind", kind), parts=parts) for parts in drawn.values())
 
 
-def fresh_pairs(seed: int, count: int) -> list[Group]:
-    """Two rows of fresh.yaml, of two kinds and checks, on one machine."""
+def _sort(seed: int, room: list[Mutant], *before: Mutant) -> list[Mutant]:
+    ids = [part.id for part in before]
+    return sorted(room, key=lambda row: _draw(seed, *ids, row.id))
+
+
+def _draw(seed: int, *words: str) -> bytes:
+    return hashlib.sha256(" ".join((str(seed), *words)).encode()).digest()
+
+
+def _begin(
+    seed: int, first: Mutant, rooms: list[list[Mutant]], *, moves: bool
+) -> tuple[Mutant, ...]:
+    parts: tuple[Mutant, ...] = (_move(first, seed) if moves else first,)
+    for room in rooms:
+        for row in _sort(seed, room, *parts):
+            more = (*parts, _move(row, seed) if moves else row)
+            if _go_together(more):
+                parts = more
+                break
+    return parts if len(parts) > len(rooms) else ()
+
+
+def _go_together(parts: tuple[Mutant, ...]) -> bool:
+    checks = [check for part in parts for check in {check for _, check in part.see}]
+    if len({part.on for part in parts}) > 1 or len(checks) > len(set(checks)):
+        return False
+    if len({part.id for part in parts}) < len(parts):
+        return False
+    with contextlib.suppress(AssertionError, KeyError):  # what one takes away, the other changes
+        Group(kind="broken", parts=parts).whole().machine()
+        return True
+    return False
+
+
+def _move(row: Mutant, seed: int) -> Mutant:
+    with contextlib.suppress(AssertionError, KeyError):
+        return move(row, _draw(seed, row.id)[0] % 8)
+    return row
+
+
+def fresh_pairs(seed: int, count: int, file: str = "fresh") -> list[Group]:
+    """Two rows of a file of kinds, of two kinds and checks, on one machine."""
     chance = random.Random(seed)
-    rows = [mutant for mutant in fresh() if mutant.see]
+    rows = [mutant for mutant in fresh(file) if mutant.see]
     drawn: dict[str, Group] = {}
     while len(drawn) < count:
         parts = tuple(chance.sample(rows, 2))
@@ -140,68 +187,3 @@ def fresh_pairs(seed: int, count: int) -> list[Group]:
                 group.whole().machine()
                 drawn[group.id] = group
     return list(drawn.values())
-
-
-def _draw(seed: int) -> Iterator[dict[str, object]]:
-    chance = random.Random(seed)
-    many, moves = SEEDS[seed]
-    broken = [mutant for mutant in breakages() if mutant.see]
-    healthy = [mutant for mutant in variations() if mutant.change]
-    rooms = {
-        "broken": [broken] * many,
-        "varied": [*[broken] * (many - 1), healthy],
-        "healthy": [healthy] * 2,
-    }
-    for kind, count in _COUNTS.items():
-        made: set[frozenset[str]] = set()
-        while len(made) < count:
-            rows = [chance.choice(room) for room in rooms[kind]]
-            key = frozenset(row.id for row in rows)
-            checks = [{check for _, check in row.see} for row in rows]
-            if len({row.on for row in rows}) > 1 or len(key) < len(rows) or key in made:
-                continue
-            if sum(map(len, checks)) > len(set().union(*checks)):
-                continue
-            parts = [_move(row, chance) if moves else (row, None) for row in rows]
-            try:
-                group = Group(kind=cast("Kind", kind), parts=tuple(row for row, _ in parts))
-                group.whole().machine()
-            except (AssertionError, KeyError):  # what one took away, the other changes
-                continue
-            made.add(key)
-            yield {
-                "kind": kind,
-                "parts": [[row.id, device] for row, (_, device) in zip(rows, parts, strict=True)],
-            }
-
-
-def _move(row: Mutant, chance: random.Random) -> tuple[Mutant, int | None]:
-    device = chance.randrange(8)
-    try:
-        return move(row, device), device
-    except (AssertionError, KeyError):
-        return row, None
-
-
-@click.command()
-@click.argument("action", type=click.Choice(["draw", "judge"]))
-@click.option("--seed", type=click.Choice([str(seed) for seed in SEEDS]))
-def main(action: str, seed: str | None) -> None:
-    for number in [int(seed)] if seed else SEEDS:
-        if action == "draw":
-            head = f"# Drawn by pairs.py with seed {number}: rows, and devices they are moved to.\n"
-            text = yaml.safe_dump(list(_draw(number)), default_flow_style=None, sort_keys=False)
-            (FOLDER / f"pairs-{number}.yaml").write_text(head + text, "utf-8")
-            continue
-        right = dict.fromkeys(_COUNTS, 0)
-        for group in groups(number):
-            faults = list(group.faults())
-            right[group.kind] += not faults
-            for fault in faults:
-                click.echo(f"{group.kind} {group.id} ({group.parts[0].on}): {fault}")
-        figures = "; ".join(f"{kind}: {right[kind]} of {_COUNTS[kind]}" for kind in _COUNTS)
-        click.echo(f"seed {number}: {figures}")
-
-
-if __name__ == "__main__":
-    main()

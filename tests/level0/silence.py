@@ -26,7 +26,7 @@ from ascend_doctor.judging.matrix_fit import _FACTS
 from ascend_doctor.judging.packages import family
 from ascend_doctor.machine.recorded import RecordedCommand
 from tests.level0.machine import ChangedMachine, machine
-from tests.level0.mutants import CATALOG, LEVEL0
+from tests.level0.mutants import CATALOG, LEVEL0, findings, healthy, questions
 
 # Struct and field.
 Fact = tuple[str, str]
@@ -156,6 +156,20 @@ def _speaks(check: str, findings: tuple[Finding, ...]) -> bool:
 
 
 # --- the changes
+
+
+def accusing_checks(name: str) -> Iterator[tuple[str, str]]:
+    """(path, title): where the user may not open a path, something there is called absent."""
+    known = healthy(name)
+    for path in questions(name):
+        if path.startswith("/"):
+            altered = machine(name)
+            altered.refused = {path}
+            for finding in findings(altered):
+                key = (finding.check, finding.level, finding.title)
+                is_new = finding.level in {Level.WARNING, Level.ERROR} and key not in known
+                if is_new and "stack-readable" not in {finding.check, finding.because_of}:
+                    yield path, finding.title
 
 
 def _stars(text: str) -> str:

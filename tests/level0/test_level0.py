@@ -1,4 +1,4 @@
-"""Level 0 notices every single breakage, or says why nothing can be seen; see page.py.
+"""Level 0 notices every single breakage, or says why nothing can be seen.
 
 Whole tables drop every recorded answer, an ordinary run one for each label.
 """
@@ -22,7 +22,6 @@ from tests.level0.mutants import (
     news,
     variations,
 )
-from tests.level0.page import PAGE, page
 
 _BREAKAGES, _VARIATIONS = 150, 40
 
@@ -52,10 +51,11 @@ def test_every_breakage_is_seen_as_labelled() -> None:
     assert _wrong(breakages()) == []
 
 
-def test_fresh_breakages_are_seen_and_healthy_machines_have_no_error() -> None:
-    rows = [mutant for mutant in fresh() if not mutant.what.startswith("fine")]
+@pytest.mark.parametrize("file", ["fresh", "outside"])
+def test_kinds_of_breakages_are_seen_and_healthy_machines_have_no_error(file: str) -> None:
+    rows = [mutant for mutant in fresh(file) if not mutant.what.startswith("fine")]
     assert _wrong(rows) == []
-    fine = [mutant for mutant in fresh() if mutant.what.startswith("fine")]
+    fine = [mutant for mutant in fresh(file) if mutant.what.startswith("fine")]
     assert [new for row in fine if (new := _errors(row))] == []
 
 
@@ -102,7 +102,3 @@ def test_a_machine_in_memory_is_judged_as_its_recording_is() -> None:
         }
         launched = {check for check, level in theirs if level is Level.UNKNOWN}
         assert {pair for pair in ours ^ theirs if pair[0] not in launched} == set()
-
-
-def test_the_page_is_in_step() -> None:
-    assert PAGE.read_text("utf-8") == page(), "write it with: python -m tests.level0.page"

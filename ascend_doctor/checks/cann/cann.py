@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, CannInstall, Driver
-from ascend_doctor.findings import Finding, Remedy, quantity
-from ascend_doctor.judging import matrix_fit
+from ascend_doctor.findings import Remedy, quantity
+from ascend_doctor.judging import Case, Findings, Texts, error, matrix_fit, note, unknown, warning
+from ascend_doctor.judging.closed import require_open
 from ascend_doctor.judging.container_fix import run_image
-from ascend_doctor.judging.judge import Case, check, error, note, unknown, warning
 from ascend_doctor.judging.packages import (
     AUTOLOAD,
     CANN_DOWNLOAD,
@@ -21,9 +21,14 @@ from ascend_doctor.judging.packages import (
 )
 from ascend_doctor.judging.version_compare import leading
 
+TEXTS = Texts("cann")
+
 _GUIDE = "Ascend/MindSpeed@26.0.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
 # The folder of all installers, also below a home folder. Its content is not the user's own.
 _VENDOR = "/Ascend/"
+_IMPORT_CHECK = "torch_npu 2.13.0:torch_npu/_init/registry/registry_manager.py"
+# Folders that torch_npu looks for at import.
+_IMPORTED = ("runtime", "compiler")
 _PATHS = "https://ascendnpu-ir.gitcode.com/en/developer_guide/conversion/triton_interface.html"
 
 
@@ -103,15 +108,8 @@ def _own_modules(case: Case) -> list[str]:
     ]
 
 
-@check("cann-installed", "CANN is installed")
-def cann_installed(case: Case) -> Iterator[Finding]:
-    """CANN is the toolkit between torch_npu and the NPU: runtime, operators, communication.
-
-    The check looks in the places where its installers put it (/usr/local/Ascend, your home
-    folder, conda) and where ASCEND_HOME_PATH points. A training machine needs the toolkit, the
-    operator package of its chip family and NNAL, all of one release, which torch_npu's
-    compatibility table names.
-    """
+@TEXTS.check("cann-installed")
+def _cann_installed(case: Case) -> Findings:
     npu_only(case)
     cann = case.need(Cann)
     if cann.installs:
@@ -119,6 +117,7 @@ def cann_installed(case: Case) -> Iterator[Finding]:
     driver = case.facts.driver
     if find_distribution(case, "torch-npu") is None and not (driver and driver.present):
         raise NotApplicable("there is no trace of an NPU and no torch_npu on this machine")
+    require_open(case, "/usr/local/Ascend", *filter(None, (cann.shell.home,)))
     yield error(
         "CANN is not installed",
         observed="no CANN in the usual places, nor where ASCEND_HOME_PATH points",
@@ -147,14 +146,8 @@ def _install_cann(case: Case) -> Remedy:
     return Remedy(summary=summary)
 
 
-@check("cann-sourced", "The environment of CANN is loaded in this shell")
-def cann_sourced(case: Case) -> Iterator[Finding]:
-    """CANN works only in a shell that has sourced its set_env.sh.
-
-    The script sets ASCEND_HOME_PATH, ASCEND_OPP_PATH, LD_LIBRARY_PATH, PYTHONPATH and PATH.
-    Services, cron jobs, CI steps, ssh commands and Slurm jobs do not read .bashrc, so put the
-    line into the script that starts the training, on every node.
-    """
+@TEXTS.check("cann-sourced")
+def _cann_sourced(case: Case) -> Findings:
     cann, installs = _installs(case)
     if cann.shell.sourced:
         root = cann.shell.home or cann.shell.toolkit_home
@@ -192,23 +185,28 @@ def cann_sourced(case: Case) -> Iterator[Finding]:
     )
 
 
-@check("cann-stale", "Every CANN folder that the environment names exists")
-def cann_stale(case: Case) -> Iterator[Finding]:
-    """An environment outlives the CANN that it was made for.
-
-    After an upgrade or in a copied job script, variables still name folders that do not exist
-    any more. The loader skips such folders silently, and libraries of another release, or none,
-    are found instead. Open a new shell and source the set_env.sh of the CANN that is there.
-    """
+@TEXTS.check("cann-stale")
+def _cann_stale(case: Case) -> Findings:
     npu_only(case)
     cann = case.need(Cann)
     if not cann.shell.stale:
         return
+    require_open(case, *cann.shell.stale)
     root = cann.shell.home or cann.shell.toolkit_home
     gone = root is not None and any(
         f"{root}/".startswith(f"{folder}/") for folder in cann.shell.stale
     )
     shown = ", ".join(cann.shell.stale[:4])
+    if torn := [part for part in _IMPORTED if f"{root}/{part}" in cann.shell.stale]:
+        yield error(
+            f"`import torch_npu` will fail: CANN lacks its folder {' and '.join(torn)}",
+            observed=f"not there: {', '.join(f'{root}/{part}' for part in torn)}",
+            required=f"{' and '.join(_IMPORTED)} below ASCEND_HOME_PATH",
+            because="torch_npu looks for both folders when it is imported.",
+            remedy="Install this CANN again, or source the set_env.sh of one that is whole",
+            refs=(_IMPORT_CHECK,),
+        )
+        return
     yield (error if gone else warning)(
         "The environment was made for a CANN that is gone"
         if gone
@@ -220,21 +218,15 @@ def cann_stale(case: Case) -> Iterator[Finding]:
     )
 
 
-@check("cann-mixed", "The environment uses a single CANN release")
-def cann_mixed(case: Case) -> Iterator[Finding]:
-    """Libraries, operators and Python modules of CANN must come from the same release.
-
-    Sourcing the set_env.sh of a second CANN in the same shell, up to release 8.3, puts the new
-    folders in front and leaves the old ones behind. Where variables point to different releases,
-    symbols and operators are missing in ways that look like broken software. Source exactly one
-    set_env.sh in a new shell.
-    """
+@TEXTS.check("cann-mixed")
+def _cann_mixed(case: Case) -> Findings:
     cann, _ = _installs(case)
     shell = cann.shell
     first = {
         "ASCEND_HOME_PATH": _of(cann, shell.home or shell.toolkit_home),
         "ASCEND_TOOLKIT_HOME": _of(cann, shell.toolkit_home),
         "ASCEND_OPP_PATH": _of(cann, shell.opp),
+        "ASCEND_AICPU_PATH": _of(cann, shell.aicpu),
         "LD_LIBRARY_PATH": _of(cann, next(iter(shell.library_roots), None)),
         "PYTHONPATH": _of(cann, next(iter(shell.python_roots), None)),
     }
@@ -267,14 +259,8 @@ def cann_mixed(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("cann-devlib", "The driver's library is the real one, not CANN's stand-in")
-def cann_devlib(case: Case) -> Iterator[Finding]:
-    """The devlib folder of CANN has an empty libascend_hal.so, for compiling without a driver.
-
-    From release 8.5 on, set_env.sh adds that folder when it finds no driver. With the stand-in in
-    front, torch imports without complaint and sees no device. On a machine with NPUs, source
-    set_env.sh after the driver is in place, and keep devlib out of LD_LIBRARY_PATH.
-    """
+@TEXTS.check("cann-devlib")
+def _cann_devlib(case: Case) -> Findings:
     cann, _ = _installs(case)
     if not cann.shell.devlib:
         return
@@ -294,13 +280,8 @@ def cann_devlib(case: Case) -> Iterator[Finding]:
     )
 
 
-@check("cann-versions", "The CANN in use can be identified")
-def cann_versions(case: Case) -> Iterator[Finding]:
-    """Several CANN releases can stand side by side; the environment chooses one.
-
-    That is no fault, but a job that sources another set_env.sh than your shell runs on another
-    release. Compare what this check shows between shell, job and nodes.
-    """
+@TEXTS.check("cann-versions")
+def _cann_versions(case: Case) -> Findings:
     cann, installs = _installs(case)
     if len(installs) == 1:
         return
@@ -320,13 +301,8 @@ def cann_versions(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("set-env-path", "The set_env.sh to source can be identified")
-def set_env_path(case: Case) -> Iterator[Finding]:
-    """Up to release 8.3 the script is ascend-toolkit/set_env.sh, from 8.5 on it is cann/set_env.sh.
-
-    Images of 8.5 and newer often keep the old path as a link, and many guides still name it. Both
-    can exist and lead to different releases, so source the one that this check shows.
-    """
+@TEXTS.check("set-env-path")
+def _set_env_path(case: Case) -> Findings:
     npu_only(case)
     install = cann_in_use(case)
     if install.set_env is None or install.version is None:

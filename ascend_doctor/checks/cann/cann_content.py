@@ -1,12 +1,10 @@
 """What is inside the CANN in use: its parts, its operators, and NNAL beside it."""
 
-from collections.abc import Iterator
-
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, CannComponent, CannInstall, Host, Native, Nnal
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging import Case, Findings, Remedy, Texts, error, note, warning
+from ascend_doctor.judging.closed import require_open
 from ascend_doctor.judging.container_fix import run_image
-from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.packages import (
     CANN_DOWNLOAD,
     cann_in_use,
@@ -17,6 +15,10 @@ from ascend_doctor.judging.packages import (
 )
 from ascend_doctor.judging.version_compare import is_in_range, leading
 
+TEXTS = Texts("cann-content")
+
+_WITHOUT_ATB = "Operators of ATB will fail: libatb.so cannot be loaded."
+_ISSUE = "https://github.com/vllm-project/vllm-ascend/issues/152"
 _GUIDE = "Ascend/MindSpeed@26.0.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
 # Has its own numbers, not those of the toolkit's release.
 _OWN_NUMBERS = ("mindstudio-toolkit",)
@@ -32,14 +34,8 @@ def _name(version: str | None) -> str:
     return f"CANN {version or 'of unknown version'}"
 
 
-@check("cann-components", "All CANN packages are from the same release")
-def cann_components(case: Case) -> Iterator[Finding]:
-    """The toolkit consists of parts (runtime, compiler, hccl, opp ...) with a version file each.
-
-    A partial upgrade leaves parts of two releases in one folder. Then libraries miss functions of
-    each other, or the operators are refused. Install the whole toolkit again. Operators, HCCL and
-    HIXL may be of another release: from CANN 8.5.0 on, of the same major release or the next one.
-    """
+@TEXTS.check("cann-components")
+def _cann_components(case: Case) -> Findings:
     npu_only(case)
     install = cann_in_use(case)
     parts = [
@@ -69,6 +65,7 @@ def cann_components(case: Case) -> Iterator[Finding]:
             because="From CANN 8.5.0 on they are upgraded by themselves, within one major release.",
             refs=(_WINDOW, _ALONE_REF),
         )
+    require_open(case, install.root)
 
 
 def _releases(parts: list[CannComponent]) -> str:
@@ -91,34 +88,30 @@ def _same(version: str, other: str) -> bool:
     )
 
 
-@check("cann-arch", "CANN matches the processor architecture")
-def cann_arch(case: Case) -> Iterator[Finding]:
-    """CANN comes for aarch64 and for x86_64; libraries of the other one cannot be loaded.
-
-    The wrong one is usually a folder shared by machines of both kinds, or a copied image.
-    """
+@TEXTS.check("cann-arch")
+def _cann_arch(case: Case) -> Findings:
     npu_only(case)
     install, host = cann_in_use(case), case.need(Host)
     if not install.arch or not host.arch:
         raise Unknown("the processor type of CANN or of the host is not known")
-    if install.arch != host.arch:
-        yield error(
-            f"{_name(install.version)} is for {install.arch}, this machine is {host.arch}",
-            observed=install.arch,
-            required=host.arch,
-            because="Its libraries cannot be loaded here.",
-            remedy=f"Install CANN for {host.arch}",
-        )
+    parts = {
+        _name(install.version): install.arch,
+        "The operator package": install.ops_arch,
+        **{f"NNAL in {nnal.root}": nnal.arch for nnal in case.need(Cann).nnal},
+    }
+    for name, arch in parts.items():
+        if arch and arch != host.arch:
+            yield error(
+                f"{name} is for {arch}, this machine is {host.arch}",
+                observed=arch,
+                required=host.arch,
+                because="Its libraries cannot be loaded here.",
+                remedy=f"Install it for {host.arch}",
+            )
 
 
-@check("ops-package", "The operator package for this chip is installed")
-def ops_package(case: Case) -> Iterator[Finding]:
-    """The toolkit alone has no compiled operators; they come in a package per chip family.
-
-    Up to release 8.3 it is called kernels, from 8.5 on ops. Without it, or with the package of
-    another family, the simplest operator on the NPU fails with error 561103 and a hint to check
-    the opp_kernel package. The check compares the folders of compiled operators with the chip.
-    """
+@TEXTS.check("ops-package")
+def _ops_package(case: Case) -> Findings:
     npu_only(case)
     install = cann_in_use(case)
     if install.simulated:
@@ -127,6 +120,7 @@ def ops_package(case: Case) -> Iterator[Finding]:
     if chip.id in install.kernels:
         yield from _of_release(install)
         return
+    require_open(case, f"{install.root}/opp")
     package = " or ".join(chip.ops_packages) or f"the operator package for {chip.id}"
     there = ", ".join(install.kernels)
     yield error(
@@ -149,7 +143,7 @@ def _install_operators(case: Case, package: str, release: str | None) -> Remedy:
     return Remedy(summary=summary, commands=commands)
 
 
-def _of_release(install: CannInstall) -> Iterator[Finding]:
+def _of_release(install: CannInstall) -> Findings:
     """Operator packages name their release after their name."""
     for package in install.ops_packages:
         name, _, version = package.partition(" ")
@@ -164,30 +158,21 @@ def _of_release(install: CannInstall) -> Iterator[Finding]:
             )
 
 
-@check(
-    "nnal",
-    "NNAL is installed, loaded, and matches CANN",
-    caused_by=("cann-mixed", "cann-installed"),
-)
-def nnal(case: Case) -> Iterator[Finding]:
-    """NNAL brings ATB, a library of fused transformer operators, as a package of its own.
-
-    torch_npu and CANN start without it; ATB operators then fail later with "libatb.so: cannot
-    open shared object file", and older torch_npu fail at import. It has its own set_env.sh, to be
-    sourced after that of CANN, with bash or zsh. Its release must be that of CANN.
-    """
+@TEXTS.check("nnal", caused_by=("stack-readable", "cann-mixed", "cann-installed"))
+def _nnal(case: Case) -> Findings:
     npu_only(case)
     install = cann_in_use(case)
     distribution(case, "torch-npu")
     cann = case.need(Cann)
     if not cann.nnal:
+        require_open(case, "/usr/local/Ascend/nnal", *filter(None, (cann.shell.atb,)))
         yield warning(
             f"NNAL is not installed beside {_name(install.version)}",
             observed="no NNAL",
             required=f"NNAL {install.version or 'of the same release'}",
-            because="Operators of ATB will fail: libatb.so cannot be loaded.",
+            because=_WITHOUT_ATB,
             remedy="Install Ascend-cann-nnal of the same release, then source its set_env.sh",
-            refs=("https://github.com/vllm-project/vllm-ascend/issues/152", _GUIDE),
+            refs=(_ISSUE, _GUIDE),
         )
         return
     used = _nnal_in_use(cann)
@@ -196,9 +181,9 @@ def nnal(case: Case) -> Iterator[Finding]:
             "NNAL is installed, but its environment is not loaded",
             observed=f"ATB_HOME_PATH is {cann.shell.atb or 'unset'}; NNAL in {cann.nnal[0].root}",
             required="its set_env.sh sourced after that of CANN",
-            because="Operators of ATB will fail: libatb.so cannot be loaded.",
+            because=_WITHOUT_ATB,
             remedy=_source_nnal(cann.nnal[0]),
-            refs=("https://github.com/vllm-project/vllm-ascend/issues/152",),
+            refs=(_ISSUE,),
         )
     chosen_nnal = used or cann.nnal[0]
     if chosen_nnal.version and install.version and _other(chosen_nnal.version, install.version):
@@ -217,10 +202,10 @@ def nnal(case: Case) -> Iterator[Finding]:
             "NNAL is loaded, and its libatb.so is not found",
             observed=f"ATB_HOME_PATH={cann.shell.atb}; libatb.so: not found",
             required="lib/libatb.so below ATB_HOME_PATH, on LD_LIBRARY_PATH",
-            because="Operators of ATB will fail: libatb.so cannot be loaded.",
+            because=_WITHOUT_ATB,
             remedy="Source its set_env.sh again; where the file is gone, install NNAL again",
             commands=(source(chosen_nnal.set_env),) if chosen_nnal.set_env else (),
-            refs=("https://github.com/vllm-project/vllm-ascend/issues/152",),
+            refs=(_ISSUE,),
         )
     if chosen_nnal.version is None:
         raise Unknown(f"{chosen_nnal.root} does not tell its version")
@@ -242,7 +227,7 @@ def _other(version: str, cann: str) -> bool:
     return not _same(version, cann)
 
 
-def _atb_symbols(case: Case, nnal: Nnal) -> Iterator[Finding]:
+def _atb_symbols(case: Case, nnal: Nnal) -> Findings:
     native = case.need(Native)
     lacking = [
         symbol

@@ -1,11 +1,7 @@
 """The Python side of CANN: its modules, and the packages that they import."""
 
-from collections.abc import Iterator
-
-from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, Python
-from ascend_doctor.findings import Finding
-from ascend_doctor.judging.judge import Case, check, error, warning
+from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, Unknown, error, warning
 from ascend_doctor.judging.packages import (
     cann_in_use,
     cann_version,
@@ -17,15 +13,11 @@ from ascend_doctor.judging.packages import (
 )
 from ascend_doctor.judging.version_compare import is_in_range
 
+TEXTS = Texts("cann-python")
 
-@check("tbe-python", "CANN's Python modules can be imported")
-def tbe_python(case: Case) -> Iterator[Finding]:
-    """CANN compiles some operators with its Python modules tbe and te, in your interpreter.
 
-    set_env.sh puts their folder on PYTHONPATH. They are lost when PYTHONPATH is overwritten
-    instead of extended afterwards, or when a launcher starts Python with -I or -E. The first
-    operator that must be compiled then fails with "Failed to import Python module".
-    """
+@TEXTS.check("tbe-python")
+def tbe_python(case: Case) -> Findings:
     npu_only(case)
     install = cann_in_use(case)
     distribution(case, "torch-npu")
@@ -67,15 +59,8 @@ LISTED = {
 }
 
 
-@check("cann-python-packages", "Python packages required by CANN are installed")
-def cann_python_packages(case: Case) -> Iterator[Finding]:
-    """CANN's operator compiler is partly written in Python and runs in your interpreter.
-
-    Neither torch_npu nor CANN declares the packages that it imports, so pip does not install
-    them. Nothing shows at import; the first operator on the NPU fails with error 500001 or with
-    "Failed to import Python module". Packages that reports name as the cause are errors here;
-    packages that CANN only lists as required are a warning.
-    """
+@TEXTS.check("cann-python-packages")
+def cann_python_packages(case: Case) -> Findings:
     npu_only(case)
     distribution(case, "torch-npu")
     absent = [stop for stop in STOPS if not _can_import(case, stop, STOPS[stop])]
@@ -110,13 +95,8 @@ def _can_import(case: Case, module: str, name: str) -> bool:
     return importable[module] if module in importable else find_distribution(case, name) is not None
 
 
-@check("numpy-torch", "torch was built for the installed NumPy")
-def numpy_torch(case: Case) -> Iterator[Finding]:
-    """Before release 2.3, torch was built with NumPy 1 and cannot pass arrays to NumPy 2.
-
-    `import torch` prints "A module that was compiled using NumPy 1.x cannot be run in NumPy 2",
-    and later calls end with "Numpy is not available" or "Could not infer dtype of numpy.float32".
-    """
+@TEXTS.check("numpy-torch")
+def numpy_torch(case: Case) -> Findings:
     torch, numpy = distribution(case, "torch"), distribution(case, "numpy")
     if is_in_range(torch.version, "<2.3.0.dev0") and is_in_range(numpy.version, ">=2.0.0.dev0"):
         yield warning(
@@ -133,13 +113,8 @@ def numpy_torch(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("numpy-cann", "NumPy works with this CANN's Python modules")
-def numpy_cann(case: Case) -> Iterator[Finding]:
-    """The Python modules of older CANN use names that NumPy 2 removed.
-
-    Reports with CANN 8.1 and 8.2 under NumPy 2 show error 500001 at the start of the NPU, or
-    "was removed in the NumPy 2.0 release". Newer releases have no such reports.
-    """
+@TEXTS.check("numpy-cann")
+def numpy_cann(case: Case) -> Findings:
     npu_only(case)
     numpy, cann = distribution(case, "numpy"), cann_version(case)
     if is_in_range(numpy.version, ">=2.0.0.dev0") and is_in_range(cann, "<=8.2.X", "ascend"):

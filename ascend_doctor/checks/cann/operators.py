@@ -1,15 +1,14 @@
 """Operators that are known to crash or to be missing, judged by what their probes measured."""
 
 import re
-from collections.abc import Iterator
 from typing import TypeVar
 
 from ascend_doctor.checks.probes.run_failures import failures, ran, story
-from ascend_doctor.errors import Unknown
-from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging import Case, Findings, Remedy, Texts, Unknown, error, note, warning
 from ascend_doctor.probe_records.common import ChildOutcome
 from ascend_doctor.probe_records.operators import BoolIndexRecord, FusedSoftmaxRecord, SoftmaxCase
+
+TEXTS = Texts("operators")
 
 _Case = TypeVar("_Case", bound=ChildOutcome)
 
@@ -31,19 +30,8 @@ def read_outcomes(cases: dict[str, _Case] | None, *, broken: bool) -> dict[str, 
     return ended
 
 
-@check("bool-index", "Boolean indexing works", level=2, probe="bool-index")
-def bool_index(case: Case) -> Iterator[Finding]:
-    """Elements are read and written through boolean masks on one device, by value.
-
-    torch_npu turns ``x[mask]`` and ``x[mask] = value`` into the operator NonzeroV2 first. On some
-    stacks it crashes, and one crash poisons the device for the whole process (507018), so that
-    something unrelated seems to fail next. Megatron itself indexes so in its vocabulary-parallel
-    embedding and cross entropy; MindSpeed replaces these at its optimization level 2, which a
-    repatch on MindSpeed 2.x undoes.
-
-    Each case that fails is repeated in a process of its own. ``torch.where(mask, value, x)`` and
-    ``masked_fill`` give the same values without NonzeroV2; the probe proves that here.
-    """
+@TEXTS.check("bool-index", level=2, probe="bool-index")
+def bool_index(case: Case) -> Findings:
     run = ran(case, "bool-index")
     findings = [*failures(run)]
     outcomes = read_outcomes(run.first_record(BoolIndexRecord).cases, broken=bool(findings))
@@ -80,18 +68,8 @@ _WHERE = Remedy(
 )
 
 
-@check("fused-softmax", "The fused masked softmax works", level=2, probe="fused-softmax")
-def fused_softmax(case: Case) -> Iterator[Finding]:
-    """MindSpeed's fused masked softmax is run on one device, by value and gradient.
-
-    ``masked_softmax_fusion`` (on by default in Megatron's command line, off in megatron.core) sends
-    float16 and bfloat16 scores to torch_npu.npu_scaled_masked_softmax. On chips before Ascend950 it
-    needs the operator package of the chip or a compilation by CANN's Python modules tbe and te,
-    which need further packages. A compilation that fails or never ends is reported here instead of
-    hours later. Flash attention does not use this operator.
-
-    On CUDA and the CPU there is no such operator, and the probe is skipped.
-    """
+@TEXTS.check("fused-softmax", level=2, probe="fused-softmax")
+def fused_softmax(case: Case) -> Findings:
     run = ran(case, "fused-softmax")
     findings = [*failures(run)]
     record = run.first_record(FusedSoftmaxRecord)

@@ -1,18 +1,19 @@
 """Containers: the devices, libraries and files of the host that must be handed in."""
 
 import shlex
-from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Container, Driver, Environment, Host, require_known
-from ascend_doctor.findings import Finding, quantity, spans
+from ascend_doctor.judging import Case, Findings, Texts, error, note, quantity, spans, warning
 from ascend_doctor.judging.chip import container
 from ascend_doctor.judging.container_fix import REF, managers, mount_again, pci_devices, start_again
-from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.packages import npu_only
+
+TEXTS = Texts("container")
 
 _RUNTIME = "Ascend/mind-cluster@22bb3d98:docs/en/scheduling"
 _HAL = "https://github.com/vllm-project/vllm-ascend/issues/1440"
+_DRIVER = "/usr/local/Ascend/driver"
 _NO_DEVICE = "no NPU under /dev"
 
 
@@ -28,15 +29,8 @@ def _inside(case: Case) -> Container:
     return inside
 
 
-@check("container-devices", "The container has the device files of its NPUs")
-def container_devices(case: Case) -> Iterator[Finding]:
-    """A container sees only the device files that it is given.
-
-    It needs /dev/davinciN for every NPU, and the shared ones: /dev/davinci_manager,
-    /dev/hisi_hdc and, but for the 950 family, /dev/devmm_svm. Without them npu-smi fails with
-    -8005 and torch counts no device. The numbers of the host are kept inside. A card can be in one
-    non-privileged container only.
-    """
+@TEXTS.check("container-devices")
+def _container_devices(case: Case) -> Findings:
     inside = _inside(case)
     driver = case.need(Driver)
     present = {node.path for node in driver.nodes}
@@ -77,14 +71,8 @@ def _why_none(inside: Container, asked: str | None) -> str:
     return "Without device files there is no NPU for npu-smi, HCCL and torch."
 
 
-@check("container-driver", "The container has the driver's libraries")
-def container_driver(case: Case) -> Iterator[Finding]:
-    """The driver lives on the host, and a container mounts its libraries.
-
-    libascend_hal.so and libc_sec.so are in /usr/local/Ascend/driver/lib64 and its folders common
-    and driver. Mount lib64 read-only at the same place; an image must not bring a driver of its
-    own. Where the folder is mounted, LD_LIBRARY_PATH or the loader's cache has to name it.
-    """
+@TEXTS.check("container-driver")
+def _container_driver(case: Case) -> Findings:
     inside = _inside(case)
     driver = case.need(Driver)
     lacking = [library.name for library in driver.libraries if library.path is None]
@@ -120,15 +108,8 @@ def _search(path: str) -> str:
     return f"export LD_LIBRARY_PATH={shlex.quote(':'.join(folders))}{before}"
 
 
-@check("container-files", "The container has the files that Ascend tools read")
-def container_files(case: Case) -> Iterator[Finding]:
-    """Some files of the host are not needed to train, but to tell what is wrong.
-
-    npu-smi with /usr/local/dcmi shows health and processes. driver/version.info tells the driver,
-    which CANN and torch_npu check. /etc/hccn.conf and hccn_tool tell the network of the NPUs.
-    Ascend Docker Runtime mounts npu-smi, but none of the files. Where the host has no
-    /etc/ascend_install.info, docker makes a folder of that name, inside and on the host.
-    """
+@TEXTS.check("container-files")
+def _container_files(case: Case) -> Findings:
     inside = _inside(case)
     driver = case.need(Driver)
     if not driver.nodes:
@@ -166,13 +147,8 @@ def container_files(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("container-privileges", "The container has its own NPUs to itself")
-def container_privileges(case: Case) -> Iterator[Finding]:
-    """A privileged container sees every NPU of the host, whoever uses it.
-
-    --privileged lifts the rule that a card is in one container only, so two jobs can take the
-    same card and disturb each other. Give a job the devices that it needs instead.
-    """
+@TEXTS.check("container-privileges")
+def _container_privileges(case: Case) -> Findings:
     inside = _inside(case)
     driver = case.need(Driver)
     if not driver.devices:
@@ -185,14 +161,8 @@ def container_privileges(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("docker-runtime", "Ascend Docker Runtime is used as intended")
-def docker_runtime(case: Case) -> Iterator[Finding]:
-    """Ascend Docker Runtime hands devices and driver libraries to containers by itself.
-
-    The host names it in /etc/docker/daemon.json and lists what it mounts in
-    /etc/ascend-docker-runtime.d/base.list. A container asks for devices with
-    `--runtime=ascend -e ASCEND_VISIBLE_DEVICES=0-7`.
-    """
+@TEXTS.check("docker-runtime")
+def _docker_runtime(case: Case) -> Findings:
     npu_only(case)
     if container(case) is not None:
         environment = case.need(Environment)
@@ -214,6 +184,28 @@ def docker_runtime(case: Case) -> Iterator[Finding]:
             because="`docker run --runtime=ascend` fails.",
             remedy="Run its installer again, or add the runtime, then restart docker",
             commands=("sudo systemctl restart docker",),
+            refs=(_RUNTIME,),
+        )
+    elif driver.docker.is_there is False:
+        yield warning(
+            "Docker's runtime 'ascend' is a program that does not exist",
+            observed=f"/etc/docker/daemon.json names {driver.docker.path}",
+            required="the program of Ascend Docker Runtime",
+            because="No container starts with --runtime=ascend.",
+            remedy="Install Ascend Docker Runtime again, or correct the path, then restart docker",
+            commands=("sudo systemctl restart docker",),
+            refs=(_RUNTIME,),
+        )
+    elif driver.docker.mounts and not any(_DRIVER in path for path in driver.docker.mounts):
+        yield warning(
+            "Ascend Docker Runtime does not mount the driver's libraries",
+            observed=f"base.list: {', '.join(driver.docker.mounts)}",
+            required=f"{_DRIVER}/lib64",
+            because="Containers get device files without libascend_hal.so and libc_sec.so.",
+            remedy="Add the folder to /etc/ascend-docker-runtime.d/base.list",
+            commands=(
+                f"echo {_DRIVER}/lib64 | sudo tee -a /etc/ascend-docker-runtime.d/base.list",
+            ),
             refs=(_RUNTIME,),
         )
     elif driver.docker.path is not None:

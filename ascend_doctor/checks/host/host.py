@@ -1,12 +1,10 @@
 """What the operating system grants a training job: shared memory and limits."""
 
-from collections.abc import Iterator
-
-from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Host, require_known
-from ascend_doctor.findings import Finding, Remedy, show_bytes
+from ascend_doctor.judging import Case, Findings, Remedy, Texts, Unknown, check, show_bytes, warning
 from ascend_doctor.judging.chip import ascend
-from ascend_doctor.judging.judge import Case, check, warning
+
+TEXTS = Texts("host")
 
 _GIB = 1 << 30
 _PLACE = "/dev/shm"  # noqa: S108 - the subject; nothing is put there
@@ -22,7 +20,7 @@ _DOCKER = "https://docs.docker.com/reference/cli/docker/container/run/"
 
 
 @check("shared-memory", f"{_PLACE} has room for data loaders and HCCL")
-def shared_memory(case: Case) -> Iterator[Finding]:
+def shared_memory(case: Case) -> Findings:
     """Data loader workers and HCCL pass data between processes through /dev/shm.
 
     Docker gives a container 64 MB where nothing is said. A worker that runs out of it is killed by
@@ -67,13 +65,8 @@ def _larger(host: Host) -> Remedy:
     return Remedy(summary="Start the container again with --shm-size=64g, or with --ipc=host")
 
 
-@check("resource-limits", "Limits on open files and locked memory are high enough")
-def resource_limits(case: Case) -> Iterator[Finding]:
-    """RDMA locks the memory that it sends from, and every rank holds many sockets and files.
-
-    Containers on Ascend hosts are meant to run with memlock unlimited and at least 32768 open
-    files. Lower limits show up late, with many ranks or with communication between nodes.
-    """
+@TEXTS.check("resource-limits")
+def _resource_limits(case: Case) -> Findings:
     ascend(case)
     host = case.need(Host)
     limits = {limit.name: limit for limit in host.limits}

@@ -1,30 +1,23 @@
 """What the host has for the ranks: memory, CPUs, and a C and C++ library that is new enough."""
 
-from collections.abc import Iterator
-
 from ascend_doctor.checks.host.left_behind import LOADER
 from ascend_doctor.checks.npu.npus import visible_npus as seen
 from ascend_doctor.checks.python.torch_import import native_of
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Host, require_known
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging import Case, Findings, Remedy, Texts, error, warning
 from ascend_doctor.judging.chip import ascend, container, device_count
-from ascend_doctor.judging.judge import Case, check, error, warning
 from ascend_doctor.judging.packages import distribution
 from ascend_doctor.judging.version_compare import leading
+
+TEXTS = Texts("host-size")
 
 _GIB = 1 << 30
 _MIB = 1 << 20
 
 
-@check("host-memory", "The host has enough memory for the ranks")
-def host_memory(case: Case) -> Iterator[Finding]:
-    """Weights, optimizer state and batches pass through the host's memory.
-
-    No document says how much a job needs. A host, or the control group of a container, that has
-    less memory than one of its NPUs cannot hold what that NPU is to get. Its ranks are killed
-    (exit code -9, "oom-kill" in dmesg) while weights are loaded or a checkpoint is written.
-    """
+@TEXTS.check("host-memory")
+def _host_memory(case: Case) -> Findings:
     ascend(case)
     _real(case)
     host = case.need(Host)
@@ -57,13 +50,8 @@ def _real(case: Case) -> None:
         raise NotApplicable("the NPUs are simulated")
 
 
-@check("host-cpus", "There are enough CPUs for the ranks")
-def host_cpus(case: Case) -> Iterator[Finding]:
-    """Every rank is a process that keeps a CPU busy, and its data loaders need more of them.
-
-    Fewer CPUs than NPUs make ranks take turns, so all of them wait. Usually a job of the scheduler
-    asked for one CPU, or a container was started with --cpus or --cpuset-cpus.
-    """
+@TEXTS.check("host-cpus")
+def _host_cpus(case: Case) -> Findings:
     ascend(case)
     _real(case)
     host = case.need(Host)
@@ -78,19 +66,13 @@ def host_cpus(case: Case) -> Iterator[Finding]:
             required=f"at least {count}, several for each NPU",
             because="Ranks take turns on a CPU, and every collective waits for the slowest.",
             remedy="Ask the scheduler for more CPUs (--cpus-per-task, resources.requests.cpu),"
-            " or start the container without --cpuset-cpus",
-            commands=("taskset -cp $$",),
+            " or start the container without --cpus and --cpuset-cpus",
+            commands=("taskset -cp $$", "cat /proc/self/cgroup"),
         )
 
 
-@check("system-libraries", "The C and C++ libraries are new enough for torch and torch_npu")
-def system_libraries(case: Case) -> Iterator[Finding]:
-    """The files of torch and torch_npu need a minimum of glibc and libstdc++.
-
-    Their headers say which; an older library ends the import with "version `GLIBCXX_3.4.29' not
-    found". Old systems, and conda environments whose own libstdc++ is older than that of the
-    system, are the usual reasons. The check reads the headers of the files and loads nothing.
-    """
+@TEXTS.check("system-libraries")
+def _system_libraries(case: Case) -> Findings:
     native = native_of(case)
     distribution(case, "torch")
     host = case.need(Host)

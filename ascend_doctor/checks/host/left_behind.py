@@ -1,27 +1,18 @@
 """Variables of a launcher, the loader or Python that another program left behind."""
 
-from collections.abc import Iterator
-
-from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Environment
-from ascend_doctor.findings import Finding
+from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, warning
 from ascend_doctor.judging.env_values import settings, show_values, unset
-from ascend_doctor.judging.judge import Case, check, warning
+
+TEXTS = Texts("left-behind")
 
 _RUN = "https://pytorch.org/docs/stable/elastic/run.html"
 LOADER = "https://man7.org/linux/man-pages/man8/ld.so.8.html"
 _HOME = "https://docs.python.org/3/using/cmdline.html#envvar-PYTHONHOME"
 
 
-@check("launcher-variables", "RANK and WORLD_SIZE are set together, or not at all")
-def launcher_variables(case: Case) -> Iterator[Finding]:
-    """A launcher sets RANK and WORLD_SIZE for every process that it starts.
-
-    One of them alone was left behind, by a shell that tried a command by hand or by an image. A
-    script that is started without torchrun then waits for ranks that never come, or ends with
-    "environment variable RANK expected, but not set". torchrun and the launchers of schedulers set
-    both, and overwrite what was there.
-    """
+@TEXTS.check("launcher-variables")
+def _launcher_variables(case: Case) -> Findings:
     values = settings(case)
     rank, size = values.get("RANK"), values.get("WORLD_SIZE")
     if rank is None and size is None:
@@ -42,14 +33,8 @@ def launcher_variables(case: Case) -> Iterator[Finding]:
     )
 
 
-@check("ld-preload", "LD_PRELOAD names libraries that exist")
-def ld_preload(case: Case) -> Iterator[Finding]:
-    """LD_PRELOAD puts libraries in front of all others, in every program of this shell.
-
-    Guides use it for memory allocators (jemalloc, tcmalloc) and for libgomp. A library that is not
-    there is skipped with "cannot be preloaded" on stderr, in every process that starts: the job
-    runs without it, and programs that read stderr of others are confused.
-    """
+@TEXTS.check("ld-preload")
+def _ld_preload(case: Case) -> Findings:
     settings(case)
     lost = [library.name for library in case.need(Environment).preloaded if library.path is None]
     if lost:
@@ -64,13 +49,8 @@ def ld_preload(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("python-home", "PYTHONHOME does not lead Python astray")
-def python_home(case: Case) -> Iterator[Finding]:
-    """PYTHONHOME replaces the place where Python looks for its standard library.
-
-    Left behind by another Python, it makes this one stop with "No module named 'encodings'", or
-    import modules of the wrong release. Nobody who trains needs it.
-    """
+@TEXTS.check("python-home")
+def _python_home(case: Case) -> Findings:
     home = settings(case).get("PYTHONHOME")
     if home is None:
         raise NotApplicable("PYTHONHOME is not set")

@@ -1,24 +1,15 @@
 """Folders of PATH from which the doctor starts nothing."""
 
-from collections.abc import Iterator
-
-from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Environment, PathEntry
-from ascend_doctor.findings import Finding
-from ascend_doctor.judging.judge import Case, check, warning
+from ascend_doctor.judging import Case, Finding, Findings, NotApplicable, Texts, warning
+
+TEXTS = Texts("search-path")
 
 _EXEC = "https://man7.org/linux/man-pages/man3/exec.3.html"
 
 
-@check("search-path", "PATH has only folders that other users cannot change")
-def search_path(case: Case) -> Iterator[Finding]:
-    """The shell and most launchers start programs by the order of PATH.
-
-    A relative or empty entry means the current folder. A file named npu-smi there is started in
-    place of the vendor's tool. For root, a folder that another user can write has the same
-    effect. The doctor starts nothing from such folders, even if npu-smi, git or python3 is only
-    there. Your jobs still do.
-    """
+@TEXTS.check("search-path")
+def search_path(case: Case) -> Findings:
     left_out = case.need(Environment).path_left_out
     if left_out is None:
         raise NotApplicable("this record does not list the folders of PATH")

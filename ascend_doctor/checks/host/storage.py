@@ -1,13 +1,12 @@
 """Room where jobs write: compiled operators, logs, caches, temporary files."""
 
 import shlex
-from collections.abc import Iterator
 
-from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import FileSystem, Storage
-from ascend_doctor.findings import Finding, show_bytes
+from ascend_doctor.judging import Case, Findings, Texts, Unknown, error, show_bytes, warning
 from ascend_doctor.judging.chip import ascend
-from ascend_doctor.judging.judge import Case, check, error, warning
+
+TEXTS = Texts("storage")
 
 _GIB = 1 << 30
 # No document gives a job's need; a checkpoint or a core file takes more than this.
@@ -21,17 +20,8 @@ _USES = {
 }
 
 
-@check("disk-room", "There is disk space for operators, logs and caches")
-def disk_room(case: Case) -> Iterator[Finding]:
-    """A job writes even before the first checkpoint.
-
-    CANN compiles operators into kernel_meta of the current folder and below your home folder (or
-    ASCEND_CACHE_PATH), writes logs to ~/ascend/log (or ASCEND_PROCESS_LOG_PATH), and launchers
-    keep temporary files in TMPDIR. A full file system there ends a job with errors that do not
-    name it (500001, "compile failed", bus errors); one without free inodes does so with gigabytes
-    free. Full is an error, less than 1 GB or 1000 inodes a warning. Where only models are cached,
-    a full file system is a warning, for what is there can be read.
-    """
+@TEXTS.check("disk-room")
+def _disk_room(case: Case) -> Findings:
     ascend(case)
     storage = case.need(Storage)
     for spot in storage.places:
@@ -40,7 +30,7 @@ def disk_room(case: Case) -> Iterator[Finding]:
         raise Unknown(f"the room in {', '.join(storage.untold)} could not be told")
 
 
-def _judge_file_system(system: FileSystem) -> Iterator[Finding]:
+def _judge_file_system(system: FileSystem) -> Findings:
     needed = any(use != "models" for use in system.uses)
     what = ", ".join(dict.fromkeys(_USES.get(use, use) for use in system.uses))
     full = system.free == 0 or (system.files > 0 and system.files_free == 0)

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import FrameworkRefusal, Launch
-from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.judge import Case, check, error, unknown, warning
+from ascend_doctor.judging import Case, Findings
+from ascend_doctor.judging.texts import Texts
+
+TEXTS = Texts("framework")
 
 _NOT_ASKED = "the framework was not asked; lint --exact asks it"
 
@@ -17,27 +19,18 @@ def _answers(case: Case, outcome: str) -> list[FrameworkRefusal]:
     return [each for each in answers if each.outcome == outcome]
 
 
-@check("run-framework-refuses", "The framework takes the launch", scope="launch")
-def run_framework_refuses(case: Case) -> Iterator[Finding]:
-    """`lint --exact` asks the framework's own parser and validation, with simulated NPUs.
-
-    It goes as far as arguments, configuration and parallel groups, for the ranks that the launch
-    states; no model and no data are made. Each refusal is reported at the line of the value. After
-    a refusal that value is replaced by one that passes, so all refusals are found.
-    """
+@TEXTS.check("run-framework-refuses")
+def _run_framework_refuses(case: Case) -> Findings:
     for answer in _answers(case, "refused"):
-        yield error(
-            f"{answer.program} refuses {answer.option}"
-            if answer.option
-            else f"{answer.program} refuses it",
+        yield TEXTS.finding(
+            "refuses" if answer.option else "refuses-all",
+            answer.location,
+            refs=(answer.source,) if answer.source else (),
+            answer=answer,
             observed=", ".join([answer.option, *_others(answer)]) if answer.option else "",
-            required="a launch that it takes",
             because=f"{answer.text} ({answer.source}: {answer.code})"
             if answer.code
             else answer.text,
-            remedy=Remedy(summary="Change the value, or one that it depends on"),
-            refs=(answer.source,) if answer.source else (),
-            location=answer.location,
         )
 
 
@@ -46,34 +39,14 @@ def _others(answer: FrameworkRefusal) -> Iterator[str]:
         yield f"{spot.name} (line {spot.location.line})"
 
 
-@check("run-framework-changes", "The framework uses the values of the launch", scope="launch")
-def run_framework_changes(case: Case) -> Iterator[Finding]:
-    """Some values are replaced by the framework without an error.
-
-    Megatron-LM turns sequence parallelism off with a tensor parallel size of 1, for example.
-    """
+@TEXTS.check("run-framework-changes")
+def _run_framework_changes(case: Case) -> Findings:
     for answer in _answers(case, "changed"):
-        yield warning(
-            f"{answer.program} replaces {answer.option}",
-            observed=answer.option,
-            required=answer.text,
-            because="Its validation uses another value than the launch gives.",
-            remedy=Remedy(summary=f"Remove {answer.option}, or change what it depends on"),
-            location=answer.location,
-        )
+        yield TEXTS.finding("changes", answer.location, answer=answer)
 
 
-@check("run-framework-answers", "The framework could be asked about the launch", scope="launch")
-def run_framework_answers(case: Case) -> Iterator[Finding]:
-    """The framework has to be installed, and importable, in the stack that is asked.
-
-    Otherwise nothing that only the framework knows is judged.
-    """
+@TEXTS.check("run-framework-answers")
+def _run_framework_answers(case: Case) -> Findings:
     for answer in _answers(case, "unjudged"):
-        yield unknown(
-            f"Could not ask {answer.program} about {answer.option or 'the launch'}",
-            observed=answer.text,
-            because="What only the framework knows is not judged.",
-            remedy="Name another stack with --python or --prefix, or try ascend-doctor rehearse",
-            location=answer.location,
-        )
+        asked = answer.option or "the launch"
+        yield TEXTS.finding("not-asked", answer.location, answer=answer, asked=asked)

@@ -1,7 +1,5 @@
 """A launch of a model with gated delta nets (Qwen3.5, Qwen3-Next): which of them it gets."""
 
-from collections.abc import Iterator
-
 from ascend_doctor.checks.launch.options import (
     at,
     behaviour_refs,
@@ -11,17 +9,16 @@ from ascend_doctor.checks.launch.options import (
     unseen,
     version,
 )
-from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
 from ascend_doctor.facts import UNTOLD, Launch
-from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.judge import Case, check, error, warning
+from ascend_doctor.judging import Case, Findings, NotApplicable, Remedy, Texts, Unknown, Unresolved
 from ascend_doctor.judging.packages import distribution, variable
 from ascend_doctor.judging.version_compare import is_in_range
+
+TEXTS = Texts("gdn-launch")
 
 BRIDGE_PARSER = "modelscope/mcore-bridge@v1.0.0:src/mcore_bridge/config/parser.py"
 BRIDGE_CONFIG = "modelscope/mcore-bridge@v1.2.0:src/mcore_bridge/config/model_config.py:277"
 NAME = "USE_MCORE_GDN"
-_PACKED = "modelscope/mcore-bridge@v1.2.2:src/mcore_bridge/model/mm_gpts/qwen3_5_gdn.py"
 # The models for which mcore-bridge reads the variable, as spelt in launches.
 _MODELS = ("qwen3.5", "qwen3_5", "qwen3-next", "qwen3_next")
 _FIRST = ">=0.16.0.dev0"  # the first megatron-core with a gated delta net
@@ -57,18 +54,8 @@ def _variable(case: Case, launch_options: dict[str, str]) -> str | None:
     return value
 
 
-@check(
-    "run-gdn-megatron",
-    "This Megatron-LM has the gated delta nets that the model needs",
-    scope="launch",
-)
-def run_gdn_megatron(case: Case) -> Iterator[Finding]:
-    """Megatron-core has gated delta nets from 0.16.0 on.
-
-    With an older one Qwen3.5 and Qwen3-Next start only with USE_MCORE_GDN=0, which takes the layers
-    of transformers; unset means 1, and mcore-bridge then refuses the model's configuration.
-    ms-swift trains through mcore-bridge. Give the launch command behind `--` to have it judged.
-    """
+@TEXTS.check("run-gdn-megatron")
+def _run_gdn_megatron(case: Case) -> Findings:
     gated_delta_only = _options_of_gated_delta(case)
     if case.need(Launch).program not in {"megatron-swift", ""}:
         raise NotApplicable("the launch command does not start ms-swift with Megatron")
@@ -77,93 +64,65 @@ def run_gdn_megatron(case: Case) -> Iterator[Finding]:
         raise Unknown("which Megatron-LM it is; give --megatron or examine its environment")
     value = _variable(case, gated_delta_only)
     if value != "0" and not is_in_range(newest, _FIRST):
-        yield error(
-            f"{gated_delta_only['model']} needs {NAME}=0 with Megatron-core {newest}",
-            observed=f"{NAME} is {value or 'unset, which means 1'}",
-            required=f"{NAME}=0, or Megatron-core 0.16.0 or newer",
-            because="It ends with ImportError: experimental attention variant requires "
-            "megatron-core>=0.16.0.",
+        yield TEXTS.finding(
+            "no-delta-nets",
+            at(case, NAME, "use_mcore_gdn", "model"),
             remedy=_REMEDY,
-            refs=(BRIDGE_PARSER, BRIDGE_CONFIG, *behaviour_refs(case, "megatron-core", "no-gdn")),
-            location=at(case, NAME, "use_mcore_gdn", "model"),
+            refs=behaviour_refs(case, "megatron-core", "no-gdn"),
+            model=gated_delta_only["model"],
+            newest=newest,
+            value=value or "unset, which means 1",
         )
 
 
-@check(
-    "gdn-zero-with-cp",
-    "The gated delta net of transformers is not split by context parallel",
-    scope="launch",
-)
-def gdn_zero_with_cp(case: Case) -> Iterator[Finding]:
-    """With USE_MCORE_GDN=0 the gated delta net layers are those of transformers.
-
-    They know no context parallelism, so mcore-bridge refuses a context parallel size above 1 for
-    Qwen3.5 and Qwen3-Next; other models do not care. From Megatron-core 0.16 on USE_MCORE_GDN=1
-    takes layers that are split. Give the launch command behind `--` to have it judged.
-    """
+@TEXTS.check("gdn-zero-with-cp")
+def _gdn_zero_with_cp(case: Case) -> Findings:
     gated_delta_only = _options_of_gated_delta(case)
     size = number(case, "context_parallel_size", 1)
     if _variable(case, gated_delta_only) != "0" or size == 1:
         return
     newest = version(case)
     has_own = bool(newest) and is_in_range(newest, _FIRST)
-    yield error(
-        f"USE_MCORE_GDN=0 and context parallel size {size} exclude each other",
-        observed=f"{gated_delta_only['model']}, USE_MCORE_GDN=0, context_parallel_size {size}",
-        required="context_parallel_size 1"
-        + ("" if newest and not has_own else ", or USE_MCORE_GDN=1 with Megatron-core 0.16"),
-        because="The layers of transformers know no context parallelism.",
+    yield TEXTS.finding(
+        "no-context",
+        at(case, "context_parallel_size"),
         remedy=Remedy(summary="Take Megatron's own layers", commands=(f"export {NAME}=1",))
         if has_own
         else Remedy(summary="Set context_parallel_size to 1"),
         refs=behaviour_refs(case, "mcore-bridge", "gdn-zero-no-cp"),
-        location=at(case, "context_parallel_size"),
+        size=size,
+        model=gated_delta_only["model"],
+        required="context_parallel_size 1"
+        if newest and not has_own
+        else "context_parallel_size 1, or USE_MCORE_GDN=1 with Megatron-core 0.16",
     )
 
 
-@check("run-gdn-padding", "Padding does not reach gated delta nets of old bridges", scope="launch")
-def run_gdn_padding(case: Case) -> Iterator[Finding]:
-    """Before 1.2.1 mcore-bridge gives gated delta nets the wrong mask where samples are padded.
-
-    With padding_free false and USE_MCORE_GDN=0 the mask is the one that MindSpeed compresses. The
-    training fails, asynchronously in aclnnFlashAttentionScore.
-    """
+@TEXTS.check("run-gdn-padding")
+def _run_gdn_padding(case: Case) -> Findings:
     gated_delta_only = _options_of_gated_delta(case)
     padding = gated_delta_only.get("padding_free", "").lower()
     if padding not in {"false", "0"} or _variable(case, gated_delta_only) != "0":
         return
     bridge = distribution(case, "mcore-bridge")
     if not is_in_range(bridge.version, ">=1.2.1"):
-        yield error(
-            f"mcore-bridge {bridge.version} fails without padding_free",
-            observed="USE_MCORE_GDN=0, padding_free false",
-            required="padding_free true, or mcore-bridge 1.2.1 or newer",
-            because="Gated delta nets read the mask that MindSpeed compresses.",
+        yield TEXTS.finding(
+            "padded",
+            at(case, "padding_free"),
             refs=behaviour_refs(case, "mcore-bridge", "npu-gdn-mask-fix"),
-            location=at(case, "padding_free"),
+            bridge=bridge,
         )
 
 
-@check(
-    "run-gdn-packing",
-    "Packed samples stay apart in gated delta nets",
-    scope="launch",
-)
-def run_gdn_packing(case: Case) -> Iterator[Finding]:
-    """With USE_MCORE_GDN=0 Qwen3.5 and Qwen3-Next mix packed samples, or refuse them.
-
-    Older mcore-bridge lets several sequences inside one packed sample see each other; newer ones
-    raise without flash-linear-attention's convolution.
-    """
+@TEXTS.check("run-gdn-packing")
+def _run_gdn_packing(case: Case) -> Findings:
     gated_delta_only = _options_of_gated_delta(case)
     if _variable(case, gated_delta_only) == "0" and flag(case, "packing"):
         newest = version(case)
-        yield warning(
-            "Packing with the gated delta nets of transformers",
-            observed="USE_MCORE_GDN=0, packing true",
+        yield TEXTS.finding(
+            "packed",
+            at(case, "packing"),
             required="packing false"
-            + ("" if newest and not is_in_range(newest, _FIRST) else ", or USE_MCORE_GDN=1"),
-            because="Samples in one pack can see each other, or mcore-bridge refuses.",
-            refs=(_PACKED,),
-            location=at(case, "packing"),
+            if newest and not is_in_range(newest, _FIRST)
+            else "packing false, or USE_MCORE_GDN=1",
         )

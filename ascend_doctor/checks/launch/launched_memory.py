@@ -2,27 +2,20 @@
 
 import contextlib
 import re
-from collections.abc import Iterator
 
 import msgspec
 from msgspec.structs import replace
 
-from ascend_doctor.checks.launch.options import (
-    at,
-    flag,
-    is_given,
-    megatron_options,
-    number,
-    world,
-)
+from ascend_doctor.checks.launch.options import at, flag, is_given, megatron_options, number, world
 from ascend_doctor.errors import DataError, NotApplicable, Unknown
 from ascend_doctor.facts import Launch
-from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging import Case, Findings, Level, Texts, note
 from ascend_doctor.matrix.models import Latent, Model, every, find_named
 from ascend_doctor.planning.layout import Layout
 from ascend_doctor.planning.memory import GIB, Memory, TrainingRun, stage_memory
 from ascend_doctor.planning.ranking import MARGIN, RankBudget, rank_budget
+
+TEXTS = Texts("launches")
 
 _TRAINS = re.compile(r"(?:^|\.)(?:pre|post)train_\w+$")
 # ms-swift exports without them.
@@ -77,14 +70,8 @@ class LaunchedPlan(msgspec.Struct, frozen=True, kw_only=True):
         return self.memory.total <= where.memory
 
 
-@check("launch-memory", "The launch fits into the memory of its NPUs", scope="launch")
-def launch_memory(case: Case) -> Iterator[Finding]:
-    """Memory of the most loaded rank, estimated from the sizes, the layout and the options.
-
-    Counted are weights, gradients, the optimizer's states, activations with recomputation and
-    virtual pipelines, LoRA and HCCL's buffers, as `ascend-doctor plan FILE` shows them. An unknown
-    chip is taken for one of 64 GB. `ascend-doctor rehearse --true-size` counts, and does not guess.
-    """
+@TEXTS.check("launch-memory")
+def _launch_memory(case: Case) -> Findings:
     try:
         plan = plan_launch(case)
     except Unknown as reason:  # other checks say what is not known
@@ -97,16 +84,15 @@ def launch_memory(case: Case) -> Iterator[Finding]:
     if short or plan.fits(where) is not False:
         yield note(f"The launch needs about {shown}")
         return
-    yield (error if needed > _CERTAIN * has else warning)(
-        f"The launch needs about {needed:.0f} GiB a NPU, and one has {has:.0f} GiB",
-        observed=f"{plan.layout.name} on {plan.layout.npus} NPUs: {shown}",
-        required=f"at most {has:.1f} GiB",
-        because="Training ends with NPU out of memory in its first steps.",
-        remedy=Remedy(
-            summary="Take more NPUs, split the model further, or recompute all activations "
-            "(`ascend-doctor plan FILE` shows what takes the memory)"
-        ),
-        location=at(case, "num_layers", "model", "micro_batch_size"),
+    yield TEXTS.finding(
+        "too-much-memory",
+        at(case, "num_layers", "model", "micro_batch_size"),
+        level=Level.ERROR if needed > _CERTAIN * has else Level.WARNING,
+        needed=f"{needed:.0f}",
+        each=f"{has:.0f}",
+        most=f"{has:.1f}",
+        layout=plan.layout,
+        shown=shown,
     )
 
 

@@ -1,16 +1,17 @@
 """Options of a launch by their names and values: known, misspelt, or of another release."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 
 from ascend_doctor.checks.launch.options import options, version
 from ascend_doctor.checks.launch.rules import is_colocated
-from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import UNTOLD, Launch
-from ascend_doctor.findings import Finding, Remedy, first_of
-from ascend_doctor.judging.judge import Case, check, error, unknown, warning
+from ascend_doctor.judging import Finding, Findings, NotApplicable, Remedy, Texts, Unknown, first_of
+from ascend_doctor.judging.judge import Case, error, unknown, warning
 from ascend_doctor.judging.spelling import slip_of
 from ascend_doctor.matrix.versions import satisfies
+
+TEXTS = Texts("option-names")
 
 _FAMILY = ("MindSpeed", "MindSpeed-LLM", "MindSpeed-MM")
 # The line of Megatron-LM for MindSpeed's master (Ascend/MindSpeed@master:README.md).
@@ -67,14 +68,8 @@ _KINDS = {
 }
 
 
-@check("run-flags-known", "This Megatron-LM version has all options", scope="launch")
-def run_flags_known(case: Case) -> Iterator[Finding]:
-    """Options of Megatron-LM's scripts come and go between versions; argparse stops at them.
-
-    The options of each version are kept as data, and those that MindSpeed's family and torchrun
-    add. One that only other versions have is an error, and so is a slip of a letter or two. One
-    that none has may belong to the script that is launched.
-    """
+@TEXTS.check("run-flags-known")
+def run_flags_known(case: Case) -> Findings:
     options(case)
     if _extends(case):
         yield from _find_slips_of_extension(case)
@@ -102,7 +97,14 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
         if own and len(strange) == 1 and not releases and not close:
             longer = _find_longer(name, known)
             if len(longer) > 1:
-                yield _report_beginning(launch, name, longer)
+                yield error(
+                    f"--{name} is the beginning of {len(longer)} options",
+                    observed=f"--{name}",
+                    required=first_of([f"--{each}" for each in longer], _SHOWN),
+                    because=f"{STOPS} It takes no beginnings of names.",
+                    remedy=Remedy(summary="Write the whole name"),
+                    location=launch.places.get(f"--{name}"),
+                )
                 continue
             close = "".join(longer)
         if not launch.program and _is_other_spelling(name, close):
@@ -141,26 +143,13 @@ def _find_longer(name: str, known: Collection[str]) -> list[str]:
     return sorted(each for each in known if each.startswith(name))
 
 
-def _report_beginning(launch: Launch, name: str, longer: list[str]) -> Finding:
-    return error(
-        f"--{name} is the beginning of {len(longer)} options",
-        observed=f"--{name}",
-        required=first_of([f"--{each}" for each in longer], _SHOWN),
-        because=f"{STOPS} It takes no beginnings of names.",
-        remedy=Remedy(summary="Write the whole name"),
-        location=launch.places.get(f"--{name}"),
-    )
-
-
 def _spelt_like(parser: frozenset[str], names: Collection[str]) -> frozenset[str]:
     return frozenset(
         name for name in names if "_" not in name or name.replace("_", "-") not in parser
     )
 
 
-def _find_undefined(
-    launch: Launch, names: list[str], where: str, *, whole: bool
-) -> Iterator[Finding]:
+def _find_undefined(launch: Launch, names: list[str], where: str, *, whole: bool) -> Findings:
     own = names
     if whole and _has_known_parser(launch):
         # The shell splits a quoted array element where it expands it without quotes.
@@ -178,9 +167,7 @@ def _find_undefined(
     yield from _strangers(launch, own, where)
 
 
-def _of_other_branches(
-    case: Case, launch: Launch, listed: str, have: frozenset[str]
-) -> Iterator[Finding]:
+def _of_other_branches(case: Case, launch: Launch, listed: str, have: frozenset[str]) -> Findings:
     tables = case.catalog.options
     mindspeed = tables.table(_FAMILY[0])
     line = ".".join(listed.split(".")[:2])
@@ -205,7 +192,7 @@ def _of_other_branches(
 
 def _odd_marks(
     case: Case, launch: Launch, strange: list[str], known: frozenset[str], source: tuple[str, ...]
-) -> Iterator[Finding]:
+) -> Findings:
     joined = {f"--{name}": _value_of_joined(case, launch, name) for name in strange}
     wrong = {f"-{name}": f"--{name}" for name in launch.one_dash if name in known}
     for written, right in (*joined.items(), *wrong.items()):
@@ -265,7 +252,7 @@ def _extends(case: Case) -> bool:
     )
 
 
-def _find_slips_of_extension(case: Case) -> Iterator[Finding]:
+def _find_slips_of_extension(case: Case) -> Findings:
     launch = case.need(Launch)
     long = [name for name in case.catalog.flags.every if len(name) >= _LEAST_LETTERS]
     for name in launch.flags:
@@ -282,7 +269,7 @@ def _is_other_spelling(name: str, known: str) -> bool:
     return name.replace("_", "-") == known.replace("_", "-")
 
 
-def _strangers(launch: Launch, names: list[str], where: str) -> Iterator[Finding]:
+def _strangers(launch: Launch, names: list[str], where: str) -> Findings:
     if names:
         yield unknown(
             f"Options that are not known to {where}",
@@ -292,13 +279,8 @@ def _strangers(launch: Launch, names: list[str], where: str) -> Iterator[Finding
         )
 
 
-@check("run-option-values", "Megatron-LM accepts the option values", scope="launch")
-def run_option_values(case: Case) -> Iterator[Finding]:
-    """The parser stops at a word where a number belongs, and at a word that is not a choice.
-
-    A switch such as --bf16 takes no value; one behind it is an argument too many. Choices are
-    extended by MindSpeed-LLM and by forks, so that only slips of the hand are reported of them.
-    """
+@TEXTS.check("run-option-values")
+def run_option_values(case: Case) -> Findings:
     options(case)
     launch = case.need(Launch)
     # A program that extends Megatron-LM has its own switches, but Megatron's numbers and choices.
@@ -336,7 +318,7 @@ def run_option_values(case: Case) -> Iterator[Finding]:
             )
 
 
-def _find_sizes_below_one(launch: Launch, kinds: Mapping[str, str]) -> Iterator[Finding]:
+def _find_sizes_below_one(launch: Launch, kinds: Mapping[str, str]) -> Findings:
     """Sizes below one, which no training has; several of -1 mean values from a checkpoint.
 
     Megatron-DeepSpeed's tasks/eval_harness/evaluate.py takes -1 for these.
@@ -384,13 +366,8 @@ def describe_kind(kind: str, value: str) -> str:
     return "" if not choices or value in choices else f"one of {', '.join(choices)}"
 
 
-@check("run-swift-options", "ms-swift has all options", scope="launch")
-def run_swift_options(case: Case) -> Iterator[Finding]:
-    """ms-swift raises for options that none of its argument classes has.
-
-    Their fields are kept as data, with those of the classes of transformers and trl that they
-    extend. One that differs from a known one by a letter or two is an error.
-    """
+@TEXTS.check("run-swift-options")
+def run_swift_options(case: Case) -> Findings:
     options(case)
     launch = case.need(Launch)
     if launch.program not in {"swift", "megatron-swift"}:
@@ -431,7 +408,7 @@ def run_swift_options(case: Case) -> Iterator[Finding]:
         )
 
 
-def _find_swift_values(launch: Launch, kinds: Mapping[str, str]) -> Iterator[Finding]:
+def _find_swift_values(launch: Launch, kinds: Mapping[str, str]) -> Findings:
     """Values that the argument classes of ms-swift do not take."""
     for name, value in launch.values.items():
         plain = name.replace("-", "_")
@@ -447,14 +424,8 @@ def _find_swift_values(launch: Launch, kinds: Mapping[str, str]) -> Iterator[Fin
             )
 
 
-@check("run-verl-keys", "verl has all overridden keys", scope="launch")
-def run_verl_keys(case: Case) -> Iterator[Finding]:
-    """Hydra refuses to override a key that verl's configuration does not have.
-
-    The words of its keys are kept as data. A key behind a plus is added on purpose, and of other
-    trainers on top of verl the keys are not known: of these only what differs from a whole key of
-    verl by a slip of the hand in one word counts.
-    """
+@TEXTS.check("run-verl-keys")
+def run_verl_keys(case: Case) -> Findings:
     options(case)
     launch = case.need(Launch)
     verl = launch.program == "verl" and any(key.startswith(_VERL) for key in launch.keys)

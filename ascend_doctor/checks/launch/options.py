@@ -1,17 +1,19 @@
 """A launch command against the machine and the stack: what the run itself would refuse."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
 from ascend_doctor.facts import UNTOLD, Launch, Spot
-from ascend_doctor.findings import Finding, Place, Remedy
-from ascend_doctor.judging.judge import Case, check, error, unknown, warning
+from ascend_doctor.judging import Case, Findings, Place, Remedy
 from ascend_doctor.judging.layout_rules import MOST_EXPERTS, holds_experts
 from ascend_doctor.judging.packages import family
 from ascend_doctor.judging.source_trees import core_version
+from ascend_doctor.judging.texts import Texts
 from ascend_doctor.matrix.models import find_near
 from ascend_doctor.matrix.schema import urls
+
+TEXTS = Texts("launches")
 
 _SHOWN_SPOTS = 6
 # Device counts of a node that a launch may take; any other number is itself suspect.
@@ -30,6 +32,8 @@ MEGATRON = frozenset({"megatron", "megatron-swift", "verl", "mindspeed-rl"})
 # Megatron-LM up to 0.12 gives an encoder ranks beside the decoder's.
 ENCODER = ("encoder_tensor_model_parallel_size", "encoder_pipeline_model_parallel_size")
 _OF_LAUNCHER = ("nnodes", "nproc_per_node", "node_rank", "master_addr", "master_port")
+# Ranks of all nodes: msrun's and MindSpeed-RL's, accelerate's.
+_OF_ALL_NODES = ("worker_num", "num_processes")
 # YAML files and Hydra give a switch a value; a bare --switch has an empty one.
 _OFF = {"false", "0", "none", "no", "null"}
 
@@ -115,8 +119,9 @@ def world(case: Case) -> int:
         return number(case, "trainer.n_gpus_per_node") * nodes(case)
     if "nproc_per_node" in launch.options:
         return number(case, "nproc_per_node") * nodes(case)
-    if "worker_num" in launch.options:  # msrun's and MindSpeed-RL's are those of all nodes
-        return number(case, "worker_num")
+    for name in _OF_ALL_NODES:
+        if name in launch.options:
+            return number(case, name)
     if "num_gpus" in launch.options:  # deepspeed's
         return number(case, "num_gpus") * nodes(case)
     ranks = variables(case).get("NPROC_PER_NODE", "")
@@ -141,6 +146,8 @@ def nodes(case: Case) -> int:
         return number(case, "trainer.nnodes", 1)
     if "num_gpus" in launch.options:
         return number(case, "num_nodes", 1)
+    if "num_machines" in launch.options:  # accelerate's
+        return number(case, "num_machines")
     if not launch.program.endswith("swift") or "nproc_per_node" in launch.options:
         return number(case, "nnodes", 1)
     if "NNODES" in unseen(case):
@@ -171,28 +178,17 @@ def behaviour_refs(case: Case, component: str, identity: str) -> tuple[str, ...]
     return tuple(source.url for row in rows if row.id == identity for source in row.sources)
 
 
-@check("launch-resolved", "The values of the launch are known", scope="launch")
-def launch_resolved(case: Case) -> Iterator[Finding]:
-    """A launch script may leave sizes to its shell: `$TP` from outside, `"$@"`, a sourced file.
-
-    What depends on them is not judged, and a launch that is not judged is not well. lint ends with
-    3 and says which expressions at which lines kept which checks from judging. Give the variables
-    defaults in the script (`${TP:-8}`), keep the sourced file beside it, or accept the gap with
-    `--allow-unresolved`. A model that is not known is such a value, too: the remedy has names that
-    look like it.
-    """
+@TEXTS.check("launch-resolved")
+def _launch_resolved(case: Case) -> Findings:
     options(case)
     launch = case.need(Launch)
     spots = launch.unresolved
     if spots:
         shown = [f"{_of(spot)} (line {spot.location.line})" for spot in spots[:_SHOWN_SPOTS]]
         left = len(spots) - len(shown)
-        yield unknown(
-            "The launch takes values from elsewhere",
-            observed="; ".join((*shown, *((f"and {left} more",) if left else ()))),
-            remedy=Remedy(summary=_how_to_resolve(case, launch)),
-            location=spots[0].location,
-        )
+        observed = "; ".join((*shown, *((f"and {left} more",) if left else ())))
+        remedy = Remedy(summary=_how_to_resolve(case, launch))
+        yield TEXTS.finding("elsewhere", spots[0].location, remedy=remedy, observed=observed)
 
 
 def _how_to_resolve(case: Case, launch: Launch) -> str:
@@ -223,13 +219,8 @@ def _of(spot: Spot) -> str:
     return f"`{spot.name}` for {spot.argument}" if spot.argument else f"`{spot.name}`"
 
 
-@check("fp8-on-a2-a3", "FP8 is used only on chips that support it", scope="launch")
-def fp8_on_a2_a3(case: Case) -> Iterator[Finding]:
-    """FP8 options of Megatron-LM need a chip with FP8 matrix products.
-
-    The operator tables list FP8 types under Ascend 950 only; Atlas A2 and A3 have none. Give the
-    launch command behind `--` to have it judged.
-    """
+@TEXTS.check("fp8-on-a2-a3")
+def _fp8_on_a2_a3(case: Case) -> Findings:
     launch_options = options(case)
     asked = {
         name: value
@@ -243,35 +234,25 @@ def fp8_on_a2_a3(case: Case) -> Iterator[Finding]:
     if chip.fp8 is None:
         raise Unknown(f"no source says whether {chip.title} has FP8")
     if not chip.fp8:
-        yield error(
-            f"{chip.title} has no FP8",
-            observed=", ".join(f"--{name} {value}".rstrip() for name, value in asked.items()),
-            required="BF16 on this chip, or Ascend 950",
-            because="The operator tables list FP8 types under Ascend 950 only.",
-            remedy=Remedy(summary="Take the FP8 options out, and convert FP8 weights to BF16"),
-            refs=urls(chip.sources),
-            location=at(case, *asked),
-        )
+        observed = ", ".join(f"--{name} {value}".rstrip() for name, value in asked.items())
+        where, refs = at(case, *asked), urls(chip.sources)
+        yield TEXTS.finding("no-fp8", where, refs=refs, chip=chip, observed=observed)
 
 
-@check("ep-expert-cap", "No rank holds more experts than MindSpeed supports", scope="launch")
-def ep_expert_cap(case: Case) -> Iterator[Finding]:
-    """MindSpeed takes at most 128 experts a rank of an expert parallel group on NPUs.
-
-    mcore-bridge warns where the number of experts divided by the expert parallel size is larger.
-    Give the launch command behind `--` to have it judged.
-    """
+@TEXTS.check("ep-expert-cap")
+def _ep_expert_cap(case: Case) -> Findings:
     options(case)
     if not is_given(case, "num_experts"):
         raise NotApplicable("the launch command does not say how many experts there are")
     experts, size = number(case, "num_experts"), number(case, "expert_model_parallel_size", 1)
     if not holds_experts(experts, size):
-        yield warning(
-            f"Each rank would hold {-(-experts // size)} experts, more than {MOST_EXPERTS}",
-            observed=f"num_experts {experts}, expert_model_parallel_size {size}",
-            required=f"expert_model_parallel_size {-(-experts // MOST_EXPERTS)} or more",
-            because="The limit of MindSpeed for an expert parallel group.",
-            remedy=Remedy(summary="Raise the expert parallel size"),
+        yield TEXTS.finding(
+            "many-experts",
+            at(case, "expert_model_parallel_size", "num_experts"),
             refs=behaviour_refs(case, "mcore-bridge", "expert-cap"),
-            location=at(case, "expert_model_parallel_size", "num_experts"),
+            each=-(-experts // size),
+            MOST_EXPERTS=MOST_EXPERTS,
+            experts=experts,
+            size=size,
+            least=-(-experts // MOST_EXPERTS),
         )

@@ -1,15 +1,14 @@
 """Hydra's overrides: values of their key's kind."""
 
 import re
-from collections.abc import Iterator
 
 from ascend_doctor.checks.launch.options import options
 from ascend_doctor.checks.launch.rules import is_colocated
-from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import UNTOLD, Launch
-from ascend_doctor.findings import Finding
-from ascend_doctor.judging.judge import Case, check, error
+from ascend_doctor.judging import Case, Finding, Findings, NotApplicable, Texts
 from ascend_doctor.judging.spelling import edit_distance
+
+TEXTS = Texts("launches")
 
 INT = re.compile(r"[-+]?\d[\d_]*")
 _CONFIGS = {"mindspeed-rl": "Ascend/MindSpeed-RL@05a90d77:mindspeed_rl/config_cls"}
@@ -38,13 +37,8 @@ _COUNTS = frozenset(
 
 
 def _report_open_bracket(launch: Launch, key: str, value: str) -> Finding:
-    return error(
-        f"{key.lstrip('+')} has a bracket that is not closed",
-        observed=f"{key}={value}",
-        required="a closing bracket",
-        because="Hydra's grammar refuses it.",
-        location=launch.places.get(key),
-    )
+    where = launch.places.get(key)
+    return TEXTS.finding("open-bracket", where, key=key.lstrip("+"), observed=f"{key}={value}")
 
 
 def overriding_launch(case: Case) -> Launch:
@@ -56,14 +50,8 @@ def overriding_launch(case: Case) -> Launch:
     return launch
 
 
-@check("run-override-values", "Overridden keys have values of their kind", scope="launch")
-def run_override_values(case: Case) -> Iterator[Finding]:
-    """Hydra takes a word where a number or a truth value belongs, and hands it on as text.
-
-    `use_remove_padding=Ture` is a text that counts as true; `lr=1e-6x` stops the optimizer. The
-    kinds of verl's keys and of MindSpeed-RL's are kept as data; slips of True and False, counts
-    below 1 and shares of memory above 1 are mistakes in every framework that is configured so.
-    """
+@TEXTS.check("run-override-values")
+def _run_override_values(case: Case) -> Findings:
     launch = overriding_launch(case)
     known = launch.program in {"verl", *_CONFIGS}
     kinds = case.catalog.override_keys if known else {}
@@ -82,12 +70,9 @@ def run_override_values(case: Case) -> Iterator[Finding]:
         kind = numbers.get(own) or kinds.get(own) or tails.get(".".join(name.split(".")[-2:]), "")
         expected = _describe_lack(name, kind, bare, launch)
         if expected:
-            yield error(
-                f"{name} does not take {bare!r}",
-                observed=f"{name}={bare}",
-                required=expected,
-                refs=(_CONFIGS.get(launch.program, _VERL),),
-                location=launch.places.get(key),
+            where, refs = launch.places.get(key), (_CONFIGS.get(launch.program, _VERL),)
+            yield TEXTS.finding(
+                "other-kind", where, refs=refs, name=name, bare=bare, expected=expected
             )
 
 

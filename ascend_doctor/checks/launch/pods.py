@@ -5,22 +5,21 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import ContainerSpec, Pods
-from ascend_doctor.findings import Finding, Place, Remedy, quantity
-from ascend_doctor.judging.judge import Case, check, error, warning
+from ascend_doctor.findings import Finding, Place, quantity
+from ascend_doctor.judging.judge import Case
+from ascend_doctor.judging.texts import Texts
 
-_EQUAL = "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/"
-_DEVICE_PLUGIN = (
-    "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/"
-)
-_EXAMPLES = (
-    "Ascend/mind-cluster@22bb3d98:tests/st/testcases/basic_schedule/training_910b/"
-    "resources_0001/job_llama-1x8.yaml"
-)
-_VOLUMES = "https://kubernetes.io/docs/concepts/storage/volumes/"
+TEXTS = Texts("pods")
+
 _DRIVER = "/usr/local/Ascend/driver"
-_IMAGE = "https://pkg.go.dev/github.com/distribution/reference"
 # Ascend Device Plugin's resource names, with or without the chip.
 _NPU = re.compile(r"huawei\.com/(?:Ascend\w*|npu)", re.IGNORECASE)
+_OFFERED = (
+    "huawei.com/Ascend910",
+    "huawei.com/Ascend310P",
+    "huawei.com/Ascend310",
+    "huawei.com/npu",
+)
 _GPU = re.compile(r"(?:nvidia|amd)\.com/\w+")
 _SHARED = "/dev/shm"  # noqa: S108 - a path in a pod
 
@@ -32,9 +31,15 @@ def _containers(case: Case) -> tuple[ContainerSpec, ...]:
     return case.need(Pods).containers
 
 
-def _resource(container: ContainerSpec, pattern: re.Pattern[str]) -> str:
-    names = (*container.limits, *container.requests)
-    return next((name for name in names if pattern.fullmatch(name)), "")
+def _resource(container: ContainerSpec, pattern: re.Pattern[str]) -> tuple[str, str, str]:
+    """The name of a resource, its limit and its request; "" if absent."""
+    paths = (path.split("/", 2) for path in sorted(container.texts))
+    names = (path[2] for path in paths if path[0] == "resources" and pattern.fullmatch(path[-1]))
+    name = next(names, "")
+    limit, request = (
+        container.texts.get(f"resources/{kind}/{name}", "") for kind in ("limits", "requests")
+    )
+    return name, limit, request
 
 
 def _at(container: ContainerSpec, *names: str) -> Place | None:
@@ -42,136 +47,87 @@ def _at(container: ContainerSpec, *names: str) -> Place | None:
     return next((places[name] for name in (*names, "container") if name in places), None)
 
 
-@check("pod-devices", "Pods ask for NPUs as Kubernetes counts them", scope="pod")
-def pod_devices(case: Case) -> Iterator[Finding]:
-    """Resources of a device plugin are counted by limits; requests, where given, are the same.
+def _at_resource(container: ContainerSpec, name: str) -> Place | None:
+    return _at(container, f"resources/limits/{name}", f"resources/requests/{name}")
 
-    The API server refuses a pod whose requests and limits of one differ. A pod that asks for
-    nvidia.com/gpu gets no NPU: it stays Pending where there is no GPU.
-    """
+
+def _mounts(container: ContainerSpec) -> Iterator[tuple[str, str, str]]:
+    """The path of each mount, its volume, and its place without the last part."""
+    for path, text in container.texts.items():
+        mount, _, last = path.rpartition("/")
+        if last == "mountPath":
+            yield text, container.texts.get(f"{mount}/name", ""), mount
+
+
+@TEXTS.check("pod-devices")
+def _pod_devices(case: Case) -> Iterator[Finding]:
     for container in _containers(case):
-        name = _resource(container, _NPU)
-        limit, request = container.limits.get(name, ""), container.requests.get(name, "")
+        name, limit, request = _resource(container, _NPU)
         if name and request and limit != request:
-            yield error(
-                f"Requests and limits of {name} differ" if limit else f"{name} has no limit",
-                observed=f"requests {request}, limits {limit or 'none'}",
-                required="the same number in both",
-                because="Kubernetes refuses the pod: devices cannot be overcommitted.",
-                refs=(_DEVICE_PLUGIN, _EQUAL),
-                location=_at(container, f"requests/{name}"),
+            yield TEXTS.finding(
+                "unequal",
+                _at(container, f"resources/requests/{name}"),
+                title=f"Requests and limits of {name} differ" if limit else f"{name} has no limit",
+                request=request,
+                limit=limit or "none",
             )
-        gpu = _resource(container, _GPU)
+        plugin = next((each for each in _OFFERED if name.lower() == each.lower()), name)
+        if plugin != name:
+            where = _at_resource(container, name)
+            yield TEXTS.finding("no-plugin", where, name=name, plugin=plugin)
+        gpu, limit, request = _resource(container, _GPU)
         if gpu:
-            yield warning(
-                f"The container asks for {gpu}",
-                observed=f"{gpu}: {container.limits.get(gpu) or container.requests.get(gpu)}",
-                required="the resource of the NPUs, such as huawei.com/Ascend910",
-                because="Nodes with NPUs do not offer it, so that the pod stays Pending.",
-                refs=(_EXAMPLES,),
-                location=_at(container, f"limits/{gpu}", f"requests/{gpu}"),
-            )
+            where = _at_resource(container, gpu)
+            yield TEXTS.finding("gpu", where, gpu=gpu, count=limit or request)
 
 
-@check("pod-shared-memory", "Pods on several NPUs have shared memory", scope="pod")
-def pod_shared_memory(case: Case) -> Iterator[Finding]:
-    """Data loaders and Ray hand tensors on through /dev/shm, of which a container has 64 MiB.
-
-    A volume in memory at /dev/shm, or the host's by hostIPC, lifts the limit. Without it workers
-    of a data loader die of bus errors.
-    """
+@TEXTS.check("pod-shared-memory")
+def _pod_shared_memory(case: Case) -> Iterator[Finding]:
     for container in _containers(case):
-        name = _resource(container, _NPU)
-        count = container.limits.get(name) or container.requests.get(name) or ""
-        mounted = any(path.rstrip("/") == _SHARED for path in container.mounts)
-        if name and count.isdecimal() and int(count[:6]) > 1 and not mounted:
-            if container.host_ipc:
-                continue
-            yield warning(
-                f"A container with {quantity(int(count[:6]), 'NPU')} has 64 MiB of shared memory",
-                observed="no volume at /dev/shm, no hostIPC",
-                required="an emptyDir with `medium: Memory` mounted at /dev/shm",
-                because="Data loaders with workers fail with bus errors.",
-                remedy=Remedy(summary="Mount a volume in memory at /dev/shm"),
-                refs=("https://kubernetes.io/docs/concepts/storage/volumes/#emptydir", _EXAMPLES),
-                location=_at(container),
-            )
+        _, limit, request = _resource(container, _NPU)
+        count = limit or request
+        mounted = any(path.rstrip("/") == _SHARED for path, *_ in _mounts(container))
+        if count.isdecimal() and int(count[:6]) > 1 and not (mounted or container.host_ipc):
+            npus = quantity(int(count[:6]), "NPU")
+            yield TEXTS.finding("little-shared-memory", _at(container), npus=npus)
 
 
-@check("pod-image", "Names of images are valid", scope="pod")
-def pod_image(case: Case) -> Iterator[Finding]:
-    """A name of an image has letters, digits and . _ - / : @ of ASCII, and no blanks.
-
-    A full-width colon before the tag, as Chinese input methods write it, gives InvalidImageName.
-    """
+@TEXTS.check("pod-image")
+def _pod_image(case: Case) -> Iterator[Finding]:
     for container in _containers(case):
-        wrong = re.search(r"[^\x21-\x7e]", container.image)
+        image = container.texts.get("image", "")
+        wrong = re.search(r"[^\x21-\x7e]", image)
         if wrong:
-            yield error(
-                f"{wrong.group()!r} does not belong in the name of an image",
-                observed=container.image,
-                required=container.image.replace("\uff1a", ":").strip(),
-                because="The pod ends as InvalidImageName.",
-                refs=(_IMAGE,),
-                location=_at(container, "image"),
+            yield TEXTS.finding(
+                "odd-image",
+                _at(container, "image"),
+                wrong=wrong.group(),
+                observed=image,
+                required=image.replace("\uff1a", ":").strip(),
             )
 
 
-@check("pod-ranks", "A pod has an NPU for every rank", scope="pod")
-def pod_ranks(case: Case) -> Iterator[Finding]:
-    """Torchrun's nproc_per_node is at most the number of NPUs that the container asks for.
+@TEXTS.check("pod-fields")
+def _pod_fields(case: Case) -> Iterator[Finding]:
+    _containers(case)
+    for mark in case.need(Pods).marks:
+        yield TEXTS.finding(mark.rule, mark.location, text=mark.text, near=mark.near)
 
-    A rank without a device stops at set_device (107001).
-    """
+
+@TEXTS.check("pod-volumes")
+def _pod_volumes(case: Case) -> Iterator[Finding]:
     for container in _containers(case):
-        name = _resource(container, _NPU)
-        count = container.limits.get(name) or container.requests.get(name) or ""
-        if count.isdecimal() and container.ranks > int(count[:6]):
-            yield error(
-                f"{container.ranks} ranks in a container with {quantity(int(count[:6]), 'NPU')}",
-                observed=f"nproc_per_node {container.ranks}, {name} {count}",
-                required="as many NPUs as ranks",
-                because="A rank without a device stops at set_device (107001).",
-                location=_at(container, f"limits/{name}", f"requests/{name}"),
-            )
+        # A part of a pod without volumes may be merged with one that has them.
+        for _, name, mount in _mounts(container) if container.volumes else ():
+            if name not in container.volumes:
+                yield TEXTS.finding("no-volume", _at(container, f"{mount}/name"), name=name)
 
 
-@check("pod-volumes", "Every mount of a pod has its volume", scope="pod")
-def pod_volumes(case: Case) -> Iterator[Finding]:
-    """A container mounts volumes by the names that its pod gives them.
-
-    The API server refuses a pod with a mount of another name, as of the driver's folder or of
-    /dev/shm: "volumeMounts[0].name: Not found".
-    """
+@TEXTS.check("pod-driver")
+def _pod_driver(case: Case) -> Iterator[Finding]:
     for container in _containers(case):
-        for name in container.lost_mounts:
-            yield error(
-                f"No volume of the pod is called {name}",
-                observed=f"volumeMounts: {name}",
-                required="a volume of this name below `volumes` of the pod",
-                because="Kubernetes refuses the pod.",
-                remedy=Remedy(summary="Use one name for the volume and its mount"),
-                refs=(_VOLUMES,),
-                location=_at(container, f"volumeMounts/{name}"),
-            )
-
-
-@check("pod-driver", "The driver is mounted where its libraries are looked for", scope="pod")
-def pod_driver(case: Case) -> Iterator[Finding]:
-    """CANN and torch_npu load libascend_hal.so from /usr/local/Ascend/driver/lib64.
-
-    The Ascend Docker Runtime mounts it; a pod that does so itself has to use the host's own path.
-    """
-    for container in _containers(case):
-        for path, host in container.host_paths.items():
-            here, there = path.rstrip("/"), host.rstrip("/")
+        for path, name, mount in _mounts(container):
+            here, there = path.rstrip("/"), container.volumes.get(name, "").rstrip("/")
             if f"{there}/".startswith(f"{_DRIVER}/") and here != there:
-                yield error(
-                    f"The driver of the host is mounted at {here}",
-                    observed=f"mountPath: {here}, hostPath: {there}",
-                    required=f"mountPath: {there}",
-                    because=f"Its libraries are looked for below {_DRIVER}.",
-                    remedy=Remedy(summary="Mount it at the path that it has on the host"),
-                    refs=("https://github.com/vllm-project/vllm-ascend/issues/1440", _EXAMPLES),
-                    location=_at(container, f"volumeMounts/{path}"),
-                )
+                where = _at(container, f"{mount}/mountPath")
+                yield TEXTS.finding("driver-elsewhere", where, here=here, there=there)

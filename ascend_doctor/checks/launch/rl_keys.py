@@ -1,18 +1,17 @@
 """Keys of MindSpeed-RL's configurations that its classes do not have."""
 
 import re
-from collections.abc import Iterator
 
 from ascend_doctor.checks.launch.options import options
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import UNTOLD, Launch
-from ascend_doctor.findings import Finding, Remedy, first_of
-from ascend_doctor.judging.judge import Case, check, error, unknown
+from ascend_doctor.judging import Case, Findings, Texts, first_of
 from ascend_doctor.judging.spelling import slip_of
+
+TEXTS = Texts("launches")
 
 MINDSPEED_RL = "Ascend/MindSpeed-RL@05a90d77"
 ROLES = ("actor", "ref", "reward", "critic")
-_UPDATE = f"{MINDSPEED_RL}:mindspeed_rl/config_cls/base_config.py:32"
 _PARTS = {
     "megatron_training": "MegatronConfig",
     **{f"{role}_config": "MegatronConfig" for role in ROLES},
@@ -25,14 +24,8 @@ _SAMPLING = ("generate_config", "sampling_config")
 _SHOWN = 8
 
 
-@check("run-rl-keys", "MindSpeed-RL has all keys of its configuration", scope="launch")
-def run_rl_keys(case: Case) -> Iterator[Finding]:
-    """MindSpeed-RL's configuration classes refuse keys that they do not have.
-
-    Their keys are kept as data, of all branches together. One that differs from a known one by a
-    slip is an error; one that none of them has could be registered by whoever uses it. The model
-    that `model` names stands in the file that `defaults` names.
-    """
+@TEXTS.check("run-rl-keys")
+def _run_rl_keys(case: Case) -> Findings:
     options(case)
     launch = case.need(Launch)
     if launch.program != "mindspeed-rl":
@@ -49,23 +42,12 @@ def run_rl_keys(case: Case) -> Iterator[Finding]:
         if not close:
             others.append(key)
             continue
-        yield error(
-            f"MindSpeed-RL has no key {name} in {owner}",
-            observed=name,
-            required=close,
-            because="Its configuration class raises ValueError for what it does not have.",
-            remedy=Remedy(summary=f"Write {close}"),
-            refs=(_UPDATE,),
-            location=launch.places.get(f"key {key}"),
-        )
+        where = launch.places.get(f"key {key}")
+        yield TEXTS.finding("no-key", where, name=name, owner=owner, close=close)
     yield from _find_lost_models(launch)
     if others:
-        yield unknown(
-            "Keys that MindSpeed-RL's classes do not have",
-            observed=first_of(others, _SHOWN),
-            because="They have to be registered there.",
-            location=launch.places.get(f"key {others[0]}"),
-        )
+        where = launch.places.get(f"key {others[0]}")
+        yield TEXTS.finding("other-keys", where, others=first_of(others, _SHOWN))
 
 
 def _find_names(case: Case, part: str, names: list[str]) -> tuple[frozenset[str], str]:
@@ -87,16 +69,10 @@ def _find_names(case: Case, part: str, names: list[str]) -> tuple[frozenset[str]
     return own | {"model"}, names[0]
 
 
-def _find_lost_models(launch: Launch) -> Iterator[Finding]:
+def _find_lost_models(launch: Launch) -> Findings:
     models = {key.split(".")[1] for key in launch.values if re.match(r"model\.[^.]+\.", key)}
     for part in ("megatron_training", *(f"{role}_config" for role in ROLES)):
         name = launch.values.get(f"{part}.model", "")
         if models and name and UNTOLD not in name and name not in models:
-            yield error(
-                f"The configuration has no model {name}",
-                observed=f"{part}.model {name}",
-                required=" or ".join(sorted(models)),
-                because="MindSpeed-RL looks it up in the files that `defaults` names.",
-                refs=(f"{MINDSPEED_RL}:mindspeed_rl/config_cls/base_config.py:22",),
-                location=launch.places.get(f"{part}.model"),
-            )
+            where, models_ = launch.places.get(f"{part}.model"), " or ".join(sorted(models))
+            yield TEXTS.finding("no-model", where, name=name, part=part, models_=models_)

@@ -23,9 +23,9 @@ from ascend_doctor.checks.launch.options import (
 from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
 from ascend_doctor.facts import UNTOLD, Launch
 from ascend_doctor.findings import Finding, Place, Remedy
-from ascend_doctor.judging import layout_rules
-from ascend_doctor.judging.judge import Case, error, warning
-from ascend_doctor.matrix.schema import LaunchRule
+from ascend_doctor.judging import Case, Findings, error, layout_rules, warning
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.schema import LaunchRule, Validation
 from ascend_doctor.matrix.versions import satisfies
 
 # The answer to a question whose values only the running shell knows.
@@ -36,6 +36,10 @@ _INT = re.compile(r"[-+]?\d[\d_]{0,11}")
 _FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
 _LISTED = re.compile(r"\d{1,4}(,\d{1,4})*")
+_WORD = re.compile(r"[a-z]\w+")
+_EXCLUDED = re.compile(r"(\w+) != None")
+# The check of a framework's whole validation.
+VALIDATED = "run-arguments"
 _BRACES = re.compile(r"\{([^{}]+)\}")
 # Sizes are multiples of these; other numbers of more than one need only be even.
 _GRAINS = {"seq_length": 64, "num_experts": 4, "hidden_size": 64, "moe_ffn_hidden_size": 32}
@@ -63,6 +67,8 @@ _UNEVEN = (
     *("pipeline_num_transformer_layers", "hybrid_layer_pattern", "hybrid_override_pattern"),
     *("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"),
 )
+_MOVED = ("num_layers_in_first_pipeline_stage", "num_layers_in_last_pipeline_stage")
+_PARTS_OF_MODEL = ("heads", "kv_heads", "key_heads", "value_heads", "experts", "layers")
 _PARTS = ("tensor_model", "pipeline_model", "context")
 # verl's own trainers, and those of projects on top of it. Others may have devices of their own.
 _COLOCATED = re.compile(r"verl\.trainer\.main|(?:.*\.)?main_ppo(?:_\w+)?")
@@ -93,20 +99,22 @@ _FUNCTIONS: dict[str, Callable[..., object]] = {
 class LaunchNames:
     """What the names of rules mean for one launch."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, table: Validation | None = None) -> None:
         launch = case.need(Launch)
         self.case = case
         self.launch = launch
         self._values = {plain_name(key): value for key, value in launch.values.items()}
         self._values |= launch.options
-        self._present = {*self._values, *map(plain_name, (*launch.flags, *launch.keys))}
+        self.present = {*self._values, *map(plain_name, (*launch.flags, *launch.keys))}
         self._rules = case.catalog.rules
+        self._defaults = table.defaults if table else self._rules.defaults
+        self._open = table.open if table else ()
         self.unknown: dict[str, None] = {}
 
     def has(self, name: str) -> object:
         """Whether an option is given; UNKNOWN where options may come from elsewhere."""
         name = self._rules.key(name)
-        return True if name in self._present else self._absent(name, otherwise=False)
+        return True if name in self.present else self._absent(name, otherwise=False)
 
     def value(self, name: str) -> object:
         """The value of an option, its default, or None; ABSENT for one that was not kept."""
@@ -120,16 +128,17 @@ class LaunchNames:
                 return ABSENT
         if name in self._values:
             return self._parse(name, self._values[name])
-        if name in self._present:
+        if name in self.present:
             return True if self._is_switch(name) else ABSENT
-        return self._absent(name, otherwise=self._rules.defaults.get(name))
+        default = ABSENT if name in self._open else self._defaults.get(name)
+        return self._absent(name, otherwise=default)
 
     def _is_switch(self, name: str) -> bool:
         kinds = self.case.catalog.option_kinds
         return kinds.get(name.replace("_", "-"), "flag") == "flag"
 
     def _absent(self, name: str, *, otherwise: object) -> object:
-        if "." in name and name in self._rules.defaults:
+        if "." in name and name in self._defaults:
             return otherwise
         try:
             is_given(self.case, name)
@@ -170,7 +179,6 @@ def plain_name(name: str) -> str:
 
 
 def _divide_ranks(names: LaunchNames) -> int:
-    """The data parallel size."""
     sizes = [number(names.case, f"{each}_parallel_size", 1) for each in _PARTS]
     ranks, rest = divmod(world(names.case), math.prod(sizes))
     if rest:
@@ -201,6 +209,16 @@ def _is_sharded(names: LaunchNames) -> bool:
     return str(strategy).startswith("fsdp") and not megatron
 
 
+def _of_model(part: str) -> Callable[[LaunchNames], object]:
+    """A size of the model that the launch names; None if its kind has no such part."""
+    return lambda names: names.launch.model_sizes.get(part)
+
+
+def _moves_layers(names: LaunchNames) -> bool:
+    """Whether a key of verl gives the first or the last stage another number of layers."""
+    return any(key.endswith(_MOVED) for key in names.launch.values)
+
+
 DERIVED: dict[str, Callable[[LaunchNames], object]] = {
     "world": lambda names: world(names.case),
     "nodes": lambda names: nodes(names.case),
@@ -209,6 +227,10 @@ DERIVED: dict[str, Callable[[LaunchNames], object]] = {
     "data_parallel_size": _divide_ranks,
     "colocated": _is_colocated,
     "sharded": _is_sharded,
+    "moved_layers": _moves_layers,
+    "model.path": lambda names: names.launch.model_name,
+    "model.name": lambda names: names.launch.model_name.rstrip("/").rpartition("/")[2],
+    **{f"model.{part}": _of_model(part) for part in _PARTS_OF_MODEL},
 }
 
 
@@ -287,7 +309,7 @@ class _Evaluation(ast.NodeVisitor):
         raise ValueError(f"{ast.unparse(node)} has no place in a rule")
 
 
-def judge_rules(case: Case, check: str) -> Iterator[Finding]:
+def judge_rules(case: Case, check: str) -> Findings:
     """The findings of the rules of a check.
 
     Raises NotApplicable for another program, Unresolved for values of the running shell.
@@ -316,8 +338,73 @@ def judge_rules(case: Case, check: str) -> Iterator[Finding]:
             if finding.location is None or finding.location not in seen:
                 yield finding
             seen.add(finding.location)
+    for finding in _judge_validations(case, check, unknown):
+        if finding.location not in seen:
+            yield finding
+        seen.add(finding.location)
     if unknown and not seen:
         raise Unresolved(f"{', '.join(unknown)} is known when the launch runs")
+
+
+def _judge_validations(case: Case, check: str, unknown: dict[str, None]) -> Findings:
+    """What sources refuse; ``unknown`` gets the names."""
+    for table in case.catalog.validations if check == VALIDATED else ():
+        names = LaunchNames(case, table)
+        if _is_of(table, names):
+            yield from _judge_validation(table, names, unknown)
+
+
+def _judge_validation(table: Validation, names: LaunchNames, unknown: dict[str, None]) -> Findings:
+    known: set[frozenset[str]] = set()
+    for source, condition in table.rules():
+        names.unknown = {}
+        refused = evaluate(condition, names)
+        if refused is UNKNOWN:
+            unknown |= names.unknown
+        before, _, last = condition.rpartition(" and ")
+        words = dict.fromkeys((*_WORD.findall(last), *_WORD.findall(before)[::-1]))
+        at = tuple(word for word in words if word in names.present)
+        if {*at} not in (*known, set()) and refused not in (UNKNOWN, ABSENT) and refused:
+            known.add(frozenset(at))
+            typed = [_spell(name, names) for name in at]
+            yield error(
+                f"{table.name} refuses {' with '.join(typed[:2])}",
+                observed=" ".join(typed),
+                required=f"options for which this is false: {condition}",
+                because="Its validation raises an error before the first step.",
+                refs=(source,),
+                location=_locate(at, names, _EXCLUDED.sub(r"given(\1)", condition)),
+            )
+
+
+def _is_of(table: Validation, names: LaunchNames) -> bool:
+    catalog = names.case.catalog
+    if table.name.startswith("MindSpeed"):
+        own = _own_options(catalog, table.name)
+        other = _own_options(catalog, table.unless) if table.unless else frozenset()
+        return bool(own & names.present) and not other & names.present
+    # Options that only newer releases have.
+    known = (catalog.flags.versions_with(name.replace("_", "-")) for name in names.present)
+    return not any(has and not set(has) & set(table.releases) for has in known)
+
+
+@functools.cache
+def _own_options(catalog: Catalog, name: str) -> frozenset[str]:
+    others = [each for each in ("MindSpeed", "MindSpeed-LLM") if each < name]
+    megatron = frozenset().union(catalog.flags.every, *catalog.flags.some.values())
+    own = catalog.options.of(name) - megatron - catalog.options.of(*others)
+    return frozenset(map(plain_name, own))
+
+
+def _show(name: str, names: LaunchNames) -> str:
+    value = names.value(name)
+    return name if value in (True, ABSENT) else f"{name} {value}"
+
+
+def _spell(name: str, names: LaunchNames) -> str:
+    words = (*names.launch.flags, *names.launch.keys)
+    option = next((word for word in words if plain_name(word) == name), name.replace("_", "-"))
+    return _show(name, names).replace(name, f"--{option}", 1)
 
 
 def _is_broken(case: Case, rule: LaunchRule, names: LaunchNames) -> object:
@@ -342,16 +429,10 @@ def _condition(rule: LaunchRule) -> str:
 def _finding(case: Case, rule: LaunchRule, names: LaunchNames) -> Finding:
     if rule.divides is not None:
         return _report_rest(rule, *rule.divides, names)
-    shown = [
-        (case.catalog.rules.key(name), names.value(name))
-        for name in rule.at
-        if names.has(name) is True
-    ]
+    shown = [case.catalog.rules.key(name) for name in rule.at if names.has(name) is True]
     return (warning if rule.level == "warning" else error)(
         _fill(rule.title, names),
-        observed=", ".join(
-            name if value in (True, ABSENT) else f"{name} {value}" for name, value in shown
-        ),
+        observed=", ".join(_show(name, names) for name in shown),
         required=_fill(rule.required, names),
         because=_fill(rule.because, names),
         remedy=Remedy(summary=_fill(rule.remedy, names)) if rule.remedy else None,
@@ -398,5 +479,4 @@ def _is_uneven_number(name: str, value: object) -> bool:
 
 
 def _fill(text: str, names: LaunchNames) -> str:
-    """A text with the values of the expressions in braces."""
     return _BRACES.sub(lambda match: str(evaluate(match[1], names)), text)

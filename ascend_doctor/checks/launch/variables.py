@@ -4,14 +4,15 @@ import shlex
 from collections.abc import Iterator
 
 from ascend_doctor.facts import Environment
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging import Case, Finding, Findings, Remedy, Texts, error, note, warning
 from ascend_doctor.judging.chip import family_or_none
 from ascend_doctor.judging.env_values import unset
-from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.packages import family, npu_only
 from ascend_doctor.judging.spelling import variable_meant
 from ascend_doctor.judging.value_bounds import clean, describe_bounds, unknown_keys
 from ascend_doctor.matrix.schema import NearMiss, Variable, urls
+
+TEXTS = Texts("variables")
 
 # Variables of shells and launchers, without a row in the matrix.
 COMMON = ("PYTHONPATH", "LD_LIBRARY_PATH", "MASTER_ADDR", "MASTER_PORT")
@@ -38,17 +39,17 @@ def _default(variable: Variable) -> str:
     return variable.default or "unset"
 
 
-@check("variables-valid", "Environment variables have allowed values", scope="launch")
-def variables_valid(case: Case) -> Iterator[Finding]:
-    """HCCL, CANN and torch_npu read about a hundred environment variables as plain text.
-
-    A quote, a blank, a unit ("200M") or a carriage return from a file written on Windows makes a
-    value invalid. Some values stop the job with EI0001 or at the first allocation, others fall
-    back to the default without a word. The check compares every known variable with its
-    documented type and range, where they depend on it for the chip of this machine. An unset
-    variable, or one that is set to its default, is no finding.
-    """
+@TEXTS.check("variables-valid")
+def variables_valid(case: Case) -> Findings:
     chip = family_or_none(case)
+    for name in case.need(Environment).absent_files:
+        yield warning(
+            f"{name} names a path that does not exist",
+            observed=f"{name} is set",
+            required="a path that exists",
+            remedy=unset(name),
+            refs=_sources(case, [name]),
+        )
     for variable, value in _set(case):
         should = describe_bounds(variable, value, chip)
         keys = unknown_keys(variable, value)
@@ -84,14 +85,8 @@ def _invalid(variable: Variable, value: str, should: str, *, tidy: bool) -> Find
     )
 
 
-@check("variables-harmful", "No leftover setting harms training", scope="launch")
-def variables_harmful(case: Case) -> Iterator[Finding]:
-    """Some values are allowed and still do not belong into a training job.
-
-    Most are debug settings that somebody exported while hunting a fault and that stayed in a
-    profile or an image: ASCEND_LAUNCH_BLOCKING=1, debug logging, an allocator without caching.
-    Others belong to inference or to another kind of server. Unset them unless you mean them.
-    """
+@TEXTS.check("variables-harmful")
+def variables_harmful(case: Case) -> Findings:
     for variable, value in _set(case):
         reason = next(
             (
@@ -112,13 +107,8 @@ def variables_harmful(case: Case) -> Iterator[Finding]:
             )
 
 
-@check("variables-effective", "Environment variables have an effect on this chip", scope="launch")
-def variables_effective(case: Case) -> Iterator[Finding]:
-    """Many HCCL variables are read on one product line only.
-
-    A guide for another server may have you set variables that do nothing here. That does no harm;
-    the check names them so that you do not look for their effect.
-    """
+@TEXTS.check("variables-effective")
+def variables_effective(case: Case) -> Findings:
     npu_only(case)
     chip = family(case)
     for variable, value in _set(case):
@@ -130,15 +120,8 @@ def variables_effective(case: Case) -> Iterator[Finding]:
             )
 
 
-@check("variables-misspelt", "Environment variables are spelled correctly", scope="launch")
-def variables_misspelt(case: Case) -> Iterator[Finding]:
-    """A misspelt environment variable is silent: nothing reads it, and nothing says so.
-
-    The check knows the usual near misses, names of other vendors that have no effect on NPUs
-    (CUDA_VISIBLE_DEVICES, NCCL_SOCKET_IFNAME), and names that differ from a known one by a letter.
-    Of HCCL, CANN and torch_npu it also knows shortened and lengthened names, such as
-    HCCL_CONNECT_TIMEOUT_SECONDS.
-    """
+@TEXTS.check("variables-misspelt")
+def variables_misspelt(case: Case) -> Findings:
     npu_only(case)
     environment = case.need(Environment)
     present = {*environment.variables, *environment.withheld}
@@ -149,7 +132,7 @@ def variables_misspelt(case: Case) -> Iterator[Finding]:
             absent = [right for right in rights if right not in present]
             yield _misspelt(miss, absent, _sources(case, rights))
     listed = {near_miss.wrong for near_miss in case.catalog.variables.near_misses}
-    names = {*COMMON, *(variable.name for variable in case.catalog.variables.variables)}
+    names = {*COMMON, *case.catalog.variables.list_names()}
     for name in sorted(present - listed - names):
         close = variable_meant(name, names)
         if close and "NCCL" not in name:

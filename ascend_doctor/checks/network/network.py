@@ -3,14 +3,16 @@
 import contextlib
 import ipaddress
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from ascend_doctor.checks.network.sockets import address
-from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Driver, Hccn, HccnDevice
-from ascend_doctor.findings import Finding, Remedy, spans
+from ascend_doctor.judging import Finding, Findings, NotApplicable, Remedy, Texts, Unknown, spans
 from ascend_doctor.judging.chip import ascend, container, family_or_none, lacks_root
-from ascend_doctor.judging.judge import Case, check, error, note, rerun_as_root, unknown, warning
+from ascend_doctor.judging.closed import require_open
+from ascend_doctor.judging.judge import Case, error, note, rerun_as_root, unknown, warning
+
+TEXTS = Texts("network")
 
 _TOOL = "/usr/local/Ascend/driver/tools/hccn_tool"
 HCCN_SOURCE = "hicann/driver@ef377e95:src/custom/network/hccn"
@@ -29,7 +31,7 @@ def answers(case: Case) -> tuple[HccnDevice, ...]:
 
 def untold(
     case: Case, what: str, question: str, is_known: Callable[[HccnDevice], bool]
-) -> Iterator[Finding]:
+) -> Findings:
     """Devices without an answer of hccn_tool, which does not prove that all is well.
 
     Omits a question that this product does not know. Raises Unknown for devices without any answer.
@@ -87,14 +89,8 @@ _BY_HCCN_TOOL = (
 )
 
 
-@check("hccn-tool", "The NPUs' own network can be examined")
-def hccn_tool(case: Case) -> Iterator[Finding]:
-    """Every NPU has a network port of its own, which the host does not show as an interface.
-
-    hccn_tool of the driver tells its address, link and health, and it is for root only. In a
-    container it has to be mounted. Jobs of one server whose NPUs are linked by HCCS do not need
-    that network; jobs of several servers do.
-    """
+@TEXTS.check("hccn-tool")
+def _hccn_tool(case: Case) -> Findings:
     ascend(case)
     hccn = case.need(Hccn)
     if not hccn.tool:
@@ -129,6 +125,7 @@ def hccn_tool(case: Case) -> Iterator[Finding]:
             )
 
 
+_IPV4, _POINT_TO_POINT = 4, 2
 # Keys of /etc/hccn.conf: the field with the active value, and its question.
 _ACTIVE = {
     "address": ("address", "-ip"),
@@ -138,19 +135,14 @@ _ACTIVE = {
 }
 
 
-@check("hccn-conf", "/etc/hccn.conf agrees with the devices")
-def hccn_conf(case: Case) -> Iterator[Finding]:
-    """/etc/hccn.conf holds the addresses that NPUs get at boot; hccn_tool tells the active ones.
-
-    Where they differ, somebody changed one of the two. Rank tables made from the file then name an
-    address that no device has (EI0014), or the address changes with the next restart. One stale
-    line in the file of one node is enough to stop a job of many nodes. An address that stands in
-    the device alone is lost with the next restart.
-    """
+@TEXTS.check("hccn-conf")
+def _hccn_conf(case: Case) -> Findings:
     devices = answers(case)
     hccn = case.need(Hccn)
     if hccn.conf is None and container(case) is not None:
         raise NotApplicable("there is no /etc/hccn.conf (see container-files)")
+    if hccn.conf is None:
+        require_open(case, "/etc/hccn.conf")
     yield from _unwritten(hccn.conf, devices)
     if hccn.conf is None:
         return
@@ -181,7 +173,7 @@ def hccn_conf(case: Case) -> Iterator[Finding]:
         raise Unknown(f"hccn_tool did not report what the file sets: {listed}")
 
 
-def _unwritten(conf: dict[str, str] | None, devices: tuple[HccnDevice, ...]) -> Iterator[Finding]:
+def _unwritten(conf: dict[str, str] | None, devices: tuple[HccnDevice, ...]) -> Findings:
     """Addresses missing in the file; boot restores only the file's."""
     lost = [
         device
@@ -231,14 +223,8 @@ def _set_again(device: HccnDevice, key: str, written: str) -> Remedy:
     )
 
 
-@check("hccn-addresses", "Every NPU has its own network address")
-def hccn_addresses(case: Case) -> Iterator[Finding]:
-    """Jobs of several servers send their data from NPU to NPU, so each needs an address.
-
-    All addresses of a cluster are different. On A2 the NPUs of a server may share a subnet; on the
-    first generation devices 0/4, 1/5, 2/6 and 3/7 share one each, and 0 to 3 are in different
-    ones. Inside one A3 SuperPoD data goes over HCCS and needs no addresses.
-    """
+@TEXTS.check("hccn-addresses")
+def _hccn_addresses(case: Case) -> Findings:
     devices = answers(case)
     family = family_or_none(case)
     lacking = tuple(device.device for device in devices if device.address == "")
@@ -276,7 +262,10 @@ def hccn_addresses(case: Case) -> Iterator[Finding]:
         yield from _planes(devices)
     if not is_950(case):
         yield from untold(
-            case, "the network address", "-ip", lambda device: device.address is not None
+            case,
+            "the network address and its subnet",
+            "-ip",
+            lambda device: device.address == "" or None not in {device.address, device.netmask},
         )
 
 
@@ -287,7 +276,7 @@ def _give(devices: tuple[int, ...]) -> Remedy:
     )
 
 
-def _twice(devices: tuple[HccnDevice, ...], broken: Callable[..., Finding]) -> Iterator[Finding]:
+def _twice(devices: tuple[HccnDevice, ...], broken: Callable[..., Finding]) -> Findings:
     owners: dict[str, list[int]] = {}
     for device in devices:
         if device.address:
@@ -305,15 +294,25 @@ def _twice(devices: tuple[HccnDevice, ...], broken: Callable[..., Finding]) -> I
             )
 
 
-def _impossible(
-    devices: tuple[HccnDevice, ...], broken: Callable[..., Finding]
-) -> Iterator[Finding]:
+def _impossible(devices: tuple[HccnDevice, ...], broken: Callable[..., Finding]) -> Findings:
     """Addresses that are impossible for a device in a network (RFC 6890)."""
     for device in devices:
         with contextlib.suppress(ValueError):
             address = ipaddress.ip_address(device.address or "")
-            if (
-                address.is_unspecified
+            net = _network(device)
+            if device.netmask and (net is None or not net.prefixlen):
+                yield broken(
+                    f"Device {device.device} has a netmask that is none",
+                    observed=f"{address}, netmask {device.netmask}",
+                    required="a mask whose ones are all in front, such as 255.255.255.0",
+                    because="The device cannot tell its own subnet from others.",
+                    remedy=_give((device.device,)),
+                    refs=(HCCN_SOURCE,),
+                    devices=(device.device,),
+                )
+            elif (
+                _names_subnet(address, net)
+                or address.is_unspecified
                 or address.is_loopback
                 or address.is_multicast
                 or address.is_reserved
@@ -329,7 +328,16 @@ def _impossible(
                 )
 
 
-def _planes(devices: tuple[HccnDevice, ...]) -> Iterator[Finding]:
+def _names_subnet(
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
+    net: ipaddress.IPv4Network | ipaddress.IPv6Network | None,
+) -> bool:
+    """The first and the last address of a subnet stand for all of it (RFC 1122, 3.2.1.3)."""
+    small = net is None or net.version != _IPV4 or net.num_addresses <= _POINT_TO_POINT
+    return not small and net is not None and address in {net[0], net[-1]}
+
+
+def _planes(devices: tuple[HccnDevice, ...]) -> Findings:
     """Devices N and N+4 of a first-generation server share a subnet, others do not."""
     nets = {device.device: net for device in devices if (net := _network(device)) is not None}
     for plane, net in nets.items():
@@ -357,13 +365,8 @@ def _network(device: HccnDevice) -> ipaddress.IPv4Network | ipaddress.IPv6Networ
         return None
 
 
-@check("hccn-gateway", "The NPUs' gateways are in their subnets")
-def hccn_gateway(case: Case) -> Iterator[Finding]:
-    """NPUs of servers in different subnets reach each other over a gateway.
-
-    It has to lie in the device's own subnet, and is never the address of the device. Where all
-    NPUs of a cluster share one subnet no gateway is needed.
-    """
+@TEXTS.check("hccn-gateway")
+def _hccn_gateway(case: Case) -> Findings:
     for answer in answers(case):
         net, gateway = _network(answer), address(answer.gateway or "")
         own = gateway is not None and gateway == address(answer.address or "")

@@ -1,7 +1,5 @@
 """The network ports inside the NPUs: links, what they reach, and their TLS switch."""
 
-from collections.abc import Iterator
-
 from ascend_doctor.checks.network.network import (
     HCCN_SOURCE,
     VERIFY,
@@ -12,8 +10,9 @@ from ascend_doctor.checks.network.network import (
     untold,
 )
 from ascend_doctor.facts import HccnDevice
-from ascend_doctor.findings import Finding, spans
-from ascend_doctor.judging.judge import Case, check, error, note, unknown, warning
+from ascend_doctor.judging import Case, Findings, Texts, error, note, spans, unknown, warning
+
+TEXTS = Texts("network-links")
 
 _DOWN = "https://github.com/vllm-project/vllm-ascend/issues/1815"
 _HEALTH = (
@@ -31,19 +30,8 @@ _FAILED = frozenset(
 )
 
 
-@check("hccn-link", "The NPUs' network links are up")
-def hccn_link(case: Case) -> Iterator[Finding]:
-    """A link that is down is a cable, an optical module, or a port of the switch.
-
-    A job of several servers then stops with EJ0002 ("The network port is down") or a time-out, and
-    so does one of a single server with HCCL_INTRA_ROCE_ENABLE=1. "not present" of the optics is
-    normal for copper.
-
-    A link that is down while others of the server are up is an error: the server is wired, and a
-    job that spans servers fails. Where all are down, the server may not be wired at all, and jobs
-    of this server alone run; inside an A3 SuperPoD data goes over HCCS. These are warnings. A
-    status that is neither UP nor DOWN is "could not tell".
-    """
+@TEXTS.check("hccn-link")
+def _hccn_link(case: Case) -> Findings:
     devices = answers(case)
     states = {hccn_device.device: _state(hccn_device) for hccn_device in devices}
     down = tuple(device for device, state in states.items() if state == "DOWN")
@@ -81,7 +69,7 @@ def hccn_link(case: Case) -> Iterator[Finding]:
     )
 
 
-def _histories(hccn_device: HccnDevice) -> Iterator[Finding]:
+def _histories(hccn_device: HccnDevice) -> Findings:
     ports = [f"{p.udie}/{p.port} {p.link}" for p in hccn_device.ports if p.link and p.link != "UP"]
     if ports and len(ports) < len(hccn_device.ports):
         yield note(
@@ -105,13 +93,8 @@ def _state(device: HccnDevice) -> str | None:
     return ("UP" if "UP" in links else links[0]) if links else device.link
 
 
-@check("hccn-health", "The NPUs reach the address that they probe")
-def hccn_health(case: Case) -> Iterator[Finding]:
-    """Each NPU can probe an address (netdetect) and tells the outcome as its network health.
-
-    "Init" says only that no address is set or that no probe was made yet. Socket fail, Receive
-    timeout, Unreachable, Time exceeded and Fault mean that the probed address does not answer.
-    """
+@TEXTS.check("hccn-health")
+def _hccn_health(case: Case) -> Findings:
     groups: dict[str, list[int]] = {}
     for answer in answers(case):
         if answer.health and answer.health not in _FINE:
@@ -139,13 +122,8 @@ def hccn_health(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("hccn-tls", "The TLS switch is the same on all NPUs")
-def hccn_tls(case: Case) -> Iterator[Finding]:
-    """TLS for connections between NPUs is on for all ranks of a job or for none.
-
-    Unequal switches stop a job with EI0016, on older drivers with a time-out (EI0006). Most guides
-    turn it off. Compare all nodes of a job; this check sees one.
-    """
+@TEXTS.check("hccn-tls")
+def _hccn_tls(case: Case) -> Findings:
     devices = answers(case)
     on = [device.device for device in devices if device.tls is True]
     off = [device.device for device in devices if device.tls is False]

@@ -1,15 +1,15 @@
 """The ports of HCCL and torchrun on the host: free, and kept from other programs."""
 
 import shlex
-from collections.abc import Iterator
 
 from ascend_doctor.checks.network.sockets import address
 from ascend_doctor.facts import Environment, require_known
-from ascend_doctor.findings import Finding
+from ascend_doctor.judging import Case, Findings, Texts, warning
 from ascend_doctor.judging.chip import ascend
 from ascend_doctor.judging.env_values import settings, show_values
-from ascend_doctor.judging.judge import Case, check, warning
 from ascend_doctor.judging.value_bounds import clean, ports
+
+TEXTS = Texts("ports")
 
 _BASE_PORT = "hicann/hccl@09300b70:docs/zh/user_guide/hccl_env/HCCL_IF_BASE_PORT.md"
 _TORCH_PORTS = (
@@ -36,15 +36,8 @@ def _ranges(port_ranges: list[range]) -> str:
     return ",".join(str(r.start) if len(r) == 1 else f"{r.start}-{r.stop - 1}" for r in port_ranges)
 
 
-@check("ports-free", "The ports of HCCL and torchrun are free")
-def ports_free(case: Case) -> Iterator[Finding]:
-    """HCCL listens on host ports 60000 to 60031, or on those that you set; rank 0 on MASTER_PORT.
-
-    A port that is taken ends a job with EJ0003, EI0019 or "Address already in use". It is
-    taken by another job on this node, or by processes that an ended one left behind. Two jobs on
-    one node need different ports: HCCL_IF_BASE_PORT, and torchrun's --master_port. torchrun does
-    not read MASTER_PORT; scripts hand it on.
-    """
+@TEXTS.check("ports-free")
+def _ports_free(case: Case) -> Findings:
     ascend(case)
     environment = case.need(Environment)
     listening = set(require_known(environment.listening, "which ports are in use"))
@@ -80,7 +73,7 @@ def _free_base(listening: set[int], environment: Environment) -> int:
 
 def _master(
     values: dict[str, str], listening: set[int], environment: Environment, hccl_ranges: list[range]
-) -> Iterator[Finding]:
+) -> Findings:
     text = values.get("MASTER_PORT", str(_TORCHRUN))
     master = address(values.get("MASTER_ADDR", ""))
     own = {address(a) for interface in environment.interfaces or () for a in interface.addresses}
@@ -113,13 +106,8 @@ def _master(
         )
 
 
-@check("ports-reserved", "The ports of HCCL are kept from other programs")
-def ports_reserved(case: Case) -> Iterator[Finding]:
-    """Linux hands out ports for outgoing connections from ip_local_port_range, 32768 to 60999.
-
-    The ports of HCCL begin at 60000, so any connection can take one by chance, and then a job does
-    not start. HCCL's manual has them reserved with net.ipv4.ip_local_reserved_ports.
-    """
+@TEXTS.check("ports-reserved")
+def _ports_reserved(case: Case) -> Findings:
     ascend(case)
     environment = case.need(Environment)
     low, high = require_known(environment.local_port_range, "the range of local ports")

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from ascend_doctor.checks.network.network import VERIFY
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Environment, RankEntry, RankTable
-from ascend_doctor.findings import Finding, spans
+from ascend_doctor.judging import Case, Finding, Findings, Texts, error, spans, warning
 from ascend_doctor.judging.chip import family_or_none
 from ascend_doctor.judging.env_values import unset
-from ascend_doctor.judging.judge import Case, check, error, warning
 from ascend_doctor.judging.packages import npu_only
+
+TEXTS = Texts("rank-table")
 
 _NAME = "RANK_TABLE_FILE"
 _VARIABLE = (
@@ -20,14 +21,8 @@ _LOAD = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/rank_table_load
 _A3_POD = "1.2"
 
 
-@check("rank-table", "No rank table is left over from another job")
-def rank_table(case: Case) -> Iterator[Finding]:
-    """RANK_TABLE_FILE describes a cluster to HCCL; torchrun jobs need none.
-
-    One that is left over from a MindSpore or MindIE job makes HCCL build its groups from a stale
-    description: wrong addresses (EI0014), wrong ranks, or a file that is gone (EI0004). Unset it
-    for torchrun.
-    """
+@TEXTS.check("rank-table")
+def rank_table(case: Case) -> Findings:
     npu_only(case)
     environment = case.need(Environment)
     if _NAME in {*environment.withheld, *environment.variables}:
@@ -42,14 +37,8 @@ def rank_table(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("rank-table-content", "The rank table is complete and fits this machine")
-def rank_table_content(case: Case) -> Iterator[Finding]:
-    """HCCL reads the rank table when the first group is made, and stops at what is wrong in it.
-
-    It has to be JSON without comments, say "completed", number the ranks from 0 without gaps, and
-    name every address once. The addresses have to be those that the devices have now (`hccn_tool
-    -ip -g`), and a table of version 1.2 names the super_device_id of every A3 device.
-    """
+@TEXTS.check("rank-table-content")
+def _rank_table_content(case: Case) -> Findings:
     npu_only(case)
     table = case.need(RankTable)
     if not table.path:

@@ -1,15 +1,24 @@
 """The host's interfaces and addresses, as HCCL, gloo and tensorpipe choose them."""
 
 import ipaddress
-from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Environment, Interface, require_known
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging import (
+    Case,
+    Finding,
+    Findings,
+    Remedy,
+    Texts,
+    error,
+    note,
+    warning,
+)
 from ascend_doctor.judging.chip import ascend
 from ascend_doctor.judging.env_values import settings, show_values, unset
-from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.value_bounds import clean
+
+TEXTS = Texts("sockets")
 
 _HCCL = "hicann/hccl@09300b70:docs/zh/user_guide/hccl_env"
 _LINK_LOCAL = "https://www.rfc-editor.org/rfc/rfc3927#section-7"
@@ -43,16 +52,8 @@ def _list_interfaces(interfaces: tuple[Interface, ...]) -> str:
     )
 
 
-@check("socket-interface", "HCCL, gloo and tensorpipe use an existing interface")
-def socket_interface(case: Case) -> Iterator[Finding]:
-    """HCCL_SOCKET_IFNAME chooses the host interface over which ranks find each other.
-
-    It knows four forms: "eth" (names that begin so), "^eth" (others), "=eth0" (that name) and
-    "^=eth0" (not that name); in a shell the third is written with two equal signs. When nothing
-    matches, HCCL stops with EI0001. GLOO_SOCKET_IFNAME and TP_SOCKET_IFNAME take plain names.
-    Ports inside the NPU are no host interfaces. Names can differ between nodes, and a container
-    without --net=host has its own.
-    """
+@TEXTS.check("socket-interface")
+def _socket_interface(case: Case) -> Findings:
     values = settings(case)
     names = ("HCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
     if not any(name in values for name in names):
@@ -77,6 +78,12 @@ def socket_interface(case: Case) -> Iterator[Finding]:
                 remedy=_choose(name),
                 refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md", _EI0001),
             )
+        elif (
+            name == names[0]
+            and value[0] == "^"
+            and all(is_unreachable(interface.name) for interface in matches)
+        ):
+            yield _leaves_none(f"{show_values(values, name)}; {_list_interfaces(tuple(matches))}")
         elif not any(interface.addresses and interface.up is not False for interface in matches):
             yield warning(
                 f"{name} chooses an interface that is down or has no address",
@@ -98,6 +105,17 @@ def socket_interface(case: Case) -> Iterator[Finding]:
         )
 
 
+def _leaves_none(observed: str) -> Finding:
+    return warning(
+        "HCCL_SOCKET_IFNAME leaves only interfaces that other nodes cannot reach",
+        observed=observed,
+        required="an interface that reaches the other nodes",
+        because="HCCL takes the loopback, and ranks of other nodes cannot connect.",
+        remedy=_choose("HCCL_SOCKET_IFNAME"),
+        refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md",),
+    )
+
+
 def _choose(name: str) -> Remedy:
     return Remedy(
         summary="Choose the interface that reaches the other nodes, or unset it on a single node",
@@ -105,14 +123,8 @@ def _choose(name: str) -> Remedy:
     )
 
 
-@check("socket-address", "HCCL_IF_IP is an address of this host")
-def socket_address(case: Case) -> Iterator[Finding]:
-    """HCCL_IF_IP is the host address under which the other ranks find this one.
-
-    It wins over HCCL_SOCKET_IFNAME and has to differ from node to node. The usual mistakes are one
-    address exported to all nodes and the address of a container bridge. Prefer
-    HCCL_SOCKET_IFNAME.
-    """
+@TEXTS.check("socket-address")
+def _socket_address(case: Case) -> Findings:
     values = settings(case)
     value = values.get("HCCL_IF_IP")
     if value is None:
@@ -134,8 +146,7 @@ def socket_address(case: Case) -> Iterator[Finding]:
             remedy=unset("HCCL_IF_IP"),
             refs=(f"{_HCCL}/HCCL_IF_IP.md",),
         )
-    # Bridges of docker and libvirt have the same address on every host.
-    elif own[bind_address] == "lo" or own[bind_address].startswith(("docker", "virbr")):
+    elif is_unreachable(own[bind_address]):
         yield warning(
             f"HCCL_IF_IP is the address of {own[bind_address]}, which other nodes cannot reach",
             observed=show_values(values, "HCCL_IF_IP"),
@@ -144,6 +155,11 @@ def socket_address(case: Case) -> Iterator[Finding]:
             remedy=unset("HCCL_IF_IP"),
             refs=(f"{_HCCL}/HCCL_IF_IP.md",),
         )
+
+
+def is_unreachable(name: str) -> bool:
+    """Bridges of docker and libvirt have the same address on every host."""
+    return name == "lo" or name.startswith(("docker", "virbr"))
 
 
 def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -159,13 +175,8 @@ def _is_routable(text: str) -> bool:
     return parsed is not None and not parsed.is_link_local
 
 
-@check("socket-default", "The interface that HCCL takes can be identified")
-def socket_default(case: Case) -> Iterator[Finding]:
-    """Without HCCL_IF_IP and HCCL_SOCKET_IFNAME, HCCL takes the first interface by name.
-
-    Interfaces of docker come after all others, the loopback last. On a node with several networks
-    the first one may not reach the other nodes, or may be another network on each of them.
-    """
+@TEXTS.check("socket-default")
+def _socket_default(case: Case) -> Findings:
     ascend(case)
     values = settings(case)
     if "HCCL_IF_IP" in values or "HCCL_SOCKET_IFNAME" in values:

@@ -3,25 +3,17 @@
 from collections.abc import Iterator
 
 from ascend_doctor.checks.npu.devices import SOURCE, with_devices
-from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, quantity, spans
+from ascend_doctor.judging import Case, Findings, Texts, Unknown, error, unknown, warning
 from ascend_doctor.judging.chip import MOST_DEVICES, container, family_or_none, require_answers
+from ascend_doctor.judging.closed import require_open
 from ascend_doctor.judging.container_fix import pci_devices
-from ascend_doctor.judging.judge import Case, check, error, unknown, warning
+
+TEXTS = Texts("device-files")
 
 
-@check("device-files", "Every NPU of this machine has its device file")
-def device_files(case: Case) -> Iterator[Finding]:
-    """The driver makes /dev/davinciN for every NPU that it can talk to.
-
-    A card that fell off the bus takes its file with it. A number and a line of lspci are missing.
-    npu-smi says "Invalid card id", and /etc/hccn.conf still has its address. The check
-    compares device files with the PCI bus, with what npu-smi lists, with /etc/hccn.conf, and with
-    the numbers of devices that servers have. A card that was there and is gone is an error. A
-    container, and a virtual machine, has the cards that it was given; there a card counts as gone
-    only if it has a file and npu-smi does not show it. On A3 one PCI function can stand for two
-    devices.
-    """
+@TEXTS.check("device-files")
+def _device_files(case: Case) -> Findings:
     driver = with_devices(case)
     present = sorted(device.number for device in driver.devices if device.number is not None)
     if case.facts.host is None:
@@ -47,6 +39,7 @@ def _virtual(case: Case) -> bool:
 
 
 def _on_bus(case: Case, present: list[int]) -> Iterator[str]:
+    require_open(case, "/sys/bus/pci/devices")
     on_bus, family = pci_devices(case), family_or_none(case)
     if on_bus is None:
         return
@@ -108,7 +101,7 @@ def _find_lost(observed: str, present: list[int]) -> Finding:
     )
 
 
-def _against_table(case: Case, present: list[int]) -> Iterator[Finding]:
+def _against_table(case: Case, present: list[int]) -> Findings:
     npus, family = case.facts.npus, family_or_none(case)
     if npus is None or not npus.complete or not npus.devices:
         if pci_devices(case) is None or family is None or family.devices_per_npu != 1:

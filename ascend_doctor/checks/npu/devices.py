@@ -1,14 +1,21 @@
 """Device files: the shared ones there, of the right kind, and open to this user."""
 
 import shlex
-from collections.abc import Iterator
 
-from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import DeviceNode, Driver, Host
-from ascend_doctor.findings import Finding, Remedy, first_of
+from ascend_doctor.judging import (
+    Case,
+    Findings,
+    NotApplicable,
+    Remedy,
+    Texts,
+    error,
+    first_of,
+)
 from ascend_doctor.judging.chip import ascend, container
 from ascend_doctor.judging.container_fix import managers
-from ascend_doctor.judging.judge import Case, check, error
+
+TEXTS = Texts("devices")
 
 SOURCE = "hicann/driver@ef377e95"
 _ACCESS = "https://github.com/vllm-project/vllm-ascend/issues/9490"
@@ -24,14 +31,8 @@ def with_devices(case: Case) -> Driver:
     return driver
 
 
-@check("device-managers", "The driver's shared device files exist")
-def device_managers(case: Case) -> Iterator[Finding]:
-    """Every process that uses an NPU also opens the driver's shared files.
-
-    These are /dev/davinci_manager, /dev/hisi_hdc, and /dev/devmm_svm, which the 950 family does
-    not have. On a host the driver makes them; in a container they are handed in with the devices
-    (see container-devices).
-    """
+@TEXTS.check("device-managers")
+def _device_managers(case: Case) -> Findings:
     driver = with_devices(case)
     if container(case) is not None:
         raise NotApplicable("container-devices looks at them in a container")
@@ -50,16 +51,8 @@ def device_managers(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("device-access", "This user may open the device files")
-def device_access(case: Case) -> Iterator[Finding]:
-    """A process needs read and write access to its devices and to the driver's shared files.
-
-    They belong to HwHiAiUser, mode 660, or 666 where the driver was installed with
-    --install-for-all. So the user has to be in their group, by name on a host and by number in a
-    container; a new group counts from the next login on. Root without the capability
-    DAC_OVERRIDE, and sandboxes, are refused as well. npu-smi then fails with -8005, and torch
-    counts no device.
-    """
+@TEXTS.check("device-access")
+def _device_access(case: Case) -> Findings:
     driver = with_devices(case)
     strange = [node.path for node in driver.nodes if not node.is_device]
     if strange:

@@ -1,14 +1,15 @@
 """The kernel driver and the firmware: installed, loaded, complete, and made for each other."""
 
-from collections.abc import Iterator
-
 from ascend_doctor.checks.npu.npus import visible_npus
-from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Driver, require_known
-from ascend_doctor.findings import Finding, Remedy, spans
+from ascend_doctor.judging import Finding, Findings, NotApplicable, Remedy, Texts, Unknown, spans
 from ascend_doctor.judging.chip import ascend, container
-from ascend_doctor.judging.judge import Case, check, error, unknown, warning
-from ascend_doctor.matrix.versions import VersionError, key, satisfies
+from ascend_doctor.judging.closed import require_open
+from ascend_doctor.judging.judge import Case, error, unknown, warning
+from ascend_doctor.judging.version_compare import is_in_range
+from ascend_doctor.matrix.versions import VersionError, key
+
+TEXTS = Texts("driver")
 
 _SOURCE = "hicann/driver@ef377e95"
 _RESTART = Remedy(
@@ -24,19 +25,14 @@ def _on_host(case: Case) -> Driver:
     return case.need(Driver)
 
 
-@check("driver-installed", "The NPU driver is installed")
-def driver_installed(case: Case) -> Iterator[Finding]:
-    """The driver (HDK) makes the device files and brings npu-smi and the libraries below CANN.
-
-    It is installed by an administrator, apart from CANN, with the firmware of the same release.
-    The check looks for its version file, normally /usr/local/Ascend/driver/version.info, on
-    machines whose PCI bus has NPUs or whose /dev has their files.
-    """
+@TEXTS.check("driver-installed")
+def driver_installed(case: Case) -> Findings:
     driver = _on_host(case)
     if driver.version is not None:
         return
     if driver.path is not None:
         raise Unknown(f"{driver.path}/version.info cannot be read")
+    require_open(case, "/usr/local/Ascend/driver")
     cards = len(driver.pci or ())
     yield error(
         "The NPU driver is not installed",
@@ -50,14 +46,10 @@ def driver_installed(case: Case) -> Iterator[Finding]:
     )
 
 
-@check("driver-loaded", "The NPU driver is loaded")
-def driver_loaded(case: Case) -> Iterator[Finding]:
-    """A loaded driver makes a device file for every NPU.
-
-    After an update of the kernel the modules may be missing for the new one, and after an update
-    of the driver the host has to be restarted. Then NPUs are on the PCI bus, and /dev has nothing.
-    """
+@TEXTS.check("driver-loaded")
+def driver_loaded(case: Case) -> Findings:
     driver = _on_host(case)
+    require_open(case, "/proc/modules")
     if driver.devices or any(node.kind == "vdevice" for node in driver.nodes):
         if driver.modules == ():
             yield warning(
@@ -92,13 +84,8 @@ def driver_loaded(case: Case) -> Iterator[Finding]:
     )
 
 
-@check("driver-complete", "The driver's installation was finished")
-def driver_complete(case: Case) -> Iterator[Finding]:
-    """The installer writes Driver_Install_Status=complete into /etc/ascend_install.info at its end.
-
-    Anything else there means that it was interrupted or failed half way. npu-smi then warns that
-    the driver package may not be completely installed.
-    """
+@TEXTS.check("driver-complete")
+def driver_complete(case: Case) -> Findings:
     driver = _on_host(case)
     info = driver.install_info
     notes = (
@@ -131,19 +118,11 @@ def _incomplete(observed: str) -> Finding:
     )
 
 
-@check(
+@TEXTS.check(
     "driver-firmware",
-    "Driver and firmware versions match",
     caused_by=("container-devices", "container-driver", "driver-loaded", "device-access"),
 )
-def driver_firmware(case: Case) -> Iterator[Finding]:
-    """Driver and firmware name the range of each other that they work with.
-
-    The driver's version.info has compatible_version_fw, the firmware's has compatible_version_drv,
-    and npu-smi says OK or NOK for the two that run. Without firmware version or without such an
-    answer the check is unknown. They are released in pairs; install firmware
-    and driver of one release and restart the host.
-    """
+def driver_firmware(case: Case) -> Findings:
     ascend(case)
     driver = case.need(Driver)
     boards = case.facts.npus.boards if case.facts.npus else ()
@@ -169,7 +148,7 @@ def driver_firmware(case: Case) -> Iterator[Finding]:
         ),
     ]
     for what, version, allowed in ranges:
-        if allowed is not None and not refused and not _inside(version, allowed):
+        if allowed is not None and not refused and not is_in_range(version, allowed, "ascend"):
             partner = "driver" if what == "firmware" else "firmware"
             other = driver.version if what == "firmware" else driver.firmware_version
             yield warning(
@@ -185,7 +164,7 @@ def driver_firmware(case: Case) -> Iterator[Finding]:
     yield from _cards_without_verdict(case)
 
 
-def _cards_without_verdict(case: Case) -> Iterator[Finding]:
+def _cards_without_verdict(case: Case) -> Findings:
     npus = case.facts.npus
     if npus is None:
         return
@@ -213,20 +192,8 @@ def _pair() -> Remedy:
     )
 
 
-def _inside(version: str, allowed: str) -> bool:
-    try:
-        return satisfies("ascend", version, allowed)
-    except VersionError as reason:
-        raise Unknown(str(reason)) from reason
-
-
-@check("driver-running", "The running driver is the installed one")
-def driver_running(case: Case) -> Iterator[Finding]:
-    """npu-smi tells the driver that runs, version.info the one that is installed.
-
-    They differ after an update without a restart, and in a container whose driver folder is not
-    the host's. The libraries of one driver then talk to the kernel modules of another.
-    """
+@TEXTS.check("driver-running")
+def driver_running(case: Case) -> Findings:
     ascend(case)
     driver, npus = case.need(Driver), visible_npus(case)
     running = require_known(npus.driver_version, "which driver runs")

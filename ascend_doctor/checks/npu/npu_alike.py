@@ -1,13 +1,14 @@
 """The NPUs of one server beside each other: the same chip, memory, driver, firmware; not hot."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from ascend_doctor.checks.npu.npus import NPU_SMI_SOURCE, visible_npus
 from ascend_doctor.facts import Npus, PciFunction
-from ascend_doctor.findings import Finding
+from ascend_doctor.judging import Case, Finding, Findings, Texts, error, warning
 from ascend_doctor.judging.chip import npu_name, npu_names, require_answers
-from ascend_doctor.judging.judge import Case, check, error, warning
+
+TEXTS = Texts("npu-alike")
 
 # MindCluster ToolBox measures below this; no public source says where chips throttle.
 _HOT_C = 90
@@ -26,15 +27,8 @@ def _describe_groups(groups: dict[str, list[str]]) -> str:
     return "; ".join((*listed, *(f"{value} on {', '.join(of)}" for value, of in odd)))
 
 
-@check("npu-alike", "The NPUs of this server are alike")
-def npu_alike(case: Case) -> Iterator[Finding]:
-    """A server has NPUs of one chip, one memory size, one driver and one firmware.
-
-    A card that was replaced may be another bin of the chip (910B3 and 910B4) or carry older
-    firmware. Ranks of one job then differ in speed and memory, and all wait for the slowest; what
-    differs in firmware was never tested together. Chips of two families do not train together at
-    all: their operators come in packages of their own.
-    """
+@TEXTS.check("npu-alike")
+def _npu_alike(case: Case) -> Findings:
     npus = visible_npus(case)
     families = {
         family.id
@@ -97,13 +91,8 @@ def _differ(what: str, values: dict[str, list[str]]) -> Finding:
     )
 
 
-@check("npu-temperature", "The NPUs are not too hot")
-def npu_temperature(case: Case) -> Iterator[Finding]:
-    """Chips at full load are 60 to 71 °C warm in what users published.
-
-    At which temperature a chip slows down or switches off is not published. Huawei's own test of
-    a machine (ascend-dmi) asks for less than 90 °C, so that is where the warning begins.
-    """
+@TEXTS.check("npu-temperature")
+def _npu_temperature(case: Case) -> Findings:
     npus = visible_npus(case)
     hot = [device for device in npus.devices if (device.temperature_c or 0) >= _HOT_C]
     if hot:

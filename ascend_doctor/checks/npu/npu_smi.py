@@ -1,16 +1,25 @@
 """npu-smi: whether it answers, and what its errors mean on this machine."""
 
 import re
-from collections.abc import Iterator
 
 import msgspec
 
 from ascend_doctor.checks.npu.npus import NPU_SMI_SOURCE
 from ascend_doctor.facts import Npus, ToolError
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging import (
+    Case,
+    Finding,
+    Findings,
+    Remedy,
+    Texts,
+    error,
+    unknown,
+    warning,
+)
 from ascend_doctor.judging.chip import ascend, container
 from ascend_doctor.judging.container_fix import managers, mount_again, start_again
-from ascend_doctor.judging.judge import Case, check, error, unknown, warning
+
+TEXTS = Texts("npu-smi")
 
 _IN_USE = "https://github.com/vllm-project/vllm-ascend/issues/2698"
 _ACCESS = "https://github.com/vllm-project/vllm-ascend/issues/9490"
@@ -81,19 +90,10 @@ _OCCUPIED = _Cause(
 )
 
 
-@check(
-    "npu-smi",
-    "npu-smi answers",
-    caused_by=("container-devices", "container-driver", "driver-loaded", "device-access"),
+@TEXTS.check(
+    "npu-smi", caused_by=("container-devices", "container-driver", "driver-loaded", "device-access")
 )
-def npu_smi(case: Case) -> Iterator[Finding]:
-    """npu-smi comes with the driver and shows what the driver knows of every NPU.
-
-    It starts the driver's management interface (DCMI) first, so its errors tell a lot. -8005 is
-    mostly a user who may not open the devices, a host that was not restarted after an update, or a
-    container without device files. -8020 is a card that another container holds. The check takes
-    the cause that fits the other facts of this machine.
-    """
+def _npu_smi(case: Case) -> Findings:
     ascend(case)
     npus = case.need(Npus)
     if not npus.tool:

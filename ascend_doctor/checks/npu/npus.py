@@ -5,9 +5,11 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Npu, Npus, Topology, require_known
-from ascend_doctor.findings import Finding, Remedy, first_of, quantity
+from ascend_doctor.findings import Remedy, first_of, quantity
+from ascend_doctor.judging import Case, Findings, Texts, error, note, unknown, warning
 from ascend_doctor.judging.chip import ascend, container, family_or_none, npu_name, npu_names
-from ascend_doctor.judging.judge import Case, check, error, note, unknown, warning
+
+TEXTS = Texts("npus")
 
 NPU_SMI_SOURCE = "hicann/driver@ef377e95:npucli/npu_smi.c"
 _ECC = (
@@ -41,14 +43,8 @@ def _query(kind: str, npu: Npu, layout: str | None) -> str:
     return f"npu-smi info -t {kind} -i {npu.npu_id}{chip}"
 
 
-@check("npu-table", "Every NPU that npu-smi counts is in its table")
-def npu_table(case: Case) -> Iterator[Finding]:
-    """npu-smi counts cards in one place (info -l) and shows them in another (info).
-
-    A card that is counted, or that has a row of chips (info -m), and is not shown was lost while
-    the machine ran: an error, but for containers, where the count may be that of the host. A table
-    that was cut is not judged.
-    """
+@TEXTS.check("npu-table")
+def npu_table(case: Case) -> Findings:
     npus = visible_npus(case)
     cards = {device.npu_id for device in npus.devices}
     if not npus.complete:
@@ -76,14 +72,8 @@ def npu_table(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("npu-health", "Every NPU is healthy")
-def npu_health(case: Case) -> Iterator[Finding]:
-    """The driver rates every NPU: OK, Warning, Alarm or Critical, with codes that say why.
-
-    A warning needs no stop, but an eye. With an alarm or a critical state the NPU may not compute,
-    may compute wrongly, or goes away under load. Take it out of use and have the codes looked up
-    in the health documents of your product. UNKNOWN means that the card did not say.
-    """
+@TEXTS.check("npu-health")
+def npu_health(case: Case) -> Findings:
     npus = visible_npus(case)
     details = {(health.npu_id, health.chip_id): health for health in npus.health}
     for npu in npus.devices:
@@ -102,22 +92,15 @@ def npu_health(case: Case) -> Iterator[Finding]:
             commands=(_query("health", npu, npus.layout),),
         )
         devices = () if npu.device is None else (npu.device,)
-        if npu.health in {"Alarm", "Critical"}:
-            yield error(
+        if npu.health in {"Alarm", "Critical", "Warning"}:
+            works = npu.health == "Warning"
+            yield (warning if works else error)(
                 f"{npu_name(npu)} is in state {npu.health}",
                 observed=observed,
                 required="OK",
-                because="It may fail under load, or compute wrongly.",
-                remedy=remedy,
-                refs=(NPU_SMI_SOURCE,),
-                devices=devices,
-            )
-        elif npu.health == "Warning":
-            yield warning(
-                f"{npu_name(npu)} is in state Warning",
-                observed=observed,
-                required="OK",
-                because="It works, and something is not as it should be.",
+                because="It works, and something is not as it should be."
+                if works
+                else "It may fail under load, or compute wrongly.",
                 remedy=remedy,
                 refs=(NPU_SMI_SOURCE,),
                 devices=devices,
@@ -131,16 +114,8 @@ def npu_health(case: Case) -> Iterator[Finding]:
             )
 
 
-@check("npu-ecc", "The NPUs' memory has no uncorrected errors")
-def npu_ecc(case: Case) -> Iterator[Finding]:
-    """NPUs count errors of their memory and take bad pages out of use.
-
-    Single-bit errors are corrected; a few do no harm. A double-bit error is not: a job that meets
-    one ends, and its page is isolated at the next reset. Pages that wait for isolation mean that a
-    restart is due. Pages that were isolated after double-bit errors are out of use; no source
-    says how many are too many, so they are a warning. A device whose counters were not told is
-    "could not tell", however well the others are.
-    """
+@TEXTS.check("npu-ecc")
+def npu_ecc(case: Case) -> Findings:
     npus = visible_npus(case)
     if not npus.ecc:
         raise Unknown("npu-smi told no error counters")
@@ -186,15 +161,8 @@ def npu_ecc(case: Case) -> Iterator[Finding]:
         raise Unknown(f"npu-smi did not tell all error counters of {npu_names(silent)}")
 
 
-@check("npu-topology", "NPU links match the server type")
-def npu_topology(case: Case) -> Iterator[Finding]:
-    """Collectives inside a server run over the links that `npu-smi info -t topo` shows.
-
-    In an 8-card A2 server every pair is HCCS; of 16 cards that holds inside 0 to 7 and 8 to 15. On
-    A3 the two dies of a card are SIO and all others HCCS or HCCS_SW. PIX, PXB, PHB or SYS between
-    them means a lost link, or a virtual machine without HCCS. NA, and a row that was not printed,
-    tell nothing. On 950 several products differ, and all are fine.
-    """
+@TEXTS.check("npu-topology")
+def npu_topology(case: Case) -> Findings:
     npus = visible_npus(case)
     family = family_or_none(case)
     if family is None or not family.topology:

@@ -2,26 +2,16 @@
 
 from collections.abc import Iterator
 
-from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Driver
-from ascend_doctor.findings import Finding, quantity
+from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, error, quantity
 from ascend_doctor.judging.expectations import NPUS
-from ascend_doctor.judging.judge import Case, check, error
 from ascend_doctor.judging.packages import find_distribution, npu_only
 
+TEXTS = Texts("presence")
 
-@check(
-    "npu-present",
-    "There is an NPU for the installed stack",
-    caused_by=("container-devices", "driver-loaded", "device-access"),
-)
-def npu_present(case: Case) -> Iterator[Finding]:
-    """A driver, CANN or torch_npu on a machine means that jobs are to train on its NPUs.
 
-    If there is none, the cards were lost, or the container was started without them. Where no NPU
-    is meant to be, as in image builds, CI or a rehearsal's environment, say so with
-    `--expect npus=0`.
-    """
+@TEXTS.check("npu-present", caused_by=("container-devices", "driver-loaded", "device-access"))
+def _npu_present(case: Case) -> Findings:
     npu_only(case)
     if any(expectation.check == NPUS for expectation in case.expected):
         raise NotApplicable("--expect says how many NPUs are meant to be here")

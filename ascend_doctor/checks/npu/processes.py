@@ -1,11 +1,19 @@
 """Who uses the NPUs: processes, their owners, and memory that somebody holds."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from ascend_doctor.checks.npu.npus import visible_npus
-from ascend_doctor.errors import NeedsRoot, Unknown
 from ascend_doctor.facts import Holder, Holders, Npu, NpuProcess, Npus
-from ascend_doctor.findings import Finding, spans
+from ascend_doctor.judging import (
+    Case,
+    Finding,
+    Findings,
+    NeedsRoot,
+    Texts,
+    Unknown,
+    spans,
+    warning,
+)
 from ascend_doctor.judging.chip import (
     ascend,
     container,
@@ -14,7 +22,8 @@ from ascend_doctor.judging.chip import (
     npu_name,
     require_answers,
 )
-from ascend_doctor.judging.judge import Case, check, warning
+
+TEXTS = Texts("processes")
 
 _TABLE = "hicann/driver@ef377e95:npucli"
 _LEFT = "https://github.com/hiyouga/LlamaFactory/issues/3839"
@@ -23,16 +32,8 @@ _MARGIN_MB = 1024
 _BUSY_PERCENT = 5
 
 
-@check("npu-free", "No process uses the NPUs")
-def npu_free(case: Case) -> Iterator[Finding]:
-    """A job needs its NPUs for itself.
-
-    A killed job can leave processes behind that keep device memory and HCCL's ports. The next job
-    then stops with "Failed to initialize the HCCP process" (EJ0001) or out of memory. The check
-    reads the process table of npu-smi and the open files in /proc, and says who the owner is. A
-    container cannot see processes of others, and the pid that npu-smi shows may be one of the
-    host. Look at the owner before you end anything.
-    """
+@TEXTS.check("npu-free")
+def _npu_free(case: Case) -> Findings:
     ascend(case)
     npus, holders = case.facts.npus, case.facts.holders
     rows = _unheld(npus, set(_holders_by_device(holders))) if npus else []
@@ -41,7 +42,18 @@ def npu_free(case: Case) -> Iterator[Finding]:
     if owners or rows:
         yield _in_use(owners, rows)
     if busy:
-        yield _busy_alone(busy)
+        yield warning(
+            f"{len(busy)} NPU{'s are' if len(busy) > 1 else ' is'} busy, and no process shows",
+            observed="; ".join(f"{npu_name(npu)}: {npu.utilisation} % busy" for npu in busy),
+            required="0 %, as idle chips show",
+            because="It is a job in another container or of another user, or one that hangs on the "
+            "device after its process was killed.",
+            remedy="On the host, as root, see who has the devices open; where nobody has, restart "
+            "the host",
+            commands=("sudo fuser -v /dev/davinci[0-9]*", "npu-smi info"),
+            refs=(_TABLE, _LEFT),
+            devices=tuple(npu.device for npu in busy if npu.device is not None),
+        )
     elif owners or rows:
         return
     elif (npus is None or npus.processes is None) and not (holders and holders.complete):
@@ -59,21 +71,6 @@ def _busy(npus: Npus, holders: Holders | None) -> list[Npu]:
         and npu.device not in held
         and (npu.npu_id, npu.chip_id) not in listed
     ]
-
-
-def _busy_alone(busy: list[Npu]) -> Finding:
-    return warning(
-        f"{len(busy)} NPU{'s are' if len(busy) > 1 else ' is'} busy, and no process shows",
-        observed="; ".join(f"{npu_name(npu)}: {npu.utilisation} % busy" for npu in busy),
-        required="0 %, as idle chips show",
-        because="It is a job in another container or of another user, or one that hangs on the "
-        "device after its process was killed.",
-        remedy="On the host, as root, see who has the devices open; where nobody has, restart "
-        "the host",
-        commands=("sudo fuser -v /dev/davinci[0-9]*", "npu-smi info"),
-        refs=(_TABLE, _LEFT),
-        devices=tuple(npu.device for npu in busy if npu.device is not None),
-    )
 
 
 def _unheld(npus: Npus, held: set[int]) -> list[tuple[Npu, NpuProcess]]:
@@ -143,14 +140,8 @@ def _row(npu: Npu, process: NpuProcess) -> str:
     return f"{npu_name(npu)}: pid {process.pid}{name}{memory}"
 
 
-@check("npu-memory", "The NPUs' memory is free")
-def npu_memory(case: Case) -> Iterator[Finding]:
-    """An idle NPU has some memory in use all the same: about 3 GB on A2 and A3, 6 GB on 950.
-
-    The check compares with the largest figure seen on idle machines of the chip family, and
-    leaves a margin of 1 GB. More than that without a process in sight is a job in another
-    container, a process that was killed and has not let go, or one of another user.
-    """
+@TEXTS.check("npu-memory")
+def _npu_memory(case: Case) -> Findings:
     ascend(case)
     npus = visible_npus(case)
     family = family_or_none(case)

@@ -1,12 +1,8 @@
 """Ray: whether it chooses the devices of its actors."""
 
-from collections.abc import Iterator
-
 from packaging.version import InvalidVersion, Version
 
-from ascend_doctor.errors import Unknown
-from ascend_doctor.findings import Finding
-from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging import Case, Findings, Unknown, check, error, note, warning
 from ascend_doctor.judging.packages import distribution, find_distribution, npu_only, variable
 
 _NAME = "RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES"
@@ -21,7 +17,7 @@ _ALL_DEVICES = "Every actor sees all devices, and code that takes device 0 puts 
 
 
 @check("ray-visible-devices", f"{_NAME} is 1 or unset")
-def ray_visible_devices(case: Case) -> Iterator[Finding]:
+def ray_visible_devices(case: Case) -> Findings:
     """Ray gives an actor that holds NPUs an ASCEND_RT_VISIBLE_DEVICES with just those.
 
     RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES=1 keeps it from that: every actor then sees
@@ -56,7 +52,7 @@ def ray_visible_devices(case: Case) -> Iterator[Finding]:
         yield from _neither(value, release, verl=verl is not None)
 
 
-def _neither(value: str, release: str, *, verl: bool) -> Iterator[Finding]:
+def _neither(value: str, release: str, *, verl: bool) -> Findings:
     boolean = not _is_before(_BOOLEAN, release)
     because = _ALL_DEVICES
     if boolean:

@@ -1,16 +1,23 @@
 """The chip: known to torch_npu, meant for training, and not mistaken for another."""
 
 import fnmatch
-from collections.abc import Iterator
 
-from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Npus
-from ascend_doctor.findings import Finding
-from ascend_doctor.judging import matrix_fit
-from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging import (
+    Case,
+    Findings,
+    Texts,
+    Unknown,
+    error,
+    matrix_fit,
+    note,
+    warning,
+)
 from ascend_doctor.judging.packages import distribution, family, npu_only
 from ascend_doctor.judging.version_compare import is_in_range
 from ascend_doctor.matrix.schema import urls
+
+TEXTS = Texts("soc")
 
 _ATC = (
     "https://www.hiascend.com/document/detail/zh/CANNCommunityEdition/83RC1/devaids/atctool/"
@@ -43,12 +50,8 @@ def names(case: Case) -> tuple[str, ...]:
     return boards_and_names
 
 
-@check("soc-unknown", "torch_npu knows this chip")
-def soc_unknown(case: Case) -> Iterator[Finding]:
-    """torch_npu has a table of chip names and refuses a chip that it does not find there.
-
-    Newer chips need a newer torch_npu: Ascend 950 is known from TorchNPU 26.0.0 on.
-    """
+@TEXTS.check("soc-unknown")
+def _soc_unknown(case: Case) -> Findings:
     npu_only(case)
     torch_npu, chip = distribution(case, "torch-npu"), family(case)
     if not chip.first_torch_npu:
@@ -80,13 +83,8 @@ def soc_unknown(case: Case) -> Iterator[Finding]:
             )
 
 
-@check("vllm-ascend-chip", "vllm-ascend supports this chip")
-def vllm_ascend_chip(case: Case) -> Iterator[Finding]:
-    """vllm-ascend lists the products that it supports: Atlas A2 and A3, and 300I Duo.
-
-    The first generation (910A, 910 Pro B) and 310B are not supported by any release; Atlas 950DT
-    is listed from 0.23.0 on. Where training and rollout share a machine, rollout then cannot run.
-    """
+@TEXTS.check("vllm-ascend-chip")
+def _vllm_ascend_chip(case: Case) -> Findings:
     npu_only(case)
     vllm, chip = distribution(case, "vllm-ascend"), family(case)
     first = chip.first_vllm_ascend
@@ -102,13 +100,8 @@ def vllm_ascend_chip(case: Case) -> Iterator[Finding]:
     )
 
 
-@check("soc-910b-confusion", "The chip is identified correctly")
-def soc_910b_confusion(case: Case) -> Iterator[Finding]:
-    """People say 910B for Atlas A2; the chip whose name is just Ascend910B is an older one.
-
-    The chips of Atlas A2 carry a digit (910B1 to 910B4). Ascend910B without one is of the first
-    generation: it has no bfloat16 and needs other operator packages.
-    """
+@TEXTS.check("soc-910b-confusion")
+def _soc_910b_confusion(case: Case) -> Findings:
     npu_only(case)
     if family(case).network == "planes" and "Ascend910B" in names(case):
         yield note(
@@ -119,12 +112,8 @@ def soc_910b_confusion(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("soc-training", "MindSpeed trains on this chip")
-def soc_training(case: Case) -> Iterator[Finding]:
-    """MindSpeed documents Atlas A2, Atlas A3 and Ascend 950 as hardware for training.
-
-    Inference chips (310P, 310B) are not supported; documents disagree about the first generation.
-    """
+@TEXTS.check("soc-training")
+def _soc_training(case: Case) -> Findings:
     npu_only(case)
     chip = family(case)
     if not chip.training:

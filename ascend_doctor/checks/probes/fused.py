@@ -1,13 +1,11 @@
 """Fused operators, dtypes and Triton kernels, judged by what their probes measured."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from ascend_doctor.checks.cann.operators import read_outcomes
 from ascend_doctor.checks.probes.run_failures import failures, ran, story
-from ascend_doctor.errors import Unknown
-from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.judge import Case, check, error, note, unknown
+from ascend_doctor.judging import Case, Findings, Remedy, Texts, Unknown, error, note, unknown
 from ascend_doctor.probe_records.common import ProbeRecord
 from ascend_doctor.probe_records.operators import (
     DtypeCase,
@@ -17,6 +15,8 @@ from ascend_doctor.probe_records.operators import (
     TritonRecord,
 )
 from ascend_doctor.probe_results import ProbeRun
+
+TEXTS = Texts("fused")
 
 # All in bfloat16 (8 bits). Good ones show 6e-3 (attention), 5e-3 (gradients), 4e-3 (operators).
 _ATTENTION = {"value": 2e-2, "gradient": 2e-2}
@@ -31,35 +31,13 @@ _ALWAYS = {"flash-attention": ("value", "gradient"), "fused-ops": ("value",)}
 _PRODUCT = {"float32": 2e-3, "bfloat16": 3e-2, "float16": 5e-3, "float64": 1e-6}
 
 
-@check("flash-attention", "Fused attention is right", level=2, probe="flash-attention")
-def flash_attention(case: Case) -> Iterator[Finding]:
-    """Fused attention runs forwards and backwards and is compared with the plain one.
-
-    torch's scaled_dot_product_attention is tried everywhere; on NPUs also npu_fusion_attention, in
-    four layouts, with the masks that training hands it: none, dense ones with padding in them, the
-    compressed triangle of 2048 x 2048, and packed sequences. What sees padding or later tokens
-    trains on with a loss that even looks better.
-
-    If only a dense mask fails, let MindSpeed make the mask (``use_flash_attn`` and no mask). If the
-    compressed triangle alone is wrong, look whether a padding mask is put where it is expected:
-    mcore-bridge before 1.3.0 did so with ``padding_free=False``. If every case of
-    npu_fusion_attention fails, the operator package of this chip is missing or broken.
-    """
+@TEXTS.check("flash-attention", level=2, probe="flash-attention")
+def _flash_attention(case: Case) -> Findings:
     yield from _all(case, "flash-attention", _ATTENTION, "Fused attention is right", _DENSE)
 
 
-@check("fused-ops", "The fused operators are right", level=2, probe="fused-ops")
-def fused_ops(case: Case) -> Iterator[Finding]:
-    """The fused operators of torch_npu that Megatron calls through MindSpeed, by value.
-
-    Root mean square norm, rotary embedding, SwiGLU, the grouped matrix product of experts (one of
-    them without tokens) and the permutation of tokens to experts and back run forwards and, where
-    they can, backwards, in bfloat16. Each belongs to an option, so that training can do without the
-    one that fails: ``--use-fused-rmsnorm``, ``--use-fused-rotary-pos-emb``, ``--use-fused-swiglu``,
-    ``--moe-grouped-gemm``, ``--moe-permute-fusion``.
-
-    On CUDA and the CPU there are no such operators, and the probe is skipped.
-    """
+@TEXTS.check("fused-ops", level=2, probe="fused-ops")
+def _fused_ops(case: Case) -> Findings:
     yield from _all(case, "fused-ops", _FUSED, "The fused operators are right", _PLAIN)
 
 
@@ -75,7 +53,7 @@ _PLAIN = Remedy(
 
 def _all(
     case: Case, probe: str, limits: Mapping[str, float], title: str, remedy: Remedy
-) -> Iterator[Finding]:
+) -> Findings:
     def problem(outcome: KernelCase) -> str:
         errors = outcome.errors
         off = [
@@ -98,7 +76,7 @@ def _all(
 
 def _judge_kernel(
     run: ProbeRun, problem: Callable[[KernelCase], str], required: str, remedy: Remedy
-) -> Iterator[Finding]:
+) -> Findings:
     cases = run.first_record(KernelsRecord).cases
     outcomes = read_outcomes(cases, broken=any(not rank.ok for rank in run.ranks))
     untold = {
@@ -132,15 +110,8 @@ def _judge_kernel(
             )
 
 
-@check("dtype", "The device supports the expected dtypes", level=2, probe="dtype")
-def dtype(case: Case) -> Iterator[Finding]:
-    """Each dtype is converted to and from, added and multiplied in, on one device.
-
-    What a chip has depends on its generation: the first one has no bfloat16, and FP8 comes with
-    Ascend950. What it should have and fails is an error; what it need not have is listed. A float64
-    product that is refused is no fault of a training device, but code that computes in float64
-    stops there.
-    """
+@TEXTS.check("dtype", level=2, probe="dtype")
+def _dtype(case: Case) -> Findings:
     run = ran(case, "dtype")
     findings = [*failures(run)]
     outcomes = read_outcomes(run.first_record(DtypeRecord).cases, broken=bool(findings))
@@ -211,17 +182,8 @@ def _off(name: str, outcome: DtypeCase) -> str:
     return "; ".join(parts)
 
 
-@check("triton-kernel", "Triton kernels compile and are right", level=2, probe="triton-kernel")
-def triton(case: Case) -> Iterator[Finding]:
-    """Two small Triton kernels are compiled for one device and compared by value.
-
-    MindSpeed from core_r0.16.0 on and flash-linear-attention bring kernels for triton-ascend. An
-    upstream triton in its place fails at the import or at the first launch; both bring the module
-    ``triton``, and whichever was installed last has won: uninstall both and install triton-ascend.
-
-    There is no compiler for the CPU, nor for a simulated NPU. Where triton is installed, its
-    interpreter runs the kernels there.
-    """
+@TEXTS.check("triton-kernel", level=2, probe="triton-kernel")
+def _triton(case: Case) -> Findings:
     run = ran(case, "triton-kernel")
     findings = [*failures(run)]
     record = run.first_record(TritonRecord)

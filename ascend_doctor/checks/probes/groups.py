@@ -1,13 +1,10 @@
 """Devices of ranks, and what groups are made of, judged by what their probes measured."""
 
 from collections import defaultdict
-from collections.abc import Iterator
 
 from ascend_doctor.checks.probes.probe_culprit import suffers
 from ascend_doctor.checks.probes.run_failures import failures, ran, ran_well, ranks_text, story
-from ascend_doctor.errors import Unknown
-from ascend_doctor.findings import Finding
-from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging import Case, Finding, Findings, Texts, Unknown, error, note, warning
 from ascend_doctor.probe_records.common import ProbeRecord
 from ascend_doctor.probe_records.device import DevicePerRankRecord
 from ascend_doctor.probe_records.groups import (
@@ -17,6 +14,8 @@ from ascend_doctor.probe_records.groups import (
     PeerOutcome,
 )
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
+
+TEXTS = Texts("groups")
 
 _LINE = "\n"
 _OPTIMIZER = "NVIDIA/Megatron-LM@core_v0.14.0:megatron/core/optimizer/__init__.py"
@@ -28,19 +27,8 @@ _BINDING = (
 _VARIABLES = {"npu": "ASCEND_RT_VISIBLE_DEVICES", "cuda": "CUDA_VISIBLE_DEVICES"}
 
 
-@check("device-per-rank", "Each rank drives a device of its own", level=3, probe="device-per-rank")
-def device_per_rank(case: Case) -> Iterator[Finding]:
-    """Every rank names the device that it drives; no two ranks of a node may share one.
-
-    There are two ways that work: all devices are visible and each rank calls
-    ``set_device(LOCAL_RANK)``, or each rank sees one device and calls ``set_device(0)``. Mixed
-    forms fail: with all visible and ``set_device(0)`` every rank drives device 0, and HCCL fails or
-    hangs. ``ASCEND_RT_VISIBLE_DEVICES=$LOCAL_RANK`` also overwrites the list that a scheduler gave:
-    started with 4,5,6,7 such a job runs on 0 to 3. Take the LOCAL_RANK-th element of the list. The
-    variable must be set before torch_npu is imported; a later change has no effect.
-
-    Ranks on the CPU have no devices of their own, and the probe is skipped there.
-    """
+@TEXTS.check("device-per-rank", level=3, probe="device-per-rank")
+def _device_per_rank(case: Case) -> Findings:
     run = ran(case, "device-per-rank")
     findings = [*failures(run)]
     owners: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
@@ -79,7 +67,7 @@ def _physical(result: ProbeResult) -> str | None:
     return parts[record.index] if record.index < len(parts) else str(record.index)
 
 
-def _find_changes(run: ProbeRun, probe_result: ProbeResult) -> Iterator[Finding]:
+def _find_changes(run: ProbeRun, probe_result: ProbeResult) -> Findings:
     record = probe_result.record(DevicePerRankRecord)
     if record.variable != record.started_with:
         yield warning(
@@ -92,19 +80,8 @@ def _find_changes(run: ProbeRun, probe_result: ProbeResult) -> Iterator[Finding]
         )
 
 
-@check("object-collectives", "Object collectives work", level=3, probe="object-collectives")
-def object_collectives(case: Case) -> Iterator[Finding]:
-    """Metrics are gathered as Python objects; over a Gloo group that must work.
-
-    all_gather_object, gather_object and broadcast_object_list are compared by value over a Gloo
-    group and over Megatron's Gloo data parallel group. Over the backend of the device child
-    processes do the same, since it may never end there: torch moves the bytes through tensors on
-    the current device. On a rank that never called set_device that is device 0, the same for all.
-
-    If only the group of the device fails, pass ``group=`` with a Gloo group (Megatron has one:
-    get_data_parallel_group_gloo), and keep MindSpeed's ``--disable-gloo-group`` off, which puts an
-    HCCL group in its place.
-    """
+@TEXTS.check("object-collectives", level=3, probe="object-collectives")
+def _object_collectives(case: Case) -> Findings:
     run = ran(case, "object-collectives")
     findings = [*failures(run)]
     records = [rank.record(ObjectsRecord) for rank in run.ranks]
@@ -132,7 +109,7 @@ def _peer(result: ProbeResult, name: str) -> PeerOutcome:
     return result.record(ObjectsRecord).peers.get(name, PeerOutcome())
 
 
-def _peers(run: ProbeRun, name: str) -> Iterator[Finding]:
+def _peers(run: ProbeRun, name: str) -> Findings:
     failed = {
         probe_result.rank: peer
         for probe_result in run.ranks
@@ -182,18 +159,14 @@ def _innocence(outcome: PeerOutcome) -> int:
 
     For a process that its watchdog aborted, its output decides.
     """
-    if _describe_wait(outcome):
+    if outcome.is_late:
         return _WAITED
     message = outcome.output if outcome.error.endswith("SIGABRT") else outcome.error
     return _SUFFERS if suffers(message) else _FAILED
 
 
-def _describe_wait(outcome: PeerOutcome) -> bool:
-    return outcome.is_late
-
-
 def _ends(outcome: PeerOutcome) -> str:
-    return "they never arrive" if _describe_wait(outcome) else "moving them fails"
+    return "they never arrive" if outcome.is_late else "moving them fails"
 
 
 def _unset(run: ProbeRun) -> str:
@@ -203,23 +176,8 @@ def _unset(run: ProbeRun) -> str:
     return f"Where no rank calls set_device {_ends(failed[0])}: all drive device 0."
 
 
-@check(
-    "bound-device-id",
-    "Gloo groups can be made beside a bound default group",
-    level=3,
-    probe="bound-device-id",
-)
-def bound_device_id(case: Case) -> Iterator[Finding]:
-    """``init_process_group(device_id=...)`` binds the default group, and all groups inherit that.
-
-    torch then asks each new group for a backend of the type of that device. Gloo has one for the
-    CPU and for CUDA, so that on NPUs every Gloo group, and with it initialize_model_parallel of
-    Megatron, fails: "No backend type associated with device type npu". Leave ``device_id`` out with
-    hccl. If you cannot, set ``bound_device_id`` of the default group to None before
-    initialize_model_parallel. This probe proves that here.
-
-    On the CPU the default group is bound to a foreign type of device, which shows torch's part.
-    """
+@TEXTS.check("bound-device-id", level=3, probe="bound-device-id")
+def _bound_device_id(case: Case) -> Findings:
     run = ran(case, "bound-device-id")
     findings = [*failures(run)]
     records = {rank.rank: rank.record(BoundDeviceRecord) for rank in run.ranks}
@@ -265,29 +223,15 @@ _UNBIND = (
 )
 
 
-@check("single-process", "Megatron's groups work in one process", level=2, probe="single-process")
-def single_process(case: Case) -> Iterator[Finding]:
-    """One process on one device, without torchrun, still needs a default group.
-
-    ``initialize_model_parallel()`` fails with an empty message without one, and
-    ``init_process_group`` outside torchrun with "environment variable RANK expected". What works is
-    ``init_process_group(backend, init_method="tcp://127.0.0.1:PORT", rank=0, world_size=1)`` first;
-    the probe proves that here, with groups of one member and a sum.
-    """
+@TEXTS.check("single-process", level=2, probe="single-process")
+def _single_process(case: Case) -> Findings:
     run = ran_well(case, "single-process")
     megatron = run.first_record(ProbeRecord).megatron
     yield note(observed=f"megatron.core {megatron} on {run.device}, at a tcp:// address")
 
 
-@check("large-groups", "Megatron's groups are right in large worlds", level=3, probe="large-groups")
-def large_groups(case: Case) -> Iterator[Finding]:
-    """The members of Megatron's groups in worlds of 16 to 256 ranks, without these ranks.
-
-    One process takes the place of the first, a middle and the last rank over torch's fake backend,
-    and the members of ten kinds of groups are compared with lists computed without Megatron. With
-    ``--tp``, ``--pp``, ``--cp``, ``--ep`` and ``--etp`` your own layout is tried, for as many ranks
-    as it needs and four times as many. No device is used and nothing is sent.
-    """
+@TEXTS.check("large-groups", level=3, probe="large-groups")
+def _large_groups(case: Case) -> Findings:
     run = ran_well(case, "large-groups")
     listed = ", ".join(run.first_record(LargeGroupsRecord).layouts)
     yield note(observed=f"{listed} ranks")

@@ -11,8 +11,8 @@ from ascend_doctor.matrix.schema import KnownFailure
 def _causes() -> tuple[KnownFailure, ...]:
     return tuple(
         row
-        for row in Catalog().failures.values()
-        if row.severity == "fatal" and not (row.secondary or row.victim or row.only_if_last)
+        for row in Catalog().recognized_failures.values()
+        if row.severity == "fatal" and not (row.secondary or row.victim)
     )
 
 

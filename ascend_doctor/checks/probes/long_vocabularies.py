@@ -2,10 +2,8 @@
 
 from collections.abc import Iterator
 
-from ascend_doctor.checks.probes.run_failures import failures, ran, ran_well
-from ascend_doctor.errors import Unknown
-from ascend_doctor.findings import Finding
-from ascend_doctor.judging.judge import Case, check, error, note
+from ascend_doctor.checks.probes.run_failures import ran_well
+from ascend_doctor.judging import Case, Finding, Findings, Texts, Unknown, error, note
 from ascend_doctor.probe_records.operators import (
     InPlaceRow,
     MaskRecord,
@@ -13,6 +11,8 @@ from ascend_doctor.probe_records.operators import (
     VocabularyRow,
 )
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
+
+TEXTS = Texts("long-vocabularies")
 
 # As the probe draws (vocab_parallel_logprob.py): chunks and so collectives depend on it.
 _TOKENS = 6
@@ -30,32 +30,10 @@ def collectives(tokens: int, chunk: int | None) -> tuple[int, int]:
     return 3 * chunks, 2 * chunks
 
 
-@check(
-    "vocab-parallel-logprob",
-    "Log-probabilities over a sharded vocabulary are right",
-    level=3,
-    probe="vocab-parallel-logprob",
-)
-def vocab_parallel_logprob(case: Case) -> Iterator[Finding]:
-    """Each rank holds a part of the vocabulary; log-probabilities, entropy and gradients compared.
-
-    Chunks save memory and cost collectives: three all-reduces for each chunk forward and two
-    backward, against three and none for all tokens at once. 4096 tokens in chunks of 16 take 1280,
-    of 128 they take 160, of 256 they take 80. Take 128 to 256, or what your memory asks for, and
-    none where a chunk would hold all tokens anyhow.
-
-    A backward that writes into a saved tensor breaks the other function that saved it. It is told
-    of the log-probability alone; the entropy backward that trainers shipped does it as well: it
-    subtracts from the shared logits and adds again. Whether an error shows depends on which of the
-    two was created first, and whether there are chunks. So it is no cure to swap them: compute out
-    of place, in a buffer of your own. The probe tries both orders, and whether autograd on this
-    device notices: a wrong gradient without an error is the worst outcome.
-    """
-    run = ran(case, "vocab-parallel-logprob")
-    findings = [*failures(run)]
-    for rank in run.ranks if not findings else ():
-        findings += _chunks(rank)
-        findings += _backwards(rank)
+@TEXTS.check("vocab-parallel-logprob", level=3, probe="vocab-parallel-logprob")
+def _vocab_parallel_logprob(case: Case) -> Findings:
+    run = ran_well(case, "vocab-parallel-logprob")
+    findings = [finding for rank in run.ranks for finding in (*_chunks(rank), *_backwards(rank))]
     yield from findings[:1]
     if findings:
         return
@@ -72,7 +50,7 @@ def _label(chunk: str) -> str:
     return "at once" if chunk == "None" else f"in chunks of {chunk}"
 
 
-def _chunks(result: ProbeResult) -> Iterator[Finding]:
+def _chunks(result: ProbeResult) -> Findings:
     record = result.record(VocabularyRecord)
     if record.chunks is None or record.in_place is None:
         raise Unknown(f"rank {result.rank} did not compute everything")
@@ -102,7 +80,7 @@ def _chunks(result: ProbeResult) -> Iterator[Finding]:
             )
 
 
-def _backwards(result: ProbeResult) -> Iterator[Finding]:
+def _backwards(result: ProbeResult) -> Findings:
     for in_place, order, chunk, row in _rows(result):
         text = row.error or ""
         gradient = float(row.gradient_off)
@@ -146,49 +124,25 @@ def _wrong(title: str, observed: str, required: str, result: ProbeResult) -> Fin
     )
 
 
-@check("sequence-gather", "Gathered sequences are in order", level=3, probe="sequence-gather")
-def sequence_gather(case: Case) -> Iterator[Finding]:
-    """Parts of a sequence are gathered over tensor parallel ranks with Megatron's own function.
-
-    Under sequence parallelism each rank has a part of the tokens, batch first where trainers see
-    it. Transpose to the sequence first, gather, transpose back: block k is then that of rank k.
-    Gathering without the transposition mixes samples, and gathering what is whole already doubles
-    it: gather only if the length differs from that of the mask. The gradient is summed over ranks
-    if each computes something else from the whole, and must only be cut if all compute the same.
-    """
+@TEXTS.check("sequence-gather", level=3, probe="sequence-gather")
+def _sequence_gather(case: Case) -> Findings:
     run = ran_well(case, "sequence-gather")
     yield note(observed=f"{run.where}, {run.compared} results compared")
 
 
-@check(
-    "attention-mask-rebuild",
-    "Rebuilt padding masks are right",
-    level=2,
-    probe="attention-mask-rebuild",
-)
-def attention_mask_rebuild(case: Case) -> Iterator[Finding]:
-    """Padding masks are made from lengths on the device, and compared with a loop.
-
-    ``arange(length)[None] < lengths[:, None]`` is the same as filling row by row, for the gathered
-    length: that of a rank times TP, not that of a rank. Both are right for padding on the right
-    alone. [0, 0, 1, 1], padded on the left, becomes [1, 1, 0, 0]: attention then sees padding and
-    misses tokens. Rebuild a mask from lengths only if no token comes after padding.
-    """
-    run = ran(case, "attention-mask-rebuild")
-    findings = [*failures(run)]
+@TEXTS.check("attention-mask-rebuild", level=2, probe="attention-mask-rebuild")
+def _attention_mask_rebuild(case: Case) -> Findings:
+    run = ran_well(case, "attention-mask-rebuild")
     left = run.first_record(MaskRecord).left
-    if not findings and left is None:
+    if left is None:
         raise Unknown("the probe attention-mask-rebuild did not get this far")
-    if not findings and left and left.right_padded:
-        findings = [
-            error(
-                "attention-mask-rebuild: padding on the left is not refused",
-                observed=f"{left.mask} passes for padding on the right",
-                required="it is told apart",
-            )
-        ]
-    yield from findings
-    if not findings and left:
+    if left.right_padded:
+        yield error(
+            "attention-mask-rebuild: padding on the left is not refused",
+            observed=f"{left.mask} passes for padding on the right",
+            required="it is told apart",
+        )
+    else:
         yield note(
             observed=f"{run.ranks[0].compared} masks on {run.device}; padding on the left, "
             f"{left.mask}, would become {left.rebuilt}, and is refused"

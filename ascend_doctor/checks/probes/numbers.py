@@ -1,12 +1,11 @@
 """A training of Megatron against the same in plain torch: what is wrong, and its name."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ascend_doctor.checks.probes.run_failures import ranks_text
-from ascend_doctor.findings import Finding
-from ascend_doctor.judging.judge import error
+from ascend_doctor.judging import Finding, Findings, error
 from ascend_doctor.probe_records.common import Number
 from ascend_doctor.probe_records.training import GradientPart, LayoutRecord, TrainingTrace
 from ascend_doctor.probe_results import ProbeRun
@@ -15,8 +14,6 @@ Ranks = Mapping[int, LayoutRecord]
 
 
 class ReferenceSteps(NamedTuple):
-    """Results of plain torch, by step."""
-
     losses: list[float]
     grad_norms: list[float]
 
@@ -49,7 +46,7 @@ _NOISE = 1e-6
 _REFERENCE = "The reference is the same model in plain torch, on the CPU, without Megatron."
 
 
-def against_reference(run: ProbeRun, name: str, ranks: Ranks) -> Iterator[Finding]:
+def against_reference(run: ProbeRun, name: str, ranks: Ranks) -> Findings:
     """The first fault of a layout; it causes the later ones."""
     close = _EXACT if run.device == "cpu" or run.simulated else _ROUNDED
     if any(layout.kind.bf16 for layout in ranks.values()):

@@ -1,16 +1,17 @@
 """Which node or which link makes a collective fail or slow, by pairs of nodes."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ascend_doctor.checks.probes.run_failures import failures, ran
-from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Remedy, quantity
-from ascend_doctor.judging.judge import Case, check, error, note, unknown
+from ascend_doctor.judging import Case, Findings, Texts, Unknown, error, note, unknown
 from ascend_doctor.probe_records.pairs import NoMeetingRecord, PairRow, PairTable
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.probing.pair_bisection import Accused, Judged, Kind, Pairs, judge_pairs, matrix
+
+TEXTS = Texts("pair-rounds")
 
 PROBE = "pair-rounds"
 _TOLD = 4
@@ -39,29 +40,8 @@ _ON_NPU = (
 )
 
 
-@check(PROBE, "All node pairs communicate at equal speed without loss", level=3, probe=PROBE)
-def pair_rounds(case: Case) -> Iterator[Finding]:
-    """Nodes measure in pairs, so that a collective that hangs or is slow names its culprit.
-
-    Every pair makes a group of its own of all ranks of both nodes, adds up by value, and measures
-    200 small and some large all-reduces. Up to eight nodes meet all others; more begin with two
-    partners each, and whatever stands out is measured again with nodes that do well.
-
-    A node is accused if it does well with none, and badly with more than half of the others (of
-    more than eight nodes: with three) that do well with each other. A link is accused if it does
-    badly twice and both ends do well with others. All else could not be told, and the pairs are
-    shown. Badly is:
-
-    * no group or no sum in time, or a wrong sum;
-    * loss: at least two small messages took more than 0.1 s and, where TCP carries the data, at
-      least 4 segments (and 0.2 %) were sent again meanwhile;
-    * less than half (on the CPU: a quarter) of the bandwidth that half of the nodes reach at their
-      best (of more than eight: a quarter), or five times their time and 2 ms more.
-
-    A node that does not come to the meeting point, or that cannot start its ranks, is no fault of
-    its links: that could not be told, and the node is named. The probes of all ranks are not
-    started then, nor where two nodes do not reach each other, for they would only hang.
-    """
+@TEXTS.check(PROBE, level=3, probe=PROBE)
+def _pair_rounds(case: Case) -> Findings:
     run = ran(case, PROBE)
     table = read_table(run)
     yield from failures(run)
@@ -123,7 +103,7 @@ def pairs_of(run: ProbeRun) -> Pairs | None:
 
 def verdicts(
     table: PairTable, names: Sequence[str], *, device: str, simulated: bool = False
-) -> Iterator[Finding]:
+) -> Findings:
     """Findings about nodes and links; ``names`` are the nodes by number."""
     judged = judge_pairs(table.pairs, device=device, simulated=simulated)
     for accused in judged.accused:
@@ -188,7 +168,7 @@ def _look(device: str, *, node: bool) -> Remedy:
     return Remedy(summary=f"Look at {what}: errors, drops and speed of the interface that is used")
 
 
-def _untold(table: PairTable, judged: Judged, names: Sequence[str]) -> Iterator[Finding]:
+def _untold(table: PairTable, judged: Judged, names: Sequence[str]) -> Findings:
     if table.missing:
         who = ", ".join(names[node] for node in table.missing)
         yield unknown(

@@ -1,7 +1,7 @@
 """Ranks that did not end well, and values that are wrong, as findings of any probe."""
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from ascend_doctor.checks.probes.known_failures import find_failure
 from ascend_doctor.checks.probes.probe_culprit import (
@@ -13,8 +13,7 @@ from ascend_doctor.checks.probes.probe_culprit import (
     signal_name,
 )
 from ascend_doctor.checks.python.known_warnings import fold_known
-from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging import Finding, Findings, NotApplicable, Remedy, Unknown
 from ascend_doctor.judging.judge import Case, ConcludedError, error, unknown, warning
 from ascend_doctor.probe_records.common import ChildOutcome, ProbeRecord
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
@@ -75,7 +74,7 @@ def _judge_launch(run: ProbeRun) -> None:
         raise Unknown(f"no rank started {how}: {_last(run.output)}")
 
 
-def failures(run: ProbeRun) -> Iterator[Finding]:
+def failures(run: ProbeRun) -> Findings:
     """Failed ranks, wrong values. Raises Unknown if infrastructure failed or may have been slow."""
     cause = blame(run)
     if cause is not None:
@@ -110,7 +109,7 @@ def failures(run: ProbeRun) -> Iterator[Finding]:
         )
 
 
-def _take_down(run: ProbeRun) -> Iterator[Finding]:
+def _take_down(run: ProbeRun) -> Findings:
     failed = {
         probe_result.rank: text
         for probe_result in run.ranks

@@ -1,12 +1,10 @@
 """How fast devices are: against each other as a verdict, against their family as a hint."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ascend_doctor.checks.probes.run_failures import failures, ran, ran_well
-from ascend_doctor.errors import Unknown
-from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging import Case, Findings, Remedy, Texts, Unknown, error, note, warning
 from ascend_doctor.matrix.schema import Family
 from ascend_doctor.probe_records.common import ProbeRecord
 from ascend_doctor.probe_records.device import (
@@ -15,7 +13,9 @@ from ascend_doctor.probe_records.device import (
     RatesRecord,
     SoakRecord,
 )
-from ascend_doctor.probe_results import ProbeResult, ProbeRun
+from ascend_doctor.probe_results import ProbeRun
+
+TEXTS = Texts("speed")
 
 # Devices of one host run the same work; more than a tenth below their median is not noise.
 _SLOW = 0.9
@@ -37,18 +37,8 @@ _BUSY = Remedy(
 )
 
 
-@check("bandwidth", "Collectives reach their links' bandwidth", level=4, probe="bandwidth")
-def bandwidth(case: Case) -> Iterator[Finding]:
-    """All-reduce, all-gather, reduce-scatter, all-to-all and broadcast from 1 KiB up.
-
-    The sizes, the algorithm bandwidth (size over time) and the bus bandwidth are those of
-    nccl-tests, in 10^9 bytes a second; hccl_test prints the algorithm bandwidth. All ranks of a
-    collective take the same time, so that there is nothing to compare it with in this run. For
-    eight 910B or sixteen 910_93 devices of a node a hint is given where a large all-reduce is far
-    below what such nodes are known to do; it is no verdict, since there is no public baseline.
-
-    HCCL gets slower where a message is larger than HCCL_BUFFSIZE (200 MB unless it is set).
-    """
+@TEXTS.check("bandwidth", level=4, probe="bandwidth")
+def _bandwidth(case: Case) -> Findings:
     run = ran_well(case, "bandwidth")
     rates = run.first_record(BandwidthRecord).rates
     if not all(map(_buses, rates.values())) or not rates:
@@ -81,73 +71,48 @@ def _hint_bus(case: Case, run: ProbeRun, rates: _Rates) -> str:
     return f"Hint: all-reduce of 256 MiB is expected above {limit:.0f} GB/s in such a node."
 
 
-@check("gemm", "Matrix products run at the same speed on all devices", level=4, probe="gemm")
-def gemm(case: Case) -> Iterator[Finding]:
-    """Large matrix products in three dtypes on all devices at once, in TFLOPS.
-
-    Devices of one run are compared with their median: whoever is a tenth slower slows the whole
-    job, since all wait for the last. The usual reasons are another process on the device, heat, a
-    limited clock, or a host that feeds it late. A hint is given below half of the chip's peak. On
-    the CPU all ranks share the cores, and nothing is compared.
-    """
+@TEXTS.check("gemm", level=4, probe="gemm")
+def _gemm(case: Case) -> Findings:
     yield from _compare(case, "gemm", "TFLOPS")
 
 
-@check("hbm", "Memory bandwidth is the same on all devices", level=4, probe="hbm")
-def hbm(case: Case) -> Iterator[Finding]:
-    """Copies inside the memory of all devices at once; read and written bytes both count.
-
-    Devices of one run are compared with their median. A slow one shares its memory with another
-    process, or its memory isolates pages after errors: see its ECC counters.
-    """
+@TEXTS.check("hbm", level=4, probe="hbm")
+def _hbm(case: Case) -> Findings:
     yield from _compare(case, "hbm", "GB/s")
 
 
-@check("h2d", "Host-to-device bandwidth is the same on all devices", level=4, probe="h2d")
-def h2d(case: Case) -> Iterator[Finding]:
-    """Copies between pinned memory of the host and all devices at once, both ways.
-
-    Devices of one run are compared with their median. A slow one is on a bus of lower width or
-    speed, or on the other socket than its process: bind processes to the cores that are near.
-    """
+@TEXTS.check("h2d", level=4, probe="h2d")
+def _h2d(case: Case) -> Findings:
     yield from _compare(case, "h2d", "GB/s")
 
 
-def _compare(case: Case, probe: str, unit: str) -> Iterator[Finding]:
+def _compare(case: Case, probe: str, unit: str) -> Findings:
     run = ran(case, probe)
     findings = [*failures(run)]
-    rates = {result.rank: _rates(result) for result in run.ranks}
-    names = list(dict.fromkeys(name for rank_rates in rates.values() for name in rank_rates))
-    for name in names:
-        series = {
-            rank: rank_rates[name] for rank, rank_rates in rates.items() if name in rank_rates
-        }
+    rates: dict[str, dict[int, float]] = {}
+    for result in run.ranks:
+        for name, rate in result.record(RatesRecord).rates.items():
+            if isinstance(rate, float):
+                rates.setdefault(name, {})[result.rank] = rate
+    for name, series in rates.items():
         findings += _slow(run, name, unit, series)
     yield from findings
     if findings:
         return
-    if not names or any(rank_rates.keys() != set(names) for rank_rates in rates.values()):
+    if not rates or any(len(series) < len(run.ranks) for series in rates.values()):
         raise Unknown(f"the probe {probe} did not record all rates of all ranks")
-    parts = []
-    for name in names:
-        series = {
-            rank: rank_rates[name] for rank, rank_rates in rates.items() if name in rank_rates
-        }
-        low, high = min(series.values()), max(series.values())
-        parts.append(f"{name} {low:.4g} to {high:.4g} {unit}")
+    parts = [
+        f"{name} {min(series.values()):.4g} to {max(series.values()):.4g} {unit}"
+        for name, series in rates.items()
+    ]
     yield note(
         f"{probe} was measured",
-        observed=f"{len(rates)} ranks on {_where(run)}: {'; '.join(parts)}",
-        because=_hint(case, run, rates),
+        observed=f"{len(run.ranks)} ranks on {_where(run)}: {'; '.join(parts)}",
+        because=_hint(case, run, {name: min(series.values()) for name, series in rates.items()}),
     )
 
 
-def _rates(result: ProbeResult) -> dict[str, float]:
-    rates = result.record(RatesRecord).rates
-    return {name: number for name, number in rates.items() if isinstance(number, float)}
-
-
-def _slow(run: ProbeRun, name: str, unit: str, series: Mapping[int, float]) -> Iterator[Finding]:
+def _slow(run: ProbeRun, name: str, unit: str, series: Mapping[int, float]) -> Findings:
     if run.device == "cpu" or run.simulated:
         return
     hosts: defaultdict[str, list[int]] = defaultdict(list)
@@ -183,14 +148,10 @@ def _family(case: Case, run: ProbeRun) -> Family | None:
     return None
 
 
-def _hint(case: Case, run: ProbeRun, rates: Mapping[int, Mapping[str, float]]) -> str:
+def _hint(case: Case, run: ProbeRun, lowest: Mapping[str, float]) -> str:
     family = _family(case, run)
-    if family is None or run.simulated or not rates:
+    if family is None or run.simulated:
         return ""
-    lowest = {
-        name: min(rank_rates[name] for rank_rates in rates.values() if name in rank_rates)
-        for name in {name for rank_rates in rates.values() for name in rank_rates}
-    }
     if run.probe == "hbm" and family.rates and lowest.get("copy", 0.0) < family.rates.copy:
         return f"Hint: copies are expected above {family.rates.copy:.0f} GB/s on {family.id}."
     name = run.first_record(ProbeRecord).name
@@ -201,14 +162,8 @@ def _hint(case: Case, run: ProbeRun, rates: Mapping[int, Mapping[str, float]]) -
     return ""
 
 
-@check("soak", "Devices stay correct and fast under load", level=4, probe="soak")
-def soak(case: Case) -> Iterator[Finding]:
-    """All devices multiply and add up for the minutes of ``--soak``, and every result is compared.
-
-    A wrong product or sum is an error even if it comes once in a thousand. A device that is a tenth
-    slower at the end than at its best is throttled: look at its temperature and power. Devices
-    are also compared with the median of their host.
-    """
+@TEXTS.check("soak", level=4, probe="soak")
+def _soak(case: Case) -> Findings:
     run = ran(case, "soak")
     findings = [*failures(run)]
     last: dict[int, float] = {}
@@ -226,7 +181,7 @@ def soak(case: Case) -> Iterator[Finding]:
         yield note(observed=f"{rounds} rounds on {run.world_size} ranks on {_where(run)}, {shown}")
 
 
-def _find_throttling(run: ProbeRun, rank: int, series: list[float]) -> Iterator[Finding]:
+def _find_throttling(run: ProbeRun, rank: int, series: list[float]) -> Findings:
     if run.device == "cpu" or run.simulated or len(series) <= _TENTHS:
         return
     end, best = _mean(series[-_TENTHS:]), max(series)

@@ -1,37 +1,26 @@
 """Parallel groups and training steps of the real megatron.core, judged."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Literal
 
 from ascend_doctor.checks.probes.nan_origin import origin
 from ascend_doctor.checks.probes.numbers import against_reference
 from ascend_doctor.checks.probes.run_failures import failures, ran, ran_well, ranks_text
-from ascend_doctor.errors import Unknown
-from ascend_doctor.findings import Finding
-from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging import Case, Finding, Findings, Texts, Unknown, error, note, warning
 from ascend_doctor.probe_records.common import ProbeRecord
 from ascend_doctor.probe_records.groups import ParallelGroupsRecord
 from ascend_doctor.probe_records.training import LayoutRecord, SmokeTrainRecord
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
+TEXTS = Texts("training")
+
 _MIB = 1 << 20
 _DOUBLE = "Ascend/MindSpeed@core_r0.15.3:mindspeed/core/megatron_basic/requirements_basic.py:73"
 
 
-@check("parallel-groups", "Megatron's parallel groups are right", level=3, probe="parallel-groups")
-def parallel_groups(case: Case) -> Iterator[Finding]:
-    """Megatron builds its groups for several layouts; members and a sum in each are compared.
-
-    The groups of tensor, context, data, pipeline, model, expert, expert tensor and expert data
-    parallelism are made by the initialize_model_parallel of the installed megatron.core, through
-    MindSpeed where it is installed. Their members are compared with lists computed without it, and
-    every group adds up numbers that tell its ranks apart.
-
-    If you leave the expert tensor parallel size out, Megatron takes the tensor parallel size for
-    it, and every expert group has other members than with 1. Give it both to
-    initialize_model_parallel and to the TransformerConfig, or to neither.
-    """
+@TEXTS.check("parallel-groups", level=3, probe="parallel-groups")
+def _parallel_groups(case: Case) -> Findings:
     run = ran_well(case, "parallel-groups")
     record = run.first_record(ParallelGroupsRecord)
     layouts = record.layouts
@@ -48,15 +37,8 @@ def parallel_groups(case: Case) -> Iterator[Finding]:
     yield note(observed=text)
 
 
-@check("float64-allreduce", "Sums of float64 reach all ranks", level=3, probe="parallel-groups")
-def float64_allreduce(case: Case) -> Iterator[Finding]:
-    """A float64 tensor is summed over all ranks with the stack that trains.
-
-    MindSpeed replaces torch.distributed.all_reduce, because HCCL has no float64: the tensor is
-    copied to float32, the copy is summed, and the sum is never written back. Every rank keeps its
-    own number, on any backend, Gloo included, and no error shows. Metrics and token counts that are
-    summed as float64 are then wrong. float32 and integers are not touched.
-    """
+@TEXTS.check("float64-allreduce", level=3, probe="parallel-groups")
+def _float64_allreduce(case: Case) -> Findings:
     run = ran(case, "parallel-groups")
     records = {result.rank: result.record(ParallelGroupsRecord) for result in run.ranks}
     sums = {
@@ -90,34 +72,8 @@ _UNEQUAL = 1e-4
 _SLOW_STEP = 5.0
 
 
-@check("smoke-train", "A tiny model trains as it should", level=3, probe="smoke-train")
-def smoke_train(case: Case) -> Iterator[Finding]:
-    """A tiny GPT of the real megatron.core trains ten steps, and must do what plain torch does.
-
-    Megatron's distributed optimizer, its schedules and its parallelism run under layouts that fit
-    the number of ranks: LoRA (r=8, alpha=32) on experts with tensor parallelism, all weights in a
-    pipeline with a tied embedding, and all weights of a dense model with data parallelism. Then
-    three steps of all weights in bfloat16, with flash attention and grouped matrix products
-    (npu_fusion_attention, npu_grouped_matmul), once under tensor and expert parallelism and once
-    under context parallelism. megatron.core's own attention refuses that without Transformer Engine
-    or MindSpeed; the probe's gathers keys and values. The same
-    model is written once more in plain torch, without Megatron, and trained on the CPU in float64.
-    Compared are the loss of every step, what each module gives in the first forward pass, the
-    gradient of each weight after it was reduced, and the gradient norm. So a wrong scale of
-    gradients shows, which Adam hides, and ranks that train apart.
-
-    A difference gets a name where there is one: the module that parts first, ranks whose gradients
-    were summed and not averaged, or not reduced at all, micro-batches that were not counted, a tied
-    embedding whose two gradients were not added up, clipping or decay that is off. If only one
-    layout is wrong, its parallelism is; if all are, an operator is, or Megatron itself.
-
-    Gradient norms must also be equal on all ranks, and so must weights that ranks have in common. A
-    number that is not finite is followed to the rank and the module where it began: every module
-    is watched, and what it gives to collectives, because they spread it over the ranks.
-
-    If you ask for a layout (--tp and so on), it is trained first, by a larger model where it takes
-    more heads, layers or experts.
-    """
+@TEXTS.check("smoke-train", level=3, probe="smoke-train")
+def _smoke_train(case: Case) -> Findings:
     run = ran(case, "smoke-train")
     findings = [*failures(run), *_name_left_out(run)]
     for name in dict.fromkeys(name for result in run.ranks for name in _layouts(result)):
@@ -183,7 +139,7 @@ def _series(run: ProbeRun, name: str, key: Series) -> dict[int, list[float]]:
     return series
 
 
-def _judge_layout(run: ProbeRun, name: str) -> Iterator[Finding]:
+def _judge_layout(run: ProbeRun, name: str) -> Findings:
     if bad := _not_finite(run, name):
         yield bad
         return
@@ -229,7 +185,7 @@ def _not_finite(run: ProbeRun, name: str) -> Finding | None:
     )
 
 
-def _name_left_out(run: ProbeRun) -> Iterator[Finding]:
+def _name_left_out(run: ProbeRun) -> Findings:
     for name, reason in run.first_record(SmokeTrainRecord).left_out.items():
         yield warning(
             f"smoke-train: {name} was asked for and not trained",
@@ -238,7 +194,7 @@ def _name_left_out(run: ProbeRun) -> Iterator[Finding]:
         )
 
 
-def _silent(run: ProbeRun, name: str) -> Iterator[Finding]:
+def _silent(run: ProbeRun, name: str) -> Findings:
     for result in run.ranks:
         layout = _layouts(result).get(name, LayoutRecord())
         steps, expected = len(layout.grad_norms), layout.steps
@@ -253,29 +209,28 @@ def _silent(run: ProbeRun, name: str) -> Iterator[Finding]:
             return
 
 
-def _narrow(run: ProbeRun, name: str) -> Iterator[Finding]:
+def _narrow(run: ProbeRun, name: str) -> Findings:
     """Requested float32 that is not float32: only this shows it within three steps."""
     texts = {
         "gradients": "gradients are added up and reduced in",
         "optimizer": "the optimizer updates weights of",
     }
-    for result in run.ranks:
-        dtypes = _layouts(result).get(name, LayoutRecord()).dtypes
+    for rank, layout in _of_ranks(run, name).items():
         for what, text in texts.items():
-            other = [dtype for dtype in dtypes.get(what, []) if dtype != "float32"]
+            other = [dtype for dtype in layout.dtypes.get(what, []) if dtype != "float32"]
             if other:
                 yield error(
                     f"smoke-train: {text} {', '.join(other)} under {name}",
-                    observed=f"{', '.join(other)} on rank {result.rank}",
+                    observed=f"{', '.join(other)} on rank {rank}",
                     required="float32, as grad_reduce_in_fp32 and the distributed optimizer "
                     "give it",
                     because="Additions that are smaller than a 256th of what is there are lost.",
-                    ranks=(result.rank,),
+                    ranks=(rank,),
                 )
                 return
 
 
-def _unequal(run: ProbeRun, name: str, key: Series, what: str) -> Iterator[Finding]:
+def _unequal(run: ProbeRun, name: str, key: Series, what: str) -> Findings:
     series = _series(run, name, key)
     for number, values in enumerate(zip(*series.values(), strict=False), 1):
         if max(values) - min(values) > _UNEQUAL * max(values):
@@ -291,19 +246,18 @@ def _unequal(run: ProbeRun, name: str, key: Series, what: str) -> Iterator[Findi
             return
 
 
-def _apart(run: ProbeRun, name: str) -> Iterator[Finding]:
-    for result in run.ranks:
-        differences = _layouts(result).get(name, LayoutRecord()).differences
-        worst = {group: value for group, value in differences.items() if float(value) > _UNEQUAL}
-        if worst:
-            group, value = max(worst.items(), key=lambda item: float(item[1]))
+def _apart(run: ProbeRun, name: str) -> Findings:
+    for rank, layout in _of_ranks(run, name).items():
+        differences = ((float(value), group) for group, value in layout.differences.items())
+        if apart := [row for row in differences if row[0] > _UNEQUAL]:
+            value, group = max(apart)
             yield error(
                 f"smoke-train: {group} parallel ranks hold different weights under {name}",
-                observed=f"they differ by {float(value):.3g}, seen on rank {result.rank}",
+                observed=f"they differ by {value:.3g}, seen on rank {rank}",
                 required="equal weights: what is not sharded over tensor parallel ranks, and all "
                 "over data parallel ranks",
                 because="Their gradients were not reduced over the group. The loss may even look "
                 "better.",
-                ranks=(result.rank,),
+                ranks=(rank,),
             )
             return

@@ -1,29 +1,19 @@
 """Locks that a killed process left where torch compiles extensions."""
 
 import shlex
-from collections.abc import Iterator
 
-from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import BuildLock, BuildLocks
-from ascend_doctor.findings import Finding
-from ascend_doctor.judging.judge import Case, check, error, warning
+from ascend_doctor.judging import Case, Finding, Findings, Texts, Unknown, error, warning
+
+TEXTS = Texts("build-locks")
 
 _BATON = "https://github.com/pytorch/pytorch/blob/v2.7.1/torch/utils/file_baton.py"
 # No extension of Megatron-LM, MindSpeed or DeepSpeed compiles this long.
 _HOUR = 3600.0
 
 
-@check("build-locks", "Extensions of torch are free of dead locks")
-def build_locks(case: Case) -> Iterator[Finding]:
-    """Some extensions of torch are compiled when they are first used, by one process at a time.
-
-    That process holds a file named lock beside the extension, and the others wait until the file
-    is gone. One that is killed meanwhile (a time-out, out of memory, Ctrl-C twice) leaves it.
-    Every later process that uses the extension then waits without an end, a load or a message.
-    Megatron-core 0.15 compiles one when it is imported. The process that holds a lock is looked for
-    in /proc; where another machine or container may hold it, a lock of less than an hour is only a
-    warning.
-    """
+@TEXTS.check("build-locks")
+def build_locks(case: Case) -> Findings:
     section = case.need(BuildLocks)
     locks = [lock for lock in section.locks if _is_of_examined(case, section.source, lock)]
     for lock in locks:

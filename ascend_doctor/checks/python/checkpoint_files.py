@@ -1,14 +1,12 @@
 """Checkpoints that can be written, and that torch.load takes again."""
 
-from collections.abc import Iterator
-
-from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Python
-from ascend_doctor.findings import Finding
-from ascend_doctor.judging.judge import Case, check, warning
+from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, Unknown, warning
 from ascend_doctor.judging.packages import find_distribution
 from ascend_doctor.judging.source_trees import core, core_version
 from ascend_doctor.judging.version_compare import is_in_range
+
+TEXTS = Texts("checkpoint-files")
 
 _WRITER = (
     "https://github.com/NVIDIA/Megatron-LM/blob/core_v0.12.1/megatron/core/dist_checkpointing/"
@@ -16,14 +14,8 @@ _WRITER = (
 )
 
 
-@check("enum-pickling", "Checkpoints of this Python can be loaded again")
-def enum_pickling(case: Case) -> Iterator[Finding]:
-    """Megatron's checkpoints have members of enums, which an early Python 3.11 pickles by getattr.
-
-    Since torch 2.6 torch.load calls no function that it does not know, so that no run is resumed
-    from such a checkpoint: "Unsupported global: GLOBAL getattr". Debian 12 has such a Python,
-    3.11.2; 3.10.13, 3.11.7 and 3.12.1 pickle by value. The interpreter is asked, not its number.
-    """
+@TEXTS.check("enum-pickling")
+def _enum_pickling(case: Case) -> Findings:
     python = case.need(Python)
     core(case)
     torch = find_distribution(case, "torch")
@@ -47,15 +39,8 @@ def enum_pickling(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("checkpoint-writer", "This Megatron-core can write checkpoints with this torch")
-def checkpoint_writer(case: Case) -> Iterator[Finding]:
-    """Megatron-core writes a checkpoint of the format torch_dist by a function of torch's own.
-
-    Since torch 2.8 this function has one more argument, which Megatron-core up to 0.12 does not
-    give: "_write_item() missing 1 required positional argument: 'serialization_format'". The job
-    trains until its first checkpoint; where only some ranks write, the others wait for them until
-    a time-out. The older format, torch, is written by torch.save.
-    """
+@TEXTS.check("checkpoint-writer")
+def _checkpoint_writer(case: Case) -> Findings:
     version = core_version(case)
     torch = find_distribution(case, "torch")
     if torch is None or not is_in_range(torch.version, ">=2.8"):

@@ -1,14 +1,13 @@
 """Packages for CUDA, and the CUDA of torch."""
 
 import re
-from collections.abc import Iterator
 
-from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Distribution, Python
-from ascend_doctor.findings import Finding
-from ascend_doctor.judging.judge import Case, check, error
+from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, Unknown, error
 from ascend_doctor.judging.packages import distribution, pip
 from ascend_doctor.judging.requirements import requirements
+
+TEXTS = Texts("cuda-major")
 
 # nvidia-nvshmem-cu12, transformer-engine-cu13, cupy-cuda12x.
 _SUFFIX = re.compile(r"^(?P<name>.+)-cu(?:da)?(?P<major>\d{2})x?$")
@@ -30,14 +29,8 @@ def _major(python: Python, torch: Distribution) -> str:
     return majors.pop()
 
 
-@check("cuda-major", "CUDA packages match torch's CUDA version")
-def cuda_major(case: Case) -> Iterator[Finding]:
-    """nvidia-nvshmem-cu12, transformer-engine-cu13 and cupy-cuda12x name the CUDA they are for.
-
-    It must be the one of torch; there is no right number by itself. cu13 is no typing error: builds
-    of torch for CUDA 13 exist. Both can be installed side by side without a word, and the library
-    that is loaded first wins. On NPUs torch has no CUDA, and this is skipped.
-    """
+@TEXTS.check("cuda-major")
+def _cuda_major(case: Case) -> Findings:
     torch = distribution(case, "torch")
     python = case.need(Python)
     major = _major(python, torch)

@@ -1,24 +1,15 @@
 """The interpreter that is examined: the one that trains."""
 
 import shlex
-from collections.abc import Iterator
 
-from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import ImportPath, Python
-from ascend_doctor.findings import Finding
-from ascend_doctor.judging.judge import Case, check, error, warning
+from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, error, warning
+
+TEXTS = Texts("examined")
 
 
-@check("examined-python", "The examined Python is the training environment")
-def name_python(case: Case) -> Iterator[Finding]:
-    """Without --python the doctor examines the active environment, else the python3 of PATH.
-
-    Slurm prologs, cron jobs, services and ssh commands activate none, so they examine the Python of
-    the system, in which nothing is installed and nothing is wrong. Where the doctor's own
-    environment has torch_npu and the examined one has no torch, torch_npu, Megatron or MindSpeed,
-    a verdict on it says nothing about training: an error where nobody chose that interpreter, a
-    warning where --python or an active environment did.
-    """
+@TEXTS.check("examined-python")
+def _name_python(case: Case) -> Findings:
     python = case.need(Python)
     if python.own:
         return

@@ -1,27 +1,19 @@
 """Which copy of a package Python would import, and whether PYTHONPATH is as it should be."""
 
 import shlex
-from collections.abc import Iterator
 
-from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import ImportName, ImportPath, PackageCopy
-from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.judge import Case, check, note, warning
+from ascend_doctor.judging import Case, Findings, NotApplicable, Remedy, Texts, note, warning
+from ascend_doctor.judging.closed import require_open
 from ascend_doctor.judging.packages import distribution
+
+TEXTS = Texts("import-path")
 
 _ENV = "https://docs.python.org/3/using/cmdline.html#envvar-PYTHONPATH"
 
 
-@check("pythonpath-entries", "Every entry of PYTHONPATH is a folder with a full path")
-def pythonpath_entries(case: Case) -> Iterator[Finding]:
-    """PYTHONPATH is a list of folders, separated by colons, in which Python looks first.
-
-    An empty entry (a colon at either end, or two in a row) stands for the folder in which the
-    program is started, and so does a path without a leading slash. Then a folder that happens to
-    be called megatron, mindspeed or torch_npu is imported in place of the installed package, on
-    one node and not on another. `export PYTHONPATH=$PYTHONPATH:/path` makes such an entry when
-    the variable was empty. Entries that do not exist are a sign of a moved checkout.
-    """
+@TEXTS.check("pythonpath-entries")
+def pythonpath_entries(case: Case) -> Findings:
     path = case.need(ImportPath)
     if not path.pythonpath:
         raise NotApplicable("PYTHONPATH is not set")
@@ -53,6 +45,7 @@ def pythonpath_entries(case: Case) -> Iterator[Finding]:
         )
     absent = [entry for entry in path.pythonpath if entry.startswith("/") and entry in path.absent]
     if absent:
+        require_open(case, *absent)
         yield warning(
             f"PYTHONPATH names folders that do not exist: {', '.join(absent)}",
             observed=", ".join(absent),
@@ -62,14 +55,8 @@ def pythonpath_entries(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("pythonpath-order", "What PYTHONPATH names is what Python imports")
-def pythonpath_order(case: Case) -> Iterator[Finding]:
-    """You put a checkout on PYTHONPATH to have it imported in place of an installed copy.
-
-    Some things come before PYTHONPATH all the same: the folder of the started script, packages
-    installed in editable mode, and a normal package beside a namespace package such as megatron
-    (a namespace package has no __init__.py, and any folder that has one wins over it).
-    """
+@TEXTS.check("pythonpath-order")
+def pythonpath_order(case: Case) -> Findings:
     path = case.need(ImportPath)
     entries = {entry.rstrip("/") for entry in path.pythonpath if entry}
     if not entries:
@@ -93,14 +80,8 @@ def _hidden(name: ImportName, entries: set[str]) -> PackageCopy | None:
     return next((copy for copy in name.copies[1:] if copy.entry.rstrip("/") in entries), None)
 
 
-@check("torch-npu-copy", "torch and torch_npu are imported from where they are installed")
-def torch_npu_copy(case: Case) -> Iterator[Finding]:
-    """A folder called torch_npu that comes earlier on the path hides the installed package.
-
-    It is usually the source tree of torch_npu, in the folder where the program starts or on
-    PYTHONPATH. It has no compiled part, and the import ends with "No module named torch_npu._C".
-    Start the program elsewhere, or take the folder off the path.
-    """
+@TEXTS.check("torch-npu-copy")
+def torch_npu_copy(case: Case) -> Findings:
     path = case.need(ImportPath)
     for name in ("torch", "torch_npu"):
         npu_distribution = distribution(case, name.replace("_", "-"))
@@ -120,14 +101,8 @@ def torch_npu_copy(case: Case) -> Iterator[Finding]:
             )
 
 
-@check("checkouts", "Checkouts are at a reproducible commit")
-def checkouts(case: Case) -> Iterator[Finding]:
-    """Megatron-LM, MindSpeed and others are often used from a git checkout.
-
-    A checkout on a branch moves with every pull, and local changes exist on this machine only.
-    Both are fine for work and make a result hard to repeat and two nodes hard to compare. The
-    check only notes them: compare commit and changes between nodes.
-    """
+@TEXTS.check("checkouts")
+def checkouts(case: Case) -> Findings:
     path = case.need(ImportPath)
     seen = False
     for name in path.names:

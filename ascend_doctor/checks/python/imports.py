@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from collections.abc import Iterator
 
 import msgspec
 
@@ -10,9 +9,10 @@ from ascend_doctor.checks.cann.cann_python import LISTED, STOPS
 from ascend_doctor.checks.probes.run_failures import failures, ran, report_late
 from ascend_doctor.checks.python.torch_import import AUTOLOAD_REF, OF_CANN, load_cann
 from ascend_doctor.errors import Unknown
-from ascend_doctor.findings import Finding, Level, Remedy
-from ascend_doctor.judging.judge import Case, check, error, note
+from ascend_doctor.judging import Case, Finding, Findings, Level, Remedy, Texts, error, note
 from ascend_doctor.probe_records.stack import ImportedModule, InspectEnvRecord
+
+TEXTS = Texts("imports")
 
 # Messages of glibc's loader (elf/dl-load.c, dl-lookup.c) and of Python's import.
 _LIBRARY = re.compile(r"(?P<name>[\w.+-]+\.so[\w.]*): cannot open shared object file")
@@ -25,17 +25,8 @@ _ENVIRONMENT = Remedy(
 _WITHOUT = "torch without autoload"
 
 
-@check("inspect-env", "The packages of the stack can be imported", level=1, probe="inspect-env")
-def inspect_env(case: Case) -> Iterator[Finding]:
-    """Each package of the stack is imported by the examined interpreter, in a fresh process.
-
-    Since torch 2.5, ``import torch`` imports torch_npu as well. If torch_npu cannot be loaded,
-    torch itself fails with "Failed to load the backend extension", and so does everything that
-    imports torch, torchrun included. The report names the innermost error, which is the reason.
-    The loader names only the first library that it misses; level 0 lists all of them.
-
-    TORCH_DEVICE_BACKEND_AUTOLOAD=0 lets torch start without the NPU; it repairs nothing.
-    """
+@TEXTS.check("inspect-env", level=1, probe="inspect-env")
+def inspect_env(case: Case) -> Findings:
     run = ran(case, "inspect-env")
     broken = [*failures(run)]
     yield from broken
@@ -57,7 +48,7 @@ def inspect_env(case: Case) -> Iterator[Finding]:
         yield note(observed=", ".join(versions))
 
 
-def _torch(case: Case, failed: dict[str, ImportedModule]) -> Iterator[Finding]:
+def _torch(case: Case, failed: dict[str, ImportedModule]) -> Findings:
     torch, without = failed.get("torch"), failed.get(_WITHOUT)
     if torch is not None and without is None and _late(torch):
         yield _slow_import("torch", torch)
@@ -86,7 +77,7 @@ def _torch(case: Case, failed: dict[str, ImportedModule]) -> Iterator[Finding]:
             )
 
 
-def _devices(case: Case, modules: dict[str, ImportedModule]) -> Iterator[Finding]:
+def _devices(case: Case, modules: dict[str, ImportedModule]) -> Findings:
     outcome = modules.get("torch_npu", ImportedModule())
     if case.device == "npu" and outcome.ok is True and outcome.devices == 0:
         yield error(

@@ -3,15 +3,23 @@
 import functools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from ascend_doctor.errors import NotApplicable
-from ascend_doctor.findings import Finding
-from ascend_doctor.judging.judge import Case, check, note, warning
+from ascend_doctor.judging import (
+    Case,
+    Finding,
+    Findings,
+    NotApplicable,
+    Texts,
+    note,
+    warning,
+)
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import KnownWarning
 from ascend_doctor.probe_records.common import ProbeRecord
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
+
+TEXTS = Texts("known-warnings")
 
 _SHOWN = 8
 _STRANGE = "Not known:"
@@ -34,15 +42,8 @@ def fold_known(lines: list[str]) -> list[str]:
     return lines_left + ([f"({count} known harmless warning{'s' * (count > 1)})"] if count else [])
 
 
-@check("known-warnings", "The stack's warnings are known to be harmless", level=1)
-def known_warnings(case: Case) -> Iterator[Finding]:
-    """Libraries of this stack warn of much that means nothing on NPUs. It is counted, not shown.
-
-    Counted are the lines of all probes that warn. Some are harmless only in a plain Megatron: where
-    MindSpeed is at work, "Transformer Engine and Apex are not installed" says that megatron.core
-    was imported before ``mindspeed.megatron_adaptor``, and lost its replacements. What is not known
-    is listed and never hidden.
-    """
+@TEXTS.check("known-warnings", level=1)
+def known_warnings(case: Case) -> Findings:
     if not any(run.ranks for run in case.facts.probes):
         raise NotApplicable("no probe has run")
     harmless: Counter[str] = Counter()

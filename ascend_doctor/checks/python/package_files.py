@@ -1,13 +1,12 @@
 """Whether the packages that training stands on are there in full."""
 
-from collections.abc import Iterator
-
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Distribution, ImportPath, Python
-from ascend_doctor.findings import Finding, Remedy, first_of
+from ascend_doctor.judging import Case, Findings, Remedy, Texts, error, first_of
 from ascend_doctor.judging.chip import ascend
-from ascend_doctor.judging.judge import Case, check, error
 from ascend_doctor.judging.packages import npu_only, pip, torch_wanted
+
+TEXTS = Texts("package-files")
 
 # The record of an installed package (PEP 376, PEP 427).
 _RECORD = "https://packaging.python.org/en/latest/specifications/recording-installed-packages/"
@@ -15,14 +14,8 @@ _MODULES = {"torch": "torch", "torch-npu": "torch_npu"}
 _SHOWN = 4
 
 
-@check("torch-importable", "Python finds torch and torch_npu")
-def torch_importable(case: Case) -> Iterator[Finding]:
-    """torch_npu needs torch, and MindSpeed needs both.
-
-    What pip lists is not always there: a package that was removed half way leaves its metadata
-    behind, and a folder without __init__.py is imported as an empty namespace. A machine with none
-    of these packages, for instance a host that trains in containers, is left alone.
-    """
+@TEXTS.check("torch-importable", caused_by=("stack-readable",))
+def _torch_importable(case: Case) -> Findings:
     npu_only(case)
     python = case.need(Python)
     torch_npu, torch = python.find("torch-npu"), python.find("torch")
@@ -54,7 +47,7 @@ def torch_importable(case: Case) -> Iterator[Finding]:
             yield from _missing_files(case, distribution)
 
 
-def _missing_files(case: Case, distribution: Distribution) -> Iterator[Finding]:
+def _missing_files(case: Case, distribution: Distribution) -> Findings:
     module = _MODULES[distribution.name]
     path = case.facts.import_path or ImportPath()
     kinds = [copy.kind for copy in path.find(module).copies[:1]]
@@ -74,14 +67,8 @@ def _missing_files(case: Case, distribution: Distribution) -> Iterator[Finding]:
         )
 
 
-@check("package-files", "No file of torch, torch_npu, triton-ascend or MindSpeed is missing")
-def package_files(case: Case) -> Iterator[Finding]:
-    """Installers write down every file that they put there, and nothing keeps it there.
-
-    Packages that share a folder (triton and triton-ascend) take files of each other away when one
-    is removed; disks run full in the middle of an installation; images are slimmed by deleting.
-    The check looks for the modules and libraries of these packages. Tests are left out.
-    """
+@TEXTS.check("package-files")
+def _package_files(case: Case) -> Findings:
     python = case.need(Python)
     looked = [
         distribution

@@ -1,17 +1,18 @@
 """Python packages that are not what they seem, or that disturb each other."""
 
 import re
+import shlex
 from collections.abc import Iterator
 
-from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Distribution, Python
-from ascend_doctor.findings import Finding
-from ascend_doctor.judging.judge import Case, check, error, warning
+from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, Unknown, error, warning
 from ascend_doctor.judging.packages import find_distribution, npu_only, pip
 from ascend_doctor.judging.requirements import Requirement, requirements
 from ascend_doctor.judging.version_compare import is_in_range
 from ascend_doctor.matrix.schema import Hazard, urls
 from ascend_doctor.matrix.versions import normalised
+
+TEXTS = Texts("packages")
 
 # The place of CANN's modules below its root, whose name may differ from the listed one.
 _OF_CANN = "/python/site-packages"
@@ -36,13 +37,8 @@ def _cann_roots(case: Case) -> tuple[str, ...]:
     return tuple(f"{install.root}/" for install in cann.installs) if cann else ()
 
 
-@check("mindspeed-placeholder", "MindSpeed is not a placeholder package")
-def mindspeed_placeholder(case: Case) -> Iterator[Finding]:
-    """MindSpeed, MindSpeed-LLM and MindSpeed-RL are installed from their git repositories.
-
-    The packages of those names on PyPI are placeholders (0.0.1.dev1) without the code. pip
-    installs them without complaint, and the import or the training fails later.
-    """
+@TEXTS.check("mindspeed-placeholder")
+def mindspeed_placeholder(case: Case) -> Findings:
     for hazard, distribution in hazards(case):
         if hazard.name in _MINDSPEED:
             yield error(
@@ -57,13 +53,8 @@ def mindspeed_placeholder(case: Case) -> Iterator[Finding]:
             )
 
 
-@check("package-namesakes", "No installed package is an unrelated namesake")
-def package_namesakes(case: Case) -> Iterator[Finding]:
-    """Some names that guides abbreviate belong to quite different projects on PyPI.
-
-    `pip install twinkle` brings a Twitter tool, `swift` a part of OpenStack, `apex` a web
-    toolkit, `acl` a parser. Some of them hide the module that CANN brings under the same name.
-    """
+@TEXTS.check("package-namesakes")
+def package_namesakes(case: Case) -> Findings:
     for hazard, distribution in hazards(case):
         if hazard.name not in _MINDSPEED:
             yield warning(
@@ -75,16 +66,21 @@ def package_namesakes(case: Case) -> Iterator[Finding]:
                 commands=(pip(case, "uninstall", "-y", distribution.name),),
                 refs=urls(hazard.sources),
             )
+    path = case.facts.import_path
+    for name in path.hidden if path else ():
+        first = name.copies[0].path
+        yield warning(
+            f"{first} hides the package {name.name}",
+            observed=", ".join(copy.path for copy in name.copies),
+            required=f"{name.name} from where it is installed",
+            because="Python imports the first one on its path, and CANN's Python needs the other.",
+            remedy="Rename it, or take its folder off PYTHONPATH",
+            commands=(f"ls -ld {shlex.quote(first)}",),
+        )
 
 
-@check("nvidia-te-present", "NVIDIA's Transformer Engine is not installed")
-def nvidia_te_present(case: Case) -> Iterator[Finding]:
-    """Megatron-LM imports transformer_engine where it finds it; on NPUs MindSpeed stands in.
-
-    With NVIDIA's package installed, importing MindSpeed fails while Transformer Engine looks for
-    CUDA libraries. From the 0.17 line on, TransformerEngineNPU uses the same module name; the two
-    must not be installed together. Extras such as `twinkle-kit[megatron]` bring NVIDIA's.
-    """
+@TEXTS.check("nvidia-te-present")
+def nvidia_te_present(case: Case) -> Findings:
     npu_only(case)
     distributions = [
         distribution
@@ -123,13 +119,8 @@ def nvidia_te_present(case: Case) -> Iterator[Finding]:
     )
 
 
-@check("cuda-packages", "No packages for CUDA are in the way")
-def cuda_packages(case: Case) -> Iterator[Finding]:
-    """Apex and flash-attn are CUDA packages; Megatron-LM and others use them where they are.
-
-    On NPUs MindSpeed brings fused versions, and "Apex is not installed" is a harmless message.
-    Installing them as a remedy does harm. An apex that was built for Ascend is left alone.
-    """
+@TEXTS.check("cuda-packages")
+def cuda_packages(case: Case) -> Findings:
     npu_only(case)
     for name in ("apex", "flash-attn"):
         distribution = find_distribution(case, name)
@@ -160,16 +151,8 @@ _JUDGED = {
 }
 
 
-@check("declared-requirements", "Declared requirements of training packages are met")
-def read_requirements(case: Case) -> Iterator[Finding]:
-    """Packages declare which versions of others they need; pip does not keep that true later.
-
-    The check compares the declarations of the packages that a training stack consists of (torch,
-    MindSpeed, mcore-bridge, ms-swift, verl and so on), and of any other package that asks for
-    torch, torch_npu, NumPy or transformers, with what is installed: torchvision for another torch,
-    for instance. Packages that are missing are not reported: stacks for NPUs are often installed
-    without dependencies on purpose.
-    """
+@TEXTS.check("declared-requirements")
+def read_requirements(case: Case) -> Findings:
     python = case.need(Python)
     known = case.catalog.distributions
     names = [
@@ -216,12 +199,8 @@ def _here(python: Python, requirement: Requirement) -> str:
     return f"{name} {distribution.version if distribution else ''}".rstrip()
 
 
-@check("python-requires", "The training packages support this Python")
-def python_requires(case: Case) -> Iterator[Finding]:
-    """Packages declare the Python releases that they run on; pip refuses others.
-
-    A copied environment, or packages installed with --ignore-requires-python, gets around that.
-    """
+@TEXTS.check("python-requires")
+def python_requires(case: Case) -> Findings:
     python = case.need(Python)
     for distribution in python.distributions:
         if distribution.shadowed or not distribution.requires_python:

@@ -1,27 +1,19 @@
 """Whether torch and torch_npu are a pair, built for this processor and this Python."""
 
-from collections.abc import Iterator
-
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Distribution, Host, Native, Python
-from ascend_doctor.findings import Finding
-from ascend_doctor.judging import matrix_fit
-from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging import Case, Findings, Texts, error, matrix_fit, note, warning
 from ascend_doctor.judging.packages import distribution, torch_pair, torch_wanted
 from ascend_doctor.judging.requirements import requirements
 from ascend_doctor.judging.version_compare import is_in_range, leading
 
+TEXTS = Texts("torch-build")
+
 _SETUP = "Ascend/pytorch@v26.1.0-pytorch2.7.1:setup.py"
 
 
-@check("torch-npu-base-mismatch", "torch and torch_npu versions match")
-def torch_npu_base_mismatch(case: Case) -> Iterator[Finding]:
-    """torch_npu reaches into torch and is built for one exact release of it.
-
-    The first three numbers must be equal: torch 2.7.1 goes with torch_npu 2.7.1, 2.7.1.post2 and
-    so on. What follows (.post4, +cpu) may differ. Another package that requires its own torch is
-    the usual way into this fault.
-    """
+@TEXTS.check("torch-npu-base-mismatch")
+def torch_npu_base_mismatch(case: Case) -> Findings:
     torch_npu, torch = distribution(case, "torch-npu"), distribution(case, "torch")
     same = leading(torch.version, 3) == leading(torch_npu.version, 3)
     if not same:
@@ -35,15 +27,8 @@ def torch_npu_base_mismatch(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("torch-x86-not-cpu", "torch is the build that torch_npu requires")
-def torch_x86_not_cpu(case: Case) -> Iterator[Finding]:
-    """On x86_64 most torch_npu wheels require the +cpu build of torch and accept no other.
-
-    `pip install torch==2.7.1` brings the CUDA build there; its number is the same. The +cpu build
-    comes from PyTorch's own index. On aarch64 the plain number is the CPU build up to torch 2.10
-    (wheels of the package index, 2026-11-22). From torch_npu 2.12 on the wheel asks for the number
-    alone.
-    """
+@TEXTS.check("torch-x86-not-cpu")
+def torch_x86_not_cpu(case: Case) -> Findings:
     torch_npu, torch = distribution(case, "torch-npu"), distribution(case, "torch")
     is_wanted = torch_wanted(case.need(Python), torch_npu)
     if case.need(Python).machine != "x86_64" or not is_wanted.endswith("+cpu"):
@@ -60,14 +45,8 @@ def torch_x86_not_cpu(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("torch-cuda-build", "torch is not a CUDA build beside torch_npu")
-def torch_cuda_build(case: Case) -> Iterator[Finding]:
-    """Torch serves one accelerator. A torch that was built for CUDA or ROCm may already hold it.
-
-    Where such a torch sees a GPU, importing torch_npu ends with "Two accelerators cannot be used
-    at the same time". Packages that depend on torch like to bring the CUDA build in. Install the
-    CPU build of the same version.
-    """
+@TEXTS.check("torch-cuda-build")
+def torch_cuda_build(case: Case) -> Findings:
     distribution(case, "torch-npu")
     torch = distribution(case, "torch")
     built_for = _accelerator(case.need(Python), torch)
@@ -98,13 +77,18 @@ def _accelerator(python: Python, torch: Distribution) -> str | None:
     return None
 
 
-@check("torch-python", "torch_npu supports this Python")
-def torch_python(case: Case) -> Iterator[Finding]:
-    """torch_npu is built and tested for certain Python releases, per PyTorch line.
-
-    Another Python may work where the package could be installed at all; its table does not say so.
-    """
-    torch_npu = distribution(case, "torch-npu")
+@TEXTS.check("torch-python")
+def torch_python(case: Case) -> Findings:
+    torch_npu, python = distribution(case, "torch-npu"), case.need(Python)
+    if python.implementation not in {"", "cpython"}:
+        yield error(
+            f"torch_npu is built for CPython, this is {python.implementation}",
+            observed=python.executable,
+            required="CPython",
+            because="Another Python cannot load its extension modules.",
+            remedy="Make the environment with CPython",
+            refs=(_SETUP,),
+        )
     row = matrix_fit.release(case, "torch-npu", torch_npu.version)
     relations = list(matrix_fit.relations(case, row, "python")) if row else []
     if not relations:
@@ -122,22 +106,22 @@ def torch_python(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("torch-npu-arch", "torch_npu was built for this processor")
-def torch_npu_arch(case: Case) -> Iterator[Finding]:
-    """torch_npu comes for aarch64 and for x86_64; the files of the other one cannot be loaded.
-
-    The wrong one is usually an environment that was copied from, or is shared with, a machine of
-    the other kind.
-    """
+@TEXTS.check("torch-npu-arch")
+def torch_npu_arch(case: Case) -> Findings:
     distribution(case, "torch-npu")
     native, host = case.need(Native), case.need(Host)
     if native.machine is None or not host.arch:
         raise Unknown("the processor type of torch_npu or of the host is not known")
-    if native.machine != host.arch:
-        yield error(
-            f"torch_npu is built for {native.machine}, this machine is {host.arch}",
-            observed=f"{native.torch_npu}: {native.machine}",
-            required=host.arch,
-            because="Its files cannot be loaded.",
-            remedy=f"Make the environment anew on {host.arch}",
-        )
+    python = case.need(Python)
+    for name, path, arch in (
+        ("torch_npu", native.torch_npu, native.machine),
+        ("The examined Python", python.executable, python.machine),
+    ):
+        if arch and arch != host.arch:
+            yield error(
+                f"{name} is built for {arch}, this machine is {host.arch}",
+                observed=f"{path}: {arch}",
+                required=host.arch,
+                because="Its files cannot be loaded.",
+                remedy=f"Make the environment anew on {host.arch}",
+            )

@@ -1,12 +1,10 @@
 """Whether torch and torch_npu can be imported, told from files alone."""
 
 import shlex
-from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, Driver, MissingSymbol, Native, Needed
-from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.judge import Case, check, error, warning
+from ascend_doctor.judging import Case, Findings, Remedy, Texts, error, warning
 from ascend_doctor.judging.packages import (
     AUTOLOAD,
     autoloads,
@@ -17,6 +15,8 @@ from ascend_doctor.judging.packages import (
     torch_pair,
     variable,
 )
+
+TEXTS = Texts("torch-import")
 
 # NEEDED entries of libtorch_npu.so and libtensorpipe.so of the torch_npu 2.13.0 wheel.
 OF_CANN = (
@@ -78,22 +78,11 @@ def load_cann(case: Case) -> Remedy:
     )
 
 
-@check(
+@TEXTS.check(
     "torch-npu-libraries",
-    "Every library that torch_npu loads is found",
-    caused_by=("cann-installed", "cann-sourced", "cann-stale"),
+    caused_by=("stack-readable", "cann-installed", "cann-sourced", "cann-stale"),
 )
-def torch_npu_libraries(case: Case) -> Iterator[Finding]:
-    """torch_npu is a thin layer over shared libraries of CANN, torch and the NPU driver.
-
-    The check reads the headers of the installed torch_npu files and looks each needed library up
-    as the system's loader would, in the environment of this shell. It imports nothing. Where a
-    library is not found, the import stops with "cannot open shared object file" and names only
-    the first one; here you see all of them.
-
-    Usually CANN is installed but its set_env.sh was not sourced in this shell: services, cron,
-    CI steps and ssh commands do not read .bashrc. Source it, or install CANN where there is none.
-    """
+def torch_npu_libraries(case: Case) -> Findings:
     native = native_of(case)
     missing = absent(native)
     if not native.needed:
@@ -124,22 +113,11 @@ def _bring(case: Case, names: list[str]) -> Remedy | None:
     return None
 
 
-@check(
+@TEXTS.check(
     "torch-autoload",
-    "`import torch` does not depend on a torch_npu that cannot be imported",
     caused_by=("torch-npu-libraries", "torch-npu-base-mismatch", "torch-npu-torch-symbols"),
 )
-def torch_autoload(case: Case) -> Iterator[Finding]:
-    """From version 2.5 on, `import torch` imports every installed device backend by itself.
-
-    So a torch_npu that cannot be imported breaks every program that uses torch, even one that
-    wants no NPU, and a tool that would explain the fault fails in the same way. A second try in
-    the same process shows an unrelated message ("Only a single TORCH_LIBRARY can be used to
-    register the namespace triton"), so read the first one, in a fresh process.
-
-    Setting TORCH_DEVICE_BACKEND_AUTOLOAD=0 restores `import torch` and lets `import torch_npu`
-    show the true cause. The cure is to repair what torch_npu lacks.
-    """
+def torch_autoload(case: Case) -> Findings:
     native = native_of(case)
     if not autoloads(case):
         raise NotApplicable("torch does not import torch_npu by itself here")
@@ -167,15 +145,8 @@ def torch_autoload(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("driver-library", "The driver's library is where the loader finds it")
-def driver_library(case: Case) -> Iterator[Finding]:
-    """CANN reaches the NPU through libascend_hal.so, which belongs to the driver.
-
-    set_env.sh of CANN up to 8.3 does not add the driver's folders; there they must be known to
-    the loader or be added by the driver's own setenv.bash. In a container the driver folder must
-    be mounted from the host. Without the library the import of torch_npu fails, or no device is
-    seen.
-    """
+@TEXTS.check("driver-library", caused_by=("stack-readable",))
+def driver_library(case: Case) -> Findings:
     npu_only(case)
     native = native_of(case)
     if native.hal is None:

@@ -1,7 +1,5 @@
 """Whether the libraries on the loader's path have the functions that torch_npu calls."""
 
-from collections.abc import Iterator
-
 from ascend_doctor.checks.python.torch_import import (
     OF_CANN,
     absent,
@@ -11,23 +9,16 @@ from ascend_doctor.checks.python.torch_import import (
 )
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import MissingSymbol, Native
-from ascend_doctor.findings import Finding, quantity
-from ascend_doctor.judging.judge import Case, check, error, warning
+from ascend_doctor.judging import Case, Findings, Texts, error, quantity, warning
 from ascend_doctor.judging.packages import cann_version, distribution, statement, torch_pair
+
+TEXTS = Texts("torch-symbols")
 
 _OWN = "libtorch_npu.so"
 
 
-@check("torch-npu-cann-symbols", "CANN's libraries export every function that torch_npu calls")
-def torch_npu_cann_symbols(case: Case) -> Iterator[Finding]:
-    """torch_npu is compiled against one release of CANN and calls functions of its libraries.
-
-    The check compares the names that the files of torch_npu leave open with those that the
-    libraries on the loader's path export. A name that none of them has means that CANN is older
-    than the one that this torch_npu was built for, or that libraries of two releases are mixed.
-    The import then ends with "undefined symbol". Use the CANN release that the compatibility
-    table gives for this torch_npu, or the torch_npu of this CANN.
-    """
+@TEXTS.check("torch-npu-cann-symbols")
+def _torch_npu_cann_symbols(case: Case) -> Findings:
     native = native_of(case)
     _require_symbols(native)
     if any(needed.name in OF_CANN for needed in absent(native)):
@@ -60,18 +51,8 @@ def torch_npu_cann_symbols(case: Case) -> Iterator[Finding]:
         )
 
 
-@check(
-    "torch-npu-torch-symbols",
-    "torch exports every function that torch_npu calls",
-    caused_by=("torch-npu-base-mismatch",),
-)
-def torch_npu_torch_symbols(case: Case) -> Iterator[Finding]:
-    """torch_npu is compiled against one exact torch; another one has other functions inside.
-
-    The check compares the names that the files of torch_npu leave open with those that the
-    installed torch exports. The usual way into this fault is another package that moved torch to
-    a different version while it was installed. Put the pair back.
-    """
+@TEXTS.check("torch-npu-torch-symbols", caused_by=("torch-npu-base-mismatch",))
+def _torch_npu_torch_symbols(case: Case) -> Findings:
     native = native_of(case)
     _require_symbols(native)
     missing = symbols(native, "torch")
@@ -96,10 +77,6 @@ def _require_symbols(native: Native) -> None:
         raise Unknown("no symbols could be compared")
 
 
-def _describe(symbol: MissingSymbol) -> str:
-    return f"{symbol.name} (wanted by {symbol.wanted_by})"
-
-
 def _list_symbols(symbols: tuple[MissingSymbol, ...]) -> str:
-    shown = "; ".join(map(_describe, symbols[:3]))
+    shown = "; ".join(f"{symbol.name} (wanted by {symbol.wanted_by})" for symbol in symbols[:3])
     return f"{len(symbols)} undefined: {shown}{' ...' if len(symbols) > 3 else ''}"  # noqa: PLR2004 - as cut

@@ -1,12 +1,17 @@
 """Triton for NPUs: the right package, in front, and of CANN's release."""
 
-from collections.abc import Iterator
-
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import ImportPath
-from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging import matrix_fit
-from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging import (
+    Case,
+    Findings,
+    Remedy,
+    Texts,
+    error,
+    matrix_fit,
+    note,
+    warning,
+)
 from ascend_doctor.judging.packages import (
     cann_version,
     distribution,
@@ -17,18 +22,13 @@ from ascend_doctor.judging.packages import (
 )
 from ascend_doctor.judging.version_compare import is_in_range
 
+TEXTS = Texts("triton")
+
 _FAQ = "https://gitcode.com/Ascend/triton-ascend/blob/main/docs/en/FAQ.md"
 
 
-@check("triton-overwritten", "The imported Triton is triton-ascend")
-def triton_overwritten(case: Case) -> Iterator[Finding]:
-    """triton-ascend and the common triton write into one folder; the last one installed wins.
-
-    With triton-ascend 3.2.0 the common package must not be installed at all. From 3.2.1 on it
-    must be there, and be installed first, which triton-ascend's own requirement sees to; a later
-    upgrade of triton then overwrites it. The message is "0 active drivers" or a missing module of
-    triton. To repair, remove both and install triton-ascend.
-    """
+@TEXTS.check("triton-overwritten")
+def _triton_overwritten(case: Case) -> Findings:
     npu_only(case)
     ascend, triton = find_distribution(case, "triton-ascend"), find_distribution(case, "triton")
     if triton is None:
@@ -78,12 +78,8 @@ def _read_version(case: Case) -> str | None:
     return next(iter(copies[0].versions.values()), None) if copies else None
 
 
-@check("triton-cann", "triton-ascend matches this CANN")
-def triton_cann(case: Case) -> Iterator[Finding]:
-    """triton-ascend compiles kernels with CANN's compiler, and its releases follow those of CANN.
-
-    3.2.0 is for CANN 8.5, 3.2.1 for 9.0, 3.2.2 for 9.1. With another one kernels may not compile.
-    """
+@TEXTS.check("triton-cann")
+def _triton_cann(case: Case) -> Findings:
     npu_only(case)
     triton, cann = distribution(case, "triton-ascend"), cann_version(case)
     row = matrix_fit.release(case, "triton-ascend", triton.version)
@@ -103,13 +99,8 @@ def triton_cann(case: Case) -> Iterator[Finding]:
             )
 
 
-@check("triton-two-drivers", "Triton sees only one driver")
-def triton_two_drivers(case: Case) -> Iterator[Finding]:
-    """transfer_to_npu makes torch say that CUDA is there, and Triton believes it.
-
-    Then the driver for CUDA is active beside the one for NPUs, and Triton stops with "2 active
-    drivers". Unset TORCH_TRANSFER_TO_NPU in processes that use Triton.
-    """
+@TEXTS.check("triton-two-drivers")
+def _triton_two_drivers(case: Case) -> Findings:
     npu_only(case)
     distribution(case, "triton-ascend")
     value = variable(case, "TORCH_TRANSFER_TO_NPU")
@@ -125,9 +116,8 @@ def triton_two_drivers(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("triton-machine", "triton-ascend supports this machine")
-def triton_machine(case: Case) -> Iterator[Finding]:
-    """The guide of triton-ascend names chips, Python releases, a glibc and the common triton."""
+@TEXTS.check("triton-machine")
+def _triton_machine(case: Case) -> Findings:
     npu_only(case)
     triton = distribution(case, "triton-ascend")
     row = matrix_fit.release(case, "triton-ascend", triton.version)

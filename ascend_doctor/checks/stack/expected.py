@@ -1,15 +1,14 @@
 """What a gate was told to expect of the machine, against what is there."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from ascend_doctor.checks.npu import soc
 from ascend_doctor.errors import NeedsRoot, NotApplicable, Unknown
 from ascend_doctor.facts import Cann, Driver, Hccn, HccnDevice
-from ascend_doctor.findings import Finding, Remedy, quantity, spans
-from ascend_doctor.judging import matrix_fit
+from ascend_doctor.findings import Remedy, quantity, spans
+from ascend_doctor.judging import Case, Findings, check, error, matrix_fit, note, unknown
 from ascend_doctor.judging.chip import lacks_root
 from ascend_doctor.judging.expectations import KEYS, LINKS, NPUS, SOC, VERSIONS, Expectation
-from ascend_doctor.judging.judge import Case, check, error, note, unknown
 from ascend_doctor.judging.packages import family
 from ascend_doctor.judging.version_compare import is_in_range
 
@@ -20,7 +19,7 @@ _CONTRACT = "A gate was told so: --expect, its preset, or expect: in ascend-doct
 
 def _judge_expectation(
     case: Case, identity: str, see: Callable[[Case, Expectation], _Seen], remedy: Remedy
-) -> Iterator[Finding]:
+) -> Findings:
     mine = [expectation for expectation in case.expected if expectation.check == identity]
     if not mine:
         raise NotApplicable("nothing of the kind is expected (see --expect)")
@@ -48,7 +47,7 @@ def _judge_expectation(
 
 
 @check(NPUS, "The number of NPUs is as expected")
-def expected_npus(case: Case) -> Iterator[Finding]:
+def expected_npus(case: Case) -> Findings:
     """`--expect npus=8` says how many NPUs a job can use here; `npus>=1` is what presets expect.
 
     An NPU counts that has a device file and is in the table of npu-smi, where there is one; on A3
@@ -111,7 +110,7 @@ def _count(case: Case) -> tuple[int, int, str]:
 
 
 @check(SOC, "The chip is as expected")
-def expected_soc(case: Case) -> Iterator[Finding]:
+def expected_soc(case: Case) -> Findings:
     """`--expect soc=Ascend910B3` names the chip, `soc=ascend910b` a family of chips.
 
     The word Ascend may be left out. Every NPU of the machine has to be of that chip or family.
@@ -138,7 +137,7 @@ def _soc(case: Case, expectation: Expectation) -> _Seen:
 
 
 @check(LINKS, "The NPUs' network links are up, as expected")
-def expected_links(case: Case) -> Iterator[Finding]:
+def expected_links(case: Case) -> Findings:
     """`--expect links=up` asks that the network port of every NPU is up.
 
     hccn_tool tells, and it is for root. Ports that a 950 server does not wire are never up, so of
@@ -180,7 +179,7 @@ def _up(device: HccnDevice) -> bool | None:
 
 
 @check(VERSIONS, "Versions are as expected")
-def expected_versions(case: Case) -> Iterator[Finding]:
+def expected_versions(case: Case) -> Findings:
     """`--expect cann>=8.5.0` is about driver, firmware, CANN, NNAL, Python and packages.
 
     Quote it, for the shell takes `>` for itself: `--expect 'cann>=8.5.0'`. CANN is the one that

@@ -1,11 +1,7 @@
 """Frameworks: whether their own documents name the stack that is here."""
 
-from collections.abc import Iterator
-
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.findings import Finding
-from ascend_doctor.judging import matrix_fit
-from ascend_doctor.judging.judge import Case, check, unknown, warning
+from ascend_doctor.judging import Case, Findings, check, matrix_fit, unknown, warning
 from ascend_doctor.judging.packages import distribution, find_distribution, npu_only
 from ascend_doctor.matrix.schema import Need, urls
 
@@ -20,7 +16,7 @@ _FRAMEWORKS = {
 
 
 @check("framework-stack", "The stack matches the framework's documentation")
-def framework_stack(case: Case) -> Iterator[Finding]:
+def framework_stack(case: Case) -> Findings:
     """ms-swift, twinkle, verl and the MindSpeed suites document a set of versions per release.
 
     Outside of that set things may well work; others have not reported that they do. Where the
@@ -87,7 +83,7 @@ def _difference(case: Case, need: Need) -> matrix_fit.Relation | str | None:
 
 
 @check("twinkle-mindspeed-numpy", "MindSpeed and twinkle accept the same NumPy")
-def twinkle_mindspeed_numpy(case: Case) -> Iterator[Finding]:
+def twinkle_mindspeed_numpy(case: Case) -> Findings:
     """twinkle-kit requires NumPy 2.0 to 2.2, MindSpeed requires at most 1.26.0.
 
     No NumPy satisfies both. People run the pair all the same; which of the two then misbehaves is

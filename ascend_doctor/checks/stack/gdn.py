@@ -1,7 +1,5 @@
 """Gated delta nets (Qwen3.5, Qwen3-Next): which implementation runs, and whether it can."""
 
-from collections.abc import Iterator
-
 from ascend_doctor.checks.launch.gdn_launch import (
     BRIDGE_CONFIG,
     BRIDGE_PARSER,
@@ -9,13 +7,13 @@ from ascend_doctor.checks.launch.gdn_launch import (
 )
 from ascend_doctor.checks.launch.gdn_launch import NAME as _NAME
 from ascend_doctor.checks.launch.options import options
-from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.findings import Finding
-from ascend_doctor.judging.judge import Case, check, note, warning
+from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, Unknown, note, warning
 from ascend_doctor.judging.packages import distribution, find_distribution, npu_only, pip, variable
 from ascend_doctor.judging.source_trees import core_version, mindspeed
 from ascend_doctor.judging.version_compare import behaviour, is_in_range
 from ascend_doctor.matrix.schema import Behaviour, urls
+
+TEXTS = Texts("gdn")
 
 _OLD_NAME = "SWIFT_USE_MCORE_GDN"
 _ONLY = "This concerns models with gated delta net layers (Qwen3.5, Qwen3-Next) only."
@@ -30,15 +28,8 @@ def _of_megatron(case: Case) -> bool:
     return value is None or value.strip() == "1"
 
 
-@check("gdn-needs-zero", "The requested gated delta net exists")
-def gdn_needs_zero(case: Case) -> Iterator[Finding]:
-    """USE_MCORE_GDN chooses the implementation of gated delta net layers in mcore-bridge.
-
-    1 is the default and takes the one of Megatron-core, which has it from 0.16.0 on. With an
-    older Megatron-core, models such as Qwen3.5 do not start unless the variable is 0, which
-    takes the one of transformers. Other models do not care: where a launch behind `--` names its
-    model, run-gdn-megatron judges that.
-    """
+@TEXTS.check("gdn-needs-zero")
+def gdn_needs_zero(case: Case) -> Findings:
     bridge = distribution(case, "mcore-bridge")
     version = core_version(case)
     launch = case.facts.launch
@@ -58,12 +49,8 @@ def gdn_needs_zero(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("gdn-env-old-name", "The variable for gated delta nets has its current name")
-def gdn_env_old_name(case: Case) -> Iterator[Finding]:
-    """ms-swift 4.0 reads SWIFT_USE_MCORE_GDN, with 0 as default; from 4.1 on it is USE_MCORE_GDN.
-
-    The other name is ignored without a message, and the defaults are opposite.
-    """
+@TEXTS.check("gdn-env-old-name")
+def gdn_env_old_name(case: Case) -> Findings:
     swift = distribution(case, "ms-swift")
     old = _of(case, "ms-swift", "swift-use-mcore-gdn")
     reads = old or _of(case, "ms-swift", "use-mcore-gdn")
@@ -89,15 +76,8 @@ def _is_set(case: Case, name: str) -> bool:
         return case.facts.environment is not None
 
 
-@check(
-    "gdn-one-on-npu-old-bridge", "Megatron's gated delta net can be loaded by mcore-bridge on NPUs"
-)
-def gdn_one_on_npu_old_bridge(case: Case) -> Iterator[Finding]:
-    """Up to 1.4.1 mcore-bridge asserts something that MindSpeed's layers on NPUs do not have.
-
-    Loading such a model with Megatron's own implementation then stops at an assertion. From 1.4.2
-    on the assertion is skipped on NPUs.
-    """
+@TEXTS.check("gdn-one-on-npu-old-bridge")
+def gdn_one_on_npu_old_bridge(case: Case) -> Findings:
     npu_only(case)
     row = _of(case, "mcore-bridge", "gdn-norm-assert")
     if row is None:
@@ -119,9 +99,8 @@ def gdn_one_on_npu_old_bridge(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("qwen3-next-bridge-bug", "Qwen3-Next can be trained without packing")
-def qwen3_next_bridge_bug(case: Case) -> Iterator[Finding]:
-    """mcore-bridge 1.2.1 and 1.2.2 call a function that does not exist, for Qwen3-Next unpacked."""
+@TEXTS.check("qwen3-next-bridge-bug")
+def qwen3_next_bridge_bug(case: Case) -> Findings:
     row = _of(case, "mcore-bridge", "qwen3-next-broken")
     if row is not None:
         bridge = distribution(case, "mcore-bridge")
@@ -151,14 +130,8 @@ def _launches_gated_delta_nets(case: Case) -> bool:
         return False
 
 
-@check("swift-fla-patch-missing", "MindSpeed has the kernels that ms-swift patches in")
-def swift_fla_patch_missing(case: Case) -> Iterator[Finding]:
-    """ms-swift 4.2 to 4.4.1 takes Triton kernels for gated delta nets out of MindSpeed.
-
-    Which module it looks in changed with 4.3.2, and not every MindSpeed branch has it; the
-    patch is then left out and the layers run slowly or not at all. From 4.4.2 on ms-swift uses
-    flash-linear-attention.
-    """
+@TEXTS.check("swift-fla-patch-missing")
+def swift_fla_patch_missing(case: Case) -> Findings:
     npu_only(case)
     swift = distribution(case, "ms-swift")
     for identity, (module, attribute) in _PATCHES.items():
@@ -189,12 +162,8 @@ def swift_fla_patch_missing(case: Case) -> Iterator[Finding]:
     raise NotApplicable(f"ms-swift {swift.version} does not look there")
 
 
-@check("gdn-packing", "Packed training of gated delta nets has what it needs")
-def gdn_packing(case: Case) -> Iterator[Finding]:
-    """Packing several sequences into one needs flash-linear-attention for these layers.
-
-    With USE_MCORE_GDN=0 and mcore-bridge 1.6.5 or newer it needs transformers 5.9 as well.
-    """
+@TEXTS.check("gdn-packing")
+def gdn_packing(case: Case) -> Findings:
     distribution(case, "mcore-bridge")
     core_version(case)
     lacks = []

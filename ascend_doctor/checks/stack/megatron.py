@@ -1,13 +1,11 @@
 """Megatron-LM and MindSpeed: one tree each, and the two that belong together."""
 
 import shlex
-from collections.abc import Iterator
 
 from ascend_doctor.checks.python.packages import hazards
-from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import ImportPath, PackageCopy
-from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.judge import Case, check, error, warning
+from ascend_doctor.judging import Case, Findings, NotApplicable, Remedy, check, error, warning
+from ascend_doctor.judging.closed import list_import_places, require_open
 from ascend_doctor.judging.packages import find_distribution, npu_only, pip, variable
 from ascend_doctor.judging.source_trees import copies, core, find_megatron_ref, winner
 from ascend_doctor.judging.version_compare import is_in_range
@@ -26,7 +24,7 @@ def _number(copy: PackageCopy) -> str:
 
 
 @check("megatron-two-copies", "Only one Megatron is on the import path")
-def megatron_two_copies(case: Case) -> Iterator[Finding]:
+def megatron_two_copies(case: Case) -> Findings:
     """`megatron` is a namespace package: Python joins all folders of that name on its path.
 
     A Megatron-LM checkout on PYTHONPATH and a megatron-core that pip installed (mcore-bridge and
@@ -96,7 +94,7 @@ def _one_tree(case: Case, keep: PackageCopy) -> Remedy:
     caused_by=("megatron-two-copies",),
     scope="launch",
 )
-def megatron_path(case: Case) -> Iterator[Finding]:
+def megatron_path(case: Case) -> Findings:
     """ms-swift and twinkle take the Megatron-LM tree from MEGATRON_LM_PATH.
 
     It must be the tree that `import megatron.core` gives; set PYTHONPATH to the same folder.
@@ -107,6 +105,7 @@ def megatron_path(case: Case) -> Iterator[Finding]:
     try:
         taken = core(case)
     except NotApplicable:
+        require_open(case, value, *list_import_places(case))
         yield warning(
             "MEGATRON_LM_PATH is set, and no Megatron can be imported",
             observed=f"MEGATRON_LM_PATH={value}; no folder of Python's path has megatron/core",
@@ -130,7 +129,7 @@ def megatron_path(case: Case) -> Iterator[Finding]:
 
 
 @check("megatron-training", "Megatron-LM is complete, not only megatron.core")
-def megatron_training(case: Case) -> Iterator[Finding]:
+def megatron_training(case: Case) -> Findings:
     """The package megatron-core holds megatron.core only.
 
     MindSpeed-LLM and many launch scripts need megatron.training as well, which only the
@@ -170,7 +169,7 @@ def _clone(case: Case) -> Remedy:
 
 
 @check("mindspeed-installed", "MindSpeed is installed beside Megatron")
-def mindspeed_installed(case: Case) -> Iterator[Finding]:
+def mindspeed_installed(case: Case) -> Findings:
     """Megatron-LM is written for CUDA. MindSpeed patches it at import so that it runs on NPUs."""
     npu_only(case)
     taken = core(case)
@@ -178,6 +177,7 @@ def mindspeed_installed(case: Case) -> Iterator[Finding]:
     if any(hazard.name == "mindspeed" for hazard, _ in hazards(case)):
         raise NotApplicable("mindspeed-placeholder tells what is there in its place")
     if not path.find("mindspeed").copies and not path.find("megatron_adaptor").copies:
+        require_open(case, *list_import_places(case))
         release = taken.versions.get("core")
         yield warning(
             "MindSpeed is not installed",

@@ -1,13 +1,9 @@
 """Small questions to the real megatron.core whose answers are known, judged."""
 
-from collections.abc import Iterator
-
 import msgspec
 
 from ascend_doctor.checks.probes.run_failures import failures, ran
-from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.findings import Finding
-from ascend_doctor.judging.judge import Case, check, note, warning
+from ascend_doctor.judging import Case, Findings, NotApplicable, Unknown, check, note, warning
 from ascend_doctor.judging.packages import find_distribution
 from ascend_doctor.probe_records.groups import MegatronCallsRecord
 from ascend_doctor.probe_results import ProbeRun
@@ -35,7 +31,7 @@ def _record(run: ProbeRun) -> MegatronCallsRecord:
 
 
 @check("schedule", "Megatron's scheduler accepts valid plans", level=1, probe=_PROBE)
-def schedule(case: Case) -> Iterator[Finding]:
+def schedule(case: Case) -> Findings:
     """Megatron asserts that a plan has steps to decay, and fewer of warm-up than of decay.
 
     So a trial run of one step with one step of warm-up dies at its start with an empty
@@ -51,7 +47,7 @@ def schedule(case: Case) -> Iterator[Finding]:
 
 
 @check("sample-collection", "Results of a batch are collected once", level=1, probe=_PROBE)
-def sample_collection(case: Case) -> Iterator[Finding]:
+def sample_collection(case: Case) -> Findings:
     """With tensor and pipeline parallelism every rank of a model returns the same samples.
 
     Who collects from all ranks gets each of them TP x PP times, in an order that looks right. The
@@ -70,7 +66,7 @@ def sample_collection(case: Case) -> Iterator[Finding]:
 
 
 @check("peft-on-megatron", "peft's LoRA runs on a Megatron layer", level=1, probe=_PROBE)
-def peft_on_megatron(case: Case) -> Iterator[Finding]:
+def peft_on_megatron(case: Case) -> Findings:
     """LoraConfig(megatron_config=...) asks for LoRA layers of peft's own on parallel layers.
 
     They fail in the releases that were tried: 0.18.1 at the initialisation of weights, 0.21.2 in

@@ -2,18 +2,18 @@
 
 import posixpath
 import shlex
-from collections.abc import Iterator
 from typing import TypeVar
 
 from ascend_doctor.checks.probes.run_failures import ran, ran_well
 from ascend_doctor.checks.stack.megatron import TWO_COPIES
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging import Case, Finding, Findings, Remedy, Texts, error, note, warning
 from ascend_doctor.judging.packages import npu_only
 from ascend_doctor.judging.version_compare import is_in_range, leading
 from ascend_doctor.matrix.schema import Function
 from ascend_doctor.probe_records.stack import MegatronTreeRecord, RefusedCall
+
+TEXTS = Texts("megatron-tree")
 
 _PROBE = "megatron-tree"
 _MASK = "modelscope/mcore-bridge@v1.2.1:src/mcore_bridge/model/gpts/qwen3_next.py"
@@ -35,17 +35,8 @@ def _require(measured: _Measured | None) -> _Measured:
     return measured
 
 
-@check("megatron-origin", "Megatron is imported from one tree", level=1, probe=_PROBE)
-def megatron_origin(case: Case) -> Iterator[Finding]:
-    """The interpreter itself is asked where it takes megatron.core and megatron.training from.
-
-    `megatron` is a namespace package: each part comes from the first folder on the path that has
-    it. An installed megatron-core in front of a checkout gives megatron.core of one release and
-    megatron.training of another, which then ends in "No module named 'megatron.core.models.retro'"
-    or "cannot import name 'MegatronTokenizer'". Level 0 tells this from the path alone; here the
-    finders of editable installs have their say, too. `megatron.__file__` proves nothing: it is
-    None for every namespace package.
-    """
+@TEXTS.check("megatron-origin", level=1, probe=_PROBE)
+def megatron_origin(case: Case) -> Findings:
     ran_well(case, _PROBE)
     record = _record(case)
     named = _require(record.named).rstrip("/")
@@ -98,16 +89,8 @@ def _prepend(root: str) -> Remedy:
     )
 
 
-@check("api-drift", "Megatron's functions match their release", level=1, probe=_PROBE)
-def api_drift(case: Case) -> Iterator[Finding]:
-    """Names of parameters, read from the source that is imported, against those of its release.
-
-    Between 0.12 and 0.19 Megatron-core renamed and removed many: OptimizerConfig has
-    overlap_param_gather from 0.14 on, get_megatron_optimizer lost no_weight_decay_cond,
-    scale_lr_cond and lr_mult with 0.16, and process groups were passed under three names. A call
-    with a keyword that is gone ends in a TypeError, often hours after the start. Calls in the
-    installed frameworks are read as well; one that an `if` guards is reported all the same.
-    """
+@TEXTS.check("api-drift", level=1, probe=_PROBE)
+def api_drift(case: Case) -> Findings:
     record = _record(case)
     calls, version = _require(record.callers), record.version
     if not is_in_range(version, _READ):
@@ -131,7 +114,7 @@ def api_drift(case: Case) -> Iterator[Finding]:
         )
 
 
-def _compare(function: Function, record: MegatronTreeRecord) -> Iterator[Finding]:
+def _compare(function: Function, record: MegatronTreeRecord) -> Findings:
     version = record.version
     required, _ = _split_parameters(function, version)
     has = record.api.get(function.name, [])
@@ -184,14 +167,8 @@ def _refusal(version: str, calls: list[RefusedCall]) -> Finding:
     )
 
 
-@check("gdn", "Gated delta nets train as requested", level=1, probe=_PROBE)
-def gdn(case: Case) -> Iterator[Finding]:
-    """USE_MCORE_GDN, judged by the files that would be imported.
-
-    1 is the default and takes Megatron's implementation, which comes with 0.16.0 and needs
-    flash-linear-attention; 0 takes that of transformers, which is not split by tensor parallelism.
-    mcore-bridge reads the variable when it is imported. This concerns models such as Qwen3.5 only.
-    """
+@TEXTS.check("gdn", level=1, probe=_PROBE)
+def gdn(case: Case) -> Findings:
     nets = _require(_record(case).gdn)
     if not nets.bridge_has:
         raise NotApplicable("no mcore-bridge with gated delta nets is installed")
@@ -223,14 +200,8 @@ def gdn(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("gdn-mask", "The padding mask reaches gated delta nets", level=1, probe=_PROBE)
-def gdn_mask(case: Case) -> Iterator[Finding]:
-    """mcore-bridge must take the two-dimensional padding mask for gated delta nets on NPUs.
-
-    There the attention mask is none, or a triangle of 2048 x 2048 that MindSpeed compresses; older
-    releases derived the padding from it and fail with an IndexError, or asynchronously in
-    aclnnFlashAttentionScore. 1.2.1 and 1.3.0 have the fix.
-    """
+@TEXTS.check("gdn-mask", level=1, probe=_PROBE)
+def gdn_mask(case: Case) -> Findings:
     npu_only(case)
     nets = _require(_record(case).gdn)
     if not nets.bridge_has:

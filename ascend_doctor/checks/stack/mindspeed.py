@@ -1,13 +1,10 @@
 """MindSpeed and what belongs to it: Megatron's line, NumPy, Python, bridges."""
 
 import shlex
-from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import ImportPath
-from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging import matrix_fit
-from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging import Case, Findings, Remedy, Texts, error, matrix_fit, note, warning
 from ascend_doctor.judging.packages import distribution, find_distribution, npu_only, pip
 from ascend_doctor.judging.source_trees import (
     copies,
@@ -21,23 +18,14 @@ from ascend_doctor.judging.source_trees import (
 from ascend_doctor.judging.version_compare import behaviour, is_in_range, leading
 from ascend_doctor.matrix.schema import urls
 
+TEXTS = Texts("mindspeed")
+
 _NO_GUARD = "Ascend/MindSpeed@core_r0.18.0:mindspeed"
 _LAYERS = "Ascend/MindSpeed@core_r0.17.0:README.md"
 
 
-@check(
-    "megatron-mindspeed-pair",
-    "MindSpeed's branch fits this Megatron",
-    caused_by=("megatron-two-copies",),
-)
-def megatron_mindspeed_pair(case: Case) -> Iterator[Finding]:
-    """Each MindSpeed branch patches one line of Megatron-core: core_r0.16.0 patches 0.16.
-
-    No branch compares what it finds with what it was made for, so a wrong pair fails somewhere
-    later, or trains wrongly. The version of the mindspeed package does not help: many branches
-    report 0.12.1. The check takes the branch of the checkout and the version that megatron.core
-    reports of itself.
-    """
+@TEXTS.check("megatron-mindspeed-pair", caused_by=("megatron-two-copies",))
+def megatron_mindspeed_pair(case: Case) -> Findings:
     line, version = mindspeed_line(case), core_version(case)
     here = leading(version, 2)
     if here != line:
@@ -66,13 +54,8 @@ def _checkout(case: Case, line: str) -> Remedy:
     )
 
 
-@check("mindspeed-version-lies", "MindSpeed's version matches its branch")
-def mindspeed_version_lies(case: Case) -> Iterator[Finding]:
-    """The branches core_r0.17.0 and core_r0.18.0 of MindSpeed report version 0.12.1.
-
-    mcore-bridge reads that version to choose how LoRA layers are made, and takes the way for
-    Megatron before 0.15. Nothing tells so at run time.
-    """
+@TEXTS.check("mindspeed-version-lies")
+def mindspeed_version_lies(case: Case) -> Findings:
     row = mindspeed(case)
     distribution = find_distribution(case, "mindspeed")
     reported = distribution.version if distribution else row.reports
@@ -93,13 +76,8 @@ def mindspeed_version_lies(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("megatron-tag-selfreport", "Megatron-LM reports the version of its tag")
-def megatron_tag_selfreport(case: Case) -> Iterator[Finding]:
-    """Some releases of Megatron-LM report another version than their tag says.
-
-    core_v0.17.0 reports 0.17.0rc0, core_v0.19.0 reports 0.19.1; a release branch reports the
-    number that comes next. So two nodes can show one version and run different code.
-    """
+@TEXTS.check("megatron-tag-selfreport")
+def megatron_tag_selfreport(case: Case) -> Findings:
     taken = core(case)
     if taken.git is None:
         raise NotApplicable("megatron.core is not imported from a git checkout")
@@ -117,13 +95,8 @@ def megatron_tag_selfreport(case: Case) -> Iterator[Finding]:
             return
 
 
-@check("python-megatron", "Python is new enough for this Megatron-LM")
-def python_megatron(case: Case) -> Iterator[Finding]:
-    """Megatron-core declares the Python it needs: 3.10 from 0.13 on, 3.12 from 0.17 on.
-
-    A checkout on PYTHONPATH gets around pip's refusal. 0.17 was read to hold nothing that needs
-    3.12; 0.18 imports typing.override, which only Python 3.12 and newer have.
-    """
+@TEXTS.check("python-megatron")
+def python_megatron(case: Case) -> Findings:
     version = core_version(case)
     row = matrix_fit.line(case, "megatron-core", version)
     if row is None:
@@ -145,13 +118,8 @@ def python_megatron(case: Case) -> Iterator[Finding]:
             )
 
 
-@check("numpy-bound", "NumPy works with MindSpeed")
-def numpy_bound(case: Case) -> Iterator[Finding]:
-    """MindSpeed 2.1 and newer require NumPy 1.26.0 or older; even 1.26.4 is refused.
-
-    Other packages pull a newer one in. MindSpeed has no check of its own, so it may run; what it
-    calls was not tested with it.
-    """
+@TEXTS.check("numpy-bound")
+def numpy_bound(case: Case) -> Findings:
     for relation in matrix_fit.relations(case, mindspeed(case), "numpy"):
         if relation.fit == "bad":
             yield warning(
@@ -165,13 +133,8 @@ def numpy_bound(case: Case) -> Iterator[Finding]:
             )
 
 
-@check("mindspeed-stack", "The stack matches MindSpeed's documentation")
-def mindspeed_stack(case: Case) -> Iterator[Finding]:
-    """MindSpeed names CANN, torch, torch_npu, Python and chips for each branch.
-
-    Frameworks run the same branch with other versions, so a difference is a note, no fault: it
-    says where to look when something fails that others do not see.
-    """
+@TEXTS.check("mindspeed-stack")
+def mindspeed_stack(case: Case) -> Findings:
     npu_only(case)
     row = mindspeed(case)
     relations = matrix_fit.relations(
@@ -188,13 +151,8 @@ def mindspeed_stack(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("megatron-adaptor", "The layers below MindSpeed 0.17 and newer are installed")
-def megatron_adaptor(case: Case) -> Iterator[Finding]:
-    """From core_r0.17.0 on, MindSpeed needs MegatronAdaptor and TransformerEngineNPU beside it.
-
-    They are installed from their git repositories in the order MegatronAdaptor,
-    TransformerEngineNPU, MindSpeed.
-    """
+@TEXTS.check("megatron-adaptor")
+def megatron_adaptor(case: Case) -> Findings:
     npu_only(case)
     if mindspeed_line(case) < (0, 17):
         raise NotApplicable("this MindSpeed stands alone")
@@ -213,14 +171,8 @@ def megatron_adaptor(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("mcore-bridge-range", "Megatron-core is in mcore-bridge's range")
-def mcore_bridge_range(case: Case) -> Iterator[Finding]:
-    """mcore-bridge declares the Megatron-core releases that it works with, and moves on fast.
-
-    1.2.3 is the last for Megatron before 0.15, 1.4.3 the last for 0.15. With a checkout on
-    PYTHONPATH pip does not see the mismatch; it even installs a second Megatron-core to satisfy
-    the declaration.
-    """
+@TEXTS.check("mcore-bridge-range")
+def mcore_bridge_range(case: Case) -> Findings:
     bridge, version = distribution(case, "mcore-bridge"), core_version(case)
     asked = matrix_fit.range_of(case, "mcore-bridge", "megatron-core")
     if asked is None:

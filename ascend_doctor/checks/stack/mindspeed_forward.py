@@ -1,11 +1,7 @@
 """What MindSpeed gives Megatron on one device, judged."""
 
-from collections.abc import Iterator
-
 from ascend_doctor.checks.probes.run_failures import ran, ran_well, refuse_late
-from ascend_doctor.errors import Unknown
-from ascend_doctor.findings import Finding
-from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging import Case, Findings, Unknown, check, error, note, warning
 from ascend_doctor.probe_records.stack import ForwardCase, MindSpeedForwardRecord
 
 _PROBE = "mindspeed-forward"
@@ -29,13 +25,13 @@ def _outcome(case: Case, name: str) -> ForwardCase:
     return outcome
 
 
-def _failures(outcome: ForwardCase, title: str, remedy: str) -> Iterator[Finding]:
+def _failures(outcome: ForwardCase, title: str, remedy: str) -> Findings:
     if outcome.error:
         yield error(title, observed=outcome.error, remedy=remedy)
 
 
 @check("type-strings", "Tensors on NPUs call themselves CUDA tensors", level=2, probe=_PROBE)
-def type_strings(case: Case) -> Iterator[Finding]:
+def type_strings(case: Case) -> Findings:
     """Megatron's optimizers sort parameters by the text of Tensor.type().
 
     The 16-bit optimizers, the distributed optimizer and the clipping of gradients want
@@ -63,7 +59,7 @@ def type_strings(case: Case) -> Iterator[Finding]:
 
 
 @check("use-flash", "Causal attention works without a mask", level=2, probe=_PROBE)
-def use_flash(case: Case) -> Iterator[Finding]:
+def use_flash(case: Case) -> Findings:
     """Frameworks give no mask to causal layers, and MindSpeed then makes one.
 
     It needs use_flash_attn=True in the configuration for that, or micro_batch_size; without either
@@ -98,7 +94,7 @@ def use_flash(case: Case) -> Iterator[Finding]:
 
 
 @check("cp-ring", "The ring of context parallelism is built", level=2, probe=_PROBE)
-def cp_ring(case: Case) -> Iterator[Finding]:
+def cp_ring(case: Case) -> Findings:
     """MindSpeed's ring attention asks for the ranks of its ring, which its group set-up must make.
 
     They are made only where the patches of context parallelism were in place by then: at

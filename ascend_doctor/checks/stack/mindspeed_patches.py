@@ -1,11 +1,10 @@
 """MindSpeed in the process that trains: the pair, the order, its arguments and its patches."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from ascend_doctor.checks.probes.run_failures import ran, ran_well, refuse_late, story
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging import Case, Finding, Findings, Remedy, Texts, error, note, warning
 from ascend_doctor.judging.version_compare import leading
 from ascend_doctor.probe_records.stack import (
     Binding,
@@ -13,6 +12,8 @@ from ascend_doctor.probe_records.stack import (
     PatchCase,
     PatchedImport,
 )
+
+TEXTS = Texts("mindspeed-patches")
 
 _PROBE = "mindspeed-patches"
 _PATCH_UTILS = "Ascend/MindSpeed@core_r0.15.3:mindspeed/patch_utils.py"
@@ -67,7 +68,7 @@ def _outcome(case: Case, name: str) -> PatchCase:
     return outcome
 
 
-def _failures(outcome: PatchCase, title: str) -> Iterator[Finding]:
+def _failures(outcome: PatchCase, title: str) -> Findings:
     if outcome.error:
         yield error(title, observed=story(outcome))
 
@@ -82,21 +83,8 @@ def _list_changes(outcome: PatchCase) -> dict[str, Binding]:
     return dict.fromkeys(outcome.changed, (None, None))
 
 
-@check(
-    "stack-pair",
-    "MindSpeed patches this Megatron without an error",
-    level=1,
-    probe="mindspeed-patches",
-)
-def stack_pair(case: Case) -> Iterator[Finding]:
-    """MindSpeed is imported before Megatron, as a training does, in a process of its own.
-
-    No MindSpeed branch compares the Megatron that it finds with the one that it was made for. A
-    wrong pair ends in an ImportError about a name that only one of the two releases has; the report
-    says which of them is the older one. A pair may also import and still be wrong, so the line of
-    Megatron that MindSpeed's source is written for is compared with the version that was imported.
-    The version of the mindspeed package is not looked at: branches for 0.17 call themselves 0.12.1.
-    """
+@TEXTS.check("stack-pair", level=1, probe="mindspeed-patches")
+def stack_pair(case: Case) -> Findings:
     ran_well(case, _PROBE)
     outcome = _outcome(case, "import")
     if outcome.error:
@@ -162,16 +150,8 @@ LATE = (
 )
 
 
-@check("import-order", "MindSpeed comes before Megatron", level=1, probe="mindspeed-patches")
-def import_order(case: Case) -> Iterator[Finding]:
-    """A late import of MindSpeed looks complete: it reports every patch as applied, in both orders.
-
-    What it cannot repair is what megatron.core decided while it was imported: whether there is a
-    Transformer Engine, which Adam it uses, whether torch.compile fuses functions. The check looks
-    at these in a process that imports torch, torch_npu, MindSpeed and Megatron in this order; if
-    they are wrong there, something imports Megatron earlier: a .pth file, sitecustomize, or a
-    package that torch loads by itself.
-    """
+@TEXTS.check("import-order", level=1, probe="mindspeed-patches")
+def import_order(case: Case) -> Findings:
     outcome = _outcome(case, "import")
     if outcome.error:
         raise NotApplicable("MindSpeed cannot be imported, see stack-pair")
@@ -186,19 +166,8 @@ def import_order(case: Case) -> Iterator[Finding]:
         )
 
 
-@check(
-    "mindspeed-args", "MindSpeed sees the arguments of a plan", level=1, probe="mindspeed-patches"
-)
-def mindspeed_args(case: Case) -> Iterator[Finding]:
-    """MindSpeed chooses its patches by a namespace of arguments of its own.
-
-    Without megatron.training nobody fills it with the sizes and features of a training: by default
-    it has none of Megatron's fields. The probe sets the fields of a small plan (tensor, context and
-    expert parallelism, grouped matrix products, flash attention), before the import in one process
-    and by repatch in another, and looks at what MindSpeed then reads. Sizes must be numbers, not
-    texts, and the optimization level must be 2, or the replacements for boolean indexing in
-    vocabulary-parallel layers are left out.
-    """
+@TEXTS.check("mindspeed-args", level=1, probe="mindspeed-patches")
+def mindspeed_args(case: Case) -> Findings:
     base = _outcome(case, "import")
     off: dict[str, str] = {}
     for name in ("arguments", "repatch"):
@@ -223,20 +192,8 @@ def mindspeed_args(case: Case) -> Iterator[Finding]:
         )
 
 
-@check(
-    "first-repatch",
-    "MindSpeed's first repatch applies the plan",
-    level=1,
-    probe="mindspeed-patches",
-)
-def first_repatch(case: Case) -> Iterator[Finding]:
-    """Arguments that come after the import of MindSpeed must have the same effect as before it.
-
-    Frameworks import MindSpeed early, when sizes and features are not known yet, set its arguments
-    later and call its repatch. Some skipped the first call, because nothing had changed since a
-    call that never was; then context parallelism, grouped matrix products and flash attention are
-    the ones of plain Megatron. The probe binds the same plan both ways and compares every name.
-    """
+@TEXTS.check("first-repatch", level=1, probe="mindspeed-patches")
+def first_repatch(case: Case) -> Findings:
     late = _outcome(case, "repatch")
     first, same = _outcome(case, "arguments"), _outcome(case, "again")
     broken = [*_failures(late, "MindSpeed's repatch fails")]
@@ -267,21 +224,8 @@ def first_repatch(case: Case) -> Iterator[Finding]:
         )
 
 
-@check(
-    "repatch-keeps-patches",
-    "A repatch of MindSpeed loses no patch",
-    level=1,
-    probe="mindspeed-patches",
-)
-def repatch_keeps_patches(case: Case) -> Iterator[Finding]:
-    """A repatch with arguments that did not change must change nothing.
-
-    MindSpeed 2.2, 2.3 and core_r0.14.0 take patches off modules only. A patched method stays
-    on its class, is taken for the original in the next round, and Megatron's own comes back in its
-    place, in MindSpeed's modules as well: the overlap of gradient and parameter exchange, the
-    optimizer's step, the fused softmax and the masked cross entropy then run as on CUDA. 26.0.0,
-    core_r0.15.3 and newer have the fix.
-    """
+@TEXTS.check("repatch-keeps-patches", level=1, probe="mindspeed-patches")
+def repatch_keeps_patches(case: Case) -> Findings:
     outcome = _outcome(case, "again")
     yield from _failures(outcome, "MindSpeed's repatch fails with the arguments that it has")
     lost = _real(_list_changes(outcome))
@@ -308,18 +252,8 @@ def _list_bindings(bindings: Mapping[str, Binding]) -> str:
     )
 
 
-@check(
-    "argv-leak", "The doctor's arguments do not reach MindSpeed", level=1, probe="mindspeed-patches"
-)
-def argv_leak(case: Case) -> Iterator[Finding]:
-    """MindSpeed parses the command line of whichever program imports it.
-
-    Options that it does not know become fields as well: a number becomes a text, an option without
-    a value True. `-h` prints MindSpeed's help and ends the process with success, and a bad value of
-    one of its own options ends it with 2. So probes take their arguments away before they import
-    anything, and this check proves it. If your own script has options, do the same, or parse
-    Megatron's first.
-    """
+@TEXTS.check("argv-leak", level=1, probe="mindspeed-patches")
+def argv_leak(case: Case) -> Findings:
     leaked = _outcome(case, "import").leaked
     taken = _outcome(case, "argv")
     if leaked:

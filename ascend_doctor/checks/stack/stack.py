@@ -1,11 +1,7 @@
 """Whether torch_npu, CANN, the driver and vllm-ascend belong together."""
 
-from collections.abc import Iterator
-
-from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Cann
-from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging import matrix_fit
+from ascend_doctor.judging import Findings, Remedy, Unknown, matrix_fit
 from ascend_doctor.judging.judge import Case, check, error, note, unknown, warning
 from ascend_doctor.judging.packages import cann_version, distribution, npu_only, pip, source
 from ascend_doctor.judging.version_compare import is_in_range, leading
@@ -14,7 +10,7 @@ from ascend_doctor.matrix.versions import key
 
 
 @check("torch-npu-cann", "CANN is a release that torch_npu supports", caused_by=("cann-mixed",))
-def torch_npu_cann(case: Case) -> Iterator[Finding]:
+def torch_npu_cann(case: Case) -> Findings:
     """Each torch_npu is published for one release of CANN; a table of the project pairs them.
 
     The number of torch_npu does not show it: 2.7.1 is for CANN 8.3, 2.7.1.post4 for 9.0. Notes of
@@ -61,7 +57,7 @@ def torch_npu_cann(case: Case) -> Iterator[Finding]:
         yield from _fit(case, row, relation, cann)
 
 
-def _fit(case: Case, row: Release, relation: matrix_fit.Relation, cann: str) -> Iterator[Finding]:
+def _fit(case: Case, row: Release, relation: matrix_fit.Relation, cann: str) -> Findings:
     version = distribution(case, "torch-npu").version
     if relation.fit == "near":
         yield note(
@@ -132,7 +128,7 @@ def _pair(case: Case, row: Release, cann: str) -> Remedy:
     "The driver is new enough for CANN",
     caused_by=("container-devices", "container-driver", "driver-loaded", "cann-mixed"),
 )
-def cann_hdk(case: Case) -> Iterator[Finding]:
+def cann_hdk(case: Case) -> Findings:
     """CANN needs a driver (Huawei calls driver and firmware HDK) of a minimum release.
 
     CANN's release notes have the table. Below the minimum, devices cannot be opened. A driver
@@ -166,7 +162,7 @@ def cann_hdk(case: Case) -> Iterator[Finding]:
 
 
 @check("vllm-ascend-torch", "torch and torch_npu match vllm-ascend's pins")
-def vllm_ascend_torch(case: Case) -> Iterator[Finding]:
+def vllm_ascend_torch(case: Case) -> Findings:
     """vllm-ascend pins one torch and one torch_npu, so it decides them for the environment.
 
     Where training and rollout share an environment, take torch, torch_npu and CANN from the row

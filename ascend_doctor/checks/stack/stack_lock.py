@@ -2,17 +2,15 @@
 
 import itertools
 import shlex
-from collections.abc import Iterator
 
-from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import LockedCheckout, LockedWheel, StackLock
-from ascend_doctor.findings import Finding, Remedy, quantity
+from ascend_doctor.judging import Findings, NotApplicable, Remedy, Unknown, first_of, quantity
 from ascend_doctor.judging.judge import Case, check, error, note, unknown
 from ascend_doctor.matrix.versions import VersionError, parse
 
 
 @check("stack-lock", "The stack matches its lock")
-def stack_lock(case: Case) -> Iterator[Finding]:
+def stack_lock(case: Case) -> Findings:
     """Each checkout is at its commit without local changes, and each wheel is the locked one.
 
     A lock names full commits and the SHA-256 of every wheel, so that all nodes have the same
@@ -22,7 +20,8 @@ def stack_lock(case: Case) -> Iterator[Finding]:
     The lock also says how the stack was run after it was built, and what did not pass then.
 
     The hash of an installed wheel is known where pip recorded it (direct_url.json, PEP 610), as it
-    does for what setup installs.
+    does for what setup installs. Python files that are younger than the environment are compared
+    with RECORD.
     """
     lock = case.need(StackLock)
     if not lock.present:
@@ -51,7 +50,18 @@ def stack_lock(case: Case) -> Iterator[Finding]:
             because=f"They were changed in {lock.environment} after setup built it.",
             remedy=_repair(lock),
         )
-    if not (drifted or wrong):
+    edited = lock.edited or ()
+    if edited:
+        yield error(
+            f"{quantity(len(edited), 'file')} of the environment were edited",
+            observed=first_of(edited, 5),
+            required="the files of the locked wheels",
+            because="No other node has these changes, and the next setup may remove them.",
+            remedy="Keep the changes as a patch; `stack remove` and `setup --locked` build anew",
+        )
+    elif lock.edited is None and any(wheel.installed for wheel in lock.wheels):
+        yield unknown("Whether files of the environment were edited could not be determined")
+    if not (drifted or wrong or edited):
         parts = ", ".join(f"{checkout.name} {checkout.ref}" for checkout in lock.checkouts)
         yield note(
             observed=f"{parts}, {quantity(len(lock.wheels), 'wheel')}; run: {lock.proof or 'never'}"
@@ -68,7 +78,7 @@ def _repair(lock: StackLock) -> Remedy:
     )
 
 
-def _checkout(checkout: LockedCheckout, repair: Remedy) -> Iterator[Finding]:
+def _checkout(checkout: LockedCheckout, repair: Remedy) -> Findings:
     required = f"{checkout.ref} at {checkout.commit}"
     if not checkout.exists:
         yield error(f"The checkout of {checkout.name} is missing", required=required, remedy=repair)
