@@ -11,9 +11,9 @@ from ascend_doctor.collect.cann_files import (
 )
 from ascend_doctor.collect.cann_shell import shell
 from ascend_doctor.collect.cann_tree import CannTree, nnals, respell, toolkits
-from ascend_doctor.collect.vendor_text import parse_assignments
+from ascend_doctor.collect.vendor_text import first, parse_assignments, parse_pairs
 from ascend_doctor.facts import Cann, CannComponent, CannInstall, Nnal
-from ascend_doctor.machine.live import Machine, exists, is_directory, matches, read_or_none
+from ascend_doctor.machine.live import Machine, exists, matches, read_or_none
 
 _KERNELS = "opp/built-in/op_impl/ai_core/tbe/kernel"
 # Tools that do not need the operator package; the toolkit itself has them.
@@ -55,26 +55,26 @@ def _install(machine: Machine, tree: CannTree) -> CannInstall | None:
     )
     if version is None and not components:
         return None
-    inner = info.get("innerversion") or None
     named = os.path.basename(os.path.dirname(path)).removesuffix("-linux") if path else ""
-    kernels = {
-        soc: _has_operators(machine, soc)
-        for soc in matches(machine, f"{root}/{_KERNELS}", "ascend*")
-    }
+    infos = [
+        parse_assignments(read_or_none(machine, f"{folder}/ascend_ops_install.info") or "")
+        for folder in architectures
+    ]
     new = exists(machine, f"{root}/set_env.sh")
     return CannInstall(
         root=root,
-        layout="new" if new else "old",
         version=version,
-        inner_version=inner,
         arch=info.get("arch") or named or None,
         components=components,
-        kernels=tuple(os.path.basename(soc) for soc, full in kernels.items() if full),
-        kernels_bare=tuple(os.path.basename(soc) for soc, full in kernels.items() if full is False),
-        ops_packages=_ops_packages(machine, architectures, components),
+        kernels=tuple(
+            os.path.basename(soc)
+            for soc in matches(machine, f"{root}/{_KERNELS}", "ascend*")
+            if _has_operators(machine, soc)
+        ),
+        ops_packages=_ops_packages(infos, components),
+        ops_arch=next((arch for info in infos if (arch := info.get("arch"))), None),
         set_env=f"{root}/set_env.sh" if new else _old_set_env(machine, tree),
-        devlib=is_directory(machine, f"{root}/devlib"),
-        simulated="simulated" in (inner or ""),
+        simulated="simulated" in info.get("innerversion", ""),
     )
 
 
@@ -123,13 +123,9 @@ def _component(machine: Machine, folder: str) -> CannComponent | None:
 
 
 def _ops_packages(
-    machine: Machine, architectures: tuple[str, ...], components: tuple[CannComponent, ...]
+    infos: list[dict[str, str]], components: tuple[CannComponent, ...]
 ) -> tuple[str, ...]:
     """Names and releases of operator packages: opp_kernel up to 8.3, separate files from 8.5 on."""
-    infos = [
-        parse_assignments(read_or_none(machine, f"{folder}/ascend_ops_install.info") or "")
-        for folder in architectures
-    ]
     named = [
         f"{info['package_name']} {info.get('version', '')}"
         for info in infos
@@ -143,11 +139,11 @@ def _ops_packages(
     return tuple(dict.fromkeys(name.strip() for name in named))
 
 
-def _has_operators(machine: Machine, folder: str) -> bool | None:
+def _has_operators(machine: Machine, folder: str) -> bool:
     try:
         return bool(set(machine.names(folder)) - _NO_OPERATORS)
     except OSError:
-        return None
+        return False
 
 
 def _old_set_env(machine: Machine, tree: CannTree) -> str | None:
@@ -165,4 +161,9 @@ def _nnal(machine: Machine, tree: CannTree) -> Nnal | None:
         return None
     scripts = [f"{os.path.dirname(spelling)}/set_env.sh" for spelling in tree.spellings]
     script = next((path for path in scripts if exists(machine, path)), None)
-    return Nnal(root=tree.root, version=parse_atb_version(text), set_env=script)
+    return Nnal(
+        root=tree.root,
+        version=parse_atb_version(text),
+        arch=first(parse_pairs(text), "Platform"),
+        set_env=script,
+    )

@@ -12,6 +12,8 @@ _FOLDERS = (
     *("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH", "ASCEND_AICPU_PATH"),
     "ATB_HOME_PATH",
 )
+# `import torch_npu` ends without them (torch_npu 2.13.0:_init/registry/registry_manager.py).
+_IMPORTED = ("runtime", "compiler")
 # Below their root, what set_env.sh of CANN and NNAL adds to LD_LIBRARY_PATH and PYTHONPATH.
 _BELOW = re.compile(
     r"(/.*(?:ascend|cann).*?)/(?:lib64(?:/plugin/(?:opskernel|nnengine))?|devlib"
@@ -30,6 +32,7 @@ def shell(machine: Machine, trees: Sequence[CannTree], nnals: Sequence[CannTree]
         home=_spell(machine, trees, env.get("ASCEND_HOME_PATH")),
         toolkit_home=_spell(machine, trees, env.get("ASCEND_TOOLKIT_HOME")),
         opp=_spell(machine, trees, env.get("ASCEND_OPP_PATH")),
+        aicpu=_spell(machine, trees, env.get("ASCEND_AICPU_PATH")),
         atb=_spell(machine, nnals, env.get("ATB_HOME_PATH")),
         library_roots=_roots(machine, trees, libraries),
         python_roots=_roots(machine, trees, modules),
@@ -54,6 +57,11 @@ def _stale(machine: Machine, entries: Iterable[str]) -> Iterator[str]:
         path = machine.env.get(name)
         if path and not exists(machine, path):
             yield path
+    home = machine.env.get("ASCEND_HOME_PATH", "").rstrip("/")
+    if home and exists(machine, home):
+        folders = [f"{home}/{part}" for part in _IMPORTED]
+        folders += machine.env.get("ASCEND_CUSTOM_OPP_PATH", "").split(":")
+        yield from (folder for folder in folders if folder and not exists(machine, folder))
     for entry in entries:
         inside = _BELOW.fullmatch(entry)
         if inside and not _OF_DRIVER.search(entry) and not is_directory(machine, inside.group(1)):

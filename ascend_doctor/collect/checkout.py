@@ -70,7 +70,6 @@ def checkout(machine: Machine, path: str) -> GitState | None:
         branch=ref.removeprefix("refs/heads/") if ref else None,
         refs=tuple(sorted(set(names) - {"HEAD"})),
         dirty=_dirty(machine, GitFolder(root=root, git=git, common=common, commit=commit or "")),
-        shallow=exists(machine, f"{common}/shallow"),
     )
 
 

@@ -30,18 +30,13 @@ def driver(machine: Machine) -> Driver:
     path = f"{root}/driver"
     version = _assignments(machine, f"{path}/version.info")
     firmware = _assignments(machine, f"{root}/firmware/version.info")
-    source, firmware_version = f"{root}/firmware/version.info", first(firmware, "Version")
-    if firmware_version is None:
-        source, firmware_version = f"{path}/tools/upgrade-tool", _running_firmware(machine, path)
     return Driver(
         source=f"{path}/version.info" if version else "",
         path=path if exists(machine, path) else None,
         version=first(version, "Version"),
         package_version=first(version, "package_version"),
-        ascendhal_version=first(version, "ascendhal_version"),
         compatible_firmware=first(version, "compatible_version_fw"),
-        firmware_version=firmware_version,
-        firmware_source=source if firmware_version else "",
+        firmware_version=first(firmware, "Version") or _running_firmware(machine, path),
         compatible_drivers=first(firmware, "compatible_version_drv"),
         install_info=info,
         nodes=device_nodes(machine),
@@ -73,8 +68,6 @@ def parse_install_info(text: str) -> InstallInfo:
     return InstallInfo(
         driver_path=values.get("Driver_Install_Path_Param") or None,
         driver_status=values.get("Driver_Install_Status") or None,
-        user=values.get("UserName") or None,
-        group=values.get("UserGroup") or None,
     )
 
 
@@ -120,7 +113,11 @@ def _docker(machine: Machine) -> DockerRuntime | None:
     if daemon is None and mounts is None:
         return None
     runtime = parse_docker_daemon(daemon or "")
-    return msgspec.structs.replace(runtime, mounts=parse_mounts(mounts or ""))
+    return msgspec.structs.replace(
+        runtime,
+        mounts=parse_mounts(mounts or ""),
+        is_there=exists(machine, runtime.path) if runtime.path else None,
+    )
 
 
 def parse_docker_daemon(text: str) -> DockerRuntime:

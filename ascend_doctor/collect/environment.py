@@ -14,6 +14,8 @@ _RELATED = re.compile(
     r"|GLOO|TP_SOCKET|PYTORCH|LD_PRELOAD|CUDA_|NCCL_|OMP_|WORLD_SIZE|RANK|MASTER_)"
 )
 _LISTEN = "0A"
+# Letters that a name shares with the one it is a slip of.
+_HEAD = 5
 
 
 def parse_listening(text: str) -> tuple[int, ...]:
@@ -35,14 +37,30 @@ def misspelt(names: Sequence[str], near_misses: Mapping[str, str]) -> tuple[str,
 
 
 def environment(
-    machine: Machine, shown: Sequence[str], near_misses: Mapping[str, str]
+    machine: Machine,
+    shown: Sequence[str],
+    near_misses: Mapping[str, str],
+    files: Sequence[str] = (),
 ) -> Environment:
-    """Variables by the allow-list ``shown``; of related others only the names."""
+    """Variables by the allow-list ``shown``; of related others only the names.
+
+    ``files``: variables whose file has to exist.
+    """
     env = machine.env
+    heads = {name[:_HEAD] for name in shown if "_" in name}
     return Environment(
         source="environment of this process, /proc/net, /proc/sys/net",
         variables={name: env[name] for name in sorted(shown) if name in env},
-        withheld=tuple(sorted(name for name in env if name not in shown and _RELATED.match(name))),
+        withheld=tuple(
+            sorted(
+                name
+                for name in env
+                if name not in shown and (_RELATED.match(name) or name[:_HEAD] in heads)
+            )
+        ),
+        absent_files=tuple(
+            name for name in files if env.get(name) and not exists(machine, env[name])
+        ),
         misspelt=misspelt(tuple(env), near_misses),
         interfaces=tuple(
             Interface(

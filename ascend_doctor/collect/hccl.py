@@ -39,7 +39,6 @@ def parse_rank_table(text: str) -> RankTable:
         status=_text(loaded.get("status")),
         counted=_int(loaded.get("rank_count", loaded.get("server_count"))),
         ranks=ranks,
-        pods=_pods(loaded),
         problem=None if ranks else "has no server_list, rank_list or group_list with devices",
     )
 
@@ -69,14 +68,6 @@ def _entry(device: dict[str, Any], server: str, address: Any) -> RankEntry:
         address=_text(address) or None,
         super_device=_int(device.get("super_device_id")),
     )
-
-
-def _pods(table: dict[str, Any]) -> dict[str, str]:
-    return {
-        _text(server.get("server_id")): _text(pod.get("super_pod_id"))
-        for pod in _tables(table.get("super_pod_list"))
-        for server in _tables(pod.get("server_list"))
-    }
 
 
 def _tables(value: Any) -> list[dict[str, Any]]:

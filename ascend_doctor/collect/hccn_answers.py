@@ -24,7 +24,6 @@ def parse_address(text: str) -> tuple[str | None, str | None]:
 
 
 def parse_gateway(text: str) -> str | None:
-    """The default gateway of ``-gateway``."""
     if "no gateway was preset" in text:
         return ""
     match = _GATEWAY.search(text)
@@ -42,7 +41,6 @@ def parse_net_health(text: str) -> str | None:
 
 
 def parse_net_detect(text: str) -> str | None:
-    """The address that the device probes."""
     answer = first(parse_pairs(text), "netdetect address", "netdetect addr")
     return "" if answer == _UNSET else answer
 
@@ -73,12 +71,5 @@ def parse_ports(text: str) -> tuple[HccnPort, ...]:
             cells = dict(zip(names, row, strict=False))
             udie, port = whole(cells["udieid"]), whole(cells.get("portid"))
             if udie is not None and port is not None:
-                ports.append(
-                    HccnPort(
-                        udie=udie,
-                        port=port,
-                        kind=cells.get("porttype", ""),
-                        link=cells.get("linkstatus", ""),
-                    )
-                )
+                ports.append(HccnPort(udie=udie, port=port, link=cells.get("linkstatus", "")))
     return tuple(ports)

@@ -4,6 +4,7 @@ import mmap
 import os
 import re
 import resource
+from pathlib import PurePosixPath
 from typing import Any
 
 from ascend_doctor.collect.loader import find_library
@@ -11,24 +12,13 @@ from ascend_doctor.facts import Container, Host, Limit
 from ascend_doctor.machine.live import Machine, NotRecorded, exists, matches, read_or_none
 
 _LIMITS = ("NOFILE", "MEMLOCK", "NPROC", "STACK", "CORE")
-_CAPABILITIES = {
-    # linux/include/uapi/linux/capability.h
-    0: "CAP_CHOWN",
-    1: "CAP_DAC_OVERRIDE",
-    12: "CAP_NET_ADMIN",
-    13: "CAP_NET_RAW",
-    14: "CAP_IPC_LOCK",
-    15: "CAP_IPC_OWNER",
-    16: "CAP_SYS_MODULE",
-    17: "CAP_SYS_RAWIO",
-    19: "CAP_SYS_PTRACE",
-    21: "CAP_SYS_ADMIN",
-    23: "CAP_SYS_NICE",
-    24: "CAP_SYS_RESOURCE",
-}
+_CAP_SYS_MODULE = 16  # linux/include/uapi/linux/capability.h
 _GLIBCXX = re.compile(r"GLIBCXX_(\d+(?:\.\d+)+)\b")
 # cgroup v1 gives 2**63 less a page for no limit.
 _CGROUP_NO_LIMIT = 1 << 60
+_CGROUPS = "/sys/fs/cgroup"
+# cpu.max is quota and period; "max" stands for none.
+_QUOTA_WORDS = 2
 
 
 def parse_os_release(text: str) -> dict[str, str]:
@@ -38,18 +28,14 @@ def parse_os_release(text: str) -> dict[str, str]:
 
 
 def parse_meminfo(text: str) -> dict[str, int]:
-    """Bytes by name of ``/proc/meminfo``."""
     sizes = re.findall(r"^(\w+):\s+(\d{1,15})\s*kB", text, re.MULTILINE)
     return {name: int(size) * 1024 for name, size in sizes}
 
 
-def parse_capabilities(status: str) -> tuple[str, ...] | None:
-    """Names of the relevant effective capabilities, from ``/proc/self/status``."""
+def parse_privileged(status: str) -> bool | None:
+    """Whether ``/proc/self/status`` has what Docker grants only to privileged containers."""
     match = re.search(r"^CapEff:\s*([0-9a-fA-F]{1,16})\s*$", status, re.MULTILINE)
-    if not match:
-        return None
-    bits = int(match.group(1), 16)
-    return tuple(name for bit, name in _CAPABILITIES.items() if bits >> bit & 1)
+    return bool(int(match.group(1), 16) >> _CAP_SYS_MODULE & 1) if match else None
 
 
 def parse_selected(text: str) -> str | None:
@@ -86,6 +72,7 @@ def host(machine: Machine) -> Host:
     user: dict[str, Any] = machine.value("user", _user)
     shm: dict[str, int] = machine.value("statvfs:/dev/shm", _shm)
     cpus: dict[str, int] = machine.value("cpus", _cpus)
+    quota = _cpu_quota(machine)
     stdcxx = find_library(machine, "libstdc++.so.6")
     return Host(
         source="/proc, /sys, uname",
@@ -98,7 +85,7 @@ def host(machine: Machine) -> Host:
         libstdcxx=stdcxx,
         glibcxx=newest_glibcxx(machine, stdcxx) if stdcxx else None,
         cpus=cpus["online"],
-        cpus_usable=cpus["usable"],
+        cpus_usable=cpus["usable"] if quota is None else min(cpus["usable"], quota),
         numa_nodes=len(matches(machine, "/sys/devices/system/node", "node[0-9]*")) or None,
         memory=memory.get("MemTotal"),
         memory_available=memory.get("MemAvailable"),
@@ -113,7 +100,6 @@ def host(machine: Machine) -> Host:
         virtual_machine=_hypervisor(machine),
         uid=user["uid"],
         gids=tuple(user["gids"]),
-        groups=tuple(user["groups"]),
         transparent_hugepages=parse_selected(
             read_or_none(machine, "/sys/kernel/mm/transparent_hugepage/enabled") or ""
         ),
@@ -142,15 +128,7 @@ def _glibc() -> str | None:
 
 
 def _user() -> dict[str, Any]:
-    import grp  # noqa: PLC0415 - only on the live machine
-
-    gids = sorted({os.getegid(), *os.getgroups()})
-    names = {group.gr_gid: group.gr_name for group in grp.getgrall()}
-    return {
-        "uid": os.geteuid(),
-        "gids": gids,
-        "groups": [names[gid] for gid in gids if gid in names],
-    }
+    return {"uid": os.geteuid(), "gids": sorted({os.getegid(), *os.getgroups()})}
 
 
 def _shm() -> dict[str, int]:
@@ -190,11 +168,39 @@ def _newest_glibcxx(path: str) -> str | None:
 
 
 def _memory_limit(machine: Machine) -> int | None:
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        text = (read_or_none(machine, path) or "").strip()
-        if text.isascii() and text.isdigit() and int(text) < _CGROUP_NO_LIMIT:
-            return int(text)
-    return None
+    texts = _of_groups(machine, "memory", ("memory.max", "memory.high", "memory.limit_in_bytes"))
+    limits = [int(text) for text in texts if text.isascii() and text.isdigit()]
+    return min((limit for limit in limits if limit < _CGROUP_NO_LIMIT), default=None)
+
+
+def _cpu_quota(machine: Machine) -> int | None:
+    """Whole CPUs that the control groups grant in a period."""
+    quotas = [text.split() for text in _of_groups(machine, "cpu", ("cpu.max",))]
+    periods = _of_groups(machine, "cpu", ("cpu.cfs_period_us",))
+    old = zip(_of_groups(machine, "cpu", ("cpu.cfs_quota_us",)), periods, strict=False)
+    counts = [
+        int(pair[0]) // int(pair[1])
+        for pair in (*quotas, *old)
+        if len(pair) == _QUOTA_WORDS and all(word.isascii() and word.isdigit() for word in pair)
+        if int(pair[1])
+    ]
+    return min(counts, default=None)
+
+
+def _of_groups(machine: Machine, controller: str, files: tuple[str, ...]) -> list[str]:
+    """Files of this process's control group and of those around it; cgroups(7)."""
+    groups = ["/"]
+    for line in (read_or_none(machine, "/proc/self/cgroup") or "").splitlines():
+        number, controllers, group = (*line.split(":", 2), "", "")[:3]
+        if (number == "0" and not controllers) or controller in controllers.split(","):
+            groups += [group, *(str(above) for above in PurePosixPath(group).parents)]
+    texts = [
+        read_or_none(machine, f"{_CGROUPS}{folder}{group.rstrip('/')}/{file}")
+        for folder in ("", f"/{controller}")
+        for group in dict.fromkeys(groups)
+        for file in files
+    ]
+    return [text.strip() for text in texts if text]
 
 
 def _container(machine: Machine, status: str) -> Container | None:
@@ -211,12 +217,10 @@ def _container(machine: Machine, status: str) -> Container | None:
         kind = "podman"
     if kind is None:
         return None
-    capabilities = parse_capabilities(status)
     return Container(
         kind=kind,
         ascend_docker_runtime=machine.env.get("ASCEND_DOCKER_RUNTIME") == "True",
-        # Docker grants it only to privileged containers, unless --cap-add names it.
-        privileged=None if capabilities is None else "CAP_SYS_MODULE" in capabilities,
+        privileged=parse_privileged(status),
     )
 
 

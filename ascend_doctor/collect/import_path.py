@@ -1,11 +1,12 @@
 """Which copies of the packages that decide a training stack would be imported."""
 
 import re
+from collections.abc import Iterator
 
 import msgspec
 
 from ascend_doctor.collect.checkout import checkout
-from ascend_doctor.collect.package_copies import copies, is_installed
+from ascend_doctor.collect.package_copies import bare_copies, copies, is_installed
 from ascend_doctor.facts import GitState, ImportName, ImportPath, PackageCopy, Python
 from ascend_doctor.machine.live import Machine, exists, read_or_none
 
@@ -67,7 +68,21 @@ def import_path(machine: Machine, python: Python) -> ImportPath:
             for name in NAMES
             if copies_of[name]
         ),
+        hidden=tuple(_list_hidden(machine, python)),
     )
+
+
+def _is_of_cann(path: str) -> bool:
+    return is_installed(path) or "/opp/built-in/" in path
+
+
+def _list_hidden(machine: Machine, python: Python) -> Iterator[ImportName]:
+    """Packages that a module outside of the installed ones stands in for."""
+    names = [name for name in python.importable if "." not in name and name not in NAMES]
+    for name, copies_found in bare_copies(machine, python.sys_path, names).items():
+        first = copies_found[0] if copies_found else None
+        if first and first.kind != "namespace" and not _is_of_cann(first.path):
+            yield ImportName(name=name, copies=copies_found)
 
 
 def _with_metadata(

@@ -88,7 +88,6 @@ def distribution(folder: str, name: str) -> "dict[str, object] | None":
     requires = headers.get("requires-dist", [])
     if "requires.txt" in inside:
         requires = parse_requires(lines(os.path.join(path, "requires.txt")))
-    installer = lines(os.path.join(path, "INSTALLER")) if "INSTALLER" in inside else ()
     url = lines(os.path.join(path, "direct_url.json")) if "direct_url.json" in inside else ()
     direct_url = parse_direct_url("".join(url))
     direct_url.update(
@@ -97,7 +96,6 @@ def distribution(folder: str, name: str) -> "dict[str, object] | None":
         location=folder,
         requires=[require for require in requires if "extra" not in require.partition(";")[2]],
         requires_python=headers.get("requires-python", [None])[0],
-        installer="".join(installer).strip()[:100] or None,
     )
     if direct_url["name"] in WATCHED and "RECORD" in inside:
         direct_url.update(files(folder, os.path.join(path, "RECORD")))

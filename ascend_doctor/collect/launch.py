@@ -39,7 +39,7 @@ OPTIONS = frozenset(
         "padding_free",
         *("use_torch_fsdp2", "use_megatron_fsdp", "use_custom_fsdp", "spec", "unaligned_linear"),
         *("nproc_per_node", "nnodes", "node_rank", "master_addr", "master_port", "worker_num"),
-        *("num_gpus", "num_nodes"),
+        *("num_gpus", "num_nodes", "num_machines", "num_processes", "machine_rank"),
         *("trainer.device", "trainer.nnodes", "trainer.n_gpus_per_node"),
         *("checkpoint_engine.backend", "router_replay.mode"),
         # These take or save memory.

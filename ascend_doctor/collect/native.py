@@ -46,8 +46,7 @@ def native(machine: Machine, python: Python) -> Native:
         raise Unknown(f"{module}: {header.error or 'what it needs could not be told'}")
     # The import loads what is linked so far; other objects load later, if at all.
     early = frozenset(linker.files)
-    objects = _objects(machine, folder)
-    for path in objects:
+    for path in _objects(machine, folder):
         if path not in linker.files:
             linker.link(path, "torch_npu")
     symbols = _symbols(machine, linker, folder, module)
@@ -56,7 +55,6 @@ def native(machine: Machine, python: Python) -> Native:
         source=folder,
         torch_npu=folder,
         machine=header.machine or None,
-        libraries=len(objects),
         needed=tuple(_needs(linker, folder, early)),
         missing_symbols=tuple(
             MissingSymbol(name=name, wanted_by=path, owner=owner(name), at_import=path in early)

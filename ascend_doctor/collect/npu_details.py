@@ -14,11 +14,6 @@ _TOPOLOGY_NAME = re.compile(r"(?:NPU|Phy-ID)[0-9]+$")
 _IDS = frozenset({"NPU ID", "Chip ID", "Chip Count"})
 
 
-def parse_version(text: str) -> str | None:
-    """The version that ``npu-smi -v`` prints."""
-    return first(parse_pairs(text), "npu-smi version")
-
-
 def parse_list(text: str) -> int | None:
     """The card count of ``info -l``; it may list fewer. The 310 class says "Card Count"."""
     return whole(first(parse_pairs(text), "Total Count", "Card Count"))
@@ -38,21 +33,19 @@ def parse_map(text: str) -> tuple[NpuMapping, ...]:
         npu, chip = whole(cell(row, "NPU ID")), whole(cell(row, "Chip ID"))
         numbers = (whole(cell(row, name)) for name in ("Chip Logic ID", "Chip Phy-ID"))
         if npu is not None and chip is not None and any(number is not None for number in numbers):
-            mappings.append(NpuMapping(npu_id=npu, chip_id=chip, chip_name=cell(row, "Chip Name")))
+            mappings.append(NpuMapping(npu_id=npu, chip_id=chip))
     return tuple(mappings)
 
 
 def parse_health(text: str, npu_id: int, chip_id: int = 0) -> NpuHealth | None:
     """``-t health``: codes on one line, texts on one line each. None without a state."""
     pairs = parse_pairs(text)
-    state = first(pairs, "Health Status", "Health")
-    if state is None:
+    if first(pairs, "Health Status", "Health") is None:
         return None
     texts = (first(pairs, "Error Information") or "").splitlines()
     return NpuHealth(
         npu_id=npu_id,
         chip_id=chip_id,
-        state=state,
         codes=tuple((first(pairs, "Error Code") or "").split()),
         texts=tuple(text for text in texts if text),
     )
@@ -71,12 +64,10 @@ def parse_ecc(text: str, npu_id: int, chip_id: int = 0) -> NpuEcc | None:
 def parse_board(text: str, npu_id: int) -> NpuBoard | None:
     """``-t board``, with and without ``-c``. None without a version."""
     pairs = parse_pairs(text)
-    device = first(pairs, "PCI Device ID")
     board = NpuBoard(
         npu_id=npu_id,
         chip_name=first(pairs, "Chip Name"),
         npu_name=first(pairs, "NPU Name"),
-        pci_device=device.lower() if device else None,
         driver_version=first(pairs, "Software Version"),
         firmware_version=first(pairs, "Firmware Version"),
         compatibility=first(pairs, "Compatibility"),
@@ -98,19 +89,13 @@ def parse_topology(text: str) -> Topology | None:
     """``-t topo``. A missing or short row has "" instead of codes; None without rows."""
     names: tuple[str, ...] = ()
     links: dict[str, tuple[str, ...]] = {}
-    affinity: list[str] = []
     for row in (line.split() for line in text.splitlines()):
         if not names:
             first_is_name = bool(row and _TOPOLOGY_NAME.match(row[0]))
             names = tuple(cell for cell in row if first_is_name and _TOPOLOGY_NAME.match(cell))
         elif row and row[0] in names and len(row) > len(names):
             links.setdefault(row[0], tuple(row[1 : len(names) + 1]))
-            affinity += row[len(names) + 1 :]
     if not links:
         return None
     blank = ("",) * len(names)
-    return Topology(
-        names=names,
-        links=tuple(links.get(name, blank) for name in names),
-        affinity=tuple(affinity) if len(affinity) == len(names) else (),
-    )
+    return Topology(names=names, links=tuple(links.get(name, blank) for name in names))

@@ -13,7 +13,6 @@ from ascend_doctor.facts import Npu, NpuProcess, Npus, Usage
 
 _TITLE = re.compile(r"npu-smi\s+(\S+)\s+Version:\s*(\S+)")
 _BUS = re.compile(r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]$")
-_IDLE = re.compile(r"No running processes found in NPU\s+([0-9]{1,9})")
 # People paste these instead of rows into an issue.
 _ELIDED = re.compile(r"(?:\.{3,}|…+)$")
 # Memory and HBM, used/total. NA or blank pairs keep their place; the total is close to the slash.
@@ -30,7 +29,6 @@ class _TableReader(msgspec.Struct, kw_only=True):
     upper: tuple[list[str], str, str] | None = None
     devices: list[Npu] = msgspec.field(default_factory=list)
     processes: list[NpuProcess] | None = None
-    idle: list[int] = msgspec.field(default_factory=list)
     warnings: list[str] = msgspec.field(default_factory=list)
     closed: bool = False
     cut: bool = False
@@ -53,8 +51,6 @@ class _TableReader(msgspec.Struct, kw_only=True):
             self.processes = []
         elif "Bus-Id" in cells:
             self.layout = _layout(cells)
-        elif idle := _IDLE.match(cells[0]):
-            self.idle.append(int(idle.group(1)))
         elif self.processes is None:
             self.device_row(cells)
         elif process := _process(cells):
@@ -66,7 +62,9 @@ class _TableReader(msgspec.Struct, kw_only=True):
             return
         left, middle, right = " ".join(cells[:-2]).split(), cells[-2], cells[-1]
         self.closed = False
-        if _is_lower(left, middle):
+        if all(part.isdecimal() for part in left) and (
+            middle in {"NA", "-"} or _BUS.match(middle) is not None
+        ):
             if self.upper is None:
                 self.cut = True
                 return
@@ -94,7 +92,6 @@ def parse_info(text: str) -> Npus:
         devices=tuple(reader.devices),
         complete=not cut and (reader.closed or reader.processes is not None),
         processes=None if reader.processes is None else tuple(reader.processes),
-        idle=tuple(reader.idle),
         warnings=tuple(reader.warnings),
     )
 
@@ -111,12 +108,6 @@ def _guess_layout(left: list[str], right: str) -> str | None:
     return "310" if numbers > 1 else None
 
 
-def _is_lower(left: list[str], middle: str) -> bool:
-    return all(part.isdecimal() for part in left) and (
-        middle in {"NA", "-"} or _BUS.match(middle) is not None
-    )
-
-
 def _device(
     layout: str | None, upper: tuple[list[str], str, str], lower: tuple[list[str], str, str]
 ) -> Npu:
@@ -126,13 +117,13 @@ def _device(
     is the runtime's index (``device_logic_id`` in print_chip_total_info), not a device number.
     """
     (npu, *name), health, state = upper
-    numbers, bus, load = lower
+    numbers, _, load = lower
     npu_id = whole(npu) or 0
     ids = [whole(number) for number in numbers]
     device: int | None = npu_id if layout in {"a2", "950"} else None
     if layout == "a3" and len(ids) > 1:
         device = ids[1]
-    power, temperature, *_ = [*state.split(), "", ""]
+    _, temperature, *_ = [*state.split(), "", ""]
     usages = [_usage(*pair) for pair in _USAGE.findall(load)]
     return Npu(
         npu_id=npu_id,
@@ -140,8 +131,6 @@ def _device(
         device=device,
         name=" ".join(name),
         health=health,
-        bus_id=bus if _BUS.match(bus) else None,
-        power_w=_number(power),
         temperature_c=whole(temperature),
         utilisation=whole(load.split()[0]) if load.split() else None,
         memory=usages[0] if usages else None,
@@ -154,10 +143,6 @@ def _usage(used: str, total: str) -> Usage | None:
     if numbers[0] is None or numbers[1] is None:
         return None
     return Usage(used=numbers[0], total=numbers[1])
-
-
-def _number(text: str) -> float | None:
-    return float(text) if re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", text) else None
 
 
 def _process(cells: list[str]) -> NpuProcess | None:

@@ -31,7 +31,6 @@ def read_left_out(machine: Machine) -> tuple[PathEntry, ...] | None:
 
 
 def list_folders(machine: Machine) -> list[str]:
-    """The absolute searched folders of PATH, in order."""
     left_out = _texts(machine)
     words = machine.env.get("PATH", "").split(":")
     return [word for word in words if word.startswith("/") and word not in left_out]

@@ -11,6 +11,7 @@ from ascend_doctor import __version__, timestamps
 from ascend_doctor.errors import DoctorError, Unknown
 from ascend_doctor.facts import SECTIONS, Gap, Section, Snapshot
 from ascend_doctor.machine.live import Machine, NotRecorded
+from ascend_doctor.machine.refusals import RefusingMachine
 from ascend_doctor.machine.waiting import Deadline
 from ascend_doctor.matrix.catalog import Catalog
 
@@ -25,13 +26,18 @@ Collector = Callable[[dict[str, Section]], Section]
 
 
 class Taking(msgspec.Struct, kw_only=True):
-    """A snapshot in progress; an impatient caller reads what it has."""
+    """A snapshot in progress; an impatient caller reads what it has.
 
+    ``only`` are the sections to collect.
+    """
+
+    only: tuple[str, ...] = _COLLECTED
     simulated: bool = False
     taken_at: str = ""
     outcomes: dict[str, Section | Exception] = msgspec.field(default_factory=dict)
     sections: dict[str, Section] = msgspec.field(default_factory=dict)
     gaps: list[Gap] = msgspec.field(default_factory=list)
+    machine: RefusingMachine | None = None
 
     def snapshot(self, missing: str = "") -> Snapshot:
         """The sections so far; ``missing``, if given, is the reason for absent ones."""
@@ -51,6 +57,7 @@ class Taking(msgspec.Struct, kw_only=True):
             tool_version=__version__,
             taken_at=self.taken_at,
             simulated=self.simulated,
+            refused=self.machine.refused if self.machine else (),
             gaps=tuple(sorted(gaps, key=lambda gap: gap.section)),
             **collected,
         )
@@ -71,16 +78,25 @@ def take(
     """
     taking = taking or Taking()
     taking.taken_at = timestamps.now()
+    taking.machine = watched = RefusingMachine(machine)
     wait = Deadline(deadline, os.getpid())
-    first, second = _waves(machine, catalog, python)
-    _collect(first, taking, wait, meanwhile)
-    _collect(second, taking, wait)
+    # It runs elsewhere, and what follows takes as long: imports of collectors and of checks.
+    threads = _start({"python": lambda _: _ask_python(watched, python)}, taking)
+    first, second = _waves(watched, catalog)
+    threads |= _start(first, taking)
+    meanwhile()
+    _finish(threads, taking, wait)
+    _finish(_start(second, taking), taking, wait)
     return taking.snapshot()
 
 
-def _waves(
-    machine: Machine, catalog: Catalog, interpreter: str | None
-) -> tuple[dict[str, Collector], dict[str, Collector]]:
+def _ask_python(machine: Machine, interpreter: str | None) -> Section:
+    from ascend_doctor.collect.python import python  # noqa: PLC0415 - a broken collector is a gap
+
+    return python(machine, interpreter)
+
+
+def _waves(machine: Machine, catalog: Catalog) -> tuple[dict[str, Collector], dict[str, Collector]]:
     """Collectors by section; a later wave may read the sections of earlier ones."""
     from ascend_doctor.collect.build_locks import build_locks  # noqa: PLC0415 - as below
     from ascend_doctor.collect.cann import cann  # noqa: PLC0415 - a broken collector is a gap
@@ -93,21 +109,20 @@ def _waves(
     from ascend_doctor.collect.import_path import import_path  # noqa: PLC0415
     from ascend_doctor.collect.native import native  # noqa: PLC0415
     from ascend_doctor.collect.npus import npus  # noqa: PLC0415
-    from ascend_doctor.collect.python import python  # noqa: PLC0415
     from ascend_doctor.collect.storage import storage  # noqa: PLC0415
 
     variables = catalog.variables
     shown = tuple(variable.name for variable in variables.variables if variable.show)
+    files = tuple(variable.name for variable in variables.variables if variable.must_exist)
     misses = {miss.wrong: miss.right for miss in variables.near_misses}
     return (
         {
-            "python": lambda _: python(machine, interpreter),  # first, for it runs elsewhere
             "npus": lambda _: npus(machine),
             "host": lambda _: host(machine),
             "storage": lambda _: storage(machine),
             "driver": lambda _: driver(machine),
             "cann": lambda _: cann(machine),
-            "environment": lambda _: environment(machine, shown, misses),
+            "environment": lambda _: environment(machine, shown, misses, files),
             "rank_table": lambda _: rank_table(machine),
             "holders": lambda _: holders(machine),
             "build_locks": lambda _: build_locks(machine),
@@ -126,12 +141,7 @@ def _done(sections: dict[str, Section], name: str) -> Any:
     return sections[name]
 
 
-def _collect(
-    wave: dict[str, Collector],
-    taking: Taking,
-    wait: Deadline,
-    meanwhile: Callable[[], None] = lambda: None,
-) -> None:
+def _start(wave: dict[str, Collector], taking: Taking) -> dict[str, threading.Thread]:
     before, outcomes = dict(taking.sections), taking.outcomes
 
     def work(name: str, collector: Collector) -> None:
@@ -143,14 +153,18 @@ def _collect(
     threads = {
         name: threading.Thread(target=work, args=(name, collector), daemon=True)
         for name, collector in wave.items()
+        if name in taking.only
     }
     for thread in threads.values():
         thread.start()
-    meanwhile()
+    return threads
+
+
+def _finish(threads: dict[str, threading.Thread], taking: Taking, wait: Deadline) -> None:
     for name, thread in threads.items():
         while thread.is_alive() and (left := wait.time_left()):
             thread.join(min(left, 1.0))
-        outcome = outcomes.get(name)
+        outcome = taking.outcomes.get(name)
         if isinstance(outcome, Section):
             taking.sections[name] = _storable(outcome)
         elif isinstance(outcome, DoctorError):

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ascend_doctor.collect.checkout import checkout
+from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import LockedCheckout, LockedWheel, StackLock
 from ascend_doctor.machine.kinds import LOCK, refuse_other
 from ascend_doctor.machine.live import Machine, exists
 from ascend_doctor.provision import lock as locks
-from ascend_doctor.provision.installed import read_installed
+from ascend_doctor.provision.installed import list_edited, read_installed
 
 
 def stack_lock(machine: Machine, file: str) -> StackLock:
@@ -27,7 +28,6 @@ def stack_lock(machine: Machine, file: str) -> StackLock:
         present=True,
         stack=str(stack),
         environment=environment,
-        python=lock.python.tag,
         checkouts=tuple(_checkouts(machine, str(stack), lock)),
         wheels=tuple(
             LockedWheel(
@@ -40,10 +40,20 @@ def stack_lock(machine: Machine, file: str) -> StackLock:
             )
             for wheel in lock.wheels
         ),
+        edited=_list_edited(machine, stack, environment, [wheel.name for wheel in lock.wheels]),
         proof=lock.proof_summary,
         proof_failed=lock.doubts,
         accepted_checks=lock.accepted_checks,
     )
+
+
+def _list_edited(
+    machine: Machine, stack: Path, environment: str, names: list[str]
+) -> tuple[str, ...] | None:
+    try:
+        return tuple(list_edited(machine, environment, str(stack / locks.BUILT), names))
+    except Unknown:
+        return None
 
 
 def _stack(file: str, lock: locks.Lock) -> Path:

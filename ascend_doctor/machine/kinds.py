@@ -12,7 +12,8 @@ from ascend_doctor.machine.report_archive import is_report_archive
 
 HEAD_BYTES = 64 << 10
 # Callers compile these: most runs read no file of an unknown kind.
-_WORD = r'"(?:[^"\\]|\\.)*"|[{}\[\]:]'
+# A string that the head cuts ends there; without that each quote would read on to the end.
+_WORD = r'"(?:[^"\\]|\\[\s\S])*(?:"|\\?\Z)|[{}\[\]:]'
 _TAR_MAGIC_AT = 257
 _PACKED = (b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh", b"\x28\xb5\x2f\xfd")
 _LOG_LINE = (

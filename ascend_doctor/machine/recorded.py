@@ -66,7 +66,7 @@ class Recording(
 class ReplayMachine:
     """A recorded machine. Unrecorded things do not exist on it."""
 
-    def __init__(self, folder: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         path = folder / "machine.yaml"
         if not path.exists():
             raise DataError(f"{folder}: no machine.yaml in it; `check --record` writes one")
@@ -78,7 +78,7 @@ class ReplayMachine:
         if self.recording.schema != 1:
             raise DataError(f"{path}: schema {self.recording.schema} is newer than this doctor")
         self.folder = folder
-        self.env: Mapping[str, str] = dict(self.recording.env if env is None else env)
+        self.env: Mapping[str, str] = dict(self.recording.env)
         self._commands = {command.name: command for command in self.recording.commands}
 
     def run(

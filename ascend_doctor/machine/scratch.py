@@ -43,7 +43,6 @@ def remove(folder: Path) -> None:
 
 @contextlib.contextmanager
 def temporary(*, room: int = 0) -> Iterator[str]:
-    """A folder for the length of the block."""
     folder = new_folder(room=room)
     try:
         yield str(folder)

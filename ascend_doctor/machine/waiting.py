@@ -5,8 +5,6 @@ waited for a processor do not count, so a deadline is longer on a busy machine. 
 file by its path into the examined interpreter: standard library only.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os
@@ -164,8 +162,8 @@ def load_of(proc: str = "/proc") -> tuple[float, int]:
     return float(words[0]) if words else 0.0, len(os.sched_getaffinity(0))
 
 
-def describe_load(proc: str = "/proc") -> str:
-    load, cores = load_of(proc)
+def describe_load() -> str:
+    load, cores = load_of()
     return f"load {load:g} on {cores} core{'s' if cores > 1 else ''}"
 
 

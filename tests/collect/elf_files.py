@@ -1,10 +1,11 @@
 """Small shared objects, compiled for a test."""
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.programs import run_program
 
 
 def shared_object(path: Path, text: str, *options: str, needs: tuple[Path, ...] = ()) -> Path:
@@ -18,7 +19,7 @@ def shared_object(path: Path, text: str, *options: str, needs: tuple[Path, ...] 
         *("-Wl,--no-as-needed", "-Wl,--unresolved-symbols=ignore-all", *soname, *options),
         *(argument for need in needs for argument in (f"-L{need.parent}", f"-l:{need.name}")),
     ]
-    subprocess.run(command, input=text, text=True, check=True, capture_output=True)
+    run_program(command, input=text)
     return path
 
 

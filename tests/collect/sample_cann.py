@@ -79,9 +79,7 @@ def toolkit_of(lay_out: Callable[[str, Path], object]) -> Callable[[str], Facts]
         roots = [install.root.removeprefix(f"{ascend}/") for install in installs]
         return {
             "roots": roots,
-            "layouts": [install.layout for install in installs],
             "set_env": [bool(install.set_env) for install in installs],
-            "devlib": [install.devlib for install in installs],
         }
 
     return facts

@@ -19,7 +19,7 @@ from .sample_facts import Facts, Readers, pairs, read_error, value
 
 
 def ports(text: str) -> Facts:
-    return {"ports": [(port.udie, port.port, port.kind, port.link) for port in parse_ports(text)]}
+    return {"ports": [(port.udie, port.port, port.link) for port in parse_ports(text)]}
 
 
 def dev_info(text: str) -> Facts:

@@ -8,12 +8,12 @@ from ascend_doctor.collect.npu_details import (
     parse_map,
     parse_processes,
     parse_topology,
-    parse_version,
 )
 from ascend_doctor.collect.npu_table import parse_info
 from ascend_doctor.collect.vendor_text import parse_columns, parse_pairs
+from tests.present import present
 
-from .sample_facts import Facts, Readers, pairs, plain, read_error, value
+from .sample_facts import Facts, Readers, pairs, plain, read_error
 
 
 def info(text: str) -> Facts:
@@ -24,13 +24,10 @@ def info(text: str) -> Facts:
         "tool": table.tool_version,
         "driver": table.driver_version,
         "complete": table.complete,
-        "idle": table.idle,
         "count": len(devices),
         "ids": [(npu.npu_id, npu.chip_id, npu.device) for npu in devices],
         "names": sorted({npu.name for npu in devices}),
         "health": [npu.health for npu in devices],
-        "bus": [npu.bus_id for npu in devices],
-        "power": [npu.power_w for npu in devices],
         "temperature": [npu.temperature_c for npu in devices],
         "load": [npu.utilisation for npu in devices],
         "memory": [npu.memory and (npu.memory.used, npu.memory.total) for npu in devices],
@@ -48,16 +45,11 @@ def info(text: str) -> Facts:
 
 
 def mapping(text: str) -> Facts:
-    rows = parse_map(text)
-    return {
-        "rows": [(mapping.npu_id, mapping.chip_id) for mapping in rows],
-        "names": sorted({mapping.chip_name for mapping in rows}),
-    }
+    return {"rows": [(mapping.npu_id, mapping.chip_id) for mapping in parse_map(text)]}
 
 
 def topology(text: str) -> Facts:
-    topology = parse_topology(text)
-    assert topology is not None
+    topology = present(parse_topology(text))
     links = {
         (a, b): link
         for a, row in zip(topology.names, topology.links, strict=True)
@@ -67,7 +59,6 @@ def topology(text: str) -> Facts:
         "names": topology.names,
         "codes": sorted(set(links.values())),
         "first": topology.links[0],
-        "affinity": topology.affinity,
         "self": sorted({link for (a, b), link in links.items() if a == b}),
         "symmetric": all(links[b, a] == link for (a, b), link in links.items()),
     }
@@ -126,7 +117,6 @@ READERS: Readers = (
     ("npu-smi/topo-*", topology),
     ("npu-smi/err-* npu-smi/spod-info-*", read_error),
     ("npu-smi/help-info-*", usage),
-    ("npu-smi/version-*", value(parse_version)),
     ("npu-smi/watch-*", columns),
     ("npu-smi/*", key_values),
 )

@@ -13,6 +13,7 @@ import pytest
 from ascend_doctor.collect.build_locks import build_locks
 from ascend_doctor.machine.build_locks import folder, remove_dead
 from ascend_doctor.machine.live import LiveMachine
+from tests.programs import run_program
 
 HOLD = """import os, sys, time
 os.open(sys.argv[1], os.O_CREAT | os.O_EXCL)
@@ -90,9 +91,7 @@ def test_folders_are_those_of_torch(tmp_path: Path) -> None:
         {"TORCH_EXTENSIONS_DIR": f"{tmp_path}/e"},
     ):
         env |= {"HOME": str(tmp_path), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-        path = subprocess.run(
-            [sys.executable, "-c", ASK], check=True, capture_output=True, text=True, env=env
-        ).stdout.strip()
+        path = run_program([sys.executable, "-c", ASK], env=env).stdout.strip()
         root = folder(env)
         inner = Path(path).relative_to(root).parts
         assert inner[-1] == "fused"

@@ -1,6 +1,5 @@
 from pathlib import Path
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +17,7 @@ from ascend_doctor.collect.pci import parse_lspci, pci_functions
 from ascend_doctor.facts import Driver
 from ascend_doctor.machine.live import FileStatus, LiveMachine
 from tests import samples
+from tests.present import present
 
 from .replayed import replay
 
@@ -44,10 +44,8 @@ def test_versions_come_from_the_files_of_the_installed_path(tmp_path: Path) -> N
     }
     facts = driver(replay(tmp_path, files=files))
     assert (facts.path, facts.version) == ("/opt/hdk/driver", "23.0.7")
-    assert facts.ascendhal_version == "7.35.19"
     assert facts.compatible_firmware == "[7.0.0,7.1.99]"
     assert facts.firmware_version == "7.1.0.11.220"
-    assert facts.firmware_source == "/opt/hdk/firmware/version.info"
     assert facts.install_info is not None
     assert facts.install_info.driver_status == "complete"
 
@@ -68,9 +66,7 @@ def test_firmware_is_asked_of_the_cards_where_no_file_says(
         commands={"upgrade-tool --version": text.replace("7.1.0.7.220", versions, 1)},
         files={"/usr/local/Ascend/driver/tools/upgrade-tool": ""},
     )
-    facts = driver(machine)
-    assert facts.firmware_version == expected
-    assert bool(facts.firmware_source) == bool(expected)
+    assert driver(machine).firmware_version == expected
 
 
 def test_device_nodes_with_owners_and_access(tmp_path: Path) -> None:
@@ -150,8 +146,7 @@ def test_pci_functions_are_accelerators_of_this_vendor(tmp_path: Path) -> None:
 
 def test_lspci_is_asked_where_there_is_no_sysfs(tmp_path: Path) -> None:
     text = sample("system/lspci-910-8cards.txt")
-    functions = pci_functions(replay(tmp_path / "with", commands={"lspci": text}))
-    assert functions is not None
+    functions = present(pci_functions(replay(tmp_path / "with", commands={"lspci": text})))
     assert len(functions) == 8
     assert pci_functions(replay(tmp_path / "without")) is None
     hung = replay(tmp_path / "hung", commands={"lspci": {"timed_out": True}})
@@ -188,8 +183,7 @@ def test_docker_runtime_of_a_host(tmp_path: Path) -> None:
         "/etc/docker/daemon.json": sample("docker/daemon.json-ascend-runtime.txt"),
         "/etc/ascend-docker-runtime.d/base.list": sample("docker/base.list-a2-a3.txt"),
     }
-    docker = driver(replay(tmp_path, files=files)).docker
-    assert docker is not None
+    docker = present(driver(replay(tmp_path, files=files)).docker)
     assert docker.default
     assert docker.path == "/usr/local/Ascend/Ascend-Docker-Runtime/ascend-docker-runtime"
     assert "/usr/local/dcmi" in docker.mounts
@@ -213,8 +207,3 @@ def test_no_parser_raises(text: str) -> None:
         parse_mounts,
     ):
         parse(text)
-
-
-def test_facts_survive_a_snapshot(tmp_path: Path) -> None:
-    facts = driver(replay(tmp_path, nodes={"/dev/davinci0": CHAR}))
-    assert msgspec.json.decode(msgspec.json.encode(facts), type=Driver) == facts

@@ -1,6 +1,5 @@
 from pathlib import Path
 
-import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -203,8 +202,3 @@ def test_no_parser_raises(text: str) -> None:
     assert len(parsers) >= 11
     for name in parsers:
         getattr(hccn_answers, name)(text)
-
-
-def test_facts_survive_a_snapshot(tmp_path: Path) -> None:
-    facts = hccn(replay(tmp_path, commands=answers(0, HEALTHY)), with_devices(0))
-    assert msgspec.json.decode(msgspec.json.encode(facts), type=Hccn) == facts

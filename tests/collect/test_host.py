@@ -13,11 +13,11 @@ from ascend_doctor.collect.environment import (
 )
 from ascend_doctor.collect.host import (
     host,
-    parse_capabilities,
     parse_container_kind,
     parse_glibcxx,
     parse_meminfo,
     parse_os_release,
+    parse_privileged,
     parse_selected,
 )
 from ascend_doctor.collect.loader import find_library, library_path, loader_folders, places
@@ -41,11 +41,11 @@ def test_meminfo_is_bytes() -> None:
     assert parse_meminfo("MemTotal:       16 kB\nHugePages_Total:  3\n") == {"MemTotal": 16384}
 
 
-def test_capabilities_are_the_effective_ones_that_matter() -> None:
-    status = "CapInh:\t0000000000000000\nCapEff:\t0000000000204000\nCapBnd:\tffffffffffffffff\n"
-    assert parse_capabilities(status) == ("CAP_IPC_LOCK", "CAP_SYS_ADMIN")
-    assert parse_capabilities("CapEff:\t0000000000000000\n") == ()
-    assert parse_capabilities("nothing") is None
+def test_effective_capabilities_tell_a_privileged_container() -> None:
+    status = "CapInh:\t0000000000000000\nCapEff:\t0000000000214000\nCapBnd:\tffffffffffffffff\n"
+    assert parse_privileged(status)
+    assert parse_privileged("CapEff:\t0000000000204000\n") is False
+    assert parse_privileged("nothing") is None
 
 
 def test_the_chosen_word_stands_in_brackets() -> None:
@@ -93,7 +93,7 @@ def test_no_parser_raises_on_any_text(text: str) -> None:
     for parse in (
         parse_os_release,
         parse_meminfo,
-        parse_capabilities,
+        parse_privileged,
         parse_selected,
         parse_glibcxx,
         parse_listening,

@@ -1,8 +1,7 @@
 import json
 import os
 import subprocess
-import venv
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,8 @@ from ascend_doctor.collect.python import python
 from ascend_doctor.facts import ImportPath, PackageCopy
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.machine.recorded import RecordingMachine, ReplayMachine
+from tests.present import present
+from tests.programs import run_program
 
 PACKAGE_INFO = """
 MAJOR = 0
@@ -65,21 +66,6 @@ if NAMESPACES:
 GIT = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
 
 
-@pytest.fixture(scope="session")
-def bare_venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("paths") / "venv"
-    venv.create(folder, with_pip=False, symlinks=True)
-    return folder
-
-
-@pytest.fixture
-def site(bare_venv: Path) -> Iterator[Path]:
-    (folder,) = bare_venv.glob("lib/python3*/site-packages")
-    yield folder
-    for path in sorted(folder.rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
-
-
 def megatron(folder: Path, *parts: str, minor: int = 15, suffix: str = "") -> Path:
     """As Megatron-LM has it: no __init__.py at the top."""
     root = folder / "megatron"
@@ -122,11 +108,8 @@ def list_imports(bare_venv: Path, name: str, *entries: Path) -> list[str]:
         "import importlib.util as u, json, sys; s = u.find_spec(sys.argv[1]); "
         "p = [s.origin] if s.origin else list(s.submodule_search_locations); print(json.dumps(p))"
     )
-    done = subprocess.run(
+    done = run_program(
         [bare_venv / "bin" / "python", "-c", text, name],
-        check=True,
-        capture_output=True,
-        text=True,
         env={"PYTHONPATH": ":".join(map(str, entries))},
         cwd="/",
     )
@@ -295,9 +278,7 @@ def test_setup_py_beside_an_installed_package_is_not_its_own(bare_venv: Path, si
 
 
 def git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        [*GIT, "-C", folder, *arguments], check=True, capture_output=True, text=True
-    )
+    done = run_program([*GIT, "-C", folder, *arguments])
     return done.stdout.strip()
 
 
@@ -315,8 +296,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def state(path: Path) -> tuple[str | None, str | None, tuple[str, ...], bool | None]:
-    git = checkout(LiveMachine(), str(path))
-    assert git is not None
+    git = present(checkout(LiveMachine(), str(path)))
     return git.commit, git.branch, git.refs, git.dirty
 
 
@@ -344,16 +324,13 @@ def test_worktrees_and_clones(repository: Path, tmp_path: Path) -> None:
     git(repository, "worktree", "add", "-q", str(tmp_path / "tree"), "team/line")
     assert state(tmp_path / "tree")[:2] == (commit, "team/line")
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{repository}", "shallow")
-    facts = checkout(LiveMachine(), str(tmp_path / "shallow"))
-    assert facts is not None
-    assert facts.shallow
+    facts = present(checkout(LiveMachine(), str(tmp_path / "shallow")))
     assert "core_r0.15.0" in facts.refs
 
 
 def test_variables_of_git_do_not_mislead(repository: Path, tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "GIT_DIR": str(tmp_path / "other"), "GIT_WORK_TREE": "/"}
-    git = checkout(LiveMachine(env), str(repository))
-    assert git is not None
+    git = present(checkout(LiveMachine(env), str(repository)))
     assert git.dirty is False
 
 
@@ -443,8 +420,7 @@ def test_a_broken_checkout_tells_what_it_can(repository: Path) -> None:
     (repository / ".git" / "HEAD").write_bytes(b"\xff\x00 nothing")
     (repository / ".git" / "packed-refs").write_text("zz\n^\n")
     assert state(repository) == (None, None, (), None)
-    without_git = checkout(LiveMachine({"PATH": "/nowhere"}), str(repository))
-    assert without_git is not None
+    without_git = present(checkout(LiveMachine({"PATH": "/nowhere"}), str(repository)))
     assert without_git.dirty is None
 
 

@@ -1,6 +1,5 @@
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,6 +17,8 @@ from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.machine.recorded import RecordingMachine, ReplayMachine
 from ascend_doctor.simulator import build
 from tests.collect.elf_files import functions, shared_object
+from tests.present import present
+from tests.programs import run_program
 
 CANN = ("aclInit", "HcclBroadcast")
 TORCH = ("_ZN2at5emptyEv", "THPVariable_Wrap")
@@ -74,7 +75,6 @@ def test_all_is_found_with_cann_and_atb(tmp_path: Path) -> None:
     assert native.missing == ()
     assert names(native) == []
     assert native.symbols_checked == 7
-    assert native.libraries == 3
     assert native.machine == os.uname().machine
     places = {needed.name: (needed.path, needed.by) for needed in native.needed}
     site = tmp_path / "site"
@@ -174,8 +174,7 @@ def test_no_torch_npu_is_an_answer() -> None:
 def test_the_drivers_library_is_found_where_dlopen_looks(tmp_path: Path) -> None:
     examined = environment(tmp_path)
     shared_object(tmp_path / "driver" / "libascend_hal.so", functions("drvGetDevNum"))
-    hal = collect(tmp_path, examined, "driver").hal
-    assert hal is not None
+    hal = present(collect(tmp_path, examined, "driver").hal)
     assert (hal.path, hal.by) == (f"{tmp_path}/driver/libascend_hal.so", "LD_LIBRARY_PATH")
 
 
@@ -223,7 +222,7 @@ def test_it_loads_what_the_loader_loads() -> None:
     if shutil.which("ldd") is None:
         pytest.skip("there is no ldd")
     program = os.path.realpath(sys.executable)
-    done = subprocess.run(["ldd", program], check=True, capture_output=True, text=True)
+    done = run_program(["ldd", program])
     words = [line.split() for line in done.stdout.splitlines()]
     expected = {os.path.realpath(word[2]) for word in words if len(word) > 3 and word[1] == "=>"}
     linker = Linker(LiveMachine())
@@ -289,11 +288,9 @@ def test_the_wheel_needs_what_python_says_it_needs(examined_python: Path) -> Non
     """The loader, in another process, stops at the same library."""
     machine = LiveMachine({"PATH": os.environ["PATH"]})
     facts = native(machine, python(machine, str(examined_python)))
-    done = subprocess.run(
+    done = run_program(
         [examined_python, "-c", "import torch; import torch_npu"],
         check=False,
-        capture_output=True,
-        text=True,
         env={"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PATH": os.environ["PATH"]},
     )
     assert f"ImportError: {facts.missing[0]}: cannot open shared object" in done.stderr

@@ -2,10 +2,8 @@ import ast
 import importlib.util
 import json
 import os
-import subprocess
 import sys
-import venv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,24 +22,10 @@ from ascend_doctor.errors import DataError, Unknown
 from ascend_doctor.facts import Python
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.machine.recorded import RecordingMachine, ReplayMachine
+from tests.present import present
+from tests.programs import run_program
 
 Program = Callable[[str], str]
-
-
-@pytest.fixture(scope="session")
-def bare_venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("examined") / "venv"
-    venv.create(folder, with_pip=False, symlinks=True)
-    return folder
-
-
-@pytest.fixture
-def site(bare_venv: Path) -> Iterator[Path]:
-    """The empty site-packages of a real environment."""
-    (folder,) = bare_venv.glob("lib/python3*/site-packages")
-    yield folder
-    for path in sorted(folder.rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() else path.unlink()
 
 
 @pytest.fixture
@@ -92,13 +76,8 @@ def test_an_environment_tells_of_itself(bare_venv: Path, site: Path) -> None:
     assert str(site) in python.sys_path
     assert "" not in python.sys_path
     assert not python.own
-    torch_npu = python.find("torch-npu")
-    assert torch_npu is not None
-    assert (torch_npu.version, torch_npu.location, torch_npu.installer) == (
-        "2.13.0",
-        str(site),
-        "pip",
-    )
+    torch_npu = present(python.find("torch-npu"))
+    assert (torch_npu.version, torch_npu.location) == ("2.13.0", str(site))
     assert torch_npu.requires == ("torch==2.13.0.*", "numpy; python_version < '3.9'")
     assert torch_npu.requires_python == ">=3.8"
     assert python.importable["torch"] is False
@@ -179,8 +158,7 @@ def test_old_eggs_and_leftovers(bare_venv: Path, site: Path, tmp_path: Path) -> 
         "single": "1.0",
         "empty": "3.0",
     }
-    mindspeed = python.find("mindspeed")
-    assert mindspeed is not None
+    mindspeed = present(python.find("mindspeed"))
     assert mindspeed.editable
     assert mindspeed.location == str(checkout)
     assert mindspeed.requires == ("numpy<=1.26.0", "foo; python_version < '3.9'")
@@ -331,12 +309,7 @@ def test_the_script_imports_nothing_that_is_slow(bare_venv: Path, site: Path) ->
     assert site.is_dir()
     text = "import sys; exec(sys.argv.pop(1)); print(sorted(sys.modules))"
     script = Path(interpreter_script.__file__).read_text("utf-8").replace("__main__", "never")
-    done = subprocess.run(
-        [bare_venv / "bin" / "python", "-c", text, script],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    done = run_program([bare_venv / "bin" / "python", "-c", text, script])
     slow = {"typing", "importlib.metadata", "importlib.util", "subprocess", "email", "torch"}
     assert not slow & set(ast.literal_eval(done.stdout))
 

@@ -20,7 +20,9 @@ MODULES = (sample_npu, sample_hccn, sample_driver, sample_hccl, sample_cann)
 READERS = [reader for module in MODULES for reader in module.READERS]
 EXPECTED = read_yaml(Path(__file__).with_name("samples.yaml"))
 # Read by diagnosis, redaction and fuzzing, not by collectors.
-UNPARSED = re.compile(r"hccl/(err-|hccl_test|ascend-dmi)|torch_npu/|hccn_tool/(ub_)?ping-")
+UNPARSED = re.compile(
+    r"hccl/(err-|hccl_test|ascend-dmi)|torch_npu/|hccn_tool/(ub_)?ping-|npu-smi/version"
+)
 
 
 def differences(name: str, text: str, expected: Facts) -> Facts:
