@@ -54,6 +54,7 @@ class ShellCommand(msgspec.Struct, frozen=True):
 
     ``own`` are assigned, and neither exported nor used. ``open``: it may have unseen words.
     ``sourced`` are earlier files of unknown effect; ``used`` the names that the script reads.
+    ``outer`` is the command that starts its shell, as `srun bash -c TEXT`.
     """
 
     words: tuple[Word, ...]
@@ -62,6 +63,7 @@ class ShellCommand(msgspec.Struct, frozen=True):
     open: bool
     sourced: tuple[Piece, ...] = ()
     used: frozenset[str] = frozenset()
+    outer: tuple[Word, ...] = ()
 
 
 class _State(msgspec.Struct):
@@ -84,8 +86,7 @@ class _State(msgspec.Struct):
         """The state after an unreadable file was sourced."""
         self.sourced = (*self.sourced, cause)
         self.values = dict.fromkeys(self.values, (cause,))
-        lost = Word(UNTOLD, cause.line, cause.column, (cause,), cause.file, many=True)
-        self.arrays = dict.fromkeys(self.arrays, (lost,))
+        self.arrays = dict.fromkeys(self.arrays, (_unknown(cause),))
 
     def merge(self, others: list[_State]) -> None:
         """The state after one of several branches."""
@@ -145,8 +146,17 @@ def _merge_words(name: str, several: Sequence[tuple[Word, ...]]) -> tuple[Word, 
     if not options and any(len(part) > same for part in several):
         rest = next(part[same:] for part in several if len(part) > same)
         cause = (_differs(name, rest),)
-        options[""] = Word(UNTOLD, rest[0].line, rest[0].column, cause, rest[0].file, many=True)
+        options[""] = _unknown(*cause)
     return (*common, *options.values())
+
+
+def _cause(each: Word, source: str) -> Piece:
+    return Piece(UNTOLD, each.line, each.column, source[:_MOST_SHOWN], each.file)
+
+
+def _unknown(cause: Piece) -> Word:
+    """The words that only the running shell knows, for this cause."""
+    return Word(UNTOLD, cause.line, cause.column, (cause,), cause.file, many=True)
 
 
 def _differs(name: str, parts: Sequence[Piece | Word]) -> Piece:
@@ -155,10 +165,15 @@ def _differs(name: str, parts: Sequence[Piece | Word]) -> Piece:
 
 
 def commands(
-    source: bytes, follow: Callable[[str], SourcedFile | None] = lambda _: None
+    source: bytes,
+    follow: Callable[[str], SourcedFile | None] = lambda _: None,
+    values: Mapping[str, Value] | None = None,
 ) -> tuple[ShellCommand, ...]:
-    """A script's commands in order; never raises. ``follow`` gives a sourced file or None."""
-    walker = _Walker(SourcedFile("", source), follow)
+    """A script's commands in order; never raises. ``follow`` gives a sourced file or None.
+
+    ``values`` are those of variables that a scheduler sets.
+    """
+    walker = _Walker(SourcedFile("", source), follow, values or {})
     walker.walk()
     return tuple(walker.shell_commands)
 
@@ -182,13 +197,19 @@ def syntax_tree(source: bytes) -> Any:
 
 
 class _Walker:
-    def __init__(self, source: SourcedFile, follow: Callable[[str], SourcedFile | None]) -> None:
+    def __init__(
+        self,
+        source: SourcedFile,
+        follow: Callable[[str], SourcedFile | None],
+        values: Mapping[str, Value],
+    ) -> None:
         self.shell_commands: list[ShellCommand] = []
         self._source = source
         self._follow = follow
         lines = source.content.split(b"\n")
         self._wide = {row: line for row, line in enumerate(lines) if not line.isascii()}
-        self._state = _State()
+        self._state = _State(dict(values))
+        self._outer: tuple[Word, ...] = ()
         self._functions: dict[str, Any] = {}
         # Of the functions being called; None where shift moves them.
         self._arguments: list[list[Word] | None] = []
@@ -219,7 +240,8 @@ class _Walker:
         self.run(syntax_tree(self._source.content), 0)
 
     def _enter(self, source: SourcedFile) -> None:
-        inner = _Walker(source, self._follow)
+        inner = _Walker(source, self._follow, {})
+        inner._outer = self._outer
         inner.shell_commands, inner._functions = self.shell_commands, self._functions
         inner._state, inner._depth = self._state, self._depth + 1
         inner._used |= self._used
@@ -470,8 +492,9 @@ class _Walker:
             self._eval(call[1:], own, depth)
         elif inner := _find_inner_script(call):
             before, self._state = self._state, self._state.copy()
+            outer, self._outer = self._outer, (*self._outer, *call)
             self._read_again(inner, own, depth)
-            self._state = before
+            self._state, self._outer = before, outer
         elif name in self._functions and len(self._arguments) < _MOST_CALLS:
             body = self._functions[name]
             self._arguments.append(None if "shift" in self._text(body) else call[1:])
@@ -492,18 +515,15 @@ class _Walker:
             words = words[1:2] if [each.text for each in words[:1]] == ["-v"] else []
         for each in words:
             if UNTOLD in each.text and name != "let":
-                source = f"{name} {spelt(each)}"[:_MOST_SHOWN]
-                self._state.forget(Piece(UNTOLD, each.line, each.column, source, each.file))
-            value = untold(each.line, each.column, f"{name} {each.text}"[:_MOST_SHOWN], each.file)
+                self._state.forget(_cause(each, f"{name} {spelt(each)}"))
+            value = (_cause(each, f"{name} {each.text}"),)
             changed = [match.group(1) or match.group(2) for match in _CHANGED.finditer(each.text)]
             for variable in changed if name == "let" else [each.text]:
                 self._state.values[variable] = value
 
     def _eval(self, texts: list[Word], own: dict[str, Word], depth: int) -> None:
         if any(_ANY_NAME.match(word.text) for word in texts[:1]):
-            first = texts[0]
-            source = f"eval {spelt(first)}"[:_MOST_SHOWN]
-            self._state.forget(Piece(UNTOLD, first.line, first.column, source, first.file))
+            self._state.forget(_cause(texts[0], f"eval {spelt(texts[0])}"))
         self._read_again(texts, own, depth)
 
     def _read_again(self, texts: Sequence[Word], own: dict[str, Word], depth: int) -> None:
@@ -511,20 +531,16 @@ class _Walker:
             return
         lines: list[list[Word]] = [[]]
         for text_ in texts:
-            first, *rest = _LINE_END.split(text_.text)
-            lines[-1].append(msgspec.structs.replace(text_, text=first))
-            lines += [
-                [msgspec.structs.replace(text_, text=line, line=text_.line + number)]
-                for number, line in enumerate(rest, 1)
-            ]
-        for line in lines:
-            split = [
-                part
-                for each in line
-                for part in words(
-                    (Piece(each.text, each.line, each.column, _sources(each), each.file),)
+            causes = iter(text_.unresolved)
+            for number, line in enumerate(_LINE_END.split(text_.text)):
+                own_causes = tuple(itertools.islice(causes, line.count(UNTOLD)))
+                lines += [[]] if number else []
+                line_at = text_.line + number
+                lines[-1].append(
+                    msgspec.structs.replace(text_, text=line, line=line_at, unresolved=own_causes)
                 )
-            ]
+        for line in lines:
+            split = [part for each in line for part in words(_value_of(each))]
             for part in _split_commands(_join_quoted(split)):
                 self._call(part, own, depth + 1)
 
@@ -554,15 +570,13 @@ class _Walker:
         if source is not None and self._depth < _MOST_SOURCES:
             self._enter(source)
             return
-        cause = f"source {name}"[:_MOST_SHOWN]
-        self._state.forget(Piece(UNTOLD, target.line, target.column, cause, target.file))
+        self._state.forget(_cause(target, f"source {name}"))
 
     def _add(self, words: list[Word], own: dict[str, Word]) -> None:
         state = self._state
         fed = next((word for word in words[:_MOST_BEFORE] if word.text in _FEEDS), None)
         if fed is not None:
-            cause = Piece(UNTOLD, fed.line, fed.column, fed.text, fed.file)
-            words = [*words, Word(UNTOLD, fed.line, fed.column, (cause,), fed.file, many=True)]
+            words = [*words, _unknown(_cause(fed, fed.text))]
         values = {name: word(value, 1, 1) for name, value in state.values.items()}
         exported = {
             name: content
@@ -582,6 +596,7 @@ class _Walker:
                 bool(option_lists(words)),
                 state.sourced,
                 self._used,
+                self._outer,
             )
         )
 
@@ -639,7 +654,7 @@ class _Walker:
 
     def _many(self, node: Any) -> Word:
         """Words that only the running shell knows."""
-        return Word(UNTOLD, *self._position(node), self._open(node), self._source.name, many=True)
+        return _unknown(*self._open(node))
 
     def _value(  # noqa: C901, PLR0911 - a kind of node each
         self, node: Any, depth: int
@@ -708,6 +723,8 @@ class _Walker:
     def _open(self, node: Any) -> Value:
         """An unknown value, and the expression for it."""
         source = " ".join(self._text(node).strip('"').lstrip(_BEFORE).split())[:_MOST_SHOWN]
+        # Within the text of another shell a function's body is expanded there.
+        source = f"'{source}'" if self._outer else source
         return untold(*self._position(node), source, self._source.name)
 
     def _variable(self, name: str, node: Any) -> Value:
@@ -814,8 +831,9 @@ def _split_commands(words: Iterable[Word]) -> Iterator[list[Word]]:
             yield part
             part = []
         elif "$" in each.text:
-            cause = Piece(UNTOLD, each.line, each.column, each.text[:_MOST_SHOWN], each.file)
-            part.append(Word(UNTOLD, each.line, each.column, (cause,), each.file, many=True))
+            # Quotes: it is expanded by the shell that reads the text, not by the script's.
+            source = each.text if "\\" in each.text else f"'{each.text}'"
+            part.append(_unknown(_cause(each, source)))
         else:
             part.append(each)
     yield part

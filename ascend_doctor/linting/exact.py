@@ -22,13 +22,16 @@ _ENTRY = re.compile(r"(?:\S*/)?(?:(?:pre|post)train|rlhf)_\w+\.py")
 _OWN_ENTRY = re.compile(r"(?:\S*/)?(?:pretrain|posttrain)_gpt\.py")
 # Values that name code or places of the machine are not taken over.
 _NOT_PASSED = re.compile(r"(?:LD_|PYTHON|ASCEND_\w*(?:PATH|HOME)|PATH$|HOME$|TMP|BASH_)")
-_NAMES = {"megatron": "Megatron-LM", "verl": "verl"}
+_NAMES = {"megatron": "Megatron-LM", "swift": "ms-swift", "verl": "verl"}
 _PROGRAMS = {
     "torch": "torchrun",
+    "swift": "ms-swift",
+    "transformers": "Transformers",
     "mindspeed": "MindSpeed",
     "mindspeed_llm": "MindSpeed-LLM",
     **_NAMES,
 }
+_OF_SWIFT = ("sft", "pt", "rlhf")
 _VERL = "verl.trainer.main_ppo"
 # Another folder than verl's own.
 _OTHER_CONFIG = re.compile(r"--config-(?:path|dir)[= ](?!['\"]?(?:\./)?config['\"]?(?:\s|$))")
@@ -100,8 +103,13 @@ def split_launch(subject: LintInput) -> LaunchParts | None:
     texts = [text for text, _ in words]
     launcher = next((n for n, text in enumerate(texts) if _TORCHRUN.fullmatch(text)), None)
     entry = next((n for n, text in enumerate(texts) if text.endswith(".py") or text == _VERL), None)
-    framework = ""
-    if entry is not None:
+    framework = name = ""
+    program = subject.launch.program if subject.launch is not None else ""
+    action = next((n for n, text in enumerate(texts) if text in _OF_SWIFT), None)
+    if program.endswith("swift") and action is not None and launcher is None:
+        framework, entry = "swift", action
+        name = f"{program.partition('-')[0]} {texts[action]}"
+    elif entry is not None:
         of_verl = texts[entry] == _VERL and not _OTHER_CONFIG.search(" ".join(texts))
         framework = "verl" if of_verl else "megatron" if _ENTRY.fullmatch(texts[entry]) else ""
     if launcher is None and not framework:
@@ -109,7 +117,7 @@ def split_launch(subject: LintInput) -> LaunchParts | None:
     variables = subject.environment.variables if subject.environment is not None else {}
     return LaunchParts(
         framework=framework,
-        entry=texts[entry] if entry is not None else "",
+        entry=name or (texts[entry] if entry is not None else ""),
         launcher=None
         if launcher is None
         else words[launcher + 1 : None if entry is None else entry + 1],

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from ascend_doctor.checks.launch.shell import SYNTAX
+from ascend_doctor.checks.launch.shell import TEXTS
 from ascend_doctor.facts import ShellMark
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.spelling import slip_of
@@ -43,7 +43,7 @@ _SECONDS = re.compile(
     r"\b((?:HCCL_(?:CONNECT|EXEC|EVENT)|ACL_DEVICE_SYNC)_TIMEOUT=[\"']?\d+) ?(?:s|sec|seconds)\b"
 )
 # While one of these is there, the lines after it are misread.
-_UNREAD = frozenset(SYNTAX) - {"placeholder", "typographic-dash"}
+_UNREAD = frozenset(TEXTS.of_check("shell-syntax")) - {"placeholder", "typographic-dash"}
 # If one of these is new, the script is read differently.
 _SYNTAX = frozenset({"shell-syntax", "shell-continued"})
 # Findings on values and option names, seen once the shell can read them.

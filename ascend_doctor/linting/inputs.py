@@ -23,6 +23,7 @@ from ascend_doctor.facts import (
 )
 from ascend_doctor.findings import Place
 from ascend_doctor.judging.spelling import variable_meant
+from ascend_doctor.linting.allocations import read_job
 from ascend_doctor.linting.bash import ShellCommand, commands, launches, option_lists
 from ascend_doctor.linting.config_files import (
     find_config_files,
@@ -31,9 +32,6 @@ from ascend_doctor.linting.config_files import (
 )
 from ascend_doctor.linting.documents import (
     Leaf,
-    PodContainer,
-    containers,
-    describe_container,
     hydra,
     is_of_verl,
     leaves,
@@ -50,6 +48,14 @@ from ascend_doctor.linting.rl_configuration import (
 )
 from ascend_doctor.linting.shell_marks import find_placeholders, own_marks
 from ascend_doctor.linting.sourcing import SourcedFile, follower
+from ascend_doctor.linting.workloads import (
+    PodContainer,
+    describe_runs,
+    describe_services,
+    find_faults,
+    find_ray_faults,
+    read_containers,
+)
 from ascend_doctor.machine.files import check_folder, read_bytes, walk_folders
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.models import find_named, sizes_of
@@ -84,7 +90,7 @@ _YAML = (".yaml", ".yml")
 _RESOURCES = "resources"
 _TASK_SCRIPTS = {("setup",), ("run",)}
 _PYTHON = (".py",)
-_SHELL = (".sh", ".bash")
+_SHELL = (".sh", ".bash", ".slurm", ".sbatch")
 
 
 class PlacedWord(msgspec.Struct, frozen=True):
@@ -95,7 +101,10 @@ class PlacedWord(msgspec.Struct, frozen=True):
 
 
 class LintInput(msgspec.Struct, frozen=True, kw_only=True):
-    """A launch, variables, a Python file, a shell script as text, or all pods of a file."""
+    """A launch, variables, a Python file, a shell script as text, or all pods of a file.
+
+    ``outer`` is the text that starts the launch, up to its own words.
+    """
 
     file: str
     launch: Launch | None = None
@@ -104,6 +113,7 @@ class LintInput(msgspec.Struct, frozen=True, kw_only=True):
     shell_script: ShellScript | None = None
     pods: Pods | None = None
     words: tuple[PlacedWord, ...] = ()
+    outer: str = ""
 
 
 def read(path: str) -> bytes:
@@ -191,13 +201,24 @@ def subjects(
         return source
 
     filled, placeholders = find_placeholders(content, path)
-    shell_commands = commands(filled.replace(b"\r\n", b"\n"), note_names)
+    plain = filled.replace(b"\r\n", b"\n")
+    job = read_job(plain, path, catalog.fields.objects["sbatch"])
+    values = job.variables() if job else {}
+    shell_commands = commands(plain, note_names, values)
     launched = tuple(_shell(path, shell_commands, catalog))
+    if job:
+        launched = tuple(
+            _with(each, allocation=job.allot(each.launch, each.outer)) for each in launched
+        )
+        placeholders = (*placeholders, *job.marks)
+    for spec, marks in describe_runs(shell_commands, path):
+        pods = Pods(source=path, containers=(spec,), marks=marks)
+        launched = (*launched, LintInput(file=path, pods=pods))
     if shellcheck is None:
         return launched
-    marks, unjudged = placeholders, ""
+    marks, unjudged = (*placeholders, *find_ray_faults(shell_commands, path)), ""
     try:
-        marks = (*marks, *shellcheck(filled.replace(b"\r\n", b"\n"), path))
+        marks = (*marks, *shellcheck(plain, path))
     except Unknown as reason:
         unjudged = str(reason)
     marks = _choose_marks(path, filled, shell_commands, marks, set_outside)
@@ -214,7 +235,7 @@ def _python(file: str, text: str, catalog: Catalog) -> Iterator[LintInput]:
         yield LintInput(file=file, script=inputs)
     if variables := settings(text):
         command = ShellCommand((), variables, {}, open=True)
-        yield _subject(file, command, catalog, lambda line, column: (line, column))
+        yield _subject(file, command, catalog, _stay)
 
 
 def _choose_marks(
@@ -244,27 +265,29 @@ def of_command(words: Iterable[str], catalog: Catalog) -> tuple[LintInput, ...]:
         split.append(Word(word, 1, column))
         column += len(word) + 1
     command = ShellCommand(tuple(split), {}, {}, open=False)
-    inputs = _launch_roles("command", command, catalog, lambda line, column: (line, column))
+    inputs = _launch_roles("command", command, catalog, _stay)
     absent = find_absent([word.text for word in split])
-    return tuple(_with_absent(subject, absent) for subject in inputs)
+    return tuple(_with(subject, absent=absent) for subject in inputs)
 
 
-def _with_absent(subject: LintInput, absent: str) -> LintInput:
-    if subject.launch is None or not absent:
-        return subject
-    return msgspec.structs.replace(
-        subject, launch=msgspec.structs.replace(subject.launch, absent=absent)
-    )
+def _with(subject: LintInput, **changes: object) -> LintInput:
+    """The subject with these facts of its launch."""
+    launch_ = subject.launch and msgspec.structs.replace(subject.launch, **changes)
+    return msgspec.structs.replace(subject, launch=launch_)
 
 
 Moved = Callable[[int, int], tuple[int, int]]
+
+
+def _stay(line: int, column: int) -> tuple[int, int]:
+    return line, column
 
 
 def _shell(
     file: str,
     shell_commands: tuple[ShellCommand, ...],
     catalog: Catalog,
-    moved: Moved = lambda line, column: (line, column),
+    moved: Moved = _stay,
     variables: Mapping[str, Word] | None = None,
 ) -> Iterator[LintInput]:
     """``moved`` maps places to the file; ``variables`` come from outside."""
@@ -305,21 +328,26 @@ def _launch_roles(
 
 def _documents(file: str, text: str, catalog: Catalog) -> Iterator[LintInput]:
     described = []
+    marks: list[ShellMark] = []
     for document in leaves(text) or ():
-        pods = containers(document)
+        marks += find_faults(document, catalog.fields.objects, file)
+        pods = tuple(read_containers(document, file))
         for pod in pods:
-            started = tuple(_container_launches(file, pod, catalog))
-            yield from started
-            ranks = max((_ranks(subject) for subject in started), default=0)
-            described.append(describe_container(pod, file, ranks))
+            described.append(pod.spec)
+            for subject in _container_launches(file, pod, catalog):
+                yield _with(subject, allocation=pod.allocation)
+        for spec, more in describe_services(document, file):
+            described.append(spec)
+            marks += more
         if not pods and _RESOURCES in {leaf.path[0] for leaf in document if leaf.path}:
             for leaf in document:
                 if leaf.block and leaf.path in _TASK_SCRIPTS:
                     yield from _block(file, leaf, catalog)
         if not pods:
             yield from _configurations(file, document, catalog)
-    if described:
-        yield LintInput(file=file, pods=Pods(source=file, containers=tuple(described)))
+    if described or marks:
+        pods_ = Pods(source=file, containers=tuple(described), marks=tuple(marks))
+        yield LintInput(file=file, pods=pods_)
 
 
 def _configurations(file: str, document: tuple[Leaf, ...], catalog: Catalog) -> Iterator[LintInput]:
@@ -331,15 +359,9 @@ def _configurations(file: str, document: tuple[Leaf, ...], catalog: Catalog) -> 
         rest = Word(UNTOLD, 1, 1, (cause,), many=True)
         words = (Word("verl.config", 1, 1), *hydra(document), rest)
         command = ShellCommand(words, {}, {}, open=True)
-        subject = _subject(file, command, catalog, lambda line, column: (line, column))
+        subject = _subject(file, command, catalog, _stay)
         if subject.launch is not None and subject.launch.keys:
             yield subject
-
-
-def _ranks(subject: LintInput) -> int:
-    """The ranks that a launch starts on its node; 0 if unknown."""
-    count = subject.launch.options.get("nproc_per_node", "") if subject.launch is not None else ""
-    return int(count[:6]) if count.isdecimal() else 0
 
 
 def _container_launches(file: str, pod: PodContainer, catalog: Catalog) -> Iterator[LintInput]:
@@ -347,7 +369,7 @@ def _container_launches(file: str, pod: PodContainer, catalog: Catalog) -> Itera
     pod.variables.pop("ASCEND_VISIBLE_DEVICES", None)
     if pod.variables or pod.words:
         command = ShellCommand(pod.words, pod.variables, {}, open=not pod.words)
-        yield _subject(file, command, catalog, lambda line, column: (line, column))
+        yield _subject(file, command, catalog, _stay)
     for leaf in pod.scripts:
         yield from _block(file, leaf, catalog, pod.variables)
 
@@ -428,6 +450,7 @@ def _subject(
             PlacedWord(word.text, locate(_where_set(command.words, number)))
             for number, word in enumerate(command.words)
         ),
+        outer=" ".join((*(word.text for word in command.outer), *texts)),
     )
 
 
@@ -610,7 +633,8 @@ def _environment(
             or (
                 name not in shown
                 and name not in command.used
-                and variable_meant(name, {*shown, *COMMON})
+                and name not in table.list_names()
+                and variable_meant(name, {*shown, *COMMON, *table.list_names()})
             )
         ),
         misspelt=misspelt(tuple(exported), near),

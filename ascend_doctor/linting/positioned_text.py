@@ -1,10 +1,12 @@
 """Texts of a script that remember where they stand."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
 from ascend_doctor.facts import UNTOLD
+from ascend_doctor.findings import Place
 
 # A longer value counts as one that only the shell knows.
 MOST_TEXT = 1 << 16
@@ -43,6 +45,11 @@ class Word(msgspec.Struct, frozen=True):
     file: str = ""
     many: bool = False
     last: Piece | None = None
+
+
+def locate(at: Any, file: str) -> Place:
+    """The place of a piece, a word or a scalar, in its own file or this one."""
+    return Place(file=getattr(at, "file", "") or file, line=at.line, column=at.column)
 
 
 def text(value: Iterable[Piece]) -> str:

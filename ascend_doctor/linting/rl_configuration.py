@@ -10,7 +10,7 @@ from ascend_doctor.collect.launch import OPTIONS
 from ascend_doctor.facts import UNTOLD, Launch, Spot
 from ascend_doctor.findings import Place
 from ascend_doctor.linting.documents import Leaf, leaves
-from ascend_doctor.linting.positioned_text import Word
+from ascend_doctor.linting.positioned_text import Word, locate
 from ascend_doctor.linting.python import find_hydra_main
 from ascend_doctor.linting.sourcing import find_above, read_source
 
@@ -140,8 +140,8 @@ def compose(file: str, document: Sequence[Leaf]) -> Configuration:
 
 def _settings(file: str, document: Sequence[Leaf]) -> Iterator[tuple[str, RlSetting]]:
     for leaf in document:
-        where = Place(file=file, line=leaf.line, column=leaf.column)
-        line, column = leaf.key or (leaf.line, leaf.column)
+        where = locate(leaf, file)
+        line, column = leaf.spots[-1] if leaf.spots else (leaf.line, leaf.column)
         text = UNTOLD if "${" in leaf.text else leaf.text
         yield (
             ".".join(leaf.path),
@@ -150,7 +150,7 @@ def _settings(file: str, document: Sequence[Leaf]) -> Iterator[tuple[str, RlSett
 
 
 def _spot(file: str, leaf: Leaf, name: str) -> Spot:
-    where = Place(file=file, line=leaf.line, column=leaf.column)
+    where = locate(leaf, file)
     return Spot(name=name[:80], location=where)
 
 

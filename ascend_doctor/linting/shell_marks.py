@@ -11,6 +11,7 @@ from ascend_doctor.facts import ShellMark
 from ascend_doctor.findings import Place
 from ascend_doctor.judging.spelling import edit_distance, slip_of
 from ascend_doctor.linting.bash import ShellCommand, syntax_tree
+from ascend_doctor.linting.positioned_text import locate
 
 # Shorter names have too many neighbours: TP, PP, EP, DP.
 _LEAST = 4
@@ -87,10 +88,15 @@ def find_placeholders(content: bytes, file: str) -> tuple[bytes, tuple[ShellMark
             column = len(before.decode("utf-8", "replace")) + 1
             where = Place(file=file, line=number + 1, column=column)
             text = match.group().decode("utf-8", "replace")
-            marks.append(ShellMark(rule="placeholder", text=text[:80], location=where))
+            marks.append(mark("placeholder", where, text))
             lines[number] = lines[number][: match.start()] + _fill(match) + line[match.end() :]
             line = lines[number]  # noqa: PLW2901 - its length is the same
     return b"\n".join(lines), tuple(marks)
+
+
+def mark(rule: str, where: Place, text: str = "", near: str = "") -> ShellMark:
+    """A mark at a place, with the text there and what was probably meant."""
+    return ShellMark(rule=rule, text=text[:80], near=near[:80], location=where)
 
 
 def _fill(match: re.Match[bytes]) -> bytes:
@@ -195,8 +201,7 @@ def own_marks(
 def _find_carriage_returns(lines: list[str], file: str) -> Iterator[ShellMark]:
     for number, line in enumerate(lines, 1):
         if line.endswith("\r"):
-            where = Place(file=file, line=number, column=len(line))
-            yield ShellMark(rule="carriage-return", location=where)
+            yield mark("carriage-return", Place(file=file, line=number, column=len(line)))
 
 
 def _find_open_ends(lines: list[str], file: str) -> Iterator[ShellMark]:
@@ -208,15 +213,14 @@ def _find_open_ends(lines: list[str], file: str) -> Iterator[ShellMark]:
         brace = _OPEN_BRACE.search(line)
         if brace:
             where = Place(file=file, line=number, column=brace.start() + 1)
-            yield ShellMark(rule="open-brace", text=brace.group(), location=where)
+            yield mark("open-brace", where, brace.group())
         test = _OPEN_TEST.fullmatch(line)
         if test and not is_text:
             where = Place(file=file, line=number, column=test.start(1) + 1)
-            close = "]" * len(test.group(1))
-            yield ShellMark(rule="open-test", text=line.strip()[:80], near=close, location=where)
+            yield mark("open-test", where, line.strip(), "]" * len(test.group(1)))
         if _OPEN_QUOTE.fullmatch(line) and _QUOTED.match(following):
             where = Place(file=file, line=number, column=line.index('"') + 1)
-            yield ShellMark(rule="SC1078", text=line.strip()[:80], location=where)
+            yield mark("SC1078", where, line.strip())
 
 
 def _find_lost_lines(names: _Names, lines: list[str], file: str) -> Iterator[ShellMark]:
@@ -241,7 +245,7 @@ def _find_lost_lines(names: _Names, lines: list[str], file: str) -> Iterator[She
         if goes_on:
             continue
         where = Place(file=file, line=line, column=max(len(before), 1))
-        yield ShellMark(rule="lost-line", text=before.strip()[:80], near=text[:60], location=where)
+        yield mark("lost-line", where, before.strip(), text[:60])
 
 
 def _find_odd_words(
@@ -250,27 +254,24 @@ def _find_odd_words(
     for command in commands:
         before = ""
         for word in command.words:
-            where = Place(file=word.file or file, line=word.line, column=word.column)
+            where = locate(word, file)
             if word.text == "\\":
-                yield ShellMark(rule="stray-backslash", location=where)
+                yield mark("stray-backslash", where)
             if _LONG_DASH.match(word.text):
-                yield ShellMark(rule="typographic-dash", text=word.text[:80], location=where)
+                yield mark("typographic-dash", where, word.text)
             option, _, value = word.text.rpartition("=")
             if _TEMPLATE.fullmatch(value):
-                near = option or before
-                yield ShellMark(rule="unfilled", text=value[:80], near=near[:80], location=where)
+                yield mark("unfilled", where, value, option or before)
             single = _EXPANSION.fullmatch(value)
             if single and single.group(1) in names.assigned and not word.unresolved:
-                yield ShellMark(
-                    rule="not-expanded", text=value, near=single.group(1), location=where
-                )
+                yield mark("not-expanded", where, value, single.group(1))
             braced = _BRACED.fullmatch(value)
             name = braced.group(1) if braced else value
             known = name in names.assigned and (braced or _CAPITALS.fullmatch(name))
             # `docker run --env NAME` hands a variable on.
             after = before.startswith("--") and before != "--env"
             if known and (option or after) and not word.unresolved:
-                yield ShellMark(rule="lost-dollar", text=value, near=name, location=where)
+                yield mark("lost-dollar", where, value, name)
             before = word.text
 
 
@@ -280,9 +281,7 @@ def _parentheses(names: _Names, file: str) -> Iterator[ShellMark]:
         text = _text(node)
         name = text[2:-1].strip()
         if name in names.assigned and _CAPITALS.fullmatch(name):
-            yield ShellMark(
-                rule="parentheses", text=text, near=name, location=_position(node, file)
-            )
+            yield mark("parentheses", _position(node, file), text, name)
 
 
 def _find_lost_equals(names: _Names, file: str) -> Iterator[ShellMark]:
@@ -291,8 +290,7 @@ def _find_lost_equals(names: _Names, file: str) -> Iterator[ShellMark]:
         name, *values = (_text(child) for child in node.named_children)
         is_used = name in names.used and name not in names.assigned
         if is_used and len(values) == 1 and _CAPITALS.fullmatch(name):
-            where = _position(node, file)
-            yield ShellMark(rule="lost-equals", text=_text(node)[:80], near=name, location=where)
+            yield mark("lost-equals", _position(node, file), _text(node), name)
 
 
 def _find_misspelt_exports(names: _Names, file: str) -> Iterator[ShellMark]:
@@ -306,8 +304,7 @@ def _find_misspelt_exports(names: _Names, file: str) -> Iterator[ShellMark]:
         if name != _EXPORT and (
             sorted(name) == sorted(_EXPORT) or edit_distance(name[:_LONGEST], _EXPORT) == 1
         ):
-            where = _position(node, file)
-            yield ShellMark(rule="misspelt-export", text=name, near=_EXPORT, location=where)
+            yield mark("misspelt-export", _position(node, file), name, _EXPORT)
 
 
 def _find_set_again(names: _Names, lines: list[str], file: str) -> Iterator[ShellMark]:
@@ -325,10 +322,7 @@ def _find_set_again(names: _Names, lines: list[str], file: str) -> Iterator[Shel
         before, earlier = last.get(name, (line, text))
         between = range(before + 1, line)
         if earlier != text and not any(n in running or name in lines[n] for n in between):
-            where = _position(node, file)
-            yield ShellMark(
-                rule="set-again", text=f"{name}={earlier}"[:80], near=name, location=where
-            )
+            yield mark("set-again", _position(node, file), f"{name}={earlier}", name)
         last[name] = line, text
 
 
@@ -340,9 +334,7 @@ def _find_unfilled(names: _Names, file: str) -> Iterator[ShellMark]:
         words = _text(value)[:_LONGEST].strip("\"'")
         own = " " in words and words.replace(" ", "_").upper() == _text(name).upper()
         if own or _UNFILLED.fullmatch(words) or _TEMPLATE.fullmatch(words):
-            yield ShellMark(
-                rule="unfilled", text=words[:80], near=_text(name), location=_position(node, file)
-            )
+            yield mark("unfilled", _position(node, file), words, _text(name))
 
 
 def _unset(names: _Names, outside: Collection[str], file: str) -> Iterator[ShellMark]:
@@ -352,8 +344,7 @@ def _unset(names: _Names, outside: Collection[str], file: str) -> Iterator[Shell
             continue
         if name.islower() and name.upper() in _OF_SHELL:
             for node in nodes:
-                where = _position(node, file)
-                yield ShellMark(rule="unset-name", text=name, near=name.upper(), location=where)
+                yield mark("unset-name", _position(node, file), name, name.upper())
         if len(name) < _LEAST:
             continue
         used_elsewhere = [] if _OUTSIDE.fullmatch(name) else list(names.assigned)
@@ -367,9 +358,7 @@ def _unset(names: _Names, outside: Collection[str], file: str) -> Iterator[Shell
         if late and not any(_is_within(node, {"function_definition"}) for node in nodes):
             continue
         for node in nodes if close else ():
-            yield ShellMark(
-                rule="unset-name", text=name, near=close, location=_position(node, file)
-            )
+            yield mark("unset-name", _position(node, file), name, close)
 
 
 def _other_case(name: str, assigned: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ import sysconfig
 from collections.abc import Sequence
 from typing import Any
 
-from ascend_doctor.checks.launch.shell import RULES
+from ascend_doctor.checks.launch.shell import TEXTS
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import ShellMark
 from ascend_doctor.findings import Place
@@ -105,7 +105,7 @@ def parse_shellcheck(answer: str, file: str, lines: Sequence[str] = ()) -> tuple
 def _mark(comment: dict[str, Any], file: str, lines: Sequence[str]) -> ShellMark | None:
     code, severity = int(comment["code"]), comment["level"]
     rule = f"SC{code}"
-    if rule not in RULES:
+    if rule not in TEXTS.rows:
         if code not in _SYNTAX or severity != "error" or code in _LEFT_OUT:
             return None
         rule = "syntax"

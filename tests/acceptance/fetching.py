@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.acceptance import clones
 from tests.acceptance.needs import COMPLETE, Environment, Manifest, Need
+from tests.programs import run_program
 
 _SECONDS = 3600
 # torch's requirements beside CUDA.
@@ -38,7 +39,7 @@ def _describe(error: Exception) -> str:
 
 def _run(*command: str | Path) -> None:
     env = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")} | _GIT
-    subprocess.run(command, check=True, capture_output=True, text=True, timeout=_SECONDS, env=env)
+    run_program(command, timeout=_SECONDS, env=env)
 
 
 def _clone(repository: str, source: str) -> str:

@@ -6,15 +6,10 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from ascend_doctor.checks import all_checks
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.linting.inputs import subjects
-from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
-from ascend_doctor.matrix.catalog import Catalog
 from tests.conftest import Command
+from tests.linting.judged import judge_text
 
-CATALOG = Catalog()
-CHECKS = tuple(check for check in all_checks() if suits(check))
 LABELS = yaml.safe_load(Path(__file__).with_name("advice.yaml").read_text("utf-8"))
 
 
@@ -52,14 +47,7 @@ def script_of(row: AdviceRow) -> str:
 
 
 def lint_row(row: AdviceRow) -> list[Finding]:
-    script, base = script_of(row).encode(), machine(row.more.get("release", "0.15.3"), "")
-    judged = unique(
-        tuple(
-            finding
-            for each in subjects("train.sh", script, CATALOG)
-            for finding in findings(each, base, CATALOG, CHECKS)
-        )
-    )
+    judged = judge_text("train.sh", script_of(row), row.more.get("release", "0.15.3"))
     return [each for each in judged if each.level > Level.SKIPPED]
 
 

@@ -5,16 +5,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ascend_doctor.checks import all_checks
-from ascend_doctor.findings import Finding, Level
-from ascend_doctor.linting.inputs import subjects, walk
-from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
-from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.findings import Finding
+from ascend_doctor.linting.inputs import walk
+from tests.linting.judged import judge_text, mistakes
 
-CATALOG = Catalog()
 # ENTRY's changes by label: check and line of each report, "" for none.
 CASES = yaml.safe_load(Path(__file__).with_name("entry_files.yaml").read_text())
-CHECKS = tuple(check for check in all_checks() if suits(check))
 LABELLED = {
     "entry-adaptor",
     "entry-import-order",
@@ -24,17 +20,7 @@ LABELLED = {
 
 
 def reports(path: str, content: bytes) -> list[Finding]:
-    return [
-        finding
-        for finding in unique(
-            tuple(
-                finding
-                for each in subjects(path, content, CATALOG)
-                for finding in findings(each, machine("", ""), CATALOG, CHECKS)
-            )
-        )
-        if finding.level in {Level.ERROR, Level.WARNING}
-    ]
+    return mistakes(judge_text(path, content))
 
 
 ENTRY = """\
@@ -106,12 +92,8 @@ def test_boolean_indexing_is_a_hint() -> None:
         "def main", "class A:\n    def forward(self, x):\n        return x[x > 0]\n\n\ndef main"
     )
     assert reports("entry.py", text.encode()) == []
-    hints = [
-        finding
-        for each in subjects("entry.py", text.encode(), CATALOG)
-        for finding in findings(each, machine("", ""), CATALOG, CHECKS)
-        if finding.check == "entry-boolean-index"
-    ]
+    judged = judge_text("entry.py", text)
+    hints = [finding for finding in judged if finding.check == "entry-boolean-index"]
     assert [each.because for each in hints] == ["torch.where(x > 0, x, 0) keeps the shape."]
 
 

@@ -5,16 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor.checks import all_checks
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.linting.exact import ask, split_launches
 from ascend_doctor.linting.inputs import subjects
-from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
-from ascend_doctor.matrix.catalog import Catalog
 from tests.conftest import Command
+from tests.linting.judged import CATALOG, judge_inputs
 
-CATALOG = Catalog()
-CHECKS = tuple(check for check in all_checks() if suits(check))
 ARGUMENTS = """\
 import argparse
 
@@ -98,12 +94,7 @@ def judge(stack: Path, python: Path, folder: Path, scripts: list[str]) -> list[l
     env = {**os.environ, "PYTHONPATH": str(stack), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     asked = iter(ask(flat, split_launches(flat), str(python), env, folder, 300))
     answered = [[next(asked) for _ in inputs] for inputs in read]
-    return [
-        list(
-            unique(tuple(f for each in i for f in findings(each, machine("", ""), CATALOG, CHECKS)))
-        )
-        for i in answered
-    ]
+    return [*map(judge_inputs, answered)]
 
 
 def spots(reported: list[Finding]) -> list[tuple[int, str]]:
@@ -162,6 +153,59 @@ def test_what_cannot_be_asked_is_not_judged(
     assert [each.level for each in unjudged] == [Level.UNKNOWN]
 
 
+SWIFT_FILES = {
+    "pipelines/train/sft.py": """\
+import argparse
+
+
+class SwiftSft:
+    def _parse_args(self, argv):
+        from swift.arguments.base_args.base_args import check
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--model")
+        parser.add_argument("--lora_rank", type=int)
+        parser.add_argument("--packing", choices=["true", "false"])
+        args, rest = parser.parse_known_args(argv)
+        if rest:
+            raise ValueError(f"remaining_argv: {rest}")
+        check(args)
+""",
+    "arguments/base_args/base_args.py": """\
+import swift.model.model_meta as meta
+
+
+def check(args):
+    info = meta._get_model_info(safe_snapshot_download(args.model), "qwen3")
+    if args.packing == "true" and not info.is_multimodal:
+        raise ValueError("packing")
+""",
+    "model/model_meta.py": """\
+from types import SimpleNamespace
+
+ModelInfo = lambda *_, **named: SimpleNamespace(**named)
+MODEL_MAPPING = {"qwen3": SimpleNamespace(is_multimodal=False)}
+""",
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [("", []), (" --lora_rank 8.5", [1]), (" --packing true", [1]), (" --lora_rnk 8", [1])],
+)
+def test_swift_is_asked(
+    options: str, lines: list[int], examined_python: Path, tmp_path: Path
+) -> None:
+    for name, content in SWIFT_FILES.items():
+        path = tmp_path / "stack" / "swift" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    script = f"NPROC_PER_NODE=2 swift sft --model Qwen/Qwen3-8B{options}\n"
+    reported = judge(tmp_path / "stack", examined_python, tmp_path, [script])[0]
+    asked = [each for each in reported if each.check.startswith("run-framework")]
+    assert [each.title for each in asked if each.level is Level.UNKNOWN] == []
+    assert [line for line, _ in spots(reported)][:1] == lines
+
+
 def test_a_hostile_module_in_the_current_folder_is_not_imported(
     stack: Path, examined_python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,7 +235,7 @@ def test_plain_lint_names_what_would_judge_more(doctor: Command, tmp_path: Path)
 @pytest.mark.slow
 def test_a_framework_that_cannot_be_asked_is_not_well(doctor: Command, tmp_path: Path) -> None:
     script = tmp_path / "train.sh"
-    script.write_text("NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-8B --dataset d\n")
+    script.write_text("NPROC_PER_NODE=8 megatron export --model Qwen/Qwen3-8B --dataset d\n")
     done = doctor("lint", "--exact", str(script))
     assert done.returncode == 3
     assert "Could not ask megatron-swift about the launch" in done.stdout

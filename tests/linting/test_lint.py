@@ -6,20 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascend_doctor.checks import all_checks
 from ascend_doctor.collect.snapshot import take
 from ascend_doctor.facts import UNTOLD
 from ascend_doctor.findings import Level
 from ascend_doctor.linting.bash import commands
 from ascend_doctor.linting.inputs import of_command, subjects
-from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
-from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.linting.launch_checks import findings
 from ascend_doctor.render.formats import FORMATS
 from tests.conftest import Command
 from tests.level0.machine import machine as recorded
+from tests.linting.judged import CATALOG, CHECKS, judge_inputs, judge_text
 
-CATALOG = Catalog()
-CHECKS = tuple(check for check in all_checks() if suits(check))
 RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -117,12 +114,8 @@ TEXTS = st.lists(st.one_of(PIECES, st.text(max_size=8)), max_size=40).map("".joi
 @settings(max_examples=150)
 @given(text=TEXTS, ending=st.sampled_from([".sh", ".yaml", ".py", ""]))
 def test_nothing_makes_lint_raise_or_emit_controls(text: str, ending: str) -> None:
-    lint_inputs = subjects(f"x{ending}", text.encode("utf-8", "surrogatepass"), CATALOG)
-    base = machine("0.15.3", "Ascend910B3")
-    judged = unique(
-        tuple(finding for each in lint_inputs for finding in findings(each, base, CATALOG, CHECKS))
-    )
-    for finding in judged:
+    content = text.encode("utf-8", "surrogatepass")
+    for finding in judge_text(f"x{ending}", content, "0.15.3", "Ascend910B3"):
         assert "the check itself failed" not in finding.title, finding
 
 
@@ -223,8 +216,7 @@ def test_torchrun_of_a_file_that_does_not_exist(
             each.launch.absent for each in of_command(command.split(), CATALOG) if each.launch
         ]
         assert any(absences) is expected, command
-    (subject, *_) = of_command(["torchrun", "trian.py"], CATALOG)
-    titles = findings(subject, machine("", ""), CATALOG, CHECKS)
+    titles = judge_inputs(of_command(["torchrun", "trian.py"], CATALOG))
     assert "trian.py does not exist" in {each.title for each in titles}
 
 
@@ -296,8 +288,7 @@ def test_the_remedy_for_a_variable_of_a_script_is_its_line() -> None:
     script = "IF=eth0\nexport HCCL_OP_EXPANSION_MODE=AIV\ntorchrun pretrain_gpt.py --bf16\n"
     judged = [
         finding
-        for each in subjects("run.sh", script.encode(), CATALOG)
-        for finding in findings(each, machine("", ""), CATALOG, CHECKS)
+        for finding in judge_text("run.sh", script)
         if finding.check == "variables-harmful" and finding.level is Level.WARNING
     ]
     assert [each.remedy and each.remedy.commands for each in judged] == [()]

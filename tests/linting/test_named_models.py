@@ -5,16 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor.checks import all_checks
 from ascend_doctor.errors import DataError
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.linting.inputs import subjects
-from ascend_doctor.linting.launch_checks import findings, machine, suits
-from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.models import Model, every, find, find_named, find_near, sizes_of
+from tests.checks.levels import remedy_of
+from tests.linting.judged import CATALOG, judge_text
 
-CATALOG = Catalog()
-CHECKS = tuple(check for check in all_checks() if suits(check))
 SWIFT = "NPROC_PER_NODE=8 megatron sft --model {} --tensor_model_parallel_size 2 {}\n"
 VERL = (
     "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path={} trainer.n_gpus_per_node=8 "
@@ -73,14 +70,8 @@ UNKNOWN = (
 
 
 def lint_script(script: str, *, allowed: bool = False) -> list[Finding]:
-    return [
-        finding
-        for each in subjects("train.sh", script.encode(), CATALOG)
-        for finding in findings(
-            each, machine("0.16.1", ""), CATALOG, CHECKS, allow_unresolved=allowed
-        )
-        if finding.check in {"run-model-sizes", "launch-resolved"}
-    ]
+    judged = judge_text("train.sh", script, "0.16.1", allow=allowed)
+    return [each for each in judged if each.check in {"run-model-sizes", "launch-resolved"}]
 
 
 def titles(script: str) -> list[str]:
@@ -135,16 +126,14 @@ def test_the_remedy_has_names_that_look_like_the_model() -> None:
         for each in lint_script(SWIFT.format("Qwen/Qwen3.5-4B-Base", ""))
         if each.level is Level.UNKNOWN
     ]
-    assert unknown.remedy is not None
-    assert unknown.remedy.summary.startswith("Name one of Qwen3.5-4B, ")
+    assert remedy_of(unknown).summary.startswith("Name one of Qwen3.5-4B, ")
 
 
 def test_a_model_from_the_shell_is_no_unknown_name() -> None:
     (unknown,) = [
         each for each in lint_script(SWIFT.format('"$1"', "")) if each.level is Level.UNKNOWN
     ]
-    assert unknown.remedy is not None
-    assert "defaults in the script" in unknown.remedy.summary
+    assert "defaults in the script" in remedy_of(unknown).summary
 
 
 @pytest.mark.parametrize(("name", "row"), [*NAMES.items()])

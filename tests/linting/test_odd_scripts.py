@@ -5,14 +5,9 @@ Where its value cannot be told, the run says so. @RUN is a launch of 8 ranks, @T
 
 import pytest
 
-from ascend_doctor.checks import all_checks
 from ascend_doctor.findings import Level
-from ascend_doctor.linting.inputs import subjects
-from ascend_doctor.linting.launch_checks import findings, machine, suits
-from ascend_doctor.matrix.catalog import Catalog
+from tests.linting.judged import judge_text
 
-CATALOG = Catalog()
-CHECKS = tuple(check for check in all_checks() if suits(check))
 SIZES = (
     "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 4096 "
     "--max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 64 --bf16"
@@ -92,12 +87,8 @@ CONFIGURATIONS = {
 
 
 def worst(path: str, content: str) -> Level:
-    levels = [
-        finding.level
-        for each in subjects(path, content.encode(), CATALOG)
-        for finding in findings(each, machine("0.12.1", ""), CATALOG, CHECKS)
-    ]
-    return max(levels, default=Level.OK)
+    judged = judge_text(path, content, "0.12.1")
+    return max((finding.level for finding in judged), default=Level.OK)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

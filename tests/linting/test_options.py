@@ -4,15 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_doctor.checks import all_checks
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.spelling import edit_distance, slip_of
-from ascend_doctor.linting.inputs import subjects
-from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
-from ascend_doctor.matrix.catalog import Catalog
+from tests.linting.judged import CATALOG, judge_text
 
-CATALOG = Catalog()
-CHECKS = tuple(check for check in all_checks() if suits(check))
 NAMES = {"run-flags-known", "run-option-values", "run-swift-options", "run-verl-keys"}
 MEGATRON = "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 8 --bf16 --lr 1e-4 "
 SWIFT = "NPROC_PER_NODE=8 megatron sft --model x "
@@ -20,13 +15,7 @@ VERL = "python -m verl.trainer.main_ppo trainer.n_gpus_per_node=8 "
 
 
 def complaints(script: str, megatron: str = "0.15.3") -> list[Finding]:
-    judged = unique(
-        tuple(
-            finding
-            for each in subjects("train.sh", script.encode(), CATALOG)
-            for finding in findings(each, machine(megatron, ""), CATALOG, CHECKS)
-        )
-    )
+    judged = judge_text("train.sh", script, megatron)
     return [each for each in judged if each.check in NAMES and each.level > Level.SKIPPED]
 
 
@@ -139,3 +128,26 @@ def test_tables_name_their_commits() -> None:
         assert table.commits
         # MindSpeed-RL's are a class each.
         assert len(table.options) > (0 if "/" in table.name else 100)
+
+
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ("--fp16", "Megatron-LM refuses --bf16 with --fp16"),
+        ("--train-iters 10 --rampup-batch-size 2 2 80", "Megatron-LM refuses --rampup-batch-size"),
+        ("--train-iters 10 --lr-warmup-samples 0", ""),
+        ("--save-interval 10 --save x", ""),
+        ("--moe-expert-capacity-factor 1 --moe-token-dispatcher-type allgather", ""),
+        ("--neat-pack", "MindSpeed-LLM refuses --neat-pack"),
+        ("--neat-pack --reset-attention-mask", ""),
+        ("--use-fused-rotary-pos-emb", ""),
+        ("--use-fused-rotary-pos-emb --position-embedding-type none", "MindSpeed refuses"),
+    ],
+)
+def test_what_validations_refuse(options: str, refused: str) -> None:
+    judged = judge_text("train.sh", MEGATRON + options, "0.15.3")
+    findings = [each for each in judged if each.check == "run-arguments"]
+    titles = [each.title for each in findings if each.level is Level.ERROR]
+    assert bool(titles) == bool(refused)
+    assert all(title.startswith(refused) for title in titles[:1])
+    assert all(each.refs for each in findings if each.level is Level.ERROR)

@@ -4,14 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor.checks import all_checks
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.linting.inputs import of_command, subjects
-from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
-from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.linting.inputs import of_command
+from tests.linting.judged import CATALOG, judge_inputs, judge_text
 
-CATALOG = Catalog()
-CHECKS = tuple(check for check in all_checks() if suits(check))
 MODEL = """\
 qwen:
   num_layers: 28
@@ -67,16 +63,7 @@ def main(config):
 
 
 def lint_file(path: Path) -> list[Finding]:
-    return judge_inputs(subjects(str(path), path.read_bytes(), CATALOG))
-
-
-def judge_inputs(inputs: tuple) -> list[Finding]:  # type: ignore[type-arg]
-    base = machine("0.12.1", "")
-    return list(
-        unique(
-            tuple(finding for each in inputs for finding in findings(each, base, CATALOG, CHECKS))
-        )
-    )
+    return judge_text(str(path), path.read_bytes(), "0.12.1")
 
 
 def spots(findings: list[Finding], level: Level = Level.ERROR) -> list[tuple[str, str]]:
@@ -223,7 +210,7 @@ def test_a_command_is_judged_by_its_configuration(
     monkeypatch.chdir(checkout)
     change(checkout, "configs/grpo.yaml", "num_npus: 16", "num_npus: 20")
     findings = judge_inputs(
-        of_command(["python", "cli/train_grpo.py", "--config-name", "grpo"], CATALOG)
+        of_command(["python", "cli/train_grpo.py", "--config-name", "grpo"], CATALOG), "0.12.1"
     )
     assert ("grpo.yaml:28", "run-world-size") in spots(findings)
 

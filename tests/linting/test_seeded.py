@@ -5,13 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ascend_doctor.checks import all_checks
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.linting.inputs import subjects
-from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
-from ascend_doctor.matrix.catalog import Catalog
-
-CATALOG = Catalog()
+from tests.linting.judged import judge_text
 
 MEGATRON = """#!/bin/bash
 export CUDA_DEVICE_MAX_CONNECTIONS=1
@@ -172,18 +167,9 @@ MISTAKES = [tuple(row) for row in ROWS]
 
 def lint_content(name: str, content: str) -> list[Finding]:
     """Errors and warnings for Megatron-LM 0.12.1 on Atlas A2."""
-    base = machine("0.12.1", "Ascend910B3")
-    chosen = [check for check in all_checks() if suits(check)]
-    lint_inputs = subjects(name, content.encode(), CATALOG)
-    assert lint_inputs
-    judged = unique(
-        tuple(finding for each in lint_inputs for finding in findings(each, base, CATALOG, chosen))
-    )
-    return [
-        finding
-        for finding in judged
-        if finding.level in {Level.ERROR, Level.WARNING, Level.UNKNOWN}
-    ]
+    judged = judge_text(name, content, "0.12.1", "Ascend910B3")
+    assert judged
+    return [finding for finding in judged if finding.level > Level.SKIPPED]
 
 
 @pytest.mark.parametrize("name", FILES)

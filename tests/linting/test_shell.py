@@ -5,37 +5,24 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor.checks import all_checks
-from ascend_doctor.checks.launch import shell
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.linting import shellcheck
 from ascend_doctor.linting.bash import commands, launches
-from ascend_doctor.linting.inputs import subjects
-from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
 from ascend_doctor.linting.shell_marks import find_placeholders
 from ascend_doctor.linting.shellcheck import parse_shellcheck, run_shellcheck
-from ascend_doctor.matrix.catalog import Catalog
 from tests.conftest import Command
+from tests.linting.judged import judge_text, mistakes
 
-CATALOG = Catalog()
-CHECKS = tuple(check for check in all_checks() if suits(check))
 LAUNCH = "torchrun --nproc_per_node 8 pretrain_gpt.py \\\n  --num-layers 8 \\\n  --bf16\n"
 
 
 def complaints(script: str) -> dict[tuple[str, int], Finding]:
-    inputs = subjects("train.sh", script.encode(), CATALOG, run_shellcheck)
-    judged = unique(
-        tuple(
-            finding
-            for each in inputs
-            for finding in findings(each, machine("0.15.3", ""), CATALOG, CHECKS)
-        )
-    )
+    judged = judge_text("train.sh", script, "0.15.3", shellcheck=run_shellcheck)
     return {
         (finding.check, finding.location.line if finding.location else 0): finding
-        for finding in judged
-        if finding.level in {Level.ERROR, Level.WARNING} and finding.check.startswith("shell-")
+        for finding in mistakes(judged)
+        if finding.check.startswith("shell-")
     }
 
 
@@ -104,15 +91,6 @@ def test_reading_goes_on_behind_a_placeholder() -> None:
     assert [(mark.text, mark.location.column) for mark in marks] == [("<a b>", 3), ("<d>", 11)]
 
 
-def test_every_rule_stands_in_a_check() -> None:
-    words = (shell.CONTINUED, shell.ASSIGNMENTS, shell.LINE_ENDS, shell.SYNTAX, shell.QUOTES)
-    tables = (*words, shell.ARRAYS, shell.NAMES, shell.UNSET, shell.FILLED, shell.SET_AGAIN)
-    assert sum(map(len, tables)) == len(shell.RULES)
-    for rule in (rule for table in tables for rule in table.values()):
-        for text in (rule.title, rule.required, rule.remedy):
-            text.format_map({"text": "x", "near": "y"})
-
-
 @pytest.mark.parametrize(
     "answer",
     ["", "[]", "{", '{"comments": 3}', '{"comments": [{}]}', '{"comments": [{"code": "x"}]}'],
@@ -155,12 +133,8 @@ def test_it_gets_no_configuration_and_a_deadline(
 def test_without_it_the_run_is_not_green(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
-    (subject, *_) = subjects("train.sh", LAUNCH.encode(), CATALOG, run_shellcheck)
-    (finding,) = (
-        each
-        for each in findings(subject, machine("", ""), CATALOG, CHECKS)
-        if each.check == "shell-read"
-    )
+    judged = judge_text("train.sh", LAUNCH, shellcheck=run_shellcheck)
+    (finding,) = (each for each in judged if each.check == "shell-read")
     assert finding.level is Level.UNKNOWN
     assert finding.observed == "shellcheck is not installed"
 

@@ -5,16 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor.checks import all_checks
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.linting.inputs import read, subjects
-from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
+from ascend_doctor.linting.inputs import read
 from ascend_doctor.linting.sourcing import changes_nothing, folder_of_script
-from ascend_doctor.matrix.catalog import Catalog
 from tests.conftest import Command
+from tests.linting.judged import judge_text
 
-CATALOG = Catalog()
-CHECKS = tuple(check for check in all_checks() if suits(check))
 SIZES = (
     "run-world-size",
     "run-heads-divide",
@@ -29,14 +25,7 @@ LAUNCH = """torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-
 
 
 def lint_script(script: str, path: str = "train.sh", *, allow: bool = False) -> dict[str, Finding]:
-    base = machine("0.15.3", "Ascend910B3")
-    judged = unique(
-        tuple(
-            finding
-            for each in subjects(path, script.encode(), CATALOG)
-            for finding in findings(each, base, CATALOG, CHECKS, allow_unresolved=allow)
-        )
-    )
+    judged = judge_text(path, script, "0.15.3", "Ascend910B3", allow=allow)
     return {finding.check: finding for finding in judged}
 
 
@@ -260,11 +249,7 @@ def test_sizes_of_a_model_file_are_not_judged() -> None:
         "--expert-model-parallel-size {} --mm-model model.json --bf16\n"
     )
     for experts in (1, 2):
-        judged = [
-            finding
-            for each in subjects("run.sh", script.format(experts).encode(), CATALOG)
-            for finding in findings(each, machine("0.12.1", ""), CATALOG, CHECKS)
-        ]
+        judged = judge_text("run.sh", script.format(experts), "0.12.1")
         assert not [each for each in judged if each.level is Level.ERROR]
         (finding,) = [each for each in judged if each.level is Level.UNKNOWN]
         assert "--mm-model model.json" in finding.observed

@@ -2,15 +2,10 @@
 
 import pytest
 
-from ascend_doctor.checks import all_checks
 from ascend_doctor.collect.launch import program
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.linting.inputs import subjects
-from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
-from ascend_doctor.matrix.catalog import Catalog
+from tests.linting.judged import judge_text, mistakes
 
-CATALOG = Catalog()
-CHECKS = tuple(check for check in all_checks() if suits(check))
 VERL = """\
 BATCH=64
 python3 -m verl.trainer.main_ppo \\
@@ -65,17 +60,7 @@ torchrun --nproc_per_node 8 --master_port $MASTER_PORT pretrain_gpt.py \\
 
 
 def reports(path: str, text: str) -> list[Finding]:
-    return [
-        finding
-        for finding in unique(
-            tuple(
-                finding
-                for each in subjects(path, text.encode(), CATALOG)
-                for finding in findings(each, machine("0.15.3", ""), CATALOG, CHECKS)
-            )
-        )
-        if finding.level in {Level.ERROR, Level.WARNING}
-    ]
+    return mistakes(judge_text(path, text, "0.15.3"))
 
 
 @pytest.mark.parametrize(
@@ -127,24 +112,13 @@ def test_a_wrong_value_is_found_at_its_line(
     assert [each.location and each.location.line for each in findings] == [line]
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "check"),
-    [
-        ("huawei.com/Ascend910: 8", "nvidia.com/gpu: 8", "pod-devices"),
-        ("/dev/shm", "/data", "pod-shared-memory"),
-        ('"8", "train', '"16", "train', "pod-ranks"),
-    ],
-)
-def test_a_wrong_pod_is_found(before: str, after: str, check: str) -> None:
-    findings = reports("pod.yaml", POD.replace(before, after))
-    assert {each.check for each in findings} >= {check}
-
-
 def test_a_pod_with_the_memory_of_its_host_needs_no_volume() -> None:
     text = POD.replace("/dev/shm", "/data").replace(
         "      containers:", "      hostIPC: true\n      containers:"
     )
     assert reports("pod.yaml", text) == []
+    alone = reports("pod.yaml", text.replace("hostIPC: true", "hostIPC: false"))
+    assert [each.check for each in alone] == ["pod-shared-memory"]
 
 
 def test_an_asynchronous_trainer_takes_no_batch() -> None:
@@ -173,12 +147,7 @@ def test_what_extends_main_ppo_is_judged_as_it() -> None:
 def test_a_trainer_that_is_not_known_is_not_judged(trainer: str, worst: Level) -> None:
     script = VERL.replace("parallel_size=2", "parallel_size=3")
     script = script.replace("python3 -m verl.trainer.main_ppo", trainer)
-    inputs = subjects("a.sh", script.encode(), CATALOG)
-    judged = [
-        each
-        for lint_input in inputs
-        for each in findings(lint_input, machine("0.15.3", ""), CATALOG, CHECKS)
-    ]
+    judged = judge_text("a.sh", script, "0.15.3")
     assert max(each.level for each in judged) == worst
     unresolved = [each for each in judged if each.check == "launch-resolved"]
     assert ("run-verl-sizes" in unresolved[0].because) == (worst is Level.UNKNOWN)
@@ -231,15 +200,7 @@ def test_the_value_of_an_option_is_no_program() -> None:
 
 
 def ids(path: str, content: str) -> list[tuple[str, int]]:
-    inputs = subjects(path, content.encode(), CATALOG, lambda *_: ())
-    judged = unique(
-        tuple(
-            finding
-            for each in inputs
-            for finding in findings(each, machine("", ""), CATALOG, CHECKS)
-            if finding.level in {Level.ERROR, Level.WARNING}
-        )
-    )
+    judged = mistakes(judge_text(path, content, shellcheck=lambda *_: ()))
     return [(each.check, each.location.line if each.location else 0) for each in judged]
 
 
@@ -301,12 +262,8 @@ def test_a_misspelt_key_is_found_at_the_key() -> None:
 def test_visible_devices_are_those_of_one_node(script: str) -> None:
     def judged(devices: str) -> list[str]:
         text = f"export ASCEND_RT_VISIBLE_DEVICES={devices}\n{script}"
-        return [
-            finding.check
-            for each in subjects("run.sh", text.encode(), CATALOG)
-            for finding in findings(each, machine("0.16.1", ""), CATALOG, CHECKS)
-            if finding.level is Level.ERROR
-        ]
+        findings = judge_text("run.sh", text, "0.16.1")
+        return [finding.check for finding in findings if finding.level is Level.ERROR]
 
     assert judged("0,1,2,3,4,5,6,7") == []
     assert judged("0,1,2,3") == ["run-visible-devices"]
@@ -343,10 +300,9 @@ def test_a_file_for_other_devices_is_not_judged() -> None:
 def test_sizes_of_minus_one_come_from_a_checkpoint() -> None:
     """As Megatron-DeepSpeed's examples_deepspeed/MoE/ds_evalharness.sh starts its evaluation."""
     text = MEGATRON.replace("layers 8", "layers -1").replace("size 1024", "size -1")
-    (launch,) = subjects("a.sh", text.encode(), CATALOG)
     of_values = [
         (finding.level, finding.observed)
-        for finding in findings(launch, machine("0.15.3", ""), CATALOG, CHECKS)
+        for finding in judge_text("a.sh", text, "0.15.3")
         if finding.check == "run-option-values"
     ]
     assert of_values == [(Level.UNKNOWN, "--num-layers -1, --hidden-size -1")]

@@ -5,13 +5,13 @@ half an hour and more.
 """
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.acceptance import needs
+from tests.programs import run_program
 
 ENTER = Path(__file__).parent / "enter"
 ROOT = needs.first_path("aarch64-root")
@@ -19,11 +19,9 @@ DEADLINE = 4 * 3600
 
 
 def report(*arguments: str) -> dict[str, Any]:
-    done = subprocess.run(
+    done = run_program(
         [ENTER, ROOT, "ascend-doctor", *arguments, "--format", "json", "--quiet"],
         check=False,
-        capture_output=True,
-        text=True,
         timeout=DEADLINE,
     )
     loaded: dict[str, Any] = json.loads(done.stdout)

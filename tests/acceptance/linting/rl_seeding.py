@@ -3,16 +3,11 @@
 import re
 from pathlib import Path
 
-from ascend_doctor.checks import all_checks
-from ascend_doctor.findings import Finding, Level
-from ascend_doctor.linting.inputs import subjects
-from ascend_doctor.linting.launch_checks import findings, machine, suits
-from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.findings import Finding
 from tests.acceptance.clones import clone, git
+from tests.linting.judged import judge_text, mistakes
 
 REPOSITORY, COMMIT = "Ascend/MindSpeed-RL", "05a90d77cb6cfad8999e2aee21068284db959579"
-CATALOG = Catalog()
-CHECKS = tuple(check for check in all_checks() if suits(check))
 
 
 def files() -> dict[str, str]:
@@ -33,10 +28,5 @@ def reports(contents: dict[str, str], path: str, folder: Path) -> list[Finding]:
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(content, "utf-8")
-    base, target = machine("0.12.1", ""), folder / path
-    judged = (
-        finding
-        for each in subjects(str(target), target.read_bytes(), CATALOG)
-        for finding in findings(each, base, CATALOG, CHECKS)
-    )
-    return [finding for finding in judged if finding.level in {Level.ERROR, Level.WARNING}]
+    target = folder / path
+    return mistakes(judge_text(str(target), target.read_bytes(), "0.12.1"))

@@ -6,17 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor.checks import all_checks
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.linting.inputs import subjects
-from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
-from ascend_doctor.matrix.catalog import Catalog
 from tests.acceptance.clones import clone, git
 from tests.acceptance.linting import rl_seeding as rl
+from tests.linting.judged import CATALOG, judge_inputs
 from tests.linting.test_entry_files import LABELLED
 from tests.linting.test_entry_files import reports as entry_reports
 
-CATALOG = Catalog()
 # Repository, the version of Megatron-LM that it names, files and launches that there are at least.
 REPOSITORIES = [
     ("modelscope/ms-swift", "0.16.1", 400, 400),
@@ -24,10 +21,20 @@ REPOSITORIES = [
     ("verl-project/verl", "0.16.1", 250, 180),
     ("Ascend/MindSpeed", "0.12.1", 200, 80),
 ]
-# Mistakes of the files: ETP is the TP of 4 where it is not set, and a misspelt option.
+# Mistakes of the files: ETP is the TP of 4 where it is not set, a misspelt option, and a format of
+# checkpoints that legacy models do not take.
 MISTAKES = {
     ("examples/grpo_trainer/run_qwen3_30b_a3b_megatron.sh", "run-world-size"),
+    # The rollout's configuration asserts EP = TP x DP, and the script's own default is vllm.
+    ("examples/grpo_trainer/run_qwen3_30b_a3b_megatron.sh", "run-verl-values"),
+    # model_engine is a group at the top, and no key of an actor.
+    ("examples/router_replay/run_qwen3_30b_a3b_megatron.sh", "run-verl-keys"),
+    ("examples/tuning/scaling/run_qwen2_5_32b_megatron.sh", "run-verl-keys"),
+    # With the script's own defaults 16 nodes meet at the address of each.
+    ("examples/sft/gsm8k/run_deepseek_v4_megatron_lite.sh", "run-master-address"),
+    ("examples/sft/gsm8k/run_qwen3_5_397b_a17b_megatron.sh", "run-master-address"),
     ("tests_extend/example/train_distributed_ms.sh", "run-flags-known"),
+    ("tests_extend/system_tests/gpt/pretrain_gpt_deepspeed_moe_128k.sh", "run-arguments"),
 }
 # Options of scripts that are launched, which nobody but these scripts can tell.
 OPEN = {"launch-resolved", "run-flags-known", "run-swift-options"}
@@ -38,7 +45,6 @@ WITH_ENTRY_FILES = (
     *("NVIDIA/Megatron-LM", "Ascend/MindSpeed", "Ascend/MindSpeed-LLM", "Ascend/MindSpeed-MM"),
     *("Ascend/MindSpeed-RL", "modelscope/ms-swift", "verl-project/verl", "modelscope/twinkle"),
 )
-MM_COMMIT = "57069cd55a8ab16d5affe379a2e2c5f0a4d962b9"
 
 
 def chosen(path: str) -> bool:
@@ -52,7 +58,6 @@ def test_no_error_on_what_maintainers_ship(
     repository: str, megatron: str, files: int, launches: int
 ) -> None:
     checkout = clone(repository)
-    base, checks = machine(megatron, ""), [check for check in all_checks() if suits(check)]
     paths = git(checkout, "ls-tree", "-r", "--name-only", "HEAD").decode().split("\n")
     paths = [path for path in paths if chosen(path)]
     judged: list[Finding] = []
@@ -63,11 +68,7 @@ def test_no_error_on_what_maintainers_ship(
             lint_input.launch is not None and lint_input.launch.present
             for lint_input in lint_inputs
         )
-        judged += unique(
-            tuple(
-                finding for each in lint_inputs for finding in findings(each, base, CATALOG, checks)
-            )
-        )
+        judged += judge_inputs(lint_inputs, megatron)
     print(repository, len(paths), started, Counter(finding.level.value for finding in judged))  # noqa: T201
     assert len(paths) >= files
     assert started >= launches

@@ -8,11 +8,11 @@ import pytest
 
 from ascend_doctor.linting.fixing import Judgement, mend
 from ascend_doctor.linting.inputs import subjects
-from ascend_doctor.linting.launch_checks import findings, machine
 from ascend_doctor.linting.shellcheck import run_shellcheck
 from tests.acceptance.linting.seeding import Mistake, mistakes, prepare
 from tests.acceptance.linting.started import can_be_alone, starts
-from tests.acceptance.linting.test_labelled import CATALOG, CHECKS, Label, launches, reports
+from tests.acceptance.linting.test_labelled import Label, launches, reports
+from tests.linting.judged import CATALOG, judge_inputs
 
 # Of 100; docs/records/lint.md has the figures of several seeds.
 LEAST_MENDED = 60
@@ -20,13 +20,9 @@ LEAST_STARTED = 10
 
 
 def fix_script(label: Label, text: str) -> str:
-    base = machine(label.megatron, "")
-
     def judge(content: bytes) -> Judgement:
         inputs = subjects(label.path, content, CATALOG, run_shellcheck)
-        judged = (
-            each for lint_input in inputs for each in findings(lint_input, base, CATALOG, CHECKS)
-        )
+        judged = judge_inputs(inputs, label.megatron)
         scripts = (each.shell_script for each in inputs if each.shell_script is not None)
         return Judgement(tuple(mark for script in scripts for mark in script.marks), tuple(judged))
 

@@ -1,6 +1,5 @@
 """The estimate of memory beside Megatron-LM's own."""
 
-import importlib.util
 import sys
 import types
 from types import ModuleType, SimpleNamespace
@@ -13,6 +12,7 @@ from ascend_doctor.planning.layout import Layout
 from ascend_doctor.planning.memory import TrainingRun, activations, estimate
 from ascend_doctor.planning.weights import vocabulary
 from tests.acceptance import clones
+from tests.programs import load_module
 
 CATALOG = Catalog()
 RELEASE, FILE = "core_v0.15.3", "megatron/training/theoretical_memory_usage.py"
@@ -29,12 +29,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     utils = types.ModuleType("theirs.utils")
     utils.print_rank_0 = lambda *_: None  # type: ignore[attr-defined]
     sys.modules |= {"theirs": package, "theirs.utils": utils}
-    spec = importlib.util.spec_from_file_location("theirs.memory", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(path, "theirs.memory")
 
 
 def arguments(model: Model, layout: Layout, training: TrainingRun) -> SimpleNamespace:

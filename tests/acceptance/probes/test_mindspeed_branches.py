@@ -9,11 +9,11 @@ import pytest
 
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.probe_results import ProbeRun
-from ascend_doctor.probing.launching import launch
 from ascend_doctor.probing.schedule import plan
 from ascend_doctor.simulator import Tree, build
 from tests.acceptance.clones import unpack
-from tests.probes.standins import findings
+from tests.probes.judged import judge_probes
+from tests.probes.started import launch
 
 # Seconds; the real trees are imported five times.
 PATIENCE = 900.0
@@ -52,7 +52,7 @@ def on(examined_python: Path, tree: Tree, tmp_path: Path) -> On:
 
 
 def only(run: ProbeRun, check: str) -> Finding:
-    (finding,) = findings(run, check)
+    (finding,) = judge_probes(run, check=check)
     return finding
 
 

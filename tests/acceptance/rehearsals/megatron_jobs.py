@@ -18,6 +18,7 @@ from typing import NamedTuple
 from tests.acceptance import clones, needs
 from tests.acceptance.rehearsals.model_options import MODEL
 from tests.knobs import record_path
+from tests.programs import run_program
 
 MINDSPEED, MEGATRON = "Ascend/MindSpeed", "NVIDIA/Megatron-LM"
 PYTHON = needs.first_path("jobs-python")
@@ -167,15 +168,7 @@ def run(
     command: list[str], stack: Path, folder: Path, env: Mapping[str, str] = MappingProxyType({})
 ) -> subprocess.CompletedProcess[str]:
     """Run in ``folder`` with the checkouts of ``stack``."""
-    return subprocess.run(
-        command,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=3600,
-        cwd=folder,
-        env=environment(stack, env),
-    )
+    return run_program(command, check=False, timeout=3600, cwd=folder, env=environment(stack, env))
 
 
 def environment(stack: Path, env: Mapping[str, str]) -> dict[str, str]:
@@ -192,6 +185,4 @@ def environment(stack: Path, env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _ask(code: str) -> str:
-    return subprocess.run(
-        [PYTHON, "-c", code], check=True, capture_output=True, text=True, timeout=60
-    ).stdout.strip()
+    return run_program([PYTHON, "-c", code]).stdout.strip()

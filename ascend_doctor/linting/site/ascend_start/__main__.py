@@ -18,9 +18,10 @@ from .confined import confine, end_with_parent, in_fork
 from .frameworks import Megatron, Torchrun
 from .options import CommandWord, fill_unknown, refuse
 from .refusals import Start, find_refusals
+from .swift import Swift
 from .tries import parser_of
 
-FRAMEWORKS = {"megatron": Megatron, "verl": Verl}
+FRAMEWORKS = {"megatron": Megatron, "verl": Verl, "swift": Swift}
 _SECONDS_OF_LAUNCH = 120.0
 _GRACE = 30.0
 
@@ -56,6 +57,7 @@ def _describe(error: BaseException) -> str:
 def _examine(launch: dict[str, Any], framework: Any, ends: float, *, adapt: bool) -> dict[str, Any]:
     answer: dict[str, Any] = {}
     world = None
+    os.environ.update(launch["env"])
     if launch["launcher"]:
         torchrun = Torchrun()
         words, unknown = fill_unknown(launch["launcher"], parser_of(torchrun), any_text=False)
@@ -96,7 +98,6 @@ def main() -> None:
     for launch in request["launches"]:
         for part in ("launcher", "words"):
             launch[part] = launch[part] and [CommandWord(*word) for word in launch[part]]
-        os.environ.update(launch["env"])
         framework, failed, known = frameworks.take(launch)
         ready = time.monotonic()
         limit = min(ends, ready + _SECONDS_OF_LAUNCH)

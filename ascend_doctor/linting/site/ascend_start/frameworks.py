@@ -125,7 +125,8 @@ def _type(entry: str, words: list[CommandWord]) -> None:
     sys.argv = [entry, *without_unknown(words)]
 
 
-def _make_groups(ranks: int) -> None:
+def fake_ranks(ranks: int) -> None:
+    """Be the first of ranks that are not there."""
     dist = importlib.import_module("torch.distributed")
     fake = importlib.import_module("torch.testing._internal.distributed.fake_pg")
     low = dist.distributed_c10d
@@ -137,6 +138,10 @@ def _make_groups(ranks: int) -> None:
 
     low._new_process_group_helper = helper
     dist.init_process_group("fake", rank=0, world_size=ranks, store=fake.FakeStore())
+
+
+def _make_groups(ranks: int) -> None:
+    fake_ranks(ranks)
     initialize = sys.modules["megatron.training.initialize"]._initialize_distributed
     while hasattr(initialize, "__wrapped__"):
         initialize = initialize.__wrapped__

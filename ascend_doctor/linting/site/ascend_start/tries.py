@@ -18,7 +18,7 @@ SECONDS = 20.0
 WORLD = "world_size"
 ARGPARSE = "argparse"
 # A framework refuses with these; another error is an end, but not a refusal.
-_REFUSALS = {"AssertionError", "ValueError", "RuntimeError", "TypeError", "NotImplementedError"}
+_REFUSALS = {"AssertionError", "ValueError", "RuntimeError", "TypeError", "ArithmeticError"}
 _OF_HYDRA = re.compile(r"(?:hydra|omegaconf)\.")
 _TRACE = 3
 
@@ -122,7 +122,12 @@ def _explain(
     world = ReadOption(WORLD, WORLD, [], [])
     answer = _describe(refusal, [options.get(name, world) for name in names], related)
     kind = type(refusal)
-    known = kind.__name__ in _REFUSALS or kind is Exception or _OF_HYDRA.match(kind.__module__)
+    known = not isinstance(refusal, OSError) and (
+        kind is Exception
+        or any(
+            each.__name__ in _REFUSALS or _OF_HYDRA.match(each.__module__) for each in kind.__mro__
+        )
+    )
     answer["failed"] = not (known and frames)
     if frames:
         last = frames[-1]

@@ -1,0 +1,79 @@
+"""ms-swift: its argument classes, with ranks that do not exist and a model that is only named.
+
+Source: modelscope/ms-swift@v4.2.3:swift/pipelines/base.py, swift/arguments.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+from .frameworks import DEVICES, fake_ranks
+from .options import CommandWord
+
+_PIPELINES = {"sft": "sft.{}Sft", "pt": "pretrain.{}Pretrain", "rlhf": "rlhf.{}RLHF"}
+_FOLDERS = {"swift": "swift.pipelines.train", "megatron": "swift.megatron.pipelines.train"}
+# A model's own length is in its configuration, which is not here.
+_LENGTH = 1 << 20
+
+
+class Swift:
+    """A pipeline of ms-swift up to its arguments."""
+
+    folders = ("/swift/", "/transformers/", "/megatron/", "/mcore_bridge/", "/peft/")
+    _pipeline: Any = None
+
+    def prepare(self, entry: str, words: list[CommandWord]) -> None:
+        os.environ.update({"WORLD_SIZE": "1", "RANK": "0", "LOCAL_RANK": "0"})
+        sys.argv = [entry]
+        self.adapt(entry, words)
+        importlib.import_module("torch.testing._internal.distributed.fake_pg")
+
+    def adapt(self, entry: str, _words: list[CommandWord]) -> None:
+        program, action = entry.split()
+        module, name = _PIPELINES[action].format(program.title()).split(".")
+        folder = importlib.import_module(f"{_FOLDERS[program]}.{module}")
+        self._pipeline = getattr(folder, name)
+
+    def parse(self, words: list[CommandWord]) -> Any:
+        texts = [word.text for word in words]
+        return self._pipeline._parse_args(object.__new__(self._pipeline), texts)
+
+    def start(self, words: list[CommandWord], _world: int | None) -> dict[str, Any]:
+        # Swift starts a single rank itself, and torchrun more (swift/cli/main.py).
+        sizes = [os.environ.get(name, "1") for name in ("NNODES", "NPROC_PER_NODE")]
+        ranks = int(sizes[0]) * int(sizes[1])
+        local = min(ranks, DEVICES)
+        places = {"WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": local, "RANK": 0, "LOCAL_RANK": 0}
+        for name, value in places.items():
+            os.environ[name] = str(value)
+            if ranks == 1:
+                del os.environ[name]
+        torch = sys.modules["torch"]
+        # More devices than local ranks would share the model.
+        for devices in {torch.cuda, getattr(torch, "npu", torch.cuda)}:
+            devices.device_count = lambda: local
+        fake_ranks(ranks)
+        _name_models(torch.bfloat16)
+        self.parse(words)
+        return {}
+
+
+def _name_models(dtype: Any) -> None:
+    """Load no model, adapter or plugin: a model is what its name says."""
+    meta = sys.modules["swift.model.model_meta"]
+    base = sys.modules["swift.arguments.base_args.base_args"]
+
+    def describe(folder: str, model_type: str | None, **_: Any) -> Any:
+        known = meta.MODEL_MAPPING.get(model_type)
+        if model_type is not None and known is None:
+            raise ValueError(f"model_type: '{model_type}' not in {list(meta.MODEL_MAPPING)}")
+        info = meta.ModelInfo(model_type, folder, dtype, _LENGTH, quant_method=None, quant_bits=0)
+        info.is_multimodal = bool(known and known.is_multimodal)
+        return info
+
+    meta.safe_snapshot_download = base.safe_snapshot_download = lambda name, *_, **__: name
+    meta._get_model_info = describe
+    base.import_external_file = lambda _: None
