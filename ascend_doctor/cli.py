@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shlex
 import sys
 import time
 from collections.abc import Iterable
@@ -10,6 +11,7 @@ from collections.abc import Iterable
 import click
 
 from ascend_doctor import __version__, language
+from ascend_doctor.commands.habits import ALIASES, HABITS
 from ascend_doctor.commands.help_pages import speak
 from ascend_doctor.commands.lazy import LazyGroup
 from ascend_doctor.errors import DoctorError
@@ -21,10 +23,10 @@ from ascend_doctor.exits import (
     describe_exhaustion,
 )
 from ascend_doctor.machine import live, streams, watchdog
+from ascend_doctor.machine.files import is_there
 from ascend_doctor.render.plain import lines, one_line
 
 _STRAY_WORD = re.compile(r"Got unexpected extra argument \((\S+)\)")
-# What a word means that the command has no place for.
 # What a command without its arguments is told to be typed as.
 _EXAMPLES = {
     "merge": "The reports of the nodes, such as `ascend-doctor merge reports`.",
@@ -32,14 +34,6 @@ _EXAMPLES = {
     "diff": "Two snapshots or reports, such as `ascend-doctor diff good.json bad.json`.",
     "run": "Such as `ascend-doctor run -- torchrun --nproc-per-node 8 train.py`.",
     "matrix why": "Two components, such as `ascend-doctor matrix why megatron-lm cann`.",
-}
-_STRAY = {
-    "setup": "--megatron {}",
-    "matrix solve": "--megatron {}",
-    "fix": "--only {}",
-    "snapshot": "-o {}",
-    "plan": "--model {}",
-    "env": "--prefix {}",
 }
 # Commands that read files and compute; one of them that does neither waits for a dead mount.
 _READING = frozenset(
@@ -51,22 +45,6 @@ _KINDS = {
     "integer": "a whole number",
     "float range": "a number",
     "float": "a number",
-}
-# What other programs call an option, and what comes nearest here.
-_OPTION_HABITS = {
-    "--all": "--help-all",
-    "--chip": "--soc",
-    "--gpus": "--npus",
-    "--hosts": "--expect",
-    "--nodes": "--npus",
-    "--npus": "--nproc",
-    "--ranks": "--nproc",
-    "--seq-len": "--seq",
-    "--unset": "--undo",
-}
-_OPTIONS_ELSEWHERE = {
-    ("check", "--fix"): "ascend-doctor fix",
-    ("setup", "--list"): "ascend-doctor stack list",
 }
 
 # Name and one line of help; the module of a command is imported when it is called.
@@ -159,6 +137,8 @@ def _run_watched(began: float) -> int:
 def run(arguments: list[str]) -> int:
     """Run the command line and give its exit code; nothing is raised."""
     language.choose(language.of_locale(os.environ))
+    if arguments and arguments[0] in ALIASES:
+        arguments = [HABITS[arguments[0]], *arguments[1:]]
     try:
         code = doctor.main(arguments, prog_name="ascend-doctor", standalone_mode=False)
     except click.ClickException as error:
@@ -166,7 +146,7 @@ def run(arguments: list[str]) -> int:
         if isinstance(error, click.exceptions.NoArgsIsHelpError):
             error.show()
         else:
-            named = _explain_files(arguments, error)
+            named = _explain_files(arguments, error) or _split_launch(arguments, error)
             _say(named or _describe(error) + _suggest_option(error), hint=_usage(error))
         return EXIT_USAGE
     except DoctorError as error:
@@ -194,6 +174,22 @@ def _explain_files(arguments: list[str], error: click.ClickException) -> str:
     return ""
 
 
+def _split_launch(arguments: list[str], error: click.ClickException) -> str:
+    """The line with `--` before the launch that an unknown option belongs to."""
+    ctx = error.ctx if isinstance(error, click.NoSuchOption) else None
+    taken = [each for each in ctx.command.params if each.type is click.UNPROCESSED] if ctx else ()
+    if ctx is None or not taken or "--" in arguments:
+        return ""
+    parser = ctx.command.make_parser(ctx)
+    parser.allow_interspersed_args = False
+    with contextlib.suppress(click.UsageError):
+        values, *_ = parser.parse_args(arguments[arguments.index(str(ctx.info_name)) + 1 :])
+        if (launch := values.get(str(taken[0].name))) and not is_there(launch[0]):
+            line = shlex.join([*arguments[: -len(launch)], "--", *launch])
+            return language.say(f"append the launch after `--`: `ascend-doctor {line}`")
+    return ""
+
+
 def _describe(error: click.ClickException) -> str:
     """What click says, with no option that is far from what was typed, and what is missing."""
     if isinstance(error, click.NoSuchOption) and error.ctx is not None:
@@ -212,12 +208,11 @@ def _describe(error: click.ClickException) -> str:
 
 def _near_options(name: str, ctx: click.Context) -> Iterable[str]:
     """Options of a command that one may mean; the dashes that all have bring none nearer."""
-    known = [option for parameter in ctx.command.params for option in parameter.opts]
-    habit = _OPTION_HABITS.get(name, "")
+    known = [name for each in ctx.command.params for name in each.opts if name[0] == "-"]
     path = ctx.command_path.removeprefix("ascend-doctor ")
-    if elsewhere := _OPTIONS_ELSEWHERE.get((path, name)):
+    if elsewhere := HABITS.get(f"{path} {name}"):
         return (elsewhere,)
-    if habit in known:
+    if (habit := HABITS.get(name)) in known:
         return (habit,)
     import difflib  # noqa: PLC0415 - only where something is wrong
 
@@ -230,16 +225,13 @@ def _suggest_option(error: click.ClickException) -> str:
     stray = _STRAY_WORD.fullmatch(error.format_message())
     if stray is None or not isinstance(error, click.UsageError) or error.ctx is None:
         return ""
-    path = error.ctx.command_path
-    form = _STRAY.get(path.removeprefix("ascend-doctor "))
-    return f"; did you mean `{path} {form.format(stray[1])}`?" if form else ""
+    form = HABITS.get(f"{error.ctx.command_path.removeprefix('ascend-doctor ')} {{}}")
+    return f"; did you mean `{form.format(stray[1])}`?" if form else ""
 
 
 def _usage(error: click.ClickException) -> str:
     if isinstance(error, click.UsageError) and error.ctx is not None:
-        from ascend_doctor.language import say  # noqa: PLC0415 - only where something is wrong
-
-        return f" ({say(f'see {error.ctx.command_path} --help')})"
+        return f" ({language.say(f'see {error.ctx.command_path} --help')})"
     return ""
 
 

@@ -48,8 +48,6 @@ class Limit(Part, frozen=True, kw_only=True):
 
 
 class Host(Section, frozen=True, kw_only=True):
-    """Operating system and what it grants this process."""
-
     name: str = ""
     os_id: str = ""
     os_version: str = ""
@@ -71,7 +69,6 @@ class Host(Section, frozen=True, kw_only=True):
     virtual_machine: str | None = None
     uid: int | None = None
     gids: tuple[int, ...] = ()
-    groups: tuple[str, ...] = ()
     transparent_hugepages: str | None = None
     cpu_governors: tuple[str, ...] = ()
     page_size: int | None = None
@@ -142,14 +139,16 @@ class InstallInfo(Part, frozen=True, kw_only=True):
     closed: bool = False
     driver_path: str | None = None
     driver_status: str | None = None
-    user: str | None = None
-    group: str | None = None
 
 
 class DockerRuntime(Part, frozen=True, kw_only=True):
-    """Ascend Docker Runtime on this host. ``mounts`` are the paths of its base.list."""
+    """Ascend Docker Runtime on this host. ``mounts`` are the paths of its base.list.
+
+    ``is_there``: the program ``path`` exists.
+    """
 
     path: str | None = None
+    is_there: bool | None = None
     default: bool = False
     mounts: tuple[str, ...] = ()
 
@@ -157,16 +156,14 @@ class DockerRuntime(Part, frozen=True, kw_only=True):
 class Driver(Section, frozen=True, kw_only=True):
     """The kernel driver (HDK), its firmware, its device files and its user-space libraries.
 
-    ``firmware_source``: file or tool with ``firmware_version``; ``modules``: loaded kernel modules.
+    ``modules``: loaded kernel modules.
     """
 
     path: str | None = None
     version: str | None = None
     package_version: str | None = None
-    ascendhal_version: str | None = None
     compatible_firmware: str | None = None
     firmware_version: str | None = None
-    firmware_source: str = ""
     compatible_drivers: str | None = None
     install_info: InstallInfo | None = None
     nodes: tuple[DeviceNode, ...] = ()
@@ -206,8 +203,6 @@ class Npu(Part, frozen=True, kw_only=True):
     device: int | None = None
     name: str = ""
     health: str = ""
-    bus_id: str | None = None
-    power_w: float | None = None
     temperature_c: int | None = None
     utilisation: int | None = None
     memory: Usage | None = None
@@ -225,11 +220,10 @@ class NpuProcess(Part, frozen=True, kw_only=True):
 
 
 class NpuHealth(Part, frozen=True, kw_only=True):
-    """``npu-smi info -t health``: the state, and its codes with their texts."""
+    """``npu-smi info -t health``: codes and their texts."""
 
     npu_id: int
     chip_id: int = 0
-    state: str = ""
     codes: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
 
@@ -248,29 +242,24 @@ class NpuBoard(Part, frozen=True, kw_only=True):
     npu_id: int
     chip_name: str | None = None
     npu_name: str | None = None
-    pci_device: str | None = None
     driver_version: str | None = None
     firmware_version: str | None = None
     compatibility: str | None = None
 
 
 class NpuMapping(Part, frozen=True, kw_only=True):
-    """A row of ``npu-smi info -m``."""
-
     npu_id: int
     chip_id: int
-    chip_name: str = ""
 
 
 class Topology(Part, frozen=True, kw_only=True):
     """``npu-smi info -t topo``: ``links[i][j]`` is the code from ``names[i]`` to ``names[j]``.
 
-    A row of "" was not printed. ``affinity[i]``: the CPUs near ``names[i]``, as printed, or empty.
+    A row of "" was not printed.
     """
 
     names: tuple[str, ...]
     links: tuple[tuple[str, ...], ...]
-    affinity: tuple[str, ...] = ()
 
 
 class ToolError(Part, frozen=True, kw_only=True):
@@ -285,8 +274,7 @@ class Npus(Section, frozen=True, kw_only=True):
     """The output of npu-smi. ``tool`` is its path, "" if it is not installed.
 
     ``layout`` is a2 (910 too), a3, 310 or 950. ``complete``: the device table was not cut.
-    ``processes`` is None if the tool did not say; ``idle`` are the NPU ids without processes by
-    its own words. ``listed`` is the number of cards of ``info -l``.
+    ``processes`` is None if the tool did not say. ``listed`` is the number of cards of ``info -l``.
     """
 
     tool: str = ""
@@ -296,7 +284,6 @@ class Npus(Section, frozen=True, kw_only=True):
     devices: tuple[Npu, ...] = ()
     complete: bool = True
     processes: tuple[NpuProcess, ...] | None = None
-    idle: tuple[int, ...] = ()
     listed: int | None = None
     mapping: tuple[NpuMapping, ...] | None = None
     health: tuple[NpuHealth, ...] = ()
@@ -319,22 +306,16 @@ class CannComponent(Part, frozen=True, kw_only=True):
 
 
 class CannInstall(Part, frozen=True, kw_only=True):
-    """One toolkit on disk. ``layout`` is "old" (up to 8.3) or "new" (from 8.5).
-
-    ``kernels``: SoC folders with compiled operators; ``kernels_bare``: only ops_oam, no ops.
-    """
+    """One toolkit on disk. ``kernels``: SoC folders with compiled operators."""
 
     root: str
-    layout: str
     version: str | None = None
-    inner_version: str | None = None
     arch: str | None = None
     components: tuple[CannComponent, ...] = ()
     kernels: tuple[str, ...] = ()
-    kernels_bare: tuple[str, ...] = ()
     ops_packages: tuple[str, ...] = ()
+    ops_arch: str | None = None
     set_env: str | None = None
-    devlib: bool = False
     simulated: bool = False
 
 
@@ -343,6 +324,7 @@ class Nnal(Part, frozen=True, kw_only=True):
 
     root: str
     version: str | None = None
+    arch: str | None = None
     set_env: str | None = None
 
 
@@ -357,6 +339,7 @@ class CannShell(Part, frozen=True, kw_only=True):
     home: str | None = None
     toolkit_home: str | None = None
     opp: str | None = None
+    aicpu: str | None = None
     atb: str | None = None
     library_roots: tuple[str, ...] = ()
     python_roots: tuple[str, ...] = ()
@@ -402,7 +385,6 @@ class Distribution(Part, frozen=True, kw_only=True):
     shadowed: bool = False
     requires: tuple[str, ...] = ()
     requires_python: str | None = None
-    installer: str | None = None
     files_listed: int | None = None
     files_missing: tuple[str, ...] = ()
 
@@ -475,7 +457,7 @@ class MissingSymbol(Part, frozen=True, kw_only=True):
 class Native(Section, frozen=True, kw_only=True):
     """ELF facts of the installed torch_npu; nothing was loaded.
 
-    ``torch_npu`` is its folder, "" without one; ``libraries`` counts its shared objects.
+    ``torch_npu`` is its folder, "" without one.
     ``needed`` is in the loader's order. A missing symbol is only listed if the library that
     should have it was found; ``symbols_checked`` counts those. ``versions`` are the newest
     interfaces of the C and C++ library that torch and torch_npu need; ``libstdcxx`` is the C++
@@ -484,7 +466,6 @@ class Native(Section, frozen=True, kw_only=True):
 
     torch_npu: str | None = None
     machine: str | None = None
-    libraries: int = 0
     needed: tuple[Needed, ...] = ()
     missing_symbols: tuple[MissingSymbol, ...] = ()
     symbols_checked: int = 0
@@ -513,7 +494,6 @@ class GitState(Part, frozen=True, kw_only=True):
     branch: str | None = None
     refs: tuple[str, ...] = ()
     dirty: bool | None = None
-    shallow: bool = False
 
 
 class PackageCopy(Part, frozen=True, kw_only=True):
@@ -543,11 +523,13 @@ class ImportPath(Section, frozen=True, kw_only=True):
     """Importable copies of the packages that decide a training stack.
 
     ``pythonpath``: PYTHONPATH split at colons, with empty entries; ``absent`` do not exist.
+    ``hidden``: packages of CANN and its needs behind a module that is not installed.
     """
 
     pythonpath: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     names: tuple[ImportName, ...] = ()
+    hidden: tuple[ImportName, ...] = ()
 
     def find(self, name: str) -> ImportName:
         return next(
@@ -579,7 +561,8 @@ class Environment(Section, frozen=True, kw_only=True):
     """Environment variables and the host's network.
 
     ``variables`` holds values of an allow-list; ``withheld`` the names of set variables whose
-    values are not kept; ``misspelt`` near misses of known names. ``listening`` are the used
+    values are not kept; ``misspelt`` near misses of known names; ``absent_files`` name a
+    file that does not exist. ``listening`` are the used
     local TCP ports, None if unreadable. ``preloaded`` are the entries of LD_PRELOAD and where
     they are found. ``path_left_out`` are the entries of PATH that the doctor starts nothing
     from; None in records of earlier versions.
@@ -588,6 +571,7 @@ class Environment(Section, frozen=True, kw_only=True):
     variables: dict[str, str] = {}
     withheld: tuple[str, ...] = ()
     misspelt: tuple[str, ...] = ()
+    absent_files: tuple[str, ...] = ()
     interfaces: tuple[Interface, ...] | None = None
     listening: tuple[int, ...] | None = None
     local_port_range: tuple[int, int] | None = None
@@ -597,11 +581,10 @@ class Environment(Section, frozen=True, kw_only=True):
 
 
 class HccnPort(Part, frozen=True, kw_only=True):
-    """A port of a 950 device (``hccn_tool -g -dev_info``). ``kind`` is UB or ETH."""
+    """A port of a 950 device (``hccn_tool -g -dev_info``)."""
 
     udie: int
     port: int
-    kind: str = ""
     link: str = ""
 
 
@@ -660,8 +643,7 @@ class RankTable(Section, frozen=True, kw_only=True):
     """The file of RANK_TABLE_FILE. ``path`` is "" if the variable is not set.
 
     ``version`` is 1.0, 1.2, 2.0, or "" for the old form with group_list. ``problem`` says why
-    there are no ``ranks``. ``counted`` is its declared number of servers (950: of ranks),
-    ``pods`` the SuperPoD of each server.
+    there are no ``ranks``. ``counted`` is its declared number of servers (950: of ranks).
     """
 
     path: str = ""
@@ -669,7 +651,6 @@ class RankTable(Section, frozen=True, kw_only=True):
     status: str = ""
     counted: int | None = None
     ranks: tuple[RankEntry, ...] = ()
-    pods: dict[str, str] = {}
     problem: str | None = None
 
 
@@ -740,6 +721,19 @@ class FrameworkRefusal(Part, frozen=True, kw_only=True):
     outcome: str = "refused"
 
 
+class Allocation(Part, frozen=True, kw_only=True):
+    """What a scheduler gives a launch: nodes (pods), tasks and devices of each; 0: unknown.
+
+    ``whole``: each task of all nodes starts the launch. ``places`` are those of the sizes.
+    """
+
+    nodes: int = 0
+    tasks: int = 1
+    devices: int = 0
+    whole: bool = False
+    places: dict[str, Place] = {}
+
+
 class Launch(Section, frozen=True, kw_only=True):
     """The launch command to judge with the machine. ``present``: there is one.
 
@@ -781,6 +775,7 @@ class Launch(Section, frozen=True, kw_only=True):
     model_name: str = ""
     model_sizes: dict[str, int] = {}
     refusals: tuple[FrameworkRefusal, ...] | None = None
+    allocation: Allocation | None = None
 
 
 # A part of a text that only the running shell knows.
@@ -834,31 +829,24 @@ class ShellScript(Section, frozen=True, kw_only=True):
 
 
 class ContainerSpec(Part, frozen=True, kw_only=True):
-    """A container of a Kubernetes workload, as its file describes it.
+    """A container of a workload, as its file describes it.
 
-    ``requests`` and ``limits`` are quantities by resource, as written. ``mounts`` are the paths
-    of its volumes, ``host_paths`` those on the host or "", ``lost_mounts`` the names that no
-    volume of the pod has. ``ranks`` are those that its command starts, 0 if unknown. ``places``
-    are those of the container, ``image``, each resource as requests/NAME, and mounts as
-    volumeMounts/PATH, lost ones by their names.
+    ``texts`` are its image, resources and mounts, as written, by their paths, such as
+    resources/limits/NAME; ``places`` are theirs, and its own as container. ``volumes`` are those
+    of its pod, with their path on the host or "".
     """
 
-    name: str = ""
-    image: str = ""
-    requests: dict[str, str] = {}
-    limits: dict[str, str] = {}
-    mounts: tuple[str, ...] = ()
-    host_paths: dict[str, str] = {}
-    lost_mounts: tuple[str, ...] = ()
-    host_ipc: bool = False
-    ranks: int = 0
+    texts: dict[str, str] = {}
     places: dict[str, Place] = {}
+    volumes: dict[str, str] = {}
+    host_ipc: bool = False
 
 
 class Pods(Section, frozen=True, kw_only=True):
-    """The containers of a file for Kubernetes."""
+    """The containers of a file, and places that their scheduler refuses (``marks``)."""
 
     containers: tuple[ContainerSpec, ...] = ()
+    marks: tuple[ShellMark, ...] = ()
 
 
 class LockedCheckout(Part, frozen=True, kw_only=True):
@@ -894,17 +882,18 @@ class LockedWheel(Part, frozen=True, kw_only=True):
 class StackLock(Section, frozen=True, kw_only=True):
     """A lock to compare with. ``present``: there is one; ``stack`` is its folder.
 
-    ``python`` is the tag of its interpreter (cp311), ``environment`` the folder of its wheels.
+    ``environment`` is the folder of its wheels.
     ``proof`` is how the stack was run after its build, ``proof_failed`` what failed then.
-    Errors of ``accepted_checks`` do not count: the user took the stack with them.
+    Errors of ``accepted_checks`` do not count: the user took the stack with them. ``edited`` are
+    Python files of the wheels that were changed; None if that could not be determined.
     """
 
     present: bool = msgspec.field(name="given", default=False)
     stack: str = ""
     environment: str = ""
-    python: str = ""
     checkouts: tuple[LockedCheckout, ...] = ()
     wheels: tuple[LockedWheel, ...] = ()
+    edited: tuple[str, ...] | None = ()
     proof: str = ""
     proof_failed: tuple[str, ...] = ()
     accepted_checks: tuple[str, ...] = ()
@@ -918,7 +907,10 @@ class Gap(Part, frozen=True, kw_only=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """What one machine shows. ``taken_at``: UTC, ISO 8601; ``started``: programs, not by probes."""
+    """What one machine shows. ``taken_at``: UTC, ISO 8601; ``started``: programs, not by probes.
+
+    ``refused``: paths that the user may not open.
+    """
 
     schema: int = SCHEMA
     tool_version: str = ""
@@ -926,6 +918,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     simulated: bool = False
     redacted: bool = False
     started: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
     host: Host | None = None
     storage: Storage | None = None
     driver: Driver | None = None

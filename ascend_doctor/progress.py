@@ -8,15 +8,14 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
 from ascend_doctor.language import say
@@ -27,35 +26,8 @@ if TYPE_CHECKING:
     from ascend_doctor.probing.request import ProbeRequest
 
 _REFRESH = 8
-# As many ranks as a machine has NPUs; more would push the rest off the screen.
-_ROWS = 16
 _BAR = 24
-NOUNS = PROBES, STEPS, NODES, RUNS = ("probes", "steps", "nodes", "runs")
-# Seconds of silence after which a person wonders.
-_SILENCE = 3.0
-
-
-class _Bar(Progress):
-    def __init__(
-        self, console: Console, detail: Callable[[], Sequence[RenderableType]], rate: float
-    ) -> None:
-        self._detail: Callable[[], Sequence[RenderableType]] = tuple
-        super().__init__(
-            BarColumn(_BAR),
-            TextColumn("{task.description}", markup=False),
-            TimeElapsedColumn(),
-            console=console,
-            refresh_per_second=rate,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
-        self._detail = detail
-
-    def get_renderables(self) -> Iterable[RenderableType]:
-        detail = self._detail()
-        yield from super().get_renderables()
-        yield from detail
+PROBES, STEPS, NODES, RUNS = "probes", "steps", "nodes", "runs"
 
 
 _OwnBar = TypeVar("_OwnBar", bound="ProgressBar")
@@ -85,7 +57,22 @@ class ProgressBar:
         self._noun = noun
         self._start = time.monotonic()
         self._console = console or Console(file=sys.stderr, markup=False, highlight=False)
-        self._bar = _Bar(self._console, detail, rate)
+        self._detail: Callable[[], Sequence[RenderableType]] = tuple
+        columns = (
+            BarColumn(_BAR),
+            TextColumn("{task.description}", markup=False),
+            TimeElapsedColumn(),
+        )
+        self._bar = Progress(*columns, console=self._console, auto_refresh=False)
+        self._live = Live(
+            get_renderable=lambda: Group(self._bar, *self._detail()),
+            console=self._console,
+            refresh_per_second=rate,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._detail = detail
         self._task = self._bar.add_task(self.count(), total=None)
         self._moving = False
 
@@ -97,12 +84,12 @@ class ProgressBar:
     def __enter__(self: _OwnBar) -> _OwnBar:  # noqa: PYI019 - Self is newer than Python 3.10
         self._moving = self.moves
         if self._moving:
-            self._bar.start()
+            self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._moving:
-            self._bar.stop()
+            self._live.stop()
         self._moving = False
 
     def add(self, names: Iterable[str]) -> None:
@@ -150,7 +137,7 @@ class ProgressBar:
 class TaskDisplay(ProgressBar):
     """Tasks one after the other that print nothing; ``noun`` says what is counted.
 
-    On a terminal where nothing moves, a line names a task after some seconds, but not in a pipe.
+    On a terminal where nothing moves, a line names a task, but not in a pipe.
     """
 
     def __init__(
@@ -160,24 +147,19 @@ class TaskDisplay(ProgressBar):
         *,
         quiet: bool = False,
         console: Console | None = None,
-        silence: float = _SILENCE,
     ) -> None:
         console = console or Console(file=sys.stderr, markup=False, highlight=False)
         quiet = quiet or not console.is_terminal
         super().__init__(noun, quiet=quiet, console=console, detail=self._rows)
         self.add(tasks)
-        self._silence = silence
 
     @contextlib.contextmanager
     def run(self, task: str) -> Iterator[None]:
         self.begin(task)
-        timer = threading.Timer(self._silence, self.line, [f"{say(task)} ..."])
-        timer.daemon = True
-        timer.start()
+        self.line(f"{say(task)} ...")
         try:
             yield
         finally:
-            timer.cancel()
             self.end(task)
 
     def _rows(self) -> list[RenderableType]:
@@ -194,19 +176,16 @@ class ProbeDisplay(ProgressBar):
         super().__init__(PROBES, quiet=quiet, console=console, detail=self._rows)
         self.runs: dict[str, ProbeRun] = {}
         self._request: ProbeRequest | None = None
-        self._stages: dict[int, tuple[str, float]] = {}
+        self._stages: dict[int, str] = {}
         self._shown_stages: set[str] = set()
         self._ends: dict[str, str] = {}
-        self._begun = 0.0
 
     def expect(self, requests: Sequence[ProbeRequest]) -> None:
         self.add(request.probe for request in requests)
 
     def started(self, request: ProbeRequest) -> None:
         self._request = request
-        self._stages = {}
-        self._shown_stages = set()
-        self._begun = time.monotonic()
+        self._stages, self._shown_stages = {}, set()
         self.begin(request.probe)
         count = len(request.ranks)
         ranks = f"{count} ranks" if count > 1 else "one process"
@@ -214,11 +193,10 @@ class ProbeDisplay(ProgressBar):
         self.line(say(text))
 
     def entered(self, rank: int, stage: str, seconds: float) -> None:
-        self._stages[rank] = (stage, seconds)
-        if stage not in self._shown_stages:
+        self._stages[rank] = stage
+        if stage not in self._shown_stages and self._request is not None:
             self._shown_stages.add(stage)
-            if self._request is not None:
-                self.line(f"{self._request.probe}: {stage} ({seconds:.1f} s)")
+            self.line(f"{self._request.probe}: {stage} ({seconds:.1f} s)")
 
     def ended(self, run: ProbeRun) -> None:
         self.runs[run.probe] = run
@@ -248,30 +226,12 @@ class ProbeDisplay(ProgressBar):
             _row(f"{say(word)}: {', '.join(names)}") for word, names in ends.items() if names
         ]
         if request := self._request:
-            elapsed = time.monotonic() - self._begun
-            state = f"{elapsed:.0f} / {request.deadline:.0f} s"
-            rows += [_row(f"{request.probe}: {request.device}  {state}"), self._table(request)]
-        return rows
-
-    def _table(self, request: ProbeRequest) -> Table:
-        elapsed = time.monotonic() - self._begun
-        table = Table(box=None, pad_edge=False)
-        if len(request.ranks) > _ROWS:
-            table.add_column(say("ranks"), justify="right")
-            table.add_column(say("stage"))
-            counted = Counter(stage for stage, _ in self._stages.values())
+            counted = Counter(self._stages.values())
             counted[say("not started")] = len(request.ranks) - len(self._stages)
-            for stage, count in counted.items():
-                if count:
-                    table.add_row(str(count), Text(one_line(stage)))
-            return table
-        table.add_column(say("rank"), justify="right")
-        table.add_column(say("stage"))
-        table.add_column(say("for"), justify="right")
-        for rank in request.ranks:
-            stage, since = self._stages.get(rank, (say("not started"), elapsed))
-            table.add_row(str(rank), Text(one_line(stage)), f"{max(elapsed - since, 0.0):.0f} s")
-        return table
+            most = say(f"at most {request.deadline:.0f} s")
+            rows.append(_row(f"{request.probe}: {request.device}, {most}"))
+            rows += [_row(f"  {count}  {stage}") for stage, count in counted.items() if count]
+        return rows
 
 
 class NodeDisplay(ProgressBar):

@@ -97,8 +97,6 @@ class Drift(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that is no report, and why."""
-
     file: str
     reason: str
 

@@ -100,7 +100,8 @@ def command(  # noqa: PLR0913 - the options of the command
     skip: tuple[str, ...],
     device: str,
     nproc: int | None,
-    asked: ProbeScope,
+    scope: ProbeScope,
+    nodes: tuple[int, int, str],
     timeout: float,
 ) -> int:
     """Collect, judge, probe and report whether this machine is able to train.
@@ -121,7 +122,7 @@ def command(  # noqa: PLR0913 - the options of the command
         nproc=nproc,
         timeout=timeout,
         launch=launch,
-        asked=asked,
+        asked=msgspec.structs.replace(scope, nodes=nodes),
         expected=choose_expectations(output.expected, expect, examination.catalog),
     )
     return conduct(examination, output, wish, only=only, skip=skip)
@@ -267,7 +268,6 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
         return "npu" if self.device == "auto" else self.device
 
     def ranks(self, facts: Snapshot) -> int:
-        """World size of level 3."""
         if self.nproc is not None:
             return self.nproc
         if self.device == "cpu":

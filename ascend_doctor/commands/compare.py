@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import click
 import msgspec
 
+from ascend_doctor.commands.options.kinds import defaulted, flag, repeated
 from ascend_doctor.commands.options.launch import (
     memory_option,
     npus_option,
@@ -27,11 +28,10 @@ from ascend_doctor.render.plain import one_line
 
 
 @click.command("compare")
-@click.option(
+@defaulted(
     "--device",
     type=click.Choice(["auto", "npu", "simulated"]),
     default="auto",
-    show_default=True,
     help="What the CPU is compared with; auto takes NPUs where there are any.",
 )
 @trainer_option
@@ -42,27 +42,24 @@ from ascend_doctor.render.plain import one_line
 )
 @npus_option("NPUs of the simulated machine.", default=8)
 @memory_option()
-@click.option(
+@defaulted(
     "--steps",
     type=click.IntRange(1, 10_000),
     default=3,
-    show_default=True,
     metavar="N",
     help="Steps that are recorded, from the first.",
 )
-@click.option(
+@defaulted(
     "--seed",
     type=click.IntRange(0, 2**31 - 1),
     default=1234,
-    show_default=True,
     metavar="N",
     help="Seed of random, NumPy and torch where the job sets none.",
 )
-@click.option("--keep-dropout", is_flag=True, help="Leave dropout on; its masks differ by device.")
-@click.option(
+@flag("--keep-dropout", help="Leave dropout on; its masks differ by device.")
+@repeated(
     "--tolerance",
     "tolerances",
-    multiple=True,
     metavar="DTYPE=X",
     help="How far tensors may be apart relative to their size, as bf16=0.1; repeatable.",
 )

@@ -3,8 +3,7 @@
 import click
 from click.shell_completion import get_completion_class
 
-_PROGRAM = "ascend-doctor"
-_VARIABLE = "_ASCEND_DOCTOR_COMPLETE"  # as click derives it from the program's name
+VARIABLE = "_ASCEND_DOCTOR_COMPLETE"  # as click derives it from the program's name
 
 
 @click.command("completion")
@@ -19,7 +18,8 @@ def command(shell: str) -> int:
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"click has no completion for {shell}")
-    click.echo(
-        kind(click.get_current_context().find_root().command, {}, _PROGRAM, _VARIABLE).source()
-    )
+    root = click.get_current_context().find_root().command
+    script = kind(root, {}, "ascend-doctor", VARIABLE).source()
+    # bash puts a blank behind a word, and a value belongs there.
+    click.echo(script.replace("+=($value)", "+=($value); [[ $value != *= ]] || compopt -o nospace"))
     return 0

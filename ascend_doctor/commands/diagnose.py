@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from ascend_doctor.commands.options.input_file import InputFile
+from ascend_doctor.commands.options.kinds import flag, repeated
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.commands.options.verdict import (
@@ -23,6 +24,7 @@ from ascend_doctor.diagnosis.next_step import PLOGS, choose_next
 from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.result import Diagnosis, NotRead
 from ascend_doctor.diagnosis.stall_files import read_stall_files
+from ascend_doctor.diagnosis.suspects import find_suspects
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.findings import Finding
@@ -37,17 +39,16 @@ from ascend_doctor.redact import Redactor, ours
 from ascend_doctor.render import diagnosis as page
 from ascend_doctor.render.formats.json import pretty
 
-_USUAL = "verdict exit_verdict history nodes now formats files redact verbose fail_on"
+_USUAL = "verdict exit_verdict history nodes now good formats files redact verbose fail_on"
 
 
 @click.command("diagnose", cls=ShortHelpCommand, usual=_USUAL)
 @click.argument(
     "logs", metavar="LOG...|DIR|-", nargs=-1, type=InputFile(LOG, ARCHIVE, REPORT_ARCHIVE)
 )
-@click.option(
+@flag(
     "--check",
     "now",
-    is_flag=True,
     help="Ask whether this machine shows the cause now: the static checks that look for it.",
 )
 @click.option(
@@ -61,6 +62,12 @@ _USUAL = "verdict exit_verdict history nodes now formats files redact verbose fa
     type=int,
     help="What the run ended with. Not 0: no step after an error says that it was got over.",
 )
+@repeated(
+    "--good",
+    metavar="LOG|DIR",
+    type=InputFile(LOG, ARCHIVE),
+    help="Logs of a good run of the same job: list the lines that only the failed run has.",
+)
 @verdict_options
 @matrix_option
 @output_options
@@ -68,6 +75,7 @@ def command(
     *,
     logs: tuple[str, ...],
     now: bool,
+    good: tuple[str, ...],
     asked: VerdictOptions,
     overlays: tuple[str, ...],
     output: Output,
@@ -90,8 +98,10 @@ def command(
         raise click.UsageError("give a log, a folder of logs, or - for standard input")
     if "-" in logs:
         refuse_other_content(_peek_input(), "-", LOG, ARCHIVE, REPORT_ARCHIVE)
+    if good and "-" in (*logs, *good):
+        raise click.UsageError("--good compares files and folders, not standard input")
     asked.check_targets(output)
-    return conduct(logs, asked=asked, overlays=overlays, output=output, now=now, **known)
+    return conduct(logs, asked=asked, overlays=overlays, output=output, now=now, good=good, **known)
 
 
 def conduct(
@@ -101,6 +111,7 @@ def conduct(
     overlays: tuple[str, ...],
     output: Output,
     now: bool = False,
+    good: tuple[str, ...] = (),
     **known: int | None,
 ) -> int:
     """Diagnose and report; gives the exit code."""
@@ -110,9 +121,9 @@ def conduct(
     named, skipped = find(logs, without=frozenset(stalled.paths))
     skipped += [Skipped(name=name, reason=why) for name, why in stalled.unreadable]
     reader = JobReader(
-        failures=matrix.failures,
+        failures=matrix.recognized_failures,
         codes=matrix.error_codes,
-        patterns=Patterns(matrix.failures.values()),
+        patterns=Patterns(matrix.recognized_failures.values()),
         matrix=matrix,
         options=JobOptions(
             fail_on=output.fail_on,
@@ -125,6 +136,9 @@ def conduct(
     diagnosis = reader.diagnose(named, skipped, conceal=_conceal)
     if not diagnosis.bytes and diagnosis.stall is None:
         raise _explain_nothing(logs, diagnosis.not_read)
+    if good:
+        suspects = find_suspects(named, find(good)[0])
+        diagnosis = msgspec.structs.replace(diagnosis, suspects=suspects)
     # A scheduler needs true names, whatever the page hides.
     real = diagnosis.verdict
     hidden = ours(others=_names(diagnosis))

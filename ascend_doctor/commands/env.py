@@ -11,6 +11,7 @@ import click
 
 from ascend_doctor.collect.cann_host import cann_host
 from ascend_doctor.commands.options.input_file import InputFile
+from ascend_doctor.commands.options.kinds import flag
 from ascend_doctor.errors import DataError, DoctorError
 from ascend_doctor.language import say
 from ascend_doctor.machine.live import LiveMachine, Machine, is_directory
@@ -24,6 +25,7 @@ from ascend_doctor.render.plain import one_line
 
 # A process substitution, a wrapper script and a Python launcher may lie between.
 _GENERATIONS = 8
+_POSIX_SHELLS = ("dash", "ash", "ksh")
 
 
 class _Sourced(click.Command):
@@ -60,9 +62,9 @@ def _fail(arguments: Sequence[str]) -> None:
     help="Where setup built; or the folder of one stack.",
 )
 @click.option("--shell", "form", type=click.Choice(FORMS), help="Default: the shell that calls.")
-@click.option("--undo", is_flag=True, help="Give every variable the value that it had.")
-@click.option("--diff", is_flag=True, help="Show, as comments, what would change.")
-@click.option("--simulated", is_flag=True, help="With 8 simulated NPUs, as `rehearse` has them.")
+@flag("--undo", help="Give every variable the value that it had.")
+@flag("--diff", help="Show, as comments, what would change.")
+@flag("--simulated", help="With 8 simulated NPUs, as `rehearse` has them.")
 def command(
     *, prefix: str | None, form: str | None, undo: bool, diff: bool, simulated: bool
 ) -> int:
@@ -71,6 +73,7 @@ def command(
     \b
     bash, zsh:  source <(ascend-doctor env)
     fish:       ascend-doctor env | source
+    sh, dash:   eval "$(ascend-doctor env)"
 
     Without a stack it prints those of the machine's CANN. To take all back, add --undo.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
@@ -180,8 +183,8 @@ def _calling_shell(environ: Mapping[str, str]) -> str:
         except OSError:
             break
         name = head.partition("(")[2].lstrip("-")
-        if name in SHELLS or name in {"sh", "dash", "ksh"}:
-            return name if name in SHELLS else "bash"
+        if name in SHELLS or name in _POSIX_SHELLS:
+            return name if name in SHELLS else "sh"
         # The name in parentheses may hold blanks: count fields after it (proc(5)).
         process = int(tail.split()[1])
     login = os.path.basename(environ.get("SHELL", ""))

@@ -9,10 +9,12 @@ from collections.abc import Iterator, Sequence
 import click
 
 from ascend_doctor.checks import all_checks
+from ascend_doctor.commands.explain_package import pages_of_package
+from ascend_doctor.commands.names import list_manuals
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.fleet.explain import TOPICS
 from ascend_doctor.judging.judge import Check
-from ascend_doctor.language import current, say
+from ascend_doctor.language import say
 from ascend_doctor.machine.files import is_there
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import KnownFailure, Variable, urls
@@ -43,23 +45,17 @@ _OWNERS = {
 }
 
 
-def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    rows = catalog(())
-    names = [*rows.failures, *(check.id for check in all_checks()), *TOPICS]
-    names += [variable.name for variable in rows.variables.variables]
-    return [name for name in names if name.startswith(incomplete)]
-
-
 @click.command("explain")
-@click.argument("words", metavar="ID|CODE|VARIABLE|LINE", nargs=-1, shell_complete=_complete)
+@click.argument("words", metavar="ID|CODE|VARIABLE|PACKAGE|LINE", nargs=-1)
 @matrix_option
 def command(words: tuple[str, ...], overlays: tuple[str, ...]) -> int:
-    """Explain a check, probe, known failure, error code, variable, or a line of a log.
+    """Explain a check, known failure, error code, variable, package, or a line of a log.
 
     \b
     ascend-doctor explain cann-installed
     ascend-doctor explain EI0006
     ascend-doctor explain HCCL_CONNECT_TIMEOUT
+    ascend-doctor explain torch_npu==2.7.1.post4
     ascend-doctor explain "RuntimeError: call aclnnNonzeroV2 failed, error code is 507018"
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     text = " ".join(words).strip()
@@ -68,7 +64,11 @@ def command(words: tuple[str, ...], overlays: tuple[str, ...]) -> int:
     rows = catalog(overlays)
     spellings = dict.fromkeys((text, text.lower(), text.upper()))
     named = (list(pages_by_name(spelling, rows)) for spelling in spellings)
-    pages = next(filter(None, named), []) or list(_pages_of_line(text, rows))
+    pages = (
+        next(filter(None, named), [])
+        or list(pages_of_package(text, rows))
+        or list(_pages_of_line(text, rows))
+    )
     if not pages:
         raise click.UsageError(_why_nothing(text, rows))
     click.echo("\n\n".join(pages))
@@ -107,8 +107,8 @@ def _pages_of_code(code: str, rows: Catalog) -> Iterator[str]:
         yield _page(
             say(f"{code}: cause and remedy"),
             {
-                "Cause": guide.cause if current() == "en" else guide.cause_zh,
-                "Remedy": guide.remedy if current() == "en" else guide.remedy_zh,
+                "Cause": say(guide.cause),
+                "Remedy": say(guide.remedy),
             },
         )
     as_word = re.compile(rf"\b{re.escape(code)}\b")
@@ -225,14 +225,7 @@ def _near(text: str, rows: Catalog) -> str:
     number = _NUMBER.search(text)
     if number and any(pages_by_name(number[0], rows)):
         return number[0]
-    names: Sequence[str] = [
-        *(check.id for check in all_checks()),
-        *rows.failures,
-        *TOPICS,
-        *(variable.name for variable in rows.variables.variables),
-        *rows.error_codes.reported,
-    ]
-    return ", ".join(_with_title(name, rows) for name in _alike(text, names, rows))
+    return ", ".join(_with_title(name, rows) for name in _alike(text, list_manuals(rows), rows))
 
 
 def _alike(text: str, names: Sequence[str], rows: Catalog) -> list[str]:

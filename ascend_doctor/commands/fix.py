@@ -11,6 +11,7 @@ import msgspec
 from ascend_doctor.commands.check import Wish, make_report
 from ascend_doctor.commands.options.check_filter import selection_options
 from ascend_doctor.commands.options.format_option import shape_option
+from ascend_doctor.commands.options.kinds import defaulted, flag
 from ascend_doctor.commands.options.launch import examined_option, patience_option
 from ascend_doctor.commands.options.matrix import matrix_option
 from ascend_doctor.commands.options.output import Output, redacts
@@ -51,31 +52,25 @@ class StepOutcome(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class _RepairRun:
-    def __init__(
-        self, *, python: str | None, overlays: tuple[str, ...], level: int,
-        only: tuple[str, ...], skip: tuple[str, ...],
-    ) -> None:  # fmt: skip
-        self.env: Mapping[str, str] = dict(os.environ)
-        self.lines: list[str] = []
-        self._python = python
-        self._overlays = overlays
-        self._level = level
-        self._only = only
-        self._skip = skip
+class _RepairRun(msgspec.Struct, kw_only=True):
+    python: str | None
+    overlays: tuple[str, ...]
+    level: int
+    only: tuple[str, ...]
+    skip: tuple[str, ...]
+    env: Mapping[str, str] = msgspec.field(default_factory=lambda: dict(os.environ))
+    lines: list[str] = []
 
     def check(self, *only: str) -> tuple[Report, Redactor]:
         """Check everything or some ids now. Raises DataError."""
-        examination = Examination(
-            LiveMachine(self.env), python=self._python, overlays=self._overlays
-        )
-        wish = Wish(level=self._level, device="auto", nproc=None, timeout=_TIMEOUT)
+        examination = Examination(LiveMachine(self.env), python=self.python, overlays=self.overlays)
+        wish = Wish(level=self.level, device="auto", nproc=None, timeout=_TIMEOUT)
         output = Output(
             targets=(), fail_on=Level.ERROR, color=False, redact=False, verbose=False, quiet=True
         )
         # A step repeats its own checks, even skipped ones.
-        skip = () if only else self._skip
-        report = make_report(examination, output, wish, only=only or self._only, skip=skip)
+        skip = () if only else self.skip
+        report = make_report(examination, output, wish, only=only or self.only, skip=skip)
         return report, examination.redactor(report.snapshot)
 
     def applicable(self, step: RepairStep) -> bool:
@@ -110,12 +105,15 @@ def _run(action: Action) -> str:
 
 
 @click.command("fix")
-@click.option("--dry-run", is_flag=True, help="Only show the steps.  [default without a terminal]")
-@click.option("-y", "--yes", is_flag=True, help="Apply what is safe without asking.")
-@click.option(
-    "-l", "--level", type=click.IntRange(0, 3), default=1, show_default=True,
+@flag("--dry-run", help="Only show the steps.  [default without a terminal]")
+@flag("-y", "--yes", help="Apply what is safe without asking.")
+@defaulted(
+    "-l",
+    "--level",
+    type=click.IntRange(0, 3),
+    default=1,
     help="How deep to check: 0 files, 1 imports, 2 one device, 3 groups and a training step.",
-)  # fmt: skip
+)
 @selection_options
 @examined_option
 @shape_option

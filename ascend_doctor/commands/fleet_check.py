@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import click
 import msgspec
 
+from ascend_doctor.commands.options.kinds import flag
 from ascend_doctor.commands.options.merged_output import (
     MergedOutputOptions,
     add_merged_options,
@@ -22,6 +23,7 @@ from ascend_doctor.commands.options.node_check import (
     gang_option,
     on_nodes_options,
 )
+from ascend_doctor.commands.short_help import ShortHelpCommand
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.fleet.engine import Engine, Job, Silent
@@ -29,8 +31,10 @@ from ascend_doctor.fleet.merge import merge, report_files
 from ascend_doctor.fleet.merged_report import judge
 from ascend_doctor.progress import NodeDisplay
 
+_USUAL = "ray slurm doctor expect nodes gang level timeout device nproc only lists formats files"
 
-@click.command("check")
+
+@click.command("check", cls=ShortHelpCommand, usual=_USUAL)
 @click.option(
     "--ray",
     metavar="[ADDRESS]",
@@ -38,9 +42,8 @@ from ascend_doctor.progress import NodeDisplay
     flag_value="auto",
     help="Start it by Ray, in the cluster at ADDRESS or the one that is running here.",
 )
-@click.option(
+@flag(
     "--slurm",
-    is_flag=True,
     help="Start it by srun, in this allocation or a new one; what stands behind -- is for srun.",
 )
 @doctor_option

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from ascend_doctor.commands.diagnose import conduct
+from ascend_doctor.commands.options.kinds import defaulted
 from ascend_doctor.commands.options.matrix import matrix_option
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.commands.options.verdict import VerdictOptions, verdict_options
@@ -28,11 +29,10 @@ _INSTALL = "pip install 'ascend-doctor[hang]'"
 @click.command("hang", cls=ShortHelpCommand, usual=_USUAL)
 @click.option("--pid", type=click.IntRange(2), metavar="P", help="A process of the job.")
 @click.option("--slurm", metavar="ID", help="The job of that SLURM_JOB_ID.")
-@click.option(
+@defaulted(
     "--watch",
     type=click.FloatRange(0, 600),
     default=10,
-    show_default=True,
     metavar="SECONDS",
     help="How long to look whether a rank moves.",
 )

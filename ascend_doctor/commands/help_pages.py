@@ -13,48 +13,6 @@ from ascend_doctor import language
 from ascend_doctor.language import say
 from ascend_doctor.render import columns
 
-# What click says by itself.
-CLICK = (
-    "Usage",
-    "Options",
-    "Commands",
-    "Show this message and exit.",
-    "Show the version and exit.",
-    "Language of what people read.  [default: that of the locale]",
-    "No such option '{0}'.",
-    "No such option '{0}'. Did you mean '{1}'?",
-    "No such option '{0}'. (Did you mean one of: {1}?)",
-    "Missing argument '{0}'.",
-    "Invalid value for {0}: {1}",
-    "{0} is not one of {1}.",
-    "{0} is not a valid {1}.",
-    "{0} is not a whole number.",
-    "{0} is not a number.",
-    "{0} is not in the range {1}.",
-    "File {0} does not exist.",
-    "Path {0} does not exist.",
-    "Directory {0} does not exist.",
-    "File {0} is a directory.",
-    "Directory {0} is a file.",
-    "Option '{0}' does not take a value.",
-    "Option {0} does not take a value.",
-    "Missing option '{0}'.",
-    "Option '{0}' requires an argument.",
-    "Got unexpected extra argument ({0})",
-    "Got unexpected extra arguments ({0})",
-    "no such command: {0}; did you mean {1}?",
-    "no such command: {0}",
-)
-# What the kernel says of files.
-SYSTEM = (
-    "No such file or directory",
-    "Not a directory",
-    "Is a directory",
-    "File exists",
-    "Permission denied",
-    "No space left on device",
-    "Read-only file system",
-)
 _NOTE = "  ["
 DEFAULT = "default: "
 _GAP = 2

@@ -11,6 +11,7 @@ from ascend_doctor.commands.options.expectations import choose_expectations, exp
 from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import Output, output_options
+from ascend_doctor.commands.short_help import ShortHelpCommand
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import SCHEMA, Snapshot
 from ascend_doctor.judging.expectations import Expectation
@@ -21,8 +22,10 @@ from ascend_doctor.machine.report_archive import read_report_bytes
 from ascend_doctor.redact import local_key, redactor
 from ascend_doctor.report import LEVELS, LevelRun, assemble
 
+_USUAL = "expect only skip formats files fail_on verbose"
 
-@click.command("judge")
+
+@click.command("judge", cls=ShortHelpCommand, usual=_USUAL)
 @click.argument("snapshot", metavar="SNAPSHOT", type=InputFile(REPORT, SNAPSHOT, REPORT_ARCHIVE))
 @matrix_option
 @expect_option

@@ -1,38 +1,26 @@
 """A group that knows the names and help lines of its commands without importing them."""
 
 import importlib
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import click
 
+from ascend_doctor.commands.completion import VARIABLE
+from ascend_doctor.commands.habits import HABITS
 from ascend_doctor.commands.help_pages import speak
 from ascend_doctor.commands.options.launch import limit_command
 
 Table = Mapping[str, str]
-# What other programs call it.
-_HABITS = {
-    "doctor": "check",
-    "verify": "check",
-    "init": "setup",
-    "install": "setup",
-    "activate": "env",
-    "rm": "remove",
-    "delete": "remove",
-    "uninstall": "stack",
-    "version": "--version",
-    "status": "check",
-    "why": "explain",
-    "stuck": "hang",
-    "stall": "hang",
-    "bugreport": "report",
-    "support": "report",
-    "bundle": "report",
-    "update": "matrix upgrade",
-    "upgrade": "matrix upgrade",
-    "versions": "matrix solve",
-    "solve": "matrix solve",
-}
+
+
+def _equip(command: click.Command) -> click.Command:
+    if VARIABLE in os.environ:
+        from ascend_doctor.commands.names import complete  # noqa: PLC0415 - for shells alone
+
+        complete(command)
+    return speak(limit_command(command))
 
 
 class SuggestingGroup(click.Group):
@@ -42,18 +30,22 @@ class SuggestingGroup(click.Group):
         """Raises UsageError for an unknown command."""
         name = args[0]
         if not name.startswith("-") and name not in (names := self.list_commands(ctx)):
-            habit = _HABITS.get(name, "")
-            known = habit in names or (habit.startswith("-") and ctx.parent is None)
+            habit = HABITS.get(name, "")
+            known = habit.partition(" ")[0] in names
             import difflib  # noqa: PLC0415 - only where something is wrong
 
+            from ascend_doctor.commands.names import is_explained  # noqa: PLC0415 - as above
+
             close = [habit] if known else difflib.get_close_matches(name, names, n=1)
+            if not close and ctx.parent is None and is_explained(name):
+                close = [f"explain {name}"]
             hint = f"; did you mean `{close[0]}`?" if close else ""
             ctx.fail(f"no such command: {name!r}{hint}")
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         command = super().get_command(ctx, name)
-        return speak(limit_command(command)) if command else None
+        return _equip(command) if command else None
 
 
 class LazyGroup(SuggestingGroup):
@@ -70,8 +62,7 @@ class LazyGroup(SuggestingGroup):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in self.list_commands(ctx):
             return None
-        command: click.Command = importlib.import_module(f"{self.modules}{name}").command
-        return speak(limit_command(command))
+        return _equip(importlib.import_module(f"{self.modules}{name}").command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, self.list_commands(ctx)))

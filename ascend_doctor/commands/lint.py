@@ -18,9 +18,11 @@ import msgspec
 from ascend_doctor import __version__
 from ascend_doctor.commands.options.check_filter import choose, selection_options
 from ascend_doctor.commands.options.exact import ExactLint, exact_options
+from ascend_doctor.commands.options.kinds import flag
 from ascend_doctor.commands.options.launch import read_megatron
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import Output, output_options
+from ascend_doctor.commands.short_help import ShortHelpCommand
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_UNKNOWN
 from ascend_doctor.facts import Snapshot
@@ -54,33 +56,28 @@ if TYPE_CHECKING:
 
 # Of a longer line an excerpt has the beginning.
 _MOST_LINE = 1000
+_USUAL = "megatron soc allow_unresolved fix hook here exact python prefix only formats files"
 _MORE = "With a stack more is judged: ascend-doctor lint --exact --python PYTHON FILE"
 _NO_LAUNCH = "No launch of a training is known here; shell and variables are judged."
 _TO_GIVE = "give what starts the training, or append its command after `--`"
 
 
-@click.command("lint", context_settings={"ignore_unknown_options": False})
+@click.command("lint", cls=ShortHelpCommand, usual=_USUAL)
 @click.option("--megatron", default="", metavar="X", help="Version of Megatron-LM that it is for.")
-@click.option("--soc", default="", metavar="S", help="Chip that it is for, such as Ascend910B3.")
-@click.option(
+@click.option("--soc", default="", metavar="S", help="Chip that it is for: Ascend910B3 or A3.")
+@flag(
     "--allow-unresolved",
-    is_flag=True,
     help="Accept values that only the running shell knows; what needs them is not judged.",
 )
-@click.option(
+@flag(
     "--fix",
-    is_flag=True,
     help="Mend slips of which one thing can be meant; show these, and other changes, as a diff.",
 )
 @click.option(
     "--stdin-filename", default="-", metavar="F", help="Name of what - reads, as editors give it."
 )
-@click.option(
-    "--hook",
-    is_flag=True,
-    help="For commit hooks: skip files without a launch; unknown values do not fail.",
-)
-@click.option("--here", is_flag=True, help="Judge it with the facts of this machine, too.")
+@flag("--hook", help="For commit hooks: skip files without a launch; unknown values do not fail.")
+@flag("--here", help="Judge it with the facts of this machine, too.")
 @exact_options
 @matrix_option
 @selection_options
@@ -282,7 +279,7 @@ def _with_lines(findings: tuple[Finding, ...], contents: dict[str, bytes]) -> tu
 
 
 def _machine(rows: Catalog, megatron: str, soc: str, *, here: bool) -> Snapshot:
-    snapshot = machine(megatron, soc)
+    snapshot = machine(megatron, rows.chip_called(soc) if soc else "")
     if not here:
         return snapshot
     from ascend_doctor.collect.snapshot import take  # noqa: PLC0415 - only for this machine

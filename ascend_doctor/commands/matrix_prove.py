@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import msgspec
 
 from ascend_doctor import __version__, timestamps
+from ascend_doctor.commands.options.kinds import defaulted, repeated
 from ascend_doctor.commands.options.launch import patience_option
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.errors import DataError
@@ -18,7 +19,7 @@ from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.machine.files import write_whole
 from ascend_doctor.machine.scratch import temporary
 from ascend_doctor.matrix.evidence import StackRun, Stop
-from ascend_doctor.matrix.versions import satisfies
+from ascend_doctor.matrix.versions import normalised, satisfies
 from ascend_doctor.render.plain import one_line
 
 if TYPE_CHECKING:
@@ -38,9 +39,8 @@ _HEAD = "# Written by ascend-doctor matrix prove; what was seen, beside the row 
 @click.command("prove")
 @click.argument("identity", metavar="[ROW]", required=False)
 @click.option("--framework", metavar="F", help="With this framework, as for setup.")
-@click.option(
+@repeated(
     "--accept",
-    multiple=True,
     metavar="WHO:WHAT|CHECK",
     help="As for setup; the evidence has the conflict among what differs, and every error.",
 )
@@ -50,15 +50,12 @@ _HEAD = "# Written by ascend-doctor matrix prove; what was seen, beside the row 
     metavar="DIR",
     help="Build here, and keep it.  [default: a temporary folder that is removed]",
 )
-@click.option(
-    "--git-mirror", "mirrors", multiple=True, metavar="[NAME=]URL_OR_DIR", help="As for setup."
-)
-@click.option(
+@repeated("--git-mirror", "mirrors", metavar="[NAME=]URL_OR_DIR", help="As for setup.")
+@defaulted(
     "--prove",
     "proof",
     type=click.Choice(["1", "2", "3", "4", "rehearse"]),
     default="rehearse",
-    show_default=True,
     help="As for setup: a level, on an NPU where there is one; or level 3 on a simulated NPU.",
 )
 @click.option(
@@ -161,6 +158,7 @@ def _bare(options: SetupOptions, *, simulated: bool) -> StackRun:
 
 def _of_lock(bare: StackRun, lock: Lock, stack: Stack, rows: Catalog) -> StackRun:
     proof = lock.proof
+    known = {normalised(component.obtain.distribution) for component in rows.components}
     differs = (
         f"{name} {version}, where the row has {stack.components[name]}"
         for name, version in lock.rows.items()
@@ -171,7 +169,7 @@ def _of_lock(bare: StackRun, lock: Lock, stack: Stack, rows: Catalog) -> StackRu
         bare,
         differs=(*differs, *(f"accepted: {text}" for text in lock.accepted.values())),
         checkouts={checkout.name: checkout.commit for checkout in lock.checkouts},
-        wheels={wheel.name: wheel.version for wheel in lock.wheels},
+        wheels={wheel.name: wheel.version for wheel in lock.wheels if wheel.name in known},
     )
     if proof is None:
         return msgspec.structs.replace(run, unknown=("never run",))
@@ -197,27 +195,32 @@ def _shorten(text: str) -> str:
 
 
 def dump_evidence(content: dict[str, Any]) -> str:
-    """YAML with many wheels of a run on a line."""
+    """YAML with many wheels and probes of a run on a line; the same probes stand once."""
     import yaml  # noqa: PLC0415 - only to write
 
-    class Wheels(dict[str, str]):
-        """A mapping in flow style."""
+    class Flow(NamedTuple):
+        value: object
 
     class Dumper(yaml.SafeDumper):
-        """Knows such mappings."""
+        """Knows what goes on a line."""
 
-    Dumper.add_representer(
-        Wheels,
-        lambda dumper, rows: dumper.represent_mapping(
-            "tag:yaml.org,2002:map", rows, flow_style=True
-        ),
-    )
+    def represent(dumper: yaml.SafeDumper, flow: Flow) -> yaml.Node:
+        node = dumper.represent_data(flow.value)
+        if isinstance(node, yaml.CollectionNode):
+            node.flow_style = True
+        return node
+
+    Dumper.add_representer(Flow, represent)
+    alike: dict[str, object] = {}
     runs = [
-        {key: Wheels(value) if key == "wheels" else value for key, value in run.items()}
+        {
+            key: Flow(alike.setdefault(str(value), value)) if key in {"wheels", "probes"} else value
+            for key, value in run.items()
+        }
         for run in content["runs"]
     ]
     whole = {**content, "runs": runs}
-    return str(yaml.dump(whole, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=100))
+    return str(yaml.dump(whole, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120))
 
 
 def write_run(stack: Stack, rows: Catalog, run: StackRun, into: Path | None) -> Path:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ascend_doctor.commands.options.input_file import InputFile
+from ascend_doctor.commands.options.kinds import defaulted, repeated
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.prefix import prefix_option
 from ascend_doctor.errors import DataError
@@ -44,24 +45,20 @@ _TITLES = {"breaks": "Breaks", "goes": "Goes", "comes": "Comes"}
     metavar="NAME=VERSION",
     help="megatron, cann, torch-npu or another component, as it is to be; repeatable.",
 )
-@click.option(
+@repeated(
     "--git-mirror",
     "mirrors",
-    multiple=True,
     metavar="[NAME=]DIR",
     help="Clones whose releases are compared, named as for setup; nothing is fetched.",
 )
-@click.option(
+@repeated(
     "--wheels",
-    multiple=True,
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     metavar="DIR",
     help="Wheels to compare, beside those that the prefix keeps.",
 )
 @matrix_option
-@click.option(
-    "--format", "shape", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+@defaulted("--format", "shape", type=click.Choice(["text", "json"]), default="text")
 def command(  # noqa: PLR0913 - a parameter an option
     *,
     lock: str | None,
@@ -81,7 +78,7 @@ def command(  # noqa: PLR0913 - a parameter an option
     \b
     Exit codes: 0 nothing breaks; 1 something breaks, or no stack fits; 3 some could not be told.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
-    from ascend_doctor.commands.matrix import refusal_lines  # noqa: PLC0415 - it has this command
+    from ascend_doctor.commands.matrix_solve import refusal_lines  # noqa: PLC0415 - it has this command
     from ascend_doctor.provision import lock as locks  # noqa: PLC0415 - not for matrix list
     from ascend_doctor.provision.conflict import refusal  # noqa: PLC0415
     from ascend_doctor.provision.lock import Prefix  # noqa: PLC0415

@@ -6,28 +6,30 @@ import time
 import click
 
 from ascend_doctor.commands.options.input_file import InputFile
+from ascend_doctor.commands.options.kinds import flag
 from ascend_doctor.commands.options.merged_output import (
     MergedOutputOptions,
     add_merged_options,
     expect_option,
     read_hosts,
 )
+from ascend_doctor.commands.short_help import ShortHelpCommand
 from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.merge import merge, report_files
 from ascend_doctor.fleet.merged_report import judge
 from ascend_doctor.machine.files import check_folder, is_there
 from ascend_doctor.machine.kinds import REPORT, REPORT_ARCHIVE
 
+_USUAL = "expect by_file lists formats files fail_on verbose"
 
-@click.command("merge")
+
+@click.command("merge", cls=ShortHelpCommand, usual=_USUAL)
 @click.argument(
     "paths", nargs=-1, required=True, metavar="DIR|FILE...", type=InputFile(REPORT, REPORT_ARCHIVE)
 )
 @expect_option
-@click.option(
-    "--by-file",
-    is_flag=True,
-    help="Call every node as its file is called, not by the host name in the report.",
+@flag(
+    "--by-file", help="Call every node as its file is called, not by the host name in the report."
 )
 @add_merged_options
 def command(

@@ -33,7 +33,7 @@ from ascend_doctor.simulator import machine
 
 DEVICE = "ASCEND_DOCTOR_DEVICE"
 _LOG = "ascend-doctor-compare-{}.log"
-_CPU, _NPU, _SIMULATED = NAMES = ("the CPU", "the NPU", "the simulated NPU")
+_CPU, _NPU, _SIMULATED = ("the CPU", "the NPU", "the simulated NPU")
 
 
 class RecorderOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ import msgspec
 
 from ascend_doctor.commands.options.format_option import FormatOption
 from ascend_doctor.commands.options.input_file import InputFile
+from ascend_doctor.commands.options.kinds import defaulted, flag
 from ascend_doctor.commands.options.launch import read_megatron
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import file_option, put
@@ -19,7 +20,7 @@ from ascend_doctor.exits import EXIT_FINDINGS, EXIT_UNKNOWN
 from ascend_doctor.findings import quantity
 from ascend_doctor.language import say
 from ascend_doctor.machine.kinds import CONFIGURATION, MODEL, SCRIPT, refuse_other
-from ascend_doctor.matrix.models import Model, find
+from ascend_doctor.matrix.models import Model, find, find_named
 from ascend_doctor.planning.flags import FRAMEWORKS, describe_sizes
 from ascend_doctor.planning.launches import launch, setup_command
 from ascend_doctor.planning.layout import TITLES, parse
@@ -33,7 +34,7 @@ from ascend_doctor.planning.ranking import (
     fewest,
     rank_budget,
 )
-from ascend_doctor.planning.rules import RULES, LayoutQuery, broken
+from ascend_doctor.planning.rules import RULES, LayoutQuery, broken, fit_delta
 from ascend_doctor.planning.step_time import STEP_NEARNESS
 from ascend_doctor.render import columns
 from ascend_doctor.render.formats.json import pretty
@@ -66,20 +67,20 @@ _SHAPES = ("text", "json")
     metavar="N",
     help="[default: the fewest that fit, of 1, 2, 4 and so on]",
 )
-@click.option("--soc", metavar="S", help="Chip, as torch_npu or npu-smi names it: its memory.")
+@click.option("--soc", metavar="S", help="Chip, as Ascend910B3 or A3: its memory.")
 @click.option("--per-node", type=click.IntRange(1, 1024), help="NPUs of one machine.")
-@click.option("--seq", type=click.IntRange(1, 1 << 24), default=4096, show_default=True)
-@click.option("--micro-batch", type=click.IntRange(1, 4096), default=1, show_default=True)
+@defaulted("--seq", type=click.IntRange(1, 1 << 24), default=4096)
+@defaulted("--micro-batch", type=click.IntRange(1, 4096), default=1)
 @click.option(
     "--global-batch", type=click.IntRange(1, 1 << 20), default=256, help="Samples of a step."
 )
-@click.option("--swap-optimizer", is_flag=True, help="Its states on the host (MindSpeed).")
+@flag("--swap-optimizer", help="Its states on the host (MindSpeed).")
 @click.option("--lora", type=click.IntRange(1, 4096), metavar="R", help="LoRA of this rank.")
-@click.option("--full", is_flag=True, help="Train all weights.  [default]")
+@flag("--full", help="Train all weights.  [default]")
 @click.option("--framework", type=click.Choice(list(FRAMEWORKS)), help="Whose options to print.")
 @click.option("--megatron", metavar="X", default="", help="Version; some rules differ by it.")
 @click.option("--layout", "layout_name", metavar="L", help="Judge this one, such as TP2·EP4.")
-@click.option("--top", type=click.IntRange(1, 1000), default=8, show_default=True)
+@defaulted("--top", type=click.IntRange(1, 1000), default=8)
 @matrix_option
 @click.option(
     "--format",
@@ -117,24 +118,21 @@ def command(  # noqa: PLR0913 - the options of the command
     \b
     Exit codes: 0 a layout fits, 1 none fits, 2 bad usage, 3 too close to the memory to tell.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
-    shape = shape or _shape_of(file)
+    shape, rows = shape or _shape_of(file), catalog(overlays)
+    if not name and len(launches) == 1 and find_named(rows, launches[0]):
+        name, launches = launches[0], ()
     if launches:
         odd = bool(npus or name or framework or lora)
-        return _plan_launch(launches, catalog(overlays), soc or "", shape, file, odd=odd)
+        return _plan_launch(launches, rows, soc or "", shape, file, odd=odd)
     if lora and full:
         raise click.UsageError("--lora and --full exclude each other")
-    rows = catalog(overlays)
-    run = TrainingRun(
-        sequence=seq,
-        micro_batch=micro_batch,
-        global_batch=global_batch,
-        swap=swap_optimizer,
-        lora=lora or 0,
-    )
-    asked = LayoutQuery(model=_model(rows, name), run=run, megatron=read_megatron(megatron))
+    sizes = {"sequence": seq, "micro_batch": micro_batch, "global_batch": global_batch}
+    run = TrainingRun(**sizes, swap=swap_optimizer, lora=lora or 0)
+    model = _model(rows, name)
+    asked = fit_delta(LayoutQuery(model=model, run=run, megatron=read_megatron(megatron)))
     if layout_name and not npus:
         raise click.UsageError("--layout needs --npus")
-    where = _budget(rows, soc or _USUAL_SOC, per_node or 0)
+    where = _budget(rows, rows.chip_called(soc or _USUAL_SOC), per_node or 0)
     npus = npus or _fewest(asked, where)
     layouts = _layouts(asked, layout_name, npus, where)
     if not soc:
@@ -167,8 +165,6 @@ def _plan_launch(
 ) -> int:
     from ascend_doctor.commands import planned_launch  # noqa: PLC0415 - the reader of scripts
 
-    if shape == "html":
-        raise click.UsageError("of a launch there is text or JSON")
     if odd:
         raise click.UsageError("--npus, --model, --framework and --lora do not change a launch")
     if len(words) == 1:

@@ -128,7 +128,6 @@ def exit_code(judged: list[JudgedLaunch], where: RankBudget) -> int:
 
 
 def data(judged: list[JudgedLaunch], where: RankBudget, chip: str, schema: int) -> str:
-    """The same as JSON."""
     rows = [
         {
             **msgspec.to_builtins(launch),

@@ -24,7 +24,9 @@ from ascend_doctor.commands.options.true_size import TrueSize
 from ascend_doctor.commands.rehearsed_end import JOURNAL, explains_end
 from ascend_doctor.commands.rehearsed_ranks import describe_ranks
 from ascend_doctor.commands.stall_watch import StallWatch, arm
+from ascend_doctor.diagnosis.called_lines import find_mismatch
 from ascend_doctor.diagnosis.next_step import SIMULATED
+from ascend_doctor.diagnosis.stall_files import read_stall_files
 from ascend_doctor.diagnosis.steps import read_steps
 from ascend_doctor.errors import DataError
 from ascend_doctor.findings import show_bytes
@@ -35,13 +37,16 @@ from ascend_doctor.machine.scratch import new_folder
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.progress import STEPS, TaskDisplay
 from ascend_doctor.provision import lock as locks
+from ascend_doctor.render.columns import pad
 from ascend_doctor.render.plain import one_line
+from ascend_doctor.render.stall import mismatch_rows
 from ascend_doctor.shrinking.programs import ProgramSettings, write_programs
 from ascend_doctor.simulator import FAULTS, Injection, build, packages, parse
 from ascend_doctor.simulator.ledger import SUFFIX, Account, hold, read_account
 from ascend_doctor.simulator.machines import TOOLS, SimulatedMachine, write_tools
 from ascend_doctor.simulator.nodes import command_on_nodes, prepare_nodes
 from ascend_doctor.simulator.rank_records import RECORDS, make_records, read_records
+from ascend_doctor.simulator.timeline import TIMELINE, prepare_trace, write_trace
 from ascend_doctor.timestamps import seconds
 
 # Operators without a simulated kernel, as runtime and dispatcher report them.
@@ -126,10 +131,13 @@ def rehearse_launch(  # noqa: PLR0913 - what may be done with a launch
         settings = ProgramSettings(npus=server.kind.devices, python=rehearsal.interpreter)
         if size:
             settings = msgspec.structs.replace(
-                settings, true_size=True, world=size.world, real=size.real
+                settings, true_size=True, world=size.world, real=size.real, each=size.each
             )
             env[RECORDS] = str(make_records(rehearsal.scratch))
         env |= write_programs(rehearsal.scratch, env["PATH"], settings)
+    trace = size.trace if size else None
+    if trace:
+        env[TIMELINE] = prepare_trace(rehearsal.scratch, trace, env)
     command, ledgers = launch, [rehearsal.env["ASCEND_SIMULATOR_LEDGER"]]
     if nodes > 1:
         each = prepare_nodes(server, nodes, rehearsal.scratch, env)
@@ -141,11 +149,14 @@ def rehearse_launch(  # noqa: PLR0913 - what may be done with a launch
         "nothing here is about hardware"
     )
     watch = arm(log, stall, env)
-    if watch is None:
-        return _conduct(rehearsal, command, log, env, ledgers)
-    env[JOURNAL] = str(watch.folder)
-    with contextlib.closing(watch):
-        return _conduct(rehearsal, command, log, env, ledgers, watch)
+    with contextlib.ExitStack() as stack:
+        if watch is not None:
+            env[JOURNAL] = str(stack.enter_context(contextlib.closing(watch)).folder)
+        code = _conduct(rehearsal, command, log, env, ledgers, watch)
+    if trace:
+        rows = write_trace(Path(env[TIMELINE]), trace)
+        _say(f"{trace} has the time line, {rows} rows, for ui.perfetto.dev")
+    return code
 
 
 def _conduct(
@@ -167,11 +178,16 @@ def _conduct(
         lines = _closing_lines(log, account, server.memory, npus)
     for line in lines:
         _say(line)
+    mismatch = find_mismatch(read_stall_files([str(watch.folder)]).lines) if watch else None
+    if mismatch:
+        for label, text in mismatch_rows(mismatch):
+            _say(one_line(f"{pad(say(label), 8)} {say(text)}"))
     # A launch piped into `tee` ends with 0 all the same.
-    if code or ranks_failed(log):
+    failed = code or ranks_failed(log)
+    if failed:
         gathered = str(watch.folder.parent) if watch and explains_end(watch, log) else None
         diagnose_kept(log, code, gathered=gathered, simulated=True)
-    return code
+    return code or int(mismatch is not None and not failed)
 
 
 def launch_environment(rehearsal: Rehearsal, launch: Sequence[str]) -> dict[str, str]:

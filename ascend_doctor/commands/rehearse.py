@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from ascend_doctor.commands.check import Wish, conduct
 from ascend_doctor.commands.options.check_filter import refuse_unknown, selection_options
+from ascend_doctor.commands.options.kinds import defaulted, flag, repeated
 from ascend_doctor.commands.options.launch import (
     level_option,
     memory_option,
@@ -37,19 +38,17 @@ _USUAL = "prefix megatron kind soc faults npus nproc level only timeout formats 
     help="Rehearse the stack that setup built here; or the folder of one stack.",
 )
 @click.option("--megatron", metavar="X", help="Rehearse the stack with this Megatron.")
-@click.option(
+@defaulted(
     "--machine",
     "kind",
     default="a2-8",
-    show_default=True,
     metavar="NAME",
     help="The machine around the NPUs: a2-8 or a3-16.",
 )
 @click.option("--soc", metavar="NAME", help="The chip.  [default: the machine's]")
-@click.option(
+@repeated(
     "--inject",
     "faults",
-    multiple=True,
     metavar="FAULT",
     help="Break something; repeatable. `--inject list` shows what.",
 )
@@ -59,26 +58,20 @@ _USUAL = "prefix megatron kind soc faults npus nproc level only timeout formats 
 @level_option("As for check.")
 @timeout_option("Seconds for the whole check.", whole=True)
 @patience_option()
-@click.option(
+@defaulted(
     "--log",
     metavar="FILE",
     default="ascend-doctor-rehearsal.log",
-    show_default=True,
     help="Where what COMMAND prints is kept; an older one is replaced.",
 )
-@click.option(
+@defaulted(
     "--nodes",
     type=click.IntRange(1, MOST_NODES),
     default=1,
-    show_default=True,
     metavar="N",
     help="Run COMMAND on so many nodes on this machine, each with its own NPUs and host name.",
 )
-@click.option(
-    "--shrink",
-    is_flag=True,
-    help="Make each training that COMMAND starts small enough for the NPUs, by rule.",
-)
+@flag("--shrink", help="Make each training that COMMAND starts small enough for the NPUs, by rule.")
 @true_size_options
 @stall_option
 @layout_options
@@ -105,7 +98,7 @@ def command(  # noqa: PLR0913 - the options of the command
     nproc: int,
     level: int,
     timeout: float,
-    asked: ProbeScope,
+    scope: ProbeScope,
     only: tuple[str, ...],
     skip: tuple[str, ...],
 ) -> int:
@@ -142,7 +135,7 @@ def command(  # noqa: PLR0913 - the options of the command
     rehearsal.hint_at_missing_packages(prepared.interpreter)
     examination = Examination(prepared.machine(), python=prepared.interpreter, simulated=True)
     wish = Wish(
-        level=level, device="npu", nproc=nproc, timeout=timeout, asked=replace(asked, small=True)
+        level=level, device="npu", nproc=nproc, timeout=timeout, asked=replace(scope, small=True)
     )
     return conduct(examination, output, wish, only=only, skip=skip)
 
@@ -150,7 +143,7 @@ def command(  # noqa: PLR0913 - the options of the command
 def _refuse_unused(launch: tuple[str, ...], named: tuple[str, ...]) -> None:
     refuse_unknown(named)
     both = {"launch", "python", "prefix", "megatron", "kind", "soc", "faults", "npus", "memory"}
-    of_command = {"log", "nodes", "shrink", "stall", "true_size", "world", "real"}
+    of_command = {"log", "nodes", "shrink", "stall", "true_size", "world", "real", "trace"}
     context = click.get_current_context()
     if context.params["shrink"] and context.params["nodes"] > 1:
         raise click.UsageError("--shrink makes launches of one node; leave --nodes out")

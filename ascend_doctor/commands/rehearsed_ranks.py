@@ -1,4 +1,4 @@
-"""What is said of the memory of ranks that ran at their true size."""
+"""What is said of the memory and time of ranks that ran at their true size."""
 
 import os
 from collections import defaultdict
@@ -9,6 +9,9 @@ from ascend_doctor.render.plain import one_line
 from ascend_doctor.simulator.rank_records import RankRecord
 
 _MOST_CLASSES = 16
+_OPERATORS_SHOWN = 3
+# It holds six launches of eight: docs/records/true-size.md.
+_BAND = (0.7, 1.4)
 # Library lines below the job's own say where an operator is called, not why.
 _BELOW = ("/torch/", "/torch_npu/", "/runpy.py", "<frozen")
 
@@ -32,8 +35,40 @@ def describe_ranks(records: Sequence[RankRecord], memory: int) -> Iterator[str]:
         yield f"{len(classes) - _MOST_CLASSES} more kinds of ranks use less"
     most = max(records, key=lambda record: record.allocated)
     yield from _describe_peak(most)
+    yield from _describe_time(records)
     for assumption in sorted({text for record in records for text in record.assumptions}):
         yield f"assumed: {one_line(assumption)}"
+
+
+def _describe_time(records: Sequence[RankRecord]) -> Iterator[str]:
+    timed = [(record.rank, record.step) for record in records if record.step and record.step.busy]
+    if not timed:
+        return
+    rank, step = max(timed, key=lambda row: row[1].busy)
+    longest = max(each.seconds for _, each in timed)
+    middle, low, high = (_two_digits(longest * part) for part in (1, *_BAND))
+    yield (
+        f"a step would take about {middle} s ({low} to {high} s), computed from the documented "
+        "rates of the chip"
+    )
+    arithmetic = step.busy * step.cube / (step.cube + step.memory)
+    parts = {
+        "arithmetic": arithmetic,
+        "memory traffic": step.busy - arithmetic,
+        "waiting for transfers and other ranks": step.waited,
+        "waiting for the host": step.starved,
+    }
+    whole = ", ".join(f"{name} {part / step.seconds:.0%}" for name, part in parts.items())
+    yield f"rank {rank}: {whole}; {step.calls} calls of operators"
+    for each in step.operators[:_OPERATORS_SHOWN]:
+        where = next(iter(_own_lines(each.lines)), "")
+        share = f"{each.seconds / step.seconds:.0%} in {each.calls} calls"
+        at = f", the longest at {one_line(where)}" if where else ""
+        yield f"rank {rank}: {each.operator} {share}{at}"
+
+
+def _two_digits(seconds: float) -> str:
+    return f"{float(f'{seconds:.1e}'):g}"
 
 
 def _name(alike: Sequence[RankRecord]) -> str:

@@ -13,9 +13,11 @@ import click
 
 from ascend_doctor.commands.check import Wish, make_report
 from ascend_doctor.commands.options.input_file import InputFile
+from ascend_doctor.commands.options.kinds import flag, repeated
 from ascend_doctor.commands.options.launch import timeout_option
 from ascend_doctor.commands.options.output import Output, file_option
 from ascend_doctor.commands.options.target import Examination, add_target_options
+from ascend_doctor.diagnosis.attempts import modification_time
 from ascend_doctor.errors import DataError
 from ascend_doctor.findings import Level, show_bytes
 from ascend_doctor.language import say
@@ -82,16 +84,15 @@ class Parts:
 
 @click.command("report")
 @click.argument("logs", metavar="[LOG|DIR]...", nargs=-1, type=click.Path())
-@click.option(
+@repeated(
     "--launch",
     "launches",
     metavar="FILE",
-    multiple=True,
     type=InputFile(SCRIPT, CONFIGURATION, LOG),
     help="Launch script or configuration to put in, with what lint says; repeatable.",
 )
 @file_option("Archive to write.  [default: ascend-doctor-report-TIME.tar.gz]")
-@click.option("--yes", is_flag=True, help="Write without asking.")
+@flag("--yes", help="Write without asking.")
 @timeout_option("Seconds for the check and the diagnosis.", default=300, whole=True)
 @add_target_options
 def command(
@@ -196,7 +197,7 @@ def _choose_logs(logs: Sequence[str], parts: Parts) -> Iterator[tuple[str, str]]
         for folder, names in walk_folders(log):
             paths = [os.path.join(folder, name) for name in names]
             files += [(path, os.path.relpath(path, beside)) for path in paths]
-    files.sort(key=lambda entry: -_mtime(entry[0]))
+    files.sort(key=lambda entry: -modification_time(entry[0]))
     for number, (path, name) in enumerate(files):
         if number >= _MOST_LOGS:
             parts.left_out.append((path, f"more than {_MOST_LOGS} logs"))
@@ -204,13 +205,6 @@ def _choose_logs(logs: Sequence[str], parts: Parts) -> Iterator[tuple[str, str]]
             yield path, name
         else:
             parts.left_out.append((path, "not text, so that nothing in it could be hidden"))
-
-
-def _mtime(path: str) -> float:
-    try:
-        return os.stat(path).st_mtime
-    except OSError:
-        return 0.0
 
 
 def _is_text(path: str) -> bool:

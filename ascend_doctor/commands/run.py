@@ -16,10 +16,12 @@ from ascend_doctor.commands.kept_launch import (
 )
 from ascend_doctor.commands.options.check_filter import selection_options
 from ascend_doctor.commands.options.expectations import choose_expectations, expect_option
+from ascend_doctor.commands.options.kinds import defaulted, flag
 from ascend_doctor.commands.options.launch import patience_option, stall_option, timeout_option
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.commands.options.run_verdict import RunVerdict, run_verdict_options
 from ascend_doctor.commands.options.target import Examination, add_target_options
+from ascend_doctor.commands.short_help import ShortHelpCommand
 from ascend_doctor.commands.stall_watch import arm
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_INTERRUPTED
 from ascend_doctor.findings import Level
@@ -28,20 +30,21 @@ from ascend_doctor.language import say
 from ascend_doctor.machine import watchdog
 from ascend_doctor.report import Report
 
+_USUAL = "expect timeout anyway log exit_verdict history nodes stall"
 
-@click.command("run")
+
+@click.command("run", cls=ShortHelpCommand, usual=_USUAL)
 @add_target_options
 @expect_option
 @selection_options
 @timeout_option(
     "Seconds for the check; the launch has as long as it takes.", default=60, whole=True
 )
-@click.option("--anyway", is_flag=True, help="Start it even where the check finds errors.")
-@click.option(
+@flag("--anyway", help="Start it even where the check finds errors.")
+@defaulted(
     "--log",
     metavar="FILE",
     default="ascend-doctor-run.log",
-    show_default=True,
     help="Where what the launch prints is kept; an older one is replaced.",
 )
 @patience_option()

@@ -50,6 +50,7 @@ _LEAST_LOOKS = 3
 # Of a source file, for the text of one line.
 _SOURCE_BYTES = 4 << 20
 _HELPERS = 8
+_MAPS_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,7 @@ class RunningRank:
     helpers: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class RunningJob:
+class RunningJob(msgspec.Struct, frozen=True):
     """Ranks of one job on this machine; ``launcher`` is the process that started them."""
 
     ranks: tuple[RunningRank, ...]
@@ -243,6 +243,7 @@ class Observer:
             source=source_of(looks.stacks[-1]) if looks.stacks else "",
             moved=looks.moved,
             processor=round(looks.used, 3),
+            npu=_may_use_npu(rank.pid),
         )
 
     def _absent(self) -> Iterable[int]:
@@ -253,6 +254,14 @@ class Observer:
         begin = int(node) * int(size)
         here = range(begin, min(begin + int(size), self.job.world_size))
         return sorted({*here} - {rank.rank for rank in self.job.ranks})
+
+
+def _may_use_npu(pid: int) -> bool:
+    """Whether a process has a library of torch_npu; True if unknown."""
+    try:
+        return b"torch_npu" in read_bytes(f"/proc/{pid}/maps", _MAPS_BYTES)
+    except DataError:
+        return True
 
 
 def _dump_of(rank: RunningRank) -> str:

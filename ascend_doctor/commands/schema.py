@@ -4,7 +4,9 @@ import json
 
 import click
 
-from ascend_doctor.render.formats.json import diagnosis_schema, schema
+from ascend_doctor.diagnosis.result import Diagnosis
+from ascend_doctor.render.formats.json import schema
+from ascend_doctor.report import Report
 
 
 @click.command("schema")
@@ -14,5 +16,5 @@ def command(of: str) -> int:
 
     That of a report, or of what `diagnose` says.
     """
-    click.echo(json.dumps(diagnosis_schema() if of == "diagnosis" else schema(), indent=2))
+    click.echo(json.dumps(schema(Diagnosis if of == "diagnosis" else Report), indent=2))
     return 0

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from ascend_doctor.commands.options.input_file import InputFile
+from ascend_doctor.commands.options.kinds import defaulted, flag, repeated
 from ascend_doctor.commands.options.launch import framework_option, patience_option
 from ascend_doctor.commands.options.matrix import matrix_option
 from ascend_doctor.commands.options.prefix import prefix_option
@@ -27,7 +28,7 @@ def _day(_: click.Context, __: click.Parameter, value: str | None) -> str | None
         raise click.BadParameter(f"{value}: give a day as 2026-06-30") from error
 
 
-# Options about this machine, useless for another one that a bundle is for.
+# Options about this machine, not another one.
 _HERE = ("venv", "active", "keep", "locked", "carried")
 _USUAL = "megatron framework prefix venv dry_run locked accept keep proof offline yes"
 
@@ -37,43 +38,34 @@ _USUAL = "megatron framework prefix venv dry_run locked accept keep proof offlin
 @framework_option
 @prefix_option
 @click.option("--venv", metavar="DIR", help="Environment to install into.  [default: the stack's]")
-@click.option(
+@repeated(
     "--on",
     metavar="NAME=VERSION",
-    multiple=True,
     help="For another machine, with this fact (arch, python, cann, soc, driver, glibc); "
-    "repeatable. Only --bundle is written, for setup --offline there.",
+    "repeatable. With --dry-run, or --bundle for setup --offline there.",
 )
-@click.option("--active", is_flag=True, help="Install into the active environment.")
+@flag("--active", help="Install into the active environment.")
 @click.option("--python", metavar="PATH", help="Python of the environment.  [default: active]")
-@click.option("--dry-run", is_flag=True, help="Print the plan; ask no server and write nothing.")
-@click.option("--locked", is_flag=True, help="Build what the lock says, or fail.")
+@flag("--dry-run", help="Print the plan; ask no server and write nothing.")
+@flag("--locked", help="Build what the lock says, or fail.")
 @click.option(
     "--lock",
     metavar="FILE",
     type=InputFile(LOCK),
     help="The lock of --locked.  [default: ./ascend-doctor.lock, else the one in use]",
 )
-@click.option("--offline", is_flag=True, help="Use nothing but the bundle of --from.")
+@flag("--offline", help="Use nothing but the bundle of --from.")
 @click.option("--from", "carried", type=_FOLDER, metavar="DIR", help="Bundle that --bundle wrote.")
 @click.option("--bundle", type=_FOLDER, metavar="DIR", help="Write a bundle to carry elsewhere.")
-@click.option(
-    "--require-signed",
-    "signed_by",
-    metavar="KEY",
-    help="Take a lock or a bundle only where a public key of this file has signed it.",
-)
-@click.option(
+@repeated(
     "--with",
     "additions",
-    multiple=True,
     metavar="NAME[==VERSION|@REF]",
     help="Have this as well, or in this version, or from this branch, tag or full commit of its "
     "repository; repeatable, and recorded in the lock.",
 )
-@click.option(
+@repeated(
     "--accept",
-    multiple=True,
     metavar="WHO:WHAT|CHECK",
     help="Build in spite of this documented conflict, as verl:torch, or use the stack in spite of "
     "this check's error; repeatable, and recorded.",
@@ -90,24 +82,22 @@ _USUAL = "megatron framework prefix venv dry_run locked accept keep proof offlin
     callback=_day,
     help="Take nothing younger from the indexes.  [default: the day of the stack's youngest row]",
 )
-@click.option(
+@defaulted(
     "--prove",
     "proof",
     type=click.Choice(["0", "1", "2", "3", "4", "rehearse"]),
     default="1",
-    show_default=True,
     help="Check level that has to pass before the stack is put in use; simulated where there is "
     "no NPU. rehearse: level 3 on a simulated NPU.",
 )
-@click.option(
+@repeated(
     "--git-mirror",
     "mirrors",
-    multiple=True,
     metavar="[NAME=]URL_OR_DIR",
     help="Fetch from here: one component, or a place that has several; repeatable.",
 )
-@click.option("-y", "--yes", is_flag=True, help="Do not ask before building.")
-@click.option("-q", "--quiet", is_flag=True, help="Say only what failed, and the verdict.")
+@flag("-y", "--yes", help="Do not ask before building.")
+@flag("-q", "--quiet", help="Say only what failed, and the verdict.")
 @patience_option()
 @matrix_option
 def command(**options: Any) -> int:
@@ -127,20 +117,19 @@ def command(**options: Any) -> int:
 
 
 def _check_usage(options: dict[str, Any]) -> None:
-    megatron, locked, carried = (options[name] for name in ("megatron", "locked", "carried"))
+    locked, carried = options["locked"], options["carried"]
     if options["offline"] != bool(carried):
         raise click.UsageError("--offline and --from DIR go together")
-    if not (megatron or locked or carried):
-        raise click.UsageError("--megatron says what to build; or --locked, or --offline --from")
+    asked = (options[name] for name in ("megatron", "framework", "additions"))
+    if not (any(asked) or locked or carried):
+        raise click.UsageError("say what to build: --megatron, --framework, --with or --locked")
     if options["venv"] and options["active"]:
         raise click.UsageError("--venv and --active exclude each other")
-    if options["on"] and not options["bundle"]:
-        raise click.UsageError("--on is of another machine: --bundle DIR says what to carry there")
+    if options["on"] and not (options["bundle"] or options["dry_run"]):
+        raise click.UsageError("--on is of another machine: add --dry-run, or --bundle DIR")
     for name in _HERE:
         if options["on"] and options[name]:
             flag = "--from" if name == "carried" else f"--{name}"
             raise click.UsageError(f"--on is of another machine, and {flag} is of this one")
     if options["lock"] and not locked:
         raise click.UsageError("--lock names the lock of --locked")
-    if options["signed_by"] and not (locked or carried):
-        raise click.UsageError("--require-signed goes with --locked or --from")

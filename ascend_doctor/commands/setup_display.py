@@ -78,7 +78,6 @@ class SetupDisplay(Steps):
         self._state = text
 
     def _grown(self) -> int:
-        """Bytes by which the folders of the step grew."""
         _, folders, before = self._now
         return max(sum(map(measure_folder, folders)) - before, 0)
 
@@ -138,6 +137,8 @@ def write_lines(lines: Iterable[str], *, err: bool = True) -> None:
 def describe(plan: Plan, prefix: Prefix) -> Iterator[str]:
     lock = plan.lock
     yield say(f"stack {lock.id} in {prefix.root}")
+    if plan.based_on:
+        yield f"{say('set')}: {say(plan.based_on.title)} [{plan.based_on.id}]"
     for checkout in lock.checkouts:
         where = checkout.commit or say("the commit that it names then")
         yield f"  {checkout.name:<22} {checkout.ref}  {where}"

@@ -42,7 +42,7 @@ def run_setup(
             return EXIT_OK
         lock = build(options)
     except NoStackError as none:
-        from ascend_doctor.commands.matrix import refusal_lines  # noqa: PLC0415 - slow to import
+        from ascend_doctor.commands.matrix_solve import refusal_lines  # noqa: PLC0415 - slow to import
 
         write_lines(
             (*refusal_lines(none.refusal, none.query), *accept_lines(options.catalog, none.query))
@@ -105,13 +105,14 @@ def _target(rows: Catalog, facts: Snapshot, on: tuple[str, ...]) -> Target | Non
     """The machine of --on; Python and architecture default to this one's."""
     if not on:
         return None
-    from ascend_doctor.commands.matrix import facts_on  # noqa: PLC0415 - slow to import
+    from ascend_doctor.commands.matrix_solve import facts_on, lines_on  # noqa: PLC0415 - slow
 
     here = {"arch": arch_of(facts)}
     if facts.python:
         here["python"] = ".".join(facts.python.version.split(".")[:2])
     there = {**here, **facts_on(rows, on)}
-    return Target(facts=there, python=there["python"], arch=there["arch"])
+    ranges = lines_on(rows, on)
+    return Target(facts=there, python=there["python"], arch=there["arch"], ranges=ranges)
 
 
 def accept_lines(rows: Catalog, query: SolveQuery) -> Iterator[str]:
@@ -128,5 +129,4 @@ def _interpreter(python: str | None, venv: str | None) -> str | None:
 
 
 def source_stack(folder: Path, lock: Lock) -> Mapping[str, str]:
-    """The environment of this shell with a stack's variables."""
     return environment(LiveMachine(), folder, lock)

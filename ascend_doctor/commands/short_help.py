@@ -1,21 +1,27 @@
-"""A command with many options: ``--help`` shows the usual ones, ``--help-all`` the rest."""
+"""A command with many options: ``--help`` shows the usual ones by task, ``--help-all`` the rest."""
 
 from typing import Any
 
 import click
 
-_WHOLE = "ascend_doctor.whole_help"
+WHOLE = "ascend_doctor.whole_help"
+# Of options that are gathered into one argument.
+_SECTIONS = {
+    "output": "Report",
+    "examination": "Machine",
+    "scope": "Probes",
+    "nodes": "Several nodes",
+    "asked": "Verdict",
+    "on_nodes": "Each node",
+    "exact": "Installed frameworks",
+}
 
 
 def _show_whole(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked and not ctx.resilient_parsing:
-        ctx.meta[_WHOLE] = True
+        ctx.meta[WHOLE] = True
         click.echo(ctx.get_help(), color=ctx.color)
         ctx.exit()
-
-
-def _is_short(parameter: click.Parameter) -> bool:
-    return parameter.is_eager and parameter.name != "lang"
 
 
 class ShortHelpCommand(click.Command):
@@ -36,11 +42,12 @@ class ShortHelpCommand(click.Command):
         )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        shown = [
-            record
-            for parameter in self.get_params(ctx)
-            if ctx.meta.get(_WHOLE) or _is_short(parameter) or parameter.name in self.usual
-            if (record := parameter.get_help_record(ctx)) is not None
-        ]
-        with formatter.section("Options"):
-            formatter.write_dl(shown)
+        shown: dict[str, list[tuple[str, str]]] = {"Options": []}
+        for each in self.get_params(ctx):
+            short = each.is_eager and each.name != "lang"
+            if short or each.name in self.usual or ctx.meta.get(WHOLE):
+                title = _SECTIONS.get(vars(each).get("section", ""), "Options")
+                shown.setdefault(title, []).extend(filter(None, [each.get_help_record(ctx)]))
+        for title, rows in shown.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)

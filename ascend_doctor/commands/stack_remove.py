@@ -2,6 +2,7 @@
 
 import click
 
+from ascend_doctor.commands.options.kinds import flag
 from ascend_doctor.commands.options.prefix import prefix_option
 from ascend_doctor.findings import show_bytes
 from ascend_doctor.language import say
@@ -12,7 +13,7 @@ from ascend_doctor.render.plain import one_line
 
 @click.command("remove")
 @click.argument("names", metavar="[ID]...", nargs=-1)
-@click.option("--wheels", is_flag=True, help="Remove the wheels that no stack has, too.")
+@flag("--wheels", help="Remove the wheels that no stack has, too.")
 @prefix_option
 def command(*, names: tuple[str, ...], wheels: bool, prefix: str | None) -> int:
     """Remove the stacks ID, as `stack list` names them; never the one in use.

@@ -4,8 +4,6 @@ Source: huggingface/accelerate@v1.10.1:src/accelerate/commands/launch.py, where 
 typed goes before what the configuration says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ Sources: huggingface/transformers@v4.57.1:src/transformers/training_args.py,
 huggingface/trl@v0.23.1:trl/scripts, huggingface/diffusers@58eb52c0:examples/discrete_diffusion.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path

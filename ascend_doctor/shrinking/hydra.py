@@ -3,8 +3,6 @@
 Source: volcengine/verl@b178a3cd:verl/trainer/config.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ascend_doctor.shrinking.sizes import PARALLEL, SEQUENCE

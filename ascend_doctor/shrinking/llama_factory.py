@@ -3,8 +3,6 @@
 Source: hiyouga/LLaMA-Factory@ff6d4d12e:src/llamafactory/hparams.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -7,8 +7,6 @@ modelscope/ms-swift@3602360a:swift/megatron,
 flagos-ai/Megatron-LM-FL@175ae90ec:megatron/core/ssm/mamba_hybrid_layer_allocation.py.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """A model's config.json made small; its weights are random."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ascend_doctor.shrinking.sizes import MODEL

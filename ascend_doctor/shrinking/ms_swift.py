@@ -3,8 +3,6 @@
 Source: modelscope/ms-swift@3602360a:swift/megatron/arguments/megatron_args.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

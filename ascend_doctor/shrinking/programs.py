@@ -3,8 +3,6 @@
 The shell has then resolved all that a script computes, and no file of the user's is changed.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil
@@ -57,6 +55,7 @@ class ProgramSettings(msgspec.Struct, frozen=True, kw_only=True):
     true_size: bool = False
     world: int | None = None
     real: tuple[int, ...] = ()
+    each: int | None = None
 
 
 def write_programs(folder: Path, path: str, settings: ProgramSettings) -> dict[str, str]:
@@ -195,7 +194,7 @@ def start_ranks(
         return None
     world = settings.world or launch.ranks or nproc or 1
     each = next((o.number for o in launch.places if o.name == "nproc-per-node"), None)
-    real = settings.real or tuple(choose_ranks(launch, world))
+    real = settings.real or tuple(choose_ranks(launch, world, settings.each))
     if real[-1] >= world:
         raise DataError(f"--real {_list(real)}: the launch has {world} ranks, from 0")
     options = place_stand_ins(launch.options)

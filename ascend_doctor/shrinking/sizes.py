@@ -1,7 +1,5 @@
 """How large what is left of a layout and a model is: every kind stays, at its smallest size."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec

@@ -1,7 +1,5 @@
 """Small copies of models and made-up data, in the folder of a rehearsal."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

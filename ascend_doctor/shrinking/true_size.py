@@ -5,8 +5,6 @@ megatron/core/parallel_state.py: ranks in the order tp-cp-ep-dp-pp),
 Ascend/MindSpeed-LLM@2.3.0:mindspeed_llm/training/arguments.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -35,8 +33,9 @@ def place_stand_ins(options: Sequence[Option]) -> list[Option]:
     added: list[Option] = []
     paths = [option for option in options if option.name in _DATA_PATHS]
     if any(map(_is_absent, paths)):
-        gone |= {*_DATA_PATHS, "split", "mock-data"}
-        added.append(Option("--mock-data"))
+        gone |= {*_DATA_PATHS, "split", "mock-data", "num-workers"}
+        # Made-up samples need no processes of their own, of which each takes memory.
+        added += [Option("--mock-data"), Option("--num-workers", ("0",))]
     if any(_is_absent(option) for option in options if option.name in _TOKENIZERS):
         gone |= TOKENIZER
         added += _stand_in_tokenizer(options)
@@ -64,12 +63,21 @@ def _is_absent(option: Option) -> bool:
     return any(not (Path(p).exists() or Path(f"{p}.idx").exists()) for p in places)
 
 
-def choose_ranks(launch: LaunchWords, world: int) -> list[int]:
-    """Ranks with a process: all of a small world, else the first of each pipeline stage."""
-    if world <= MOST_REAL:
+def choose_ranks(launch: LaunchWords, world: int, each: int | None = None) -> list[int]:
+    """Ranks with a process: all of a small world, else of each pipeline stage the first.
+
+    ``each``: so many of a stage. The second shares the first one's tensor parallel group, the
+    third its data parallel group, if the launch has them; others follow in order.
+    """
+    if each is None and world <= MOST_REAL:
         return list(range(world))
-    sizes = {option.name: option.number for option in launch.options}
-    stages = sizes.get("pipeline-model-parallel-size") or 1
+    sizes = {option.name: option.number or 1 for option in launch.options}
+    stages = sizes.get("pipeline-model-parallel-size", 1)
     if world % stages:
         return [0]
-    return list(range(0, world, world // stages))
+    stage = world // stages
+    tensor = sizes.get("tensor-model-parallel-size", 1)
+    replica = tensor * sizes.get("context-parallel-size", 1)
+    order = dict.fromkeys([0, 1 if tensor > 1 else replica, replica, *range(stage)])
+    chosen = [offset for offset in order if offset < stage][: each or 1]
+    return sorted(first + offset for first in range(0, world, stage) for offset in chosen)

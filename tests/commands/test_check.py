@@ -9,19 +9,11 @@ import psutil
 import pytest
 
 from ascend_doctor.render.formats.json import schema
+from tests.checks.machine import LIBRARIES
 from tests.conftest import Command
 from tests.later import jsonschema
 
 pytestmark = pytest.mark.slow
-
-CANN_LIBRARIES = (
-    "libhccl.so",
-    "libascendcl.so",
-    "libacl_op_compiler.so",
-    "libge_runner.so",
-    "libgraph.so",
-    "libacl_tdt_channel.so",
-)
 
 
 @pytest.fixture
@@ -52,7 +44,7 @@ def test_without_cann_the_six_libraries_and_the_autoload_trap_are_named(
     assert done.returncode == 1
     report = report_of(done)
     libraries = text_of(report, "torch-npu-libraries")
-    assert all(name in libraries for name in CANN_LIBRARIES)
+    assert all(name in libraries for name in LIBRARIES)
     assert "set_env.sh" in libraries
     trap = text_of(report, "torch-autoload")
     assert "export TORCH_DEVICE_BACKEND_AUTOLOAD=0" in trap

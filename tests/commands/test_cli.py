@@ -17,6 +17,7 @@ from ascend_doctor.commands import check, rehearse, setup
 from ascend_doctor.commands.short_help import ShortHelpCommand
 from tests.conftest import Command
 from tests.later import jsonschema
+from tests.programs import run_program
 
 PROGRAM = Path(sys.executable).with_name("ascend-doctor")
 COMMANDS = [name for table in SECTIONS.values() for name in table]
@@ -39,16 +40,17 @@ def test_version_and_help(doctor: Command) -> None:
 
 def test_it_runs_as_a_module() -> None:
     command = [sys.executable, "-m", "ascend_doctor", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = run_program(command)
     assert done.stdout.strip() == f"ascend-doctor, version {__version__}"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_every_command_has_help(doctor: Command, name: str) -> None:
-    done = doctor(name, "-h")
+@pytest.mark.parametrize("name", [*COMMANDS, "fleet check", "matrix solve", "matrix upgrade"])
+def test_every_command_has_help_of_a_screen(doctor: Command, name: str) -> None:
+    done = doctor(*name.split(), "-h", env={**os.environ, "COLUMNS": "100"})
     assert done.returncode == 0
     assert done.stdout.startswith(f"Usage: ascend-doctor {name}")
+    assert done.stdout.count("\n") <= 45
 
 
 @pytest.mark.slow
@@ -80,8 +82,7 @@ def test_json_is_short_for_its_format(doctor: Command) -> None:
     [
         (["frobnicate"], "no such command"),
         (["chek"], "did you mean `check`?"),
-        (["version"], "did you mean `--version`?"),
-        (["install"], "did you mean `setup`?"),
+        (["update"], "did you mean `matrix upgrade`?"),
         (["stack", "rm", "x"], "did you mean `remove`?"),
         (["setup", "0.15.3"], "did you mean `ascend-doctor setup --megatron 0.15.3`?"),
         (["fix", "cann-installed"], "did you mean `ascend-doctor fix --only cann-installed`?"),
@@ -228,12 +229,43 @@ def test_help_and_bare_groups_show_help(doctor: Command) -> None:
         assert bare.stderr == doctor(*group, "-h").stdout
 
 
+_COMPLETED = """\
+chec|check
+explain cann-inst|cann-installed
+explain EI000|EI0001 EI0002 EI0003 EI0004 EI0005 EI0006 EI0007 EI0008 EI0009
+explain 50701|507010 507011 507012 507013 507014 507015 507016 507017 507018 507019
+explain HCCL_CONN|HCCL_CONNECT_TIMEOUT
+check --only cann-inst|cann-installed
+fleet check --skip torch-npu-ca|torch-npu-cann torch-npu-cann-symbols
+check --expect np|npus=
+rehearse --inject rank-a|rank-absent
+setup --framework ms|ms-swift
+setup --megatron 0.15.|0.15.0 0.15.1 0.15.2 0.15.3
+plan --model Qwen3-30B-A3B-I|Qwen3-30B-A3B-Instruct-2507
+plan --soc Ascend910B4|Ascend910B4 Ascend910B4-1
+plan --framework m|megatron ms-swift
+"""
+_COMPLETES = """\
+source <(ascend-doctor completion bash)
+compopt() { :; }
+while read -r line; do
+  read -ra COMP_WORDS <<< "ascend-doctor $line"
+  COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) COMPREPLY=()
+  _ascend_doctor_completion ascend-doctor
+  echo "$line|$(printf '%s\\n' "${COMPREPLY[@]}" | sort | paste -sd ' ')"
+done
+"""
+
+
 @pytest.mark.slow
-def test_a_shell_completes_commands_and_ids(doctor: Command) -> None:
-    assert doctor("completion", "bash").stdout.strip()
-    env = {"_ASCEND_DOCTOR_COMPLETE": "bash_complete", "COMP_CWORD": "2"}
-    done = doctor(env={**os.environ, **env, "COMP_WORDS": "ascend-doctor explain cann-inst"})
-    assert done.stdout.split(",")[1].strip() == "cann-installed"
+def test_bash_completes_names() -> None:
+    done = run_program(
+        ["bash", "-c", _COMPLETES],
+        input="".join(row.partition("|")[0] + "\n" for row in _COMPLETED.splitlines()),
+        env={**os.environ, "PATH": f"{PROGRAM.parent}:{os.environ['PATH']}"},
+    )
+    assert done.stdout == _COMPLETED
+    assert done.stderr == ""
 
 
 @pytest.mark.slow

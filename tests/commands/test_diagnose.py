@@ -26,6 +26,7 @@ KEYS = {
         "undecided",
         "work",
         "timeline",
+        "suspects",
         "error_lines",
         "or_more_error_lines",
         "outlived",
@@ -60,7 +61,7 @@ def log(tmp_path: Path) -> Path:
         ("{'loss': 0.0, 'grad_norm': nan}\n", 3, "npu-loss-zero-gradnorm-nan"),
         ("loading a model\n", 3, "Nothing shows that the run got on"),
         (
-            "UserWarning: NPU not support router replay for now.\nstep 1: loss 2.3\n",
+            "import error: No module named 'triton'\nstep 1: loss 2.3\n",
             0,
             "1 harmless message of 1 kind",
         ),

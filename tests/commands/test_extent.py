@@ -20,7 +20,7 @@ def test_the_ranks_that_a_layout_needs(sizes: dict[str, int], ranks: int) -> Non
 
 
 def test_what_is_asked_reaches_the_probes() -> None:
-    asked = ProbeScope(sizes={"tp": 2}, nnodes=2, node_rank=1, rdzv_endpoint="a:1", minutes=3)
+    asked = ProbeScope(sizes={"tp": 2}, nodes=(2, 1, "a:1"), minutes=3)
     extent = asked.extent(1)
     assert extent.sizes == (("tp", 2),)
     assert (extent.nodes.count, extent.nodes.rank, extent.nodes.endpoint) == (2, 1, "a:1")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Command
+from tests.programs import run_program
 
 MISSPELT = {"HCCL_CONECT_TIMEOUT": "3"}
 
@@ -43,9 +44,7 @@ def test_what_is_repaired_may_show_what_it_hid(
         ("variables-valid", "repaired"),
     ]
     script = "\n".join([*answer["environment"], "env"])
-    after = subprocess.run(
-        ["bash", "-c", script], env=environment, capture_output=True, text=True, check=True
-    ).stdout
+    after = run_program(["bash", "-c", script], env=environment).stdout
     assert "HCCL_CON" not in after
     assert answer["exit_code"] == done.returncode == 0
 

@@ -19,6 +19,7 @@ import yaml
 
 from tests.knobs import WHOLE
 from tests.machines.compose import build
+from tests.programs import run_program
 
 PAGE = Path(__file__).parents[2] / "docs" / "gates.md"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
@@ -112,12 +113,9 @@ def opens(name: str, machine: str, folder: Path) -> bool:
         rows.append(block(RECIPES["without-root"].mark))
     if rows:
         (folder / "ascend-doctor.yaml").write_text("".join(rows))
-    done = subprocess.run(
+    done = run_program(
         ["bash", "-c", text],
         check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
         cwd=folder,
         env={**os.environ, "PATH": f"{programs}:/usr/bin:/bin", "SLURMD_NODENAME": "node-7"},
     )
@@ -148,13 +146,8 @@ def test_what_a_user_without_root_is_told_to_type_makes_it_0(tmp_path: Path) -> 
     replayed = str(build("installed-at-home", tmp_path / "machine"))
 
     def gate() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [DOCTOR, "check", "--preset", "prolog", "--replay", replayed],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            cwd=tmp_path,
+        return run_program(
+            [DOCTOR, "check", "--preset", "prolog", "--replay", replayed], check=False, cwd=tmp_path
         )
 
     done = gate()

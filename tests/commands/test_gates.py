@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.machines.compose import build
+from tests.programs import run_program
 
 
 def doctor(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [str(Path(sys.executable).with_name("ascend-doctor")), *arguments]
-    return subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=120, cwd=cwd
-    )
+    return run_program(command, check=False, cwd=cwd)
 
 
 def replay(name: str, *more: str, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -1,7 +1,5 @@
 """A job that runs now and was not started by the doctor: its ranks, and which of them waits."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

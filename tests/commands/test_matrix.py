@@ -56,11 +56,9 @@ def test_solve_finds_the_documented_stack(doctor: Command) -> None:
         "matrix", "solve", "--megatron", "0.15.3", "--framework", "ms-swift", "--anywhere"
     )
     assert done.returncode == 0
-    rows = dict(line.split(None, 1) for line in done.stdout.splitlines() if line.startswith("  "))
-    assert rows["megatron-lm"] == "core_v0.15.3"
-    assert rows["mindspeed"] == "core_r0.15.3"
-    assert rows["torch-npu"] == "2.7.1.post4"
-    assert rows["cann"] == "9.0.0"
+    pairs = " ".join(done.stdout.split()).replace(";", ",").split(", ")
+    assert {"megatron-lm core_v0.15.3", "mindspeed core_r0.15.3"} <= {*pairs}
+    assert {"torch-npu 2.7.1.post2", "cann 8.5.1"} <= {*pairs}
 
 
 @pytest.mark.slow
@@ -73,7 +71,7 @@ def test_solve_says_what_rules_out_and_what_to_change(doctor: Command) -> None:
     first = done.stdout.splitlines()[0]
     assert "core_v0.15.3" in first
     assert "cann 8.2.RC1" in first
-    assert "instead CANN 9.0.0 instead of 8.2.RC1" in done.stdout
+    assert "would fit: CANN 9.0.0 instead of 8.2.RC1" in done.stdout
 
 
 @pytest.mark.slow

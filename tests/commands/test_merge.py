@@ -8,12 +8,13 @@ import pytest
 
 from ascend_doctor.findings import Finding, Level
 from tests.fleet.nodes import node, write
+from tests.programs import run_program
 
 
 def merge(*arguments: str) -> subprocess.CompletedProcess[str]:
     doctor = str(Path(sys.executable).with_name("ascend-doctor"))
     command = [doctor, "merge", *arguments]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    return run_program(command, check=False)
 
 
 def test_the_lists_are_ready_for_a_scheduler(tmp_path: Path) -> None:

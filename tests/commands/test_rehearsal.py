@@ -11,6 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.programs import run_program
+
 DOCTOR = str(Path(sys.executable).with_name("ascend-doctor"))
 HEADER = "ascend-doctor: simulated: 2 Ascend910B3 with 4 GiB each; nothing here is about hardware\n"
 TRAIN = """
@@ -159,12 +161,9 @@ def test_a_shell_has_simulated_npus(
         source <({DOCTOR} env --undo --shell bash)
         [ "$(env | sort)" = "$before" ] && echo undone
     """
-    done = subprocess.run(
+    done = run_program(
         ["bash", "-c", script],
         check=False,
-        capture_output=True,
-        text=True,
-        timeout=300,
         # The machine of a shell stays until that ends.
         env={**environment, "TMPDIR": str(tmp_path)},
     )
@@ -216,9 +215,7 @@ def test_a_signal_that_comes_before_the_command_starts_reaches_it() -> None:
         "    pass_on_to(process)\n"
         "    print(process.wait(30))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=60
-    )
+    done = run_program([sys.executable, "-c", program], check=False)
     assert (done.returncode, done.stdout) == (0, "-15\n"), done.stderr
 
 

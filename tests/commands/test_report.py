@@ -1,7 +1,5 @@
 """The archive of `report`: what is in it, what is not, and who opens it."""
 
-from __future__ import annotations
-
 import json
 import tarfile
 from pathlib import Path

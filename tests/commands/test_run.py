@@ -7,14 +7,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.programs import run_program
+
 CHECKS = ("--only", "shared-memory", "--only", "lora-etp")
 DOCTOR = [str(Path(sys.executable).with_name("ascend-doctor")), "run", *CHECKS]
 
 
 def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*DOCTOR, *arguments], check=False, capture_output=True, text=True, timeout=120, cwd=cwd
-    )
+    return run_program([*DOCTOR, *arguments], check=False, cwd=cwd)
 
 
 def test_a_launch_that_succeeds_is_passed_through(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from ascend_doctor.commands.stall_watch import RankProcess, StallWatch, folder_beside, gather
@@ -21,6 +22,7 @@ from ascend_doctor.diagnosis.stall_result import Stall
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine import processes
 from tests.commands.test_run import run
+from tests.programs import run_program
 
 SLEEPER = "import time, sys; sys.stdout.write('up\\n'); sys.stdout.flush()\ntime.sleep(600)\n"
 
@@ -55,14 +57,7 @@ def test_the_hook_hands_on_to_the_sitecustomize_behind_it(tmp_path: Path) -> Non
             (f"{env['PYTHONPATH']}:{own}", "1 False"),
             (env["PYTHONPATH"], "0 False"),
         ):
-            done = subprocess.run(
-                [sys.executable, "-c", code],
-                check=True,
-                capture_output=True,
-                text=True,
-                timeout=60,
-                env={**env, "PYTHONPATH": path},
-            )
+            done = run_program([sys.executable, "-c", code], env={**env, "PYTHONPATH": path})
             assert (done.stdout.strip(), done.stderr) == (seen, "")
     assert (tmp_path / "s" / "rank-3.json").exists()
 
@@ -103,6 +98,8 @@ def first_rank(folder: Path, program: Path, *, stopped: bool) -> Iterator[subpro
         time.sleep(0.3)
         if stopped:
             process.send_signal(signal.SIGSTOP)
+            while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:
+                time.sleep(0.05)
         yield process
         os.killpg(process.pid, signal.SIGKILL)
 

@@ -3,6 +3,7 @@ import subprocess
 from pathlib import Path
 
 from ascend_doctor.shrinking.programs import PROGRAMS, ProgramSettings, write_programs
+from tests.programs import run_program
 
 SMALL = "--num-layers 40 --seq-length 4096 --tensor-model-parallel-size 8"
 
@@ -18,12 +19,9 @@ def start(folder: Path, command: list[str]) -> subprocess.CompletedProcess[str]:
     scratch.mkdir()
     path = f"{real}:{os.environ['PATH']}"
     settings = ProgramSettings(npus=8, python=str(real / "python"))
-    return subprocess.run(
+    return run_program(
         command,
         check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
         cwd=folder,
         env={**os.environ, **write_programs(scratch, path, settings)},
     )

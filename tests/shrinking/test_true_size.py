@@ -25,7 +25,7 @@ def test_sizes_stay_and_what_is_not_here_has_a_stand_in() -> None:
     )
     assert placed(words) == [
         *SIZES.split(),
-        *("--padded-vocab-size", "32000", "--mock-data"),
+        *("--padded-vocab-size", "32000", "--mock-data", "--num-workers", "0"),
         *("--tokenizer-type", "NullTokenizer", "--vocab-size", "31999", "--exit-interval", "3"),
     ]
 
@@ -52,19 +52,24 @@ def test_other_programs_keep_their_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "world", "expected"),
+    ("options", "world", "each", "expected"),
     [
-        ("", 8, [*range(8)]),
-        ("", 64, [0]),
-        ("--pipeline-model-parallel-size 4", 64, [0, 16, 32, 48]),
-        ("--pipeline-model-parallel-size 3", 64, [0]),
+        ("", 8, None, [*range(8)]),
+        ("", 8, 1, [0]),
+        ("", 64, None, [0]),
+        ("--pipeline-model-parallel-size 4", 64, None, [0, 16, 32, 48]),
+        ("--pipeline-model-parallel-size 3", 64, None, [0]),
+        ("--pipeline-model-parallel-size 2", 64, 2, [0, 1, 32, 33]),
+        ("--tensor-model-parallel-size 4 --context-parallel-size 2", 64, 4, [0, 1, 2, 8]),
+        ("--context-parallel-size 2", 64, 2, [0, 2]),
+        ("--tensor-model-parallel-size 2", 2, 9, [0, 1]),
     ],
 )
-def test_the_first_rank_of_each_stage_has_a_process(
-    options: str, world: int, expected: list[int]
+def test_ranks_of_each_stage_have_a_process(
+    options: str, world: int, each: int | None, expected: list[int]
 ) -> None:
     launch = split_launch("torchrun", ["train.py", *options.split()])
-    assert choose_ranks(launch, world) == expected
+    assert choose_ranks(launch, world, each) == expected
 
 
 def test_torchrun_becomes_the_start_of_its_ranks(capsys: pytest.CaptureFixture[str]) -> None:

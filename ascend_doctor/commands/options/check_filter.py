@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import click
 
 from ascend_doctor.checks import all_checks, static_checks
+from ascend_doctor.commands.options.kinds import repeated
 from ascend_doctor.judging.expectations import Expectation
 from ascend_doctor.judging.judge import Check
 
@@ -15,8 +16,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 def selection_options(command: F) -> F:
     """Add ``--only`` and ``--skip``; ``choose`` looks ids up."""
     for option in (
-        click.option("--skip", multiple=True, metavar="ID", help="Leave a check out; repeatable."),
-        click.option("--only", multiple=True, metavar="ID", help="Run only this; repeatable."),
+        repeated("--skip", metavar="ID", help="Leave a check out; repeatable."),
+        repeated("--only", metavar="ID", help="Run only this; repeatable."),
     ):
         command = option(command)
     return command

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
+from ascend_doctor.commands.options.gather import gather_options
+from ascend_doctor.commands.options.kinds import flag
 from ascend_doctor.language import say
 from ascend_doctor.machine.scratch import temporary
 from ascend_doctor.render.plain import one_line
@@ -44,34 +45,25 @@ class ExactLint(msgspec.Struct, frozen=True, kw_only=True):
             return ask(inputs, parts, python, env, Path(folder), _SECONDS)
 
 
-def exact_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The function gets them as ``exact``, None if not requested."""
-
-    @functools.wraps(command)
-    def gather(*, exact: bool, python: str | None, prefix: str | None, **options: Any) -> Any:
-        if not exact and (python or prefix):
-            raise click.UsageError("--python and --prefix need --exact")
-        if exact and options["hook"]:
-            raise click.UsageError("--hook runs nothing, and --exact does")
-        asked = ExactLint(python=python, prefix=prefix) if exact else None
-        return command(exact=asked, **options)
-
-    for option in _OPTIONS:
-        option(gather)
-    return gather
+def _gather(*, exact: bool, python: str | None, prefix: str | None) -> ExactLint | None:
+    if not exact and (python or prefix):
+        raise click.UsageError("--python and --prefix need --exact")
+    if exact and click.get_current_context().params["hook"]:
+        raise click.UsageError("--hook runs nothing, and --exact does")
+    return ExactLint(python=python, prefix=prefix) if exact else None
 
 
-# The help lists the last first.
-_OPTIONS = (
-    click.option("--prefix", metavar="DIR", help="With --exact: a stack that setup built."),
+exact_options = gather_options(
+    "exact",
+    _gather,
+    flag(
+        "--exact",
+        help="Ask the installed frameworks: their parsers and validation run, no training.",
+    ),
     click.option(
         "--python",
         metavar="PATH",
         help="With --exact: interpreter of the stack.  [default: the active environment's]",
     ),
-    click.option(
-        "--exact",
-        is_flag=True,
-        help="Ask the installed frameworks: their parsers and validation run, no training.",
-    ),
+    click.option("--prefix", metavar="DIR", help="With --exact: a stack that setup built."),
 )

@@ -5,6 +5,7 @@ from fnmatch import fnmatchcase
 from typing import TypeVar
 
 import click
+import msgspec
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.judging.expectations import SOC, Expectation, over, parse_expectations
@@ -45,13 +46,17 @@ def choose_expectations(
     """The command line over the site's file over the preset. Raises DataError."""
     context = click.get_current_context(silent=True)
     chosen = over(context.meta.get(_PRESET, ()) if context else (), site, expectations)
-    for expectation in chosen:
-        if expectation.check == SOC:
-            _require_known_chip(expectation, catalog)
-    return chosen
+    return tuple(
+        _with_chip(expectation, catalog) if expectation.check == SOC else expectation
+        for expectation in chosen
+    )
 
 
-def _require_known_chip(expectation: Expectation, catalog: Catalog) -> None:
+def _with_chip(expectation: Expectation, catalog: Catalog) -> Expectation:
+    """With the id of a family, where it is called as people do: A2, 910C."""
+    family = catalog.family_called(expectation.value)
+    if family and family != catalog.family_of(expectation.value):
+        return msgspec.structs.replace(expectation, value=family.id)
     value = "ascend" + expectation.value.lower().removeprefix("ascend")
     names = [name for family in catalog.families for name in family.names]
     families = [family.id for family in catalog.families]
@@ -60,3 +65,4 @@ def _require_known_chip(expectation: Expectation, catalog: Catalog) -> None:
             f"--expect {expectation.text}: no such chip; families are {', '.join(families)}, "
             f"chips {', '.join(names)}"
         )
+    return expectation

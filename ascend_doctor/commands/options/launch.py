@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from ascend_doctor.commands.options.kinds import defaulted
 from ascend_doctor.machine import watchdog
 from ascend_doctor.machine.patience import EMULATED, MOST, VARIABLE
 
@@ -34,11 +35,10 @@ framework_option = click.option(
 examined_option = click.option(
     "--python", metavar="PATH", help="Interpreter to examine.  [default: the active environment's]"
 )
-stall_option = click.option(
+stall_option = defaulted(
     "--stall",
     type=click.FloatRange(min=0),
     default=60,
-    show_default=True,
     metavar="SECONDS",
     help="Report ranks that did not join after so long without output or a new collective; "
     "0 disables.",
@@ -53,35 +53,18 @@ trainer_option = click.option(
 def level_option(text: str) -> Option:
     from ascend_doctor.report import LEVELS  # noqa: PLC0415 - every command has a deadline
 
-    return click.option(
-        "-l",
-        "--level",
-        type=click.IntRange(0, len(LEVELS) - 1),
-        default=3,
-        show_default=True,
-        help=text,
-    )
+    return defaulted("-l", "--level", type=click.IntRange(0, len(LEVELS) - 1), default=3, help=text)
 
 
 def device_option(text: str) -> Option:
-    return click.option(
-        "--device",
-        type=click.Choice(["auto", "npu", "cuda", "cpu"]),
-        default="auto",
-        show_default=True,
-        help=text,
+    return defaulted(
+        "--device", type=click.Choice(["auto", "npu", "cuda", "cpu"]), default="auto", help=text
     )
 
 
 def nproc_option(text: str, *, most: int = 4096, default: int | None = None) -> Option:
-    """Ranks of level 3 on a node."""
-    return click.option(
-        "--nproc",
-        type=click.IntRange(1, most),
-        default=default,
-        show_default=True,
-        metavar="N",
-        help=text,
+    return defaulted(
+        "--nproc", type=click.IntRange(1, most), default=default, metavar="N", help=text
     )
 
 
@@ -114,12 +97,10 @@ class MemorySize(click.FloatRange):
 
 
 def memory_option() -> Option:
-    """GiB of each simulated NPU."""
-    return click.option(
+    return defaulted(
         "--memory",
         type=MemorySize(min=0.25, max=1024),
         default=4,
-        show_default=True,
         metavar="GIB",
         help="Memory of each simulated NPU; what is used of it is this machine's own.",
     )

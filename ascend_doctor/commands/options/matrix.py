@@ -3,16 +3,14 @@
 import os
 from pathlib import Path
 
-import click
-
 from ascend_doctor.commands.options.input_file import InputFile
+from ascend_doctor.commands.options.kinds import repeated
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
 
-matrix_option = click.option(
+matrix_option = repeated(
     "--matrix",
     "overlays",
-    multiple=True,
     metavar="DIR",
     type=InputFile(),
     help="Folder with rows of your site; repeatable. ASCEND_DOCTOR_MATRIX names more.",

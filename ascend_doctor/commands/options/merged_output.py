@@ -1,16 +1,13 @@
 """From the reports of many machines to the one that is shown, shared by the commands."""
 
-import functools
 import os
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
 
+from ascend_doctor.commands.options.gather import gather_options
 from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import Output, output_options
@@ -32,8 +29,7 @@ expect_option = click.option(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class MergedOutputOptions:
+class MergedOutputOptions(msgspec.Struct, frozen=True, kw_only=True):
     """``stack`` are the distributions of the matrix."""
 
     output: Output
@@ -69,25 +65,23 @@ def _redact(report: Report, hidden: Redactor) -> Report:
     return msgspec.structs.replace(report, redacted=True, findings=findings, fleet=fleet)
 
 
-def add_merged_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options; the command receives ``merged_output``."""
+def _gather(*, output: Output, overlays: tuple[str, ...], lists: str | None) -> MergedOutputOptions:
+    if lists and not os.path.isdir(lists):
+        raise click.UsageError(f"--lists {lists}: there is no such folder")
+    return MergedOutputOptions(output=output, stack=catalog(overlays).distributions, lists=lists)
 
-    @functools.wraps(command)
-    def gather(
-        *, output: Output, overlays: tuple[str, ...], lists: str | None, **others: Any
-    ) -> Any:
-        if lists and not os.path.isdir(lists):
-            raise click.UsageError(f"--lists {lists}: there is no such folder")
-        options_ = MergedOutputOptions(
-            output=output, stack=catalog(overlays).distributions, lists=lists
-        )
-        return command(merged_output=options_, **others)
 
-    return click.option(
+add_merged_options = gather_options(
+    "merged_output",
+    _gather,
+    click.option(
         "--lists",
         metavar="DIR",
         help="Write passing_nodes.txt, failing_nodes.txt and unknown_nodes.txt there.",
-    )(matrix_option(output_options(gather)))
+    ),
+    matrix_option,
+    output_options,
+)
 
 
 def read_hosts(path: str) -> tuple[str, ...]:

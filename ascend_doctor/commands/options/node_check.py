@@ -1,16 +1,15 @@
 """The options of the check that every node of a fleet gets, and how nodes call the doctor."""
 
-import functools
 import os
 import shlex
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any
 
 import click
+import msgspec
 
 from ascend_doctor.commands.options.check_filter import selection_options
+from ascend_doctor.commands.options.gather import gather_options
+from ascend_doctor.commands.options.kinds import flag
 from ascend_doctor.commands.options.launch import (
     device_option,
     level_option,
@@ -25,8 +24,7 @@ _DEVICES = 2
 _MARGIN, _MARGIN_SHARE = 60.0, 0.3
 
 
-@dataclass(frozen=True, kw_only=True)
-class OnNodes:
+class OnNodes(msgspec.Struct, frozen=True, kw_only=True):
     """``timeout`` is in seconds, for all nodes and all around them."""
 
     level: int
@@ -55,32 +53,21 @@ class OnNodes:
         )
 
 
-def on_nodes_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options; the command receives ``on_nodes``."""
-
-    @functools.wraps(command)
-    def gather(**options: Any) -> Any:
-        own = {field.name: options.pop(field.name) for field in fields(OnNodes)}
-        return command(on_nodes=OnNodes(**own), **options)
-
-    decorated: Callable[..., Any] = selection_options(gather)
-    for option in (
-        click.option("--python", metavar="PATH", help="Interpreter to examine, as nodes call it."),
-        nproc_option("Ranks of level 3."),
-        device_option("Where probes run on every node."),
-        timeout_option(
-            "Seconds for everything; what is left over then is ended and reported as silent.",
-            least=5,
-        ),
-        level_option("0 static, 1 imports, 2 one device, 3 collectives of a node, 4 soak."),
-    ):
-        decorated = option(decorated)
-    return decorated
-
-
-gang_option = click.option(
-    "--gang", is_flag=True, help="Probes of level 3 run over all nodes together."
+on_nodes_options = gather_options(
+    "on_nodes",
+    OnNodes,
+    level_option("0 static, 1 imports, 2 one device, 3 collectives of a node, 4 soak."),
+    timeout_option(
+        "Seconds for everything; what is left over then is ended and reported as silent.",
+        least=5,
+    ),
+    device_option("Where probes run on every node."),
+    nproc_option("Ranks of level 3."),
+    click.option("--python", metavar="PATH", help="Interpreter to examine, as nodes call it."),
+    selection_options,
 )
+
+gang_option = flag("--gang", help="Probes of level 3 run over all nodes together.")
 
 doctor_option = click.option(
     "--doctor",

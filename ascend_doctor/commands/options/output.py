@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import os
 import sys
@@ -13,7 +12,9 @@ import click
 import msgspec
 
 from ascend_doctor.commands.options.format_option import FormatOption
+from ascend_doctor.commands.options.gather import gather_options
 from ascend_doctor.commands.options.input_file import InputFile
+from ascend_doctor.commands.options.kinds import defaulted, flag, repeated
 from ascend_doctor.facts import Python, Snapshot
 from ascend_doctor.findings import Excerpt, Finding, Level
 from ascend_doctor.machine.files import append_text, not_trusted, why_not_written, write_whole
@@ -68,8 +69,8 @@ def needs_terminal(*, show_redacted: bool) -> None:
         raise click.UsageError("--show-redacted shows what is hidden, so it needs a terminal")
 
 
-show_redacted_option = click.option(
-    "--show-redacted", is_flag=True, help="Show on this terminal what is hidden, and as what."
+show_redacted_option = flag(
+    "--show-redacted", help="Show on this terminal what is hidden, and as what."
 )
 
 
@@ -223,46 +224,43 @@ def put(file: str | None, text: str) -> None:
         write_whole(file, text)
 
 
-# The help lists the last first.
-_OPTIONS = (
-    click.option(
-        "--config",
-        metavar="FILE",
-        type=InputFile(SITE),
-        help="What is expected here, and findings to live with."
-        f"  [default: {FILE} here, where there is one]",
-    ),
-    click.option(
-        "--issue", is_flag=True, help="Make Markdown a paste for a bug report, folded and short."
-    ),
-    click.option("--silent", is_flag=True, help="Print nothing where all is well."),
-    click.option("-q", "--quiet", is_flag=True, help="No progress on standard error."),
-    click.option("-v", "--verbose", is_flag=True, help="Show what is well and what was skipped."),
-    redact_option,
-    show_redacted_option,
-    click.option(
-        "--color",
-        type=click.Choice(["auto", "always", "never"]),
-        default="auto",
-        show_default=True,
-        help="NO_COLOR and FORCE_COLOR are honoured.",
-    ),
-    click.option(
-        "--fail-on",
-        type=click.Choice(["error", "unknown", "warning"]),
-        default="error",
-        show_default=True,
-        help="Lowest level that gives exit 1.",
-    ),
-    click.option(
-        "-o",
-        "--output",
-        "files",
-        multiple=True,
-        metavar="FILE",
-        help="File of a format, - for standard output. Its ending says which format, else "
-        "their order.",
-    ),
+def _gather(  # noqa: PLR0913 - the options that it gathers
+    *,
+    formats: tuple[str, ...],
+    files: tuple[str, ...],
+    fail_on: str,
+    color: str,
+    redact: bool | None,
+    verbose: bool,
+    quiet: bool,
+    silent: bool,
+    issue: bool,
+    show_redacted: bool,
+    config: str | None,
+) -> Output:
+    if issue and (redact is False or "markdown" not in formats):
+        raise click.UsageError("--issue is a form of --format markdown, and always redacted")
+    needs_terminal(show_redacted=show_redacted)
+    site = _site(config)
+    targets = _targets(formats, files)
+    return Output(
+        targets=targets,
+        fail_on=Level(fail_on),
+        color=_wants_color(color),
+        redact=redacts(redact, shown=targets == (("text", None),) and not show_redacted),
+        verbose=verbose,
+        quiet=quiet,
+        silent=silent,
+        issue=issue,
+        show_redacted=show_redacted,
+        acknowledged=site.acknowledged if site else (),
+        expected=site.expected if site else (),
+    )
+
+
+output_options = gather_options(
+    "output",
+    _gather,
     click.option(
         "--format",
         "formats",
@@ -271,51 +269,40 @@ _OPTIONS = (
         type=click.Choice(FORMATS),
         help="Format of the report; repeatable.  [default: text]",
     ),
+    repeated(
+        "-o",
+        "--output",
+        "files",
+        metavar="FILE",
+        help="File of a format, - for standard output. Its ending says which format, else "
+        "their order.",
+    ),
+    defaulted(
+        "--fail-on",
+        type=click.Choice(["error", "unknown", "warning"]),
+        default="error",
+        help="Lowest level that gives exit 1.",
+    ),
+    defaulted(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        help="NO_COLOR and FORCE_COLOR are honoured.",
+    ),
+    show_redacted_option,
+    redact_option,
+    flag("-v", "--verbose", help="Show what is well and what was skipped."),
+    flag("-q", "--quiet", help="No progress on standard error."),
+    flag("--silent", help="Print nothing where all is well."),
+    flag("--issue", help="Make Markdown a paste for a bug report, folded and short."),
+    click.option(
+        "--config",
+        metavar="FILE",
+        type=InputFile(SITE),
+        help="What is expected here, and findings to live with."
+        f"  [default: {FILE} here, where there is one]",
+    ),
 )
-
-
-def output_options(command: F) -> F:
-    """Add the shared options; the command receives ``output``."""
-
-    @functools.wraps(command)
-    def gather(  # noqa: PLR0913 - the options that it gathers
-        *,
-        formats: tuple[str, ...],
-        files: tuple[str, ...],
-        fail_on: str,
-        color: str,
-        redact: bool | None,
-        verbose: bool,
-        quiet: bool,
-        silent: bool,
-        issue: bool,
-        show_redacted: bool,
-        config: str | None,
-        **others: Any,
-    ) -> Any:
-        if issue and (redact is False or "markdown" not in formats):
-            raise click.UsageError("--issue is a form of --format markdown, and always redacted")
-        needs_terminal(show_redacted=show_redacted)
-        site = _site(config)
-        targets = _targets(formats, files)
-        output = Output(
-            targets=targets,
-            fail_on=Level(fail_on),
-            color=_wants_color(color),
-            redact=redacts(redact, shown=targets == (("text", None),) and not show_redacted),
-            verbose=verbose,
-            quiet=quiet,
-            silent=silent,
-            issue=issue,
-            show_redacted=show_redacted,
-            acknowledged=site.acknowledged if site else (),
-            expected=site.expected if site else (),
-        )
-        return command(output=output, **others)
-
-    for option in _OPTIONS:
-        option(gather)
-    return gather  # type: ignore[return-value]
 
 
 def _site(config: str | None) -> Settings | None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
+
+from ascend_doctor.commands.options.gather import gather_options
+from ascend_doctor.commands.options.kinds import defaulted, flag
 
 if TYPE_CHECKING:
     from ascend_doctor.probing.schedule import Extent
@@ -23,17 +24,14 @@ _SIZES = {
     "etp": "Expert tensor parallel size; Megatron takes that of --tp where it is left out.",
 }
 _ENDPOINT = re.compile(r"\S+:[0-9]{1,5}")
-_NODES = ("nnodes", "node_rank", "rdzv_endpoint")
 
 
 class ProbeScope(msgspec.Struct, frozen=True, kw_only=True):
-    """``sizes`` has what was given; ``small``: for a simulation."""
+    """``nodes``: count, number of this one, where they meet; ``small``: for a simulation."""
 
     sizes: dict[str, int]
     minutes: float = 1.0
-    nnodes: int = 1
-    node_rank: int = 0
-    rdzv_endpoint: str = ""
+    nodes: tuple[int, int, str] = (1, 0, "")
     small: bool = False
 
     def extent(self, nproc: int) -> Extent:
@@ -41,15 +39,17 @@ class ProbeScope(msgspec.Struct, frozen=True, kw_only=True):
         from ascend_doctor.probing.request import LaunchNodes  # noqa: PLC0415
         from ascend_doctor.probing.schedule import Extent  # noqa: PLC0415 - level 0 needs none of it
 
-        unit = ranks_of(self.sizes)
-        if nproc * self.nnodes % unit:
+        unit, (count, rank, endpoint) = ranks_of(self.sizes), self.nodes
+        if nproc * count % unit:
             text = " ".join(f"--{name} {size}" for name, size in self.sizes.items())
             raise click.UsageError(
-                f"{text} needs a multiple of {unit} ranks, and there are {nproc * self.nnodes}"
+                f"{text} needs a multiple of {unit} ranks, and there are {nproc * count}"
             )
-        nodes = LaunchNodes(count=self.nnodes, rank=self.node_rank, endpoint=self.rdzv_endpoint)
         return Extent(
-            nodes=nodes, sizes=tuple(self.sizes.items()), minutes=self.minutes, small=self.small
+            nodes=LaunchNodes(count=count, rank=rank, endpoint=endpoint),
+            sizes=tuple(self.sizes.items()),
+            minutes=self.minutes,
+            small=self.small,
         )
 
 
@@ -63,79 +63,70 @@ def ranks_of(sizes: dict[str, int]) -> int:
 NOTHING_ASKED = ProbeScope(sizes={})
 
 
-def layout_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The layout and the minutes; the function gets them as ``asked``."""
+def _gather(
+    *, soak: float, tp: int | None, pp: int | None, cp: int | None, ep: int | None, etp: int | None
+) -> ProbeScope:
+    sizes = {"tp": tp, "pp": pp, "cp": cp, "ep": ep, "etp": etp}
+    return ProbeScope(sizes={name: size for name, size in sizes.items() if size}, minutes=soak)
 
-    @functools.wraps(command)
-    def gather(*, soak: float, **options: Any) -> Any:
-        sizes = {name: size for name in _SIZES if (size := options.pop(name)) is not None}
-        nodes = {node: value for node in _NODES if (value := options.pop(node, None)) is not None}
-        return command(asked=ProbeScope(sizes=sizes, minutes=soak, **nodes), **options)
 
-    decorated: Callable[..., Any] = click.option(
+layout_options = gather_options(
+    "scope",
+    _gather,
+    *(
+        click.option(f"--{name}", type=click.IntRange(1, 4096), metavar="N", help=text)
+        for name, text in _SIZES.items()
+    ),
+    defaulted(
         "--soak",
         type=click.FloatRange(min=0.05),
         default=1.0,
-        show_default=True,
         metavar="MINUTES",
         help="How long level 4 keeps all devices busy.",
-    )(gather)
-    for name, text in reversed(_SIZES.items()):
-        decorated = click.option(f"--{name}", type=click.IntRange(1, 4096), metavar="N", help=text)(
-            decorated
-        )
-    return decorated
+    ),
+)
 
 
-def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The nodes of a launch over several; above ``layout_options``."""
+def _gather_nodes(
+    *, nnodes: int, node_rank: int, rdzv_endpoint: str, gang: bool
+) -> tuple[int, int, str]:
+    """Raises DataError, and UsageError for nodes that are named twice or wrongly."""
+    if gang:
+        if (nnodes, node_rank, rdzv_endpoint) != (1, 0, ""):
+            raise click.UsageError(
+                "--gang and --nnodes, --node-rank, --rdzv-endpoint exclude each other"
+            )
+        from ascend_doctor.fleet import launchers  # noqa: PLC0415 - only where it is asked for
 
-    @functools.wraps(command)
-    def check_nodes(
-        *, nnodes: int, node_rank: int, rdzv_endpoint: str, gang: bool, **options: Any
-    ) -> Any:
-        if gang:
-            nnodes, node_rank, rdzv_endpoint = _gang(nnodes, node_rank, rdzv_endpoint)
-        if node_rank >= nnodes:
-            raise click.UsageError(f"--node-rank {node_rank} is not below --nnodes {nnodes}")
-        if nnodes > 1 and not _ENDPOINT.fullmatch(rdzv_endpoint):
-            raise click.UsageError("--nnodes needs --rdzv-endpoint HOST:PORT, the same on all")
-        return command(nnodes=nnodes, node_rank=node_rank, rdzv_endpoint=rdzv_endpoint, **options)
-
-    decorated: Callable[..., Any] = check_nodes
-    for option in (
-        click.option(
-            "--gang",
-            is_flag=True,
-            help="Take these three from the variables of torchrun, Slurm, Volcano, AscendJob, Ray.",
-        ),
-        click.option("--rdzv-endpoint", default="", metavar="HOST:PORT", help="Where nodes meet."),
-        click.option(
-            "--node-rank",
-            type=click.IntRange(0, 4095),
-            default=0,
-            metavar="R",
-            help="Number of this node.",
-        ),
-        click.option(
-            "--nnodes",
-            type=click.IntRange(1, 4096),
-            default=1,
-            metavar="N",
-            help="Nodes; run the same command on each.",
-        ),
-    ):
-        decorated = option(decorated)
-    return decorated
+        gang_ = launchers.gang(os.environ)
+        nnodes, node_rank, rdzv_endpoint = gang_.count, gang_.rank, gang_.endpoint
+    if node_rank >= nnodes:
+        raise click.UsageError(f"--node-rank {node_rank} is not below --nnodes {nnodes}")
+    if nnodes > 1 and not _ENDPOINT.fullmatch(rdzv_endpoint):
+        raise click.UsageError("--nnodes needs --rdzv-endpoint HOST:PORT, the same on all")
+    return nnodes, node_rank, rdzv_endpoint
 
 
-def _gang(nnodes: int, node_rank: int, rdzv_endpoint: str) -> tuple[int, int, str]:
-    """The same by the launcher's variables. Raises DataError, and UsageError for both at once."""
-    if (nnodes, node_rank, rdzv_endpoint) != (1, 0, ""):
-        raise click.UsageError(
-            "--gang and --nnodes, --node-rank, --rdzv-endpoint exclude each other"
-        )
-    from ascend_doctor.fleet.launchers import gang  # noqa: PLC0415 - only where it is asked for
-
-    gang_ = gang(os.environ)
-    return gang_.count, gang_.rank, gang_.endpoint
+node_options = gather_options(
+    "nodes",
+    _gather_nodes,
+    click.option(
+        "--nnodes",
+        type=click.IntRange(1, 4096),
+        default=1,
+        metavar="N",
+        help="Nodes; run the same command on each.",
+    ),
+    click.option(
+        "--node-rank",
+        type=click.IntRange(0, 4095),
+        default=0,
+        metavar="R",
+        help="Number of this node.",
+    ),
+    click.option("--rdzv-endpoint", default="", metavar="HOST:PORT", help="Where nodes meet."),
+    flag(
+        "--gang",
+        help="Take these three from the variables of torchrun, Slurm, Volcano, AscendJob, Ray.",
+    ),
+)

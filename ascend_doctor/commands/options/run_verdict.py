@@ -1,17 +1,17 @@
 """The options by which `run` tells a scheduler what to do about a launch that failed."""
 
-import functools
 import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
 
 import click
+import msgspec
 
 from ascend_doctor.commands.arming import is_of_one_node
+from ascend_doctor.commands.options.gather import gather_options
+from ascend_doctor.commands.options.kinds import flag
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_EXCLUDE, EXIT_RESTART, EXIT_STOP
 from ascend_doctor.machine.files import reason
@@ -22,11 +22,9 @@ _BY_SIGNAL: dict[int, int] = {
     **dict.fromkeys((signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGKILL), EXIT_STOP),
     **dict.fromkeys((signal.SIGTERM, signal.SIGHUP), EXIT_RESTART),
 }
-F = TypeVar("F", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunVerdict:
+class RunVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """``history`` is the folder of the job's diagnoses, to which this one is added."""
 
     exit_verdict: bool
@@ -61,26 +59,12 @@ class RunVerdict:
         return _BY_SIGNAL.get(code - SIGNALLED, code)
 
 
-def run_verdict_options(command: F) -> F:
-    """Add them; the command receives ``asked: RunVerdict``."""
-
-    @functools.wraps(command)
-    def gather(*, exit_verdict: bool, history: str, nodes: str, **others: Any) -> Any:
-        asked = RunVerdict(exit_verdict=exit_verdict, history=history, nodes=nodes)
-        return command(asked=asked, **others)
-
-    for option in _OPTIONS:
-        option(gather)
-    return gather  # type: ignore[return-value]
-
-
-_OPTIONS = (
-    click.option(
-        "--nodes",
-        metavar="NAME,...",
-        default="",
-        help="What the scheduler calls the nodes, in the order of their ranks."
-        "  [default: this one, for a launch of one node]",
+run_verdict_options = gather_options(
+    "asked",
+    RunVerdict,
+    flag(
+        "--exit-verdict",
+        help="Where it fails, end with 75 to restart, 69 to exclude the node, 78 to stop.",
     ),
     click.option(
         "--history",
@@ -89,8 +73,10 @@ _OPTIONS = (
         help="The diagnoses of the job's attempts; this one's is added where it fails.",
     ),
     click.option(
-        "--exit-verdict",
-        is_flag=True,
-        help="Where it fails, end with 75 to restart, 69 to exclude the node, 78 to stop.",
+        "--nodes",
+        metavar="NAME,...",
+        default="",
+        help="What the scheduler calls the nodes, in the order of their ranks."
+        "  [default: this one, for a launch of one node]",
     ),
 )

@@ -1,9 +1,8 @@
 """The options that say what is examined, and the collecting itself; shared by the commands."""
 
-import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -11,6 +10,7 @@ import msgspec
 from ascend_doctor.collect.launch import find_absent, launch
 from ascend_doctor.collect.snapshot import SECTION_DEADLINE, Taking, take
 from ascend_doctor.collect.storage import NAMED_BY
+from ascend_doctor.commands.options.gather import gather_options
 from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.launch import examined_option
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
@@ -19,8 +19,6 @@ from ascend_doctor.machine.kinds import MACHINE
 from ascend_doctor.machine.live import LiveMachine, Machine, strays_ended
 from ascend_doctor.machine.recorded import RecordingMachine, ReplayMachine
 from ascend_doctor.redact import Redactor, local_key, redactor
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 # What the collectors follow; of other variables a recording has what the snapshot has.
 _KEPT = (
@@ -31,29 +29,20 @@ _KEPT = (
 )
 
 
+@dataclass
 class Examination:
-    """A live or replayed machine."""
+    machine: Machine
+    python: str | None = None
+    record: str | None = None
+    overlays: tuple[str, ...] = ()
+    replayed: bool = False
+    simulated: bool = False
+    lock: str | None = None
 
-    def __init__(  # noqa: PLR0913 - what may be said of the one machine
-        self,
-        machine: Machine,
-        *,
-        python: str | None = None,
-        record: str | None = None,
-        overlays: tuple[str, ...] = (),
-        replayed: bool = False,
-        simulated: bool = False,
-        lock: str | None = None,
-    ) -> None:
-        self.catalog = catalog(overlays)
-        self.machine = machine
-        self.home = machine.env.get("HOME", "")
-        self.replayed = replayed
-        self.simulated = simulated
-        self.lock = lock
-        self._python = python
-        self._record = Path(record) if record else None
-        self._taking = Taking(simulated=simulated)
+    def __post_init__(self) -> None:
+        self.catalog = catalog(self.overlays)
+        self.home = self.machine.env.get("HOME", "")
+        self._taking = Taking(simulated=self.simulated)
 
     def so_far(self, why: str) -> tuple[Snapshot, Redactor]:
         """Facts collected so far; the rest are gaps that say ``why``."""
@@ -73,12 +62,12 @@ class Examination:
         invalid interpreter or an unwritable recording.
         """
         recording = RecordingMachine(self.machine)
-        machine: Machine = recording if self._record else self.machine
+        machine: Machine = recording if self.record else self.machine
         with strays_ended():
             facts = take(
                 machine,
                 self.catalog,
-                python=self._python,
+                python=self.python,
                 deadline=deadline,
                 taking=self._taking,
                 meanwhile=meanwhile,
@@ -94,7 +83,7 @@ class Examination:
             facts, started=self._programs(), launch=judged, stack_lock=locked
         )
         hidden = self.redactor(facts)
-        if self._record is None:
+        if not self.record:
             return facts, hidden
         env = {name: self.machine.env[name] for name in _KEPT if name in self.machine.env}
         if (environment := facts.environment) is not None:
@@ -105,9 +94,9 @@ class Examination:
                 **environment.variables,
             }
         recording.save(
-            self._record,
+            Path(self.record),
             origin=f"recorded by ascend-doctor {facts.tool_version} at {facts.taken_at}, redacted",
-            python=self._python or "",
+            python=self.python or "",
             clean=hidden.fact,
             env=env,
         )
@@ -122,49 +111,44 @@ class Examination:
         return redactor(facts, home=self.home, env=self.machine.env, key=local_key())
 
 
-def add_target_options(command: F) -> F:
-    """Add the shared options; the command receives ``examination``."""
+def _gather(
+    *,
+    python: str | None,
+    record: str | None,
+    replay: str | None,
+    lock: str | None,
+    overlays: tuple[str, ...],
+) -> Examination:
+    if record and replay:
+        raise click.UsageError("--record and --replay exclude each other")
+    recorded = ReplayMachine(Path(replay)) if replay else None
+    return Examination(
+        recorded or LiveMachine(),
+        python=python or (recorded.recording.python if recorded else "") or None,
+        record=record,
+        overlays=overlays,
+        replayed=recorded is not None,
+        lock=lock,
+    )
 
-    @functools.wraps(command)
-    def gather(
-        *,
-        python: str | None,
-        record: str | None,
-        replay: str | None,
-        lock: str | None,
-        overlays: tuple[str, ...],
-        **others: Any,
-    ) -> Any:
-        if record and replay:
-            raise click.UsageError("--record and --replay exclude each other")
-        recorded = ReplayMachine(Path(replay)) if replay else None
-        examination = Examination(
-            recorded or LiveMachine(),
-            python=python or (recorded.recording.python if recorded else "") or None,
-            record=record,
-            overlays=overlays,
-            replayed=recorded is not None,
-            lock=lock,
-        )
-        return command(examination=examination, **others)
 
-    for option in (
-        matrix_option,
-        click.option(
-            "--lock", metavar="FILE", help="Report what differs from this ascend-doctor.lock."
-        ),
-        click.option(
-            "--replay",
-            metavar="DIR",
-            type=InputFile(MACHINE),
-            help="Examine a recorded machine (level 0).",
-        ),
-        click.option(
-            "--record",
-            metavar="DIR",
-            help="Save what was read as a machine that can be replayed, redacted.",
-        ),
-        examined_option,
-    ):
-        option(gather)
-    return gather  # type: ignore[return-value]
+add_target_options = gather_options(
+    "examination",
+    _gather,
+    examined_option,
+    click.option(
+        "--record",
+        metavar="DIR",
+        help="Save what was read as a machine that can be replayed, redacted.",
+    ),
+    click.option(
+        "--replay",
+        metavar="DIR",
+        type=InputFile(MACHINE),
+        help="Examine a recorded machine (level 0).",
+    ),
+    click.option(
+        "--lock", metavar="FILE", help="Report what differs from this ascend-doctor.lock."
+    ),
+    matrix_option,
+)

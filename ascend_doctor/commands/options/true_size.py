@@ -8,16 +8,24 @@ import click
 import msgspec
 from click.core import ParameterSource
 
+from ascend_doctor.commands.options.kinds import flag
+
 _MAX_WORLD = 1024
 # Of a 910B's class; the launches of docs/records/true-size.md ran on it.
 _CHIP_GIB = 64.0
 
 
 class TrueSize(msgspec.Struct, frozen=True, kw_only=True):
-    """A launch at its true size. ``world`` in place of its own ranks; ``real`` have a process."""
+    """A launch at its true size. ``world`` in place of its own ranks; ``real`` have a process.
+
+    ``each``: the ranks of a pipeline stage that have one, if they are not named. ``trace``: the
+    file for their time line.
+    """
 
     world: int | None = None
     real: tuple[int, ...] = ()
+    each: int | None = None
+    trace: str | None = None
 
 
 def true_size_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -25,17 +33,23 @@ def true_size_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def gather(
-        *, true_size: bool, world: int | None, real: tuple[int, ...], memory: float, **options: Any
+        *,
+        true_size: bool,
+        world: int | None,
+        real: TrueSize | None,
+        trace: str | None,
+        memory: float,
+        **options: Any,
     ) -> Any:
-        if (world or real) and not true_size:
-            raise click.UsageError("--world and --real need --true-size")
+        if (world or real or trace) and not true_size:
+            raise click.UsageError("--world, --real and --trace need --true-size")
         if true_size and (options["shrink"] or options["nodes"] > 1):
             raise click.UsageError("--true-size keeps a launch as it is: no --shrink, no --nodes")
         source = click.get_current_context().get_parameter_source("memory")
         if true_size and source is ParameterSource.DEFAULT:
             memory = _CHIP_GIB
-        size = TrueSize(world=world, real=real) if true_size else None
-        return command(size=size, memory=memory, **options)
+        asked = msgspec.structs.replace(real or TrueSize(), world=world, trace=trace)
+        return command(size=asked if true_size else None, memory=memory, **options)
 
     for option in _OPTIONS:
         option(gather)
@@ -44,21 +58,32 @@ def true_size_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _read_ranks(
     _context: click.Context, _option: click.Parameter, text: str | None
-) -> tuple[int, ...]:
-    words = text.split(",") if text else []
+) -> TrueSize | None:
+    if text is None:
+        return None
+    words = text.removesuffix(",").split(",")
     if not all(word.isascii() and word.isdigit() for word in words):
-        raise click.BadParameter(f"{text!r} is no list of ranks, as 0,4")
-    return tuple(sorted({int(word) for word in words}))
+        raise click.BadParameter(f"{text!r} is neither a number nor a list of ranks, as 0,4")
+    if "," in text:
+        return TrueSize(real=tuple(sorted({int(word) for word in words})))
+    if not int(text):
+        raise click.BadParameter("0 ranks of a stage: rank 0 alone is --real 0,")
+    return TrueSize(each=int(text))
 
 
 # The help lists the last first.
 _OPTIONS = (
     click.option(
+        "--trace",
+        metavar="FILE",
+        help="With --true-size: the time line of each rank, for ui.perfetto.dev.",
+    ),
+    click.option(
         "--real",
         callback=_read_ranks,
-        metavar="RANKS",
-        help="With --true-size: ranks that have a process, as 0,4.  [default: all of at most 8, "
-        "else the first of each pipeline stage]",
+        metavar="N|RANKS",
+        help="With --true-size: N ranks of each pipeline stage have a process, or those named, as "
+        "0,4.  [default: all of at most 8, else 1 of each stage]",
     ),
     click.option(
         "--world",
@@ -66,9 +91,7 @@ _OPTIONS = (
         metavar="N",
         help="With --true-size: so many ranks.  [default: the launch's own]",
     ),
-    click.option(
-        "--true-size",
-        is_flag=True,
-        help="Keep every size: memory is counted, and what is large is not computed.",
+    flag(
+        "--true-size", help="Keep every size: memory is counted, and what is large is not computed."
     ),
 )

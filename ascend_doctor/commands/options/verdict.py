@@ -1,14 +1,12 @@
 """The options of a verdict that a scheduler acts on: one line, exit codes, what was before."""
 
-import functools
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
 import click
+import msgspec
 from msgspec.structs import replace
 
+from ascend_doctor.commands.options.gather import gather_options
 from ascend_doctor.commands.options.input_file import InputFile
+from ascend_doctor.commands.options.kinds import flag, repeated
 from ascend_doctor.commands.options.output import Output
 from ascend_doctor.diagnosis.result import Diagnosis, JobVerdict
 from ascend_doctor.exits import EXIT_EXCLUDE, EXIT_OK, EXIT_RESTART, EXIT_STOP, EXIT_UNKNOWN
@@ -20,8 +18,7 @@ _CODES = {"restart": EXIT_RESTART, "exclude": EXIT_EXCLUDE, "stop": EXIT_STOP}
 _TEXT = (("text", None),)
 
 
-@dataclass(frozen=True, kw_only=True)
-class VerdictOptions:
+class VerdictOptions(msgspec.Struct, frozen=True, kw_only=True):
     """``line``: standard output has the verdict alone; ``redact``: with its names hidden.
 
     ``nodes`` are the names of the job's nodes by rank, ``history`` files of earlier diagnoses.
@@ -46,51 +43,38 @@ class VerdictOptions:
         return replace(output, targets=()) if self.line and output.targets == _TEXT else output
 
 
-def verdict_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add them; the command receives ``asked: VerdictOptions``."""
-
-    @functools.wraps(command)
-    def gather(
-        *, verdict: bool, exit_verdict: bool, history: tuple[str, ...], nodes: str, **others: Any
-    ) -> Any:
-        asked = VerdictOptions(
-            line=verdict,
-            exit_verdict=exit_verdict,
-            history=history,
-            nodes=tuple(nodes.replace(",", " ").split()),
-            # Only if typed: a scheduler needs true names.
-            redact=click.get_current_context().params.get("redact") is True,
-        )
-        return command(asked=asked, **others)
-
-    for option in _OPTIONS:
-        option(gather)
-    return gather
+def _gather(
+    *, verdict: bool, exit_verdict: bool, history: tuple[str, ...], nodes: str
+) -> VerdictOptions:
+    return VerdictOptions(
+        line=verdict,
+        exit_verdict=exit_verdict,
+        history=history,
+        nodes=tuple(nodes.replace(",", " ").split()),
+        # Only if typed: a scheduler needs true names.
+        redact=click.get_current_context().params.get("redact") is True,
+    )
 
 
-_OPTIONS = (
+verdict_options = gather_options(
+    "asked",
+    _gather,
+    flag("--verdict", help="Print the verdict alone: restart, exclude NODE..., stop or unknown."),
+    flag(
+        "--exit-verdict",
+        help="End with the verdict: 75 restart, 69 exclude, 78 stop, 3 could not tell.",
+    ),
+    repeated(
+        "--history",
+        metavar="FILE|DIR",
+        type=InputFile(DIAGNOSIS),
+        help="Earlier diagnoses of the job (--format json), which the verdict takes into account.",
+    ),
     click.option(
         "--nodes",
         metavar="NAME,...",
         default="",
         help="What the scheduler calls the nodes, in the order of their ranks, where logs do not.",
-    ),
-    click.option(
-        "--history",
-        metavar="FILE|DIR",
-        type=InputFile(DIAGNOSIS),
-        multiple=True,
-        help="Earlier diagnoses of the job (--format json), which the verdict takes into account.",
-    ),
-    click.option(
-        "--exit-verdict",
-        is_flag=True,
-        help="End with the verdict: 75 restart, 69 exclude, 78 stop, 3 could not tell.",
-    ),
-    click.option(
-        "--verdict",
-        is_flag=True,
-        help="Print the verdict alone: restart, exclude NODE..., stop or unknown.",
     ),
 )
 

@@ -1,0 +1,23 @@
+"""Manual pages of packages and their versions, as ``explain torch_npu==2.7.1.post2``."""
+
+import contextlib
+from collections.abc import Iterator
+
+from ascend_doctor.commands.matrix_show import describe_chosen
+from ascend_doctor.errors import DataError
+from ascend_doctor.language import say
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.queries import choose
+
+
+def pages_of_package(text: str, rows: Catalog) -> Iterator[str]:
+    """The page of a component of the matrix, or of one version; none for another text."""
+    if not text or " " in text:
+        return
+    with contextlib.suppress(DataError):
+        chosen = choose(rows, text)
+        version = f"=={chosen.version}" if chosen.version else ""
+        commands = ("show", "solve --with") if chosen.releases and version else ("show",)
+        named = f"{chosen.component.id}{version}"
+        more = (f"  ascend-doctor matrix {command} {named}" for command in commands)
+        yield "\n".join((*describe_chosen(chosen, rows), "", say("More:"), *more))

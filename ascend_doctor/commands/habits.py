@@ -1,0 +1,39 @@
+"""What people type out of habit, by what it is called here: commands, options, stray words."""
+
+# `COMMAND {}` is a word for which the command has no place.
+_TYPED = {
+    "check": "doctor, status, verify",
+    "setup": "build, init, install",
+    "env": "activate",
+    "diagnose": "analyse, analyze, debug, log, logs",
+    "explain": "why",
+    "hang": "stall, stuck",
+    "plan": "estimate, fit, memory",
+    "rehearse": "simulate, simulator",
+    "run": "exec, launch, torchrun, train",
+    "remove": "delete, rm",
+    "stack": "uninstall",
+    "use": "switch",
+    "report": "bugreport, bundle, share, support",
+    "matrix upgrade": "update, upgrade",
+    "matrix solve": "solve, versions",
+    "--version": "version",
+    "--expect": "--hosts",
+    "--help-all": "--all",
+    "--nproc": "--npus, --ranks",
+    "--npus": "--gpus, --nodes",
+    "--seq": "--seq-len",
+    "--soc": "--chip",
+    "--undo": "--unset",
+    "ascend-doctor fix": "check --fix",
+    "ascend-doctor stack list": "setup --list",
+    "ascend-doctor setup --megatron {}": "setup {}",
+    "ascend-doctor matrix solve --megatron {}": "matrix solve {}",
+    "ascend-doctor fix --only {}": "fix {}",
+    "ascend-doctor snapshot -o {}": "snapshot {}",
+    "--on": "--cann, --driver",
+    "ascend-doctor env --prefix {}": "env {}",
+}
+HABITS = {word: meant for meant, words in _TYPED.items() for word in words.split(", ")}
+# These are taken as what they mean.
+ALIASES = frozenset({"doctor", "version"})

@@ -1,0 +1,53 @@
+"""``ascend-doctor matrix list``: what the matrix has."""
+
+import datetime as dt
+
+import click
+
+from ascend_doctor.commands.lines import write
+from ascend_doctor.commands.options.format_option import shape_option
+from ascend_doctor.commands.options.matrix import catalog, matrix_option
+from ascend_doctor.language import say
+from ascend_doctor.matrix.queries import staleness
+from ascend_doctor.render.columns import pad
+from ascend_doctor.render.formats.json import pretty
+
+
+@click.command("list")
+@matrix_option
+@shape_option
+def command(overlays: tuple[str, ...], shape: str) -> int:
+    """List the stacks with their evidence, the sets that somebody ran, and the components."""
+    rows = catalog(overlays)
+    if shape == "json":
+        components = {
+            component.id: [row.version for row in component.releases]
+            for component in rows.components
+        }
+        standings = {stack.id: rows.evidence(stack.id).standing for stack in rows.stacks}
+        sets = [row.id for row in rows.sets]
+        content = {"stacks": rows.stacks, "evidence": standings, "sets": sets}
+        content["components"] = components
+        write(pretty({"schema": 1, **content}))
+        return 0
+    write(say("Stacks"))
+    for stack in rows.stacks:
+        standing = rows.evidence(stack.id).standing
+        status = "" if stack.status == "documented" else f"  ({say(stack.status)})"
+        write(f"  {stack.id:<28} {pad(say(standing), 13)} {say(stack.title)}{status}")
+    write("", say("Sets"))
+    for row in rows.sets:
+        write(f"  {row.id:<40} {say(row.title)}")
+    write("", say("Components"))
+    for component in rows.components:
+        versions = ", ".join(row.version for row in component.releases)
+        versions = versions or say("not listed; bounds only")
+        write(f"  {component.id:<22} {_cut(versions, 90)}")
+    note = staleness(rows, dt.datetime.now(dt.timezone.utc).date())
+    if note:
+        click.echo(say(note), err=True)
+    return 0
+
+
+def _cut(text: str, size: int) -> str:
+    return text if len(text) <= size else f"{text[: size - 3].rstrip(', ')} …"

@@ -1,0 +1,325 @@
+"""``ascend-doctor matrix solve``: the versions for a framework, a Megatron-LM or a package."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from ascend_doctor.commands.lines import write
+from ascend_doctor.commands.options.format_option import shape_option
+from ascend_doctor.commands.options.kinds import flag, repeated
+from ascend_doctor.commands.options.launch import framework_option
+from ascend_doctor.commands.options.matrix import catalog, matrix_option
+from ascend_doctor.exits import EXIT_FINDINGS
+from ascend_doctor.findings import quantity
+from ascend_doctor.language import say
+from ascend_doctor.matrix.queries import MACHINE_FACTS, is_version
+from ascend_doctor.render.columns import wrap
+from ascend_doctor.render.formats.json import pretty
+
+if TYPE_CHECKING:
+    from ascend_doctor.matrix.catalog import Catalog
+    from ascend_doctor.matrix.sets import PinnedSet
+    from ascend_doctor.provision.conflict import Refusal
+    from ascend_doctor.provision.set_choice import Answer
+    from ascend_doctor.provision.solve import Doubt, SolveQuery
+
+_WIDTH = 98
+_DOUBTS_SHOWN = 3
+_CANN_LINE = re.compile(r"\d+\.\d+")
+# The order in which people read a stack.
+_FIRST = ("driver", "cann", "nnal", "python", "torch", "torch-npu", "torchvision")
+_THEN = ("megatron-lm", "megatron-core", "mindspeed")
+
+with_option = repeated(
+    "--with",
+    "additions",
+    metavar="NAME[==VERSION]",
+    help="Have this as well, or in this version; repeatable.",
+)
+
+
+@click.command("solve")
+@click.option("--megatron", metavar="X", help="0.15.3, 0.15, or a ref.")
+@framework_option
+@with_option
+@repeated(
+    "--on",
+    "pins",
+    metavar="NAME=VERSION",
+    help="A machine fact (cann, driver, python, arch, soc) instead of this machine's, as cann=8.5 "
+    "or soc=A3; repeatable.",
+)
+@flag("--anywhere", help="Leave this machine out of the question.")
+@flag("--doubts", help="Allow pairs that no document names and nothing refuses; each is listed.")
+@flag("-v", "--verbose", help="Sources, patches and every doubt.")
+@matrix_option
+@shape_option
+def command(  # noqa: PLR0913 - a parameter an option
+    *,
+    megatron: str | None,
+    framework: str | None,
+    additions: tuple[str, ...],
+    pins: tuple[str, ...],
+    anywhere: bool,
+    doubts: bool,
+    verbose: bool,
+    overlays: tuple[str, ...],
+    shape: str,
+) -> int:
+    """Find the versions for a framework, a Megatron-LM or a package, or say why there are none.
+
+    A set that somebody ran as a whole comes before a mix of documented pairs.
+
+    \b
+    ascend-doctor matrix solve --framework ms-swift --on soc=A2 --on cann=8.5
+    ascend-doctor matrix solve --with vllm-ascend==0.18.0
+    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    from ascend_doctor.provision.conflict import refusal  # noqa: PLC0415 - resolvelib is slow
+    from ascend_doctor.provision.request_ranges import StackRequest  # noqa: PLC0415
+    from ascend_doctor.provision.set_choice import SetSearch  # noqa: PLC0415
+    from ascend_doctor.provision.solve import SolveQuery  # noqa: PLC0415
+    from ascend_doctor.provision.solved import solve_once  # noqa: PLC0415
+
+    rows = catalog(overlays)
+    request = StackRequest(megatron=megatron, framework=framework, additions=additions)
+    if request == StackRequest() and not pins:
+        raise click.UsageError(
+            "say what it is for: --megatron, --framework, --with, or --on driver=… --on cann=…"
+        )
+    wishes = request.ranges(rows) | lines_on(rows, pins)
+    machine, about = _machine(rows, pins, anywhere=anywhere)
+    query = SolveQuery(wishes=wishes, machine=machine, doubts=doubts)
+    search = SetSearch(rows, query, request, solve_once)
+    answer = search.answer()
+    asked = [*_as_options(megatron, framework, additions)]
+    asked += [f"--on {shlex.quote(pin)}" for pin in pins if asked]
+    asked += ["--doubts"] if asked and doubts else []
+    if shape == "json":
+        chosen = answer.chosen if answer else None
+        result = answer.solution if answer else refusal(rows, query)
+        content = {"schema": 1, "machine": machine, "found": answer is not None, "set": chosen}
+        write(pretty({**content, "result": result}))
+    elif answer is not None:
+        write(about, *_answer(rows, answer, asked, verbose=verbose))
+        built = None if doubts else search.build()
+        same = built is not None and built.solution == answer.solution
+        write(*_next(answer, asked, buildable=same))
+    else:
+        write(*_none(rows, query, request.framework_name), about)
+    return 0 if answer is not None else EXIT_FINDINGS
+
+
+def _as_options(
+    megatron: str | None, framework: str | None, additions: Sequence[str]
+) -> Iterator[str]:
+    named = [("--megatron", megatron), ("--framework", framework)]
+    named += [("--with", addition) for addition in additions]
+    yield from (f"{name} {shlex.quote(value)}" for name, value in named if value)
+
+
+def facts_on(rows: Catalog, pins: Iterable[str]) -> dict[str, str]:
+    """--on's facts, but lines: a chip's family, Python's line. Raises UsageError: unknown."""
+    machine = {}
+    for pin in pins:
+        name, mark, version = pin.partition("=")
+        if not mark or name not in MACHINE_FACTS:
+            raise click.UsageError(
+                f"--on {pin}: give NAME=VERSION with one of {', '.join(MACHINE_FACTS)}"
+            )
+        if not _is_line(rows, name, version):
+            machine[name] = _fact(rows, name, version)
+    return machine
+
+
+def lines_on(rows: Catalog, pins: Iterable[str]) -> dict[str, str]:
+    """Ranges of --on, as of cann=8.5, which any release of that line meets."""
+    parts = (pin.partition("=") for pin in pins)
+    return {name: f"=={version}.X" for name, _, version in parts if _is_line(rows, name, version)}
+
+
+def _is_line(rows: Catalog, name: str, version: str) -> bool:
+    if name != "cann" or not _CANN_LINE.fullmatch(version):
+        return False
+    return any(row.version.startswith(f"{version}.") for row in rows.component(name).releases)
+
+
+def _fact(rows: Catalog, name: str, version: str) -> str:
+    known = [row.version for row in rows.component(name).releases]
+    if name == "soc":
+        family = rows.family_called(version)
+        version = family.id if family else version
+    elif name == "python" and re.fullmatch(r"3\.\d+\.\d+", version):
+        # Rows name Python lines, as 3.10: all releases of a line share wheels.
+        version = version.rpartition(".")[0]
+    listed = version in known or not known or name == "driver"
+    if not listed or not is_version(rows.component(name).scheme, version):
+        begun = [release for release in known if release.startswith(version)]
+        near = begun or difflib.get_close_matches(version, known, n=3, cutoff=0.3) or known[:6]
+        raise click.UsageError(
+            f"--on {name}={version}: no such version in the matrix; known are {', '.join(near)}"
+        )
+    return version
+
+
+def _machine(rows: Catalog, pins: Sequence[str], *, anywhere: bool) -> tuple[dict[str, str], str]:
+    """The facts of the machine, and a line on where they are from."""
+    from ascend_doctor.collect.snapshot import Taking, take  # noqa: PLC0415 - only to solve
+    from ascend_doctor.machine.live import LiveMachine  # noqa: PLC0415
+    from ascend_doctor.provision.request_ranges import machine_of  # noqa: PLC0415
+
+    named, lines = facts_on(rows, pins), lines_on(rows, pins)
+    here = {}
+    if not anywhere:
+        taking = Taking(only=("python", "npus", "host", "driver", "cann"))
+        here = machine_of(take(LiveMachine(), rows, taking=taking), rows)
+    if "soc" in named and "soc" not in here:
+        here = {}  # another machine is meant
+    machine = {"soc": rows.usual_family.id, **here, **named}
+    for name in lines:
+        machine.pop(name, None)
+    chip = rows.family(machine["soc"]).title.partition(" (")[0].partition(",")[0]
+    if "soc" not in named and "soc" not in here:
+        chip += say(" with 64 GB (assumed; --on soc=A3 for another)")
+    asked = {name: value for name, value in named.items() if name != "soc"}
+    asked |= {name: text.removeprefix("==") for name, text in lines.items()}
+    own = [f"{name} {value}" for name, value in here.items() if machine.get(name) == value]
+    text = ", ".join([chip, *(f"{name} {value}" for name, value in asked.items())])
+    if own := [pair for pair in own if pair.partition(" ")[0] not in named]:
+        text += "; " + say(f"of this machine: {', '.join(own)}")
+    return machine, f"{say('for')}: {text}"
+
+
+def _answer(rows: Catalog, answer: Answer, asked: Sequence[str], *, verbose: bool) -> Iterator[str]:
+    solution, chosen = answer.solution, answer.chosen
+    if chosen:
+        yield f"{say('set')}: {say(chosen.title)} [{chosen.id}]"
+    elif stacks := _stacks(answer):
+        yield f"{say('stack')}: {', '.join(stacks)}"
+    else:
+        yield say(
+            "no set fits as a whole; these are documented pairs:" if asked else "these go together:"
+        )
+    yield from (f"{say('but')} {say(text)}" for text in answer.differences)
+    if answer.forced:
+        yield say("pip refuses this set, for its packages exclude each other: see doubt")
+    yield from _versions(answer)
+    if settings := _settings(rows, answer):
+        shown = (f"{name}={value}" for name, value in settings.items())
+        yield f"{say('variables')}: {' '.join(shown)}"
+    doubts = solution.doubts if verbose else solution.doubts[:_DOUBTS_SHOWN]
+    yield from (f"{say('doubt')}: {_doubt(doubt)}" for doubt in doubts)
+    if rest := len(solution.doubts) - len(doubts):
+        yield say(f"and {quantity(rest, 'more doubt')} (-v)")
+    if verbose:
+        yield from _details(rows, answer)
+    elif chosen and chosen.patches:
+        yield say(f"it patches code in {quantity(len(chosen.patches), 'step')} (-v)")
+
+
+def _versions(answer: Answer) -> Iterator[str]:
+    solution = answer.solution
+    pins = answer.chosen.pins if answer.chosen else {}
+    versions = {**pins, **solution.versions, **solution.refs}
+    ordered = sorted(versions.keys() - {"soc", "arch", "glibc"}, key=_rank_name)
+    others = answer.chosen.others if answer.chosen else {}
+    ranges = {
+        name: ",".join(filter(None, texts))
+        for name, texts in sorted(solution.ranges.items())
+        if name not in pins
+    }
+    for word, pairs in (
+        ("", {name: versions[name] for name in ordered}),
+        (say("also"), others),
+        (say("and"), {name: text for name, text in ranges.items() if text}),
+    ):
+        listed = ", ".join(f"{name} {version}" for name, version in pairs.items())
+        if listed:
+            yield from (f"  {line}" for line in wrap(f"{word} {listed}".strip(), _WIDTH - 2))
+
+
+def _stacks(answer: Answer) -> tuple[str, ...]:
+    """The stacks it is within; of packages alone they say nothing."""
+    return answer.solution.stacks if "megatron-lm" in answer.solution.versions else ()
+
+
+def _rank_name(name: str) -> tuple[int, str]:
+    order = (*_FIRST, *_THEN)
+    return (order.index(name) if name in order else len(order), name)
+
+
+def _settings(rows: Catalog, answer: Answer) -> dict[str, str]:
+    from ascend_doctor.provision.solution_plan import nearest_stack  # noqa: PLC0415 - as above
+
+    versions = answer.solution.versions
+    stack = nearest_stack(rows, answer.solution) if "megatron-lm" in versions else None
+    named = answer.chosen.environment if answer.chosen else {}
+    return {**(stack.environment if stack else {}), **named}
+
+
+def _doubt(doubt: Doubt) -> str:
+    got = say(f"got {doubt.version}" if doubt.version else "another range is needed")
+    need = say(f"{doubt.by} is documented with {doubt.need.component} {doubt.need.versions}")
+    return f"{need}; {got}"
+
+
+def _details(rows: Catalog, answer: Answer) -> Iterator[str]:
+    chosen = answer.chosen
+    sources = [(chosen.id, source) for source in chosen.sources] if chosen else []
+    if chosen:
+        yield from (f"{say('patch')}: {text}" for text in chosen.patches)
+        if chosen.note:
+            yield f"{say('note')}: {say(chosen.note)}"
+    for identity in _stacks(answer):
+        sources += [(identity, source) for source in rows.stack(identity).sources]
+    yield from (
+        f"{say('source')}: {source.url}, {source.date} [{name}]" for name, source in sources
+    )
+
+
+def _next(answer: Answer, asked: Sequence[str], *, buildable: bool) -> Iterator[str]:
+    """What to type; ``setup`` only if it builds what is shown."""
+    if asked and buildable:
+        yield f"Next: ascend-doctor setup {' '.join(asked)} --prefix ~/stack --dry-run"
+    elif answer.chosen:
+        yield f"Next: ascend-doctor matrix show {answer.chosen.id}"
+    elif asked:
+        yield f"Next: ascend-doctor matrix solve {' '.join(asked)} -v"
+
+
+def _none(rows: Catalog, query: SolveQuery, name: str) -> Iterator[str]:
+    """Why there is no answer: the pairs that exclude each other, and the sets there are."""
+    from ascend_doctor.provision.conflict import refusal  # noqa: PLC0415 - resolvelib is slow
+
+    if not name or name in rows.component_ids:
+        yield from refusal_lines(refusal(rows, query), query)
+    else:
+        yield say(f"no set of {name} fits")
+    own = [row for row in rows.sets if row.framework == name]
+    own.sort(key=lambda row: row.version, reverse=True)
+    yield from (f"{say('set')}: {_brief(row)}" for row in own[:_DOUBTS_SHOWN])
+
+
+def _brief(row: PinnedSet) -> str:
+    shown = (f"{name} {row.pins[name]}" for name in sorted(row.pins, key=_rank_name)[:6])
+    return f"{say(row.title)}: {', '.join(shown)} [{row.id}]"
+
+
+def refusal_lines(refused: Refusal, question: SolveQuery) -> Iterable[str]:
+    wishes_ = [f"{name} {question.wishes[name]}".rstrip() for name in refused.wishes]
+    pins = [f"{name} {question.machine[name]}" for name in refused.machine]
+    both = say(" and ")
+    shown = both.join(wishes_)
+    if pins and not shown:
+        yield say(f"{both.join(pins)} do not go together")
+    elif pins:
+        yield say(f"no stack has {shown} on a machine with {both.join(pins)}")
+    else:
+        yield say(f"no stack has {shown}")
+    yield from (f"{say('because')} {say(reason)}" for reason in refused.reasons)
+    yield from (f"{say('would fit')}: {say(change)}" for change in refused.changes)
