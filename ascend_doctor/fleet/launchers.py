@@ -60,31 +60,22 @@ def _endpoint(text: str) -> tuple[str, int] | None:
     )
 
 
-def _torchrun_worker(here: GangVariables) -> Gang | None:
-    """What torchrun gives its workers; it listens on MASTER_PORT itself, so the next is taken.
+def _worker(here: GangVariables) -> Gang | None:
+    """What torchrun and Ray Train give their workers, whose port is in use: the next is taken.
 
-    pytorch/pytorch@v2.13.0: torch/distributed/run.py, Environment Variables.
-    """
-    names = ("GROUP_WORLD_SIZE", "GROUP_RANK")
-    if not here.any(*names):
-        return None
-    here.need(*names)
-    here.once("LOCAL_WORLD_SIZE", "torchrun --nproc-per-node 1")
-    meeting = here.meeting("MASTER_ADDR", "MASTER_PORT", plus=1)
-    return check_gang(names, here.number(names[0]), here.number(names[1]), meeting)
-
-
-def _ray(here: GangVariables) -> Gang | None:
-    """What Ray Train gives its workers; their process group has MASTER_PORT: the next is taken.
-
+    pytorch/pytorch@v2.13.0: torch/distributed/run.py, Environment Variables;
     ray-project/ray@ray-2.60.0: python/ray/train/torch/config.py,
     _set_torch_distributed_env_vars.
     """
-    names = ("WORLD_SIZE", "NODE_RANK")
-    if not here.any("NODE_RANK") or here.any("GROUP_RANK"):
+    if here.any("GROUP_WORLD_SIZE", "GROUP_RANK"):
+        names, how = ("GROUP_WORLD_SIZE", "GROUP_RANK"), "torchrun --nproc-per-node 1"
+        here.need(*names)
+    elif here.any("NODE_RANK"):
+        names, how = ("WORLD_SIZE", "NODE_RANK"), "one worker a node"
+        here.need(*names, "LOCAL_WORLD_SIZE")
+    else:
         return None
-    here.need(*names, "LOCAL_WORLD_SIZE")
-    here.once("LOCAL_WORLD_SIZE", "one worker a node")
+    here.once("LOCAL_WORLD_SIZE", how)
     meeting = here.meeting("MASTER_ADDR", "MASTER_PORT", plus=1)
     return check_gang(names, here.number(names[0]), here.number(names[1]), meeting)
 
@@ -186,9 +177,8 @@ def _slurm(here: GangVariables) -> Gang | None:
 
 # The closest to the process first: torchrun runs inside Slurm, not vice versa.
 _LAUNCHERS: tuple[Callable[[GangVariables], Gang | None], ...] = (
-    _torchrun_worker,
+    _worker,
     _torchrun_options,
-    _ray,
     _ascend_job,
     _volcano,
     _slurm,

@@ -67,7 +67,7 @@ class Figure(NamedTuple):
 class Merged:
     """The sum of all reports. Machines are numbers into ``nodes``.
 
-    ``own_codes`` and ``own_worst`` leave out what machines say about others.
+    ``own_codes`` leave out what machines say about others, as do the levels of nodes.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -82,7 +82,6 @@ class Merged:
     figures: dict[str, list[Figure]] = field(default_factory=lambda: defaultdict(list))
     rounds: Rounds = field(default_factory=Rounds)
     own_codes: dict[int, int] = field(default_factory=dict)
-    own_worst: dict[int, Level] = field(default_factory=dict)
     subjects: dict[str, Counter[Level]] = field(default_factory=lambda: defaultdict(Counter))
 
     def names(self, numbers: Iterable[int]) -> tuple[str, ...]:
@@ -90,13 +89,14 @@ class Merged:
 
     def add(self, name: str, file: str, report: NodeReport, stack: frozenset[str]) -> None:
         number = len(self.nodes)
+        shared = self.rounds.add(name, report.snapshot.probes)
         self.nodes.append(
             Node(
                 name=name,
                 file=file,
                 taken_at=report.taken_at,
                 exit_code=report.verdict.exit_code,
-                worst=report.verdict.worst,
+                worst=own_worst(report.findings) if shared else report.verdict.worst,
                 simulated=report.simulated,
             )
         )
@@ -109,10 +109,8 @@ class Merged:
         for section in {setting.section for setting in self.settings}:
             if getattr(report.snapshot, section) is not None:
                 _at(self.sections, section).append(number)
-        shared = self.rounds.add(name, report.snapshot.probes)
         if shared:
             self.own_codes[number] = own_exit_code(report.verdict.exit_code, report.findings)
-            self.own_worst[number] = own_worst(report.findings)
         for finding in report.findings:
             if finding.level in _SHOWN and not (shared and finding.check == PROBE):
                 key = Complaint(finding.check, finding.level, finding.title)

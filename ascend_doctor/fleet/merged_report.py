@@ -110,9 +110,8 @@ def _nodes(merged: Merged, rounds: Sequence[Finding]) -> Iterator[Node]:
     for finding in rounds:
         for name in finding.nodes:
             levels[name] = max(levels[name], finding.level)
-    for number, node in enumerate(merged.nodes):
-        own = merged.own_worst.get(number, node.worst)
-        yield msgspec.structs.replace(node, worst=max(own, levels[node.name]))
+    for node in merged.nodes:
+        yield msgspec.structs.replace(node, worst=max(node.worst, levels[node.name]))
 
 
 def _summary(passing: int, untold: tuple[str, ...]) -> Iterator[Finding]:
@@ -164,7 +163,9 @@ def _about_files(merged: Merged) -> Iterator[Finding]:
         yield Finding(
             check="fleet-unreadable",
             level=Level.UNKNOWN,
-            title=_not_reports(len(merged.unreadable)),
+            title="1 file is not a report"
+            if len(files) == 1
+            else f"{len(files)} files are not reports",
             observed=some(files),
             remedy=Remedy(summary="Write them anew; an interrupted copy is the usual reason"),
         )
@@ -185,10 +186,6 @@ def _about_files(merged: Merged) -> Iterator[Finding]:
             because="A simulated result says nothing about hardware.",
             nodes=simulated,
         )
-
-
-def _not_reports(count: int) -> str:
-    return "1 file is not a report" if count == 1 else f"{count} files are not reports"
 
 
 def _complaints(merged: Merged) -> Iterator[Finding]:

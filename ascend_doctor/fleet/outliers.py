@@ -1,7 +1,5 @@
 """Which machine's measurement stands out, by a rule that one bad machine cannot bend."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence

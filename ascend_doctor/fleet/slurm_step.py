@@ -36,8 +36,6 @@ _KILLED = "137"  # 128 and SIGKILL, as a shell says it
 
 
 class SlurmStep:
-    """One srun over all nodes."""
-
     def __init__(
         self,
         slurm: Slurm,

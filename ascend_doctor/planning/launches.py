@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from ascend_doctor.matrix.models import Model
 from ascend_doctor.planning.flags import ms_swift
 from ascend_doctor.planning.ranking import RankedLayout
-from ascend_doctor.planning.rules import LayoutQuery, is_from
+from ascend_doctor.planning.rules import LayoutQuery
 
-_GATED = "0.16.0.dev0"  # the first megatron-core with a gated delta net
 _NODE = 8
 
 
@@ -19,16 +18,7 @@ def environment(asked: LayoutQuery) -> Iterator[str]:
     Source: modelscope/mcore-bridge@v1.0.0:src/mcore_bridge/config/parser.py.
     """
     if asked.model.delta is not None:
-        yield f"export USE_MCORE_GDN={0 if _is_old(asked) else 1}"
-
-
-def _is_old(asked: LayoutQuery) -> bool:
-    """Whether megatron-core is known to lack a gated delta net.
-
-    mcore-bridge then repeats that of transformers on every rank of TP:
-    modelscope/mcore-bridge@v1.2.0:src/mcore_bridge/model/mm_gpts/qwen3_5.py.
-    """
-    return bool(asked.megatron) and not is_from(asked, _GATED)
+        yield f"export USE_MCORE_GDN={0 if asked.model.delta.whole else 1}"
 
 
 def setup_command(asked: LayoutQuery) -> str:

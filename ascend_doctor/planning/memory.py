@@ -169,7 +169,7 @@ def per_token(model: Model, layout: Layout, layer: int) -> float:
     Twice the input and the result of a norm, then the mixing, then the network. Assumes an even
     load of experts.
     """
-    mixing = _delta(model) if model.is_delta(layer) else _attention(model)
+    mixing = _delta(model, layout) if model.is_delta(layer) else _attention(model)
     if not model.has_experts(layer):
         return 4 * model.hidden + mixing + 3 * _network(model, layer)
     # Every expert tensor parallel rank has all tokens of its group, of which it computes a part.
@@ -193,10 +193,11 @@ def _attention(model: Model) -> float:
     return (queries + 2 * keys) + normed + (queries + keys) + queries + gate
 
 
-def _delta(model: Model) -> float:
+def _delta(model: Model, layout: Layout) -> float:
     delta = model.delta
     assert delta is not None  # noqa: S101 - for the type checker
     keys, values = delta.key_heads * delta.key_dim, delta.value_heads * delta.value_dim
     spread = 2 * delta.value_heads * delta.key_dim
     # The projection, the convolution, queries and keys for every value head, result and norm.
-    return (2 * keys + 2 * values) + (2 * keys + values) + spread + 2 * values
+    each = (2 * keys + 2 * values) + (2 * keys + values) + spread + 2 * values
+    return each * (layout.tp if delta.whole else 1)

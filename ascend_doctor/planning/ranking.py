@@ -52,7 +52,6 @@ def rank_budget(family: Family, soc: Soc | None, per_node: int) -> RankBudget:
 
 
 def choices(asked: LayoutQuery, npus: int, where: RankBudget) -> tuple[RankedLayout, ...]:
-    """The legal layouts, ranked."""
     legal = (layout for layout in _all(asked, npus) if not any(broken(asked, layout)))
     return tuple(sorted((choice(asked, layout, where) for layout in legal), key=_key))
 

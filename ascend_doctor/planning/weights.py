@@ -122,7 +122,7 @@ def _delta(model: Model, layout: Layout) -> float:
     into = model.hidden * (2 * keys + 2 * values + 2 * delta.value_heads)
     conv = (2 * keys + values) * delta.conv_kernel
     split = into + conv + 2 * delta.value_heads + values * model.hidden
-    return split / layout.tp + delta.value_dim
+    return split / (1 if delta.whole else layout.tp) + delta.value_dim
 
 
 def adapters(model: Model, layout: Layout, stage: int, rank: int) -> RankParameters:
@@ -139,8 +139,10 @@ def adapters(model: Model, layout: Layout, stage: int, rank: int) -> RankParamet
 
 def _adapter_parameters(model: Model, layout: Layout, layer: int, rank: int) -> RankParameters:
     hidden, tp = model.hidden, layout.tp
+    parts = tp
     if model.is_delta(layer) and model.delta is not None:
         delta = model.delta
+        parts = 1 if delta.whole else tp
         values = delta.value_heads * delta.value_dim
         wide = 2 * delta.key_heads * delta.key_dim + 2 * values + 2 * delta.value_heads
     elif model.latent is not None:
@@ -151,7 +153,7 @@ def _adapter_parameters(model: Model, layout: Layout, layer: int, rank: int) -> 
     else:
         values = model.heads * model.head_dim
         wide = values * (2 if model.gated_attention else 1) + 2 * model.kv_heads * model.head_dim
-    mixing = rank * (hidden + wide / tp + values / tp + hidden)
+    mixing = rank * (hidden + wide / parts + values / parts + hidden)
     ffn = model.ffn if not model.has_experts(layer) else model.shared_ffn
     network = rank * (2 * hidden + 3 * ffn / tp) if ffn else 0
     if not model.has_experts(layer):

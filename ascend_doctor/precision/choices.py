@@ -27,8 +27,6 @@ Run = Sequence[TensorRecord]
 
 
 class ChangedChoices(msgspec.Struct, frozen=True):
-    """The share of choices that changed, by step and router."""
-
     shares: dict[tuple[int, str], float]
 
     def reach(self, record: TensorRecord, called: set[tuple[int, str]]) -> float:

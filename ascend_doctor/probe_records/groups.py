@@ -63,13 +63,8 @@ class ExpertShapes(msgspec.Struct, frozen=True, kw_only=True):
 
     def fields(self) -> dict[str, object]:
         """By name; ``fits`` where no loader refuses."""
-        return {
-            "group": self.group,
-            "configuration": self.configuration,
-            "fc1": self.fc1,
-            "fc2": self.fc2,
-            "fits": not self.errors,
-        }
+        measured = {name: getattr(self, name) for name in ("group", "configuration", "fc1", "fc2")}
+        return {**measured, "fits": not self.errors}
 
 
 class ExpertShapesRecord(ProbeRecord, frozen=True, kw_only=True):

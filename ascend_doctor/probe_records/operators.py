@@ -9,8 +9,6 @@ from ascend_doctor.probe_records.common import ChildOutcome, Number, ProbeRecord
 
 
 class ElementCase(ChildOutcome, frozen=True, kw_only=True):
-    """How many elements differ."""
-
     differ: int | None = None
 
 
@@ -43,12 +41,7 @@ class SoftmaxCase(ChildOutcome, frozen=True, kw_only=True):
 
     @property
     def errors(self) -> dict[str, Number | None]:
-        return {
-            "value": self.value,
-            "row_sum": self.row_sum,
-            "masked": self.masked,
-            "gradient": self.gradient,
-        }
+        return {name: getattr(self, name) for name in ("value", "row_sum", "masked", "gradient")}
 
 
 class FusedSoftmaxRecord(ProbeRecord, frozen=True, kw_only=True):
@@ -69,13 +62,8 @@ class KernelCase(ChildOutcome, frozen=True, kw_only=True):
     @property
     def errors(self) -> dict[str, Number]:
         """Those that were measured."""
-        measured = {
-            "value": self.value,
-            "gradient": self.gradient,
-            "sum": self.sum,
-            "arrived": self.arrived,
-        }
-        return {name: error for name, error in measured.items() if error is not None}
+        measured = ((name, getattr(self, name)) for name in ("value", "gradient", "sum", "arrived"))
+        return {name: error for name, error in measured if error is not None}
 
 
 class KernelsRecord(ProbeRecord, frozen=True, kw_only=True):

@@ -36,8 +36,6 @@ class PortRecord(ProbeRecord, frozen=True, kw_only=True):
 
 
 class TreeCopy(msgspec.Struct, frozen=True, kw_only=True):
-    """A megatron.core on the path."""
-
     path: str
     version: str
 

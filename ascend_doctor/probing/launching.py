@@ -41,16 +41,6 @@ NO_LOCALHOST = (
 )
 
 
-def launch(request: ProbeRequest, *, watch: ProbeWatch | None = None) -> ProbeRun:
-    """Run one probe to its end or its deadline, then end all that it started.
-
-    Every new child of this process during the launch counts as the launch's and is killed at
-    its end. A probe that cannot be started is a value of the result.
-    """
-    (run,) = launch_together((request,), watch=watch)
-    return run
-
-
 def launch_together(
     requests: Sequence[ProbeRequest], *, watch: ProbeWatch | None = None, end: float = math.inf
 ) -> tuple[ProbeRun, ...]:
@@ -60,6 +50,9 @@ def launch_together(
     a result; each has its own deadline, and none lasts beyond ``end`` (of time.monotonic). The
     watch hears of a probe's end if it is the first, or passed: failures in processes that
     others have used, or have forked, may be their fault.
+
+    Then all that they started is ended: every new child of this process counts. A probe that
+    cannot be started is a value of the result.
     """
     watch = watch or Unwatched()
     first = requests[0]

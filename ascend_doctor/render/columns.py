@@ -21,6 +21,11 @@ _WIDE = (
 )
 # The blank of a number and its unit, which stay on one line.
 _UNIT = re.compile(r"(?<=\d) (?=(?:[KMGT]i?B|[mun]?s|min|h|%|TFLOPS)\b)")
+# The words of a command in a sentence, which are pasted together.
+_COMMAND = re.compile(
+    r"\b(?:export|unset|source|ascend-doctor|ulimit -\S+|sysctl -w|(?:python -m )?pip \w+)"
+    r"(?: -{1,2}\S+)* \S+"
+)
 # Replaces that blank during wrapping; never in a shown text.
 _KEPT = "\x1f"
 _NOT_FIRST = frozenset("，。；：！？）】》”、,.;:!?)")  # noqa: RUF001 - Chinese punctuation
@@ -50,17 +55,25 @@ def width(text: str) -> int:
     """The columns that a text takes."""
     if text.isascii():
         return len(text)
-    return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text)
+    return sum(
+        0 if unicodedata.combining(letter) else 1 + (unicodedata.east_asian_width(letter) in "WF")
+        for letter in text
+    )
 
 
 def pad(text: str, room: int) -> str:
     return text + " " * (room - width(text))
 
 
+def _join(command: str, room: int) -> str:
+    return command.replace(" ", _KEPT) if len(command) <= room else command
+
+
 def wrap(text: str, room: int) -> list[str]:
     """A text's lines of at most so many columns, unless a word is longer."""
     if not _has_wide(text):
         joined = _UNIT.sub(_KEPT, _cut_paths(text, room))
+        joined = _COMMAND.sub(lambda match: _join(match[0], room), joined)
         rows = textwrap.wrap(joined, room, break_on_hyphens=False)
         return [row.replace(_KEPT, " ") for row in rows]
     rows = [""]

@@ -52,6 +52,7 @@ def render(
     for number, cause in enumerate(diagnosis.causes):
         page.cause(cause, diagnosis if number == 0 else None, follows=own is not None)
     page.unexplained(diagnosis)
+    page.suspects(diagnosis)
     page.codes(diagnosis, verbose=verbose)
     page.now(diagnosis)
     page.remarks(diagnosis, verbose=verbose)
@@ -150,6 +151,15 @@ class _DiagnosisPage(Page):
         if diagnosis.paste and not diagnosis.causes:
             self.rows += ["", self.styled(self.say("For a bug report:"), dim=True)]
             self.rows += [f"    {row}" for row in paste(diagnosis, self.say).split("\n")]
+
+    def suspects(self, diagnosis: Diagnosis) -> None:
+        if not diagnosis.suspects:
+            return
+        self.rows += ["", self.styled(self.say("Lines that the good run lacks"), bold=True)]
+        for suspect in diagnosis.suspects:
+            self.quote("", show(suspect.evidence))
+            if suspect.good:
+                self.quote("", f"{self.say('the good run has')} {suspect.good}")
 
     def codes(self, diagnosis: Diagnosis, *, verbose: bool) -> None:
         # The evidence of a known cause says more than its code.

@@ -1,8 +1,7 @@
 """A line of a file with a caret under a column, as wide as the page allows."""
 
-import unicodedata
-
 from ascend_doctor.findings import Excerpt
+from ascend_doctor.render.columns import width as columns
 from ascend_doctor.render.plain import one_line
 
 _TAB = 4
@@ -27,7 +26,7 @@ def draw(excerpt: Excerpt, number: int, width: int, *, ascii_only: bool) -> list
     before, after = _fit(before, after, room)
     rows = [head + before + after]
     if 0 < excerpt.column <= len(line) + 1:
-        rows.append(f"{'':>6} {bar} " + " " * _columns(before) + "^")
+        rows.append(f"{'':>6} {bar} " + " " * columns(before) + "^")
     return rows
 
 
@@ -36,24 +35,17 @@ def _expand(text: str) -> str:
 
 
 def _fit(before: str, after: str, room: int) -> tuple[str, str]:
-    if _columns(before + after) <= room:
+    if columns(before + after) <= room:
         return before, after
     # Text after the column matters as much as that before it.
-    half = max(room // 2, room - _columns(after))
-    if _columns(before) > half:
-        while _columns(before) > half - len(_CUT):
+    half = max(room // 2, room - columns(after))
+    if columns(before) > half:
+        while columns(before) > half - len(_CUT):
             before = before[1:]
         before = _CUT + before
-    left = room - _columns(before)
-    if _columns(after) > left:
-        while _columns(after) > left - len(_CUT):
+    left = room - columns(before)
+    if columns(after) > left:
+        while columns(after) > left - len(_CUT):
             after = after[:-1]
         after += _CUT
     return before, after
-
-
-def _columns(text: str) -> int:
-    return sum(
-        0 if unicodedata.combining(letter) else 1 + (unicodedata.east_asian_width(letter) in "WF")
-        for letter in text
-    )

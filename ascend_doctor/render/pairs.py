@@ -28,7 +28,6 @@ class PairCell(NamedTuple):
 
     @property
     def figures(self) -> str:
-        """Measurements, if any."""
         pair = self.pair
         lost = f", {pair.lost:.1%} sent again" if pair.lost else ""
         return "" if pair.gbps is None else f"{pair.gbps:.3g} GB/s, {pair.us or 0.0:.0f} us{lost}"

@@ -2,7 +2,13 @@
 
 from collections.abc import Iterator
 
-from ascend_doctor.diagnosis.stall_result import AbsentRank, Stall, WaitingRanks
+from ascend_doctor.diagnosis.stall_result import (
+    AbsentRank,
+    Mismatch,
+    MismatchedCall,
+    Stall,
+    WaitingRanks,
+)
 from ascend_doctor.findings import quantity, spans
 
 # The ranks of one machine of 16 NPUs; --verbose has all.
@@ -27,6 +33,8 @@ def stall_rows(stall: Stall, *, every: bool = False) -> Iterator[tuple[str, str]
     """Labels and texts, the absent first; ``every``: all ranks' lines, not the first few."""
     for rank in stall.absent[: None if every else _SHOWN]:
         yield from _absent(rank)
+    if stall.mismatch:
+        yield from mismatch_rows(stall.mismatch)
     waiting = stall.waiting if every else stall.waiting[:_WAITS]
     for number, waits in enumerate(waiting):
         yield "" if number else "waiting", _waiting(waits)
@@ -40,6 +48,26 @@ def stall_rows(stall: Stall, *, every: bool = False) -> Iterator[tuple[str, str]
     for number, ((line, age), ranks) in enumerate(ordered[: None if every else _SHOWN]):
         last = f" (last seen {age:.1f} s before)" if age else ""
         yield "" if number else "stands", f"{_ranks(ranks)} at {line}{last}"
+
+
+def mismatch_rows(mismatch: Mismatch) -> Iterator[tuple[str, str]]:
+    """The calls that do not fit, and the earlier ones from which the ranks' lines differ."""
+    ranks = mismatch.group_ranks
+    who = _ranks(ranks) if len(ranks) <= _SHOWN else f"{len(ranks)} ranks"
+    group = f"{mismatch.group} ({who})"
+    yield "differ", f"call number {mismatch.number} of {group}"
+    for call in mismatch.calls:
+        yield "", _call(call)
+    if mismatch.parted:
+        yield "before", "the first call of this group that ranks make at different lines"
+        for call in mismatch.parted:
+            yield "", _call(call)
+
+
+def _call(call: MismatchedCall) -> str:
+    line = f", called at {call.line}" if call.line else ""
+    size = f" with {call.agreed}" if call.agreed else ""
+    return f"{_ranks(call.ranks)}: {call.operation}{size}{line}"
 
 
 def _absent(rank: AbsentRank) -> Iterator[tuple[str, str]]:

@@ -3,9 +3,10 @@
 import re
 import zipfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
@@ -26,8 +27,7 @@ _VARIABLE = re.compile(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReleaseChange:
+class ReleaseChange(msgspec.Struct, frozen=True, kw_only=True):
     """``subject`` is the component; ``sources`` are those of the text."""
 
     kind: Kind
@@ -47,17 +47,16 @@ def matrix_changes(catalog: Catalog, name: str, old: str, new: str) -> Iterator[
 
 
 def _behaviours(component: Component, old: str, new: str) -> Iterator[ReleaseChange]:
-    shown: dict[bool, list[tuple[str, tuple[str, ...]]]] = {True: [], False: []}
     for behaviour in component.behaviours:
         before, after = (
             satisfies(component.scheme, version, behaviour.versions) for version in (old, new)
         )
         if before is not after:
-            shown[after].append((behaviour.text, urls(behaviour.sources)))
-    for after, facts in shown.items():
-        for text, sources in facts:
             yield ReleaseChange(
-                kind="comes" if after else "goes", subject=component.id, text=text, sources=sources
+                kind="comes" if after else "goes",
+                subject=component.id,
+                text=behaviour.text,
+                sources=urls(behaviour.sources),
             )
 
 
@@ -72,18 +71,18 @@ def _functions(component: Component, old: str, new: str) -> Iterator[ReleaseChan
             }
             for version in (old, new)
         )
-        lists: tuple[tuple[Kind, str, set[str]], ...] = (
-            ("breaks", "no longer takes", before - after),
-            ("comes", "also takes", after - before),
-        )
-        for kind, verb, parameters in lists:
-            if before and after and parameters:
-                yield ReleaseChange(
-                    kind=kind,
-                    subject=component.id,
-                    text=f"{function.name} {verb} {', '.join(sorted(parameters))}",
-                    sources=_row_urls(component, old, new),
-                )
+        if before and after:
+            sources = _row_urls(component, old, new)
+            lost, fresh = f"{function.name} no longer takes", f"{function.name} also takes"
+            yield from _lists("breaks", lost, component.id, before - after, sources)
+            yield from _lists("comes", fresh, component.id, after - before, sources)
+
+
+def _lists(
+    kind: Kind, what: str, subject: str, names: Iterable[str], sources: tuple[str, ...]
+) -> Iterator[ReleaseChange]:
+    if listed := ", ".join(sorted(names)):
+        yield ReleaseChange(kind=kind, subject=subject, text=f"{what} {listed}", sources=sources)
 
 
 def _needs(component: Component, old: str, new: str) -> Iterator[ReleaseChange]:
@@ -113,19 +112,11 @@ def _options(catalog: Catalog, old: str, new: str) -> Iterator[ReleaseChange]:
     before, after = flags.listed(old), flags.listed(new)
     if not before or not after:
         return
-    lists: tuple[tuple[Kind, str, frozenset[str]], ...] = (
-        ("breaks", "the training scripts no longer have", flags.of(before) - flags.of(after)),
-        ("comes", "the training scripts have", flags.of(after) - flags.of(before)),
-    )
-    for kind, verb, options in lists:
-        if options:
-            shown = ", ".join(f"--{option}" for option in sorted(options))
-            yield ReleaseChange(
-                kind=kind,
-                subject="megatron-lm",
-                text=f"{verb} {shown}",
-                sources=(*flags.read_in(before), *flags.read_in(after)),
-            )
+    sources = (*flags.read_in(before), *flags.read_in(after))
+    had, has = ({f"--{option}" for option in flags.of(listed)} for listed in (before, after))
+    lost = "the training scripts no longer have"
+    yield from _lists("breaks", lost, "megatron-lm", had - has, sources)
+    yield from _lists("comes", "the training scripts have", "megatron-lm", has - had, sources)
 
 
 def _row_urls(component: Component, *versions: str) -> tuple[str, ...]:
@@ -141,7 +132,7 @@ def import_changes(
     What only a guarded import asks for goes: its file can still be imported.
     """
     for user in users:
-        for lost in find_losses([user], old, new, top):
+        for lost in find_losses(user, old, new, top):
             yield ReleaseChange(
                 kind="goes" if lost.guarded else "breaks",
                 subject=name,
@@ -152,23 +143,13 @@ def import_changes(
 
 
 def variable_changes(name: str, old: SourceTree, new: SourceTree) -> Iterator[ReleaseChange]:
-    """Environment variables that one of the releases reads by name."""
     before, after = (
         {match for text in tree.files.values() for match in _VARIABLE.findall(text)}
         for tree in (old, new)
     )
-    lists: tuple[tuple[Kind, str, set[str]], ...] = (
-        ("goes", "no longer reads", before - after),
-        ("comes", "reads", after - before),
-    )
-    for kind, verb, variables in lists:
-        if variables:
-            yield ReleaseChange(
-                kind=kind,
-                subject=name,
-                text=f"{verb} {', '.join(sorted(variables))}",
-                sources=(old.name, new.name),
-            )
+    sources = (old.name, new.name)
+    yield from _lists("goes", "no longer reads", name, before - after, sources)
+    yield from _lists("comes", "reads", name, after - before, sources)
 
 
 def read_operators(wheel: Path) -> dict[str, str]:
@@ -203,16 +184,10 @@ def operator_changes(users: Iterable[SourceTree], old: Path, new: Path) -> Itera
         )
     for operator in sorted(before.keys() & after.keys()):
         lost = _parameters(before[operator]) - _parameters(after[operator])
-        if lost:
-            yield ReleaseChange(
-                kind="breaks",
-                subject="torch-npu",
-                text=f"npu::{operator} no longer takes {', '.join(sorted(lost))}",
-                sources=sources,
-            )
-    if fresh := sorted(after.keys() - before.keys()):
-        text = f"{len(fresh)} operators: {', '.join(fresh)}"
-        yield ReleaseChange(kind="comes", subject="torch-npu", text=text, sources=sources)
+        text = f"npu::{operator} no longer takes"
+        yield from _lists("breaks", text, "torch-npu", lost, sources)
+    fresh = after.keys() - before.keys()
+    yield from _lists("comes", f"{len(fresh)} operators:", "torch-npu", fresh, sources)
 
 
 def _parameters(schema: str) -> set[str]:

@@ -3,7 +3,8 @@
 import ast
 import functools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from ascend_doctor.machine.parsing import python_of
 from ascend_doctor.upkeep.source_tree import SourceTree
@@ -11,8 +12,7 @@ from ascend_doctor.upkeep.source_tree import SourceTree
 _STARS = 6  # modules that import all of each other, at most
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImportedName:
+class ImportedName(msgspec.Struct, frozen=True, kw_only=True):
     """``from module import name`` at ``path``, line ``line``; name "" is ``import module``.
 
     ``guarded``: inside a try, an if or a function, so the file may be importable without it.
@@ -41,20 +41,19 @@ def read_imports(tree: SourceTree, top: str) -> Iterator[ImportedName]:
 
 
 def find_losses(
-    users: Iterable[SourceTree], old: SourceTree, new: SourceTree, top: str
+    user: SourceTree, old: SourceTree, new: SourceTree, top: str
 ) -> tuple[ImportedName, ...]:
-    """Users' imports that only the old release has, each name once.
+    """A user's imports that only the old release has, each name once.
 
     An unguarded import represents the others of its name.
     """
     lost: dict[str, ImportedName] = {}
-    for user in users:
-        for imported in read_imports(user, top):
-            known = lost.get(imported.dotted)
-            if known and (imported.guarded or not known.guarded):
-                continue
-            if provides(old, imported) and not provides(new, imported):
-                lost[imported.dotted] = imported
+    for imported in read_imports(user, top):
+        known = lost.get(imported.dotted)
+        if known and (imported.guarded or not known.guarded):
+            continue
+        if provides(old, imported) and not provides(new, imported):
+            lost[imported.dotted] = imported
     return tuple(sorted(lost.values(), key=lambda imported: imported.dotted))
 
 
@@ -82,8 +81,7 @@ def _binds(tree: SourceTree, module: str, name: str, depth: int) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class _Bindings:
+class _Bindings(msgspec.Struct, frozen=True):
     names: frozenset[str]
     stars: tuple[tuple[int, str], ...]
 

@@ -2,15 +2,18 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 import msgspec
+from packaging.requirements import InvalidRequirement, Requirement
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.scratch import temporary
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.schema import Component
+from ascend_doctor.matrix.versions import normalised
 from ascend_doctor.provision.running import CommandError, Runner
 
 _DEADLINE = 300.0
@@ -23,33 +26,17 @@ _GLIBC = ("2_17", "2_24", "2_27", "2_28", "2_31", "2_34", "2_35")
 
 class _Metadata(msgspec.Struct):
     requires_dist: tuple[str, ...] = ()
-    requires_python: str = ""
-
-
-class _Download(msgspec.Struct):
-    url: str = ""
 
 
 class _Install(msgspec.Struct):
     metadata: _Metadata
-    download_info: _Download
 
 
 class _Report(msgspec.Struct):
     install: tuple[_Install, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class WheelMetadata:
-    """``requires`` are the lines of Requires-Dist; ``file`` is the wheel that was read."""
-
-    requires: tuple[str, ...]
-    requires_python: str
-    file: str
-
-
-@dataclass(frozen=True)
-class Interpreter:
+class Interpreter(msgspec.Struct, frozen=True):
     python: str
     arch: str
 
@@ -63,14 +50,10 @@ class Interpreter:
 
 @dataclass(frozen=True, kw_only=True)
 class PackageIndex:
-    """The indexes of the user's pip. ``python`` is an interpreter that has pip.
-
-    ``before`` leaves out uploads from that day on (ISO 8601); needs pip 26.
-    """
+    """The indexes of the user's pip. ``python`` is an interpreter that has pip."""
 
     runner: Runner = field(default_factory=Runner)
     python: str = sys.executable
-    before: str = ""
 
     def versions(self, distribution: str, interpreter: Interpreter) -> tuple[str, ...]:
         """The versions with a wheel for an interpreter, newest first; may be empty.
@@ -79,7 +62,7 @@ class PackageIndex:
         """
         arguments = ("index", "versions", "--pre", distribution, *interpreter.options)
         try:
-            answer = self._pip(*arguments, *self._day)
+            answer = self._pip(*arguments)
         except CommandError as error:
             if "No matching distribution" in error.output:
                 return ()
@@ -97,8 +80,10 @@ class PackageIndex:
                     wheels.setdefault(version, []).append(interpreter)
         return {version: tuple(interpreters) for version, interpreters in wheels.items()}
 
-    def metadata(self, distribution: str, version: str, interpreter: Interpreter) -> WheelMetadata:
-        """A wheel's own metadata, without a download if the index has it.
+    def requirements(
+        self, distribution: str, version: str, interpreter: Interpreter
+    ) -> tuple[str, ...]:
+        """A wheel's lines of Requires-Dist, without a download if the index has them.
 
         Raises CommandError, and DataError for an invalid report.
         """
@@ -112,28 +97,54 @@ class PackageIndex:
             )
             return parse_report(report.read_bytes(), f"{distribution}=={version}")
 
-    @cached_property
-    def _day(self) -> tuple[str, ...]:
-        return ("--uploaded-prior-to", f"{self.before}T00:00:00Z") if self.before else ()
-
     def _pip(self, *arguments: str) -> str:
         title = " ".join(("pip", *arguments[:2]))
         command = [self.python, "-m", "pip", *arguments]
         return self.runner.run(command, title=title, deadline=_DEADLINE)
 
 
-def parse_report(report: bytes, requirement: str) -> WheelMetadata:
-    """The metadata in pip's installation report of one requirement. Raises DataError."""
+def parse_report(report: bytes, requirement: str) -> tuple[str, ...]:
+    """Requires-Dist in pip's installation report of one requirement. Raises DataError."""
     try:
         (install,) = msgspec.json.decode(report, type=_Report).install
     except (msgspec.MsgspecError, ValueError) as error:
         raise DataError(f"pip's report of {requirement}: {error}") from error
-    return WheelMetadata(
-        requires=install.metadata.requires_dist,
-        requires_python=install.metadata.requires_python,
-        file=install.download_info.url.rpartition("/")[2],
-    )
+    return install.metadata.requires_dist
 
 
-def pythons(interpreters: tuple[Interpreter, ...]) -> Iterator[str]:
-    yield from dict.fromkeys(interpreter.python for interpreter in interpreters)
+def read_bounds(
+    catalog: Catalog, component: Component, requires: tuple[str, ...], interpreter: Interpreter
+) -> dict[str, str]:
+    """Specifiers by component of what a wheel requires on an interpreter, without extras.
+
+    Requirements that the matrix has no component for are left out.
+    """
+    parts = {
+        normalised(other.obtain.distribution): other.id
+        for other in catalog.components
+        if other.obtain.distribution and other.id != component.id
+    }
+    bounds: dict[str, list[str]] = {}
+    for line in requires:
+        try:
+            requirement = Requirement(line)
+        except InvalidRequirement:
+            continue
+        part = parts.get(normalised(requirement.name))
+        if part and _is_asked(requirement, interpreter):
+            bounds.setdefault(part, []).append(str(requirement.specifier))
+    return {part: ",".join(filter(None, texts)) for part, texts in bounds.items()}
+
+
+def _is_asked(requirement: Requirement, interpreter: Interpreter) -> bool:
+    if requirement.marker is None:
+        return True
+    environment: Mapping[str, str] = {
+        "python_version": interpreter.python,
+        "python_full_version": f"{interpreter.python}.0",
+        "platform_machine": interpreter.arch,
+        "sys_platform": "linux",
+        "platform_system": "Linux",
+        "extra": "",
+    }
+    return requirement.marker.evaluate(dict(environment))

@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from packaging.version import InvalidVersion, Version
 
-from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.queries import is_version
 from ascend_doctor.matrix.schema import Component, Upstream
 from ascend_doctor.provision.git import Git
@@ -20,16 +19,14 @@ _PART = re.compile(r"^(MAJOR|MINOR|PATCH)\s*=\s*(\d+)|^PRE_RELEASE\s*=\s*['\"](\
 _PARTS = 4
 
 
-@dataclass(frozen=True, kw_only=True)
-class DatedRef:
+class DatedRef(msgspec.Struct, frozen=True, kw_only=True):
     """A ref of a component's repository and the day of its commit; "" if unknown."""
 
     ref: GitRef
     date: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class NewRow:
+class NewRow(msgspec.Struct, frozen=True, kw_only=True):
     """A release without a row. ``requires`` are (component, range) of its metadata."""
 
     component: str
@@ -43,37 +40,18 @@ class NewRow:
     requires: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class MovedHead:
+class MovedHead(msgspec.Struct, frozen=True, kw_only=True):
     """A branch whose head is another commit than its row has."""
 
-    component: str
     version: str
     old: str
     new: str
-    date: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LostRef:
-    """A row's ref that is missing from its repository."""
-
-    component: str
-    version: str
-    ref: str
-
-
-def read_refs(source: RepositorySource, git: Git, *, dated: bool) -> tuple[DatedRef, ...]:
-    """All tags and branches; their days only of a local repository.
-
-    Raises CommandError, and DataError for days that a server does not give.
-    """
+def read_refs(source: RepositorySource, git: Git) -> tuple[DatedRef, ...]:
+    """All tags and branches; their days only of a local repository. Raises CommandError."""
     local = Path(source.url)
     if not local.is_dir():
-        if dated:
-            raise DataError(
-                f"{source.url}: a server tells no dates; --as-of needs --git-mirror DIR"
-            )
         return tuple(DatedRef(ref=ref) for ref in git.list_refs(source))
     repository = git.local(local)
     refs = repository.refs()
@@ -81,10 +59,7 @@ def read_refs(source: RepositorySource, git: Git, *, dated: bool) -> tuple[Dated
     return tuple(DatedRef(ref=ref, date=days.get(ref.commit, "")) for ref in refs)
 
 
-def propose_rows(
-    component: Component, refs: Iterable[DatedRef], as_of: str = ""
-) -> Iterator[NewRow]:
-    """The refs without a row of a component, newest first. ``as_of``: later ones do not count."""
+def propose_rows(component: Component, refs: Iterable[DatedRef]) -> Iterator[NewRow]:
     upstream = component.upstream
     if upstream is None:
         return
@@ -99,7 +74,7 @@ def propose_rows(
             released=dated.date,
         )
         for dated in refs
-        if (version := release_of(upstream, dated, as_of)) and not _is_listed(component, version)
+        if (version := release_of(upstream, dated)) and not _is_listed(component, version)
     ]
     unique: dict[str, NewRow] = {}
     for row in sorted(rows, key=lambda row: row.moving):  # a tag wins
@@ -107,13 +82,11 @@ def propose_rows(
     yield from sorted(unique.values(), key=lambda row: (row.released, row.version), reverse=True)
 
 
-def release_of(upstream: Upstream, dated: DatedRef, as_of: str = "") -> str:
-    """The version that a ref releases; "" if none, too old, or too young."""
+def release_of(upstream: Upstream, dated: DatedRef) -> str:
+    """The version that a ref releases; "" if none or too old."""
     pattern = upstream.branches if dated.ref.moving else upstream.tags
     match = re.fullmatch(pattern, dated.ref.name) if pattern else None
     if match is None or (dated.date and dated.date < upstream.since):
-        return ""
-    if as_of and dated.date > as_of:
         return ""
     return str(match.groupdict().get("version") or dated.ref.name)
 
@@ -124,34 +97,22 @@ def _is_listed(component: Component, version: str) -> bool:
     return component.release(version) is not None
 
 
-def find_moved_heads(
-    component: Component, refs: Iterable[DatedRef], as_of: str = ""
-) -> Iterator[MovedHead]:
+def find_moved_heads(component: Component, refs: Iterable[DatedRef]) -> Iterator[MovedHead]:
     """Branches of rows whose head moved, except those that a row pins at an older commit."""
-    heads = {
-        dated.ref.name: dated
-        for dated in refs
-        if dated.ref.moving and not (as_of and dated.date > as_of)
-    }
+    heads = {dated.ref.name: dated.ref.commit for dated in refs if dated.ref.moving}
     for row in component.releases:
         head = heads.get(row.ref or "")
-        if row.moving and row.commit and head and head.ref.commit != row.commit:
-            yield MovedHead(
-                component=component.id,
-                version=row.version,
-                old=row.commit,
-                new=head.ref.commit,
-                date=head.date,
-            )
+        if row.moving and row.commit and head and head != row.commit:
+            yield MovedHead(version=row.version, old=row.commit, new=head)
 
 
-def find_lost_refs(component: Component, refs: Iterable[DatedRef]) -> Iterator[LostRef]:
-    """Refs of rows that the repository lacks; empty if it has no refs at all."""
+def find_lost_refs(component: Component, refs: Iterable[DatedRef]) -> Iterator[str]:
+    """Rows whose ref the repository lacks, in words; empty if it has no refs at all."""
     names = {dated.ref.name for dated in refs}
     for row in component.releases if names and component.upstream else ():
         # Lists of refs have no commits.
         if row.ref and row.ref not in names and not re.fullmatch(r"[0-9a-f]{7,40}", row.ref):
-            yield LostRef(component=component.id, version=row.version, ref=row.ref)
+            yield f"{component.id}=={row.version}: its repository has no ref {row.ref}"
 
 
 def read_core(upstream: Upstream, source: RepositorySource, git: Git, commit: str) -> str:

@@ -2,14 +2,14 @@
 
 import datetime as dt
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import Source
 
 
-@dataclass(frozen=True, kw_only=True)
-class StaleRow:
+class StaleRow(msgspec.Struct, frozen=True, kw_only=True):
     """``row`` as in `matrix show`, and the day on which its newest source was read."""
 
     row: str

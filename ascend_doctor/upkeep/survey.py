@@ -1,7 +1,9 @@
 """Asks repositories and indexes what is new of a component."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
@@ -9,8 +11,7 @@ from ascend_doctor.matrix.schema import Component
 from ascend_doctor.provision.git import Git
 from ascend_doctor.provision.running import CommandError
 from ascend_doctor.provision.sources import Mirrors
-from ascend_doctor.upkeep.metadata_check import contradictions, read_bounds
-from ascend_doctor.upkeep.package_index import Interpreter, PackageIndex
+from ascend_doctor.upkeep.package_index import PackageIndex, read_bounds
 from ascend_doctor.upkeep.proposals import (
     MovedHead,
     NewRow,
@@ -35,17 +36,12 @@ class ComponentNews:
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """``index`` is None to ask only repositories, ``as_of`` "" if all counts.
-
-    ``compare``: also compare every row with its wheel.
-    """
+    """``index`` is None to ask only repositories."""
 
     catalog: Catalog
     git: Git
     mirrors: Mirrors
     index: PackageIndex | None
-    as_of: str = ""
-    compare: bool = False
 
     def examine(self, component: Component) -> ComponentNews:
         rows: dict[str, NewRow] = {}
@@ -55,19 +51,16 @@ class Survey:
         try:
             if component.upstream and component.releases:
                 source = self.mirrors.source(component.id, component.upstream.repository)
-                refs = read_refs(source, self.git, dated=bool(self.as_of))
-                for row in propose_rows(component, refs, self.as_of):
+                refs = read_refs(source, self.git)
+                for row in propose_rows(component, refs):
                     core = read_core(component.upstream, source, self.git, row.commit)
                     rows[row.version] = replace(row, core=core)
-                heads = tuple(find_moved_heads(component, refs, self.as_of))
-                remarks += (
-                    f"{component.id}=={lost.version}: its repository has no ref {lost.ref}"
-                    for lost in find_lost_refs(component, refs)
-                )
+                heads = tuple(find_moved_heads(component, refs))
+                remarks += find_lost_refs(component, refs)
         except (CommandError, DataError) as error:
             failures.append(str(error))
         try:
-            for row in self._releases(component, remarks):
+            for row in self._releases(component):
                 known = rows.get(row.version, row)
                 rows[row.version] = replace(known, requires=row.requires)
         except (CommandError, DataError) as error:
@@ -76,29 +69,14 @@ class Survey:
             rows=tuple(rows.values()), heads=heads, remarks=tuple(remarks), failures=tuple(failures)
         )
 
-    def _releases(self, component: Component, remarks: list[str]) -> Iterator[NewRow]:
+    def _releases(self, component: Component) -> Iterator[NewRow]:
         if self.index is None or component.obtain.kind != "pip" or not component.releases:
             return
         distribution = component.obtain.distribution
         wheels = self.index.all_versions(distribution)
         for row in propose_releases(component, wheels):
             interpreter = wheels[row.version][0]
-            metadata = self.index.metadata(distribution, row.version, interpreter)
-            bounds = read_bounds(self.catalog, component, metadata, interpreter)
+            lines = self.index.requirements(distribution, row.version, interpreter)
+            bounds = read_bounds(self.catalog, component, lines, interpreter)
             requires = tuple(sorted((name, text) for name, text in bounds.items() if text))
             yield replace(row, requires=requires)
-        if self.compare:
-            remarks += self._contradictions(self.index, component, wheels)
-
-    def _contradictions(
-        self, index: PackageIndex, component: Component, wheels: dict[str, tuple[Interpreter, ...]]
-    ) -> Iterator[str]:
-        for release in component.releases:
-            interpreters = wheels.get(release.version)
-            if interpreters:
-                metadata = index.metadata(
-                    component.obtain.distribution, release.version, interpreters[0]
-                )
-                yield from map(
-                    str, contradictions(self.catalog, component, release, metadata, interpreters)
-                )

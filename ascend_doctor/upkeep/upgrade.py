@@ -9,7 +9,7 @@ from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.queries import MACHINE_FACTS
 from ascend_doctor.matrix.versions import normalised
 from ascend_doctor.provision.lock import Lock
-from ascend_doctor.provision.request_ranges import FRAMEWORKS, wishes
+from ascend_doctor.provision.request_ranges import FRAMEWORKS, StackRequest
 from ascend_doctor.provision.running import CommandError
 from ascend_doctor.provision.solve import Doubt, Solution, SolveQuery, solve
 from ascend_doctor.provision.sources import Mirrors
@@ -103,27 +103,22 @@ class Sources:
         return None
 
 
-def targets(lock: Lock, changes: Mapping[str, str]) -> tuple[str, str | None, dict[str, str]]:
-    rest = dict(changes)
-    megatron = rest.pop("megatron", "") or lock.wish.get("megatron", "")
-    framework = lock.wish.get("framework", "").partition("==")[0] or None
-    if framework in rest:
-        framework = f"{framework}=={rest.pop(framework)}"
-    return megatron, framework, rest
-
-
 def target_query(catalog: Catalog, lock: Lock, changes: Mapping[str, str]) -> SolveQuery:
     """The query of the stack after the upgrade, without pins of the old one.
 
     Raises DataError for a name or version that the matrix does not know.
     """
-    megatron, framework, rest = targets(lock, changes)
+    rest = dict(changes)
+    megatron = rest.pop("megatron", "") or lock.wish.get("megatron", "")
+    framework = lock.wish.get("framework", "").partition("==")[0] or None
+    if framework in rest:
+        framework = f"{framework}=={rest.pop(framework)}"
     machine = {name: rest.pop(name) for name in MACHINE_FACTS if name in rest}
     python = ".".join(lock.python.version.split(".")[:2])
     known = {"python": python, "arch": lock.python.arch}
     if unknown := [name for name in rest if name not in catalog.component_ids]:
         raise DataError(f"--to {unknown[0]}: no component is called so; see: matrix list")
-    ranges = wishes(catalog, megatron, framework)
+    ranges = StackRequest(megatron=megatron, framework=framework).ranges(catalog)
     ranges |= {name: f"=={version}" for name, version in rest.items()}
     return SolveQuery(wishes=ranges, machine={**known, **machine})
 
@@ -160,10 +155,10 @@ def upgrade(catalog: Catalog, lock: Lock, target: Solution, sources: Sources) ->
     old = {**lock.system, **lock.rows}
     names = sorted({*old, *target.versions} & set(catalog.component_ids))
     pins = {
-        name: (old.get(name, ""), target.versions.get(name, ""))
+        name: (old.get(name, ""), target.versions[name])
         for name in names
-        if old.get(name, "") != target.versions.get(name, "")
-        and name in target.versions
+        if name in target.versions
+        and old.get(name, "") != target.versions[name]
         and (name in old or name not in MACHINE_FACTS)
     }
     changes: list[ReleaseChange] = []
@@ -205,17 +200,12 @@ class _Comparison:
             if name not in _TOPS or not before or not after:
                 continue
             others = [tree for user, tree in users.items() if user != name]
-            trees = [self._tree(name, version) for version in (before, after)]
-            if trees[0] is not None and trees[1] is not None:
-                top = _TOPS[name][0]
-                yield from import_changes(others, name, trees[0], trees[1], top)
-                yield from variable_changes(name, trees[0], trees[1])
+            old, new = self._tree(name, before), self._tree(name, after)
+            if old is not None and new is not None:
+                yield from import_changes(others, name, old, new, _TOPS[name][0])
+                yield from variable_changes(name, old, new)
             else:
-                lacking = [
-                    version
-                    for version, tree in zip((before, after), trees, strict=True)
-                    if tree is None
-                ]
+                lacking = [v for v in (before, after) if self._tree(name, v) is None]
                 blanks.append(
                     f"which names and variables of {name} go and come: no source of "
                     f"{' and '.join(lacking)} is at hand"

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from tests.programs import run_program
+
 CONTROL, DATA = "10.213.0.{}", "10.214.0.{}"
 PORT = 29431
 # Faults of a host's data network. A rate limit behind a half-second buffer loses nothing; incoming
@@ -102,7 +104,7 @@ class Lab:
 
 
 def run(line: str, *, check: bool = True) -> str:
-    done = subprocess.run(line.split(), check=False, capture_output=True, text=True, timeout=30)
+    done = run_program(line.split(), check=False, timeout=30)
     if check and done.returncode:
         raise RuntimeError(f"{line}: {done.stderr.strip()}")
     return done.stdout

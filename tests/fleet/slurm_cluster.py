@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tests.programs import run_program
+
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "sinfo", "squeue", "scontrol")
 NODES = tuple(f"node{number}" for number in range(1, 5))
 _SBIN = "/usr/sbin:/sbin"
@@ -64,15 +66,7 @@ class SlurmCluster:
     def run(
         self, *command: str, deadline: float, folder: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command,
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=deadline,
-            env=self.env,
-            cwd=folder,
-        )
+        return run_program(command, check=False, timeout=deadline, env=self.env, cwd=folder)
 
     def ask(self, *command: str) -> str:
         """A Slurm command's output. Raises CalledProcessError."""

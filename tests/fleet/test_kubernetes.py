@@ -11,6 +11,7 @@ from ascend_doctor.cli import run
 from ascend_doctor.judging.container_fix import host_paths
 from ascend_doctor.matrix.catalog import Catalog
 from tests.later import kubernetes_validate
+from tests.present import present
 
 Example = dict[str, Any]
 FOLDER = Path(__file__).parents[2] / "docs" / "kubernetes"
@@ -45,8 +46,7 @@ def test_lint_finds_nothing(name: str, capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_examples_have_what_a_910b_needs(name: str) -> None:
-    family = Catalog().family("ascend910b")
-    assert family is not None
+    family = present(Catalog().family("ascend910b"))
     assert family.pod is not None
     labels = read_example(name)["metadata"].get("labels", {})
     assert labels.get("ring-controller.atlas", family.pod.label) == family.pod.label

@@ -9,8 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import pytest
 
 from ascend_doctor.machine.live import DOCTOR
 from ascend_doctor.probing.processes import Descendants, adopting_orphans
+from tests.programs import until
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="the extra `ray` is not installed"
@@ -100,15 +100,6 @@ def command_line(process: psutil.Process) -> str:
     with contextlib.suppress(psutil.Error):
         return " ".join(process.cmdline())
     return ""
-
-
-def until(true: Callable[[], bool]) -> bool:
-    limit = time.monotonic() + PATIENCE
-    while time.monotonic() < limit:
-        if true():
-            return True
-        time.sleep(0.1)
-    return False
 
 
 def mine() -> list[psutil.Process]:

@@ -5,7 +5,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from ascend_doctor.checks import all_checks
 from ascend_doctor.checks.probes.pair_rounds import PROBE, pairs_of, read_table, verdicts
 from ascend_doctor.commands.options.output import Output
 from ascend_doctor.errors import Unknown
@@ -13,9 +12,6 @@ from ascend_doctor.facts import Host, Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.fleet.merge import merge, report_files
 from ascend_doctor.fleet.merged_report import judge
-from ascend_doctor.judging.judge import Case
-from ascend_doctor.judging.judge import judge as judge_case
-from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_records.common import read_record
 from ascend_doctor.probe_records.pairs import PairRow, PairTable
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
@@ -24,8 +20,11 @@ from ascend_doctor.render.formats import FORMATS, html, markdown, text
 from ascend_doctor.render.formats import json as json_format
 from ascend_doctor.render.pairs import matrix_of
 from ascend_doctor.report import Fleet, Report
+from tests.checks.levels import remedy_of
 from tests.fleet.nodes import FINE, node, write
 from tests.later import jsonschema
+from tests.present import present
+from tests.probes.judged import judge_probes
 
 HOSTILE = "\x1b]0;x\x07[red]<b>&|`@all\u202e"
 BAD = Finding(check="hccn-link", level=Level.ERROR, title="a link is down")
@@ -57,8 +56,7 @@ def run_of(number: int, pair_table: PairTable, device: str = "npu") -> ProbeRun:
 def report_of(number: int, pair_table: PairTable, *more: Finding, **fields: Any) -> Report:
     """What a node says that has recorded this table."""
     run = run_of(number, pair_table)
-    recorded = read_table(run)
-    assert recorded is not None
+    recorded = present(read_table(run))
     own = [
         msgspec.structs.replace(finding, check=PROBE)
         for finding in verdicts(recorded.table, recorded.names, device="npu")
@@ -131,8 +129,7 @@ def test_redacted_reports_are_known_by_number(tmp_path: Path) -> None:
     report = merge_folder(tmp_path)
     assert fleet(report).failing == ("rack3",)
     assert [finding.nodes for finding in about(report)] == [("rack3",)]
-    pairs = fleet(report).pairs
-    assert pairs is not None
+    pairs = present(fleet(report).pairs)
     assert pairs.nodes == ("rack0", "rack1", "rack2", "rack3")
 
 
@@ -170,8 +167,7 @@ def test_rows_of_all_nodes_come_together(tmp_path: Path) -> None:
         own = [each for each in CUT if index in each.pair]
         write(tmp_path, report_of(index, table(*own)))
     report = merge_folder(tmp_path)
-    pairs = fleet(report).pairs
-    assert pairs is not None
+    pairs = present(fleet(report).pairs)
     assert [pair.nodes for pair in pairs.pairs if pair.outcome == "failed"] == [
         ("n0", "n3"),
         ("n1", "n3"),
@@ -262,8 +258,7 @@ def test_of_many_nodes_the_suspects_are_shown() -> None:
     rows = [row(index, index + 1) for index in range(0, count, 2)]
     rows += [row(index, index + 1, 1) for index in range(1, count - 2, 2)]
     rows += [fail(300, 7, 2), fail(300, 9, 3)]
-    matrix = matrix_of(report_of(0, table(*rows, count=count)), most=8)
-    assert matrix is not None
+    matrix = present(matrix_of(report_of(0, table(*rows, count=count)), most=8))
     assert {"n300", "n7", "n9"} <= set(matrix.names)
     assert (len(matrix.names), matrix.hidden) == (8, 392)
     page = text.render(report_of(0, table(*rows, count=count)))
@@ -312,8 +307,7 @@ def test_an_agent_that_fails_is_no_fault_of_a_node(stage: str) -> None:
 
 
 def check_run(run: ProbeRun) -> list[Finding]:
-    chosen = [check for check in all_checks() if check.id == PROBE]
-    return [*judge_case(Case(facts=Snapshot(probes=(run,)), catalog=Catalog()), chosen)]
+    return [*judge_probes(run, device="npu")]
 
 
 def of_one(**fields: Any) -> ProbeRun:
@@ -348,11 +342,9 @@ def test_it_says_what_was_measured_and_what_to_look_at() -> None:
     wrong = [PairRow(pair=(index, 3), outcome="wrong", wrong=7 + index) for index in range(3)]
     (finding,) = check_run(run_of(0, table(*CUT[:3], *wrong)))
     assert finding.observed.splitlines()[0] == "n0 with n3: 7 elements of the sum are wrong"
-    assert finding.remedy is not None
-    assert "hccn_tool -i $i -link -g" in finding.remedy.commands[0]
+    assert "hccn_tool -i $i -link -g" in remedy_of(finding).commands[0]
     (finding,) = check_run(run_of(0, table(*CUT[:3], *wrong), "cpu"))
-    assert finding.remedy is not None
-    assert finding.remedy.commands == ()
+    assert remedy_of(finding).commands == ()
     lossy = [row(index, 3, stalls=5, retransmitted=40) for index in range(3)]
     (finding,) = check_run(run_of(0, table(*CUT[:3], *lossy)))
     assert "5 of 200 stalled, 40 of 1640 segments sent again" in finding.observed
@@ -375,8 +367,7 @@ def test_where_no_pair_does_well_nobody_is_accused() -> None:
     (finding,) = check_run(run_of(0, table(*rows)))
     assert finding.level is Level.UNKNOWN
     assert "nobody to compare with" in finding.because
-    assert finding.remedy is not None
-    assert "GLOO_SOCKET_IFNAME" in finding.remedy.summary
+    assert "GLOO_SOCKET_IFNAME" in remedy_of(finding).summary
 
 
 def test_measurements_that_disagree_are_shown_as_such() -> None:
@@ -384,8 +375,7 @@ def test_measurements_that_disagree_are_shown_as_such() -> None:
     findings = check_run(run_of(0, table(*rows)))
     assert [finding.level for finding in findings] == [Level.UNKNOWN]
     assert "disagree" in findings[0].because
-    pairs = pairs_of(run_of(0, table(*rows)))
-    assert pairs is not None
+    pairs = present(pairs_of(run_of(0, table(*rows))))
     assert {pair.nodes: pair.outcome for pair in pairs.pairs}["n2", "n3"] == "unsteady"
 
 
@@ -395,8 +385,7 @@ def test_what_has_no_pairs_has_no_matrix() -> None:
 
 
 def test_two_hosts_of_one_name_are_told_apart() -> None:
-    recorded = read_table(run_of(0, table(*CUT, hosts={0: "a", 1: "b", 2: "a"})))
-    assert recorded is not None
+    recorded = present(read_table(run_of(0, table(*CUT, hosts={0: "a", 1: "b", 2: "a"}))))
     assert recorded.names == ("a (node 0)", "b", "a (node 2)", "node 3")
 
 

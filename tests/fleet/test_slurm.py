@@ -14,6 +14,7 @@ import pytest
 
 from tests.fleet.slurm_cluster import NODES, SlurmCluster, missing, slurm_cluster
 from tests.machines.compose import build
+from tests.programs import run_program
 
 DOCTOR = str(Path(sys.executable).with_name("ascend-doctor"))
 GONE = missing()
@@ -255,12 +256,8 @@ def test_the_prolog_keeps_a_job_off_a_bad_node(cluster: SlurmCluster, tmp_path: 
     held = {"Restarts=1", "JobState=PENDING", "Priority=0"}
     cluster.until(lambda: held <= {*cluster.ask("scontrol", "show", "job", job).split()})
 
-    done = subprocess.run(
-        [DOCTOR, "merge", str(reports), "--by-file", "--lists", str(tmp_path)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
+    done = run_program(
+        [DOCTOR, "merge", str(reports), "--by-file", "--lists", str(tmp_path)], check=False
     )
     assert done.returncode == 1, done.stderr
     assert (tmp_path / "passing_nodes.txt").read_text() == "node1\nnode4\n"

@@ -2,8 +2,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -12,21 +10,13 @@ import pytest
 
 from ascend_doctor.fleet.supervised import Ending, run_supervised
 from ascend_doctor.probing.processes import adopting_orphans
+from tests.programs import until
 
 DEAF = "trap '' TERM; setsid sleep 4321 & echo $! > {0}; echo $$ >> {0}; while :; do sleep 1; done"
 
 
 def supervise(*command: str, seconds: float = 60) -> Ending:
     return msgspec.msgpack.decode(run_supervised(command, seconds, {}), type=Ending)
-
-
-def until(true: Callable[[], bool]) -> bool:
-    limit = time.monotonic() + 60
-    while time.monotonic() < limit:
-        if true():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def pids(file: Path) -> list[int]:

@@ -2,9 +2,10 @@
 
 import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
+
+from tests.programs import run_program
 
 HERE = Path(__file__).parent
 
@@ -12,11 +13,9 @@ HERE = Path(__file__).parent
 def run(
     python: Path, script: Path, cases: object, *launcher: str, arguments: tuple[str, ...] = ()
 ) -> Any:
-    done = subprocess.run(
+    done = run_program(
         [python, *launcher, script, *arguments],
         input=json.dumps(cases),
-        capture_output=True,
-        text=True,
         check=False,
         timeout=900,
         env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "OMP_NUM_THREADS": "1"},

@@ -1,5 +1,4 @@
 import hashlib
-import importlib.util
 import json
 import random
 from pathlib import Path
@@ -14,6 +13,7 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import folder
 from ascend_doctor.planning.layout import DENSE, EXPERT, Layout, communicators, crossing, parse
 from tests.planning.interpreters import HERE, run
+from tests.programs import load_module
 
 KINDS = (*DENSE, *EXPERT)
 MOST = 4096
@@ -95,12 +95,7 @@ def agree(layout: Layout, theirs: dict[str, dict[str, list[int]]]) -> None:
 @pytest.fixture(scope="module")
 def of_probes() -> ModuleType:
     path = folder("probes") / "_layouts.py"
-    spec = importlib.util.spec_from_file_location("probe_layouts", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(path, "probe_layouts")
 
 
 @given(seed=st.integers(0, 1 << 32))

@@ -4,21 +4,17 @@ import subprocess
 
 import pytest
 
-from ascend_doctor.checks import all_checks
-from ascend_doctor.findings import Level
 from ascend_doctor.linting.inputs import subjects
-from ascend_doctor.linting.launch_checks import findings, machine, suits
 from ascend_doctor.linting.shellcheck import run_shellcheck
-from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.models import Model, every, find
 from ascend_doctor.planning.launches import environment, launch
+from ascend_doctor.planning.layout import Layout
 from ascend_doctor.planning.memory import TrainingRun
 from ascend_doctor.planning.ranking import RankBudget, choices
-from ascend_doctor.planning.rules import LayoutQuery
+from ascend_doctor.planning.rules import LayoutQuery, fit_delta
+from ascend_doctor.planning.weights import rank_parameters
+from tests.linting.judged import CATALOG, judge_inputs, mistakes
 
-CATALOG = Catalog()
-# No memory is known.
-CHECKS = tuple(c for c in all_checks() if suits(c) and c.id != "launch-memory")
 RUN = TrainingRun(sequence=4096, micro_batch=1, lora=0)
 MODELS = every(CATALOG)
 
@@ -32,21 +28,29 @@ def test_the_launch_of_a_plan_is_clean(model: Model) -> None:
     subprocess.run(["bash", "-n", "-c", text], check=True, timeout=20)
     inputs = subjects("train.sh", text.encode(), CATALOG, run_shellcheck)
     assert any(each.launch is not None and each.launch.model_sizes for each in inputs)
-    judged = [
-        finding
-        for each in inputs
-        for finding in findings(each, machine("0.16.1", ""), CATALOG, CHECKS)
-    ]
-    assert [each for each in judged if each.level in {Level.ERROR, Level.WARNING}] == []
+    judged = mistakes(judge_inputs(inputs, "0.16.1"))
+    # No memory is known.
+    assert [each for each in judged if each.check != "launch-memory"] == []
 
 
-def test_gated_delta_nets_have_a_variable() -> None:
+def test_gated_delta_nets_are_whole_where_megatron_has_none() -> None:
     model = find(CATALOG, "qwen3-next-80b-a3b")
-    new = LayoutQuery(model=model, run=RUN, megatron="0.16.1")
-    old = LayoutQuery(model=model, run=RUN, megatron="0.15.3")
+    new, old = (
+        fit_delta(LayoutQuery(model=model, run=RUN, megatron=version))
+        for version in ("0.16.1", "0.15.3")
+    )
     assert list(environment(new)) == ["export USE_MCORE_GDN=1"]
     assert list(environment(old)) == ["export USE_MCORE_GDN=0"]
     assert list(environment(LayoutQuery(model=find(CATALOG, "qwen3-8b"), run=RUN))) == []
+    assert old.model.note.endswith("Every rank of TP has the gated delta nets whole, without CP.")
+    split = Layout(npus=16, tp=2, pp=2, ep=4, etp=1)
+    alone = Layout(npus=16, pp=2, ep=4, etp=1)
+
+    def dense(asked: LayoutQuery, layout: Layout) -> float:
+        return rank_parameters(asked.model, layout, 0).dense
+
+    assert dense(old, alone) == dense(new, alone)
+    assert dense(old, split) > dense(new, split)
 
 
 def test_what_a_node_has_is_asked_for_where_it_is_not_known() -> None:

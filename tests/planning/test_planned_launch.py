@@ -1,7 +1,5 @@
 """`plan LAUNCH` and lint's verdict on the memory of a launch."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,6 @@ SMALL = {
     "tensor-model-parallel-size": 8,
 }  # fmt: skip
 SWITCHES = ("swiglu", "bf16", "use-flash-attn", "use-distributed-optimizer")
-GIB = 1 << 30
 
 
 def script(folder: Path, *switches: str, without: str = "", **options: object) -> str:
@@ -109,7 +106,7 @@ def test_a_vocabulary_that_is_not_given_is_that_of_the_model_with_these_sizes(
     assert "assumed: a vocabulary of 32000" in done.stdout
     done = ask(script(tmp_path, vocab_size=None, hidden_size=4000, num_attention_heads=40))
     assert done.return_value == 3
-    assert "could not tell" in done.stdout
+    assert "could not tell" in " ".join(done.stdout.split())
 
 
 def test_an_option_that_no_formula_knows_leaves_it_open(tmp_path: Path) -> None:

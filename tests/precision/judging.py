@@ -2,8 +2,8 @@
 
 usage: python -m tests.precision.judging
 
-writes the table of docs/compare.md from seen.jsonl. The tests of faults write such rows, one a job,
-to faults.jsonl in a folder of records.
+writes the table of docs/records/compare.md from seen.jsonl. The tests of faults write such rows,
+one a job, to faults.jsonl in a folder of records.
 """
 
 import json
@@ -21,7 +21,7 @@ from tests.precision.programs.cases import SEED, Fault, faults, variants
 
 RANKS = 2
 SEEN = Path(__file__).with_name("seen.jsonl")
-PAGE = Path(__file__).parents[2] / "docs" / "compare.md"
+PAGE = Path(__file__).parents[2] / "docs/records/compare.md"
 _HEAD = "| on | seed | job | sight | module | and direction | healthy, silent | otherwise rounded |"
 _TABLE = re.compile(rf"(?<={re.escape(_HEAD)}\n)(\|.*\n)+")
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ascend_doctor.precision import RECORDER
+from tests.programs import run_program
 
 pytestmark = pytest.mark.slow
 DOCTOR = str(Path(sys.executable).with_name("ascend-doctor"))
@@ -58,15 +59,7 @@ def compare(examined_python: Path, tmp_path: Path) -> Compare:
 
     def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
         command = [DOCTOR, "compare", "--python", str(examined_python), *arguments]
-        return subprocess.run(
-            command,
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            cwd=tmp_path,
-            **options,
-        )
+        return run_program(command, check=False, timeout=600, cwd=tmp_path, **options)
 
     return run
 
@@ -190,13 +183,8 @@ print(len(list(naming.parameters())), naming.parameter(torch.zeros(1)))
 
 
 def _ask_recorder(python: Path, program: str) -> list[str]:
-    done = subprocess.run(
-        [python, "-c", program, RECORDER],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+    done = run_program(
+        [python, "-c", program, RECORDER], env={"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     )
     return done.stdout.splitlines()
 

@@ -20,6 +20,7 @@ from ascend_doctor.precision.records import TensorKind, TensorRecord
 from ascend_doctor.precision.tolerances import DEFAULTS, parse_tolerances
 from ascend_doctor.precision.wording import describe, direction, explain, lines
 from tests.precision.judging import PAGE, with_table
+from tests.present import present
 
 NAMES = ("the CPU", "the NPU")
 LAYERS = ("Model.embed", "Model.layer.up", "Model.layer.down", "Model.layer", "Model")
@@ -87,8 +88,7 @@ def test_a_gradient_that_comes_back_twice_is_compared_with_its_like() -> None:
     second = change(first, 0.7)
     run = [*RUN[: index + 1], second, *RUN[index + 1 :]]
     assert find_parting(run, run, DEFAULTS) is None
-    parting = find_parting(run, [*run[: index + 1], first, *run[index + 2 :]], DEFAULTS)
-    assert parting is not None
+    parting = present(find_parting(run, [*run[: index + 1], first, *run[index + 2 :]], DEFAULTS))
     assert (parting.record, parting.agreed) == (second, index + 1)
     assert find_parting(run, [*run[: index + 1], *run[index + 2 :]], DEFAULTS) is not None or (
         first.kind is TensorKind.INPUT_GRADIENT
@@ -97,12 +97,10 @@ def test_a_gradient_that_comes_back_twice_is_compared_with_its_like() -> None:
 
 def test_that_a_module_was_not_called_is_the_doing_of_the_one_around() -> None:
     other = [record for record in RUN if record.name != "Model.layer.down"]
-    parting = find_parting(RUN, other, DEFAULTS)
-    assert parting is not None
+    parting = present(find_parting(RUN, other, DEFAULTS))
     assert (parting.module, parting.cause) == ("Model.layer", PartingCause.MISSING)
     outermost = [record for record in RUN if record.name not in LAYERS[1:4]]
-    parting = find_parting(RUN, outermost, DEFAULTS)
-    assert parting is not None
+    parting = present(find_parting(RUN, outermost, DEFAULTS))
     assert parting.module == "Model"
 
 
@@ -124,8 +122,7 @@ def test_what_clipping_does_to_the_other_gradients_is_not_the_first_difference()
         else record
         for record in RUN
     ]
-    parting = find_parting(RUN, other, DEFAULTS)
-    assert parting is not None
+    parting = present(find_parting(RUN, other, DEFAULTS))
     assert (parting.module, direction(parting)) == (LAYERS[2], "optimizer")
     assert parting.reference is not None
     assert parting.reference in RUN
@@ -133,8 +130,7 @@ def test_what_clipping_does_to_the_other_gradients_is_not_the_first_difference()
 
 def test_that_all_gradients_are_scaled_is_the_doing_of_no_module() -> None:
     other = [scale(record, 1.1) if record.kind is TensorKind.GRADIENT else record for record in RUN]
-    parting = find_parting(RUN, other, DEFAULTS)
-    assert parting is not None
+    parting = present(find_parting(RUN, other, DEFAULTS))
     assert (parting.module, direction(parting)) == ("", "optimizer")
 
 
@@ -167,15 +163,12 @@ def test_a_token_that_goes_to_another_expert_by_rounding_is_no_difference() -> N
     healthy = route(other=0, rows=9, gradient=0)
     assert parting_of_ranks(healthy, route(other=1, rows=10, gradient=0.3)) is None
     # Too much for what changed, too many tokens, and no format in which rounding would do that.
-    parting = parting_of_ranks(healthy, route(other=1, rows=10, gradient=0.9))
-    assert parting is not None
+    parting = present(parting_of_ranks(healthy, route(other=1, rows=10, gradient=0.9)))
     assert parting.module == "Model.moe.expert"
-    parting = parting_of_ranks(healthy, route(other=4, rows=10, gradient=0))
-    assert parting is not None
+    parting = present(parting_of_ranks(healthy, route(other=4, rows=10, gradient=0)))
     assert parting.module == ROUTER
     exact = [route(other=number, rows=9, gradient=0, dtype="float32") for number in (0, 1)]
-    parting = parting_of_ranks(exact[0], exact[1])
-    assert parting is not None
+    parting = present(parting_of_ranks(exact[0], exact[1]))
     assert parting.module == ROUTER
 
 
@@ -185,8 +178,7 @@ def test_a_token_of_another_rank_changes_the_rows_of_experts_here() -> None:
     ranks = {"rank 0": (healthy, route(other=1, rows=9, gradient=0)), "rank 1": (healthy, more)}
     assert find_partings(ranks, DEFAULTS) == {"rank 0": None, "rank 1": None}
     ranks["rank 0"] = (healthy, healthy)
-    parting = find_partings(ranks, DEFAULTS)["rank 1"]
-    assert parting is not None
+    parting = present(find_partings(ranks, DEFAULTS)["rank 1"])
     assert (parting.module, parting.cause) == ("Model.moe.expert", PartingCause.SHAPE)
 
 
@@ -207,8 +199,7 @@ def test_what_one_optimizer_keeps_and_the_other_nowhere_is_no_difference() -> No
     assert find_parting(run, other, DEFAULTS) is None
     assert find_parting(other, run, DEFAULTS) is None
     lost = [record for record in other if (record.name, record.slot) != (names[1], "exp_avg")]
-    parting = find_parting(run, lost, DEFAULTS)
-    assert parting is not None
+    parting = present(find_parting(run, lost, DEFAULTS))
     assert (parting.module, parting.cause) == (LAYERS[1], PartingCause.MISSING)
 
 
@@ -226,8 +217,7 @@ def test_a_layer_that_gives_little_is_compared() -> None:
         [msgspec.structs.replace(record, dtype="bfloat16") for record in [*RUN[:8], end, *RUN[9:]]]
         for end in (small, change(small, 1.4))
     ]
-    parting = find_parting(runs[0], runs[1], DEFAULTS)
-    assert parting is not None
+    parting = present(find_parting(runs[0], runs[1], DEFAULTS))
     assert (parting.module, direction(parting)) == ("Model.layer.down", "forward")
 
 
@@ -236,8 +226,7 @@ def test_the_first_difference_is_named_whatever_follows(indices: list[int]) -> N
     other = list(RUN)
     for index in indices:
         other[index] = change(other[index], 0.5)
-    parting = find_parting(RUN, other, DEFAULTS)
-    assert parting is not None
+    parting = present(find_parting(RUN, other, DEFAULTS))
     assert parting.agreed == min(indices)
     assert parting.reference == RUN[min(indices)]
     assert parting.cause is PartingCause.VALUES
@@ -254,8 +243,7 @@ def test_the_order_of_the_other_run_does_not_matter(order: list[int]) -> None:
     other = [RUN[index] for index in order]
     assert find_parting(RUN, other, DEFAULTS) is None
     other[0] = change(other[0], 0.5)
-    parting = find_parting(RUN, other, DEFAULTS)
-    assert parting is not None
+    parting = present(find_parting(RUN, other, DEFAULTS))
     assert parting.agreed == order[0]
 
 
@@ -290,8 +278,7 @@ def test_other_differences_have_their_names(cause: PartingCause, fields: dict[st
     (index,) = (i for i, r in enumerate(RUN) if (r.kind, r.name) == (TensorKind.OUTPUT, LAYERS[1]))
     other = list(RUN)
     other[index] = msgspec.structs.replace(other[index], **fields)
-    parting = find_parting(RUN, other, DEFAULTS)
-    assert parting is not None
+    parting = present(find_parting(RUN, other, DEFAULTS))
     assert (parting.cause, parting.module) == (cause, LAYERS[1])
     assert explain(parting, NAMES)
 
@@ -314,10 +301,9 @@ def test_the_module_that_computed_it_is_blamed(
     kind: TensorKind, name: str, module: str, where: str
 ) -> None:
     (index,) = (i for i, record in enumerate(RUN) if (record.kind, record.name) == (kind, name))
-    parting = find_parting(
-        RUN, [*RUN[:index], change(RUN[index], 0.9), *RUN[index + 1 :]], DEFAULTS
+    parting = present(
+        find_parting(RUN, [*RUN[:index], change(RUN[index], 0.9), *RUN[index + 1 :]], DEFAULTS)
     )
-    assert parting is not None
     assert (parting.module, direction(parting)) == (module, where)
     text = "\n".join(lines({"rank 0": parting, "rank 1": parting, "rank 2": None}, NAMES))
     assert "rank 0, rank 1" in text
@@ -333,8 +319,7 @@ def test_the_gradient_of_a_tensor_is_made_by_who_took_it() -> None:
         row(TensorKind.INPUT_GRADIENT, "Model.b", (3.0, 4.0)),
     ]
     other = [*rows[:2], *(change(record, 1.0) for record in rows[2:])]
-    parting = find_parting(rows, other, DEFAULTS)
-    assert parting is not None
+    parting = present(find_parting(rows, other, DEFAULTS))
     assert parting.module == "Model.b"
 
 
@@ -356,8 +341,7 @@ def test_noise_beside_other_gradients_is_equal() -> None:
 def test_integers_are_equal_or_not() -> None:
     tokens = row(TensorKind.INPUT, "Model", (7.0, 9.0), dtype="int64")
     other = row(TensorKind.INPUT, "Model", (7.0, 9.001), dtype="int64")
-    parting = find_parting([tokens], [other], DEFAULTS)
-    assert parting is not None
+    parting = present(find_parting([tokens], [other], DEFAULTS))
     assert parting.module == ""
 
 
@@ -374,8 +358,7 @@ def test_check_sums_alone_are_equal_or_not() -> None:
     left, right = row(TensorKind.OUTPUT, "a", **fields), row(TensorKind.OUTPUT, "a", **fields)
     assert find_parting([left], [right], DEFAULTS) is None
     right = msgspec.structs.replace(right, digest="0b")
-    parting = find_parting([left], [right], DEFAULTS)
-    assert parting is not None
+    parting = present(find_parting([left], [right], DEFAULTS))
     assert "check sum" in explain(parting, NAMES)
 
 

@@ -172,5 +172,5 @@ def test_html(tmp_path: Path) -> None:
     levels = [f"level-{name}" for name in ("error", "unknown", "warning")]
     parts = [part for pair in zip(levels, ids, strict=True) for part in pair]
     own = Page(html.render(single(*EVERY, probes=RUNS))).ids
-    assert own == ["findings", *parts, "time", "layouts", "fine", "said"]
+    assert own == ["findings", *parts, "time", "fine", "said"]
     assert Page(html.render(fleet(tmp_path))).ids[:2] == ["findings", "fleet"]

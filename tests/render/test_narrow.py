@@ -80,3 +80,13 @@ def test_a_list_of_nodes_breaks_behind_commas(
 def test_a_number_keeps_its_unit() -> None:
     assert wrap("it ran in 1.5 s", 13) == ["it ran in", "1.5 s"]
     assert wrap("a copy of 60.9 GiB more", 14) == ["a copy of", "60.9 GiB more"]
+
+
+@pytest.mark.parametrize("room", [28, 68, 108])
+def test_words_of_a_command_stay_together(room: int) -> None:
+    text = (
+        "Where it is set, export USE_MCORE_GDN=0 or pip install -U peft; then ascend-doctor lint x"
+    )
+    rows = wrap(text, room)
+    for command in ("export USE_MCORE_GDN=0", "pip install -U peft;", "ascend-doctor lint"):
+        assert any(command in row for row in rows)

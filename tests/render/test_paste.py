@@ -1,7 +1,6 @@
 """Commands of a report are pasted as they are on the screen."""
 
 import re
-import subprocess
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +10,7 @@ from ascend_doctor.commands.options.output import Output
 from ascend_doctor.findings import Level
 from ascend_doctor.report import Report
 from tests.machines.compose import names
+from tests.programs import run_program
 from tests.test_machines import folder_of
 
 # Commands are cyan, SGR 36.
@@ -42,7 +42,5 @@ def test_commands_on_the_screen_are_those_of_the_report(
         lines = {line.lstrip() for command in commands for line in command.splitlines()}
         assert {row.lstrip() for row in screen} == lines
         pasted += "".join(f"{row}\n" for row in screen)
-    completed = subprocess.run(
-        ["bash", "-n"], input=pasted, capture_output=True, text=True, check=False, timeout=20
-    )
+    completed = run_program(["bash", "-n"], input=pasted, check=False, timeout=20)
     assert completed.stderr == ""

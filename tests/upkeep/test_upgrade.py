@@ -17,6 +17,7 @@ from ascend_doctor.upkeep.imports import ImportedName, find_losses, provides, re
 from ascend_doctor.upkeep.source_tree import SourceTree
 from ascend_doctor.upkeep.upgrade import Sources, nearest_target, target_query, upgrade
 from tests.conftest import Command
+from tests.present import present
 
 CATALOG = Catalog()
 BREAKAGES = read_yaml(Path(__file__).with_name("breakages.yaml"))
@@ -123,9 +124,9 @@ def test_a_name_that_moves_breaks_who_imports_it() -> None:
     old = tree("old", megatron__core__utils="def f(): pass\ndef g(): pass\n")
     new = tree("new", megatron__core__utils="def g(): pass\n")
     user = tree("user", swift__a="from megatron.core.utils import f, g\n")
-    (lost,) = find_losses([user], old, new, "megatron")
+    (lost,) = find_losses(user, old, new, "megatron")
     assert (lost.dotted, lost.path, lost.guarded) == ("megatron.core.utils.f", "swift/a.py", False)
-    assert find_losses([user], new, old, "megatron") == ()
+    assert find_losses(user, new, old, "megatron") == ()
 
 
 def wheel(folder: Path, version: str, *schemas: str) -> Path:
@@ -162,8 +163,7 @@ def test_operators_go_come_and_lose_parameters(tmp_path: Path) -> None:
 def test_what_can_stay_does(tmp_path: Path) -> None:
     old = lock()
     query = target_query(CATALOG, old, {"cann": "9.1.0"})
-    target = nearest_target(CATALOG, old, query)
-    assert target is not None
+    target = present(nearest_target(CATALOG, old, query))
     assert target.versions["mindspeed"] == "core_r0.15.3"
     assert target.versions["ms-swift"] == "4.2.3"
     result = upgrade(CATALOG, old, target, Sources(mirrors=Mirrors((), ()), wheels=(tmp_path,)))

@@ -18,7 +18,6 @@ from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.render.fields import fields
 from ascend_doctor.render.fleet_grid import grid_of
-from ascend_doctor.render.layouts import layouts
 from ascend_doctor.render.manual import page_of
 from ascend_doctor.render.page import MARKS
 from ascend_doctor.render.pairs import matrix_of
@@ -60,7 +59,6 @@ def render(report: Report) -> str:
         facts=_facts(report, catalog),
         timelines=[_timeline(run) for run in report.snapshot.probes if run.ranks],
         matrix=matrix_of(report, most=_NODES),
-        layouts=list(layouts(report.snapshot.probes)),
         **parts(),
     )
 

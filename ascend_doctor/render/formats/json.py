@@ -19,19 +19,10 @@ def pretty(value: Any) -> str:
     return json_text(msgspec.json.format(msgspec.json.encode(value), indent=2)) + "\n"
 
 
-def schema() -> dict[str, Any]:
-    """The published JSON Schema of a report; within a schema number only additions."""
+def schema(kind: type[Report | Diagnosis] = Report) -> dict[str, Any]:
+    """The published JSON Schema of a report or diagnosis; in a schema number only additions."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "ascend-doctor report",
-        **msgspec.json.schema(Report),
-    }
-
-
-def diagnosis_schema() -> dict[str, Any]:
-    """The published JSON Schema of a diagnosis; within a schema number only additions."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "ascend-doctor diagnosis",
-        **msgspec.json.schema(Diagnosis),
+        "title": f"ascend-doctor {kind.__name__.lower()}",
+        **msgspec.json.schema(kind),
     }
