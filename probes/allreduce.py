@@ -1,11 +1,10 @@
 """Adds up distinguishing values over all ranks and compares every element on every rank.
 
-Run it alone: ``torchrun --nproc-per-node 4 probes/allreduce.py --device cpu``. Each rank gives
-(rank + 1) times a pattern of small whole numbers, so that every sum is exact in its dtype and a
-missing, doubled or misplaced contribution changes it. Sizes run from one element over uneven ones
-of 2 to 9 MiB to one that is larger than the buffer of HCCL. Then means, and sums of several tensors
-at once that are waited for in another order. Measured: first call (it builds the links), mean of
-five more, barrier, one further group.
+Each rank gives (rank + 1) times a pattern of small whole numbers, so that every sum is exact in its
+dtype and a missing, doubled or misplaced contribution changes it. Sizes run from one element over
+uneven ones of 2 to 9 MiB to one that is larger than the buffer of HCCL. Then means, and sums of
+several tensors at once that are waited for in another order. Measured: first call (it builds the
+links), mean of five more, barrier, one further group.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Rebuilds padding masks from lengths on the device, and compares them with a loop.
 
-Run it alone: ``python probes/attention_mask_rebuild.py --device npu``. After a gather the mask is
-made again for the gathered length: ``arange(length) < lengths``. That is right for padding on the
-right alone. Recorded is what it makes of padding on the left, and that a count and the position of
-the last token tell the two apart.
+After a gather the mask is made again for the gathered length: ``arange(length) < lengths``. That is
+right for padding on the right alone. Recorded is what it makes of padding on the left, and that a
+count and the position of the last token tell the two apart.
 """
 
 from __future__ import annotations

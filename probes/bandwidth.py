@@ -1,9 +1,8 @@
 """Measures the collectives of a training step over a range of message sizes.
 
-Run it alone: ``torchrun --nproc-per-node 8 probes/bandwidth.py --device npu``. All-reduce,
-all-gather, reduce-scatter, all-to-all and broadcast of float32, from 1 KiB up, on all ranks. The
-sizes and the two bandwidths are those of nccl-tests and hccl_test. Recorded: ``rates`` by
-collective and size in bytes, each with ``us``, ``algbw`` and ``busbw`` in GB/s. HCCL is slower
+All-reduce, all-gather, reduce-scatter, all-to-all and broadcast of float32, from 1 KiB up, on all
+ranks. The sizes and the two bandwidths are those of nccl-tests and hccl_test. Recorded: ``rates``
+by collective and size in bytes, each with ``us``, ``algbw`` and ``busbw`` in GB/s. HCCL is slower
 where a message is larger than HCCL_BUFFSIZE. After each size every element is compared once.
 """
 

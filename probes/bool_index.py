@@ -1,10 +1,10 @@
 """Reads and writes through boolean masks on one device, and compares with plain Python.
 
-Run it alone: ``python probes/bool_index.py --device npu``. torch_npu expands ``x[mask]`` with the
-operator NonzeroV2, which has crashed and poisoned the context on some stacks
-(https://github.com/Ascend/pytorch/issues/153). ``where`` is what such code is replaced with, by the
-same values. Each case ends in a process of its own should it fail. Recorded: ``cases`` by name,
-with ``differ`` (how many elements), ``first`` (one of them) and ``error``.
+torch_npu expands ``x[mask]`` with the operator NonzeroV2, which has crashed and poisoned the
+context on some stacks (https://github.com/Ascend/pytorch/issues/153). ``where`` is what such code
+is replaced with, by the same values. Each case ends in a process of its own should it fail.
+Recorded: ``cases`` by name, with ``differ`` (how many elements), ``first`` (one of them) and
+``error``.
 """
 
 from __future__ import annotations

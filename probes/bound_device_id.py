@@ -1,6 +1,5 @@
 """Binds the default group to a device, and then makes a Gloo group, as Megatron does.
 
-Run it alone: ``torchrun --nproc-per-node 2 probes/bound_device_id.py --device npu``.
 init_process_group(device_id=...) binds the default group, new_group hands the binding on, and torch
 then asks the new group for a backend of that type of device; Gloo has one for the CPU and CUDA
 only. Recorded of a group bound to nothing, to the device, and to nothing again: ``unbound``,

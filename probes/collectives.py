@@ -1,14 +1,14 @@
 """Moves and reduces distinguishing values with every collective that a training step uses.
 
-Run it alone: ``torchrun --nproc-per-node 4 probes/collectives.py --device cpu``. Whoever sends
-marks each element with its rank, the receiver's rank and the position, in whole numbers that are
-exact in every dtype; a swapped, missing or stale piece changes them, and every element is compared.
-Tried are all-gather, reduce-scatter, minimum and maximum, broadcast from the last rank, all-to-all
-with even and uneven pieces (also empty ones, as experts get them) and with lists, a ring of sends
-and receives, also one by one, and a barrier, which must not end before its last rank has come.
-Pieces of float32 are also larger than all of HCCL's buffer together, and what training overlaps is
-also tried at once, waited for in another order. Four more are int64 beyond 32 bits, slices and
-views, NaN, which nothing may turn into a number, and bfloat16 sums that have to be rounded.
+Whoever sends marks each element with its rank, the receiver's rank and the position, in whole
+numbers that are exact in every dtype; a swapped, missing or stale piece changes them, and every
+element is compared. Tried are all-gather, reduce-scatter, minimum and maximum, broadcast from the
+last rank, all-to-all with even and uneven pieces (also empty ones, as experts get them) and with
+lists, a ring of sends and receives, also one by one, and a barrier, which must not end before its
+last rank has come. Pieces of float32 are also larger than all of HCCL's buffer together, and what
+training overlaps is also tried at once, waited for in another order. Four more are int64 beyond 32
+bits, slices and views, NaN, which nothing may turn into a number, and bfloat16 sums that have to be
+rounded.
 """
 
 from __future__ import annotations

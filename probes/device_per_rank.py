@@ -1,9 +1,9 @@
 """Records which device each rank drives, and uses it.
 
-Run it alone: ``torchrun --nproc-per-node 8 probes/device_per_rank.py --device npu``. Recorded of
-each rank: ``variable``, the list of visible devices in its environment (None where it is not set),
-``started_with``, the same when the process began, ``index``, the current device, and ``identity``,
-what the driver calls it where the backend tells. On the CPU ranks have no devices of their own.
+Recorded of each rank: ``variable``, the list of visible devices in its environment (None where it
+is not set), ``started_with``, the same when the process began, ``index``, the current device, and
+``identity``, what the driver calls it where the backend tells. On the CPU ranks have no devices of
+their own.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Converts to each dtype on one device, adds and multiplies in it, and compares with the CPU.
 
-Run it alone: ``python probes/dtype.py --device npu``. Which dtypes a chip has depends on its
-generation; what is absent fails, and each case has a process of its own then. Recorded: ``cases``
-by dtype, with ``differ`` (elements that are converted otherwise than on the CPU), ``sum`` (whether
-a sum is exact), ``product`` (relative error of a matrix product) or ``product_error``.
+Which dtypes a chip has depends on its generation; what is absent fails, and each case has a process
+of its own then. Recorded: ``cases`` by dtype, with ``differ`` (elements that are converted
+otherwise than on the CPU), ``sum`` (whether a sum is exact), ``product`` (relative error of a
+matrix product) or ``product_error``.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Imports the Megatron side of each installed framework as a training does, each in a process.
 
-Run it alone: ``python probes/entry_points.py --device npu``. ms-swift and twinkle import MindSpeed
-themselves, verl's engine too; mcore-bridge and verl's old actor leave that to their user, so here
-MindSpeed comes first. Recorded: ``cases`` with what was imported first and what megatron.core
-decided by then (see ``mindspeed_patches.py``), the Transformer Engine that answers, and
-``registry``, whether naming a model type already imports megatron.core; ``fla`` says whose
-chunk_gated_delta_rule is bound before and after MindSpeed and its repatch. ``absent`` are entry
-points of frameworks that are not there, with the reason.
+ms-swift and twinkle import MindSpeed themselves, verl's engine too; mcore-bridge and verl's old
+actor leave that to their user, so here MindSpeed comes first. Recorded: ``cases`` with what was
+imported first and what megatron.core decided by then (see ``mindspeed_patches.py``), the
+Transformer Engine that answers, and ``registry``, whether naming a model type already imports
+megatron.core; ``fla`` says whose chunk_gated_delta_rule is bound before and after MindSpeed and its
+repatch. ``absent`` are entry points of frameworks that are not there, with the reason.
 """
 
 from __future__ import annotations

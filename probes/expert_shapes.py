@@ -1,10 +1,10 @@
 """Builds one expert with every way to say the expert tensor parallel size, and loads a weight.
 
-Run it alone: ``torchrun --nproc-per-node 2 probes/expert_shapes.py --device cpu``. The size (ETP)
-is asked for in two places that know nothing of each other: ``initialize_model_parallel`` makes the
-groups, and ``TransformerConfig`` is what weight loaders read. Left out, each takes the tensor
-parallel size. The shapes follow the group; a loader cuts by the configuration. Recorded of each of
-the four ways: both sizes, the shapes, and whether a weight that is cut by the configuration fits.
+The size (ETP) is asked for in two places that know nothing of each other:
+``initialize_model_parallel`` makes the groups, and ``TransformerConfig`` is what weight loaders
+read. Left out, each takes the tensor parallel size. The shapes follow the group; a loader cuts by
+the configuration. Recorded of each of the four ways: both sizes, the shapes, and whether a weight
+that is cut by the configuration fits.
 """
 
 from __future__ import annotations

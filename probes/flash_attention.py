@@ -1,12 +1,11 @@
 """Runs fused attention forwards and backwards and compares it with the plain one in float64.
 
-Run it alone: ``python probes/flash_attention.py --device npu``. The cases ``sdpa ...`` are torch's
-scaled_dot_product_attention and run everywhere. On NPUs npu_fusion_attention follows, with the
-masks that training hands it: none, one of 2, 3 or 4 dimensions with padding in it, the compressed
-triangle of 2048 x 2048 that MindSpeed makes (a dense mask in its place, or the triangle where a
-padding mask was meant, is a known failure that shows up later as an asynchronous error), and
-sequences packed behind each other. Recorded: ``cases`` with the largest errors of values and
-gradients.
+The cases ``sdpa ...`` are torch's scaled_dot_product_attention and run everywhere. On NPUs
+npu_fusion_attention follows, with the masks that training hands it: none, one of 2, 3 or 4
+dimensions with padding in it, the compressed triangle of 2048 x 2048 that MindSpeed makes (a dense
+mask in its place, or the triangle where a padding mask was meant, is a known failure that shows up
+later as an asynchronous error), and sequences packed behind each other. Recorded: ``cases`` with
+the largest errors of values and gradients.
 """
 
 from __future__ import annotations

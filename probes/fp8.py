@@ -1,9 +1,9 @@
 """Multiplies FP8 matrices where the device can, and records what FP8 demands of token counts.
 
-Run it alone: ``python probes/fp8.py --device npu``. Factors are small whole numbers and scales
-powers of two, so that every product is exact. On CUDA and on the CPU through torch._scaled_mm; CUDA
-needs compute capability 8.9. On NPUs through npu_add_quant_matmul_, which is documented for
-Ascend 950 alone, as all that torch_npu has of FP8 (Ascend/op-plugin:docs/zh/custom_APIs/torch_npu).
+Factors are small whole numbers and scales powers of two, so that every product is exact. On CUDA
+and on the CPU through torch._scaled_mm; CUDA needs compute capability 8.9. On NPUs through
+npu_add_quant_matmul_, which is documented for Ascend 950 alone, as all that torch_npu has of FP8
+(Ascend/op-plugin:docs/zh/custom_APIs/torch_npu).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Runs the fused operators of torch_npu that Megatron uses through MindSpeed, against plain ones.
 
-Run it alone: ``python probes/fused_ops.py --device npu``. Root mean square norm (also with the
-addition before it), rotary embedding, SwiGLU, the grouped matrix product of experts (one of them
-without tokens), and the permutation of tokens to experts and back, each with its gradients where it
-has any. Recorded: ``cases`` with the largest errors relative to the largest element.
+Root mean square norm (also with the addition before it), rotary embedding, SwiGLU, the grouped
+matrix product of experts (one of them without tokens), and the permutation of tokens to experts and
+back, each with its gradients where it has any. Recorded: ``cases`` with the largest errors relative
+to the largest element.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Runs the fused masked softmax of torch_npu forwards and backwards, and compares with torch.
 
-Run it alone: ``python probes/fused_softmax.py --device npu``. MindSpeed calls
-npu_scaled_masked_softmax where ``masked_softmax_fusion`` is set; on chips before Ascend950 it needs
-the built-in kernels of the chip or a compilation by CANN's Python packages tbe and te, which may
-fail or never end. ``plain`` is the unfused softmax, which is what remains without the fusion.
-Recorded: ``cases`` with the largest errors, and ``packages``, what a compilation imports.
+MindSpeed calls npu_scaled_masked_softmax where ``masked_softmax_fusion`` is set; on chips before
+Ascend950 it needs the built-in kernels of the chip or a compilation by CANN's Python packages tbe
+and te, which may fail or never end. ``plain`` is the unfused softmax, which is what remains without
+the fusion. Recorded: ``cases`` with the largest errors, and ``packages``, what a compilation
+imports.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Measures matrix products on all devices at once, and checks that they are right.
 
-Run it alone: ``torchrun --nproc-per-node 8 probes/gemm.py --device npu``. Recorded: ``rates`` by
-dtype in TFLOPS (10^12 operations a second, two for each term), ``side`` of the square matrices, and
-``name`` of the device. Products of whole numbers, which are exact, are compared.
+Recorded: ``rates`` by dtype in TFLOPS (10^12 operations a second, two for each term), ``side`` of
+the square matrices, and ``name`` of the device. Products of whole numbers, which are exact, are
+compared.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Measures copies between the host and all devices at once, and checks them.
 
-Run it alone: ``torchrun --nproc-per-node 8 probes/h2d.py --device npu``. Recorded: ``rates`` with
-``h2d`` and ``d2h`` in GB/s (10^9 bytes), ``pinned``, whether the memory of the host was, ``bytes``
-of the buffer, and ``name`` of the device.
+Recorded: ``rates`` with ``h2d`` and ``d2h`` in GB/s (10^9 bytes), ``pinned``, whether the memory of
+the host was, ``bytes`` of the buffer, and ``name`` of the device.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Measures copies inside the memory of all devices at once, and checks them.
 
-Run it alone: ``torchrun --nproc-per-node 8 probes/hbm.py --device npu``. A copy reads and writes,
-so that twice its bytes count. Recorded: ``rates`` with ``copy`` in GB/s (10^9 bytes), ``bytes`` of
-the buffer, and ``name`` of the device.
+A copy reads and writes, so that twice its bytes count. Recorded: ``rates`` with ``copy`` in GB/s
+(10^9 bytes), ``bytes`` of the buffer, and ``name`` of the device.
 """
 
 from __future__ import annotations

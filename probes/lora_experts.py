@@ -1,9 +1,9 @@
 """Trains LoRA adapters of experts whose tensors are sharded, and whose tensors are not.
 
-Run it alone: ``torchrun --nproc-per-node 2 probes/lora_experts.py --device cpu``. With an expert
-tensor parallel size (ETP) above 1, the half of an adapter that is not sharded sees the partial sums
-of its rank alone, and Megatron reduces its gradient over no group. Three steps each with ETP 2 and
-ETP 1, and by how much the adapters differ then between ranks that should hold the same.
+With an expert tensor parallel size (ETP) above 1, the half of an adapter that is not sharded sees
+the partial sums of its rank alone, and Megatron reduces its gradient over no group. Three steps
+each with ETP 2 and ETP 1, and by how much the adapters differ then between ranks that should hold
+the same.
 """
 
 from __future__ import annotations

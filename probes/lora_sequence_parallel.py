@@ -1,9 +1,8 @@
 """Trains LoRA adapters under sequence parallelism, with and without the mark that they need.
 
-Run it alone: ``torchrun --nproc-per-node 2 probes/lora_sequence_parallel.py --device cpu``. Each
-tensor parallel rank sees a part of the sequence, so gradients of what is not sharded must be added
-up. Megatron does that for parameters that are marked ``sequence_parallel``, and for no others.
-Three steps each: in plain torch (``whole``), ``marked``, and ``unmarked``.
+Each tensor parallel rank sees a part of the sequence, so gradients of what is not sharded must be
+added up. Megatron does that for parameters that are marked ``sequence_parallel``, and for no
+others. Three steps each: in plain torch (``whole``), ``marked``, and ``unmarked``.
 """
 
 from __future__ import annotations

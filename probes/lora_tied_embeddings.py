@@ -1,10 +1,9 @@
 """Trains LoRA adapters in a pipeline whose output shares the weight of the embedding.
 
-Run it alone: ``torchrun --nproc-per-node 2 probes/lora_tied_embeddings.py --device cpu``. The
-shared weight is frozen and has no gradient. Its first and last stage add up that gradient all the
-same, and up to 0.12.3 megatron.core hands None to the all-reduce. Three steps each: in
-plain torch (``whole``), in a pipeline (``pipeline``), and, should that fail, with that one function
-left out (``mended``): there is nothing to add up.
+The shared weight is frozen and has no gradient. Its first and last stage add up that gradient all
+the same, and up to 0.12.3 megatron.core hands None to the all-reduce. Three steps each: in plain
+torch (``whole``), in a pipeline (``pipeline``), and, should that fail, with that one function left
+out (``mended``): there is nothing to add up.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Calls parts of the real megatron.core in one process, where the answer is known.
 
-Run it alone: ``python probes/megatron_calls.py --device cpu``. ``schedule``: which plans of steps
-and warm-up Megatron's scheduler takes. ``collected``: which ranks hold the results of a batch; with
-tensor and pipeline parallelism every rank of a model has the same ones, and collecting all of them
-multiplies the samples. Group members are the real ones, over a backend that moves nothing.
-``peft``: what peft's own layers for Megatron do, where peft is installed.
+``schedule``: which plans of steps and warm-up Megatron's scheduler takes. ``collected``: which
+ranks hold the results of a batch; with tensor and pipeline parallelism every rank of a model has
+the same ones, and collecting all of them multiplies the samples. Group members are the real ones,
+over a backend that moves nothing. ``peft``: what peft's own layers for Megatron do, where peft is
+installed.
 """
 
 from __future__ import annotations

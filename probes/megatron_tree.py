@@ -1,11 +1,10 @@
 """Reads the Megatron that would be imported, without importing it: whose, and which API.
 
-Run it alone: ``python probes/megatron_tree.py``. ``megatron`` is a namespace package, so
-megatron.core and megatron.training may come from different trees. Recorded: ``parts``, where each
-comes from, ``copies`` of megatron.core on the path and ``distributions`` with their versions;
-``api``, the parameters of the functions that frameworks call, read from the source; ``callers``,
-calls in installed frameworks with keywords that this Megatron does not take; and ``gdn``, what
-there is for gated delta nets.
+``megatron`` is a namespace package, so megatron.core and megatron.training may come from different
+trees. Recorded: ``parts``, where each comes from, ``copies`` of megatron.core on the path and
+``distributions`` with their versions; ``api``, the parameters of the functions that frameworks
+call, read from the source; ``callers``, calls in installed frameworks with keywords that this
+Megatron does not take; and ``gdn``, what there is for gated delta nets.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Runs what MindSpeed gives Megatron on one device: types, attention without a mask, the CP ring.
 
-Run it alone: ``python probes/mindspeed_forward.py --device npu``. Each case is a process of its
-own, because MindSpeed's arguments are set once. ``types``: what Tensor.type() says; Megatron's
-optimizers sort parameters by it. ``flash``, ``batch`` and ``neither``: a causal attention without a
-mask, for which MindSpeed makes one, from use_flash_attn, from micro_batch_size, or from neither,
-by value. ``ring``: the ranks of the context parallel ring after the groups were made, in a world of
-two of which only the members are there.
+Each case is a process of its own, because MindSpeed's arguments are set once. ``types``: what
+Tensor.type() says; Megatron's optimizers sort parameters by it. ``flash``, ``batch`` and
+``neither``: a causal attention without a mask, for which MindSpeed makes one, from use_flash_attn,
+from micro_batch_size, or from neither, by value. ``ring``: the ranks of the context parallel ring
+after the groups were made, in a world of two of which only the members are there.
 """
 
 from __future__ import annotations

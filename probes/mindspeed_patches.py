@@ -1,8 +1,7 @@
 """Imports MindSpeed before Megatron as a training does, and sees what it did, case by case.
 
-Run it alone: ``python probes/mindspeed_patches.py --device npu``. MindSpeed replaces functions of
-megatron.core when ``mindspeed.megatron_adaptor`` is imported, and again in its ``repatch``. Each
-case is a process of its own, because a second import is none:
+MindSpeed replaces functions of megatron.core when ``mindspeed.megatron_adaptor`` is imported, and
+again in its ``repatch``. Each case is a process of its own, because a second import is none:
 
 ``import``: torch, torch_npu, MindSpeed, Megatron; what Megatron decided while it was imported.
 ``arguments``: the arguments of a plan are there before the import.

@@ -1,14 +1,14 @@
 """Gathers and broadcasts Python objects over Gloo, then over the backend of the device.
 
-Run it alone: ``torchrun --nproc-per-node 4 probes/object_collectives.py --device npu``. Objects of
-unequal sizes are moved by all_gather_object, gather_object and broadcast_object_list over a Gloo
-group, which is how metrics should travel, and, where there is a megatron.core, over its Gloo data
-parallel group. Over the backend of the device the same is done by child processes, because it may
-never end: torch moves the pickled bytes through tensors on the *current* device, which is 0 on all
-ranks that never called set_device (https://github.com/pytorch/pytorch/issues/75619). Recorded:
-``peers`` by name (``set``, and on accelerators ``unset``, where no device is set), with the last
-``step``, ``device``, the current device, and ``error``; and that no training can start
-(``blocks``) where megatron.core sets up its optimizer by such a collective.
+Objects of unequal sizes are moved by all_gather_object, gather_object and broadcast_object_list
+over a Gloo group, which is how metrics should travel, and, where there is a megatron.core, over its
+Gloo data parallel group. Over the backend of the device the same is done by child processes,
+because it may never end: torch moves the pickled bytes through tensors on the *current* device,
+which is 0 on all ranks that never called set_device
+(https://github.com/pytorch/pytorch/issues/75619). Recorded: ``peers`` by name (``set``, and on
+accelerators ``unset``, where no device is set), with the last ``step``, ``device``, the current
+device, and ``error``; and that no training can start (``blocks``) where megatron.core sets up its
+optimizer by such a collective.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Builds Megatron's parallel groups, checks who is in each, and adds up by value in each.
 
-Run it alone: ``torchrun --nproc-per-node 4 probes/parallel_groups.py --device cpu``. The groups are
-made by the initialize_model_parallel of the megatron.core that this interpreter imports, for
-several layouts that fit the number of ranks, or for the one of ``--tp``, ``--pp``, ``--cp``,
-``--ep`` and ``--etp``. The members of every group are compared with lists
-that are computed without Megatron, and each group adds up rank + 1, which also makes its links.
-Sizes alone would not do: with the expert tensor parallel size omitted, Megatron takes TP for it,
-and every expert group has other members.
+The groups are made by the initialize_model_parallel of the megatron.core that this interpreter
+imports, for several layouts that fit the number of ranks, or for the one of ``--tp``, ``--pp``,
+``--cp``, ``--ep`` and ``--etp``. The members of every group are compared with lists that are
+computed without Megatron, and each group adds up rank + 1, which also makes its links. Sizes alone
+would not do: with the expert tensor parallel size omitted, Megatron takes TP for it, and every
+expert group has other members.
 """
 
 from __future__ import annotations

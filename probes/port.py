@@ -1,8 +1,8 @@
 """Binds the port at which ranks meet, as rank 0 would, and finds free ones.
 
-Run it alone: ``python probes/port.py``. It is MASTER_PORT, or torchrun's 29500. Recorded: ``error``
-of the bind, "" where it succeeds; ``here``, whether MASTER_ADDR is this machine; and ``free``,
-three ports that were free: for the ranks, and for two stores of side groups.
+It is MASTER_PORT, or torchrun's 29500. Recorded: ``error`` of the bind, "" where it succeeds;
+``here``, whether MASTER_ADDR is this machine; and ``free``, three ports that were free: for the
+ranks, and for two stores of side groups.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Gathers parts of a sequence over tensor parallel ranks with Megatron, and checks every element.
 
-Run it alone: ``torchrun --nproc-per-node 4 probes/sequence_gather.py --device cpu``. Trainers keep
-the batch first, Megatron the sequence: what a rank has is transposed, gathered, and transposed
-back. Rank k gives a block full of k, so a block at another place shows. The gradient is summed over
-the ranks if each uses the whole, and is a slice if all use it alike.
+Trainers keep the batch first, Megatron the sequence: what a rank has is transposed, gathered, and
+transposed back. Rank k gives a block full of k, so a block at another place shows. The gradient is
+summed over the ranks if each uses the whole, and is a slice if all use it alike.
 """
 
 from __future__ import annotations

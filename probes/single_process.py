@@ -1,10 +1,10 @@
 """Makes Megatron's groups in one process that torchrun did not start.
 
-Run it alone: ``python probes/single_process.py --device npu``. Megatron needs a default group even
-for one device. Tried are, in this order, ``initialize_model_parallel()`` without one, then
-``init_process_group`` without an address, as outside torchrun (their errors are recorded as
-``without_group`` and ``without_address``), then the form that works: an address, rank 0 and a world
-of 1. There the groups have one member, and an all-reduce keeps its value.
+Megatron needs a default group even for one device. Tried are, in this order,
+``initialize_model_parallel()`` without one, then ``init_process_group`` without an address, as
+outside torchrun (their errors are recorded as ``without_group`` and ``without_address``), then the
+form that works: an address, rank 0 and a world of 1. There the groups have one member, and an
+all-reduce keeps its value.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Trains a tiny GPT of the real megatron.core with experts and LoRA for ten steps.
 
-Run it alone: ``torchrun --nproc-per-node 4 probes/smoke_train.py --device cpu``. The model, the
-optimizer (Adam, distributed) and the parallel schedules are Megatron's; weights, data and adapters
-are the same on every device and under every layout. Recorded of each layout: loss, gradient norm
-and learning rate of every step, where its forward passes first met a number that is not finite,
-and by how much adapters that must be equal on several ranks differ. After eight steps everything
-is saved; at the end fresh processes load it, evaluate it, and take the last two steps again.
-Trainings in bfloat16, with flash attention, grouped matrix products and context parallelism, take
-three steps and save nothing.
+The model, the optimizer (Adam, distributed) and the parallel schedules are Megatron's; weights,
+data and adapters are the same on every device and under every layout. Recorded of each layout:
+loss, gradient norm and learning rate of every step, where its forward passes first met a number
+that is not finite, and by how much adapters that must be equal on several ranks differ. After eight
+steps everything is saved; at the end fresh processes load it, evaluate it, and take the last two
+steps again. Trainings in bfloat16, with flash attention, grouped matrix products and context
+parallelism, take three steps and save nothing.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Compiles two small Triton kernels for one device and compares what they compute.
 
-Run it alone: ``python probes/triton.py --device npu``. On NPUs the package is triton-ascend; an
-upstream triton beside it, or over it, fails here. The numbers are whole, so results are exact.
-There is no compiler for the CPU; there triton's own interpreter runs the kernels. Recorded:
-``cases`` by kernel with ``differ``, the number of wrong elements, and ``version``; where a kernel
-ended because the compiler is not there, ``interpretations``, the same by the interpreter.
+On NPUs the package is triton-ascend; an upstream triton beside it, or over it, fails here. The
+numbers are whole, so results are exact. There is no compiler for the CPU; there triton's own
+interpreter runs the kernels. Recorded: ``cases`` by kernel with ``differ``, the number of wrong
+elements, and ``version``; where a kernel ended because the compiler is not there,
+``interpretations``, the same by the interpreter.
 """
 
 from __future__ import annotations

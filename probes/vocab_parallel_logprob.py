@@ -1,11 +1,10 @@
 """Log-probabilities over a sharded vocabulary: values, gradients, and collectives by chunk.
 
-Run it alone: ``torchrun --nproc-per-node 4 probes/vocab_parallel_logprob.py --device cpu``. Every
-rank holds eight words of the vocabulary. Log-probabilities of six tokens and the entropy of three
-of them are compared with float64 on the CPU, for several chunk sizes, in both orders of creation,
-and with backwards that write into saved tensors, as trainers had them: autograd must refuse these,
-or the gradient must be right. All-reduces are counted. The cross entropy of megatron.core, where it
-is installed, is compared as well.
+Every rank holds eight words of the vocabulary. Log-probabilities of six tokens and the entropy of
+three of them are compared with float64 on the CPU, for several chunk sizes, in both orders of
+creation, and with backwards that write into saved tensors, as trainers had them: autograd must
+refuse these, or the gradient must be right. All-reduces are counted. The cross entropy of
+megatron.core, where it is installed, is compared as well.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Sends weights from one rank to all others the way asynchronous trainers do, beside any group.
 
-Run it alone: ``torchrun --nproc-per-node 2 probes/weight_sync.py --device npu``. Rank 0 is the
-actor, the others are rollouts. They meet at a store of their own, once with either side first,
-exchange an object, add up, and send weights to receivers that hold something else before, then
-other weights to the same receivers, as after the next training step. On NPUs
-with vllm-ascend it goes through its StatelessProcessGroup and PyHcclCommunicator, which disables
-itself without an error where it finds no HCCL, and then sends nothing. Else the same is built of
-torch's stores and the backend of this device.
+Rank 0 is the actor, the others are rollouts. They meet at a store of their own, once with either
+side first, exchange an object, add up, and send weights to receivers that hold something else
+before, then other weights to the same receivers, as after the next training step. On NPUs with
+vllm-ascend it goes through its StatelessProcessGroup and PyHcclCommunicator, which disables itself
+without an error where it finds no HCCL, and then sends nothing. Else the same is built of torch's
+stores and the backend of this device.
 """
 
 from __future__ import annotations

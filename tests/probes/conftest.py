@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests import forks
+from tests.programs import run_program
 
 _MEGATRON = tuple(
     f"megatron.core.{name}"
@@ -53,15 +54,12 @@ def examined_megatron(examined_python: Path) -> Path:
 @pytest.fixture(scope="session")
 def core(examined_megatron: Path) -> Path:
     """The folder of megatron.core that the examined interpreter imports."""
-    completed = subprocess.run(
+    completed = run_program(
         [
             examined_megatron,
             "-c",
             "import importlib.util as u; print(u.find_spec('megatron.core').origin)",
         ],
-        check=True,
-        capture_output=True,
-        text=True,
         env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
     )
     return Path(completed.stdout.splitlines()[-1]).parent

@@ -9,14 +9,9 @@ import venv
 from collections.abc import Mapping
 from pathlib import Path
 
-from ascend_doctor.checks import all_checks
-from ascend_doctor.facts import Snapshot
-from ascend_doctor.findings import Finding
-from ascend_doctor.judging.judge import Case, judge
-from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
-from ascend_doctor.probing.launching import launch
 from ascend_doctor.probing.schedule import plan
+from tests.probes.started import launch
 
 # megatron.core decides at import on Transformer Engine and Adam; others bind its functions by
 # value. MindSpeed always patches one function, and another if a size asks for it.
@@ -166,8 +161,3 @@ def ran(
         python = f"{bare().name}/bin/python"
     requests = plan(3, device=device, nproc=1, python=python, env=env)
     return launch(next(request for request in requests if request.probe == probe))
-
-
-def findings(run: ProbeRun, check: str) -> tuple[Finding, ...]:
-    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=run.device)
-    return judge(case, [registered for registered in all_checks() if registered.id == check])

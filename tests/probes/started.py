@@ -4,8 +4,14 @@ import os
 from pathlib import Path
 
 from ascend_doctor.probe_results import ProbeRun
-from ascend_doctor.probing.launching import launch
+from ascend_doctor.probing.launching import launch_together
+from ascend_doctor.probing.request import ProbeRequest, ProbeWatch
 from ascend_doctor.probing.schedule import Extent, plan
+
+
+def launch(request: ProbeRequest, *, watch: ProbeWatch | None = None) -> ProbeRun:
+    (run,) = launch_together((request,), watch=watch)
+    return run
 
 
 def start_probe(  # noqa: PLR0913 - what a test may want otherwise

@@ -1,9 +1,10 @@
-import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tests.programs import load_module
 
 PROBES = Path(__file__).parent.parent.parent / "probes"
 
@@ -12,12 +13,7 @@ PROBES = Path(__file__).parent.parent.parent / "probes"
 def allreduce(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(PROBES))
     monkeypatch.setattr(sys, "path", list(sys.path))  # the contract takes its folder away
-    spec = importlib.util.spec_from_file_location("allreduce_probe", PROBES / "allreduce.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(PROBES / "allreduce.py", "allreduce_probe")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int64"])

@@ -2,10 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor.checks import all_checks
-from ascend_doctor.facts import Snapshot
-from ascend_doctor.judging.judge import Case, judge
-from ascend_doctor.matrix.catalog import Catalog
+from tests.probes.judged import judge_probes
 from tests.probes.started import start_probe
 
 # Each is wrong for int64 only: the record then cuts no text off.
@@ -99,8 +96,7 @@ def test_broken_edges_are_found(forked_python: Path, tmp_path: Path) -> None:
         "sum beyond 32 bits of 9 int64",
     }
     assert {rank.values["rounding"] for rank in run.ranks} == {"toward zero"}
-    checks = [check for check in all_checks() if check.id == "collectives"]
-    findings = judge(Case(facts=Snapshot(probes=(run,)), catalog=Catalog()), checks)
+    findings = judge_probes(run, check="collectives", device="npu")
     assert findings[-1].title == "collectives: sums of bfloat16 are cut off, not rounded"
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.programs import run_program
+
 PROBES = Path(__file__).parent.parent.parent / "probes"
 
 HEAD = f"""
@@ -30,12 +32,9 @@ def run(
         f"{HEAD}\ndef body(probe):\n{lines}\n_probe.main(body, name='one')\n", "utf-8"
     )
     options = ["--records", str(tmp_path)] if records else []
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, script, *options, *arguments],
         check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
         env={**os.environ, **(env or {})},
     )
     record = tmp_path / "rank-0.jsonl"

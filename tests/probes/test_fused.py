@@ -1,11 +1,11 @@
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.probes.started import start_probe
+from tests.programs import run_program
 
 PROBES = Path(__file__).parent.parent.parent / "probes"
 
@@ -112,11 +112,9 @@ Measured = dict[str, dict[str, dict[str, float]]]
 
 @pytest.fixture(scope="module")
 def measured(forked_python: Path) -> Measured:
-    done = subprocess.run(
+    done = run_program(
         [forked_python, "-c", SUBJECTS, PROBES],
         check=False,
-        capture_output=True,
-        text=True,
         env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
     )
     assert done.returncode == 0, done.stderr
@@ -178,9 +176,19 @@ def test_flash_attention_on_the_cpu(forked_python: Path, tmp_path: Path) -> None
     assert wrong(run.ranks[0].values["cases"]) == {"sdpa causal", "sdpa padding"}
 
 
-def test_there_are_no_fused_operators_without_an_npu(forked_python: Path) -> None:
-    (rank,) = start_probe(forked_python, "fused-ops").ranks
-    assert rank.skipped == "these are operators of torch_npu, not of cpu"
+@pytest.mark.parametrize(
+    ("probe", "reason"),
+    [
+        ("fused-ops", "these are operators of torch_npu, not of cpu"),
+        ("fused-softmax", "npu_scaled_masked_softmax is an operator of NPUs, not of cpu"),
+        ("h2d", "there is no bus between the CPU and itself"),
+    ],
+)
+def test_a_probe_of_devices_is_skipped_on_the_cpu(
+    probe: str, reason: str, forked_python: Path
+) -> None:
+    (rank,) = start_probe(forked_python, probe).ranks
+    assert rank.skipped == reason
 
 
 # As a device that flushes, rounds a sum, and refuses a product.
@@ -214,11 +222,9 @@ print(json.dumps({name: case(torch, "there") for name, case in dtype.CASES.items
 
 
 def test_a_dtype_that_is_wrong_is_measured(forked_python: Path) -> None:
-    done = subprocess.run(
+    done = run_program(
         [forked_python, "-c", MUTATED_DTYPES, PROBES],
         check=False,
-        capture_output=True,
-        text=True,
         env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
     )
     assert done.returncode == 0, done.stderr

@@ -4,23 +4,14 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from ascend_doctor.checks import all_checks
-from ascend_doctor.facts import Snapshot
-from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judging.judge import Case, judge
-from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.findings import Level
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
+from tests.probes.judged import judge_probes
 from tests.probes.started import start_probe
 
 
 def judge_run(run: ProbeRun) -> list[tuple[Level, str]]:
-    return [(finding.level, finding.title) for finding in findings(run)]
-
-
-def findings(run: ProbeRun) -> tuple[Finding, ...]:
-    chosen = [check for check in all_checks() if check.probe == run.probe]
-    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=run.device)
-    return judge(case, chosen)
+    return [(finding.level, finding.title) for finding in judge_probes(run)]
 
 
 def test_objects_travel_over_both_groups(forked_python: Path) -> None:
@@ -52,7 +43,7 @@ def test_a_group_of_the_device_that_fails_is_named(
 ) -> None:
     fault = f"rank=1,stage=inside set,do={act}"
     run = start_probe(forked_python, "object-collectives", ranks=2, fault=fault)
-    (finding,) = findings(run)
+    (finding,) = judge_probes(run)
     assert finding.level is Level.WARNING
     assert finding.title == f"object-collectives: over the group of the device {title}"
     peer = run.ranks[1].values["peers"]["set"]
@@ -79,7 +70,9 @@ def test_who_hangs_is_named_and_not_who_waits_for_it() -> None:
         ProbeResult(rank=rank, ok=True, values={"peers": {"set": {"step": "sum", "error": error}}})
         for rank, error in enumerate(errors)
     ]
-    (finding,) = findings(ProbeRun(probe="object-collectives", device="npu", ranks=tuple(ranks)))
+    (finding,) = judge_probes(
+        ProbeRun(probe="object-collectives", device="npu", ranks=tuple(ranks))
+    )
     assert finding.ranks == (1,)
     assert finding.title.endswith("they never arrive")
     assert finding.observed.endswith("rank 0: RuntimeError: EI0006: Getting socket times out.")
@@ -103,7 +96,7 @@ def test_whom_its_watchdog_aborts_only_waited(error: str, output: str, guilty: i
         ProbeResult(rank=rank, ok=True, values={"peers": {"set": peer}})
         for rank, peer in enumerate(peers)
     )
-    (finding,) = findings(ProbeRun(probe="object-collectives", device="npu", ranks=ranks))
+    (finding,) = judge_probes(ProbeRun(probe="object-collectives", device="npu", ranks=ranks))
     assert finding.ranks == (guilty,)
 
 
@@ -113,7 +106,7 @@ def test_what_happens_without_set_device_is_told_but_no_fault() -> None:
         "unset": {"step": "objects", "device": 0, "error": "TimeoutError: no end after 150 s"},
     }
     result = ProbeResult(ok=True, values={"peers": peers})
-    (finding,) = findings(ProbeRun(probe="object-collectives", device="npu", ranks=(result,)))
+    (finding,) = judge_probes(ProbeRun(probe="object-collectives", device="npu", ranks=(result,)))
     assert finding.level is Level.OK
     assert "Where no rank calls set_device they never arrive" in finding.because
 
@@ -162,7 +155,7 @@ def test_a_sum_that_is_wrong_is_found(forked_python: Path) -> None:
 def test_an_npu_that_refuses_is_no_fault_and_tells_the_remedy() -> None:
     values = {"unbound": "", "bound": "RuntimeError: No backend type", "cleared": ""}
     result = ProbeResult(ok=True, values=values)
-    (finding,) = findings(ProbeRun(probe="bound-device-id", device="npu", ranks=(result,)))
+    (finding,) = judge_probes(ProbeRun(probe="bound-device-id", device="npu", ranks=(result,)))
     assert finding.level is Level.OK
     assert finding.because.startswith("Leave device_id out")
 
@@ -187,7 +180,7 @@ def drives(rank: int, index: int, listed: str | None, **values: Any) -> ProbeRes
 )
 def test_who_drives_what(ranks: list[ProbeResult], level: Level) -> None:
     run = ProbeRun(probe="device-per-rank", device="npu", ranks=tuple(ranks))
-    (finding,) = findings(run)
+    (finding,) = judge_probes(run)
     assert finding.level is level
 
 

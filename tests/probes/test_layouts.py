@@ -1,26 +1,20 @@
-import importlib.util
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from tests.programs import load_module
+
 PROBES = Path(__file__).parent.parent.parent / "probes"
 
 
 @pytest.fixture(scope="module")
 def layouts() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("probe_layouts", PROBES / "_layouts.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["probe_layouts"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_module(PROBES / "_layouts.py", "probe_layouts")
 
 
 def pairs(*first: int, by: int = 1) -> list[list[int]]:

@@ -2,18 +2,14 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor.checks import all_checks
-from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Level
-from ascend_doctor.judging.judge import Case, judge
-from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
+from tests.probes.judged import judge_probes
 from tests.probes.started import start_probe
 
 
 def judge_run(run: ProbeRun) -> list[tuple[Level, str]]:
-    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
-    findings = judge(case, [check for check in all_checks() if check.id == run.probe])
+    findings = judge_probes(run, check=run.probe)
     return [(finding.level, finding.title.removeprefix(f"{run.probe}: ")) for finding in findings]
 
 

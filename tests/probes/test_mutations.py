@@ -7,16 +7,13 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from ascend_doctor.checks import all_checks
-from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judging.judge import Case, judge
-from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.probing.launching import launch
 from ascend_doctor.probing.schedule import Extent, plan
 from ascend_doctor.simulator import build
 from tests.knobs import WHOLE
+from tests.probes.judged import judge_probes
 from tests.probes.mutated import Mutation, mutate
+from tests.probes.started import launch
 
 BUFFER = "distributed/param_and_grad_buffer.py"
 SCALE = "bucket.grad_data *= bucket.gradient_scaling_factor"
@@ -254,8 +251,7 @@ def errors_of(
     several = plan(4, device=device, nproc=row.ranks, python=str(python), env=env, extent=extent)
     run = launch(next(request for request in several if request.probe == row.probe))
     run = msgspec.structs.replace(run, simulated=device == "npu")
-    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=device)
-    findings = judge(case, [check for check in all_checks() if check.id == row.check])
+    findings = judge_probes(run, check=row.check, device=device)
     return [finding for finding in findings if finding.level is Level.ERROR]
 
 

@@ -4,13 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor.checks import all_checks
-from ascend_doctor.facts import Snapshot
-from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judging.judge import Case, judge
-from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.probe_results import ProbeRun
+from ascend_doctor.findings import Level
 from tests.knobs import WHOLE
+from tests.probes.judged import judge_probes
 from tests.probes.mutated import Mutation, mutate
 from tests.probes.started import start_probe
 
@@ -90,11 +86,6 @@ MUTATIONS: dict[str, tuple[Mutation, dict[str, str]]] = {
 QUICK = ("gradients of data parallel ranks are summed", "rotary embedding of queries is off")
 
 
-def judge_run(run: ProbeRun) -> tuple[Finding, ...]:
-    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=run.device)
-    return judge(case, [check for check in all_checks() if check.id == "smoke-train"])
-
-
 @pytest.mark.parametrize("name", MUTATIONS if WHOLE else QUICK)
 def test_wrong_mathematics_get_their_name(
     name: str, core: Path, forked_megatron: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -102,7 +93,11 @@ def test_wrong_mathematics_get_their_name(
     mutation, expected = MUTATIONS[name]
     monkeypatch.setenv("PYTHONPATH", str(mutate(core, tmp_path, mutation)))
     run = start_probe(forked_megatron, "smoke-train", ranks=2)
-    errors = [finding for finding in judge_run(run) if finding.level is Level.ERROR]
+    errors = [
+        finding
+        for finding in judge_probes(run, check="smoke-train")
+        if finding.level is Level.ERROR
+    ]
     for layout, text in expected.items():
         assert [
             finding for finding in errors if layout in finding.title and text in finding.observed

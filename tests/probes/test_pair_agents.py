@@ -15,9 +15,9 @@ from ascend_doctor.checks.probes.pair_rounds import PROBE, verdicts
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.probe_records.common import read_record
 from ascend_doctor.probe_records.pairs import PairTable
-from ascend_doctor.probing.launching import launch
 from ascend_doctor.probing.request import LaunchNodes, ProbeRequest
 from ascend_doctor.probing.schedule import Extent, plan
+from tests.probes.started import launch
 
 WRONG = """
 import torch.distributed as dist

@@ -5,12 +5,9 @@ from typing import Any
 
 import pytest
 
-from ascend_doctor.checks import all_checks
-from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Level
-from ascend_doctor.judging.judge import Case, judge
-from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
+from tests.probes.judged import judge_probes
 from tests.probes.started import start_probe
 
 PROBES = Path(__file__).parent.parent.parent / "probes"
@@ -38,9 +35,7 @@ BF16 = "bfloat16 TP2 EP2 ETP1"
 
 
 def judge_run(run: ProbeRun, check: str = "smoke-train") -> list[tuple[Level, str]]:
-    chosen = [registered for registered in all_checks() if registered.id == check]
-    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
-    return [(finding.level, finding.title) for finding in judge(case, chosen)]
+    return [(finding.level, finding.title) for finding in judge_probes(run, check=check)]
 
 
 def test_two_ranks_train_what_one_would(forked_megatron: Path) -> None:
@@ -135,15 +130,13 @@ def test_a_broken_checkpoint_is_found(forked_megatron: Path, tmp_path: Path, nam
 
 def not_finite(run: ProbeRun) -> list[tuple[str, str, tuple[int, ...]]]:
     """Title, observation without the pass, and ranks of each finding about it."""
-    chosen = [check for check in all_checks() if check.id == "smoke-train"]
-    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
     return [
         (
             finding.title.partition(": ")[2],
             finding.observed.partition(", in forward pass")[0],
             finding.ranks,
         )
-        for finding in judge(case, chosen)
+        for finding in judge_probes(run, check="smoke-train")
     ]
 
 

@@ -1,22 +1,17 @@
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from tests.probes.started import start_probe
+from tests.programs import load_module
 
 PROBES = Path(__file__).parent.parent.parent / "probes"
 
 
 @pytest.fixture(scope="module")
 def rates() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("probe_rates", PROBES / "_rates.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(PROBES / "_rates.py", "probe_rates")
 
 
 # Lines of hccl_test and nccl-tests: bytes, microseconds, ranks, algorithm and bus GB/s.
@@ -124,8 +119,3 @@ def test_a_soak_compares_every_product_and_sum(forked_python: Path, tmp_path: Pa
     )
     for rank in run.ranks:
         assert [(wrong.what, wrong.got) for wrong in rank.wrong] == [("sums that were wrong", "1")]
-
-
-def test_the_cpu_has_no_bus_to_itself(forked_python: Path) -> None:
-    (rank,) = start_probe(forked_python, "h2d").ranks
-    assert rank.skipped == "there is no bus between the CPU and itself"

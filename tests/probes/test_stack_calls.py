@@ -4,7 +4,8 @@ import pytest
 
 from ascend_doctor.findings import Level
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
-from tests.probes.standins import findings, ran
+from tests.probes.judged import judge_probes
+from tests.probes.standins import ran
 
 PROBE = "megatron-calls"
 
@@ -46,12 +47,12 @@ sys.meta_path.insert(0, After())
 
 def test_the_real_megatron(forked_megatron: Path) -> None:
     run = ran(PROBE, python=str(forked_megatron), device="cpu")
-    (plans,) = findings(run, "schedule")
+    (plans,) = judge_probes(run, check="schedule")
     assert plans.level is Level.OK, plans
     assert plans.observed == (
         "6 plans tried; refused: decay 0 warm-up 0, decay 1 warm-up 1, decay 2 warm-up 2"
     )
-    (samples,) = findings(run, "sample-collection")
+    (samples,) = judge_probes(run, check="sample-collection")
     assert samples.observed == "TP2 PP1: 6 of 12, TP2 PP2: 3 of 12, TP1 PP1: 12 of 12"
 
 
@@ -61,7 +62,7 @@ def test_a_mutation_is_found(forked_megatron: Path, tmp_path: Path, check: str) 
     (tmp_path / "sitecustomize.py").write_text(hook, "utf-8")
     run = ran(PROBE, tmp_path, python=str(forked_megatron), device="cpu")
     for name in MUTATIONS:
-        (finding,) = findings(run, name)
+        (finding,) = judge_probes(run, check=name)
         assert (finding.level is Level.ERROR) is (name == check), finding
 
 
@@ -79,4 +80,4 @@ def test_what_peft_does(values: dict[str, object], ok: bool, level: Level) -> No
     run = ProbeRun(
         probe=PROBE, exit_code=0, ranks=(ProbeResult(ok=ok, values={"megatron": "1", **values}),)
     )
-    assert findings(run, "peft-on-megatron")[0].level is level
+    assert judge_probes(run, check="peft-on-megatron")[0].level is level

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.findings import Level
-from tests.probes.standins import findings, ran, write_files
+from tests.probes.judged import judge_probes
+from tests.probes.standins import ran, write_files
 
 pytestmark = pytest.mark.slow
 
@@ -26,10 +27,10 @@ FLA = {"fla/__init__.py": "", "fla/ops/gated_delta_rule.py": "def chunk_gated_de
 
 def test_frameworks_that_import_in_the_right_order(tmp_path: Path) -> None:
     run = ran(PROBE, write_files(tmp_path, FRAMEWORKS))
-    (imports,) = findings(run, "framework-imports")
+    (imports,) = judge_probes(run, check="framework-imports")
     assert (imports.level, imports.observed) == (Level.OK, "mcore_bridge, swift, twinkle, verl")
-    assert [finding.level for finding in findings(run, "framework-order")] == [Level.OK]
-    assert [finding.level for finding in findings(run, "registry")] == [Level.OK]
+    assert [finding.level for finding in judge_probes(run, check="framework-order")] == [Level.OK]
+    assert [finding.level for finding in judge_probes(run, check="registry")] == [Level.OK]
     absent = run.ranks[0].values["absent"]
     assert absent["verl-actor"] == "this verl has no verl.workers.actor.megatron_actor"
     assert absent["verl-engine"] == "not for npu"
@@ -39,7 +40,7 @@ def test_frameworks_that_import_in_the_right_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", ["swift/megatron/__init__.py", ENGINE])
 def test_a_framework_that_imports_megatron_first_is_found(tmp_path: Path, file: str) -> None:
     run = ran(PROBE, write_files(tmp_path, {**FRAMEWORKS, file: LATE + FIRST}))
-    (finding,) = findings(run, "framework-order")
+    (finding,) = judge_probes(run, check="framework-order")
     assert finding.level is Level.ERROR
     assert finding.title.startswith(("ms-swift", "verl-engine-npu"))
     assert f"{file}:1" in finding.observed
@@ -48,24 +49,23 @@ def test_a_framework_that_imports_megatron_first_is_found(tmp_path: Path, file: 
 
 def test_a_framework_that_cannot_be_imported_is_found(tmp_path: Path) -> None:
     run = ran(PROBE, write_files(tmp_path, {**FRAMEWORKS, ENGINE: "import ray_of_light\n"}))
-    finding, rest = findings(run, "framework-imports")
+    finding, rest = judge_probes(run, check="framework-imports")
     assert finding.level is Level.ERROR
     assert finding.observed == "ModuleNotFoundError: No module named 'ray_of_light'"
     assert rest.level is Level.OK
     cpu = {"swift/__init__.py": "", "swift/megatron/__init__.py": "import nothing_there\n"}
-    finding, *_ = findings(
-        ran(PROBE, write_files(tmp_path, cpu), device="cpu"), "framework-imports"
-    )
+    run = ran(PROBE, write_files(tmp_path, cpu), device="cpu")
+    finding, *_ = judge_probes(run, check="framework-imports")
     assert finding.level is Level.WARNING
 
 
 def test_a_registry_that_imports_megatron_is_found(tmp_path: Path) -> None:
     early = {"twinkle/model/megatron/__init__.py": "import megatron.core\n"}
     run = ran(PROBE, write_files(tmp_path, {**FRAMEWORKS, **early}))
-    (named,) = findings(run, "registry")
+    (named,) = judge_probes(run, check="registry")
     assert named.level is Level.WARNING
     assert "twinkle/model/megatron/__init__.py:1" in named.observed
-    (order,) = findings(run, "framework-order")
+    (order,) = judge_probes(run, check="framework-order")
     assert order.title == "twinkle imports Megatron before MindSpeed"
 
 
@@ -83,7 +83,7 @@ def test_who_owns_the_rule(tmp_path: Path, more: str, level: Level) -> None:
     folder = write_files(tmp_path, FLA)
     adaptor = folder / "mindspeed" / "megatron_adaptor.py"
     adaptor.write_text(adaptor.read_text() + more)
-    (finding,) = findings(ran(PROBE, folder), "fla-owner")
+    (finding,) = judge_probes(ran(PROBE, folder), check="fla-owner")
     assert finding.level is level
 
 

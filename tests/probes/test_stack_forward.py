@@ -8,7 +8,8 @@ import pytest
 
 from ascend_doctor.findings import Level
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
-from tests.probes.standins import findings, ran, write_files
+from tests.probes.judged import judge_probes
+from tests.probes.standins import ran, write_files
 
 PROBES = Path(__file__).parent.parent.parent / "probes"
 PROBE = "mindspeed-forward"
@@ -24,7 +25,7 @@ GOOD: dict[str, Any] = {
 def judge_cases(check: str, cases: dict[str, Any]) -> list[Level]:
     result = ProbeResult(ok=True, values={"cases": cases})
     run = ProbeRun(probe=PROBE, device="npu", exit_code=0, ranks=(result,))
-    return [finding.level for finding in findings(run, check)]
+    return [finding.level for finding in judge_probes(run, check=check)]
 
 
 @pytest.mark.parametrize("check", ["type-strings", "use-flash", "cp-ring"])

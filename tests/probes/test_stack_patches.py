@@ -5,7 +5,8 @@ import pytest
 from ascend_doctor.checks import all_checks
 from ascend_doctor.findings import Level
 from ascend_doctor.probe_results import ProbeRun
-from tests.probes.standins import FILES, findings, ran, write_files
+from tests.probes.judged import judge_probes
+from tests.probes.standins import FILES, ran, write_files
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +29,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> ProbeRun:
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_a_sound_mindspeed_has_no_complaint(good: ProbeRun, check: str) -> None:
-    (finding,) = findings(good, check)
+    (finding,) = judge_probes(good, check=check)
     assert finding.level is Level.OK, finding
 
 
@@ -108,7 +109,7 @@ def test_what_is_measured(good: ProbeRun) -> None:
 def test_a_mutation_is_found(
     tmp_path: Path, check: str, file: str, old: str, new: str, observed: str
 ) -> None:
-    (finding,) = findings(run_mutant(tmp_path, file, old, new), check)
+    (finding,) = judge_probes(run_mutant(tmp_path, file, old, new), check=check)
     assert finding.level >= Level.WARNING
     assert finding.level is not Level.UNKNOWN, finding
     assert observed in finding.observed
@@ -118,8 +119,8 @@ def test_a_mutation_is_found(
 def test_an_early_import_of_megatron_is_found(tmp_path: Path, early: str) -> None:
     run = ran(PROBE, write_files(tmp_path, {"torch_npu/__init__.py": f"import {early}\n"}))
     # Every patch still counts as applied.
-    assert findings(run, "stack-pair")[0].level is Level.OK
-    (finding,) = findings(run, "import-order")
+    assert judge_probes(run, check="stack-pair")[0].level is Level.OK
+    (finding,) = judge_probes(run, check="import-order")
     assert finding.level is Level.ERROR
     assert "megatron.core was imported first at" in finding.observed
     assert "torch_npu/__init__.py:1" in finding.observed
@@ -129,10 +130,10 @@ def test_an_early_import_of_megatron_is_found(tmp_path: Path, early: str) -> Non
 
 def test_a_crash_in_one_case_leaves_the_others(tmp_path: Path) -> None:
     run = ran(PROBE, write_files(tmp_path), fault="rank=0,stage=inside again,do=segv")
-    (finding,) = findings(run, "repatch-keeps-patches")
+    (finding,) = judge_probes(run, check="repatch-keeps-patches")
     assert "SIGSEGV" in finding.observed
-    assert findings(run, "stack-pair")[0].level is Level.OK
-    assert findings(run, "first-repatch")[0].level is Level.OK
+    assert judge_probes(run, check="stack-pair")[0].level is Level.OK
+    assert judge_probes(run, check="first-repatch")[0].level is Level.OK
 
 
 @pytest.mark.parametrize(
@@ -147,7 +148,7 @@ def test_nobody_follows_where_mindspeed_cannot_be_imported(
 ) -> None:
     run = ran(PROBE, write_files(tmp_path, {ADAPTOR: text}))
     assert run.blocks == f"MindSpeed cannot be imported: {reason}"
-    (finding,) = findings(run, "stack-pair")
+    (finding,) = judge_probes(run, check="stack-pair")
     assert finding.level is Level.ERROR
 
 
@@ -166,8 +167,8 @@ def test_a_mindspeed_that_cannot_patch_again(tmp_path: Path) -> None:
     (folder / ADAPTOR).write_text(text.replace("args_utils.get", "get"))
     run = ran(PROBE, folder)
     assert list(run.ranks[0].values["cases"]) == ["import", "argv"]
-    assert findings(run, "stack-pair")[0].level is Level.OK
-    assert findings(run, "first-repatch")[0].level is Level.SKIPPED
+    assert judge_probes(run, check="stack-pair")[0].level is Level.OK
+    assert judge_probes(run, check="first-repatch")[0].level is Level.SKIPPED
 
 
 def test_without_mindspeed_and_on_other_devices_it_is_skipped(tmp_path: Path) -> None:

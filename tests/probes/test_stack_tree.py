@@ -5,7 +5,9 @@ import pytest
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.versions import satisfies
-from tests.probes.standins import findings, ran, write_files
+from tests.checks.levels import remedy_of
+from tests.probes.judged import judge_probes
+from tests.probes.standins import ran, write_files
 
 PROBE = "megatron-tree"
 FUNCTIONS = Catalog().component("megatron-core").functions
@@ -61,7 +63,7 @@ def tree(folder: Path, version: str, **changes: str) -> Path:
 
 
 def judge_tree(check: str, *folders: Path, device: str = "cpu") -> list[Finding]:
-    return list(findings(ran(PROBE, *folders, device=device), check))
+    return list(judge_probes(ran(PROBE, *folders, device=device), check=check))
 
 
 @pytest.mark.slow
@@ -129,8 +131,9 @@ def test_two_trees_and_a_version_that_lies(tmp_path: Path) -> None:
     tree(checkout, "0.15.3")
     (mixed,) = judge_tree("megatron-origin", wheel, checkout)
     assert mixed.level is Level.ERROR
-    assert mixed.remedy is not None
-    assert mixed.remedy.commands == (f"export PYTHONPATH={checkout}${{PYTHONPATH:+:$PYTHONPATH}}",)
+    assert remedy_of(mixed).commands == (
+        f"export PYTHONPATH={checkout}${{PYTHONPATH:+:$PYTHONPATH}}",
+    )
     (double,) = judge_tree("megatron-origin", checkout, wheel)
     assert double.level is Level.WARNING
     assert double.observed.index("0.15.3") < double.observed.index("0.16.1")

@@ -1,9 +1,10 @@
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.programs import run_program
 
 PROBES = Path(__file__).parent.parent.parent / "probes"
 
@@ -96,11 +97,8 @@ print(json.dumps(probe.wrong))
 def test_a_communicator_that_disabled_itself(
     forked_python: Path, state: str, wrong: list[str]
 ) -> None:
-    done = subprocess.run(
+    done = run_program(
         [forked_python, "-W", "ignore", "-c", PROGRAM, state],
-        check=True,
-        capture_output=True,
-        text=True,
         env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
     )
     assert json.loads(done.stdout) == wrong
