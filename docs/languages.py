@@ -1,9 +1,15 @@
-"""Gives mkdocs the generated pages, and every page in Chinese below zh/, at the same place."""
+"""Gives mkdocs the generated pages, and every page in Chinese below zh/, at the same place.
+
+Each language has its own search. The address of an id leads to its place on a page.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pages
 from mkdocs.config.defaults import MkDocsConfig
@@ -15,8 +21,13 @@ from paragraphs import ROOT, site_page, translations
 
 from ascend_doctor import language
 from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.render.manual import BASE
 
 FOLDER = "zh/"
+SEARCH = "search/search_index.json"
+INDEXES = {"checks.md", "failures.md", "codes.md", "commands.md"}
+MOVED = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={0}">'
+MOVED += '<a href="{0}">{0}</a>\n'
 # From these the theme looks for a list of pages beside each page.
 _ALTERNATE = re.compile(r"<link rel=\"?alternate\"? [^>]*hreflang[^>]*>")
 _CORNER = re.compile(r"<th([^>]*)></th>")
@@ -24,13 +35,21 @@ _NAMES = {"en": "English", "zh": "\u4e2d\u6587"}
 _navigations: dict[str, Navigation] = {}
 
 
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """The addresses of the site, and of its pages in the repository."""
+    text = (ROOT / "hatch_metadata.py").read_text("utf-8")
+    address = re.findall(r'^ADDRESS = "(.+)"$', text, re.MULTILINE)[0]
+    owner, name = address.split("/")[-2:]
+    config.edit_uri = f"{address}/edit/main/docs/"  # with repo_url pages would ask its host
+    config.site_url = os.environ.get(BASE) or f"https://{owner}.github.io/{name}/"
+    return config
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the generated pages, and the Chinese of all."""
-    written = [file for file in files.documentation_pages() if file.src_uri != "index.md"]
-    english = {file.src_uri: file.content_string for file in written}
-    english["index.md"] = (ROOT / "README.md").read_text("utf-8")
-    chinese = {name: site_page(page, translations()) for name, page in english.items()}
-    texts = {"index.md": home(english["index.md"])}
+    written = {file.src_uri: file.content_string for file in files.documentation_pages()}
+    chinese = {name: site_page(page, translations()) for name, page in written.items()}
+    texts: dict[str, str] = {}
     try:
         for name in language.LANGUAGES:
             language.choose(name)
@@ -38,22 +57,23 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             texts.update({folder + place: page for place, page in pages.pages(Catalog())})
     finally:
         language.choose("en")
-    texts.update({FOLDER + name: outward(home(page)) for name, page in chinese.items()})
+    texts.update({FOLDER + name: outward(page) for name, page in chinese.items()})
     for name, text in texts.items():
         files.append(File.generated(config, name, content=text))
     return files
 
 
-def home(text: str) -> str:
-    """A page whose links may be those of the README, as a page of the site."""
-    text = re.sub(r"\]\(docs/([\w./-]+)\)", r"](\1)", text)
-    own = r"\((?:CONTRIBUTING|CHANGELOG|README|SECURITY)[\w.]*\)"
-    text = re.sub(rf"^(?:- )?\[[^]]*\]{own}\n", "", text, flags=re.MULTILINE)
-    return re.sub(rf"\[([^]]*)\]{own}", r"\1", text)
+def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, **_: object) -> str:
+    """What helps first is found first; a list of links is not found."""
+    name = page.file.src_uri.removeprefix(FOLDER)
+    boosts = [boost for place, boost in config.extra["boosts"].items() if name.startswith(place)]
+    page.meta["search"] = {"boost": boosts[0]} if boosts else {"exclude": name in INDEXES}
+    return markdown
 
 
 def outward(page: str) -> str:
-    """A page one folder further down, whose pictures have stayed where they were."""
+    """A Chinese page, one folder below the pictures, with those in Chinese."""
+    page = re.sub(r"(\(pictures/[\w-]+?)(?:-zh)?\.svg\)", r"\1-zh.svg)", page)
     return re.sub(r"\]\((?!https?:|#|[\w./-]+\.md\b)", "](../", page)
 
 
@@ -92,10 +112,41 @@ def on_page_context(
 
 
 def on_post_page(output: str, *, page: Page, **_: object) -> str:
-    """For who does not see the page: the search has a name, and so has the corner of a table."""
+    """Names the search and corners of tables; Chinese pages search below zh/."""
     chinese = page.url.startswith(FOLDER)
+    if chinese:
+        output = re.sub(r'"base": "((?:\.\./)*)\.\."', _one_below, output, count=1)
     name, subject = ("\u641c\u7d22", "\u9879\u76ee") if chinese else ("Search", "Subject")
     dialog = 'data-md-component="search" role="dialog"'
     named = output.replace(dialog, f'{dialog} aria-label="{name}"')
     corner = rf'<th\1><span class="unseen">{subject}</span></th>'
     return _ALTERNATE.sub("", _CORNER.sub(corner, named))
+
+
+def _one_below(base: re.Match[str]) -> str:
+    return f'"base": "{base[1].rstrip("/") or "."}"'
+
+
+def on_post_build(config: MkDocsConfig, **_: object) -> None:
+    """Divides the search by language, and leads each id's address to its place."""
+    site = Path(config.site_dir)
+    index = json.loads((site / SEARCH).read_text("utf-8"))
+    for folder in ("", FOLDER):
+        rows = [
+            {**row, "location": row["location"].removeprefix(FOLDER)}
+            for row in index["docs"]
+            if row["location"].startswith(FOLDER) is bool(folder)
+        ]
+        (site / folder / SEARCH).parent.mkdir(exist_ok=True)
+        config_ = {**index["config"], "lang": ["en", "zh"] if folder else ["en"]}
+        text = json.dumps({"config": config_, "docs": rows}, ensure_ascii=False)
+        (site / folder / SEARCH).write_text(text, "utf-8")
+    for unused in (*site.glob("assets/**/*.map"), *site.glob("assets/javascripts/lunr/min/*")):
+        if not unused.name.startswith(("lunr.zh", "lunr.stemmer", "lunr.multi")):
+            unused.unlink()
+    for place, target in pages.addresses(Catalog()):
+        # Chinese reports lead to checks, and codes are typed.
+        for folder in ("", FOLDER)[: 1 if place.startswith("failure/") else 2]:
+            page = site / folder / place / "index.html"
+            page.parent.mkdir()
+            page.write_text(MOVED.format(target), "utf-8")

@@ -5,11 +5,13 @@ They are in the language in use; nothing of them is kept in the repository.
 
 from __future__ import annotations
 
+import html
 import importlib
 import inspect
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 from paragraphs import PROBES, probe_manual, translations
@@ -17,19 +19,46 @@ from paragraphs import PROBES, probe_manual, translations
 from ascend_doctor.checks import all_checks
 from ascend_doctor.cli import SECTIONS
 from ascend_doctor.commands.explain import pages_by_name
+from ascend_doctor.commands.short_help import WHOLE
 from ascend_doctor.fleet.explain import TOPICS
 from ascend_doctor.judging.judge import Check
 from ascend_doctor.language import current, say
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.matrix.schema import Component, KnownFailure, Source
-from ascend_doctor.report import LEVELS
+from ascend_doctor.matrix.loading import load
+from ascend_doctor.matrix.schema import Component, Failures, KnownFailure, Source
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]#|])")
+_FAMILY = re.compile(r"[A-Z].|\d{3}(?=\d)")
+_ADDRESS = re.compile(r"https?://[^\s<>]+")
+
+
+class Subject(NamedTuple):
+    """A page of the reference, and its entries by id; ``kind`` is its folder."""
+
+    kind: str
+    name: str
+    title: str
+    entries: dict[str, Iterable[str]]
+
+    @property
+    def place(self) -> str:
+        return f"{self.kind}/{self.name}.md"
+
+    def page(self) -> Iterator[str]:
+        yield f"# {self.title}\n"
+        for name, lines in self.entries.items():
+            yield f"## {name} {{#{name}}}\n"
+            yield from lines
 
 
 def plain(text: str) -> str:
     """Text of the data in Markdown, in the language in use, without markup of its own."""
-    return _SPECIAL.sub(r"\\\1", say(" ".join(text.split())))
+    return _SPECIAL.sub(r"\\\1", html.escape(say(" ".join(text.split())), quote=False))
+
+
+def source(text: str) -> str:
+    """A source as a link, if it is one."""
+    return f"<{text}>" if _ADDRESS.fullmatch(text) else plain(text)
 
 
 def phrase(text: str, *values: object) -> str:
@@ -54,9 +83,12 @@ def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[st
 
 def commands() -> Iterator[str]:
     yield f"# {phrase('Commands')}\n"
-    for name in (name for table in SECTIONS.values() for name in table):
-        found: click.Command = importlib.import_module(f"ascend_doctor.commands.{name}").command
-        yield from described(found, f"ascend-doctor {name}", None, "##")
+    for title, section in SECTIONS.items():
+        yield f"## {say(title)}\n"
+        yield from table(
+            (phrase("command"), phrase("use")),
+            ((f"[{name}](command/{name}.md)", plain(text)) for name, text in section.items()),
+        )
 
 
 def described(
@@ -65,6 +97,7 @@ def described(
     context = click.Context(
         found, info_name=path if parent is None else found.name, parent=parent, max_content_width=90
     )
+    context.meta[WHOLE] = True
     yield f"{mark} {path}\n\n```text\n{found.get_help(context)}\n```\n"
     if isinstance(found, click.Group):
         for name in found.list_commands(context):
@@ -72,22 +105,52 @@ def described(
                 yield from described(one, f"{path} {name}", context, f"{mark}#")
 
 
-def checks() -> Iterator[str]:
-    yield f"# {phrase('Checks')}\n"
-    yield phrase("The manual of each, as `ascend-doctor explain ID` prints it.") + "\n"
-    for level, adds in enumerate(LEVELS):
-        yield f"## {say(f'level {level}: {adds}')}\n"
-        for one in all_checks():
-            if one.level == level:
-                yield f"### {one.id}\n\n**{plain(one.title)}.**\n"
-                yield manual(one.explain) + "\n"
-    yield f"## {phrase('In merged reports')}\n"
-    for name, topic in TOPICS.items():
-        yield f"### {name}\n\n**{plain(topic.title)}.**\n\n{manual(topic.explain)}\n"
+def subjects(catalog: Catalog) -> list[Subject]:
+    """The pages of checks, known failures and error codes."""
+    areas: dict[str, list[Check]] = {}
+    for check in all_checks():
+        areas.setdefault(check.run.__module__.split(".")[2], []).append(check)
+    found = [
+        Subject(
+            "check", area, phrase("Checks: {0}", area), {one.id: one_check(one) for one in rows}
+        )
+        for area, rows in areas.items()
+    ]
+    merged = {name: merged_check(topic.title, topic.explain) for name, topic in TOPICS.items()}
+    found.append(Subject("check", "merged", phrase("In merged reports"), merged))
+    for name, paths in catalog.files("failures").items():
+        rows = [row for path in paths for row in load(path, Failures).failures]
+        title = phrase("Known failures: {0}", name)
+        found.append(Subject("failure", name, title, {row.id: failure(row) for row in rows}))
+    places = {name: f"../{one.place}#{name}" for one in found for name in one.entries}
+    families: dict[str, list[str]] = {}
+    for code in codes(catalog):
+        families.setdefault(family(code), []).append(code)
+    for name, members in families.items():
+        title = phrase("Error codes: {0}", name)
+        entries = {code: one_code(code, catalog, places) for code in members}
+        found.append(Subject("code", name, title, entries))
+    return found
+
+
+def addresses(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    """The address of each id, and where it leads from there."""
+    for subject in subjects(catalog):
+        for name in subject.entries:
+            yield f"{subject.kind}/{name}", f"../{subject.name}/#{name}"
+
+
+def index(title: str, kind: str, about: str, found: list[Subject]) -> Iterator[str]:
+    """The ids of one kind by subject."""
+    yield f"# {title}\n\n{about}\n"
+    for subject in found:
+        if subject.kind == kind:
+            links = (f"[{name}]({subject.place}#{name})" for name in subject.entries)
+            yield f"## [{subject.name}]({subject.place})\n\n{' · '.join(links)}\n"
 
 
 def sources(found: tuple[Source, ...]) -> str:
-    return "; ".join(f"{plain(one.url)} ({one.date})" for one in found)
+    return "; ".join(f"{source(one.url)} ({one.date})" for one in found)
 
 
 def matrix(catalog: Catalog) -> Iterator[str]:
@@ -139,20 +202,15 @@ def of(component: Component) -> Iterator[str]:
         )
 
 
-def failures(catalog: Catalog) -> Iterator[str]:
-    yield f"# {phrase('Known failures')}\n"
-    yield phrase("What `ascend-doctor diagnose` finds in logs.") + "\n"
-    for name, one in sorted(catalog.failures.items()):
-        yield from failure(name, one, "##")
-
-
-def failure(name: str, one: KnownFailure, mark: str) -> Iterator[str]:
-    yield f"{mark} {name}\n\n**{plain(one.title)}** ({say(one.severity)})\n"
+def failure(one: KnownFailure) -> Iterator[str]:
+    yield f"**{plain(one.title)}** ({say(one.severity)})\n"
     if one.example:
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", one.example)), default=0))
         yield f"{fence}text\n{one.example}\n{fence}\n"
     yield f"{plain(one.cause)}\n\n{plain(one.fix)}\n"
-    yield phrase("Sources: ") + ", ".join(plain(url) for url in one.sources) + "\n"
+    if one.caught_by:
+        yield phrase("Before a run: ") + f"`ascend-doctor check --only {one.caught_by[0]}`\n"
+    yield phrase("Sources: ") + ", ".join(map(source, one.sources)) + "\n"
 
 
 def variables(catalog: Catalog) -> Iterator[str]:
@@ -176,28 +234,27 @@ def variables(catalog: Catalog) -> Iterator[str]:
 
 
 def entries(catalog: Catalog) -> Iterator[tuple[str, Iterator[str]]]:
-    """A page for each command, check, probe, failure and error code; the addresses stay."""
+    """A page for each command, probe, and subject of checks, failures and error codes."""
     for name in (name for section in SECTIONS.values() for name in section):
         module = importlib.import_module(f"ascend_doctor.commands.{name}")
         yield f"command/{name}.md", described(module.command, f"ascend-doctor {name}", None, "#")
-    for check in all_checks():
-        yield f"check/{check.id}.md", one_check(check)
     for probe in PROBES:
         yield f"probe/{probe.stem.replace('_', '-')}.md", one_probe(probe)
-    for name, known in catalog.failures.items():
-        yield f"failure/{name}.md", failure(name, known, "#")
-    for code in codes(catalog):
-        yield f"code/{code}.md", one_code(code, catalog)
+    for subject in subjects(catalog):
+        yield subject.place, subject.page()
 
 
 def one_check(check: Check) -> Iterator[str]:
-    yield f"# {check.id}\n\n**{plain(check.title)}.** "
-    yield phrase("Level {0}.", check.level) + "\n"
+    yield f"**{plain(check.title)}.** {phrase('Level {0}.', check.level)}\n"
     yield manual(check.explain) + "\n"
     if check.probe:
         link = f"[{check.probe}](../probe/{check.probe}.md)"
         yield phrase("It judges what the probe {0} measured.", link) + "\n"
     yield f"```bash\nascend-doctor check -l {check.level} --only {check.id}\n```\n"
+
+
+def merged_check(title: str, text: str) -> Iterator[str]:
+    yield f"**{plain(title)}.**\n\n{manual(text)}\n"
 
 
 def one_probe(file: Path) -> Iterator[str]:
@@ -207,9 +264,11 @@ def one_probe(file: Path) -> Iterator[str]:
     yield phrase(summary) + "\n"
     yield phrase("How to run it alone, and what it records:") + "\n"
     yield "```text\n" + "\n\n".join(more).replace("```", "") + "\n```\n"
-    judges = [check.id for check in all_checks() if check.probe == name]
-    for check in judges:
-        yield "- " + phrase("judged by {0}", f"[{check}](../check/{check}.md)")
+    for check in all_checks():
+        if check.probe == name:
+            area = check.run.__module__.split(".")[2]
+            link = f"[{check.id}](../check/{area}.md#{check.id})"
+            yield "- " + phrase("judged by {0}", link)
 
 
 def codes(catalog: Catalog) -> list[str]:
@@ -218,27 +277,51 @@ def codes(catalog: Catalog) -> list[str]:
     return sorted({*known.reported, *numbers, *catalog.error_guides})
 
 
-def code_index(catalog: Catalog) -> Iterator[str]:
-    yield f"# {phrase('Error codes')}\n"
-    yield phrase("What `ascend-doctor explain CODE` says of each.") + "\n"
-    yield " ".join(f"[{code}](code/{code}.md)" for code in codes(catalog)) + "\n"
+def family(code: str) -> str:
+    """The page of an error code: its first letters, or figures; small numbers are HCCL's."""
+    begun = _FAMILY.match(code)
+    return begun[0] if begun else "HCCL"
 
 
-def one_code(code: str, catalog: Catalog) -> Iterator[str]:
-    yield f"# {code}\n"
+def one_code(code: str, catalog: Catalog, places: Mapping[str, str]) -> Iterator[str]:
+    """What ``explain`` says of a code; its failures are links."""
     for page in pages_by_name(code, catalog):
-        yield "```text\n" + page.replace("```", "") + "\n```\n"
+        title = page.partition("\n")[0]
+        name = title.partition(": ")[0]
+        if name in places:
+            yield f"- [{plain(title)}]({places[name]})\n"
+        else:
+            yield "```text\n" + page.replace("```", "") + "\n```\n"
 
 
 def pages(catalog: Catalog) -> Iterator[tuple[str, str]]:
     """All generated pages by the place of their files."""
+    found = subjects(catalog)
+    about = {
+        "check": (
+            "checks",
+            phrase("Checks"),
+            phrase("The manual of each, as `ascend-doctor explain ID` prints it."),
+        ),
+        "failure": (
+            "failures",
+            phrase("Known failures"),
+            phrase("What `ascend-doctor diagnose` finds in logs."),
+        ),
+        "code": (
+            "codes",
+            phrase("Error codes"),
+            phrase("What `ascend-doctor explain CODE` says of each."),
+        ),
+    }
     for name, page in (
         *entries(catalog),
-        ("codes.md", code_index(catalog)),
+        *(
+            (f"{name}.md", index(title, kind, text, found))
+            for kind, (name, title, text) in about.items()
+        ),
         ("commands.md", commands()),
-        ("checks.md", checks()),
         ("matrix.md", matrix(catalog)),
-        ("failures.md", failures(catalog)),
         ("variables.md", variables(catalog)),
     ):
         yield name, "\n".join(page)

@@ -25,10 +25,7 @@ ROOT = Path(__file__).parent.parent
 CATALOGUE = ROOT / "docs" / "zh.po"
 # Pages in English only.
 RECORDS = (*("architecture", "fidelity", "probes"),)
-PAGES = (
-    ROOT / "README.md",
-    *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.stem not in RECORDS),
-)
+PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.stem not in RECORDS]
 PROBES = sorted((ROOT / "probes").glob("[a-z]*.py"))
 _PARSER = MarkdownIt().enable("table")
 _PROSE = re.compile(r"[a-z]{2}")
@@ -108,12 +105,6 @@ def site_page(page: str, messages: Mapping[str, str]) -> str:
     return f"{title}\n\n{note}\n{rest}"
 
 
-def readme() -> str:
-    """README.zh.md as its file has it."""
-    text = translate((ROOT / "README.md").read_text("utf-8"), translations())
-    return text.replace("[\u4e2d\u6587](README.zh.md)", "[English](README.md)")
-
-
 @functools.cache
 def translations() -> dict[str, str]:
     """The paragraphs that have Chinese."""
@@ -186,10 +177,8 @@ def catalogue(messages: Mapping[str, str]) -> str:
 
 
 def write() -> None:
-    """Drops obsolete paragraphs from docs/zh.po, and writes README.zh.md of the rest."""
+    """Drops obsolete paragraphs from docs/zh.po."""
     known = texts()
     messages = {text: chinese for text, chinese in translations().items() if text in known}
     CATALOGUE.write_text(catalogue(messages), "utf-8")
-    translations.cache_clear()
-    (ROOT / "README.zh.md").write_text(readme(), "utf-8")
     sys.stdout.write(f"{len(messages)} of {len(known)} paragraphs of pages have Chinese\n")

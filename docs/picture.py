@@ -1,15 +1,15 @@
 """Draws what commands print on real terminals, each as one SVG that asks nobody for anything.
 
-    python docs/picture.py                                       all of docs/pictures/
-    python docs/picture.py docs/check.svg ascend-doctor check    one command, in 100 columns
+    python docs/picture.py    all of docs/pictures/
 
 A command runs in a terminal of tmux of just that size, and what this then shows is drawn. The
-machines are recordings of the tests. The picture in the README was drawn where torch_npu was
-installed and CANN was not.
+machine is a recording of the tests. The log is from a run of 16 ranks on simulated NPUs. Chinese
+pages show NAME-zh for NAME.
 """
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import re
@@ -44,9 +44,12 @@ class Picture(NamedTuple):
 
 MACHINE = "cann-not-sourced"
 _CHECK = f"ascend-doctor check -l 0 -q --replay {MACHINE}"
+_DIAGNOSE = "ascend-doctor diagnose train.log"
 PICTURES = {
-    "check-80": Picture(_CHECK, 80),
+    "check": Picture(_CHECK, 80),
     "check-zh": Picture(f"{_CHECK} --lang zh", 80),
+    "diagnose": Picture(_DIAGNOSE),
+    "diagnose-zh": Picture(f"{_DIAGNOSE} --lang zh"),
 }
 
 
@@ -54,6 +57,8 @@ def capture(picture: Picture) -> str:
     """What a terminal shows once the command has ended, with its colours."""
     with tempfile.TemporaryDirectory() as folder:
         build(MACHINE, Path(folder, MACHINE))
+        log = gzip.decompress((FOLDER / "train.log.gz").read_bytes())
+        Path(folder, "train.log").write_bytes(log)
         tmux = ["tmux", "-S", f"{folder}/socket", "-f", "/dev/null"]
         env = {**os.environ, "LC_ALL": "C.UTF-8", "PATH": _path()}
         env.pop("TMUX", None)
@@ -102,12 +107,6 @@ def draw(picture: Picture, shown: str) -> str:
 
 
 def main() -> None:
-    if sys.argv[1:]:
-        target, *words = sys.argv[1:]
-        one = Picture(shlex.join(words))
-        Path(target).write_text(draw(one, capture(one)), "utf-8")
-        return
-    FOLDER.mkdir(exist_ok=True)
     for name, picture in PICTURES.items():
         (FOLDER / f"{name}.svg").write_text(draw(picture, capture(picture)), "utf-8")
 
