@@ -18,7 +18,7 @@ import msgspec
 
 from ascend_doctor.matrix.catalog import folder
 from ascend_doctor.probe_results import ProbeRun
-from ascend_doctor.probing.launching import launch
+from ascend_doctor.probing.launching import launch_together
 from ascend_doctor.probing.request import ProbeRequest
 from ascend_doctor.probing.schedule import plan, run_all
 
@@ -60,7 +60,8 @@ def bare(request: ProbeRequest) -> float:
     with tempfile.TemporaryDirectory() as place:
         script = Path(place, "bare.py")
         script.write_text(BARE.format(probes=str(folder("probes"))), "utf-8")
-        run = launch(msgspec.structs.replace(request, probe="bare", script=str(script)))
+        alone = msgspec.structs.replace(request, probe="bare", script=str(script))
+        (run,) = launch_together((alone,))
     if not run.sound:
         raise SystemExit(f"the bare launch failed: {run.output}")
     return run.seconds

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision.conflict import refusal
-from ascend_doctor.provision.request_ranges import FRAMEWORKS, wishes
+from ascend_doctor.provision.request_ranges import FRAMEWORKS, StackRequest
 from ascend_doctor.provision.solve import Solution, SolveQuery, solve
 
 T = TypeVar("T")
@@ -50,7 +50,10 @@ def main() -> None:
     options = parser.parse_args()
     rows = Catalog()
     every = [
-        SolveQuery(wishes=wishes(rows, row.version, framework), machine=machine)
+        SolveQuery(
+            wishes=StackRequest(megatron=row.version, framework=framework).ranges(rows),
+            machine=machine,
+        )
         for row in rows.component("megatron-lm").releases
         for framework in (None, *FRAMEWORKS)
         for machine in MACHINES

@@ -4,11 +4,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from ascend_doctor import language
+from tests.programs import run_program
 from tests.pseudo import PseudoDictionary
 
 settings.register_profile(
@@ -140,15 +142,8 @@ def doctor() -> Command:
     """Run the installed command; gives exit code, stdout and stderr."""
     program = Path(sys.executable).with_name("ascend-doctor")
 
-    def run(*arguments: str, deadline: float = 300, **options: object) -> object:
-        return subprocess.run(
-            [program, *arguments],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=deadline,
-            **options,  # type: ignore[call-overload]
-        )
+    def run(*arguments: str, deadline: float = 300, **options: Any) -> object:
+        return run_program([program, *arguments], check=False, timeout=deadline, **options)
 
     return run  # type: ignore[return-value]
 

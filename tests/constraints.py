@@ -8,7 +8,6 @@ in two files; several are installed together: `pip install --require-hashes -r r
 """
 
 import re
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,10 +15,12 @@ from typing import Any
 
 import msgspec
 
+from tests.programs import run_program
+
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "constraints"
 OLDEST = "3.10"
-EXTRAS = {"run": (), "test": ("test", "mcp", "ray", "hang"), "rehearsal": ("rehearsal",)}
+EXTRAS = {"run": (), "test": ("test", "mcp", "ray", "hang", "setup"), "rehearsal": ("rehearsal",)}
 # Wheels of Python 3.10 to 3.14 on Linux, x86_64 and aarch64.
 _WHEEL = re.compile(
     r"-(?:cp31[0-4]-\w+|[\w.]*py3[\w.]*-none|cp3\d+-abi3)"
@@ -33,7 +34,7 @@ def resolve(extras: Sequence[str], tools: bool, versions: Path | None, output: P
     command += [word for extra in extras for word in ("--extra", extra)]
     command += ["constraints/tools.in"] if tools else []
     command += ["--constraint", str(versions)] if versions else []
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    run_program(command, cwd=ROOT)
 
 
 def pins(lock: Path) -> Iterator[tuple[str, str]]:

@@ -22,7 +22,7 @@ from tests.ceilings import FILE, Ceiling, lower, read_ceilings, write_ceilings
 from tests.naming import ROOT, Mention
 from tests.prose import SOURCES, WORDS, Prose, is_long, pages, prose, sentences, words
 
-_FEWEST_SENTENCES = 50  # of each source of prose
+_FEWEST_SENTENCES = 30  # of each source of prose
 _GENERATED = re.compile(
     r"^(?:\.git|\.?venv|__pycache__|build|dist|site|\.hypothesis)$|_cache$|egg-info$"
 )

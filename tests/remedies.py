@@ -12,7 +12,6 @@ doctor's own commands that only look.
 import ast
 import functools
 import re
-import subprocess
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -23,12 +22,20 @@ from ascend_doctor.checks import all_checks
 from ascend_doctor.collect.snapshot import take
 from ascend_doctor.judging.judge import Case, judge
 from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.check_texts import read_texts
 from tests.level0.machine import change_machine, machine, table
 from tests.machines.compose import names
+from tests.programs import run_program
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "remedies.md"
 _SOURCES = sorted((ROOT / "ascend_doctor").rglob("*.py"))
+_TEXTS = tuple(
+    check
+    for path in sorted((ROOT / "matrices" / "checks").glob("*.yaml"))
+    for check in read_texts(path.stem).checks.values()
+)
+_SLOT = re.compile(r"\{[^{}]+\}")
 _OWN = re.compile(r"^ascend-doctor (?:matrix (?:show|why|list)|explain)\b")
 _SHELL = ("export", "unset", "source")
 _ANSWER = "accelerators asdrv_ ascend_ davinci libstdc++"  # what remedies look for with grep
@@ -41,9 +48,7 @@ _PATHS = (
 
 @functools.cache
 def parse(command: str) -> str:
-    return subprocess.run(
-        ["bash", "-n"], input=command, capture_output=True, text=True, check=False, timeout=60
-    ).stderr
+    return run_program(["bash", "-n"], input=command, check=False).stderr
 
 
 @functools.cache
@@ -70,11 +75,13 @@ def _single() -> list[dict[str, Any]]:
 
 def list_written() -> dict[str, str]:
     """The package's literal commands by place; a value is an X."""
+    rows = (row for check in _TEXTS for row in check.by_name.values())
+    shown = (_SLOT.sub("X", command) for row in rows for command in row.commands)
     return {
         f"{path.relative_to(ROOT)}:{line}": text
         for path in _SOURCES
         for line, text in _literals(ast.parse(path.read_text("utf-8")))
-    }
+    } | {f"matrices/checks {number}": text for number, text in enumerate(shown)}
 
 
 def _literals(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -125,14 +132,11 @@ def run(command: str, folder: Path) -> tuple[int, list[str], str]:
         text = text.replace(path, str(stubs / Path(path).name))
     script = re.sub(r"source (/\S+)", rf"source {folder}/set_env.sh", text)
     (folder / "set_env.sh").write_text("export SOURCED=yes\n")
-    done = subprocess.run(
+    done = run_program(
         ["bash", "-c", f"enable -n kill ulimit; {script}"],
         cwd=folder,
         env={"PATH": f"{stubs}:/usr/bin:/bin", "USER": "ada", "IMAGE": "an/image:1"},
-        capture_output=True,
-        text=True,
         check=False,
-        timeout=60,
     )
     return done.returncode, calls.read_text().splitlines(), done.stderr
 

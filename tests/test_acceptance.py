@@ -11,6 +11,7 @@ import pytest
 
 from ascend_doctor.errors import DataError
 from tests.acceptance.needs import MANIFEST, load
+from tests.programs import run_program
 from tests.provision.small_world import git
 
 TESTS = Path(__file__).parent
@@ -22,12 +23,9 @@ ORDINARY = {"PYTHON", "LOGS", "SAMPLES", "MARK", "WHOLE", "SEED", "RECORD"}
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return run_program(
         [sys.executable, "-m", "tests.acceptance", *arguments],
         check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
         cwd=TESTS.parent,
         env={**os.environ, "ASCEND_DOCTOR_TEST_CLONES": str(folder / "clones")},
     )

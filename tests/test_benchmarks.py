@@ -1,11 +1,12 @@
 """Each benchmark in its smallest form, down to its ratio. No time is asserted."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.programs import run_program
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 # A benchmark's needs beside the doctor: "torch" is an interpreter with torch and torch_npu.
@@ -18,12 +19,8 @@ RATIO = re.compile(r"^.*(?:ratio|times the nodes|over twice the bare).*\b\d+\.\d
 
 
 def run_smallest(name: str, *words: str | Path) -> None:
-    done = subprocess.run(
-        [sys.executable, FOLDER / f"{name}.py", "--smoke", *words],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=500,
+    done = run_program(
+        [sys.executable, FOLDER / f"{name}.py", "--smoke", *words], check=False, timeout=500
     )
     assert done.returncode == 0, done.stderr
     assert RATIO.search(done.stdout), done.stdout

@@ -12,6 +12,7 @@ from ascend_doctor.machine.parsing import read_yaml
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.loading import CacheEntry, load
 from ascend_doctor.matrix.schema import Component, Hazards
+from tests.present import present
 
 COMPONENT = """
 schema: 1
@@ -34,8 +35,7 @@ def write(path: Path, text: str) -> Path:
 
 def test_a_component_loads(tmp_path: Path) -> None:
     spam = load(write(tmp_path / "spam.yaml", COMPONENT), Component)
-    row = spam.release("1.10.0")
-    assert row is not None
+    row = present(spam.release("1.10.0"))
     assert row.version == "1.10"
     assert spam.release("1.1") is None
 
@@ -133,8 +133,7 @@ def test_unknown_names() -> None:
     ],
 )
 def test_families_by_name(name: str, family: str) -> None:
-    known_family = Catalog().family_of(name)
-    assert known_family is not None
+    known_family = present(Catalog().family_of(name))
     assert known_family.id == family
 
 

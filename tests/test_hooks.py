@@ -3,7 +3,6 @@
 import itertools
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from ascend_doctor.machine.hooks import STARTUP, STARTUP_FILE, prepend_path
 from ascend_doctor.precision import RECORDER
 from ascend_doctor.simulator.layout import add_python
 from tests.commands.test_stall_watch import watch
+from tests.programs import run_program
 
 OWN = "import sys\nsys.own = getattr(sys, 'own', 0) + 1\nname = 'own'\n"
 # A program that looks for its neighbour as the hooks do, and finds them again.
@@ -56,12 +56,9 @@ def folders(tmp_path: Path) -> dict[str, str]:
 
 
 def start(code: str, path: str, **env: str) -> str:
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, "-c", code],
         check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
         env={"PATH": os.environ["PATH"], "PYTHONPATH": path, **env},
     )
     assert done.stderr == ""

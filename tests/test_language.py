@@ -3,7 +3,6 @@
 import inspect
 import itertools
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from ascend_doctor.checks import all_checks
 from tests.catalogue import texts
+from tests.programs import run_program
 
 ROOT = Path(__file__).parent.parent
 # Written by programs, of messages and names that are read elsewhere.
@@ -29,7 +29,7 @@ _PRINTED += ("CONTRIBUTING.md", "SECURITY.md")
 
 def misspelt(*paths: str) -> str:
     command = [sys.executable, "-m", "codespell_lib", "--quiet-level", "3", *paths]
-    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    done = run_program(command, cwd=ROOT, check=False)
     return done.stdout + done.stderr
 
 
@@ -42,9 +42,7 @@ def lint_prose(text: str, folder: Path) -> list[str]:
     """proselint's findings, without those meant for terminals."""
     (folder / "text.md").write_text(text)
     command = [sys.executable, "-m", "proselint", "check", "-o", "compact", "text.md"]
-    done = subprocess.run(
-        command, cwd=folder, check=False, capture_output=True, text=True, timeout=300
-    )
+    done = run_program(command, cwd=folder, check=False)
     rows = (done.stdout + done.stderr).splitlines()
     return [row for row in rows if row.startswith("text.md:") and not _VENDORS.search(row)]
 

@@ -1,11 +1,12 @@
 import ast
 import functools
-import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+
+from tests.programs import run_program
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "ascend_doctor"
@@ -116,7 +117,7 @@ def test_a_command_imports_only_what_it_uses(line: str) -> None:
     )
     command = [sys.executable, "-c", code, *line.split()]
     for _ in range(2):  # the first run fills the cache of the matrix
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+        done = run_program(command)
     names = set(done.stderr.split("\n")[-2].split()) - {"ascend_doctor"}
     assert {name for name in names if name not in sys.stdlib_module_names or name in HEAVY} == (
         IMPORTS[line]

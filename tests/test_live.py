@@ -31,7 +31,7 @@ def show(*, terminal: bool, quiet: bool = False, ranks: int = 2) -> tuple[str, P
         display.entered(1, "import", 0.6)
         display.entered(1, HOSTILE, 1.5)
         if terminal and not quiet:
-            display._bar.refresh()
+            display._live.refresh()
         display.ended(ProbeRun(probe="allreduce", seconds=2.0))
     return file.getvalue(), display
 
@@ -115,7 +115,7 @@ def test_a_task_without_a_word_is_told_to_a_terminal(
     monkeypatch.setenv("TERM", kind)
     file = io.StringIO()
     screen = console(file, terminal=terminal)
-    display = TaskDisplay(RUNS, ["short", "long"], console=screen, silence=0.05)
+    display = TaskDisplay(RUNS, ["short", "long"], console=screen)
     for task, seconds in (("short", 0.0), ("long", 0.3)):
         with display, display.run(task):
             time.sleep(seconds)

@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from ascend_doctor import __version__
+from tests.programs import run_program
 
 ROOT = Path(__file__).parent.parent
 
@@ -45,11 +46,8 @@ def wheel(dist: Path) -> Path:
 def test_building_twice_gives_the_same_bytes(dist: Path, tmp_path: Path) -> None:
     """From a copy whose files have other times."""
     source = tmp_path / "elsewhere"
-    names = subprocess.run(
-        ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        check=True,
-        capture_output=True,
-        text=True,
+    names = run_program(
+        ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     ).stdout.split("\0")
     for name in filter(None, names):
         if (ROOT / name).is_file():
@@ -122,14 +120,8 @@ def test_an_installed_wheel_finds_its_data(wheel: Path, tmp_path: Path) -> None:
         "print(catalog.folder('matrices'), catalog.folder('probes')); sys.exit(cli.run(['list']))"
     )
     path = os.pathsep.join([str(site), sysconfig.get_paths()["purelib"]])
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", code],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": path},
+    done = run_program(
+        [sys.executable, "-S", "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}
     )
     first, *rest = done.stdout.splitlines()
     assert first == f"{site}/ascend_doctor/matrices {site}/ascend_doctor/probes"

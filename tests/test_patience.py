@@ -10,8 +10,9 @@ import pytest
 from ascend_doctor.machine import patience as subject
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.machine.patience import EMULATED, VARIABLE, patience
-from ascend_doctor.probing.launching import NO_LOCALHOST, launch
+from ascend_doctor.probing.launching import NO_LOCALHOST
 from ascend_doctor.probing.schedule import plan
+from tests.probes.started import launch
 
 NOT_MINE = 183 if os.uname().machine == "x86_64" else 62
 
@@ -72,15 +73,13 @@ def test_asking_for_none_holds_on_an_emulated_machine(
 
 
 def test_deadlines_of_probes_and_commands_grow(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = {
-        request.probe: request.deadline
-        for request in plan(4, device="npu", nproc=2, python="python")
-    }
+    def deadlines() -> dict[str, float]:
+        requests = plan(4, device="npu", nproc=2, python="python")
+        return {request.probe: request.deadline for request in requests}
+
+    before = deadlines()
     monkeypatch.setenv(VARIABLE, "4")
-    after = {
-        request.probe: request.deadline
-        for request in plan(4, device="npu", nproc=2, python="python")
-    }
+    after = deadlines()
     soak = 60.0  # the minute to soak stays one
     assert {name: (after[name] - 4 * before[name]) for name in after} == {
         name: -3 * soak if name == "soak" else 0.0 for name in after

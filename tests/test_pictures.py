@@ -1,14 +1,14 @@
 """Pictures of the documentation show what terminals show today, and ask nobody for anything."""
 
 import html
-import importlib.util
 import re
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.programs import load_module
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "pictures"
@@ -16,13 +16,7 @@ _STYLE = re.compile(r"\x1b\[[\d;]*m|\x1b\]8;;.*?\x1b\\|\x1b\(B|\x0f")
 
 
 def _script() -> Any:
-    spec = importlib.util.spec_from_file_location("picture", ROOT / "docs" / "picture.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["picture"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_module(ROOT / "docs" / "picture.py", "picture")
 
 
 PICTURE = _script()
@@ -34,11 +28,25 @@ def test_a_picture_asks_nobody_for_anything_and_is_shown(name: str) -> None:
     drawn = (FOLDER / f"{name}.svg").read_text("utf-8")
     assert "ascend-doctor" in drawn
     assert not re.search(r"@font-face|@import|url\((?!#)|href=|<script", drawn)
-    assert f"(pictures/{name}.svg)" in (ROOT / "docs" / "reports.md").read_text("utf-8")
+    pages = (*ROOT.glob("README*.md"), *ROOT.glob("docs/*.md"))
+    shown = "".join(page.read_text("utf-8") for page in pages)
+    assert f"pictures/{name.removesuffix('-zh')}.svg)" in shown
 
 
 def test_no_picture_is_left_over() -> None:
-    assert {path.stem for path in FOLDER.iterdir()} == set(NAMES)
+    assert {path.stem for path in FOLDER.glob("*.svg")} == set(NAMES)
+
+
+@pytest.mark.parametrize("language", ["", "-zh"])
+def test_the_readme_shows_what_the_pictures_show(language: str) -> None:
+    """What setup prints is from an index, which no picture asks."""
+    page = (ROOT / f"README{language.replace('-', '.')}.md").read_text("utf-8")
+    shown = re.findall(r"```text\n(.*?)```", page, re.DOTALL)[:2]
+    assert "core_v0.15.3" in page
+    for block, name in zip(shown, ("check", "diagnose"), strict=True):
+        text = _text_of(f"{name}{language}")
+        for row in block.splitlines():
+            assert _without_time(row) in text
 
 
 @pytest.mark.slow
@@ -49,9 +57,13 @@ def test_a_picture_has_what_a_terminal_shows(name: str) -> None:
     picture = PICTURE.PICTURES[name]
     rows = _STYLE.sub("", PICTURE.capture(picture)).splitlines()
     assert len(rows) > 20
-    drawn = (FOLDER / f"{name}.svg").read_text("utf-8")
-    text = _without_time(html.unescape(re.sub(r"<[^>]+>", "", drawn)))
+    text = _text_of(name)
     assert [row for row in rows if _without_time(row) not in text] == []
+
+
+def _text_of(name: str) -> str:
+    drawn = (FOLDER / f"{name}.svg").read_text("utf-8")
+    return _without_time(html.unescape(re.sub(r"<[^>]+>", "", drawn)))
 
 
 def _without_time(text: str) -> str:

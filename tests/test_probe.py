@@ -12,11 +12,11 @@ import psutil
 import pytest
 
 from ascend_doctor.probe_results import ProbeResult, ProbeRun, Wrong
-from ascend_doctor.probing.launching import launch
 from ascend_doctor.probing.processes import Tail
 from ascend_doctor.probing.records import RECORD_LIMIT, Record
 from ascend_doctor.probing.request import ProbeRequest, Unwatched
 from ascend_doctor.probing.schedule import Extent, plan, run_all
+from tests.probes.started import launch
 
 pytestmark = pytest.mark.slow
 
@@ -203,13 +203,13 @@ def test_a_doctor_that_is_ended_leaves_no_process(
     endless = request(tmp_path, "with probe.stage('deep'):\n    time.sleep(600)")
     code = (
         "import sys\n"
-        "from ascend_doctor.probing.launching import launch\n"
+        "from ascend_doctor.probing.launching import launch_together\n"
         "from ascend_doctor.probing.request import ProbeRequest, Unwatched\n"
         "class Ready(Unwatched):\n"
         "    def entered(self, *_): print('ready', flush=True)\n"
         f"one = ProbeRequest(probe='one', device='cpu', python={endless.python!r},"
         f" script={endless.script!r})\n"
-        "launch(one, watch=Ready())\n"
+        "launch_together((one,), watch=Ready())\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL

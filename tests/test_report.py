@@ -13,6 +13,7 @@ from ascend_doctor.render.formats import json as json_format
 from ascend_doctor.render.formats import markdown
 from ascend_doctor.render.formats import text as text_format
 from ascend_doctor.report import LEVELS, LevelRun, Report, Verdict, verdict
+from tests.checks.levels import remedy_of
 from tests.later import jsonschema
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J[bold red]x[/]\r\n\u202eevil\u2066\x9b31m\ud800"
@@ -308,8 +309,7 @@ def test_what_needs_root_is_one_complaint_that_says_what_to_do() -> None:
     ).complaints
     assert (finding.check, finding.title) == ("ports, owners", "Not checked, needs root")
     assert finding.observed == "Ports were not seen; Owners: not all"
-    assert finding.remedy is not None
-    assert "unknown: needs-root" in finding.remedy.commands[0]
+    assert "unknown: needs-root" in remedy_of(finding).commands[0]
 
 
 def test_eighty_checks_without_their_section_are_one_line() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.machine.parsing import read_yaml
+from tests.programs import run_program
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "testing.md").read_text("utf-8")
@@ -28,11 +29,9 @@ def project(tmp_path: Path) -> Path:
 def run(python: Path, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     temporary = folder.parent / "tmp"
     temporary.mkdir(exist_ok=True)
-    return subprocess.run(
+    return run_program(
         [python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *options],
         check=False,
-        capture_output=True,
-        text=True,
         timeout=900,
         cwd=folder,
         env={**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(ROOT)},

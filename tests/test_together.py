@@ -15,6 +15,7 @@ from ascend_doctor.probing.launching import launch_together
 from ascend_doctor.probing.processes import Stream, Tail
 from ascend_doctor.probing.request import ProbeRequest, Unwatched
 from ascend_doctor.probing.schedule import run_all
+from tests.programs import run_program
 
 pytestmark = pytest.mark.slow
 
@@ -337,9 +338,7 @@ def test_a_spare_process_becomes_a_script_and_then_an_interpreter_does(tmp_path:
         "os.kill(os.getpid(), 9) if sys.argv[1] == 'kill' else sys.exit(3)\n"
     )
     program = SPARE.format(probes=str(PROBES), script=str(script))
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
-    )
+    done = run_program([sys.executable, "-c", program])
     assert done.stdout.splitlines() == [
         "['one'] __main__ yes True True",
         "3",

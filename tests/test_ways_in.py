@@ -11,6 +11,7 @@ import pytest
 from ascend_doctor import __version__
 from ascend_doctor.cli import SECTIONS
 from tests.one_file import build
+from tests.programs import run_program
 from tests.test_machines import folder_of
 
 ROOT = Path(__file__).parent.parent
@@ -35,10 +36,7 @@ def test_every_command_has_a_manual_page(manual: Path) -> None:
 @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
 def test_manual_pages_are_set_without_a_complaint(manual: Path) -> None:
     for page in manual.iterdir():
-        done = subprocess.run(
-            ["groff", "-man", "-Tutf8", "-ww", "-z", str(page)],
-            check=False, capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
+        done = run_program(["groff", "-man", "-Tutf8", "-ww", "-z", str(page)], check=False)
         assert done.stderr == "", page.name
         assert done.returncode == 0
 
@@ -57,10 +55,9 @@ def test_one_file_runs_where_nothing_is_installed(tmp_path: Path) -> None:
     env = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-I", str(program), *arguments],
-            check=False, capture_output=True, text=True, timeout=120, cwd=tmp_path, env=env,
-        )  # fmt: skip
+        return run_program(
+            [sys.executable, "-I", str(program), *arguments], check=False, cwd=tmp_path, env=env
+        )
 
     assert run("--version").stdout == f"ascend-doctor, version {__version__}\n"
     machine = ["-l", "0", "-q", "--replay", str(folder_of("cann-not-sourced"))]

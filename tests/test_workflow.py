@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Mapping
 from importlib.metadata import requires
@@ -16,6 +15,7 @@ from packaging.utils import canonicalize_name
 from ascend_doctor.machine.parsing import read_yaml
 from tests import constraints
 from tests.conftest import Command
+from tests.programs import run_program
 
 ROOT = Path(__file__).parent.parent
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
@@ -143,7 +143,7 @@ def test_the_action_runs_the_command_that_was_asked_for(tmp_path: Path) -> None:
     (tmp_path / "launch.sh").write_text(BAD_LAUNCH)
     (tmp_path / "x").touch()
     for command, code in (("lint launch.sh", 1), ("lint *", 2), ("lint $(touch y)", 2)):
-        done = subprocess.run(
+        done = run_program(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
             env={
                 **os.environ,
@@ -153,8 +153,6 @@ def test_the_action_runs_the_command_that_was_asked_for(tmp_path: Path) -> None:
                 "GITHUB_ACTION_PATH": str(ROOT),
             },
             cwd=tmp_path,
-            capture_output=True,
-            text=True,
             check=False,
         )
         assert done.returncode == code, done.stdout + done.stderr

@@ -19,7 +19,7 @@ from pathlib import Path
 from ascend_doctor import cli
 
 # Processor seconds, since machines may be busy; clock seconds for waits.
-WORKING, WAITING = 20, 120
+WORKING, WAITING = 10, 120
 _MEMORY = 6 << 30
 
 

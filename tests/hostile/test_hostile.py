@@ -26,6 +26,13 @@ CONTROL = re.compile(
 _LABEL = r'[a-z]+="(?:[^"\\\n]|\\[\\"n])*"'
 SAMPLE = re.compile(rf"[a-z_]+(\{{{_LABEL}(,{_LABEL})*\}})? -?[0-9.e+]+")
 ID = re.compile(r"[a-z0-9-]{1,64}")
+# What these inputs are to every command that has to understand them.
+HURTFUL = ("latin", "deep lists", "deep mappings", "deep and open", "aliases", "merge keys")
+REFUSED = {
+    **dict.fromkeys(("judge", "plan", "check --replay", "check --lock", "lint --config"), 2),
+    **dict.fromkeys(("setup --locked", "diagnose --matrix", "matrix list"), 2),
+    **dict.fromkeys(("merge", "lint pod.yaml", "lint train.py"), 3),
+}
 
 
 def test_every_hostile_input_ends_well(tmp_path: Path) -> None:
@@ -39,6 +46,9 @@ def test_every_hostile_input_ends_well(tmp_path: Path) -> None:
     ]
     assert not wrong, f"{len(wrong)} of {len(jobs)}:\n" + "\n".join(wrong)
     assert not list(tmp_path.rglob("owned"))
+    codes = {job.name: result["code"] for job, result in zip(jobs, results, strict=True)}
+    for command, code in REFUSED.items():
+        assert {how: codes[f"{command} {how}"] for how in HURTFUL} == dict.fromkeys(HURTFUL, code)
     whole = [n for n, job in enumerate(jobs) if job.name.endswith(f" {WHOLE}")]
     assert len(whole) >= 14
     refused = [f"{jobs[n].name}: {results[n]['err']}" for n in whole if results[n]["code"] == 2]

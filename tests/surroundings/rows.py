@@ -9,8 +9,6 @@ fetch from, ``row`` writes a known failure.
 from typing import NamedTuple
 
 SAME = -1
-ENDED = 130
-USAGE, UNKNOWN = 2, 3
 
 
 class Row(NamedTuple):
@@ -73,57 +71,58 @@ repository() {
 }
 """
 
-NESTED = "$PY -c 'print(\"[\" * 100000)'"
-NESTED_MAPS = '$PY -c \'print("{\\"a\\":" * 100000)\''
-# Each line has ten times the values of the last.
-BOMB = (
-    "$PY -c '"
-    'print("a0: &a0 {x: 1}"); '
-    '[print(f"a{n}: &a{n} {{<<: [" + ",".join([f"*a{n-1}"] * 9) + "]}")'
-    " for n in range(1, 12)]'"
-)
 
-TOOLS = (
-    Row("npu-smi hangs", "tool 'sleep 600'; $D check $Q --timeout 2", (1, 3), fast=True),
-    Row(
-        "npu-smi ignores SIGTERM",
-        "tool 'trap \"\" TERM; sleep 600'; $D check $Q --timeout 2",
-        (1, 3),
-    ),
-    Row(
-        "npu-smi leaves a daemon on its pipes",
-        "tool 'setsid sleep 600 & exit 0'; $D check $Q",
-        fast=True,
-    ),
-    Row(
-        "npu-smi leaves a daemon that closed them",
-        "tool 'setsid sleep 600 >/dev/null 2>&1 </dev/null & exit 0'; $D check $Q",
-    ),
-    Row("npu-smi floods", "tool 'yes'; $D check $Q --timeout 30", (SAME, 1, 3)),
-    Row("npu-smi floods standard error", "tool 'yes >&2'; $D check $Q --timeout 30", (SAME, 1, 3)),
-    Row("npu-smi writes no UTF-8", "tool 'printf \"\\377\\376|\\200\"'; $D check $Q", (SAME, 1, 3)),
-    Row(
-        "npu-smi writes to the terminal",
-        "tool 'printf \"| NPU \\033[2J\\033]0;x\\007 |\\n\"'; $D check $Q >out; c=$?; exit $c",
-        (SAME, 1, 3),
-        "! grep -q $'\\033' out",
-    ),
-    Row("npu-smi ends by a signal", "tool 'kill -SEGV $$'; $D check $Q", (SAME, 1, 3)),
-    Row("npu-smi is a folder", "mkdir bin/npu-smi; $D check $Q"),
-    Row("npu-smi is a pipe", "mkfifo bin/npu-smi; $D check $Q", fast=True),
-    Row(
-        "npu-smi is no program",
-        "echo x >bin/npu-smi; chmod +x bin/npu-smi; $D check $Q",
-        (SAME, 1, 3),
-    ),
-    Row("npu-smi is a link to nowhere", "ln -s /nowhere bin/npu-smi; $D check $Q"),
-    Row("no PATH", "PATH= $D check $Q"),
-    Row("a PATH of a thousand folders", "PATH=$PATH$(printf ':/x%.0s' $(seq 1000)) $D check $Q"),
-    Row(
-        "a pipe in PATH and in the loader's path",
-        "mkfifo p; PATH=$PWD/p:$PATH LD_LIBRARY_PATH=$PWD/p $D check $Q",
-    ),
-)
+def read_rows(table: str) -> tuple[Row, ...]:
+    """Rows of a text: a name with its codes and marks in brackets, its script, its test after ?."""
+    rows: list[Row] = []
+    for line in table.strip("\n").split("\n"):
+        if line.startswith("  ? "):
+            rows[-1] = rows[-1]._replace(then=line[4:])
+        elif line.startswith("  "):
+            rows[-1] = rows[-1]._replace(script=f"{rows[-1].script}{line[2:]}\n")
+        else:
+            name, _, marks = line.rstrip("]").partition(" [")
+            words = [word for word in marks.split() if word not in {"fast", "root"}]
+            codes = tuple(SAME if word == "same" else int(word) for word in words) or (SAME,)
+            rows.append(Row(name, "", codes, fast="fast" in marks, root="root" in marks))
+    return tuple(rows)
+
+
+TOOLS = read_rows(r"""
+npu-smi hangs [1 3 fast]
+  tool 'sleep 600'; $D check $Q --timeout 2
+npu-smi ignores SIGTERM [1 3]
+  tool 'trap "" TERM; sleep 600'; $D check $Q --timeout 2
+npu-smi leaves a daemon on its pipes [fast]
+  tool 'setsid sleep 600 & exit 0'; $D check $Q
+npu-smi leaves a daemon that closed them
+  tool 'setsid sleep 600 >/dev/null 2>&1 </dev/null & exit 0'; $D check $Q
+npu-smi floods [same 1 3]
+  tool 'yes'; $D check $Q --timeout 30
+npu-smi floods standard error [same 1 3]
+  tool 'yes >&2'; $D check $Q --timeout 30
+npu-smi writes no UTF-8 [same 1 3]
+  tool 'printf "\377\376|\200"'; $D check $Q
+npu-smi writes to the terminal [same 1 3]
+  tool 'printf "| NPU \033[2J\033]0;x\007 |\n"'; $D check $Q >out; c=$?; exit $c
+  ? ! grep -q $'\033' out
+npu-smi ends by a signal [same 1 3]
+  tool 'kill -SEGV $$'; $D check $Q
+npu-smi is a folder
+  mkdir bin/npu-smi; $D check $Q
+npu-smi is a pipe [fast]
+  mkfifo bin/npu-smi; $D check $Q
+npu-smi is no program [same 1 3]
+  echo x >bin/npu-smi; chmod +x bin/npu-smi; $D check $Q
+npu-smi is a link to nowhere
+  ln -s /nowhere bin/npu-smi; $D check $Q
+no PATH
+  PATH= $D check $Q
+a PATH of a thousand folders
+  PATH=$PATH$(printf ':/x%.0s' $(seq 1000)) $D check $Q
+a pipe in PATH and in the loader's path
+  mkfifo p; PATH=$PWD/p:$PATH LD_LIBRARY_PATH=$PWD/p $D check $Q
+""")
 
 # Programs named as tools lie where PATH should not lead; each would leave the file `ran`.
 _SHAPES = (".:$PATH", ":$PATH", "$PATH:", "/nowhere::$PATH", "./:$PATH", "f:$PATH", "f/../f:$PATH")
@@ -160,342 +159,220 @@ SEARCHED = (
     ),
 )
 
-LIMITS = (
-    Row("12 descriptors", "ulimit -n 12; $D check $Q", (SAME, 1, 2, 3), fast=True),
-    Row("6 descriptors", "ulimit -n 6; $D check $Q", (UNKNOWN,)),
-    Row("5 descriptors", "ulimit -n 5; $D check $Q", (UNKNOWN,), fast=True),
-    Row("no texts of functions", "PYTHONOPTIMIZE=2 $PY -m ascend_doctor check $Q", fast=True),
-    Row("400 MB of addresses", "ulimit -v 400000; $D check $Q", (SAME, 1, 3)),
-    Row(
-        "no byte may be written",
-        "ulimit -f 0; $D check $Q -o r.json --format json",
-        (2, 3),
-        "! test -s r.json",
-    ),
-    Row("a small stack", "ulimit -s 256; $D check $Q", (SAME, 1, 3)),
-    Row("no locked memory", "ulimit -l 0; $D check $Q"),
-)
+LIMITS = read_rows(r"""
+12 descriptors [same 1 2 3 fast]
+  ulimit -n 12; $D check $Q
+6 descriptors [3]
+  ulimit -n 6; $D check $Q
+5 descriptors [3 fast]
+  ulimit -n 5; $D check $Q
+no texts of functions [fast]
+  PYTHONOPTIMIZE=2 $PY -m ascend_doctor check $Q
+400 MB of addresses [same 1 3]
+  ulimit -v 400000; $D check $Q
+no byte may be written [2 3]
+  ulimit -f 0; $D check $Q -o r.json --format json
+  ? ! test -s r.json
+a small stack [same 1 3]
+  ulimit -s 256; $D check $Q
+no locked memory
+  ulimit -l 0; $D check $Q
+""")
 
-OUTPUTS = (
-    Row("standard output closed", "$D check $Q >&-", fast=True),
-    Row("standard error closed", "$D check $Q 2>&-"),
-    Row("all three closed", "$D check $Q >&- 2>&- <&-", fast=True),
-    Row(
-        "all closed, a file wanted",
-        "$D check $Q -o r.json --format json >&- 2>&- <&-",
-        then="head -c1 r.json | grep -q '{'",
-    ),
-    Row("standard output full", "$D check $Q >/dev/full", (USAGE,), fast=True),
-    Row("standard error full", "$D check -l 0 --python $PY 2>/dev/full"),
-    Row("a full list", "$D list >/dev/full", (USAGE,)),
-    Row("a reader that leaves", "set -o pipefail; $D list | true", (0,), fast=True),
-    Row("a reader of a report that leaves", "set -o pipefail; $D check $Q --format json | true"),
-    Row("a file in /dev/full", "$D check $Q -o /dev/full --format json", (USAGE,)),
-    Row(
-        "a file in /dev/null",
-        "$D check $Q -o /dev/null --format json",
-        then="test -c /dev/null",
-        fast=True,
-    ),
-    Row(
-        "a file in /dev/stdout",
-        "$D check $Q -o /dev/stdout --format json >out",
-        then="head -c1 out | grep -q '{' && test -L /dev/stdout",
-    ),
-    Row(
-        "a device of one's own",
-        "mknod null c 1 3; $D check $Q -o null --format json",
-        then="test -c null",
-        root=True,
-        fast=True,
-    ),
-    Row(
-        "a pipe that nobody reads",
-        "mkfifo p; $D check $Q -o p --format json",
-        (USAGE,),
-        "test -p p",
-    ),
-    Row("a file that is a folder", "mkdir d; $D check $Q -o d --format json", (USAGE,)),
-    Row("a file in no folder", "$D check $Q -o none/r.json --format json", (USAGE,)),
-    Row(
-        "a link",
-        "echo >t; ln -s t l; $D check $Q -o l --format json",
-        then="test -L l && head -c1 t | grep -q '{'",
-        fast=True,
-    ),
-    Row(
-        "a link to nothing yet",
-        "ln -s t l; $D check $Q -o l --format json",
-        then="test -L l && test -s t",
-    ),
-    Row("links in a ring", "ln -s a b; ln -s b a; $D check $Q -o a --format json", (USAGE,)),
-    Row(
-        "a second name",
-        "echo >t; ln t h; $D check $Q -o h --format json",
-        then="cmp t h && test -s t",
-    ),
-    Row(
-        "a mode",
-        "echo >t; chmod 600 t; $D check $Q -o t --format json",
-        then="test $(stat -c %a t) = 600",
-    ),
-    Row(
-        "another's owner",
-        "echo >t; chown 12345:54321 t; $D check $Q -o t --format json",
-        then="test $(stat -c %u:%g t) = 12345:54321",
-        root=True,
-    ),
-    Row(
-        "a link that another planted",
-        "mkdir -m 1777 s; echo mine >t; ln -s $PWD/t s/r; chown -h 12345 s/r;"
-        "$D check $Q -o s/r --format json",
-        (USAGE,),
-        "grep -q mine t",
-        root=True,
-        fast=True,
-    ),
-)
+OUTPUTS = read_rows(r"""
+standard output closed [fast]
+  $D check $Q >&-
+standard error closed
+  $D check $Q 2>&-
+all three closed [fast]
+  $D check $Q >&- 2>&- <&-
+all closed, a file wanted
+  $D check $Q -o r.json --format json >&- 2>&- <&-
+  ? head -c1 r.json | grep -q '{'
+standard output full [2 fast]
+  $D check $Q >/dev/full
+standard error full
+  $D check -l 0 --python $PY 2>/dev/full
+a full list [2]
+  $D list >/dev/full
+a reader that leaves [0 fast]
+  set -o pipefail; $D list | true
+a reader of a report that leaves
+  set -o pipefail; $D check $Q --format json | true
+a file in /dev/full [2]
+  $D check $Q -o /dev/full --format json
+a file in /dev/null [fast]
+  $D check $Q -o /dev/null --format json
+  ? test -c /dev/null
+a file in /dev/stdout
+  $D check $Q -o /dev/stdout --format json >out
+  ? head -c1 out | grep -q '{' && test -L /dev/stdout
+a device of one's own [fast root]
+  mknod null c 1 3; $D check $Q -o null --format json
+  ? test -c null
+a pipe that nobody reads [2]
+  mkfifo p; $D check $Q -o p --format json
+  ? test -p p
+a file that is a folder [2]
+  mkdir d; $D check $Q -o d --format json
+a file in no folder [2]
+  $D check $Q -o none/r.json --format json
+a link [fast]
+  echo >t; ln -s t l; $D check $Q -o l --format json
+  ? test -L l && head -c1 t | grep -q '{'
+a link to nothing yet
+  ln -s t l; $D check $Q -o l --format json
+  ? test -L l && test -s t
+links in a ring [2]
+  ln -s a b; ln -s b a; $D check $Q -o a --format json
+a second name
+  echo >t; ln t h; $D check $Q -o h --format json
+  ? cmp t h && test -s t
+a mode
+  echo >t; chmod 600 t; $D check $Q -o t --format json
+  ? test $(stat -c %a t) = 600
+another's owner [root]
+  echo >t; chown 12345:54321 t; $D check $Q -o t --format json
+  ? test $(stat -c %u:%g t) = 12345:54321
+a link that another planted [2 fast root]
+  mkdir -m 1777 s; echo mine >t; ln -s $PWD/t s/r; chown -h 12345 s/r;
+  $D check $Q -o s/r --format json
+  ? grep -q mine t
+""")
 
-FOLDERS = (
-    Row("no HOME", "env -u HOME $D check $Q"),
-    Row("a HOME that is not there", "HOME=$PWD/not/there $D check $Q", then="! test -e not"),
-    Row("a HOME that is a device", "HOME=/dev/null $D check $Q"),
-    Row("a relative HOME", "HOME=home $D check $Q", then="! test -e home/.cache"),
-    Row("a cache that is a file", "touch c; XDG_CACHE_HOME=$PWD/c $D check $Q"),
-    Row(
-        "a cache full of noise",
-        "$D check $Q >/dev/null; for f in $(find $HOME -name '*.msgpack'); do echo noise >$f; done;"
-        "$D check $Q",
-    ),
-    Row(
-        "a cache of another owner",
-        "$D check $Q >/dev/null; chown -R 12345 $HOME/.cache; date >stamp; $D check $Q",
-        then='test -z "$(find $HOME/.cache -newer stamp -type f)"',
-        root=True,
-        fast=True,
-    ),
-    Row(
-        "a cache that another user filled",
-        "echo own error 7 >t; row First; $D diagnose t --matrix o >out; grep First out || exit 99;"
-        "find $HOME/.cache -type f -exec sed -i s/First/Third/ {} +; chown -R 12345 $HOME/.cache;"
-        "$D diagnose t --matrix o >out",
-        (1,),
-        "grep -q First out && ! grep -q Third out",
-        root=True,
-        fast=True,
-    ),
-    Row(
-        "a cache that others filled",
-        "echo own error 7 >t; row First; $D diagnose t --matrix o >out; grep First out || exit 99;"
-        "find $HOME/.cache -type f -exec sed -i s/First/Third/ {} +; chmod -R o+w $HOME/.cache;"
-        "$D diagnose t --matrix o >out",
-        (1,),
-        "grep -q First out && ! grep -q Third out",
-    ),
-    Row(
-        "a cache that others can write",
-        "$D check $Q >/dev/null; chmod -R o+w $HOME/.cache; date >stamp; $D check $Q",
-        then='test -z "$(find $HOME/.cache -newer stamp -type f)"',
-    ),
-    Row("no temporary folder", "TMPDIR=/nowhere $D check $Q"),
-    Row("a current folder that is gone", "mkdir g; cd g; rmdir ../g; $D check $Q"),
-    Row(
-        "a click.py here",
-        "echo 'raise SystemExit(1)' >click.py; $PY -m ascend_doctor list",
-        (0,),
-        fast=True,
-    ),
-    Row(
-        "a msgspec.py in PYTHONPATH",
-        "mkdir p; echo 'raise SystemExit(1)' >p/msgspec.py;"
-        "PYTHONPATH=$PWD/p $PY -m ascend_doctor list",
-        (0,),
-        fast=True,
-    ),
-    Row(
-        "a json.py in PYTHONPATH",
-        "mkdir p; echo 'raise SystemExit(1)' >p/yaml.py; PYTHONPATH=p: $PY -m ascend_doctor list",
-        (0,),
-    ),
-    Row(
-        "settings of another owner",
-        "printf 'acknowledged: [{id: x, reason: y, expires: 2999-01-01}]' >ascend-doctor.yaml;"
-        "chown 12345 ascend-doctor.yaml; $D check $Q 2>err",
-        then="grep -q 'not obeyed' err",
-        root=True,
-        fast=True,
-    ),
-    Row(
-        "settings that everybody writes",
-        "echo '{}' >ascend-doctor.yaml; chmod 666 ascend-doctor.yaml; $D check $Q 2>err",
-        then="grep -q 'not obeyed' err",
-    ),
-    Row(
-        "four at once, nothing cached",
-        "for i in 1 2 3; do $D check $Q >/dev/null & done; $D check $Q; c=$?; wait; exit $c",
-    ),
-)
+FOLDERS = read_rows(r"""
+no HOME
+  env -u HOME $D check $Q
+a HOME that is not there
+  HOME=$PWD/not/there $D check $Q
+  ? ! test -e not
+a HOME that is a device
+  HOME=/dev/null $D check $Q
+a relative HOME
+  HOME=home $D check $Q
+  ? ! test -e home/.cache
+a cache that is a file
+  touch c; XDG_CACHE_HOME=$PWD/c $D check $Q
+a cache full of noise
+  $D check $Q >/dev/null; for f in $(find $HOME -name '*.msgpack'); do echo noise >$f; done;
+  $D check $Q
+a cache of another owner [fast root]
+  $D check $Q >/dev/null; chown -R 12345 $HOME/.cache; date >stamp; $D check $Q
+  ? test -z "$(find $HOME/.cache -newer stamp -type f)"
+a cache that another user filled [1 fast root]
+  echo own error 7 >t; row First; $D diagnose t --matrix o >out; grep First out || exit 99;
+  find $HOME/.cache -type f -exec sed -i s/First/Third/ {} +; chown -R 12345 $HOME/.cache;
+  $D diagnose t --matrix o >out
+  ? grep -q First out && ! grep -q Third out
+a cache that others filled [1]
+  echo own error 7 >t; row First; $D diagnose t --matrix o >out; grep First out || exit 99;
+  find $HOME/.cache -type f -exec sed -i s/First/Third/ {} +; chmod -R o+w $HOME/.cache;
+  $D diagnose t --matrix o >out
+  ? grep -q First out && ! grep -q Third out
+a cache that others can write
+  $D check $Q >/dev/null; chmod -R o+w $HOME/.cache; date >stamp; $D check $Q
+  ? test -z "$(find $HOME/.cache -newer stamp -type f)"
+no temporary folder
+  TMPDIR=/nowhere $D check $Q
+a current folder that is gone
+  mkdir g; cd g; rmdir ../g; $D check $Q
+a click.py here [0 fast]
+  echo 'raise SystemExit(1)' >click.py; $PY -m ascend_doctor list
+a msgspec.py in PYTHONPATH [0 fast]
+  mkdir p; echo 'raise SystemExit(1)' >p/msgspec.py;PYTHONPATH=$PWD/p $PY -m ascend_doctor list
+a json.py in PYTHONPATH [0]
+  mkdir p; echo 'raise SystemExit(1)' >p/yaml.py; PYTHONPATH=p: $PY -m ascend_doctor list
+settings of another owner [fast root]
+  printf 'acknowledged: [{id: x, reason: y, expires: 2999-01-01}]' >ascend-doctor.yaml;
+  chown 12345 ascend-doctor.yaml; $D check $Q 2>err
+  ? grep -q 'not obeyed' err
+settings that everybody writes
+  echo '{}' >ascend-doctor.yaml; chmod 666 ascend-doctor.yaml; $D check $Q 2>err
+  ? grep -q 'not obeyed' err
+four at once, nothing cached
+  for i in 1 2 3; do $D check $Q >/dev/null & done; $D check $Q; c=$?; wait; exit $c
+""")
 
-INPUTS = (
-    Row("settings nested deep", f"{NESTED} >s; $D check $Q --config s", (USAGE,), fast=True),
-    Row("settings that multiply", f"{BOMB} >s; $D check $Q --config s", (USAGE,), fast=True),
-    Row("settings in a pipe", "mkfifo s; $D check $Q --config s", (USAGE,)),
-    Row("a lock nested deep", f"{NESTED} >s; $D check $Q --lock s", (USAGE,)),
-    Row("a lock in a pipe", "mkfifo s; $D check $Q --lock s", (USAGE,)),
-    Row("a lock in a device", "$D check $Q --lock /dev/zero", (USAGE,)),
-    Row("a lock that is not there", "$D check $Q --lock none", (USAGE,)),
-    Row(
-        "a machine nested deep",
-        f"mkdir m; {NESTED} >m/machine.yaml; $D check $Q --replay m",
-        (USAGE,),
-    ),
-    Row(
-        "a machine that multiplies",
-        f"mkdir m; {BOMB} >m/machine.yaml; $D check $Q --replay m",
-        (USAGE,),
-    ),
-    Row("a machine in a pipe", "mkdir m; mkfifo m/machine.yaml; $D check $Q --replay m", (USAGE,)),
-    Row(
-        "an overlay nested deep",
-        f"mkdir -p o; {NESTED} >o/hazards.yaml; $D check $Q --matrix o",
-        (USAGE,),
-    ),
-    Row(
-        "an overlay in a pipe",
-        "mkdir -p o; mkfifo o/hazards.yaml; $D check $Q --matrix o",
-        (SAME, USAGE),
-    ),
-    Row("lint nested deep", f"{NESTED} >s.yaml; $D lint s.yaml", (UNKNOWN,), fast=True),
-    Row("lint multiplied", f"{BOMB} >s.yaml; $D lint s.yaml", (UNKNOWN,)),
-    Row("lint of a pipe", "mkfifo s.yaml; $D lint s.yaml", (USAGE,)),
-    Row(
-        "lint of numbers without end",
-        '$PY -c \'print("a: 1" + ":1" * 1000000)\' >s.yaml; $D lint s.yaml',
-        (UNKNOWN,),
-    ),
-    Row("judge nested deep", f"{NESTED} >s; $D judge s", (USAGE,), fast=True),
-    Row("judge of maps nested deep", f"{NESTED_MAPS} >s; $D judge s", (USAGE,)),
-    Row(
-        "judge of no UTF-8",
-        'printf \'{"schema": 1, "host": "\\377"}\' >s; $D judge s',
-        (USAGE,),
-        fast=True,
-    ),
-    Row("judge of a pipe", "mkfifo s; $D judge s", (USAGE,)),
-    Row("judge of a pipe that is ours", "$D judge <(echo '[]')", (USAGE,)),
-    Row("judge of zeros without end", "$D judge /dev/zero", (USAGE,)),
-    Row(
-        "merge of a folder with a pipe",
-        "mkdir d; mkfifo d/a.json; $D merge d",
-        (UNKNOWN,),
-        fast=True,
-    ),
-    Row("merge nested deep", f"mkdir d; {NESTED} >d/a.json; $D merge d", (UNKNOWN,)),
-    Row("diff of pipes", "mkfifo s; $D diff s s", (USAGE,)),
-    Row(
-        "plan nested deep", f"{NESTED} >config.json; $D plan --model config.json --npus 8", (USAGE,)
-    ),
-    Row(
-        "plan of layers without end",
-        'echo \'{"num_hidden_layers": 99999999999, "hidden_size": 64, "num_attention_heads": 4,'
-        ' "vocab_size": 99, "intermediate_size": 64}\' >c.json; $D plan --model ./c.json --npus 8',
-        (USAGE,),
-    ),
-    Row("diagnose of a pipe", "mkfifo s; $D diagnose s", (USAGE,)),
-    Row("a host file in a pipe", "mkdir d; mkfifo h; $D merge d --expect h", (USAGE,)),
-    Row(
-        "a bundle with no sums",
-        "mkdir b; : >b/SHA256SUMS; lock URL file:///nowhere >b/ascend-doctor.lock;"
-        "$D setup --offline --from b --prefix p --dry-run --yes",
-        (USAGE,),
-        fast=True,
-    ),
-    Row(
-        "a lock whose ref is an option of git",
-        "repository; lock 'ref: core_v0.15.3' \"ref: '--upload-pack=touch $PWD/ran;'\""
-        " URL file://$PWD/r >l; $D setup --locked --lock l --prefix p --yes",
-        (USAGE,),
-        "! test -e ran",
-        fast=True,
-    ),
-    Row(
-        "a lock whose package is a command",
-        "lock URL file:///nowhere 'megatron-core:' \"'\\$(touch $PWD/ran)':\" >l;"
-        "$D setup --locked --lock l --prefix p --dry-run --yes",
-        (USAGE,),
-    ),
-    Row(
-        "a setup that was killed while git hung",
-        "repository; lock URL file://$PWD/r >l; real=$(command -v git);"
-        'printf \'#!/bin/sh\\ncase "$*" in *fetch*) echo $$ >%s/pid;'
-        ' exec setsid -w sleep 600 <&- >/dev/null 2>&1 9>&-;; esac\\nexec %s "$@"\\n\''
-        " $PWD $real >bin/git; chmod +x bin/git;"
-        "$D setup --locked --lock l --prefix p --yes & killed=$!;"
-        "for n in $(seq 100); do test -s pid && break; sleep 0.2; done; sleep 0.5;"
-        "kill -9 $killed; rm bin/git;"
-        "$D setup --locked --lock l --prefix p --yes 2>err; c=$?; sleep 0.5; exit $c",
-        (1,),
-        "test -s pid && grep -q 'git fetch' err && ! grep -q 'another setup' err",
-    ),
-    Row(
-        "a probe's warning with a password",
-        'echo \'{"schema": 1, "taken_at": "2026-11-22T08:47:27+00:00", "host": {"name": "n"},'
-        ' "probes": [{"probe": "smoke-train", "argv": ["x"], "exit_code": 1, "ranks": [{"probe":'
-        ' "smoke-train", "rank": 0, "world_size": 1, "stage": "x", "stages": {}, "ok": true,'
-        ' "values": {}, "warnings": {"login with --password hunter2hunter2": 3}}]}]}\' >s;'
-        "$D judge s --format json >out",
-        (UNKNOWN,),
-        "grep -q -e --password out && ! grep -q hunter2 out",
-        fast=True,
-    ),
-    Row(
-        "a check whose name is a metric",
-        "$D check $Q --format json >r.json; $PY -c 'import json;"
-        ' told = json.load(open("r.json"));'
-        ' told["findings"][0] |= {"check": "a\\"} 1\\nevil{x=\\"", "level": "error"};'
-        ' json.dump(told, open("r.json", "w"))\';'
-        "$D merge r.json --format prometheus >out",
-        (UNKNOWN,),
-        "! grep -q ^evil out",
-        fast=True,
-    ),
-    Row(
-        "a failure of one's own that changed and kept its time and size",
-        "echo own error 7 >t; row First; $D diagnose t --matrix o; row Later;"
-        "$D diagnose t --matrix o >out",
-        (1,),
-        "grep -q Later out",
-        fast=True,
-    ),
-    Row(
-        "no NPU behind a gate",
-        "$PY -m venv --without-pip v; $D check --preset prolog --python v/bin/python",
-        (1,),
-    ),
-    Row(
-        "a msgspec.py here while a launch is diagnosed",
-        'echo \'open("ran", "w")\' >msgspec.py;$D run --anyway -q --only shared-memory -- false',
-        (1,),
-        "! test -e ran",
-        fast=True,
-    ),
-    Row(
-        "a log that is a link",
-        "echo precious >t; ln -s t ascend-doctor-run.log;"
-        "$D run --anyway -q --only shared-memory -- true",
-        (USAGE,),
-        "grep -q precious t",
-        fast=True,
-    ),
-    Row(
-        "a prefix whose lock is a link",
-        "mkdir p; echo precious >t; ln -s ../t p/.lock;"
-        "$PY -c 'from pathlib import Path; from ascend_doctor.provision.running import exclusively;"
-        ' exclusively(Path("p/.lock")).__enter__()\' 2>/dev/null',
-        (1,),
-        "grep -q precious t",
-        fast=True,
-    ),
-)
+INPUTS = read_rows(r"""
+settings in a pipe [2]
+  mkfifo s; $D check $Q --config s
+a lock in a pipe [2]
+  mkfifo s; $D check $Q --lock s
+a lock in a device [2]
+  $D check $Q --lock /dev/zero
+a lock that is not there [2]
+  $D check $Q --lock none
+a machine in a pipe [2]
+  mkdir m; mkfifo m/machine.yaml; $D check $Q --replay m
+an overlay in a pipe [same 2]
+  mkdir -p o; mkfifo o/hazards.yaml; $D check $Q --matrix o
+lint of a pipe [2]
+  mkfifo s.yaml; $D lint s.yaml
+lint of numbers without end [3]
+  $PY -c 'print("a: 1" + ":1" * 1000000)' >s.yaml; $D lint s.yaml
+judge of no UTF-8 [2 fast]
+  printf '{"schema": 1, "host": "\377"}' >s; $D judge s
+judge of a pipe [2]
+  mkfifo s; $D judge s
+judge of a pipe that is ours [2]
+  $D judge <(echo '[]')
+judge of zeros without end [2]
+  $D judge /dev/zero
+merge of a folder with a pipe [3 fast]
+  mkdir d; mkfifo d/a.json; $D merge d
+diff of pipes [2]
+  mkfifo s; $D diff s s
+plan of layers without end [2]
+  echo '{"num_hidden_layers": 99999999999, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 99, "intermediate_size": 64}' >c.json;
+  $D plan --model ./c.json --npus 8
+diagnose of a pipe [2]
+  mkfifo s; $D diagnose s
+a host file in a pipe [2]
+  mkdir d; mkfifo h; $D merge d --expect h
+a bundle with no sums [2 fast]
+  mkdir b; : >b/SHA256SUMS; lock URL file:///nowhere >b/ascend-doctor.lock;
+  $D setup --offline --from b --prefix p --dry-run --yes
+a lock whose ref is an option of git [2 fast]
+  repository;
+  lock 'ref: core_v0.15.3' "ref: '--upload-pack=touch $PWD/ran;'" URL file://$PWD/r >l;
+  $D setup --locked --lock l --prefix p --yes
+  ? ! test -e ran
+a lock whose package is a command [2]
+  lock URL file:///nowhere 'megatron-core:' "'\$(touch $PWD/ran)':" >l;
+  $D setup --locked --lock l --prefix p --dry-run --yes
+a setup that was killed while git hung [1]
+  repository; lock URL file://$PWD/r >l; real=$(command -v git);
+  printf '#!/bin/sh\ncase "$*" in *fetch*) echo $$ >%s/pid; exec setsid -w sleep 600 <&- >/dev/null 2>&1 9>&-;; esac\nexec %s "$@"\n' $PWD $real >bin/git;
+  chmod +x bin/git;$D setup --locked --lock l --prefix p --yes & killed=$!;for n in $(seq 100);
+  do test -s pid && break; sleep 0.2; done; sleep 0.5;kill -9 $killed; rm bin/git;
+  $D setup --locked --lock l --prefix p --yes 2>err; c=$?; sleep 0.5; exit $c
+  ? test -s pid && grep -q 'git fetch' err && ! grep -q 'another setup' err
+a probe's warning with a password [3 fast]
+  echo '{"schema": 1, "taken_at": "2026-11-22T08:47:27+00:00", "host": {"name": "n"}, "probes": [{"probe": "smoke-train", "argv": ["x"], "exit_code": 1, "ranks": [{"probe": "smoke-train", "rank": 0, "world_size": 1, "stage": "x", "stages": {}, "ok": true, "values": {}, "warnings": {"login with --password hunter2hunter2": 3}}]}]}' >s;
+  $D judge s --format json >out
+  ? grep -q -e --password out && ! grep -q hunter2 out
+a check whose name is a metric [3 fast]
+  $D check $Q --format json >r.json;
+  $PY -c 'import json; told = json.load(open("r.json")); told["findings"][0] |= {"check": "a\"} 1\nevil{x=\"", "level": "error"}; json.dump(told, open("r.json", "w"))';
+  $D merge r.json --format prometheus >out
+  ? ! grep -q ^evil out
+a failure of one's own that changed and kept its time and size [1 fast]
+  echo own error 7 >t; row First; $D diagnose t --matrix o; row Later;
+  $D diagnose t --matrix o >out
+  ? grep -q Later out
+no NPU behind a gate [1]
+  $PY -m venv --without-pip v; $D check --preset prolog --python v/bin/python
+a msgspec.py here while a launch is diagnosed [1 fast]
+  echo 'open("ran", "w")' >msgspec.py;$D run --anyway -q --only shared-memory -- false
+  ? ! test -e ran
+a log that is a link [2 fast]
+  echo precious >t; ln -s t ascend-doctor-run.log;
+  $D run --anyway -q --only shared-memory -- true
+  ? grep -q precious t
+a prefix whose lock is a link [1 fast]
+  mkdir p; echo precious >t; ln -s ../t p/.lock;
+  $PY -c 'from pathlib import Path; from ascend_doctor.provision.running import exclusively; exclusively(Path("p/.lock")).__enter__()' 2>/dev/null
+  ? grep -q precious t
+""")  # noqa: E501
 
 ROWS = (*TOOLS, *SEARCHED, *LIMITS, *OUTPUTS, *FOLDERS, *INPUTS)

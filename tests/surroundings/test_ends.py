@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.knobs import WHOLE
+from tests.programs import run_program
 from tests.surroundings.test_surroundings import MARK, environment, list_left
 
 pytestmark = pytest.mark.slow
@@ -77,9 +78,7 @@ _FAST = {"a home", "a lock", "an output", "a folder of PATH"}
 def test_a_mount_that_stopped_answering_does_not_hold_it(what: str, tmp_path: Path) -> None:
     variables, options = HANGS[what]
     env, argv = doctor(tmp_path, what, **variables)
-    done = subprocess.run(
-        [*argv, *options], check=False, capture_output=True, text=True, env=env, timeout=60
-    )
+    done = run_program([*argv, *options], check=False, env=env)
     output = done.stdout + done.stderr
     assert done.returncode in {1, 3}, output
     assert "Traceback" not in output
@@ -90,14 +89,7 @@ def test_a_mount_that_stopped_answering_does_not_hold_it(what: str, tmp_path: Pa
 
 def test_what_was_collected_is_in_the_report_of_a_run_that_hangs(tmp_path: Path) -> None:
     env, argv = doctor(tmp_path, "partial")
-    done = subprocess.run(
-        [*argv, "--lock", "/hung/a.lock", "--format", "json"],
-        check=False,
-        capture_output=True,
-        text=True,
-        env=env,
-        timeout=60,
-    )
+    done = run_program([*argv, "--lock", "/hung/a.lock", "--format", "json"], check=False, env=env)
     report = json.loads(done.stdout)
     assert report["verdict"]["exit_code"] == done.returncode
     assert report["snapshot"]["host"]

@@ -14,6 +14,7 @@ import pytest
 
 import ascend_doctor
 from tests.knobs import WHOLE
+from tests.programs import run_program
 from tests.surroundings.rows import FUNCTIONS, ROWS, SAME, Row
 
 MAIN = Path(ascend_doctor.__file__).parent / "__main__.py"
@@ -40,14 +41,11 @@ def environment(folder: Path, name: str) -> dict[str, str]:
 def shell(script: str, folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     owner = folder.stat().st_uid
     other: dict[str, Any] = {"user": owner, "group": owner, "extra_groups": []}
-    return subprocess.run(
+    return run_program(
         ["bash", "-c", FUNCTIONS + script],
         **(other if owner != os.geteuid() else {}),
         check=False,
-        capture_output=True,
-        text=True,
         errors="replace",
-        timeout=120,
         cwd=folder,
         env=env,
     )

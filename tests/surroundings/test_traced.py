@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import ascend_doctor
+from tests.programs import run_program
 from tests.surroundings.test_surroundings import MAIN, environment
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
@@ -79,13 +80,10 @@ def test_level_0_starts_writes_and_reaches_what_the_page_says(
         pytest.skip("strace is not installed")
     log = tmp_path / "log"
     argv = [strace, "-f", "-qq", "-s", "4096", "-e", f"trace={CALLS}", "-o", str(log)]
-    done = subprocess.run(
+    done = run_program(
         [*argv, sys.executable, "-I", str(MAIN), "check", "-l", "0", "-q", "--format", "json"],
         check=False,
-        capture_output=True,
-        text=True,
         env=prepared,
-        timeout=120,
         cwd=tmp_path,
     )
     if not log.exists() or "PTRACE" in done.stderr:

@@ -1,0 +1,10 @@
+"""A value that must be there."""
+
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def present(value: T | None) -> T:
+    assert value is not None
+    return value

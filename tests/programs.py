@@ -1,0 +1,51 @@
+"""Programs that tests start, with what they print, and modules that they load from a path."""
+
+import importlib.util
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tests.present import present
+
+
+def run_program(
+    command: Sequence[str | Path],
+    *,
+    check: bool = True,
+    timeout: float = 300,
+    cwd: str | Path | None = None,
+    env: Mapping[str, str] | None = None,
+    **options: Any,
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        check=check,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        cwd=cwd,
+        env=env,
+        **options,
+    )
+
+
+def until(true: Callable[[], bool], seconds: float = 300) -> bool:
+    """Whether it becomes true in time."""
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        if true():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def load_module(path: Path, name: str) -> ModuleType:
+    spec = present(importlib.util.spec_from_file_location(name, path))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    present(spec.loader).exec_module(module)
+    return module
