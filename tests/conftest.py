@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from ascend_doctor import language
+from tests.overtime import Overtime
 from tests.programs import run_program
 from tests.pseudo import PseudoDictionary
 
@@ -50,6 +51,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def overtime(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> None:
+    """No test holds up the others of its worker."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        pytestconfig.pluginmanager.register(Overtime(tmp_path_factory.getbasetemp()))
 
 
 @pytest.fixture(scope="session")

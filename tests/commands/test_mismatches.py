@@ -81,7 +81,7 @@ def test_both_lines_are_named(drawn: Drawn, examined_python: Path, tmp_path: Pat
         [DOCTOR, "rehearse", *options.split(), "--", *launch, *layout.split()],
         cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
-        end = threading.Timer(200, process.terminate)
+        end = threading.Timer(300, process.terminate)
         end.start()
         lines = []
         for line in process.stderr or ():

@@ -110,6 +110,7 @@ class SlurmCluster:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         for daemon in daemons:
+            daemon.kill()
             daemon.wait()
 
     def processes(self, *words: str) -> list[int]:
