@@ -47,10 +47,7 @@ def test_its_own_processor_and_an_unknown_one_are_none(
 
 
 def test_this_machine_is_as_the_kernel_says() -> None:
-    assert patience() == (
-        1.0,
-        "",
-    )  # the tests of an emulated machine are in tests/acceptance/aarch64
+    assert patience() == (1.0, "")
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,6 @@ from tests.later import jsonschema
 
 MIND_CLUSTER = "Ascend/mind-cluster"
 UPSTREAM = {
-    "volcano": (
-        "volcano",
-        "volcano-sh/volcano",
-        "config/crd/volcano/bases/batch.volcano.sh_jobs.yaml",
-    ),
     # As MindCluster builds it.
     **{
         f"volcano {version}": (

@@ -2,14 +2,12 @@
 
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.linting.inputs import subjects
 from tests.acceptance.clones import clone, git
-from tests.acceptance.linting import rl_seeding as rl
 from tests.linting.judged import CATALOG, judge_inputs
 from tests.linting.test_entry_files import LABELLED
 from tests.linting.test_entry_files import reports as entry_reports
@@ -98,14 +96,3 @@ def test_public_entry_files_have_none_of_these_mistakes(repository: str) -> None
     ]
     assert len(paths) >= 8
     assert wrong == []
-
-
-def test_configurations_of_mindspeed_rl_have_no_mistakes(tmp_path: Path) -> None:
-    """All 17 were labelled as free of mistakes before they were judged."""
-    contents = rl.files()
-    paths = rl.configurations(contents)
-    assert len(paths) == 17
-    for path in paths:
-        assert [
-            (finding.title, finding.location) for finding in rl.reports(contents, path, tmp_path)
-        ] == []

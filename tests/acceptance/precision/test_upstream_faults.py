@@ -1,4 +1,4 @@
-"""Seeded faults in jobs that others wrote: Megatron-LM with MindSpeed, and LoRA by accelerate.
+"""Seeded faults in Megatron-LM's own pretrain_gpt.py with MindSpeed.
 
 What is named is held to the labels in tests/precision/programs/cases.py. A folder of records keeps
 the dumps, which a later run reads.
@@ -12,46 +12,33 @@ from ascend_doctor.precision import RECORDER
 from tests.acceptance.rehearsals import megatron_jobs as jobs
 from tests.knobs import record_path
 from tests.precision.judging import RANKS, judge, record, report_partings
-from tests.precision.programs.cases import LORA, UPSTREAM, faults
+from tests.precision.programs.cases import UPSTREAM, faults
 
 TESTS = Path(__file__).parents[2]
 # The ordinary tests share these cases and damage.
 CASES = TESTS / "precision" / "programs"
 PROGRAM = str(Path(__file__).parent / "programs" / "upstream_job.py")
-STACKS = {
-    "pretrain": ("core_v0.15.3", "core_r0.15.3"),
-    "pretrain-experts": ("core_v0.12.1", "2.3.0_core_r0.12.1"),
-}
 LEAST = 0.95
-# Of a tensor that several modules with frozen weights take, whose gradient is wrong is not told.
-LORA_LEAST = 0.9
-
-
-@pytest.fixture(scope="module", params=UPSTREAM)
-def job(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def dumps(job: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with dumps of the job on the CPU and on simulated NPUs."""
-    folder = record_path(f"dumps/{job}") or tmp_path_factory.mktemp(job)
+    folder = record_path(f"dumps/{UPSTREAM}") or tmp_path_factory.mktemp(UPSTREAM)
     stack = tmp_path_factory.mktemp("stack")
-    script = TESTS / "acceptance" / "rehearsals" / "programs" / "lora_fsdp.py"
-    if job != LORA:
-        jobs.unpack(stack, *STACKS[job])
-        script = stack / "pretrain_gpt.py"
+    jobs.unpack(stack, "core_v0.15.3", "core_r0.15.3")
     for device in ("cpu", "npu"):
         if not (folder / device).exists():
             (folder / device).mkdir(parents=True)
-            _run(job, device, folder / device, stack, script)
-    record(job, folder)
+            _run(device, folder / device, stack)
+    record(UPSTREAM, folder)
     return folder
 
 
-def _run(job: str, device: str, folder: Path, stack: Path, script: Path) -> None:
+def _run(device: str, folder: Path, stack: Path) -> None:
     launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS))
-    program = (*launch, PROGRAM, job, device, str(folder), str(script))
+    words = (UPSTREAM, device, str(folder), str(stack / "pretrain_gpt.py"))
+    program = (*launch, PROGRAM, *words)
     env = {
         "PYTHONPATH": f"{stack}:{RECORDER}:{CASES}:{TESTS.parent}",
         "ASCEND_DOCTOR_RECORD_SEED": "1",
@@ -67,12 +54,11 @@ def _run(job: str, device: str, folder: Path, stack: Path, script: Path) -> None
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-def test_the_first_module_is_named(job: str, dumps: Path) -> None:
-    rows = faults(job)
+def test_the_first_module_is_named(dumps: Path) -> None:
+    rows = faults(UPSTREAM)
     wrong = [text for fault in rows if (text := judge(dumps, fault).wrong)]
-    least = LORA_LEAST if job == LORA else LEAST
-    assert 1 - len(wrong) / len(rows) >= least, "\n".join(wrong)
+    assert 1 - len(wrong) / len(rows) >= LEAST, "\n".join(wrong)
 
 
-def test_healthy_runs_are_silent(job: str, dumps: Path) -> None:
-    assert not report_partings(job, dumps, "npu")
+def test_healthy_runs_are_silent(dumps: Path) -> None:
+    assert not report_partings(UPSTREAM, dumps, "npu")

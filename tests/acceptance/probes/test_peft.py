@@ -8,7 +8,7 @@ from tests.probes.test_stack_calls import PROBE
 
 
 def test_peft_fails_on_megatron_s_layers() -> None:
-    run = ran(PROBE, python=needs.first_path("peft-python"), device="cpu")
+    run = ran(PROBE, python=needs.first_path("training-python"), device="cpu")
     (finding,) = judge_probes(run, check="peft-on-megatron")
     assert finding.level is Level.WARNING
     assert "KeyError" in finding.observed

@@ -12,10 +12,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.acceptance import needs
 from tests.acceptance.rehearsals import megatron_jobs as jobs
 
-FRAMEWORKS = needs.first_path("frameworks-python")
 HERE = Path(__file__).parent
 SAME_START = str(HERE / "programs" / "same_start.py")
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "MODELSCOPE_OFFLINE": "1"}
@@ -32,7 +30,7 @@ def tell_version(folder: Path, name: str, version: str) -> None:
 def make_model(family: str, folder: Path, program: str = "tiny_model.py") -> Path:
     """A program makes a tiny model with weights, tokenizer and conversations."""
     subprocess.run(
-        [FRAMEWORKS, HERE / "programs" / program, family, folder],
+        [jobs.PYTHON, HERE / "programs" / program, family, folder],
         check=True,
         capture_output=True,
         timeout=300,
@@ -44,14 +42,14 @@ def make_model(family: str, folder: Path, program: str = "tiny_model.py") -> Pat
 def rehearse(
     words: list[str], ranks: int, loss: re.Pattern[str], stack: Path, folder: Path
 ) -> jobs.JobRun:
-    doctor = (jobs.DOCTOR, "rehearse", "--python", FRAMEWORKS, "--npus", str(ranks), "--")
+    doctor = (jobs.DOCTOR, "rehearse", "--python", jobs.PYTHON, "--npus", str(ranks), "--")
     return _watch([*doctor, "python", *_torchrun(ranks), *words], loss, stack, folder, {})
 
 
 def run_on_cpu(
     words: list[str], ranks: int, loss: re.Pattern[str], stack: Path, folder: Path
 ) -> jobs.JobRun:
-    command = [FRAMEWORKS, *_torchrun(ranks), jobs.PLAIN, *words]
+    command = [jobs.PYTHON, *_torchrun(ranks), jobs.PLAIN, *words]
     env = {**jobs.ON_CPU, "PYTHONPATH": f"{stack}:{HERE / 'plain'}"}
     return _watch(command, loss, stack, folder, env)
 

@@ -21,7 +21,7 @@ from tests.knobs import record_path
 from tests.programs import run_program
 
 MINDSPEED, MEGATRON = "Ascend/MindSpeed", "NVIDIA/Megatron-LM"
-PYTHON = needs.first_path("jobs-python")
+PYTHON = needs.first_path("training-python")
 DOCTOR = str(Path(sys.executable).with_name("ascend-doctor"))
 PLAIN = str(Path(__file__).with_name("plain_cpu.py"))
 STEPS = 10
@@ -89,23 +89,6 @@ def run_options_on_cpu(stack: Path, folder: Path, options: list[str]) -> JobRun:
     command = _torchrun(*script, *options, "--no-persist-layer-norm")
     path = f"{Path(PYTHON).parent}:{os.environ['PATH']}"
     return _run(command, stack, folder, {**ON_CPU, "PATH": path})
-
-
-def rehearse_script(script: str, folder: Path, ranks: int) -> JobRun:
-    doctor = (DOCTOR, "rehearse", "--python", PYTHON, "--npus", str(ranks), "--")
-    command = [*doctor, "torchrun", "--standalone", f"--nproc-per-node={ranks}", script]
-    return _run(command, folder, folder, {"ASCEND_DOCTOR_DEVICE": "npu"})
-
-
-def run_script_on_cpu(script: str, folder: Path, ranks: int) -> JobRun:
-    env = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "ASCEND_DOCTOR_DEVICE": "cpu"}
-    torchrun = str(Path(PYTHON).with_name("torchrun"))
-    command = [torchrun, "--standalone", f"--nproc-per-node={ranks}", script]
-    return _run(command, folder, folder, env)
-
-
-def run_alone_on_cpu(stack: Path, folder: Path, program: list[str]) -> JobRun:
-    return _run([PYTHON, *program], stack, folder, {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"})
 
 
 def record(row: dict[str, object]) -> None:

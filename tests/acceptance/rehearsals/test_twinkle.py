@@ -1,6 +1,6 @@
 """twinkle's cookbook/megatron/ascend/tp_npu.py beside the same on the CPU.
 
-The packages of twinkle lie in a folder before those of the interpreter. Two minutes.
+Two minutes.
 
 The script is changed where CHANGES say. As with ms-swift, what is trained is named and nothing is
 clipped: on NPUs `all-linear` leaves out linear_proj and linear_fc2, which cannot be named either,
@@ -15,12 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance import clones, needs
+from tests.acceptance import clones
 from tests.acceptance.rehearsals import frameworks
 from tests.acceptance.rehearsals import megatron_jobs as jobs
 from tests.acceptance.rehearsals.test_jobs import TOLERANCES
 
-PACKAGES = needs.first_path("twinkle-packages")
 COMMIT = "v0.4.0"
 MEGATRON, MINDSPEED = "core_v0.15.3", "core_r0.15.3"
 SCRIPT = "cookbook/megatron/ascend/tp_npu.py"
@@ -43,8 +42,6 @@ def stack(tmp_path: Path) -> Path:
     folder.mkdir()
     jobs.unpack(folder, MEGATRON, MINDSPEED)
     clones.unpack(folder, "modelscope/twinkle", COMMIT, SCRIPT)
-    for package in Path(PACKAGES).iterdir():
-        (folder / package.name).symlink_to(package)
     for name in ("megatron_core", "mindspeed"):
         frameworks.tell_version(folder, name, "0.15.3")
     return folder

@@ -1,6 +1,6 @@
-"""Real launches are shrunk as they were labelled (launches.yaml and to_steps.yaml of rehearsals).
+"""Real launches are shrunk as they were labelled in rehearsals/launches.yaml.
 
-The launchers here only print their arguments. docs/records/fidelity.md has the launches that step.
+The launchers here only print their arguments. rehearsals/test_launches.py runs those that step.
 """
 
 from pathlib import Path
@@ -12,14 +12,9 @@ from ascend_doctor.machine.parsing import read_yaml
 from tests.acceptance.clones import clone, git
 from tests.shrinking.test_programs import start
 
-LABELLED = Path(__file__).parent.parent / "rehearsals"
-# Tests that have an interpreter for a model's folder judge what is made of it.
-LABELS = [
-    label
-    for name in ("launches.yaml", "to_steps.yaml")
-    for label in read_yaml(LABELLED / name)
-    if "model" not in label
-]
+ROWS = read_yaml(Path(__file__).parent.parent / "rehearsals" / "launches.yaml")
+# What is made of a model's folder needs an interpreter.
+LABELS = [label for label in ROWS if "model" not in label]
 ON_A_HUB = "the model is a name on a hub, not a folder"
 NO_DATA = "fine-tuning on instructions has no mock data"
 
@@ -30,7 +25,7 @@ def test_a_launch_is_shrunk_as_labelled(label: dict[str, Any], tmp_path: Path) -
     (tmp_path / "launch.sh").write_bytes(script)
     (tmp_path / "pretrain_gpt.py").touch()
     arguments = [f"given-{number}" for number in range(1, 6)]
-    done = start(tmp_path, ["bash", "launch.sh", *label.get("words", arguments)])
+    done = start(tmp_path, ["bash", "launch.sh", *arguments])
     if not label["ranks"]:
         assert label["seen"] in done.stdout + done.stderr
         return

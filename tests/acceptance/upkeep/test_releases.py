@@ -67,7 +67,6 @@ CLONES = {
     "mindspeed": "Ascend/MindSpeed",
     "mcore-bridge": "modelscope/mcore-bridge",
     "verl": "verl-project/verl",
-    "vllm-ascend": "vllm-project/vllm-ascend",
 }
 
 

@@ -99,42 +99,12 @@ EXPERTS = Job(
     buffers=(),
 )
 JOBS = {"ddp": DDP, "megatron": MEGATRON, "experts": EXPERTS}
-# Jobs that others wrote, two ranks each: Megatron-LM's pretrain_gpt.py under TP2 and under EP2,
-# with MindSpeed's modules on NPUs and its own on the CPU, and LoRA by peft under accelerate.
+# Megatron-LM's pretrain_gpt.py under TP2, with MindSpeed's modules on NPUs and its own on the CPU.
 # Options are those beside megatron_jobs.MODEL.
-LORA = "lora"
-_ADAPTED = "PeftModel.base_model.model.model.layers"
-UPSTREAM = {
-    "pretrain": MEGATRON,
-    "pretrain-experts": EXPERTS,
-    LORA: Job(
-        linears=(
-            f"{_ADAPTED}.0.self_attn.q_proj.lora_B.default",
-            f"{_ADAPTED}.1.self_attn.v_proj.lora_B.default",
-            f"{_ADAPTED}.1.mlp.down_proj.lora_B.default",
-        ),
-        squares=(
-            f"{_ADAPTED}.0.self_attn.q_proj.base_layer",
-            f"{_ADAPTED}.1.self_attn.o_proj",
-        ),
-        modules=(
-            "PeftModel.base_model.model.model.embed_tokens",
-            f"{_ADAPTED}.1.input_layernorm",
-            f"{_ADAPTED}.1.mlp.gate_proj",
-            f"{_ADAPTED}.1.self_attn.v_proj.base_layer",
-            "PeftModel.base_model.model.model.norm",
-        ),
-        attentions=(),
-        gated=(),
-        buffers=(),
-    ),
-}
-_PRETRAIN = "--swiglu --no-bias-swiglu-fusion --position-embedding-type rope"
-UPSTREAM_OPTIONS = {
-    "pretrain": f"{_PRETRAIN} --tensor-model-parallel-size 2",
-    "pretrain-experts": f"{_PRETRAIN} --expert-model-parallel-size 2 --num-experts 4"
-    " --moe-router-topk 2 --moe-token-dispatcher-type alltoall",
-}
+UPSTREAM = "pretrain"
+UPSTREAM_OPTIONS = (
+    "--swiglu --no-bias-swiglu-fusion --position-embedding-type rope --tensor-model-parallel-size 2"
+)
 _FORWARD, _BACKWARD, _OPTIMIZER = ("forward",), ("backward",), ("optimizer",)
 _GRADIENT = ("backward", "optimizer")
 
@@ -151,11 +121,10 @@ def variants(job: str) -> list[Variant]:
 def faults(job: str) -> list[Fault]:
     draw = random.Random(f"{SEED} {job} faults")
     healthy = variants(job)
-    parts = {**JOBS, **UPSTREAM}[job]
+    parts = {**JOBS, UPSTREAM: MEGATRON}[job]
     kinds = [
         ("operator-value", parts.modules, _FORWARD),
-        # lora_B's output is zero in the first step; its gradient is not.
-        ("operator-row", parts.linears, _BACKWARD if job == LORA else _FORWARD),
+        ("operator-row", parts.linears, _FORWARD),
         ("transposed-weight", parts.squares, ("before the first step",)),
         ("transposed-product", parts.squares, _FORWARD),
         ("lost-gradient", parts.linears, (*_FORWARD, *_BACKWARD)),

@@ -2,7 +2,7 @@
 
 usage: torchrun upstream_job.py JOB cpu|npu FOLDER SCRIPT
 
-JOB is one of ``cases.UPSTREAM``, SCRIPT Megatron-LM's pretrain_gpt.py or ours of LoRA. A run is a
+JOB is ``cases.UPSTREAM``, SCRIPT Megatron-LM's pretrain_gpt.py. A run is a
 process that is forked from a rank which has imported everything. The repository is on sys.path.
 """
 
@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import ascend_recorder
-import torch
-from cases import LORA, UPSTREAM, UPSTREAM_OPTIONS, Fault, Variant, faults, variants
+from cases import UPSTREAM_OPTIONS, Fault, Variant, faults, variants
 from damage import damage, disturb
 
 from tests.acceptance.rehearsals.model_options import MODEL
@@ -52,9 +51,9 @@ def meet(folder: Path, label: str, rank: int) -> str:
 class Pretraining:
     """Megatron-LM's pretrain_gpt.py: MindSpeed's on NPUs, Megatron-LM's own on the CPU."""
 
-    def __init__(self, name: str, device: str, script: str) -> None:
+    def __init__(self, device: str, script: str) -> None:
         self.device, self.script = device, script
-        options = (*MODEL, *shlex.split(UPSTREAM_OPTIONS[name]), "--train-iters", str(STEPS))
+        options = (*MODEL, *shlex.split(UPSTREAM_OPTIONS), "--train-iters", str(STEPS))
         backend = "gloo" if device == "cpu" else "nccl"
         sys.argv = [script, *options, "--distributed-backend", backend]
         if device == "cpu":
@@ -68,8 +67,7 @@ class Pretraining:
 
     def run(self, variant: Variant, fault: Fault | None) -> None:
         width = variant.hidden
-        feed_forward = width if "--num-experts" in sys.argv else 2 * width
-        sizes = ("--hidden-size", width, "--ffn-hidden-size", feed_forward, "--seed", variant.seed)
+        sizes = ("--hidden-size", width, "--ffn-hidden-size", 2 * width, "--seed", variant.seed)
         sys.argv += [str(word) for word in sizes]
         if variant.dtype == "bfloat16":
             sys.argv.append("--bf16")
@@ -129,36 +127,6 @@ def break_steps(
     return broken
 
 
-class Lora:
-    """Our script of LoRA by peft under accelerate, with DistributedDataParallel; no FSDP on CPU."""
-
-    def __init__(self, device: str, script: str) -> None:
-        os.environ["ASCEND_DOCTOR_DEVICE"] = device
-        self.program = runpy.run_path(script, run_name="lora")
-
-    def run(self, variant: Variant, fault: Fault | None) -> None:
-        bindings = self.program["main"].__globals__
-        make_model = bindings["make_model"]
-        bindings["SEED"], bindings["WIDTH"] = variant.seed, variant.hidden
-        bindings["FullyShardedDataParallelPlugin"] = lambda **_: None
-
-        def build() -> Any:
-            model = make_model().to(getattr(torch, variant.dtype))
-            if fault:
-                broken = damage(fault, model)
-                bindings["make_optimizer"] = functools.partial(make_broken, fault, broken)
-            return model
-
-        bindings["make_model"] = build
-        self.program["main"]()
-
-
-def make_broken(fault: Fault, module: Any, *arguments: Any, **keywords: Any) -> Any:
-    optimizer = torch.optim.AdamW(*arguments, **keywords)
-    optimizer.step = break_steps(fault, module, optimizer.step, optimizer)
-    return optimizer
-
-
 def run_forked(run: Callable[[], None], recording: Any, folder: Path) -> None:
     """One run in its own process, ended where it waits for a failed rank."""
     child = os.fork()
@@ -191,12 +159,11 @@ def main() -> None:
     recording = ascend_recorder.install()
     os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "False"
     rank = int(os.environ["RANK"])
-    job = Lora(device, script) if name == LORA else Pretraining(name, device, script)
+    job = Pretraining(device, script)
     rows: list[tuple[str, Variant, Fault | None]]
     rows = [(variant.name, variant, None) for variant in variants(name)]
     if device == "npu":
         rows += [(fault.name, fault.variant, fault) for fault in faults(name)]
-    assert name in UPSTREAM
     # Runs already here were recorded by an earlier start.
     recorded = {path.name for path in folder.iterdir() if path.is_dir()}
     for label, variant, fault in rows:

@@ -1,7 +1,6 @@
-"""Whole rehearsals on other releases of torch and torch_npu.
+"""A whole rehearsal on another release of torch and torch_npu than that of the ordinary tests.
 
-`cpu_torch.py` makes torch for them where the package index has only a CUDA build. Several minutes
-each.
+`cpu_torch.py` makes torch for it where the package index has only a CUDA build. Several minutes.
 """
 
 import json
@@ -9,15 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.acceptance import needs
 
 
-@pytest.mark.parametrize("python", needs.load().need("torch-lines").paths())
-def test_a_rehearsal_ends_without_errors(python: str, tmp_path: Path) -> None:
+def test_a_rehearsal_ends_without_errors(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     program = Path(sys.executable).with_name("ascend-doctor")
+    python = needs.first_path("training-python")
     subprocess.run(
         [program, "rehearse", "--python", python, "--quiet", "-o", report],
         check=False,
