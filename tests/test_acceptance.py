@@ -19,6 +19,7 @@ HERE = TESTS / "acceptance"
 SCHEMA = "sarif-2.1/schema/sarif-schema-2.1.0.json"
 STRICT = '{"properties": {"$schema": {}, "version": {}, "runs": {}}, "additionalProperties": false}'
 # Fixtures of the whole run, labelled logs, and marks of processes, which no test is skipped for.
+DRAWS = "^from tests.knobs import .*draw"
 ORDINARY = {"PYTHON", "LOGS", "SAMPLES", "MARK", "WHOLE", "SEED", "RECORD"}
 
 
@@ -44,7 +45,19 @@ def make_mirror(folder: Path, schema: str) -> None:
 def test_every_acceptance_test_is_in_the_manifest() -> None:
     listed = {name for need in load().needs for name in need.files}
     assert {str(path.relative_to(TESTS)) for path in HERE.rglob("test_*.py")} <= listed
-    assert [name for name in listed if not (TESTS / name).is_file()] == []
+    assert [name for name in listed if not (TESTS / name.partition("::")[0]).is_file()] == []
+
+
+def test_every_table_with_rows_to_draw_is_in_the_manifest() -> None:
+    files = {name.partition("::") for name in load().need("whole-tables").files}
+    drawing = [
+        path
+        for path in TESTS.rglob("test_*.py")
+        if re.search(DRAWS, path.read_text(), re.MULTILINE)
+    ]
+    assert {str(path.relative_to(TESTS)) for path in drawing} == {file for file, *_ in files}
+    for file, _, test in files:
+        assert f"def {test}" in (TESTS / file).read_text()
 
 
 def test_a_repository_that_a_test_reads_is_of_one_of_its_needs() -> None:

@@ -302,6 +302,9 @@ def _running_until_done(process: subprocess.Popen[bytes]) -> Iterator[None]:
         kill_group(process)
     try:
         yield
+    except BaseException:  # such as no descriptor left to read its output with
+        kill_group(process)
+        raise
     finally:
         _running.discard(process)
 
@@ -353,9 +356,11 @@ def strays_ended() -> Iterator[None]:
     adopt(on=True)
     _load_unwinder()
     _before = _children()
+    spare = os.eventfd(0)  # commands may use up the descriptors, and children are listed in files
     try:
         yield
     finally:
+        os.close(spare)
         _end_strays(_before)
         _before = None
         adopt(on=False)

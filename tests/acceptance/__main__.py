@@ -1,6 +1,7 @@
 """Runs the tests that need other projects' repositories, other interpreters, files or hours."""
 
 import os
+import random
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -65,7 +66,8 @@ def main(  # noqa: PLR0913, PLR0917 - one parameter an option
 def _set_variables(seed: int | None, record: str | None, *, whole: bool) -> None:
     os.environ.setdefault(PYTHON, sys.executable)
     if whole:
-        os.environ[WHOLE] = "1"
+        drawn = random.randrange(10**6) if seed is None else seed
+        click.echo(f"{WHOLE}={os.environ.setdefault(WHOLE, str(drawn))} draws the same rows again")
     if seed is not None:
         os.environ["ASCEND_DOCTOR_TEST_SEED"] = str(seed)
     if record:

@@ -98,4 +98,7 @@ def _install_torch(python: Path, path: Path, version: str) -> None:
         _pip(python, "download", "--no-deps", "-d", folder, f"torch=={version}")
         (wheel,), (site,) = Path(folder).glob("torch-*"), path.glob("lib/python3*/site-packages")
         _run(sys.executable, "-m", "tests.acceptance.simulator.cpu_torch", wheel, site)
+    program = python.with_name("torchrun")
+    program.write_text(f"#!{python}\nfrom torch.distributed.run import main\n\nmain()\n", "utf-8")
+    program.chmod(0o755)
     _pip(python, "install", *_OF_TORCH)

@@ -23,7 +23,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``files`` are test files below tests/, ``minutes`` what they take.
+    """``files`` are test files below tests/, or tests in them after ::, ``minutes`` what they take.
 
     It is clones of ``repositories``, or what ``variable`` names: interpreters, of which
     ``environments`` can be made, or a folder that ``pip`` can fill. Otherwise only time.

@@ -35,7 +35,7 @@ class Outcomes:
         return sum(row[outcome] for row in self.files.values())
 
     def row(self, name: str, files: Iterable[str], reason: str = "") -> str:
-        paths = [f"tests/{file}" for file in files]
+        paths = {f"tests/{file.partition('::')[0]}" for file in files}
         counts = [
             sum(self.files[path][key] for path in paths) for key in ("passed", "failed", "skipped")
         ]

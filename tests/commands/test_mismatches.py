@@ -15,7 +15,7 @@ import pytest
 
 from ascend_doctor.diagnosis.called_lines import find_mismatch, parse_called_lines
 from ascend_doctor.render.stall import mismatch_rows
-from tests.knobs import WHOLE, seed
+from tests.knobs import draw, seed
 
 PROGRAM = Path(__file__).parent / "programs" / "stages.py"
 DOCTOR = str(Path(sys.executable).with_name("ascend-doctor"))
@@ -53,7 +53,7 @@ class Drawn(NamedTuple):
         return stage == self.stage and (offset == 1 or not self.kind.startswith("branch"))
 
 
-def draw() -> list[Drawn]:
+def draw_rows() -> list[Drawn]:
     drawn = random.Random(seed(20261129))
     rows = []
     for kind in CALLS:
@@ -67,8 +67,11 @@ def draw() -> list[Drawn]:
     return rows
 
 
+ROWS = draw_rows()
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("drawn", [row for row in draw() if WHOLE or row.kind in FEW], ids=str)
+@pytest.mark.parametrize("drawn", draw(ROWS, [row for row in ROWS if row.kind in FEW], 2), ids=str)
 def test_both_lines_are_named(drawn: Drawn, examined_python: Path, tmp_path: Path) -> None:
     options = f"--python {examined_python} --true-size --real 1 --world {drawn.world} --stall 8"
     if drawn.kind.startswith("branch"):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.knobs import WHOLE
+from tests.knobs import draw
 
 PROGRAM = Path(__file__).parents[1] / "diagnosis" / "programs" / "rehearsed_hang.py"
 DOCTOR = str(Path(sys.executable).with_name("ascend-doctor"))
@@ -112,7 +112,7 @@ def read_answer(text: str) -> tuple[set[int], set[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", LABELS if WHOLE else FEW)
+@pytest.mark.parametrize("kind", draw(LABELS, FEW, 3))
 def test_who_did_not_enter_is_named(kind: str, examined_python: Path, tmp_path: Path) -> None:
     label = LABELS[kind]
     code, text = rehearse(kind, label, examined_python, tmp_path)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.precision import RECORDER
-from tests.knobs import WHOLE
+from tests.knobs import draw
 from tests.precision.judging import RANKS, judge, record, report_partings
 from tests.precision.programs.cases import JOBS, faults
 
@@ -22,7 +22,7 @@ LEAST = 0.95
 EXPERTS = "experts"
 
 
-@pytest.fixture(scope="module", params=[job for job in JOBS if WHOLE or job != EXPERTS])
+@pytest.fixture(scope="module", params=draw(JOBS, ("ddp", "megatron"), 1))
 def job(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

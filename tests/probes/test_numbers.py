@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.findings import Level
-from tests.knobs import WHOLE
+from tests.knobs import draw
 from tests.probes.judged import judge_probes
 from tests.probes.mutated import Mutation, mutate
 from tests.probes.started import start_probe
@@ -86,7 +86,7 @@ MUTATIONS: dict[str, tuple[Mutation, dict[str, str]]] = {
 QUICK = ("gradients of data parallel ranks are summed", "rotary embedding of queries is off")
 
 
-@pytest.mark.parametrize("name", MUTATIONS if WHOLE else QUICK)
+@pytest.mark.parametrize("name", draw(MUTATIONS, QUICK, 2))
 def test_wrong_mathematics_get_their_name(
     name: str, core: Path, forked_megatron: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,11 +17,11 @@ import pytest
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.lock import Lock, LockedSource
 from ascend_doctor.provision.wheels import hash_file
-from tests.knobs import WHOLE
+from tests.knobs import seed
 from tests.provision import small_world
 from tests.provision.small_world import PASSWORD, PROGRAM, World, git, list_imports
 
-KILLS = 25 if WHOLE else 4
+KILLS = 4
 
 
 @pytest.fixture(scope="module")
@@ -349,7 +349,7 @@ def test_a_wheel_that_was_changed_in_the_prefix_is_not_installed(
 
 
 def test_killed_anywhere_it_goes_on(world: World, prefix: Path) -> None:
-    dice = random.Random(0)
+    dice = random.Random(seed(0))
     world.setup("0.12.1", prefix)
     previous = (prefix / "current").resolve()
     subprocess.run(["rm", "-rf", *(prefix / "stacks").glob("core_v0.15.3*")], check=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.knobs import WHOLE
+from tests.knobs import draw, seed
 from tests.programs import run_program
 from tests.surroundings.test_surroundings import MARK, environment, list_left
 
@@ -71,10 +71,10 @@ HANGS = {
     "an overlay": ({}, ("--matrix", "/hung/overlay")),
     "a recording": ({}, ("--replay", "/hung/machine")),
 }
-_FAST = {"a home", "a lock", "an output", "a folder of PATH"}
+_FAST = ("a home", "a lock", "an output", "a folder of PATH")
 
 
-@pytest.mark.parametrize("what", [name for name in HANGS if WHOLE or name in _FAST])
+@pytest.mark.parametrize("what", draw(HANGS, _FAST, 3))
 def test_a_mount_that_stopped_answering_does_not_hold_it(what: str, tmp_path: Path) -> None:
     variables, options = HANGS[what]
     env, argv = doctor(tmp_path, what, **variables)
@@ -135,14 +135,11 @@ def test_an_interrupted_collection_reports_what_it_has(tmp_path: Path) -> None:
     assert list_left(env[MARK]) == []
 
 
-MOMENTS = 24 if WHOLE else 4
-
-
 def test_a_signal_at_any_moment_leaves_nothing(tmp_path: Path) -> None:
-    dice = random.Random(0)
+    dice = random.Random(seed(0))
     env = environment(tmp_path, "moments")
     argv = [sys.executable, "-m", "ascend_doctor", "check", "-l", "0", "-q"]
-    for number in range(MOMENTS):
+    for number in range(4):
         sent = dice.choice([signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
         with subprocess.Popen(
             argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
