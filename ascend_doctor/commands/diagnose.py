@@ -19,7 +19,7 @@ from ascend_doctor.commands.options.verdict import (
 )
 from ascend_doctor.commands.short_help import ShortHelpCommand
 from ascend_doctor.diagnosis.job import JobOptions, JobReader
-from ascend_doctor.diagnosis.logs import Skipped, find
+from ascend_doctor.diagnosis.logs import Log, Skipped, find, read_around
 from ascend_doctor.diagnosis.next_step import PLOGS, choose_next
 from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.result import Diagnosis, NotRead
@@ -39,6 +39,7 @@ from ascend_doctor.redact import Redactor, ours
 from ascend_doctor.render import diagnosis as page
 from ascend_doctor.render.formats.json import pretty
 
+_AROUND = 6  # lines on each side of the cause
 _USUAL = "verdict exit_verdict history nodes now good formats files redact verbose fail_on"
 
 
@@ -139,6 +140,8 @@ def conduct(
     if good:
         suspects = find_suspects(named, find(good)[0])
         diagnosis = msgspec.structs.replace(diagnosis, suspects=suspects)
+    if "html" in dict(output.targets):
+        diagnosis = _add_excerpt(diagnosis, named)
     # A scheduler needs true names, whatever the page hides.
     real = diagnosis.verdict
     hidden = ours(others=_names(diagnosis))
@@ -151,6 +154,13 @@ def conduct(
     if reader.interrupted:
         return EXIT_INTERRUPTED
     return exit_code_of(diagnosis) if asked.exit_verdict else diagnosis.exit_code
+
+
+def _add_excerpt(diagnosis: Diagnosis, logs: Sequence[Log]) -> Diagnosis:
+    seen = page.first_evidence(diagnosis)
+    log = next((log for log in logs if seen and log.name == seen.file), None)
+    rows = read_around(log, seen.line, _AROUND) if log and seen else ()
+    return msgspec.structs.replace(diagnosis, excerpt=tuple(rows))
 
 
 def _peek_input() -> bytes:

@@ -1,11 +1,11 @@
 """``ascend-doctor list``: every check and probe."""
 
 import click
-import msgspec
 
 from ascend_doctor.checks import all_checks
 from ascend_doctor.commands.options.format_option import shape_option
 from ascend_doctor.language import say
+from ascend_doctor.render.formats.json import pretty
 
 
 @click.command("list")
@@ -15,16 +15,10 @@ def command(shape: str) -> int:
     known = all_checks()
     if shape == "json":
         rows = [
-            {
-                "id": check.id,
-                "level": check.level,
-                "title": check.title,
-                "probe": check.probe or None,
-            }
-            for check in known
+            {"id": each.id, "level": each.level, "title": each.title, "probe": each.probe or None}
+            for each in known
         ]
-        listed = msgspec.json.encode({"schema": 1, "checks": rows})
-        click.echo(msgspec.json.format(listed, indent=2).decode())
+        click.echo(pretty({"schema": 1, "checks": rows}), nl=False)
         return 0
     width = max(len(check.id) for check in known)
     for check in known:

@@ -11,7 +11,6 @@ COMMANDS = {
     "prove": "Build a stack, run it, and record what was seen.",
     "lint": "Check every matrix file.",
     "refresh": "Propose rows for what repositories and indexes have by now.",
-    "stale": "List rows whose sources were read long ago.",
 }
 
 command = LazyGroup(

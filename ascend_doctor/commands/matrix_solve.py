@@ -83,8 +83,7 @@ def command(  # noqa: PLR0913 - a parameter an option
     from ascend_doctor.provision.conflict import refusal  # noqa: PLC0415 - resolvelib is slow
     from ascend_doctor.provision.request_ranges import StackRequest  # noqa: PLC0415
     from ascend_doctor.provision.set_choice import SetSearch  # noqa: PLC0415
-    from ascend_doctor.provision.solve import SolveQuery  # noqa: PLC0415
-    from ascend_doctor.provision.solved import solve_once  # noqa: PLC0415
+    from ascend_doctor.provision.solve import SolveQuery, solve  # noqa: PLC0415
 
     rows = catalog(overlays)
     request = StackRequest(megatron=megatron, framework=framework, additions=additions)
@@ -95,7 +94,7 @@ def command(  # noqa: PLR0913 - a parameter an option
     wishes = request.ranges(rows) | lines_on(rows, pins)
     machine, about = _machine(rows, pins, anywhere=anywhere)
     query = SolveQuery(wishes=wishes, machine=machine, doubts=doubts)
-    search = SetSearch(rows, query, request, solve_once)
+    search = SetSearch(rows, query, request, solve)
     answer = search.answer()
     asked = [*_as_options(megatron, framework, additions)]
     asked += [f"--on {shlex.quote(pin)}" for pin in pins if asked]

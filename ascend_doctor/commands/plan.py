@@ -49,7 +49,7 @@ _USUAL_SOC = "Ascend910B3"  # assumed where the chip is not given
 _SCHEMA = 1
 # Indent of a broken line's rest, and its least room on a narrow page.
 _HANGING, _ROOM = 2, 20
-_SHAPES = ("text", "json")
+_SHAPES = ("text", "json", "html")
 
 
 @click.command("plan")
@@ -140,11 +140,12 @@ def command(  # noqa: PLR0913 - the options of the command
     frameworks = _frameworks(framework, swap=swap_optimizer)
     if shape == "json":
         text = _lines(pretty(_data(asked, where, layouts[:top], frameworks)).splitlines())
+    elif shape == "html":
+        text = _html(asked, where, layouts[:top], frameworks)
     else:
-        text = _lines(_text(asked, where, layouts, top, npus), width := _width(file))
+        text = _lines(_text(asked, where, layouts, top, npus), _width(file))
         if layouts:
-            page = _detail(asked, where, layouts[0], frameworks)
-            text += _lines(page, width)
+            text += _lines(_detail(asked, where, layouts[0], frameworks), _width(file))
     put(file, text)
     return _exit_code(layouts, where)
 
@@ -170,11 +171,13 @@ def _plan_launch(
     if len(words) == 1:
         refuse_other(words[0], SCRIPT, CONFIGURATION)
     command = words if len(words) > 1 else ()
+    again = shlex.join(words if command else ("bash", words[0]))
     judged, where, chip = planned_launch.judge_launches(words[0], command, rows, soc)
     if shape == "json":
         text = planned_launch.data(judged, where, chip, _SCHEMA)
+    elif shape == "html":
+        text = planned_launch.html(judged, where, chip, again)
     else:
-        again = shlex.join(words if command else ("bash", words[0]))
         page = map(_Prose, planned_launch.describe(judged, where, chip, again))
         text = _lines(page, _width(file))
     put(file, text)
@@ -251,12 +254,9 @@ def _broken(row: str, width: int) -> list[str]:
 def _text(
     asked: LayoutQuery, where: RankBudget, layouts: Sequence[RankedLayout], top: int, npus: int
 ) -> Iterator[str]:
-    run = asked.run
-    how = f"LoRA of rank {run.lora}" if run.lora else "all weights"
-    yield _Prose(
-        f"{asked.model.title} on {quantity(npus, 'NPU')}: {how}, "
-        f"{run.micro_batch} x {run.sequence} tokens, {quantity(len(layouts), 'legal layout')}"
-    )
+    yield _Prose(_title(asked, layouts, npus))
+    if layouts and where.memory:
+        yield _Prose(_answer(layouts, where))
     if asked.model.note:
         yield _Prose(asked.model.note)
     if not layouts:
@@ -284,6 +284,47 @@ def _text(
         )
     yield ""
     yield from map(_Prose, (NEARNESS, STEP_NEARNESS))
+
+
+def _title(asked: LayoutQuery, layouts: Sequence[RankedLayout], npus: int) -> str:
+    run = asked.run
+    how = f"LoRA of rank {run.lora}" if run.lora else "all weights"
+    return (
+        f"{asked.model.title} on {quantity(npus, 'NPU')}: {how}, "
+        f"{run.micro_batch} x {run.sequence} tokens, {quantity(len(layouts), 'legal layout')}"
+    )
+
+
+def _answer(layouts: Sequence[RankedLayout], where: RankBudget) -> str:
+    best, has = layouts[0], where.memory / GIB
+    name, takes = best.layout.name, best.memory.total / GIB
+    return {
+        True: f"Yes, it fits: {name} takes {takes:.1f} of {has:.1f} GiB a NPU",
+        None: f"It is too close to tell: {name} takes {takes:.1f} of {has:.1f} GiB a NPU",
+        False: f"No, it does not fit: {name} takes {takes:.1f} of {has:.1f} GiB a NPU",
+    }[best.fits]
+
+
+def _html(
+    asked: LayoutQuery,
+    where: RankBudget,
+    layouts: Sequence[RankedLayout],
+    frameworks: Sequence[str],
+) -> str:
+    from ascend_doctor.render.formats.html import bars_page  # noqa: PLC0415 - jinja2
+
+    npus = layouts[0].layout.npus if layouts else 0
+    title = _title(asked, layouts, npus)
+    best = layouts[0] if layouts else None
+    flags = [(name, FRAMEWORKS[name](asked, best)) for name in frameworks] if best else []
+    return bars_page(
+        _answer(layouts, where) if layouts and where.memory else title,
+        [(each.layout.name, each.fits, each.memory, f"step {each.step:.2f}x") for each in layouts],
+        limit=where.memory,
+        about=[title, asked.model.note],
+        commands=[("stack", [setup_command(asked)]), *flags],
+        notes=(NEARNESS, STEP_NEARNESS),
+    )
 
 
 def _head(*, experts: bool) -> str:

@@ -78,6 +78,23 @@ def describe(judged: list[JudgedLaunch], where: RankBudget, chip: str, again: st
     yield f"Next: ascend-doctor rehearse --true-size -- {again}"
 
 
+def html(judged: list[JudgedLaunch], where: RankBudget, chip: str, again: str) -> str:
+    """The same as a page, with a bar for each launch."""
+    from ascend_doctor.render.formats.html import bars_page  # noqa: PLC0415 - jinja2
+
+    first, *rest = describe(judged, where, chip, again)
+    planned = [
+        (str(launch.location), launch.plan.fits(where), launch.plan.memory, "")
+        for launch in judged
+        if launch.plan
+    ]
+    step = ("launch", [f"ascend-doctor rehearse --true-size -- {again}"])
+    about = [text.strip() for text in rest[:-2]]
+    return bars_page(
+        first, planned, limit=where.memory, about=about, commands=[step], notes=[NEARNESS]
+    )
+
+
 def _describe(at: str, plan: LaunchedPlan, where: RankBudget, chip: str) -> Iterator[str]:
     layout, run, memory = plan.layout, plan.run, plan.memory
     how = f"LoRA of rank {run.lora}" if run.lora else "all weights"

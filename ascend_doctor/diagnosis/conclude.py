@@ -64,8 +64,7 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     """The diagnosis; ``nodes`` are the job's by rank. What ended badly has got over nothing."""
     failures = _settle(ledger, failures, describe)
     survives = {name for name, failure in failures.items() if failure.severity != "fatal"}
-    ended_well = stall is None and not exit_status
-    outlived = ledger.forget(survives) if ledger.outlived and ended_well else []
+    outlived = ledger.forget(survives) if ledger.outlived and not (stall or exit_status) else []
     works = bool(ledger.work) and not (exit_status or (outlived and ledger.got_over_failure))
     seen_by_name = _harmful(ledger, failures)
     waits = _fold_waits(ledger, seen_by_name, failures)
@@ -75,10 +74,10 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     missing = tuple(sorted(ledger.without_log()))
     unseen = bool(unexplained or missing) or _is_sign_only(root) or not works
     stands = seen_by_name.get(root.id) if root else None
-    if stall and is_of_hang(ledger, root, waits):
-        blamed = guilty_of_hang(ledger, stall) if stall.absent else None
-    else:
-        blamed = _blame(ledger, root, stands, waits, _own(seen_by_name, failures))
+    hang = stall if stall and is_of_hang(ledger, root, waits) else None
+    own = _own(seen_by_name, failures)
+    blamed = guilty_of_hang(ledger, hang) if hang else _blame(ledger, root, stands, waits, own)
+    events, steps = rank_events(ledger, seen_by_name)
     return Diagnosis(
         tool_version=__version__,
         outcome=_outcome(causes, unexplained, stall, works=works),
@@ -105,7 +104,8 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
         outlived=tuple(evidence(seen.first) for seen in outlived[:_UNEXPLAINED]),
         outlived_lines=sum(seen.count for seen in outlived),
         codes=_codes(ledger, codes),
-        timeline=rank_events(ledger, seen_by_name),
+        timeline=events,
+        steps=steps,
         benign=_benign(ledger, failures),
         not_read=tuple(NotRead(name=log.name, reason=log.reason) for log in skipped),
     )

@@ -90,6 +90,8 @@ def guilty(
 
 def guilty_of_hang(ledger: Ledger, stall: Stall) -> Guilt | None:
     ranks = tuple(rank.rank for rank in stall.absent)
+    if not ranks:
+        return None
     reason = stall.absent[0].reason if len(ranks) == 1 else "did not come where others wait"
     return _complete(ledger, Guilt(ranks=ranks, reason=reason))
 

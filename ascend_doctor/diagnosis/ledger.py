@@ -18,6 +18,7 @@ from ascend_doctor.diagnosis.waiting import Party, Waiting
 # More processes or different exceptions than these are counted but not told apart.
 _ORIGINS = 4096
 _KINDS = 256
+_STEPS = 12
 
 _VARYING = re.compile(r"0x[0-9a-f]+|\d+")
 _SHORT = 160
@@ -196,6 +197,8 @@ class Ledger:
     # Of cards, by node and device.
     serials: dict[tuple[str, int], str] = field(default_factory=dict)
     step: int | None = None
+    # The last steps: the node and the time that the first log has of each.
+    steps: dict[int, tuple[str, Moment | None]] = field(default_factory=dict)
     # The last line that shows the run getting on, or ended well.
     work: Sighting | None = None
     # Processes that raised where they handled a signal.
@@ -208,6 +211,15 @@ class Ledger:
     _known: set[tuple[Origin, int | None]] = field(default_factory=set)
     places: Places = field(default_factory=Places)
     clocks: Clocks = field(default_factory=Clocks)
+
+    def counts(self, step: int, node: str, at: Moment | None) -> None:
+        """A training step that a log shows."""
+        self.step = max(step, self.step or 0)
+        before = self.steps.setdefault(step, (node, at))[1]
+        if at and (before is None or at.seconds < before.seconds):
+            self.steps[step] = (node, at)
+        if len(self.steps) > _STEPS:
+            del self.steps[min(self.steps)]
 
     def failure(self, identity: str, row: LogLine) -> None:
         self.failures.setdefault(identity, Occurrences()).add(row)

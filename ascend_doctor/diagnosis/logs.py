@@ -34,6 +34,9 @@ _LOG = re.compile(
     r"(?:^(?!.*\.[A-Za-z]\w*$)|\.(?:log|txt|out|err)(?:[.-][\w-]+)*$|^std(?:out|err)"
     r"|^(?:error|journal[\w.-]*)\.json$)"
 )
+ANSI = re.compile(
+    rb"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]|\][^\x07\x1b\n\r]{0,256}(?:\x07|\x1b\\)?|[@-Z\\-_])"
+)
 # What users paste, or type of an error, in place of the name of a log.
 _LINE = re.compile(r"\s|^(?:[A-Z]{1,3})?\d{4,}$")
 _PACKED = re.compile(r"\.(?:gz|xz|bz2|zst)$")
@@ -245,6 +248,24 @@ def blocks(log: Log, skipped: list[Skipped]) -> Iterator[bytes]:
     finally:
         if log.path is not None:
             raw.close()
+
+
+def read_around(log: Log, number: int, reach: int) -> list[tuple[int, str]]:
+    """The lines of a file as far as ``reach`` from one, with their numbers; none of a pipe."""
+    rows: list[tuple[int, str]] = []
+    first = 1
+    for block in blocks(log, []) if log.path else ():
+        lines = ANSI.sub(b"", block).split(b"\n")
+        start, stop = (max(number + side - first, 0) for side in (-reach, reach + 1))
+        rows += [
+            (first + index, line[:_SAMPLE].decode("utf-8", "replace").rstrip("\r"))
+            for index, line in enumerate(lines[start:stop], start)
+            if line or index < len(lines) - 1
+        ]
+        first += len(lines) - 1
+        if first > number + reach:
+            break
+    return rows
 
 
 def _blocks(stream: Any, name: str, skipped: list[Skipped]) -> Iterator[bytes]:

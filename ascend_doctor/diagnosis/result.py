@@ -131,6 +131,13 @@ class RankEvent(msgspec.Struct, frozen=True, kw_only=True):
     waits_for: tuple[str, ...] = ()
 
 
+class StepSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """A training step; ``after`` as of a rank, negative before the run's first failure."""
+
+    step: int
+    after: float | None = None
+
+
 class NotRead(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     reason: str
@@ -185,7 +192,9 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     last training step, ``exit_status`` its known one. ``work`` is the last line that shows progress
     or a good end; without it no run is fine. ``stall`` is from the gathered dumps and stacks.
     ``without_log`` are ranks of the run, in a folder with a log of each other. ``timeline`` has the
-    ranks that failed or wait, the first to fail first. ``suspects``: lines that a good run lacks.
+    ranks that failed or wait, the first to fail first, ``steps`` the last training
+    steps. ``excerpt`` are numbered lines round that of the cause, for a page. ``suspects``: lines
+    that a good run lacks.
     """
 
     schema: int = SCHEMA
@@ -218,6 +227,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     outlived_lines: int = 0
     codes: tuple[Code, ...] = ()
     timeline: tuple[RankEvent, ...] = ()
+    steps: tuple[StepSeen, ...] = ()
+    excerpt: tuple[tuple[int, str], ...] = ()
     suspects: tuple[Suspect, ...] = ()
     benign: tuple[Counted, ...] = ()
     not_read: tuple[NotRead, ...] = ()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ascend_doctor.diagnosis.exception_rules import classify
 from ascend_doctor.diagnosis.exceptions import MAX_ROWS, OTHER, ends_traceback, parse, strip_margin
 from ascend_doctor.diagnosis.ledger import Gravity, Ledger, LogLine, Sighting
-from ascend_doctor.diagnosis.logs import Log, Skipped, blocks
+from ascend_doctor.diagnosis.logs import ANSI, Log, Skipped, blocks
 from ascend_doctor.diagnosis.origins import Moment, Origin, moment, split_prefixes
 from ascend_doctor.diagnosis.outlived import ErrorLines, ends_job
 from ascend_doctor.diagnosis.patterns import Patterns
@@ -21,14 +21,11 @@ from ascend_doctor.diagnosis.possibilities import mask, mask_settings
 from ascend_doctor.diagnosis.records import record
 from ascend_doctor.diagnosis.serials import MARK, parse_serials
 from ascend_doctor.diagnosis.signs import COMMON, WORDED, Sign, continues_harmless, harmless
-from ascend_doctor.diagnosis.steps import last_step
+from ascend_doctor.diagnosis.steps import last_steps
 from ascend_doctor.diagnosis.wording import complains, excuses, shows
 from ascend_doctor.diagnosis.working import find_work
 from ascend_doctor.matrix.schema import CALL_BEFORE, CODE_BEFORE, KnownFailure
 
-_ANSI = re.compile(
-    rb"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]|\][^\x07\x1b\n\r]{0,256}(?:\x07|\x1b\\)?|[@-Z\\-_])"
-)
 _LINE_END = re.compile(rb"[\r\n]+")
 # How far a line is read on both sides of a match.
 _REACH = 4096
@@ -135,7 +132,7 @@ class _Reader:
 
     def block(self, raw: bytes) -> None:
         # The look for the byte is what most blocks cost: few logs have colours.
-        data = _ANSI.sub(b"", raw) if b"\x1b" in raw else raw
+        data = ANSI.sub(b"", raw) if b"\x1b" in raw else raw
         counted, line = 0, self._line
         if self._line == 1:
             self._span(data[:_SAMPLE].split(b"\n", 1)[:1])
@@ -156,8 +153,9 @@ class _Reader:
             counted = start
             self._count(numbers, self._hit(data, start, stop, offsets[0], line))
         self._sample(data[-_SAMPLE:], cut=len(data) > _SAMPLE)
-        if (step := last_step(data)) is not None:
-            self.ledger.step = max(step, self.ledger.step or 0)
+        for step, offset in last_steps(data).items():
+            row = data[slice(*_bounds(data, offset))][:_HEAD]
+            self.ledger.counts(step, self.log.origin.node, moment(_text(row)))
         line += data.count(b"\n", counted)
         self.ledger.lines += line - self._line
         self._line = line
@@ -252,7 +250,7 @@ class _Reader:
                 level = f"{entry.level} " if entry.level else ""
                 return [
                     _Part(raw=raw, writer=writer, text=text, whole=f"{level}{text}")
-                    for raw in (_ANSI.sub(b"", line.encode()) for line in entry.lines)
+                    for raw in (ANSI.sub(b"", line.encode()) for line in entry.lines)
                     for writer, text in (split_prefixes(_text(raw), entry.origin),)
                 ]
         shows = _text(row)

@@ -25,23 +25,22 @@ _COUNTED = (
     (b"global_step/max_steps", re.compile(rb"global_step/max_steps['\"]: ['\"](\d{1,9})/\d+")),
     (b"step:", re.compile(rb"\bstep:(\d{1,9}) - ")),
 )
-# Places to try from the end: a name may be in other lines.
-_TRIES = 8
+# Places to try from the end: a name may be in other lines, and many ranks print one step.
+_TRIES = 64
 
 
-def last_step(text: bytes) -> int | None:
-    steps = []
+def last_steps(text: bytes) -> dict[int, int]:
+    """The last steps, and where in the text the first mention of each begins."""
+    steps: dict[int, int] = {}
     for word, shape in _COUNTED:
         stop = len(text)
         for _ in range(_TRIES):
-            start = text.rfind(word, 0, stop)
-            if start < 0:
+            stop = text.rfind(word, 0, stop)
+            if stop < 0:
                 break
-            if match := shape.match(text, start):
-                steps.append(int(match[1]))
-                break
-            stop = start
-    return max(steps, default=None)
+            if match := shape.match(text, stop):
+                steps[int(match[1])] = stop
+    return steps
 
 
 class TrainingSteps(msgspec.Struct, frozen=True, kw_only=True):

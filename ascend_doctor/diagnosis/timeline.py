@@ -1,37 +1,50 @@
-"""What each rank's logs say first, and whom it waits for: the rows of a page's timeline."""
+"""What each rank's logs say first, whom it waits for, and the steps before: a page's timeline."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
 from ascend_doctor.diagnosis.guilt import evidence
 from ascend_doctor.diagnosis.ledger import Ledger, Occurrences, Sighting, earliest
-from ascend_doctor.diagnosis.result import RankEvent
+from ascend_doctor.diagnosis.result import RankEvent, StepSeen
 from ascend_doctor.diagnosis.waiting import Party
 
 _RANKS = 4096
 
 
-def rank_events(ledger: Ledger, known: Mapping[str, Occurrences]) -> tuple[RankEvent, ...]:
-    """First failures of ranks, the earliest first, of a settled ledger; ``known`` by their id."""
+def rank_events(
+    ledger: Ledger, known: Mapping[str, Occurrences]
+) -> tuple[tuple[RankEvent, ...], tuple[StepSeen, ...]]:
+    """First failures of ranks, the earliest first, and the last steps before, of a settled ledger.
+
+    ``known`` are its failures by their id.
+    """
     rows: dict[int, tuple[str, Sighting]] = {}
     for sightings in (_failures(ledger, known), _log_lines(ledger)):
         rows = {**_first_of_ranks(sightings), **rows}
     first = earliest(sighting for _, sighting in rows.values())
     start = first.moment.seconds if first and first.moment else None
-    ordered = ledger.in_order(sighting for _, sighting in rows.values())
+    if not ledger.in_order(sighting for _, sighting in rows.values()):
+        start = None
     waits = {party for party in ledger.waiting.edges if isinstance(party, int)}
     events = [
         RankEvent(
             rank=rank,
             failure=rows[rank][0] if rank in rows else "",
             evidence=evidence(rows[rank][1]) if rank in rows else None,
-            after=_after(rows.get(rank), start if ordered else None),
+            after=_after(rows.get(rank), start),
             waits_for=tuple(_names(ledger.waiting.edges.get(rank, ()))),
         )
         for rank in {*rows, *waits}
     ]
-    return tuple(
-        sorted(events, key=lambda event: (event.after is None, event.after or 0.0, event.rank))
-    )
+    events.sort(key=lambda event: (event.after is None, event.after or 0.0, event.rank))
+    return tuple(events), tuple(_steps(ledger, start))
+
+
+def _steps(ledger: Ledger, start: float | None) -> Iterator[StepSeen]:
+    for step, (node, at) in sorted(ledger.steps.items()):
+        after = None
+        if at is not None and start is not None:
+            after = round(at.seconds - ledger.clocks.offsets.get(node, 0.0) - start, 3)
+        yield StepSeen(step=step, after=after)
 
 
 def _first_of_ranks(

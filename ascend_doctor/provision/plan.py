@@ -25,8 +25,7 @@ from ascend_doctor.provision.options import Plan, SetupOptions
 from ascend_doctor.provision.request_ranges import StackRequest, machine_of
 from ascend_doctor.provision.set_choice import Answer, SetSearch
 from ascend_doctor.provision.solution_plan import plan_solution
-from ascend_doctor.provision.solve import Solution, SolveQuery
-from ascend_doctor.provision.solved import solve_once
+from ascend_doctor.provision.solve import Solution, SolveQuery, solve
 
 # vllm comes with vllm-ascend, made for one release of it.
 _ROLLOUT = {"verl": ("vllm-ascend",)}
@@ -114,12 +113,12 @@ def _from_matrix(options: SetupOptions) -> Plan:
     name = options.request.framework_name
     ranges = options.request.ranges(catalog)
     if name and name not in catalog.component_ids:
-        solve = f"`ascend-doctor matrix solve --framework {name}` has its versions"
-        raise DataError(f"--framework {name}: setup does not install it; {solve}")
+        hint = f"`ascend-doctor matrix solve --framework {name}` has its versions"
+        raise DataError(f"--framework {name}: setup does not install it; {hint}")
     ranges |= target.ranges if target else {}
     accepted = parse_conflicts(catalog, options.accept)
     query = SolveQuery(wishes=ranges, machine=machine, accepted=accepted)
-    answer = SetSearch(catalog, query, options.request, solve_once).build()
+    answer = SetSearch(catalog, query, options.request, solve).build()
     if answer is None:
         raise NoStackError(refusal(catalog, query), query)
     solution = answer.solution
@@ -156,7 +155,7 @@ def _solve_with(
 ) -> Solution | None:
     wishes = {**query.wishes, **dict.fromkeys(more, "")}
     if base.chosen:
-        search = SetSearch(catalog, replace(query, wishes=wishes), request, solve_once)
+        search = SetSearch(catalog, replace(query, wishes=wishes), request, solve)
         answer = search.build()
         return answer.solution if answer and answer.chosen == base.chosen else None
     same = {
@@ -164,7 +163,7 @@ def _solve_with(
         for name, version in base.solution.versions.items()
         if catalog.component(name).obtain.kind == "git"
     }
-    return solve_once(catalog, replace(query, wishes={**wishes, **same}))
+    return solve(catalog, replace(query, wishes={**wishes, **same}))
 
 
 def _empty_plan(options: SetupOptions) -> Plan:

@@ -112,13 +112,10 @@ class Solution:
 
 def solve(catalog: Catalog, question: SolveQuery) -> Solution | None:
     """The stack with the fewest doubts, then verified, then newest; None without a stack."""
-    pins = solve_pins(catalog, question)
-    return None if pins is None else solution(catalog, question, pins)
-
-
-def solve_pins(catalog: Catalog, question: SolveQuery) -> dict[str, str] | None:
     pins = pin(catalog, question)
-    return fewest_doubts(catalog, question, pins) if isinstance(pins, dict) else None
+    if not isinstance(pins, dict):
+        return None
+    return solution(catalog, question, fewest_doubts(catalog, question, pins))
 
 
 def fewest_doubts(catalog: Catalog, question: SolveQuery, pins: dict[str, str]) -> dict[str, str]:

@@ -262,6 +262,15 @@ def own_error(diagnosis: Diagnosis) -> Unexplained | None:
     )
 
 
+def first_evidence(diagnosis: Diagnosis) -> Evidence | None:
+    """The line to look at first."""
+    own = own_error(diagnosis)
+    lines = [own.evidence] if own else []
+    lines += [line for cause in diagnosis.causes[:1] for line in cause.evidence]
+    lines += [error.evidence for error in diagnosis.unexplained]
+    return next(iter(lines), None)
+
+
 def not_told(diagnosis: Diagnosis) -> list[Unexplained]:
     """Errors outside the catalogue, without the root cause."""
     own = own_error(diagnosis)

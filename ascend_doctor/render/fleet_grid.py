@@ -8,9 +8,9 @@ from typing import NamedTuple
 from ascend_doctor.fleet.hostlist import compress
 from ascend_doctor.report import Report
 
-# In the order of the fleet's lists, and of their colours below.
-VERDICTS = ("failed", "missing", "no verdict", "passed")
-_STYLES = ("error", "missing", "unknown", "ok")
+# In the order of the lists below, as their colours are.
+VERDICTS = ("failed", "missing", "no verdict", "passed, with findings", "passed")
+_STYLES = ("error", "missing", "unknown", "warning", "ok")
 
 # A number, letters or a hyphen, and the node's number in its name's first label.
 _RACK = re.compile(r"([^.]*\d)[^.\d]+\d+(?:\.|$)")
@@ -44,15 +44,14 @@ def grid_of(report: Report, say: Callable[[str], str] = str) -> FleetGrid | None
     fleet = report.fleet
     if fleet is None:
         return None
-    nodes = (fleet.failing, fleet.missing, fleet.untold, fleet.passing)
-    rows = [
-        (verdict, style, names)
-        for verdict, style, names in zip(VERDICTS, _STYLES, nodes, strict=True)
-    ]
     findings: dict[str, list[str]] = defaultdict(list)
     for finding in report.complaints:
         for name in finding.nodes:
             findings[name].append(f"{say(finding.title)} [{finding.check}]")
+    clean = tuple(name for name in fleet.passing if name not in findings)
+    others = tuple(name for name in fleet.passing if name in findings)
+    nodes = (fleet.failing, fleet.missing, fleet.untold, others, clean)
+    rows = list(zip(VERDICTS, _STYLES, nodes, strict=True))
     cells = [
         NodeCell(name, verdict, style, "; ".join([f"{name}: {say(verdict)}", *findings[name]]))
         for verdict, style, names in rows

@@ -1,4 +1,4 @@
-"""Where a check's page of the documentation is, for who has built the site."""
+"""Where an id's page of the documentation is, for who has built the site."""
 
 import os
 import re
@@ -11,12 +11,12 @@ _ADDRESS = re.compile(r"https?://[\x21-\x7e]+")
 _ONE_CHECK = re.compile(r"[a-z0-9-]{1,64}")
 
 
-def page_of(check: str) -> str:
-    """A check's page below ``ASCEND_DOCTOR_DOCS``, Chinese below ``zh/``; "" if unset."""
+def page_of(check: str, kind: str = "check") -> str:
+    """The page of a check or ``failure`` below ``ASCEND_DOCTOR_DOCS`` (Chinese: ``zh/``), or ""."""
     base = os.environ.get(BASE, "").rstrip("/")
     known = _ADDRESS.fullmatch(base) and _ONE_CHECK.fullmatch(check)
     folder = "" if current() == "en" else f"/{current()}"
-    return f"{base}{folder}/check/{check}/" if known else ""
+    return f"{base}{folder}/{kind}/{check}/" if known else ""
 
 
 def link(text: str, address: str) -> str:

@@ -18,15 +18,13 @@ RankState = Literal[
     "nothing known",
     "no failure",
 ]
-# So many rows have their own times; of more, only the first of similar ones.
-_ROWS = 32
 
 
 class RankRow(NamedTuple):
     """Ranks in the same state.
 
-    ``share`` is where the first of them failed, in per cent of the time from first to last
-    failure, None if the clocks do not say; ``waits_for`` are numbers of ranks, or names.
+    ``times`` are the seconds from the run's first failure to that of each rank, if the clocks
+    say; ``waits_for`` are numbers of ranks, or names.
     """
 
     ranks: tuple[int, ...]
@@ -34,8 +32,7 @@ class RankRow(NamedTuple):
     level: Level
     text: str
     evidence: Evidence | None = None
-    after: float | None = None
-    share: float | None = None
+    times: tuple[tuple[float, int], ...] = ()
     waits_for: tuple[str, ...] = ()
 
     @property
@@ -44,32 +41,22 @@ class RankRow(NamedTuple):
 
 
 def rank_rows(diagnosis: Diagnosis) -> list[RankRow]:
-    """The guilty first, then by time, healthy ones last."""
-    rows = list(_single_rows(diagnosis))
-    with_times = _together(rows, timed=True)
-    rows = with_times if len(with_times) <= _ROWS else _together(rows, timed=False)
-    longest = max((row.after or 0.0 for row in rows), default=0.0) or 1.0
+    """The guilty first, then by time, healthy ones last; equal ones are one."""
+    alike: dict[tuple[object, ...], list[RankRow]] = {}
+    for row in sorted(_single_rows(diagnosis), key=_order):
+        alike.setdefault((row.state, row.level, row.text, row.waits_for), []).append(row)
     rows = [
-        row._replace(share=None if row.after is None else 100 * row.after / longest) for row in rows
+        same[0]._replace(
+            ranks=tuple(sorted(rank for row in same for rank in row.ranks)),
+            times=tuple(sorted(time for row in same for time in row.times)),
+        )
+        for same in alike.values()
     ]
     return sorted(rows, key=_order)
 
 
-def _order(row: RankRow) -> tuple[int, bool, float, tuple[int, ...]]:
-    return (-row.level.rank, row.after is None, row.after or 0.0, row.ranks)
-
-
-def _together(rows: list[RankRow], *, timed: bool) -> list[RankRow]:
-    alike: dict[tuple[object, ...], list[RankRow]] = {}
-    for row in rows:
-        after = row.after if timed else row.after is None
-        alike.setdefault((row.state, row.level, row.text, row.waits_for, after), []).append(row)
-    return [
-        min(same, key=_order)._replace(
-            ranks=tuple(sorted(rank for row in same for rank in row.ranks))
-        )
-        for same in alike.values()
-    ]
+def _order(row: RankRow) -> tuple[object, ...]:
+    return (-row.level.rank, not row.times, row.times, row.ranks)
 
 
 def _single_rows(diagnosis: Diagnosis) -> Iterator[RankRow]:
@@ -144,6 +131,6 @@ def _event_row(
         level,
         titles.get(event.failure, line),
         evidence=event.evidence,
-        after=event.after,
+        times=() if event.after is None else ((event.after, event.rank),),
         waits_for=event.waits_for,
     )

@@ -21,7 +21,7 @@ OOM = "[rank3]: RuntimeError: NPU out of memory. Tried to allocate 3.47 GiB (NPU
 KEYS = {
     *("schema", "kind", "tool_version", "redacted", "outcome", "exit_code", "logs", "lines"),
     *("bytes", "ranks", "nodes", "world_size", "causes", "guilty", "first_error", "unexplained"),
-    *("codes", "benign", "not_read", "now", "paste", "seconds"),
+    *("steps", "excerpt", "codes", "benign", "not_read", "now", "paste", "seconds"),
     *(
         "undecided",
         "work",

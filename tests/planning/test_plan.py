@@ -16,6 +16,7 @@ from ascend_doctor.planning.memory import GIB, TrainingRun
 from ascend_doctor.planning.ranking import RankBudget, choice, choices, fewest
 from ascend_doctor.planning.rules import LayoutQuery, broken
 from tests.conftest import Command
+from tests.present import present
 
 CATALOG = Catalog()
 ROW = find(CATALOG, "qwen3-30b-a3b")
@@ -210,6 +211,22 @@ def test_a_file_has_what_its_ending_says(doctor: Command, tmp_path: Path) -> Non
     done = doctor(*asked, "-o", str(tmp_path / "no/p.json"))
     assert done.returncode == 2
     assert str(tmp_path / "no/p.json") in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("npus", ["1", "16", "1024"])
+def test_a_page_has_a_bar_for_each_layout(doctor: Command, tmp_path: Path, npus: str) -> None:
+    page = tmp_path / "plan.html"
+    done = doctor("plan", "Qwen3-8B", "--npus", npus, "--soc", "A2", "-o", str(page))
+    text = page.read_text("utf-8")
+    rows = re.findall(r'<span class="bar".*?</span>', text)
+    shares = [list(map(float, re.findall(r"width:([\d.]+)%", row))) for row in rows]
+    assert 1 <= len(rows) <= 8
+    limits = {float(present(re.search(r"left:([\d.]+)%", row))[1]) for row in rows}
+    (limit,) = limits
+    assert all(sum(row) <= 100 for row in shares)
+    assert (sum(shares[0]) <= limit) == (done.returncode != 1)
+    assert ('<h1 class="verdict ok">Yes, it fits' in text) == (done.returncode == 0)
 
 
 def test_json_has_layouts_groups_and_flags(doctor: Command, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +12,6 @@ from ascend_doctor.matrix.schema import Component, Need, Obtain, Release, Source
 from ascend_doctor.matrix.versions import satisfies
 from ascend_doctor.provision.conflict import refusal
 from ascend_doctor.provision.solve import Solution, SolveQuery, solve
-from ascend_doctor.provision.solved import solve_once
 from tests.provision.asked import wishes
 
 CATALOG = Catalog()
@@ -308,26 +306,3 @@ def test_wishes() -> None:
     assert wishes(CATALOG, "0.15.3", "ms-swift==4.2.1")["ms-swift"] == "==4.2.1"
     with pytest.raises(DataError, match="no such framework"):
         wishes(CATALOG, "0.15.3", "nemo")
-
-
-@pytest.mark.slow
-def test_a_question_is_searched_once_for_the_same_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The second setup of a stack does not search; a row of a site is another question."""
-    question = SolveQuery(wishes=wishes(CATALOG, "0.15.3", "ms-swift"), machine=A2)
-    first = solve_once(CATALOG, question)
-    searched = list[SolveQuery]()
-
-    def searches(_: Catalog, asked: SolveQuery) -> None:
-        searched.append(asked)
-
-    monkeypatch.setattr("ascend_doctor.provision.solve.solve_pins", searches)
-    assert first is not None
-    assert solve_once(CATALOG, question) == first
-    assert not searched
-    row = tmp_path / "rows" / "components" / "torch.yaml"
-    row.parent.mkdir(parents=True)
-    row.write_text("schema: 1\nid: torch\nreleases: []\n", "utf-8")
-    assert solve_once(Catalog([tmp_path / "rows"]), question) is None
-    assert searched == [question]

@@ -1,6 +1,5 @@
 """What is new upstream becomes rows, exactly, and nothing else does."""
 
-import datetime as dt
 import os
 import shutil
 from collections.abc import Iterable
@@ -24,7 +23,6 @@ from ascend_doctor.upkeep.proposals import (
     read_refs,
 )
 from ascend_doctor.upkeep.row_diff import render_diff
-from ascend_doctor.upkeep.staleness import find_stale_rows
 from ascend_doctor.upkeep.survey import Survey
 from tests.conftest import Command
 from tests.programs import run_program
@@ -171,19 +169,3 @@ def test_only_final_releases_of_an_index_are_proposed() -> None:
     component = CATALOG.component("torch-npu")
     listed = ("99.0", "99.0rc1", "99.0.dev1", "1.0", "2.7.1.post4", "what")
     assert [row.version for row in propose_releases(component, listed)] == ["99.0"]
-
-
-@pytest.mark.slow
-def test_stale_rows_are_those_that_nobody_read_since() -> None:
-    assert [*find_stale_rows(CATALOG, dt.date(2026, 1, 1))] == []
-    stale = [*find_stale_rows(CATALOG, dt.date(2100, 1, 1))]
-    names = {row.row for row in stale}
-    assert {"mindspeed==core_r0.15.3", "cann: set-env-path", "ascend910b"} <= names
-    assert [row.read for row in stale] == sorted(row.read for row in stale)
-
-
-@pytest.mark.slow
-def test_the_command_lists_what_is_stale(doctor: Command) -> None:
-    assert doctor("matrix", "stale", "--days", "100000").returncode == 0
-    done = doctor("matrix", "stale", "--days", "0")
-    assert done.returncode in {0, 1}

@@ -4,19 +4,20 @@ import base64
 import functools
 import hashlib
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import jinja2
 import markupsafe
 
-from ascend_doctor import language
+from ascend_doctor import __version__, language
 from ascend_doctor.comparison.comparable import group_settings
 from ascend_doctor.findings import Finding, Level, quantity
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.probe_results import ProbeRun
-from ascend_doctor.render.fields import fields
+from ascend_doctor.planning.memory import GIB, Memory
+from ascend_doctor.render.fields import fields, first_step
 from ascend_doctor.render.fleet_grid import grid_of
 from ascend_doctor.render.manual import page_of
 from ascend_doctor.render.page import MARKS
@@ -25,17 +26,12 @@ from ascend_doctor.render.plain import one_line, shorten
 from ascend_doctor.report import Report
 
 _PAGES = Path(__file__).parent.parent / "pages"
-_SHOWN = (Level.ERROR, Level.UNKNOWN, Level.WARNING)
+_NO_ID = re.compile(r"[^a-z0-9-].*")
 _NODES = 48  # in the matrix of pairs
 # Too long words break after separators of paths, names and lists.
 _LONG_WORD = re.compile(r"\S{16,}")
 _DIVIDER = re.compile(r"(?<=\S[,/_.=:;)\]])(?=[^\s,/_.=:;)\]])(?!(?<=\.)\d)")
-_ENDED = {
-    True: ("passed", Level.OK),
-    False: ("failed", Level.ERROR),
-    None: ("no result", Level.UNKNOWN),
-}
-_MARKS = {level: mark for level, (mark, _, _) in MARKS.items()}
+_MARKS = {level.value: mark for level, (mark, _, _) in MARKS.items()}
 _LOCALES = {"en": "en", "zh": "zh-CN"}
 
 
@@ -43,24 +39,54 @@ def render(report: Report) -> str:
     """One page for all screens, light and dark, keyboard and screen reader."""
     catalog = Catalog()
     complaints = report.complaints
-    levels = _SHOWN if report.fleet else tuple(reversed(Level))
+    start = first_step(report)
     return page("report.html").render(
         report=report,
         grid=grid_of(report, language.say),
-        groups=[
-            (level, findings)
-            for level in _SHOWN
-            if (findings := [finding for finding in complaints if finding.level is level])
-        ],
+        heading=_heading(report),
+        start=start if start[0] else None,
+        findings=list(zip(complaints, _anchors(complaints), strict=True)),
         consequences=report.consequences,
         fine=[finding for finding in report.findings if finding.level in {Level.OK, Level.SKIPPED}],
-        counts=[(level.value, getattr(report.verdict, level.value)) for level in levels],
-        marks=_MARKS,
         facts=_facts(report, catalog),
-        timelines=[_timeline(run) for run in report.snapshot.probes if run.ranks],
+        runs=[run for run in report.snapshot.probes if run.ranks],
         matrix=matrix_of(report, most=_NODES),
         **parts(),
     )
+
+
+PlannedMemory: TypeAlias = tuple[str, bool | None, Memory, str]
+
+
+def bars_page(heading: str, rows: Sequence[PlannedMemory], **more: Any) -> str:
+    """Memory as bars against ``limit``: names, whether it fits, memory, notes.
+
+    ``about``, ``commands`` with titles, and ``notes`` are of the whole page. Sizes in bytes.
+    """
+    longest = max((memory.total for _, _, memory, _ in rows), default=1.0)
+    names = list(dict.fromkeys(name for _, _, memory, _ in rows for name in memory.parts))
+    more |= {"version": __version__, "heading": heading, "rows": rows, "names": names, "gib": GIB}
+    more["longest"] = 1.02 * max(longest, more["limit"])
+    return page("plan.html").render(**more, **parts())
+
+
+def _heading(report: Report) -> str:
+    """The first cause, which a title of a window shows whole; of a good machine the verdict."""
+    first = next(iter(report.complaints), None)
+    if first is None:
+        return report.headline
+    if report.fleet is None or not first.nodes:
+        return first.title
+    return f"{_say(first.title)} ({_say(quantity(len(first.nodes), 'node'))})"
+
+
+def _anchors(findings: Iterable[Finding]) -> Iterator[str]:
+    """The id of each finding's check, with a number where it has several."""
+    times: Counter[str] = Counter()
+    for finding in findings:
+        name = _NO_ID.sub("", finding.check)
+        times[name] += 1
+        yield name if times[name] == 1 else f"{name}-{times[name]}"
 
 
 def parts() -> dict[str, Any]:
@@ -85,7 +111,9 @@ def page(name: str) -> jinja2.Template:
         undefined=jinja2.StrictUndefined,
         finalize=_harmless,
     )
-    pages.globals.update(page_of=page_of, say=_say, form=language.form, quantity=quantity)
+    pages.globals.update(
+        page_of=page_of, marks=_MARKS, say=_say, form=language.form, quantity=quantity
+    )
     pages.filters.update(shortened=shorten, fields=_fields, breakable=_breakable)
     pages.filters.update(say=_say, say_items=_say_items)
     return pages.get_template(name)
@@ -120,58 +148,3 @@ def _text(name: str) -> Any:
 def _facts(report: Report, catalog: Catalog) -> list[tuple[str, list[tuple[str, str]]]]:
     settings = group_settings(report.snapshot, catalog.distributions)
     return [(group.value, rows) for group, rows in settings.items() if rows]
-
-
-class Span(NamedTuple):
-    """A stage of a rank: its start and length, in per cent of the longest rank.
-
-    ``level`` is how it ended; every other stage is ``pale``, to separate neighbours.
-    """
-
-    stage: str
-    seconds: float
-    start: float
-    width: float
-    level: Level
-    pale: bool
-
-
-class RankStages(NamedTuple):
-    """``stage`` is the last begun one."""
-
-    rank: int
-    mark: str
-    ended: str
-    level: Level
-    stage: str
-    spans: list[Span]
-
-
-class Timeline(NamedTuple):
-    """``stages`` are in the order of arrival."""
-
-    probe: str
-    seconds: float
-    simulated: bool
-    stages: list[str]
-    ranks: list[RankStages]
-
-
-def _timeline(run: ProbeRun) -> Timeline:
-    longest = max((sum(rank.stages.values()) for rank in run.ranks), default=0.0) or 1.0
-    names = list(dict.fromkeys(stage for rank in run.ranks for stage in rank.stages))
-    ranks = []
-    for result in sorted(run.ranks, key=lambda result: result.rank):
-        ended, level = _ENDED[result.ok and not result.wrong]
-        if result.skipped:
-            ended, level = "skipped", Level.SKIPPED
-        at, spans = 0.0, []
-        for stage, seconds in result.stages.items():
-            # Even a stage without duration must be visible.
-            width = max(100 * seconds / longest, 0.2)
-            of = level if stage == result.stage else Level.OK
-            pale = bool(names.index(stage) % 2)
-            spans.append(Span(stage, seconds, 100 * at / longest, width, of, pale))
-            at += seconds
-        ranks.append(RankStages(result.rank, _MARKS[level], ended, level, result.stage, spans))
-    return Timeline(run.probe, run.seconds, run.simulated, names, ranks)

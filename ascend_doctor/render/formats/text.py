@@ -1,14 +1,12 @@
 """The report for a person at a terminal."""
 
-import itertools
 import os
 from collections.abc import Collection, Sequence
 
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judging.repair import classify
 from ascend_doctor.render.columns import pad, width
 from ascend_doctor.render.excerpt import draw
-from ascend_doctor.render.fields import describe_consequence, fields
+from ascend_doctor.render.fields import describe_consequence, fields, first_step
 from ascend_doctor.render.page import Page
 from ascend_doctor.render.plain import lines, one_line
 from ascend_doctor.report import Report
@@ -164,27 +162,14 @@ class _TextPage(Page):
         self.rows += ["", *rows] if rows else []
 
     def start(self, report: Report) -> None:
-        """What to type first if something is wrong, else the remedy's text.
-
-        Lines for the calling shell belong together; of others the first shows how to go on.
-        """
-        worst = next(iter(report.complaints), None)
-        remedy = worst.remedy if worst else None
-        if worst is None or remedy is None or worst.level is Level.WARNING:
-            return
-        actions = [classify(command, python="") for command in remedy.commands]
-        own = list(itertools.takewhile(lambda action: action.kind == "shell", actions))
-        command = " && ".join(action.text for action in own or actions[:1])
-        text = command or remedy.summary
-        if len(lines(text)) > 1:
-            # A here-document's first line alone would wait for the rest.
-            text = f"the command of {worst.check} above"
-        start = self.say(_START)
-        rows = [one_line(text)]  # a command stays on one line, to be pasted
-        if text != command:
-            rows = self.wrap(one_line(self.say(text)), width(start))
-        first, *more = rows
-        self.rows += ["", self.styled(start, bold=True) + first, *more]
+        text, is_command = first_step(report)
+        if text:
+            start = self.say(_START)
+            rows = [one_line(text)]  # a command stays on one line, to be pasted
+            if not is_command:
+                rows = self.wrap(one_line(self.say(text)), width(start))
+            first, *more = rows
+            self.rows += ["", self.styled(start, bold=True) + first, *more]
 
     def foot(self, report: Report) -> None:
         self.start(report)

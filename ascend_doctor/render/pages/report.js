@@ -3,15 +3,16 @@ for (const button of document.querySelectorAll(".copy")) {
   if (!navigator.clipboard) continue;
   button.hidden = false;
   button.addEventListener("click", async () => {
-    const text = button.previousElementSibling.textContent;
+    const { of } = button.dataset;
+    const text = (of ? document.getElementById(of) : button.previousElementSibling).innerText.trim();
     try {
       await navigator.clipboard.writeText(text);
       document.getElementById("said").textContent = words.copied;
-      button.textContent = words.copied;
+      button.firstChild.data = words.copied;
     } catch {
-      button.textContent = words.select;
+      button.firstChild.data = words.select;
     }
-    setTimeout(() => { button.textContent = words.copy; }, 2000);
+    setTimeout(() => { button.firstChild.data = words.copy; }, 2000);
   });
 }
 const field = document.getElementById("filter");
