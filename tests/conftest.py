@@ -71,7 +71,7 @@ def shared_cache(
     base = tmp_path_factory.getbasetemp()
     cache = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
     compiled = cache / "ascend-doctor" / "patterns"
-    if pytestconfig.cache is None:
+    if getattr(pytestconfig, "cache", None) is None:
         yield cache
         return
     lasting = pytestconfig.cache.mkdir("patterns")

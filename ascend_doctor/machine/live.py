@@ -168,6 +168,7 @@ class LiveMachine:
         env: Mapping[str, str] | None = None,
     ) -> Completed:
         program, clean = start_of(argv[0], self.env if env is None else env)
+        _starting.append(argv[0])
         try:
             process = subprocess.Popen(  # noqa: S603 - argument list, no shell
                 [program, *argv[1:]],
@@ -178,12 +179,15 @@ class LiveMachine:
                 # One signal ends a separate session with all children; Ctrl-C does not reach it.
                 start_new_session=True,
             )
+            _running.add(process)
         except (OSError, ValueError) as error:
             if describe_exhaustion(error):
                 raise
             raise ProgramMissing(
                 f"{argv[0]}: {getattr(error, 'strerror', None) or error}"
             ) from error
+        finally:
+            _starting.remove(argv[0])
         self.started.add(argv[0])
         with _running_until_done(process):
             return _gather(process, deadline * patience().factor)
@@ -291,13 +295,13 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 # Commands of collector threads that an interrupted run leaves behind, and whether it ends now.
+_starting: list[str] = []
 _running: set[subprocess.Popen[bytes]] = set()
 _ending = threading.Event()
 
 
 @contextlib.contextmanager
 def _running_until_done(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    _running.add(process)
     if _ending.is_set():  # the thread goes on to its next command while the interpreter ends
         kill_group(process)
     try:
@@ -322,6 +326,9 @@ def end_all() -> None:
 @atexit.register
 def _end_running() -> None:
     _ending.set()
+    limit = time.monotonic() + _LINGER
+    while _starting and time.monotonic() < limit:
+        time.sleep(0.001)
     for process in tuple(_running):
         kill_group(process)
 
