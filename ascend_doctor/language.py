@@ -13,22 +13,24 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from ascend_doctor.patterns import defer
+
 LANGUAGES = ("en", "zh")
 _CATALOGUES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "locale")
-_SLOT = re.compile(r"\{(\d+)\}")
+_SLOT = defer(r"\{(\d+)\}")
 _SEPARATORS = (("\n", "\n"), ("; ", "\uff1b"), (", ", "\uff0c"))
 _SPECIFIC = 20
-_SEVERAL = re.compile(r"[:;] |\n")
-_COUNT = re.compile(
+_SEVERAL = defer(r"[:;] |\n")
+_COUNT = defer(
     r"\{0\} (?:of \{1\} )?(?!.*\b(?:is|are|was|were|came|did|does|do|has|have|may|not|cannot|be)\b)"
     r"(?:[a-z -]+|[A-Z]{2,}s?)"
 )
-_NUMBERED = re.compile(r"(?:devices?|ranks?|node) \{0\}")
-_WORDS = re.compile(r"[A-Za-z]{2}")
+_NUMBERED = defer(r"(?:devices?|ranks?|node) \{0\}")
+_WORDS = defer(r"[A-Za-z]{2}")
 # The same in both languages: sizes of layouts, identifiers, versions.
-_SAME = re.compile(r"(?:bfloat16 )?[A-Z]+\d+(?: [A-Z]+\d+)*|[\w.]*[_\d][\w.]*")
-_FILE = re.compile(r"[\w/~+-]*[./][\w./~+-]*(?::\d+)?")
-_FILES = re.compile(rf"; (?={_FILE.pattern}: )")
+_SAME = defer(r"(?:bfloat16 )?[A-Z]+\d+(?: [A-Z]+\d+)*|[\w.]*[_\d][\w.]*")
+_FILE = defer(r"[\w/~+-]*[./][\w./~+-]*(?::\d+)?")
+_FILES = defer(rf"; (?={_FILE.pattern}: )")
 _LONGEST = 2_000
 
 

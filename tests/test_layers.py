@@ -13,6 +13,7 @@ PACKAGE = ROOT / "ascend_doctor"
 
 # Imports go down only, or to siblings in the same sub-folder.
 LAYERS = [
+    {"patterns"},
     {"errors", "exits", "findings", "language", "timestamps", "__init__"},
     {"probe_records"},
     {"probe_results"},

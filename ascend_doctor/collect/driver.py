@@ -1,6 +1,5 @@
 """The driver: its version files, device files, libraries, kernel modules and PCI functions."""
 
-import re
 from typing import Any
 
 import msgspec
@@ -11,15 +10,14 @@ from ascend_doctor.collect.pci import pci_functions
 from ascend_doctor.collect.vendor_text import Pairs, first, parse_assignments
 from ascend_doctor.facts import DockerRuntime, Driver, InstallInfo, Library
 from ascend_doctor.machine.live import Machine, ProgramMissing, exists, is_directory, read_or_none
+from ascend_doctor.patterns import defer
 
 _ROOT = "/usr/local/Ascend"
 _INSTALL_INFO = "/etc/ascend_install.info"
 _LIBRARIES = ("libascend_hal.so", "libdcmi.so", "libdrvdsmi_host.so", "libc_sec.so")
 # Modules in the makefiles of hicann/driver@ef377e95; its ascend_bug_report.sh looks for "drv".
-_MODULE = re.compile(r"drv_|asdrv_|ascend_|tc_pcidev$|ts_agent|npu_peermem$|vdrv_dvpp_cmdlist$")
-_COMPONENT = re.compile(
-    r"Get component version\(([^()\s]{1,64})\) succeed for deviceId\(([0-9]{1,4})\)"
-)
+_MODULE = defer(r"drv_|asdrv_|ascend_|tc_pcidev$|ts_agent|npu_peermem$|vdrv_dvpp_cmdlist$")
+_COMPONENT = defer(r"Get component version\(([^()\s]{1,64})\) succeed for deviceId\(([0-9]{1,4})\)")
 _TOOL_DEADLINE = 10.0
 
 

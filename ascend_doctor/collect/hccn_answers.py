@@ -3,14 +3,13 @@
 Sources: hicann/driver@ef377e95:src/custom/network/hccn and docs/en/Ascend_950_HCCN_Tool.
 """
 
-import re
-
 from ascend_doctor.collect.vendor_text import first, parse_frames, parse_pairs, whole
 from ascend_doctor.facts import HccnPort
+from ascend_doctor.patterns import defer
 
-_GATEWAY = re.compile(r"default gateway:\s*([0-9A-Fa-f.:]{2,45})")
-_TLS = re.compile(r"tls switch\[([01])\]")
-_CHANGE = re.compile(r"LINK[ _](UP|DOWN)\b")
+_GATEWAY = defer(r"default gateway:\s*([0-9A-Fa-f.:]{2,45})")
+_TLS = defer(r"tls switch\[([01])\]")
+_CHANGE = defer(r"LINK[ _](UP|DOWN)\b")
 _UNSET = "0.0.0.0"  # noqa: S104 - an address that the tool prints, nothing is bound
 _OPTICAL = ("present", "Tx Power", "Rx Power", "TxPower", "RxPower", "Tx Los", "Rx Los")
 

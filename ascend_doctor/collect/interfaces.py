@@ -1,11 +1,13 @@
 """Network interfaces and their addresses, by the calls of netdevice(7).
 
-psutil tells the same; to import it takes longer than most of level 0, so it is what tests ask.
+psutil reports the same, but its import takes longer than most of level 0, so only tests use it. The
+enums of ``socket`` take longer to build than all of this to run.
 """
 
+import _socket as socket
 import array
+import contextlib
 import fcntl
-import socket
 import struct
 from collections import defaultdict
 from typing import Any
@@ -19,7 +21,7 @@ _INET6_FIELDS = 6
 
 def interfaces() -> list[dict[str, Any]]:
     """``name``, ``addresses`` (IPv4, then IPv6) and ``up`` (None: unknown), by name."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+    with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as asked:
         inet = _inet(asked)
         for name, addresses in parse_inet6(_read("/proc/net/if_inet6")).items():
             inet[name] += addresses

@@ -8,6 +8,7 @@ import msgspec
 
 from ascend_doctor.facts import LOOPBACK, UNTOLD, Launch
 from ascend_doctor.machine.files import is_there
+from ascend_doctor.patterns import defer
 
 MEMORY_SWITCHES = (
     *("swiglu", "untie_embeddings_and_output_weights", "swap_optimizer", "use_flash_attn"),
@@ -61,20 +62,20 @@ _SWITCHES = frozenset(
 )
 # The first words of a command may be the launcher and its options.
 _MOST_BEFORE = 40
-_FILE = re.compile(r"[\w./-]+\.py")
+_FILE = defer(r"[\w./-]+\.py")
 # `-tensor-model-parallel-size`: long options behind one dash, which argparse takes as short ones.
-_ONE_DASH = re.compile(r"-([a-zA-Z][\w-]{3,})")
+_ONE_DASH = defer(r"-([a-zA-Z][\w-]{3,})")
 # Includes Hydra's forms with + and ++ (add, or override).
-_ASSIGNED = re.compile(r"(?:--)?\+{0,2}((?:[\w-]+\.)*)([\w-]+)=(.*)", re.DOTALL)
+_ASSIGNED = defer(r"(?:--)?\+{0,2}((?:[\w-]+\.)*)([\w-]+)=(.*)", re.DOTALL)
 # Of verl's roles the actor trains; the others have separate sizes.
-_OTHER_ROLE = re.compile(r"(?:^|\.)(?:rollout|ref|critic|reward\w*|teacher|distillation)\.")
+_OTHER_ROLE = defer(r"(?:^|\.)(?:rollout|ref|critic|reward\w*|teacher|distillation)\.")
 _PROGRAMS = (
-    (re.compile(r"(^|/)(?:pre|post)train_[\w.]+\.py$|(^|/)tasks/main\.py$"), "megatron"),
-    (re.compile(r"(^|/)megatron$"), "megatron-swift"),
-    (re.compile(r"(^|/)swift$|swift[./]cli[./]sft(\.py)?$"), "swift"),
-    (re.compile(r"^(recipe|verl)\.[\w.]+$|(^|/)verl/[\w./]+\.py$"), "verl"),
+    (defer(r"(^|/)(?:pre|post)train_[\w.]+\.py$|(^|/)tasks/main\.py$"), "megatron"),
+    (defer(r"(^|/)megatron$"), "megatron-swift"),
+    (defer(r"(^|/)swift$|swift[./]cli[./]sft(\.py)?$"), "swift"),
+    (defer(r"^(recipe|verl)\.[\w.]+$|(^|/)verl/[\w./]+\.py$"), "verl"),
     # Extensions of verl take its keys.
-    (re.compile(r"^\+{0,2}actor_rollout_ref\."), "verl"),
+    (defer(r"^\+{0,2}actor_rollout_ref\."), "verl"),
 )
 
 
@@ -92,7 +93,7 @@ _LAUNCHER_NUMBERS = frozenset(
         *("monitor-interval", "start-method", "numa-binding", "shutdown-timeout"),
     )
 )
-_TORCHRUN = re.compile(r"(?:\S*/)?torchrun|torch\.distributed\.(?:run|launch)")
+_TORCHRUN = defer(r"(?:\S*/)?torchrun|torch\.distributed\.(?:run|launch)")
 
 
 def takes_value(word: str) -> bool:

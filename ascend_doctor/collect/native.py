@@ -1,7 +1,6 @@
 """What the installed torch_npu will ask of the loader, told from ELF files without loading them."""
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -13,18 +12,19 @@ from ascend_doctor.facts import Library, MissingSymbol, Native, Needed, PackageC
 from ascend_doctor.machine.elf import Elf, NotElf, symbol
 from ascend_doctor.machine.live import Machine, matches
 from ascend_doctor.matrix.loading import CacheEntry
+from ascend_doctor.patterns import defer
 
 # Mangled names in one of torch's outermost namespaces (Itanium C++ ABI), and its C names.
-_OF_TORCH = re.compile(
+_OF_TORCH = defer(
     r"_Z(?:T[VITS]|GV)?N?[KVrRO]*(?:2at|3c10|4c10d|5torch|6caffe2)|(?:_ZN?K?\d+)?TH[A-Z]"
 )
 # Interfaces and namespaces that torch_npu 2.13.0 takes from CANN and NNAL: its undefined names,
 # and those of libatb.so, which uses Mki (Ascend/ascend-transformer-boost@master:src/kernels).
-_OF_CANN = re.compile(r"acl|Hccl|Msprof|rt[A-Z]|_Z(?:T[VITS])?N?[KVrRO]*2ge")
-_OF_NNAL = re.compile(r"_Z(?:T[VITS])?N?[KVrRO]*(?:3atb|3Mki)")
+_OF_CANN = defer(r"acl|Hccl|Msprof|rt[A-Z]|_Z(?:T[VITS])?N?[KVrRO]*2ge")
+_OF_NNAL = defer(r"_Z(?:T[VITS])?N?[KVrRO]*(?:3atb|3Mki)")
 # The interpreter itself has these, whichever library is missing.
-_OF_PYTHON = re.compile(r"_?Py[A-Z_]")
-_TORCH_LIBRARY = re.compile(r"lib(?:torch|c10|shm)")
+_OF_PYTHON = defer(r"_?Py[A-Z_]")
+_TORCH_LIBRARY = defer(r"lib(?:torch|c10|shm)")
 _FILES_LIMIT = 500
 
 
@@ -115,24 +115,11 @@ def _compare_once(
 ) -> dict[str, Any]:
     """``compare`` with a cache: it is half of level 0, and files seldom change."""
     files = sorted(libraries)
-    stamps = [(path, *_stamp(path)) for path in files]
-    key_text = repr((stamps, sorted((path, sorted(symbols)) for path, symbols in lacking.items())))
-    cached = CacheEntry.of("symbols", key_text.encode("utf-8", "replace"))
-    comparison = cached.get()
-    if isinstance(comparison, dict):
-        return comparison
-    comparison = compare(lacking, files)
-    cached.put(comparison)
+    wanted = sorted((path, sorted(symbols)) for path, symbols in lacking.items())
+    comparison: dict[str, Any] = CacheEntry.of_files("symbols", files, wanted).recall(
+        lambda: compare(lacking, files)
+    )
     return comparison
-
-
-def _stamp(path: str) -> tuple[int, ...]:
-    """A replacement file with the old file's time may keep time and size."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return ()
-    return status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size
 
 
 def compare(lacking: Mapping[str, frozenset[str]], libraries: Iterable[str]) -> dict[str, Any]:

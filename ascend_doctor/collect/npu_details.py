@@ -1,16 +1,15 @@
 """The other answers of npu-smi: ``info -l``, ``-m`` and ``-t TYPE``."""
 
-import re
-
 from ascend_doctor.collect.vendor_text import first, parse_columns, parse_pairs, whole
 from ascend_doctor.facts import NpuBoard, NpuEcc, NpuHealth, NpuMapping, NpuProcess, Topology
+from ascend_doctor.patterns import defer
 
 # All in one line; a name may contain blanks: the next label ends it.
-_PROCESS = re.compile(
+_PROCESS = defer(
     r"Process id:\s*([0-9]{1,9})\s{1,64}Process name:(.{0,256}?)\s{1,64}"
     r"Process memory\(MB\):\s*([0-9]{1,9})"
 )
-_TOPOLOGY_NAME = re.compile(r"(?:NPU|Phy-ID)[0-9]+$")
+_TOPOLOGY_NAME = defer(r"(?:NPU|Phy-ID)[0-9]+$")
 _IDS = frozenset({"NPU ID", "Chip ID", "Chip Count"})
 
 

@@ -4,19 +4,18 @@ Sources: printf texts of hicann/driver@ef377e95:src/custom/dev_prod/user/npucli/
 samples in tests/samples.
 """
 
-import re
-
 import msgspec
 
 from ascend_doctor.collect.vendor_text import whole
 from ascend_doctor.facts import Npu, NpuProcess, Npus, Usage
+from ascend_doctor.patterns import defer
 
-_TITLE = re.compile(r"npu-smi\s+(\S+)\s+Version:\s*(\S+)")
-_BUS = re.compile(r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]$")
+_TITLE = defer(r"npu-smi\s+(\S+)\s+Version:\s*(\S+)")
+_BUS = defer(r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]$")
 # People paste these instead of rows into an issue.
-_ELIDED = re.compile(r"(?:\.{3,}|…+)$")
+_ELIDED = defer(r"(?:\.{3,}|…+)$")
 # Memory and HBM, used/total. NA or blank pairs keep their place; the total is close to the slash.
-_USAGE = re.compile(r"([0-9]{1,12}|NA|-)?\s{0,64}/\s{0,4}([0-9]{1,12}|NA|-)?")
+_USAGE = defer(r"([0-9]{1,12}|NA|-)?\s{0,64}/\s{0,4}([0-9]{1,12}|NA|-)?")
 
 # Cells of a device row in every layout; 950 puts a frame line into the first.
 _DEVICE_CELLS = 3

@@ -9,7 +9,7 @@ import ast
 import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -111,8 +111,8 @@ def _on_path(machine: Machine, entry: str, inside: frozenset[str], name: str) ->
     folder = f"{entry.rstrip('/')}/{name}"
     portion = name in inside and is_directory(machine, folder)
     content = _names(machine, folder) if portion else frozenset()
-    module = min((path for path in inside if _is_module(path, name)), default=None)
-    if any(_is_module(path, "__init__") for path in content):
+    module = _find_module(inside, name)
+    if _find_module(content, "__init__") is not None:
         return PackageCopy(path=folder, entry=entry, kind="package")
     if module is not None:
         return PackageCopy(path=f"{entry.rstrip('/')}/{module}", entry=entry, kind="module")
@@ -183,8 +183,10 @@ def _once(machine: Machine, package_copies: Sequence[PackageCopy]) -> Iterator[P
             yield copy
 
 
-def _is_module(file: str, name: str) -> bool:
-    return file.startswith(name) and _MODULE.fullmatch(file[len(name) :]) is not None
+def _find_module(files: Iterable[str], name: str) -> str | None:
+    """The first file of a module, by name."""
+    named, size = (file for file in files if file.startswith(name)), len(name)
+    return min((file for file in named if _MODULE.fullmatch(file, size)), default=None)
 
 
 def _names(machine: Machine, folder: str) -> frozenset[str]:

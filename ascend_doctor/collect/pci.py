@@ -4,13 +4,14 @@ import re
 
 from ascend_doctor.facts import PciFunction
 from ascend_doctor.machine.live import Machine, ProgramMissing, read_or_none
+from ascend_doctor.patterns import defer
 
 _FOLDER = "/sys/bus/pci/devices"
 _VENDOR = "0x19e5"
 # "Processing accelerators"; this vendor's network cards and host bridges have other classes.
 _ACCELERATOR = "0x12"
 _DEADLINE = 10.0
-_LSPCI = re.compile(
+_LSPCI = defer(
     r"^((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]) Processing accelerators: .*"
     r"\bDevice ([0-9a-f]{4})\b",
     re.MULTILINE,

@@ -2,12 +2,14 @@
 
 import re
 
+from ascend_doctor.patterns import defer
+
 Pairs = tuple[tuple[str, str], ...]
 
 # Precedes keys of hccn_tool: "[devid 0]" in captures, "[device 0]" in documents.
-_DEVICE = re.compile(r"\[dev(?:id|ice) [0-9]{1,4}\]")
-_COLUMNS = re.compile(r"\s{2,}|\t")
-_RULE = re.compile(r"^\+[-=+]+\+?$")
+_DEVICE = defer(r"\[dev(?:id|ice) [0-9]{1,4}\]")
+_COLUMNS = defer(r"\s{2,}|\t")
+_RULE = defer(r"^\+[-=+]+\+?$")
 
 
 def parse_assignments(text: str) -> dict[str, str]:

@@ -12,12 +12,13 @@ import msgspec
 from ascend_doctor.collect.program_folders import list_paths
 from ascend_doctor.facts import ToolError
 from ascend_doctor.machine.live import Completed, Machine, ProgramMissing
+from ascend_doctor.patterns import defer
 
 _TEXT_LIMIT = 500
 
 # The first match, with its group, is the kind; most match at a line's start: answers quote errors.
 _KINDS = tuple(
-    (re.compile(pattern, re.MULTILINE), kind)
+    (defer(pattern, re.MULTILINE), kind)
     for pattern, kind in (
         (r"^npu get board type failed\. ret is -(9[0-9]{3})", "board-type-{}"),
         (r"^dcmi mod\w{1,8} initiali\w{1,8} failed.{0,80} ret is -([0-9]{1,6})", "dcmi-{}"),

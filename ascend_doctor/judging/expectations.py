@@ -8,6 +8,7 @@ import msgspec
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.versions import Scheme, VersionError, check_range, normalised
+from ascend_doctor.patterns import defer
 
 # Checks of expectations; users cannot leave out or acknowledge them.
 NPUS, SOC, LINKS, VERSIONS = "expected-npus", "expected-soc", "expected-links", "expected-versions"
@@ -42,7 +43,7 @@ KEYS: dict[str, Key] = {
     },
 }
 _ALIASES = {"megatron-core": "megatron", "megatron-lm": "megatron", "npu": "npus", "link": "links"}
-_PARTS = re.compile(r"\s*([A-Za-z][\w.-]*)\s*(==|!=|>=|<=|=|>|<)\s*([^\s<>=!](?:.*\S)?)\s*")
+_PARTS = defer(r"\s*([A-Za-z][\w.-]*)\s*(==|!=|>=|<=|=|>|<)\s*([^\s<>=!](?:.*\S)?)\s*")
 _EQUALITY = ("=", "!=")
 # Messages repeat it.
 _LONGEST = 100

@@ -1,6 +1,5 @@
 """What of a remedy can be applied here, what belongs into the user's shell, what is by hand."""
 
-import re
 import shlex
 from collections.abc import Iterable, Mapping
 from typing import Literal
@@ -8,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from ascend_doctor.findings import Finding
+from ascend_doctor.patterns import defer
 
 # "packages" can run here; "shell" changes the calling shell; the rest is for a person:
 # "look" shows more, "root" needs rights or ends what others run, "hand" is anything else.
@@ -22,12 +22,12 @@ _OWN_LOOKS = frozenset(("check", "list", "explain", "matrix", "diagnose"))
 _ROOT = frozenset(("sudo", "kill", "reboot", "systemctl", "docker"))
 _SHELL = frozenset(("export", "unset", "source", "ulimit"))
 _OPERATORS = frozenset("();<>|&")
-_SUBSTITUTES = re.compile(r"[`\n]|\$\(")
+_SUBSTITUTES = defer(r"[`\n]|\$\(")
 _PIP = ("-m", "pip")
 _CHANGES = frozenset(("install", "uninstall"))
 # ${NAME:+:$NAME}, which remedies put behind a folder: the old value, if set.
-_APPENDED = re.compile(r"\$\{(\w+):\+:\$\1\}")
-_NAMED = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
+_APPENDED = defer(r"\$\{(\w+):\+:\$\1\}")
+_NAMED = defer(r"\$(?:(\w+)|\{(\w+)\})")
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):

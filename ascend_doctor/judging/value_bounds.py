@@ -5,12 +5,13 @@ import itertools
 import re
 
 from ascend_doctor.matrix.schema import Bounds, Family, Variable
+from ascend_doctor.patterns import defer
 
-_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
-_NUMBER = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?")
+_WHOLE = defer(r"[+-]?[0-9]{1,18}")
+_NUMBER = defer(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?")
 # Of HCCL_SOCKET_IFNAME: names with ^ for all but these and = for exactly these.
-_FILTER = re.compile(r"\^?=?[^\s,=^*?\"']+(,[^\s,=^*?\"']+)*")
-_PORTS = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
+_FILTER = r"\^?=?[^\s,=^*?\"']+(,[^\s,=^*?\"']+)*"
+_PORTS = defer(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 LAST_PORT = 65535
 # Includes word processors' quotes, which come with text copied from a document.
 _QUOTES = "\"'\u201c\u201d\u2018\u2019"

@@ -6,6 +6,7 @@ Collectors take a ``Machine``, live or recorded, and never touch the operating s
 import atexit
 import contextlib
 import fnmatch
+import functools
 import math
 import os
 import selectors
@@ -158,6 +159,7 @@ class LiveMachine:
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         self.env: Mapping[str, str] = dict(os.environ if env is None else env)
         self.started: set[str] = set()
+        self._real_folder = functools.cache(os.path.realpath)
 
     def run(
         self,
@@ -204,10 +206,17 @@ class LiveMachine:
             uid=entry.st_uid,
             gid=entry.st_gid,
             size=entry.st_size,
-            target=os.path.realpath(path),
+            target=self._real(path),
             readable=os.access(path, os.R_OK),
             writable=os.access(path, os.W_OK),
         )
+
+    def _real(self, path: str) -> str:
+        """Where links end; of each folder they are followed once."""
+        folder, name = os.path.split(path)
+        if name in {"", ".", ".."} or os.path.islink(path):
+            return os.path.realpath(path)
+        return os.path.join(self._real_folder(folder), name)
 
     def names(self, path: str) -> tuple[str, ...]:
         return tuple(sorted(os.listdir(path)))

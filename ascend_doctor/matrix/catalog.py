@@ -1,8 +1,9 @@
 """Finds and reads the shipped data: matrices/ and probes/."""
 
 import functools
-import hashlib
+import os
 import re
+from _blake2 import blake2b  # hashlib loads OpenSSL
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from operator import attrgetter
@@ -17,7 +18,7 @@ from ascend_doctor.machine.parsing import YAML_BYTES, read_yaml
 from ascend_doctor.matrix.evidence import StackEvidence
 from ascend_doctor.matrix.fields import Fields
 from ascend_doctor.matrix.images import BaseImages
-from ascend_doctor.matrix.loading import convert, load
+from ascend_doctor.matrix.loading import CacheEntry, convert, load
 from ascend_doctor.matrix.schema import (
     CodeGuide,
     Component,
@@ -41,23 +42,25 @@ from ascend_doctor.matrix.schema import (
 )
 from ascend_doctor.matrix.sets import PinnedSet, PinnedSets
 from ascend_doctor.matrix.versions import normalised
+from ascend_doctor.patterns import defer
 
 Read = TypeVar("Read")
 T = TypeVar("T", bound=msgspec.Struct)
 Named = TypeVar("Named", PinnedSet, KnownFailure)
 
 # In one line, or in the indented lines after it.
-_DISTRIBUTION = re.compile(
+_DISTRIBUTION = defer(
     r"^obtain:.*(?:\n(?=[ \t]).*)*?[\s{,\"']distribution[\"']?: *[\"']?([\w.-]+)", re.MULTILINE
 )
 
 # Not warnings of compilers, nor inner errors.
-_FAILURE = re.compile(r"E[A-Z\d](?!99)|W[A-Z]|\d")
+_FAILURE = defer(r"E[A-Z\d](?!99)|W[A-Z]|\d")
 
 # Names of servers and chips in a family's title.
-_PHRASES = re.compile(r"[,():]")
+_PHRASES = defer(r"[,():]")
 
 
+@functools.cache
 def folder(name: str) -> Path:
     """The shipped folder ``matrices`` or ``probes``: inside the package in a wheel, else beside."""
     here = Path(__file__).resolve().parent.parent
@@ -65,6 +68,12 @@ def folder(name: str) -> Path:
         if path.is_dir():
             return path
     raise DataError(f"{name}/ is missing from this installation; reinstall ascend-doctor")
+
+
+def list_rows(folder: Path) -> list[Path]:
+    """The YAML files of a folder of the matrix, by name."""
+    names = os.listdir(folder) if folder.is_dir() else ()
+    return [folder / name for name in sorted(names) if name.endswith(".yaml")]
 
 
 # How each file that is alone of its kind is read.
@@ -133,13 +142,13 @@ class Catalog:
         """Files of components, stacks, evidence or hardware by id, overlays last."""
         files: dict[str, tuple[Path, ...]] = {}
         for folder in self._folders:
-            for path in sorted((folder / kind).glob("*.yaml")):
+            for path in list_rows(folder / kind):
                 files[path.stem] = (*files.get(path.stem, ()), path)
         return files
 
     def digest(self, *kinds: str) -> bytes:
         """Of all files of these kinds: equal digests give equal results."""
-        content = hashlib.blake2b()
+        content = blake2b()
         for kind in kinds:
             for identity, paths in self.files(kind).items():
                 for path in paths:
@@ -165,13 +174,10 @@ class Catalog:
 
         Read from the heads of the files: parsing all rows takes longer than a whole level 0 may.
         """
-        heads = (
-            read_bytes(path, YAML_BYTES).decode("utf-8", "replace")
-            for paths in self.files("components").values()
-            for path in paths
+        files = [path for paths in self.files("components").values() for path in paths]
+        return frozenset(
+            CacheEntry.of_files("distributions", files).recall(lambda: _list_distributions(files))
         )
-        named = (_DISTRIBUTION.search(head) for head in heads)
-        return frozenset(normalised(match[1]) for match in named if match)
 
     @functools.cache  # noqa: B019 - a catalog lives as long as the process
     def component(self, identity: str) -> Component:
@@ -283,7 +289,7 @@ class Catalog:
         rows: dict[str, Named] = {}
         for folder in self._folders:
             own: dict[str, Named] = {}
-            for path in sorted((folder / kind).glob("*.yaml")):
+            for path in list_rows(folder / kind):
                 for row in read(path):
                     if row.id in own:
                         raise DataError(f"{path}: two {kind} are called {row.id}")
@@ -322,6 +328,12 @@ class Catalog:
             ):
                 return family
         return None
+
+
+def _list_distributions(files: Iterable[Path]) -> list[str]:
+    heads = (read_bytes(path, YAML_BYTES).decode("utf-8", "replace") for path in files)
+    named = (_DISTRIBUTION.search(head) for head in heads)
+    return [normalised(match[1]) for match in named if match]
 
 
 def _plain(text: str) -> str:

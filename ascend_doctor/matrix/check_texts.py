@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ascend_doctor.findings import Level
 from ascend_doctor.machine.parsing import read_yaml
-from ascend_doctor.matrix.catalog import Catalog, folder
+from ascend_doctor.matrix.catalog import folder, list_rows
 from ascend_doctor.matrix.loading import CacheEntry, convert
 from ascend_doctor.matrix.schema import Row
 
@@ -57,13 +57,11 @@ class CheckTexts(Row, frozen=True, kw_only=True):
 @functools.cache
 def _read_all() -> dict[str, object]:
     """The content of all files, kept as one: 46 by themselves take level 0 longer."""
-    shipped = Catalog()
-    cached = CacheEntry.of("texts", shipped.digest("checks"))
-    if isinstance(known := cached.get(), dict):
-        return known
-    read = {name: read_yaml(path) for name, (path,) in shipped.files("checks").items()}
-    cached.put(read)
-    return read
+    files = list_rows(folder("matrices") / "checks")
+    texts: dict[str, object] = CacheEntry.of_files("texts", files).recall(
+        lambda: {path.stem: read_yaml(path) for path in files}
+    )
+    return texts
 
 
 @functools.cache

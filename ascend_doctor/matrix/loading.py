@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
+from _blake2 import blake2b  # hashlib loads OpenSSL
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -72,7 +73,13 @@ class CacheEntry(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, kind: str, decisive: bytes) -> CacheEntry:
         """The place of what is made of these bytes."""
-        return cls(kind, hashlib.blake2b(decisive, digest_size=16).hexdigest())
+        return cls(kind, blake2b(decisive, digest_size=16).hexdigest())
+
+    @classmethod
+    def of_files(cls, kind: str, files: Iterable[str | Path], *more: object) -> CacheEntry:
+        """The place of what is made of these files, and of ``more``, until one of them changes."""
+        stamps = [(str(file), *_stamp(file)) for file in files]
+        return cls.of(kind, repr((stamps, more)).encode("utf-8", "replace"))
 
     @property
     def path(self) -> Path:
@@ -87,10 +94,27 @@ class CacheEntry(msgspec.Struct, frozen=True):
             return None
         return content
 
+    def recall(self, make: Callable[[], Any]) -> Any:
+        """The content; without one that of ``make``, which is kept."""
+        content = self.get()
+        if content is None:
+            content = make()
+            self.put(content)
+        return content
+
     def put(self, content: object) -> None:
         """Keep it whole or not at all; ignore an unwritable cache."""
         with contextlib.suppress(OSError, TypeError, DataError, msgspec.MsgspecError):
             write_mine(self.path, msgspec.msgpack.encode(content))
+
+
+def _stamp(path: str | Path) -> tuple[int, ...]:
+    """A replacement file with the old file's time may keep time and size."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ()
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size
 
 
 def convert(path: Path, read: object, shape: type[T]) -> T:

@@ -15,6 +15,8 @@ import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from ascend_doctor.patterns import defer
+
 Scheme = Literal["pep440", "ascend", "unordered", "ref"]
 
 _LONGEST = 200
@@ -23,14 +25,14 @@ _STAGES = {"t": 0, "0day": 1, "alpha": 2, "beta": 3, "rc": 4}
 # 8.5.0.1 and builds of 8.5.0 follow 8.5.0.
 _FINAL, _PATCH, _BUILD = 5, 6, 7
 _NAMES = {rank: name for name, rank in _STAGES.items()} | {_BUILD: "b"}
-_RELEASE = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})*")
+_RELEASE = defer(r"[0-9]{1,9}(?:\.[0-9]{1,9})*")
 # What may follow the numbers: RC1, alpha001, T5, B120, SPC1, .0day, or another number.
-_TOKEN = re.compile(
+_TOKEN = defer(
     r"[.-](?P<day>0day)|[.-]?(?P<stage>alpha|beta|rc|t|b|spc)(?:\.?(?P<count>[0-9]{1,9}))?"
     r"|\.(?P<patch>[0-9]{1,9})"
 )
-_BOUND = re.compile(r"(>=|<=|==|!=|>|<)\s*(\S+)")
-_BRACKET = re.compile(r"\[([^\[\],]+)(?:,([^\[\],]+))?\]\s*(?:,\s*)?")
+_BOUND = defer(r"(>=|<=|==|!=|>|<)\s*(\S+)")
+_BRACKET = defer(r"\[([^\[\],]+)(?:,([^\[\],]+))?\]\s*(?:,\s*)?")
 
 
 class VersionError(ValueError):

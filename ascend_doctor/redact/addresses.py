@@ -1,7 +1,7 @@
 """Pseudonyms of addresses: equal stays equal, and what shares a subnet still shares it."""
 
-import hashlib
 import ipaddress
+from _blake2 import blake2b  # hashlib loads OpenSSL
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -35,7 +35,7 @@ def _flip(number: int, size: int, leading: int, key: bytes) -> int:
     bits = f"{number:0{size}b}"
     flipped = 0
     for index in range(leading, size):
-        flip = hashlib.blake2b(bits[:index].encode(), key=key, digest_size=1).digest()[0] & 1
+        flip = blake2b(bits[:index].encode(), key=key, digest_size=1).digest()[0] & 1
         flipped = flipped << 1 | (int(bits[index]) ^ flip)
     return flipped
 

@@ -1,8 +1,8 @@
 """What this process knows about the machine and the user that it runs for."""
 
 import functools
-import hashlib
 import os
+from _blake2 import blake2b  # hashlib loads OpenSSL
 from collections.abc import Iterable, Mapping
 
 from ascend_doctor.redact.redactor import Redactor
@@ -29,7 +29,7 @@ def local_key() -> bytes:
         except OSError:
             continue
         if len(content) >= 32:  # noqa: PLR2004 - "uninitialized" is none
-            return hashlib.blake2b(content, person=_PERSON, digest_size=16).digest()
+            return blake2b(content, person=_PERSON, digest_size=16).digest()
     return os.urandom(16)
 
 

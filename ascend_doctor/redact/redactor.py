@@ -1,13 +1,14 @@
 """Hides what was told to it and what it knows the shape of, in texts and in whole structs."""
 
-import hashlib
 import os
 import re
+from _blake2 import blake2b  # hashlib loads OpenSSL
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 from urllib.parse import quote, unquote
 
 from ascend_doctor.facts import Snapshot
+from ascend_doctor.patterns import defer
 from ascend_doctor.redact.addresses import parse_address, pseudonym
 from ascend_doctor.redact.identities import NAMES, NUMBERS, PAIRS, ipv4, ipv6, is_address
 from ascend_doctor.redact.meanings import Cell
@@ -26,10 +27,10 @@ _HOME = "/home/user"
 _GONE = "[redacted]"
 _MAC = "00:00:00:00:00:00"
 # What is already hidden, as in a merged report, keeps its pseudonym.
-_PSEUDONYM = re.compile(r"(?:host|user|serial)-[0-9a-f]{8}")
+_PSEUDONYM = defer(r"(?:host|user|serial)-[0-9a-f]{8}")
 _SECRETS = frozenset({"password", "secret", "key", "token"})
 # A JSON text or a sentence in a URL.
-_ESCAPED = re.compile(r"(?<=[?&;=/#])[\w.~+*=:-]*(?:%[0-9A-Fa-f]{2}[\w.~+*=:-]*)+")
+_ESCAPED = defer(r"(?<=[?&;=/#])[\w.~+*=:-]*(?:%[0-9A-Fa-f]{2}[\w.~+*=:-]*)+")
 _IDENTITIES = (*NAMES, *PAIRS, *NUMBERS)
 
 
@@ -66,7 +67,7 @@ class Redactor:
         self.hidden: dict[Hidden, int] = {}
 
     def _digest(self, text: str) -> str:
-        return hashlib.blake2b(text.encode(), key=self._key, digest_size=4).hexdigest()
+        return blake2b(text.encode(), key=self._key, digest_size=4).hexdigest()
 
     def _became(self, kind: str, was: str, now: str) -> str:
         if was in self._stay or was == now or was.startswith(_GONE[:-1]):

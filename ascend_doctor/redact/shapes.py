@@ -9,8 +9,10 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ascend_doctor.patterns import defer
+
 BETWEEN = "\x1f"  # words of a list; white space for a pattern, and it stands in no word
-_CLASS_OR_BLANK = re.compile(r"\[(?:\\.|[^\]\\])*\]| ")
+_CLASS_OR_BLANK = defer(r"\[(?:\\.|[^\]\\])*\]| ")
 
 
 class Shape(NamedTuple):
@@ -35,7 +37,7 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
         lambda match: match[0].replace(" ", f" {BETWEEN}") if match[0] != " " else f"[ {BETWEEN}]",
         pattern,
     )
-    return re.compile(spaced, re.IGNORECASE | re.MULTILINE)
+    return defer(spaced, re.IGNORECASE | re.MULTILINE)
 
 
 _CLOSE = r"""[\\"'\]]*"""

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from ascend_doctor.patterns import defer
 from ascend_doctor.redact.meanings import STEMS, Cell, meaning
 from ascend_doctor.redact.shapes import compile_pattern
 
@@ -18,34 +19,34 @@ _LABELS = (
     ("serial", r"[\w ]*serial (?:number|no):?"),
 )
 _CELLS = {
-    "staff": re.compile(r"[A-Za-z]?\d{5,10}"),
-    "password": re.compile(r"(?=.*[^\d.\s-])(?!(?:yes|no|none|true|false)\b)\S{4,}"),
-    "token": re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])\S{12,}"),
-    "user": re.compile(r"[^\W\dA-Z][\w.-]*|\d{5,16}"),
-    "host": re.compile(r"[a-z][\w-]*(?:\d|\.[a-z])[\w.-]*"),
-    "serial": re.compile(r"(?=\S*\d)[A-Z0-9-]{6,}"),
+    "staff": defer(r"[A-Za-z]?\d{5,10}"),
+    "password": defer(r"(?=.*[^\d.\s-])(?!(?:yes|no|none|true|false)\b)\S{4,}"),
+    "token": defer(r"(?=\S*\d)(?=\S*[A-Za-z])\S{12,}"),
+    "user": defer(r"[^\W\dA-Z][\w.-]*|\d{5,16}"),
+    "host": defer(r"[a-z][\w-]*(?:\d|\.[a-z])[\w.-]*"),
+    "serial": defer(r"(?=\S*\d)[A-Z0-9-]{6,}"),
 }
 _LEAST_COLUMNS, _LONGEST = 2, 500
 # A line of these is drawn between rows.
 _RULED = frozenset(" -=+|│┃─┼:")
 _COLUMNS = (
-    (re.compile("[|│┃]"), re.compile("[^|│┃]+")),
-    (re.compile("\t"), re.compile("[^\t]+")),
-    (re.compile(r"^[^,\s][^,]*(?:,[^,\s][^,]*){2,}$"), re.compile("[^,]+")),
-    (re.compile(r"^[^;\s][^;]*(?:;[^;\s][^;]*){2,}$"), re.compile("[^;]+")),
-    (re.compile(""), re.compile(r"\S+(?: \S+)*")),
+    (defer("[|│┃]"), defer("[^|│┃]+")),
+    (defer("\t"), defer("[^\t]+")),
+    (defer(r"^[^,\s][^,]*(?:,[^,\s][^,]*){2,}$"), defer("[^,]+")),
+    (defer(r"^[^;\s][^;]*(?:;[^;\s][^;]*){2,}$"), defer("[^;]+")),
+    (defer(""), defer(r"\S+(?: \S+)*")),
 )
 # Words of capitals head columns, however far apart; a log's prefix may precede them.
-_CAPITALS = re.compile(r"""(?:[ \t]*\b[A-Z][A-Z_()%/-]+){3,}["'}\]]*$""")
-_PIECES = re.compile(r"""[^\s"'+}\]]+""")
+_CAPITALS = defer(r"""(?:[ \t]*\b[A-Z][A-Z_()%/-]+){3,}["'}\]]*$""")
+_PIECES = defer(r"""[^\s"'+}\]]+""")
 
 
 # A row with a sentence describes; it holds no value.
-_PROSE = re.compile(r"(?:[^\s|]+ ){5}|\w\w[.。]\s*(?:\||$)")
+_PROSE = defer(r"(?:[^\s|]+ ){5}|\w\w[.。]\s*(?:\||$)")
 
 
 # A line that may be a heading or a label.
-_TELLING = re.compile(rf"{STEMS.pattern}|node|login|value|值", re.IGNORECASE)
+_TELLING = defer(rf"{STEMS.pattern}|node|login|value|值", re.IGNORECASE)
 
 
 class _Heading(NamedTuple):

@@ -5,13 +5,15 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from ascend_doctor.patterns import defer
+
 # Terminal escape sequences, controls, and characters without width. Line ends, tabs and the
 # separator of words stay.
-_UNSEEN = re.compile(
+_UNSEEN = defer(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\^_=>])"
     "|[\x00-\x08\x0e-\x1a\x7f\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]+"
 )
-_PRINTED = re.compile("[\n\x1f -~]*")
+_PRINTED = defer("[\n\x1f -~]*")
 
 
 class Mark(NamedTuple):

@@ -1,11 +1,10 @@
 """A Python entry file: the order of imports, and which device a rank takes."""
 
-import re
-
 from ascend_doctor.checks.launch.options import behaviour_refs, version
 from ascend_doctor.facts import Script, Spot
 from ascend_doctor.judging import Case, Findings, NotApplicable, Texts
 from ascend_doctor.judging.version_compare import is_in_range, leading
+from ascend_doctor.patterns import defer
 
 TEXTS = Texts("entry-file")
 
@@ -20,10 +19,10 @@ _SEVERAL_RANKS = (
     *("mindspeed_mm", "swift", "verl", "twinkle", "deepspeed", "accelerate"),
 )
 _GROUPS = ("init_process_group", "new_group", "new_subgroups")
-_GETS_GROUP = re.compile(r"get_\w+_group(_gloo)?")
+_GETS_GROUP = defer(r"get_\w+_group(_gloo)?")
 _OF_OBJECTS = ("all_gather_object", "broadcast_object_list", "gather_object")
 _ETP = "expert_tensor_parallel_size"
-_ABOVE_ONE = re.compile(r"(?:tensor|expert)_model_parallel_size=(?:[2-9]|[1-9]\d+)")
+_ABOVE_ONE = defer(r"(?:tensor|expert)_model_parallel_size=(?:[2-9]|[1-9]\d+)")
 
 
 def _script(case: Case) -> Script:

@@ -4,13 +4,14 @@ import re
 
 from ascend_doctor.facts import Launch
 from ascend_doctor.judging import Case, Findings, NotApplicable, Texts
+from ascend_doctor.patterns import defer
 
 TEXTS = Texts("exports")
 
 # PYTHONPATH=$PYTHONPATH:MORE keeps the old value first.
-_APPENDED = re.compile(r"^\$(?:PYTHONPATH|\{PYTHONPATH(?::?-)?\}):(.*)$", re.DOTALL)
-_EXPANSION = re.compile(r"\$\{[^}]*\}")
-_MEGATRON = re.compile(r"megatron|mindspeed", re.IGNORECASE)
+_APPENDED = defer(r"^\$(?:PYTHONPATH|\{PYTHONPATH(?::?-)?\}):(.*)$", re.DOTALL)
+_EXPANSION = defer(r"\$\{[^}]*\}")
+_MEGATRON = defer(r"megatron|mindspeed", re.IGNORECASE)
 
 
 @TEXTS.check("variables-exported")

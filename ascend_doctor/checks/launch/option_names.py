@@ -10,6 +10,7 @@ from ascend_doctor.judging import Finding, Findings, NotApplicable, Remedy, Text
 from ascend_doctor.judging.judge import Case, error, unknown, warning
 from ascend_doctor.judging.spelling import slip_of
 from ascend_doctor.matrix.versions import satisfies
+from ascend_doctor.patterns import defer
 
 TEXTS = Texts("option-names")
 
@@ -52,19 +53,19 @@ _POSITIVE = frozenset(
     )
 )
 # `--seq-length4096`: no blank before the value.
-_JOINED = re.compile(r"([a-z][a-z-]+)(\d+(?:\.\d+)?)")
-_FLOAT = re.compile(r"\s*([-+]?(\d[\d_]*\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan)\s*", re.IGNORECASE)
+_JOINED = defer(r"([a-z][a-z-]+)(\d+(?:\.\d+)?)")
+_FLOAT = defer(r"\s*([-+]?(\d[\d_]*\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan)\s*", re.IGNORECASE)
 # What is left to be filled in, which has a finding (linting/shell_marks.py).
-_FILLED = re.compile("X{3,}|<.*>")
-_INT = re.compile(r"\s*[-+]?\d+(_\d+)*\s*")
+_FILLED = defer("X{3,}|<.*>")
+_INT = defer(r"\s*[-+]?\d+(_\d+)*\s*")
 _KINDS = {
     "int": (_INT, "a whole number"),
     "float": (_FLOAT, "a number"),
-    "word": (re.compile(".+"), "a value"),
-    "bool": (re.compile(r"|yes|true|[ty10nf]|no|false", re.IGNORECASE), "true or false"),
-    "list": (re.compile(r"\d+(,\d+)*"), "numbers with commas between them"),
-    "nodes": (re.compile(r"\d+(:\d+)?"), "a number of nodes, or MIN:MAX"),
-    "ranks": (re.compile(r"\d+|auto|[cgnx]pu"), "a number of ranks, or auto, npu, cpu, gpu or xpu"),
+    "word": (defer(".+"), "a value"),
+    "bool": (defer(r"|yes|true|[ty10nf]|no|false", re.IGNORECASE), "true or false"),
+    "list": (defer(r"\d+(,\d+)*"), "numbers with commas between them"),
+    "nodes": (defer(r"\d+(:\d+)?"), "a number of nodes, or MIN:MAX"),
+    "ranks": (defer(r"\d+|auto|[cgnx]pu"), "a number of ranks, or auto, npu, cpu, gpu or xpu"),
 }
 
 

@@ -7,24 +7,25 @@ from ascend_doctor.checks.launch.rules import is_colocated
 from ascend_doctor.facts import UNTOLD, Launch
 from ascend_doctor.judging import Case, Finding, Findings, NotApplicable, Texts
 from ascend_doctor.judging.spelling import edit_distance
+from ascend_doctor.patterns import defer
 
 TEXTS = Texts("launches")
 
-INT = re.compile(r"[-+]?\d[\d_]*")
+INT = defer(r"[-+]?\d[\d_]*")
 _CONFIGS = {"mindspeed-rl": "Ascend/MindSpeed-RL@05a90d77:mindspeed_rl/config_cls"}
 _VERL = "verl-project/verl@1dda039b:verl/trainer/config"
 # Roles and models of MindSpeed-RL have Megatron's settings under other names in its tables.
-_ROLE = re.compile(r"^(?:actor|ref|reward|critic)_config\.|^model\.[^.]+\.")
+_ROLE = defer(r"^(?:actor|ref|reward|critic)_config\.|^model\.[^.]+\.")
 _TRUTH = frozenset({"true", "false"})
 _YAML_TRUTH = {"mindspeed-rl": frozenset({"yes", "no", "on", "off"})}
-_FLOAT = re.compile(r"[-+]?(\d[\d_]*\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan", re.IGNORECASE)
+_FLOAT = defer(r"[-+]?(\d[\d_]*\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan", re.IGNORECASE)
 _PAIRS = (("[", "]"), ("{", "}"))
 # Longer values are cut (linting/inputs.py).
 MAX_VALUE = 60
 _NOT_GIVEN = frozenset({"null", "none", "~"})
-_NUMERIC = re.compile(r"[-+]?\.?\d")
+_NUMERIC = defer(r"[-+]?\.?\d")
 # A number with a letter behind it, such as 1e-6x: a slip, not a word that the key may take.
-_STRAY = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?[a-z]+", re.IGNORECASE)
+_STRAY = defer(r"[-+]?[\d.]+(e[-+]?\d+)?[a-z]+", re.IGNORECASE)
 # Counts of at least one in every framework with such keys; so are all sizes of micro batches.
 _COUNTS = frozenset(
     (

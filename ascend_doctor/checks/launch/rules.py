@@ -27,20 +27,21 @@ from ascend_doctor.judging import Case, Findings, error, layout_rules, warning
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import LaunchRule, Validation
 from ascend_doctor.matrix.versions import satisfies
+from ascend_doctor.patterns import defer
 
 # The answer to a question whose values only the running shell knows.
 UNKNOWN = object()
 # The answer where an option that it needs is not given.
 ABSENT = object()
-_INT = re.compile(r"[-+]?\d[\d_]{0,11}")
-_FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
+_INT = defer(r"[-+]?\d[\d_]{0,11}")
+_FLOAT = defer(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
-_LISTED = re.compile(r"\d{1,4}(,\d{1,4})*")
-_WORD = re.compile(r"[a-z]\w+")
-_EXCLUDED = re.compile(r"(\w+) != None")
+_LISTED = defer(r"\d{1,4}(,\d{1,4})*")
+_WORD = defer(r"[a-z]\w+")
+_EXCLUDED = defer(r"(\w+) != None")
 # The check of a framework's whole validation.
 VALIDATED = "run-arguments"
-_BRACES = re.compile(r"\{([^{}]+)\}")
+_BRACES = defer(r"\{([^{}]+)\}")
 # Sizes are multiples of these; other numbers of more than one need only be even.
 _GRAINS = {"seq_length": 64, "num_experts": 4, "hidden_size": 64, "moe_ffn_hidden_size": 32}
 _LEAST_UNEVEN = 2
@@ -71,8 +72,8 @@ _MOVED = ("num_layers_in_first_pipeline_stage", "num_layers_in_last_pipeline_sta
 _PARTS_OF_MODEL = ("heads", "kv_heads", "key_heads", "value_heads", "experts", "layers")
 _PARTS = ("tensor_model", "pipeline_model", "context")
 # verl's own trainers, and those of projects on top of it. Others may have devices of their own.
-_COLOCATED = re.compile(r"verl\.trainer\.main|(?:.*\.)?main_ppo(?:_\w+)?")
-APART = re.compile(r"async|recipe|experimental|off_policy|split")
+_COLOCATED = defer(r"verl\.trainer\.main|(?:.*\.)?main_ppo(?:_\w+)?")
+APART = defer(r"async|recipe|experimental|off_policy|split")
 
 
 def is_colocated(module: str) -> bool:

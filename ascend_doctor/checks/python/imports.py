@@ -1,6 +1,5 @@
 """What the examined interpreter really imports, judged."""
 
-import re
 import shlex
 
 import msgspec
@@ -10,14 +9,15 @@ from ascend_doctor.checks.probes.run_failures import failures, ran, report_late
 from ascend_doctor.checks.python.torch_import import AUTOLOAD_REF, OF_CANN, load_cann
 from ascend_doctor.errors import Unknown
 from ascend_doctor.judging import Case, Finding, Findings, Level, Remedy, Texts, error, note
+from ascend_doctor.patterns import defer
 from ascend_doctor.probe_records.stack import ImportedModule, InspectEnvRecord
 
 TEXTS = Texts("imports")
 
 # Messages of glibc's loader (elf/dl-load.c, dl-lookup.c) and of Python's import.
-_LIBRARY = re.compile(r"(?P<name>[\w.+-]+\.so[\w.]*): cannot open shared object file")
-_MODULE = re.compile(r"^ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
-_SYMBOL = re.compile(r"undefined symbol: (?P<name>\S+)")
+_LIBRARY = defer(r"(?P<name>[\w.+-]+\.so[\w.]*): cannot open shared object file")
+_MODULE = defer(r"^ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
+_SYMBOL = defer(r"undefined symbol: (?P<name>\S+)")
 _ENVIRONMENT = Remedy(
     summary="Activate the environment that trains, or name its interpreter with --python; "
     "`ascend-doctor setup` makes one"

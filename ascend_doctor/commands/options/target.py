@@ -1,7 +1,6 @@
 """The options that say what is examined, and the collecting itself; shared by the commands."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -29,8 +28,7 @@ _KEPT = (
 )
 
 
-@dataclass
-class Examination:
+class Examination(msgspec.Struct, dict=True):
     machine: Machine
     python: str | None = None
     record: str | None = None
