@@ -1,6 +1,5 @@
 """Regular expressions that are compiled when first used: half of those of level 0 never are."""
 
-import functools
 import re
 from typing import Any, cast
 
@@ -10,12 +9,8 @@ class _Deferred:
         self.pattern = pattern
         self._flags = flags
 
-    @functools.cached_property
-    def _compiled(self) -> re.Pattern[str]:
-        return re.compile(self.pattern, self._flags)
-
     def __getattr__(self, name: str) -> Any:
-        value = getattr(self._compiled, name)
+        value = getattr(re.compile(self.pattern, self._flags), name)
         setattr(self, name, value)  # the next look-up ends there
         return value
 

@@ -5,15 +5,13 @@ from typing import Annotated
 
 import msgspec
 
-from ascend_doctor.patterns import defer
-
 # An upper-case T and Z, as in XML Schema, which some formats require.
 _FORM = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?"
     r"(Z|\+00:00)"
 )
 Timestamp = Annotated[str, msgspec.Meta(pattern=rf"^({_FORM})?$(?!\n)")]
-_FRACTION = defer(r"\.([0-9]{1,6})[0-9]*")
+_FRACTION = re.compile(r"\.([0-9]{1,6})[0-9]*")
 
 
 def now() -> str:

@@ -6,7 +6,6 @@ importlib.metadata alone takes as long to import as all of this takes to run.
 
 import enum
 import importlib.machinery
-import itertools
 import json
 import os
 import re
@@ -15,11 +14,11 @@ import time
 
 TYPE_CHECKING = False  # as typing has it, which takes milliseconds to import
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 SENTINEL = "ascend-doctor interpreter: "
 # Headers come first; a metadata file may have a long description after them.
-_LINES = 20000
+_TEXT_LIMIT = 1 << 20
 # torch's has some two megabytes.
 _RECORD_LIMIT = 1 << 24
 # Packages with a check of every file; others fail by themselves, and plainly.
@@ -81,15 +80,15 @@ def distribution(folder: str, name: str) -> "dict[str, object] | None":
         return None
     path = os.path.join(folder, name)
     old = name.endswith(".egg-info")
-    inside = set(list_names(path)) if os.path.isdir(path) else set()
+    inside = set(list_names(path))
     file = ("PKG-INFO" if old else "METADATA") if inside else ""
-    headers = parse_headers(lines(os.path.join(path, file) if file else path))
+    headers = parse_headers(read(os.path.join(path, file) if file else path))
     stem = name.rsplit(".", 1)[0].split("-")
     requires = headers.get("requires-dist", [])
     if "requires.txt" in inside:
-        requires = parse_requires(lines(os.path.join(path, "requires.txt")))
-    url = lines(os.path.join(path, "direct_url.json")) if "direct_url.json" in inside else ()
-    direct_url = parse_direct_url("".join(url))
+        requires = parse_requires(read(os.path.join(path, "requires.txt")).splitlines())
+    url = read(os.path.join(path, "direct_url.json")) if "direct_url.json" in inside else ""
+    direct_url = parse_direct_url(url)
     direct_url.update(
         name=normalise(headers.get("name", stem)[0]),
         version=(headers.get("version") or stem[1:2] or [""])[0],
@@ -109,17 +108,21 @@ def files(folder: str, record: str) -> "dict[str, object]":
     """
     end = time.monotonic() + _FILES_DEADLINE
     try:
-        with open(record, "rb") as file:
-            text = file.read(_RECORD_LIMIT).decode("utf-8", "replace")
+        # Paths from there are half as long to look up.
+        root = os.open(folder, os.O_RDONLY)
     except OSError:
         return {}
     count, missing = 0, []
-    for path in re.findall(r'^"?([^/."\n][^,"\n]*\.(?:py|so))"?,', text, re.MULTILINE):
+    # A pattern that begins with a character is searched three times as fast.
+    text = "\n" + read(record, _RECORD_LIMIT)
+    for path in re.findall(r'\n"?([^/."\n][^,"\n]*\.(?:py|so))"?,', text):
         if "/test" in path:
             continue
         count += 1
         try:
-            gone = os.stat(os.path.join(folder, path)).st_size == 0 and path.endswith(".so")
+            gone = not os.access(path, os.F_OK, dir_fd=root) or (
+                path.endswith(".so") and os.stat(path, dir_fd=root).st_size == 0
+            )
         except OSError:
             gone = True
         if gone:
@@ -129,15 +132,15 @@ def files(folder: str, record: str) -> "dict[str, object]":
     return {"files_listed": count, "files_missing": missing[:_MISSING_SHOWN]}
 
 
-def parse_headers(text: "Iterable[str]") -> "dict[str, list[str]]":
-    """Values of the header fields by lower-case name, up to the first empty line."""
+def parse_headers(text: str) -> "dict[str, list[str]]":
+    """Values of the fields that are read, by lower-case name, up to the first empty line."""
     headers = {}  # type: dict[str, list[str]]
-    for line in text:
-        if not line.strip():
-            break
-        key, colon, value = line.partition(":")
-        if colon and not line[0].isspace():
-            headers.setdefault(key.strip().lower(), []).append(value.strip())
+    blank = re.search(r"(?m)^[^\S\n]*$", text)
+    head = text[: blank.start()] if blank else text
+    for key, value in re.findall(
+        r"(?im)^(name|version|requires-dist|requires-python)[^\S\n]*:(.*)", head
+    ):
+        headers.setdefault(key.lower(), []).append(value.strip())
     return headers
 
 
@@ -217,14 +220,14 @@ def list_names(folder: str) -> "list[str]":
         return []
 
 
-def lines(path: str) -> "Iterator[str]":
+def read(path: str, limit: int = _TEXT_LIMIT) -> str:
     try:
         if os.path.isfile(path):
             with open(path, "rb") as file:
-                for line in itertools.islice(file, _LINES):
-                    yield line.decode("utf-8", "replace")
+                return file.read(limit).decode("utf-8", "replace")
     except OSError:
         pass
+    return ""
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import msgspec
 
@@ -42,11 +43,13 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 class Linker:
     """The libraries of one process. Later linked objects see those of earlier ones.
 
-    ``preloaded``: (folder, rule) of loaded ones; ``missing``: why no file fits, "" without one.
+    ``preloaded``: (folder, rule) of loaded ones; ``read`` reads a header;
+    ``missing``: why no file fits, "" without one.
     """
 
     def __init__(self, machine: Machine, preloaded: Iterable[tuple[str, str]] = ()) -> None:
         self._machine = machine
+        self.read: Callable[[str], dict[str, Any]] = read_header
         self._library_path = library_path(machine)
         self._configured = loader_folders(machine)
         self._preloaded = tuple(preloaded)
@@ -93,7 +96,7 @@ class Linker:
     def header(self, path: str) -> Header:
         """The header of a file. A file missing in a recording counts as a library without needs."""
         try:
-            value = self._machine.value(f"elf:{path}", lambda: msgspec.to_builtins(_header(path)))
+            value = self._machine.value(f"elf:{path}", lambda: self.read(path))
         except NotRecorded:
             return Header()
         return msgspec.convert(value, Header)
@@ -155,10 +158,11 @@ def _join(
         yield os.path.normpath(f"{whole}/{name}"), rule
 
 
-def _header(path: str) -> Header:
+def read_header(path: str) -> dict[str, Any]:
+    """The fields of a header, as plain values."""
     try:
         with Elf(path) as elf:
-            return Header(
+            header = Header(
                 machine=elf.machine,
                 soname=elf.soname,
                 needed=tuple(elf.needed),
@@ -167,4 +171,6 @@ def _header(path: str) -> Header:
                 versions=newest(elf.versions),
             )
     except (OSError, NotElf) as error:
-        return Header(error=getattr(error, "strerror", None) or str(error))
+        header = Header(error=getattr(error, "strerror", None) or str(error))
+    plain: dict[str, Any] = msgspec.to_builtins(header)
+    return plain

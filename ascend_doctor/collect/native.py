@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ascend_doctor.collect.host import newest_glibcxx
-from ascend_doctor.collect.linking import Linker, newest
+from ascend_doctor.collect.linking import Linker, newest, read_header
 from ascend_doctor.collect.package_copies import bare_copies
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Library, MissingSymbol, Native, Needed, PackageCopy, Python
 from ascend_doctor.machine.elf import Elf, NotElf, symbol
 from ascend_doctor.machine.live import Machine, matches
-from ascend_doctor.matrix.loading import CacheEntry
+from ascend_doctor.matrix.loading import CacheEntry, KeptByPath
 from ascend_doctor.patterns import defer
 
 # Mangled names in one of torch's outermost namespaces (Itanium C++ ABI), and its C names.
@@ -33,7 +33,9 @@ def native(machine: Machine, python: Python) -> Native:
     copies_of = bare_copies(machine, python.sys_path, ("torch", "torch_npu"))
     torch, package = (next(iter(copies_of[name]), None) for name in ("torch", "torch_npu"))
     packages = ((torch, "torch"), (package, "torch_npu"))
+    cache = KeptByPath("native", python.executable)
     linker = Linker(machine, [(f"{copy.path}/lib", rule) for copy, rule in packages if copy])
+    linker.read = lambda path: cache.ask(path, read_header)
     linker.link(_real(machine, python.executable), "the interpreter")
     if package is None:
         return Native(torch_npu="", hal=_library(linker, "libascend_hal.so"))
@@ -46,9 +48,10 @@ def native(machine: Machine, python: Python) -> Native:
         raise Unknown(f"{module}: {header.error or 'what it needs could not be told'}")
     # The import loads what is linked so far; other objects load later, if at all.
     early = frozenset(linker.files)
-    for path in _objects(machine, folder):
+    for path in _objects(machine, cache, folder):
         if path not in linker.files:
             linker.link(path, "torch_npu")
+    cache.save()
     symbols = _symbols(machine, linker, folder, module)
     stdcxx = linker.look_up("libstdc++.so.6")
     return Native(
@@ -115,11 +118,8 @@ def _compare_once(
 ) -> dict[str, Any]:
     """``compare`` with a cache: it is half of level 0, and files seldom change."""
     files = sorted(libraries)
-    wanted = sorted((path, sorted(symbols)) for path, symbols in lacking.items())
-    comparison: dict[str, Any] = CacheEntry.of_files("symbols", files, wanted).recall(
-        lambda: compare(lacking, files)
-    )
-    return comparison
+    absent = sorted((path, sorted(symbols)) for path, symbols in lacking.items())
+    return CacheEntry.recall("symbols", files, lambda: compare(lacking, files), absent)
 
 
 def compare(lacking: Mapping[str, frozenset[str]], libraries: Iterable[str]) -> dict[str, Any]:
@@ -188,22 +188,29 @@ def _module(machine: Machine, python: Python, package: str) -> str | None:
     return next(iter((*tagged, *plain)), None)
 
 
-def _objects(machine: Machine, folder: str) -> tuple[str, ...]:
-    names = machine.value(f"objects:{folder}", lambda: _walk(folder))
+def _objects(machine: Machine, cache: KeptByPath, folder: str) -> tuple[str, ...]:
+    names = machine.value(f"objects:{folder}", lambda: _walk(cache, folder))
     return tuple(f"{folder}/{name}" for name in names)
 
 
-def _walk(folder: str) -> list[str]:
+def _walk(cache: KeptByPath, folder: str) -> list[str]:
     paths: list[str] = []
-    for parent, folders, names in os.walk(folder):
-        # The C++ headers are most of the folders, and contain no library.
-        folders[:] = [folder for folder in folders if folder not in {"include", "__pycache__"}]
-        paths += (
-            os.path.relpath(os.path.join(parent, name), folder)
-            for name in names
-            if name.endswith(".so") or ".so." in name
-        )
+    left = [""]
+    for inside in left:
+        folders, names = cache.ask(f"{folder}/{inside}", _list)
+        left += [f"{inside}{name}/" for name in folders]
+        paths += [f"{inside}{name}" for name in names]
     return sorted(paths)[:_FILES_LIMIT]
+
+
+def _list(folder: str) -> tuple[list[str], list[str]]:
+    """Names of folders and libraries. The C++ headers are most folders, and have no library."""
+    _, folders, names = next(os.walk(folder), ("", [], []))
+    inside = [name for name in folders if name not in {"include", "__pycache__"}]
+    return (
+        [name for name in inside if not os.path.islink(f"{folder}/{name}")],
+        [name for name in names if name.endswith(".so") or ".so." in name],
+    )
 
 
 def _library(linker: Linker, name: str) -> Library:

@@ -42,7 +42,7 @@ if sys.path[:1] == [""]:
     sys.path.pop(0)
 path, library = sys.path[:], os.path.dirname(os.__file__)
 sys.path.sort(key=lambda one: not one.startswith(library))
-import enum, importlib.machinery, itertools, json, re, time
+import enum, importlib.machinery, json, re, time
 sys.path[:] = path
 exec(sys.argv.pop(1))
 """

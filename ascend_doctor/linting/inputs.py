@@ -25,17 +25,8 @@ from ascend_doctor.findings import Place
 from ascend_doctor.judging.spelling import variable_meant
 from ascend_doctor.linting.allocations import read_job
 from ascend_doctor.linting.bash import ShellCommand, commands, launches, option_lists
-from ascend_doctor.linting.config_files import (
-    find_config_files,
-    is_configured,
-    names_configuration,
-)
-from ascend_doctor.linting.documents import (
-    Leaf,
-    hydra,
-    is_of_verl,
-    leaves,
-)
+from ascend_doctor.linting.config_files import find_config_files, is_configured, names_configuration
+from ascend_doctor.linting.documents import Leaf, hydra, is_of_verl, leaves
 from ascend_doctor.linting.positioned_text import Piece, Word, spelt
 from ascend_doctor.linting.python import script, settings
 from ascend_doctor.linting.rl_configuration import (

@@ -96,23 +96,18 @@ class Machine(Protocol):
 
         Raises ProgramMissing. A time-out is a value of the result.
         """
-        ...
 
     def read(self, path: str, *, limit: int = READ_LIMIT) -> str:
         """Text of a file, undecodable bytes replaced, at most ``limit`` bytes. Raises OSError."""
-        ...
 
     def status(self, path: str) -> FileStatus:
         """Status of a path, following links. Raises OSError."""
-        ...
 
     def names(self, path: str) -> tuple[str, ...]:
         """Sorted names in a folder. Raises OSError."""
-        ...
 
     def value(self, key: str, ask: Callable[[], Any]) -> Any:
         """The JSON-like answer of ``ask``, recorded under ``key``. Raises what ``ask`` raises."""
-        ...
 
 
 def exists(machine: Machine, path: str) -> bool:

@@ -3,7 +3,6 @@
 import functools
 import os
 import re
-from _blake2 import blake2b  # hashlib loads OpenSSL
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from operator import attrgetter
@@ -146,17 +145,6 @@ class Catalog:
                 files[path.stem] = (*files.get(path.stem, ()), path)
         return files
 
-    def digest(self, *kinds: str) -> bytes:
-        """Of all files of these kinds: equal digests give equal results."""
-        content = blake2b()
-        for kind in kinds:
-            for identity, paths in self.files(kind).items():
-                for path in paths:
-                    data = read_bytes(path, YAML_BYTES)
-                    # The length separates a file's bytes from the next name.
-                    content.update(f"{kind}/{identity} {len(data)}\n".encode() + data)
-        return content.digest()
-
     def single(self, name: str) -> tuple[Path, ...]:
         """Files called ``name`` (hazards.yaml, environment.yaml), overlays last."""
         places = [path / name for path in self._folders if (path / name).is_file()]
@@ -175,9 +163,8 @@ class Catalog:
         Read from the heads of the files: parsing all rows takes longer than a whole level 0 may.
         """
         files = [path for paths in self.files("components").values() for path in paths]
-        return frozenset(
-            CacheEntry.of_files("distributions", files).recall(lambda: _list_distributions(files))
-        )
+        names = CacheEntry.recall("distributions", files, lambda: _list_distributions(files))
+        return frozenset(names)
 
     @functools.cache  # noqa: B019 - a catalog lives as long as the process
     def component(self, identity: str) -> Component:

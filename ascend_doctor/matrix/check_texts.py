@@ -58,10 +58,7 @@ class CheckTexts(Row, frozen=True, kw_only=True):
 def _read_all() -> dict[str, object]:
     """The content of all files, kept as one: 46 by themselves take level 0 longer."""
     files = list_rows(folder("matrices") / "checks")
-    texts: dict[str, object] = CacheEntry.of_files("texts", files).recall(
-        lambda: {path.stem: read_yaml(path) for path in files}
-    )
-    return texts
+    return CacheEntry.recall("texts", files, lambda: {path.stem: read_yaml(path) for path in files})
 
 
 @functools.cache

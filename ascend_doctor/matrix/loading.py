@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from _blake2 import blake2b  # hashlib loads OpenSSL
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -17,6 +18,7 @@ from ascend_doctor.machine.parsing import YAML_BYTES, yaml_of
 from ascend_doctor.machine.private import read_mine, write_mine
 
 T = TypeVar("T")
+_TICK = 2_000_000_000  # nanoseconds; FAT has the longest
 
 
 def cache_folder() -> Path:
@@ -76,10 +78,16 @@ class CacheEntry(msgspec.Struct, frozen=True):
         return cls(kind, blake2b(decisive, digest_size=16).hexdigest())
 
     @classmethod
-    def of_files(cls, kind: str, files: Iterable[str | Path], *more: object) -> CacheEntry:
-        """The place of what is made of these files, and of ``more``, until one of them changes."""
+    def recall(
+        cls, kind: str, files: Iterable[str | Path], make: Callable[[], T], *more: object
+    ) -> T:
+        """What ``make`` gives of files, and of ``more``, until one of them changes."""
         stamps = [(str(file), *_stamp(file)) for file in files]
-        return cls.of(kind, repr((stamps, more)).encode("utf-8", "replace"))
+        entry = cls.of(kind, repr((stamps, more)).encode("utf-8", "replace"))
+        content = entry.get()
+        if content is None:
+            entry.put(content := make())
+        return cast("T", content)
 
     @property
     def path(self) -> Path:
@@ -94,18 +102,34 @@ class CacheEntry(msgspec.Struct, frozen=True):
             return None
         return content
 
-    def recall(self, make: Callable[[], Any]) -> Any:
-        """The content; without one that of ``make``, which is kept."""
-        content = self.get()
-        if content is None:
-            content = make()
-            self.put(content)
-        return content
-
     def put(self, content: object) -> None:
         """Keep it whole or not at all; ignore an unwritable cache."""
         with contextlib.suppress(OSError, TypeError, DataError, msgspec.MsgspecError):
             write_mine(self.path, msgspec.msgpack.encode(content))
+
+
+class KeptByPath:
+    """What was made of files and folders, as one entry of the cache; each until it changes."""
+
+    def __init__(self, kind: str, owner: str) -> None:
+        self._entry = CacheEntry.of(kind, owner.encode("utf-8", "replace"))
+        self._rows: dict[str, list[Any]] = {}
+        self._earlier = self._entry.get()
+
+    def ask(self, path: str, make: Callable[[str], Any]) -> Any:
+        """What ``make`` gives of a path, as plain values."""
+        stamp = list(_stamp(path))
+        row = self._earlier.get(path) if isinstance(self._earlier, dict) else None
+        if row is None or row[0] != stamp:
+            row = [stamp, make(path)]
+        # A change in the same tick of the file system's clock would not show.
+        if stamp and time.time_ns() - stamp[0] > _TICK:
+            self._rows[path] = row
+        return row[1]
+
+    def save(self) -> None:
+        if self._rows != self._earlier:
+            self._entry.put(self._rows)
 
 
 def _stamp(path: str | Path) -> tuple[int, ...]:

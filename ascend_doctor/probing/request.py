@@ -125,7 +125,6 @@ class ProbeWatch(Protocol):
 
     def entered(self, rank: int, stage: str, seconds: float) -> None:
         """``seconds`` are from the start of the launch."""
-        ...
 
     def ended(self, run: ProbeRun) -> None: ...
 

@@ -16,12 +16,7 @@ from ascend_doctor.errors import DataError, DoctorError
 from ascend_doctor.probing.keeper import command_of_main
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.shrinking import accelerate, hugging_face, llama_factory
-from ascend_doctor.shrinking.hydra import (
-    count_ranks,
-    is_hydra,
-    parallel_sizes,
-    shrink_overrides,
-)
+from ascend_doctor.shrinking.hydra import count_ranks, is_hydra, parallel_sizes, shrink_overrides
 from ascend_doctor.shrinking.megatron import describe, is_pretraining, shrink_options
 from ascend_doctor.shrinking.ms_swift import end_early
 from ascend_doctor.shrinking.sizes import PARALLEL, SmallLayout, shrink_layout

@@ -328,7 +328,7 @@ def test_an_answer_is_replayed(bare_venv: Path, site: Path, tmp_path: Path) -> N
 def test_parsers_take_any_text(text: str) -> None:
     parse_interpreter(text)
     parse_interpreter(f"\n{SENTINEL}{text}")
-    parse_headers(text.splitlines())
+    parse_headers(text)
     parse_requires(text.splitlines())
     parse_direct_url(text)
 

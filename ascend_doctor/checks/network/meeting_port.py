@@ -1,15 +1,7 @@
 """The port at which ranks meet, tried."""
 
 from ascend_doctor.checks.probes.run_failures import ran_well
-from ascend_doctor.judging import (
-    Case,
-    Findings,
-    NotApplicable,
-    Texts,
-    Unknown,
-    note,
-    warning,
-)
+from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, Unknown, note, warning
 from ascend_doctor.probe_records.stack import PortRecord
 
 TEXTS = Texts("meeting-port")

@@ -4,16 +4,7 @@ import ipaddress
 
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Environment, Interface, require_known
-from ascend_doctor.judging import (
-    Case,
-    Finding,
-    Findings,
-    Remedy,
-    Texts,
-    error,
-    note,
-    warning,
-)
+from ascend_doctor.judging import Case, Finding, Findings, Remedy, Texts, error, note, warning
 from ascend_doctor.judging.chip import ascend
 from ascend_doctor.judging.env_values import settings, show_values, unset
 from ascend_doctor.judging.value_bounds import clean

@@ -3,15 +3,7 @@
 import shlex
 
 from ascend_doctor.facts import DeviceNode, Driver, Host
-from ascend_doctor.judging import (
-    Case,
-    Findings,
-    NotApplicable,
-    Remedy,
-    Texts,
-    error,
-    first_of,
-)
+from ascend_doctor.judging import Case, Findings, NotApplicable, Remedy, Texts, error, first_of
 from ascend_doctor.judging.chip import ascend, container
 from ascend_doctor.judging.container_fix import managers
 

@@ -6,16 +6,7 @@ import msgspec
 
 from ascend_doctor.checks.npu.npus import NPU_SMI_SOURCE
 from ascend_doctor.facts import Npus, ToolError
-from ascend_doctor.judging import (
-    Case,
-    Finding,
-    Findings,
-    Remedy,
-    Texts,
-    error,
-    unknown,
-    warning,
-)
+from ascend_doctor.judging import Case, Finding, Findings, Remedy, Texts, error, unknown, warning
 from ascend_doctor.judging.chip import ascend, container
 from ascend_doctor.judging.container_fix import managers, mount_again, start_again
 

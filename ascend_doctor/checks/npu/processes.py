@@ -4,16 +4,7 @@ from collections.abc import Collection
 
 from ascend_doctor.checks.npu.npus import visible_npus
 from ascend_doctor.facts import Holder, Holders, Npu, NpuProcess, Npus
-from ascend_doctor.judging import (
-    Case,
-    Finding,
-    Findings,
-    NeedsRoot,
-    Texts,
-    Unknown,
-    spans,
-    warning,
-)
+from ascend_doctor.judging import Case, Finding, Findings, NeedsRoot, Texts, Unknown, spans, warning
 from ascend_doctor.judging.chip import (
     ascend,
     container,

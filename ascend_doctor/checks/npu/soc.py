@@ -3,16 +3,7 @@
 import fnmatch
 
 from ascend_doctor.facts import Npus
-from ascend_doctor.judging import (
-    Case,
-    Findings,
-    Texts,
-    Unknown,
-    error,
-    matrix_fit,
-    note,
-    warning,
-)
+from ascend_doctor.judging import Case, Findings, Texts, Unknown, error, matrix_fit, note, warning
 from ascend_doctor.judging.packages import distribution, family, npu_only
 from ascend_doctor.judging.version_compare import is_in_range
 from ascend_doctor.matrix.schema import urls

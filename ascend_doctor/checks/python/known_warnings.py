@@ -5,15 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from ascend_doctor.judging import (
-    Case,
-    Finding,
-    Findings,
-    NotApplicable,
-    Texts,
-    note,
-    warning,
-)
+from ascend_doctor.judging import Case, Finding, Findings, NotApplicable, Texts, note, warning
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import KnownWarning
 from ascend_doctor.probe_records.common import ProbeRecord

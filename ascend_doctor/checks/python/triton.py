@@ -2,16 +2,7 @@
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import ImportPath
-from ascend_doctor.judging import (
-    Case,
-    Findings,
-    Remedy,
-    Texts,
-    error,
-    matrix_fit,
-    note,
-    warning,
-)
+from ascend_doctor.judging import Case, Findings, Remedy, Texts, error, matrix_fit, note, warning
 from ascend_doctor.judging.packages import (
     cann_version,
     distribution,
