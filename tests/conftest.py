@@ -27,6 +27,7 @@ collect_ignore = ["acceptance"]
 # A compiled catalogue has mebibytes; patterns of a test compile at once.
 _LEAST_BYTES = 1 << 16
 _MAX_LASTING = 12
+_LONGEST = "test_docs_run.py"
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -45,12 +46,12 @@ SLOW = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests with slow fixtures, and put their files first."""
+    """Mark tests with slow fixtures, and put their files first; one worker has the longest."""
     for item in items:
         if SLOW & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    items.sort(key=lambda item: (item.path.name != _LONGEST, item.path not in slow))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -22,7 +22,7 @@ LEAST = 0.95
 EXPERTS = "experts"
 
 
-@pytest.fixture(scope="module", params=draw(JOBS, ("ddp", "megatron"), 1))
+@pytest.fixture(scope="module", params=draw(JOBS, ("megatron",), 1))
 def job(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

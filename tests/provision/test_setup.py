@@ -21,7 +21,7 @@ from tests.knobs import seed
 from tests.provision import small_world
 from tests.provision.small_world import PASSWORD, PROGRAM, World, git, list_imports
 
-KILLS = 4
+KILLS = 2
 
 
 @pytest.fixture(scope="module")
