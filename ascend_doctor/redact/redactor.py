@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.patterns import defer
 from ascend_doctor.redact.addresses import parse_address, pseudonym
-from ascend_doctor.redact.identities import NAMES, NUMBERS, PAIRS, ipv4, ipv6, is_address
+from ascend_doctor.redact.identities import IPV4, IPV6, NAMES, NUMBERS, PAIRS, is_address
 from ascend_doctor.redact.meanings import Cell
 from ascend_doctor.redact.names import compile_names, is_word
 from ascend_doctor.redact.shapes import BETWEEN, SHAPES, TOKENS, Shape, ShapeIndex
@@ -130,12 +130,14 @@ class Redactor:
 
         def hide_escaped(match: re.Match[str]) -> str:
             was = unquote(match[0])
+            name, sign, rest = was.partition("=")
             now = clean(was)
+            now = name + sign + clean(rest) if now == was else now
             return match[0] if now == was else quote(now, safe="[]~+*=:")
 
         if "%" in lowered:
             plain.substitute(_ESCAPED, hide_escaped)
-        if "\n" in lowered:
+        if "\n" in lowered or "\\n" in lowered:
             hide(find_cells(plain.text))
         self._hide_shapes(plain, self._secrets.within(lowered))
         hide(find_values(plain.text))
@@ -156,9 +158,9 @@ class Redactor:
             plain.substitute(pattern, lambda match, kind=kind: self.name(kind, match[0]))  # type: ignore[misc]
         self._hide_shapes(plain, self._identities.within(lowered))
         if plain.text.count(".") >= 3:  # noqa: PLR2004 - four parts
-            plain.substitute(ipv4(), self._ipv4)
+            plain.substitute(IPV4, self._ipv4)
         if plain.text.count(":") >= 2:  # noqa: PLR2004 - fewer are in no IPv6 address
-            plain.substitute(ipv6(), self._ipv6)
+            plain.substitute(IPV6, self._ipv6)
         return plain.whole()
 
     def _hide(self, shape: Shape) -> Callable[[re.Match[str]], str]:

@@ -10,9 +10,7 @@ from ascend_doctor.redact.meanings import STEMS
 from ascend_doctor.redact.shapes import BETWEEN
 
 # Names that say what an unclear value is.
-_TELLS = re.compile(
-    f"{STEMS.pattern}|cred|addr|ip|node|mac|version|firm|gateway|server|detect|inet|log"
-)
+_TELLS = re.compile(f"{STEMS.pattern}|cred|ip|mac|version|firm|gateway|detect|inet|log")
 _LONGEST = 4096  # of a value whose name says what it is
 
 

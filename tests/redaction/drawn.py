@@ -26,7 +26,13 @@ class Text(NamedTuple):
 
 def items(name: str) -> dict[str, tuple[Text, ...]]:
     """Every secret and identity of a set in its forms."""
-    fields = _fields(name)
+    fields = {
+        "tokens": "",
+        "identities": "",
+        "secret_texts": "",
+        "identity_texts": "",
+        **_fields(name),
+    }
     texts: dict[str, tuple[Text, ...]] = {}
     for pair in made(fields["secrets"] + fields["identities"], random.Random(name)).split():
         key, _, value = pair.partition("=")
@@ -75,7 +81,7 @@ def _written(name: str, value: str, number: int, forms: str) -> list[Text]:
             }
         variant = _unescaped(variant)
         stays = tuple(re.findall("[a-z]{4,}", re.sub("[§¶‡]", " ", variant)))
-        text = re.sub("[§¶‡]", lambda match, fill=fill: fill[match[0]], variant)
+        text = "".join(fill.get(piece, piece) for piece in re.split("([§¶‡])", variant))
         texts.append(Text(text, (value,), stays, form))
     return texts
 
