@@ -165,7 +165,7 @@ def run(arguments: list[str]) -> int:
 
 def _explain_files(arguments: list[str], error: click.ClickException) -> str:
     """What the file is that a message is about where no file has a place."""
-    from ascend_doctor.machine.kinds import explain, recognise  # noqa: PLC0415 - only for mistakes
+    from ascend_doctor.machine.kinds import explain, recognise
 
     text = error.format_message()
     for word in arguments:
@@ -214,7 +214,7 @@ def _near_options(name: str, ctx: click.Context) -> Iterable[str]:
         return (elsewhere,)
     if (habit := HABITS.get(name)) in known:
         return (habit,)
-    import difflib  # noqa: PLC0415 - only where something is wrong
+    import difflib
 
     words = {option.lstrip("-"): option for option in known}
     return (words[word] for word in difflib.get_close_matches(name.lstrip("-"), words))
@@ -236,7 +236,7 @@ def _usage(error: click.ClickException) -> str:
 
 
 def _say(message: str, *, hint: str = "") -> None:
-    from ascend_doctor.redact import Redactor  # noqa: PLC0415 - only where something is wrong
+    from ascend_doctor.redact import Redactor
 
     text = Redactor().secrets(language.say(message))  # a URL with a password, as it was typed
     click.echo(f"ascend-doctor: {one_line(text)}{hint}", err=True)
@@ -244,10 +244,10 @@ def _say(message: str, *, hint: str = "") -> None:
 
 def _bug(arguments: list[str]) -> int:
     """Write the traceback to a file and say what to paste."""
-    import tempfile  # noqa: PLC0415 - only for a bug
-    import traceback  # noqa: PLC0415 - as above
+    import tempfile
+    import traceback
 
-    from ascend_doctor.redact import ours  # noqa: PLC0415 - as above
+    from ascend_doctor.redact import ours
 
     clean = ours().text
     text = clean(

@@ -41,7 +41,7 @@ def main() -> None:
 
 def _run(began: float) -> None:
     try:
-        from ascend_doctor.cli import main as run  # noqa: PLC0415 - by the path above
+        from ascend_doctor.cli import main as run
 
         run(began)
     except KeyboardInterrupt:
@@ -50,7 +50,7 @@ def _run(began: float) -> None:
         if why := describe_exhaustion(error):
             _say(f"nothing was checked: {why}")
             sys.exit(EXIT_UNKNOWN)
-        import traceback  # noqa: PLC0415 - only for a bug
+        import traceback
 
         _say(f"a bug in ascend-doctor\n{traceback.format_exc()}")
         sys.exit(EXIT_BUG)

@@ -226,7 +226,7 @@ def read_catalogue(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _unescape(quoted: str) -> str:
-    import json  # noqa: PLC0415 - English reads no catalogue
+    import json
 
     text: str = json.loads(quoted)
     return text

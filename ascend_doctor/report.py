@@ -294,7 +294,7 @@ def assemble(  # noqa: PLR0913 - what a report is made of
     factor, because = patience()
     findings = judge(case, chosen)
     if acknowledged:
-        from ascend_doctor.judging.acknowledged import acknowledge  # noqa: PLC0415 - seldom there
+        from ascend_doctor.judging.acknowledged import acknowledge
 
         findings = acknowledge(findings, acknowledged, host=host)
     return Report(

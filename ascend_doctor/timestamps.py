@@ -15,14 +15,14 @@ _FRACTION = re.compile(r"\.([0-9]{1,6})[0-9]*")
 
 
 def now() -> str:
-    import datetime as dt  # noqa: PLC0415 - readers of a stored time need none
+    import datetime as dt
 
     return dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
 
 
 def seconds(timestamp: str) -> float:
     """Seconds since 1970; 0 without a time, and for a day that no calendar has."""
-    import datetime as dt  # noqa: PLC0415 - as above
+    import datetime as dt
 
     # Python 3.10 reads neither Z nor a fraction of other than three or six digits.
     text = re.sub(r"Z$", "+00:00", timestamp)

@@ -41,7 +41,7 @@ def interpreter(
     python: Path, folder: Path, env: Mapping[str, str], *modules: str
 ) -> Iterator[Path]:
     """``python`` with the first module loaded; each process imports the others anew."""
-    import subprocess  # noqa: PLC0415 - what a rank's client does without
+    import subprocess
 
     path, server = folder / "python", folder / "socket"
     server.unlink(missing_ok=True)

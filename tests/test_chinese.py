@@ -228,7 +228,7 @@ def test_what_the_matrix_says_of_a_component_passes_the_catalogue() -> None:
 
 
 def test_a_terminal_without_chinese_letters_is_told_in_english() -> None:
-    from ascend_doctor.render.page import Page  # noqa: PLC0415 - beside what it is about
+    from ascend_doctor.render.page import Page
 
     language.choose("zh")
     page = Page(color=False, width=80, ascii_only=True, label=10)

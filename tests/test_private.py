@@ -62,8 +62,8 @@ def test_what_another_user_owns_is_not_read(
 
 
 def test_a_file_of_the_same_time_and_size_is_another_one(tmp_path: Path) -> None:
-    from ascend_doctor.matrix.loading import load  # noqa: PLC0415 - only here
-    from ascend_doctor.matrix.schema import Hazards  # noqa: PLC0415
+    from ascend_doctor.matrix.loading import load
+    from ascend_doctor.matrix.schema import Hazards
 
     path = tmp_path / "hazards.yaml"
     path.write_text("schema: 1\nhazards: []\n")

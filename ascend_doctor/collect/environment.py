@@ -99,6 +99,6 @@ def _listening(machine: Machine) -> tuple[int, ...] | None:
 
 
 def _interfaces() -> list[dict[str, Any]]:
-    from ascend_doctor.collect.interfaces import interfaces  # noqa: PLC0415 - of a live machine only
+    from ascend_doctor.collect.interfaces import interfaces
 
     return interfaces()

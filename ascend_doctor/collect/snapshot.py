@@ -91,25 +91,25 @@ def take(
 
 
 def _ask_python(machine: Machine, interpreter: str | None) -> Section:
-    from ascend_doctor.collect.python import python  # noqa: PLC0415 - a broken collector is a gap
+    from ascend_doctor.collect.python import python
 
     return python(machine, interpreter)
 
 
 def _waves(machine: Machine, catalog: Catalog) -> tuple[dict[str, Collector], dict[str, Collector]]:
     """Collectors by section; a later wave may read the sections of earlier ones."""
-    from ascend_doctor.collect.build_locks import build_locks  # noqa: PLC0415 - as below
-    from ascend_doctor.collect.cann import cann  # noqa: PLC0415 - a broken collector is a gap
-    from ascend_doctor.collect.driver import driver  # noqa: PLC0415
-    from ascend_doctor.collect.environment import environment  # noqa: PLC0415
-    from ascend_doctor.collect.hccl import rank_table  # noqa: PLC0415
-    from ascend_doctor.collect.hccn import hccn  # noqa: PLC0415
-    from ascend_doctor.collect.holders import holders  # noqa: PLC0415
-    from ascend_doctor.collect.host import host  # noqa: PLC0415
-    from ascend_doctor.collect.import_path import import_path  # noqa: PLC0415
-    from ascend_doctor.collect.native import native  # noqa: PLC0415
-    from ascend_doctor.collect.npus import npus  # noqa: PLC0415
-    from ascend_doctor.collect.storage import storage  # noqa: PLC0415
+    from ascend_doctor.collect.build_locks import build_locks
+    from ascend_doctor.collect.cann import cann
+    from ascend_doctor.collect.driver import driver
+    from ascend_doctor.collect.environment import environment
+    from ascend_doctor.collect.hccl import rank_table
+    from ascend_doctor.collect.hccn import hccn
+    from ascend_doctor.collect.holders import holders
+    from ascend_doctor.collect.host import host
+    from ascend_doctor.collect.import_path import import_path
+    from ascend_doctor.collect.native import native
+    from ascend_doctor.collect.npus import npus
+    from ascend_doctor.collect.storage import storage
 
     variables = catalog.variables
     shown = tuple(variable.name for variable in variables.variables if variable.show)

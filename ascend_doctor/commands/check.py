@@ -131,7 +131,7 @@ def command(  # noqa: PLR0913 - the options of the command
 def _is_program(word: str) -> bool:
     if os.path.isfile(word):
         return True
-    import shutil  # noqa: PLC0415 - loads every format of archives
+    import shutil
 
     return shutil.which(word) is not None
 
@@ -309,8 +309,8 @@ class Probing(msgspec.Struct, frozen=True, kw_only=True):
         if not probe_names or self.facts.python is None:
             return (), False
         gc.enable()  # probes take minutes
-        from ascend_doctor.probing.schedule import plan, run_all  # noqa: PLC0415
-        from ascend_doctor.progress import ProbeDisplay  # noqa: PLC0415 - level 0 needs neither
+        from ascend_doctor.probing.schedule import plan, run_all
+        from ascend_doctor.progress import ProbeDisplay
 
         nproc = self.wish.ranks(self.facts)
         requests = [

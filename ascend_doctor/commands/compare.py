@@ -102,14 +102,14 @@ def command(  # noqa: PLR0913 - the options of the command
     limits = parse_tolerances(tolerances)
     if _are_dumps(words, record=record, keep=keep):
         return _compare(read_dump(words[0]), read_dump(words[1]), ("A", "B"), limits, shape)
-    from ascend_doctor.commands.paired_runs import (  # noqa: PLC0415 - not for --help
+    from ascend_doctor.commands.paired_runs import (
         RecorderOptions,
         choose_npu,
         find_home,
         record_run,
         run_pair,
     )
-    from ascend_doctor.commands.rehearsal import choose_stack, search_path  # noqa: PLC0415
+    from ascend_doctor.commands.rehearsal import choose_stack, search_path
 
     recorder = RecorderOptions(steps=steps, seed=seed, keep_dropout=keep_dropout, seconds=timeout)
     stack = choose_stack(prefix, None)

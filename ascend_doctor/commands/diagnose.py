@@ -229,10 +229,10 @@ def _explain_nothing(logs: Sequence[str], skipped: Sequence[NotRead]) -> DataErr
 
 
 def _now(diagnosis: Diagnosis, overlays: tuple[str, ...], *, redact: bool) -> tuple[Finding, ...]:
-    from ascend_doctor.checks import all_checks  # noqa: PLC0415 - all checks, only where asked for
-    from ascend_doctor.commands.options.target import Examination  # noqa: PLC0415 - as above
-    from ascend_doctor.judging.judge import Case, judge  # noqa: PLC0415 - as above
-    from ascend_doctor.machine.live import LiveMachine  # noqa: PLC0415 - as above
+    from ascend_doctor.checks import all_checks
+    from ascend_doctor.commands.options.target import Examination
+    from ascend_doctor.judging.judge import Case, judge
+    from ascend_doctor.machine.live import LiveMachine
 
     ids = {name for cause in diagnosis.causes for name in cause.caught_by}
     chosen = [check for check in all_checks() if check.id in ids and check.level == 0]
@@ -254,7 +254,7 @@ def _render(
         paper = output.paper(to_file=to_file)
         return page.render(diagnosis, verbose=output.verbose, next_step=next_step, **paper)
     if name == "html":
-        from ascend_doctor.render import diagnosis_html  # noqa: PLC0415 - jinja2, only for a page
+        from ascend_doctor.render import diagnosis_html
 
         return diagnosis_html.render(diagnosis, next_step=next_step)
     return output.render(name, page.as_report(diagnosis, output.fail_on), to_file=to_file)

@@ -104,10 +104,10 @@ def _undo(environ: Mapping[str, str]) -> list[Change]:
 
 
 def _plan_simulated(environ: Mapping[str, str], folder: Path | None) -> list[Change]:
-    from ascend_doctor.commands.rehearsal import prepare  # noqa: PLC0415 - imports much
-    from ascend_doctor.diagnosis.next_step import SIMULATED  # noqa: PLC0415
-    from ascend_doctor.simulator import machine  # noqa: PLC0415
-    from ascend_doctor.simulator.ledger import new_ledger  # noqa: PLC0415
+    from ascend_doctor.commands.rehearsal import prepare
+    from ascend_doctor.diagnosis.next_step import SIMULATED
+    from ascend_doctor.simulator import machine
+    from ascend_doctor.simulator.ledger import new_ledger
 
     base = before(environ)
     env = prepare(folder, None, machine("a2-8"), ()).env

@@ -129,7 +129,7 @@ def _pages_of_code(code: str, rows: Catalog) -> Iterator[str]:
 
 
 def _list_failures(text: str, rows: Catalog) -> list[str]:
-    from ascend_doctor.diagnosis.patterns import Patterns  # noqa: PLC0415 - only for a line
+    from ascend_doctor.diagnosis.patterns import Patterns
 
     shown, _ = Patterns(rows.failures.values()).judge(text.encode())
     beaten = {name for failure in shown for name in rows.failures[failure].beats}
@@ -137,7 +137,7 @@ def _list_failures(text: str, rows: Catalog) -> list[str]:
 
 
 def _pages_of_line(text: str, rows: Catalog) -> Iterator[str]:
-    from ascend_doctor.diagnosis.possibilities import mask  # noqa: PLC0415 - only for a line
+    from ascend_doctor.diagnosis.possibilities import mask
 
     shown = _list_failures(mask(text, list, whole=text), rows)
     yield from (_explain_failure(rows.failures[name]) for name in shown)

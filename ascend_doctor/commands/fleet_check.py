@@ -127,13 +127,13 @@ def _acknowledgements() -> tuple[str, ...]:
 
 
 def _slurm(doctor: tuple[str, ...], words: tuple[str, ...], *, whole: bool) -> Engine:
-    from ascend_doctor.fleet.slurm_engine import SlurmEngine  # noqa: PLC0415 - of two, one
+    from ascend_doctor.fleet.slurm_engine import SlurmEngine
 
     return SlurmEngine(doctor, words, whole=whole)
 
 
 def _ray(address: str) -> Engine:
-    from ascend_doctor.fleet.ray_engine import RayEngine  # noqa: PLC0415 - of two, one
+    from ascend_doctor.fleet.ray_engine import RayEngine
 
     return RayEngine(address)
 

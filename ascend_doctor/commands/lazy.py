@@ -17,7 +17,7 @@ Table = Mapping[str, str]
 
 def _equip(command: click.Command) -> click.Command:
     if VARIABLE in os.environ:
-        from ascend_doctor.commands.names import complete  # noqa: PLC0415 - for shells alone
+        from ascend_doctor.commands.names import complete
 
         complete(command)
     return speak(limit_command(command))
@@ -32,9 +32,9 @@ class SuggestingGroup(click.Group):
         if not name.startswith("-") and name not in (names := self.list_commands(ctx)):
             habit = HABITS.get(name, "")
             known = habit.partition(" ")[0] in names
-            import difflib  # noqa: PLC0415 - only where something is wrong
+            import difflib
 
-            from ascend_doctor.commands.names import is_explained  # noqa: PLC0415 - as above
+            from ascend_doctor.commands.names import is_explained
 
             close = [habit] if known else difflib.get_close_matches(name, names, n=1)
             if not close and ctx.parent is None and is_explained(name):

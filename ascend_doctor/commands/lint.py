@@ -282,8 +282,8 @@ def _machine(rows: Catalog, megatron: str, soc: str, *, here: bool) -> Snapshot:
     snapshot = machine(megatron, rows.chip_called(soc) if soc else "")
     if not here:
         return snapshot
-    from ascend_doctor.collect.snapshot import take  # noqa: PLC0415 - only for this machine
-    from ascend_doctor.machine.live import LiveMachine  # noqa: PLC0415
+    from ascend_doctor.collect.snapshot import take
+    from ascend_doctor.machine.live import LiveMachine
 
     facts = take(LiveMachine(), rows)
     return msgspec.structs.replace(

@@ -91,10 +91,10 @@ def command(
 
 
 def run_stack(*, stack: Stack, rows: Catalog, prefix: str | None, **setup: Any) -> StackRun:
-    from ascend_doctor.commands.setup_run import prepare  # noqa: PLC0415 - not for matrix list
-    from ascend_doctor.provision.build import build  # noqa: PLC0415
-    from ascend_doctor.provision.conflict import NoStackError  # noqa: PLC0415
-    from ascend_doctor.provision.running import CommandError  # noqa: PLC0415
+    from ascend_doctor.commands.setup_run import prepare
+    from ascend_doctor.provision.build import build
+    from ascend_doctor.provision.conflict import NoStackError
+    from ascend_doctor.provision.running import CommandError
 
     with temporary() as scratch:
         options, prover, display = prepare(
@@ -188,7 +188,7 @@ def _of_lock(bare: StackRun, lock: Lock, stack: Stack, rows: Catalog) -> StackRu
 
 def _shorten(text: str) -> str:
     """One line of bounded length, without names of this machine and its user."""
-    from ascend_doctor.redact.local import ours  # noqa: PLC0415 - not for matrix list
+    from ascend_doctor.redact.local import ours
 
     line = one_line(" ".join(ours().text(text).split()))
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
@@ -196,7 +196,7 @@ def _shorten(text: str) -> str:
 
 def dump_evidence(content: dict[str, Any]) -> str:
     """YAML with many wheels and probes of a run on a line; the same probes stand once."""
-    import yaml  # noqa: PLC0415 - only to write
+    import yaml
 
     class Flow(NamedTuple):
         value: object

@@ -41,12 +41,12 @@ def command(
     \b
     Exit codes: 0 nothing new; 1 something is proposed; 3 a repository or index did not answer.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
-    from ascend_doctor.provision.git import Git  # noqa: PLC0415 - not for matrix list
-    from ascend_doctor.provision.running import Runner  # noqa: PLC0415
-    from ascend_doctor.provision.sources import Mirrors  # noqa: PLC0415
-    from ascend_doctor.upkeep.package_index import PackageIndex  # noqa: PLC0415
-    from ascend_doctor.upkeep.row_diff import render_diff  # noqa: PLC0415
-    from ascend_doctor.upkeep.survey import Survey  # noqa: PLC0415
+    from ascend_doctor.provision.git import Git
+    from ascend_doctor.provision.running import Runner
+    from ascend_doctor.provision.sources import Mirrors
+    from ascend_doctor.upkeep.package_index import PackageIndex
+    from ascend_doctor.upkeep.row_diff import render_diff
+    from ascend_doctor.upkeep.survey import Survey
 
     rows = catalog(overlays)
     survey = Survey(

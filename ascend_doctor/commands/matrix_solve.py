@@ -80,10 +80,10 @@ def command(  # noqa: PLR0913 - a parameter an option
     ascend-doctor matrix solve --framework ms-swift --on soc=A2 --on cann=8.5
     ascend-doctor matrix solve --with vllm-ascend==0.18.0
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
-    from ascend_doctor.provision.conflict import refusal  # noqa: PLC0415 - resolvelib is slow
-    from ascend_doctor.provision.request_ranges import StackRequest  # noqa: PLC0415
-    from ascend_doctor.provision.set_choice import SetSearch  # noqa: PLC0415
-    from ascend_doctor.provision.solve import SolveQuery, solve  # noqa: PLC0415
+    from ascend_doctor.provision.conflict import refusal
+    from ascend_doctor.provision.request_ranges import StackRequest
+    from ascend_doctor.provision.set_choice import SetSearch
+    from ascend_doctor.provision.solve import SolveQuery, solve
 
     rows = catalog(overlays)
     request = StackRequest(megatron=megatron, framework=framework, additions=additions)
@@ -168,9 +168,9 @@ def _fact(rows: Catalog, name: str, version: str) -> str:
 
 def _machine(rows: Catalog, pins: Sequence[str], *, anywhere: bool) -> tuple[dict[str, str], str]:
     """The facts of the machine, and a line on where they are from."""
-    from ascend_doctor.collect.snapshot import Taking, take  # noqa: PLC0415 - only to solve
-    from ascend_doctor.machine.live import LiveMachine  # noqa: PLC0415
-    from ascend_doctor.provision.request_ranges import machine_of  # noqa: PLC0415
+    from ascend_doctor.collect.snapshot import Taking, take
+    from ascend_doctor.machine.live import LiveMachine
+    from ascend_doctor.provision.request_ranges import machine_of
 
     named, lines = facts_on(rows, pins), lines_on(rows, pins)
     here = {}
@@ -253,7 +253,7 @@ def _rank_name(name: str) -> tuple[int, str]:
 
 
 def _settings(rows: Catalog, answer: Answer) -> dict[str, str]:
-    from ascend_doctor.provision.solution_plan import nearest_stack  # noqa: PLC0415 - as above
+    from ascend_doctor.provision.solution_plan import nearest_stack
 
     versions = answer.solution.versions
     stack = nearest_stack(rows, answer.solution) if "megatron-lm" in versions else None
@@ -293,7 +293,7 @@ def _next(answer: Answer, asked: Sequence[str], *, buildable: bool) -> Iterator[
 
 def _none(rows: Catalog, query: SolveQuery, name: str) -> Iterator[str]:
     """Why there is no answer: the pairs that exclude each other, and the sets there are."""
-    from ascend_doctor.provision.conflict import refusal  # noqa: PLC0415 - resolvelib is slow
+    from ascend_doctor.provision.conflict import refusal
 
     if not name or name in rows.component_ids:
         yield from refusal_lines(refusal(rows, query), query)

@@ -78,12 +78,12 @@ def command(  # noqa: PLR0913 - a parameter an option
     \b
     Exit codes: 0 nothing breaks; 1 something breaks, or no stack fits; 3 some could not be told.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
-    from ascend_doctor.commands.matrix_solve import refusal_lines  # noqa: PLC0415 - it has this command
-    from ascend_doctor.provision import lock as locks  # noqa: PLC0415 - not for matrix list
-    from ascend_doctor.provision.conflict import refusal  # noqa: PLC0415
-    from ascend_doctor.provision.lock import Prefix  # noqa: PLC0415
-    from ascend_doctor.provision.sources import Mirrors  # noqa: PLC0415
-    from ascend_doctor.upkeep.upgrade import Sources, nearest_target, target_query, upgrade  # noqa: PLC0415
+    from ascend_doctor.commands.matrix_solve import refusal_lines
+    from ascend_doctor.provision import lock as locks
+    from ascend_doctor.provision.conflict import refusal
+    from ascend_doctor.provision.lock import Prefix
+    from ascend_doctor.provision.sources import Mirrors
+    from ascend_doctor.upkeep.upgrade import Sources, nearest_target, target_query, upgrade
 
     rows = catalog(overlays)
     file = Path(lock) if lock else locks.stack_in_use(prefix)

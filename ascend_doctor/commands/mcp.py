@@ -104,7 +104,7 @@ _TOOLS = (check, diagnose, explain, lint, plan, matrix)
 
 def _ask(*words: str, text: str = "") -> str:
     """The output of a command of this program. Raises ToolError with its error."""
-    from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415 - an extra
+    from mcp.server.mcpserver.exceptions import ToolError
 
     try:
         done = subprocess.run(  # noqa: S603 - argument list, no shell
@@ -128,7 +128,7 @@ def _interpreter(path: str) -> str:
 
     An assistant may have the name from a log, so nothing else is started.
     """
-    from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415 - an extra
+    from mcp.server.mcpserver.exceptions import ToolError
 
     program = os.path.join(path, "bin", "python") if os.path.isdir(path) else path
     folder, name = os.path.split(program)
@@ -161,9 +161,9 @@ def command() -> int:
     Speaks the Model Context Protocol on standard input and output; needs `ascend-doctor[mcp]`.
     """
     try:
-        from mcp.server import MCPServer  # noqa: PLC0415 - an extra
-        from mcp.server.mcpserver.tools import Tool  # noqa: PLC0415 - as above
-        from mcp.types import ToolAnnotations  # noqa: PLC0415 - as above
+        from mcp.server import MCPServer
+        from mcp.server.mcpserver.tools import Tool
+        from mcp.types import ToolAnnotations
     except ImportError as error:
         raise click.UsageError(
             f"the library for this is not installed ({error}); pip install 'ascend-doctor[mcp]'"

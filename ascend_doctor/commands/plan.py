@@ -164,7 +164,7 @@ def _model(rows: Catalog, name: str | None) -> Model:
 def _plan_launch(
     words: tuple[str, ...], rows: Catalog, soc: str, shape: str, file: str | None, *, odd: bool
 ) -> int:
-    from ascend_doctor.commands import planned_launch  # noqa: PLC0415 - the reader of scripts
+    from ascend_doctor.commands import planned_launch
 
     if odd:
         raise click.UsageError("--npus, --model, --framework and --lora do not change a launch")
@@ -311,7 +311,7 @@ def _html(
     layouts: Sequence[RankedLayout],
     frameworks: Sequence[str],
 ) -> str:
-    from ascend_doctor.render.formats.html import bars_page  # noqa: PLC0415 - jinja2
+    from ascend_doctor.render.formats.html import bars_page
 
     npus = layouts[0].layout.npus if layouts else 0
     title = _title(asked, layouts, npus)

@@ -80,7 +80,7 @@ def describe(judged: list[JudgedLaunch], where: RankBudget, chip: str, again: st
 
 def html(judged: list[JudgedLaunch], where: RankBudget, chip: str, again: str) -> str:
     """The same as a page, with a bar for each launch."""
-    from ascend_doctor.render.formats.html import bars_page  # noqa: PLC0415 - jinja2
+    from ascend_doctor.render.formats.html import bars_page
 
     first, *rest = describe(judged, where, chip, again)
     planned = [

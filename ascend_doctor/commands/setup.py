@@ -111,7 +111,7 @@ def command(**options: Any) -> int:
     or the stack was not activated; 2 bad usage or bad data.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     _check_usage(options)
-    from ascend_doctor.commands.setup_run import run_setup  # noqa: PLC0415 - after usage
+    from ascend_doctor.commands.setup_run import run_setup
 
     return run_setup(**options)
 

@@ -194,7 +194,7 @@ def _losses(runs: Iterable[ProbeRun]) -> dict[str, tuple[float, ...]]:
 
 
 def _simulate_server(folder: Path, python: str, lock: Lock) -> OverlayMachine:
-    from ascend_doctor.simulator import CANN, build, machine  # noqa: PLC0415 - only without an NPU
+    from ascend_doctor.simulator import CANN, build, machine
 
     server, live = machine("a2-8"), LiveMachine()
     tree = build(Path(python), cann=lock.system.get("cann") or CANN)

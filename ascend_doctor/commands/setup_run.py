@@ -42,7 +42,7 @@ def run_setup(
             return EXIT_OK
         lock = build(options)
     except NoStackError as none:
-        from ascend_doctor.commands.matrix_solve import refusal_lines  # noqa: PLC0415 - slow to import
+        from ascend_doctor.commands.matrix_solve import refusal_lines
 
         write_lines(
             (*refusal_lines(none.refusal, none.query), *accept_lines(options.catalog, none.query))
@@ -105,7 +105,7 @@ def _target(rows: Catalog, facts: Snapshot, on: tuple[str, ...]) -> Target | Non
     """The machine of --on; Python and architecture default to this one's."""
     if not on:
         return None
-    from ascend_doctor.commands.matrix_solve import facts_on, lines_on  # noqa: PLC0415 - slow
+    from ascend_doctor.commands.matrix_solve import facts_on, lines_on
 
     here = {"arch": arch_of(facts)}
     if facts.python:

@@ -13,7 +13,7 @@ class OnNode:
 
     def locate(self) -> tuple[str, int]:
         """Ray's id of its node, once it is placed, and a port that is free there."""
-        import ray  # noqa: PLC0415 - an optional extra
+        import ray
 
         with socket.socket() as free:
             free.bind(("", 0))

@@ -47,7 +47,7 @@ def _plain(text: str) -> Requirement | None:
 
 def _conditional(text: str, python: Python) -> Requirement | None:
     """A requirement in any form of PEP 508; None if invalid or its marker does not hold."""
-    from packaging import requirements as pep508  # noqa: PLC0415 - takes long to import
+    from packaging import requirements as pep508
 
     try:
         requirement = pep508.Requirement(text)
@@ -67,7 +67,7 @@ def range_declared(python: Python, distribution: Distribution, other: str) -> st
 
 
 def _holds(marker: Marker, python: Python) -> bool:
-    from packaging.markers import UndefinedComparison, UndefinedEnvironmentName  # noqa: PLC0415 - as above
+    from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 
     environment = _environment(python)
     for name, value in environment.items():

@@ -180,15 +180,15 @@ def commands(
 
 @functools.cache
 def _language() -> Any:
-    import tree_sitter  # noqa: PLC0415 - only to lint a script
-    import tree_sitter_bash  # noqa: PLC0415 - as above
+    import tree_sitter
+    import tree_sitter_bash
 
     return tree_sitter.Language(tree_sitter_bash.language())
 
 
 @functools.lru_cache(maxsize=4)
 def syntax_tree(source: bytes) -> Any:
-    import tree_sitter  # noqa: PLC0415 - as above
+    import tree_sitter
 
     # tree-sitter-bash 0.25.1 reads beyond its memory after non-BMP characters; places stay.
     source = _BEYOND.sub(b"____", source)

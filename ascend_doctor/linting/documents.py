@@ -48,7 +48,7 @@ def why_unread(content: str) -> str:
 
 @functools.lru_cache(maxsize=1)  # the same file is asked for its launches, and why it has none
 def _read(content: str) -> tuple[tuple[Leaf, ...], ...]:
-    import yaml  # noqa: PLC0415 - only to lint a file of YAML
+    import yaml
 
     try:
         check_yaml(content, "")
@@ -67,7 +67,7 @@ def _walk(
     count: list[int],
     spots: tuple[tuple[int, int], ...] = (),
 ) -> Iterator[Leaf]:
-    from yaml.nodes import MappingNode, ScalarNode, SequenceNode  # noqa: PLC0415 - as above
+    from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
     count[0] += 1
     # Anchors can make a small file endless.

@@ -352,7 +352,7 @@ def be_alone() -> None:
 
 def adopt(*, on: bool) -> None:
     """Whether orphaned descendants become children of this process instead of process 1."""
-    import ctypes  # noqa: PLC0415 - not for --help
+    import ctypes
 
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0)
 
@@ -383,7 +383,7 @@ def _load_unwinder() -> None:
     Threads of late collectors end with the interpreter. Without descriptors the process aborts:
     "libgcc_s.so.1 must be installed for pthread_exit to work".
     """
-    import ctypes  # noqa: PLC0415 - as above
+    import ctypes
 
     with contextlib.suppress(OSError):
         ctypes.CDLL("libgcc_s.so.1")

@@ -34,7 +34,7 @@ def read_yaml(path: Path) -> Any:
 
 def yaml_of(data: bytes | str, name: str) -> Any:
     """The plain values of a YAML text. Raises DataError that names it ``name``."""
-    import yaml  # noqa: PLC0415 - seldom needed, see loading
+    import yaml
 
     text = _text(data, name)
     check_yaml(text, name)
@@ -59,7 +59,7 @@ def check_yaml(text: str, name: str) -> None:
     The parser's events come one by one at any depth. Building values recurses in C without a
     limit, and copies what aliases and merge keys name.
     """
-    import yaml  # noqa: PLC0415 - as above
+    import yaml
 
     count = _Count(name)
     try:
@@ -79,7 +79,7 @@ class _Count:
         self._size = 0
 
     def add(self, event: Event) -> None:
-        from yaml import events  # noqa: PLC0415 - as above
+        from yaml import events
 
         anchor = getattr(event, "anchor", None)
         if isinstance(event, events.AliasEvent):

@@ -283,7 +283,7 @@ class RecordingMachine:
 
         Raises DataError for a folder that is unwritable or not empty.
         """
-        import yaml  # noqa: PLC0415 - recording only
+        import yaml
 
         recording = Recording(
             origin=origin,

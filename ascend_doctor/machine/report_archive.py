@@ -20,7 +20,7 @@ _MEMBERS = 8
 
 def read_report_bytes(path: str | Path, limit: int) -> bytes:
     """The content of a file, or of the report in an archive of reports. Raises DataError."""
-    import tarfile  # noqa: PLC0415 - most commands read no archive
+    import tarfile
 
     data = read_bytes(path, limit)
     if not data.startswith(_GZIP):

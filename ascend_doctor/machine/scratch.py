@@ -21,7 +21,7 @@ def new_folder(*, room: int = 0) -> Path:
     ``room``: characters that a socket's path below it needs. If they fit into TMPDIR itself,
     but not into a folder there, the folder is elsewhere.
     """
-    import tempfile  # noqa: PLC0415 - level 0 makes no folder
+    import tempfile
 
     length = len(tempfile.gettempdir()) + room
     moved = length <= _SOCKET < length + len(f"/{_PREFIX}") + _RANDOM
@@ -58,6 +58,6 @@ def remove_all() -> None:
 
 
 def _remove_tree(folder: Path | str) -> None:
-    import shutil  # noqa: PLC0415 - as above
+    import shutil
 
     shutil.rmtree(folder, ignore_errors=True)

@@ -8,7 +8,7 @@ _MALFORMED = re.compile(r"JSON is malformed: (?P<problem>.*) \(byte (?P<byte>\d+
 
 def describe_json(error: Exception, data: bytes | str, *, line: int = 1) -> str:
     """The fault in a text by msgspec or Python's reader; the text begins at ``line``."""
-    import json  # noqa: PLC0415 - only for a text that is none
+    import json
 
     raw = data.encode() if isinstance(data, str) else data
     if isinstance(error, json.JSONDecodeError):
@@ -28,7 +28,7 @@ def describe_json(error: Exception, data: bytes | str, *, line: int = 1) -> str:
 
 def describe_yaml(error: Exception, text: str) -> str:
     """The YAML reader's message over several lines, which quote the text."""
-    import yaml  # noqa: PLC0415 - seldom needed, see matrix/loading.py
+    import yaml
 
     if isinstance(error, yaml.MarkedYAMLError) and error.problem:
         mark = error.problem_mark or error.context_mark

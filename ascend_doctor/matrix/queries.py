@@ -85,7 +85,7 @@ def _component(catalog: Catalog, name: str) -> Component:
     for component in catalog.components:
         if normal_name and normal_name == component.obtain.distribution.lower():
             return component
-    import difflib  # noqa: PLC0415 - only where something is wrong
+    import difflib
 
     sets = (row.id for row in catalog.sets)
     names = (*catalog.component_ids, *catalog.files("stacks"), *sets)

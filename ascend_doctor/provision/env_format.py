@@ -123,7 +123,7 @@ def _bytes(letter: str, mark: str, *, around: str = "") -> str:
 
 def _json(changes: Iterable[Change]) -> str:
     """``value`` is null for a variable to unset."""
-    import json  # noqa: PLC0415 - a shell waits for the other forms
+    import json
 
     rows = [_utf8(change)._asdict() for change in changes]
     return json.dumps({"schema": 1, "variables": rows}, indent=2) + "\n"

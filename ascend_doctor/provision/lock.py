@@ -302,7 +302,7 @@ def read(path: Path) -> Lock:
 
 def write(path: Path, lock: Lock) -> None:
     """Write a lock whole and durably, or not at all. Raises OSError."""
-    import yaml  # noqa: PLC0415 - only to write
+    import yaml
 
     head = "# Written by ascend-doctor setup. setup --locked builds the same again.\n"
     # The schema is written although it has a default.

@@ -140,11 +140,11 @@ class LocalRepository:
         return self._ask(ask)
 
     def _ask(self, question: Callable[[Reader], T]) -> T:
-        from ascend_doctor.provision import repository_git  # noqa: PLC0415 - they import this
+        from ascend_doctor.provision import repository_git
 
         files = locate(self.folder)
         if not files.formats:
-            from ascend_doctor.provision import repository_files  # noqa: PLC0415 - GitPython is slow
+            from ascend_doctor.provision import repository_files
 
             try:
                 with repository_files.open_reader(files) as reader:

@@ -48,7 +48,7 @@ def shorten(nodes: tuple[str, ...]) -> str:
     """Machine names as in Slurm, cut at a readable length."""
     if not nodes:
         return ""
-    from ascend_doctor.fleet.hostlist import compress  # noqa: PLC0415 - only fleets have nodes
+    from ascend_doctor.fleet.hostlist import compress
 
     text = compress(nodes)
     if len(text) <= _NODES_LONGEST:

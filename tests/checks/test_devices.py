@@ -332,7 +332,7 @@ def test_a_container_without_managers_or_with_virtual_devices() -> None:
 
 
 def test_an_image_with_cann_and_nothing_of_the_host() -> None:
-    from tests.checks.machine import healthy  # noqa: PLC0415 - the machine with CANN
+    from tests.checks.machine import healthy
 
     facts = inside(msgspec.structs.replace(healthy(), driver=Driver(), npus=None))
     warns("container-devices", facts, "given no NPU")

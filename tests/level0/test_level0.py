@@ -91,7 +91,7 @@ def test_a_wrong_label_is_noticed() -> None:
 
 @pytest.mark.slow
 def test_a_machine_in_memory_is_judged_as_its_recording_is() -> None:
-    from tests.test_machines import judge_machine  # noqa: PLC0415 - writes recordings when it is imported
+    from tests.test_machines import judge_machine
 
     for name in MACHINES:
         ours = {(finding.check, finding.level) for finding in findings(machine(name))}

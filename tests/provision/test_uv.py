@@ -58,7 +58,7 @@ def test_an_index_that_is_a_folder_has_no_days(settings: dict[str, str], expecte
 
 def test_the_best_file_of_each_package_is_taken(tmp_path: Path) -> None:
     names = ("a-1-py3-none-any.whl", "a-1-cp311-cp311-linux_x86_64.whl", "a-1-cp312-none-any.whl")
-    from pip._vendor.packaging.tags import Tag  # noqa: PLC0415 - pip's
+    from pip._vendor.packaging.tags import Tag
 
     ranks = {Tag("cp311", "cp311", "linux_x86_64"): 0, Tag("py3", "none", "any"): 1}
     package: dict[str, Any] = {

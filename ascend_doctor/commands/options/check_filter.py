@@ -28,7 +28,7 @@ def refuse_unknown(names: Collection[str]) -> None:
     ids = [check.id for check in all_checks()] if names else []
     for name in names:
         if name not in ids:
-            import difflib  # noqa: PLC0415 - only where something is wrong
+            import difflib
 
             close = difflib.get_close_matches(name, ids, n=1)
             hint = f"; did you mean {close[0]}?" if close else "; `ascend-doctor list` has them"

@@ -29,9 +29,9 @@ class ExactLint(msgspec.Struct, frozen=True, kw_only=True):
 
     def ask(self, inputs: Sequence[LintInput]) -> list[LintInput]:
         """Add the frameworks' answers. Raises DataError and DoctorError."""
-        from ascend_doctor.commands import rehearsal  # noqa: PLC0415 - not without --exact
-        from ascend_doctor.linting.exact import ask, mark_unasked, split_launches  # noqa: PLC0415
-        from ascend_doctor.simulator import machine  # noqa: PLC0415
+        from ascend_doctor.commands import rehearsal
+        from ascend_doctor.linting.exact import ask, mark_unasked, split_launches
+        from ascend_doctor.simulator import machine
 
         parts = split_launches(inputs)
         if not parts:

@@ -20,7 +20,7 @@ _ENDLESS = {"mcp", "help"}
 
 def read_megatron(text: str) -> str:
     """A version of Megatron-LM, also as core_v0.15.3. Raises UsageError."""
-    from ascend_doctor.matrix.versions import VersionError, parse  # noqa: PLC0415 - packaging
+    from ascend_doctor.matrix.versions import VersionError, parse
 
     plain = text.removeprefix("core_").removeprefix("v")
     try:
@@ -51,7 +51,7 @@ trainer_option = click.option(
 
 
 def level_option(text: str) -> Option:
-    from ascend_doctor.report import LEVELS  # noqa: PLC0415 - every command has a deadline
+    from ascend_doctor.report import LEVELS
 
     return defaulted("-l", "--level", type=click.IntRange(0, len(LEVELS) - 1), default=3, help=text)
 

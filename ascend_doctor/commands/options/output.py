@@ -177,14 +177,14 @@ def _summarise(report: Report) -> None:
     page = os.environ.get("GITHUB_STEP_SUMMARY")
     if not page:
         return
-    from ascend_doctor.render.issue import render  # noqa: PLC0415 - only there
+    from ascend_doctor.render.issue import render
 
     append_text(page, render(report))
 
 
 def show_hidden(hidden: Redactor, *, color: bool = False) -> None:
     """Show on the terminal what was hidden and as what."""
-    from ascend_doctor.render.hidden import render  # noqa: PLC0415 - seldom asked for
+    from ascend_doctor.render.hidden import render
 
     width = page_width()
     ascii_only = "utf" not in (sys.stderr.encoding or "ascii").lower()
@@ -313,7 +313,7 @@ def _site(config: str | None) -> Settings | None:
         warning_ = f"ascend-doctor: ./{FILE} is not obeyed: {why}; --config {FILE} takes it"
         click.echo(warning_, err=True)
         return None
-    from ascend_doctor.judging.acknowledged import read_settings  # noqa: PLC0415 - seldom there
+    from ascend_doctor.judging.acknowledged import read_settings
 
     return read_settings(config or FILE)
 

@@ -36,8 +36,8 @@ class ProbeScope(msgspec.Struct, frozen=True, kw_only=True):
 
     def extent(self, nproc: int) -> Extent:
         """The same for the launch of ``nproc`` ranks on this node. Raises click.UsageError."""
-        from ascend_doctor.probing.request import LaunchNodes  # noqa: PLC0415
-        from ascend_doctor.probing.schedule import Extent  # noqa: PLC0415 - level 0 needs none of it
+        from ascend_doctor.probing.request import LaunchNodes
+        from ascend_doctor.probing.schedule import Extent
 
         unit, (count, rank, endpoint) = ranks_of(self.sizes), self.nodes
         if nproc * count % unit:
@@ -96,7 +96,7 @@ def _gather_nodes(
             raise click.UsageError(
                 "--gang and --nnodes, --node-rank, --rdzv-endpoint exclude each other"
             )
-        from ascend_doctor.fleet import launchers  # noqa: PLC0415 - only where it is asked for
+        from ascend_doctor.fleet import launchers
 
         gang_ = launchers.gang(os.environ)
         nnodes, node_rank, rdzv_endpoint = gang_.count, gang_.rank, gang_.endpoint

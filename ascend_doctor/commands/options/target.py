@@ -72,7 +72,7 @@ class Examination(msgspec.Struct, dict=True):
             )
         locked = StackLock()
         if self.lock is not None:
-            from ascend_doctor.collect.stack_lock import stack_lock  # noqa: PLC0415 - seldom asked
+            from ascend_doctor.collect.stack_lock import stack_lock
 
             locked = stack_lock(machine, self.lock)
         absent = "" if self.replayed else find_absent(command)

@@ -37,7 +37,7 @@ def render(
     page.head(report)
     page.subjects(report)
     if report.fleet and not verbose:
-        from ascend_doctor.render.fleet_text import add_groups  # noqa: PLC0415 - one machine has none
+        from ascend_doctor.render.fleet_text import add_groups
 
         add_groups(page, report)
     else:
@@ -128,7 +128,7 @@ class _TextPage(Page):
     def pairs(self, report: Report) -> None:
         if report.fleet is None and not report.snapshot.probes:
             return
-        from ascend_doctor.render.pairs import matrix_of  # noqa: PLC0415 - only they have pairs
+        from ascend_doctor.render.pairs import matrix_of
 
         matrix = matrix_of(report, most=(self.width - _NAME) // _CELL)
         if matrix is None:

@@ -11,8 +11,8 @@ from typing import Any
 
 
 def write_weights(folder: str) -> None:
-    import torch  # noqa: PLC0415 - only this needs it
-    from transformers import AutoConfig, AutoModelForCausalLM  # noqa: PLC0415
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
 
     torch.manual_seed(1234)
     model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
@@ -21,7 +21,7 @@ def write_weights(folder: str) -> None:
 
 def write_rows(path: str, count: str) -> None:
     """Questions with answers, in the form of verl's GSM8K example."""
-    import pandas as pd  # noqa: PLC0415
+    import pandas as pd
 
     pd.DataFrame([make_row(number) for number in range(int(count))]).to_parquet(path)
 

@@ -96,9 +96,9 @@ def import_megatron() -> tuple[Any, Any, Any]:
     # torch_npu.contrib.transfer_to_npu does this, and takes half of the imports' time.
     torch.cuda.current_device = torch_npu.npu.current_device
     torch.cuda.synchronize = torch_npu.npu.synchronize
-    from megatron.core import parallel_state  # noqa: PLC0415 - the packages are made above
-    from megatron.core.model_parallel_config import ModelParallelConfig  # noqa: PLC0415 - as above
-    from megatron.core.pipeline_parallel.p2p_communication import (  # noqa: PLC0415 - as above
+    from megatron.core import parallel_state
+    from megatron.core.model_parallel_config import ModelParallelConfig
+    from megatron.core.pipeline_parallel.p2p_communication import (
         P2PCommunicator,
     )
 

@@ -7,8 +7,6 @@ usage: torchrun faulty_job.py JOB DEVICE FOLDER healthy|all|rounded
 The recorder is on sys.path; nothing of torch was imported before.
 """
 
-# ruff: noqa: PLC0415 - megatron.core comes after what stands in for CUDA
-
 from __future__ import annotations
 
 import os

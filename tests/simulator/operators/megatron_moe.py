@@ -6,7 +6,7 @@ megatron.core insists on CUDA, or on Transformer Engine, are replaced first.
 """
 # mypy: ignore-errors
 # torch is in the interpreter that runs this, not in the one that checks it.
-# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202, ANN204, PLC0415  untyped replacements
+# ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202, ANN204  untyped replacements
 
 import contextlib
 import json

@@ -1,7 +1,7 @@
 """MindSpeed's compiled operators, loaded through a package that has its builders' shape."""
 # mypy: ignore-errors
 # torch is in the interpreter that runs this, not in the one that checks it.
-# ruff: noqa: ANN001, ANN201, ANN202, PLC0415  imports wait until the package has been written
+# ruff: noqa: ANN001, ANN201, ANN202  imports wait until the package has been written
 
 import sys
 import tempfile

@@ -115,7 +115,7 @@ def convolutions() -> None:
 
 @case
 def activation_checkpointing_repeats_dropout() -> None:
-    from torch.utils.checkpoint import checkpoint  # noqa: PLC0415
+    from torch.utils.checkpoint import checkpoint
 
     layer = nn.Linear(16, 16).npu()
     x = torch.randn(4, 16).npu()

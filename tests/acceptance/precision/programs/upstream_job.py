@@ -6,8 +6,6 @@ JOB is ``cases.UPSTREAM``, SCRIPT Megatron-LM's pretrain_gpt.py. A run is a
 process that is forked from a rank which has imported everything. The repository is on sys.path.
 """
 
-# ruff: noqa: PLC0415 - what is imported follows from the device
-
 from __future__ import annotations
 
 import functools
