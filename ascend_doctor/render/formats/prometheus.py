@@ -14,27 +14,36 @@ Key = TypeVar("Key", bound=Hashable)
 def render(report: Report) -> str:
     """Gauges: findings by level, the worst level of each check, exit code, time of the run.
 
-    Of a fleet also each node's verdict and findings.
+    Of a fleet also each node's verdict and findings; its own gauges have ``scope="fleet"``, so
+    that they may lie beside those of the node that merged it.
     """
     counts = {level: sum(finding.level is level for finding in report.findings) for level in Level}
     worst = _worst((finding.check, finding.level) for finding in report.findings)
-    simulated = str(report.simulated).lower()
-    taken = seconds(report.taken_at)
+    scope = {"scope": "fleet"} if report.fleet else {}
+    info = {"version": report.tool_version, "simulated": str(report.simulated).lower()}
     rows = [
         *_head("findings", "Findings of the last run by level."),
-        *(f'ascend_doctor_findings{{level="{level.value}"}} {n}' for level, n in counts.items()),
+        *(_row("findings", n, level=level.value, **scope) for level, n in counts.items()),
         *_head("check", "Worst level of a check: 0 ok, 1 skipped, 2 warning, 3 unknown, 4 error."),
-        *(f'ascend_doctor_check{{check="{name}"}} {level.rank}' for name, level in worst.items()),
+        *(_row("check", level.rank, check=name, **scope) for name, level in worst.items()),
         *_head("exit_code", "Exit code of the last run."),
-        f"ascend_doctor_exit_code {report.verdict.exit_code}",
+        _row("exit_code", report.verdict.exit_code, **scope),
         # A node whose timer stopped would else look well for ever.
         *_head("last_run_timestamp_seconds", "When the last run took its facts."),
-        f"ascend_doctor_last_run_timestamp_seconds {taken:.0f}",
+        _row("last_run_timestamp_seconds", round(seconds(report.taken_at)), **scope),
         *_head("info", "Version of the doctor, and whether the NPUs were simulated."),
-        f'ascend_doctor_info{{version="{report.tool_version}",simulated="{simulated}"}} 1',
+        _row("info", 1, **info, **scope),
         *_nodes(report),
     ]
     return "\n".join(rows) + "\n"
+
+
+def _row(name: str, value: int, **labels: str) -> str:
+    """A sample; labels are harmless on a terminal (Prometheus text format)."""
+    escaped = str.maketrans({"\\": r"\\", '"': r"\""})
+    texts = {key: one_line(text).translate(escaped) for key, text in labels.items()}
+    pairs = ",".join(f'{key}="{text}"' for key, text in texts.items())
+    return f"ascend_doctor_{name}{f'{{{pairs}}}' if pairs else ''} {value}"
 
 
 def _nodes(report: Report) -> Iterator[str]:
@@ -43,16 +52,17 @@ def _nodes(report: Report) -> Iterator[str]:
         return
     yield from _head("node", "Verdict of a node: 0 passed, 1 none, 2 failed, 3 missing.")
     for value, nodes in enumerate((fleet.passing, fleet.untold, fleet.failing, fleet.missing)):
-        yield from (f'ascend_doctor_node{{node="{_escape(name)}"}} {value}' for name in nodes)
+        yield from (_row("node", value, node=name) for name in nodes)
     worst = _worst(
         ((finding.check, node), finding.level)
         for finding in report.complaints
         for node in finding.nodes
     )
     yield from _head("node_check", "Worst level of a check on a node, where it is not well.")
-    for (name, node), level in worst.items():
-        labels = f'check="{name}",node="{_escape(node)}"'
-        yield f"ascend_doctor_node_check{{{labels}}} {level.rank}"
+    yield from (
+        _row("node_check", level.rank, check=name, node=node)
+        for (name, node), level in worst.items()
+    )
 
 
 def _worst(levels: Iterable[tuple[Key, Level]]) -> dict[Key, Level]:
@@ -60,11 +70,6 @@ def _worst(levels: Iterable[tuple[Key, Level]]) -> dict[Key, Level]:
     for key, level in levels:
         worst[key] = max(level, worst.get(key, Level.OK))
     return worst
-
-
-def _escape(label: str) -> str:
-    """A label value, harmless on a terminal (Prometheus text format)."""
-    return one_line(label).replace("\\", r"\\").replace('"', r"\"")
 
 
 def _head(name: str, text: str) -> tuple[str, str]:
