@@ -83,7 +83,7 @@ def pages_by_name(text: str, rows: Catalog) -> Iterator[str]:
         head = f"{text}: {say(topic.title)}\n{say('in merged reports')}"
         yield "\n\n".join((head, *_say_paragraphs(topic.explain)))
     elif check := next((check for check in all_checks() if check.id == text), None):
-        yield _explain_check(check)
+        yield _explain_check(check, rows)
     elif variable := rows.variables.find(text):
         yield _explain_variable(variable)
     elif near := next((row for row in rows.variables.near_misses if row.wrong == text), None):
@@ -122,6 +122,8 @@ def _pages_of_code(code: str, rows: Catalog) -> Iterator[str]:
         and row.id not in own
         and any(as_word.search(text) for text in (row.title, row.example, *row.matches))
     ]
+    if failures and not own and not guide:
+        yield _explain_failure(failures.pop(0))
     if failures:
         yield say("Known failures with this code:") + "".join(
             f"\n  {failure.id}: {say(failure.title)}" for failure in failures
@@ -148,9 +150,12 @@ def _pages_of_line(text: str, rows: Catalog) -> Iterator[str]:
             yield _explain_variable(variable)
 
 
-def _explain_check(check: Check) -> str:
+def _explain_check(check: Check, rows: Catalog) -> str:
     head = f"{check.id}: {say(check.title)}\n" + say(f"level {check.level}: {LEVELS[check.level]}")
-    return "\n\n".join((head, *_say_paragraphs(check.explain)))
+    caught = [row.id for row in rows.failures.values() if check.id in row.caught_by]
+    more = {"Check it": f"ascend-doctor check -l {check.level} --only {check.id}"}
+    more["Known failures"] = " ".join(caught[:_MOST_FAILURES])
+    return _page("\n\n".join((head, *_say_paragraphs(check.explain))), more)
 
 
 def _say_paragraphs(text: str) -> Iterator[str]:
@@ -168,7 +173,6 @@ def _explain_failure(failure: KnownFailure) -> str:
     return _page(
         f"{failure.id}: {say(failure.title)}",
         {
-            f"{failure.severity}, found in logs by": "\n".join(failure.patterns),
             "For example": failure.example,
             "Why": failure.cause,
             "What to do": failure.fix,
@@ -176,6 +180,7 @@ def _explain_failure(failure: KnownFailure) -> str:
             "Before a run": failure.before,
             "Checks that look for it": " ".join(failure.caught_by),
             "Sources": "\n".join(failure.sources),
+            f"{failure.severity}, found in logs by": "\n".join(failure.patterns),
         },
     )
 

@@ -16,7 +16,8 @@ _TYPED = {
     "use": "switch",
     "report": "bugreport, bundle, share, support",
     "matrix upgrade": "update, upgrade",
-    "matrix solve": "solve, versions",
+    "matrix solve": "compatible, solve, versions, which",
+    "check --preset prolog": "gate, kubernetes, prolog, slurm",
     "--version": "version",
     "--expect": "--hosts",
     "--help-all": "--all",
@@ -31,7 +32,7 @@ _TYPED = {
     "ascend-doctor matrix solve --megatron {}": "matrix solve {}",
     "ascend-doctor fix --only {}": "fix {}",
     "ascend-doctor snapshot -o {}": "snapshot {}",
-    "--on": "--cann, --driver",
+    "--on": "--cann, --driver, --soc",
     "ascend-doctor env --prefix {}": "env {}",
 }
 HABITS = {word: meant for meant, words in _TYPED.items() for word in words.split(", ")}

@@ -204,7 +204,7 @@ def test_list_and_explain_document_every_check(doctor: Command) -> None:
         (["EI0006"], "EI0006: "),
         (["507018"], "507018: "),
         (["9"], "9: "),
-        (["561002"], "Known failures with this code:\n  op-tiling-failed: "),
+        (["561002"], "op-tiling-failed: An operator could not be tiled"),
         (["HCCL_CONNECT_TIMEOUT"], "HCCL_CONNECT_TIMEOUT: "),
         (
             ["ImportError:", "libhccl.so: cannot open shared object file"],

@@ -37,7 +37,7 @@ _LOCALES = {"en": "en", "zh": "zh-CN"}
 
 def render(report: Report) -> str:
     """One page for all screens, light and dark, keyboard and screen reader."""
-    catalog = Catalog()
+    settings = group_settings(report.snapshot, Catalog().distributions)
     complaints = report.complaints
     start = first_step(report)
     return page("report.html").render(
@@ -48,7 +48,7 @@ def render(report: Report) -> str:
         findings=list(zip(complaints, _anchors(complaints), strict=True)),
         consequences=report.consequences,
         fine=[finding for finding in report.findings if finding.level in {Level.OK, Level.SKIPPED}],
-        facts=_facts(report, catalog),
+        facts=[(group.value, rows) for group, rows in settings.items() if rows],
         runs=[run for run in report.snapshot.probes if run.ranks],
         matrix=matrix_of(report, most=_NODES),
         **parts(),
@@ -65,9 +65,9 @@ def bars_page(heading: str, rows: Sequence[PlannedMemory], **more: Any) -> str:
     """
     longest = max((memory.total for _, _, memory, _ in rows), default=1.0)
     names = list(dict.fromkeys(name for _, _, memory, _ in rows for name in memory.parts))
-    more |= {"version": __version__, "heading": heading, "rows": rows, "names": names, "gib": GIB}
-    more["longest"] = 1.02 * max(longest, more["limit"])
-    return page("plan.html").render(**more, **parts())
+    more |= {"heading": heading, "rows": rows, "names": names, "gib": GIB, **parts()}
+    longest = 1.02 * max(longest, more["limit"])
+    return page("plan.html").render(version=__version__, longest=longest, **more)
 
 
 def _heading(report: Report) -> str:
@@ -143,8 +143,3 @@ def _breakable(text: str) -> Any:
 
 def _text(name: str) -> Any:
     return markupsafe.Markup(_PAGES.joinpath(name).read_text("utf-8"))  # noqa: S704 - our own file
-
-
-def _facts(report: Report, catalog: Catalog) -> list[tuple[str, list[tuple[str, str]]]]:
-    settings = group_settings(report.snapshot, catalog.distributions)
-    return [(group.value, rows) for group, rows in settings.items() if rows]

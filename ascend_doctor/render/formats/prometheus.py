@@ -14,13 +14,12 @@ Key = TypeVar("Key", bound=Hashable)
 def render(report: Report) -> str:
     """Gauges: findings by level, the worst level of each check, exit code, time of the run.
 
-    Of a fleet also each node's verdict and findings; its own gauges have ``scope="fleet"``, so
-    that they may lie beside those of the node that merged it.
+    Of a fleet with ``scope="fleet"``, beside those of a node; and each node's verdict and findings.
     """
     counts = {level: sum(finding.level is level for finding in report.findings) for level in Level}
     worst = _worst((finding.check, finding.level) for finding in report.findings)
     scope = {"scope": "fleet"} if report.fleet else {}
-    info = {"version": report.tool_version, "simulated": str(report.simulated).lower()}
+    simulated = str(report.simulated).lower()
     rows = [
         *_head("findings", "Findings of the last run by level."),
         *(_row("findings", n, level=level.value, **scope) for level, n in counts.items()),
@@ -32,7 +31,7 @@ def render(report: Report) -> str:
         *_head("last_run_timestamp_seconds", "When the last run took its facts."),
         _row("last_run_timestamp_seconds", round(seconds(report.taken_at)), **scope),
         *_head("info", "Version of the doctor, and whether the NPUs were simulated."),
-        _row("info", 1, **info, **scope),
+        _row("info", 1, version=report.tool_version, simulated=simulated, **scope),
         *_nodes(report),
     ]
     return "\n".join(rows) + "\n"
@@ -59,10 +58,8 @@ def _nodes(report: Report) -> Iterator[str]:
         for node in finding.nodes
     )
     yield from _head("node_check", "Worst level of a check on a node, where it is not well.")
-    yield from (
-        _row("node_check", level.rank, check=name, node=node)
-        for (name, node), level in worst.items()
-    )
+    for (name, node), level in worst.items():
+        yield _row("node_check", level.rank, check=name, node=node)
 
 
 def _worst(levels: Iterable[tuple[Key, Level]]) -> dict[Key, Level]:
