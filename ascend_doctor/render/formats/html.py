@@ -63,10 +63,9 @@ def bars_page(heading: str, rows: Sequence[PlannedMemory], **more: Any) -> str:
 
     ``about``, ``commands`` with titles, and ``notes`` are of the whole page. Sizes in bytes.
     """
-    longest = max((memory.total for _, _, memory, _ in rows), default=1.0)
+    longest = 1.02 * max([more["limit"], 1.0, *(memory.total for _, _, memory, _ in rows)])
     names = list(dict.fromkeys(name for _, _, memory, _ in rows for name in memory.parts))
     more |= {"heading": heading, "rows": rows, "names": names, "gib": GIB, **parts()}
-    longest = 1.02 * max(longest, more["limit"])
     return page("plan.html").render(version=__version__, longest=longest, **more)
 
 
