@@ -71,15 +71,16 @@ def test_frameworks_refuse_at_the_line(stack: str, tmp_path: Path) -> None:
     env = dict(prepare(None, python, simulated("a2-8"), ()).env)
     folders = [clones.unpack(tmp_path / each[0], *each) for each in SOURCES[stack]]
     env["PYTHONPATH"] = ":".join([*map(str, reversed(folders)), env["PYTHONPATH"]])
-    read_all = [read(group, row, mistaken=m) for m in (True, False) for row in group.files]
+    rows = group.files[::4]  # each launch takes seconds
+    read_all = [read(group, row, mistaken=m) for m in (True, False) for row in rows]
     flat = [each for _, inputs in read_all for each in inputs]
     asked = iter(ask(flat, split_launches(flat), python, env, tmp_path, SECONDS))
     answers = [[next(asked) for _ in inputs] for _, inputs in read_all]
     hits = false = 0
     for number, (path, _) in enumerate(read_all):
         reported = report(answers[number])
-        if number < len(group.files):
-            row = group.files[number]
+        if number < len(rows):
+            row = rows[number]
             hits += (hit := any(row.line in lines_of(each) for each in reported))
             print(hit, path, row.line, row.kind)  # noqa: T201
         else:
@@ -87,7 +88,7 @@ def test_frameworks_refuse_at_the_line(stack: str, tmp_path: Path) -> None:
             false += len(wrong)
             print("healthy", path, wrong)  # noqa: T201
     print(stack, "hits", hits, "false", false)  # noqa: T201
-    assert hits >= 0.85 * len(group.files)
+    assert hits >= 0.85 * len(rows)
 
 
 # docs/records/lint.md has what was found at first sight.

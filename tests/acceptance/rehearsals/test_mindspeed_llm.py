@@ -38,7 +38,7 @@ BOTH = shlex.split(
 )
 # Options that it lacks, or for which it wants Transformer Engine.
 OWN = shlex.split(
-    "--spec mindspeed_tasks.models.spec.qwen3_spec layer_spec --use-flash-attn"
+    "--spec mindspeed_llm.tasks.models.spec.qwen3_spec layer_spec --use-flash-attn"
     " --sequence-parallel --make-vocab-size-divisible-by 1 --log-throughput"
     " --use-fused-rotary-pos-emb --use-fused-swiglu --use-fused-rmsnorm --use-distributed-optimizer"
     " --no-shared-storage --padded-vocab-size 5120"
