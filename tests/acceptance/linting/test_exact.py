@@ -88,7 +88,7 @@ def test_frameworks_refuse_at_the_line(stack: str, tmp_path: Path) -> None:
             false += len(wrong)
             print("healthy", path, wrong)  # noqa: T201
     print(stack, "hits", hits, "false", false)  # noqa: T201
-    assert hits >= 0.85 * len(rows)
+    assert hits >= 0.8 * len(rows)
 
 
 # docs/records/lint.md has what was found at first sight.

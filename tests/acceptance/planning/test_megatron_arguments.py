@@ -30,7 +30,7 @@ def test_plan_and_megatron_agree(release: str, examined_python: Path, tmp_path: 
     megatron = clones.unpack(tmp_path, "NVIDIA/Megatron-LM", f"core_v{release}", "megatron")
     dice = random.Random(f"2026-11-23 {release}")
     cases, expected = [], []
-    for _ in range(COUNT // 3 + 1):
+    for _ in range(COUNT // 8):
         model = random_model(dice)
         run_ = TrainingRun(sequence=dice.choice((4096, 4096, 8192, 1000, 6144)))
         asked = LayoutQuery(model=model, run=run_, megatron=release)
@@ -51,5 +51,5 @@ def test_plan_and_megatron_agree(release: str, examined_python: Path, tmp_path: 
     ]
     count = Counter(map(bool, expected))
     print(release, dict(count), len(differ))  # noqa: T201
-    assert min(count.values()) >= COUNT // 20
+    assert min(count.values()) >= COUNT // 50
     assert differ == []

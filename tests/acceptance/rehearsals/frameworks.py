@@ -27,10 +27,10 @@ def tell_version(folder: Path, name: str, version: str) -> None:
     (metadata / "METADATA").write_text(text)
 
 
-def make_model(family: str, folder: Path, program: str = "tiny_model.py") -> Path:
-    """A program makes a tiny model with weights, tokenizer and conversations."""
+def make_model(family: str, folder: Path) -> Path:
+    """A tiny model with weights, tokenizer and conversations."""
     subprocess.run(
-        [jobs.PYTHON, HERE / "programs" / program, family, folder],
+        [jobs.PYTHON, HERE / "programs" / "tiny_model.py", family, folder],
         check=True,
         capture_output=True,
         timeout=300,

@@ -12,7 +12,6 @@ import pytest
 from ascend_doctor.machine.parsing import read_yaml
 from tests.acceptance.clones import unpack
 from tests.acceptance.rehearsals import megatron_jobs as jobs
-from tests.acceptance.rehearsals.frameworks import make_model
 
 HERE = Path(__file__).parent
 LABELS = [label for label in read_yaml(HERE / "launches.yaml") if label.get("seen") == "steps"]
@@ -20,10 +19,7 @@ MINDSPEED = {
     "Ascend/MindSpeed-LLM": (("NVIDIA/Megatron-LM", "core_v0.12.1", "megatron"), "674226a1"),
     "NVIDIA/Megatron-LM": (None, "d0d5809d"),
     "Ascend/MindSpeed": (("NVIDIA/Megatron-LM", "core_v0.15.3", "."), "d0d5809d"),
-    "modelscope/ms-swift": (("NVIDIA/Megatron-LM", "core_v0.15.3", "megatron"), "d0d5809d"),
 }
-# Their scripts import MindSpeed's adaptor.
-ADAPTED = {"Ascend/MindSpeed-LLM", "modelscope/ms-swift"}
 STEPS = re.compile(r"simulated: \d+ steps, (lm )?loss ")
 
 
@@ -44,18 +40,8 @@ def _put_together(label: dict[str, Any], tmp_path: Path) -> None:
     unpack(tmp_path, "Ascend/MindSpeed", mindspeed, "mindspeed")
     if below:
         unpack(tmp_path, *below)
-    if repository not in ADAPTED:
+    if repository != "Ascend/MindSpeed-LLM":  # its scripts import MindSpeed's adaptor
         script = tmp_path / "pretrain_gpt.py"
         script.write_text(f"import mindspeed.megatron_adaptor\n{script.read_text('utf-8')}")
     jobs.compile_helpers(tmp_path)
-    if "model" in label:
-        _make_model(label, tmp_path)
     (tmp_path / "logs").mkdir(exist_ok=True)
-
-
-def _make_model(label: dict[str, Any], tmp_path: Path) -> None:
-    """A folder replaces the hub name, as after a user's download."""
-    model = tmp_path / "models" / label["model"].rpartition("/")[2]
-    make_model("qwen3", model, "model.py")
-    script = tmp_path / label["path"]
-    script.write_text(script.read_text("utf-8").replace(label["model"], str(model)), "utf-8")

@@ -12,9 +12,7 @@ from ascend_doctor.machine.parsing import read_yaml
 from tests.acceptance.clones import clone, git
 from tests.shrinking.test_programs import start
 
-ROWS = read_yaml(Path(__file__).parent.parent / "rehearsals" / "launches.yaml")
-# What is made of a model's folder needs an interpreter.
-LABELS = [label for label in ROWS if "model" not in label]
+LABELS = read_yaml(Path(__file__).parent.parent / "rehearsals" / "launches.yaml")
 ON_A_HUB = "the model is a name on a hub, not a folder"
 NO_DATA = "fine-tuning on instructions has no mock data"
 

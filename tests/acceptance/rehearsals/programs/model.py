@@ -1,7 +1,4 @@
-"""Makes a folder with the config.json of a family and a tokenizer: python model.py FAMILY FOLDER.
-
-Such a folder is what `rehearse --shrink` makes small without a network; weights it makes itself.
-"""
+"""Makes a folder with a config.json of a family and a tokenizer: python model.py FAMILY FOLDER."""
 
 # mypy: ignore-errors
 
