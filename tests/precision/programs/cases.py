@@ -114,7 +114,7 @@ def variants(job: str) -> list[Variant]:
     widths = (32, 64) if job == "ddp" else (64, 128)
     return [
         Variant(draw.choice(("float32", "bfloat16")), draw.choice(widths), draw.randrange(10_000))
-        for _ in range(HEALTHY)
+        for _ in range(HEALTHY if job in JOBS else HEALTHY // 3)
     ]
 
 
@@ -140,7 +140,7 @@ def faults(job: str) -> list[Fault]:
     ]
     kinds = [kind for kind in kinds if kind[1]]
     rows = []
-    for number in range(FAULTS):
+    for number in range(FAULTS if job in JOBS else FAULTS // 2):
         kind, targets, directions = kinds[number % len(kinds)]
         target = draw.choice(targets)
         fault = Fault(
