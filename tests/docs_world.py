@@ -154,8 +154,8 @@ RUNS = {
             usual=False,
             options=f"{_TORCH} --device cpu",
             needs=("torch",),
-            # On one machine they wait for each other's processors, and that is told.
             codes=(0, 3),
+            why="four nodes on one machine wait for each other's processors",
             words={
                 "node0:29400": "127.0.0.1:$MASTER_PORT",
                 "ascend-doctor": "for rank in 0 1 2 3; do ascend-doctor",
