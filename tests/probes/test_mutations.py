@@ -222,15 +222,20 @@ RUNS = draw(
 
 
 @pytest.fixture(scope="module")
-def environments(forked_megatron: Path, simulator_cache: Path) -> dict[str, dict[str, str]]:
-    """Of a machine with four simulated NPUs, where these tests run, and of none."""
+def environments(
+    forked_megatron: Path, examined_python: Path, simulator_cache: Path
+) -> dict[str, tuple[Path, dict[str, str]]]:
+    """Interpreters and environments without NPUs, and with four simulated ones.
+
+    A fork has imported torch_npu before the simulated libraries are in its path.
+    """
     base = {**os.environ, "PYTHONWARNINGS": "ignore"}
     base.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
     if "npu" not in {device for _, device in RUNS}:
-        return {"cpu": base}
-    tree = build(forked_megatron, cache=simulator_cache, kernels="ascend910b")
+        return {"cpu": (forked_megatron, base)}
+    tree = build(examined_python, cache=simulator_cache, kernels="ascend910b")
     whole = tree.environment(base, soc="Ascend910B3", devices=4, memory_bytes=1 << 30)
-    return {"cpu": base, "npu": whole}
+    return {"cpu": (forked_megatron, base), "npu": (examined_python, whole)}
 
 
 def errors_of(
@@ -259,12 +264,12 @@ def test_the_probe_that_claims_it_catches_it(
     name: str,
     device: str,
     core: Path,
-    forked_megatron: Path,
-    environments: dict[str, dict[str, str]],
+    environments: dict[str, tuple[Path, dict[str, str]]],
     tmp_path: Path,
 ) -> None:
     row = ROWS[name]
-    errors = errors_of(forked_megatron, row, device, environments[device], tmp_path, core)
+    python, env = environments[device]
+    errors = errors_of(python, row, device, env, tmp_path, core)
     texts = (row.texts,) if isinstance(row.texts, str) else row.texts
     assert [
         finding
