@@ -53,6 +53,7 @@ def test_all_ends_where_the_one_who_asked_is_killed(tmp_path: Path, group: bool)
     code = "import sys; from ascend_doctor.fleet.supervised import run_supervised\n"
     code += "run_supervised(sys.argv[1:], 600, {})"
     command = ["sh", "-c", DEAF.format(tmp_path / "pids")]
+    others = psutil.Process().children()
     with adopting_orphans():
         asker = subprocess.Popen([sys.executable, "-c", code, *command], start_new_session=True)
         try:
@@ -65,5 +66,5 @@ def test_all_ends_where_the_one_who_asked_is_killed(tmp_path: Path, group: bool)
                 asker.kill()
             asker.wait()
         assert until(lambda: all(map(has_ended, pids(tmp_path / "pids"))))
-        for child in psutil.Process().children():
+        for child in set(psutil.Process().children()).difference(others):
             child.wait(60)
