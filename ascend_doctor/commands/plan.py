@@ -317,12 +317,13 @@ def _html(
     title = _title(asked, layouts, npus)
     best = layouts[0] if layouts else None
     flags = [(name, FRAMEWORKS[name](asked, best)) for name in frameworks] if best else []
+    typed = [("stack", [setup_command(asked)]), *flags]
     return bars_page(
         _answer(layouts, where) if layouts and where.memory else title,
         [(each.layout.name, each.fits, each.memory, f"step {each.step:.2f}x") for each in layouts],
         limit=where.memory,
         about=[title, asked.model.note],
-        commands=[("stack", [setup_command(asked)]), *flags],
+        commands=typed,
         notes=(NEARNESS, STEP_NEARNESS),
     )
 
