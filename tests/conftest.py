@@ -46,7 +46,7 @@ SLOW = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests with slow fixtures, and put their files first; one worker has the longest."""
+    """Mark tests with slow fixtures; their files come first, the longest before all."""
     for item in items:
         if SLOW & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
