@@ -2,11 +2,14 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.programs import run_program
 
 ROOT = Path(__file__).parent.parent
 
 
+@pytest.mark.slow
 def test_a_test_that_waits_too_long_fails_and_the_next_one_runs(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(
         "from pathlib import Path\n"

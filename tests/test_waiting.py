@@ -139,6 +139,7 @@ def child(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
+@pytest.mark.slow
 def test_a_real_child_that_never_ends_is_late_on_any_machine(
     child: subprocess.Popen[bytes],
 ) -> None:

@@ -43,10 +43,12 @@ def test_the_machines_are_healthy(name: str) -> None:
     assert [key for key in healthy(name) if key[1] is not Level.WARNING] == []
 
 
+@pytest.mark.slow
 def test_every_breakage_is_seen_as_labelled() -> None:
     assert _wrong(breakages()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["fresh", "outside"])
 def test_kinds_of_breakages_are_seen_and_healthy_machines_have_no_error(file: str) -> None:
     rows = [mutant for mutant in fresh(file) if not mutant.what.startswith("fine")]
