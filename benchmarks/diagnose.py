@@ -1,6 +1,6 @@
 """`diagnose` against `grep -cE -f` of the same patterns on a synthetic log of 64 ranks, in pairs.
 
-    python benchmarks/diagnose.py [--mib 1024] [--pairs 3] [--smoke] [--linear] [--errors]
+    python benchmarks/diagnose.py [--mib 100] [--pairs 3] [--smoke] [--linear] [--errors]
                                   [--folder DIR]
 
 Of 10,000 lines 9,990 are progress of training as Megatron and transformers print it. The others
@@ -134,7 +134,7 @@ def seconds(argv: list[str], **env: str) -> tuple[float, float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--mib", type=int, default=1024)
+    parser.add_argument("--mib", type=int, default=100)
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--smoke", action="store_true", help="the smallest run")
     parser.add_argument("--linear", action="store_true")

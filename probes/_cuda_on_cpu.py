@@ -9,6 +9,7 @@ same code run on CPU tensors. What Megatron computes is not touched.
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import Any
 
 
@@ -33,11 +34,26 @@ def install(device: str, torch: Any) -> None:
     _answer_calls(torch)
     _keep_tensors(torch)
     _redirect(torch)
+    _share_connections(torch.distributed.distributed_c10d)
+
+
+def _share_connections(c10d: Any) -> None:
+    """Give gloo's groups one thread for connections: that of each wakes up every 10 ms."""
+    gloo = c10d.ProcessGroupGloo
+    device = functools.cache(gloo.create_default_device)
+
+    class Gloo(gloo):  # type: ignore[misc]
+        def __init__(self, store: Any, rank: int, size: int, timeout: Any) -> None:
+            options = gloo._Options()  # noqa: SLF001 - torch has no other way
+            for name, value in {"devices": [device()], "threads": 2, "timeout": timeout}.items():
+                setattr(options, f"_{name}", value)
+            super().__init__(store, rank, size, options)
+
+    c10d.ProcessGroupGloo = Gloo
 
 
 def _answer_calls(torch: Any) -> None:
-    cuda = torch.cuda
-    cpu = torch.device("cpu")
+    cuda, cpu = torch.cuda, torch.device("cpu")
     cuda.current_device = lambda: cpu
     for name in ("synchronize", "empty_cache", "set_device"):
         setattr(cuda, name, _done())

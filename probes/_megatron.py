@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import gc
 import importlib.util
 import os
 import re
@@ -113,18 +114,26 @@ def _mend(probe: Probe, torch: Any) -> list[str]:
 def forgetting(*modules: Any) -> Iterator[None]:
     """Give the global variables of Megatron's modules back the values that they had before.
 
-    destroy_model_parallel keeps some of them: who holds position embeddings, and the tracker of the
-    experts' losses, which has as many rows as the first model had layers.
+    destroy_model_parallel keeps some of them, and all groups with their threads and HCCL's buffers;
+    those are destroyed. A slow rank may still make or use what a fast one takes down.
     """
+    from torch.distributed.distributed_c10d import _world, barrier, destroy_process_group
+
     before = [
         (module, {name: _copy(value) for name, value in vars(module).items() if _GLOBAL(name)})
         for module in modules
     ]
+    groups = list(_world.pg_map)
     try:
         yield
+        if groups:
+            barrier()
     finally:
         for module, values in before:
             vars(module).update(values)
+    for group in [group for group in _world.pg_map if group not in groups]:
+        destroy_process_group(group)
+    gc.collect()
 
 
 def _copy(value: Any) -> Any:

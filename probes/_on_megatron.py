@@ -30,7 +30,6 @@ def training(probe: Probe) -> Any:
 @contextlib.contextmanager
 def under(probe: Probe, layout: ProbeLayout) -> Iterator[None]:
     """Megatron's groups of this layout, taken down at the end."""
-    import torch.distributed as dist
     from megatron.core import parallel_state
     from megatron.core.transformer.moe import moe_utils
 
@@ -38,10 +37,6 @@ def under(probe: Probe, layout: ProbeLayout) -> Iterator[None]:
         with probe.stage(f"groups of {layout.name}"):
             initialise(parallel_state, layout, probe.device)
         yield
-        with probe.stage(f"end of {layout.name}"):
-            # Groups that a fast rank takes down may still be made by a slow one, which then fails.
-            dist.barrier()
-            parallel_state.destroy_model_parallel()
 
 
 def record(probe: Probe, key: str, values: dict[str, Any], run: Any, steps: int) -> None:

@@ -127,7 +127,6 @@ def metrics(probe: Probe, torch: Any, dist: Any) -> None:
         gathered: list[Any] = [None] * probe.world_size
         dist.all_gather_object(gathered, describe(probe.rank), group=group)
         compare(probe, "Megatron's Gloo group", {GATHERED: gathered})
-        parallel_state.destroy_model_parallel()
 
 
 # ---------------------------------------------------------------- the children
