@@ -4,26 +4,30 @@ import bz2
 import gzip
 import io
 import lzma
+import sys
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
-import zstandard
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 BLOCK = 1 << 20
 BROKEN = (
-    *(OSError, EOFError, lzma.LZMAError, zlib.error, zstandard.ZstdError),
+    *(OSError, EOFError, lzma.LZMAError, zlib.error, zstd.ZstdError),
     *(zipfile.BadZipFile, tarfile.TarError),
 )
 _UNPACK: dict[bytes, Callable[[IO[bytes]], Any]] = {
     b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
     b"\xfd7zXZ\x00": lzma.LZMAFile,
     b"BZh": bz2.BZ2File,
-    b"\x28\xb5\x2f\xfd": lambda raw: zstandard.ZstdDecompressor(
-        max_window_size=1 << 27
-    ).stream_reader(raw, read_across_frames=True),
+    b"\x28\xb5\x2f\xfd": lambda raw: zstd.ZstdFile(
+        raw, options={zstd.DecompressionParameter.window_log_max: 27}
+    ),
 }
 # The longest mark has as many bytes.
 _MAGIC = 6
