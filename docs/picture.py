@@ -10,6 +10,7 @@ pages show NAME-zh for NAME.
 from __future__ import annotations
 
 import gzip
+import html
 import io
 import os
 import re
@@ -20,6 +21,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -31,6 +33,9 @@ from tests.machines.compose import build  # noqa: E402 - not installed
 FOLDER = ROOT / "docs" / "pictures"
 # Without rich's fonts, which lie on a server.
 FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+# A column of rich's pictures, in their units.
+COLUMN = 12.2
+_LENGTH = re.compile(r'textLength="[\d.]+"([^>]*)>([^<\n]+)<')
 _ROWS = 300  # of a terminal on which nothing scrolls
 _DEADLINE = 60
 
@@ -103,7 +108,13 @@ def draw(picture: Picture, shown: str) -> str:
     console.print(Text(prompt, style="bold"))
     console.print(Text.from_ansi(shown), soft_wrap=True)
     svg = console.export_svg(title=f"{picture.columns} columns", unique_id="terminal")
-    return FONTS.sub("", svg).replace("Fira Code", "ui-monospace")
+    return _LENGTH.sub(_measure, FONTS.sub("", svg).replace("Fira Code", "ui-monospace"))
+
+
+def _measure(text: re.Match[str]) -> str:
+    """A text's length by its columns; rich counts characters, and Chinese ones take two."""
+    columns = cell_len(html.unescape(text[2]))
+    return f'textLength="{round(COLUMN * columns, 1):g}"{text[1]}>{text[2]}<'
 
 
 def main() -> None:

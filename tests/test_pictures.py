@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
 from tests.programs import load_module
 
@@ -47,6 +48,15 @@ def test_the_readme_shows_what_the_pictures_show(language: str) -> None:
         text = _text_of(f"{name}{language}")
         for row in block.splitlines():
             assert _without_time(row) in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_text_has_its_columns(name: str) -> None:
+    drawn = (FOLDER / f"{name}.svg").read_text("utf-8")
+    texts = re.findall(r'textLength="([\d.]+)"[^>]*>([^<\n]+)<', drawn)
+    assert len(texts) > 20
+    for length, text in texts:
+        assert float(length) == pytest.approx(PICTURE.COLUMN * cell_len(html.unescape(text)))
 
 
 @pytest.mark.slow
