@@ -5,19 +5,25 @@ They are in the language in use; nothing of them is kept in the repository.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import html
 import importlib
 import inspect
+import io
 import re
+import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import click
-from paragraphs import PROBES, probe_manual, translations
+from paragraphs import PROBES, ROOT, probe_manual, translations
 
+from ascend_doctor import language
 from ascend_doctor.checks import all_checks
-from ascend_doctor.cli import SECTIONS
+from ascend_doctor.cli import SECTIONS, run
 from ascend_doctor.commands.explain import pages_by_name
 from ascend_doctor.commands.short_help import WHOLE
 from ascend_doctor.fleet.explain import TOPICS
@@ -26,6 +32,10 @@ from ascend_doctor.language import current, say
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.loading import load
 from ascend_doctor.matrix.schema import Component, Failures, KnownFailure, Source
+
+sys.path.insert(0, str(ROOT))
+
+from tests.machines.compose import build, names
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]#|])")
 _FAMILY = re.compile(r"[A-Z].|\d{3}(?=\d)")
@@ -244,6 +254,24 @@ def entries(catalog: Catalog) -> Iterator[tuple[str, Iterator[str]]]:
         yield subject.place, subject.page()
 
 
+@functools.cache
+def examples(lang: str) -> dict[str, str]:
+    """What a check of a recorded machine prints of a finding, by the check's id."""
+    found: dict[str, str] = {}
+    ids = {check.id for check in all_checks()}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names():
+            machine = str(build(name, Path(folder, name)))
+            out = io.TextIOWrapper(io.BytesIO(), "utf-8")
+            with contextlib.redirect_stdout(out):
+                run(["--lang", lang, "check", "-q", "-l", "0", "--replay", machine])
+                out.flush()
+            for block in out.buffer.getvalue().decode().split("\n\n"):
+                found.setdefault(block.partition("\n")[0].rpartition(" ")[2], block)
+    language.choose(lang)
+    return {name: block for name, block in found.items() if name in ids}
+
+
 def one_check(check: Check) -> Iterator[str]:
     yield f"**{plain(check.title)}.** {phrase('Level {0}.', check.level)}\n"
     yield manual(check.explain) + "\n"
@@ -251,6 +279,8 @@ def one_check(check: Check) -> Iterator[str]:
         link = f"[{check.probe}](../probe/{check.probe}.md)"
         yield phrase("It judges what the probe {0} measured.", link) + "\n"
     yield f"```bash\nascend-doctor check -l {check.level} --only {check.id}\n```\n"
+    if example := examples(current()).get(check.id):
+        yield f"```text\n{example}\n```\n"
 
 
 def merged_check(title: str, text: str) -> Iterator[str]:

@@ -38,6 +38,8 @@ _NEAREST = 3
 _NONE = frozenset({"missing", "no", "without"})
 _SMALL = _NONE | {"and", "in", "is", "not", "of", "on", "the", "with"}
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
+# A log's own text, in no language.
+_QUOTED = "For example"
 _OWNERS = {
     "reported": "CANN",
     "acl": "the CANN runtime (aclError)",
@@ -152,9 +154,11 @@ def _pages_of_line(text: str, rows: Catalog) -> Iterator[str]:
 
 def _explain_check(check: Check, rows: Catalog) -> str:
     head = f"{check.id}: {say(check.title)}\n" + say(f"level {check.level}: {LEVELS[check.level]}")
-    caught = [row.id for row in rows.failures.values() if check.id in row.caught_by]
+    caught = [row for row in rows.failures.values() if check.id in row.caught_by]
     more = {"Check it": f"ascend-doctor check -l {check.level} --only {check.id}"}
-    more["Known failures"] = " ".join(caught[:_MOST_FAILURES])
+    if caught:
+        more |= {_QUOTED: caught[0].example, "What to do": caught[0].fix}
+    more["Known failures"] = " ".join(row.id for row in caught[:_MOST_FAILURES])
     return _page("\n\n".join((head, *_say_paragraphs(check.explain))), more)
 
 
@@ -173,7 +177,7 @@ def _explain_failure(failure: KnownFailure) -> str:
     return _page(
         f"{failure.id}: {say(failure.title)}",
         {
-            "For example": failure.example,
+            _QUOTED: failure.example,
             "Why": failure.cause,
             "What to do": failure.fix,
             "Affected": failure.affected,
@@ -200,7 +204,7 @@ def _explain_variable(variable: Variable) -> str:
 
 def _page(head: str, parts: dict[str, str]) -> str:
     blocks = (
-        f"\n\n{say(title)}:\n{_say_paragraph(inspect.cleandoc(text))}"
+        f"\n\n{say(title)}:\n{text if title == _QUOTED else _say_paragraph(inspect.cleandoc(text))}"
         for title, text in parts.items()
         if text
     )

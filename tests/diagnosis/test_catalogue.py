@@ -294,6 +294,14 @@ def test_explain_has_every_failure(doctor: Command) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("name", ["cann-sourced", "cann-libhccl-not-found"])
+def test_a_log_is_shown_as_it_is(doctor: Command, name: str, language: str) -> None:
+    page = doctor("explain", name, "--lang", language).stdout
+    assert f"\n{catalog().failures['cann-libhccl-not-found'].example}\n" in page
+
+
+@pytest.mark.slow
 def test_two_failures_of_one_line_come_in_the_same_order_always() -> None:
     """Sets of names have another order in every process; the answer has not."""
     line = "[ERROR] RUNTIME(1,python): ProcessSdmaErrorInfo:report error module_type=3, \
