@@ -72,8 +72,8 @@ def test_the_documentation_builds_strictly(tmp_path: Path) -> None:
         assert not any(part["location"].startswith("zh/") for part in docs)
         assert {part["boost"] for part in docs if part["location"].startswith("how-hang")} == {4}
     for folder, title in (("", "is not loaded"), ("zh", "\u672a\u52a0\u8f7d\u5176\u73af\u5883")):
-        page = (tmp_path / "site" / folder / "check" / "cann" / "index.html").read_text("utf-8")
-        assert re.search(rf"{title} +cann-sourced", page)
+        shown = (tmp_path / "site" / folder / "check" / "cann" / "index.html").read_text("utf-8")
+        assert re.search(rf"{title} +cann-sourced", shown)
     for name in ("checks", "commands", "failures", "matrix"):
         assert (tmp_path / "site" / name / "index.html").stat().st_size > 10_000
     sizes = [path.stat().st_size for path in (tmp_path / "site").rglob("*") if path.is_file()]

@@ -4,6 +4,7 @@ The labels stand in programs/cases.py; they were written before the first compar
 nobody has seen are drawn by another seed.
 """
 
+import math
 import os
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from tests.precision.programs.cases import JOBS, faults
 
 pytestmark = pytest.mark.slow
 PROGRAM = Path(__file__).parent / "programs" / "faulty_job.py"
-LEAST = 0.95
+MISNAMED = 0.05  # of the faults, rounded up
 EXPERTS = "experts"
 
 
@@ -57,7 +58,7 @@ def run(job: str, python: Path, folder: Path) -> Path:
 def test_the_first_module_is_named(job: str, dumps: Path) -> None:
     rows = faults(job)
     wrong = [text for fault in rows if (text := judge(dumps, fault).wrong)]
-    assert 1 - len(wrong) / len(rows) >= LEAST, "\n".join(wrong)
+    assert len(wrong) <= math.ceil(MISNAMED * len(rows)), "\n".join(wrong)
 
 
 @pytest.mark.parametrize("other", ["npu", "rounded"])

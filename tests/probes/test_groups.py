@@ -44,7 +44,7 @@ def test_a_group_of_the_device_that_fails_is_named(
     fault = f"rank=1,stage=inside set,do={act}"
     run = start_probe(forked_python, "object-collectives", ranks=2, fault=fault)
     (finding,) = judge_probes(run)
-    assert finding.level is Level.WARNING
+    assert finding.level is (Level.ERROR if run.blocks else Level.WARNING)
     assert finding.title == f"object-collectives: over the group of the device {title}"
     peer = run.ranks[1].values["peers"]["set"]
     assert peer["step"] == "objects"

@@ -9,6 +9,7 @@ do what each does alone.
 import contextlib
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -115,18 +116,18 @@ def measure() -> dict[Choice, set[tuple[str, str]]]:
 
 
 @pytest.fixture
-def rehearse(doctor: Command, examined_python: Path, tmp_path: Path) -> Rehearse:
+def temporary() -> Iterator[Path]:
+    """A folder with room for sockets below it."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def rehearse(doctor: Command, examined_python: Path, temporary: Path, tmp_path: Path) -> Rehearse:
     def run(*faults: str, linked: bool, level: int, only: tuple[str, ...]) -> Report:
         requests = plan(3, device="npu", nproc=2, python=str(examined_python))
         single = {request.probe for request in requests if not request.torchrun} - {"device"}
         alone = [check.id for check in all_checks() if check.probe in single]
-        temporary = tmp_path / "temporary"
-        temporary.mkdir(exist_ok=True)
-        environment = {
-            **os.environ,
-            "TMPDIR": str(temporary),
-            MARK: str(tmp_path),
-        }
         done = doctor(
             *("rehearse", "--python", str(examined_python), "--nproc", "2", "-l", str(level), "-q"),
             *("--format", "json", "--no-redact", "--timeout", str(DEADLINE - 60)),
@@ -138,7 +139,7 @@ def rehearse(doctor: Command, examined_python: Path, tmp_path: Path) -> Rehearse
                 if only
                 for part in ("--only", check)
             ),
-            env=environment,
+            env={**os.environ, "TMPDIR": str(temporary), MARK: str(tmp_path)},
             deadline=DEADLINE,
         )
         assert done.stdout, done.stderr
@@ -202,6 +203,7 @@ def test_the_right_probe_fails_and_no_other(
     rehearse: Rehearse,
     doctor: Command,
     measure: dict[Choice, set[tuple[str, str]]],
+    temporary: Path,
     tmp_path: Path,
 ) -> None:
     chosen = Choice(row.linked, row.level, row.only)
@@ -231,7 +233,7 @@ def test_the_right_probe_fails_and_no_other(
         name for name in set(os.listdir("/dev/shm")) - before if name not in "".join(list_opened())
     ]
     assert not left
-    assert not list((tmp_path / "temporary").rglob("*.ledger"))
+    assert not list(temporary.rglob("*.ledger"))
 
 
 def test_every_fault_has_its_row() -> None:

@@ -129,7 +129,7 @@ def _peers(run: ProbeRun, name: str) -> Findings:
     ]
     devices = {probe_result.rank: _peer(probe_result, name).device for probe_result in run.ranks}
     table = "\ncurrent devices: " + ", ".join(f"rank {rank}: {at}" for rank, at in devices.items())
-    yield warning(
+    yield (error if run.blocks else warning)(
         f"object-collectives: over the group of the device {_ends(first)}",
         observed=f"rank {earliest} in step {first.step}: {story(first)}{''.join(lines[:1])}"
         + (table if any(at is not None for at in devices.values()) else ""),

@@ -4,6 +4,7 @@ What is named is held to the labels in tests/precision/programs/cases.py. A fold
 the dumps, which a later run reads.
 """
 
+import math
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ TESTS = Path(__file__).parents[2]
 # The ordinary tests share these cases and damage.
 CASES = TESTS / "precision" / "programs"
 PROGRAM = str(Path(__file__).parent / "programs" / "upstream_job.py")
-LEAST = 0.95
+MISNAMED = 0.05  # of the faults, rounded up
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def _run(device: str, folder: Path, stack: Path) -> None:
 def test_the_first_module_is_named(dumps: Path) -> None:
     rows = faults(UPSTREAM)
     wrong = [text for fault in rows if (text := judge(dumps, fault).wrong)]
-    assert 1 - len(wrong) / len(rows) >= LEAST, "\n".join(wrong)
+    assert len(wrong) <= math.ceil(MISNAMED * len(rows)), "\n".join(wrong)
 
 
 def test_healthy_runs_are_silent(dumps: Path) -> None:
