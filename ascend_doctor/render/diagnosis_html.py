@@ -22,7 +22,7 @@ from ascend_doctor.render.diagnosis import (
     say_verdict,
     times,
 )
-from ascend_doctor.render.formats.html import page, parts
+from ascend_doctor.render.formats.html import in_both_languages, page, parts
 from ascend_doctor.render.rank_rows import RankRow, rank_rows
 from ascend_doctor.render.stall import stall_rows, stall_title
 
@@ -73,6 +73,7 @@ def _describe_step(step: StepSeen) -> str:
     return f"step {step.step}" + (f" {step.after:+.1f} s" if step.after is not None else "")
 
 
+@in_both_languages
 def render(diagnosis: Diagnosis, *, next_step: str = "") -> str:
     """One self-contained page, as of a report; with what to type if no cause is known."""
     level, title = say_outcome(diagnosis)

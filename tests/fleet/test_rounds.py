@@ -25,6 +25,7 @@ from tests.fleet.nodes import FINE, node, write
 from tests.later import jsonschema
 from tests.present import present
 from tests.probes.judged import judge_probes
+from tests.render.test_html import visible
 
 HOSTILE = "\x1b]0;x\x07[red]<b>&|`@all\u202e"
 BAD = Finding(check="hccn-link", level=Level.ERROR, title="a link is down")
@@ -237,7 +238,7 @@ def test_the_matrix_is_on_every_page(tmp_path: Path) -> None:
         assert ["0", "n0", ".", "1", "1", "failed"] in rows
         assert ["3", "n3", "failed", "failed", "failed", "."] in rows
         assert "| n3 | failed | failed | failed |  |" in markdown.render(report)
-        page = html.render(report)
+        page = visible(html.render(report))
         assert page.count("<b>failed</b>") == 6
         assert page.count("1 GB/s, 250 us") == 6
 

@@ -13,7 +13,7 @@ from ascend_doctor.render.formats.html import render
 from tests.diagnosis.logs import of_text
 from tests.pseudo import HAN
 from tests.render.test_diagnosis_html import of_job, of_unknown_error
-from tests.render.test_html import RUNS, VOID, fleet, single
+from tests.render.test_html import RUNS, VOID, fleet, single, visible
 from tests.test_chinese import output
 from tests.test_machines import folder_of
 
@@ -61,7 +61,7 @@ def sentences(text: str) -> Iterator[str]:
 def english(page: str) -> list[str]:
     assert '<html lang="zh-CN">' in page
     assert HAN.search(page)
-    return [line for text in Texts(page).texts for line in sentences(text)]
+    return [line for text in Texts(visible(page)).texts for line in sentences(text)]
 
 
 pytestmark = pytest.mark.usefixtures("pseudo_chinese")

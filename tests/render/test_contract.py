@@ -170,5 +170,5 @@ def test_markdown(report: Report) -> None:
 def test_html(tmp_path: Path) -> None:
     own = Page(html.render(single(*EVERY, probes=RUNS))).ids
     findings = ["check-error", "check-warning", "check-unknown"]
-    assert own == ["findings", "all", *findings, "time", "fine", "said"]
-    assert Page(html.render(fleet(tmp_path))).ids[:2] == ["findings", "fleet"]
+    assert own == ["page", "findings", "all", *findings, "time", "fine", "said"]
+    assert Page(html.render(fleet(tmp_path))).ids[:3] == ["page", "findings", "fleet"]

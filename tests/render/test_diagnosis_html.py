@@ -8,6 +8,7 @@ from ascend_doctor.render.diagnosis_html import Dot, draw_timeline, render
 from ascend_doctor.render.rank_rows import rank_rows
 from tests.conftest import Command
 from tests.diagnosis.logs import of_files, of_text
+from tests.render.test_html import visible
 
 HOSTILE = "<script>alert(1)</script>\u202e'\"&"
 OOM = (
@@ -96,7 +97,7 @@ def test_the_lines_round_the_cause_are_shown(tmp_path: Path, doctor: Command) ->
     log = tmp_path / "train.log"
     log.write_text("".join(f"line {n}\n" for n in range(20)) + f"\x1b[31m{OOM}<b>after\n")
     assert doctor("diagnose", str(log), "-o", str(tmp_path / "page.html")).returncode == 1
-    page = (tmp_path / "page.html").read_text("utf-8")
+    page = visible((tmp_path / "page.html").read_text("utf-8"))
     shown = re.findall(r'<span class="row( here)?"><b>(\d+)</b> (.{6})', page)
     assert [number for _, number, _ in shown] == [str(n) for n in range(15, 23)]
     assert shown[6] == (" here", "21", "[rank1")

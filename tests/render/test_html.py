@@ -55,6 +55,12 @@ BROKEN = Finding(
 )
 
 
+def visible(page: str) -> str:
+    """A page without its other language."""
+    assert page.count("<template") == page.count("</template>") <= 1
+    return re.sub("<template.*</template>", "", page, flags=re.DOTALL)
+
+
 class Page(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -62,7 +68,7 @@ class Page(HTMLParser):
         self.ids: list[str] = []
         self.fetched: list[str] = []
         self.headings: list[int] = []
-        self.feed(text)
+        self.feed(visible(text))
         self.close()
         assert self.open == []
 
@@ -123,7 +129,7 @@ def test_it_shows_what_the_report_has(tmp_path: Path) -> None:
 
 
 def test_a_fleet_has_a_cell_for_every_node_and_a_list_to_leave_out(tmp_path: Path) -> None:
-    text = render(fleet(tmp_path))
+    text = visible(render(fleet(tmp_path)))
     cells = re.findall(r'<li class="cell (\w+)" title="(\w+): ([^;"]+)', text)
     assert cells == [
         ("missing", "gone", "missing"),
@@ -143,7 +149,7 @@ def test_a_fleet_has_a_heading_of_nodes_and_a_line_a_subject(tmp_path: Path) -> 
     host = Subject(name="Host", level=Level.OK, text="debian")
     write(tmp_path, node("n0", BROKEN, subjects=(host, cann)), node("n1", subjects=(host,)))
     files = merge(report_files([str(tmp_path)]), frozenset())
-    text = render(judge(files, expected=(), fail_on=Level.ERROR, seconds=0))
+    text = visible(render(judge(files, expected=(), fail_on=Level.ERROR, seconds=0)))
     heading = present(re.search(r"<h1[^>]*>(.*?)</h1>", text))
     assert heading[1] == "Broken (1 node)"
     rows = re.findall(r"<b>(\w+)</b>.*?<span>([^<]*)</span></li>", text)
@@ -269,7 +275,7 @@ def test_a_browser_shows_it(tmp_path: Path) -> None:
     assert "mend --now" in open_page(page, tmp_path / "profile")
 
 
-# A page in a phone-wide frame: what sticks out, a filter in use, a pressed node.
+# A page in a phone-wide frame: what sticks out, a filter in use, a pressed node; in Chinese, too.
 PHONE = """<!doctype html><iframe width="390" height="800" srcdoc="{page}"></iframe><pre></pre>
 <script>onload = () => {{
   const page = document.querySelector("iframe").contentDocument;
@@ -280,6 +286,12 @@ PHONE = """<!doctype html><iframe width="390" height="800" srcdoc="{page}"></ifr
   said.push(page.getElementById("chosen").textContent);
   page.querySelector(".nodes .error").click();
   said.push(page.getElementById("chosen").textContent);
+  page.querySelector(".language").click();
+  said.push(page.documentElement.lang, page.documentElement.scrollWidth <= 390);
+  page.querySelector(".nodes .error").click();
+  said.push(page.getElementById("chosen").textContent === said[2]);
+  page.querySelector(".language").click();
+  said.push(page.getElementById("chosen").textContent === said[2]);
   document.querySelector("pre").textContent = said.join("|");
 }};</script>"""
 
@@ -292,6 +304,5 @@ def test_a_phone_filters_nodes_and_names_the_one_that_is_pressed(tmp_path: Path)
     page = tmp_path / "phone.html"
     page.write_text(PHONE.format(page=escape(render(fleet(reports)))))
     output = open_page(page, tmp_path / "profile")
-    assert "<pre>true|2 of 5 nodes: n0: failed, n2: failed|n0: failed; Broken [a-check]</pre>" in (
-        output
-    )
+    announced = "true|2 of 5 nodes: n0: failed, n2: failed|n0: failed; Broken [a-check]"
+    assert f"<pre>{announced}|zh-CN|true|false|true</pre>" in output

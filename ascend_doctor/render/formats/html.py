@@ -5,7 +5,7 @@ import functools
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -33,8 +33,29 @@ _LONG_WORD = re.compile(r"\S{16,}")
 _DIVIDER = re.compile(r"(?<=\S[,/_.=:;)\]])(?=[^\s,/_.=:;)\]])(?!(?<=\.)\d)")
 _MARKS = {level.value: mark for level, (mark, _, _) in MARKS.items()}
 _LOCALES = {"en": "en", "zh": "zh-CN"}
+_OTHERS = {"en": "zh", "zh": "en"}
+_NAMES = {"en": "English", "zh": "\u4e2d\u6587"}
+_BODY = re.compile(r'<body>\n(<div id="page".*</div>)\n<p id="said"', re.DOTALL)
 
 
+def in_both_languages(render: Callable[..., str]) -> Callable[..., str]:
+    """The page in the chosen language, and the other one in a template, for a button."""
+
+    @functools.wraps(render)
+    def both(*arguments: Any, **options: Any) -> str:
+        chosen = language.current()
+        try:
+            language.choose(_OTHERS[chosen])
+            (other,) = _BODY.findall(render(*arguments, **options))
+        finally:
+            language.choose(chosen)
+        template = f'<template id="other">{other}</template>\n<script>'
+        return template.join(render(*arguments, **options).rsplit("<script>", 1))
+
+    return both
+
+
+@in_both_languages
 def render(report: Report) -> str:
     """One page for all screens, light and dark, keyboard and screen reader."""
     settings = group_settings(report.snapshot, Catalog().distributions)
@@ -93,6 +114,7 @@ def parts() -> dict[str, Any]:
     script = _text("report.js")
     return {
         "lang": _LOCALES[language.current()],
+        "other": (_LOCALES[other := _OTHERS[language.current()]], _NAMES[other]),
         "style": _text("report.css"),
         "script": script,
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
