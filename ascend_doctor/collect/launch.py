@@ -1,7 +1,7 @@
 """A launch command that the user gave: its options, as far as checks ask for them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -133,12 +133,14 @@ def _module(command: Sequence[str]) -> str:
     return next(named, "") or next(files, "").removesuffix(".py").replace("/", ".").lstrip(".")
 
 
-def find_absent(command: Sequence[str]) -> str:
-    """The missing Python file that torchrun is to start from here; else ""."""
+def find_absent(
+    command: Sequence[str], is_missing: Callable[[str], bool] = lambda name: not is_there(name)
+) -> str:
+    """The missing Python file that torchrun is to start, from here; else ""."""
     start = command[:_MOST_BEFORE]
     files = [word for word in start if _FILE.fullmatch(word)]
     is_module = "-m" in start and "torch.distributed.run" not in start
-    if is_module or not files or read_launcher(command) is None or is_there(files[0]):
+    if is_module or not files or read_launcher(command) is None or not is_missing(files[0]):
         return ""
     return files[0]
 

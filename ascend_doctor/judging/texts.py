@@ -43,7 +43,7 @@ class Texts:
             caused_by=caused_by,
         )
 
-    def finding(
+    def finding(  # noqa: PLR0913 - the fields of a finding
         self,
         name: str,
         location: Place | None = None,
@@ -52,6 +52,8 @@ class Texts:
         level: Level | None = None,
         remedy: Remedy | None = None,
         refs: tuple[str, ...] = (),
+        commands: tuple[str, ...] = (),
+        devices: tuple[int, ...] = (),
         **values: object,
     ) -> Finding:
         """A finding with these values in its text; what is given beside them goes first."""
@@ -60,7 +62,7 @@ class Texts:
             part.format_map(known)
             for part in (text.title, text.observed, text.required, text.because, text.remedy)
         )
-        commands = tuple(command.format_map(known) for command in text.commands)
+        commands = commands or tuple(command.format_map(known) for command in text.commands)
         return Finding(
             level=level or text.level,
             title=title,
@@ -70,4 +72,5 @@ class Texts:
             remedy=remedy or (Remedy(summary=summary, commands=commands) if summary else None),
             refs=(*refs, *(ref.format_map(known) for ref in text.refs)),
             location=location,
+            devices=devices,
         )

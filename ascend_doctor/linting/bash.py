@@ -11,6 +11,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 import itertools
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -54,7 +55,8 @@ class ShellCommand(msgspec.Struct, frozen=True):
 
     ``own`` are assigned, and neither exported nor used. ``open``: it may have unseen words.
     ``sourced`` are earlier files of unknown effect; ``used`` the names that the script reads.
-    ``outer`` is the command that starts its shell, as `srun bash -c TEXT`.
+    ``outer`` is the command that starts its shell, as `srun bash -c TEXT`. ``folder`` is where it
+    runs, from where the script was started; "." is the script's own.
     """
 
     words: tuple[Word, ...]
@@ -64,6 +66,7 @@ class ShellCommand(msgspec.Struct, frozen=True):
     sourced: tuple[Piece, ...] = ()
     used: frozenset[str] = frozenset()
     outer: tuple[Word, ...] = ()
+    folder: str = ""
 
 
 class _State(msgspec.Struct):
@@ -72,14 +75,14 @@ class _State(msgspec.Struct):
     exported: set[str] = msgspec.field(default_factory=set)
     sourced: tuple[Piece, ...] = ()
     exports_all: bool = False
+    folder: str = ""
 
     def copy(self) -> _State:
-        return _State(
-            dict(self.values),
-            dict(self.arrays),
-            set(self.exported),
-            self.sourced,
-            self.exports_all,
+        return msgspec.structs.replace(
+            self,
+            values=dict(self.values),
+            arrays=dict(self.arrays),
+            exported=set(self.exported),
         )
 
     def forget(self, cause: Piece) -> None:
@@ -99,6 +102,8 @@ class _State(msgspec.Struct):
         self.exported |= set().union(*(other.exported for other in others))
         self.sourced = tuple(dict.fromkeys(piece for other in others for piece in other.sourced))
         self.exports_all |= any(other.exports_all for other in others)
+        folders = {other.folder for other in others}
+        self.folder = folders.pop() if len(folders) == 1 else UNTOLD
 
 
 def _merge_values(name: str, several: Sequence[Value | None]) -> Value:
@@ -574,6 +579,10 @@ class _Walker:
 
     def _add(self, words: list[Word], own: dict[str, Word]) -> None:
         state = self._state
+        if words[0].text in {"cd", "pushd", "popd"}:
+            target = words[-1].text if len(words) == len(("cd", "FOLDER")) else UNTOLD
+            known = target[:1] not in {"", "-", "~"}
+            state.folder = os.path.join(state.folder, target if known else UNTOLD)
         fed = next((word for word in words[:_MOST_BEFORE] if word.text in _FEEDS), None)
         if fed is not None:
             words = [*words, _unknown(_cause(fed, fed.text))]
@@ -597,6 +606,7 @@ class _Walker:
                 state.sourced,
                 self._used,
                 self._outer,
+                state.folder,
             )
         )
 

@@ -38,7 +38,7 @@ from ascend_doctor.linting.rl_configuration import (
     role_launches,
 )
 from ascend_doctor.linting.shell_marks import find_placeholders, own_marks
-from ascend_doctor.linting.sourcing import SourcedFile, follower
+from ascend_doctor.linting.sourcing import SourcedFile, follower, is_missing
 from ascend_doctor.linting.workloads import (
     PodContainer,
     describe_runs,
@@ -47,7 +47,7 @@ from ascend_doctor.linting.workloads import (
     find_ray_faults,
     read_containers,
 )
-from ascend_doctor.machine.files import check_folder, read_bytes, walk_folders
+from ascend_doctor.machine.files import check_folder, is_there, read_bytes, walk_folders
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.models import find_named, sizes_of
 
@@ -257,8 +257,16 @@ def of_command(words: Iterable[str], catalog: Catalog) -> tuple[LintInput, ...]:
         column += len(word) + 1
     command = ShellCommand(tuple(split), {}, {}, open=False)
     inputs = _launch_roles("command", command, catalog, _stay)
-    absent = find_absent([word.text for word in split])
-    return tuple(_with(subject, absent=absent) for subject in inputs)
+    return tuple(_find_script(subject, lambda name: not is_there(name)) for subject in inputs)
+
+
+def _find_script(subject: LintInput, is_missing: Callable[[str], bool]) -> LintInput:
+    """The subject, with the script of torchrun if that is missing."""
+    absent = find_absent([word.text for word in subject.words], is_missing)
+    if subject.launch is None or not absent:
+        return subject
+    (where, *_) = (word.location for word in subject.words if word.text == absent)
+    return _with(subject, absent=absent, places={**subject.launch.places, absent: where})
 
 
 def _with(subject: LintInput, **changes: object) -> LintInput:
@@ -308,7 +316,11 @@ def _launch_roles(
 ) -> Iterator[LintInput]:
     configuration, words = find_configuration(command.words, file)
     command = msgspec.structs.replace(command, words=words)
-    subject = _subject(file, command, catalog, moved, outer)
+    folder = UNTOLD if is_yaml(file) else command.folder
+    subject = _find_script(
+        _subject(file, command, catalog, moved, outer),
+        lambda name: is_missing(file, folder, name),
+    )
     if configuration is None or subject.launch is None:
         yield subject
         return

@@ -7,7 +7,9 @@ from collections.abc import Callable
 import msgspec
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.machine.files import read_bytes
+from ascend_doctor.facts import UNTOLD
+from ascend_doctor.judging.spelling import slip_of
+from ascend_doctor.machine.files import is_there, read_bytes, walk_folders
 
 MOST_BYTES = 1 << 20
 # Above a script.
@@ -83,3 +85,23 @@ def find_above(script: str, target: str) -> str:
             return name if os.path.isabs(script) else os.path.relpath(name, here)
         folder = os.path.dirname(folder)
     return os.path.normpath(target) if os.path.isfile(target) else ""
+
+
+def is_missing(script: str, folder: str, name: str) -> bool:
+    """Whether a file that a script names is not there; ``folder`` is that of a ShellCommand.
+
+    Where the script is started is not known: then its folder has to be found, or a near name.
+    """
+    path = os.path.join(folder, name)
+    if UNTOLD in path or not is_there(script):
+        return False
+    beside = os.path.dirname(script)
+    if os.path.isabs(name) or folder[:1] in {".", "/"}:
+        path = os.path.join(beside, path)
+        return is_there(os.path.dirname(path)) and not is_there(path)
+    if find_above(script, path):
+        return False
+    _, names = next(walk_folders(beside or "."), ("", []))
+    parent = os.path.dirname(path)
+    there = bool(parent) and any(is_there(os.path.join(base, parent)) for base in (beside, ""))
+    return there or bool(slip_of(path, names))

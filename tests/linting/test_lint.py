@@ -220,6 +220,33 @@ def test_torchrun_of_a_file_that_does_not_exist(
     assert "trian.py does not exist" in {each.title for each in titles}
 
 
+def test_a_script_that_starts_a_file_that_does_not_exist(tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    (tmp_path / "src").mkdir()
+    here = 'cd "$(dirname "$0")"\n'
+    absent = {
+        "torchrun train.py": "",
+        "torchrun trian.py": "trian.py",
+        "torchrun src/train.py": "src/train.py",
+        f"torchrun {tmp_path}/other.py": f"{tmp_path}/other.py",
+        f"{here}torchrun pretrain_gpt.py": "pretrain_gpt.py",
+        f"{here}cd src\ntorchrun ../train.py": "",
+        # Where the script is started is not known.
+        "torchrun pretrain_gpt.py": "",
+        "torchrun lib/train.py": "",
+        "torchrun /nowhere/train.py": "",
+        "cd $WORK\ntorchrun trian.py": "",
+        "if $A; then cd src; fi\ntorchrun trian.py": "",
+    }
+    script = tmp_path / "run.sh"
+    for text, expected in absent.items():
+        script.write_text(text, "utf-8")
+        inputs = subjects(str(script), text.encode(), CATALOG)
+        titles = {each.title: each.location for each in judge_inputs(inputs)}
+        missing = [title for title in titles if title.endswith("does not exist")]
+        assert missing == ([f"{expected} does not exist"] if expected else []), text
+
+
 def test_a_path_of_megatron_that_is_not_there() -> None:
     script = (
         b"export MEGATRON_LM_PATH=/nowhere\nexport PYTHONPATH=$MEGATRON_LM_PATH:\nmegatron sft\n"

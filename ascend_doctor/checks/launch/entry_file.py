@@ -211,7 +211,9 @@ def _entry_expert_tensor(case: Case) -> Findings:
             "lora-on-experts",
             calls["groups"][0].location,
             refs=behaviour_refs(case, "mcore-bridge", "lora-etp"),
-            sizes="; ".join(sorted({spot.argument for spot in calls["groups"]})),
+            sizes="; ".join(
+                sorted({spot.argument for spot in calls["groups"] if "size" in spot.argument})
+            ),
         )
 
 

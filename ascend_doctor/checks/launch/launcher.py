@@ -23,7 +23,8 @@ def _run_launcher_options(case: Case) -> Iterator[Finding]:
     if not launch.launcher:
         raise NotApplicable("the launch command does not start torchrun")
     if launch.absent:
-        yield TEXTS.finding("no-script", launch=launch, observed=launch.absent)
+        where = launch.places.get(launch.absent)
+        yield TEXTS.finding("no-script", where, launch=launch, observed=launch.absent)
     kinds = case.catalog.flags.launcher
     for name, value in launch.launcher_options.items():
         yield from _find_refusal(case, launch, name, value)

@@ -119,9 +119,7 @@ def _process_count(case: Case) -> Findings:
 
 def _rank_without_device(rank: str, count: int) -> Findings:
     if re.fullmatch("[0-9]{1,6}", rank) and int(rank) >= count > 0:
-        yield TEXTS.finding(
-            "no-device", rank=rank, devices=quantity(count, "device"), last=count - 1
-        )
+        yield TEXTS.finding("no-device", rank=rank, there=quantity(count, "device"), last=count - 1)
 
 
 def _fewer(name: str, usable: int) -> Remedy:

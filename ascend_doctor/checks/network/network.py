@@ -258,8 +258,6 @@ def _hccn_addresses(case: Case) -> Findings:
         )
     yield from _twice(devices, broken)
     yield from _impossible(devices, broken)
-    if family is not None and family.network == "planes":
-        yield from _planes(devices)
     if not is_950(case):
         yield from untold(
             case,
@@ -335,27 +333,6 @@ def _names_subnet(
     """The first and the last address of a subnet stand for all of it (RFC 1122, 3.2.1.3)."""
     small = net is None or net.version != _IPV4 or net.num_addresses <= _POINT_TO_POINT
     return not small and net is not None and address in {net[0], net[-1]}
-
-
-def _planes(devices: tuple[HccnDevice, ...]) -> Findings:
-    """Devices N and N+4 of a first-generation server share a subnet, others do not."""
-    nets = {device.device: net for device in devices if (net := _network(device)) is not None}
-    for plane, net in nets.items():
-        for other, far in nets.items():
-            if (
-                plane < other
-                and (net == far) != (plane % 4 == other % 4)
-                # On one server; a host with 16 devices has two groups of planes.
-                and plane // 8 == other // 8
-            ):
-                yield warning(
-                    f"The subnets of devices {plane} and {other} are not as this server wants them",
-                    observed=f"{plane}: {net}; {other}: {far}",
-                    required="one subnet for 0/4, 1/5, 2/6 and 3/7 each",
-                    because="Collectives inside the server run in four planes.",
-                    refs=(HCCN_SOURCE,),
-                    devices=(plane, other),
-                )
 
 
 def _network(device: HccnDevice) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:

@@ -5,7 +5,7 @@ from ascend_doctor.facts import Driver, require_known
 from ascend_doctor.judging import Finding, Findings, NotApplicable, Remedy, Texts, Unknown, spans
 from ascend_doctor.judging.chip import ascend, container
 from ascend_doctor.judging.closed import require_open
-from ascend_doctor.judging.judge import Case, error, unknown, warning
+from ascend_doctor.judging.judge import Case, unknown, warning
 from ascend_doctor.judging.version_compare import is_in_range
 from ascend_doctor.matrix.versions import VersionError, key
 
@@ -34,14 +34,9 @@ def driver_installed(case: Case) -> Findings:
         raise Unknown(f"{driver.path}/version.info cannot be read")
     require_open(case, "/usr/local/Ascend/driver")
     cards = len(driver.pci or ())
-    yield error(
-        "The NPU driver is not installed",
+    yield TEXTS.finding(
+        "not-installed",
         observed=f"{cards} NPUs on the PCI bus, no driver" if cards else "no driver/version.info",
-        required="the driver and firmware that go with your CANN",
-        because="Without it there are no device files and no libascend_hal.so.",
-        remedy="Have the administrator install firmware and driver (Ascend-hdk-*.run, with "
-        "--install-for-all for all users) and restart the host; "
-        "`ascend-doctor matrix show driver` lists releases",
         refs=(_SOURCE,),
     )
 
@@ -52,34 +47,16 @@ def driver_loaded(case: Case) -> Findings:
     require_open(case, "/proc/modules")
     if driver.devices or any(node.kind == "vdevice" for node in driver.nodes):
         if driver.modules == ():
-            yield warning(
-                "There are device files, but no kernel module of the driver is loaded",
-                observed="/proc/modules names none of the driver's modules",
-                required="modules whose names begin with drv_, asdrv_ or ascend_",
-                because="Device files without a driver cannot be opened; they may be left over or "
-                "made by hand.",
-                remedy="See whether npu-smi answers; restart the host if it does not",
-                commands=("lsmod | grep -E 'drv_|asdrv_|ascend_'", "npu-smi info"),
-                refs=(_SOURCE,),
-            )
+            yield TEXTS.finding("no-modules", refs=(_SOURCE,))
         return
     if driver.version is None and driver.path is None:
         raise NotApplicable("the driver is not installed")
     loaded = driver.modules
     modules = "not known" if loaded is None else ", ".join(loaded) or "none of the driver"
-    yield error(
-        "The NPU driver is installed, but no device files were created",
+    yield TEXTS.finding(
+        "no-device-files",
         observed=f"no /dev/davinciN; kernel modules: {modules}; NPUs on the PCI bus: "
         + ("not known" if driver.pci is None else str(len(driver.pci))),
-        required="a /dev/davinciN for every NPU",
-        because="The driver is not loaded, was built for another kernel, or met a fault.",
-        remedy="Read what the kernel says; after an update of driver, firmware or kernel "
-        "restart the host, and install the driver again if its modules do not load",
-        commands=(
-            "sudo dmesg | grep -iE 'ascend|davinci|drv_|devdrv' | tail -n 40",
-            "lsmod | grep -E 'drv_|asdrv_|ascend_'",
-            "sudo reboot",
-        ),
         refs=(_SOURCE,),
     )
 
@@ -108,14 +85,7 @@ def driver_complete(case: Case) -> Findings:
 
 
 def _incomplete(observed: str) -> Finding:
-    return warning(
-        "The driver's installation is not complete",
-        observed=observed,
-        required="Driver_Install_Status=complete in /etc/ascend_install.info",
-        because="Parts of the driver may be missing or of another release.",
-        remedy="Run the driver's installer again, and restart the host if it asks for it",
-        refs=(f"{_SOURCE}:npucli/npu_smi.c",),
-    )
+    return TEXTS.finding("incomplete", observed=observed, refs=(f"{_SOURCE}:npucli/npu_smi.c",))
 
 
 @TEXTS.check(
@@ -128,11 +98,9 @@ def driver_firmware(case: Case) -> Findings:
     boards = case.facts.npus.boards if case.facts.npus else ()
     refused = [board.npu_id for board in boards if board.compatibility == "NOK"]
     if refused:
-        yield error(
-            "npu-smi says that driver and firmware do not fit",
+        yield TEXTS.finding(
+            "refused",
             observed=f"Compatibility: NOK on NPU {', '.join(map(str, refused))}",
-            required="Compatibility: OK",
-            because="The driver itself refuses this firmware.",
             remedy=_pair(),
             refs=(_SOURCE,),
         )
@@ -151,13 +119,14 @@ def driver_firmware(case: Case) -> Findings:
         if allowed is not None and not refused and not is_in_range(version, allowed, "ascend"):
             partner = "driver" if what == "firmware" else "firmware"
             other = driver.version if what == "firmware" else driver.firmware_version
-            yield warning(
-                f"The {partner} does not name this {what} as one that it works with",
+            yield TEXTS.finding(
+                "other-pair",
                 observed=f"{what} {version}, {partner} {other or 'of unknown version'}",
-                required=f"{what} in {allowed}",
-                because="Another pair than the released one may fail in any way.",
                 remedy=_pair(),
                 refs=(_SOURCE,),
+                allowed=allowed,
+                partner=partner,
+                what=what,
             )
     if not firmware or (not any(allowed for _, _, allowed in ranges) and not boards):
         raise Unknown("driver or firmware version could not be told")

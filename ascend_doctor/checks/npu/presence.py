@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ascend_doctor.facts import Driver
-from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, error, quantity
+from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, quantity
 from ascend_doctor.judging.expectations import NPUS
 from ascend_doctor.judging.packages import find_distribution, npu_only
 
@@ -22,14 +22,7 @@ def _npu_present(case: Case) -> Findings:
     if driver.devices or (npus is not None and npus.devices):
         return
     on_bus = f", {quantity(len(driver.pci), 'NPU')} on the PCI bus" if driver.pci else ""
-    yield error(
-        "An Ascend stack is installed, but there is no NPU",
-        observed=f"no /dev/davinciN{on_bus}; {', '.join(installed)}",
-        required="at least one NPU, or --expect npus=0",
-        because="Nothing can train here, and each job fails at its first device call.",
-        remedy="See which cards the bus shows. If no NPU is meant to be here, say so",
-        commands=("lspci -d 19e5:", "ascend-doctor check --expect npus=0"),
-    )
+    yield TEXTS.finding("no-npu", observed=f"no /dev/davinciN{on_bus}; {', '.join(installed)}")
 
 
 def _list_installed(case: Case) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Megatron-LM and MindSpeed: one tree each, and the two that belong together."""
 
+import posixpath
 import shlex
 
 from ascend_doctor.checks.python.packages import hazards
@@ -121,11 +122,17 @@ def megatron_path(case: Case) -> Findings:
             observed=f"MEGATRON_LM_PATH={value}; megatron.core comes from {taken.path}",
             required="the same tree",
             because="The framework and MindSpeed work on different trees.",
-            remedy="Put that tree in front of PYTHONPATH, or set the variable to the tree "
-            "that is imported",
-            commands=(f"export PYTHONPATH={shlex.quote(value)}${{PYTHONPATH:+:$PYTHONPATH}}",),
+            remedy=prepend(value),
             refs=(SWIFT_ON_NPUS,),
         )
+
+
+def prepend(root: str) -> Remedy:
+    """In front: an installed copy wins over appended paths."""
+    return Remedy(
+        summary="Put the checkout in front of PYTHONPATH, or uninstall megatron-core",
+        commands=(f"export PYTHONPATH={shlex.quote(root)}${{PYTHONPATH:+:$PYTHONPATH}}",),
+    )
 
 
 @check("megatron-training", "Megatron-LM is complete, not only megatron.core")
@@ -138,7 +145,7 @@ def megatron_training(case: Case) -> Findings:
     """
     npu_only(case)
     package_copies = copies(case, "megatron")
-    core(case)
+    taken = core(case)
     if (
         winner(package_copies, "training") is None
         and case.need(ImportPath).find("mindspeed").copies
@@ -148,7 +155,9 @@ def megatron_training(case: Case) -> Findings:
             observed="; ".join(f"{copy.path}: {', '.join(copy.parts)}" for copy in package_copies),
             required="a Megatron-LM checkout on PYTHONPATH",
             because="MindSpeed-LLM and scripts that use megatron.training fail at import.",
-            remedy=_clone(case),
+            remedy=prepend(posixpath.dirname(taken.path))
+            if taken.entry.endswith("_finder.py")
+            else _clone(case),
             refs=("https://github.com/NVIDIA/Megatron-LM/issues/870",),
         )
 

@@ -1,13 +1,12 @@
 """The Megatron that the interpreter takes: whose it is, and what its functions take."""
 
 import posixpath
-import shlex
 from typing import TypeVar
 
 from ascend_doctor.checks.probes.run_failures import ran, ran_well
-from ascend_doctor.checks.stack.megatron import TWO_COPIES
+from ascend_doctor.checks.stack.megatron import TWO_COPIES, prepend
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.judging import Case, Finding, Findings, Remedy, Texts, error, note, warning
+from ascend_doctor.judging import Case, Finding, Findings, Texts, error, note, warning
 from ascend_doctor.judging.packages import npu_only
 from ascend_doctor.judging.version_compare import is_in_range, leading
 from ascend_doctor.matrix.schema import Function
@@ -53,7 +52,7 @@ def megatron_origin(case: Case) -> Findings:
             observed=f"megatron.core from {core}; megatron.training from {other}",
             required="both from one tree",
             because="Functions of one release are called with the arguments of another.",
-            remedy=_prepend(other),
+            remedy=prepend(other),
             refs=(TWO_COPIES,),
         )
     elif len(record.copies) > 1:
@@ -77,16 +76,8 @@ def megatron_origin(case: Case) -> Findings:
             observed=f"MEGATRON_LM_PATH={named}; megatron.core comes from {core}",
             required="the same tree",
             because="The framework and MindSpeed work on different trees.",
-            remedy=_prepend(named),
+            remedy=prepend(named),
         )
-
-
-def _prepend(root: str) -> Remedy:
-    """In front: an installed copy wins over appended paths."""
-    return Remedy(
-        summary="Put the checkout in front of PYTHONPATH, or uninstall megatron-core",
-        commands=(f"export PYTHONPATH={shlex.quote(root)}${{PYTHONPATH:+:$PYTHONPATH}}",),
-    )
 
 
 @TEXTS.check("api-drift", level=1, probe=_PROBE)
