@@ -8,7 +8,6 @@ COMMANDS = {
     "show": "Show a stack, a set, a component or a version, with its sources.",
     "why": "Show the rows that bind two components or versions.",
     "upgrade": "Show what another CANN, Megatron-LM or torch_npu changes in a stack.",
-    "prove": "Build a stack, run it, and record what was seen.",
     "lint": "Check every matrix file.",
     "refresh": "Propose rows for what repositories and indexes have by now.",
 }

@@ -256,7 +256,7 @@ def _stack(catalog: Catalog, stack: Stack) -> Found:
         if catalog.variables.find(name) is None:
             yield f"environment.{name}", "no row of environment.yaml describes this variable"
     if stack.status == "verified" and not catalog.evidence(stack.id).verified:
-        yield "status", "is verified without evidence of a run on an NPU; see matrix prove"
+        yield "status", "is verified without evidence of a run on an NPU; see CONTRIBUTING.md"
     yield from _contradictions(catalog, rows)
 
 

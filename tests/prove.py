@@ -1,8 +1,9 @@
-"""``ascend-doctor matrix prove``: builds and runs stacks, and writes what was seen."""
+"""Builds and runs stacks of the matrix, and writes what was seen: `python -m tests.prove [ROW]`."""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,7 +34,7 @@ _EXACT = re.compile(r"==([^\s,|*]+)")
 # People read evidence beside the row; a compiler's output is not for them.
 _LONGEST = 600
 _EXIT_CODES = {"executed": EXIT_OK, "documented": EXIT_UNKNOWN, "contradicted": EXIT_FINDINGS}
-_HEAD = "# Written by ascend-doctor matrix prove; what was seen, beside the row of the same name.\n"
+_HEAD = "# Written by python -m tests.prove; what was seen, beside the row of the same name.\n"
 
 
 @click.command("prove")
@@ -76,7 +77,7 @@ def command(
 
     \b
     Exit codes: 0 executed; 1 a row is contradicted; 3 a run could not tell.
-    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    """
     rows = catalog(overlays)
     stacks = [rows.stack(identity)] if identity else rows.stacks
     worst = {"executed": 0, "documented": 1, "contradicted": 2}
@@ -232,3 +233,7 @@ def write_run(stack: Stack, rows: Catalog, run: StackRun, into: Path | None) -> 
     file.parent.mkdir(exist_ok=True)
     write_whole(str(file), _HEAD + dump_evidence(content))
     return file
+
+
+if __name__ == "__main__":
+    sys.exit(command(standalone_mode=False))

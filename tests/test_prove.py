@@ -1,4 +1,5 @@
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -6,12 +7,13 @@ import msgspec
 import pytest
 import yaml
 
-from ascend_doctor.commands import matrix_prove
 from ascend_doctor.machine.parsing import read_yaml
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.evidence import StackEvidence, StackRun, Stop
 from ascend_doctor.matrix.lint import lint
 from ascend_doctor.provision.lock import Proof
+from tests import prove
+from tests.programs import run_program
 from tests.provision import small_world
 from tests.provision.small_world import World
 from tests.provision.test_lock import LOCK
@@ -84,20 +86,20 @@ def test_a_lock_becomes_evidence_and_says_where_it_differs(tmp_path: Path) -> No
     versions = {"python": "3.11", "cann": "9.0.0", "numpy": "1.26.0"}
     conflict = {"twinkle:numpy": "twinkle needs numpy >=2; the stack has 1.26.0"}
     lock = msgspec.structs.replace(LOCK, rows=versions, proof=proof, accepted=conflict)
-    run = matrix_prove._of_lock(RUN, lock, stack, rows)
+    run = prove._of_lock(RUN, lock, stack, rows)
     assert run.differs == (
         "python 3.11, where the row has ==3.10.*",
         "accepted: twinkle needs numpy >=2; the stack has 1.26.0",
     )
     assert run.checkouts == {checkout.name: checkout.commit for checkout in LOCK.checkouts}
     assert run.probes == ("inspect-env",)
-    file = matrix_prove.write_run(stack, rows, run, tmp_path)
+    file = prove.write_run(stack, rows, run, tmp_path)
     assert Catalog((tmp_path,)).evidence(ROW).runs[0] == run
     assert file.read_text("utf-8").startswith("# Written by")
 
 
 def test_every_stack_has_a_megatron_to_build_first() -> None:
-    releases = {stack.id: matrix_prove._release(stack) for stack in Catalog().stacks}
+    releases = {stack.id: prove._release(stack) for stack in Catalog().stacks}
     assert releases["mindspeed-core-0.16.0"] == "core_v0.16.0"
     assert releases["mindspeed-core-0.18"] == "core_v0.18.2"
 
@@ -107,12 +109,15 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return small_world.make(tmp_path_factory.mktemp("prove"))
 
 
-def prove(world: World, into: Path, *more: str, **env: str) -> tuple[int, dict[str, Any]]:
-    arguments: tuple[str | Path, ...] = ("matrix", "prove", ROW, *more)
-    done = world.run(
-        *(*arguments, "--matrix", world.rows, "--git-mirror", world.mirrors),
-        *("--into", into, "--prefix", into / "prefix"),
-        **env,
+def prove_row(world: World, into: Path, *more: str, **env: str) -> tuple[int, dict[str, Any]]:
+    words: list[str | Path] = [sys.executable, "-m", "tests.prove", ROW, *more]
+    words += ["--matrix", world.rows, "--git-mirror", world.mirrors]
+    done = run_program(
+        [*words, "--into", into, "--prefix", into / "prefix"],
+        check=False,
+        timeout=1800,
+        env={**world.env, **env},
+        cwd=Path(__file__).parent.parent,
     )
     file = into / "evidence" / f"{ROW}.yaml"
     assert file.is_file(), done.stderr
@@ -122,12 +127,12 @@ def prove(world: World, into: Path, *more: str, **env: str) -> tuple[int, dict[s
 
 def test_rows_that_exclude_each_other_contradict_a_stack(world: World, tmp_path: Path) -> None:
     """The small world lacks torch_npu 2.7.1.post4."""
-    code, run = prove(world, tmp_path)
+    code, run = prove_row(world, tmp_path)
     assert (code, run["stop"]["step"], run["stop"]["contradicts"]) == (1, "plan", True)
 
 
 def test_a_framework_that_no_row_names_contradicts_nothing(world: World, tmp_path: Path) -> None:
-    code, run = prove(world, tmp_path, "--framework", "verl")
+    code, run = prove_row(world, tmp_path, "--framework", "verl")
     assert (code, run["stop"]["step"]) == (3, "plan")
     assert "contradicts" not in run["stop"]
 
@@ -139,7 +144,7 @@ def test_what_stops_a_setup_tells_nothing_of_the_row(world: World, tmp_path: Pat
     (world.rows / "stacks" / f"{ROW}.yaml").write_text(yaml.safe_dump(row))
     (world.rows / "evidence").mkdir()
     (world.rows / "evidence" / f"{ROW}.yaml").write_text(yaml.safe_dump({"schema": 1, "id": ROW}))
-    code, run = prove(world, tmp_path, PIP_FIND_LINKS="/nowhere")
+    code, run = prove_row(world, tmp_path, PIP_FIND_LINKS="/nowhere")
     assert (code, run["stop"]["step"]) == (3, "environment")
     assert "contradicts" not in run["stop"]
     assert Catalog((tmp_path,)).evidence(ROW).runs[0].standing == "documented"
