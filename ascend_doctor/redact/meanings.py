@@ -1,42 +1,41 @@
-"""What the words of a name say about its value, in any language, case and with any separators."""
+"""What the words of a name say about its value, and whether a value is what its name says.
+
+A name becomes one letter a word, by families.txt; rules.txt says by those letters what its
+value is. The value decides: what a name only hints at has to be strange.
+"""
 
 # ruff: noqa: E501
 import functools
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
-_OPEN = r"""[\\"'“”„«‹‘`]{0,12}"""  # noqa: RUF001
-# A value for something else: a placeholder, a variable, nothing.
-_NOTHING = (
-    r"(?![a-z_]+_(?:password|token|secret|key)\b"
-    r"|Some\(|(?:none|null|true|false|yes|no)\b|<|\$|\*+(?:\W|$)|%\(|-{5})"
+from ascend_doctor.patterns import defer
+from ascend_doctor.redact.names import is_word
+from ascend_doctor.redact.vocabulary import (
+    SYNTAXES,
+    is_drawn,
+    is_hex,
+    is_known,
+    is_strange,
+    read_rows,
 )
-VALUE = (
-    r"""(?:\\?"([^"\\\n]{3,})\\?"|\\?'([^'\\\n]{3,})\\?'"""
-    rf"""|["“”„«‹‘`]{{0,12}}{_NOTHING}((?:(?!</)[^\s"'\\,;&)}}\]“”»›’`，。]){{3,}}))"""  # noqa: RUF001
+
+FAMILY = {
+    word: letters for letters, *words in map(str.split, read_rows("families.txt")) for word in words
+}
+_NOT_ASCII = re.compile("|".join(sorted((w for w in FAMILY if not w.isascii()), key=len)[::-1]))
+_LEAST_STEM, _LONGEST = 3, 200
+_SURE_ENDS = re.compile("(?:passw(?:or)?d|pwd?|psk|secret|apikey|token|username|hostname)$")
+_BREAKS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[^\W\d_])(?=\d)|[\W_]+")
+_NOTHING, _PATH, _NUMBER, _FIELD_NODE = (
+    defer(SYNTAXES[name][0], re.IGNORECASE) for name in ("nothing", "path", "number", "fieldnode")
 )
-# A token, neither word nor short number: code and vocabularies stay.
-_TOKEN = (
-    rf"{_OPEN}(?=[\w.+/=~%-]*\d|[A-Za-z+/=]{{12}}|[\w.+/=~%-]{{20}})(?!\d{{1,9}}\b|\w*---)"
-    r"([\w.+/=~%:-]{6,})"
-)
-# As issuers draw it: letters and digits, not a path.
-_DRAWN = (
-    rf"{_OPEN}(?=[\w+/=.-]*\d)(?=[\w+/=.-]*[a-z])"
-    r"([a-z0-9][\w+/=-]{11,}|[a-z0-9][\w+/=.-]{31,})"
-)
-NAME = r"[^\W\d][\w.-]*"
-# As Slurm lists them: node[01-04],login1.
-HOSTS = r"(?!localhost\b|unbound\b|(?:\d{1,3}\.){3}\d)[a-z](?a:[\w.,\[\]-])*"
-_ENDS = r"""(?=[\\"'“”»`]|[ \t]*(?:$|[,;&?|)}\]<(#\\]))"""
-_TAIL = r"(?:_?(?:value|id|data|b64|base64|\d+))*$"
-# Tokens of a vocabulary, passes of a model.
-_COMMON = frozenset(
-    """
-    eos bos pad unk cls sep mask image video audio special forward backward second single stop
-    start end think next last first per max num out
-    """.split()  # noqa: SIM905 - as in names.py
-)
+_PARTS = {
+    "<login>": r"(?![\w.-]*--)[^\W\d][\w.'-]*(?: (?-i:[A-Z])[\w'-]*){0,2}",
+    "<node>": r"(?!localhost\b|unbound\b|(?:\d{1,3}\.){3}\d|[\da-f]{1,4}:[\da-f:]{2})[a-z](?a:[\w.,\[\]-])*",
+}
+_STAFF = defer(r"[a-z]{0,2}\d{5,16}(?![\w-])", re.IGNORECASE)
 
 
 class Cell(NamedTuple):
@@ -47,84 +46,203 @@ class Cell(NamedTuple):
     end: int
 
 
-class Meaning(NamedTuple):
-    """Names whose words, joined by "_", match ``names`` have values like ``value``."""
-
-    kind: str
-    names: str
-    value: str
-    spaced: bool = True  # also where blanks join the words
+def _anything(value: str) -> int:
+    return len(value) * (len(value) > 2)  # noqa: PLR2004
 
 
-# "Password" in other languages, too.
-_PASSWORDS = (
-    "pass(?:wor|w|or)[dt]|passphrase|passcode|kennwort|contrase[nñ]a|mot_?de_?passe|парол[ьи]|senha"
-    "|wachtwoord|has[lł]o|heslo|lösenord|losenord|adgangskode|salasana|lozinka|jelszó?"
-    "|palavra_?passe|κωδικός|şifre|m[aậ]t_?kh[aẩ]u|รหัสผ่าน|kata_?sandi|كلمة_?المرور|סיסמה|पासवर्ड"
-    "|パスワード|暗証番号|비밀번호|암호|密[码碼]|口令|安全码|授权码|验证码|密语"
-)
-# Kind ("!": no blanks join its words), names, value. Hosts of other names have a number.
-_TABLE = r"""
-password  (?:<passwords>)<tail>  <value>
-password  (?:^|_)(?:clave|parola|parol|parool|geslo|sandi|sifre|jelszo)$|snmp_?community|community_string|(?:otp|recovery|backup|verification|security|access|unlock|activation|pairing|invit\w+|mfa|2fa|one_?time|sms|login|user|device)_(?:code|pin|seed|phrase|secret)s?$  (?=[\\\"'“„`]*[^\s\"']*\d)(?!\d{1,5}\b)(?=\S{6})<value>
-password!  .(?<!by)(?<!com)(?<!sur)(?<!tres)(?<!over)(?<!under)(?:pass|pwd?|psk)$  (?!\d+\b|/|(?<=: )(?-i:[a-z]+ [a-z]))<value>
-password!  ^(?:pass|pwd)$  (?=[\\\"'“`]*[^\s\"'”`/\\]*\d)(?!\d+\b)(?=\S{6})<value>
-secret  (?:secret[eo]?|credentials?)<tail>  <value>
-key  (?:(?:api|app|access|secret|private|priv|encryption|signing|account|wandb|auth|shared|ssh|deploy|storage|master|subscription|license)_?key(?:_secret)?|密钥|私钥|令牌)<tail>  <value>
-token  token$  <token>
-key!  (?:\wkey(?:ring|tab)?s?|\w(?:certificate|seed|salt|dsn|mnemonic)|o?auth|bearer|crumb|cookie|signature|_session|session_?id|_pat|(?:_|^)[as]k)(?:_data)?$  <drawn>
-user  (?:user|log|login|(?<!service_)account|full|display)_?name$|end_?user_id|用户名|姓名|账号|帐号|(?:submitted|created|requested|modified|reported|assigned|owned|triggered|approved|reviewed|launched|updated|uploaded)_?(?:by|to|for)$|(?<!机器)人$|\w用户$|[a-z]_(?:user|owner|login)$|(?:github|gitlab|gitea|event|build|job|run|ci)_(?:actor|author|creator|account)$  <open>(<name>)
-user!  ^(?:creator|committer|submitter)$  <open>((?-i:[a-z][\w.-]{2,}))<ends>
-user!  ^log_?in$  (?=[\\\"'“`]*\w+[\\\"'”`]*[ \t]*(?:$|[ \t]{2}))<open>(<name>)
-user  工号|(?:^|_)(?:employee|emp|staff|account|tenant)_?(?:id|no|num(?:ber)?)$  <open>([a-z]?\d{5,16}\b)
-host  (?:^|_)(?:(?:host|node|cluster|machine|computer|sys)_?name|master_addr|node_?list|hosts|host_?list|(?:submit_|batch_?)host|(?:launch|head|master)_node)$|(?:主机|节点|服务器|机器|计算机|设备|集群)名  <open>(<hosts>)
-host!  \w_?(?:host|node|server|peer|fqdn)(?:_?addr(?:ess)?)?$|(?:host|node|server|peer)_?addr(?:ess)?$  <open>(?!(?:node|rank|npu|gpu|cpu|worker)[-_]?\d+\b)(?-i:([a-z](?:[a-z\d-]*[a-z-])?\d[a-z\d-]*(?:\.[\w-]+)*)\b(?![(.:/\[]\w|_))
-serial  (?:^|_)(?:serial(?:_?(?:number|no|num))?|sn|asset_tag|bar_?code)$|序列号  <open>(?!N/?A\b|none\b|unknown\b)(?=[\w-]*\d)([\w-]{4,})
-serial  (?:machine|host|system|hardware|chassis)_?(?:id|uuid|guid)$  <open>(?=[\da-f-]*[a-f])(?=[a-f-]*\d)([\da-f]{8}[\da-f-]{8,28})\b
-GUID  guid$  <open>((?:[0-9a-f]{4}:){3}[0-9a-f]{4})\b
-phone  手机号|电话|(?:phone|mobile|telephone)(?:_(?:number|no))?$  <open>(\+?\d[\d -]{6,}\d)
-identity card  身份证|护照|(?:^|_)(?:id_card|passport|iban|ssn|driver_?licen[cs]e)(?:_?(?:no|num(?:ber)?|id))?$  <open>([a-z]{0,2}\d{6,}x?)\b
-"""
-_PARTS = {
-    "<passwords>": _PASSWORDS,
-    "<tail>": _TAIL,
-    "<value>": VALUE,
-    "<token>": _TOKEN,
-    "<drawn>": _DRAWN,
-    "<hosts>": HOSTS,
-    "<ends>": _ENDS,
-    "<open>": _OPEN,
-    "<name>": NAME,
+def _word(value: str) -> int:
+    prose = value[:1] in "/(" or _NUMBER.fullmatch(value) or value.isdigit()
+    return 0 if prose else _anything(value)
+
+
+def _mixed(value: str) -> int:
+    """Digits and something else, or several parts."""
+    plain = (
+        value.isdigit()
+        or _NUMBER.fullmatch(value)
+        or not re.search(r"\d", value)
+        or _PATH.match(value)
+    )
+    return 0 if plain or len(value) < 6 else len(value)  # noqa: PLR2004
+
+
+def _token(value: str) -> int:
+    """No word, path or short number."""
+    plain = _NUMBER.fullmatch(value) or _PATH.match(value) or len(value) < 6  # noqa: PLR2004
+    return 0 if plain or "---" in value or not _is_odd(value) else len(value)
+
+
+def _coded(value: str) -> int:
+    """The same, with digits and letters."""
+    both = (re.search(r"\d", value) or len(value) > 19) and re.search("[A-Za-z]", value)  # noqa: PLR2004
+    return _token(value) if both and re.fullmatch(r"[\w+/=.~:-]+", value) else 0
+
+
+def _issued(value: str) -> int:
+    """The same, as long as issuers draw it, and no name of such a thing."""
+    return _coded(value) if len(value) > 11 and not _is_name(value) else 0  # noqa: PLR2004
+
+
+def _is_odd(value: str) -> bool:
+    """Words that software does not have, or numbers and checksums."""
+    runs = re.findall(r"[A-Za-z\d]{6,}", value)
+    hexadecimal = any(is_hex(run) or (run.isdigit() and len(run) > 9) for run in runs)  # noqa: PLR2004
+    return hexadecimal or is_strange(value) or is_drawn(value, 12)
+
+
+def _is_sum(value: str) -> bool:
+    return len(value) > 15 and is_hex(value.replace("-", ""))  # noqa: PLR2004
+
+
+def _is_name(value: str) -> bool:
+    return bool(re.search("[PSKTDp]", families(value))) and not is_drawn(value, 20)
+
+
+def _identifier(value: str) -> int:
+    match = _STAFF.match(value)
+    return match.end() if match else _reader("!<login>")(value)
+
+
+@functools.cache
+def _reader(test: str) -> Callable[[str], int]:
+    """What reads a value: a function, or a pattern as rules.txt has it."""
+    if test in _TESTS:
+        return _TESTS[test]
+    part = test.lstrip("!#")
+    pattern = defer(_PARTS.get(part, part), re.IGNORECASE)
+
+    def read(value: str) -> int:
+        match = pattern.match(value)
+        if not match or _PATH.match(match[0]) or (test[0] == "!" and not is_stranger(match[0])):
+            return 0
+        return 0 if test[0] == "#" and not _is_machine(match[0]) else match.end()
+
+    return read
+
+
+_TESTS = {
+    "anything": _anything,
+    "word": _word,
+    "mixed": _mixed,
+    "token": _token,
+    "coded": _coded,
+    "issued": _issued,
+    "identifier": _identifier,
 }
 
 
+def is_stranger(name: str) -> bool:
+    """Somebody's name: strange, not drawn, no checksum, no sentence without blanks."""
+    drawn = is_drawn(name) or any(len(run) > 7 and is_hex(run) for run in name.split("-"))  # noqa: PLR2004
+    sentence = re.fullmatch(r"[^\x00-\x7f]{5,}", name)
+    return is_strange(name) and not drawn and not sentence
+
+
+def _is_machine(value: str) -> bool:
+    """A word with digits that are no architecture's, or a strange name with a domain."""
+    strange, digits = is_strange(value), len(re.findall(r"\d", value))
+    strange_parts = strange and ("-" in value or value.count(".") > 1)
+    named = strange_parts or digits > 1 or (digits and ("-" in value or strange))
+    return bool(named) and value[0].islower() and not _FIELD_NODE.match(value)
+
+
+class Meaning(NamedTuple):
+    """What values of such names are: ``test`` as in rules.txt.
+
+    ``sure``: of a value that only stands beside its name, too; ``listed``: of several.
+    """
+
+    kind: str
+    names: re.Pattern[str]
+    test: str
+    sure: bool = True
+    listed: bool = False
+
+
 def _meaning_of(row: str) -> Meaning:
-    parts = re.split("(<[a-z]+>)", row)
-    kind, names, value = "".join(_PARTS.get(part, part) for part in parts).split("  ")
-    return Meaning(kind.rstrip("!"), names, value, "!" not in kind)
+    kind, names, test = row.split("  ")
+    return Meaning(kind.rstrip("?"), defer(names), test, "?" not in kind, "V" in names)
 
 
-_MEANINGS = tuple(map(_meaning_of, _TABLE.strip().splitlines()))
-# One of these is in every such name, in small letters.
-STEMS = re.compile(
-    "key|auth|bearer|crumb|cookie|signature|session|owner|pat|[as]k|_by|_to|request|pass|p(?:wd?|sk)|secret"
-    "|credential|token|name|user|creat|commit|submit|employee|emp|staff|account|tenant|master|node|host|server"
-    "|peer|serial|sn|tag|guid|phone|mobile|id_card|人|名|用户|手机号|电话|身份证|护照|序列号|[账帐]号|工号"
-    "|login|actor|author|addr|machine|system|hardware|chassis|bar_?code|[y_ -]code|[_-]pin"
-    "|_seed|_phrase|certificate|salt|dsn|mnemonic|community|iban|ssn|license|fqdn|密钥|私钥|令牌|clave|parol|geslo|sandi"
-    f"|sifre|{_PASSWORDS.replace('_?', '[_ ]?')}"
-)
-_BREAKS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[. -]+|__+")
+_RULES = tuple(map(_meaning_of, read_rows("rules.txt")))
+_DRAWN = Meaning("key", defer(""), "issued")
 
 
-@functools.lru_cache(4096)
+@functools.lru_cache(1 << 13)
+def letters_of(word: str) -> str:
+    """The families of a word in small letters; X is no word of software."""
+    family = FAMILY.get(word) or ("0" if word.isdigit() else "L" if len(word) < 2 else "")  # noqa: PLR2004
+    if not family and word[-1] == "s":
+        family = FAMILY.get(word[:-1], "T").strip("Tp")
+    if not family and not word.isascii():
+        family = "".join(FAMILY[each] for each in _NOT_ASCII.findall(word)) or "X"
+    if not family and (end := _SURE_ENDS.search(word)):
+        family = "X" + FAMILY[end[0]]
+    return family or ("w" if is_known(word) else _split(word))
+
+
+def _split(word: str) -> str:
+    """The families of an unknown word that ends with a known one."""
+    for at in range(1, min(len(word) - 1, 40)):
+        if word[at:] in FAMILY and (len(word) - at >= _LEAST_STEM or FAMILY[word[at:]] in "pR"):
+            return (FAMILY.get(word[:at]) or "X") + FAMILY[word[at:]]
+    return "X"
+
+
+def families(name: str) -> str:
+    """A letter for each word of a name."""
+    words = [word for word in _BREAKS.sub("_", name.rpartition("/")[2]).lower().split("_") if word]
+    letters, at = "", 0
+    while at < len(words):
+        joined = "".join(words[at : at + 2])
+        pair = at + 1 < len(words) and joined in FAMILY
+        found = FAMILY[joined] if pair else letters_of(words[at])
+        if found == "B" and not (at and words[at - 1].endswith("ed")):
+            found = "w"
+        letters += found
+        at += 2 if pair else 1
+    return re.sub("^[wX]+(?=U$)", "", letters.replace("p", "w")) if " " in name else letters
+
+
+@functools.lru_cache(1 << 12)
 def meaning(name: str) -> Meaning | None:
-    """What the value of a name is, if it is to be hidden."""
-    if name == "USER":  # "user" is also a word of the field
-        name = "username"
-    words = _BREAKS.sub("_", name.rpartition("/")[2]).lower().strip("_")
-    for each in _MEANINGS:
-        if (each.spaced or " " not in name) and re.search(each.names, words):
-            before = words.rpartition("_")[0].rpartition("_")[2]
-            return None if each.kind in {"token", "password"} and before in _COMMON else each
-    return None
+    """What the value of a name is, if it may have to be hidden."""
+    letters = "UN" if name == "USER" else families(name)  # "user" is also a word of the field
+    for rule in _RULES:
+        if rule.names.search(letters):
+            return rule
+    secret = re.search("[PpSKTDQa]", letters) and not re.search("Z", letters)
+    return _DRAWN if secret else None
+
+
+_TIED: dict[str, Callable[[str], int | bool]] = {
+    **dict.fromkeys(("key", "token"), _is_odd),
+    "user": lambda value: _is_odd(value) or bool(_STAFF.match(value)),
+    **dict.fromkeys(("password", "secret"), lambda value: _is_odd(value) or bool(_mixed(value))),
+    "host": lambda value: _is_machine(value.lower()),
+}
+
+
+def judge(sense: Meaning, value: str, *, beside: bool = False) -> int:
+    """How much of a value, from its start, is to be hidden; ``beside``: no sign ties it to its name."""
+    if len(value) > _LONGEST:
+        return len(value) * (judge(sense, value[:_LONGEST], beside=beside) == _LONGEST)
+    if _NOTHING.match(value) or (sense.kind == "user" and is_word(value)):
+        return 0
+    loose = sense is _DRAWN and not (is_drawn(value, 12) or _is_sum(value))
+    if beside and (loose or _PATH.match(value)):
+        return 0
+    if beside and not _TIED.get(sense.kind, _anything)(value):
+        return 0
+    return _reader(sense.test)(value)
+
+
+_COLUMNS = {
+    "user": Meaning("user", defer(""), r"(?-i:[^\W\dA-Z][\w.-]*|\d{5,16})"),
+    "host": Meaning("host", defer(""), r"(?-i:[a-z][\w-]*(?:\d|\.[a-z])[\w.-]*)"),
+}
+
+
+def in_column(sense: Meaning) -> Meaning:
+    """What a column below such a heading holds: names need not be strange."""
+    return sense if sense.sure else _COLUMNS[sense.kind]

@@ -10,11 +10,12 @@ from urllib.parse import quote, unquote
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.patterns import defer
 from ascend_doctor.redact.addresses import parse_address, pseudonym
-from ascend_doctor.redact.identities import IPV4, IPV6, NAMES, NUMBERS, PAIRS, is_address
-from ascend_doctor.redact.meanings import Cell
+from ascend_doctor.redact.identities import IDENTITIES, IPV4, IPV6, is_address
+from ascend_doctor.redact.meanings import Cell, is_stranger
 from ascend_doctor.redact.names import compile_names, is_word
 from ascend_doctor.redact.shapes import BETWEEN, SHAPES, TOKENS, Shape, ShapeIndex
-from ascend_doctor.redact.tables import find_cells
+from ascend_doctor.redact.tables import find_cells, find_framed_cells
+from ascend_doctor.redact.tokens import find_tokens
 from ascend_doctor.redact.trees import RedactedTree, texts_of
 from ascend_doctor.redact.unseen import VisibleText
 from ascend_doctor.redact.values import find_values
@@ -31,7 +32,6 @@ _PSEUDONYM = defer(r"(?:host|user|serial)-[0-9a-f]{8}")
 _SECRETS = frozenset({"password", "secret", "key", "token"})
 # A JSON text or a sentence in a URL.
 _ESCAPED = defer(r"(?<=[?&;=/#])[\w.~+*=:-]*(?:%[0-9A-Fa-f]{2}[\w.~+*=:-]*)+")
-_IDENTITIES = (*NAMES, *PAIRS, *NUMBERS)
 
 
 class Redactor:
@@ -130,18 +130,19 @@ class Redactor:
 
         def hide_escaped(match: re.Match[str]) -> str:
             was = unquote(match[0])
-            name, sign, rest = was.partition("=")
-            now = clean(was)
-            now = name + sign + clean(rest) if now == was else now
+            name, sign, rest = clean(was).partition("=")
+            now = name + sign + clean(rest)
             return match[0] if now == was else quote(now, safe="[]~+*=:")
 
         if "%" in lowered:
             plain.substitute(_ESCAPED, hide_escaped)
         if "\n" in lowered or "\\n" in lowered:
             hide(find_cells(plain.text))
+            hide(find_framed_cells(plain.text))
         self._hide_shapes(plain, self._secrets.within(lowered))
         hide(find_values(plain.text))
         self._hide_shapes(plain, self._tokens.within(lowered))
+        hide(find_tokens(plain.text))
 
     def _redact(self, text: str, home: str) -> str:
         if text in self._stay or len(text) < 2:  # noqa: PLR2004 - nothing is that short
@@ -169,7 +170,7 @@ class Redactor:
             for number in range(1, len(match.groups()) + 1) if match.groups() else (0,):
                 start, end = match.span(number)
                 if start >= 0:
-                    kind = ("user", "host")[number - 1] if shape in PAIRS else shape.kind
+                    kind = ("user", "host")[number - 1] if shape.kind == "pair" else shape.kind
                     hidden += match.string[at:start] + self._instead(kind, match[number])
                     at = end
             return hidden + match.string[at : match.end()]
@@ -179,6 +180,10 @@ class Redactor:
     def _instead(self, kind: str, was: str) -> str:
         if BETWEEN in was:  # several words of a list
             return BETWEEN.join(self._instead(kind, word) for word in was.split(BETWEEN))
+        if kind.endswith("?"):
+            kind = kind[:-1]
+            if not is_stranger(was):
+                return was
         if kind == "host" and ("," in was or "[" in was):
             return re.sub(r"[^,]+(?:\[[^\]]*\])?", lambda match: self.name("host", match[0]), was)
         if kind in {"host", "user"}:
@@ -226,4 +231,4 @@ def _lower_text(text: str) -> str:
     return text.lower().replace(BETWEEN, " ")
 
 
-_EVERY = (ShapeIndex(SHAPES), ShapeIndex(TOKENS), ShapeIndex(_IDENTITIES))
+_EVERY = (ShapeIndex(SHAPES), ShapeIndex(TOKENS), ShapeIndex(IDENTITIES))

@@ -6,18 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ascend_doctor.patterns import defer
-from ascend_doctor.redact.meanings import STEMS, Cell, Meaning, meaning
-from ascend_doctor.redact.shapes import compile_pattern
+from ascend_doctor.redact.meanings import Cell, Meaning, in_column, judge, meaning
+from ascend_doctor.redact.values import is_telling
+from ascend_doctor.redact.vocabulary import is_strange
 
-# Alone, these head a column.
-_HEADINGS = {"user": "user", "login": "user", "owner": "user", "host": "host", "node": "host"}
-_CELLS = {
-    "password": defer(r"(?=.*[^\d.\s-])(?!(?:yes|no|none|true|false)\b)\S{4,}"),
-    "token": defer(r"(?=\S*\d)(?=\S*[A-Za-z])\S{12,}"),
-    "user": defer(r"[^\W\dA-Z][\w.-]*|\d{5,16}"),
-    "host": defer(r"[a-z][\w-]*(?:\d|\.[a-z])[\w.-]*"),
-    "serial": defer(r"(?=\S*\d)[A-Z0-9-]{6,}"),
-}
 _LEAST_COLUMNS, _LONGEST = 2, 500
 # A line of these is drawn between rows.
 _RULED = frozenset(" -=+|│┃─┼:")
@@ -35,18 +27,19 @@ _PIECES = defer(r"""[^\s"'+}\]]+""")
 # What may surround a name or a value that is alone in its line.
 _ALONE = " \t\r-=#*?>❯:：|\"'`.“”"  # noqa: RUF001
 _STRANGE = defer(r"(?=\S*\d)(?=\S*[A-Za-z])\S{6,}|\d{12,}")
-_MOST_WORDS = 3  # of a name
+_MOST_WORDS, _LONGEST_NAME = 3, 40
 _DIGITS = str.maketrans("123456789", "000000000")
 # A row with a sentence describes; it holds no value.
 _PROSE = defer(r"(?:[^\s|]+ ){5}|\w\w[.。]\s*(?:\||$)")
-# A line that may be a heading or a label.
-_TELLING = defer(rf"{STEMS.pattern}|value|值")
+_FRAME = defer(r"(?:^|\s)[|│┃](?:\s|$)|</t[dh]>")
+_BLOCK = defer(r"\s*[|>]\d?[+-]?\s*$")  # a block of YAML begins
+_LETTERS = defer(r"[^\W\d_]+")
 
 
 class _Heading(NamedTuple):
-    """Kinds and shapes of columns that are hidden, by number; "" is what the cell before names."""
+    """What columns hold, by number; None is what the cell before names."""
 
-    columns: dict[int, tuple[str, re.Pattern[str] | None]]
+    columns: dict[int, Meaning | None]
     cell: re.Pattern[str]
     prefix: int
     spans: tuple[tuple[int, int], ...]
@@ -55,14 +48,13 @@ class _Heading(NamedTuple):
         cells = _split(line, self.cell)
         if _PROSE.search(line):
             return
-        for number, (kind, pattern) in self.columns.items():
+        for number, column in self.columns.items():
             cell = self._cell(cells, number)
-            sense = meaning(cells[number - 1][0].strip()) if cell and pattern is None else None
-            shape = compile_pattern(sense.value) if sense else pattern
-            value = cell[0].strip() if cell else ""
-            if cell and shape and shape.fullmatch(value):
-                start = cell.start() + cell[0].index(value)
-                yield Cell(sense.kind if sense else kind, start, start + len(value))
+            if cell and (sense := column or meaning(cells[number - 1][0].strip())):
+                value = cell[0].strip().strip("\"'`") or " "
+                if len(value) in {judge(sense, value), judge(in_column(sense), value)}:
+                    start = cell.start() + cell[0].index(value)
+                    yield Cell(sense.kind, start, start + len(value))
 
     def _cell(self, cells: list[re.Match[str]], number: int) -> re.Match[str] | None:
         """By number, else by the heading's edge."""
@@ -92,11 +84,41 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         at, before = at + len(whole) + len(end), end
 
 
+def find_framed_cells(text: str) -> Iterator[Cell]:
+    """The same in tables whose lines stand in cells of another, or in quotes."""
+    run: list[tuple[int, str]] = []
+    opened = False
+    for start, line in _lines(text):
+        quotes = _quoted(line)
+        cells = _split(line, _columns_of(line)) if _FRAME.search(line) else quotes
+        longest = max(cells, key=lambda cell: len(cell[0]), default=None)
+        piece = (start + longest.start(), longest[0].rstrip()) if longest else (start, line)
+        columns = len(piece[1].split()) if longest else 0
+        begins = columns >= _LEAST_COLUMNS and _is_telling_line(piece[1])
+        if (run and (longest or opened)) or begins:
+            run.append(piece)
+        else:
+            yield from _find_cells(run)
+            run = []
+        opened = opened != bool(quotes)
+    yield from _find_cells(run)
+
+
+def _quoted(line: str) -> list[re.Match[str]]:
+    """Both sides of a quote that does not end, or did not begin, in its line."""
+    odd = [quote for quote in "'\"" if line.count(quote) % 2]
+    return [*re.finditer(f"[^{odd[0]}]+", line)] if odd else []
+
+
 def find_cells(text: str) -> Iterator[Cell]:
     """The values below such headings, in the order of the text."""
+    yield from _find_cells(_lines(text))
+
+
+def _find_cells(lines: Iterable[tuple[int, str]]) -> Iterator[Cell]:
     headings: tuple[_Heading, ...] = ()
     label, before, ruled = "", "", False
-    for start, line in _lines(text):
+    for start, line in lines:
         if _is_ruled(line):
             ruled = ruled or bool(line.strip())
             continue
@@ -104,7 +126,7 @@ def find_cells(text: str) -> Iterator[Cell]:
             continue
         for kind, first, last in _below(line, headings, label, ruled=ruled):
             yield Cell(kind, start + first, start + last)
-        telling = _TELLING.search(line.lower())
+        telling = _is_telling_line(line)
         if headings and _count(line) < _LEAST_COLUMNS:
             headings = ()
         elif telling and _count(line) != _count(before):  # a first line of its shape
@@ -117,7 +139,11 @@ def _is_ruled(line: str) -> bool:
     before = line.rstrip(" |+=-")
     drawn = line[len(before) :]
     apart = before.endswith(("]", ":", ">")) or drawn.startswith((" ", "|"))
-    return not set(line) - _RULED or (apart and ("---" in drawn or "===" in drawn))
+    return (
+        not set(line) - _RULED
+        or _BLOCK.match(line) is not None
+        or (apart and ("---" in drawn or "===" in drawn))
+    )
 
 
 def _count(line: str) -> int:
@@ -135,16 +161,28 @@ def _find_alone(label: str, line: str, *, ruled: bool) -> Cell | None:
     value = line.rpartition(" ")[2].strip(_ALONE)
     start = line.rindex(value)
     prefix = line[:start].rstrip(_ALONE)
-    if not value or not _same(prefix, label[: len(prefix)]) or _same(label, line):
+    if (
+        not value
+        or {*value} & {*",;|\t"}
+        or not _same(prefix, label[: len(prefix)])
+        or _same(label, line)
+    ):
         return None
     name = label[len(prefix) :].strip()
     sense = _sense_of(name.strip(_ALONE + "[]"), sentence=name[-1:] in ":：")  # noqa: RUF001
     announced = ruled or name[-1:] in ":：?]"  # noqa: RUF001
-    if sense and (announced or _STRANGE.fullmatch(value)):
-        match = compile_pattern(sense.value).fullmatch(value)
-        if match and (sense.kind in _HEADINGS or _CELLS["password"].fullmatch(value)):
-            return Cell(sense.kind, start, start + len(value))
+    if sense and (announced or _STRANGE.fullmatch(value) or is_strange(value)):
+        size = judge(sense, value, beside=sense.kind in {"user", "host"} and not sense.sure)
+        return Cell(sense.kind, start, start + size) if size == len(value) else None
     return None
+
+
+def _is_telling_line(line: str) -> bool:
+    return any(map(_tells, _LETTERS.findall(line.lower())))
+
+
+def _tells(word: str) -> bool:
+    return word in {"value", "值", "name"} or is_telling(word)
 
 
 def _same(text: str, other: str) -> bool:
@@ -154,7 +192,7 @@ def _same(text: str, other: str) -> bool:
 def _sense_of(name: str, *, sentence: bool) -> Meaning | None:
     """What a line names: as a whole, at its end, or in an announcing sentence."""
     words = re.sub(r"(?:\((\w+)\)|\b(?:is|was|here|below))$", "", name).split()
-    if len(words) <= _MOST_WORDS:
+    if len(words) <= _MOST_WORDS and len(name) <= _LONGEST_NAME:
         for first in range(len(words)):
             if sense := meaning(" ".join(words[first:])):
                 return sense
@@ -175,7 +213,7 @@ def _headings_of(line: str) -> tuple[_Heading, ...]:
     headings = []
     for cell in (_PIECES, _columns_of(line)) if run else (_columns_of(line),):
         cells = _split(line, cell)
-        columns = {n: kind for n, each in enumerate(cells) if (kind := _kind_of(each[0], line))}
+        columns = {n: kind[0] for n, each in enumerate(cells) if (kind := _kind_of(each[0], line))}
         if columns and len(cells) > 1:
             words = run if cell is _PIECES else None
             prefix = sum(each.end() <= words.start() for each in cells) if words else 0
@@ -183,16 +221,11 @@ def _headings_of(line: str) -> tuple[_Heading, ...]:
     return tuple(headings)
 
 
-def _kind_of(heading: str, line: str) -> tuple[str, re.Pattern[str] | None] | None:
-    name = heading.strip(" \t").partition("(")[0]
+def _kind_of(heading: str, line: str) -> tuple[Meaning | None] | None:
+    name = heading.strip(" \t\"'`").partition("(")[0]
     if not re.fullmatch(r"[\w .-]{1,40}", name):
         return None
     if name.lower() in {"value", "值"} and not line.startswith(heading):
-        return "", None
-    kind = _HEADINGS.get(name.lower(), "host" if name == "NAME" and "INTERNAL-IP" in line else "")
-    sense = None if kind else meaning(name)
-    if sense:
-        kind = {"secret": "password"}.get(sense.kind, sense.kind)
-        cell = None if re.search(r"[._]|[a-z][A-Z]", name) else _CELLS.get(kind)
-        return sense.kind, cell or compile_pattern(sense.value)
-    return (kind, _CELLS[kind]) if kind else None
+        return (None,)
+    sense = meaning("host" if name == "NAME" and "INTERNAL-IP" in line else name)
+    return (sense,) if sense else None

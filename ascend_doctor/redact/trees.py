@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 
-from ascend_doctor.redact.meanings import STEMS
 from ascend_doctor.redact.shapes import BETWEEN
+from ascend_doctor.redact.values import is_telling
 
 # Names that say what an unclear value is.
-_TELLS = re.compile(f"{STEMS.pattern}|cred|ip|mac|version|firm|gateway|detect|inet|log")
+_TELLS = re.compile("cred|ip|mac|version|firm|gateway|detect|inet|log")
+_LETTERS = re.compile(r"[^\W\d_]+")
 _LONGEST = 4096  # of a value whose name says what it is
 
 
@@ -71,7 +72,7 @@ class RedactedTree:
         cleaned = self._known.get((name, text))
         if cleaned is None:
             cleaned = self._clean(text)
-            if cleaned == text and len(text) < _LONGEST and _TELLS.search(name.lower()):
+            if cleaned == text and len(text) < _LONGEST and _tells(name.lower()):
                 cleaned = self._clean_by_name(text, name)
             cleaned = text if cleaned == text else cleaned
             self._known[name, text] = cleaned
@@ -82,6 +83,10 @@ class RedactedTree:
         head = f'{name}="'
         whole = self._clean(f'{head}{text}"')
         return whole[len(head) : -1] if whole.startswith(head) and whole.endswith('"') else text
+
+
+def _tells(name: str) -> bool:
+    return bool(_TELLS.search(name)) or any(map(is_telling, _LETTERS.findall(name)))
 
 
 def _name_of(key: object, paired: object) -> str:

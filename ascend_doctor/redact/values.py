@@ -1,58 +1,84 @@
-"""Values behind their names, in any syntax: sign, pair, element, option, column."""
+"""Values behind their names, in any syntax: sign, pair, element, option, or beside."""
 
+import functools
 import re
 from collections.abc import Iterator
 
 from ascend_doctor.patterns import defer
-from ascend_doctor.redact.meanings import STEMS, Cell, Meaning, meaning
+from ascend_doctor.redact.meanings import FAMILY, Cell, Meaning, families, judge, meaning
 from ascend_doctor.redact.shapes import BETWEEN, compile_pattern
+from ascend_doctor.redact.vocabulary import SYNTAXES, is_strange
 
-_CLOSE = r"""[\\"'“\]”»›’`]{0,12}"""  # noqa: RUF001
-_SIGN = (
-    rf"{_CLOSE}[ \t]*(?::=|=>|->|[=:：→])[ \t\r]*"  # noqa: RUF001
-    r"""(?:\[\s*(?=[\\"']))?(?:[&!][\w!]+[ \t]+|[bru]{1,2}(?=["'])|[A-Z]\w+\((?=["']))?"""
+_ASSIGNED = tuple(map(compile_pattern, SYNTAXES["assigned"]))
+_OPTION, _PAIR, _CELL, _BESIDE, _FARTHER, _TURNED = (
+    compile_pattern(SYNTAXES[name][0])
+    for name in ("option", "pair", "cell", "beside", "farther", "turned")
 )
-_FOLD = r"[ \t]*(?:\\|[>|][+-]?)?"
-# What holds the value of a named thing, and its other fields.
-_FIELD = (
-    rf"""["'\\]*\b(?:\w{{0,20}}val(?:ue)?s?|current|content|default){_CLOSE}\s*[:=>]\s*"""
-    rf"""(?:[\[{{-](?!redacted)\s*(?:["'\\]*\w*value{_CLOSE}\s*:\s*)?)?"""
-)
-_OTHERS = (
-    r"""(?:["'\\]*\w+["'\\]*[ \t]*[:=][ \t]*["'\\]*[\w./-]*["'\\]*"""
-    r"(?:[ \t]*,\s{0,99}|\s{1,99})){0,3}?"
-)
-# A sign, a lone value in the next line, an object with fields, an element, a row, two bracketed
-# values, a sentence, a line of dots.
-_ASSIGNED = (
-    rf"(?:{_SIGN}|{_CLOSE}[ \t\r]*\n\s*:[ \t]+"
-    rf"|{_CLOSE}[ \t]*[=:]{_FOLD}[ \t\r]*\n\s*(?:[->][ \t]+)?(?=\S{{3,}}[ \t\r]*$)"
-    r"(?!\S*[:\]]\s*$|-)"
-    rf"|{_CLOSE}[ \t]*:\s{{0,99}}(?:\{{\s{{0,99}})?{_OTHERS}{_FIELD}"
-    rf"|{_CLOSE}\s{{0,99}}(?:[,;]|</\w+>\s{{0,99}}<)?\s{{0,99}}{_OTHERS}{_FIELD}"
-    r"|>(?=[^<>\n]+</)|</\w+>\s{0,99}(?:<[a-z][^<>\n]{0,80}>\s{0,99}){1,3}"
-    r"|[”\"」]?(?:的值)?[为是]|[ \t]+(?:\.{3,}|…+)[ \t]+"
-    r"|[ \t]+(?:is|was|(?:is )?set to)[ \t]+(?=\S*\d)(?=\S{6}))"
-)
-_OPTION = r"""(?:[\\"']{0,12}(?:=|[ \t])|[\\"']{1,12},\s*(?=[\\"']))(?!-)"""
-_PAIR = r"""[\\"']{1,12},\s*(?:[bru]{1,2})?(?=[\\"'])"""
-_COLUMN = r"(?:[ \t]+[|│┃][ \t]*|[|│┃][ \t]+|[ \t]{2,}(?=\S+[ \t]*$))"
+_CLOSED = defer(r"[\\\"']*\s*[\])]")
 _BEFORE = compile_pattern(r"(?:\w+ ){0,2}[\w.-]*\Z")
 _AFTER = compile_pattern(r"\w*(?:[.-]\w+)*(?: (?:number|no|key|id|tag|name|secret|token)\b)?")
 _COMMAND = defer(r"\b(?:setx|setenv|export|set(?:[ \t]+-\w+)+|[gs]et-?prop|define)[ \t]+[\w./-]*$")
 _KEEPS = defer(
     r"(?:set|put|define|add|insert|append|header|env|config|save)\w*\(\s*[\\\"']+$", re.IGNORECASE
 )
-_BAR, _RULE_BELOW = defer(r"[ \t]*[|│┃]"), defer(r"[^\n]*\n[ |+:=-]*[=-]{3}")
-_URL = defer(r"://\S*$")
-_NEAR = 60
+_URL, _PATH = defer(r"://\S*$"), defer(r"://[^/\s]+/\S*$")
+_NODES = defer(r"[\w.,\[\]-]+")
+_NAMED = defer(r"""[^\n"'<>()|;=:]+""")
+# What a value is not: a name with its sign, a call.
+_NAME_NEXT = defer(r"""[\w.-]+["'\\]*(?:\(|[ \t]*(?:=|:(?=\s|$)))""")
+_SIGNS = defer(r"""[^\w\s"'`|│┃/]""")
+_DASHES = defer("^-+(?:D(?=[a-z]))?")
+_NEAR, _LONGEST, _MANY = 60, 300, 200
+_REST = defer(r"[^\s\"',;&)}]*")
+_LETTERS = defer(r"[^\W\d_]+")
+_TELLING = frozenset("PpSKTDaUuHVRFCOc")
+_EXACT, _INSIDE = (
+    tuple(
+        word
+        for word, letters in FAMILY.items()
+        if (
+            _TELLING & {*letters}
+            or word in {"api", "access", "guid", "uuid", "chassis", "by", "name"}
+            or letters == "GN"
+        )
+        and (word.isascii() and len(word) < 4) is short  # noqa: PLR2004
+    )
+    for short in (True, False)
+)
+_SECRETS = frozenset({"password", "secret", "key", "token"})
+
+
+# Of names of two words.
+_PARTS = frozenset({"tag", "assigned", "requested", "requestedfor"})
+
+
+@functools.lru_cache(1 << 14)
+def is_telling(word: str) -> bool:
+    """Whether a word in small letters may be of a name that says what its value is."""
+    if word in _PARTS:
+        return True
+    return word.removesuffix("s").endswith(_EXACT) or any(stem in word for stem in _INSIDE)
+
+
+@functools.lru_cache(256)
+def _any_of(words: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"(?<![^\W\d_])(?:{'|'.join(words)})(?![^\W\d_])")
+
+
+def _find_names(lowered: str) -> Iterator[re.Match[str]]:
+    telling = {*filter(is_telling, {*_LETTERS.findall(lowered)})}
+    if 0 < len(telling) < _MANY:
+        yield from _any_of(tuple(sorted(telling))).finditer(lowered)
+    elif telling:
+        yield from (word for word in _LETTERS.finditer(lowered) if word[0] in telling)
 
 
 def find_values(text: str) -> Iterator[Cell]:
     """The values, in the order of the text."""
-    done = 0
+    done, floor, person = 0, 0, -_NEAR
     lowered = text.lower()
-    for hit in STEMS.finditer(lowered if len(lowered) == len(text) else text):
+    lowered = lowered if len(lowered) == len(text) else text
+    for hit in _find_names(lowered):
         if hit.start() < done:
             continue
         near = max(0, hit.start() - _NEAR)
@@ -62,51 +88,107 @@ def find_values(text: str) -> Iterator[Cell]:
         )
         start = near + before.start() if before else hit.start()
         end = after.end() if after else hit.end()
-        value = _value_of(text, start, end)
+        kin = "full name" if start - person < _NEAR and text[start:end].lower() == "name" else ""
+        value = _value_of(text, start, end, floor, kin)
         if value:
             yield value
-        done = value.end if value else end
+            floor = value.end
+            person = value.end if value.kind == "user" else person
+        done = max(value.end, end) if value else end
 
 
-def _value_of(text: str, start: int, end: int) -> Cell | None:
-    """The value of the longest name that has a meaning and ends there."""
-    whole = text[start:end].replace(BETWEEN, " ")
-    for name in dict.fromkeys((whole.rpartition(" ")[2], whole)):
-        sense = meaning(re.sub("^-+(?:D(?=[a-z]))?", "", name))
-        if sense and (match := _match(sense, name, text, end)):
-            number = next(n for n in range(1, match.re.groups + 1) if match.start(n) >= 0)
-            first, last = match.span(number)
-            if _URL.search(text, max(0, first - 500), first):
-                last = first + len(re.split("[?#&;]", text[first:last])[0])
-            return Cell(sense.kind, first, last)
+def _value_of(text: str, start: int, end: int, floor: int, kin: str) -> Cell | None:
+    """The value of a name that ends there."""
+    words = text[start:end].replace(BETWEEN, " ").split(" ")
+    for size in range(1, len(words) + 1):
+        name = " ".join(words[-size:])
+        if sense := meaning(kin or _DASHES.sub("", name)):
+            cell = _read(sense, name, text, end)
+            if cell or (cell := _before(sense, text, end - len(name), floor)):
+                return cell
     return None
 
 
-def _match(sense: Meaning, name: str, text: str, end: int) -> re.Match[str] | None:
-    def read(before: str) -> re.Match[str] | None:
-        return compile_pattern(before + sense.value).match(text, end)
-
-    if match := read(_ASSIGNED):
-        return match
+def _read(sense: Meaning, name: str, text: str, end: int) -> Cell | None:
+    for pattern in _ASSIGNED:
+        if (match := pattern.match(text, end)) and (cell := _judged(sense, match)):
+            return cell
     start = end - len(name)
     before = text[max(0, start - 24) : start]
-    if name.startswith("-") or _COMMAND.search(before):
-        return read(_OPTION)
-    if match := read(_PAIR):
-        return match if _KEEPS.search(before) or re.search(r"\d", match[0]) else None
-    match = read(_COLUMN)
-    return match if match and _heads(name, sense, match) else None
+    if name.startswith("-") or _COMMAND.search(before) or _KEEPS.search(before):
+        match = _OPTION.match(text, end)
+        if match and (cell := _judged(sense, match)):
+            return cell
+    if re.search(r"[._-]|[a-z][A-Z]", name) and sense.kind in _SECRETS:
+        match = _CELL.match(text, end)
+        if match and (cell := _judged(sense, match)):
+            return cell
+    match = _PAIR.match(text, end)
+    value = match[match.lastindex or 0] if match else ""
+    listed = match and _CLOSED.match(text, match.end()) and before.rstrip("\\\"'")[-1:] in "[("
+    if (
+        match
+        and (listed or re.search(r"\d", value) or is_strange(value))
+        and (cell := _judged(sense, match))
+    ):
+        return cell
+    match = _BESIDE.match(text, end)
+    if sense.sure and (not match or not judge(sense, match[match.lastindex or 0], beside=True)):
+        match = _FARTHER.match(text, end)
+    tied = match and _ties(sense, match) and ("/" not in match[1] or _is_segment(text, name, end))
+    return _judged(sense, match, beside=True) if match and tied else None
 
 
-def _heads(name: str, sense: Meaning, match: re.Match[str]) -> bool:
-    """A name of several words, of capitals, or of digits. Two of capitals head columns."""
-    value, start = match[match.lastindex or 0], match.start(match.lastindex or 0)
-    digits = re.search(r"\d", value)
-    if not re.search(r"[|│┃]", match.string[match.start() : start]):
-        composite = re.search(r"[._-]|[a-z][A-Z]|[^\x00-\x7f]", name) or sense.kind == "password"
-        return bool(composite and digits)
-    rule = _RULE_BELOW.match(match.string, match.end())
-    heading = rule or (
-        value.isupper() and value.isalpha() and _BAR.match(match.string, match.end())
-    )
-    return bool((re.search(r"\W|_", name) or name.isupper() or digits) and not heading)
+def _ties(sense: Meaning, match: re.Match[str]) -> bool:
+    """Whether the name has the value without a sign."""
+    gap, value = match[1], match[match.lastindex or 0]
+    listed = re.search("[,;]", gap) and not re.search(r"\d", value)
+    named = _NAME_NEXT.match(match.string, match.start(match.lastindex or 0))
+    heading = listed or named or (value.isupper() and value.isalpha())
+    sure = sense.sure or (sense.kind in {"user", "host"} and not _SIGNS.search(gap))
+    return sure and not heading and not re.search(r"[!?]\s|[)#@]", gap)
+
+
+def _is_segment(text: str, name: str, end: int) -> bool:
+    """Whether a name is a whole part of a URL's path, of words that are known."""
+    path = _PATH.search(text, max(0, end - 500), end)
+    told = re.fullmatch("[^O]+", families(name)) and families(name) != "H"
+    return bool(path and told) and text[end - len(name) - 1] == "/"
+
+
+def _judged(sense: Meaning, match: re.Match[str], *, beside: bool = False) -> Cell | None:
+    first, last = match.span(match.lastindex or 0)
+    text = match.string
+    bare = text[first:last].strip("\\\"'")
+    first += text[first:last].index(bare)
+    last = first + len(bare)
+    if not bare:
+        return None
+    if _URL.search(text, max(0, first - 500), first):
+        last = first + len(re.split("[?#&;]", text[first:last])[0])
+    if beside and "/" in match[1]:
+        last = first + len(text[first:last].partition("/")[0])
+    elif (
+        sense.kind == "user"
+        and text[first].isupper()
+        and (name := _NAMED.match(text, first, first + 80))
+    ):
+        last = max(last, name.end())
+    if sense.listed and (nodes := _NODES.match(text, first, first + _LONGEST)):
+        last = max(last, nodes.end())
+    if last - first > _LONGEST and sense.kind not in _SECRETS:
+        return None
+    size = judge(sense, text[first:last], beside=beside)
+    if size > _LONGEST and (rest := _REST.match(text, last)):  # longer than a syntax reads
+        size = rest.end() - first
+    return Cell(sense.kind, first, first + size) if size else None
+
+
+def _before(sense: Meaning, text: str, start: int, floor: int) -> Cell | None:
+    near = max(floor, start - _LONGEST)
+    match = _TURNED.search(text[near:start]) if "value" in text[near:start].lower() else None
+    if not match:
+        return None
+    first = match.start(match.lastindex or 0)
+    size = judge(sense, match[match.lastindex or 0])
+    return Cell(sense.kind, near + first, near + first + size) if size else None
