@@ -46,16 +46,16 @@ class Cell(NamedTuple):
     end: int
 
 
-def _anything(value: str) -> int:
+def _read_any(value: str) -> int:
     return len(value) * (len(value) > 2)  # noqa: PLR2004
 
 
-def _word(value: str) -> int:
+def _read_word(value: str) -> int:
     prose = value[:1] in "/(" or _NUMBER.fullmatch(value) or value.isdigit()
-    return 0 if prose else _anything(value)
+    return 0 if prose else _read_any(value)
 
 
-def _mixed(value: str) -> int:
+def _read_mixture(value: str) -> int:
     """Digits and something else, or several parts."""
     plain = (
         value.isdigit()
@@ -66,21 +66,21 @@ def _mixed(value: str) -> int:
     return 0 if plain or len(value) < 6 else len(value)  # noqa: PLR2004
 
 
-def _token(value: str) -> int:
+def _read_token(value: str) -> int:
     """No word, path or short number."""
     plain = _NUMBER.fullmatch(value) or _PATH.match(value) or len(value) < 6  # noqa: PLR2004
     return 0 if plain or "---" in value or not _is_odd(value) else len(value)
 
 
-def _coded(value: str) -> int:
+def _read_code(value: str) -> int:
     """The same, with digits and letters."""
     both = (re.search(r"\d", value) or len(value) > 19) and re.search("[A-Za-z]", value)  # noqa: PLR2004
-    return _token(value) if both and re.fullmatch(r"[\w+/=.~:-]+", value) else 0
+    return _read_token(value) if both and re.fullmatch(r"[\w+/=.~:-]+", value) else 0
 
 
-def _issued(value: str) -> int:
+def _read_issue(value: str) -> int:
     """The same, as long as issuers draw it, and no name of such a thing."""
-    return _coded(value) if len(value) > 11 and not _is_name(value) else 0  # noqa: PLR2004
+    return _read_code(value) if len(value) > 11 and not _is_name(value) else 0  # noqa: PLR2004
 
 
 def _is_odd(value: str) -> bool:
@@ -98,7 +98,7 @@ def _is_name(value: str) -> bool:
     return bool(re.search("[PSKTDp]", families(value))) and not is_drawn(value, 20)
 
 
-def _identifier(value: str) -> int:
+def _read_number(value: str) -> int:
     match = _STAFF.match(value)
     return match.end() if match else _reader("!<login>")(value)
 
@@ -121,13 +121,13 @@ def _reader(test: str) -> Callable[[str], int]:
 
 
 _TESTS = {
-    "anything": _anything,
-    "word": _word,
-    "mixed": _mixed,
-    "token": _token,
-    "coded": _coded,
-    "issued": _issued,
-    "identifier": _identifier,
+    "anything": _read_any,
+    "word": _read_word,
+    "mixed": _read_mixture,
+    "token": _read_token,
+    "coded": _read_code,
+    "issued": _read_issue,
+    "identifier": _read_number,
 }
 
 
@@ -196,10 +196,10 @@ def families(name: str) -> str:
     while at < len(words):
         joined = "".join(words[at : at + 2])
         pair = at + 1 < len(words) and joined in FAMILY
-        found = FAMILY[joined] if pair else letters_of(words[at])
-        if found == "B" and not (at and words[at - 1].endswith("ed")):
-            found = "w"
-        letters += found
+        family = FAMILY[joined] if pair else letters_of(words[at])
+        if family == "B" and not (at and words[at - 1].endswith("ed")):
+            family = "w"
+        letters += family
         at += 2 if pair else 1
     return re.sub("^[wX]+(?=U$)", "", letters.replace("p", "w")) if " " in name else letters
 
@@ -218,7 +218,9 @@ def meaning(name: str) -> Meaning | None:
 _TIED: dict[str, Callable[[str], int | bool]] = {
     **dict.fromkeys(("key", "token"), _is_odd),
     "user": lambda value: _is_odd(value) or bool(_STAFF.match(value)),
-    **dict.fromkeys(("password", "secret"), lambda value: _is_odd(value) or bool(_mixed(value))),
+    **dict.fromkeys(
+        ("password", "secret"), lambda value: _is_odd(value) or bool(_read_mixture(value))
+    ),
     "host": lambda value: _is_machine(value.lower()),
 }
 
@@ -232,7 +234,7 @@ def judge(sense: Meaning, value: str, *, beside: bool = False) -> int:
     loose = sense is _DRAWN and not (is_drawn(value, 12) or _is_sum(value))
     if beside and (loose or _PATH.match(value)):
         return 0
-    if beside and not _TIED.get(sense.kind, _anything)(value):
+    if beside and not _TIED.get(sense.kind, _read_any)(value):
         return 0
     return _reader(sense.test)(value)
 

@@ -89,7 +89,7 @@ def find_framed_cells(text: str) -> Iterator[Cell]:
     run: list[tuple[int, str]] = []
     opened = False
     for start, line in _lines(text):
-        quotes = _quoted(line)
+        quotes = _split_quote(line)
         cells = _split(line, _columns_of(line)) if _FRAME.search(line) else quotes
         longest = max(cells, key=lambda cell: len(cell[0]), default=None)
         piece = (start + longest.start(), longest[0].rstrip()) if longest else (start, line)
@@ -104,7 +104,7 @@ def find_framed_cells(text: str) -> Iterator[Cell]:
     yield from _find_cells(run)
 
 
-def _quoted(line: str) -> list[re.Match[str]]:
+def _split_quote(line: str) -> list[re.Match[str]]:
     """Both sides of a quote that does not end, or did not begin, in its line."""
     odd = [quote for quote in "'\"" if line.count(quote) % 2]
     return [*re.finditer(f"[^{odd[0]}]+", line)] if odd else []

@@ -48,8 +48,8 @@ def is_token(text: str) -> bool:
     """Whether a word without blanks has a drawn part that its other parts do not explain."""
     if _TAME.match(text):
         return False
-    place = _RUN.search(text)
-    prefix = text[: place.start()] if place else ""
+    first_run = _RUN.search(text)
+    prefix = text[: first_run.start()] if first_run else ""
     issued = bool(prefix) and _is_issuer(prefix)
     runs = _RUN.findall(text)
     both = sum(is_hex(run) or is_drawn(run, _ISSUED) for run in runs) > 1

@@ -111,17 +111,17 @@ def _value_of(text: str, start: int, end: int, floor: int, kin: str) -> Cell | N
 
 def _read(sense: Meaning, name: str, text: str, end: int) -> Cell | None:
     for pattern in _ASSIGNED:
-        if (match := pattern.match(text, end)) and (cell := _judged(sense, match)):
+        if (match := pattern.match(text, end)) and (cell := _judge_match(sense, match)):
             return cell
     start = end - len(name)
     before = text[max(0, start - 24) : start]
     if name.startswith("-") or _COMMAND.search(before) or _KEEPS.search(before):
         match = _OPTION.match(text, end)
-        if match and (cell := _judged(sense, match)):
+        if match and (cell := _judge_match(sense, match)):
             return cell
     if re.search(r"[._-]|[a-z][A-Z]", name) and sense.kind in _SECRETS:
         match = _CELL.match(text, end)
-        if match and (cell := _judged(sense, match)):
+        if match and (cell := _judge_match(sense, match)):
             return cell
     match = _PAIR.match(text, end)
     value = match[match.lastindex or 0] if match else ""
@@ -129,14 +129,14 @@ def _read(sense: Meaning, name: str, text: str, end: int) -> Cell | None:
     if (
         match
         and (listed or re.search(r"\d", value) or is_strange(value))
-        and (cell := _judged(sense, match))
+        and (cell := _judge_match(sense, match))
     ):
         return cell
     match = _BESIDE.match(text, end)
     if sense.sure and (not match or not judge(sense, match[match.lastindex or 0], beside=True)):
         match = _FARTHER.match(text, end)
     tied = match and _ties(sense, match) and ("/" not in match[1] or _is_segment(text, name, end))
-    return _judged(sense, match, beside=True) if match and tied else None
+    return _judge_match(sense, match, beside=True) if match and tied else None
 
 
 def _ties(sense: Meaning, match: re.Match[str]) -> bool:
@@ -152,11 +152,11 @@ def _ties(sense: Meaning, match: re.Match[str]) -> bool:
 def _is_segment(text: str, name: str, end: int) -> bool:
     """Whether a name is a whole part of a URL's path, of words that are known."""
     path = _PATH.search(text, max(0, end - 500), end)
-    told = re.fullmatch("[^O]+", families(name)) and families(name) != "H"
-    return bool(path and told) and text[end - len(name) - 1] == "/"
+    known = re.fullmatch("[^O]+", families(name)) and families(name) != "H"
+    return bool(path and known) and text[end - len(name) - 1] == "/"
 
 
-def _judged(sense: Meaning, match: re.Match[str], *, beside: bool = False) -> Cell | None:
+def _judge_match(sense: Meaning, match: re.Match[str], *, beside: bool = False) -> Cell | None:
     first, last = match.span(match.lastindex or 0)
     text = match.string
     bare = text[first:last].strip("\\\"'")

@@ -26,12 +26,12 @@ def read_rows(name: str) -> list[str]:
 
 
 def _read_syntaxes() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    patterns: dict[str, list[str]] = {}
     for row in read_rows("syntaxes.txt"):
         name, _, pattern = row.partition("  ")
-        whole = re.sub("@([a-z]+)@", lambda match: found[match[1]][0], pattern)
-        found.setdefault(name, []).append(whole)
-    return found
+        whole = re.sub("@([a-z]+)@", lambda match: patterns[match[1]][0], pattern)
+        patterns.setdefault(name, []).append(whole)
+    return patterns
 
 
 SYNTAXES = _read_syntaxes()
