@@ -14,6 +14,7 @@ from ascend_doctor.patterns import defer
 from ascend_doctor.redact.names import is_word
 from ascend_doctor.redact.vocabulary import (
     SYNTAXES,
+    fill,
     is_drawn,
     is_hex,
     is_known,
@@ -31,11 +32,7 @@ _BREAKS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[^\W\d
 _NOTHING, _PATH, _NUMBER, _FIELD_NODE = (
     defer(SYNTAXES[name][0], re.IGNORECASE) for name in ("nothing", "path", "number", "fieldnode")
 )
-_PARTS = {
-    "<login>": r"(?![\w.-]*--)[^\W\d][\w.'-]*(?: (?-i:[A-Z])[\w'-]*){0,2}",
-    "<node>": r"(?!localhost\b|unbound\b|(?:\d{1,3}\.){3}\d|[\da-f]{1,4}:[\da-f:]{2})[a-z](?a:[\w.,\[\]-])*",
-}
-_STAFF = defer(r"[a-z]{0,2}\d{5,16}(?![\w-])", re.IGNORECASE)
+_STAFF, _MIXED = (defer(SYNTAXES[name][0], re.IGNORECASE) for name in ("staff", "mixed"))
 
 
 class Cell(NamedTuple):
@@ -44,43 +41,6 @@ class Cell(NamedTuple):
     kind: str
     start: int
     end: int
-
-
-def _read_any(value: str) -> int:
-    return len(value) * (len(value) > 2)  # noqa: PLR2004
-
-
-def _read_word(value: str) -> int:
-    prose = value[:1] in "/(" or _NUMBER.fullmatch(value) or value.isdigit()
-    return 0 if prose else _read_any(value)
-
-
-def _read_mixture(value: str) -> int:
-    """Digits and something else, or several parts."""
-    plain = (
-        value.isdigit()
-        or _NUMBER.fullmatch(value)
-        or not re.search(r"\d", value)
-        or _PATH.match(value)
-    )
-    return 0 if plain or len(value) < 6 else len(value)  # noqa: PLR2004
-
-
-def _read_token(value: str) -> int:
-    """No word, path or short number."""
-    plain = _NUMBER.fullmatch(value) or _PATH.match(value) or len(value) < 6  # noqa: PLR2004
-    return 0 if plain or "---" in value or not _is_odd(value) else len(value)
-
-
-def _read_code(value: str) -> int:
-    """The same, with digits and letters."""
-    both = (re.search(r"\d", value) or len(value) > 19) and re.search("[A-Za-z]", value)  # noqa: PLR2004
-    return _read_token(value) if both and re.fullmatch(r"[\w+/=.~:-]+", value) else 0
-
-
-def _read_issue(value: str) -> int:
-    """The same, as long as issuers draw it, and no name of such a thing."""
-    return _read_code(value) if len(value) > 11 and not _is_name(value) else 0  # noqa: PLR2004
 
 
 def _is_odd(value: str) -> bool:
@@ -98,37 +58,23 @@ def _is_name(value: str) -> bool:
     return bool(re.search("[PSKTDp]", families(value))) and not is_drawn(value, 20)
 
 
-def _read_number(value: str) -> int:
-    match = _STAFF.match(value)
-    return match.end() if match else _reader("!<login>")(value)
-
-
 @functools.cache
 def _reader(test: str) -> Callable[[str], int]:
-    """What reads a value: a function, or a pattern as rules.txt has it."""
-    if test in _TESTS:
-        return _TESTS[test]
-    part = test.lstrip("!#")
-    pattern = defer(_PARTS.get(part, part), re.IGNORECASE)
+    """What gives the length of a value, by a pattern of rules.txt."""
+    pattern = defer(fill(test.lstrip("!#%&")), re.IGNORECASE)
+    checks: dict[str, Callable[[str], bool]] = {
+        "!": lambda text: is_stranger(text) and not _PATH.match(text),
+        "#": lambda text: _is_machine(text) and not _PATH.match(text),
+        "%": _is_odd,
+        "&": lambda text: _is_odd(text) and not _is_name(text),
+    }
+    check = checks.get(test[0], bool)
 
     def read(value: str) -> int:
         match = pattern.match(value)
-        if not match or _PATH.match(match[0]) or (test[0] == "!" and not is_stranger(match[0])):
-            return 0
-        return 0 if test[0] == "#" and not _is_machine(match[0]) else match.end()
+        return match.end() if match and check(match[0]) else 0
 
     return read
-
-
-_TESTS = {
-    "anything": _read_any,
-    "word": _read_word,
-    "mixed": _read_mixture,
-    "token": _read_token,
-    "coded": _read_code,
-    "issued": _read_issue,
-    "identifier": _read_number,
-}
 
 
 def is_stranger(name: str) -> bool:
@@ -147,25 +93,25 @@ def _is_machine(value: str) -> bool:
 
 
 class Meaning(NamedTuple):
-    """What values of such names are: ``test`` as in rules.txt.
+    """What values of such names are: one of ``tests`` as in rules.txt.
 
     ``sure``: of a value that only stands beside its name, too; ``listed``: of several.
     """
 
     kind: str
     names: re.Pattern[str]
-    test: str
+    tests: tuple[str, ...]
     sure: bool = True
     listed: bool = False
 
 
 def _meaning_of(row: str) -> Meaning:
-    kind, names, test = row.split("  ")
-    return Meaning(kind.rstrip("?"), defer(names), test, "?" not in kind, "V" in names)
+    kind, names, *tests = row.split("  ")
+    return Meaning(kind.rstrip("?"), defer(names), tuple(tests), "?" not in kind, "V" in names)
 
 
 _RULES = tuple(map(_meaning_of, read_rows("rules.txt")))
-_DRAWN = Meaning("key", defer(""), "issued")
+_DRAWN = Meaning("key", defer(""), ("&@code@{12,}$",))
 
 
 @functools.lru_cache(1 << 13)
@@ -219,7 +165,7 @@ _TIED: dict[str, Callable[[str], int | bool]] = {
     **dict.fromkeys(("key", "token"), _is_odd),
     "user": lambda value: _is_odd(value) or bool(_STAFF.match(value)),
     **dict.fromkeys(
-        ("password", "secret"), lambda value: _is_odd(value) or bool(_read_mixture(value))
+        ("password", "secret"), lambda value: _is_odd(value) or bool(_MIXED.match(value))
     ),
     "host": lambda value: _is_machine(value.lower()),
 }
@@ -234,14 +180,14 @@ def judge(sense: Meaning, value: str, *, beside: bool = False) -> int:
     loose = sense is _DRAWN and not (is_drawn(value, 12) or _is_sum(value))
     if beside and (loose or _PATH.match(value)):
         return 0
-    if beside and not _TIED.get(sense.kind, _read_any)(value):
+    if beside and not _TIED.get(sense.kind, bool)(value):
         return 0
-    return _reader(sense.test)(value)
+    return max(_reader(test)(value) for test in sense.tests)
 
 
 _COLUMNS = {
-    "user": Meaning("user", defer(""), r"(?-i:[^\W\dA-Z][\w.-]*|\d{5,16})"),
-    "host": Meaning("host", defer(""), r"(?-i:[a-z][\w-]*(?:\d|\.[a-z])[\w.-]*)"),
+    "user": Meaning("user", defer(""), (r"(?-i:[^\W\dA-Z][\w.-]*|\d{5,16})",)),
+    "host": Meaning("host", defer(""), (r"(?-i:[a-z][\w-]*(?:\d|\.[a-z])[\w.-]*)",)),
 }
 
 

@@ -25,16 +25,15 @@ def read_rows(name: str) -> list[str]:
     return [row for row in text.splitlines() if row and not row.startswith("#")]
 
 
-def _read_syntaxes() -> dict[str, list[str]]:
-    patterns: dict[str, list[str]] = {}
-    for row in read_rows("syntaxes.txt"):
-        name, _, pattern = row.partition("  ")
-        whole = re.sub("@([a-z]+)@", lambda match: patterns[match[1]][0], pattern)
-        patterns.setdefault(name, []).append(whole)
-    return patterns
+def fill(pattern: str) -> str:
+    """A pattern with those of syntaxes.txt in it."""
+    return re.sub("@([a-z0-9]+)@", lambda match: SYNTAXES[match[1]][0], pattern)
 
 
-SYNTAXES = _read_syntaxes()
+SYNTAXES: dict[str, list[str]] = {}
+for _row in read_rows("syntaxes.txt"):
+    _name, _, _pattern = _row.partition("  ")
+    SYNTAXES.setdefault(_name, []).append(fill(_pattern))
 
 
 def words_of(text: str) -> Iterator[str]:
