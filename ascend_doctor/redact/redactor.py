@@ -131,7 +131,8 @@ class Redactor:
         def hide_escaped(match: re.Match[str]) -> str:
             was = unquote(match[0])
             name, sign, rest = clean(was).partition("=")
-            now = name + sign + clean(rest)
+            # Encoded again, it has been cleaned.
+            now = name + sign + (rest if "%" in rest else clean(rest))
             return match[0] if now == was else quote(now, safe="[]~+*=:")
 
         if "%" in lowered:
