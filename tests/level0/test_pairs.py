@@ -31,7 +31,9 @@ def test_every_breakage_is_named_and_nobody_else_accused(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "count", "file"), [(2028, 40, "fresh"), (2029, 30, "outside")])
+@pytest.mark.parametrize(
+    ("seed", "count", "file"), [(2028, 40, "fresh"), (2029, 30, "outside"), (2031, 20, "sources")]
+)
 def test_two_kinds_of_breakages_are_both_named(seed: int, count: int, file: str) -> None:
     faults = {group.id: list(group.faults()) for group in fresh_pairs(seed, count, file)}
     assert {key for key, missed in faults.items() if missed} <= EXPLAINED.keys(), faults
