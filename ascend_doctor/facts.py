@@ -156,12 +156,13 @@ class DockerRuntime(Part, frozen=True, kw_only=True):
 class Driver(Section, frozen=True, kw_only=True):
     """The kernel driver (HDK), its firmware, its device files and its user-space libraries.
 
-    ``modules``: loaded kernel modules.
+    ``modules``: loaded kernel modules. ``parts``: versions by name, as ascendhal.
     """
 
     path: str | None = None
     version: str | None = None
     package_version: str | None = None
+    parts: dict[str, str] = {}
     compatible_firmware: str | None = None
     firmware_version: str | None = None
     compatible_drivers: str | None = None
@@ -237,7 +238,10 @@ class NpuEcc(Part, frozen=True, kw_only=True):
 
 
 class NpuBoard(Part, frozen=True, kw_only=True):
-    """``npu-smi info -t board``. ``compatibility`` is driver against firmware: OK, NOK, UNKNOWN."""
+    """``npu-smi info -t board``. ``compatibility`` is driver against firmware: OK, NOK, UNKNOWN.
+
+    ``kind`` has answers by their printed name that cards of one kind share.
+    """
 
     npu_id: int
     chip_name: str | None = None
@@ -245,6 +249,7 @@ class NpuBoard(Part, frozen=True, kw_only=True):
     driver_version: str | None = None
     firmware_version: str | None = None
     compatibility: str | None = None
+    kind: dict[str, str] = {}
 
 
 class NpuMapping(Part, frozen=True, kw_only=True):
@@ -298,11 +303,15 @@ class Npus(Section, frozen=True, kw_only=True):
 
 
 class CannComponent(Part, frozen=True, kw_only=True):
-    """A folder of the toolkit. ``public`` is the release it belongs to, ``version`` as written."""
+    """A folder of the toolkit. ``public`` is the release it belongs to, ``version`` as written.
+
+    ``requires``: versions by what its file names, as "package runtime" and "driver ascendhal".
+    """
 
     name: str
     version: str | None = None
     public: str | None = None
+    requires: dict[str, str] = {}
 
 
 class CannInstall(Part, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from ascend_doctor.facts import CannComponent
 _RUNNING = re.compile(
     r"^([\w-]{1,64})_running_version=\[([^:\]\n]{0,64}):([^\]\n]{0,64})\]", re.MULTILINE
 )
+_REQUIRED = re.compile(r"required_(driver|package)_(\w{1,64})_version")
 
 
 def parse_component(name: str, text: str) -> CannComponent | None:
@@ -24,6 +25,11 @@ def parse_component(name: str, text: str) -> CannComponent | None:
         name=name,
         version=version,
         public=(folder if folder[:1].isdecimal() else version) if folder else None,
+        requires={
+            f"{match.group(1)} {match.group(2)}": text
+            for key, text in assignments.items()
+            if (match := _REQUIRED.fullmatch(key))
+        },
     )
 
 

@@ -33,6 +33,7 @@ def driver(machine: Machine) -> Driver:
         path=path if exists(machine, path) else None,
         version=first(version, "Version"),
         package_version=first(version, "package_version"),
+        parts={key.removesuffix("_version"): value for key, value in version},
         compatible_firmware=first(version, "compatible_version_fw"),
         firmware_version=first(firmware, "Version") or _running_firmware(machine, path),
         compatible_drivers=first(firmware, "compatible_version_drv"),

@@ -10,6 +10,8 @@ _PROCESS = defer(
     r"Process memory\(MB\):\s*([0-9]{1,9})"
 )
 _TOPOLOGY_NAME = defer(r"(?:NPU|Phy-ID)[0-9]+$")
+# Cards of one server differ in serial numbers, slots and revisions, not in these.
+_OF_A_KIND = ("Board ID", "PCI Device ID", "Subsystem Device ID", "Chip Count")
 _IDS = frozenset({"NPU ID", "Chip ID", "Chip Count"})
 
 
@@ -70,6 +72,7 @@ def parse_board(text: str, npu_id: int) -> NpuBoard | None:
         driver_version=first(pairs, "Software Version"),
         firmware_version=first(pairs, "Firmware Version"),
         compatibility=first(pairs, "Compatibility"),
+        kind={key: value for key, value in pairs if key in _OF_A_KIND},
     )
     return board if board.driver_version or board.firmware_version else None
 

@@ -10,7 +10,7 @@ from ascend_doctor.collect.vendor_text import whole
 from ascend_doctor.facts import Npu, NpuProcess, Npus, Usage
 from ascend_doctor.patterns import defer
 
-_TITLE = defer(r"npu-smi\s+(\S+)\s+Version:\s*(\S+)")
+_TITLE = defer(r"npu-smi\s+(\S+)\s+Version:\s*(?:NA\b|(\S+))")
 _BUS = defer(r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]$")
 # People paste these instead of rows into an issue.
 _ELIDED = defer(r"(?:\.{3,}|…+)$")

@@ -65,7 +65,8 @@ def test_addresses_of_the_npus() -> None:
 def test_gateways() -> None:
     warns("hccn-gateway", change_port(1, gateway="198.51.100.1"), "192.0.2.0/24")
     cannot_tell("hccn-gateway", change_port(1, gateway=None), "the gateway and its subnet")
-    passes("hccn-gateway", change_port(1, gateway=""))
+    warns("hccn-gateway", change_port(1, gateway=""), "device 1: not set; the others: 192.0.2.1")
+    warns("hccn-gateway", change_port(1, gateway="192.0.2.254"), "is not that of the others")
 
 
 def test_links() -> None:
@@ -98,9 +99,10 @@ def test_a_question_that_a_product_does_not_know_is_left_out() -> None:
         assert run(check, of_product)[0].level is Level.OK, check
 
 
-@pytest.mark.parametrize("state", ["Success", "Init", "Detect ip set"])
+@pytest.mark.parametrize("state", ["Success", "Detect ip set"])
 def test_health_that_is_no_fault(state: str | None) -> None:
     passes("hccn-health", change_port(0, health=state))
+    warns("hccn-health", change_port(0, health="Init"), "device 0: Init; the others: Success")
 
 
 def test_hccn_tool_is_for_root() -> None:
@@ -284,6 +286,8 @@ def test_processes_of_launch_scripts() -> None:
 def test_the_container_runtimes_variable_warns_outside_containers() -> None:
     facts = a2(ASCEND_VISIBLE_DEVICES="0-3")
     warns("container-variable", facts, "All devices stay visible")
+    warns("container-variable", inside(facts), "/dev/davinci0-7")
+    facts = a2(ASCEND_VISIBLE_DEVICES="Ascend910-0,Ascend910-1,2-7")
     passes("container-variable", inside(facts), "numbers are those of the host")
 
 

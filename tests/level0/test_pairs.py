@@ -10,6 +10,7 @@ from tests.level0.pairs import SEEDS, Group, fresh_pairs, groups
 EXPLAINED = {
     "netmask-differs-from-file + all-devices-gone": "there is no device to ask",
     "numpy-2-with-mindspeed + bare-host": "the bare host has no package at all",
+    "npu-smi-no-card + all-devices-gone": "no trace of an NPU is left",
     "inside-torchrun + two-cards": "eight processes are really too many for two cards",
     "all-links-sys + npu-smi-says-nothing + opp-of-another-cann": "npu-smi shows no device to link",
     "ports-reserved-in-part 60000-60015 + two-variables ['HCCL_HOST_SOCKET_PORT_RANGE', "

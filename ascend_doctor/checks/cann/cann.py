@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, CannInstall, Driver
 from ascend_doctor.findings import Remedy, quantity
-from ascend_doctor.judging import Case, Findings, Texts, error, matrix_fit, note, unknown, warning
+from ascend_doctor.judging import Case, Findings, Texts, error, matrix_fit, note, warning
 from ascend_doctor.judging.closed import require_open
 from ascend_doctor.judging.container_fix import run_image
 from ascend_doctor.judging.packages import (
@@ -118,14 +118,7 @@ def _cann_installed(case: Case) -> Findings:
     if find_distribution(case, "torch-npu") is None and not (driver and driver.present):
         raise NotApplicable("there is no trace of an NPU and no torch_npu on this machine")
     require_open(case, "/usr/local/Ascend", *filter(None, (cann.shell.home,)))
-    yield error(
-        "CANN is not installed",
-        observed="no CANN in the usual places, nor where ASCEND_HOME_PATH points",
-        required="the toolkit and the operator package of the chip, of one release",
-        because="torch_npu cannot be imported without the libraries of CANN.",
-        remedy=_install_cann(case),
-        refs=(_GUIDE,),
-    )
+    yield TEXTS.finding("no-cann", remedy=_install_cann(case), refs=(_GUIDE,))
 
 
 def _install_cann(case: Case) -> Remedy:
@@ -152,19 +145,16 @@ def _cann_sourced(case: Case) -> Findings:
     if cann.shell.sourced:
         root = cann.shell.home or cann.shell.toolkit_home
         if cann.in_use is None and root not in cann.shell.stale:
-            yield unknown(
-                "Could not tell which CANN the environment uses",
+            yield TEXTS.finding(
+                "unknown-cann",
                 observed=f"{root} does not tell what it is; installed: {list_installs(installs)}",
-                because="It is not known whether that CANN is whole, and made for this torch_npu.",
                 remedy=_fresh(case, next(iter(installs))),
             )
         if not cann.shell.opp:
-            yield warning(
-                "ASCEND_OPP_PATH is unset, though the environment of CANN is loaded",
+            yield TEXTS.finding(
+                "no-opp",
                 observed=f"ASCEND_HOME_PATH={cann.shell.home or cann.shell.toolkit_home}; "
                 "ASCEND_OPP_PATH unset",
-                required="the folder opp of the CANN in use",
-                because="Operators are looked for there; without it E30006 or 561103 may follow.",
                 remedy=_fresh(case, cann.in_use),
                 refs=("hicann/runtime@681ef761:docs/zh/env_vars",),
             )

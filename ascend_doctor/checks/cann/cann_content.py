@@ -1,8 +1,19 @@
 """What is inside the CANN in use: its parts, its operators, and NNAL beside it."""
 
+from collections.abc import Iterator
+
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.facts import Cann, CannComponent, CannInstall, Host, Native, Nnal
+from ascend_doctor.facts import (
+    Cann,
+    CannComponent,
+    CannInstall,
+    Host,
+    Native,
+    Nnal,
+    require_known,
+)
 from ascend_doctor.judging import Case, Findings, Remedy, Texts, error, note, warning
+from ascend_doctor.judging.chip import container
 from ascend_doctor.judging.closed import require_open
 from ascend_doctor.judging.container_fix import run_image
 from ascend_doctor.judging.packages import (
@@ -14,12 +25,14 @@ from ascend_doctor.judging.packages import (
     source,
 )
 from ascend_doctor.judging.version_compare import is_in_range, leading
+from ascend_doctor.patterns import defer
 
 TEXTS = Texts("cann-content")
 
 _WITHOUT_ATB = "Operators of ATB will fail: libatb.so cannot be loaded."
 _ISSUE = "https://github.com/vllm-project/vllm-ascend/issues/152"
 _GUIDE = "Ascend/MindSpeed@26.0.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
+_LEAST = defer(r"(?:>=\s*)?(\d[\w.]*)")
 # Has its own numbers, not those of the toolkit's release.
 _OWN_NUMBERS = ("mindstudio-toolkit",)
 # Upgradable alone from 8.5.0 on; a toolkit fits operators of its major release and the two beside.
@@ -66,6 +79,22 @@ def _cann_components(case: Case) -> Findings:
             refs=(_WINDOW, _ALONE_REF),
         )
     require_open(case, install.root)
+    if unmet := [*_list_unmet(case, install)]:
+        yield TEXTS.finding("unmet", observed="; ".join(unmet), refs=(_WINDOW,), release=release)
+
+
+def _list_unmet(case: Case, install: CannInstall) -> Iterator[str]:
+    """Lower bounds that parts of CANN set and that CANN or the driver does not meet."""
+    versions = {f"package {part.name}": part.version for part in install.components}
+    # A container has no driver of its own.
+    driver = None if container(case) else case.facts.driver
+    for part in install.components:
+        for name, text in part.requires.items():
+            have, least = versions.get(name), _LEAST.match(text)
+            if driver and name.startswith("driver "):
+                have = require_known(driver.parts.get(name[7:]), f"the version of {name}")
+            if least and have and leading(have, 3, "ascend") < leading(least[1], 3, "ascend"):
+                yield f"{part.name} requires {name} {least[1]}, there is {have}"
 
 
 def _releases(parts: list[CannComponent]) -> str:
@@ -177,10 +206,9 @@ def _nnal(case: Case) -> Findings:
         return
     used = _nnal_in_use(cann)
     if used is None:
-        yield warning(
-            "NNAL is installed, but its environment is not loaded",
+        yield TEXTS.finding(
+            "not-loaded",
             observed=f"ATB_HOME_PATH is {cann.shell.atb or 'unset'}; NNAL in {cann.nnal[0].root}",
-            required="its set_env.sh sourced after that of CANN",
             because=_WITHOUT_ATB,
             remedy=_source_nnal(cann.nnal[0]),
             refs=(_ISSUE,),
@@ -198,14 +226,12 @@ def _nnal(case: Case) -> Findings:
     yield from _atb_symbols(case, chosen_nnal)
     native = case.need(Native)
     if used is not None and native.atb is not None and native.atb.path is None:
-        yield warning(
-            "NNAL is loaded, and its libatb.so is not found",
-            observed=f"ATB_HOME_PATH={cann.shell.atb}; libatb.so: not found",
-            required="lib/libatb.so below ATB_HOME_PATH, on LD_LIBRARY_PATH",
+        yield TEXTS.finding(
+            "no-libatb",
             because=_WITHOUT_ATB,
-            remedy="Source its set_env.sh again; where the file is gone, install NNAL again",
             commands=(source(chosen_nnal.set_env),) if chosen_nnal.set_env else (),
             refs=(_ISSUE,),
+            cann=cann,
         )
     if chosen_nnal.version is None:
         raise Unknown(f"{chosen_nnal.root} does not tell its version")

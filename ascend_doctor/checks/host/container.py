@@ -4,7 +4,7 @@ import shlex
 
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Container, Driver, Environment, Host, require_known
-from ascend_doctor.judging import Case, Findings, Texts, error, note, quantity, spans, warning
+from ascend_doctor.judging import Case, Findings, Texts, error, quantity, spans, warning
 from ascend_doctor.judging.chip import container
 from ascend_doctor.judging.container_fix import REF, managers, mount_again, pci_devices, start_again
 from ascend_doctor.judging.packages import npu_only
@@ -79,12 +79,9 @@ def _container_driver(case: Case) -> Findings:
     if "libascend_hal.so" not in lacking:
         return
     if driver.path is not None:
-        yield error(
-            "The loader does not find the driver's libraries",
+        yield TEXTS.finding(
+            "not-searched",
             observed=f"not found: {', '.join(lacking)}; {driver.path} exists",
-            required="driver/lib64, driver/lib64/common and driver/lib64/driver searched",
-            because="libascend_hal.so is what opens a device.",
-            remedy="Name the folders; if they are empty, mount them from the host",
             commands=(_search(driver.path),),
             refs=(_HAL,),
         )
@@ -124,17 +121,7 @@ def _container_files(case: Case) -> Findings:
     if case.facts.hccn is not None and case.facts.hccn.conf is None:
         lacking.append("/etc/hccn.conf")
     if driver.install_info is not None and driver.install_info.is_directory:
-        yield warning(
-            "/etc/ascend_install.info is a folder",
-            observed="a folder",
-            required="the file that the driver's installer wrote",
-            because="Docker made it because the host had no such file. Tools take the driver for "
-            "incomplete.",
-            remedy="On the host, remove the empty folder, start the container without that "
-            "mount, or install the driver again so that the file exists",
-            commands=("sudo rmdir /etc/ascend_install.info",),
-            refs=(REF,),
-        )
+        yield TEXTS.finding("is-folder", refs=(REF,))
     if lacking:
         yield warning(
             f"The container lacks {', '.join(lacking)}",
@@ -154,8 +141,8 @@ def _container_privileges(case: Case) -> Findings:
     if not driver.devices:
         return
     if require_known(inside.privileged, "whether it is privileged"):
-        yield note(
-            "The container is privileged and shares its NPUs with everybody",
+        yield TEXTS.finding(
+            "privileged",
             observed=f"it sees {quantity(len(driver.devices), 'device')}",
             refs=(REF,),
         )
@@ -167,8 +154,8 @@ def _docker_runtime(case: Case) -> Findings:
     if container(case) is not None:
         environment = case.need(Environment)
         if environment.variables.get("ASCEND_RUNTIME_OPTIONS"):
-            yield note(
-                "Ascend Docker Runtime was given options",
+            yield TEXTS.finding(
+                "unknown-to-docker",
                 observed=f"ASCEND_RUNTIME_OPTIONS={environment.variables['ASCEND_RUNTIME_OPTIONS']!r}",
                 refs=(_RUNTIME,),
             )
@@ -177,41 +164,16 @@ def _docker_runtime(case: Case) -> Findings:
     if driver.docker is None:
         raise NotApplicable("no docker is set up on this machine")
     if driver.docker.path is None and driver.docker.mounts:
-        yield warning(
-            "Ascend Docker Runtime is installed, but docker does not know it",
-            observed="base.list is there; /etc/docker/daemon.json has no runtime 'ascend'",
-            required="a runtime 'ascend' in /etc/docker/daemon.json",
-            because="`docker run --runtime=ascend` fails.",
-            remedy="Run its installer again, or add the runtime, then restart docker",
-            commands=("sudo systemctl restart docker",),
-            refs=(_RUNTIME,),
-        )
+        yield TEXTS.finding("options", refs=(_RUNTIME,))
     elif driver.docker.is_there is False:
-        yield warning(
-            "Docker's runtime 'ascend' is a program that does not exist",
-            observed=f"/etc/docker/daemon.json names {driver.docker.path}",
-            required="the program of Ascend Docker Runtime",
-            because="No container starts with --runtime=ascend.",
-            remedy="Install Ascend Docker Runtime again, or correct the path, then restart docker",
-            commands=("sudo systemctl restart docker",),
-            refs=(_RUNTIME,),
-        )
+        yield TEXTS.finding("no-program", refs=(_RUNTIME,), driver=driver)
     elif driver.docker.mounts and not any(_DRIVER in path for path in driver.docker.mounts):
-        yield warning(
-            "Ascend Docker Runtime does not mount the driver's libraries",
+        yield TEXTS.finding(
+            "no-driver-mount",
             observed=f"base.list: {', '.join(driver.docker.mounts)}",
-            required=f"{_DRIVER}/lib64",
-            because="Containers get device files without libascend_hal.so and libc_sec.so.",
-            remedy="Add the folder to /etc/ascend-docker-runtime.d/base.list",
-            commands=(
-                f"echo {_DRIVER}/lib64 | sudo tee -a /etc/ascend-docker-runtime.d/base.list",
-            ),
             refs=(_RUNTIME,),
+            _DRIVER=_DRIVER,
         )
     elif driver.docker.path is not None:
         use = "by default" if driver.docker.default else "with --runtime=ascend"
-        yield note(
-            f"Ascend Docker Runtime is set up and used {use}",
-            observed=driver.docker.path,
-            refs=(_RUNTIME,),
-        )
+        yield TEXTS.finding("set-up", observed=driver.docker.path, refs=(_RUNTIME,), use=use)

@@ -58,12 +58,11 @@ def _python_home(case: Case) -> Findings:
     own = {python.prefix, python.base_prefix} if python else set()
     if home.rstrip("/") in own - {""}:
         return
-    yield warning(
-        f"PYTHONHOME is set to {home}",
+    yield TEXTS.finding(
+        "python-home-set",
         observed=f"PYTHONHOME={home!r}"
         + (f"; the interpreter is of {python.base_prefix or python.prefix}" if python else ""),
-        required="unset",
-        because="Python takes its standard library from there: another release, or none.",
         remedy=unset("PYTHONHOME"),
         refs=(_HOME,),
+        home=home,
     )

@@ -2,8 +2,8 @@
 
 import re
 
-from ascend_doctor.facts import Environment, require_known
-from ascend_doctor.judging import Case, Findings, NotApplicable, Remedy, Texts, quantity
+from ascend_doctor.facts import Driver, Environment, require_known
+from ascend_doctor.judging import Case, Findings, NotApplicable, Remedy, Texts, quantity, spans
 from ascend_doctor.judging.chip import MOST_DEVICES, ascend, container, device_count
 from ascend_doctor.judging.env_values import settings, show_values, unset
 
@@ -145,5 +145,10 @@ def _container_variable(case: Case) -> Findings:
         yield TEXTS.finding(
             "not-read", observed=show_values(values, "ASCEND_VISIBLE_DEVICES", _NAME)
         )
+        return
+    devices = [device.number for device in case.need(Driver).devices if device.number is not None]
+    ids = re.sub(r"[A-Za-z]+[0-9]*-", "", asked)
+    if devices and ids and _numbers(ids, MOST_DEVICES) != sorted(devices):
+        yield TEXTS.finding("other-devices", asked=asked, there=spans(devices))
     else:
         yield TEXTS.finding("of-container", observed=show_values(values, "ASCEND_VISIBLE_DEVICES"))

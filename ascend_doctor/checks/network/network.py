@@ -3,6 +3,7 @@
 import contextlib
 import ipaddress
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from ascend_doctor.checks.network.sockets import address
@@ -10,7 +11,7 @@ from ascend_doctor.facts import Driver, Hccn, HccnDevice
 from ascend_doctor.judging import Finding, Findings, NotApplicable, Remedy, Texts, Unknown, spans
 from ascend_doctor.judging.chip import ascend, container, family_or_none, lacks_root
 from ascend_doctor.judging.closed import require_open
-from ascend_doctor.judging.judge import Case, error, note, rerun_as_root, unknown, warning
+from ascend_doctor.judging.judge import Case, error, rerun_as_root, unknown, warning
 
 TEXTS = Texts("network")
 
@@ -59,6 +60,32 @@ def untold(
         lost |= there - {device.device for device in devices}
     if lost:
         raise Unknown(f"hccn_tool did not answer for {_of(lost)} (see hccn-tool)")
+
+
+def report_odd(
+    devices: Iterable[HccnDevice],
+    what: str,
+    question: str,
+    value_of: Callable[[HccnDevice], str | None],
+) -> Findings:
+    """The one device whose answer differs from that of at least three others, which agree."""
+    answers_of = {device.device: value_of(device) for device in devices}
+    values = {of: text or "not set" for of, text in answers_of.items() if text is not None}
+    counted = Counter(values.values()).most_common()
+    if [count for _, count in counted[1:]] != [1] or counted[0][1] < _PEERS:
+        return
+    (usual, _), (odd, _) = counted
+    of = next(device for device, text in values.items() if text == odd)
+    yield TEXTS.finding(
+        "odd",
+        commands=(each(question, (of,)),),
+        refs=(HCCN_SOURCE,),
+        devices=(of,),
+        odd=odd,
+        of=of,
+        usual=usual,
+        what=what,
+    )
 
 
 def _of(devices: Iterable[int]) -> str:
@@ -118,14 +145,10 @@ def _hccn_tool(case: Case) -> Findings:
         )
     for device in hccn.devices:
         if device.error is not None and device.error != hccn.error:
-            yield unknown(
-                f"hccn_tool did not answer for device {device.device}",
-                observed=device.error.text,
-                because="Its network could not be examined.",
-            )
+            yield TEXTS.finding("silent", observed=device.error.text, device=device)
 
 
-_IPV4, _POINT_TO_POINT = 4, 2
+_IPV4, _POINT_TO_POINT, _PEERS = 4, 2, 3
 # Keys of /etc/hccn.conf: the field with the active value, and its question.
 _ACTIVE = {
     "address": ("address", "-ip"),
@@ -157,16 +180,17 @@ def _hccn_conf(case: Case) -> Findings:
                 silent.setdefault(key, []).append(device.device)
             if active is None or _same(written, active):
                 continue
-            yield warning(
-                f"/etc/hccn.conf has another {key} for device {device.device} than the device",
+            yield TEXTS.finding(
+                "differs",
                 observed=f"{key}_{device.device}={written}; hccn_tool: {active or 'not set'}",
-                required="the same in both",
                 because="Rank tables made from the file name an address the device does not have."
                 if key == "address"
                 else "It changes with the next restart.",
                 remedy=_set_again(device, key, written),
                 refs=(_STALE, VERIFY),
                 devices=(device.device,),
+                device=device,
+                key=key,
             )
     if silent:
         listed = "; ".join(f"{key} of {_of(numbers)}" for key, numbers in silent.items())
@@ -241,23 +265,12 @@ def _hccn_addresses(case: Case) -> Findings:
             devices=lacking,
         )
     elif lacking and family is not None and family.network == "planes":
-        yield warning(
-            "The NPUs have no network addresses",
-            observed="none is set",
-            required="an address on every NPU",
-            because="The first generation needs them even inside one server.",
-            remedy=_give(lacking),
-            refs=(HCCN_SOURCE,),
-        )
+        yield TEXTS.finding("no-addresses-of-planes", remedy=_give(lacking), refs=(HCCN_SOURCE,))
     elif lacking:
-        yield note(
-            "The NPUs have no network addresses",
-            observed="jobs of one server work; those of several need addresses, but for one A3 "
-            "SuperPoD",
-            refs=(HCCN_SOURCE,),
-        )
+        yield TEXTS.finding("no-addresses", refs=(HCCN_SOURCE,))
     yield from _twice(devices, broken)
     yield from _impossible(devices, broken)
+    yield from report_odd(devices, "The netmask", "-ip -g", lambda device: device.netmask)
     if not is_950(case):
         yield from untold(
             case,
@@ -298,27 +311,23 @@ def _impossible(devices: tuple[HccnDevice, ...], broken: Callable[..., Finding])
         with contextlib.suppress(ValueError):
             address = ipaddress.ip_address(device.address or "")
             net = _network(device)
-            if device.netmask and (net is None or not net.prefixlen):
-                yield broken(
-                    f"Device {device.device} has a netmask that is none",
-                    observed=f"{address}, netmask {device.netmask}",
-                    required="a mask whose ones are all in front, such as 255.255.255.0",
-                    because="The device cannot tell its own subnet from others.",
-                    remedy=_give((device.device,)),
-                    refs=(HCCN_SOURCE,),
-                    devices=(device.device,),
-                )
-            elif (
-                _names_subnet(address, net)
+            no_mask = bool(device.netmask) and (net is None or not net.prefixlen)
+            if (
+                no_mask
+                or _names_subnet(address, net)
                 or address.is_unspecified
                 or address.is_loopback
                 or address.is_multicast
                 or address.is_reserved
             ):
                 yield broken(
-                    f"Device {device.device} has an address that is not one of a host",
-                    observed=str(address),
-                    required="an address of its own in the network of the NPUs",
+                    f"Device {device.device} has a netmask that is none"
+                    if no_mask
+                    else f"Device {device.device} has an address that is not one of a host",
+                    observed=f"{address}, netmask {device.netmask}",
+                    required="a mask whose ones are all in front, such as 255.255.255.0"
+                    if no_mask
+                    else "an address of its own in the network of the NPUs",
                     because="Packets to it never leave their sender, or reach many.",
                     remedy=_give((device.device,)),
                     refs=(HCCN_SOURCE,),
@@ -344,11 +353,13 @@ def _network(device: HccnDevice) -> ipaddress.IPv4Network | ipaddress.IPv6Networ
 
 @TEXTS.check("hccn-gateway")
 def _hccn_gateway(case: Case) -> Findings:
+    reported = []
     for answer in answers(case):
         net, gateway = _network(answer), address(answer.gateway or "")
         own = gateway is not None and gateway == address(answer.address or "")
         if net is None or gateway is None or (gateway in net and not own):
             continue
+        reported.append(answer)
         yield warning(
             f"The gateway of device {answer.device} is its own address"
             if own
@@ -361,6 +372,10 @@ def _hccn_gateway(case: Case) -> Findings:
             refs=(HCCN_SOURCE,),
             devices=(answer.device,),
         )
+    rest = [answer for answer in answers(case) if answer not in reported]
+    shared, _ = Counter(map(_network, rest)).most_common(1)[0] if rest else (None, 0)
+    peers = [answer for answer in rest if _network(answer) == shared]
+    yield from report_odd(peers, "The gateway", "-gateway -g", lambda each: each.gateway)
     if not is_950(case):
         yield from untold(
             case,

@@ -7,10 +7,11 @@ from ascend_doctor.checks.network.network import (
     each,
     is_950,
     needs_addresses,
+    report_odd,
     untold,
 )
 from ascend_doctor.facts import HccnDevice
-from ascend_doctor.judging import Case, Findings, Texts, error, note, spans, unknown, warning
+from ascend_doctor.judging import Case, Findings, Texts, error, spans, unknown, warning
 
 TEXTS = Texts("network-links")
 
@@ -59,11 +60,7 @@ def _hccn_link(case: Case) -> Findings:
         yield from _histories(hccn_device)
     for device, state in states.items():
         if state not in {None, "UP", "DOWN"}:
-            yield unknown(
-                f"The link of device {device} is neither up nor down",
-                observed=f"link status: {state}",
-                because="No document says what this status means.",
-            )
+            yield TEXTS.finding("odd-state", device=device, state=state)
     yield from untold(
         case, "the link", "-link", lambda hccn_device: states[hccn_device.device] is not None
     )
@@ -72,18 +69,18 @@ def _hccn_link(case: Case) -> Findings:
 def _histories(hccn_device: HccnDevice) -> Findings:
     ports = [f"{p.udie}/{p.port} {p.link}" for p in hccn_device.ports if p.link and p.link != "UP"]
     if ports and len(ports) < len(hccn_device.ports):
-        yield note(
-            f"Some ports of device {hccn_device.device} are not up",
+        yield TEXTS.finding(
+            "ports-down",
             observed=f"die/port: {', '.join(ports)}",
-            because="Ports that your server does not wire are never up.",
             refs=(HCCN_SOURCE,),
+            hccn_device=hccn_device,
         )
     if hccn_device.link == "UP" and "DOWN" in hccn_device.link_changes:
-        yield note(
-            f"The link of device {hccn_device.device} was down before",
+        yield TEXTS.finding(
+            "was-down",
             observed=f"it came up {hccn_device.link_ups or 'several'} times since the start",
-            because="A link that goes down again and again has a bad cable or module.",
             refs=(HCCN_SOURCE,),
+            hccn_device=hccn_device,
         )
 
 
@@ -116,6 +113,12 @@ def _hccn_health(case: Case) -> Findings:
             refs=(_HEALTH,),
             devices=tuple(of),
         )
+    yield from report_odd(
+        answers(case),
+        "Network health",
+        "-netdetect -g",
+        lambda each: each.health if each.health in {"Success", "Init"} else None,
+    )
     if not is_950(case):
         yield from untold(
             case, "the network health", "-net_health", lambda device: bool(device.health)
@@ -128,12 +131,9 @@ def _hccn_tls(case: Case) -> Findings:
     on = [device.device for device in devices if device.tls is True]
     off = [device.device for device in devices if device.tls is False]
     if on and off:
-        yield error(
-            "The TLS switch is on for some NPUs and off for others",
+        yield TEXTS.finding(
+            "mixed",
             observed=f"on: {spans(on)}; off: {spans(off)}",
-            required="the same on all NPUs of a job",
-            because="HCCL refuses to connect them (EI0016).",
-            remedy="Turn it off on all, as most guides do, or on",
             commands=(each("-tls -s enable 0", tuple(on)),),
             refs=(VERIFY,),
             devices=tuple(on),

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from ascend_doctor.checks.npu.npus import NPU_SMI_SOURCE, visible_npus
 from ascend_doctor.facts import Npus, PciFunction
-from ascend_doctor.judging import Case, Finding, Findings, Texts, error, warning
+from ascend_doctor.judging import Case, Finding, Findings, Texts, warning
 from ascend_doctor.judging.chip import npu_name, npu_names, require_answers
 
 TEXTS = Texts("npu-alike")
@@ -38,13 +38,9 @@ def _npu_alike(case: Case) -> Findings:
     chips = _groups((device.name, npu_name(device)) for device in npus.devices)
     functions = _groups((function.device, function.address) for function in _functions(case))
     if len(families) > 1 or len(functions) > 1:
-        yield error(
-            "The NPUs of this server are chips of several families",
+        yield TEXTS.finding(
+            "families",
             observed=_describe_groups(chips if len(chips) > 1 else functions),
-            required="one kind of chip",
-            because="Operators are compiled for one family; ranks on the other cannot run them.",
-            remedy="See which card was replaced, and leave it out of jobs",
-            commands=("npu-smi info", "lspci -d 19e5:"),
             refs=(NPU_SMI_SOURCE,),
         )
     elif len(chips) > 1:
@@ -53,7 +49,7 @@ def _npu_alike(case: Case) -> Findings:
         if len(values) > 1:
             yield _differ(what, values)
     boards = {board.npu_id: board for board in reversed(npus.boards)}
-    require_answers(npus.devices, "the board", lambda npu: boards.get(npu.npu_id))
+    require_answers(npus.devices, "the board", lambda npu: npu.npu_id in boards or None)
     require_answers(npus.devices, "the driver", lambda npu: boards[npu.npu_id].driver_version)
     require_answers(npus.devices, "the firmware", lambda npu: boards[npu.npu_id].firmware_version)
     if npus.layout != "310":  # its table has no column for HBM
@@ -73,21 +69,24 @@ def _compare(npus: Npus) -> dict[str, dict[str, list[str]]]:
         ),
         "drivers": _groups((card.driver_version or "", f"NPU {card.npu_id}") for card in cards),
         "firmware": _groups((card.firmware_version or "", f"NPU {card.npu_id}") for card in cards),
+        **{
+            f"values of {name}": _groups(
+                (card.kind.get(name, ""), f"NPU {card.npu_id}") for card in cards
+            )
+            for name in sorted({name for card in cards for name in card.kind})
+        },
     }
 
 
 def _differ(what: str, values: dict[str, list[str]]) -> Finding:
-    return warning(
-        f"The NPUs of this server have different {what}",
+    return TEXTS.finding(
+        "differ",
         observed=_describe_groups(values),
-        required="the same on all NPUs",
         because="Ranks of one job differ in speed or memory, and all wait for the slowest."
         if what in {"chips", "memory sizes"}
         else "Cards of several releases were never tested together.",
-        remedy="See which card was replaced; have its driver and firmware brought to the "
-        "release of the others, or leave it out of jobs",
-        commands=("npu-smi info", "npu-smi info -t board -i 0"),
         refs=(NPU_SMI_SOURCE,),
+        what=what,
     )
 
 
@@ -107,4 +106,7 @@ def _npu_temperature(case: Case) -> Findings:
             refs=(_TOOLBOX,),
             devices=tuple(npu.device for npu in hot if npu.device is not None),
         )
-    require_answers(npus.devices, "the temperature", lambda npu: npu.temperature_c)
+    # No chip that runs is at 0 °C.
+    require_answers(
+        npus.devices, "the temperature", lambda npu: max(npu.temperature_c or 0, 0) or None
+    )

@@ -50,23 +50,20 @@ def npu_table(case: Case) -> Findings:
     if not npus.complete:
         raise Unknown(f"the table was cut after {quantity(len(npus.devices), 'device')}")
     counts = max(npus.listed or 0, len({mapping.npu_id for mapping in npus.mapping or ()} | cards))
-    if counts > len(cards):
-        yield (error if container(case) is None else warning)(
+    if counts <= len(cards):
+        counts = require_known(npus.listed, "how many cards npu-smi counts")
+    lost = counts > len(cards)
+    if counts != len(cards):
+        yield (error if lost and container(case) is None else warning)(
             f"npu-smi counts {counts} cards and shows {len(cards)}",
             observed=f"shown: NPU {', '.join(map(str, sorted(cards)))}",
-            required=f"{counts} cards",
-            because="A card that is not shown was lost, or does not answer.",
-            remedy="See which one is missing, then restart the host",
-            commands=("npu-smi info -l", "npu-smi info -m"),
-            refs=(NPU_SMI_SOURCE,),
-        )
-    elif require_known(npus.listed, "how many cards npu-smi counts") < len(cards):
-        yield warning(
-            f"npu-smi counts {npus.listed} cards and shows {len(cards)}",
-            observed=f"shown: NPU {', '.join(map(str, sorted(cards)))}",
-            required=f"{len(cards)} cards",
-            because="Both answers come from the driver, and one of them is wrong.",
-            remedy="Ask both again; restart the host where they still differ",
+            required=f"{max(counts, len(cards))} cards",
+            because="A card that is not shown was lost, or does not answer."
+            if lost
+            else "Both answers come from the driver, and one of them is wrong.",
+            remedy="See which one is missing, then restart the host"
+            if lost
+            else "Ask both again; restart the host where they still differ",
             commands=("npu-smi info -l", "npu-smi info"),
             refs=(NPU_SMI_SOURCE,),
         )

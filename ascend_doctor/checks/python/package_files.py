@@ -2,7 +2,7 @@
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Distribution, ImportPath, Python
-from ascend_doctor.judging import Case, Findings, Remedy, Texts, error, first_of
+from ascend_doctor.judging import Case, Findings, Remedy, Texts, first_of
 from ascend_doctor.judging.chip import ascend
 from ascend_doctor.judging.packages import npu_only, pip, torch_wanted
 
@@ -23,24 +23,15 @@ def _torch_importable(case: Case) -> Findings:
         if python.find("mindspeed") is None:
             raise NotApplicable("neither torch_npu nor MindSpeed is installed")
         ascend(case)
-        yield error(
-            "MindSpeed is installed, and torch_npu is not",
-            observed="no torch-npu among the installed packages",
-            required="the torch_npu that the CANN of this machine is published for",
-            because="MindSpeed imports torch_npu; without it nothing runs on an NPU.",
-            remedy="Install the torch_npu for your torch and CANN; the matrix lists the pairs",
-            commands=("ascend-doctor matrix show torch-npu",),
-        )
+        yield TEXTS.finding("no-torch-npu")
         return
     if torch is None:
         is_wanted = torch_wanted(python, torch_npu)
-        yield error(
-            "torch_npu is installed, and torch is not",
-            observed=f"torch_npu {torch_npu.version}, no torch",
+        yield TEXTS.finding(
+            "no-torch",
             required=is_wanted,
-            because="`import torch_npu` ends with: No module named 'torch'.",
-            remedy="Install the torch of the same number",
             commands=(pip(case, "install", is_wanted),),
+            torch_npu=torch_npu,
         )
     for distribution in (torch, torch_npu):
         if distribution is not None:
@@ -55,21 +46,21 @@ def _missing_files(case: Case, distribution: Distribution) -> Findings:
     if importable is None and not kinds:
         raise Unknown(f"it was not looked for the module {module}")
     if importable is False or kinds == ["namespace"]:
-        yield error(
-            f"{distribution.name} {distribution.version} is listed as installed, and "
-            f"`import {module}` cannot work",
+        yield TEXTS.finding(
+            "no-package",
             observed=f"{distribution.location}/{module} has no __init__.py"
             if kinds
             else f"no module {module} on the path of {case.need(Python).executable}",
-            required=f"the package {module}",
-            because="Its metadata are there and its files are not.",
             remedy=_install_again(case, distribution),
+            distribution=distribution,
+            module=module,
         )
 
 
 @TEXTS.check("package-files")
 def _package_files(case: Case) -> Findings:
     python = case.need(Python)
+    yield from _of_another_release(case, python)
     looked = [
         distribution
         for distribution in python.distributions
@@ -81,14 +72,32 @@ def _package_files(case: Case) -> Findings:
         if distribution.shadowed or not distribution.files_missing:
             continue
         shown = first_of(distribution.files_missing, _SHOWN)
-        yield error(
-            f"Files of {distribution.name} {distribution.version} are missing",
-            observed=f"gone from {distribution.location}: {shown}",
-            required=f"the {distribution.files_listed} modules and libraries of its RECORD",
-            because="An import or a call ends with ModuleNotFoundError or an attribute error.",
+        yield TEXTS.finding(
+            "missing",
             remedy=_install_again(case, distribution),
             refs=(_RECORD,),
+            distribution=distribution,
+            shown=shown,
         )
+
+
+def _of_another_release(case: Case, python: Python) -> Findings:
+    path = case.facts.import_path or ImportPath()
+    for distribution in python.distributions:
+        module = distribution.name.replace("-", "_")
+        for copy in path.find(module).copies[:1]:
+            release, _, _ = copy.versions.get(module, "").partition("+")
+            own = copy.path.startswith(f"{distribution.location}/")
+            if own and release and release != distribution.version.partition("+")[0]:
+                yield TEXTS.finding(
+                    "other-release",
+                    remedy=_install_again(case, distribution),
+                    refs=(_RECORD,),
+                    copy=copy,
+                    distribution=distribution,
+                    release=release,
+                    module=module,
+                )
 
 
 def _install_again(case: Case, package: Distribution) -> Remedy:
