@@ -28,26 +28,26 @@ def render_diff(file: Path, rows: Iterable[NewRow], heads: Iterable[MovedHead], 
 
 def render_row(row: NewRow, today: str) -> str:
     """A row as the files have it, marked as one with unread documents."""
-    lines = [f"  - version: {_quote(row.version)}"]
+    lines = [f"- version: {_quote(row.version)}"]
     if row.released:
-        lines.append(f"    released: {_quote(row.released)}")
+        lines.append(f"  released: {_quote(row.released)}")
     if row.ref:
-        lines += [f"    ref: {_quote(row.ref)}", f"    commit: {_quote(row.commit)}"]
+        lines += [f"  ref: {_quote(row.ref)}", f"  commit: {_quote(row.commit)}"]
     if row.moving:
-        lines.append("    moving: true")
-    lines.append("    status: unmapped")
+        lines.append("  moving: true")
+    lines.append("  status: unmapped")
     if row.core:
-        lines.append(f"    attributes: {{core: {_quote(row.core)}}}")
-    lines.append('    note: "Proposed by matrix refresh; its documents were not read."')
+        lines.append(f"  attributes: {{core: {_quote(row.core)}}}")
+    lines.append('  note: "Proposed by matrix refresh; its documents were not read."')
     source = f"{{url: {_quote(row.source)}, date: {_quote(today)}}}"
     if row.requires:
-        lines.append("    requires:")
+        lines.append("  requires:")
     lines += [
-        f"      - {{component: {component}, versions: {_quote(versions)}, evidence: code, "
+        f"    - {{component: {component}, versions: {_quote(versions)}, evidence: code, "
         f'because: "Metadata of the wheel.", sources: [{source}]}}'
         for component, versions in row.requires
     ]
-    lines.append(f"    sources: [{source}]")
+    lines.append(f"  sources: [{source}]")
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -162,7 +162,7 @@ def test_an_index_is_asked_and_its_wheels_are_read(tmp_path: Path) -> None:
     assert row.requires == (("megatron-core", ">=0.16"),)
     assert news.failures == ()
     file = CATALOG.files("components")["mcore-bridge"][0]
-    assert "+      - {component: megatron-core" in render_diff(file, news.rows, (), "2026-11-23")
+    assert "+    - {component: megatron-core" in render_diff(file, news.rows, (), "2026-11-23")
 
 
 def test_only_final_releases_of_an_index_are_proposed() -> None:
