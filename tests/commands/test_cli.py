@@ -96,7 +96,6 @@ def test_json_is_short_for_its_format(doctor: Command) -> None:
         (["run", "--", __file__], "not executable; start it by its interpreter"),
         (["matrix", "solv"], "did you mean `solve`?"),
         (["plan", "--world", "8"], "No such option '--world'. (see ascend-doctor plan --help)"),
-        (["matrix", "prove", "zzz"], "zzz: there is no such row in stacks; there are mindspeed-"),
         (["stack", "list", "--prefix", "/zzz"], "/zzz: no such folder"),
         (["plan", "--npu", "8"], "No such option '--npu'. Did you mean '--npus'?"),
         (["lint", sys.executable], "not a text file (NUL at byte "),
