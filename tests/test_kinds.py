@@ -114,7 +114,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(command, marks=pytest.mark.slow if "check -l" in command else ())
+        for command in COMMANDS
+    ],
+)
 def test_a_file_of_another_kind_is_refused_with_the_command_for_it(
     command: str, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
