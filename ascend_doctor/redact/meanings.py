@@ -4,7 +4,6 @@ A name becomes one letter a word, by families.txt; rules.txt says by those lette
 value is. The value decides: what a name only hints at has to be strange.
 """
 
-# ruff: noqa: E501
 import functools
 import re
 from collections.abc import Callable
@@ -172,7 +171,7 @@ _TIED: dict[str, Callable[[str], int | bool]] = {
 
 
 def judge(sense: Meaning, value: str, *, beside: bool = False) -> int:
-    """How much of a value, from its start, is to be hidden; ``beside``: no sign ties it to its name."""
+    """How much of a value is hidden, from its start; ``beside``: no sign ties it to a name."""
     if len(value) > _LONGEST:
         return len(value) * (judge(sense, value[:_LONGEST], beside=beside) == _LONGEST)
     if _NOTHING.match(value) or (sense.kind == "user" and is_word(value)):

@@ -62,6 +62,19 @@ def test_addresses_of_the_npus() -> None:
     warns("hccn-addresses", first, "even inside one server")
 
 
+def test_subnets_of_the_first_generation() -> None:
+    def at(number: int, net: int) -> HccnDevice:
+        return port(number, address=f"10.0.{net}.{number + 1}")
+
+    first = having(a2(), "npus", devices=(npu(0, name="910A"),))
+    right = tuple(at(index, index % 4) for index in range(8))
+    passes("hccn-addresses", having(first, "hccn", devices=right))
+    wrong = (*right[:7], at(7, 9))
+    warns("hccn-addresses", having(first, "hccn", devices=wrong), "devices 3 and 7")
+    silent = (*right[:7], port(7, address=None))
+    cannot_tell("hccn-addresses", having(first, "hccn", devices=silent), "of device 7")
+
+
 def test_gateways() -> None:
     warns("hccn-gateway", change_port(1, gateway="198.51.100.1"), "192.0.2.0/24")
     cannot_tell("hccn-gateway", change_port(1, gateway=None), "the gateway and its subnet")

@@ -155,7 +155,7 @@ def _docker_runtime(case: Case) -> Findings:
         environment = case.need(Environment)
         if environment.variables.get("ASCEND_RUNTIME_OPTIONS"):
             yield TEXTS.finding(
-                "unknown-to-docker",
+                "options",
                 observed=f"ASCEND_RUNTIME_OPTIONS={environment.variables['ASCEND_RUNTIME_OPTIONS']!r}",
                 refs=(_RUNTIME,),
             )
@@ -164,7 +164,7 @@ def _docker_runtime(case: Case) -> Findings:
     if driver.docker is None:
         raise NotApplicable("no docker is set up on this machine")
     if driver.docker.path is None and driver.docker.mounts:
-        yield TEXTS.finding("options", refs=(_RUNTIME,))
+        yield TEXTS.finding("unknown-to-docker", refs=(_RUNTIME,))
     elif driver.docker.is_there is False:
         yield TEXTS.finding("no-program", refs=(_RUNTIME,), driver=driver)
     elif driver.docker.mounts and not any(_DRIVER in path for path in driver.docker.mounts):
@@ -172,7 +172,7 @@ def _docker_runtime(case: Case) -> Findings:
             "no-driver-mount",
             observed=f"base.list: {', '.join(driver.docker.mounts)}",
             refs=(_RUNTIME,),
-            _DRIVER=_DRIVER,
+            folder=_DRIVER,
         )
     elif driver.docker.path is not None:
         use = "by default" if driver.docker.default else "with --runtime=ascend"

@@ -5,6 +5,7 @@ import ipaddress
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import combinations
 
 from ascend_doctor.checks.network.sockets import address
 from ascend_doctor.facts import Driver, Hccn, HccnDevice
@@ -69,8 +70,11 @@ def report_odd(
     value_of: Callable[[HccnDevice], str | None],
 ) -> Findings:
     """The one device whose answer differs from that of at least three others, which agree."""
-    answers_of = {device.device: value_of(device) for device in devices}
-    values = {of: text or "not set" for of, text in answers_of.items() if text is not None}
+    values = {
+        device.device: text or "not set"
+        for device in devices
+        if (text := value_of(device)) is not None
+    }
     counted = Counter(values.values()).most_common()
     if [count for _, count in counted[1:]] != [1] or counted[0][1] < _PEERS:
         return
@@ -270,6 +274,8 @@ def _hccn_addresses(case: Case) -> Findings:
         yield TEXTS.finding("no-addresses", refs=(HCCN_SOURCE,))
     yield from _twice(devices, broken)
     yield from _impossible(devices, broken)
+    if family is not None and family.network == "planes":
+        yield from _planes(devices)
     yield from report_odd(devices, "The netmask", "-ip -g", lambda device: device.netmask)
     if not is_950(case):
         yield from untold(
@@ -344,6 +350,22 @@ def _names_subnet(
     return not small and net is not None and address in {net[0], net[-1]}
 
 
+def _planes(devices: tuple[HccnDevice, ...]) -> Findings:
+    """Devices N and N+4 of a first-generation server share a subnet, others do not."""
+    nets = {device.device: net for device in devices if (net := _network(device)) is not None}
+    for (plane, net), (other, far) in combinations(nets.items(), 2):
+        # On one server; a host with 16 devices has two groups of planes.
+        if plane // 8 == other // 8 and (net == far) != (plane % 4 == other % 4):
+            yield TEXTS.finding(
+                "planes",
+                observed=f"{plane}: {net}; {other}: {far}",
+                refs=(HCCN_SOURCE,),
+                devices=(plane, other),
+                plane=plane,
+                other=other,
+            )
+
+
 def _network(device: HccnDevice) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
     try:
         return ipaddress.ip_network(f"{device.address}/{device.netmask}", strict=False)
@@ -353,13 +375,13 @@ def _network(device: HccnDevice) -> ipaddress.IPv4Network | ipaddress.IPv6Networ
 
 @TEXTS.check("hccn-gateway")
 def _hccn_gateway(case: Case) -> Findings:
-    reported = []
+    fitting = []
     for answer in answers(case):
         net, gateway = _network(answer), address(answer.gateway or "")
         own = gateway is not None and gateway == address(answer.address or "")
         if net is None or gateway is None or (gateway in net and not own):
+            fitting.append(answer)
             continue
-        reported.append(answer)
         yield warning(
             f"The gateway of device {answer.device} is its own address"
             if own
@@ -372,9 +394,8 @@ def _hccn_gateway(case: Case) -> Findings:
             refs=(HCCN_SOURCE,),
             devices=(answer.device,),
         )
-    rest = [answer for answer in answers(case) if answer not in reported]
-    shared, _ = Counter(map(_network, rest)).most_common(1)[0] if rest else (None, 0)
-    peers = [answer for answer in rest if _network(answer) == shared]
+    nets = Counter(map(_network, fitting)).most_common(1)
+    peers = [answer for answer in fitting if _network(answer) == nets[0][0]]
     yield from report_odd(peers, "The gateway", "-gateway -g", lambda each: each.gateway)
     if not is_950(case):
         yield from untold(
