@@ -55,7 +55,7 @@ class CheckTexts(Row, frozen=True, kw_only=True):
 
 
 @functools.cache
-def _read_all() -> dict[str, object]:
+def read_all() -> dict[str, object]:
     """The content of all files, kept as one: 46 by themselves take level 0 longer."""
     files = list_rows(folder("matrices") / "checks")
     return CacheEntry.recall("texts", files, lambda: {path.stem: read_yaml(path) for path in files})
@@ -64,4 +64,4 @@ def _read_all() -> dict[str, object]:
 @functools.cache
 def read_texts(name: str) -> CheckTexts:
     """The texts of a module. Raises DataError."""
-    return convert(folder("matrices") / "checks" / f"{name}.yaml", _read_all()[name], CheckTexts)
+    return convert(folder("matrices") / "checks" / f"{name}.yaml", read_all()[name], CheckTexts)

@@ -24,7 +24,7 @@ from ascend_doctor.redact.vocabulary import (
 FAMILY = {
     word: letters for letters, *words in map(str.split, read_rows("families.txt")) for word in words
 }
-_NOT_ASCII = re.compile("|".join(sorted((w for w in FAMILY if not w.isascii()), key=len)[::-1]))
+_NOT_ASCII = defer("|".join(sorted((w for w in FAMILY if not w.isascii()), key=len)[::-1]))
 _LEAST_STEM, _LONGEST = 3, 200
 _SURE_ENDS = re.compile("(?:passw(?:or)?d|pwd?|psk|secret|apikey|token|username|hostname)$")
 _BREAKS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[^\W\d_])(?=\d)|[\W_]+")

@@ -1,17 +1,18 @@
 """Structs, mappings and lists, cleaned throughout: keys of mappings as their values."""
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
+from ascend_doctor.patterns import defer
 from ascend_doctor.redact.shapes import BETWEEN
 from ascend_doctor.redact.values import is_telling
+from ascend_doctor.redact.vocabulary import is_strange
 
 # Names that say what an unclear value is.
-_TELLS = re.compile("cred|ip|mac|version|firm|gateway|detect|inet|log")
-_LETTERS = re.compile(r"[^\W\d_]+")
+_TELLS = defer("cred|ip|mac|version|firm|gateway|detect|inet|log")
+_LETTERS = defer(r"[^\W\d_]+")
 _LONGEST = 4096  # of a value whose name says what it is
 
 
@@ -43,7 +44,7 @@ class RedactedTree:
         changed = {
             field: cleaned
             for field, each in fields.items()
-            if each and (cleaned := self.cleaned(each, field)) is not each
+            if each and (cleaned := self.cleaned(each, _telling(field, each))) is not each
         }
         return type(value)(**{**fields, **changed}) if changed else value
 
@@ -89,6 +90,11 @@ def _tells(name: str) -> bool:
     return bool(_TELLS.search(name)) or any(map(is_telling, _LETTERS.findall(name)))
 
 
+def _telling(field: str, value: Any) -> str:
+    """A field's name, unless its value is a word of software: no field is a password."""
+    return "" if isinstance(value, str) and value.isalpha() and not is_strange(value) else field
+
+
 def _name_of(key: object, paired: object) -> str:
     name = paired if key == "value" else key
     return name if isinstance(name, str) else ""
@@ -99,7 +105,10 @@ def texts_of(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, msgspec.Struct):
-        yield from _texts_of_fields(value)
+        for name in value.__struct_fields__:
+            if each := getattr(value, name):
+                yield f'{name}="'
+                yield from texts_of(each)
     elif isinstance(value, dict):
         paired = value.get("name", value.get("key"))
         for key, field in value.items():
@@ -111,10 +120,3 @@ def texts_of(value: Any) -> Iterator[str]:
             yield BETWEEN.join(value)
         for field in value:
             yield from texts_of(field)
-
-
-def _texts_of_fields(value: msgspec.Struct) -> Iterator[str]:
-    for field in value.__struct_fields__:
-        if each := getattr(value, field):
-            yield f'{field}="'
-            yield from texts_of(each)

@@ -1,6 +1,7 @@
 """Values behind their names, in any syntax: sign, pair, element, option, or beside."""
 
 import functools
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -32,7 +33,7 @@ _NEAR, _LONGEST, _MANY = 60, 300, 200
 _REST = defer(r"[^\s\"',;&)}]*")
 _LETTERS = defer(r"[^\W\d_]+")
 _TELLING = frozenset("PpSKTDaUuHVRFCOc")
-_EXACT, _INSIDE = (
+_EXACT, _STEMS = (
     tuple(
         word
         for word, letters in FAMILY.items()
@@ -46,18 +47,22 @@ _EXACT, _INSIDE = (
     for short in (True, False)
 )
 _SECRETS = frozenset({"password", "secret", "key", "token"})
-
-
 # Of names of two words.
 _PARTS = frozenset({"tag", "assigned", "requested", "requestedfor"})
+# By their first letter: hundreds of stems, and most words have none.
+_INSIDE = {
+    letter: tuple(stems)
+    for letter, stems in itertools.groupby(sorted(_STEMS), lambda stem: stem[0])
+}
+# What is before any assigned value: a sign behind the name, or a field's name.
+_SIGN = compile_pattern(SYNTAXES["sign"][0])
 
 
 @functools.lru_cache(1 << 14)
 def is_telling(word: str) -> bool:
     """Whether a word in small letters may be of a name that says what its value is."""
-    if word in _PARTS:
-        return True
-    return word.removesuffix("s").endswith(_EXACT) or any(stem in word for stem in _INSIDE)
+    inside = (word.startswith(_INSIDE.get(letter, ()), at) for at, letter in enumerate(word))
+    return word in _PARTS or word.removesuffix("s").endswith(_EXACT) or any(inside)
 
 
 @functools.lru_cache(256)
@@ -110,7 +115,7 @@ def _value_of(text: str, start: int, end: int, floor: int, kin: str) -> Cell | N
 
 
 def _read(sense: Meaning, name: str, text: str, end: int) -> Cell | None:
-    for pattern in _ASSIGNED:
+    for pattern in _ASSIGNED if _SIGN.match(text, end) else ():
         if (match := pattern.match(text, end)) and (cell := _judge_match(sense, match)):
             return cell
     start = end - len(name)
