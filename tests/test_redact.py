@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ascend_doctor.facts import Environment, Hccn, HccnDevice, Host, Interface, Snapshot
 from ascend_doctor.redact import Redactor, redactor
+from ascend_doctor.redact.meanings import FAMILY
 
 KEY = b"k" * 16
 addresses = st.ip_addresses(v=4).map(str)
@@ -124,3 +125,10 @@ def test_a_snapshot_is_redacted_throughout_and_still_a_snapshot() -> None:
 @given(st.text())
 def test_no_text_makes_it_raise(text: str) -> None:
     Redactor(host="node7", home="/home/alice", addresses=["1.2.3.4"], key=KEY).text(text)
+
+
+def test_no_heading_of_a_table_makes_it_raise() -> None:
+    for heading in FAMILY:
+        for kin in ("", "_no", "_id"):
+            name = heading + kin
+            Redactor().text(f"{name}  pid\nkx93  12\n\n| a | {name} |\n|---|---|\n| 1 | kx93 |\n")

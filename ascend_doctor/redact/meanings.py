@@ -192,4 +192,4 @@ _COLUMNS = {
 
 def in_column(sense: Meaning) -> Meaning:
     """What a column below such a heading holds: names need not be strange."""
-    return sense if sense.sure else _COLUMNS[sense.kind]
+    return sense if sense.sure else _COLUMNS.get(sense.kind, sense)
