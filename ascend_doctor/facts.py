@@ -327,6 +327,10 @@ class CannInstall(Part, frozen=True, kw_only=True):
     set_env: str | None = None
     simulated: bool = False
 
+    @property
+    def title(self) -> str:
+        return f"CANN {self.version or 'of unknown version'}"
+
 
 class Nnal(Part, frozen=True, kw_only=True):
     """An NNAL/ATB install."""

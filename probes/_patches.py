@@ -39,10 +39,14 @@ class Order:
             self.first = {"after_adaptor": self.began, "stack": frames[-FRAMES:]}
 
 
-def import_patched() -> Any:
-    """The adaptor, in the order of a training."""
+def import_patched(**options: Any) -> Any:
+    """The adaptor, in the order of a training; the options are MindSpeed's arguments before it."""
     importlib.import_module("torch")
     importlib.import_module("torch_npu")
+    if options:
+        args = importlib.import_module("mindspeed.args_utils")
+        args._MINDSPEED_ARGS = args.get_mindspeed_args(get_defaults=True)  # noqa: SLF001
+        vars(args._MINDSPEED_ARGS).update(options)  # noqa: SLF001 - what frameworks set
     return importlib.import_module(ADAPTOR)
 
 

@@ -13,13 +13,12 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
-import os
 import sys
 from typing import Any
 
 import _cases
 import _probe
-from _packages import find_folder
+from _packages import find_folder, has_module
 from _patches import ADAPTOR, Order, decisions, name_of
 from _probe import Probe
 
@@ -74,14 +73,10 @@ def missing(name: str, device: str) -> str:
     """Why there is no such entry point, "" where there is; nothing is imported for it."""
     if device not in ONLY.get(name, (device,)):
         return f"not for {device}"
-    top, *parts = ENTRIES[name][-1].split(".")
-    folder = find_folder(top)
-    if folder is None:
+    top, _, _ = ENTRIES[name][-1].partition(".")
+    if find_folder(top) is None:
         return f"{top} is not installed"
-    path = os.path.join(folder, *parts)
-    if os.path.isfile(f"{path}.py") or os.path.isfile(os.path.join(path, "__init__.py")):
-        return ""
-    return f"this {top} has no {ENTRIES[name][-1]}"
+    return "" if has_module(ENTRIES[name][-1]) else f"this {top} has no {ENTRIES[name][-1]}"
 
 
 def enter(name: str, device: str) -> dict[str, Any]:

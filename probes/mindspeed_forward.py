@@ -9,7 +9,6 @@ after the groups were made, in a world of two of which only the members are ther
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import importlib.util
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import _cases
 import _probe
 from _members import pretend
-from _patches import ADAPTOR, name_of
+from _patches import import_patched, name_of
 from _probe import Probe
 
 MANIFEST = {
@@ -50,16 +49,6 @@ def body(probe: Probe) -> None:
     _cases.run(probe, __file__, list(CASES), limit=CASE_SECONDS, apart=True)
 
 
-def patch(**options: Any) -> argparse.Namespace:
-    """MindSpeed with these arguments in place before its import."""
-    args = importlib.import_module("mindspeed.args_utils")
-    arguments: argparse.Namespace = args.get_mindspeed_args(get_defaults=True)
-    vars(arguments).update(options)
-    args._MINDSPEED_ARGS = arguments  # noqa: SLF001 - what frameworks set
-    importlib.import_module(ADAPTOR)
-    return arguments
-
-
 def groups(torch: Any, world_size: int, context: int) -> Any:
     """Megatron's groups, over a backend that only knows members."""
     from megatron.core import parallel_state
@@ -72,7 +61,7 @@ def groups(torch: Any, world_size: int, context: int) -> Any:
 
 
 def types(torch: Any, device: str) -> dict[str, Any]:
-    patch()
+    import_patched()
     tensors = {name: torch.zeros(1, device=device, dtype=getattr(torch, name)) for name in DTYPES}
     return {
         "types": {name: str(tensor.type()) for name, tensor in tensors.items()},
@@ -85,7 +74,7 @@ def attention(torch: Any, device: str, **options: Any) -> dict[str, Any]:
     # MindSpeed 26.1.0 reads this without a default; Megatron's command line has one.
     options = {"transformer_impl": "local", **options}
     sizes = {"seq_length": SEQUENCE, "hidden_size": HEADS * SIZE, "num_attention_heads": HEADS}
-    patch(context_parallel_size=1, tensor_model_parallel_size=1, **sizes, **options)
+    import_patched(context_parallel_size=1, tensor_model_parallel_size=1, **sizes, **options)
     from megatron.core.tensor_parallel import model_parallel_cuda_manual_seed
     from megatron.core.transformer import TransformerConfig
     from megatron.core.transformer.dot_product_attention import DotProductAttention
@@ -121,7 +110,8 @@ def attention(torch: Any, device: str, **options: Any) -> dict[str, Any]:
 
 
 def ring(torch: Any, _: str) -> dict[str, Any]:
-    patch(context_parallel_size=2, tensor_model_parallel_size=1, use_flash_attn=True, tp_2d=False)
+    options = {"context_parallel_size": 2, "use_flash_attn": True, "tp_2d": False}
+    import_patched(tensor_model_parallel_size=1, **options)
     state = groups(torch, 2, 2)
     utils = importlib.import_module("mindspeed.core.context_parallel.model_parallel_utils")
     return {

@@ -8,6 +8,7 @@ again in its ``repatch``. Each case is a process of its own, because a second im
 ``repatch``: the same arguments, set after the import, as frameworks do.
 ``again``: a repatch with arguments that did not change.
 ``argv``: what MindSpeed takes from the command line of whoever imports it.
+``twinkle``: what its arguments of a dense model leave out.
 
 Recorded: ``cases``, and ``line``, the line of Megatron that this MindSpeed is written for, told by
 what its source has (its version says 0.12.1 on branches for 0.17, too); that nobody comes to
@@ -22,12 +23,11 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import _cases
 import _probe
-from _packages import find_folder
+from _packages import find_folder, has_module
 from _patches import (
     ADAPTOR,
     Order,
@@ -38,6 +38,7 @@ from _patches import (
     read_bound,
 )
 from _probe import Probe
+from megatron_tree import read
 
 MANIFEST = {
     "order": 40,
@@ -46,9 +47,9 @@ MANIFEST = {
     "seconds_cpu": 90,
     "needs": ["inspect-env"],
     "does": (
-        "imports MindSpeed as a training does, five times in processes of their own: alone, with "
+        "imports MindSpeed as a training does, six times in processes of their own: alone, with "
         "arguments before it, with arguments and repatch after it, with a repatch that changes "
-        "nothing, with a command line"
+        "nothing, with a command line, with twinkle's arguments"
     ),
     "on_cpu": "skipped: MindSpeed is for NPUs",
 }
@@ -72,6 +73,9 @@ PLAN: dict[str, Any] = {
     "bf16": True,
     "fp16": False,
 }
+DENSE = PLAN | {"context_parallel_size": 1, "expert_model_parallel_size": 1}
+DENSE |= {"num_experts": None, "moe_grouped_gemm": False}
+RUNTIME = "twinkle.model.megatron._mindspeed_runtime"
 # Ascend/MindSpeed@core_r0.15.3:mindspeed/args_utils.py parses the whole command line.
 COMMAND_LINE = ("--tensor-model-parallel-size", "2", "--ascend-doctor-flag")
 
@@ -95,6 +99,8 @@ def body(probe: Probe) -> None:
         probe.measure("blocks", f"MindSpeed cannot be imported: {reason}")
     if "error" not in outcomes["import"]:
         others = [case for case in CASES if case != "import"] if repatches else ["argv"]
+        if not has_module(RUNTIME):
+            others = [case for case in others if case != "twinkle"]
         outcomes |= _cases.run(probe, __file__, others, limit=CASE_SECONDS, apart=True)
     before, after = (outcomes.get(case, {}).pop("bound", None) for case in ("arguments", "repatch"))
     if before and after:
@@ -114,19 +120,11 @@ def line(root: str) -> str:
         return "0.17 or newer"
     if has("core", "ssm", "gated_delta_net.py"):
         return "0.16"
-    groups = any("ModelCommProcessGroups" in text for text in sources(root))
+    groups = any("ModelCommProcessGroups" in text for text in read(root))
     if not groups:
         return "0.12"
     with open(os.path.join(root, "patch_utils.py"), encoding="utf-8") as file:
         return "0.15" if "isclass" in file.read() else "0.14"
-
-
-def sources(root: str) -> Iterator[str]:
-    for folder, _, names in os.walk(root):
-        for name in names:
-            if name.endswith(".py"):
-                with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
-                    yield file.read()
 
 
 def arguments() -> Any:
@@ -174,13 +172,7 @@ def import_(_: Any, __: str) -> dict[str, Any]:
 
 
 def arguments_first(_: Any, __: str) -> dict[str, Any]:
-    importlib.import_module("torch")
-    importlib.import_module("torch_npu")
-    args = importlib.import_module("mindspeed.args_utils")
-    defaults = args.get_mindspeed_args(get_defaults=True)
-    vars(defaults).update(PLAN)
-    args._MINDSPEED_ARGS = defaults  # noqa: SLF001 - what frameworks set
-    importlib.import_module(ADAPTOR)
+    import_patched(**PLAN)
     return {"bound": read_bound(), "off": plan(arguments())}
 
 
@@ -204,13 +196,21 @@ def again(_: Any, __: str) -> dict[str, Any]:
 
 
 def argv(_: Any, __: str) -> dict[str, Any]:
-    importlib.import_module("torch")
-    importlib.import_module("torch_npu")
     sys.argv[1:] = COMMAND_LINE
-    importlib.import_module(ADAPTOR)
+    import_patched()
     parsed = vars(arguments())
     names = [re.sub("^--", "", option).replace("-", "_") for option in COMMAND_LINE]
     return {"taken": {name: repr(parsed[name]) for name in names if name in parsed}}
+
+
+def twinkle(_: Any, __: str) -> dict[str, Any]:
+    adaptor = import_patched()
+    build = importlib.import_module(RUNTIME).build_mindspeed_runtime_args
+    built = vars(build(argparse.Namespace(**DENSE)))
+    adaptor.repatch(built)
+    before = read_bound()
+    adaptor.repatch({**built, "optimization_level": 2})
+    return {"changed": name_changes(before, read_bound())}
 
 
 CASES: dict[str, _cases.Case] = {
@@ -219,6 +219,7 @@ CASES: dict[str, _cases.Case] = {
     "repatch": repatch,
     "again": again,
     "argv": argv,
+    "twinkle": twinkle,
 }
 
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 from typing import Any
 
 import _megatron
 import _probe
 from _probe import BACKENDS, Probe
+from port import free
 
 MANIFEST = {
     "order": 170,
@@ -50,7 +50,7 @@ def body(probe: Probe) -> None:
             dist.destroy_process_group()
     with probe.stage("with an address"):
         dist.init_process_group(
-            backend, init_method=f"tcp://127.0.0.1:{free_port()}", rank=0, world_size=1
+            backend, init_method=f"tcp://127.0.0.1:{free()[0]}", rank=0, world_size=1
         )
     with probe.stage("groups"):
         alone(probe, torch, dist, parallel_state)
@@ -85,13 +85,6 @@ def error_of(call: Any, *arguments: Any) -> str:
     except (AssertionError, RuntimeError, ValueError) as error:
         return _probe.innermost(error)
     return ""
-
-
-def free_port() -> int:
-    """A port that was free a moment ago; nobody else asks for one on this address now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 if __name__ == "__main__":

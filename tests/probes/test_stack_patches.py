@@ -115,6 +115,32 @@ def test_a_mutation_is_found(
     assert observed in finding.observed
 
 
+@pytest.mark.parametrize("level", [0, 2])
+def test_twinkle_that_leaves_out_patches_is_found(tmp_path: Path, level: int) -> None:
+    runtime = f"""
+        import argparse
+
+        def build_mindspeed_runtime_args(config):
+            return argparse.Namespace(**{{**vars(config), "optimization_level": {level}}})
+        """
+    line = '            yield "megatron.core.softmax'
+    adaptor = FILES[ADAPTOR].replace(line, f"            if given.optimization_level:\n    {line}")
+    files = {f"twinkle/{folder}__init__.py": "" for folder in ("", "model/", "model/megatron/")}
+    files |= {"twinkle/model/megatron/_mindspeed_runtime.py": runtime, ADAPTOR: adaptor}
+    run = ran(PROBE, write_files(tmp_path, files))
+    (finding,) = judge_probes(run, check="mindspeed-args")
+    assert finding.level is (Level.OK if level else Level.WARNING), finding
+    assert level or finding.observed == "plain Megatron's: Softmax.forward"
+    assert "twinkle" in run.ranks[0].values["cases"]
+
+
+def test_twinkle_whose_arguments_cannot_be_built(tmp_path: Path) -> None:
+    path = "twinkle/model/megatron/_mindspeed_runtime.py"
+    (finding,) = judge_probes(ran(PROBE, write_files(tmp_path, {path: ""})), check="mindspeed-args")
+    assert finding.level is Level.UNKNOWN
+    assert "build_mindspeed_runtime_args" in finding.reason
+
+
 @pytest.mark.parametrize("early", ["megatron.core", "megatron.core.optimizer"])
 def test_an_early_import_of_megatron_is_found(tmp_path: Path, early: str) -> None:
     run = ran(PROBE, write_files(tmp_path, {"torch_npu/__init__.py": f"import {early}\n"}))

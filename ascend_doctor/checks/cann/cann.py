@@ -40,12 +40,8 @@ def _installs(case: Case) -> tuple[Cann, tuple[CannInstall, ...]]:
     return cann, cann.installs
 
 
-def _name(install: CannInstall) -> str:
-    return f"CANN {install.version or 'of unknown version'}"
-
-
 def list_installs(installs: tuple[CannInstall, ...]) -> str:
-    return "; ".join(f"{_name(install)} in {install.root}" for install in installs)
+    return "; ".join(f"{install.title} in {install.root}" for install in installs)
 
 
 def _of(cann: Cann, path: str | None) -> CannInstall | None:
@@ -163,7 +159,7 @@ def _cann_sourced(case: Case) -> Findings:
     fails = native is not None and "libhccl.so" in native.missing
     sourced = next((install for install in installs if install.set_env), None)
     yield (error if fails else warning)(
-        f"{_name(installs[0])} is installed, but its environment is not loaded",
+        f"{installs[0].title} is installed, but its environment is not loaded",
         observed=f"ASCEND_HOME_PATH is unset; {list_installs(installs)}",
         required="set_env.sh sourced in the shell that starts Python",
         because="torch_npu does not find the libraries of CANN."
@@ -227,7 +223,7 @@ def _cann_mixed(case: Case) -> Findings:
             "The environment mixes releases of CANN: "
             + ", ".join(sorted({install.version or "unknown" for install in leading.values()})),
             observed="; ".join(
-                f"{name}: {_name(install)} ({install.root})" for name, install in leading.items()
+                f"{name}: {install.title} ({install.root})" for name, install in leading.items()
             ),
             required="one release in all of them",
             because="Libraries of one release meet operators or Python modules of another: "
@@ -237,7 +233,7 @@ def _cann_mixed(case: Case) -> Findings:
         )
     elif len({install.version for install in behind if install}) > 1:
         others = sorted(
-            {_name(install) for install in behind if install and install not in leading.values()}
+            {install.title for install in behind if install and install not in leading.values()}
         )
         yield warning(
             f"A second CANN stands behind the one in use: {', '.join(others)}",
@@ -286,7 +282,7 @@ def _cann_versions(case: Case) -> Findings:
         )
     else:
         yield note(
-            f"{_name(cann.in_use)} is in use; {len(installs)} installations are here",
+            f"{cann.in_use.title} is in use; {len(installs)} installations are here",
             observed=list_installs(installs),
         )
 
@@ -299,7 +295,7 @@ def _set_env_path(case: Case) -> Findings:
         raise Unknown(f"{install.root} has no set_env.sh or does not tell its version")
     new = leading(install.version, 2, "ascend") >= (8, 5)
     yield note(
-        f"{_name(install)}: source {install.set_env}",
+        f"{install.title}: source {install.set_env}",
         because="From 8.5 on the script stands in the folder cann; a script below ascend-toolkit "
         "may belong to an older release."
         if new

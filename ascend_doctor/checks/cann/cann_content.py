@@ -43,10 +43,6 @@ _IMAGE = "or start an image that has it"
 _WINDOW = f"{_CANN_DOCUMENTS}/en/CANNCommunityEdition/900/softwareinst/instg/instg_0030.html"
 
 
-def _name(version: str | None) -> str:
-    return f"CANN {version or 'of unknown version'}"
-
-
 @TEXTS.check("cann-components")
 def _cann_components(case: Case) -> Findings:
     npu_only(case)
@@ -64,7 +60,7 @@ def _cann_components(case: Case) -> Findings:
     mixed = [part for part in odd if part not in allowed]
     if mixed:
         yield warning(
-            f"Parts of {_name(release)} are of another release",
+            f"Parts of {install.title} are of another release",
             observed=_releases(mixed),
             required=f"{release} in all parts",
             because="Parts of two releases were never tested together.",
@@ -73,7 +69,7 @@ def _cann_components(case: Case) -> Findings:
         )
     if allowed:
         yield note(
-            f"Operators or communication of another release stand beside {_name(release)}",
+            f"Operators or communication of another release stand beside {install.title}",
             observed=_releases(allowed),
             because="From CANN 8.5.0 on they are upgraded by themselves, within one major release.",
             refs=(_WINDOW, _ALONE_REF),
@@ -124,7 +120,7 @@ def _cann_arch(case: Case) -> Findings:
     if not install.arch or not host.arch:
         raise Unknown("the processor type of CANN or of the host is not known")
     parts = {
-        _name(install.version): install.arch,
+        install.title: install.arch,
         "The operator package": install.ops_arch,
         **{f"NNAL in {nnal.root}": nnal.arch for nnal in case.need(Cann).nnal},
     }
@@ -153,9 +149,9 @@ def _ops_package(case: Case) -> Findings:
     package = " or ".join(chip.ops_packages) or f"the operator package for {chip.id}"
     there = ", ".join(install.kernels)
     yield error(
-        f"The operators of {_name(install.version)} are for {there}, the chip is {chip.id}"
+        f"The operators of {install.title} are for {there}, the chip is {chip.id}"
         if there
-        else f"{_name(install.version)} has no operator package",
+        else f"{install.title} has no operator package",
         observed=f"compiled operators for: {there or 'no chip'}; packages: "
         f"{', '.join(install.ops_packages) or 'none'}",
         required=f"compiled operators for {chip.id} ({chip.title})",
@@ -178,7 +174,7 @@ def _of_release(install: CannInstall) -> Findings:
         name, _, version = package.partition(" ")
         if version and install.version and not _same(version, install.version):
             yield warning(
-                f"The operator package {name} is of {version}, {_name(install.version)} is in use",
+                f"The operator package {name} is of {version}, {install.title} is in use",
                 observed=package,
                 required=f"{name} {install.version}",
                 because="Operators of one release were not tested with the runtime of another.",
@@ -196,7 +192,7 @@ def _nnal(case: Case) -> Findings:
     if not cann.nnal:
         require_open(case, "/usr/local/Ascend/nnal", *filter(None, (cann.shell.atb,)))
         yield warning(
-            f"NNAL is not installed beside {_name(install.version)}",
+            f"NNAL is not installed beside {install.title}",
             observed="no NNAL",
             required=f"NNAL {install.version or 'of the same release'}",
             because=_WITHOUT_ATB,
@@ -216,7 +212,7 @@ def _nnal(case: Case) -> Findings:
     chosen_nnal = used or cann.nnal[0]
     if chosen_nnal.version and install.version and _other(chosen_nnal.version, install.version):
         yield warning(
-            f"NNAL {chosen_nnal.version} does not match {_name(install.version)}",
+            f"NNAL {chosen_nnal.version} does not match {install.title}",
             observed=f"NNAL {chosen_nnal.version} in {chosen_nnal.root}",
             required=f"NNAL {install.version}",
             because="ATB of another release may lack functions that torch_npu calls.",

@@ -190,6 +190,25 @@ def mindspeed_args(case: Case) -> Findings:
             because="Below 2, vocabulary-parallel layers index with boolean masks.",
             remedy="Leave --optimization-level at its default, 2",
         )
+    yield from _find_left_out(case)
+
+
+def _find_left_out(case: Case) -> Findings:
+    """What the arguments that twinkle builds for a dense model leave out."""
+    outcome = _record(case).cases.get("twinkle", PatchCase())
+    if outcome.error:
+        raise Unknown(f"twinkle's arguments could not be tried: {outcome.error}")
+    lost = [_short(name) for name in _list_changes(outcome) if name.startswith("megatron.")]
+    if lost:
+        yield warning(
+            f"twinkle leaves out {len(lost)} patches of MindSpeed in dense models",
+            observed=f"plain Megatron's: {', '.join(lost)}",
+            required="what MindSpeed binds at its default optimization level, 2; twinkle sets 0",
+            because="Below 2, vocabulary-parallel layers index with boolean masks.",
+            remedy="Before the script builds the model: from twinkle.model.megatron import "
+            "_mindspeed_runtime; _mindspeed_runtime._compute_optimization_level = lambda _: 2",
+            refs=("modelscope/twinkle@1a1d8845:src/twinkle/model/megatron/_mindspeed_runtime.py",),
+        )
 
 
 @TEXTS.check("first-repatch", level=1, probe="mindspeed-patches")
