@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F  # noqa: N812  its usual name
 
+from .kernels import gradients
 from .table import NotSimulatedError, implements
 
 Tensor = torch.Tensor
@@ -20,9 +21,7 @@ def swiglu(x: Tensor, dim: int = -1) -> Tensor:
 
 @implements("npu::npu_swiglu_backward")
 def swiglu_backward(dy: Tensor, x: Tensor, dim: int = -1) -> Tensor:
-    gate, value = x.float().chunk(2, dim)
-    dy32 = dy.float()
-    return torch.cat([aten.silu_backward(dy32 * value, gate), dy32 * F.silu(gate)], dim).to(x.dtype)
+    return gradients(lambda x: swiglu(x, dim), dy, x)[0]
 
 
 @implements("npu::npu_silu")
@@ -58,8 +57,7 @@ def fast_gelu(x: Tensor) -> Tensor:
 
 @implements("npu::npu_fast_gelu_backward")
 def fast_gelu_backward(dy: Tensor, x: Tensor) -> Tensor:
-    share = torch.sigmoid(1.702 * x)
-    return dy * (share + 1.702 * x * share * (1 - share))
+    return gradients(fast_gelu, dy, x)[0]
 
 
 def _rotate(x: Tensor, mode: str) -> Tensor:
@@ -88,12 +86,8 @@ def rotary_mul(
 def rotary_mul_backward(
     dy: Tensor, x: Tensor, cos: Tensor, sin: Tensor, rotary_mode: str = "half"
 ) -> tuple[Tensor, Tensor, Tensor]:
-    dy32, x32 = dy.float(), x.float()
-    # The quarter turn is orthogonal and its square is -1, so its transpose is its negative.
-    dx = dy32 * cos.float() - _rotate(dy32 * sin.float(), rotary_mode)
-    d_cos = (dy32 * x32).sum_to_size(cos.shape)
-    d_sin = (dy32 * _rotate(x32, rotary_mode)).sum_to_size(sin.shape)
-    return dx.to(x.dtype), d_cos.to(x.dtype), d_sin.to(x.dtype)
+    dx, d_cos, d_sin = gradients(lambda *of: rotary_mul(*of, rotary_mode), dy, x, cos, sin)
+    return dx, d_cos.to(x.dtype), d_sin.to(x.dtype)
 
 
 @implements("npu::npu_apply_rotary_pos_emb")

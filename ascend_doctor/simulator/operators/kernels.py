@@ -226,6 +226,13 @@ def _return_tensors(
     return results[0] if len(results) == 1 else tuple(results)
 
 
+def gradients(compute: Kernel, dy: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
+    """The gradients of inputs, as autograd derives them from what computes the result."""
+    with torch.enable_grad():
+        leaves = [each.detach().requires_grad_() for each in inputs]
+        return torch.autograd.grad(compute(*leaves), leaves, dy)
+
+
 def kernel_for(compute: Kernel, schema: torch.FunctionSchema) -> Kernel:
     """The kernel for `schema` that computes with `compute` on host tensors."""
     if any(a.is_out for a in schema.arguments):

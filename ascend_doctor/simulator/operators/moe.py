@@ -12,6 +12,7 @@ from __future__ import annotations
 import torch
 
 from . import factories
+from .kernels import gradients
 from .table import implements
 
 Tensor = torch.Tensor
@@ -27,12 +28,6 @@ def _rows(permuted: Tensor, indices: Tensor) -> Tensor:
     held = indices < permuted.shape[0]
     rows = permuted.index_select(0, torch.where(held, indices, 0).long())
     return rows * held.unsqueeze(1).to(rows.dtype)
-
-
-def _place_rows(rows: Tensor, indices: Tensor, size: int) -> Tensor:
-    """A tensor of `size` rows with each row at its index; dropped ones leave no trace."""
-    held = indices < size
-    return rows.new_zeros(size, rows.shape[1]).index_copy_(0, indices[held].long(), rows[held])
 
 
 @implements("npu::npu_moe_token_permute")
@@ -94,16 +89,11 @@ def token_unpermute_grad(
     padded_mode: bool = False, restore_shape: list[int] | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Gradients of the permuted tokens and of probs (empty without probs)."""
-    _refuse_padding(padded_mode, "npu_moe_token_unpermute_grad")
-    copies = dy.float().unsqueeze(1)
-    if probs is None:
-        d_rows, d_probs = copies, dy.new_empty(0)
-    else:
-        rows = _rows(permuted, sorted_indices).float().view(*probs.shape, -1)
-        d_rows = copies * probs.float().unsqueeze(-1)
-        d_probs = (copies * rows).sum(-1).to(probs.dtype)
-    d_permuted = _place_rows(d_rows.flatten(0, 1), sorted_indices, permuted.shape[0])
-    return d_permuted.to(permuted.dtype), d_probs
+    of = (permuted,) if probs is None else (permuted, probs)
+    found = gradients(
+        lambda rows, *weights: token_unpermute(rows, sorted_indices, *weights), dy, *of
+    )
+    return found[0], dy.new_empty(0) if probs is None else found[1]
 
 
 @implements("npu::npu_moe_token_unpermute_grad_v2")

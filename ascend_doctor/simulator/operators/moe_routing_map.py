@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 
 from . import factories
+from .kernels import gradients
 from .table import implements
 
 Tensor = torch.Tensor
@@ -136,24 +137,21 @@ def token_unpermute_with_routing_map_grad(
     Without padding torch_npu passes sorted_indices for both indices; the routing map then tells
     the tokens (op-plugin, derivatives.yaml).
     """
+    sorted_indices = out_index
     if drop_and_pad:
-        tokens, columns = permuted_token_id.long(), None
-    elif routing_map is not None:
-        tokens, columns = routing_map.bool().nonzero(as_tuple=True)
-    else:
-        count = restore_shape[0]
-        tokens = factories.arange(count).repeat_interleave(out_index.numel() // count)
-        columns = None
-    long = out_index.long()
-    d_rows = dy.float().index_select(0, tokens)
-    d_probs = None
-    if probs is not None and permuted_tokens is not None:
-        if columns is None:
-            columns = long // (out_index.numel() // probs.shape[1])
-        rows = permuted_tokens.float().index_select(0, long)
-        d_probs = factories.zeros(probs.shape)
-        d_probs.index_put_((tokens, columns), (d_rows * rows).sum(-1), accumulate=True)
-        d_rows = d_rows * probs.float()[tokens, columns].unsqueeze(1)
-        d_probs = d_probs.to(dy.dtype)
-    d_permuted = factories.zeros(out_index.numel(), dy.shape[1]).index_copy_(0, long, d_rows)
-    return d_permuted.to(dy.dtype), d_probs
+        sorted_indices = torch.empty_like(out_index).scatter_(
+            0, out_index.long(), permuted_token_id
+        )
+    weighted = probs is not None and permuted_tokens is not None
+    rows = permuted_tokens if weighted else dy.new_zeros(out_index.numel(), dy.shape[1])
+
+    def unpermute(rows: Tensor, weights: Tensor | None = None) -> Tensor:
+        return token_unpermute_with_routing_map(
+            rows, sorted_indices, restore_shape,
+            probs=weights, routing_map=routing_map, drop_and_pad=drop_and_pad,
+        )  # fmt: skip
+
+    if not weighted:
+        return gradients(unpermute, dy, rows)[0], None
+    d_rows, d_probs = gradients(unpermute, dy, rows, probs)
+    return d_rows, d_probs.to(dy.dtype)
