@@ -20,6 +20,10 @@ class Texts:
         return {name: row for each in checks for name, row in each.by_name.items()}
 
     @property
+    def names(self) -> dict[str, str]:
+        return self._texts.names
+
+    @property
     def checks(self) -> tuple[str, ...]:
         return tuple(self._texts.checks)
 

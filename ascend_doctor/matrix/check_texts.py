@@ -13,8 +13,14 @@ from ascend_doctor.matrix.schema import Row
 
 
 class FindingText(Row, frozen=True, kw_only=True):
-    """What a finding says; ``{name}`` stands for a value of its check or of the file's names."""
+    """What a finding says; ``{name}`` stands for a value of its check or of the file's names.
 
+    ``when`` is its condition (checks/launch/settings.py). Braces then hold expressions, ``{shown}``
+    is the values of its variables, and ``unset`` are those that the remedy unsets.
+    """
+
+    when: str = ""
+    unset: tuple[str, ...] = ()
     level: Level = Level.ERROR
     title: str = ""
     observed: str = ""

@@ -25,7 +25,6 @@ MODULES = (
     "container",
     "devices",
     "driver",
-    "hccl_settings",
     "host",
     "network",
     "network_links",
@@ -36,7 +35,7 @@ MODULES = (
     "processes",
     "rank_table",
     "sockets",
-    "torch_npu_settings",
+    "settings",
     "variables",
     "visible_devices",
 )

@@ -195,7 +195,7 @@ MINE = [
     check
     for name, check in CHECKS.items()
     if check.run.__module__.rpartition(".")[2]
-    in ("variables", "hccl_settings", "torch_npu_settings", "sockets", "ports", "visible_devices")
+    in ("variables", "settings", "sockets", "ports", "visible_devices")
 ]
 TEXT = st.one_of(
     st.text(max_size=20),

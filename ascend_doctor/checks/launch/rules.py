@@ -24,6 +24,7 @@ from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
 from ascend_doctor.facts import UNTOLD, Launch
 from ascend_doctor.findings import Finding, Place, Remedy
 from ascend_doctor.judging import Case, Findings, error, layout_rules, warning
+from ascend_doctor.judging.value_bounds import pairs, ports
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import LaunchRule, Validation
 from ascend_doctor.matrix.versions import satisfies
@@ -87,14 +88,22 @@ def _total(listed: object) -> int | None:
     return sum(map(int, text.split(","))) if _LISTED.fullmatch(text) else None
 
 
-_FUNCTIONS: dict[str, Callable[..., object]] = {
+FUNCTIONS: dict[str, Callable[..., object]] = {
     "splits_layers": lambda layers, stages, *ends: (
         ABSENT if layers is None else layout_rules.splits_layers(layers, stages, *ends)
     ),
     "total": _total,
     "count": lambda listed: str(listed).count(",") + 1,
     "starts": lambda text, start: str(text).startswith(start),
+    "either": lambda value, default: default if value is None else value,
+    "lower": lambda text: str(text).lower(),
+    "part": lambda text, key: (pairs(str(text)) or {}).get(key),
+    "overlap": lambda *texts: _overlap(*(ports(str(text)) or [] for text in texts)),
 }
+
+
+def _overlap(some: list[range], others: list[range]) -> bool:
+    return any(set(one) & set(two) for one in some for two in others)
 
 
 class LaunchNames:
@@ -272,7 +281,7 @@ class _Evaluation(ast.NodeVisitor):
         for missing in (UNKNOWN, ABSENT):
             if missing in values:
                 return missing
-        return _FUNCTIONS[function](*values)
+        return FUNCTIONS[function](*values)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> object:
         value = self.visit(node.operand)
@@ -432,11 +441,11 @@ def _finding(case: Case, rule: LaunchRule, names: LaunchNames) -> Finding:
         return _report_rest(rule, *rule.divides, names)
     shown = [case.catalog.rules.key(name) for name in rule.at if names.has(name) is True]
     return (warning if rule.level == "warning" else error)(
-        _fill(rule.title, names),
+        fill(rule.title, names),
         observed=", ".join(_show(name, names) for name in shown),
-        required=_fill(rule.required, names),
-        because=_fill(rule.because, names),
-        remedy=Remedy(summary=_fill(rule.remedy, names)) if rule.remedy else None,
+        required=fill(rule.required, names),
+        because=fill(rule.because, names),
+        remedy=Remedy(summary=fill(rule.remedy, names)) if rule.remedy else None,
         refs=(names.case.catalog.rules.source(rule),),
         location=_locate(rule.at, names, rule.needs),
     )
@@ -479,5 +488,5 @@ def _is_uneven_number(name: str, value: object) -> bool:
     return value % _GRAINS.get(name, 2) != 0
 
 
-def _fill(text: str, names: LaunchNames) -> str:
+def fill(text: str, names: LaunchNames) -> str:
     return _BRACES.sub(lambda match: str(evaluate(match[1], names)), text)
