@@ -18,7 +18,7 @@ def test_memory_of_the_host() -> None:
     limited = inside(having(facts, "host", memory_limit=8 * GIB))
     finding = warns("host-memory", limited, "the control group allows 8 GB")
     assert "--memory" in commands(finding)
-    cannot_tell("host-memory", a2(), "how much memory the host has")
+    cannot_tell("host-memory", having(a2(), "host", memory=None), "how much memory the host has")
     silent = having(facts, "npus", devices=(npu(0, hbm=None),))
     cannot_tell("host-memory", silent, "an NPU has")
     failed = having(facts, "npus", devices=(), error=ToolError(kind="no-card", text="none"))
@@ -40,7 +40,7 @@ def test_cpus_of_the_host() -> None:
     passes("host-cpus", facts)
     passes("host-cpus", having(facts, "host", cpus_usable=8))
     warns("host-cpus", having(facts, "host", cpus_usable=1), "1 CPU for 8 NPUs")
-    cannot_tell("host-cpus", a2(), "how many CPUs")
+    cannot_tell("host-cpus", having(a2(), "host", cpus=None, cpus_usable=None), "how many CPUs")
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ FUNCTIONS: dict[str, Callable[..., object]] = {
 
 
 def _overlap(some: list[range], others: list[range]) -> bool:
-    return any(set(one) & set(two) for one in some for two in others)
+    return any(set(left) & set(right) for left in some for right in others)
 
 
 class LaunchNames:

@@ -135,7 +135,7 @@ def variables_misspelt(case: Case) -> Findings:
     names = {*COMMON, *case.catalog.variables.list_names()}
     for name in sorted(present - listed - names):
         close = variable_meant(name, names)
-        if close and "NCCL" not in name:
+        if close and name.isidentifier() and "NCCL" not in name:
             absent = [close] if close not in present else []
             yield _misspelt(NearMiss(wrong=name, right=close), absent, _sources(case, [close]))
 

@@ -90,10 +90,10 @@ def token_unpermute_grad(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Gradients of the permuted tokens and of probs (empty without probs)."""
     of = (permuted,) if probs is None else (permuted, probs)
-    found = gradients(
+    grads = gradients(
         lambda rows, *weights: token_unpermute(rows, sorted_indices, *weights), dy, *of
     )
-    return found[0], dy.new_empty(0) if probs is None else found[1]
+    return grads[0], dy.new_empty(0) if probs is None else grads[1]
 
 
 @implements("npu::npu_moe_token_unpermute_grad_v2")
