@@ -196,14 +196,16 @@ class Npu(Part, frozen=True, kw_only=True):
     """One device of the npu-smi table: the pair (``npu_id``, ``chip_id``).
 
     ``device`` is the number of /dev/davinciN and of ``hccn_tool -i``: the Phy-ID on A3, the NPU id
-    on A2 and 950, None on 310.
+    on A2 and 950, None on 310. ``cells`` have what is under each header with a unit.
     """
 
     npu_id: int
     chip_id: int = 0
     device: int | None = None
     name: str = ""
+    bus: str = ""
     health: str = ""
+    cells: dict[str, str] = {}
     temperature_c: int | None = None
     utilisation: int | None = None
     memory: Usage | None = None
@@ -574,16 +576,14 @@ class Environment(Section, frozen=True, kw_only=True):
     """Environment variables and the host's network.
 
     ``variables`` holds values of an allow-list; ``withheld`` the names of set variables whose
-    values are not kept; ``misspelt`` near misses of known names; ``absent_files`` name a
-    file that does not exist. ``listening`` are the used
-    local TCP ports, None if unreadable. ``preloaded`` are the entries of LD_PRELOAD and where
-    they are found. ``path_left_out`` are the entries of PATH that the doctor starts nothing
+    values are not kept; ``absent_files`` name a file that does not exist. ``listening`` are
+    the used local TCP ports, None if unreadable. ``preloaded`` are the entries of LD_PRELOAD and
+    where they are found. ``path_left_out`` are the entries of PATH that the doctor starts nothing
     from; None in records of earlier versions.
     """
 
     variables: dict[str, str] = {}
     withheld: tuple[str, ...] = ()
-    misspelt: tuple[str, ...] = ()
     absent_files: tuple[str, ...] = ()
     interfaces: tuple[Interface, ...] | None = None
     listening: tuple[int, ...] | None = None
@@ -624,6 +624,12 @@ class HccnDevice(Part, frozen=True, kw_only=True):
     ports: tuple[HccnPort, ...] = ()
     unsupported: tuple[str, ...] = ()
     error: ToolError | None = None
+
+    @property
+    def state(self) -> str | None:
+        """The link; of 950 that of the best port, as a server does not wire all."""
+        links = [port.link for port in self.ports if port.link]
+        return ("UP" if "UP" in links else links[0]) if links else self.link
 
 
 class Hccn(Section, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """Environment variables of the examined environment and the host's network."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ascend_doctor.collect.loader import find_library
@@ -32,21 +32,17 @@ def parse_port_range(text: str) -> tuple[int, int] | None:
     return (int(match.group(1)), int(match.group(2))) if match else None
 
 
-def misspelt(names: Sequence[str], near_misses: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(sorted(name for name in names if name in near_misses))
-
-
 def environment(
     machine: Machine,
     shown: Sequence[str],
-    near_misses: Mapping[str, str],
     files: Sequence[str] = (),
 ) -> Environment:
     """Variables by the allow-list ``shown``; of related others only the names.
 
-    ``files``: variables whose file has to exist.
+    ``files``: variables whose files have to exist, colons between them.
     """
     env = machine.env
+    reserved = read_or_none(machine, "/proc/sys/net/ipv4/ip_local_reserved_ports")
     heads = {name[:_HEAD] for name in shown if "_" in name}
     return Environment(
         source="environment of this process, /proc/net, /proc/sys/net",
@@ -59,9 +55,12 @@ def environment(
             )
         ),
         absent_files=tuple(
-            name for name in files if env.get(name) and not exists(machine, env[name])
+            name
+            for name in files
+            if any(
+                "/" in path and not exists(machine, path) for path in env.get(name, "").split(":")
+            )
         ),
-        misspelt=misspelt(tuple(env), near_misses),
         interfaces=tuple(
             Interface(
                 name=interface["name"], addresses=tuple(interface["addresses"]), up=interface["up"]
@@ -72,7 +71,7 @@ def environment(
         local_port_range=parse_port_range(
             read_or_none(machine, "/proc/sys/net/ipv4/ip_local_port_range") or ""
         ),
-        reserved_ports=_strip(read_or_none(machine, "/proc/sys/net/ipv4/ip_local_reserved_ports")),
+        reserved_ports=None if reserved is None else reserved.strip(),
         preloaded=tuple(_preloads(machine)),
         path_left_out=read_left_out(machine),
     )
@@ -85,10 +84,6 @@ def _preloads(machine: Machine) -> Iterator[Library]:
             yield Library(name=name, path=name if exists(machine, name) else None)
         elif name:
             yield Library(name=name, path=find_library(machine, name))
-
-
-def _strip(text: str | None) -> str | None:
-    return None if text is None else text.strip()
 
 
 def _listening(machine: Machine) -> tuple[int, ...] | None:

@@ -11,7 +11,7 @@ from ascend_doctor.collect.loader import find_library
 from ascend_doctor.facts import Container, Host, Limit
 from ascend_doctor.machine.live import Machine, NotRecorded, exists, matches, read_or_none
 
-_LIMITS = ("NOFILE", "MEMLOCK", "NPROC", "STACK", "CORE")
+_LIMITS = ("NOFILE", "MEMLOCK", "NPROC", "STACK", "FSIZE", "AS", "DATA", "CPU")
 _CAP_SYS_MODULE = 16  # linux/include/uapi/linux/capability.h
 _GLIBCXX = re.compile(r"GLIBCXX_(\d+(?:\.\d+)+)\b")
 # cgroup v1 gives 2**63 less a page for no limit.

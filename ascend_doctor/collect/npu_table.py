@@ -17,6 +17,9 @@ _ELIDED = defer(r"(?:\.{3,}|…+)$")
 # Memory and HBM, used/total. NA or blank pairs keep their place; the total is close to the slash.
 _USAGE = defer(r"([0-9]{1,12}|NA|-)?\s{0,64}/\s{0,4}([0-9]{1,12}|NA|-)?")
 
+_HEADER = defer(r"[\w-]+\([^)\s]*\)")
+_CELL = defer(r"\S+\s*/\s*\S+|\S+")
+
 # Cells of a device row in every layout; 950 puts a frame line into the first.
 _DEVICE_CELLS = 3
 _PROCESS_CELLS = 4
@@ -25,6 +28,7 @@ _PROCESS_CELLS = 4
 class _TableReader(msgspec.Struct, kw_only=True):
     versions: tuple[str | None, str | None] = (None, None)
     layout: str | None = None
+    headers: list[str] = msgspec.field(default_factory=list)
     upper: tuple[list[str], str, str] | None = None
     devices: list[Npu] = msgspec.field(default_factory=list)
     processes: list[NpuProcess] | None = None
@@ -43,6 +47,8 @@ class _TableReader(msgspec.Struct, kw_only=True):
             self.cut = True
 
     def row(self, cells: list[str]) -> None:
+        if not self.devices:
+            self.headers += _HEADER.findall(cells[-1])
         if title := _TITLE.search(cells[0]):
             self.versions = (title.group(1), title.group(2))
         elif cells[0].startswith("NPU") and "Process id" in cells:
@@ -68,7 +74,12 @@ class _TableReader(msgspec.Struct, kw_only=True):
                 self.cut = True
                 return
             self.layout = self.layout or _guess_layout(left, right)
-            self.devices.append(_device(self.layout, self.upper, (left, middle, right)))
+            device = _device(self.layout, self.upper, (left, middle, right))
+            texts = _CELL.findall(f"{self.upper[2]} {right}")
+            if len(texts) == len(self.headers):
+                cells_of = dict(zip(self.headers, texts, strict=True))
+                device = msgspec.structs.replace(device, cells=cells_of)
+            self.devices.append(device)
             self.upper = None
         elif len(left) > 1 and whole(left[0]) is not None:
             self.cut |= self.upper is not None
@@ -116,7 +127,7 @@ def _device(
     is the runtime's index (``device_logic_id`` in print_chip_total_info), not a device number.
     """
     (npu, *name), health, state = upper
-    numbers, _, load = lower
+    numbers, bus, load = lower
     npu_id = whole(npu) or 0
     ids = [whole(number) for number in numbers]
     device: int | None = npu_id if layout in {"a2", "950"} else None
@@ -129,6 +140,7 @@ def _device(
         chip_id=(ids[0] if ids else 0) or 0,
         device=device,
         name=" ".join(name),
+        bus=bus,
         health=health,
         temperature_c=whole(temperature),
         utilisation=whole(load.split()[0]) if load.split() else None,

@@ -33,19 +33,15 @@ def npus(machine: Machine) -> Npus:
     table = parse_info(done.stdout)
     if not table.devices:
         return Npus(source="npu-smi", tool=path, complete=False, error=_no_table(done))
-    return _with_details(table, _tool(machine, path), done)
+    left, call = _FURTHER_SECONDS, _CALL_DEADLINE
+    tool = Tool(machine=machine, path=path, name="npu-smi", left=left, call=call)
+    return _with_details(table, tool, done)
 
 
 def _no_table(done: Completed) -> ToolError:
     error = error_of(done, "npu-smi info", _INFO_DEADLINE)
     text = done.stdout.strip()[:200] or "npu-smi info said nothing"
     return error or ToolError(kind="unrecognised", text=text, exit_code=done.exit_code)
-
-
-def _tool(machine: Machine, path: str) -> Tool:
-    return Tool(
-        machine=machine, path=path, name="npu-smi", left=_FURTHER_SECONDS, call=_CALL_DEADLINE
-    )
 
 
 def _with_details(table: Npus, tool: Tool, done: Completed) -> Npus:

@@ -113,8 +113,7 @@ def _waves(machine: Machine, catalog: Catalog) -> tuple[dict[str, Collector], di
 
     variables = catalog.variables
     shown = tuple(variable.name for variable in variables.variables if variable.show)
-    files = tuple(variable.name for variable in variables.variables if variable.must_exist)
-    misses = {miss.wrong: miss.right for miss in variables.near_misses}
+    files = tuple(variable.name for variable in variables.variables if variable.type == "path")
     return (
         {
             "npus": lambda _: npus(machine),
@@ -122,7 +121,7 @@ def _waves(machine: Machine, catalog: Catalog) -> tuple[dict[str, Collector], di
             "storage": lambda _: storage(machine),
             "driver": lambda _: driver(machine),
             "cann": lambda _: cann(machine),
-            "environment": lambda _: environment(machine, shown, misses, files),
+            "environment": lambda _: environment(machine, shown, files),
             "rank_table": lambda _: rank_table(machine),
             "holders": lambda _: holders(machine),
             "build_locks": lambda _: build_locks(machine),

@@ -13,12 +13,14 @@ _RULE = defer(r"^\+[-=+]+\+?$")
 
 
 def parse_assignments(text: str) -> dict[str, str]:
-    """``key=value`` lines without surrounding double quotes; the last of a key counts."""
+    """``key=value`` lines without surrounding double quotes. Unlike values of a key are joined."""
     assignments: dict[str, str] = {}
     for line in text.splitlines():
         key, sign, value = line.partition("=")
-        if sign and key.strip() and not key.lstrip().startswith("#"):
-            assignments[key.strip()] = value.strip().strip('"')
+        name, text = key.strip(), value.strip().strip('"')
+        if sign and name and not name.startswith("#"):
+            known = assignments.get(name, text)
+            assignments[name] = text if known == text else f"{known} and {text}"
     return assignments
 
 

@@ -14,6 +14,7 @@ from ascend_doctor.commands.names import list_manuals
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.fleet.explain import TOPICS
 from ascend_doctor.judging.judge import Check
+from ascend_doctor.judging.value_bounds import describe
 from ascend_doctor.language import say
 from ascend_doctor.machine.files import is_there
 from ascend_doctor.matrix.catalog import Catalog
@@ -193,7 +194,7 @@ def _explain_variable(variable: Variable) -> str:
     return _page(
         f"{variable.name}: {say(variable.meaning)}",
         {
-            "Values": variable.valid,
+            "Values": variable.valid or describe(variable),
             "Default": variable.default,
             "Recommended": variable.recommend,
             "Mistakes": "\n".join(map(say, variable.mistakes)),

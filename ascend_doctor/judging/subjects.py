@@ -1,7 +1,7 @@
 """One line for each subject of a report: what is there, and how well it is."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -63,18 +63,12 @@ def subjects(
         levels = {finding.level for finding in roots if folders.get(finding.check) == folder}
         text = _describe(folder, facts, about)
         level = _worst(levels)
-        if level is Level.OK and (_is_complaining(about) or _lacks_npus(folder, facts)):
+        complaints = any(each.level not in {Level.OK, Level.SKIPPED} for each in about)
+        without = folder == "npu" and facts.npus is not None and not facts.npus.devices
+        if level is Level.OK and (complaints or without):
             level = Level.SKIPPED
         if about and (text or level not in {Level.OK, Level.SKIPPED}):
             yield Subject(name=name, level=level, text=text)
-
-
-def _is_complaining(findings: Iterable[Finding]) -> bool:
-    return any(finding.level not in {Level.OK, Level.SKIPPED} for finding in findings)
-
-
-def _lacks_npus(folder: str, facts: Snapshot) -> bool:
-    return folder == "npu" and facts.npus is not None and not facts.npus.devices
 
 
 def merge_subjects(levels: Mapping[str, Counter[Level]]) -> Iterator[Subject]:

@@ -8,7 +8,6 @@ from itertools import takewhile
 import msgspec
 
 from ascend_doctor.checks.launch.variables import COMMON
-from ascend_doctor.collect.environment import misspelt
 from ascend_doctor.collect.launch import Said, find_absent, launch, read_options, takes_value
 from ascend_doctor.errors import DataError, Unknown
 from ascend_doctor.facts import (
@@ -621,7 +620,7 @@ def _environment(
     """
     table = catalog.variables
     shown = {variable.name for variable in table.variables} | _BY_SWIFT
-    near = {miss.wrong: miss.right for miss in table.near_misses}
+    near = {miss.wrong for miss in table.near_misses}
     return Environment(
         source=file,
         variables={
@@ -633,6 +632,7 @@ def _environment(
             name
             for name, word in exported.items()
             if UNTOLD in word.text
+            or name in near
             or (
                 name not in shown
                 and name not in command.used
@@ -640,5 +640,4 @@ def _environment(
                 and variable_meant(name, {*shown, *COMMON, *table.list_names()})
             )
         ),
-        misspelt=misspelt(tuple(exported), near),
     )

@@ -121,7 +121,7 @@ def _laid_over(machine_: Environment | None, own: Environment | None) -> Environ
     return msgspec.structs.replace(
         machine_,
         variables={**machine_.variables, **own.variables},
-        misspelt=tuple(sorted({*machine_.misspelt, *own.misspelt})),
+        withheld=tuple(sorted({*machine_.withheld, *own.withheld})),
     )
 
 

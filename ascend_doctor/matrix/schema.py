@@ -409,6 +409,7 @@ ValueType = Literal[
     "ifname_filter",
     "port_spec",
     "path",
+    "made_path",
     "list",
     "kv_list",
     "string",
@@ -453,7 +454,6 @@ class Variable(Bounds, frozen=True, kw_only=True):
     hurts: dict[str, str] = {}
     recommend: str = ""
     mistakes: tuple[str, ...] = ()
-    must_exist: bool = False
     show: bool = True
     sources: Sources
 

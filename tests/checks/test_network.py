@@ -43,7 +43,7 @@ def test_other_settings_of_hccn_conf() -> None:
     assert facts.hccn is not None
     word = having(a2(), "hccn", conf={**conf(facts.hccn.devices), "address_1": "word"})
     warns("hccn-conf", word, "word")
-    cannot_tell("hccn-conf", change_port(3, address=None), "did not report", "device 3")
+    cannot_tell("hccn-conf", change_port(3, address=None), "did not tell", "device 3")
     bare = having(a2(), "hccn", conf=None)
     lost = warns("hccn-conf", bare, "There is no /etc/hccn.conf")
     assert "-i 7 -ip -s address 192.0.2.17 netmask 255.255.255.0" in commands(lost)
@@ -77,7 +77,7 @@ def test_subnets_of_the_first_generation() -> None:
 
 def test_gateways() -> None:
     warns("hccn-gateway", change_port(1, gateway="198.51.100.1"), "192.0.2.0/24")
-    cannot_tell("hccn-gateway", change_port(1, gateway=None), "the gateway and its subnet")
+    cannot_tell("hccn-gateway", change_port(1, gateway=None), "the gateway of device 1")
     warns("hccn-gateway", change_port(1, gateway=""), "device 1: not set; the others: 192.0.2.1")
     warns("hccn-gateway", change_port(1, gateway="192.0.2.254"), "is not that of the others")
 
@@ -327,12 +327,12 @@ def test_limits() -> None:
         )
         return having(a2(), "host", limits=limits)
 
-    finding = warns("resource-limits", limited(1024, 1 << 20), "Only 1024 files")
+    finding = warns("resource-limits", limited(1024, 1 << 20), "nofile is limited to 1024")
     assert "ulimit -n 32768" in commands(finding)
     finding = warns("resource-limits", inside(limited(1024, 4096)), "hard 4096")
-    assert "--ulimit nofile=32768:32768" in commands(finding)
+    assert "--ulimit nofile=32768" in commands(finding)
     assert warns("resource-limits", limited(1024, 4096)).remedy is not None
-    finding = warns("resource-limits", limited(65536, -1, 64 << 10), "64 kB")
+    finding = warns("resource-limits", limited(65536, -1, 64 << 10), "soft 64 KiB")
     assert "limits.conf" in commands(finding)
     finding = warns("resource-limits", inside(limited(65536, -1, 64 << 10)))
     assert "--ulimit memlock=-1" in commands(finding)

@@ -113,23 +113,20 @@ def test_variables_without_effect_are_noted() -> None:
 
 
 def test_near_misses() -> None:
-    facts = having(
-        a2(), "environment", withheld=("HCCL_BUFFER_SIZE",), misspelt=("HCCL_BUFFER_SIZE",)
-    )
+    facts = having(a2(), "environment", withheld=("HCCL_BUFFER_SIZE",))
     finding = warns("variables-misspelt", facts, "HCCL_BUFFER_SIZE", "HCCL_BUFFSIZE")
     assert 'export HCCL_BUFFSIZE="$HCCL_BUFFER_SIZE"\nunset HCCL_BUFFER_SIZE' in commands(finding)
     facts = having(
         a2(HCCL_BUFFSIZE="400"),
         "environment",
         withheld=("HCCL_BUFFER_SIZE",),
-        misspelt=("HCCL_BUFFER_SIZE",),
     )
     passes("variables-misspelt", facts, "HCCL_BUFFSIZE is set and counts")
 
 
 def test_names_of_another_vendor_are_not_unset() -> None:
     name = "NCCL_SOCKET_IFNAME"
-    facts = having(a2(GLOO_SOCKET_IFNAME="eth0"), "environment", withheld=(name,), misspelt=(name,))
+    facts = having(a2(GLOO_SOCKET_IFNAME="eth0"), "environment", withheld=(name,))
     finding = warns("variables-misspelt", facts, "no effect on HCCL")
     assert "unset" not in commands(finding)
     assert "GLOO" not in commands(finding)
@@ -140,14 +137,13 @@ def test_names_that_differ_by_a_letter() -> None:
         a2(), "environment", withheld=("HCCL_CONNECT_TIMEOT", "TORCH_NCCL_BLOCKING_WAIT")
     )
     warns("variables-misspelt", facts, "HCCL_CONNECT_TIMEOUT")
-    odd = ("PATH", "RANK_TABLE_FILE$(reboot)")
-    known = having(a2(), "environment", misspelt=("HCCL_ASYNC_ERROR_HANDLING",), withheld=odd)
+    odd = ("HCCL_ASYNC_ERROR_HANDLING", "PATH", "RANK_TABLE_FILE$(reboot)")
+    known = having(a2(), "environment", withheld=odd)
     passes("variables-misspelt", known)
 
 
 def test_the_catalogue_is_whole() -> None:
-    assert len(VARIABLES.variables) == 131
-    assert len(set(NAMES)) == 131
+    assert len(set(NAMES)) == len(VARIABLES.variables) > 130
     families = {family.id for family in CATALOG.families}
     for variable in VARIABLES.variables:
         assert variable.sources, variable.name

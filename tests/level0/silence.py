@@ -51,6 +51,10 @@ Change = Callable[[ChangedMachine], None]
 _ELSEWHERE = {
     # The PCI bus counts A2 and 950 devices. Without that count the check is unknown.
     "device-files": {"Npu.device", "Npus.devices", "Npus.layout"},
+    # The usual folder is looked at, and its version is asked for.
+    "driver-complete": {"InstallInfo.driver_path"},
+    # Compared with each other; load, memory and temperature have checks.
+    "npu-table": {"Npu.cells", "Npu.bus"},
     # npu-smi's OK on every card is the driver's own verdict. chip_name parts chips from cards.
     "driver-firmware": {"Driver.compatible_firmware", "NpuBoard.chip_name"},
     "npu-alike": {"NpuBoard.chip_name"},

@@ -210,10 +210,11 @@ def _nnal(case: Case) -> Findings:
             refs=(_ISSUE,),
         )
     chosen_nnal = used or cann.nnal[0]
-    if chosen_nnal.version and install.version and _other(chosen_nnal.version, install.version):
+    version = chosen_nnal.version
+    if version and install.version and not _same(version, install.version):
         yield warning(
-            f"NNAL {chosen_nnal.version} does not match {install.title}",
-            observed=f"NNAL {chosen_nnal.version} in {chosen_nnal.root}",
+            f"NNAL {version} does not match {install.title}",
+            observed=f"NNAL {version} in {chosen_nnal.root}",
             required=f"NNAL {install.version}",
             because="ATB of another release may lack functions that torch_npu calls.",
             remedy=f"Install NNAL {install.version}",
@@ -243,10 +244,6 @@ def _source_nnal(nnal: Nnal) -> Remedy:
         summary="Source it after the set_env.sh of CANN, in bash or zsh",
         commands=(source(nnal.set_env),) if nnal.set_env else (),
     )
-
-
-def _other(version: str, cann: str) -> bool:
-    return not _same(version, cann)
 
 
 def _atb_symbols(case: Case, nnal: Nnal) -> Findings:

@@ -1,6 +1,6 @@
 """What the operating system grants a training job: shared memory and limits."""
 
-from ascend_doctor.facts import Host, require_known
+from ascend_doctor.facts import Host, Limit, require_known
 from ascend_doctor.judging import Case, Findings, Remedy, Texts, Unknown, check, show_bytes, warning
 from ascend_doctor.judging.chip import ascend
 
@@ -11,12 +11,15 @@ _PLACE = "/dev/shm"  # noqa: S108 - the subject; nothing is put there
 # Docker's default is 64 MB; data loaders and HCCL want several GB.
 _SHM_LITTLE = 4 * _GIB
 _FILES = 32768
+# Eight ranks start several hundred; below 2 MB of stack glibc's own default is larger.
+_THREADS, _STACK = 4096, 2 << 20
 _POD = """cat <<'EOF'
 volumeMounts: [{name: shm, mountPath: /dev/shm}]
 volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 64Gi}}]
 EOF"""
 _SHM = "https://github.com/pytorch/pytorch/issues/26009"
 _DOCKER = "https://docs.docker.com/reference/cli/docker/container/run/"
+_GETRLIMIT = "https://man7.org/linux/man-pages/man2/getrlimit.2.html"
 
 
 @check("shared-memory", f"{_PLACE} has room for data loaders and HCCL")
@@ -65,38 +68,45 @@ def _larger(host: Host) -> Remedy:
     return Remedy(summary="Start the container again with --shm-size=64g, or with --ipc=host")
 
 
+# By limit: the least, -1 for none, the option of ulimit, and what happens below.
+_NEEDS = {
+    "nofile": (_FILES, f"-n {_FILES}", "Many ranks and data loaders need more."),
+    "memlock": (-1, "-l unlimited", "RDMA between nodes has to lock its buffers."),
+    "nproc": (_THREADS, f"-u {_THREADS}", "Threads of ranks and data loaders count as processes."),
+    "stack": (_STACK, f"-s {_STACK >> 10}", "Every thread gets a stack of this size."),
+    "fsize": (-1, "-f unlimited", "A process that writes a larger checkpoint is killed."),
+    "as": (-1, "-v unlimited", "The runtime maps much more memory than it uses."),
+    "data": (-1, "-d unlimited", "Weights and optimizer state pass through it."),
+    "cpu": (-1, "-t unlimited", "A process that has computed for so many seconds is killed."),
+}
+
+
 @TEXTS.check("resource-limits")
 def _resource_limits(case: Case) -> Findings:
     ascend(case)
     host = case.need(Host)
     limits = {limit.name: limit for limit in host.limits}
-    files, memory = limits.get("nofile"), limits.get("memlock")
+    for name, (least, option, because) in _NEEDS.items():
+        limit = limits.get(name, Limit(name=name, soft=-1, hard=-1))
+        # Linux does not count processes of root (getrlimit(2)).
+        if limit.soft < 0 or 0 <= least <= limit.soft or (name == "nproc" and host.uid == 0):
+            continue
+        can_raise = limit.hard < 0 or 0 <= least <= limit.hard
+        counts = name in {"nofile", "nproc", "cpu"}
+        soft = str(limit.soft) if counts else show_bytes(limit.soft)
+        yield warning(
+            f"{name} is limited to {soft}",
+            observed=f"{name}: soft {soft}, hard {_limit(limit.hard)}",
+            required=_limit(least),
+            because=because,
+            remedy="Raise it in the script that starts the training"
+            if can_raise
+            else f"Start the container with --ulimit {name}={least}; on a host set it in "
+            "/etc/security/limits.conf and log in again",
+            commands=(f"ulimit {option}",) if can_raise else (),
+            refs=(_DOCKER, _GETRLIMIT),
+        )
     silent = [name for name in ("nofile", "memlock") if name not in limits]
-    inside = host.container is not None
-    if files is not None and 0 <= files.soft < _FILES:
-        yield warning(
-            f"Only {files.soft} files may be open",
-            observed=f"nofile: soft {files.soft}, hard {_limit(files.hard)}",
-            required=f"at least {_FILES}",
-            because="Many ranks and data loaders need more.",
-            remedy=f"Start the container again with --ulimit nofile={_FILES}:{_FILES}"
-            if inside and 0 <= files.hard < _FILES
-            else "Raise it in the script that starts the training",
-            commands=() if 0 <= files.hard < _FILES else (f"ulimit -n {_FILES}",),
-            refs=(_DOCKER,),
-        )
-    if memory is not None and memory.soft >= 0:
-        yield warning(
-            f"Locked memory is limited to {memory.soft // 1024} kB",
-            observed=f"memlock: soft {memory.soft // 1024} kB, hard {_limit(memory.hard)}",
-            required="unlimited",
-            because="RDMA between nodes has to lock its buffers.",
-            remedy="Start the container again with --ulimit memlock=-1"
-            if inside
-            else "Set memlock to unlimited in /etc/security/limits.conf and log in again; "
-            "for jobs of a service, set LimitMEMLOCK=infinity there",
-            refs=(_DOCKER,),
-        )
     if silent:
         raise Unknown(f"the limits {' and '.join(silent)} were not told")
 

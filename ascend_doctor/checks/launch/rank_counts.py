@@ -90,7 +90,8 @@ def _run_master_address(case: Case) -> Iterator[Finding]:
     if case.need(Launch).program.endswith("swift") and case.facts.environment is not None:
         values = case.facts.environment.variables
         master = values.get("MASTER_ADDR", "")
-        address, nodes = master if master in LOOPBACK else "", _nodes(values.get("NNODES", ""))
+        address, text = master if master in LOOPBACK else "", values.get("NNODES", "")
+        nodes = int(text[:6]) if text.isdecimal() else 1
         first = values.get("NODE_RANK") == "0"
     if nodes > 1 and address:
         yield TEXTS.finding(
@@ -126,10 +127,6 @@ def _run_allocation(case: Case) -> Iterator[Finding]:
     if count and has.nodes and (count > has.nodes or (has.whole and count < has.nodes)):
         where = at(case, "nnodes", "trainer.nnodes", "num_machines", "NNODES")
         yield TEXTS.finding("other-nodes", where or has.places.get("nodes"), has=has, count=count)
-
-
-def _nodes(text: str) -> int:
-    return int(text[:6]) if text.isdecimal() else 1
 
 
 @TEXTS.check("run-visible-devices")

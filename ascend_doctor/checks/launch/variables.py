@@ -16,8 +16,10 @@ TEXTS = Texts("variables")
 
 # Variables of shells and launchers, without a row in the matrix.
 COMMON = ("PYTHONPATH", "LD_LIBRARY_PATH", "MASTER_ADDR", "MASTER_PORT")
-# The check visible-devices reads this one, with rules beyond a range.
-_OWN_CHECK = frozenset({"ASCEND_RT_VISIBLE_DEVICES"})
+# rank-table, megatron-path and cann-stale look for these.
+_OWN_CHECK = {"RANK_TABLE_FILE", "MEGATRON_LM_PATH", "ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"} | {
+    *("ASCEND_OPP_PATH", "ASCEND_AICPU_PATH", "ATB_HOME_PATH")
+}
 _CONSEQUENCES = {
     "error": "The value is refused: the job stops when the variable is read.",
     "ignored": "The value is ignored without a message.",
@@ -31,7 +33,8 @@ def _set(case: Case) -> Iterator[tuple[Variable, str]]:
     values = case.need(Environment).variables
     for variable in case.catalog.variables.variables:
         value = values.get(variable.name, "")
-        if value and variable.name not in _OWN_CHECK:
+        # The check visible-devices has rules beyond a range.
+        if value and variable.name != "ASCEND_RT_VISIBLE_DEVICES":
             yield variable, value
 
 
@@ -42,7 +45,7 @@ def _default(variable: Variable) -> str:
 @TEXTS.check("variables-valid")
 def variables_valid(case: Case) -> Findings:
     chip = family_or_none(case)
-    for name in case.need(Environment).absent_files:
+    for name in sorted({*case.need(Environment).absent_files} - _OWN_CHECK):
         yield warning(
             f"{name} names a path that does not exist",
             observed=f"{name} is set",
@@ -127,7 +130,7 @@ def variables_misspelt(case: Case) -> Findings:
     present = {*environment.variables, *environment.withheld}
     for miss in case.catalog.variables.near_misses:
         known = case.catalog.variables.find(miss.wrong) is not None
-        if miss.wrong in environment.misspelt and not known:
+        if miss.wrong in present and not known:
             rights = miss.right.split(" and ")
             absent = [right for right in rights if right not in present]
             yield _misspelt(miss, absent, _sources(case, rights))

@@ -31,64 +31,72 @@ def answers(case: Case) -> tuple[HccnDevice, ...]:
     return devices
 
 
-def untold(
-    case: Case, what: str, question: str, is_known: Callable[[HccnDevice], bool]
-) -> Findings:
+# Answers of hccn_tool by the field of a device: their name and question.
+_ANSWERS = {
+    "address": ("the network address", "-ip"),
+    "netmask": ("the netmask", "-ip"),
+    "gateway": ("the gateway", "-gateway"),
+    "detect": ("the probed address", "-netdetect"),
+    "health": ("the network health", "-net_health"),
+    "state": ("the link", "-link"),
+    "tls": ("the TLS switch", "-tls"),
+}
+_ANSWERS_950 = {"state", "tls"}
+
+
+def untold(case: Case, *fields: str) -> Findings:
     """Devices without an answer of hccn_tool, which does not prove that all is well.
 
     Omits a question that this product does not know. Raises Unknown for devices without any answer.
     """
-    devices = answers(case)
-    silent = [
-        device.device
-        for device in devices
-        if question not in device.unsupported and not is_known(device)
-    ]
-    if silent:
-        yield unknown(
-            f"hccn_tool did not tell {what} of {_of(silent)}",
-            observed=f"{len(silent)} of {len(devices)} devices",
-            because="What was not told may be wrong.",
-            remedy="Ask it by hand",
-            commands=(each(question, tuple(silent)),),
-        )
+    devices, of_950 = answers(case), is_950(case)
+    for field in sorted({*fields} & _ANSWERS_950) if of_950 else fields:
+        what, question = _ANSWERS[field]
+        silent = [
+            device.device
+            for device in devices
+            if question not in device.unsupported
+            and getattr(device, field) is None
+            and (field != "gateway" or device.address != "")
+        ]
+        if silent:
+            yield unknown(
+                f"hccn_tool did not tell {what} of {_of(silent)}",
+                observed=f"{len(silent)} of {len(devices)} devices",
+                because="What was not told may be wrong.",
+                remedy="Ask it by hand",
+                commands=(each(f"{question} -g", tuple(silent)),),
+            )
     driver = case.facts.driver
     lost = {device.device for device in case.need(Hccn).devices} - {
         device.device for device in devices
     }
-    if driver is not None and not is_950(case):
+    if driver is not None and not of_950:
         there = {device.number for device in driver.devices if device.number is not None}
         lost |= there - {device.device for device in devices}
     if lost:
         raise Unknown(f"hccn_tool did not answer for {_of(lost)} (see hccn-tool)")
 
 
-def report_odd(
-    devices: Iterable[HccnDevice],
-    what: str,
-    question: str,
-    value_of: Callable[[HccnDevice], str | None],
-) -> Findings:
+def report_odd(devices: Iterable[HccnDevice], field: str) -> Findings:
     """The one device whose answer differs from that of at least three others, which agree."""
-    values = {
-        device.device: text or "not set"
-        for device in devices
-        if (text := value_of(device)) is not None
-    }
+    fields = {device.device: getattr(device, field) for device in devices}
+    values = {device: text or "not set" for device, text in fields.items() if text is not None}
     counted = Counter(values.values()).most_common()
     if [count for _, count in counted[1:]] != [1] or counted[0][1] < _PEERS:
         return
     (usual, _), (odd, _) = counted
     of = next(device for device, text in values.items() if text == odd)
+    what, question = _ANSWERS[field]
     yield TEXTS.finding(
         "odd",
-        commands=(each(question, (of,)),),
+        commands=(each(f"{question} -g", (of,)),),
         refs=(HCCN_SOURCE,),
         devices=(of,),
         odd=odd,
         of=of,
         usual=usual,
-        what=what,
+        what=f"T{what[1:]}",
     )
 
 
@@ -153,13 +161,8 @@ def _hccn_tool(case: Case) -> Findings:
 
 
 _IPV4, _POINT_TO_POINT, _PEERS = 4, 2, 3
-# Keys of /etc/hccn.conf: the field with the active value, and its question.
-_ACTIVE = {
-    "address": ("address", "-ip"),
-    "netmask": ("netmask", "-ip"),
-    "gateway": ("gateway", "-gateway"),
-    "netdetect": ("detect", "-netdetect"),
-}
+# Keys of /etc/hccn.conf, and the field with the active value.
+_ACTIVE = {**{key: key for key in ("address", "netmask", "gateway")}, "netdetect": "detect"}
 
 
 @TEXTS.check("hccn-conf")
@@ -173,15 +176,14 @@ def _hccn_conf(case: Case) -> Findings:
     yield from _unwritten(hccn.conf, devices)
     if hccn.conf is None:
         return
-    silent: dict[str, list[int]] = {}
+    fields = []
     for device in devices:
-        for key, (field, question) in _ACTIVE.items():
+        for key, field in _ACTIVE.items():
             written = hccn.conf.get(f"{key}_{device.device}")
-            if not written or question in device.unsupported:
+            if not written or _ANSWERS[field][1] in device.unsupported:
                 continue
             active = getattr(device, field)
-            if active is None:
-                silent.setdefault(key, []).append(device.device)
+            fields += [field]
             if active is None or _same(written, active):
                 continue
             yield TEXTS.finding(
@@ -196,9 +198,7 @@ def _hccn_conf(case: Case) -> Findings:
                 device=device,
                 key=key,
             )
-    if silent:
-        listed = "; ".join(f"{key} of {_of(numbers)}" for key, numbers in silent.items())
-        raise Unknown(f"hccn_tool did not report what the file sets: {listed}")
+    yield from untold(case, *dict.fromkeys(fields))
 
 
 def _unwritten(conf: dict[str, str] | None, devices: tuple[HccnDevice, ...]) -> Findings:
@@ -243,7 +243,7 @@ def _set_again(device: HccnDevice, key: str, written: str) -> Remedy:
         "netdetect": f"-netdetect -s address {value}",
     }.get(key)
     look = f"sudo {_TOOL} -i {device.device} -ip -g"
-    if command is None or (key == "address" and not device.netmask):
+    if command is None or " " in written or (key == "address" and not device.netmask):
         return Remedy(summary="Look which one is right, and set it", commands=(look,))
     return Remedy(
         summary="If the file is right, set the device to it; else correct the file",
@@ -276,14 +276,8 @@ def _hccn_addresses(case: Case) -> Findings:
     yield from _impossible(devices, broken)
     if family is not None and family.network == "planes":
         yield from _planes(devices)
-    yield from report_odd(devices, "The netmask", "-ip -g", lambda device: device.netmask)
-    if not is_950(case):
-        yield from untold(
-            case,
-            "the network address and its subnet",
-            "-ip",
-            lambda device: device.address == "" or None not in {device.address, device.netmask},
-        )
+    yield from report_odd(devices, "netmask")
+    yield from untold(case, "address", "netmask")
 
 
 def _give(devices: tuple[int, ...]) -> Remedy:
@@ -359,6 +353,7 @@ def _planes(devices: tuple[HccnDevice, ...]) -> Findings:
             yield TEXTS.finding(
                 "planes",
                 observed=f"{plane}: {net}; {other}: {far}",
+                remedy=_give((plane, other)),
                 refs=(HCCN_SOURCE,),
                 devices=(plane, other),
                 plane=plane,
@@ -396,14 +391,5 @@ def _hccn_gateway(case: Case) -> Findings:
         )
     nets = Counter(map(_network, fitting)).most_common(1)
     peers = [answer for answer in fitting if _network(answer) == nets[0][0]]
-    yield from report_odd(peers, "The gateway", "-gateway -g", lambda each: each.gateway)
-    if not is_950(case):
-        yield from untold(
-            case,
-            "the gateway and its subnet",
-            "-gateway",
-            lambda device: (
-                "" in {device.address, device.gateway}
-                or None not in {device.address, device.netmask, device.gateway}
-            ),
-        )
+    yield from report_odd(peers, "gateway")
+    yield from untold(case, "address", "netmask", "gateway")

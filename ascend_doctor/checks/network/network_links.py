@@ -5,7 +5,6 @@ from ascend_doctor.checks.network.network import (
     VERIFY,
     answers,
     each,
-    is_950,
     needs_addresses,
     report_odd,
     untold,
@@ -34,7 +33,7 @@ _FAILED = frozenset(
 @TEXTS.check("hccn-link")
 def _hccn_link(case: Case) -> Findings:
     devices = answers(case)
-    states = {hccn_device.device: _state(hccn_device) for hccn_device in devices}
+    states = {hccn_device.device: hccn_device.state for hccn_device in devices}
     down = tuple(device for device, state in states.items() if state == "DOWN")
     if down:
         wired = "UP" in states.values() and needs_addresses(case)
@@ -61,9 +60,7 @@ def _hccn_link(case: Case) -> Findings:
     for device, state in states.items():
         if state not in {None, "UP", "DOWN"}:
             yield TEXTS.finding("odd-state", device=device, state=state)
-    yield from untold(
-        case, "the link", "-link", lambda hccn_device: states[hccn_device.device] is not None
-    )
+    yield from untold(case, "state")
 
 
 def _histories(hccn_device: HccnDevice) -> Findings:
@@ -82,12 +79,6 @@ def _histories(hccn_device: HccnDevice) -> Findings:
             refs=(HCCN_SOURCE,),
             hccn_device=hccn_device,
         )
-
-
-def _state(device: HccnDevice) -> str | None:
-    """For 950 the best port: ports that a server does not wire are never up."""
-    links = [port.link for port in device.ports if port.link]
-    return ("UP" if "UP" in links else links[0]) if links else device.link
 
 
 @TEXTS.check("hccn-health")
@@ -113,16 +104,9 @@ def _hccn_health(case: Case) -> Findings:
             refs=(_HEALTH,),
             devices=tuple(of),
         )
-    yield from report_odd(
-        answers(case),
-        "Network health",
-        "-netdetect -g",
-        lambda each: each.health if each.health in {"Success", "Init"} else None,
-    )
-    if not is_950(case):
-        yield from untold(
-            case, "the network health", "-net_health", lambda device: bool(device.health)
-        )
+    fine = [device for device in answers(case) if device.health in {"Success", "Init"}]
+    yield from report_odd(fine, "health")
+    yield from untold(case, "health")
 
 
 @TEXTS.check("hccn-tls")
@@ -138,4 +122,4 @@ def _hccn_tls(case: Case) -> Findings:
             refs=(VERIFY,),
             devices=tuple(on),
         )
-    yield from untold(case, "the TLS switch", "-tls", lambda device: device.tls is not None)
+    yield from untold(case, "tls")

@@ -82,7 +82,8 @@ def _faults(case: Case, table: RankTable) -> Iterator[tuple[str, str]]:
     ranks = [rank.rank for rank in table.ranks]
     if table.version and sorted(rank or 0 for rank in ranks) != list(range(len(ranks))):
         yield f"{len(ranks)} ranks: {_list(ranks)}", "rank ids from 0 on, each once"
-    twice = _twice([rank.address for rank in table.ranks if rank.address])
+    addresses = [rank.address for rank in table.ranks if rank.address]
+    twice = sorted({text for text in addresses if addresses.count(text) > 1})
     if twice:
         yield f"more than once: {', '.join(twice)}", "every address once"
     servers = {rank.server for rank in table.ranks}
@@ -101,10 +102,6 @@ def _faults(case: Case, table: RankTable) -> Iterator[tuple[str, str]]:
 def _list(ranks: list[int | None]) -> str:
     text = spans(rank for rank in ranks if rank is not None)
     return f"{text or 'no ids'}" + (", some without id" if None in ranks else "")
-
-
-def _twice(texts: list[str]) -> list[str]:
-    return sorted({text for text in texts if texts.count(text) > 1})
 
 
 def _stale(case: Case, table: RankTable) -> str:

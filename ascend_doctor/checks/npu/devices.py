@@ -68,9 +68,10 @@ def _device_access(case: Case) -> Findings:
         return
     first = closed[0]
     host = case.need(Host)
+    owner = f"{first.owner or first.uid}:{first.group or first.gid}"
     yield error(
         "This user may not open " + first_of([node.path for node in closed], 3),
-        observed=f"{first.path} belongs to {_owner(first)}, mode {first.mode or 'not known'}; this "
+        observed=f"{first.path} belongs to {owner}, mode {first.mode or 'not known'}; this "
         f"is uid {host.uid} in groups {', '.join(map(str, host.gids)) or 'not known'}",
         required="read and write access",
         because="Without it npu-smi says -8005 and torch counts no device.",
@@ -78,10 +79,6 @@ def _device_access(case: Case) -> Findings:
         refs=(_ACCESS, _CONTAINER_ACCESS),
         devices=tuple(node.number for node in closed if node.number is not None),
     )
-
-
-def _owner(node: DeviceNode) -> str:
-    return f"{node.owner or node.uid}:{node.group or node.gid}"
 
 
 def _access(case: Case, host: Host, node: DeviceNode) -> Remedy:

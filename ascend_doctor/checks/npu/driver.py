@@ -72,6 +72,9 @@ def driver_complete(case: Case) -> Findings:
         raise Unknown("/etc/ascend_install.info may not be read by this user")
     if notes:
         yield _incomplete(f"npu-smi: {notes[0]}")
+    elif info is not None and info.driver_path and driver.path is None:
+        require_open(case, info.driver_path)
+        yield _incomplete(f"there is no driver in {info.driver_path}, which the file names")
     elif info is not None and info.driver_status not in {None, "complete"}:
         yield _incomplete(f"Driver_Install_Status={info.driver_status!r}")
     elif (info is None or info.driver_status is None) and driver.version is not None:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from ascend_doctor.checks.npu.npus import NPU_SMI_SOURCE, visible_npus
-from ascend_doctor.facts import Npus, PciFunction
+from ascend_doctor.facts import Npus
 from ascend_doctor.judging import Case, Finding, Findings, Texts, warning
 from ascend_doctor.judging.chip import npu_name, npu_names, require_answers
 
@@ -36,7 +36,8 @@ def _npu_alike(case: Case) -> Findings:
         if (family := case.catalog.family_of(device.name)) is not None
     }
     chips = _groups((device.name, npu_name(device)) for device in npus.devices)
-    functions = _groups((function.device, function.address) for function in _functions(case))
+    pci = (case.facts.driver.pci or ()) if case.facts.driver else ()
+    functions = _groups((function.device, function.address) for function in pci)
     if len(families) > 1 or len(functions) > 1:
         yield TEXTS.finding(
             "families",
@@ -54,10 +55,6 @@ def _npu_alike(case: Case) -> Findings:
     require_answers(npus.devices, "the firmware", lambda npu: boards[npu.npu_id].firmware_version)
     if npus.layout != "310":  # its table has no column for HBM
         require_answers(npus.devices, "the memory", lambda npu: npu.hbm)
-
-
-def _functions(case: Case) -> tuple[PciFunction, ...]:
-    return (case.facts.driver.pci or ()) if case.facts.driver else ()
 
 
 def _compare(npus: Npus) -> dict[str, dict[str, list[str]]]:

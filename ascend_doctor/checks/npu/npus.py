@@ -1,6 +1,7 @@
 """The NPUs themselves: healthy, without memory errors, linked as their server has it."""
 
 import itertools
+import math
 from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown
@@ -67,6 +68,53 @@ def npu_table(case: Case) -> Findings:
             commands=("npu-smi info -l", "npu-smi info"),
             refs=(NPU_SMI_SOURCE,),
         )
+    odd = [
+        f"{npu_name(npu)}: {name} {text}"
+        for npu in npus.devices
+        for name, text in npu.cells.items()
+        if not _is_possible(name, text)
+    ]
+    if odd := [*odd, *_off_bus(case, npus)]:
+        yield unknown(
+            "npu-smi shows numbers that cannot be right",
+            observed=first_of(odd, _SHOWN),
+            because="What the driver says of these devices proves nothing.",
+            remedy="Ask again; restart the host if the answer stays",
+            commands=("npu-smi info", "sudo reboot"),
+            refs=(NPU_SMI_SOURCE,),
+        )
+    for npu in npus.devices:
+        # The second chip of a card has no power of its own (A3).
+        peers = [other.cells for other in npus.devices if other.chip_id == npu.chip_id]
+        names = dict.fromkeys(name for cells in peers for name in cells if _is_told(cells[name]))
+        silent = [name for name in names if not _is_told(npu.cells.get(name, ""))]
+        if silent:
+            raise Unknown(f"npu-smi did not report {', '.join(silent)} of {npu_name(npu)}")
+
+
+def _off_bus(case: Case, npus: Npus) -> Iterator[str]:
+    """Bus ids that the PCI bus lacks, or of two devices. On A3 a function may stand for two."""
+    driver, family = case.facts.driver, family_or_none(case)
+    there = {function.address for function in (driver.pci or () if driver else ())}
+    buses = [npu.bus.lower()[-12:] for npu in npus.devices if ":" in npu.bus]  # 4 digits of domain
+    if there and family is not None and family.devices_per_npu == 1:
+        odd = [bus for bus in buses if bus not in there or buses.count(bus) > 1]
+        yield from (f"Bus-Id {bus}" for bus in odd)
+
+
+def _is_told(text: str) -> bool:
+    return text.strip("NA-/ ") != ""
+
+
+def _is_possible(name: str, text: str) -> bool:
+    """Whether a cell has numbers of its column: a share up to 100, no more used than there is."""
+    if not _is_told(text):
+        return True
+    try:
+        used, *total = (float(word) for word in text.split("/"))
+    except ValueError:
+        return False
+    return 0 <= used <= (total[0] if total else 100 if name.endswith("(%)") else math.inf)
 
 
 @TEXTS.check("npu-health")

@@ -74,14 +74,11 @@ def expected_npus(case: Case) -> Findings:
 
 def _npus(case: Case, expectation: Expectation) -> _Seen:
     low, high, text = _count(case)
-    results = {_compare(number, expectation) for number in (*range(low, min(high, low + 99)), high)}
+    numbers = (*range(low, min(high, low + 99)), high)
+    results = {is_in_range(str(number), expectation.versions) for number in numbers}
     if len(results) > 1:
         raise Unknown(f"{text}; so between {low} and {high}")
     return text, results.pop()
-
-
-def _compare(number: int, expectation: Expectation) -> bool:
-    return is_in_range(str(number), expectation.versions)
 
 
 def _count(case: Case) -> tuple[int, int, str]:

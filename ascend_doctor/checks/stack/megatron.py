@@ -16,10 +16,6 @@ TWO_COPIES = "https://github.com/modelscope/ms-swift/issues/9661"
 SWIFT_ON_NPUS = "modelscope/ms-swift@main:docs/source_en/BestPractices/NPU-support.md"
 
 
-def _title(copy: PackageCopy) -> str:
-    return f"{_number(copy)} in {copy.path}"
-
-
 def _number(copy: PackageCopy) -> str:
     return copy.versions.get("core") or "of unknown version"
 
@@ -60,7 +56,7 @@ def megatron_two_copies(case: Case) -> Findings:
                 if len(versions) > 1
                 else "both are of one release"
             ),
-            observed="; ".join(_title(tree) for tree in trees),
+            observed="; ".join(f"{_number(tree)} in {tree.path}" for tree in trees),
             required="one",
             because="Which one is imported depends on the order of the path, and tools that read "
             "package metadata see the other.",

@@ -87,7 +87,7 @@ class Examination(msgspec.Struct, dict=True):
         if (environment := facts.environment) is not None:
             env = {
                 # Their values are private; that they are set is a fact.
-                **dict.fromkeys((*environment.withheld, *environment.misspelt), ""),
+                **dict.fromkeys(environment.withheld, ""),
                 **env,
                 **environment.variables,
             }
