@@ -11,7 +11,9 @@ _PROCESS = defer(
 )
 _TOPOLOGY_NAME = defer(r"(?:NPU|Phy-ID)[0-9]+$")
 # Cards of one server differ in serial numbers, slots and revisions, not in these.
-_OF_A_KIND = ("Board ID", "PCI Device ID", "Subsystem Device ID", "Chip Count")
+_OF_A_KIND = {"Board ID", "Chip Count", "PCI Vendor ID", "PCI Device ID"} | {
+    *("Subsystem Vendor ID", "Subsystem Device ID")
+}
 _IDS = frozenset({"NPU ID", "Chip ID", "Chip Count"})
 
 
@@ -63,8 +65,10 @@ def parse_ecc(text: str, npu_id: int, chip_id: int = 0) -> NpuEcc | None:
 
 
 def parse_board(text: str, npu_id: int) -> NpuBoard | None:
-    """``-t board``, with and without ``-c``. None without a version."""
+    """``-t board``, with and without ``-c``. None without a version, or of another card."""
     pairs = parse_pairs(text)
+    if whole(first(pairs, "NPU ID")) not in {None, npu_id}:
+        return None
     board = NpuBoard(
         npu_id=npu_id,
         chip_name=first(pairs, "Chip Name"),
