@@ -1,27 +1,28 @@
+import random
 import re
-from typing import get_args, get_type_hints
+from collections.abc import Iterator
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_doctor.facts import ImportName, Snapshot
+import ascend_doctor.facts
+from ascend_doctor.collect.snapshot import take
+from ascend_doctor.facts import Library, Snapshot
 from ascend_doctor.findings import Level
 from ascend_doctor.judging.judge import Case, judge
 from tests.checks.machine import (
     CATALOG,
     CHECKS,
-    copy,
-    dist,
     having,
     healthy,
-    packages,
     run,
-    shell,
     without,
 )
-from tests.checks.server import a2, a3, inside
+from tests.checks.server import LIBRARIES, a2, a3, inside, node
+from tests.level0.mutants import breakages
 
 # A check of launches gets a launch, one of probes a record.
 MINE = sorted(
@@ -81,38 +82,63 @@ def test_empty_sections_never_crash_a_check(facts: Snapshot, section: str) -> No
         assert "the check itself failed" not in finding.title, finding
 
 
-TEXT = st.one_of(st.text(max_size=30), st.sampled_from(["$(reboot)", "a'; rm -rf /", "\x1b[31m"]))
+TEXTS = ("$(reboot)", "a'; rm -rf /", "\x1b[31m\n", "\N{SUPERSCRIPT TWO}", "")
+FIELDS = sorted(
+    {
+        field.name
+        for struct in vars(ascend_doctor.facts).values()
+        if isinstance(struct, type) and issubclass(struct, msgspec.Struct)
+        for field in msgspec.structs.fields(struct)
+        if "str" in str(field.type)
+    }
+)
 
 
-@given(TEXT, TEXT)
-def test_hostile_texts_stay_data(version: str, path: str) -> None:
-    facts = packages(
-        healthy(),
-        dist("torch", version),
-        dist("torch-npu", version, requires=(path, f"torch=={version}")),
-        dist("mcore-bridge", version, requires=(path,), requires_python=path),
-        dist("triton-ascend", version),
-        dist("triton", version),
-        dist("ms-swift", version),
-        dist("vllm-ascend", version),
-    )
-    facts = having(facts, "driver", version=version)
-    facts = having(facts, "python", version=version, executable=path)
-    assert facts.cann is not None
-    broken = msgspec.structs.replace(facts.cann.installs[0], version=version, set_env=path)
-    facts = having(facts, "cann", installs=(broken,))
-    facts = shell(facts, home=path, stale=(path,))
-    name = ImportName(
-        name="megatron",
-        copies=(copy(path, path, "core", core=version), copy("/b", "/b", "training")),
-    )
-    facts = having(facts, "import_path", names=(name,), pythonpath=(path, ""), absent=(path,))
-    for finding in judge(Case(facts=facts, catalog=CATALOG), [CHECKS[name] for name in MINE]):
-        assert "the check itself failed" not in finding.title, finding
-        for command in finding.remedy.commands if finding.remedy else ():
-            # A command quotes hostile text as one word.
-            if "$(reboot)" in command:
-                assert re.search(r"'[^']*\$\(reboot\)[^']*'", command), command
+def planted(value: Any, text: str, fields: set[str], *, whole: bool, field: str = "") -> Any:
+    """The text in place of every text of these fields, or behind it."""
+    match value:
+        case str() if field in fields:
+            return text if whole else value + text
+        case tuple():
+            return tuple(planted(each, text, fields, whole=whole, field=field) for each in value)
+        case dict():
+            items = value.items()
+            return {
+                key: planted(each, text, fields, whole=whole, field=field) for key, each in items
+            }
+        case msgspec.Struct():
+            new = {
+                name: planted(getattr(value, name), text, fields, whole=whole, field=name)
+                for name in value.__struct_fields__
+            }
+            return msgspec.structs.replace(value, **new)
+    return value
+
+
+def trials() -> Iterator[Snapshot]:
+    """Single fields of whole machines, and many of broken ones."""
+    chance = random.Random(7)
+    libraries = tuple(Library(name=name) for name in LIBRARIES)
+    nodes = (node("/dev/davinci0", 0, readable=False),)
+    closed = having(inside(a2()), "driver", nodes=nodes, libraries=libraries)
+    for facts in (SERVER, closed):
+        yield from (planted(facts, TEXTS[0], {field}, whole=False) for field in FIELDS)
+    for broken in breakages():
+        facts = take(broken.machine(), CATALOG)
+        for text in (TEXTS[0], chance.choice(TEXTS)):
+            share = chance.choice((0.05, 0.5))
+            fields = {field for field in FIELDS if chance.random() < share}
+            yield planted(facts, text, fields, whole=chance.random() < share)
+
+
+def test_hostile_texts_stay_data() -> None:
+    for facts in trials():
+        for finding in judge(Case(facts=facts, catalog=CATALOG), [CHECKS[name] for name in EVERY]):
+            assert "the check itself failed" not in finding.title, finding
+            for command in finding.remedy.commands if finding.remedy else ():
+                # A command quotes hostile text as one word.
+                if "$(reboot)" in command and not command.startswith("cat <<'EOF'"):
+                    assert re.search(r"'[^']*\$\(reboot\)[^']*'", command), command
 
 
 def test_the_explanation_is_prose() -> None:

@@ -38,7 +38,7 @@ def _report_dead(case: Case, lock: BuildLock) -> Finding:
     age = lock.age or 0.0
     contained = case.facts.host is not None and case.facts.host.container is not None
     sure = (lock.complete and lock.local and not contained) or age > _HOUR
-    name = lock.path.split("/")[-2]
+    name = lock.path.rsplit("/", 2)[-2:][0]
     return (error if sure else warning)(
         f"A dead process holds torch's extension {name}"
         if sure
