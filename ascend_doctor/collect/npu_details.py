@@ -65,10 +65,8 @@ def parse_ecc(text: str, npu_id: int, chip_id: int = 0) -> NpuEcc | None:
 
 
 def parse_board(text: str, npu_id: int) -> NpuBoard | None:
-    """``-t board``, with and without ``-c``. None without a version, or of another card."""
+    """``-t board``, with and without ``-c``. None without a version."""
     pairs = parse_pairs(text)
-    if whole(first(pairs, "NPU ID")) not in {None, npu_id}:
-        return None
     board = NpuBoard(
         npu_id=npu_id,
         chip_name=first(pairs, "Chip Name"),
