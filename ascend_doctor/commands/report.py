@@ -114,16 +114,20 @@ def command(
     _refuse(logs, launches, file)
     parts = Parts()
     hidden = _add_check(parts, examination, timeout)
-    others = _add_diagnosis(parts, logs) if logs else ()
-    cleaner = ours(others=others)
+    cleaner = ours(others=_nodes_of(logs) if logs else ())
 
     def clean(text: str) -> str:
         return cleaner.apply(hidden.apply(text))
 
-    for path, name in _choose_logs(logs, parts):
-        parts.try_to_add(f"{LOGS}/{clean(name)}", path, lambda source: clean(_ends_of(source)))
-    for path in launches:
-        name = clean(os.path.basename(path))
+    # Names of files first: what is hidden in them is hidden in texts.
+    names = {path: cleaner.path(hidden.apply(name)) for path, name in _choose_logs(logs, parts)}
+    scripts = {path: cleaner.path(hidden.apply(os.path.basename(path))) for path in launches}
+    for shape, words in {"txt": (), "json": ("--json",)}.items() if logs else ():
+        answer = ["diagnose", "--redact", *words, "--", *logs]
+        _add_answer(parts, f"diagnosis.{shape}", answer, clean)
+    for path, name in names.items():
+        parts.try_to_add(f"{LOGS}/{name}", path, lambda source: clean(_ends_of(source)))
+    for path, name in scripts.items():
         parts.try_to_add(f"launch/{name}", path, lambda source: clean(_text(source)))
         _add_answer(parts, f"launch/{name}.lint.txt", ["lint", os.path.abspath(path)], clean)
     if lock := examination.lock:
@@ -162,9 +166,7 @@ def _add_check(parts: Parts, examination: Examination, timeout: float) -> Redact
     return examination.redactor(report.snapshot)
 
 
-def _add_diagnosis(parts: Parts, logs: Sequence[str]) -> tuple[str, ...]:
-    _add_answer(parts, "diagnosis.txt", ["diagnose", "--redact", "--", *logs])
-    _add_answer(parts, "diagnosis.json", ["diagnose", "--redact", "--json", "--", *logs])
+def _nodes_of(logs: Sequence[str]) -> tuple[str, ...]:
     real = _answer(["diagnose", "--no-redact", "--json", "--", *logs])
     try:
         return tuple(json.loads(real)["nodes"])
@@ -172,9 +174,7 @@ def _add_diagnosis(parts: Parts, logs: Sequence[str]) -> tuple[str, ...]:
         return ()
 
 
-def _add_answer(
-    parts: Parts, name: str, words: Sequence[str], clean: Callable[[str], str] = str
-) -> None:
+def _add_answer(parts: Parts, name: str, words: Sequence[str], clean: Callable[[str], str]) -> None:
     text = _answer(words)
     if text:
         parts.add(name, clean(text))

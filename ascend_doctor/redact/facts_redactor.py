@@ -1,11 +1,10 @@
 """A redactor for the names and addresses that facts contain."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.probe_records.common import ProbeRecord
-from ascend_doctor.probe_results import ProbeResult
 from ascend_doctor.redact.addresses import parse_address
 from ascend_doctor.redact.local import hosts, logins
 from ascend_doctor.redact.redactor import Redactor
@@ -22,7 +21,8 @@ def redactor(
     variables = {**known, **env}
     named = [_name(variables.get(variable, "")) for variable in _ADDRESS_VARIABLES]
     host = facts.host.name if facts.host is not None else ""
-    met = [name for run in facts.probes for result in run.ranks for name in _names_met(result)]
+    records = (rank.record_or_none(ProbeRecord) for run in facts.probes for rank in run.ranks)
+    met = [name for record in records if record for name in record.hosts.values()]
     everything = [*_addresses(facts), *named]
     return Redactor(
         host=host,
@@ -46,16 +46,7 @@ def _addresses(facts: Snapshot) -> Iterator[str]:
     if facts.hccn is not None:
         yield from (facts.hccn.conf or {}).values()
         for device in facts.hccn.devices:
-            yield from _texts((device.address, device.gateway, device.detect))
+            yield from filter(None, (device.address, device.gateway, device.detect))
     if facts.rank_table is not None:
         for rank in facts.rank_table.ranks:
-            yield from _texts((rank.server, rank.address))
-
-
-def _texts(texts: Iterable[str | None]) -> Iterator[str]:
-    return (text for text in texts if text)
-
-
-def _names_met(result: ProbeResult) -> list[str]:
-    record = result.record_or_none(ProbeRecord)
-    return [*record.hosts.values()] if record else []
+            yield from filter(None, (rank.server, rank.address))

@@ -6,13 +6,7 @@ from ascend_doctor.patterns import defer
 from ascend_doctor.redact.shapes import read_shapes
 from ascend_doctor.redact.vocabulary import SYNTAXES
 
-# Addresses have other patterns; names that every machine has reveal nothing. Slurm lists hosts.
-_PARTS = {
-    "<name>": r"[a-z_][\w.-]*",
-    "<host>": r"(?!localhost\b|(?:\d{1,3}\.){3}\d|root\b)[a-z0-9][\w-]*(?:\.[\w-]+)*",
-    "<hosts>": r"(?!localhost\b|unbound\b|(?:\d{1,3}\.){3}\d)[a-z](?a:[\w.,\[\]-])*",
-}
-IDENTITIES = tuple(read_shapes("identities.txt", _PARTS))
+IDENTITIES = tuple(read_shapes("identities.txt"))
 
 IPV4 = defer(SYNTAXES["ipv4"][0])
 IPV6, _BEFORE_ADDRESS, _BEFORE_VERSION = (

@@ -27,10 +27,14 @@ FAMILY = {
 _NOT_ASCII = defer("|".join(sorted((w for w in FAMILY if not w.isascii()), key=len)[::-1]))
 _LEAST_STEM, _LONGEST = 3, 200
 _SURE_ENDS = re.compile("(?:passw(?:or)?d|pwd?|psk|secret|apikey|token|username|hostname)$")
-_BREAKS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[^\W\d_])(?=\d)|[\W_]+")
+_BREAKS = re.compile(
+    r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[^\W\d_])(?=\d)|(?<=[a-zA-Z])(?=[一-鿿])|(?<=[一-鿿])(?=[a-zA-Z])|[\W_]+"
+)
 _NOTHING, _PATH, _NUMBER, _FIELD_NODE = (
     defer(SYNTAXES[name][0], re.IGNORECASE) for name in ("nothing", "path", "number", "fieldnode")
 )
+_SUFFIX = defer(r"-(?=[a-z]*\d|[^aeiou]{5})[a-z\d]{5}$")  # that Kubernetes draws
+_DOMAIN = defer(r"(?:[a-z][\w-]*\.){3,}(?:net|com|org|cn|edu|lan|io)$")
 _STAFF, _MIXED = (defer(SYNTAXES[name][0], re.IGNORECASE) for name in ("staff", "mixed"))
 
 
@@ -49,7 +53,7 @@ def _is_odd(value: str) -> bool:
     return hexadecimal or is_strange(value) or is_drawn(value, 12)
 
 
-def _is_sum(value: str) -> bool:
+def is_sum(value: str) -> bool:
     return len(value) > 15 and is_hex(value.replace("-", ""))  # noqa: PLR2004
 
 
@@ -60,24 +64,20 @@ def _is_name(value: str) -> bool:
 @functools.cache
 def _reader(test: str) -> Callable[[str], int]:
     """What gives the length of a value, by a pattern of rules.txt."""
-    pattern = defer(fill(test.lstrip("!#%&")), re.IGNORECASE)
-    checks: dict[str, Callable[[str], bool]] = {
-        "!": lambda text: is_stranger(text) and not _PATH.match(text),
-        "#": lambda text: _is_machine(text) and not _PATH.match(text),
-        "%": _is_odd,
-        "&": lambda text: _is_odd(text) and not _is_name(text),
-    }
-    check = checks.get(test[0], bool)
+    check = CHECKS.get(test[0])
+    pattern = defer(fill(test[1:] if check else test), re.IGNORECASE)
 
     def read(value: str) -> int:
         match = pattern.match(value)
-        return match.end() if match and check(match[0]) else 0
+        tested = match and (not check or (check(match[0]) and not _PATH.match(match[0])))
+        return match.end() if match and tested else 0
 
     return read
 
 
 def is_stranger(name: str) -> bool:
     """Somebody's name: strange, not drawn, no checksum, no sentence without blanks."""
+    name = _SUFFIX.sub("", name)
     drawn = is_drawn(name) or any(len(run) > 7 and is_hex(run) for run in name.split("-"))  # noqa: PLR2004
     sentence = re.fullmatch(r"[^\x00-\x7f]{5,}", name)
     return is_strange(name) and not drawn and not sentence
@@ -88,7 +88,25 @@ def _is_machine(value: str) -> bool:
     strange, digits = is_strange(value), len(re.findall(r"\d", value))
     strange_parts = strange and ("-" in value or value.count(".") > 1)
     named = strange_parts or digits > 1 or (digits and ("-" in value or strange))
-    return bool(named) and value[0].islower() and not _FIELD_NODE.match(value)
+    return (
+        bool(named or _DOMAIN.search(value)) and value[0].islower() and not _FIELD_NODE.match(value)
+    )
+
+
+def _is_mixed(value: str) -> bool:
+    return _is_odd(value) or bool(_MIXED.match(value))
+
+
+# What values have to be, before their patterns and behind the kinds of shapes.
+CHECKS: dict[str, Callable[[str], bool]] = {
+    "?": is_stranger,
+    ":": _is_machine,
+    "%": _is_odd,
+    "&": lambda text: _is_odd(text) and not _is_name(text),
+    "!": lambda value: all(map(is_strange, re.split(r"[.\s]+", value))),
+    "#": lambda value: _is_machine(value.lower()) or is_stranger(value),
+    "~": lambda value: not (_PATH.match(value) or _NOTHING.match(value)) and _is_mixed(value),
+}
 
 
 class Meaning(NamedTuple):
@@ -156,16 +174,14 @@ def meaning(name: str) -> Meaning | None:
     for rule in _RULES:
         if rule.names.search(letters):
             return rule
-    secret = re.search("[PpSKTDQa]", letters) and not re.search("Z", letters)
+    secret = re.search("[PpSKTDQqYa]", letters) and not re.search("Z", letters)
     return _DRAWN if secret else None
 
 
 _TIED: dict[str, Callable[[str], int | bool]] = {
     **dict.fromkeys(("key", "token"), _is_odd),
     "user": lambda value: _is_odd(value) or bool(_STAFF.match(value)),
-    **dict.fromkeys(
-        ("password", "secret"), lambda value: _is_odd(value) or bool(_MIXED.match(value))
-    ),
+    **dict.fromkeys(("password", "secret"), _is_mixed),
     "host": lambda value: _is_machine(value.lower()),
 }
 
@@ -176,10 +192,8 @@ def judge(sense: Meaning, value: str, *, beside: bool = False) -> int:
         return len(value) * (judge(sense, value[:_LONGEST], beside=beside) == _LONGEST)
     if _NOTHING.match(value) or (sense.kind == "user" and is_word(value)):
         return 0
-    loose = sense is _DRAWN and not (is_drawn(value, 12) or _is_sum(value))
-    if beside and (loose or _PATH.match(value)):
-        return 0
-    if beside and not _TIED.get(sense.kind, bool)(value):
+    loose = sense is _DRAWN and not (is_drawn(value, 12) or is_sum(value))
+    if beside and (loose or _PATH.match(value) or not _TIED.get(sense.kind, bool)(value)):
         return 0
     return max(_reader(test)(value) for test in sense.tests)
 
@@ -192,4 +206,4 @@ _COLUMNS = {
 
 def in_column(sense: Meaning) -> Meaning:
     """What a column below such a heading holds: names need not be strange."""
-    return sense if sense.sure else _COLUMNS.get(sense.kind, sense)
+    return sense if sense.sure or "u[" in sense.names.pattern else _COLUMNS.get(sense.kind, sense)

@@ -3,17 +3,9 @@
 import re
 from collections.abc import Iterable
 
-# Words of our field, and names that identify no one: hiding them would only garble texts.
-_WORDS = frozenset(
-    """
-    localhost localdomain host node nodes master worker head server ubuntu debian openeuler centos
-    any root user admin administrator nobody daemon test tests guest docker container default none
-    hwhiaiuser ascend npu cann hccl torch python conda driver train training trainer model models
-    data cache home work workspace tmp local megatron mindspeed swift verl git jenkins runner ray
-    miniconda3 anaconda3 miniforge3 code users result byte unknown robot to
-    slurm kube system service share public linux bin lib opt usr var dev null true false error
-    """.split()  # noqa: SIM905 - a list of a hundred words is no more readable
-)
+from ascend_doctor.redact.vocabulary import SYNTAXES
+
+_WORDS = frozenset(SYNTAXES["words"][0].split())
 # Too many words contain two letters.
 _SHORTEST = 3
 _PLACEHOLDER = re.compile(r"[xX]{2,}|[A-Z]+(?:_[A-Z]+)+")
@@ -26,9 +18,7 @@ def compile_names(
     """(kind, pattern) of what to hide everywhere."""
     machines = {host for host in hosts if _tells(host)}
     short = {machine.partition(".")[0] for machine in machines}
-    domains = {
-        machine.partition(".")[2] for machine in machines if _is_domain(machine.partition(".")[2])
-    }
+    domains = {*filter(_is_domain, (machine.partition(".")[2] for machine in machines))}
     patterns = []
     if machines:
         # A colon may surround a name (a port), but belongs to an IPv6 address.
@@ -43,9 +33,7 @@ def compile_names(
         # Letters alone may be a word elsewhere, in capitals above all (Ascend, Alice).
         exact = all(machine.isalpha() for machine in machines)
         patterns.append(("host", rf"(?<![\w.-])(?:{shape})(?![\w-])", exact))
-    people = "|".join(
-        sorted((re.escape(login) for login in logins if _tells(login)), key=len)[::-1]
-    )
+    people = "|".join(sorted(map(re.escape, filter(_tells, logins)), key=len)[::-1])
     if people:
         patterns.append(("user", rf"(?<![A-Za-z0-9])(?:{people})(?![A-Za-z0-9])", True))
     return tuple(

@@ -11,14 +11,15 @@ from ascend_doctor.facts import Snapshot
 from ascend_doctor.patterns import defer
 from ascend_doctor.redact.addresses import parse_address, pseudonym
 from ascend_doctor.redact.identities import IDENTITIES, IPV4, IPV6, is_address
-from ascend_doctor.redact.meanings import Cell, is_stranger
+from ascend_doctor.redact.meanings import CHECKS, Cell
 from ascend_doctor.redact.names import compile_names, is_word
 from ascend_doctor.redact.shapes import BETWEEN, SHAPES, TOKENS, Shape, ShapeIndex
 from ascend_doctor.redact.tables import find_cells, find_framed_cells
 from ascend_doctor.redact.tokens import find_tokens
 from ascend_doctor.redact.trees import RedactedTree, texts_of
-from ascend_doctor.redact.unseen import VisibleText
-from ascend_doctor.redact.values import find_values
+from ascend_doctor.redact.unseen import EVERYWHERE, VisibleText
+from ascend_doctor.redact.values import SECRETS, find_values
+from ascend_doctor.redact.vocabulary import is_strange, strange_lines
 
 T = TypeVar("T")
 Hidden = tuple[str, str, str]
@@ -29,9 +30,11 @@ _GONE = "[redacted]"
 _MAC = "00:00:00:00:00:00"
 # What is already hidden, as in a merged report, keeps its pseudonym.
 _PSEUDONYM = defer(r"(?:host|user|serial)-[0-9a-f]{8}")
-_SECRETS = frozenset({"password", "secret", "key", "token"})
+_PAIRS = {"pair": ("user", "host"), "pair?": ("user?", "host#")}
+_FILE = re.compile(r"(.*?)(\.[a-z]{1,5})?$", re.DOTALL)
+_MOST_MET = 500
 # A JSON text or a sentence in a URL.
-_ESCAPED = defer(r"(?<=[?&;=/#])[\w.~+*=:-]*(?:%[0-9A-Fa-f]{2}[\w.~+*=:-]*)+")
+_ESCAPED = defer(r"(?<=[?&;:=/#])[\w.~+*=:-]*(?:%[0-9A-Fa-f]{2}[\w.~+*=:-]*)+")
 
 
 class Redactor:
@@ -65,6 +68,7 @@ class Redactor:
         self._names = compile_names((host, *hosts), logins)
         self._secrets, self._tokens, self._identities = _EVERY
         self._cleaned: dict[str, dict[tuple[str, str], str]] = {}
+        self._met: dict[str, str] = {}
         self.hidden: dict[Hidden, int] = {}
 
     def trust(self, own: object) -> None:
@@ -90,14 +94,28 @@ class Redactor:
             return self._became("address", was, pseudonym(address, self._key))
         # Host names ignore case (RFC 4343).
         known_as = was.partition(".")[0].lower() if kind == "host" else was
+        machine = kind == "host" and re.search(r"\d", was) and "." not in was and CHECKS[":"](was)
+        if (machine or (kind == "user" and is_strange(was))) and len(self._met) < _MOST_MET:
+            self._met[was] = kind
         return self._became(kind, was, f"{kind}-{self._digest(known_as)}")
 
     def address(self, text: str) -> str:
         """A pseudonym inside 10.0.0.0/8 or fd00::/8 that shares prefixes."""
         address = parse_address(text)
-        if address is None or text in self._stay:
-            return text
-        return self._became("address", text, pseudonym(address, self._key))
+        return self._became("address", text, pseudonym(address, self._key)) if address else text
+
+    def path(self, path: str) -> str:
+        """A path whose names somebody chose: each is judged alone, a strange word is a person's."""
+        return "/".join(map(self._file, path.split("/")))
+
+    def _file(self, name: str) -> str:
+        stem, ending = _FILE.match(name).groups("")  # type: ignore[union-attr]
+        cleaned = self.text(stem)
+        if cleaned == stem and re.search(r"\b[a-z]{1,2}\d*-.*\d|^[a-z]{1,2}\d{5,}$", stem):
+            cleaned = self.name("host" if "-" in stem else "user", stem)
+        if cleaned == stem:
+            cleaned = re.sub(r"[^\W\d_]{4,}", lambda word: self._instead("user?", word[0]), stem)
+        return cleaned + ending
 
     def text(self, text: str) -> str:
         """A text without secrets, with pseudonyms for names and addresses, and "~" for home."""
@@ -119,7 +137,9 @@ class Redactor:
 
     def _hide_shapes(self, plain: VisibleText, shapes: Iterable[Shape]) -> None:
         for shape in shapes:
-            plain.substitute(shape.compile_shape(), self._hide(shape))
+            places = strange_lines(plain.text) if shape.kind[-1] in "?!" else EVERYWHERE
+            if places:
+                plain.substitute(shape.compile_shape(), self._hide(shape), places)
 
     def _hide_secrets(
         self, plain: VisibleText, lowered: str, *, identities: bool, clean: Callable[[str], str]
@@ -130,7 +150,7 @@ class Redactor:
             plain.replace(
                 (start, end, self._instead(kind, plain.text[start:end]))
                 for kind, start, end in list(cells)
-                if identities or kind in _SECRETS
+                if identities or kind in SECRETS
             )
 
         def hide_escaped(match: re.Match[str]) -> str:
@@ -164,6 +184,10 @@ class Redactor:
         for kind, pattern in self._names:
             plain.substitute(pattern, lambda match, kind=kind: self.name(kind, match[0]))  # type: ignore[misc]
         self._hide_shapes(plain, self._identities.within(lowered))
+        for was, kind in self._met.items():  # what was hidden once is hidden everywhere
+            if was in plain.text:
+                everywhere = re.compile(rf"(?<![A-Za-z0-9]){re.escape(was)}(?![A-Za-z0-9])")
+                plain.substitute(everywhere, lambda match, kind=kind: self.name(kind, match[0]))  # type: ignore[misc]
         if plain.text.count(".") >= 3:  # noqa: PLR2004 - four parts
             plain.substitute(IPV4, self._ipv4)
         if plain.text.count(":") >= 2:  # noqa: PLR2004 - fewer are in no IPv6 address
@@ -176,7 +200,7 @@ class Redactor:
             for number in range(1, len(match.groups()) + 1) if match.groups() else (0,):
                 start, end = match.span(number)
                 if start >= 0:
-                    kind = ("user", "host")[number - 1] if shape.kind == "pair" else shape.kind
+                    kind = _PAIRS[shape.kind][number - 1] if shape.kind in _PAIRS else shape.kind
                     hidden += match.string[at:start] + self._instead(kind, match[number])
                     at = end
             return hidden + match.string[at : match.end()]
@@ -186,23 +210,21 @@ class Redactor:
     def _instead(self, kind: str, was: str) -> str:
         if BETWEEN in was:  # several words of a list
             return BETWEEN.join(self._instead(kind, word) for word in was.split(BETWEEN))
-        if kind.endswith("?"):
+        if check := CHECKS.get(kind[-1]):
             kind = kind[:-1]
-            if not is_stranger(was):
+            if not check(was):
                 return was
-        if kind == "host" and ("," in was or "[" in was):
-            return re.sub(r"[^,]+(?:\[[^\]]*\])?", lambda match: self.name("host", match[0]), was)
-        if kind in {"host", "user"}:
+        if kind == "host":  # one, or a list
+            return re.sub(r"[^,\s\[]+(?:\[[^\]]*\])?", lambda name: self.name(kind, name[0]), was)
+        if kind == "user":
             return self.name(kind, was)
         if kind == "serial":
             return self._became(kind, was, f"serial-{self._digest(was)}")
         return self._became(kind, was, _MAC if kind == "MAC address" else _GONE)
 
     def _ipv4(self, match: re.Match[str]) -> str:
-        known = match[0] in self._addresses
-        if known or is_address(match.string, match.start(), match.end()):
-            return self.address(match[0])
-        return match[0]
+        known = match[0] in self._addresses or is_address(match.string, *match.span())
+        return self.address(match[0]) if known else match[0]
 
     def _ipv6(self, match: re.Match[str]) -> str:
         groups = [group for group in match[0].split(":") if group]
@@ -224,13 +246,11 @@ class Redactor:
         self._secrets, self._tokens, self._identities = (
             ShapeIndex(each.within(lowered)) for each in _EVERY
         )
+        tree = RedactedTree(clean, self._cleaned.setdefault(clean.__name__, {}))
         try:
-            cleaned: T = RedactedTree(clean, self._cleaned.setdefault(clean.__name__, {})).cleaned(
-                value
-            )
+            return tree.cleaned(value)  # type: ignore[no-any-return]
         finally:
             self._secrets, self._tokens, self._identities = _EVERY
-        return cleaned
 
 
 def _lower_text(text: str) -> str:

@@ -6,11 +6,11 @@ tried: most runs meet three or four of them.
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ascend_doctor.patterns import defer
-from ascend_doctor.redact.vocabulary import read_rows
+from ascend_doctor.redact.vocabulary import fill, read_rows
 
 BETWEEN = "\x1f"  # words of a list; white space for a pattern, and it stands in no word
 _CLASS_OR_BLANK = defer(r"\[(?:\\.|[^\]\\])*\]| ")
@@ -40,21 +40,15 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     return defer(spaced, re.IGNORECASE | re.MULTILINE)
 
 
-def read_shapes(table: str, parts: Mapping[str, str]) -> Iterator[Shape]:
-    """Shapes of a table: kind, triggers in backticks, pattern; ``parts`` replace <words> of it."""
+def read_shapes(table: str) -> Iterator[Shape]:
+    """Shapes of a table: kind, triggers in backticks, pattern."""
     for row in read_rows(table):
         kind, *triggers, pattern = re.split(" ?`(.*?)` ", row)
-        pattern = re.sub("<[a-z]+>", lambda match: parts.get(match[0], match[0]), pattern)
-        yield Shape(kind, tuple(triggers[::2]), pattern)
+        yield Shape(kind, tuple(triggers[::2]), fill(pattern))
 
 
-# A program's name goes on; what is behind its option.
-_PARTS = {
-    "<goes>": r"[\w-]*\b[^\n|;]{0,200}?\s",
-    "<argument>": r"""["']?([^\s"'-][^\s"']*)""",
-}
-SHAPES = tuple(read_shapes("secrets.txt", _PARTS))
-TOKENS = tuple(read_shapes("tokens.txt", {}))
+SHAPES = tuple(read_shapes("secrets.txt"))
+TOKENS = tuple(read_shapes("tokens.txt"))
 
 
 class ShapeIndex:

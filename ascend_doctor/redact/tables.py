@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ascend_doctor.patterns import defer
 from ascend_doctor.redact.meanings import Cell, Meaning, in_column, judge, meaning
-from ascend_doctor.redact.values import is_telling
+from ascend_doctor.redact.values import SECRETS, is_telling
 from ascend_doctor.redact.vocabulary import is_strange
 
 _LEAST_COLUMNS, _LONGEST = 2, 500
@@ -16,13 +16,13 @@ _RULED = frozenset(" -=+|│┃─┼:")
 _COLUMNS = (
     (defer("[|│┃]"), defer("[^|│┃]+")),
     (defer("</t[dh]>"), defer("(?<=[dh]>)[^<>]+")),
-    (defer("\t"), defer("[^\t]+")),
+    (defer(r"\S\t"), defer("[^\t]+")),
     (defer(r"^[^,\s][^,]*(?:,[^,\s][^,]*){2,}$"), defer("[^,]+")),
     (defer(r"^[^;\s][^;]*(?:;[^;\s][^;]*){2,}$"), defer("[^;]+")),
     (defer(""), defer(r"\S+(?: \S+)*")),
 )
 # Words of capitals head columns, however far apart; a log's prefix may precede them.
-_CAPITALS = defer(r"""(?:[ \t]*[%#]?\b[A-Z][A-Z_()%/-]+){3,}["'}\]]*$""")
+_CAPITALS = defer(r"""(?:[ \t]*[%#]?\b[A-Z][A-Z_()%/+-]+){3,}["'}\]]*$""")
 _PIECES = defer(r"""[^\s"'+}\]]+""")
 # What may surround a name or a value that is alone in its line.
 _ALONE = " \t\r-=#*?>❯:：|\"'`.“”"  # noqa: RUF001
@@ -89,12 +89,13 @@ def find_framed_cells(text: str) -> Iterator[Cell]:
     run: list[tuple[int, str]] = []
     opened = False
     for start, line in _lines(text):
-        quotes = _split_quote(line)
+        # Both sides of a quote that does not end, or did not begin, in its line.
+        odd = [quote for quote in "'\"" if line.count(quote) % 2]
+        quotes = [*re.finditer(f"[^{odd[0]}]+", line)] if odd else []
         cells = _split(line, _columns_of(line)) if _FRAME.search(line) else quotes
         longest = max(cells, key=lambda cell: len(cell[0]), default=None)
         piece = (start + longest.start(), longest[0].rstrip()) if longest else (start, line)
-        columns = len(piece[1].split()) if longest else 0
-        begins = columns >= _LEAST_COLUMNS and _is_telling_line(piece[1])
+        begins = longest and piece[1].split()[1:] and _is_telling_line(piece[1])
         if (run and (longest or opened)) or begins:
             run.append(piece)
         else:
@@ -102,12 +103,6 @@ def find_framed_cells(text: str) -> Iterator[Cell]:
             run = []
         opened = opened != bool(quotes)
     yield from _find_cells(run)
-
-
-def _split_quote(line: str) -> list[re.Match[str]]:
-    """Both sides of a quote that does not end, or did not begin, in its line."""
-    odd = [quote for quote in "'\"" if line.count(quote) % 2]
-    return [*re.finditer(f"[^{odd[0]}]+", line)] if odd else []
 
 
 def find_cells(text: str) -> Iterator[Cell]:
@@ -124,7 +119,9 @@ def _find_cells(lines: Iterable[tuple[int, str]]) -> Iterator[Cell]:
             continue
         if label and _same(line.rstrip(), label[: len(line.rstrip())]):
             continue
-        for kind, first, last in _below(line, headings, label, ruled=ruled):
+        alone = _find_alone(label, line, ruled=ruled) if label else None
+        below = ([*heading.cells_below(line)] for heading in headings)
+        for kind, first, last in [alone] if alone else next(filter(None, below), []):
             yield Cell(kind, start + first, start + last)
         telling = _is_telling_line(line)
         if headings and _count(line) < _LEAST_COLUMNS:
@@ -139,50 +136,39 @@ def _is_ruled(line: str) -> bool:
     before = line.rstrip(" |+=-")
     drawn = line[len(before) :]
     apart = before.endswith(("]", ":", ">")) or drawn.startswith((" ", "|"))
-    return (
-        not set(line) - _RULED
-        or _BLOCK.match(line) is not None
-        or (apart and ("---" in drawn or "===" in drawn))
-    )
+    ruled = apart and ("---" in drawn or "===" in drawn)
+    return ruled or not set(line) - _RULED or _BLOCK.match(line) is not None
 
 
 def _count(line: str) -> int:
     return len(_split(line, _PIECES if _CAPITALS.search(line) else _columns_of(line)))
 
 
-def _below(line: str, headings: Iterable[_Heading], label: str, *, ruled: bool) -> list[Cell]:
-    if label and (cell := _find_alone(label, line, ruled=ruled)):
-        return [cell]
-    return next(filter(None, ([*heading.cells_below(line)] for heading in headings)), [])
-
-
 def _find_alone(label: str, line: str, *, ruled: bool) -> Cell | None:
-    """The lone value in a line below its name."""
-    value = line.rpartition(" ")[2].strip(_ALONE)
-    start = line.rindex(value)
-    prefix = line[:start].rstrip(_ALONE)
-    if (
-        not value
-        or {*value} & {*",;|\t"}
-        or not _same(prefix, label[: len(prefix)])
-        or _same(label, line)
-    ):
-        return None
-    name = label[len(prefix) :].strip()
-    sense = _sense_of(name.strip(_ALONE + "[]"), sentence=name[-1:] in ":：")  # noqa: RUF001
-    announced = ruled or name[-1:] in ":：?]"  # noqa: RUF001
-    if sense and (announced or _STRANGE.fullmatch(value) or is_strange(value)):
-        size = judge(sense, value, beside=sense.kind in {"user", "host"} and not sense.sure)
-        return Cell(sense.kind, start, start + size) if size == len(value) else None
+    """The lone value in a line below its name, of several words or the last one."""
+    whole, last = line.strip(_ALONE), line.rpartition(" ")[2].strip(_ALONE)
+    for value in (whole, last) if " " in whole and len(whole) < _LONGEST_NAME * 2 else (last,):
+        if not value or {*value} & {*",;|\t"}:
+            continue
+        start = line.rindex(value)
+        prefix = line[:start].rstrip(_ALONE)
+        below = _same(prefix, label[: len(prefix)]) and not _same(label, line)
+        name = label[len(prefix) :].strip()
+        announced = ruled or name[-1:] in ":：?]"  # noqa: RUF001
+        sense = below and _sense_of(name.strip(_ALONE + "[]"), sentence=name[-1:] in ":：")  # noqa: RUF001
+        if not sense or (" " in value and sense.kind in SECRETS):
+            continue
+        exact = sense.kind not in {"user", "host"} | SECRETS - {"code"}
+        if announced or exact or _STRANGE.fullmatch(value) or is_strange(value):
+            size = judge(sense, value, beside=sense.kind in {"user", "host"} and not sense.sure)
+            if size == len(value):
+                return Cell(sense.kind, start, start + size)
     return None
 
 
 def _is_telling_line(line: str) -> bool:
-    return any(map(_tells, _LETTERS.findall(line.lower())))
-
-
-def _tells(word: str) -> bool:
-    return word in {"value", "值", "name"} or is_telling(word)
+    words = {*_LETTERS.findall(line.lower())}
+    return bool(words & {"value", "值", "name"}) or any(map(is_telling, words))
 
 
 def _same(text: str, other: str) -> bool:
@@ -191,6 +177,7 @@ def _same(text: str, other: str) -> bool:
 
 def _sense_of(name: str, *, sentence: bool) -> Meaning | None:
     """What a line names: as a whole, at its end, or in an announcing sentence."""
+    name = name.rpartition(" --")[2]
     words = re.sub(r"(?:\((\w+)\)|\b(?:is|was|here|below))$", "", name).split()
     if len(words) <= _MOST_WORDS and len(name) <= _LONGEST_NAME:
         for first in range(len(words)):
@@ -227,5 +214,9 @@ def _kind_of(heading: str, line: str) -> tuple[Meaning | None] | None:
         return None
     if name.lower() in {"value", "值"} and not line.startswith(heading):
         return (None,)
-    sense = meaning("host" if name == "NAME" and "INTERNAL-IP" in line else name)
+    if name == "NAME":
+        name = (
+            "host" if re.search("ROLES|INTERNAL-IP", line) else "pod" if "READY" in line else name
+        )
+    sense = meaning(name)
     return (sense,) if sense else None

@@ -8,7 +8,7 @@ from ascend_doctor.patterns import defer
 from ascend_doctor.redact.meanings import Cell, families
 from ascend_doctor.redact.vocabulary import is_drawn, is_hex, is_known, is_strange
 
-_RUN = defer(r"(?<![A-Za-z0-9])(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{14,}")
+_RUN = defer("[A-Za-z0-9]{14,}")
 _LEFT, _RIGHT = defer(r"[\w.~+-]*\Z"), defer(r"[\w~=+-]*(?:[./][\w~=+-]+)*")
 # Mangled names, checksums, numbers, files.
 _TAME = defer(r"_{0,2}Z\w|(?i:sha\d|md5)|0x[\da-fA-F]+$|.*\.[a-z]{1,12}$|(?:[A-Z]{1,4}\d{2,4}){4}")
@@ -23,18 +23,16 @@ def find_tokens(text: str) -> Iterator[Cell]:
     """Tokens, in the order of the text."""
     done = 0
     for run in _RUN.finditer(text):
-        if run.start() < done:
+        if run.start() < done or run[0].isalpha() or run[0].isdigit():
             continue
         before = _LEFT.search(text[max(done, run.start() - _NEAR) : run.start()])
         start = run.start() - (len(before[0]) if before else 0)
         after = _RIGHT.match(text, run.end(), run.end() + _LONGEST)
         end = after.end() if after else run.end()
-        if _CHECKED.search(text[max(0, start - _NEAR) : start]) or _TAME.match(text[start:end]):
-            done = end
-            continue
+        tame = _CHECKED.search(text[max(0, start - _NEAR) : start]) or _TAME.match(text[start:end])
         first, *others = text[start:end].split("/")
-        done = end = start + len(first)
-        if is_token(first):
+        done = end = end if tame else start + len(first)
+        if not tame and is_token(first):
             for piece in others:  # of base64
                 if not is_drawn(piece, 6) and not (re.search(r"\d", piece) and is_strange(piece)):
                     break
@@ -48,12 +46,11 @@ def is_token(text: str) -> bool:
     """Whether a word without blanks has a drawn part that its other parts do not explain."""
     if _TAME.match(text):
         return False
-    first_run = _RUN.search(text)
-    prefix = text[: first_run.start()] if first_run else ""
+    matches = [run for run in _RUN.finditer(text) if not (run[0].isalpha() or run[0].isdigit())]
+    prefix, runs = text[: matches[0].start()] if matches else "", [run[0] for run in matches]
     issued = bool(prefix) and _is_issuer(prefix)
-    runs = _RUN.findall(text)
     both = sum(is_hex(run) or is_drawn(run, _ISSUED) for run in runs) > 1
-    return (bool(prefix) and both) or any(
+    return (both and (bool(prefix) or is_drawn(text, _ISSUED))) or any(
         (issued and len(run) >= _ISSUED and is_drawn(run, _ISSUED))
         or (issued and len(run) >= _HEX and is_hex(run))
         or (len(run) >= (_ALONE if run.lower() != run else _ONE_CASE) and is_drawn(run))
@@ -67,10 +64,5 @@ def _is_issuer(prefix: str) -> bool:
     short = len(words) == 1 and len(words[0]) < 3  # noqa: PLR2004
     credential = re.search("[PSKTDQp]", families(prefix.strip("._~-")))
     mixed = re.search(r"[a-z]\d[a-z]", prefix)
-    return (
-        short
-        or bool(mixed)
-        or is_strange(prefix)
-        or bool(credential)
-        or any(not is_known(w.lower()) for w in words)
-    )
+    named = short or mixed or credential or is_strange(prefix)
+    return bool(named) or any(not is_known(word.lower()) for word in words)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ascend_doctor.patterns import defer
-from ascend_doctor.redact.meanings import FAMILY, Cell, Meaning, families, judge, meaning
+from ascend_doctor.redact.meanings import FAMILY, Cell, Meaning, families, is_sum, judge, meaning
 from ascend_doctor.redact.shapes import BETWEEN, compile_pattern
 from ascend_doctor.redact.vocabulary import SYNTAXES, is_strange
 
@@ -16,7 +16,7 @@ _OPTION, _PAIR, _CELL, _BESIDE, _FARTHER, _TURNED = (
     for name in ("option", "pair", "cell", "beside", "farther", "turned")
 )
 _CLOSED = defer(r"[\\\"']*\s*[\])]")
-_BEFORE = compile_pattern(r"(?:\w+ ){0,2}[\w.-]*\Z")
+_BEFORE = compile_pattern(r"(?:\w[\w-]* ){0,2}[\w.-]*\Z")
 _AFTER = compile_pattern(r"\w*(?:[.-]\w+)*(?: (?:number|no|key|id|tag|name|secret|token)\b)?")
 _COMMAND = defer(r"\b(?:setx|setenv|export|set(?:[ \t]+-\w+)+|[gs]et-?prop|define)[ \t]+[\w./-]*$")
 _KEEPS = defer(
@@ -32,7 +32,7 @@ _DASHES = defer("^-+(?:D(?=[a-z]))?")
 _NEAR, _LONGEST, _MANY = 60, 300, 200
 _REST = defer(r"[^\s\"',;&)}]*")
 _LETTERS = defer(r"[^\W\d_]+")
-_TELLING = frozenset("PpSKTDaUuHVRFCOc")
+_TELLING = frozenset("PpSKTDaUuHVRFCOcEYbdk")
 _EXACT, _STEMS = (
     tuple(
         word
@@ -46,9 +46,9 @@ _EXACT, _STEMS = (
     )
     for short in (True, False)
 )
-_SECRETS = frozenset({"password", "secret", "key", "token"})
+SECRETS = frozenset({"password", "secret", "key", "token", "code"})
 # Of names of two words.
-_PARTS = frozenset({"tag", "assigned", "requested", "requestedfor"})
+_PARTS = frozenset({"security", "plate", "tag", "assigned", "requested", "requestedfor"})
 # By their first letter: hundreds of stems, and most words have none.
 _INSIDE = {
     letter: tuple(stems)
@@ -115,31 +115,25 @@ def _value_of(text: str, start: int, end: int, floor: int, kin: str) -> Cell | N
 
 
 def _read(sense: Meaning, name: str, text: str, end: int) -> Cell | None:
-    for pattern in _ASSIGNED if _SIGN.match(text, end) else ():
-        if (match := pattern.match(text, end)) and (cell := _judge_match(sense, match)):
-            return cell
     start = end - len(name)
     before = text[max(0, start - 24) : start]
+    patterns = [*_ASSIGNED] if _SIGN.match(text, end) else []
     if name.startswith("-") or _COMMAND.search(before) or _KEEPS.search(before):
-        match = _OPTION.match(text, end)
-        if match and (cell := _judge_match(sense, match)):
-            return cell
-    if re.search(r"[._-]|[a-z][A-Z]", name) and sense.kind in _SECRETS:
-        match = _CELL.match(text, end)
-        if match and (cell := _judge_match(sense, match)):
+        patterns.append(_OPTION)
+    if re.search(r"[._-]|[a-z][A-Z]", name) and sense.sure:
+        patterns.append(_CELL)
+    for pattern in patterns:
+        if (match := pattern.match(text, end)) and (cell := _judge_match(sense, match)):
             return cell
     match = _PAIR.match(text, end)
     value = match[match.lastindex or 0] if match else ""
     listed = match and _CLOSED.match(text, match.end()) and before.rstrip("\\\"'")[-1:] in "[("
-    if (
-        match
-        and (listed or re.search(r"\d", value) or is_strange(value))
-        and (cell := _judge_match(sense, match))
-    ):
+    paired = listed or re.search(r"\d", value) or is_strange(value)
+    if match and paired and (cell := _judge_match(sense, match)):
         return cell
     match = _BESIDE.match(text, end)
     if sense.sure and (not match or not judge(sense, match[match.lastindex or 0], beside=True)):
-        match = _FARTHER.match(text, end)
+        match = _FARTHER.match(text, end) or match
     tied = match and _ties(sense, match) and ("/" not in match[1] or _is_segment(text, name, end))
     return _judge_match(sense, match, beside=True) if match and tied else None
 
@@ -149,7 +143,8 @@ def _ties(sense: Meaning, match: re.Match[str]) -> bool:
     gap, value = match[1], match[match.lastindex or 0]
     listed = re.search("[,;]", gap) and not re.search(r"\d", value)
     named = _NAME_NEXT.match(match.string, match.start(match.lastindex or 0))
-    heading = listed or named or (value.isupper() and value.isalpha())
+    listed = listed or (named and not is_sum(value.rstrip(":")))
+    heading = listed or (value.isupper() and value.isalpha())
     sure = sense.sure or (sense.kind in {"user", "host"} and not _SIGNS.search(gap))
     return sure and not heading and not re.search(r"[!?]\s|[)#@]", gap)
 
@@ -157,7 +152,7 @@ def _ties(sense: Meaning, match: re.Match[str]) -> bool:
 def _is_segment(text: str, name: str, end: int) -> bool:
     """Whether a name is a whole part of a URL's path, of words that are known."""
     path = _PATH.search(text, max(0, end - 500), end)
-    known = re.fullmatch("[^O]+", families(name)) and families(name) != "H"
+    known = re.fullmatch("[^OE]+", families(name)) and (families(name) != "H" or name == "node")
     return bool(path and known) and text[end - len(name) - 1] == "/"
 
 
@@ -173,15 +168,12 @@ def _judge_match(sense: Meaning, match: re.Match[str], *, beside: bool = False) 
         last = first + len(re.split("[?#&;]", text[first:last])[0])
     if beside and "/" in match[1]:
         last = first + len(text[first:last].partition("/")[0])
-    elif (
-        sense.kind == "user"
-        and text[first].isupper()
-        and (name := _NAMED.match(text, first, first + 80))
-    ):
-        last = max(last, name.end())
+    elif sense.kind not in SECRETS and re.match(r"\d|[^\W_a-z]", text[first]):
+        name = _NAMED.match(text, first, first + 80)
+        last = max(last, name.end() if name else 0)
     if sense.listed and (nodes := _NODES.match(text, first, first + _LONGEST)):
         last = max(last, nodes.end())
-    if last - first > _LONGEST and sense.kind not in _SECRETS:
+    if last - first > _LONGEST and sense.kind not in SECRETS:
         return None
     size = judge(sense, text[first:last], beside=beside)
     if size > _LONGEST and (rest := _REST.match(text, last)):  # longer than a syntax reads
@@ -192,8 +184,6 @@ def _judge_match(sense: Meaning, match: re.Match[str], *, beside: bool = False) 
 def _before(sense: Meaning, text: str, start: int, floor: int) -> Cell | None:
     near = max(floor, start - _LONGEST)
     match = _TURNED.search(text[near:start]) if "value" in text[near:start].lower() else None
-    if not match:
-        return None
-    first = match.start(match.lastindex or 0)
-    size = judge(sense, match[match.lastindex or 0])
-    return Cell(sense.kind, near + first, near + first + size) if size else None
+    size = judge(sense, match[match.lastindex or 0]) if match else 0
+    first = near + match.start(match.lastindex or 0) if match else 0
+    return Cell(sense.kind, first, first + size) if size else None

@@ -14,6 +14,7 @@ from ascend_doctor.patterns import defer
 FILE = Path(__file__).parent / "words.bloom"
 LEAST_LETTERS = 3
 _WORD = defer(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\W\d_a-zA-Z]+")
+_LETTERS = defer(r"[^\W\d_]{3,}")
 _RUN = defer(r"[A-Za-z0-9]+")
 _HEX = defer(r"(?:0x)?(?=[A-F\d]*\d)(?=\d*[A-F])[A-F\d]+|(?:0x)?(?=[a-f\d]*\d)(?=\d*[a-f])[a-f\d]+")
 _DRAWN, _LONGEST = 16, 40
@@ -68,6 +69,17 @@ def is_strange(text: str) -> bool:
         is_known(word) or (word[-1] == "s" and is_known(word[:-1])) or _is_pair(word)
         for word in words_of(text)
     )
+
+
+@functools.lru_cache(4)
+def strange_lines(text: str) -> list[tuple[int, int]]:
+    """Places of the lines that have such a word."""
+    places, at = [], 0
+    for line in text.split("\n"):
+        if any(map(is_strange, _LETTERS.findall(line))):
+            places.append((at, at + len(line)))
+        at += len(line) + 1
+    return places
 
 
 def _is_pair(word: str) -> bool:

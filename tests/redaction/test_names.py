@@ -102,7 +102,7 @@ def _lines() -> tuple[str, ...]:
     rows = [row.line for file in files for row in hidden(file)]
     pairs = [*forms.pairs("secrets"), *forms.pairs("identities")]
     filled = [forms.written(*pair, number) for number, pair in enumerate(pairs)]
-    items = [*drawn.items("third").values(), *drawn.items("fourth").values()]
+    items = [*drawn.items("first").values(), *drawn.items("fourth").values()]
     listed = [text.text for texts in items for text in texts]
     return (*rows, *(text for texts in filled for text in texts), *forms.lines(), *listed)
 
