@@ -1,6 +1,7 @@
 """The environment variables that are set here, and how findings speak of them."""
 
 import re
+import shlex
 
 from ascend_doctor.facts import Environment
 from ascend_doctor.findings import Remedy
@@ -31,5 +32,5 @@ def show_values(values: dict[str, str], *names: str) -> str:
 def unset(*names: str) -> Remedy:
     return Remedy(
         summary="Unset it in this shell, and where your profile or start script sets it",
-        commands=(f"unset {' '.join(names)}",),
+        commands=(f"unset {' '.join(map(shlex.quote, names))}",),
     )
