@@ -1,4 +1,4 @@
-"""Mistakes that accelerate refuses, in real launches and in their configuration files."""
+"""Mistakes in real launches that configuration files complete: accelerate's, LLaMA-Factory's."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -59,17 +59,51 @@ IN_COMMAND = (
     (LORA, "accelerate launch", "accelerate launch --num_process eight"),
     (FSDP, "accelerate launch", "accelerate launch --module --no_python"),
     (FSDP, "accelerate launch", "accelerate launch --nproc_per_node 8"),
-    (QLORA, "accelerate launch", "accelerate launch --dynamo_backend inductor_"),
-    (QLORA, "accelerate launch", "accelerate launch --fsdp_version 3"),
+    (QLORA, "accelerate launch --config", "accelerate launch --dynamo_backend inductor_ --config"),
+    (QLORA, "accelerate launch --config", "accelerate launch --fsdp_version 3 --config"),
     (FSDP, "accelerate launch", "accelerate launch --use_parallelism_config true"),
     (LORA, "accelerate launch", "accelerate launch --multi_gpu --gpu_ids 0"),
+)
+
+SFT, DPO, TEXT, FULL = (
+    Launch(*FACTORY, "train.sh", f"examples/{name}.yaml")
+    for name in (
+        *("train_lora/qwen3_lora_sft", "train_lora/qwen3_lora_dpo"),
+        *("train_lora/qwen3_lora_pretrain", "ascend/qwen3_full_sft_fsdp2"),
+    )
+)
+# Kinds from hiyouga/LLaMA-Factory@ff6d4d12:src/llamafactory/hparams and
+# huggingface/transformers@v4.57.1, labelled before the first run, 2026-11-29.
+OF_FACTORY = (
+    (SFT, "finetuning_type: lora", "finetuning_type: loraa"),
+    (SFT, "stage: sft", "stage: sf"),
+    (SFT, "lora_rank: 8", "lora_ranks: 8"),
+    (SFT, "max_samples: 1000", "streaming: true"),
+    (SFT, "lr_scheduler_type: cosine", "lr_scheduler_type: cosin"),
+    (SFT, "ddp_timeout: 180000000", "fp16: true"),
+    (SFT, "warmup_ratio: 0.1", "warmup_ratio: 1.5"),
+    (DPO, "resume_from_checkpoint: null", "predict_with_generate: true"),
+    (DPO, "template: qwen3_nothink", "neat_packing: true"),
+    (SFT, "lora_target: all", "use_galore: true"),
+    (FULL, "flash_attn: fa2", "use_dora: true"),
+    (SFT, "dataset: identity,alpaca_en_demo", "val_size: 0.1"),
+    (SFT, "plot_loss: true", "load_best_model_at_end: true"),
+    (SFT, "logging_steps: 10", "eval_strategy: step"),
+    (SFT, "save_steps: 500", "save_strategy: epochs"),
+    (SFT, "report_to: none ", "optim: adamw_torchh "),
+    (TEXT, "dataset: c4_demo", "train_on_prompt: true"),
+    (FULL, "use_v1_kernels: true", "quantization_bit: 4"),
+    (SFT, "overwrite_output_dir: true", "interleave_probs: 0.5,0.5"),
 )
 
 
 def write(folder: Path, launch: Launch, file: str, old: str, new: str) -> tuple[str, int]:
     """The launch with a mistake, and the file and the line that have it."""
-    names = (launch.script, launch.config)
+    own = launch.script == "train.sh"
+    names = (launch.config,) if own else (launch.script, launch.config)
     clones.unpack(folder, launch.repository, launch.commit, *names)
+    if own:
+        (folder / launch.script).write_text(f"llamafactory-cli train {launch.config}\n")
     path = folder / file
     lines = path.read_text().split("\n")
     number = next((at for at, line in enumerate(lines) if old and old in line), -1)
@@ -78,21 +112,21 @@ def write(folder: Path, launch: Launch, file: str, old: str, new: str) -> tuple[
     return str(path), number + 1
 
 
-def test_accelerate_refuses_at_the_line(tmp_path: Path) -> None:
+def judge(folder: Path, rows: list[tuple[tuple[Launch, str, str], str]]) -> tuple[int, int]:
+    """Mistakes that are refused at their line, and refusals of rows without one."""
     python = needs.first_path("training-python")
     env = dict(prepare(None, python, simulated("a2-8"), ()).env)
-    rows = [(each, each[0].config) for each in IN_CONFIG]
-    rows += [(each, each[0].script) for each in IN_COMMAND]
-    rows += [((each, "", ""), each.script) for each in (FSDP, LORA, NODES, QLORA)]
+    source = clones.unpack(folder / "factory", *FACTORY, "src")
+    env |= {"PYTHONPATH": f"{source}/src:{env['PYTHONPATH']}", "DISABLE_VERSION_CHECK": "1"}
     places, inputs, sizes = [], list[LintInput](), []
     for number, ((launch, old, new), file) in enumerate(rows):
-        folder = tmp_path / str(number)
-        places.append(write(folder, launch, file, old, new))
-        script = folder / launch.script
+        below = folder / str(number)
+        places.append(write(below, launch, file, old, new))
+        script = below / launch.script
         read = [*subjects(str(script), script.read_bytes(), CATALOG, run_shellcheck)]
         sizes.append(len(read))
         inputs += read
-    answers = iter(ask(inputs, split_launches(inputs), python, env, tmp_path, 600.0))
+    answers = iter(ask(inputs, split_launches(inputs), python, env, folder, 900.0))
     hits = false = 0
     for (row, _), place, size in zip(rows, places, sizes, strict=True):
         reported = mistakes(judge_inputs([next(answers) for _ in range(size)]))
@@ -100,7 +134,23 @@ def test_accelerate_refuses_at_the_line(tmp_path: Path) -> None:
         told = {(each.location.file, each.location.line) for each in refused if each.location}
         hits += bool(row[1]) and place in told
         false += 0 if row[1] else len(refused)
-        print(place in told, row[1:], place[1], told)  # noqa: T201
-    print("hits", hits, "false", false)  # noqa: T201
+        print(place in told, row[1:], place[1], [each.observed for each in refused])  # noqa: T201
+    print("hits", hits, "of", len(rows), "false", false)  # noqa: T201
+    return hits, false
+
+
+def test_accelerate_refuses_at_the_line(tmp_path: Path) -> None:
+    rows = [(each, each[0].config) for each in IN_CONFIG]
+    rows += [(each, each[0].script) for each in IN_COMMAND]
+    rows += [((each, "", ""), each.script) for each in (FSDP, LORA, NODES, QLORA)]
+    hits, false = judge(tmp_path, rows)
     assert hits >= 16
+    assert not false
+
+
+def test_llama_factory_refuses_at_the_line(tmp_path: Path) -> None:
+    rows = [(each, each[0].config) for each in OF_FACTORY]
+    rows += [((each, "", ""), each.config) for each in (SFT, DPO, TEXT, FULL)]
+    hits, false = judge(tmp_path, rows)
+    assert hits >= 14
     assert not false
