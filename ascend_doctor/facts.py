@@ -799,6 +799,8 @@ class Launch(Section, frozen=True, kw_only=True):
 
 # A part of a text that only the running shell knows.
 UNTOLD = "\ufffc"
+# Before a key of a configuration file, among the words of a command.
+SETTING = "\x1f"
 # Addresses at which a machine only reaches itself.
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - nothing listens
 

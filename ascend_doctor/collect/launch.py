@@ -203,8 +203,11 @@ def launch(command: Sequence[str], *, partial: bool = False) -> Launch:
     """The options of a command; an empty command has none. ``partial``: more may exist."""
     if not command:
         return Launch()
-    flags = (word[2:].split("=")[0] for word in command if word.startswith("--"))
     launcher = read_launcher(command)
+    # Before the file the options are those of accelerate, deepspeed or msrun.
+    entry = next((n for n, word in enumerate(command) if _FILE.fullmatch(word)), 0)
+    own = command[entry:] if launcher is None else command
+    flags = (word[2:].split("=")[0] for word in own if word.startswith("--"))
     one_dash = (match.group(1) for match in map(_ONE_DASH.fullmatch, command) if match)
     return Launch(
         source="the command line",

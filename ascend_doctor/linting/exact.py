@@ -1,6 +1,7 @@
 """What frameworks themselves say of launches: their parsers and validation in a stack."""
 
 import contextlib
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -8,29 +9,43 @@ from pathlib import Path
 import msgspec
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.facts import UNTOLD, FrameworkRefusal, Launch, Spot
+from ascend_doctor.facts import SETTING, UNTOLD, FrameworkRefusal, Launch, Spot
 from ascend_doctor.findings import Place
+from ascend_doctor.linting.documents import leaves
 from ascend_doctor.linting.inputs import LintInput, PlacedWord
+from ascend_doctor.linting.sourcing import find_above, read_source
 from ascend_doctor.machine.files import is_there, read_bytes, write_whole
 from ascend_doctor.machine.live import LiveMachine, ProgramMissing
 
 SITE = Path(__file__).with_name("site")
 _BEGIN = "import sys; del sys.path[0]; from ascend_start.__main__ import main; main()"
 _TORCHRUN = re.compile(r"(?:\S*/)?torchrun|torch\.distributed\.(?:run|launch)")
+_ACCELERATE = re.compile(r"(?:^|[\s/])accelerate[ -]launch$")
 _ENTRY = re.compile(r"(?:\S*/)?(?:(?:pre|post)train|rlhf)_\w+\.py")
 # Their parsers know all their options; another entry file may add its own.
 _OWN_ENTRY = re.compile(r"(?:\S*/)?(?:pretrain|posttrain)_gpt\.py")
 # Values that name code or places of the machine are not taken over.
 _NOT_PASSED = re.compile(r"(?:LD_|PYTHON|ASCEND_\w*(?:PATH|HOME)|PATH$|HOME$|TMP|BASH_)")
-_NAMES = {"megatron": "Megatron-LM", "swift": "ms-swift", "verl": "verl"}
+_NAMES = {
+    "megatron": "Megatron-LM",
+    "swift": "ms-swift",
+    "verl": "verl",
+    "llamafactory": "LLaMA-Factory",
+}
 _PROGRAMS = {
     "torch": "torchrun",
+    "accelerate": "accelerate",
     "swift": "ms-swift",
     "transformers": "Transformers",
     "mindspeed": "MindSpeed",
     "mindspeed_llm": "MindSpeed-LLM",
     **_NAMES,
 }
+_CONFIG = "--config_file"
+_YAML = re.compile(r"\S+\.(?:ya?ml|json)")
+_FACTORY = re.compile(
+    r"(?:^|[\s/])(?:(?:llamafactory-cli|lmf) train|(?:src/train|llamafactory/launcher)\.py)$"
+)
 _OF_SWIFT = ("sft", "pt", "rlhf")
 _VERL = "verl.trainer.main_ppo"
 # Another folder than verl's own.
@@ -88,42 +103,94 @@ _decoder = msgspec.json.Decoder(_Answer)
 
 
 class LaunchParts(msgspec.Struct, frozen=True, kw_only=True):
-    """A launch for its framework; words have their numbers."""
+    """A launch for its framework; words have their numbers. ``starter`` reads ``launcher``.
+
+    ``settings`` are those of its configuration file, numbered behind the launch's words.
+    """
 
     framework: str
+    starter: str
     entry: str
     launcher: list[tuple[str, int]] | None
     words: list[tuple[str, int]] | None
     env: dict[str, str]
+    settings: list[PlacedWord] = []
 
 
 def split_launch(subject: LintInput) -> LaunchParts | None:
     """The parts of a launch that a framework can judge; None for another subject."""
     words = list(_number_words(subject.words))
     texts = [text for text, _ in words]
-    launcher = next((n for n, text in enumerate(texts) if _TORCHRUN.fullmatch(text)), None)
-    entry = next((n for n, text in enumerate(texts) if text.endswith(".py") or text == _VERL), None)
-    framework = name = ""
+    starter, launcher = _find_starter(texts)
     program = subject.launch.program if subject.launch is not None else ""
-    action = next((n for n, text in enumerate(texts) if text in _OF_SWIFT), None)
-    if program.endswith("swift") and action is not None and launcher is None:
-        framework, entry = "swift", action
-        name = f"{program.partition('-')[0]} {texts[action]}"
-    elif entry is not None:
-        of_verl = texts[entry] == _VERL and not _OTHER_CONFIG.search(" ".join(texts))
-        framework = "verl" if of_verl else "megatron" if _ENTRY.fullmatch(texts[entry]) else ""
+    framework, entry, name = _find_program(texts, program, alone=launcher is None)
+    of_launcher, of_program = words[: entry + 1], words[entry + 1 :]
+    settings: list[PlacedWord] = []
+
+    def with_settings(part: list[tuple[str, int]], file: str) -> list[tuple[str, int]]:
+        first = len(subject.words) + len(settings)
+        read = _read_settings(subject.file, file)
+        settings.extend(read)
+        return part + [(f"{SETTING}{each.text}", first + n) for n, each in enumerate(read)]
+
+    if starter == "accelerate" and _CONFIG in texts[: entry or None]:
+        of_launcher = with_settings(of_launcher, texts[texts.index(_CONFIG) + 1])
+    if framework == "llamafactory":
+        count = len(settings)
+        of_program = with_settings(of_program, texts[entry + 1])
+        framework = framework if len(settings) > count else ""
     if launcher is None and not framework:
         return None
     variables = subject.environment.variables if subject.environment is not None else {}
     return LaunchParts(
         framework=framework,
-        entry=name or (texts[entry] if entry is not None else ""),
-        launcher=None
-        if launcher is None
-        else words[launcher + 1 : None if entry is None else entry + 1],
-        words=words[entry + 1 :] if framework and entry is not None else None,
+        starter=starter,
+        entry=name,
+        launcher=None if launcher is None else of_launcher[launcher + 1 :],
+        words=of_program if framework else None,
         env={key: value for key, value in variables.items() if not _NOT_PASSED.match(key)},
+        settings=settings,
     )
+
+
+def _find_starter(texts: Sequence[str]) -> tuple[str, int | None]:
+    for number, text in enumerate(texts):
+        if _TORCHRUN.fullmatch(text):
+            return "torchrun", number
+        if _ACCELERATE.search(" ".join(texts[max(number - 1, 0) : number + 1])):
+            return "accelerate", number
+    return "torchrun", None
+
+
+def _find_program(texts: Sequence[str], program: str, *, alone: bool) -> tuple[str, int, str]:
+    """The framework, the number of the word before its own, and what is started."""
+    for number, (text, following) in enumerate(zip(texts, [*texts[1:], ""], strict=False)):
+        if alone and program.endswith("swift") and text in _OF_SWIFT:
+            return "swift", number, f"{program.partition('-')[0]} {text}"
+        command = " ".join(texts[max(number - 1, 0) : number + 1])
+        if _FACTORY.search(command) and _YAML.fullmatch(following):
+            return "llamafactory", number, text
+        if text == _VERL and not _OTHER_CONFIG.search(" ".join(texts)):
+            return "verl", number, text
+        if text.endswith(".py") or text == _VERL:
+            return "megatron" if _ENTRY.fullmatch(text) else "", number, text
+    return "", len(texts), ""
+
+
+def _read_settings(script: str, file: str) -> list[PlacedWord]:
+    """key.key=value of a configuration file, values as JSON; none if it is unreadable."""
+    path = find_above(script, file)
+    source = read_source(path) if path else None
+    documents = leaves(source.content.decode("utf-8", "replace")) if source else None
+    return [
+        PlacedWord(
+            text=f"{'.'.join(leaf.path)}="
+            + (json.dumps(leaf.text) if leaf.tag == "str" else leaf.text),
+            location=Place(file=path, line=leaf.line, column=leaf.column),
+        )
+        for leaf in (documents or ((),))[0]
+        if leaf.path
+    ]
 
 
 def _number_words(words: Sequence[PlacedWord]) -> Iterator[tuple[str, int]]:
@@ -197,6 +264,12 @@ def _with_refusals(subject: LintInput, *refusals: FrameworkRefusal) -> LintInput
     return msgspec.structs.replace(subject, launch=launched)
 
 
+def _name(option: _OptionAnswer) -> str:
+    """An option with its values, or a setting as its file has it."""
+    words = (option.typed.lstrip(SETTING).removesuffix("="), *option.values)
+    return (": " if option.typed.startswith(SETTING) else " ").join(words)
+
+
 def _last_line(text: str) -> str:
     return (text.strip().splitlines() or [""])[-1][:_MAX_TEXT]
 
@@ -205,7 +278,7 @@ def _with_answer(subject: LintInput, parts: LaunchParts, answer: _Answer) -> Lin
     answers = _PlacedAnswers(subject, parts)
     return _with_refusals(
         subject,
-        *(answers.of_part(answer.launcher, "torchrun") if answer.launcher else ()),
+        *(answers.of_part(answer.launcher, parts.starter) if answer.launcher else ()),
         *(answers.of_part(answer.program, _NAMES[parts.framework]) if answer.program else ()),
         *answers.of_failure(answer),
     )
@@ -213,12 +286,12 @@ def _with_answer(subject: LintInput, parts: LaunchParts, answer: _Answer) -> Lin
 
 class _PlacedAnswers:
     def __init__(self, subject: LintInput, parts: LaunchParts) -> None:
-        self._words = subject.words
+        self._words = (*subject.words, *parts.settings)
         self._launch = subject.launch or Launch()
         self._parts = parts
 
     def of_failure(self, answer: _Answer) -> Iterator[FrameworkRefusal]:
-        name = _NAMES.get(self._parts.framework, "torchrun")
+        name = _NAMES.get(self._parts.framework, self._parts.starter)
         if answer.failed or answer.lost:
             text = answer.failed or "it ended without an answer"
             yield self._refusal(name, text, [], outcome="unjudged")
@@ -278,7 +351,7 @@ class _PlacedAnswers:
         self, program: str, text: str, options: Sequence[_OptionAnswer], *, outcome: str
     ) -> FrameworkRefusal:
         spots = [
-            Spot(name=" ".join((each.typed, *each.values))[:80], location=where)
+            Spot(name=_name(each)[:80], location=where)
             for each in options
             if (where := self._locate(each)) is not None
         ]

@@ -18,16 +18,6 @@ _FAMILY = ("MindSpeed", "MindSpeed-LLM", "MindSpeed-MM")
 # The line of Megatron-LM for MindSpeed's master (Ascend/MindSpeed@master:README.md).
 _OF_MASTER = "0.12"
 _SWIFT = ("ms-swift", "trl", "transformers")
-# Of msrun (MindSpore), deepspeed and accelerate.
-_LAUNCHERS = frozenset(
-    (
-        *("worker_num", "local_worker_num", "join", "cluster_time_out", "bind_core", "sim_level"),
-        *("sim_rank_id", "rank_table_file", "tail_worker_log", "worker_log_name"),
-        *("hostfile", "include", "exclude", "num_nodes", "num_gpus", "launcher", "launcher_args"),
-        *("config_file", "machine_rank", "num_processes", "num_machines", "main_process_ip"),
-        *("main_process_port", "mixed_precision", "deepspeed_config_file"),
-    )
-)
 # MindSpeed up to Megatron-LM 0.7 and MindSpeed-LLM 1.0 use these instead of Megatron-LM's kinds
 # (Ascend/MindSpeed@1.0.0_core_r0.7.0:mindspeed/arguments.py:412).
 _KINDS_OF_OLD_MINDSPEED = {"rotary-base": "float"}
@@ -125,7 +115,7 @@ def _list_added(case: Case, launch: Launch, have: frozenset[str]) -> frozenset[s
     """Options of MindSpeed's family and of launchers."""
     table = case.catalog.flags
     added = _spelt_like(have, case.catalog.options.of(*_FAMILY) | table.mindspeed)
-    return added | (table.of_launcher if launch.launcher else table.of_launcher | _LAUNCHERS)
+    return added | table.of_launcher
 
 
 def _has_known_parser(launch: Launch) -> bool:
@@ -135,7 +125,7 @@ def _has_known_parser(launch: Launch) -> bool:
 def is_of_fork(case: Case) -> bool:
     """Whether several options are unknown: the program's validation may differ, too."""
     launch, catalog = case.need(Launch), case.catalog
-    known = catalog.megatron_options | catalog.flags.of_launcher | _LAUNCHERS
+    known = catalog.megatron_options | catalog.flags.of_launcher
     return len(set(launch.flags) - known - launch.launcher_options.keys()) > 1
 
 
@@ -177,7 +167,7 @@ def _of_other_branches(case: Case, launch: Launch, listed: str, have: frozenset[
         for ref in mindspeed.commits
         if line and (f"core_r{line}." in ref or (ref == "master" and line == _OF_MASTER))
     ]
-    known = have | tables.of(*_FAMILY[1:]) | case.catalog.flags.of_launcher | _LAUNCHERS
+    known = have | tables.of(*_FAMILY[1:]) | case.catalog.flags.of_launcher
     known = known.union(*map(mindspeed.has, branches))
     for name in launch.flags if branches else ():
         if name in mindspeed.options and name not in known:
@@ -375,7 +365,7 @@ def run_swift_options(case: Case) -> Findings:
         raise NotApplicable("the launch command does not start ms-swift")
     tables = case.catalog.options
     known = {name.replace("-", "_") for name in tables.of(*_SWIFT)}
-    known |= {name.replace("-", "_") for name in case.catalog.flags.launcher} | _LAUNCHERS
+    known |= {name.replace("-", "_") for name in case.catalog.flags.launcher}
     yield from _find_swift_values(launch, case.catalog.swift_kinds)
     others = []
     for flag in launch.flags:

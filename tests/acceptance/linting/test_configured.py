@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ascend_doctor.commands.rehearsal import prepare
+from ascend_doctor.findings import Level
 from ascend_doctor.linting.exact import ask, split_launches
 from ascend_doctor.linting.inputs import LintInput, subjects
 from ascend_doctor.linting.shellcheck import run_shellcheck
@@ -131,11 +132,12 @@ def judge(folder: Path, rows: list[tuple[tuple[Launch, str, str], str]]) -> tupl
     for (row, _), place, size in zip(rows, places, sizes, strict=True):
         reported = mistakes(judge_inputs([next(answers) for _ in range(size)]))
         refused = [each for each in reported if each.check.startswith("run-framework")]
-        told = {(each.location.file, each.location.line) for each in refused if each.location}
+        errors = [each for each in reported if each.level is Level.ERROR]
+        told = {(each.location.file, each.location.line) for each in errors if each.location}
         hits += bool(row[1]) and place in told
         false += 0 if row[1] else len(refused)
-        print(place in told, row[1:], place[1], [each.observed for each in refused])  # noqa: T201
-    print("hits", hits, "of", len(rows), "false", false)  # noqa: T201
+        print(place in told, row[1:], place[1], [each.observed for each in errors])  # noqa: T201
+    print("hits", hits, "of", sum(bool(row[1]) for row, _ in rows), "false", false)  # noqa: T201
     return hits, false
 
 

@@ -6,7 +6,9 @@ One process imports a framework; each launch is a fork of it, and each try of a 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
+import importlib
 import json
 import os
 import sys
@@ -14,6 +16,7 @@ import time
 from typing import Any
 
 from .composed import Verl
+from .configured import Accelerate, LlamaFactory
 from .confined import confine, end_with_parent, in_fork
 from .frameworks import Megatron, Torchrun
 from .options import CommandWord, fill_unknown, refuse
@@ -21,7 +24,13 @@ from .refusals import Start, find_refusals
 from .swift import Swift
 from .tries import parser_of
 
-FRAMEWORKS = {"megatron": Megatron, "verl": Verl, "swift": Swift}
+FRAMEWORKS = {
+    "megatron": Megatron,
+    "verl": Verl,
+    "swift": Swift,
+    "llamafactory": LlamaFactory,
+}
+STARTERS = {"torchrun": Torchrun, "accelerate": Accelerate}
 _SECONDS_OF_LAUNCH = 120.0
 _GRACE = 30.0
 
@@ -36,6 +45,9 @@ class Frameworks:
 
         The last says whether it was imported for another launch.
         """
+        if launch["launcher"]:
+            with contextlib.suppress(Exception):  # a start says why
+                importlib.import_module(STARTERS[launch["starter"]].module)
         name = launch["framework"]
         if name not in FRAMEWORKS or launch["words"] is None:
             return None, "", False
@@ -59,9 +71,9 @@ def _examine(launch: dict[str, Any], framework: Any, ends: float, *, adapt: bool
     world = None
     os.environ.update(launch["env"])
     if launch["launcher"]:
-        torchrun = Torchrun()
-        words, unknown = fill_unknown(launch["launcher"], parser_of(torchrun), any_text=False)
-        part = find_refusals(Start(torchrun, words, None), ends)
+        starter = STARTERS[launch["starter"]]()
+        words, unknown = fill_unknown(launch["launcher"], parser_of(starter), any_text=False)
+        part = find_refusals(Start(starter, words, None), ends)
         doubted = {option["dest"] for each in part["refusals"] for option in each["options"]}
         if not {"nnodes", "nproc_per_node"} & {*unknown, *doubted}:
             world = part.get("world")

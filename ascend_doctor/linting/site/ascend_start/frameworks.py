@@ -33,6 +33,7 @@ class Torchrun:
     """torch.distributed.run: its parser and what it makes of the arguments."""
 
     folders = ("/torch/distributed/",)
+    module = "torch.distributed.run"
 
     def parse(self, words: list[CommandWord]) -> Any:
         run = importlib.import_module("torch.distributed.run")
@@ -138,6 +139,21 @@ def fake_ranks(ranks: int) -> None:
 
     low._new_process_group_helper = helper
     dist.init_process_group("fake", rank=0, world_size=ranks, store=fake.FakeStore())
+
+
+def be_first_of(ranks: int) -> None:
+    """Be the first of ranks that torchrun would have started."""
+    local = min(ranks, DEVICES)
+    places = {"WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": local, "RANK": 0, "LOCAL_RANK": 0}
+    for name, value in places.items():
+        os.environ[name] = str(value)
+        if ranks == 1:
+            del os.environ[name]
+    torch = sys.modules["torch"]
+    # More devices than local ranks would share the model.
+    for devices in {torch.cuda, getattr(torch, "npu", torch.cuda)}:
+        devices.device_count = lambda: local
+    fake_ranks(ranks)
 
 
 def _make_groups(ranks: int) -> None:

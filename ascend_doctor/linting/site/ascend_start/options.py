@@ -8,6 +8,8 @@ from typing import Any
 
 # A part of a value that only the running shell knows.
 UNTOLD = "\ufffc"
+# Before a key of a configuration file.
+SETTING = "\x1f"
 _STAND_IN = "unknown"
 _REST = argparse.REMAINDER
 
@@ -61,7 +63,7 @@ def read_options(words: list[CommandWord], parser: Any) -> dict[str, ReadOption]
             continue
         while number < len(words) and not _is_option(words[number].text, known):
             number += 1
-        action = _action_of(typed, known)
+        action = _action_of(typed, known) if parser.allow_abbrev else known.get(typed)
         taken = start + 1 + (max(_most_values(action) - bool(equals), 0) if action else number)
         own, rest = words[start : min(taken, number)], words[min(taken, number) : number]
         values = [*([value] if equals else []), *(word.text for word in own[1:])]

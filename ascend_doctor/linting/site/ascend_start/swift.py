@@ -10,7 +10,7 @@ import os
 import sys
 from typing import Any
 
-from .frameworks import DEVICES, fake_ranks
+from .frameworks import be_first_of
 from .options import CommandWord
 
 _PIPELINES = {"sft": "sft.{}Sft", "pt": "pretrain.{}Pretrain", "rlhf": "rlhf.{}RLHF"}
@@ -44,19 +44,8 @@ class Swift:
     def start(self, words: list[CommandWord], _world: int | None) -> dict[str, Any]:
         # Swift starts a single rank itself, and torchrun more (swift/cli/main.py).
         sizes = [os.environ.get(name, "1") for name in ("NNODES", "NPROC_PER_NODE")]
-        ranks = int(sizes[0]) * int(sizes[1])
-        local = min(ranks, DEVICES)
-        places = {"WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": local, "RANK": 0, "LOCAL_RANK": 0}
-        for name, value in places.items():
-            os.environ[name] = str(value)
-            if ranks == 1:
-                del os.environ[name]
-        torch = sys.modules["torch"]
-        # More devices than local ranks would share the model.
-        for devices in {torch.cuda, getattr(torch, "npu", torch.cuda)}:
-            devices.device_count = lambda: local
-        fake_ranks(ranks)
-        _name_models(torch.bfloat16)
+        be_first_of(int(sizes[0]) * int(sizes[1]))
+        _name_models(sys.modules["torch"].bfloat16)
         self.parse(words)
         return {}
 
