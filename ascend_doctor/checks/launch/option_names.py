@@ -73,7 +73,7 @@ def run_flags_known(case: Case) -> Findings:
     releases = (listed,) if listed else table.versions
     have = frozenset().union(*(table.of(release) for release in releases))
     source = tuple(url for release in releases for url in table.read_in(release))
-    known = have | _list_added(case, launch, have)
+    known = have | _list_added(case, have)
     strange = [
         name for name in launch.flags if name not in known and name not in launch.launcher_options
     ]
@@ -111,7 +111,7 @@ def run_flags_known(case: Case) -> Findings:
     yield from _of_other_branches(case, launch, listed, have)
 
 
-def _list_added(case: Case, launch: Launch, have: frozenset[str]) -> frozenset[str]:
+def _list_added(case: Case, have: frozenset[str]) -> frozenset[str]:
     """Options of MindSpeed's family and of launchers."""
     table = case.catalog.flags
     added = _spelt_like(have, case.catalog.options.of(*_FAMILY) | table.mindspeed)

@@ -129,14 +129,14 @@ def judge(folder: Path, rows: list[tuple[tuple[Launch, str, str], str]]) -> tupl
         inputs += read
     answers = iter(ask(inputs, split_launches(inputs), python, env, folder, 900.0))
     hits = false = 0
-    for (row, _), place, size in zip(rows, places, sizes, strict=True):
+    for (row, _), mistake, size in zip(rows, places, sizes, strict=True):
         reported = mistakes(judge_inputs([next(answers) for _ in range(size)]))
         refused = [each for each in reported if each.check.startswith("run-framework")]
         errors = [each for each in reported if each.level is Level.ERROR]
-        told = {(each.location.file, each.location.line) for each in errors if each.location}
-        hits += bool(row[1]) and place in told
+        refused_at = {(each.location.file, each.location.line) for each in errors if each.location}
+        hits += bool(row[1]) and mistake in refused_at
         false += 0 if row[1] else len(refused)
-        print(place in told, row[1:], place[1], [each.observed for each in errors])  # noqa: T201
+        print(mistake in refused_at, row[1:], mistake[1], [each.observed for each in errors])  # noqa: T201
     print("hits", hits, "of", sum(bool(row[1]) for row, _ in rows), "false", false)  # noqa: T201
     return hits, false
 

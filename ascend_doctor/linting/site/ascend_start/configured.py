@@ -21,13 +21,13 @@ from .options import SETTING, UNTOLD, CommandWord, ReadOption, read_options
 
 def _read_settings(words: Iterable[CommandWord]) -> dict[str, ReadOption]:
     """Settings by the last part of their keys."""
-    found: dict[str, ReadOption] = {}
+    by_name: dict[str, ReadOption] = {}
     for word in words:
         key, equals, value = word.text.partition("=")
         if equals:
             name = key.lstrip(SETTING).rpartition(".")[2]
-            found.setdefault(name, ReadOption(name, f"{key}=", [value], [word.at]))
-    return found
+            by_name.setdefault(name, ReadOption(name, f"{key}=", [value], [word.at]))
+    return by_name
 
 
 def _nest(words: Iterable[CommandWord]) -> dict[str, Any]:
