@@ -115,7 +115,7 @@ def _cases_of(name: str, kind: str, path: Path) -> Iterator[Case]:
             now=row.now,
             also=row.also,
             guilty=row.guilty,
-            source=" ".join(row.source.split()),
+            source=" ".join(row.source.split()).removeprefix("https://github.com/"),
         )
         yield Case(label=label, files=files)
 
