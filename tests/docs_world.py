@@ -24,7 +24,7 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 DOCTOR = Path(sys.executable).with_name("ascend-doctor")
-_WHOLE = ("README", "index", "how-")
+_WHOLE = ("README", "index", "how-", "tutorial")
 _BLOCK = re.compile(r"^ *```(bash|shell|sh|yaml|groovy)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 _CALL = re.compile(r"ascend-doctor(?:, | )(?:'[^'\n]*'|>=|[^\n;'#)&|>`])*")
 
@@ -194,6 +194,8 @@ RUNS = {
             options="--only allreduce --nproc 4", codes=(1,), why="a rank hangs"
         ),
         "rehearse --inject list": Run(usual=False),
+        "rehearse --npus 4 --inject device-lost:device=2"
+        " -- torchrun --nproc-per-node 4 train.py": Run(codes=(1,), why="a device drops out"),
         "rehearse --prefix ~/stack": Run(
             usual=False, options=_CHECKED.options, needs=("torch", "prefix")
         ),
