@@ -18,6 +18,9 @@ _FAMILY = ("MindSpeed", "MindSpeed-LLM", "MindSpeed-MM")
 # The line of Megatron-LM for MindSpeed's master (Ascend/MindSpeed@master:README.md).
 _OF_MASTER = "0.12"
 _SWIFT = ("ms-swift", "trl", "transformers")
+_SWIFT_SOURCE = ("modelscope/ms-swift@3602360a:swift/arguments",)
+_LEFT_OVER = "It raises for options that are left over."
+_OF_PROGRAM = "an option of the program"
 # MindSpeed up to Megatron-LM 0.7 and MindSpeed-LLM 1.0 use these instead of Megatron-LM's kinds
 # (Ascend/MindSpeed@1.0.0_core_r0.7.0:mindspeed/arguments.py:412).
 _KINDS_OF_OLD_MINDSPEED = {"rotary-base": "float"}
@@ -147,14 +150,8 @@ def _find_undefined(launch: Launch, names: list[str], where: str, *, whole: bool
         own = [name for name in names if name.startswith(_MODELOPT) or " " in name]
     for name in names:
         if name not in own:
-            yield error(
-                f"No parser defines --{name}",
-                observed=f"--{name}",
-                required="an option of the program",
-                because=f"{STOPS} It is not in {where}.",
-                remedy=Remedy(summary=f"Remove --{name}, or correct its name"),
-                location=launch.places.get(f"--{name}"),
-            )
+            title, because = f"No parser defines --{name}", f"{STOPS} It is not in {where}."
+            yield _report_unknown(launch, f"--{name}", _OF_PROGRAM, (), title, because)
     yield from _strangers(launch, own, where)
 
 
@@ -171,14 +168,10 @@ def _of_other_branches(case: Case, launch: Launch, listed: str, have: frozenset[
     known = known.union(*map(mindspeed.has, branches))
     for name in launch.flags if branches else ():
         if name in mindspeed.options and name not in known:
-            yield error(
-                f"MindSpeed for Megatron-LM {listed} has no option --{name}",
-                observed=f"--{name}",
-                required=f"MindSpeed {', '.join(mindspeed.refs_with(name))}, or another option",
-                because=STOPS,
-                refs=tuple(f"Ascend/MindSpeed@{ref}:mindspeed" for ref in branches),
-                location=launch.places.get(f"--{name}"),
-            )
+            title = f"MindSpeed for Megatron-LM {listed} has no option --{name}"
+            has = f"MindSpeed {', '.join(mindspeed.refs_with(name))}, or another option"
+            refs = tuple(f"Ascend/MindSpeed@{ref}:mindspeed" for ref in branches)
+            yield _report_unknown(launch, f"--{name}", has, refs, title)
 
 
 def _odd_marks(
@@ -192,16 +185,35 @@ def _odd_marks(
 
 
 def _report_unknown(
-    launch: Launch, written: str, right: str, source: tuple[str, ...] = (), title: str = ""
+    launch: Launch,
+    written: str,
+    right: str,
+    source: tuple[str, ...] = (),
+    title: str = "",
+    because: str = STOPS,
 ) -> Finding:
+    fix = f"Write {right}" if right[0] == "-" else f"Remove {written}, or correct its name"
     return error(
         title or f"No Megatron-LM has an option {written}",
         observed=written,
         required=right,
-        because=STOPS,
-        remedy=Remedy(summary=f"Write {right}") if right.startswith("-") else None,
+        because=because,
+        remedy=Remedy(summary=fix),
         refs=source,
         location=launch.places.get(written),
+    )
+
+
+def _refuse_value(
+    launch: Launch, name: str, value: str, expected: str, because: str, refs: tuple[str, ...] = ()
+) -> Finding:
+    return error(
+        f"--{name} does not take {value!r}" if value else f"--{name} has no value",
+        observed=f"--{name} {value}".rstrip(),
+        required=expected,
+        because=because,
+        refs=refs,
+        location=launch.places.get(f"--{name}=", launch.places.get(f"--{name}")),
     )
 
 
@@ -297,16 +309,8 @@ def run_option_values(case: Case) -> Findings:
         elif expected and kind == "flag" and value.lower() == "true":
             expected = f"--{name}"
         if expected:
-            yield error(
-                f"--{name} does not take {value!r}" if value else f"--{name} has no value",
-                observed=f"--{name} {value}".rstrip(),
-                required=expected,
-                because="argparse stops at it.",
-                refs=tuple(
-                    source.url for source in case.catalog.options.sources if "LM@" in source.url
-                ),
-                location=launch.places.get(f"--{name}=", launch.places.get(f"--{name}")),
-            )
+            refs = tuple(each.url for each in case.catalog.options.sources if "LM@" in each.url)
+            yield _refuse_value(launch, name, value, expected, "argparse stops at it.", refs)
 
 
 def _find_sizes_below_one(launch: Launch, kinds: Mapping[str, str]) -> Findings:
@@ -329,13 +333,8 @@ def _find_sizes_below_one(launch: Launch, kinds: Mapping[str, str]) -> Findings:
         )
         sizes = {name: value for name, value in sizes.items() if name not in elsewhere}
     for name, value in sizes.items():
-        yield error(
-            f"--{name} does not take {value!r}",
-            observed=f"--{name} {value}",
-            required="1 or more",
-            because="It is no size that a training can have.",
-            location=launch.places.get(f"--{name}=", launch.places.get(f"--{name}")),
-        )
+        because = "It is no size that a training can have."
+        yield _refuse_value(launch, name, value, "1 or more", because)
 
 
 def describe_kind(kind: str, value: str) -> str:
@@ -372,15 +371,8 @@ def run_swift_options(case: Case) -> Findings:
         name = flag.replace("-", "_")
         close = "" if name in known else slip_of(name, known)
         if close:
-            yield error(
-                f"ms-swift has no option --{flag}",
-                observed=f"--{flag}",
-                required=f"--{close}",
-                because="It raises for options that are left over.",
-                remedy=Remedy(summary=f"Write --{close}"),
-                refs=("modelscope/ms-swift@3602360a:swift/arguments",),
-                location=launch.places.get(f"--{flag}"),
-            )
+            title, because = f"ms-swift has no option --{flag}", _LEFT_OVER
+            yield _report_unknown(launch, f"--{flag}", f"--{close}", _SWIFT_SOURCE, title, because)
         elif name not in known:
             others.append(flag)
     where = "ms-swift 3.8 to 4.5, transformers and trl"
@@ -388,15 +380,12 @@ def run_swift_options(case: Case) -> Findings:
         yield from _strangers(launch, others, where)
         return
     for flag in others:
-        yield error(
+        title, because = (
             f"No ms-swift has an option --{flag}",
-            observed=f"--{flag}",
-            required="an option of ms-swift",
-            because=f"It raises for options that are left over. It is not in {where}.",
-            remedy=Remedy(summary=f"Remove --{flag}, or correct its name"),
-            refs=("modelscope/ms-swift@3602360a:swift/arguments",),
-            location=launch.places.get(f"--{flag}"),
+            f"{_LEFT_OVER} It is not in {where}.",
         )
+        right = "an option of ms-swift"
+        yield _report_unknown(launch, f"--{flag}", right, _SWIFT_SOURCE, title, because)
 
 
 def _find_swift_values(launch: Launch, kinds: Mapping[str, str]) -> Findings:
@@ -405,14 +394,8 @@ def _find_swift_values(launch: Launch, kinds: Mapping[str, str]) -> Findings:
         plain = name.replace("-", "_")
         expected = "" if UNTOLD in value else describe_kind(kinds.get(plain, ""), value)
         if expected and value.lower() not in {"none", "null"}:
-            yield error(
-                f"--{name} does not take {value!r}" if value else f"--{name} has no value",
-                observed=f"--{name} {value}".rstrip(),
-                required=expected,
-                because="ms-swift's parser stops at it.",
-                refs=("modelscope/ms-swift@3602360a:swift/arguments",),
-                location=launch.places.get(f"--{name}=", launch.places.get(f"--{name}")),
-            )
+            because = "ms-swift's parser stops at it."
+            yield _refuse_value(launch, name, value, expected, because, _SWIFT_SOURCE)
 
 
 @TEXTS.check("run-verl-keys")
