@@ -26,20 +26,16 @@ _ENTRY = re.compile(r"(?:\S*/)?(?:(?:pre|post)train|rlhf)_\w+\.py")
 _OWN_ENTRY = re.compile(r"(?:\S*/)?(?:pretrain|posttrain)_gpt\.py")
 # Values that name code or places of the machine are not taken over.
 _NOT_PASSED = re.compile(r"(?:LD_|PYTHON|ASCEND_\w*(?:PATH|HOME)|PATH$|HOME$|TMP|BASH_)")
-_NAMES = {
-    "megatron": "Megatron-LM",
-    "swift": "ms-swift",
-    "verl": "verl",
-    "llamafactory": "LLaMA-Factory",
-}
 _PROGRAMS = {
     "torch": "torchrun",
     "accelerate": "accelerate",
     "swift": "ms-swift",
+    "llamafactory": "LLaMA-Factory",
     "transformers": "Transformers",
     "mindspeed": "MindSpeed",
     "mindspeed_llm": "MindSpeed-LLM",
-    **_NAMES,
+    "megatron": "Megatron-LM",
+    "verl": "verl",
 }
 _CONFIG = "--config_file"
 _YAML = re.compile(r"\S+\.(?:ya?ml|json)")
@@ -279,7 +275,7 @@ def _with_answer(subject: LintInput, parts: LaunchParts, answer: _Answer) -> Lin
     return _with_refusals(
         subject,
         *(answers.of_part(answer.launcher, parts.starter) if answer.launcher else ()),
-        *(answers.of_part(answer.program, _NAMES[parts.framework]) if answer.program else ()),
+        *(answers.of_part(answer.program, _PROGRAMS[parts.framework]) if answer.program else ()),
         *answers.of_failure(answer),
     )
 
@@ -291,7 +287,7 @@ class _PlacedAnswers:
         self._parts = parts
 
     def of_failure(self, answer: _Answer) -> Iterator[FrameworkRefusal]:
-        name = _NAMES.get(self._parts.framework, self._parts.starter)
+        name = _PROGRAMS.get(self._parts.framework, self._parts.starter)
         if answer.failed or answer.lost:
             text = answer.failed or "it ended without an answer"
             yield self._refusal(name, text, [], outcome="unjudged")

@@ -10,27 +10,16 @@ import importlib.util
 import os
 from typing import Any
 
-from .options import UNTOLD, CommandWord, ReadOption
+from .options import SETTING, UNTOLD, CommandWord, ReadOption
 
 _CONFIG_NAME = "--config-name"
 _NAME = "ppo_trainer"
+# Before a key: of Hydra, and of a configuration file.
+_MARKS = f"+~{SETTING}"
 
 
-class Verl:
-    """verl.trainer.main_ppo up to the validation of its configuration."""
-
-    folders = ("/verl/", "/hydra/", "/omegaconf/")
-
-    def __init__(self) -> None:
-        self._folder = ""
-
-    def prepare(self, _entry: str, _words: list[CommandWord]) -> None:
-        importlib.import_module("hydra")
-        spec = importlib.util.find_spec("verl")
-        if spec is None or not spec.submodule_search_locations:
-            raise ModuleNotFoundError("No module named 'verl'")
-        self._folder = os.path.join(next(iter(spec.submodule_search_locations)), "trainer/config")
-        importlib.import_module("verl.utils.config")
+class Overrides:
+    """What reads key.key=value from the command or a file."""
 
     def adapt(self, _entry: str, _words: list[CommandWord]) -> None:
         """Nothing of it depends on the launch."""
@@ -47,9 +36,26 @@ class Verl:
         for word in words:
             key, equals, value = word.text.partition("=")
             if equals:
-                option = ReadOption(key.lstrip("+~"), f"{key}=", [value], [word.at])
+                option = ReadOption(key.lstrip(_MARKS), f"{key}=", [value], [word.at])
                 options_.setdefault(_last_key(key), option)
         return options_
+
+
+class Verl(Overrides):
+    """verl.trainer.main_ppo up to the validation of its configuration."""
+
+    folders = ("/verl/", "/hydra/", "/omegaconf/")
+
+    def __init__(self) -> None:
+        self._folder = ""
+
+    def prepare(self, _entry: str, _words: list[CommandWord]) -> None:
+        importlib.import_module("hydra")
+        spec = importlib.util.find_spec("verl")
+        if spec is None or not spec.submodule_search_locations:
+            raise ModuleNotFoundError("No module named 'verl'")
+        self._folder = os.path.join(next(iter(spec.submodule_search_locations)), "trainer/config")
+        importlib.import_module("verl.utils.config")
 
     def start(self, words: list[CommandWord], _world: int | None) -> dict[str, Any]:
         hydra = importlib.import_module("hydra")
@@ -81,4 +87,4 @@ class Verl:
 
 
 def _last_key(text: str) -> str:
-    return text.partition("=")[0].rpartition(".")[2].lstrip("+~")
+    return text.partition("=")[0].rpartition(".")[2].lstrip(_MARKS)

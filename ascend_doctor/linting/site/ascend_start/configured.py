@@ -15,19 +15,9 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+from .composed import Overrides
 from .frameworks import DEVICES, be_first_of
-from .options import SETTING, UNTOLD, CommandWord, ReadOption, read_options
-
-
-def _read_settings(words: Iterable[CommandWord]) -> dict[str, ReadOption]:
-    """Settings by the last part of their keys."""
-    by_name: dict[str, ReadOption] = {}
-    for word in words:
-        key, equals, value = word.text.partition("=")
-        if equals:
-            name = key.lstrip(SETTING).rpartition(".")[2]
-            by_name.setdefault(name, ReadOption(name, f"{key}=", [value], [word.at]))
-    return by_name
+from .options import SETTING, CommandWord, ReadOption, read_options
 
 
 def _nest(words: Iterable[CommandWord]) -> dict[str, Any]:
@@ -50,7 +40,7 @@ def _divide(words: list[CommandWord]) -> tuple[list[CommandWord], list[CommandWo
     return [word for word in words if word not in of_file], of_file
 
 
-class Accelerate:
+class Accelerate(Overrides):
     """accelerate launch, up to where it starts ranks."""
 
     folders = ("/accelerate/", "/torch/distributed/")
@@ -63,7 +53,7 @@ class Accelerate:
     def options(self, words: list[CommandWord]) -> dict[str, ReadOption]:
         typed, settings = _divide(words)
         parser = importlib.import_module(self.module).launch_command_parser()
-        return {**_read_settings(settings), **read_options(typed, parser)}
+        return {**super().options(settings), **read_options(typed, parser)}
 
     def start(self, words: list[CommandWord], _world: int | None) -> dict[str, Any]:
         args = self.parse(words)
@@ -85,7 +75,7 @@ class Accelerate:
         return started
 
 
-class LlamaFactory:
+class LlamaFactory(Overrides):
     """LLaMA-Factory's training arguments."""
 
     folders = ("/llamafactory/", "/transformers/")
@@ -93,16 +83,6 @@ class LlamaFactory:
     def prepare(self, _entry: str, _words: list[CommandWord]) -> None:
         importlib.import_module("llamafactory.hparams.parser")
         importlib.import_module("torch.testing._internal.distributed.fake_pg")
-
-    def adapt(self, _entry: str, _words: list[CommandWord]) -> None:
-        """Nothing of it depends on the launch."""
-
-    def fill_unknown(self, words: list[CommandWord]) -> tuple[list[CommandWord], list[str]]:
-        unknown = [word for word in words if UNTOLD in word.text]
-        return [word for word in words if word not in unknown], [*_read_settings(unknown)]
-
-    def options(self, words: list[CommandWord]) -> dict[str, ReadOption]:
-        return _read_settings(words)
 
     def start(self, words: list[CommandWord], world: int | None) -> dict[str, Any]:
         typed, settings = _divide(words)
