@@ -134,7 +134,9 @@ def conduct(
             **known,
         ),
     )
-    diagnosis = reader.diagnose(named, skipped, conceal=_conceal)
+    diagnosis = reader.diagnose(
+        named, skipped, conceal=lambda node: ours(others=(node,)).apply(node)
+    )
     if not diagnosis.bytes and diagnosis.stall is None:
         raise _explain_nothing(logs, diagnosis.not_read)
     if good:
@@ -203,10 +205,6 @@ def _choose_next(
 ) -> str:
     text = choose_next(diagnosis, logs)
     return hidden.apply(text) if output.redact else text
-
-
-def _conceal(node: str) -> str:
-    return ours(others=(node,)).apply(node)
 
 
 def _names(diagnosis: Diagnosis) -> tuple[str, ...]:

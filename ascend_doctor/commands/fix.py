@@ -162,7 +162,8 @@ def command(  # noqa: PLR0913 - the options of the command
         click.echo(pretty(answer), nl=False)
     else:
         _say_end(outcomes, repair.lines, report)
-    return EXIT_INTERRUPTED if report.interrupted else _exit_code(report)
+    code = EXIT_FINDINGS if report.verdict.error else report.verdict.exit_code
+    return EXIT_INTERRUPTED if report.interrupted else code
 
 
 def _new_steps(report: Report, outcomes: list[StepOutcome]) -> list[RepairStep]:
@@ -176,10 +177,6 @@ def _new_steps(report: Report, outcomes: list[StepOutcome]) -> list[RepairStep]:
         msgspec.structs.replace(step, number=len(outcomes) + number)
         for number, step in enumerate(rows, 1)
     ]
-
-
-def _exit_code(report: Report) -> int:
-    return EXIT_FINDINGS if report.verdict.error else report.verdict.exit_code
 
 
 def _take(

@@ -172,7 +172,9 @@ class Observer:
 
     def ask_recorders(self, folder: Path) -> None:
         """Have each armed rank dump its recorder, and keep the dumps."""
-        asked = {rank.rank: _dump_of(rank) for rank in self.job.ranks if _ask(rank)}
+        asked = {
+            rank.rank: f"{rank.env[_DUMP]}{rank.rank}" for rank in self.job.ranks if _ask(rank)
+        }
         end = time.monotonic() + _ANSWER_SECONDS
         for number, path in asked.items():
             size = -1
@@ -262,10 +264,6 @@ def _may_use_npu(pid: int) -> bool:
         return b"torch_npu" in read_bytes(f"/proc/{pid}/maps", _MAPS_BYTES)
     except DataError:
         return True
-
-
-def _dump_of(rank: RunningRank) -> str:
-    return f"{rank.env[_DUMP]}{rank.rank}"
 
 
 def _ask(rank: RunningRank) -> bool:

@@ -74,7 +74,11 @@ class JobReader:
         # One that has only begun says nothing yet.
         runs = [run for run in runs if run[1].bytes or run[1].stall] or runs[-1:]
         # Plogs of a run in which nothing failed say that it failed in no way: a test, a query.
-        failed = [number for number, run in enumerate(runs) if of_plogs and _shows_failure(run[1])]
+        failed = [
+            number
+            for number, (_, each, *_) in enumerate(runs)
+            if of_plogs and (each.causes or each.unexplained or each.stall)
+        ]
         newest = failed[-1] + 1 if failed else len(runs)
         later = [remember(diagnosis, attempt) for attempt, diagnosis in runs[newest:]]
         *earlier, (name, last) = runs[:newest]
@@ -115,10 +119,6 @@ class JobReader:
             nodes=self.options.nodes,
             describe=Describer(self.matrix).describe,
         )
-
-
-def _shows_failure(diagnosis: Diagnosis) -> bool:
-    return bool(diagnosis.causes or diagnosis.unexplained or diagnosis.stall)
 
 
 def _name_nodes(logs: Sequence[Log], nodes: Sequence[str]) -> list[Log]:

@@ -104,11 +104,8 @@ def _explain_doubt(standings: Mapping[int, Standing], waiting: list[int]) -> str
         return f"only rank {rank} is elsewhere, at {line}, and may wait there for its NPU"
     if len(waiting) == len(standings):
         return f"all {quantity(len(waiting), 'rank')} wait in calls of torch or torch_npu"
-    return f"no rank is in a call that shows what it waits for ({first_of(_spans(places), 4)})"
-
-
-def _spans(places: Mapping[str, list[int]]) -> list[str]:
-    return [f"rank {spans(sorted(ranks))}" for ranks in places.values()]
+    ranks = [f"rank {spans(sorted(each))}" for each in places.values()]
+    return f"no rank is in a call that shows what it waits for ({first_of(ranks, 4)})"
 
 
 def _reason(standing: Standing, *, alone: bool) -> tuple[Absence, str] | None:

@@ -114,7 +114,8 @@ def _mark(comment: dict[str, Any], file: str, lines: Sequence[str]) -> ShellMark
         line, column = _inner_quote(lines, line, column, int(comment["endLine"]))
     where = Place(file=file, line=line, column=column)
     # Its words are shown where the doctor has none.
-    return ShellMark(rule=rule, near=_words(str(comment["message"])), location=where)
+    near = str(comment["message"]).removesuffix(" Fix to allow more checks.").rstrip(". ")[:200]
+    return ShellMark(rule=rule, near=near, location=where)
 
 
 def _inner_quote(lines: Sequence[str], line: int, column: int, last: int) -> tuple[int, int]:
@@ -123,7 +124,3 @@ def _inner_quote(lines: Sequence[str], line: int, column: int, last: int) -> tup
         if quote:
             return number, quote.start() + 1
     return line, column
-
-
-def _words(message: str) -> str:
-    return message.removesuffix(" Fix to allow more checks.").rstrip(". ")[:200]

@@ -4,7 +4,6 @@ import os
 import shlex
 from collections.abc import Iterator
 
-from ascend_doctor.matrix.models import Model
 from ascend_doctor.planning.flags import ms_swift
 from ascend_doctor.planning.ranking import RankedLayout
 from ascend_doctor.planning.rules import LayoutQuery
@@ -39,12 +38,9 @@ def launch(asked: LayoutQuery, ranked: RankedLayout, per_node: int) -> Iterator[
         yield f"export NNODES={npus // each if each else '${NNODES:?}'}"
         yield "export NODE_RANK=${NODE_RANK:?} MASTER_ADDR=${MASTER_ADDR:?}"
     yield "megatron sft \\"
-    yield f"    --model {shlex.quote(_name(asked.model))} \\"
+    name = asked.model.names[0] if asked.model.names else os.path.dirname(asked.model.title) or "."
+    yield f"    --model {shlex.quote(name)} \\"
     yield '    --dataset "${DATASET:?}" \\'
     options = ms_swift(asked, ranked)
     yield from (f"    {option} \\" for option in options[:-1])
     yield f"    {options[-1]}"
-
-
-def _name(model: Model) -> str:
-    return model.names[0] if model.names else os.path.dirname(model.title) or "."

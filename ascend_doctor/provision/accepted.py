@@ -12,7 +12,6 @@ from ascend_doctor.matrix.versions import normalised
 from ascend_doctor.provision.demand import Demand
 from ascend_doctor.provision.request_ranges import FRAMEWORKS, component_of
 from ascend_doctor.provision.solve import (
-    Doubt,
     Solution,
     SolveQuery,
     fewest_doubts,
@@ -57,7 +56,7 @@ def conflicts_to_accept(catalog: Catalog, question: SolveQuery) -> tuple[Conflic
         if isinstance(pins, dict):
             nearest = solution(catalog, doubtful, fewest_doubts(catalog, doubtful, pins))
             accepted |= {
-                _pair(doubt.by, doubt.need.component) for doubt in _doubts_of_nobody(nearest)
+                _pair(doubt.by, doubt.need.component) for doubt in nearest.doubts if not doubt.named
             }
     return tuple(sorted(_leave_out_idle(catalog, question, accepted) - question.accepted))
 
@@ -97,10 +96,6 @@ def _accept_until(
 
 def _can_give_way(cause: Demand) -> bool:
     return cause.need is not None and cause.component not in _FIXED
-
-
-def _doubts_of_nobody(nearest: Solution) -> list[Doubt]:
-    return [doubt for doubt in nearest.doubts if not doubt.named]
 
 
 def _pair(by: str, component: str) -> Conflict:

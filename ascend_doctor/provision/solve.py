@@ -416,7 +416,9 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
                 row.version
                 for row in component.releases
                 if row.version.startswith("0+")
-                or (_never_by_itself(row) and not (self._commits and _is_commit(row)))
+                or (
+                    _never_by_itself(row) and not (self._commits and row.ref == (row.commit or "?"))
+                )
             )
         return known
 
@@ -561,10 +563,6 @@ def _row(component: Component, version: str) -> Release:
     if row is None:
         raise DoctorError(f"no row of {component.id} speaks for {version}")
     return row
-
-
-def _is_commit(row: Release) -> bool:
-    return row.commit is not None and row.ref == row.commit
 
 
 def _never_by_itself(row: Release) -> bool:

@@ -51,7 +51,10 @@ def draw_timeline(rows: Sequence[RankRow], steps: Sequence[StepSeen]) -> Timelin
     longest = max((row.times[-1][0] for row in rows if row.times), default=0.0) or 1.0
     return Timeline(
         steps=tuple(
-            Dot(zero * (number + 0.5) / len(before), _describe_step(step))
+            Dot(
+                zero * (number + 0.5) / len(before),
+                f"step {step.step}" + (f" {step.after:+.1f} s" if step.after is not None else ""),
+            )
             for number, step in enumerate(before)
         ),
         rows=tuple(tuple(_dots(row, zero, longest)) for row in rows),
@@ -67,10 +70,6 @@ def _dots(row: RankRow, zero: float, longest: float) -> Iterator[Dot]:
         times.setdefault(at, after)
     for at, ranks in ranks_at.items():
         yield Dot(at, f"rank{'s' * (len(ranks) > 1)} {spans(ranks)} +{times[at]:.1f} s")
-
-
-def _describe_step(step: StepSeen) -> str:
-    return f"step {step.step}" + (f" {step.after:+.1f} s" if step.after is not None else "")
 
 
 @in_both_languages

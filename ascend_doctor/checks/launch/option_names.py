@@ -89,7 +89,8 @@ def run_flags_known(case: Case) -> Findings:
         releases = table.versions_with(name)
         close = "" if releases else slip_of(name, known)
         if own and len(strange) == 1 and not releases and not close:
-            longer = _find_longer(name, known)
+            # Megatron-LM's parser takes no beginnings of names (allow_abbrev=False).
+            longer = sorted(each for each in known if each.startswith(name))
             if len(longer) > 1:
                 yield error(
                     f"--{name} is the beginning of {len(longer)} options",
@@ -130,11 +131,6 @@ def is_of_fork(case: Case) -> bool:
     launch, catalog = case.need(Launch), case.catalog
     known = catalog.megatron_options | catalog.flags.of_launcher
     return len(set(launch.flags) - known - launch.launcher_options.keys()) > 1
-
-
-def _find_longer(name: str, known: Collection[str]) -> list[str]:
-    """Options that begin so. Megatron-LM's parser takes no beginnings (allow_abbrev=False)."""
-    return sorted(each for each in known if each.startswith(name))
 
 
 def _spelt_like(parser: frozenset[str], names: Collection[str]) -> frozenset[str]:

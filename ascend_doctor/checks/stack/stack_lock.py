@@ -41,7 +41,11 @@ def stack_lock(case: Case) -> Findings:
     checkouts = (_checkout(checkout, _repair(lock)) for checkout in lock.checkouts)
     drifted = list(itertools.chain.from_iterable(checkouts))
     yield from drifted
-    wrong = [wheel for wheel in lock.wheels if not _is_same(wheel)]
+    wrong = [
+        wheel
+        for wheel in lock.wheels
+        if not (_is_version(wheel) and (wheel.built or wheel.found_sha256 in (None, wheel.sha256)))
+    ]
     if wrong:
         yield error(
             f"{len(wrong)} of {len(lock.wheels)} packages are not those of the lock",
@@ -107,10 +111,6 @@ def _checkout(checkout: LockedCheckout, repair: Remedy) -> Findings:
         yield unknown(
             f"Whether {checkout.name} has local changes could not be told", observed=checkout.path
         )
-
-
-def _is_same(wheel: LockedWheel) -> bool:
-    return _is_version(wheel) and (wheel.built or wheel.found_sha256 in (None, wheel.sha256))
 
 
 def _is_version(wheel: LockedWheel) -> bool:

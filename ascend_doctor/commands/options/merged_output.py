@@ -43,15 +43,13 @@ class MergedOutputOptions(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.lists and report.fleet:
             _write_lists(Path(self.lists), report.fleet)
-        hidden = ours(visible=_names(report.fleet))
+        fleet = report.fleet
+        names = (*(node.name for node in fleet.nodes), *fleet.missing) if fleet else ()
+        hidden = ours(visible=names)
         if self.output.redact:
             report = _redact(report, hidden)
         self.output.write(report, hidden)
         return report.verdict.exit_code
-
-
-def _names(fleet: Fleet | None) -> tuple[str, ...]:
-    return (*(node.name for node in fleet.nodes), *fleet.missing) if fleet else ()
 
 
 def _redact(report: Report, hidden: Redactor) -> Report:

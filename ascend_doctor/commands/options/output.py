@@ -60,13 +60,9 @@ def redacts(asked: bool | None, *, shown: bool) -> bool:
     return not (shown and sys.stdout.isatty()) if asked is None else asked
 
 
-def _stderr_is_a_terminal() -> bool:
-    return sys.stderr.isatty()
-
-
 def needs_terminal(*, show_redacted: bool) -> None:
     """Raises UsageError if hidden text would go to a file."""
-    if show_redacted and not _stderr_is_a_terminal():
+    if show_redacted and not sys.stderr.isatty():
         raise click.UsageError("--show-redacted shows what is hidden, so it needs a terminal")
 
 
