@@ -107,7 +107,11 @@ class Prover:
             probes=tuple(dict.fromkeys(run.probe for run in runs if run.exit_code == 0)),
             imports=passed,
             failed=(*_findings(report, _is_error), *failed),
-            unknown=(*_levels_not_run(report), *_findings(report, _is_unknown), *late),
+            unknown=(
+                *_levels_not_run(report),
+                *_findings(report, lambda each: each.level is Level.UNKNOWN),
+                *late,
+            ),
             losses=_losses(runs),
         )
 
@@ -166,10 +170,6 @@ def _levels_not_run(report: Report) -> Iterator[str]:
 
 def _is_error(finding: Finding) -> bool:
     return finding.accepted or finding.level is Level.ERROR
-
-
-def _is_unknown(finding: Finding) -> bool:
-    return finding.level is Level.UNKNOWN
 
 
 def _findings(report: Report, counts: Callable[[Finding], bool]) -> Iterator[str]:

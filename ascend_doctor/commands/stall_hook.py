@@ -54,7 +54,8 @@ def _report(rank: str) -> None:
     while True:
         time.sleep(_POLL)
         with contextlib.suppress(Exception):
-            status = _text(_recorder("_dump_hccl_trace_json", includeCollectives=False))
+            status = _recorder("_dump_hccl_trace_json", includeCollectives=False) or ""
+            status = status.decode("utf-8", "replace") if isinstance(status, bytes) else str(status)
             frames = _frames(sys._current_frames().get(main or 0))  # noqa: SLF001 - no other way
             # Write only changes: the file's time says since when nothing moved.
             if (status, frames) != before:
@@ -114,10 +115,6 @@ def _recorder(name: str, **options: bool) -> Any:
     )
     function = getattr(module, name, None)
     return function(**options) if function else None
-
-
-def _text(status: Any) -> str:
-    return status.decode("utf-8", "replace") if isinstance(status, bytes) else str(status or "")
 
 
 def _frames(frame: "FrameType | None") -> Any:

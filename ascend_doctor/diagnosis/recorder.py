@@ -92,15 +92,11 @@ class _PlainUnpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Callable[[Any], Any]:
         if module == "torch.jit._pickle" and name in _LISTS:
-            return _as_list
+            return list
         raise pickle.UnpicklingError(f"it would load {module}.{name}")
 
     def persistent_load(self, _: object) -> None:
         raise pickle.UnpicklingError("it would load a storage")
-
-
-def _as_list(values: Any) -> list[Any]:
-    return list(values)
 
 
 def is_dump(head: bytes) -> bool:

@@ -234,7 +234,8 @@ def ask(
         done = LiveMachine(private).run(command, deadline=seconds)
     except ProgramMissing as error:
         raise DataError(str(error)) from error
-    why = "the deadline passed" if done.timed_out else _last_line(done.stderr) or "it ended early"
+    last = done.stderr.strip().splitlines()[-1:] or ["it ended early"]
+    why = "the deadline passed" if done.timed_out else last[0][:_MAX_TEXT]
     answers = dict.fromkeys(parts, _Answer(failed=why))
     with contextlib.suppress(DataError, OSError, msgspec.DecodeError):
         lines = read_bytes(str(answer), _MAX_ANSWER).splitlines()
@@ -264,10 +265,6 @@ def _name(option: _OptionAnswer) -> str:
     """An option with its values, or a setting as its file has it."""
     words = (option.typed.lstrip(SETTING).removesuffix("="), *option.values)
     return (": " if option.typed.startswith(SETTING) else " ").join(words)
-
-
-def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or [""])[-1][:_MAX_TEXT]
 
 
 def _with_answer(subject: LintInput, parts: LaunchParts, answer: _Answer) -> LintInput:

@@ -193,7 +193,8 @@ class Pip(msgspec.Struct, frozen=True, kw_only=True):
         """Exactly these files, or builds of their exact sources. Raises CommandError for others."""
         files = self._empty(scratch)
         lines = [
-            f"{wheel.name}=={wheel.version} --hash=sha256:{_archive(wheel)}" for wheel in missing
+            f"{each.name}=={each.version} --hash=sha256:{(each.source or each).sha256}"
+            for each in missing
         ]
         options = ["--no-deps", "--only-binary=:all:", "--require-hashes"]
         if built := [wheel.name for wheel in missing if wheel.source]:
@@ -341,10 +342,6 @@ def _no_index(lacking: Mapping[str, Sequence[str]], error: CommandError) -> Comm
 
 def wheel_path(prefix: Prefix, wheel: Wheel) -> Path:
     return prefix.wheels / wheel.sha256 / wheel.file
-
-
-def _archive(wheel: Wheel) -> str:
-    return wheel.source.sha256 if wheel.source else wheel.sha256
 
 
 def keep(prefix: Prefix, files: Iterable[Download]) -> tuple[Wheel, ...]:

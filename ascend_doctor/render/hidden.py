@@ -20,10 +20,7 @@ def render(hidden: Mapping[tuple[str, str, str], int], **paper: Any) -> str:
     for kind, rows in groupby(sorted(hidden.items()), key=lambda row: row[0][0]):
         for number, ((_, was, now), count) in enumerate(rows):
             times = f" ({count} x)" if count > 1 else ""
-            shown = was if kind in _PLAIN else _shorten(was)
+            short = f"{was[:_SHOWN]}... ({quantity(len(was), 'character')})"
+            shown = was if kind in _PLAIN else short
             page.field("" if number else kind, f"{shown} -> {now}{times}")
     return page.text
-
-
-def _shorten(secret: str) -> str:
-    return f"{secret[:_SHOWN]}... ({quantity(len(secret), 'character')})"
