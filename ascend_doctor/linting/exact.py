@@ -226,8 +226,7 @@ def ask(
         **dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME", "TORCH_EXTENSIONS_DIR"), str(folder)),
         "PYTHONPATH": ":".join(filter(None, (str(SITE), env.get("PYTHONPATH", "")))),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "HF_HUB_OFFLINE": "1",
-        "TRANSFORMERS_OFFLINE": "1",
+        **dict.fromkeys(("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"), "1"),
     }
     command = [python, "-c", _BEGIN, str(question), str(answer)]
     try:
