@@ -101,22 +101,22 @@ def _name_of(key: object, paired: object) -> str:
 
 
 def texts_of(value: Any) -> Iterator[str]:
-    """Every text in a value, and its name."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, msgspec.Struct):
-        for name in value.__struct_fields__:
-            if each := getattr(value, name):
-                yield f'{name}="'
-                yield from texts_of(each)
-    elif isinstance(value, dict):
-        paired = value.get("name", value.get("key"))
-        for key, field in value.items():
-            yield f'{_name_of(key, paired)}="'
-            yield from texts_of(key)
-            yield from texts_of(field)
-    elif isinstance(value, list | tuple):
-        if value and all(isinstance(item, str) for item in value):
-            yield BETWEEN.join(value)
-        for field in value:
-            yield from texts_of(field)
+    """Every text in a value, and its name, in no order."""
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, dict):
+            for key, item in each.items():
+                yield f'{_name_of(key, each.get("name", each.get("key")))}="'
+                left += (key, item)
+        elif isinstance(each, list | tuple):
+            if each and all(isinstance(item, str) for item in each):
+                yield BETWEEN.join(each)
+            left += each
+        elif isinstance(each, msgspec.Struct):
+            for name in each.__struct_fields__:
+                if field := getattr(each, name):
+                    yield f'{name}="'
+                    left.append(field)

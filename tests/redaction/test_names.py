@@ -150,7 +150,8 @@ def test_the_list_needs_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = CliRunner().invoke(_show, ["--show-redacted"])
     assert refused.exit_code == 2
     assert "needs a terminal" in refused.output
-    monkeypatch.setattr("ascend_doctor.commands.options.output._stderr_is_a_terminal", lambda: True)
+    terminal = "click.testing._NamedTextIOWrapper.isatty"
+    monkeypatch.setattr(terminal, lambda _: True, raising=False)
     shown = CliRunner().invoke(_show, ["--show-redacted"])
     assert shown.exit_code == 0
     assert "node-7 -> host-" in shown.output
