@@ -19,7 +19,6 @@ from ascend_doctor.facts import Python, Snapshot
 from ascend_doctor.findings import Excerpt, Finding, Level
 from ascend_doctor.machine.files import append_text, not_trusted, why_not_written, write_whole
 from ascend_doctor.machine.kinds import SITE
-from ascend_doctor.matrix.check_texts import read_all
 from ascend_doctor.redact import Redactor
 from ascend_doctor.render.columns import page_width
 from ascend_doctor.render.formats import FORMATS, format_of
@@ -105,7 +104,6 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
             report = msgspec.structs.replace(report, snapshot=_head_facts(report.snapshot))
             if not self.verbose and not self.show_redacted and report.fleet is None:
                 report = _without_unshown(report)
-        hidden.trust(read_all())
         if self.redact and not report.snapshot.redacted:
             facts = msgspec.structs.replace(hidden.apply(report.snapshot), redacted=True)
             rest = hidden.apply(msgspec.structs.replace(report, snapshot=Snapshot()))
