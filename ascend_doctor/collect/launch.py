@@ -63,6 +63,7 @@ _SWITCHES = frozenset(
 # The first words of a command may be the launcher and its options.
 _MOST_BEFORE = 40
 _FILE = defer(r"[\w./-]+\.py")
+_DASHES, _LAUNCHER_MODULES = ("-m", "--module"), ("torch.distributed.", "accelerate.")
 # `-tensor-model-parallel-size`: long options behind one dash, which argparse takes as short ones.
 _ONE_DASH = defer(r"-([a-zA-Z][\w-]{3,})")
 # Includes Hydra's forms with + and ++ (add, or override).
@@ -124,13 +125,17 @@ def program(command: Sequence[str]) -> str:
     return ""
 
 
-def _module(command: Sequence[str]) -> str:
+def _find_entry(command: Sequence[str]) -> tuple[int, str]:
+    """The number of the word that names what is started, and its module; else 0 and ""."""
     start = command[:_MOST_BEFORE]
-    named = (name for dash, name in pairwise(start) if dash == "-m" and "." in name)
-    named = (name for name in named if not name.startswith("torch.distributed."))
-    words = (word.rpartition(UNTOLD)[2].lstrip("/") for word in start)
-    files = (word for word in words if _FILE.fullmatch(word))
-    return next(named, "") or next(files, "").removesuffix(".py").replace("/", ".").lstrip(".")
+    for number, (dash, name) in enumerate(pairwise(start), start=1):
+        if dash in _DASHES and "." in name and not name.startswith(_LAUNCHER_MODULES):
+            return number, name
+    for number, word in enumerate(start):
+        name = word.rpartition(UNTOLD)[2].lstrip("/")
+        if _FILE.fullmatch(name):
+            return number, name.removesuffix(".py").replace("/", ".").lstrip(".")
+    return 0, ""
 
 
 def find_absent(
@@ -204,8 +209,8 @@ def launch(command: Sequence[str], *, partial: bool = False) -> Launch:
     if not command:
         return Launch()
     launcher = read_launcher(command)
-    # Before the file the options are those of accelerate, deepspeed or msrun.
-    entry = next((n for n, word in enumerate(command) if _FILE.fullmatch(word)), 0)
+    entry, module = _find_entry(command)
+    # Before it the options are those of accelerate, deepspeed or msrun.
     own = command[entry:] if launcher is None else command
     flags = (word[2:].split("=")[0] for word in own if word.startswith("--"))
     one_dash = (match.group(1) for match in map(_ONE_DASH.fullmatch, command) if match)
@@ -213,7 +218,7 @@ def launch(command: Sequence[str], *, partial: bool = False) -> Launch:
         source="the command line",
         present=True,
         program=program(command),
-        module=_module(command),
+        module=module,
         options=parse_options(command),
         flags=tuple(dict.fromkeys(flag for flag in flags if flag and UNTOLD not in flag)),
         one_dash=tuple(dict.fromkeys(one_dash)),

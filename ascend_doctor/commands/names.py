@@ -33,17 +33,15 @@ def _list_explained(rows: Catalog) -> Iterable[str]:
     return (*list_manuals(rows), *rows.component_ids, *codes)
 
 
-def _list_megatrons(rows: Catalog) -> Iterable[str]:
-    return (row.version.removeprefix("core_v") for row in rows.component("megatron-lm").releases)
-
-
 # By the name of a value or an option.
 _NAMES: dict[str, Names] = {
     "ID|CODE|VARIABLE|PACKAGE|LINE": _list_explained,
     "KEY=VALUE": lambda _: (f"{key}=" for key in KEYS),
     "--framework": frameworks_of,
     "--inject": lambda _: (fault.id for fault in FAULTS),
-    "--megatron": _list_megatrons,
+    "--megatron": lambda rows: (
+        row.version.removeprefix("core_v") for row in rows.component("megatron-lm").releases
+    ),
     "--model": lambda rows: names_by_spelling(rows).values(),
     "--only": _list_checks,
     "--skip": _list_checks,

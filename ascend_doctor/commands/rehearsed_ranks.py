@@ -46,7 +46,7 @@ def _describe_time(records: Sequence[RankRecord]) -> Iterator[str]:
         return
     rank, step = max(timed, key=lambda row: row[1].busy)
     longest = max(each.seconds for _, each in timed)
-    middle, low, high = (_two_digits(longest * part) for part in (1, *_BAND))
+    middle, low, high = (f"{float(f'{longest * part:.1e}'):g}" for part in (1, *_BAND))
     yield (
         f"a step would take about {middle} s ({low} to {high} s), computed from the documented "
         "rates of the chip"
@@ -65,10 +65,6 @@ def _describe_time(records: Sequence[RankRecord]) -> Iterator[str]:
         share = f"{each.seconds / step.seconds:.0%} in {each.calls} calls"
         at = f", the longest at {one_line(where)}" if where else ""
         yield f"rank {rank}: {each.operator} {share}{at}"
-
-
-def _two_digits(seconds: float) -> str:
-    return f"{float(f'{seconds:.1e}'):g}"
 
 
 def _name(alike: Sequence[RankRecord]) -> str:

@@ -167,7 +167,9 @@ def _call(
     frames = stacks[key]
     name = str(entry.get("profiling_name", "")).partition(":")[2]
     number = int(entry["p2p_seq_id"])
-    is_batch = name == _BATCH and _is_batch(frames, number > sent.get(group, 0))
+    counted = number > sent.get(group, 0)
+    batched = any(frame.function in _BATCHES for frame in frames) if frames else counted
+    is_batch = name == _BATCH and batched
     sent[group] = number
     p2p = bool(entry.get("is_p2p", False)) or is_batch
     match = _P2P.match(name)
@@ -194,10 +196,6 @@ def _call(
         sizes=str(entry.get("input_sizes", "")),
         frames=frames,
     )
-
-
-def _is_batch(frames: Sequence[Frame], counted: bool) -> bool:
-    return any(frame.function in _BATCHES for frame in frames) if frames else counted
 
 
 def _frames(raw: Sequence[Mapping[str, Any]], single: dict[int, Frame]) -> tuple[Frame, ...]:

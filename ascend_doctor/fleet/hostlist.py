@@ -23,7 +23,8 @@ def parse_hosts(text: str, *, name: str) -> tuple[str, ...]:
         if not row:
             continue
         try:
-            hosts = [host for word in _split(row.split()[0]) for host in expand(word)]
+            words = filter(None, re.split(r",(?![^\[]*\])", row.split()[0]))
+            hosts = [host for word in words for host in expand(word)]
         except ValueError as error:
             raise DataError(f"{name}:{number}: {error}") from error
         names.update(dict.fromkeys(hosts))
@@ -50,10 +51,6 @@ def expand(word: str) -> Iterator[str]:
         for number in range(int(first), int(last) + 1):
             # The tail may have brackets: rack[1-2]node[1-4].
             yield from expand(f"{match['head']}{number:0{len(first)}d}{match['tail']}")
-
-
-def _split(row: str) -> Iterable[str]:
-    return (word for word in re.split(r",(?![^\[]*\])", row) if word)
 
 
 def plain(name: str) -> str:

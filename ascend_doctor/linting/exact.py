@@ -4,6 +4,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -129,8 +130,9 @@ def split_launch(subject: LintInput) -> LaunchParts | None:
         settings.extend(read)
         return part + [(f"{SETTING}{each.text}", first + n) for n, each in enumerate(read)]
 
-    if starter == "accelerate" and _CONFIG in texts[: entry or None]:
-        of_launcher = with_settings(of_launcher, texts[texts.index(_CONFIG) + 1])
+    if starter == "accelerate":
+        file = dict(pairwise(texts[: entry + 1])).get(_CONFIG, "")
+        of_launcher = with_settings(of_launcher, file)
     if framework == "llamafactory":
         count = len(settings)
         of_program = with_settings(of_program, texts[entry + 1])

@@ -52,10 +52,6 @@ _REVEALED = frozenset(
 )
 
 
-def _around(line: str, _: ShellMark) -> str:
-    return _ALONE.sub(r"\1=\2", line)
-
-
 def _continue(line: str, _: ShellMark) -> str:
     text = line.rstrip()
     return line if not text or "#" in text or text.endswith("\\") else f"{text} \\"
@@ -68,10 +64,6 @@ def _whole_array(line: str, mark: ShellMark) -> str:
     before, after = line[: match.start()], line[match.end() :]
     quote = "" if before.endswith('"') else '"'
     return f"{before}{quote}${{{match.group(1)}[@]}}{quote}{after}"
-
-
-def _close_quote(line: str, mark: ShellMark) -> str:
-    return f'{line.rstrip()}"' if mark.text else line
 
 
 def _close_test(line: str, mark: ShellMark) -> str:
@@ -88,12 +80,14 @@ _CHANGES: Mapping[str, Change] = {
         ("SC1101", "stray-backslash", "carriage-return"),
         lambda line, _: _CONTINUED.sub(r"\\", line.removesuffix("\r")),
     ),
-    **dict.fromkeys(("SC1007", "SC1068", "SC2283", "SC2290"), _around),
+    **dict.fromkeys(
+        ("SC1007", "SC1068", "SC2283", "SC2290"), lambda line, _: _ALONE.sub(r"\1=\2", line)
+    ),
     **dict.fromkeys(
         ("SC1015", "SC1016", "SC1110", "SC1111", "SC1112"),
         lambda line, _: line.translate(_PLAIN),
     ),
-    "SC1078": _close_quote,
+    "SC1078": lambda line, mark: f'{line.rstrip()}"' if mark.text else line,
     "SC2089": lambda line, _: _QUOTED.sub(r"\1", line),
     "SC2128": _whole_array,
     "lost-line": _continue,

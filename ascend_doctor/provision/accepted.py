@@ -9,7 +9,6 @@ from pathlib import Path
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.versions import normalised
-from ascend_doctor.provision.demand import Demand
 from ascend_doctor.provision.request_ranges import FRAMEWORKS, component_of
 from ascend_doctor.provision.solve import (
     Solution,
@@ -86,16 +85,16 @@ def _accept_until(
         pins = pin(catalog, replace(question, accepted=accepted))
         if isinstance(pins, dict):
             return accepted
-        ends = (_pair(cause.by, cause.component) for cause in pins if _can_give_way(cause))
+        ends = (
+            _pair(cause.by, cause.component)
+            for cause in pins
+            if cause.need is not None and cause.component not in _FIXED
+        )
         fresh = sorted({*ends} - accepted, key=lambda pair: (pair[0] not in FRAMEWORKS, pair))
         if not fresh or (frameworks and fresh[0][0] not in FRAMEWORKS):
             return None
         accepted |= {fresh[0]}
     return None
-
-
-def _can_give_way(cause: Demand) -> bool:
-    return cause.need is not None and cause.component not in _FIXED
 
 
 def _pair(by: str, component: str) -> Conflict:

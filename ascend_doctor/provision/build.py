@@ -46,7 +46,7 @@ def build(options: SetupOptions) -> Lock:
         if options.target:
             _carry(options, lock)
             return lock
-        if steps.changed or not _stands(lock, options.level):
+        if steps.changed or lock.failed or not lock.proof or lock.proof.level < options.level:
             with steps.step("proof") as done:
                 lock = msgspec.structs.replace(lock, proof=options.prove(folder, lock))
                 locks.write(folder / locks.FILE, lock)
@@ -65,10 +65,6 @@ def _carry(options: SetupOptions, lock: Lock) -> None:
         with options.steps.step("bundle", options.bundle) as done:
             bundle.write(options.bundle, options.prefix, lock, Git(runner=options.runner))
             done("built", str(options.bundle))
-
-
-def _stands(lock: Lock, level: int) -> bool:
-    return lock.proof is not None and not lock.failed and lock.proof.level >= level
 
 
 def _build(options: SetupOptions, plan: Plan, folder: Path) -> Lock:

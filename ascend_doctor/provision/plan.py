@@ -168,7 +168,8 @@ def _solve_with(
 
 def _empty_plan(options: SetupOptions) -> Plan:
     python, target = _python(options.facts), options.target
-    base = BasePython(version=python.version, tag=_tag(python), arch=arch_of(options.facts))
+    tag = "cp" + "".join(python.version.split(".")[:2])
+    base = BasePython(version=python.version, tag=tag, arch=arch_of(options.facts))
     if target:
         base = BasePython(version=target.python, tag=target.tag, arch=target.arch)
     lock = Lock(
@@ -183,10 +184,6 @@ def _empty_plan(options: SetupOptions) -> Plan:
         venv=_environment(options),
     )
     return Plan(lock=lock, python=python.executable)
-
-
-def _tag(python: Python) -> str:
-    return "cp" + "".join(python.version.split(".")[:2])
 
 
 def arch_of(facts: Snapshot) -> str:

@@ -417,7 +417,8 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
                 for row in component.releases
                 if row.version.startswith("0+")
                 or (
-                    _never_by_itself(row) and not (self._commits and row.ref == (row.commit or "?"))
+                    _never_by_itself(row)
+                    and not (self._commits and row.commit is not None and row.ref == row.commit)
                 )
             )
         return known

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.spelling import edit_distance, slip_of
+from ascend_doctor.linting.exact import split_launches
+from ascend_doctor.linting.inputs import subjects
 from tests.linting.judged import CATALOG, judge_text
 
 NAMES = {"run-flags-known", "run-option-values", "run-swift-options", "run-verl-keys"}
@@ -151,3 +153,22 @@ def test_what_validations_refuse(options: str, refused: str) -> None:
     assert bool(titles) == bool(refused)
     assert all(title.startswith(refused) for title in titles[:1])
     assert all(each.refs for each in findings if each.level is Level.ERROR)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "accelerate launch --fsdp_version 2 swift/cli/sft.py",
+        "accelerate launch --num_processes 8 -m swift.cli.sft",
+        "deepspeed --num_gpus 8 --module swift.cli.sft",
+    ],
+)
+def test_options_before_the_program_are_those_of_its_launcher(start: str) -> None:
+    assert complaints(f"{start} --model Qwen/Qwen3-8B\n") == []
+    (wrong,) = complaints(f"{start} --modell Qwen/Qwen3-8B\n")
+    assert wrong.check == "run-swift-options"
+
+
+def test_a_launcher_that_lacks_its_file_is_read() -> None:
+    for text in ("accelerate launch --config_file", "accelerate launch train.py --config_file"):
+        assert split_launches([*subjects("train.sh", text.encode(), CATALOG)])

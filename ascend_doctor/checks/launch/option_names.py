@@ -76,7 +76,8 @@ def run_flags_known(case: Case) -> Findings:
     releases = (listed,) if listed else table.versions
     have = frozenset().union(*(table.of(release) for release in releases))
     source = tuple(url for release in releases for url in table.read_in(release))
-    known = have | _list_added(case, have)
+    added = _spelt_like(have, case.catalog.options.of(*_FAMILY) | table.mindspeed)
+    known = have | added | table.of_launcher
     strange = [
         name for name in launch.flags if name not in known and name not in launch.launcher_options
     ]
@@ -113,13 +114,6 @@ def run_flags_known(case: Case) -> Findings:
     where = f"{judged}, MindSpeed, MindSpeed-LLM and MindSpeed-MM"
     yield from _find_undefined(launch, others, where, whole=bool(newest))
     yield from _of_other_branches(case, launch, listed, have)
-
-
-def _list_added(case: Case, have: frozenset[str]) -> frozenset[str]:
-    """Options of MindSpeed's family and of launchers."""
-    table = case.catalog.flags
-    added = _spelt_like(have, case.catalog.options.of(*_FAMILY) | table.mindspeed)
-    return added | table.of_launcher
 
 
 def _has_known_parser(launch: Launch) -> bool:

@@ -224,11 +224,6 @@ def _of_model(part: str) -> Callable[[LaunchNames], object]:
     return lambda names: names.launch.model_sizes.get(part)
 
 
-def _moves_layers(names: LaunchNames) -> bool:
-    """Whether a key of verl gives the first or the last stage another number of layers."""
-    return any(key.endswith(_MOVED) for key in names.launch.values)
-
-
 DERIVED: dict[str, Callable[[LaunchNames], object]] = {
     "world": lambda names: world(names.case),
     "nodes": lambda names: nodes(names.case),
@@ -237,7 +232,7 @@ DERIVED: dict[str, Callable[[LaunchNames], object]] = {
     "data_parallel_size": _divide_ranks,
     "colocated": _is_colocated,
     "sharded": _is_sharded,
-    "moved_layers": _moves_layers,
+    "moved_layers": lambda names: any(key.endswith(_MOVED) for key in names.launch.values),
     "model.path": lambda names: names.launch.model_name,
     "model.name": lambda names: names.launch.model_name.rstrip("/").rpartition("/")[2],
     **{f"model.{part}": _of_model(part) for part in _PARTS_OF_MODEL},

@@ -134,12 +134,13 @@ def _compare(function: Function, record: MegatronTreeRecord) -> Findings:
 def _split_parameters(function: Function, version: str) -> tuple[list[str], list[str]]:
     number = ".".join(map(str, leading(version, 3)))
     rows = function.takes.items()
-    required = [name for releases, names in rows if _within(number, releases) for name in names]
+    required = [
+        name
+        for releases, names in rows
+        if not releases or is_in_range(number, releases)
+        for name in names
+    ]
     return required, [name for _, names in rows for name in names if name not in required]
-
-
-def _within(number: str, versions: str) -> bool:
-    return not versions or is_in_range(number, versions)
 
 
 def _last(name: str) -> str:

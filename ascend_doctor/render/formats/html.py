@@ -135,21 +135,17 @@ def page(name: str) -> jinja2.Template:
     pages.globals.update(
         page_of=page_of, marks=_MARKS, say=_say, form=language.form, quantity=quantity
     )
-    pages.filters.update(shortened=shorten, fields=_fields, breakable=_breakable)
-    pages.filters.update(say=_say, say_items=_say_items)
+    pages.filters.update(shortened=shorten, breakable=_breakable)
+    pages.filters.update(
+        say=_say,
+        say_items=lambda text: ", ".join(map(_say, text.split(", "))),
+        fields=lambda finding, leads: list(fields(finding, leads, _say)),
+    )
     return pages.get_template(name)
 
 
 def _say(text: Any) -> str:
     return language.say(str(text))
-
-
-def _say_items(text: str) -> str:
-    return ", ".join(map(_say, text.split(", ")))
-
-
-def _fields(finding: Finding, consequences: Iterable[Finding]) -> list[tuple[str, str]]:
-    return list(fields(finding, consequences, _say))
 
 
 def _harmless(value: Any) -> Any:

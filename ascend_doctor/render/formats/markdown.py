@@ -55,7 +55,7 @@ def about(finding: Finding, report: Report) -> list[str]:
 def fence(text: str, language: str = "text") -> list[str]:
     """The text without control characters, in a fence that it does not contain."""
     shown = lines(text)
-    fence = "`" * max(3, 1 + max(len(run) for text in shown for run in _ticks(text)))
+    fence = "`" * max(3, 0, *(1 + len(run) for run in re.findall("`+", "\n".join(shown))))
     return [f"{fence}{language}", *shown, fence]
 
 
@@ -68,10 +68,6 @@ def _pairs(report: Report) -> list[str]:
         for name, row in zip(matrix.names, matrix.rows, strict=True)
     )
     return [say(matrix.title), "", *table(("", *matrix.names), rows), ""]
-
-
-def _ticks(text: str) -> list[str]:
-    return re.findall("`+", text) or [""]
 
 
 def _environment(report: Report) -> list[str]:
