@@ -20,7 +20,6 @@ from ascend_doctor.commands.kept_launch import (
     run_kept,
     supervise,
 )
-from ascend_doctor.commands.options.true_size import TrueSize
 from ascend_doctor.commands.rehearsed_end import JOURNAL, explains_end
 from ascend_doctor.commands.rehearsed_ranks import describe_ranks
 from ascend_doctor.commands.stall_watch import StallWatch, arm
@@ -41,6 +40,7 @@ from ascend_doctor.render.columns import pad
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.render.stall import mismatch_rows
 from ascend_doctor.shrinking.programs import ProgramSettings, write_programs
+from ascend_doctor.shrinking.true_size import TrueSize
 from ascend_doctor.simulator import FAULTS, Injection, build, packages, parse
 from ascend_doctor.simulator.ledger import SUFFIX, Account, hold, read_account
 from ascend_doctor.simulator.machines import TOOLS, SimulatedMachine, write_tools
@@ -128,11 +128,9 @@ def rehearse_launch(  # noqa: PLR0913 - what may be done with a launch
     server = rehearsal.server
     env = launch_environment(rehearsal, launch)
     if shrink or size:
-        settings = ProgramSettings(npus=server.kind.devices, python=rehearsal.interpreter)
+        npus, python = server.kind.devices, rehearsal.interpreter
+        settings = ProgramSettings(npus=npus, python=python, size=size)
         if size:
-            settings = msgspec.structs.replace(
-                settings, true_size=True, world=size.world, real=size.real, each=size.each
-            )
             env[RECORDS] = str(make_records(rehearsal.scratch))
         env |= write_programs(rehearsal.scratch, env["PATH"], settings)
     trace = size.trace if size else None

@@ -20,9 +20,10 @@ from ascend_doctor.commands.options.launch import (
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.commands.options.probe_scope import ProbeScope, layout_options
 from ascend_doctor.commands.options.target import Examination
-from ascend_doctor.commands.options.true_size import TrueSize, true_size_options
+from ascend_doctor.commands.options.true_size import true_size_options
 from ascend_doctor.commands.short_help import ShortHelpCommand
 from ascend_doctor.machine import watchdog
+from ascend_doctor.shrinking.true_size import TrueSize
 
 MOST_NODES = 8
 

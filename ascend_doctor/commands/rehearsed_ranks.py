@@ -4,7 +4,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from ascend_doctor.findings import show_bytes
+from ascend_doctor.findings import show_bytes, spans
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.simulator.rank_records import RankRecord
 
@@ -68,17 +68,8 @@ def _describe_time(records: Sequence[RankRecord]) -> Iterator[str]:
 
 
 def _name(alike: Sequence[RankRecord]) -> str:
-    ranks = ", ".join(_ranges([record.rank for record in alike]))
+    ranks = spans(record.rank for record in alike)
     return f"rank {ranks}" if len(alike) == 1 else f"ranks {ranks}"
-
-
-def _ranges(ranks: Sequence[int]) -> Iterator[str]:
-    start = before = ranks[0]
-    for rank in [*ranks[1:], -1]:
-        if rank != before + 1:
-            yield str(start) if start == before else f"{start}-{before}"
-            start = rank
-        before = rank
 
 
 def _describe_peak(record: RankRecord) -> Iterator[str]:

@@ -55,7 +55,7 @@ TOKENIZER = {
     *("tokenizer-type", "tokenizer-model", "tokenizer-name-or-path", "vocab-file", "merge-file"),
     *("vocab-size", "tiktoken-pattern", "tokenizer-not-use-fast"),
 }
-_INSTRUCTIONS = {"is-instruction-dataset", "is-pairwise-dataset"}
+INSTRUCTIONS = {"is-instruction-dataset", "is-pairwise-dataset"}
 # Without --use-flash-attn MindSpeed makes its mask of the sequence's length, and attention takes
 # only this one (MindSpeed@d0d5809d:mindspeed/core/transformer/flash_attention/generate_mask).
 _MASK = 2048
@@ -72,7 +72,7 @@ def shrink_options(options: Sequence[Option], layout: SmallLayout) -> list[Optio
 
     Raises DataError for a training whose data has no stand-in.
     """
-    if named := _INSTRUCTIONS & {option.name for option in options}:
+    if named := INSTRUCTIONS & {option.name for option in options}:
         raise DataError(f"--{min(named)}: fine-tuning on instructions has no mock data")
     gone = _LEFT_OUT | _DATA | TOKENIZER if is_pretraining(options) else _LEFT_OUT
     remaining = [option for option in options if option.name not in gone]

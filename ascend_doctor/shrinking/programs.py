@@ -8,11 +8,13 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from ascend_doctor.errors import DataError, DoctorError
+from ascend_doctor.findings import spans
 from ascend_doctor.probing.keeper import command_of_main
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.shrinking import accelerate, hugging_face, llama_factory
@@ -24,9 +26,10 @@ from ascend_doctor.shrinking.stand_ins import (
     DATA_SET,
     copy_small_model,
     write_conversations,
+    write_instructions,
     write_questions,
 )
-from ascend_doctor.shrinking.true_size import choose_ranks, place_stand_ins
+from ascend_doctor.shrinking.true_size import TrueSize, choose_ranks, place_stand_ins
 from ascend_doctor.shrinking.words import LaunchWords, Option, split_launch
 
 _LLAMA_FACTORY = "llamafactory-cli"
@@ -39,18 +42,19 @@ _SETTINGS = "ASCEND_DOCTOR_SHRINK"
 _MODELS = {"model", "model-name-or-path", "ref-model"}
 _MODEL_KEYS = ("model.path", "model.partial_pretrain")
 _DATA_KEYS = ("data.train_files", "data.val_files")
+_TRUE_SIZE = "at true size"
 
 
 class ProgramSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """For the programs: the NPUs there are, where copies go, and the job's interpreter."""
+    """For the programs: the NPUs there are, where copies go, and the job's interpreter.
+
+    ``size``: launches keep their sizes.
+    """
 
     npus: int
     python: str
     folder: str = ""
-    true_size: bool = False
-    world: int | None = None
-    real: tuple[int, ...] = ()
-    each: int | None = None
+    size: TrueSize | None = None
 
 
 def write_programs(folder: Path, path: str, settings: ProgramSettings) -> dict[str, str]:
@@ -185,36 +189,28 @@ def start_ranks(
 ) -> list[str] | None:
     """The command for a launch's ranks at its true size, or None. Raises DataError."""
     launch = split_launch(program, words)
-    if not launch.starts_ranks or launch.accelerate:
+    size = settings.size
+    if size is None or not launch.starts_ranks or launch.accelerate:
         return None
-    world = settings.world or launch.ranks or nproc or 1
+    world = size.world or launch.ranks or nproc or 1
     each = next((o.number for o in launch.places if o.name == "nproc-per-node"), None)
-    real = settings.real or tuple(choose_ranks(launch, world, settings.each))
+    real = size.real or tuple(choose_ranks(launch, world, size.each))
     if real[-1] >= world:
-        raise DataError(f"--real {_list(real)}: the launch has {world} ranks, from 0")
-    options = place_stand_ins(launch.options)
-    _say_at_true_size(describe(launch.options, options))
+        raise DataError(f"--real {spans(real)}: the launch has {world} ranks, from 0")
+    write = partial(write_instructions, Path(settings.folder), settings.python, launch.program)
+    options = place_stand_ins(launch.options, write)
+    _say(describe(launch.options, options), _TRUE_SIZE)
     if len(real) < world:
-        _say_at_true_size([f"{len(real)} of {world} ranks have a process: {_list(real)}"])
+        _say([f"{len(real)} of {world} ranks have a process: {spans(real)}"], _TRUE_SIZE)
     placed = [word for option in options for word in option.words()]
     ranks = ",".join(map(str, real))
     start = [settings.python, "-m", "ascend_simulator.ranks", str(world)]
     return [*start, str(min(each or settings.npus, world)), ranks, *launch.program, *placed]
 
 
-def _list(ranks: Sequence[int]) -> str:
-    return ", ".join(map(str, ranks))
-
-
-def _say_at_true_size(changes: Iterable[str]) -> None:
+def _say(changes: Iterable[str], how: str = "shrunk") -> None:
     for change in changes:
-        sys.stderr.write(f"ascend-doctor: simulated: at true size: {one_line(change)}\n")
-    sys.stderr.flush()
-
-
-def _say(changes: Iterable[str]) -> None:
-    for change in changes:
-        sys.stderr.write(f"ascend-doctor: simulated: shrunk: {one_line(change)}\n")
+        sys.stderr.write(f"ascend-doctor: simulated: {how}: {one_line(change)}\n")
     sys.stderr.flush()
 
 
@@ -235,16 +231,14 @@ def main() -> None:
     path = ":".join(folder for folder in folders if folder != settings.folder)
     env = dict(os.environ)
     try:
-        if settings.true_size:
-            start = start_ranks(program, words, settings, _count_ranks(env))
-            if start is not None:
-                os.execve(settings.python, start, {**env, "PATH": path})  # noqa: S606
+        if start := start_ranks(program, words, settings, _count_ranks(env)):
+            os.execve(settings.python, start, {**env, "PATH": path})  # noqa: S606
         real = shutil.which(program, path=path)
         if real is None:
             raise DataError(f"{program}: no such program")
-        small = None if settings.true_size else shrink(program, words, settings, _count_ranks(env))
+        small = None if settings.size else shrink(program, words, settings, _count_ranks(env))
     except DoctorError as error:
-        aim = "start at true size" if settings.true_size else "shrink"
+        aim = f"start {_TRUE_SIZE}" if settings.size else "shrink"
         sys.stderr.write(f"ascend-doctor: simulated: cannot {aim}: {one_line(str(error))}\n")
         sys.exit(2)
     if small is not None:

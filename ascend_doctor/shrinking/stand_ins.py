@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,21 @@ def write_questions(folder: Path, python: str) -> str:
     path = str(folder / "questions.parquet")
     _run(python, "rows", path, str(ROWS))
     return path
+
+
+def write_instructions(
+    folder: Path, python: str, program: Sequence[str], length: int, words: int
+) -> str:
+    """The path of a folder with a tokenizer, and with documents as ``data`` for fine-tuning.
+
+    Each has ``length`` tokens of ``words``. Megatron-LM is imported as ``program`` imports it.
+    Raises DoctorError if its interpreter cannot.
+    """
+    path = folder / "instructions"
+    path.mkdir(exist_ok=True)
+    source = "." if len(program) > 1 else str(Path(program[0]).parent)
+    _run(python, "instructions", str(path), str(length), str(words), source)
+    return str(path)
 
 
 def _run(python: str, *arguments: str) -> None:

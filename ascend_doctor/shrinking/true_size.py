@@ -5,62 +5,98 @@ megatron/core/parallel_state.py: ranks in the order tp-cp-ep-dp-pp),
 Ascend/MindSpeed-LLM@2.3.0:mindspeed_llm/training/arguments.py.
 """
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+import os
+from collections.abc import Callable, Mapping, Sequence
+from glob import escape, glob
+from itertools import chain
+
+import msgspec
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.shrinking.megatron import PLACES, TOKENIZER, is_pretraining
+from ascend_doctor.shrinking.megatron import INSTRUCTIONS, PLACES, TOKENIZER, is_pretraining
 from ascend_doctor.shrinking.words import LaunchWords, Option
 
 STEPS = 3
 # The default number of ranks with a process: each takes 0.7 GiB of this machine.
 MOST_REAL = 8
 _DATA_PATHS = {"data-path", "train-data-path", "valid-data-path", "test-data-path"}
+# Of an indexed data set, for pretraining and for fine-tuning.
+_ENDS = ("", ".idx", "_packed_*.idx")
 _TOKENIZERS = {"tokenizer-model", "tokenizer-name-or-path", "vocab-file"}
 # MindSpeed-LLM reads a checkpoint of Hugging Face instead of one of Megatron-LM.
 _OF_CHECKPOINT = {"enable-hf2mg-convert", "model-type-hf"}
 
 
-def place_stand_ins(options: Sequence[Option]) -> list[Option]:
-    """The options of Megatron-LM's pretraining, with every size as it is.
+class TrueSize(msgspec.Struct, frozen=True, kw_only=True):
+    """A launch at its true size. ``world`` in place of its own ranks; ``real`` have a process.
+
+    ``each``: the ranks of a pipeline stage that have one, if they are not named. ``trace``: the
+    file for their time line.
+    """
+
+    world: int | None = None
+    real: tuple[int, ...] = ()
+    each: int | None = None
+    trace: str | None = None
+
+
+def place_stand_ins(
+    options: Sequence[Option], write_instructions: Callable[[int, int], str]
+) -> list[Option]:
+    """The options of a training by Megatron-LM, with every size as it is.
 
     Missing inputs get a stand-in; nothing is saved; it ends after some steps. Other programs
-    keep all options. Raises DataError if the vocabulary is unknown.
+    keep all options. ``write_instructions``: with the tokens of a document and of the vocabulary,
+    makes the folder of fine-tuning's. Raises DataError if the vocabulary is unknown.
     """
     if not is_pretraining(options):
         return list(options)
+    sizes = {option.name: option.number for option in options}
     gone = PLACES | _OF_CHECKPOINT
     added: list[Option] = []
-    paths = [option for option in options if option.name in _DATA_PATHS]
-    if any(map(_is_absent, paths)):
+    lacking = {option.name for option in options if _is_absent(option)}
+    words = _count_words(sizes) if lacking & _TOKENIZERS else 2
+    length = sizes.get("seq-length") or 1
+    tunes = bool(lacking & (_DATA_PATHS | _TOKENIZERS) and INSTRUCTIONS & set(sizes))
+    folder = write_instructions(length, words) if tunes else ""
+    if lacking & _DATA_PATHS:
         gone |= {*_DATA_PATHS, "split", "mock-data", "num-workers"}
+        data = ("--data-path", (f"{folder}/documents-of-{length}",)) if tunes else ("--mock-data",)
         # Made-up samples need no processes of their own, of which each takes memory.
-        added += [Option("--mock-data"), Option("--num-workers", ("0",))]
-    if any(_is_absent(option) for option in options if option.name in _TOKENIZERS):
+        added += [Option(*data), Option("--num-workers", ("0",))]
+    if lacking & _TOKENIZERS:
         gone |= TOKENIZER
-        added += _stand_in_tokenizer(options)
-    iterations = next((o.number for o in options if o.name == "train-iters"), None)
+        kind = "PretrainedFromHF" if tunes else "NullTokenizer"
+        size = ("--tokenizer-name-or-path", folder) if tunes else ("--vocab-size", str(words - 1))
+        added += [Option("--tokenizer-type", (kind,)), Option(size[0], size[1:])]
+    iterations = sizes.get("train-iters")
     if iterations is None or iterations > STEPS:
         gone.add("exit-interval")
         added.append(Option("--exit-interval", (str(STEPS),)))
     return [*(option for option in options if option.name not in gone), *added]
 
 
-def _stand_in_tokenizer(options: Sequence[Option]) -> Iterator[Option]:
-    sizes = {option.name: option.number for option in options}
+def _count_words(sizes: Mapping[str, int | None]) -> int:
     words = sizes.get("padded-vocab-size") or sizes.get("vocab-size")
     if not words:
         raise DataError(
             "the tokenizer is not on this machine, so the size of the vocabulary is unknown: "
             "add --padded-vocab-size, or name a tokenizer that is here"
         )
-    yield Option("--tokenizer-type", ("NullTokenizer",))
-    yield Option("--vocab-size", (str(words - 1),))
+    return words
 
 
 def _is_absent(option: Option) -> bool:
+    if option.name not in _DATA_PATHS | _TOKENIZERS:
+        return False
     places = [word for word in option.arguments if not word.replace(".", "", 1).isdigit()]
-    return any(not (Path(p).exists() or Path(f"{p}.idx").exists()) for p in places)
+    return not all(map(_is_here, places))
+
+
+def _is_here(name: str) -> bool:
+    """Whether it has contents, or names an indexed data set; scripts make empty folders."""
+    paths = chain.from_iterable(glob(escape(name) + end) for end in _ENDS)
+    return any(not os.path.isdir(path) or os.listdir(path) for path in paths)
 
 
 def choose_ranks(launch: LaunchWords, world: int, each: int | None = None) -> list[int]:

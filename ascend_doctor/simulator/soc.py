@@ -11,12 +11,8 @@ _OPERATORS, _LINKS = 0.6, 0.8
 _SECONDS = "kernel=3e-6 launch=1.5e-5 latency=3e-5"
 
 
-def find(name: str) -> Soc:
-    """The chip of that name. Raises DataError with the valid names."""
-    return _find(name)[1]
-
-
-def _find(name: str) -> tuple[Family, Soc]:
+def find(name: str) -> tuple[Family, Soc]:
+    """The chip of that name, and its family. Raises DataError with the valid names."""
     known = {soc.soc: (family, soc) for family in Catalog().families for soc in family.socs}
     if name not in known:
         raise DataError(f"{name}: no such SoC in the matrix; known are {', '.join(sorted(known))}")
@@ -25,7 +21,7 @@ def _find(name: str) -> tuple[Family, Soc]:
 
 def properties(name: str) -> dict[str, str]:
     """Settings of the runtime, without those that the matrix lacks."""
-    family, soc = _find(name)
+    family, soc = find(name)
     l2_bytes = None if soc.l2_mib is None else soc.l2_mib << 20
     values = {
         "CUBE_CORES": soc.cube_cores,

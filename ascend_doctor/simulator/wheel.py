@@ -2,7 +2,7 @@
 
 import mmap
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -112,9 +112,9 @@ def needs(wheel: TorchNpuWheel) -> Needs:
         candidates = _cann_libraries(elf, own, elsewhere)
         for library in candidates:
             libraries.setdefault(library, set())
-        for symbol in elf.undefined - provided:
-            if candidates:
-                libraries[_home(symbol, candidates)].add(symbol)
+        if candidates:
+            first = "libascendcl.so" if "libascendcl.so" in candidates else candidates[0]
+            libraries[first] |= elf.undefined - provided
     return Needs(
         libraries={name: frozenset(symbols) for name, symbols in libraries.items()},
         operators=frozenset().union(*(operators(path) for path in wheel.folder.glob("lib/*.so"))),
@@ -157,21 +157,3 @@ _SYSTEM = {
     *("libpthread.so.0", "libdl.so.2", "librt.so.1", "libc.so.6", "libm.so.6", "libstdc++.so.6"),
     *("libgcc_s.so.1", "libgomp.so.1", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"),
 }
-# A symbol's library in real CANN, as far as its name shows; only for readers.
-_HOMES = (
-    ("Hccl", "libhccl.so"),
-    ("acltdt", "libacl_tdt_channel.so"),
-    ("aclop", "libacl_op_compiler.so"),
-    ("aclGetCompileopt", "libacl_op_compiler.so"),
-    ("_ZN3atb", "libatb.so"),
-    ("_ZN2ge", "libge_runner.so"),
-    ("_ZNK2ge", "libge_runner.so"),
-)
-
-
-def _home(symbol: str, candidates: Iterable[str]) -> str:
-    there = list(candidates)
-    for prefix, library in _HOMES:
-        if symbol.startswith(prefix) and library in there:
-            return library
-    return "libascendcl.so" if "libascendcl.so" in there else there[0]

@@ -4,19 +4,20 @@ import pytest
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.shrinking.programs import ProgramSettings, start_ranks
-from ascend_doctor.shrinking.true_size import choose_ranks, place_stand_ins
+from ascend_doctor.shrinking.true_size import TrueSize, choose_ranks, place_stand_ins
 from ascend_doctor.shrinking.words import split_launch
 
 SIZES = (
     "--num-layers 96 --seq-length 4096 --hidden-size 8192 --decoder-first-pipeline-num-layers 20 "
     "--decoder-last-pipeline-num-layers 28 --rampup-batch-size 16 16 1000"
 )
-SETTINGS = ProgramSettings(npus=8, python="/venv/bin/python", true_size=True)
+SETTINGS = ProgramSettings(npus=8, python="/venv/bin/python", size=TrueSize())
 
 
 def placed(words: str) -> list[str]:
     launch = split_launch("torchrun", ["train.py", *words.split()])
-    return [word for option in place_stand_ins(launch.options) for word in option.words()]
+    options = place_stand_ins(launch.options, lambda length, words: f"/made/{length}/{words}")
+    return [word for option in options for word in option.words()]
 
 
 def test_sizes_stay_and_what_is_not_here_has_a_stand_in() -> None:
@@ -33,10 +34,32 @@ def test_sizes_stay_and_what_is_not_here_has_a_stand_in() -> None:
 def test_what_is_here_is_read(tmp_path: Path) -> None:
     (tmp_path / "data.idx").touch()
     (tmp_path / "tokenizer").mkdir()
+    (tmp_path / "tokenizer" / "tokenizer.json").touch()
     words = (
         f"{SIZES} --data-path 0.5 {tmp_path}/data --tokenizer-name-or-path {tmp_path}/tokenizer "
         "--train-iters 2"
     )
+    assert placed(words) == words.split()
+
+
+@pytest.mark.parametrize("kind", ["--is-instruction-dataset", "--is-pairwise-dataset"])
+def test_fine_tuning_has_made_up_documents(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.model").touch()
+    (tmp_path / "made-by-the-script").mkdir()
+    tuned = f"{SIZES} --padded-vocab-size 32000 {kind} --train-iters 2"
+    data = f"--data-path {tmp_path}/made-by-the-script/"
+    length = ("--data-path", "/made/4096/32000/documents-of-4096", "--num-workers", "0")
+    assert placed(f"{tuned} {data} --tokenizer-type X --tokenizer-name-or-path /no/t") == [
+        *tuned.split(), *length,
+        *("--tokenizer-type", "PretrainedFromHF", "--tokenizer-name-or-path", "/made/4096/32000"),
+    ]  # fmt: skip
+    own = f"--tokenizer-model {tmp_path}/tokenizer.model"
+    only_data = placed(f"{tuned} {data} {own}")
+    assert only_data == [*tuned.split(), *own.split(), *(w.replace("32000", "2") for w in length)]
+    (tmp_path / "made-by-the-script" / "_packed_labels_document.idx").touch()
+    assert placed(f"{tuned} {data} {own}") == f"{tuned} {data} {own}".split()
+    (tmp_path / "alpaca_packed_labels_document.idx").touch()
+    words = f"{tuned} --data-path {tmp_path}/alpaca {own}"
     assert placed(words) == words.split()
 
 
@@ -79,11 +102,11 @@ def test_torchrun_becomes_the_start_of_its_ranks(capsys: pytest.CaptureFixture[s
         *("/venv/bin/python", "-m", "ascend_simulator.ranks", "256", "16", "0,128"),
         *("train.py", "--pipeline-model-parallel-size", "2"),
     ]
-    assert "2 of 256 ranks have a process: 0, 128" in capsys.readouterr().err
+    assert "2 of 256 ranks have a process: 0,128" in capsys.readouterr().err
     assert start_ranks("python", ["train.py"], SETTINGS) is None
 
 
 def test_a_rank_that_the_launch_lacks_is_refused() -> None:
-    settings = ProgramSettings(npus=8, python="python", true_size=True, real=(0, 9))
-    with pytest.raises(DataError, match="--real 0, 9: the launch has 8 ranks, from 0"):
+    settings = ProgramSettings(npus=8, python="python", size=TrueSize(real=(0, 9)))
+    with pytest.raises(DataError, match="--real 0,9: the launch has 8 ranks, from 0"):
         start_ranks("torchrun", ["--nproc-per-node", "8", "train.py"], settings)

@@ -9,23 +9,11 @@ import msgspec
 from click.core import ParameterSource
 
 from ascend_doctor.commands.options.kinds import flag
+from ascend_doctor.shrinking.true_size import TrueSize
 
 _MAX_WORLD = 1024
 # Of a 910B's class; the launches of docs/records/true-size.md ran on it.
 _CHIP_GIB = 64.0
-
-
-class TrueSize(msgspec.Struct, frozen=True, kw_only=True):
-    """A launch at its true size. ``world`` in place of its own ranks; ``real`` have a process.
-
-    ``each``: the ranks of a pipeline stage that have one, if they are not named. ``trace``: the
-    file for their time line.
-    """
-
-    world: int | None = None
-    real: tuple[int, ...] = ()
-    each: int | None = None
-    trace: str | None = None
 
 
 def true_size_options(command: Callable[..., Any]) -> Callable[..., Any]:

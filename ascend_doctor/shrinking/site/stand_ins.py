@@ -1,13 +1,18 @@
-"""Runs in the job's interpreter: random weights for a config.json, or rows as verl reads them.
+"""Runs in the job's interpreter: random weights for a config.json, or data as a framework reads it.
 
 usage: stand_ins.py weights FOLDER | stand_ins.py rows FILE.parquet COUNT
+       stand_ins.py instructions FOLDER LENGTH WORDS SOURCE
 """
 # ruff: noqa: INP001 - no package: a script for another interpreter
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import Any
+
+# Enough for a part of the common split 949,50,1.
+DOCUMENTS = 16
 
 
 def write_weights(folder: str) -> None:
@@ -40,5 +45,35 @@ def make_row(number: int) -> dict[str, Any]:
     }
 
 
+def write_instructions(folder: str, length: str, words: str, source: str) -> None:
+    """Documents as MindSpeed-LLM's fine-tuning reads them, and a tokenizer with the end they have.
+
+    Its mindspeed_llm/tasks/preprocess/decoder_packed_mtf_dataset.py (c77308a1) takes single fields
+    or pairs. SOURCE holds the megatron that writes them.
+    """
+    sys.path.insert(0, source)
+    import numpy as np
+    import torch
+    from megatron.core.datasets.indexed_dataset import IndexedDatasetBuilder
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast
+
+    size = int(length)
+    tokens = torch.zeros(size)
+    tokens[-1] = 1
+    fields = {"input_ids": tokens, "attention_mask": torch.ones(size), "labels": tokens}
+    for kind, field in itertools.product(("", "chosen_", "rejected_"), fields):
+        path = f"{folder}/documents-of-{length}_packed_{kind}{field}_document"
+        builder = IndexedDatasetBuilder(f"{path}.bin", dtype=np.int32)
+        for _ in range(DOCUMENTS):
+            builder.add_document(fields[field], [size])
+        builder.finalize(f"{path}.idx")
+    model = models.WordLevel({str(word): word for word in range(int(words))})
+    ends = dict.fromkeys(("eos_token", "pad_token"), "1")
+    made = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(model), **ends)
+    made.save_pretrained(folder)
+
+
 if __name__ == "__main__":
-    {"weights": write_weights, "rows": write_rows}[sys.argv[1]](*sys.argv[2:])
+    makers = {"weights": write_weights, "rows": write_rows, "instructions": write_instructions}
+    makers[sys.argv[1]](*sys.argv[2:])

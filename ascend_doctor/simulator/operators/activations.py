@@ -10,6 +10,9 @@ from .table import NotSimulatedError, implements
 
 Tensor = torch.Tensor
 aten = torch.ops.aten
+implements("npu::npu_silu")(F.silu)
+implements("npu::npu_gelu")(F.gelu)
+implements("npu::npu_gelu_backward")(aten.gelu_backward)
 
 
 @implements("npu::npu_swiglu")
@@ -24,11 +27,6 @@ def swiglu_backward(dy: Tensor, x: Tensor, dim: int = -1) -> Tensor:
     return gradients(lambda x: swiglu(x, dim), dy, x)[0]
 
 
-@implements("npu::npu_silu")
-def silu(x: Tensor) -> Tensor:
-    return F.silu(x)
-
-
 @implements("npu::npu_silu_")
 def silu_(x: Tensor) -> Tensor:
     return F.silu(x, inplace=True)
@@ -37,16 +35,6 @@ def silu_(x: Tensor) -> Tensor:
 @implements("npu::npu_silu_backward")
 def silu_backward(dy: Tensor, x: Tensor, _y: Tensor) -> Tensor:
     return aten.silu_backward(dy, x)
-
-
-@implements("npu::npu_gelu")
-def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
-    return F.gelu(x, approximate=approximate)
-
-
-@implements("npu::npu_gelu_backward")
-def gelu_backward(dy: Tensor, x: Tensor, *, approximate: str = "none") -> Tensor:
-    return aten.gelu_backward(dy, x, approximate=approximate)
 
 
 @implements("npu::npu_fast_gelu", "npu::fast_gelu")

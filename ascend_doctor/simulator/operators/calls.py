@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 import torch.distributed as dist
 
+from .faults import tensors_of
 from .kernels import DEVICE
 
 FOLDER = "ASCEND_SIMULATOR_JOURNAL"
@@ -56,19 +56,11 @@ _METHODS = {
 }
 
 
-def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, (list, tuple)):
-        return [tensor for each in value for tensor in _tensors(each)]
-    return []
-
-
 def _describe(method: Method, args: tuple[Any, ...]) -> str:
     """What all ranks have to give alike, as "4 float32"; empty if that is not known."""
     if method.agreed is None:
         return ""
-    own, other = _tensors(args[method.agreed]), _tensors(args[1 - method.agreed])
+    own, other = (list(tensors_of([args[at]])) for at in (method.agreed, 1 - method.agreed))
     sizes = {each.numel() for each in other}
     # Lists of pieces of several sizes: what a rank gives differs from what others give.
     if len(other) > 1 and sizes != {own[0].numel()}:
@@ -101,7 +93,7 @@ class _CallFile:
         )
 
     def _is_of_npus(self, group: Any, args: tuple[Any, ...]) -> bool:
-        devices = {each.device.type for each in _tensors(args[:2])}
+        devices = {each.device.type for each in tensors_of(args[:2])}
         known = self._groups.get(group.group_name)
         if known is None:
             known = "hccl" in str(dist.get_backend_config(group))

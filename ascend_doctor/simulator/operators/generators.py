@@ -33,6 +33,15 @@ def _remember(position: tuple[int, int], state: torch.Tensor) -> None:
         _states.popitem(last=False)
 
 
+def _twister_at(seed: int, offset: int) -> torch.Generator:
+    twister = torch.Generator()
+    if (state := _states.get((seed, offset))) is not None:
+        twister.set_state(state)
+    else:
+        twister.manual_seed((seed + 0x9E3779B97F4A7C15 * offset) % 2**64)
+    return twister
+
+
 def drawing(
     generator: torch.Generator | None,
     device: torch.device,
@@ -49,12 +58,8 @@ def drawing(
     if npu.device.type == "cpu":
         return draw(npu)
     seed, offset = _position(npu)
-    twister = torch.Generator()
-    if (seed, offset) in _states:
-        twister.set_state(_states[seed, offset])
-    else:
-        twister.manual_seed((seed + 0x9E3779B97F4A7C15 * offset) % 2**64)
-        _remember((seed, offset), twister.get_state())
+    twister = _twister_at(seed, offset)
+    _remember((seed, offset), twister.get_state())
     result = draw(twister)
     moved = (seed, offset + max(4, (elements + 3) // 4 * 4))
     _remember(moved, twister.get_state())
@@ -70,12 +75,7 @@ def reserve(increment: int) -> tuple[int, int]:
     """Seed and offset of the current device's generator, which moves on (philox_engine_inputs)."""
     npu = torch_npu.npu._get_generator(torch.device("npu", torch.npu.current_device()))  # noqa: SLF001
     seed, offset = _position(npu)
-    state = _states.get((seed, offset))
     moved = (seed, offset + (increment + 3) // 4 * 4)
-    if state is None:
-        twister = torch.Generator()
-        twister.manual_seed((seed + 0x9E3779B97F4A7C15 * offset) % 2**64)
-        state = twister.get_state()
-    _remember(moved, state)
+    _remember(moved, _twister_at(seed, offset).get_state())
     npu.set_state(factories.tensor(moved, dtype=torch.int64).view(torch.uint8))
     return seed, offset

@@ -21,6 +21,7 @@ ACTIVATIONS = {
     5: F.silu,
 }  # act_type of npu_grouped_matmul
 BY_ROWS, BY_INNER = 0, 2  # group_type: the axis m or k is divided
+implements("npu::npu_linear")(F.linear)
 
 
 def _matmul_backward(dy: Tensor, a: Tensor, b: Tensor, mask: list[bool]) -> tuple[Any, Any]:
@@ -63,11 +64,6 @@ def matmul_double_backward(
     if mask[2] and d_a is not None:
         grad_b = _matmul_backward(dy, d_a, b, [False, True])[1]
     return d_dy, grad_a, grad_b
-
-
-@implements("npu::npu_linear")
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    return F.linear(x, weight, bias)
 
 
 @implements("npu::npu_linear_backward")
