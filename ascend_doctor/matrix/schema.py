@@ -721,6 +721,7 @@ def find_code(codes: str) -> str:
     return f"(?:{CODE_BEFORE}|{CALL_BEFORE})(?:{codes})\\b"
 
 
+_ISSUE = re.compile(r"\A([\w.-]+/[\w.-]+)#(\d+)\Z")
 Verdict = Literal["", "restart", "exclude", "stop", "unknown"]
 
 
@@ -735,7 +736,7 @@ class KnownFailure(Row, frozen=True, kw_only=True):
     ``before``: what to look at before a run, ``caught_by``: the checks that do. ``verdict`` is for
     a scheduler; without it, start again for a victim, nothing for a secondary one, else stop. The
     first group of ``node`` is the failed node. ``by_type``: known by the reader of tracebacks, with
-    the sentences of ``variants`` as title, cause and fix.
+    the sentences of ``variants`` as title, cause and fix. ``sources``: OWNER/REPO#N is an issue.
     """
 
     id: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
@@ -763,6 +764,8 @@ class KnownFailure(Row, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if bool(self.patterns) is self.by_type:
             raise ValueError(f"failure {self.id} needs matches, codes, or by_type")
+        urls = (_ISSUE.sub(r"https://github.com/\1/issues/\2", source) for source in self.sources)
+        msgspec.structs.force_setattr(self, "sources", tuple(urls))
 
     @property
     def patterns(self) -> tuple[str, ...]:

@@ -102,16 +102,15 @@ class Uv(msgspec.Struct, frozen=True, kw_only=True):
     python: str
     runner: Runner
 
-    def lock(
+    def compile(
         self, scratch: Path, requirements: Path, bounds: Path, settings: PipSettings, day: str
-    ) -> Path:
-        """A lock by PEP 751 of all that a requirements file needs, written to ``scratch``.
+    ) -> list[str]:
+        """Exact versions, for pip, of all that a requirements file needs. Raises CommandError.
 
-        Files of indexes younger than ``day`` (ISO 8601; "" for none) do not count. Raises
-        CommandError.
+        Files of indexes younger than ``day`` (ISO 8601; "" for none) do not count.
         """
-        lock = scratch / "pylock.toml"
-        options = ["--format", "pylock.toml", "-o", str(lock), "-c", str(bounds), "--no-header"]
+        pins = scratch / "pins.txt"
+        options = ["-o", str(pins), "-c", str(bounds), "--no-header", "--no-annotate"]
         # pip's way: the newest version of all indexes.
         options += ["--index-strategy", "unsafe-best-match", *settings.uv_options()]
         if day:
@@ -121,7 +120,7 @@ class Uv(msgspec.Struct, frozen=True, kw_only=True):
             deadline=1800.0,
             env={**settings.uv_variables(), "TMPDIR": str(scratch)},
         )
-        return lock
+        return read_bytes(pins, _RECORD_BYTES).decode("utf-8").splitlines()
 
     def install(self, files: Mapping[Path, str], cache: Path, *, over: bool) -> None:
         """Install wheels, whose SHA-256 is the value; pip's record of it is written. CommandError.
@@ -129,7 +128,8 @@ class Uv(msgspec.Struct, frozen=True, kw_only=True):
         ``cache`` lies on the environment's disk, so that nothing is copied twice. It is removed:
         two environments that share files would change together.
         """
-        again = ["--reinstall"] if over else []
+        # As pip does: a job may not be able to write beside the modules.
+        again = ["--reinstall"] if over else ["--compile-bytecode"]
         options = ["--no-index", "--no-deps", "--cache-dir", str(cache), *again]
         try:
             paths = [str(file) for file in files]

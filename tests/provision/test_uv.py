@@ -17,8 +17,7 @@ from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.provision import wheels
 from ascend_doctor.provision.installed import read_installed
 from ascend_doctor.provision.running import CommandError, Runner
-from ascend_doctor.provision.site import fetch_locked
-from ascend_doctor.provision.uv import PipSettings, Uv, find_uv
+from ascend_doctor.provision.uv import PipSettings, find_uv
 from ascend_doctor.provision.wheels import Pip, UndatedError, hash_file
 from tests.provision.small_world import wheel
 
@@ -56,27 +55,11 @@ def test_an_index_that_is_a_folder_has_no_days(settings: dict[str, str], expecte
     assert PipSettings(settings).folder_index == expected
 
 
-def test_the_best_file_of_each_package_is_taken(tmp_path: Path) -> None:
-    names = ("a-1-py3-none-any.whl", "a-1-cp311-cp311-linux_x86_64.whl", "a-1-cp312-none-any.whl")
-    from pip._vendor.packaging.tags import Tag
-
-    ranks = {Tag("cp311", "cp311", "linux_x86_64"): 0, Tag("py3", "none", "any"): 1}
-    package: dict[str, Any] = {
-        "name": "a",
-        "wheels": [{"url": f"https://x/{name}"} for name in names],
-    }
-    archive = {"name": "b", "archive": {"path": "b-1-py3-none-any.whl"}}
-    taken = fetch_locked.list_files({"packages": [package, archive]}, tmp_path, ranks)
-    assert [file.name for file in taken] == [names[1], "b-1-py3-none-any.whl"]
-    assert taken[1].url == (tmp_path / "b-1-py3-none-any.whl").as_uri()
-    with pytest.raises(LookupError, match="b has no file"):
-        fetch_locked.list_files({"packages": [{"name": "b", "wheels": []}]}, tmp_path, ranks)
-
-
 class Index(http.server.SimpleHTTPRequestHandler):
     """PEP 700."""
 
     days: dict[str, str]
+    digests: dict[str, str]
 
     def do_GET(self) -> None:
         name = self.path.strip("/").rpartition("/")[2]
@@ -87,7 +70,7 @@ class Index(http.server.SimpleHTTPRequestHandler):
             {
                 "filename": file.name,
                 "url": f"/files/{file.name}",
-                "hashes": {"sha256": hash_file(file)},
+                "hashes": {"sha256": self.digests[file.name]},
                 **({"upload-time": f"{self.days[file.name]}T10:00:00Z"} if self.days else {}),
             }
             for file in Path(self.directory, "files").glob(f"{name}-*.whl")
@@ -107,10 +90,11 @@ class Index(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[tuple[str, type[Index]]]:
-    days = {}
+    days, digests = {}, {}
     for version, day in (("1.0", "2026-01-10"), ("2.0", "2026-03-10")):
-        days[wheel(tmp_path / "index/files", "thing", version).name] = day
-    handler = type("Handler", (Index,), {"days": days})
+        file = wheel(tmp_path / "index/files", "thing", version)
+        days[file.name], digests[file.name] = day, hash_file(file)
+    handler = type("Handler", (Index,), {"days": days, "digests": digests})
     serving = functools.partial(handler, directory=str(tmp_path / "index"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), serving) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -158,21 +142,11 @@ def test_without_days_there_is_no_day(
 
 @pytest.mark.slow
 def test_a_file_that_changes_on_its_way_is_refused(
-    index: tuple[str, type[Index]],
-    environment: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    index: tuple[str, type[Index]], environment: Path, tmp_path: Path
 ) -> None:
-    lock = Uv.lock
-
-    def changed(*arguments: object, **named: object) -> Path:
-        path = lock(*arguments, **named)  # type: ignore[arg-type]
-        for file in (tmp_path / "index/files").glob("*.whl"):
-            file.write_bytes(file.read_bytes() + b"more")
-        return path
-
-    monkeypatch.setattr(Uv, "lock", changed)
-    with pytest.raises(CommandError, match="the SHA-256 is"):
+    for file in (tmp_path / "index/files").glob("*.whl"):
+        file.write_bytes(file.read_bytes() + b"more")
+    with pytest.raises(CommandError, match="DO NOT MATCH THE HASHES"):
         pip_of(environment, PIP_INDEX_URL=index[0]).resolve(tmp_path / "s", ["thing"], [])
 
 
