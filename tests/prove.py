@@ -26,7 +26,7 @@ from ascend_doctor.render.plain import one_line
 if TYPE_CHECKING:
     from ascend_doctor.matrix.catalog import Catalog
     from ascend_doctor.matrix.schema import Stack
-    from ascend_doctor.provision.lock import Lock
+    from ascend_doctor.provision.lock import Lock, Wheel
     from ascend_doctor.provision.options import SetupOptions
 
 # One version; a range, a wildcard or a choice cannot be installed.
@@ -34,12 +34,20 @@ _EXACT = re.compile(r"==([^\s,|*]+)")
 # People read evidence beside the row; a compiler's output is not for them.
 _LONGEST = 600
 _EXIT_CODES = {"executed": EXIT_OK, "documented": EXIT_UNKNOWN, "contradicted": EXIT_FINDINGS}
+_MERGE = "tag:yaml.org,2002:merge"
+_FLAT = {"wheels", "probes", "losses", "checkouts", "imports"}
 _HEAD = "# Written by python -m tests.prove; what was seen, beside the row of the same name.\n"
 
 
 @click.command("prove")
 @click.argument("identity", metavar="[ROW]", required=False)
 @click.option("--framework", metavar="F", help="With this framework, as for setup.")
+@repeated("--with", "more", metavar="NAME[==VERSION]", help="Have this as well, as for setup.")
+@repeated(
+    "--published",
+    metavar="NAME SHA256 SOURCE",
+    help="The hash of the index's file of a wheel that ran as a build of yours, and who has it.",
+)
 @repeated(
     "--accept",
     metavar="WHO:WHAT|CHECK",
@@ -91,7 +99,15 @@ def command(
     return _EXIT_CODES[max(standings, key=lambda standing: worst[standing])]
 
 
-def run_stack(*, stack: Stack, rows: Catalog, prefix: str | None, **setup: Any) -> StackRun:
+def run_stack(
+    *,
+    stack: Stack,
+    rows: Catalog,
+    prefix: str | None,
+    more: tuple[str, ...] = (),
+    published: tuple[str, ...] = (),
+    **setup: Any,
+) -> StackRun:
     from ascend_doctor.commands.setup_run import prepare
     from ascend_doctor.provision.build import build
     from ascend_doctor.provision.conflict import NoStackError
@@ -104,11 +120,14 @@ def run_stack(*, stack: Stack, rows: Catalog, prefix: str | None, **setup: Any) 
             yes=True,
             quiet=False,
             megatron=_release(stack),
-            additions=tuple(_additions(stack, rows)),
+            known_good=False,
+            additions=(*_additions(stack, rows), *more),
         )
         bare = _bare(options, simulated=prover.simulated)
+        names = sorted(normalised(addition.partition("==")[0]) for addition in more)
+        bare = msgspec.structs.replace(bare, additions=tuple(names))
         try:
-            return _of_lock(bare, build(options), stack, rows)
+            return _replace_builds(_of_lock(bare, build(options), stack, rows), published)
         except NoStackError as none:
             refused = none.refusal
             # The matrix itself must refuse a row to contradict it, not this machine.
@@ -157,9 +176,26 @@ def _bare(options: SetupOptions, *, simulated: bool) -> StackRun:
     )
 
 
+def _replace_builds(run: StackRun, published: tuple[str, ...]) -> StackRun:
+    """With the hashes of the index's files instead of those of builds, which it says."""
+    wheels, differs = dict(run.wheels), list(run.differs)
+    for name, sha256, source in (text.split(" ", 2) for text in published):
+        version = wheels[name].partition(" ")[0]
+        differs.append(f"{name} {version} ran as a build; the SHA-256 is the index's: {source}")
+        wheels[name] = f"{version} {sha256}"
+    return msgspec.structs.replace(run, wheels=wheels, differs=tuple(differs))
+
+
+def _pin(wheel: Wheel) -> str:
+    source = wheel.source
+    file = f"{source.file} {source.sha256}" if source else wheel.sha256
+    return f"{wheel.version} {file}"
+
+
 def _of_lock(bare: StackRun, lock: Lock, stack: Stack, rows: Catalog) -> StackRun:
     proof = lock.proof
     known = {normalised(component.obtain.distribution) for component in rows.components}
+    whole = not lock.failed
     differs = (
         f"{name} {version}, where the row has {stack.components[name]}"
         for name, version in lock.rows.items()
@@ -170,7 +206,11 @@ def _of_lock(bare: StackRun, lock: Lock, stack: Stack, rows: Catalog) -> StackRu
         bare,
         differs=(*differs, *(f"accepted: {text}" for text in lock.accepted.values())),
         checkouts={checkout.name: checkout.commit for checkout in lock.checkouts},
-        wheels={wheel.name: wheel.version for wheel in lock.wheels if wheel.name in known},
+        wheels={
+            wheel.name: _pin(wheel) if whole else wheel.version
+            for wheel in lock.wheels
+            if whole or wheel.name in known
+        },
     )
     if proof is None:
         return msgspec.structs.replace(run, unknown=("never run",))
@@ -196,7 +236,7 @@ def _shorten(text: str) -> str:
 
 
 def dump_evidence(content: dict[str, Any]) -> str:
-    """YAML with many wheels and probes of a run on a line; the same probes stand once."""
+    """YAML with the lists of a run on a line; what two runs share, and their wheels, once."""
     import yaml
 
     class Flow(NamedTuple):
@@ -212,16 +252,33 @@ def dump_evidence(content: dict[str, Any]) -> str:
         return node
 
     Dumper.add_representer(Flow, represent)
+    Dumper.add_representer(_Merge, lambda dumper, _: dumper.represent_scalar(_MERGE, "<<"))
     alike: dict[str, object] = {}
     runs = [
         {
-            key: Flow(alike.setdefault(str(value), value)) if key in {"wheels", "probes"} else value
+            key: Flow(alike.setdefault(str(value), value)) if key in _FLAT else value
             for key, value in run.items()
         }
         for run in content["runs"]
     ]
+    pools: list[dict[Any, str]] = []
+    for run, plain in zip(runs, content["runs"], strict=True):
+        if any(" " in wheel for wheel in plain.get("wheels", {}).values()):
+            run["wheels"] = _share(plain["wheels"], pools)
     whole = {**content, "runs": runs}
     return str(yaml.dump(whole, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120))
+
+
+class _Merge:
+    """YAML's key for the pairs of another mapping."""
+
+
+def _share(wheels: dict[str, str], pools: list[dict[Any, str]]) -> dict[Any, Any]:
+    """The wheels as what differs from those of an earlier run, none of which is amiss here."""
+    base = next((pool for pool in pools if {*pool} <= {*wheels}), {})
+    pools.append(wheels)
+    own = {name: wheel for name, wheel in wheels.items() if base.get(name) != wheel}
+    return {_Merge(): base, **own} if base else wheels
 
 
 def write_run(stack: Stack, rows: Catalog, run: StackRun, into: Path | None) -> Path:
