@@ -82,6 +82,12 @@ _USUAL = "megatron framework prefix venv dry_run locked accept keep proof offlin
     callback=_day,
     help="Take nothing younger from the indexes.  [default: the day of the stack's youngest row]",
 )
+@click.option(
+    "--known-good/--no-known-good",
+    default=None,
+    help="Take the wheels with which the stack was proven, by their hashes; or resolve anew.  "
+    "[default: take those that fit the request]",
+)
 @defaulted(
     "--prove",
     "proof",
@@ -131,5 +137,7 @@ def _check_usage(options: dict[str, Any]) -> None:
         if options["on"] and options[name]:
             flag = "--from" if name == "carried" else f"--{name}"
             raise click.UsageError(f"--on is of another machine, and {flag} is of this one")
+    if options["known_good"] and (locked or carried):
+        raise click.UsageError("--known-good and a lock of yours exclude each other")
     if options["lock"] and not locked:
         raise click.UsageError("--lock names the lock of --locked")

@@ -139,6 +139,8 @@ def describe(plan: Plan, prefix: Prefix) -> Iterator[str]:
     yield say(f"stack {lock.id} in {prefix.root}")
     if plan.based_on:
         yield f"{say('set')}: {say(plan.based_on.title)} [{plan.based_on.id}]"
+    if plan.known_good:
+        yield _row("known good", say(f"{plan.known_good}; --no-known-good resolves anew"))
     for checkout in lock.checkouts:
         where = checkout.commit or say("the commit that it names then")
         yield f"  {checkout.name:<22} {checkout.ref}  {where}"

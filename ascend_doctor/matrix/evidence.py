@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from ascend_doctor.matrix.schema import Row
 
 Standing = Literal["documented", "executed", "contradicted"]
+_WORD = r"[A-Za-z0-9][A-Za-z0-9._+!-]*"
+_Name = Annotated[str, msgspec.Meta(pattern=rf"\A{_WORD}\Z")]
+_Wheel = Annotated[str, msgspec.Meta(pattern=rf"\A{_WORD}(( {_WORD})? [0-9a-f]{{64}})?\Z")]
 
 
 class Stop(Row, frozen=True, kw_only=True):
@@ -25,9 +28,11 @@ class Stop(Row, frozen=True, kw_only=True):
 class StackRun(Row, frozen=True, kw_only=True):
     """One run of a stack, from its setup to its proof, on ``date`` (ISO 8601).
 
-    ``checkouts`` are commits, ``wheels`` versions of components. ``differs`` is where the run
-    departs from the row. ``probes`` and ``imports`` passed, ``failed`` did not, ``unknown`` could
-    not be determined. ``losses`` are training losses by layout. ``stop`` is None if the stack ran.
+    ``checkouts`` are commits, ``wheels`` versions of components; or, if the stack was put in use,
+    versions and SHA-256 of all wheels, or file and SHA-256 of the source that one is built from.
+    ``additions`` are names of --with. ``differs`` is where the run departs from the row.
+    ``probes`` and ``imports`` passed, ``failed`` did not, ``unknown`` could not be determined.
+    ``losses`` are training losses by layout. ``stop`` is None if it ran.
     """
 
     date: str
@@ -35,11 +40,12 @@ class StackRun(Row, frozen=True, kw_only=True):
     python: str
     arch: str
     framework: str = ""
+    additions: tuple[str, ...] = ()
     level: int
     simulated: bool
     differs: tuple[str, ...] = ()
     checkouts: dict[str, str] = msgspec.field(default_factory=dict)
-    wheels: dict[str, str] = msgspec.field(default_factory=dict)
+    wheels: dict[_Name, _Wheel] = msgspec.field(default_factory=dict)
     probes: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
     losses: dict[str, tuple[float, ...]] = msgspec.field(default_factory=dict)
@@ -55,11 +61,18 @@ class StackRun(Row, frozen=True, kw_only=True):
         return "documented" if self.stop or self.unknown else "executed"
 
     @property
+    def pins(self) -> dict[str, tuple[str, str, str]]:
+        """Of each wheel version, source file or "", and SHA-256, if the run has all."""
+        parts = {name: wheel.split() for name, wheel in self.wheels.items() if " " in wheel}
+        return {name: (part[0], "".join(part[1:-1]), part[-1]) for name, part in parts.items()}
+
+    @property
     def summary(self) -> str:
         where = "on a simulated NPU" if self.simulated else "on an NPU"
         host = f"{self.arch}, Python {self.python}"
         ran = f"level {self.level} {where} ({host}) on {self.date[:10]}"
-        text = f"with {self.framework}, {ran}" if self.framework else ran
+        more = " and ".join(filter(None, (self.framework, *self.additions)))
+        text = f"with {more}, {ran}" if more else ran
         reasons = (*self.failed, *self.unknown)
         if self.stop:
             return f"{text}: stopped at {self.stop.step}: {self.stop.why}"
@@ -70,7 +83,7 @@ class StackRun(Row, frozen=True, kw_only=True):
     @property
     def subject(self) -> tuple[object, ...]:
         """What a newer run has to share to stand in its place."""
-        return (self.framework, self.python, self.arch, self.simulated)
+        return (self.framework, self.additions, self.python, self.arch, self.simulated)
 
 
 class StackEvidence(Row, frozen=True, kw_only=True):

@@ -34,7 +34,7 @@ def build(options: SetupOptions) -> Lock:
     """
     plan = make_plan(options)
     folder, steps = options.prefix.stack(plan.lock.id), options.steps
-    steps.show_plan(plan, finished=(folder / locks.FILE).is_file())
+    steps.show_plan(plan, finished=options.prefix.is_built(plan.lock.id))
     with exclusively(options.prefix.exclusion) as held:
         options = replace(options, runner=replace(options.runner, held=held))
         before = _build(options, plan, folder)
@@ -69,7 +69,7 @@ def _carry(options: SetupOptions, lock: Lock) -> None:
 
 def _build(options: SetupOptions, plan: Plan, folder: Path) -> Lock:
     file = folder / locks.FILE
-    before = locks.read(folder) if file.is_file() else None
+    before = locks.read(folder) if options.prefix.is_built(plan.lock.id) else None
     checkouts = Checkouts(options, folder, finished=before is not None)
     pinned = checkouts.build(_pin_as_before(plan.lock.checkouts, before), ask=not plan.exact)
     plan = replace(plan, lock=msgspec.structs.replace(plan.lock, checkouts=pinned))

@@ -258,6 +258,7 @@ class VirtualEnvironment:
 
     def _obtain(self, wheels: Sequence[Wheel]) -> tuple[Wheel, ...]:
         """Have exactly these wheels; those with only a source are rebuilt and may differ."""
+        wheels = [store.find_kept(self.options.prefix, wheel) for wheel in wheels]
         missing = [wheel for wheel in wheels if not store.intact(self.options.prefix, wheel)]
         if not missing:
             return tuple(wheels)
@@ -273,7 +274,7 @@ class VirtualEnvironment:
             files = [store.Download(scratch / wheel.file, wheel.source) for wheel in missing]
         wheels_here = {wheel.name: wheel for wheel in store.keep(self.options.prefix, files)}
         wrong = [
-            wheel.file
+            pin_of(wheel)
             for wheel in missing
             if not _is_that(wheel, wheels_here.get(wheel.name), again=carried is None)
         ]
@@ -286,7 +287,7 @@ class VirtualEnvironment:
     ) -> list[store.Download]:
         built = {pin_of(wheel): wheel for wheel in missing if self._is_built(pin_of(wheel))}
         plain = [wheel for wheel in missing if wheel not in built.values()]
-        files = self.pip.download(scratch, plain) if plain else []
+        files = self.pip.download(scratch, plain, self.plan.indexes) if plain else []
         there = [store.wheel_path(self.options.prefix, wheel) for wheel in wheels]
         there = [*(file.file for file in files), *filter(Path.is_file, there)]
         digests = {pin: wheel.source.sha256 if wheel.source else "" for pin, wheel in built.items()}

@@ -248,6 +248,10 @@ class Prefix(msgspec.Struct, frozen=True):
     def stack(self, identity: str) -> Path:
         return self.root / "stacks" / identity
 
+    def is_built(self, identity: str) -> bool:
+        """Whether a stack has its lock, which is written last."""
+        return (self.stack(identity) / FILE).is_file()
+
     def current(self) -> Path | None:
         """The folder of the stack in use; None before the first setup has ended."""
         try:

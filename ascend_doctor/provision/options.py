@@ -21,7 +21,8 @@ class SetupOptions:
 
     ``additions`` are those of --with, ``accept`` conflicts, ``accepted_checks`` those whose
     errors do not keep the stack from use, ``carried`` the bundle of --from. ``undeclared`` are
-    packages that CANN and torch_npu import without requiring them. ``target`` is the other
+    packages that CANN and torch_npu import without requiring them. ``known_good``: with the wheels
+    of a proven run; None: if one fits. ``target`` is the other
     machine of --on: the stack is only carried there, in ``bundle``. ``environment`` gives a
     shell's variables with those of a stack; ``prove`` runs a stack at ``level``.
     """
@@ -33,6 +34,7 @@ class SetupOptions:
     accepted_checks: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     as_of: str | None = None
+    known_good: bool | None = None
     venv: str | None = None
     active: bool = False
     locked: bool = False
@@ -81,7 +83,7 @@ class Plan:
     lock, the wheels are the lock's; else ``requirements`` and ``constraints`` are pip's, and
     ``indexes`` those that documents name, by requirement. ``python`` is the interpreter that
     makes the environment. ``missing`` are versions that the machine lacks, ``based_on`` the set
-    that was taken as a whole.
+    that was taken as a whole, ``known_good`` the run whose wheels are taken.
     """
 
     lock: Lock
@@ -93,3 +95,4 @@ class Plan:
     missing: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     based_on: PinnedSet | None = None
+    known_good: str = ""

@@ -20,11 +20,12 @@ from ascend_doctor.provision import bundle
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.accepted import describe_accepted, parse_conflicts
 from ascend_doctor.provision.conflict import NoStackError, refusal
+from ascend_doctor.provision.known_good import with_known_good
 from ascend_doctor.provision.lock import BasePython, Lock
 from ascend_doctor.provision.options import Plan, SetupOptions
 from ascend_doctor.provision.request_ranges import StackRequest, machine_of
 from ascend_doctor.provision.set_choice import Answer, SetSearch
-from ascend_doctor.provision.solution_plan import plan_solution
+from ascend_doctor.provision.solution_plan import indexes_by_pin, plan_solution
 from ascend_doctor.provision.solve import Solution, SolveQuery, solve
 
 # vllm comes with vllm-ascend, made for one release of it.
@@ -39,9 +40,10 @@ def make_plan(options: SetupOptions) -> Plan:
     for name, value in options.wish.items():
         if lock.wish.get(name) != value:
             raise DataError(f"the lock is of {name} {lock.wish.get(name, 'none')}, not {value}")
-    there = options.prefix.stack(lock.id) / locks.FILE
-    same = locks.read(there) if there.is_file() else None
-    return from_lock(lock, _empty_plan(options), there=same)
+    built = options.prefix.is_built(lock.id)
+    same = locks.read(options.prefix.stack(lock.id)) if built else None
+    plan = replace(_empty_plan(options), indexes=indexes_by_pin(options.catalog, lock))
+    return from_lock(lock, plan, there=same)
 
 
 def from_lock(lock: Lock, plan: Plan, *, there: Lock | None = None) -> Plan:
@@ -134,7 +136,8 @@ def _from_matrix(options: SetupOptions) -> Plan:
     family = catalog.usual_family.title
     unsure = () if known else (f"this machine has no known chip: the stack is for {family}",)
     doubts = (*unsure, *answer.differences, *plan.doubts, *_doubt_left_out(left_out, solution))
-    return _name(replace(plan, doubts=doubts))
+    plan = _name(replace(plan, doubts=doubts))
+    return _name(with_known_good(options, plan))
 
 
 def _rollout(framework: str | None) -> tuple[str, ...]:

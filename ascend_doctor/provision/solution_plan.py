@@ -59,7 +59,7 @@ def plan_solution(
         python=plan.python,
         requirements=(*pins.values(), *_requirements(options, solution, refs)),
         constraints=(*pins.values(), *_constraints(catalog, solution, refs)),
-        indexes={pins[part.id]: urls for part in pip if (urls := indexes_of(part, lock))},
+        indexes=indexes_by_pin(catalog, lock),
         missing=tuple(_missing(options, parts, versions, machine)),
         doubts=(*_doubts(solution), *_doubt_refs(refs, versions)),
         based_on=plan.based_on,
@@ -74,6 +74,16 @@ def _youngest(parts: Iterable[Component], versions: Mapping[str, str]) -> str:
     rows = (part.release(versions[part.id]) for part in parts if part.obtain.kind != "system")
     days = [day for row in rows if row for day in (row.released, row.attributes.get("last_commit"))]
     return max((day for day in days if day), default="")
+
+
+def indexes_by_pin(catalog: Catalog, lock: Lock) -> dict[str, tuple[str, ...]]:
+    """The documented indexes of what a lock's rows pin for pip."""
+    parts = [(catalog.component(name), version) for name, version in lock.rows.items()]
+    return {
+        f"{part.obtain.distribution}=={version}": urls
+        for part, version in parts
+        if part.obtain.kind == "pip" and (urls := indexes_of(part, lock))
+    }
 
 
 def indexes_of(part: Component, lock: Lock) -> tuple[str, ...]:

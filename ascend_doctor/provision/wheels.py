@@ -42,12 +42,12 @@ _BUILD_REQUIRES = re.compile(
 
 # pip 26.0 can exclude uploads after a day, and fails if an index has no days.
 _DATED_PIP = 26
+_OTHER_FILE = "DO NOT MATCH THE HASHES"
 _NO_DATES = ("does not provide upload-time", "is missing an upload date")
 _BUNDLED = """
 import ensurepip, glob, os
 print(*glob.glob(os.path.dirname(ensurepip.__file__) + "/_bundled/*.whl"), sep="\\n")
 """
-_FETCH = Path(__file__).with_name("site") / "fetch_locked.py"
 # A documented index may be unreachable; ask it once, not for minutes.
 IMPATIENT = ("--retries", "1", "--timeout", "20")
 
@@ -111,19 +111,28 @@ class Pip(msgspec.Struct, frozen=True, kw_only=True):
         Raises CommandError naming pin and index.
         """
         files = self._empty(scratch)
+        self._download_pins(scratch, pins, ["--no-deps"], indexes)
+        return sorted(files.iterdir())
+
+    def _download_pins(
+        self,
+        scratch: Path,
+        lines: Sequence[str],
+        options: list[str],
+        indexes: Mapping[str, Sequence[str]],
+    ) -> None:
         try:
-            self._download(scratch, pins, ["--no-deps"])
+            self._download(scratch, lines, options)
         except CommandError as error:
-            lacking = {pin: indexes[pin] for pin in pins if pin in error.output and pin in indexes}
-            if not lacking:
+            lacking = {pin: urls for pin, urls in indexes.items() if pin in error.output}
+            if not lacking or _OTHER_FILE in error.whole:
                 raise
             urls = dict.fromkeys(url for listed in lacking.values() for url in listed)
             more = [part for url in urls for part in ("--extra-index-url", url)]
             try:
-                self._download(scratch, pins, ["--no-deps", *IMPATIENT, *more])
+                self._download(scratch, lines, [*options, *IMPATIENT, *more])
             except CommandError as again:
                 raise _no_index(lacking, again) from error
-        return sorted(files.iterdir())
 
     def resolve(
         self,
@@ -150,8 +159,8 @@ class Pip(msgspec.Struct, frozen=True, kw_only=True):
                 self._download(scratch, requirements, options)
             else:
                 lines = _write_lines(scratch, requirements)
-                lock = uv.lock(scratch, lines, bounds, settings, day_after(as_of))
-                self._fetch(lock, files, scratch)
+                pins = uv.compile(scratch, lines, bounds, settings, day_after(as_of))
+                self._download(scratch, pins, ["--no-deps"])
         except CommandError as error:
             if any(words in error.whole for words in _NO_DATES):
                 raise UndatedError("an index has no days of its files") from error
@@ -169,11 +178,6 @@ class Pip(msgspec.Struct, frozen=True, kw_only=True):
         command = [self.python, "-m", "pip", "config", "list"]
         return PipSettings.parse(self.runner.run(command, title="pip config", deadline=_MAKE))
 
-    def _fetch(self, lock: Path, files: Path, scratch: Path) -> None:
-        command = [self.python, str(_FETCH), str(lock), str(files)]
-        env = {"TMPDIR": str(scratch)}
-        self.runner.run(command, title="download of wheels", deadline=_RESOLVE, env=env)
-
     def _day_options(self, as_of: str) -> list[str]:
         """Options of pip for a day; updates pip for it. Raises UndatedError."""
         if not as_of:
@@ -189,8 +193,13 @@ class Pip(msgspec.Struct, frozen=True, kw_only=True):
                 raise UndatedError(f"no index has pip {_DATED_PIP}: {error.output}") from error
         return ["--uploaded-prior-to", f"{day_after(as_of)}T00:00:00Z"]
 
-    def download(self, scratch: Path, missing: Sequence[Wheel]) -> list[Download]:
-        """Exactly these files, or builds of their exact sources. Raises CommandError for others."""
+    def download(
+        self, scratch: Path, missing: Sequence[Wheel], indexes: Mapping[str, Sequence[str]]
+    ) -> list[Download]:
+        """Exactly these files, or builds of their exact sources. Raises CommandError for others.
+
+        ``indexes`` are as for ``pin``.
+        """
         files = self._empty(scratch)
         lines = [
             f"{each.name}=={each.version} --hash=sha256:{(each.source or each).sha256}"
@@ -199,7 +208,7 @@ class Pip(msgspec.Struct, frozen=True, kw_only=True):
         options = ["--no-deps", "--only-binary=:all:", "--require-hashes"]
         if built := [wheel.name for wheel in missing if wheel.source]:
             options += ["--no-binary", ",".join(built)]
-        self._download(scratch, lines, options)
+        self._download_pins(scratch, lines, options, indexes)
         return [self._build(scratch, path) for path in sorted(files.iterdir())]
 
     def _empty(self, scratch: Path) -> Path:
@@ -342,6 +351,12 @@ def _no_index(lacking: Mapping[str, Sequence[str]], error: CommandError) -> Comm
 
 def wheel_path(prefix: Prefix, wheel: Wheel) -> Path:
     return prefix.wheels / wheel.sha256 / wheel.file
+
+
+def find_kept(prefix: Prefix, wheel: Wheel) -> Wheel:
+    """With the name of its file, which a known-good lock lacks, if the prefix has it."""
+    files = () if wheel.file else (prefix.wheels / wheel.sha256).glob("*.whl")
+    return next((msgspec.structs.replace(wheel, file=file.name) for file in files), wheel)
 
 
 def keep(prefix: Prefix, files: Iterable[Download]) -> tuple[Wheel, ...]:
