@@ -106,7 +106,10 @@ class Prover:
             proof,
             probes=tuple(dict.fromkeys(run.probe for run in runs if run.exit_code == 0)),
             imports=passed,
-            failed=(*_findings(report, _is_error), *failed),
+            failed=(
+                *_findings(report, lambda each: each.accepted or each.level is Level.ERROR),
+                *failed,
+            ),
             unknown=(
                 *_levels_not_run(report),
                 *_findings(report, lambda each: each.level is Level.UNKNOWN),
@@ -166,10 +169,6 @@ def _levels_not_run(report: Report) -> Iterator[str]:
     for level in report.levels:
         if level.asked and not level.ran:
             yield f"level {level.level} did not run: {level.reason}"
-
-
-def _is_error(finding: Finding) -> bool:
-    return finding.accepted or finding.level is Level.ERROR
 
 
 def _findings(report: Report, counts: Callable[[Finding], bool]) -> Iterator[str]:

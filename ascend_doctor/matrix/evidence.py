@@ -73,12 +73,10 @@ class StackRun(Row, frozen=True, kw_only=True):
         ran = f"level {self.level} {where} ({host}) on {self.date[:10]}"
         more = " and ".join(filter(None, (self.framework, *self.additions)))
         text = f"with {more}, {ran}" if more else ran
-        reasons = (*self.failed, *self.unknown)
         if self.stop:
             return f"{text}: stopped at {self.stop.step}: {self.stop.why}"
-        if reasons:
-            return f"{text}: {'; '.join(reasons)}"
-        return f"{text}: {len(self.probes)} probes, {len(self.losses)} trainings"
+        counts = f"{len(self.probes)} probes, {len(self.losses)} trainings"
+        return f"{text}: {'; '.join((counts, *self.failed, *self.unknown))}"
 
     @property
     def subject(self) -> tuple[object, ...]:

@@ -30,18 +30,17 @@ def with_known_good(options: SetupOptions, plan: Plan) -> Plan:
                 continue
             wheels = tuple(_wheel(name, *pin) for name, pin in run.pins.items())
             lock = msgspec.structs.replace(plan.lock, wheels=wheels, as_of="")
-            taken = replace(plan, lock=lock, exact=True, known_good=run.summary)
-            return replace(taken, requirements=(), constraints=())
+            taken = replace(plan, lock=lock, exact=True, requirements=(), constraints=())
+            return replace(taken, known_good=run.summary, doubts=(*plan.doubts, *run.differs))
     if options.known_good:
         raise DataError(f"--known-good: {'; '.join(reasons) or 'no run of this stack has a lock'}")
     return plan
 
 
-def _wheel(name: str, version: str, source: str, sha256: str) -> Wheel:
-    if source:
-        built_from = LockedSource(file=source, sha256=sha256)
-        return Wheel(name=name, version=version, file="", sha256="", source=built_from)
-    return Wheel(name=name, version=version, file="", sha256=sha256)
+def _wheel(name: str, version: str, file: str, sha256: str) -> Wheel:
+    source = LockedSource(file=file, sha256=sha256) if file else None
+    digest = "" if source else sha256
+    return Wheel(name=name, version=version, file="", sha256=digest, source=source)
 
 
 def _differences(run: StackRun, options: SetupOptions, plan: Plan) -> Iterator[str]:

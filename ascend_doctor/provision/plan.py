@@ -124,7 +124,10 @@ def _from_matrix(options: SetupOptions) -> Plan:
     if answer is None:
         raise NoStackError(refusal(catalog, query), query)
     solution = answer.solution
-    rollout = [name for name in _rollout(options.framework) if name not in ranges]
+    # What a framework's NPU guide installs for generation, which training does not need.
+    rollout = [
+        name for name in _ROLLOUT.get(options.request.framework_name, ()) if name not in ranges
+    ]
     whole = _solve_with(catalog, query, answer, rollout, options.request) if rollout else None
     solution = whole or solution
     plan = _empty_plan(options)
@@ -138,11 +141,6 @@ def _from_matrix(options: SetupOptions) -> Plan:
     doubts = (*unsure, *answer.differences, *plan.doubts, *_doubt_left_out(left_out, solution))
     plan = _name(replace(plan, doubts=doubts))
     return _name(with_known_good(options, plan))
-
-
-def _rollout(framework: str | None) -> tuple[str, ...]:
-    """What a framework's NPU guide installs for generation, which training does not need."""
-    return _ROLLOUT.get((framework or "").partition("==")[0], ())
 
 
 def _doubt_left_out(names: Iterable[str], solution: Solution) -> Iterator[str]:

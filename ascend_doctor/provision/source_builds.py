@@ -56,7 +56,8 @@ class SourceBuilder:
         source_build, scratch = self._source_builds[name], self.scratch / name
         pip.install_from_index([*torch, *source_build.requires])
         source = pip.download_source(scratch, pin, sha256)
-        wheel = pip.build_beside(scratch, source, source_build.variables)
+        variables = source_build.variables
+        wheel = pip.make_wheel(source, scratch, "--no-build-isolation", variables=variables)
         if self.target and not wheel.name.endswith("-none-any.whl"):
             raise DataError(f"{wheel.name} is for this machine, not for {self.target.arch}")
         return Download(wheel, LockedSource(file=source.name, sha256=hash_file(source)))

@@ -44,10 +44,6 @@ _BUILD_REQUIRES = re.compile(
 _DATED_PIP = 26
 _OTHER_FILE = "DO NOT MATCH THE HASHES"
 _NO_DATES = ("does not provide upload-time", "is missing an upload date")
-_BUNDLED = """
-import ensurepip, glob, os
-print(*glob.glob(os.path.dirname(ensurepip.__file__) + "/_bundled/*.whl"), sep="\\n")
-"""
 # A documented index may be unreachable; ask it once, not for minutes.
 IMPATIENT = ("--retries", "1", "--timeout", "20")
 
@@ -83,24 +79,9 @@ class Pip(msgspec.Struct, frozen=True, kw_only=True):
 
     def make(self, *, beside: bool) -> None:
         """``beside``: packages of the base interpreter can be imported. Raises CommandError."""
-        title = f"python -m venv {self.folder}"
         more = ["--system-site-packages"] if beside else []
-        command = [self.base, "-m", "venv", *more]
-        if self.uv and (wheels := self._list_bundled()):
-            self.runner.run(
-                [*command, "--without-pip", str(self.folder)], title=title, deadline=_MAKE
-            )
-            self.install(wheels, over=False)
-        else:
-            self.runner.run([*command, str(self.folder)], title=title, deadline=_MAKE)
-
-    def _list_bundled(self) -> list[Path]:
-        """Pip's wheel, and those beside it, as the interpreter carries them; none on some."""
-        try:
-            listed = self.runner.run([self.base, "-c", _BUNDLED], title="pip", deadline=_MAKE)
-        except CommandError:
-            return []
-        return [Path(line) for line in listed.splitlines()]
+        command = [self.base, "-m", "venv", *more, str(self.folder)]
+        self.runner.run(command, title=f"python -m venv {self.folder}", deadline=_MAKE)
 
     def pin(
         self, scratch: Path, pins: Sequence[str], indexes: Mapping[str, Sequence[str]]
@@ -227,7 +208,7 @@ class Pip(msgspec.Struct, frozen=True, kw_only=True):
     def _build(self, scratch: Path, file: Path) -> Download:
         if file.suffix == ".whl":
             return Download(file)
-        wheel = self._make_wheel(file, scratch)
+        wheel = self.make_wheel(file, scratch)
         return Download(wheel, LockedSource(file=file.name, sha256=hash_file(file)))
 
     def install_from_index(self, arguments: Sequence[str]) -> None:
@@ -253,15 +234,12 @@ class Pip(msgspec.Struct, frozen=True, kw_only=True):
         copy = scratch / folder.name
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(folder, copy, symlinks=True, ignore=shutil.ignore_patterns(".git"))
-        return self._make_wheel(copy, scratch)
+        return self.make_wheel(copy, scratch)
 
-    def build_beside(self, scratch: Path, source: Path, variables: Mapping[str, str]) -> Path:
-        """The wheel of a source distribution, built with what this environment has."""
-        return self._make_wheel(source, scratch, "--no-build-isolation", variables=variables)
-
-    def _make_wheel(
+    def make_wheel(
         self, source: Path, scratch: Path, *options: str, variables: Mapping[str, str] | None = None
     ) -> Path:
+        """The wheel of a source, by a build of pip with these options. Raises CommandError."""
         path = scratch / "built" / source.name
         shutil.rmtree(path, ignore_errors=True)
         arguments = ["wheel", "-q", "--no-deps", *options, "-w", str(path), str(source)]

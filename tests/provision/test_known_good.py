@@ -52,6 +52,27 @@ def versions(lock: Lock) -> dict[str, str]:
     return {wheel.name: wheel.version for wheel in lock.wheels}
 
 
+LOCKS = [
+    (prove._release(stack), run)
+    for stack in Catalog().stacks
+    for run in Catalog().evidence(stack.id).runs
+    if run.pins
+]
+
+
+@pytest.mark.parametrize(("megatron", "run"), LOCKS)
+def test_a_shipped_lock_fits_its_request(
+    world: World, megatron: str, run: StackRun, tmp_path: Path
+) -> None:
+    words = ["setup", "--megatron", megatron, "--known-good", "--dry-run"]
+    words += ["--on", f"arch={run.arch}", "--on", f"python={run.python}"]
+    words += [word for name in run.additions for word in ("--with", name)]
+    done = world.run(*words, "--prefix", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert run.summary in done.stdout
+    assert f"{len(run.pins)}, by their hashes" in done.stdout
+
+
 @pytest.mark.slow
 def test_a_fitting_request_takes_it_and_resolves_nothing(
     world: World, proven: Lock, tmp_path: Path
