@@ -34,7 +34,6 @@ _EXACT = re.compile(r"==([^\s,|*]+)")
 # People read evidence beside the row; a compiler's output is not for them.
 _LONGEST = 600
 _EXIT_CODES = {"executed": EXIT_OK, "documented": EXIT_UNKNOWN, "contradicted": EXIT_FINDINGS}
-_MERGE = "tag:yaml.org,2002:merge"
 _FLAT = {"wheels", "probes", "losses", "checkouts", "imports"}
 _HEAD = "# Written by python -m tests.prove; what was seen, beside the row of the same name.\n"
 
@@ -46,7 +45,7 @@ _HEAD = "# Written by python -m tests.prove; what was seen, beside the row of th
 @repeated(
     "--published",
     metavar="NAME SHA256 SOURCE",
-    help="The hash of the index's file of a wheel that ran as a build of yours, and who has it.",
+    help="The index's hash of a wheel that ran as a build.",
 )
 @repeated(
     "--accept",
@@ -124,8 +123,8 @@ def run_stack(
             additions=(*_additions(stack, rows), *more),
         )
         bare = _bare(options, simulated=prover.simulated)
-        names = sorted(normalised(addition.partition("==")[0]) for addition in more)
-        bare = msgspec.structs.replace(bare, additions=tuple(names))
+        names = tuple(normalised(name.partition("==")[0]) for name in more)
+        bare = msgspec.structs.replace(bare, additions=names)
         try:
             return _replace_builds(_of_lock(bare, build(options), stack, rows), published)
         except NoStackError as none:
@@ -177,7 +176,6 @@ def _bare(options: SetupOptions, *, simulated: bool) -> StackRun:
 
 
 def _replace_builds(run: StackRun, published: tuple[str, ...]) -> StackRun:
-    """With the hashes of the index's files instead of those of builds, which it says."""
     wheels, differs = dict(run.wheels), list(run.differs)
     for name, sha256, source in (text.split(" ", 2) for text in published):
         version = wheels[name].partition(" ")[0]
@@ -187,8 +185,7 @@ def _replace_builds(run: StackRun, published: tuple[str, ...]) -> StackRun:
 
 
 def _pin(wheel: Wheel) -> str:
-    source = wheel.source
-    file = f"{source.file} {source.sha256}" if source else wheel.sha256
+    file = f"{wheel.source.file} {wheel.source.sha256}" if wheel.source else wheel.sha256
     return f"{wheel.version} {file}"
 
 
@@ -236,7 +233,7 @@ def _shorten(text: str) -> str:
 
 
 def dump_evidence(content: dict[str, Any]) -> str:
-    """YAML with the lists of a run on a line; what two runs share, and their wheels, once."""
+    """YAML with a run's lists on full lines; what two runs share stands once."""
     import yaml
 
     class Flow(NamedTuple):
@@ -252,7 +249,6 @@ def dump_evidence(content: dict[str, Any]) -> str:
         return node
 
     Dumper.add_representer(Flow, represent)
-    Dumper.add_representer(_Merge, lambda dumper, _: dumper.represent_scalar(_MERGE, "<<"))
     alike: dict[str, object] = {}
     runs = [
         {
@@ -261,24 +257,8 @@ def dump_evidence(content: dict[str, Any]) -> str:
         }
         for run in content["runs"]
     ]
-    pools: list[dict[Any, str]] = []
-    for run, plain in zip(runs, content["runs"], strict=True):
-        if any(" " in wheel for wheel in plain.get("wheels", {}).values()):
-            run["wheels"] = _share(plain["wheels"], pools)
     whole = {**content, "runs": runs}
     return str(yaml.dump(whole, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120))
-
-
-class _Merge:
-    """YAML's key for the pairs of another mapping."""
-
-
-def _share(wheels: dict[str, str], pools: list[dict[Any, str]]) -> dict[Any, Any]:
-    """The wheels as what differs from those of an earlier run, none of which is amiss here."""
-    base = next((pool for pool in pools if {*pool} <= {*wheels}), {})
-    pools.append(wheels)
-    own = {name: wheel for name, wheel in wheels.items() if base.get(name) != wheel}
-    return {_Merge(): base, **own} if base else wheels
 
 
 def write_run(stack: Stack, rows: Catalog, run: StackRun, into: Path | None) -> Path:
