@@ -3,7 +3,7 @@
 from ascend_doctor.judging.judge import Check, list_registered
 from ascend_doctor.judging.loading import import_below
 
-# The subject whose checks are all of level 1 and above.
+# A subject, and a folder in others: checks of level 1 and above.
 PROBES = "probes"
 
 

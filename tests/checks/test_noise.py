@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_doctor.checks.python.known_warnings import find_known, fold_known, known_warnings
+from ascend_doctor.checks.python.probes.known_warnings import find_known, fold_known, known_warnings
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, judge, list_registered

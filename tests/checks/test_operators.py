@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from ascend_doctor.checks.cann import operators
+from ascend_doctor.checks.cann.probes import operators
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, judge, list_registered

@@ -7,7 +7,7 @@ import pytest
 from ascend_doctor.checks import all_checks
 from ascend_doctor.checks.probes import probe_culprit, probes
 from ascend_doctor.checks.probes.probe_culprit import blame
-from ascend_doctor.checks.python import imports
+from ascend_doctor.checks.python.probes import imports
 from ascend_doctor.facts import ImportName, ImportPath, PackageCopy, Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, judge, list_registered

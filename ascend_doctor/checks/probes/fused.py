@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 
-from ascend_doctor.checks.cann.operators import read_outcomes
+from ascend_doctor.checks.cann.probes.operators import read_outcomes
 from ascend_doctor.checks.probes.run_failures import failures, ran, story
 from ascend_doctor.judging import Case, Findings, Remedy, Texts, Unknown, error, note, unknown
 from ascend_doctor.probe_records.common import ProbeRecord

@@ -12,7 +12,7 @@ from ascend_doctor.checks.probes.probe_culprit import (
     gives_up,
     signal_name,
 )
-from ascend_doctor.checks.python.known_warnings import fold_known
+from ascend_doctor.checks.python.probes.known_warnings import fold_known
 from ascend_doctor.judging import Finding, Findings, NotApplicable, Remedy, Unknown
 from ascend_doctor.judging.judge import Case, ConcludedError, error, unknown, warning
 from ascend_doctor.probe_records.common import ChildOutcome, ProbeRecord

@@ -4,7 +4,7 @@ import msgspec
 
 from ascend_doctor.checks.probes.run_failures import ran, ran_well, report_late, story
 from ascend_doctor.checks.stack.megatron import SWIFT_ON_NPUS
-from ascend_doctor.checks.stack.mindspeed_patches import LATE, ORDER, import_order_faults
+from ascend_doctor.checks.stack.probes.mindspeed_patches import LATE, ORDER, import_order_faults
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.judging import Case, Finding, Findings, Level, Texts, error, note, warning
 from ascend_doctor.probe_records.stack import EntryCase, EntryPointsRecord

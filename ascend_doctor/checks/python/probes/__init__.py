@@ -1,0 +1,1 @@
+"""Checks of the same subject that read what probes answered."""
