@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import click
 import msgspec
@@ -38,9 +39,12 @@ from ascend_doctor.judging.judge import Case, Check
 from ascend_doctor.machine import watchdog
 from ascend_doctor.machine.kinds import SCRIPT, refuse_other
 from ascend_doctor.machine.patience import patience
+from ascend_doctor.matrix.catalog import folder, list_rows
 from ascend_doctor.matrix.check_texts import read_all
+from ascend_doctor.matrix.loading import CacheEntry
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.redact import Redactor
+from ascend_doctor.redact.trees import texts_of
 from ascend_doctor.report import LEVELS, LevelRun, Report, assemble
 
 _NO_DEVICE = "no NPU on this machine; --device cpu or --device cuda says where to run instead"
@@ -224,9 +228,18 @@ def _probe_and_report(
         interrupted=interrupted,
         acknowledged=output.acknowledged,
     )
-    hidden.trust(read_all())  # not in last words: the cache's folder may be what hangs
+    hidden.trust(_own_texts(chosen))  # not in last words: the cache's folder may be what hangs
     output.write(report, hidden)
     return report
+
+
+def _own_texts(chosen: Iterable[Check]) -> list[str]:
+    """What checks say in any case: texts of their files, and constants of their modules."""
+    files = list_rows(folder("matrices") / "checks")
+    texts = CacheEntry.recall("own", files, lambda: [*texts_of(read_all())])
+    modules = [vars(sys.modules[name]) for name in {check.run.__module__ for check in chosen}]
+    rows = (row for module in modules for row in module.items() if row[0][:2] != "__")
+    return [*texts, *LEVELS, *(value for _, value in rows if isinstance(value, str))]
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,7 +19,8 @@ def redactor(
     """``env`` is the examined environment, which has more names than the facts."""
     known = facts.environment.variables if facts.environment is not None else _NOTHING
     variables = {**known, **env}
-    named = [_name(variables.get(variable, "")) for variable in _ADDRESS_VARIABLES]
+    addressed = [variables.get(variable, "") for variable in _ADDRESS_VARIABLES]
+    named = [text.partition(":")[0] if text.count(":") == 1 else text for text in addressed]
     host = facts.host.name if facts.host is not None else ""
     records = (rank.record_or_none(ProbeRecord) for run in facts.probes for rank in run.ranks)
     met = [name for record in records if record for name in record.hosts.values()]
@@ -32,10 +33,6 @@ def redactor(
         addresses=[name for name in everything if parse_address(name)],
         key=key,
     )
-
-
-def _name(text: str) -> str:
-    return text if text.count(":") != 1 else text.partition(":")[0]
 
 
 def _addresses(facts: Snapshot) -> Iterator[str]:

@@ -26,9 +26,10 @@ FAMILY = {
 }
 _NOT_ASCII = defer("|".join(sorted((w for w in FAMILY if not w.isascii()), key=len)[::-1]))
 _LEAST_STEM, _LONGEST = 3, 200
-_SURE_ENDS = re.compile("(?:passw(?:or)?d|pwd?|psk|secret|apikey|token|username|hostname)$")
-_BREAKS = re.compile(
-    r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[^\W\d_])(?=\d)|(?<=[a-zA-Z])(?=[一-鿿])|(?<=[一-鿿])(?=[a-zA-Z])|[\W_]+"
+_SURE_ENDS = defer("(?:passw(?:or)?d|pwd?|psk|secret|apikey|token|username|hostname)$")
+_BREAKS = defer(
+    r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[^\W\d_])(?=\d)|[\W_]+"
+    + fill("|(?<=[a-zA-Z])(?=@han@)|(?<=@han@)(?=[a-zA-Z])")
 )
 _NOTHING, _PATH, _NUMBER, _FIELD_NODE = (
     defer(SYNTAXES[name][0], re.IGNORECASE) for name in ("nothing", "path", "number", "fieldnode")
@@ -55,10 +56,6 @@ def _is_odd(value: str) -> bool:
 
 def is_sum(value: str) -> bool:
     return len(value) > 15 and is_hex(value.replace("-", ""))  # noqa: PLR2004
-
-
-def _is_name(value: str) -> bool:
-    return bool(re.search("[PSKTDp]", families(value))) and not is_drawn(value, 20)
 
 
 @functools.cache
@@ -102,7 +99,9 @@ CHECKS: dict[str, Callable[[str], bool]] = {
     "?": is_stranger,
     ":": _is_machine,
     "%": _is_odd,
-    "&": lambda text: _is_odd(text) and not _is_name(text),
+    "&": lambda text: (
+        _is_odd(text) and (is_drawn(text, 20) or not re.search("[PSKTDp]", families(text)))
+    ),
     "!": lambda value: all(map(is_strange, re.split(r"[.\s]+", value))),
     "#": lambda value: _is_machine(value.lower()) or is_stranger(value),
     "~": lambda value: not (_PATH.match(value) or _NOTHING.match(value)) and _is_mixed(value),

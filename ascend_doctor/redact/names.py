@@ -3,13 +3,14 @@
 import re
 from collections.abc import Iterable
 
+from ascend_doctor.patterns import defer
 from ascend_doctor.redact.vocabulary import SYNTAXES
 
 _WORDS = frozenset(SYNTAXES["words"][0].split())
 # Too many words contain two letters.
 _SHORTEST = 3
-_PLACEHOLDER = re.compile(r"[xX]{2,}|[A-Z]+(?:_[A-Z]+)+")
-_SHORT = re.compile(r"[A-Za-z][0-9]")  # a node may be called n1
+_PLACEHOLDER = defer(r"[xX]{2,}|[A-Z]+(?:_[A-Z]+)+")
+_SHORT = defer(r"[A-Za-z][0-9]")  # a node may be called n1
 
 
 def compile_names(

@@ -13,7 +13,7 @@ from ascend_doctor.redact.addresses import parse_address, pseudonym
 from ascend_doctor.redact.identities import IDENTITIES, IPV4, IPV6, is_address
 from ascend_doctor.redact.meanings import CHECKS, Cell
 from ascend_doctor.redact.names import compile_names, is_word
-from ascend_doctor.redact.shapes import BETWEEN, SHAPES, TOKENS, Shape, ShapeIndex
+from ascend_doctor.redact.shapes import BETWEEN, SHAPES, TOKENS, Shape, ShapeIndex, fold
 from ascend_doctor.redact.tables import find_cells, find_framed_cells
 from ascend_doctor.redact.tokens import find_tokens
 from ascend_doctor.redact.trees import RedactedTree, texts_of
@@ -33,6 +33,7 @@ _PSEUDONYM = defer(r"(?:host|user|serial)-[0-9a-f]{8}")
 _PAIRS = {"pair": ("user", "host"), "pair?": ("user?", "host#")}
 _FILE = re.compile(r"(.*?)(\.[a-z]{1,5})?$", re.DOTALL)
 _MOST_MET = 500
+_LONE = re.compile(r"[^ /-]*")
 # A JSON text or a sentence in a URL.
 _ESCAPED = defer(r"(?<=[?&;:=/#])[\w.~+*=:-]*(?:%[0-9A-Fa-f]{2}[\w.~+*=:-]*)+")
 
@@ -71,9 +72,9 @@ class Redactor:
         self._met: dict[str, str] = {}
         self.hidden: dict[Hidden, int] = {}
 
-    def trust(self, own: object) -> None:
-        """Take whole texts of a value for the doctor's own; a lone word might be a host's name."""
-        self._own = frozenset(text for text in texts_of(own) if "-" in text or " " in text)
+    def trust(self, own: Iterable[str]) -> None:
+        """Take whole texts for the doctor's own; a lone word might be a host's name."""
+        self._own = frozenset(text for text in own if not _LONE.fullmatch(text))
 
     def _digest(self, text: str) -> str:
         return blake2b(text.encode(), key=self._key, digest_size=4).hexdigest()
@@ -132,7 +133,7 @@ class Redactor:
     def secrets(self, text: str) -> str:
         """Without secrets; names, addresses and folders stay."""
         plain = VisibleText(text)
-        self._hide_secrets(plain, _lower_text(plain.text), identities=False, clean=self.secrets)
+        self._hide_secrets(plain, fold(plain.text), identities=False, clean=self.secrets)
         return plain.whole()
 
     def _hide_shapes(self, plain: VisibleText, shapes: Iterable[Shape]) -> None:
@@ -142,7 +143,7 @@ class Redactor:
                 plain.substitute(shape.compile_shape(), self._hide(shape), places)
 
     def _hide_secrets(
-        self, plain: VisibleText, lowered: str, *, identities: bool, clean: Callable[[str], str]
+        self, plain: VisibleText, folded: str, *, identities: bool, clean: Callable[[str], str]
     ) -> None:
         """And with ``identities`` those that a name or a heading announces."""
 
@@ -160,30 +161,30 @@ class Redactor:
             now = name + sign + (rest if "%" in rest else clean(rest))
             return match[0] if now == was else quote(now, safe="[]~+*=:")
 
-        if "%" in lowered:
+        if "%" in folded:
             plain.substitute(_ESCAPED, hide_escaped)
-        if "\n" in lowered or "\\n" in lowered:
+        if "\n" in folded or "\\n" in folded:
             hide(find_cells(plain.text))
             hide(find_framed_cells(plain.text))
-        self._hide_shapes(plain, self._secrets.within(lowered))
+        self._hide_shapes(plain, self._secrets.within(folded))
         hide(find_values(plain.text))
-        self._hide_shapes(plain, self._tokens.within(lowered))
+        self._hide_shapes(plain, self._tokens.within(folded))
         hide(find_tokens(plain.text))
 
     def _redact(self, text: str, home: str) -> str:
         if text in self._stay or text in self._own or not text[1:]:
             return text
         plain = VisibleText(text)
-        lowered = _lower_text(plain.text)
+        folded = fold(plain.text)
         self._hide_secrets(
-            plain, lowered, identities=True, clean=lambda was: self._redact(was, home)
+            plain, folded, identities=True, clean=lambda was: self._redact(was, home)
         )
         # Before names: the folder often ends with the login.
         if self._home_folder and self._home_folder in plain.text:
             plain.substitute(self._home, lambda match: self._became("home", match[0], home))
         for kind, pattern in self._names:
             plain.substitute(pattern, lambda match, kind=kind: self.name(kind, match[0]))  # type: ignore[misc]
-        self._hide_shapes(plain, self._identities.within(lowered))
+        self._hide_shapes(plain, self._identities.within(folded))
         for was, kind in self._met.items():  # what was hidden once is hidden everywhere
             if was in plain.text:
                 everywhere = re.compile(rf"(?<![A-Za-z0-9]){re.escape(was)}(?![A-Za-z0-9])")
@@ -242,19 +243,15 @@ class Redactor:
 
     def _whole(self, value: T, clean: Callable[[str], str]) -> T:
         # One look at the whole value spares one for each of thousands of texts.
-        lowered = _lower_text("\n".join(texts_of(value)))
+        folded = fold("\n".join(texts_of(value)))
         self._secrets, self._tokens, self._identities = (
-            ShapeIndex(each.within(lowered)) for each in _EVERY
+            ShapeIndex(each.within(folded)) for each in _EVERY
         )
         tree = RedactedTree(clean, self._cleaned.setdefault(clean.__name__, {}))
         try:
             return tree.cleaned(value)  # type: ignore[no-any-return]
         finally:
             self._secrets, self._tokens, self._identities = _EVERY
-
-
-def _lower_text(text: str) -> str:
-    return text.lower().replace(BETWEEN, " ")
 
 
 _EVERY = (ShapeIndex(SHAPES), ShapeIndex(TOKENS), ShapeIndex(IDENTITIES))

@@ -13,13 +13,14 @@ from ascend_doctor.patterns import defer
 from ascend_doctor.redact.vocabulary import fill, read_rows
 
 BETWEEN = "\x1f"  # words of a list; white space for a pattern, and it stands in no word
+_ZEROS = str.maketrans("123456789", "0" * 9)
 _CLASS_OR_BLANK = defer(r"\[(?:\\.|[^\]\\])*\]| ")
 
 
 class Shape(NamedTuple):
     """``pattern`` hides its groups, or all of the match without groups.
 
-    ``triggers`` are lower-case; a text with the shape holds one of them.
+    ``triggers`` are folded (``fold``); a folded text with the shape holds one of them.
     """
 
     kind: str
@@ -28,6 +29,11 @@ class Shape(NamedTuple):
 
     def compile_shape(self) -> re.Pattern[str]:
         return compile_pattern(self.pattern)
+
+
+def fold(text: str) -> str:
+    """A text as triggers are: in small letters, with 0 for each digit."""
+    return text.lower().replace(BETWEEN, " ").translate(_ZEROS)
 
 
 @functools.cache
@@ -44,7 +50,7 @@ def read_shapes(table: str) -> Iterator[Shape]:
     """Shapes of a table: kind, triggers in backticks, pattern."""
     for row in read_rows(table):
         kind, *triggers, pattern = re.split(" ?`(.*?)` ", row)
-        yield Shape(kind, tuple(triggers[::2]), fill(pattern))
+        yield Shape(kind, tuple(map(fold, triggers[::2])), fill(pattern))
 
 
 SHAPES = tuple(read_shapes("secrets.txt"))
@@ -60,11 +66,11 @@ class ShapeIndex:
                 self._triggers[word] = self._triggers.get(word, 0) | 1 << at
         self._subsets: dict[int, tuple[Shape, ...]] = {}
 
-    def within(self, lowered: str) -> tuple[Shape, ...]:
-        """The shapes that may be in a lower-case text."""
+    def within(self, folded: str) -> tuple[Shape, ...]:
+        """The shapes that may be in a folded text."""
         bits = 0
         for word, shapes in self._triggers.items():
-            if word in lowered:
+            if word in folded:
                 bits |= shapes
         subset = self._subsets.get(bits)
         if subset is None:

@@ -73,7 +73,9 @@ class RedactedTree:
         cleaned = self._known.get((name, text))
         if cleaned is None:
             cleaned = self._clean(text)
-            if cleaned == text and len(text) < _LONGEST and _tells(name.lower()):
+            lowered = name.lower()
+            tells = _TELLS.search(lowered) or any(map(is_telling, _LETTERS.findall(lowered)))
+            if tells and cleaned == text and len(text) < _LONGEST:
                 cleaned = self._clean_by_name(text, name)
             cleaned = text if cleaned == text else cleaned
             self._known[name, text] = cleaned
@@ -84,10 +86,6 @@ class RedactedTree:
         head = f'{name}="'
         whole = self._clean(f'{head}{text}"')
         return whole[len(head) : -1] if whole.startswith(head) and whole.endswith('"') else text
-
-
-def _tells(name: str) -> bool:
-    return bool(_TELLS.search(name)) or any(map(is_telling, _LETTERS.findall(name)))
 
 
 def _telling(field: str, value: Any) -> str:

@@ -22,8 +22,11 @@ _COMMAND = defer(r"\b(?:setx|setenv|export|set(?:[ \t]+-\w+)+|[gs]et-?prop|defin
 _KEEPS = defer(
     r"(?:set|put|define|add|insert|append|header|env|config|save)\w*\(\s*[\\\"']+$", re.IGNORECASE
 )
+# What those begin with, to spare compiling them.
+_COMMANDS, _QUOTES, _BARS = ("set", "get", "export", "define"), {*"\\\"'"}, {*"|│┃"}
 _URL, _PATH = defer(r"://\S*$"), defer(r"://[^/\s]+/\S*$")
 _NODES = defer(r"[\w.,\[\]-]+")
+_DIGIT = defer(r"\d")
 _NAMED = defer(r"""[^\n"'<>()|;=:]+""")
 # What a value is not: a name with its sign, a call.
 _NAME_NEXT = defer(r"""[\w.-]+["'\\]*(?:\(|[ \t]*(?:=|:(?=\s|$)))""")
@@ -81,6 +84,8 @@ def _find_names(lowered: str) -> Iterator[re.Match[str]]:
 def find_values(text: str) -> Iterator[Cell]:
     """The values, in the order of the text."""
     done, floor, person = 0, 0, -_NEAR
+    if text.isascii() and text.isalnum():  # a word
+        return
     lowered = text.lower()
     lowered = lowered if len(lowered) == len(text) else text
     for hit in _find_names(lowered):
@@ -117,15 +122,17 @@ def _value_of(text: str, start: int, end: int, floor: int, kin: str) -> Cell | N
 def _read(sense: Meaning, name: str, text: str, end: int) -> Cell | None:
     start = end - len(name)
     before = text[max(0, start - 24) : start]
+    follows = text[end : end + _NEAR].lstrip(f" \t{BETWEEN}")[:1]
     patterns = [*_ASSIGNED] if _SIGN.match(text, end) else []
-    if name.startswith("-") or _COMMAND.search(before) or _KEEPS.search(before):
+    announced = before[-1:] in _QUOTES or any(word in before for word in _COMMANDS)
+    if name.startswith("-") or (announced and (_COMMAND.search(before) or _KEEPS.search(before))):
         patterns.append(_OPTION)
-    if re.search(r"[._-]|[a-z][A-Z]", name) and sense.sure:
+    if follows in _BARS and re.search(r"[._-]|[a-z][A-Z]", name) and sense.sure:
         patterns.append(_CELL)
     for pattern in patterns:
         if (match := pattern.match(text, end)) and (cell := _judge_match(sense, match)):
             return cell
-    match = _PAIR.match(text, end)
+    match = _PAIR.match(text, end) if text[end : end + 1] in _QUOTES else None
     value = match[match.lastindex or 0] if match else ""
     listed = match and _CLOSED.match(text, match.end()) and before.rstrip("\\\"'")[-1:] in "[("
     paired = listed or re.search(r"\d", value) or is_strange(value)
@@ -133,7 +140,7 @@ def _read(sense: Meaning, name: str, text: str, end: int) -> Cell | None:
         return cell
     match = _BESIDE.match(text, end)
     if sense.sure and (not match or not judge(sense, match[match.lastindex or 0], beside=True)):
-        match = _FARTHER.match(text, end) or match
+        match = (_DIGIT.search(text, end) and _FARTHER.match(text, end)) or match
     tied = match and _ties(sense, match) and ("/" not in match[1] or _is_segment(text, name, end))
     return _judge_match(sense, match, beside=True) if match and tied else None
 
