@@ -6,11 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Distribution, Python
-from ascend_doctor.matrix.versions import normalised
+from ascend_doctor.matrix.versions import VersionError, check_range, normalised
 
 if TYPE_CHECKING:
     from packaging.markers import Marker
@@ -24,7 +22,7 @@ _IMPLEMENTATIONS = {"cpython": "CPython", "pypy": "PyPy", "graalpy": "GraalVM"}
 
 class Requirement(NamedTuple):
     name: str
-    specifier: SpecifierSet
+    specifier: str
 
 
 def requirements(python: Python, distribution: Distribution) -> Iterator[Requirement]:
@@ -39,10 +37,12 @@ def _plain(text: str) -> Requirement | None:
     match = _PLAIN.fullmatch(text)
     if match is None:
         return None
+    bounds = sorted({"".join(bound.split()) for bound in match[2].split(",")} - {""})
     try:
-        return Requirement(match[1], SpecifierSet(match[2]))
-    except InvalidSpecifier:
+        check_range("pep440", ",".join(bounds))
+    except VersionError:
         return None
+    return Requirement(match[1], ",".join(bounds))
 
 
 def _conditional(text: str, python: Python) -> Requirement | None:
@@ -55,7 +55,7 @@ def _conditional(text: str, python: Python) -> Requirement | None:
         return None
     if requirement.marker is not None and not _holds(requirement.marker, python):
         return None
-    return Requirement(requirement.name, requirement.specifier)
+    return Requirement(requirement.name, str(requirement.specifier))
 
 
 def range_declared(python: Python, distribution: Distribution, other: str) -> str | None:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from ascend_doctor.patterns import defer
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
 
 Scheme = Literal["pep440", "ascend", "unordered", "ref"]
 
@@ -32,6 +34,9 @@ _TOKEN = defer(
     r"|\.(?P<patch>[0-9]{1,9})"
 )
 _BOUND = defer(r"(>=|<=|==|!=|>|<)\s*(\S+)")
+_PLAIN = defer(
+    r"\s*(~=(?=\s*\d+\.\d)|>=|<=|==|!=|>|<)\s*([0-9]{1,9}(?:\.[0-9]{1,9})*(?:\.dev0)?)(\.\*)?\s*"
+)
 _BRACKET = defer(r"\[([^\[\],]+)(?:,([^\[\],]+))?\]\s*(?:,\s*)?")
 
 
@@ -130,12 +135,8 @@ def check_range(scheme: Scheme, version_range: str) -> None:
 
 def _one_alternative(scheme: Scheme, version: Version | Ascend | str, version_range: str) -> bool:
     if isinstance(version, Version):
-        try:
-            return _specifiers(version_range).contains(version, prereleases=True)
-        except (InvalidSpecifier, ValueError) as error:
-            raise VersionError(
-                f"{version_range[:_LONGEST]!r} is no range of Python versions"
-            ) from error
+        plain = _is_within(version, version_range)
+        return _contains(version, version_range) if plain is None else plain
     if isinstance(version, str):
         return _ref_matches(version, version_range)
     if version_range.lstrip().startswith("["):
@@ -143,8 +144,40 @@ def _one_alternative(scheme: Scheme, version: Version | Ascend | str, version_ra
     return all(_holds(version, bound) for bound in _bounds(scheme, version_range))
 
 
+def _is_within(version: Version, version_range: str) -> bool | None:
+    """What plain order says of a final release; None where PEP 440 knows more than order."""
+    if version.epoch or version.pre or version.post is not None or version.dev is not None:
+        return None
+    held = True
+    for text in version_range.split(",") if version_range.strip() else ():
+        match = _PLAIN.fullmatch(text)
+        if match is None or (match[3] and match[1] not in {"==", "!="}):
+            return None
+        bound, final = _pep440(match[2]), _pep440(version.public)
+        line = bound.release[: -1 if match[1] == "~=" else None]
+        in_line = (*final.release, *(0,) * len(line))[: len(line)] == line
+        if match[1] == "~=":
+            held = held and in_line and final >= bound
+        elif match[3]:
+            held = held and in_line is (match[1] == "==")
+        else:
+            held = held and _meets(match[1], final == bound, final > bound)
+    return held
+
+
+def _contains(version: Version, version_range: str) -> bool:
+    try:
+        return _specifiers(version_range).contains(version, prereleases=True)
+    except ValueError as error:  # InvalidSpecifier is one
+        raise VersionError(
+            f"{version_range[:_LONGEST]!r} is no range of Python versions"
+        ) from error
+
+
 @functools.lru_cache(maxsize=1 << 12)  # as above
 def _specifiers(version_range: str) -> SpecifierSet:
+    from packaging.specifiers import SpecifierSet  # as slow to import as half of click
+
     return SpecifierSet(version_range)
 
 
@@ -207,7 +240,10 @@ def _holds(version: Ascend, bound: _Bound) -> bool:
     if not any(rank == _BUILD for rank, _ in ascend.suffix):
         version = version.without_build()
     inside = version.within(ascend) if bound.line else version.key == ascend.key
-    above = not inside and version.key > ascend.key
+    return _meets(bound.operator, inside, not inside and version.key > ascend.key)
+
+
+def _meets(operator: str, inside: bool, above: bool) -> bool:
     return {
         "==": inside,
         "!=": not inside,
@@ -215,7 +251,7 @@ def _holds(version: Ascend, bound: _Bound) -> bool:
         "<=": not above,
         ">": above,
         "<": not inside and not above,
-    }[bound.operator]
+    }[operator]
 
 
 def _in_brackets(scheme: Scheme, version: Ascend, version_range: str) -> bool:

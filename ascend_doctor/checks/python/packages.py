@@ -188,7 +188,7 @@ def _broken(python: Python, distribution: Distribution, requirement: Requirement
     if installed is None or not requirement.specifier or (distribution.name, name) in _JUDGED:
         return False
     try:
-        return not is_in_range(installed.version, str(requirement.specifier))
+        return not is_in_range(installed.version, requirement.specifier)
     except Unknown:
         return False
 
