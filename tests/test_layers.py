@@ -105,7 +105,7 @@ START = {"click", "msgspec", "typing_extensions"}
 IMPORTS = {
     "--help": START | {"shutil"},
     "env": START | {"json"},
-    "check -l 0": START | {"json", "packaging"},
+    "check -l 0": START | {"packaging"},
 }
 
 

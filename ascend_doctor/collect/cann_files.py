@@ -4,11 +4,12 @@ import re
 
 from ascend_doctor.collect.vendor_text import first, parse_assignments, parse_pairs
 from ascend_doctor.facts import CannComponent
+from ascend_doctor.patterns import defer
 
-_RUNNING = re.compile(
+_RUNNING = defer(
     r"^([\w-]{1,64})_running_version=\[([^:\]\n]{0,64}):([^\]\n]{0,64})\]", re.MULTILINE
 )
-_REQUIRED = re.compile(r"required_(driver|package)_(\w{1,64})_version")
+_REQUIRED = defer(r"required_(driver|package)_(\w{1,64})_version")
 
 
 def parse_component(name: str, text: str) -> CannComponent | None:

@@ -69,9 +69,14 @@ def host(machine: Machine) -> Host:
     memory = parse_meminfo(read_or_none(machine, "/proc/meminfo") or "")
     status = read_or_none(machine, "/proc/self/status") or ""
     named: dict[str, Any] = machine.value("uname", _uname)
-    user: dict[str, Any] = machine.value("user", _user)
+    user: dict[str, Any] = machine.value(
+        "user",
+        lambda: {"uid": os.geteuid(), "gids": sorted({os.getegid(), *os.getgroups()})},
+    )
     shm: dict[str, int] = machine.value("statvfs:/dev/shm", _shm)
-    cpus: dict[str, int] = machine.value("cpus", _cpus)
+    cpus: dict[str, int] = machine.value(
+        "cpus", lambda: {"online": os.cpu_count() or 1, "usable": len(os.sched_getaffinity(0))}
+    )
     quota = _cpu_quota(machine)
     stdcxx = find_library(machine, "libstdc++.so.6")
     return Host(
@@ -127,10 +132,6 @@ def _glibc() -> str | None:
     return version if name == "glibc" else None
 
 
-def _user() -> dict[str, Any]:
-    return {"uid": os.geteuid(), "gids": sorted({os.getegid(), *os.getgroups()})}
-
-
 def _shm() -> dict[str, int]:
     try:
         statvfs = os.statvfs("/dev/shm")  # noqa: S108 - the subject, not a place for files
@@ -140,10 +141,6 @@ def _shm() -> dict[str, int]:
         "size": statvfs.f_frsize * statvfs.f_blocks,
         "free": statvfs.f_frsize * statvfs.f_bavail,
     }
-
-
-def _cpus() -> dict[str, int]:
-    return {"online": os.cpu_count() or 1, "usable": len(os.sched_getaffinity(0))}
 
 
 def _limits() -> dict[str, tuple[int, int]]:

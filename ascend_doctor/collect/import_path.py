@@ -72,16 +72,14 @@ def import_path(machine: Machine, python: Python) -> ImportPath:
     )
 
 
-def _is_of_cann(path: str) -> bool:
-    return is_installed(path) or "/opp/built-in/" in path
-
-
 def _list_hidden(machine: Machine, python: Python) -> Iterator[ImportName]:
     """Packages that a module outside of the installed ones stands in for."""
     names = [name for name in python.importable if "." not in name and name not in NAMES]
     for name, copies_found in bare_copies(machine, python.sys_path, names).items():
         first = copies_found[0] if copies_found else None
-        if first and first.kind != "namespace" and not _is_of_cann(first.path):
+        if not first or first.kind == "namespace" or "/opp/built-in/" in first.path:
+            continue
+        if not is_installed(first.path):
             yield ImportName(name=name, copies=copies_found)
 
 

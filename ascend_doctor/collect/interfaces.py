@@ -54,7 +54,8 @@ def _inet(asked: socket.socket) -> dict[str, list[str]]:
     addresses: dict[str, list[str]] = defaultdict(list)
     for label, address in _RECORD.iter_unpack(room.tobytes()[:used]):
         # A second address may have the label eth0:1.
-        addresses[_text(label).partition(":")[0]].append(socket.inet_ntoa(address))
+        name = label.partition(b"\0")[0].decode("utf-8", "replace")
+        addresses[name.partition(":")[0]].append(socket.inet_ntoa(address))
     return addresses
 
 
@@ -64,10 +65,6 @@ def _running(asked: socket.socket, name: str) -> bool | None:
     except OSError:
         return None
     return bool(struct.unpack_from("H", answer, 16)[0] & _RUNNING)
-
-
-def _text(raw: bytes) -> str:
-    return raw.partition(b"\0")[0].decode("utf-8", "replace")
 
 
 def _read(path: str) -> str:

@@ -9,7 +9,8 @@ import ast
 import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -87,7 +88,7 @@ def bare_copies(
 
 
 def _order(
-    machine: Machine, listed: Mapping[str, frozenset[str]], finders: Mapping[str, Finder], name: str
+    machine: Machine, listed: Mapping[str, Sequence[str]], finders: Mapping[str, Finder], name: str
 ) -> list[PackageCopy]:
     regular: list[PackageCopy] = []
     portions: list[PackageCopy] = []
@@ -106,11 +107,11 @@ def _order(
     return [*regular, *portions, *mapped]
 
 
-def _on_path(machine: Machine, entry: str, inside: frozenset[str], name: str) -> PackageCopy | None:
+def _on_path(machine: Machine, entry: str, inside: Sequence[str], name: str) -> PackageCopy | None:
     """A package comes before a module before a namespace portion."""
     folder = f"{entry.rstrip('/')}/{name}"
     portion = name in inside and is_directory(machine, folder)
-    content = _names(machine, folder) if portion else frozenset()
+    content = _names(machine, folder) if portion else ()
     module = _find_module(inside, name)
     if _find_module(content, "__init__") is not None:
         return PackageCopy(path=folder, entry=entry, kind="package")
@@ -140,11 +141,9 @@ def _is_mapped(machine: Machine, path: str) -> bool:
     return exists(machine, f"{path}/__init__.py") or exists(machine, f"{path}.py")
 
 
-def _finders(
-    machine: Machine, listed: Mapping[str, frozenset[str]]
-) -> Iterator[tuple[str, Finder]]:
+def _finders(machine: Machine, listed: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Finder]]:
     for entry, inside in listed.items():
-        for name in sorted(inside):
+        for name in inside:
             if name.startswith("__editable__") and name.endswith("_finder.py"):
                 path = f"{entry.rstrip('/')}/{name}"
                 yield path, parse_finder(read_or_none(machine, path) or "")
@@ -154,7 +153,7 @@ def _parts(machine: Machine, folder: str) -> tuple[str, ...]:
     """Sub-packages: folders with code. pip leaves folders of compiled files and caches behind."""
     return tuple(
         name
-        for name in sorted(_names(machine, folder))
+        for name in _names(machine, folder)
         if name.isidentifier()
         and not name.startswith("__")
         and _has_code(machine, f"{folder}/{name}")
@@ -183,17 +182,21 @@ def _once(machine: Machine, package_copies: Sequence[PackageCopy]) -> Iterator[P
             yield copy
 
 
-def _find_module(files: Iterable[str], name: str) -> str | None:
-    """The first file of a module, by name."""
-    named, size = (file for file in files if file.startswith(name)), len(name)
-    return min((file for file in named if _MODULE.fullmatch(file, size)), default=None)
+def _find_module(files: Sequence[str], name: str) -> str | None:
+    """The first file of a module among sorted names."""
+    for at in range(bisect_left(files, name), len(files)):
+        if not files[at].startswith(name):
+            break
+        if _MODULE.fullmatch(files[at], len(name)):
+            return files[at]
+    return None
 
 
-def _names(machine: Machine, folder: str) -> frozenset[str]:
+def _names(machine: Machine, folder: str) -> Sequence[str]:
     try:
-        return frozenset(machine.names(folder))
+        return machine.names(folder)
     except OSError:
-        return frozenset()
+        return ()
 
 
 def is_installed(path: str) -> bool:

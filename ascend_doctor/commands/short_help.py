@@ -41,6 +41,12 @@ class ShortHelpCommand(click.Command):
             )
         )
 
+    def make_parser(self, ctx: click.Context) -> Any:
+        """Knows short options among the long: click compares the others with each option."""
+        parser = super().make_parser(ctx)
+        parser._long_opt.update(parser._short_opt)  # noqa: SLF001
+        return parser
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         shown: dict[str, list[tuple[str, str]]] = {"Options": []}
         for each in self.get_params(ctx):

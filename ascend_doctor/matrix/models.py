@@ -1,6 +1,5 @@
 """The sizes of a model, from a row of the matrix or from a Hugging Face config.json."""
 
-import difflib
 import functools
 import re
 from pathlib import Path
@@ -128,6 +127,8 @@ def find_named(catalog: Catalog, name: str) -> Model | None:
 
 def find_near(catalog: Catalog, name: str) -> tuple[str, ...]:
     """Known names that an unknown one may mean, nearest first."""
+    import difflib
+
     known = names_by_spelling(catalog)
     plain = _plain(name)
     near = difflib.get_close_matches(plain, known, n=_MOST_LIKE)
