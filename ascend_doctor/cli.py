@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import shlex
 import sys
 import time
@@ -24,9 +23,10 @@ from ascend_doctor.exits import (
 )
 from ascend_doctor.machine import live, streams, watchdog
 from ascend_doctor.machine.files import is_there
+from ascend_doctor.patterns import defer
 from ascend_doctor.render.plain import lines, one_line
 
-_STRAY_WORD = re.compile(r"Got unexpected extra argument \((\S+)\)")
+_STRAY_WORD = defer(r"Got unexpected extra argument \((\S+)\)")
 # What a command without its arguments is told to be typed as.
 _EXAMPLES = {
     "merge": "The reports of the nodes, such as `ascend-doctor merge reports`.",

@@ -4,13 +4,15 @@ import datetime as dt
 
 import click
 
-from ascend_doctor.commands.lines import write
+from ascend_doctor.commands.matrix import write
 from ascend_doctor.commands.options.format_option import shape_option
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.language import say
 from ascend_doctor.matrix.queries import staleness
 from ascend_doctor.render.columns import pad
 from ascend_doctor.render.formats.json import pretty
+
+_WIDTH = 90  # of the versions of a component
 
 
 @click.command("list")
@@ -42,12 +44,10 @@ def command(overlays: tuple[str, ...], shape: str) -> int:
     for component in rows.components:
         versions = ", ".join(row.version for row in component.releases)
         versions = versions or say("not listed; bounds only")
-        write(f"  {component.id:<22} {_cut(versions, 90)}")
+        if len(versions) > _WIDTH:
+            versions = f"{versions[: _WIDTH - 3].rstrip(', ')} …"
+        write(f"  {component.id:<22} {versions}")
     note = staleness(rows, dt.datetime.now(dt.timezone.utc).date())
     if note:
         click.echo(say(note), err=True)
     return 0
-
-
-def _cut(text: str, size: int) -> str:
-    return text if len(text) <= size else f"{text[: size - 3].rstrip(', ')} …"

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import click
 import msgspec
 
-from ascend_doctor.commands.lines import write
+from ascend_doctor.commands.matrix import write
 from ascend_doctor.commands.options.format_option import shape_option
 from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.matrix import catalog, matrix_option

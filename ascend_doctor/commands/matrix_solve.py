@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ascend_doctor.commands.lines import write
+from ascend_doctor.commands.matrix import write
 from ascend_doctor.commands.options.format_option import shape_option
 from ascend_doctor.commands.options.kinds import flag, repeated
 from ascend_doctor.commands.options.launch import framework_option

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ascend_doctor.commands.options.input_file import InputFile
+from ascend_doctor.commands.options.input_file import InputFile, prefix_option
 from ascend_doctor.commands.options.kinds import defaulted, repeated
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
-from ascend_doctor.commands.options.prefix import prefix_option
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.language import say

@@ -2,7 +2,7 @@
 
 import click
 
-from ascend_doctor.commands.lines import write
+from ascend_doctor.commands.matrix import write
 from ascend_doctor.commands.matrix_show import source_lines
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.language import say

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import click
 
 from ascend_doctor.commands.options.format_option import shape_option
-from ascend_doctor.commands.options.prefix import prefix_option
+from ascend_doctor.commands.options.input_file import prefix_option
 from ascend_doctor.errors import DataError
 from ascend_doctor.findings import show_bytes
 from ascend_doctor.language import say

@@ -2,7 +2,7 @@
 
 import click
 
-from ascend_doctor.commands.options.prefix import prefix_option
+from ascend_doctor.commands.options.input_file import prefix_option
 from ascend_doctor.language import say
 from ascend_doctor.provision.kept import use_stack
 from ascend_doctor.provision.lock import Prefix

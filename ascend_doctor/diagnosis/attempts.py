@@ -78,9 +78,10 @@ def read_history(path: str, now: Diagnosis) -> list[Attempt]:
         names = [os.path.join(path, name) for name in os.listdir(path) if name.endswith(".json")]
         names.sort(key=lambda name: (modification_time(name), name))
     diagnoses = [(name, _read_diagnosis(name)) for name in names[-_MANY:]]
+    times = (datetime.fromtimestamp(modification_time(name), timezone.utc) for name, _ in diagnoses)
     return [
-        remember(diagnosis, f"{os.path.basename(name)} ({_date(name)})")
-        for name, diagnosis in diagnoses
+        remember(diagnosis, f"{os.path.basename(name)} ({at:%Y-%m-%d %H:%M} UTC)")
+        for at, (name, diagnosis) in zip(times, diagnoses, strict=True)
         if not _is_same(diagnosis, now)
     ]
 
@@ -96,10 +97,6 @@ def modification_time(path: str) -> float:
         return os.stat(path).st_mtime
     except OSError:
         return 0.0
-
-
-def _date(path: str) -> str:
-    return f"{datetime.fromtimestamp(modification_time(path), timezone.utc):%Y-%m-%d %H:%M} UTC"
 
 
 def _read_diagnosis(path: str) -> Diagnosis:

@@ -32,7 +32,7 @@ from ascend_doctor.diagnosis.stacks import (
     parse_py_spy,
 )
 from ascend_doctor.diagnosis.stall_judge import judge_stall
-from ascend_doctor.diagnosis.stall_result import Stall, Standing
+from ascend_doctor.diagnosis.stall_result import Seen, Stall, Standing
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import open_descriptor, read_bytes, walk_folders
 from ascend_doctor.machine.syntax import describe_json
@@ -56,33 +56,18 @@ _SMALL = 32 << 20
 _HEAD = 4096
 
 
-class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessState(Seen, frozen=True, kw_only=True):
     """``rank-N.state``: a rank's process in /proc when the stall was gathered."""
 
     rank: int
     world_size: int = 0
     host: str = ""
     pid: int = 0
-    state: str = ""
     main: str = ""
     # Whether the first dump of rank-N.stacks is the rank's, not its helpers'.
     dumped: bool = True
     # Seconds between what is in rank-N.progress and the gathering.
     age: float = 0.0
-    lock_holder: int | None = None
-    # How its process ended: "signal 9", "exit code 1".
-    ended: str = ""
-    # As in Standing, for a job that the doctor did not start.
-    call: str = ""
-    file: str = ""
-    source: str = ""
-    moved: bool = False
-    processor: float = 0.0
-    npu: bool = True
-
-
-# Fields that a standing takes over from the state.
-_SHARED = ("state", "lock_holder", "ended", "call", "file", "source", "moved", "processor", "npu")
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,7 +193,7 @@ class StallFiles:
             frames=frames,
             helpers=tuple(main_frames(dump) for dump in self.helpers.get(rank, ())),
             age=age,
-            **{name: getattr(state, name) for name in _SHARED},
+            **{name: getattr(state, name) for name in Seen.__struct_fields__},
         )
 
 

@@ -12,23 +12,18 @@ _LOCKS = re.compile(r"^with \w*lock|\.acquire\(", re.IGNORECASE)
 Absence = Literal["stopped", "gone", "elsewhere", "other call", "not started", "working"]
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a rank is, as its process shows it.
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What the process of a rank shows.
 
     ``state`` is that of /proc/PID/stat ("T" stopped, "Z" ended), "gone" without a process,
-    empty if unknown. ``frames`` are of the main thread, the innermost first, ``helpers`` of the
-    processes that it forked. ``age``: seconds between the last seen frames and the stall's end;
-    0 for frames of the stall. ``lock_holder`` is a rank that holds a file lock this one waits
-    for. ``ended``: how its process ended, if known. ``call`` and ``file``: the main thread's
-    system call. ``source``: the text of the program's innermost line. ``moved``: its stack
-    changed between looks; ``processor``: the share of one used meanwhile. ``npu``: it may use one.
+    empty if unknown. ``lock_holder`` is a rank that holds a file lock this one waits for.
+    ``ended``: how its process ended ("signal 9", "exit code 1"), if known. ``call`` and ``file``:
+    the main thread's system call. ``source``: the text of the program's innermost line.
+    ``moved``: its stack changed between looks; ``processor``: the share of one used meanwhile.
+    ``npu``: it may use one.
     """
 
-    rank: int
     state: str = ""
-    frames: tuple[Frame, ...] = ()
-    helpers: tuple[tuple[Frame, ...], ...] = ()
-    age: float = 0.0
     lock_holder: int | None = None
     ended: str = ""
     call: str = ""
@@ -37,6 +32,18 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     moved: bool = False
     processor: float = 0.0
     npu: bool = True
+
+
+class Standing(Seen, frozen=True, kw_only=True):
+    """Where a rank is: ``frames`` of the main thread, innermost first, ``helpers`` of its forks.
+
+    ``age``: seconds between the last seen frames and the stall's end; 0 for frames of the stall.
+    """
+
+    rank: int
+    frames: tuple[Frame, ...] = ()
+    helpers: tuple[tuple[Frame, ...], ...] = ()
+    age: float = 0.0
 
     @property
     def locks(self) -> bool:

@@ -71,7 +71,10 @@ def judge_standings(
 
 def _find_other_call(standings: Mapping[int, Standing]) -> AbsentRank | None:
     """The one rank in another call of torch.distributed than all others, which share a line."""
-    calls = {rank: _c10d_call(standing) for rank, standing in standings.items()}
+    calls = {
+        rank: next((frame.function.lstrip("i") for frame in each.frames if is_of_c10d(frame)), "")
+        for rank, each in standings.items()
+    }
     numbers = Counter(calls.values()).most_common()
     if "" in calls.values() or len(numbers) != 2 or not numbers[0][1] > numbers[1][1] == 1:  # noqa: PLR2004 - one differs
         return None
@@ -85,10 +88,6 @@ def _find_other_call(standings: Mapping[int, Standing]) -> AbsentRank | None:
         reason=f"it is in {other} of torch.distributed, and the others wait in {usual}",
         line=line_of(standings[rank].frames),
     )
-
-
-def _c10d_call(standing: Standing) -> str:
-    return next((frame.function.lstrip("i") for frame in standing.frames if is_of_c10d(frame)), "")
 
 
 def _explain_doubt(standings: Mapping[int, Standing], waiting: list[int]) -> str:

@@ -187,11 +187,9 @@ def report_files(paths: Iterable[str]) -> Iterator[str]:
             yield path
             continue
         for folder, names in walk_folders(path):
-            yield from (os.path.join(folder, name) for name in names if _is_report(name))
-
-
-def _is_report(name: str) -> bool:
-    return name.endswith(".json") or (name.startswith(FOLDER) and name.endswith(ENDING))
+            for name in names:
+                if name.endswith(".json") or (name.startswith(FOLDER) and name.endswith(ENDING)):
+                    yield os.path.join(folder, name)
 
 
 _DECODER = msgspec.json.Decoder(NodeReport)

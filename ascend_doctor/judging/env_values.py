@@ -1,14 +1,14 @@
 """The environment variables that are set here, and how findings speak of them."""
 
-import re
 import shlex
 
 from ascend_doctor.facts import Environment
 from ascend_doctor.findings import Remedy
 from ascend_doctor.judging.judge import Case
 from ascend_doctor.judging.packages import npu_only
+from ascend_doctor.patterns import defer
 
-_NUMBER = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?")
+_NUMBER = defer(r"[0-9]{1,18}(\.[0-9]{1,18})?")
 
 
 def settings(case: Case) -> dict[str, str]:

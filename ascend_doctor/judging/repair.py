@@ -121,13 +121,9 @@ def change(env: Mapping[str, str], action: Action) -> dict[str, str] | None:
         return None
     for word in words:
         name, equals, value = word.partition("=")
-        value = _APPENDED.sub(lambda match: _append(env, match[1]), value)
+        value = _APPENDED.sub(lambda m: f":{env[m[1]]}" if env.get(m[1]) else "", value)
         value = _NAMED.sub(lambda match: env.get(match[1] or match[2], ""), value)
         if not (equals and name.isidentifier()) or "$" in value:
             return None
         after[name] = value
     return after
-
-
-def _append(env: Mapping[str, str], name: str) -> str:
-    return f":{env[name]}" if env.get(name) else ""

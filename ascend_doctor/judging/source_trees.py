@@ -8,9 +8,10 @@ from ascend_doctor.facts import GitState, ImportPath, PackageCopy
 from ascend_doctor.judging.judge import Case
 from ascend_doctor.judging.packages import find_distribution
 from ascend_doctor.matrix.schema import Release
+from ascend_doctor.patterns import defer
 
 # MindSpeed's branches and tags carry their Megatron's version.
-_LINE = re.compile(r"core_r(\d+)\.(\d+)(?:\.\d+)*$")
+_LINE = defer(r"core_r(\d+)\.(\d+)(?:\.\d+)*$")
 
 
 def copies(case: Case, name: str) -> tuple[PackageCopy, ...]:

@@ -71,10 +71,6 @@ def _close_test(line: str, mark: ShellMark) -> str:
     return f"{line[: end.start()]} {mark.near}{end.group().lstrip()}" if end else line
 
 
-def _rename(line: str, mark: ShellMark) -> str:
-    return re.sub(rf"(\$\{{?){re.escape(mark.text)}\b", rf"\g<1>{mark.near}", line)
-
-
 _CHANGES: Mapping[str, Change] = {
     **dict.fromkeys(
         ("SC1101", "stray-backslash", "carriage-return"),
@@ -96,7 +92,9 @@ _CHANGES: Mapping[str, Change] = {
     "lost-dollar": lambda line, mark: _once(line, mark.text, f"${mark.near}"),
     "parentheses": lambda line, mark: _once(line, mark.text, f"${{{mark.near}}}"),
     "not-expanded": lambda line, mark: _once(line, f"'{mark.text}'", f'"{mark.text}"'),
-    "unset-name": _rename,
+    "unset-name": lambda line, mark: re.sub(
+        rf"(\$\{{?){re.escape(mark.text)}\b", rf"\g<1>{mark.near}", line
+    ),
     "open-brace": lambda line, mark: _once(line, mark.text, f"{mark.text}}}"),
     "open-test": _close_test,
     "typographic-dash": lambda line, _: _DASHES.sub("--", line),

@@ -240,7 +240,7 @@ def _find_saved_writes(function: ast.FunctionDef, source: _Source) -> list[Spot]
     for node in _in_order(function):
         names: list[ast.expr] = []
         if isinstance(node, ast.Assign):
-            targets = [name for target in node.targets for name in _flatten(target)]
+            targets = [name for each in node.targets for name in getattr(each, "elts", [each])]
             plain = {name.id for name in targets if isinstance(name, ast.Name)}
             if _dot_name(_strip_subscript(node.value)).endswith(".saved_tensors"):
                 saved |= plain
@@ -266,10 +266,6 @@ def _find_saved_writes(function: ast.FunctionDef, source: _Source) -> list[Spot]
 def _in_order(function: ast.FunctionDef) -> list[ast.stmt | ast.expr]:
     nodes = [node for node in ast.walk(function) if isinstance(node, ast.stmt | ast.expr)]
     return sorted(nodes[1:], key=lambda node: (node.lineno, node.col_offset))
-
-
-def _flatten(target: ast.expr) -> list[ast.expr]:
-    return list(target.elts) if isinstance(target, ast.Tuple | ast.List) else [target]
 
 
 def _strip_subscript(node: ast.expr) -> ast.expr:

@@ -17,6 +17,7 @@ import msgspec
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.machine.scratch import temporary
+from ascend_doctor.patterns import defer
 
 _COPY_LIMIT = 256 << 20  # bytes of packed-refs
 
@@ -31,7 +32,7 @@ _CONFIG = """[core]
 \texcludesFile = /dev/null
 """
 # With these an unchanged file may differ from the commit; we do not apply them.
-_CONVERTS = re.compile(r"\[\s*filter\b|\bautocrlf\b|\beol\b|\bfilter=", re.IGNORECASE)
+_CONVERTS = defer(r"\[\s*filter\b|\bautocrlf\b|\beol\b|\bfilter=", re.IGNORECASE)
 
 
 class GitCommand(NamedTuple):

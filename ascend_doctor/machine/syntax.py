@@ -1,9 +1,9 @@
 """Where and why a text is no JSON or YAML, in words that the catalogue has in each language."""
 
-import re
+from ascend_doctor.patterns import defer
 
 _ENDS = "the text breaks off"
-_MALFORMED = re.compile(r"JSON is malformed: (?P<problem>.*) \(byte (?P<byte>\d+)\)")
+_MALFORMED = defer(r"JSON is malformed: (?P<problem>.*) \(byte (?P<byte>\d+)\)")
 
 
 def describe_json(error: Exception, data: bytes | str, *, line: int = 1) -> str:

@@ -14,6 +14,7 @@ import msgspec
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.judging.layout_rules import splits_ranks
+from ascend_doctor.patterns import defer
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -46,7 +47,7 @@ TITLES = {
     "edp": "expert data",
 }
 # etp before tp, its suffix.
-_PART = re.compile(r"(etp|tp|pp|ep|cp)\s*[=:]?\s*([0-9]{1,5})", re.IGNORECASE)
+_PART = defer(r"(etp|tp|pp|ep|cp)\s*[=:]?\s*([0-9]{1,5})", re.IGNORECASE)
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True, order=True):

@@ -125,18 +125,14 @@ def _shrink_accelerate(launch: LaunchWords, settings: ProgramSettings) -> tuple[
     return msgspec.structs.replace(small, options=tuple(options)).words(), layout.ranks
 
 
-def _names_model(option: Option) -> bool:
-    return option.name in _MODELS and bool(option.arguments)
-
-
 def _stand_in(
     option: Option,
     layout: SmallLayout,
     settings: ProgramSettings,
-    names_model: Callable[[Option], bool] = _names_model,
+    names_model: Callable[[Option], bool] = lambda each: each.name in _MODELS,
 ) -> Option:
     folder = Path(settings.folder)
-    if names_model(option):
+    if option.arguments and names_model(option):
         copy = copy_small_model(option.arguments[0], folder, layout.layers, settings.python)
         return Option(option.typed, (copy,))
     if option.name in {"dataset", "val-dataset"}:

@@ -1,7 +1,6 @@
 """The memory that a launch needs as it is, against that of its chip."""
 
 import contextlib
-import re
 
 import msgspec
 from msgspec.structs import replace
@@ -11,13 +10,14 @@ from ascend_doctor.errors import DataError, NotApplicable, Unknown
 from ascend_doctor.facts import Launch
 from ascend_doctor.judging import Case, Findings, Level, Texts, note
 from ascend_doctor.matrix.models import Latent, Model, every, find_named
+from ascend_doctor.patterns import defer
 from ascend_doctor.planning.layout import Layout
 from ascend_doctor.planning.memory import GIB, Memory, TrainingRun, stage_memory
 from ascend_doctor.planning.ranking import MARGIN, RankBudget, rank_budget
 
 TEXTS = Texts("launches")
 
-_TRAINS = re.compile(r"(?:^|\.)(?:pre|post)train_\w+$")
+_TRAINS = defer(r"(?:^|\.)(?:pre|post)train_\w+$")
 # ms-swift exports without them.
 _LENGTHS = frozenset({"lr", "train_iters", "num_train_epochs", "max_epochs", "rlhf_type"})
 _TUNERS = frozenset({"lora", "full"})

@@ -8,19 +8,20 @@ from ascend_doctor.facts import ContainerSpec, Pods
 from ascend_doctor.findings import Finding, Place, quantity
 from ascend_doctor.judging.judge import Case
 from ascend_doctor.judging.texts import Texts
+from ascend_doctor.patterns import defer
 
 TEXTS = Texts("pods")
 
 _DRIVER = "/usr/local/Ascend/driver"
 # Ascend Device Plugin's resource names, with or without the chip.
-_NPU = re.compile(r"huawei\.com/(?:Ascend\w*|npu)", re.IGNORECASE)
+_NPU = defer(r"huawei\.com/(?:Ascend\w*|npu)", re.IGNORECASE)
 _OFFERED = (
     "huawei.com/Ascend910",
     "huawei.com/Ascend310P",
     "huawei.com/Ascend310",
     "huawei.com/npu",
 )
-_GPU = re.compile(r"(?:nvidia|amd)\.com/\w+")
+_GPU = defer(r"(?:nvidia|amd)\.com/\w+")
 _SHARED = "/dev/shm"  # noqa: S108 - a path in a pod
 
 

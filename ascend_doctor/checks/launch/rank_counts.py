@@ -23,13 +23,14 @@ from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case
 from ascend_doctor.judging.layout_rules import splits_ranks
 from ascend_doctor.judging.texts import Texts
+from ascend_doctor.patterns import defer
 
 TEXTS = Texts("rank-counts")
 
 _NODE_RANKS = frozenset({"node_rank", "machine_rank", "NODE_RANK"})
 # They start the ranks of all nodes themselves.
 _OWN_RANKS = frozenset({"verl", "swift", "megatron-swift"})
-_OF_TASK = re.compile(r"\$\{?SLURM_(?:PROCID|NODEID|LOCALID)\}?")
+_OF_TASK = defer(r"\$\{?SLURM_(?:PROCID|NODEID|LOCALID)\}?")
 # Devices of a node, if there are several nodes.
 _NODE = 8
 

@@ -1,7 +1,5 @@
 """Settings that go together or exclude each other: conditions beside texts of matrices/checks."""
 
-import re
-
 import msgspec
 
 from ascend_doctor.checks.launch.rules import ABSENT, UNKNOWN, LaunchNames, evaluate, fill
@@ -14,10 +12,11 @@ from ascend_doctor.judging.chip import family_or_none, require_answers
 from ascend_doctor.judging.env_values import number, settings, show_values, unset
 from ascend_doctor.judging.judge import Judgement
 from ascend_doctor.matrix.check_texts import FindingText
+from ascend_doctor.patterns import defer
 
 TEXTS = Texts("settings")
 
-_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]+\b")
+_VARIABLE = defer(r"\b[A-Z][A-Z0-9_]+\b")
 # Megatron makes about a dozen groups, each with a send and a receive buffer.
 _GROUPS, _BUFFERS = 12, 2
 _SIZES = ("HCCL_BUFFSIZE", "P2P_HCCL_BUFFSIZE")

@@ -45,7 +45,8 @@ def blame(run: ProbeRun) -> Blame | None:
     """The first cause of a failed run, None if every rank has its result."""
     if not run.missing and all(result.ok for result in run.ranks):
         return None
-    for look in (_find_crash, _find_exit, _missing, _find_exception, _stuck):
+    missing = Blame(kind="missing", ranks=run.missing) if run.missing else None
+    for look in (_find_crash, _find_exit, lambda _: missing, _find_exception, _stuck):
         if blamed := look(run):
             return blamed
     return _find_lost(run)
@@ -95,10 +96,6 @@ def _find_exit(run: ProbeRun) -> Blame | None:
         if result.ok is None and not result.exit_code and not result.stack
     ]
     return None if run.timed_out else _culprit("exit", quiet, "exit code 0")
-
-
-def _missing(run: ProbeRun) -> Blame | None:
-    return Blame(kind="missing", ranks=run.missing) if run.missing else None
 
 
 def by_torchrun(run: ProbeRun) -> bool:

@@ -8,7 +8,6 @@ from ascend_doctor.probe_records.device import (
     DeviceRecord,
     MatrixProduct,
 )
-from ascend_doctor.probe_results import ProbeRun
 
 TEXTS = Texts("probes")
 
@@ -41,14 +40,12 @@ def _device(case: Case) -> Findings:
             )
     yield from findings
     if not findings and run.ranks:
-        if any(_is_hollow(run, result.record(DeviceRecord)) for result in run.ranks):
+        records = [result.record(DeviceRecord) for result in run.ranks]
+        lost = [each for each in records if each.leaked_bytes is None and run.device != "cpu"]
+        if lost or not all(record.matmul for record in records):
             raise Unknown("the probe device recorded no products, or no memory that is left")
         name = run.first_record(DeviceRecord).name or case.device
         yield note(observed=name)
-
-
-def _is_hollow(run: ProbeRun, record: DeviceRecord) -> bool:
-    return not record.matmul or (record.leaked_bytes is None and run.device != "cpu")
 
 
 def _lacking(case: Case, record: DeviceRecord) -> set[str]:

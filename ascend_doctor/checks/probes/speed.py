@@ -1,7 +1,8 @@
 """How fast devices are: against each other as a verdict, against their family as a hint."""
 
+import statistics
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 
 from ascend_doctor.checks.probes.run_failures import failures, ran, ran_well
 from ascend_doctor.judging import Case, Findings, Remedy, Texts, Unknown, error, note, warning
@@ -120,7 +121,7 @@ def _slow(run: ProbeRun, name: str, unit: str, series: Mapping[int, float]) -> F
         if result.rank in series:
             hosts[result.host].append(result.rank)
     for ranks in hosts.values():
-        median = _median(series[rank] for rank in ranks)
+        median = statistics.median(series[rank] for rank in ranks)
         for rank in ranks:
             if series[rank] >= _SLOW * median:
                 continue
@@ -171,7 +172,7 @@ def _soak(case: Case) -> Findings:
         series = result.record(SoakRecord).rates
         if not series:
             continue
-        last[result.rank] = _mean(series[-_TENTHS:])
+        last[result.rank] = statistics.fmean(series[-_TENTHS:])
         findings += _find_throttling(run, result.rank, series)
     findings += _slow(run, "the last third of the time", "TFLOPS", last)
     yield from findings
@@ -184,7 +185,7 @@ def _soak(case: Case) -> Findings:
 def _find_throttling(run: ProbeRun, rank: int, series: list[float]) -> Findings:
     if run.device == "cpu" or run.simulated or len(series) <= _TENTHS:
         return
-    end, best = _mean(series[-_TENTHS:]), max(series)
+    end, best = statistics.fmean(series[-_TENTHS:]), max(series)
     if end < _THROTTLED * best:
         yield warning(
             f"soak: rank {rank} gets slower while it works",
@@ -194,16 +195,3 @@ def _find_throttling(run: ProbeRun, rank: int, series: list[float]) -> Findings:
             remedy=_BUSY if run.device == "npu" else None,
             ranks=(rank,),
         )
-
-
-# statistics imports fractions and decimal, which would delay every level 0.
-
-
-def _mean(values: Collection[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _median(values: Iterable[float]) -> float:
-    ordered = sorted(values)
-    half = len(ordered) // 2
-    return ordered[half] if len(ordered) % 2 else _mean(ordered[half - 1 : half + 1])

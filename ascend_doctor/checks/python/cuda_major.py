@@ -1,18 +1,17 @@
 """Packages for CUDA, and the CUDA of torch."""
 
-import re
-
 from ascend_doctor.facts import Distribution, Python
 from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, Unknown, error
 from ascend_doctor.judging.packages import distribution, pip
 from ascend_doctor.judging.requirements import requirements
+from ascend_doctor.patterns import defer
 
 TEXTS = Texts("cuda-major")
 
 # nvidia-nvshmem-cu12, transformer-engine-cu13, cupy-cuda12x.
-_SUFFIX = re.compile(r"^(?P<name>.+)-cu(?:da)?(?P<major>\d{2})x?$")
+_SUFFIX = defer(r"^(?P<name>.+)-cu(?:da)?(?P<major>\d{2})x?$")
 # The local version of torch's wheels: 2.7.1+cu126.
-_LOCAL = re.compile(r"\+cu(?P<major>\d{2})\d")
+_LOCAL = defer(r"\+cu(?P<major>\d{2})\d")
 _UPSTREAM = "https://github.com/NovaSky-AI/SkyRL/pull/1543"
 
 

@@ -184,13 +184,10 @@ def _lib64(driver: Driver | None) -> str:
 
 def _driver_folders(case: Case) -> Remedy:
     root = _lib64(case.facts.driver)
-    folders = ":".join((root, f"{root}/common", f"{root}/driver"))
+    folders = shlex.quote(":".join((root, f"{root}/common", f"{root}/driver")))
+    name = "LD_LIBRARY_PATH"
     return Remedy(
         summary="Add the driver's folders to the loader's path; in a container mount the driver "
         "folder of the host first",
-        commands=(_append("LD_LIBRARY_PATH", folders),),
+        commands=(f"export {name}=${{{name}:+${name}:}}{folders}",),
     )
-
-
-def _append(name: str, value: str) -> str:
-    return f"export {name}=${{{name}:+${name}:}}{shlex.quote(value)}"

@@ -18,3 +18,11 @@ class InputFile(click.Path):
         """Raises DataError."""
         refuse_other(str(value), *self.kinds)
         return super().convert(value, param, ctx)
+
+
+prefix_option = click.option(
+    "--prefix",
+    metavar="DIR",
+    type=InputFile(),
+    help="Where stacks are built.  [default: ASCEND_DOCTOR_PREFIX, or the user's data folder]",
+)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +11,7 @@ import msgspec
 
 from ascend_doctor.commands.options.gather import gather_options
 from ascend_doctor.commands.options.kinds import defaulted, flag
+from ascend_doctor.patterns import defer
 
 if TYPE_CHECKING:
     from ascend_doctor.probing.schedule import Extent
@@ -23,7 +23,7 @@ _SIZES = {
     "ep": "Expert parallel size.",
     "etp": "Expert tensor parallel size; Megatron takes that of --tp where it is left out.",
 }
-_ENDPOINT = re.compile(r"\S+:[0-9]{1,5}")
+_ENDPOINT = defer(r"\S+:[0-9]{1,5}")
 
 
 class ProbeScope(msgspec.Struct, frozen=True, kw_only=True):

@@ -67,19 +67,14 @@ def read_options(words: list[CommandWord], parser: Any) -> dict[str, ReadOption]
         taken = start + 1 + (max(_most_values(action) - bool(equals), 0) if action else number)
         own, rest = words[start : min(taken, number)], words[min(taken, number) : number]
         values = [*([value] if equals else []), *(word.text for word in own[1:])]
-        option = ReadOption(
-            action.dest if action else _name(typed), typed, values, [w.at for w in own]
-        )
+        dest = action.dest if action else typed.lstrip("-").replace("-", "_")
+        option = ReadOption(dest, typed, values, [w.at for w in own])
         option.extra = [word.at for word in rest] if action else option.places
         if action is not None:
             option.choices = [str(choice) for choice in action.choices or ()]
             option.kind = getattr(action.type, "__name__", "") if action.type else ""
         by_dest[option.dest] = option
     return by_dest
-
-
-def _name(typed: str) -> str:
-    return typed.lstrip("-").replace("-", "_")
 
 
 def _is_option(text: str, known: Any) -> bool:
