@@ -173,12 +173,16 @@ def _mismatch(
 def _gather(calls: Mapping[int, TracedCall]) -> Iterator[MismatchedCall]:
     alike: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     callers = {rank: [*program_frames(call.frames)] for rank, call in calls.items()}
-    steps = zip(*callers.values(), strict=False)
-    parted = next((depth for depth, frames in enumerate(steps) if len(set(frames)) > 1), 0)
+    common = set.intersection(*map(set, callers.values())) if callers else set()
+    is_cut = any(frames and frames[-1] in common for frames in callers.values())
     for rank, call in calls.items():
-        line = line_of(call.frames)
-        if parted:  # all are in one function, which several lines call
-            line += f", for {callers[rank][parted]}"
+        line, frames = line_of(call.frames), callers[rank]
+        while is_cut and frames and frames[-1] not in common:
+            frames.pop()  # beyond the last one of a longer stack
+        # The outermost that parts the ranks: wrappers may lie between it and the call.
+        parted = [frame for frame in frames if frame not in common]
+        if parted and parted[-1] != frames[0]:
+            line += f", for {parted[-1]}"
         alike[call.operation, call.agreed, line].append(rank)
     for (operation, agreed, line), ranks in alike.items():
         yield MismatchedCall(ranks=tuple(ranks), operation=operation, agreed=agreed, line=line)

@@ -3,6 +3,7 @@
 Labels come with the launches, which are drawn by a seed.
 """
 
+import json
 import random
 import re
 import subprocess
@@ -101,6 +102,26 @@ def test_both_lines_are_named(drawn: Drawn, examined_python: Path, tmp_path: Pat
 def _first_rank(line: str) -> int:
     match = re.search(r"ranks? (\d+)", line)
     return int(match[1]) if match else -1
+
+
+def test_the_line_where_ranks_part_is_below_wrappers() -> None:
+    """One has a wrapper more, so its stack, of as many frames, lacks the outermost."""
+    line, wrapper = ["/job/norm.py", 8, "norm"], ["/lib/patch.py", 22, "wrapper"]
+    outer = [["/job/train.py", 5, "step"], ["/job/train.py", 90, "main"]]
+    deep = [[["/lib/double.py", 85, "wrapper"], wrapper, line, outer[0]]]
+    stacks = [deep, [[wrapper, ["/job/norm.py", 7, "norm"], *outer]]]
+    ranks = {}
+    for rank, (stack, operation) in enumerate(zip(stacks, ["allreduce", "broadcast"], strict=True)):
+        call = ["3", operation, "", "1 f", None, 5, 0]
+        rows = [["3", "tensor", [0, 1]], stack, call]
+        data = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+        ranks[rank] = parse_called_lines(data, rank, "x")
+    mismatch = find_mismatch(ranks)
+    assert mismatch is not None
+    assert [call.line for call in mismatch.calls] == [
+        "/lib/double.py:85 in wrapper, for /job/norm.py:8 in norm",
+        "/lib/patch.py:22 in wrapper, for /job/norm.py:7 in norm",
+    ]
 
 
 def test_the_first_calls_that_differ_are_given_with_their_callers() -> None:
