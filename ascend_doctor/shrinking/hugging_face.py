@@ -11,7 +11,7 @@ from pathlib import Path
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.shrinking.sizes import STEPS
 from ascend_doctor.shrinking.stand_ins import write_data_set
-from ascend_doctor.shrinking.words import Option
+from ascend_doctor.shrinking.words import Option, add_missing
 
 _MODELS = {
     *("model", "model-name", "model-id", "model-name-or-path", "base-model", "ref-model"),
@@ -47,9 +47,7 @@ def shrink_script(options: Sequence[Option], script: str, folder: Path) -> list[
     gone = {*_LEFT_OUT, "report-to"} | ({"num-train-epochs"} if trainer else set())
     small = [option for option in options if option.name not in gone]
     small = [_stand_in(option, source, folder) for option in small]
-    names = {option.name for option in small}
-    added = _trainer_end() if trainer else _own_end(source)
-    return [*small, *(option for option in added if option.name not in names)]
+    return add_missing(small, _trainer_end() if trainer else _own_end(source))
 
 
 def _stand_in(option: Option, source: str, folder: Path) -> Option:

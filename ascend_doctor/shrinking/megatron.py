@@ -8,11 +8,10 @@ flagos-ai/Megatron-LM-FL@175ae90ec:megatron/core/ssm/mamba_hybrid_layer_allocati
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from ascend_doctor.errors import DataError
 from ascend_doctor.shrinking.sizes import (
     MODEL,
     PARALLEL,
@@ -43,6 +42,7 @@ _SAMPLES = {"train-samples", "lr-decay-samples"}
 PLACES = {
     *("load", "save", "pretrained-checkpoint", "tensorboard-dir", "data-cache-path"),
     *("wandb-project", "wandb-exp-name", "wandb-save-dir"),
+    *("enable-hf2mg-convert", "model-type-hf"),  # MindSpeed-LLM reads one of Hugging Face
 }
 _LEFT_OUT = {
     *PLACES,
@@ -55,7 +55,7 @@ TOKENIZER = {
     *("tokenizer-type", "tokenizer-model", "tokenizer-name-or-path", "vocab-file", "merge-file"),
     *("vocab-size", "tiktoken-pattern", "tokenizer-not-use-fast"),
 }
-INSTRUCTIONS = {"is-instruction-dataset", "is-pairwise-dataset"}
+_INSTRUCTIONS = {"is-instruction-dataset", "is-pairwise-dataset"}
 # Without --use-flash-attn MindSpeed makes its mask of the sequence's length, and attention takes
 # only this one (MindSpeed@d0d5809d:mindspeed/core/transformer/flash_attention/generate_mask).
 _MASK = 2048
@@ -67,13 +67,13 @@ def is_pretraining(options: Sequence[Option]) -> bool:
     return "seq-length" in names and bool({"num-layers", _PATTERN} & names)
 
 
-def shrink_options(options: Sequence[Option], layout: SmallLayout) -> list[Option]:
+def shrink_options(
+    options: Sequence[Option], layout: SmallLayout, write_instructions: Callable[[int, int], str]
+) -> list[Option]:
     """The options with small sizes, stand-ins for data and tokenizer, and no checkpoints.
 
-    Raises DataError for a training whose data has no stand-in.
+    ``write_instructions`` is that of `choose_inputs`.
     """
-    if named := INSTRUCTIONS & {option.name for option in options}:
-        raise DataError(f"--{min(named)}: fine-tuning on instructions has no mock data")
     gone = _LEFT_OUT | _DATA | TOKENIZER if is_pretraining(options) else _LEFT_OUT
     remaining = [option for option in options if option.name not in gone]
     sequence = _MASK if _needs_mask(remaining) else SEQUENCE
@@ -82,7 +82,30 @@ def shrink_options(options: Sequence[Option], layout: SmallLayout) -> list[Optio
     if any(option.name in _VIRTUAL for option in remaining):
         layout = msgspec.structs.replace(layout, virtual_stages=2)
     small = [_shrink(option, layout, sequence) for option in remaining]
-    return [*small, *_additions(options)] if is_pretraining(options) else small
+    if not is_pretraining(options):
+        return small
+    length = next(option.number for option in small if option.name == "seq-length")
+    data, tokenizer = choose_inputs(options, length or sequence, VOCABULARY + 1, write_instructions)
+    return [*small, *data, *tokenizer, *_additions(options)]
+
+
+def choose_inputs(
+    options: Sequence[Option],
+    length: int,
+    words: int,
+    write_instructions: Callable[[int, int], str],
+) -> tuple[list[Option], list[Option]]:
+    """Stand-ins for data and for a tokenizer of so many words.
+
+    For fine-tuning ``write_instructions`` makes a folder with both, documents of ``length``.
+    """
+    if not _INSTRUCTIONS & {option.name for option in options}:
+        null = Option("--tokenizer-type", ("NullTokenizer",))
+        return [Option("--mock-data")], [null, Option("--vocab-size", (str(words - 1),))]
+    folder = write_instructions(length, words)
+    data = Option("--data-path", (f"{folder}/documents-of-{length}",))
+    kind = Option("--tokenizer-type", ("PretrainedFromHF",))
+    return [data], [kind, Option("--tokenizer-name-or-path", (folder,))]
 
 
 def describe(before: Sequence[Option], after: Sequence[Option]) -> Iterator[str]:
@@ -174,9 +197,6 @@ def _limit(name: str, layout: SmallLayout) -> int | None:
 
 def _additions(options: Sequence[Option]) -> Iterator[Option]:
     names = {option.name for option in options}
-    yield Option("--mock-data")
-    yield Option("--tokenizer-type", ("NullTokenizer",))
-    yield Option("--vocab-size", (str(VOCABULARY),))
     if not {"train-iters", "train-samples"} & names:
         yield Option("--train-iters", (str(STEPS),))
     if "fp16" in names and not {"loss-scale", "initial-loss-scale"} & names:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ascend_doctor.shrinking.sizes import STEPS
-from ascend_doctor.shrinking.words import Option
+from ascend_doctor.shrinking.words import Option, add_missing
 
 # By launcher. `megatron` counts its steps anew if it has epochs.
 _STEPS = {"megatron": "--train_iters", "swift": "--max_steps"}
@@ -22,6 +22,5 @@ def end_early(options: Sequence[Option], launcher: str, folder: Path) -> list[Op
         "output-dir": (Option("--output_dir", (str(folder / "saved"),)),),
     }
     small = [new for option in options for new in replaced.get(option.name, (option,))]
-    names = {option.name for option in small}
-    added = (Option(_STEPS[launcher], (str(STEPS),)), Option("--logging_steps", ("1",)))
-    return [*small, *(option for option in added if option.name not in names)]
+    steps = Option(_STEPS[launcher], (str(STEPS),))
+    return add_missing(small, (steps, Option("--logging_steps", ("1",))))

@@ -95,7 +95,7 @@ def shrink(
     if not (is_pretraining(launch.options) or {"model", "dataset"} <= names):
         return None
     layout = shrink_layout(known, launch.ranks or nproc, settings.npus)
-    options = shrink_options(launch.options, layout)
+    options = shrink_options(launch.options, layout, _writer(launch, settings))
     options = [_stand_in(option, layout, settings) for option in options]
     options = end_early(options, program, Path(settings.folder))
     _say(describe(launch.options, options))
@@ -114,7 +114,7 @@ def _shrink_accelerate(launch: LaunchWords, settings: ProgramSettings) -> tuple[
     layout = shrink_layout(sizes, ranks, settings.npus)
     layout = accelerate.divide_replicas(before.places, layout, settings.npus)
     small = accelerate.shrink_places(before, layout.ranks)
-    options = shrink_options(launch.options, layout)
+    options = shrink_options(launch.options, layout, _writer(launch, settings))
     options = hugging_face.shrink_script(options, launch.program[-1], Path(settings.folder))
     names_model = hugging_face.names_model
     options = [_stand_in(option, layout, settings, names_model) for option in options]
@@ -123,6 +123,10 @@ def _shrink_accelerate(launch: LaunchWords, settings: ProgramSettings) -> tuple[
     if not any(map(names_model, options)):
         _say(["no option names a model: one that the script names itself stays as large as it is"])
     return msgspec.structs.replace(small, options=tuple(options)).words(), layout.ranks
+
+
+def _writer(launch: LaunchWords, settings: ProgramSettings) -> Callable[[int, int], str]:
+    return partial(write_instructions, Path(settings.folder), settings.python, launch.program)
 
 
 def _stand_in(
@@ -193,8 +197,7 @@ def start_ranks(
     real = size.real or tuple(choose_ranks(launch, world, size.each))
     if real[-1] >= world:
         raise DataError(f"--real {spans(real)}: the launch has {world} ranks, from 0")
-    write = partial(write_instructions, Path(settings.folder), settings.python, launch.program)
-    options = place_stand_ins(launch.options, write)
+    options = place_stand_ins(launch.options, _writer(launch, settings))
     _say(describe(launch.options, options), _TRUE_SIZE)
     if len(real) < world:
         _say([f"{len(real)} of {world} ranks have a process: {spans(real)}"], _TRUE_SIZE)

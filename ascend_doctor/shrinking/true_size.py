@@ -13,7 +13,7 @@ from itertools import chain
 import msgspec
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.shrinking.megatron import INSTRUCTIONS, PLACES, TOKENIZER, is_pretraining
+from ascend_doctor.shrinking.megatron import PLACES, TOKENIZER, choose_inputs, is_pretraining
 from ascend_doctor.shrinking.words import LaunchWords, Option
 
 STEPS = 3
@@ -23,8 +23,6 @@ _DATA_PATHS = {"data-path", "train-data-path", "valid-data-path", "test-data-pat
 # Of an indexed data set, for pretraining and for fine-tuning.
 _ENDS = ("", ".idx", "_packed_*.idx")
 _TOKENIZERS = {"tokenizer-model", "tokenizer-name-or-path", "vocab-file"}
-# MindSpeed-LLM reads a checkpoint of Hugging Face instead of one of Megatron-LM.
-_OF_CHECKPOINT = {"enable-hf2mg-convert", "model-type-hf"}
 
 
 class TrueSize(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,29 +44,26 @@ def place_stand_ins(
     """The options of a training by Megatron-LM, with every size as it is.
 
     Missing inputs get a stand-in; nothing is saved; it ends after some steps. Other programs
-    keep all options. ``write_instructions``: with the tokens of a document and of the vocabulary,
-    makes the folder of fine-tuning's. Raises DataError if the vocabulary is unknown.
+    keep all options. ``write_instructions`` is that of `choose_inputs`. Raises DataError if the
+    vocabulary is unknown.
     """
     if not is_pretraining(options):
         return list(options)
     sizes = {option.name: option.number for option in options}
-    gone = PLACES | _OF_CHECKPOINT
+    gone = set(PLACES)
     added: list[Option] = []
     lacking = {option.name for option in options if _is_absent(option)}
-    words = _count_words(sizes) if lacking & _TOKENIZERS else 2
-    length = sizes.get("seq-length") or 1
-    tunes = bool(lacking & (_DATA_PATHS | _TOKENIZERS) and INSTRUCTIONS & set(sizes))
-    folder = write_instructions(length, words) if tunes else ""
-    if lacking & _DATA_PATHS:
-        gone |= {*_DATA_PATHS, "split", "mock-data", "num-workers"}
-        data = ("--data-path", (f"{folder}/documents-of-{length}",)) if tunes else ("--mock-data",)
-        # Made-up samples need no processes of their own, of which each takes memory.
-        added += [Option(*data), Option("--num-workers", ("0",))]
-    if lacking & _TOKENIZERS:
-        gone |= TOKENIZER
-        kind = "PretrainedFromHF" if tunes else "NullTokenizer"
-        size = ("--tokenizer-name-or-path", folder) if tunes else ("--vocab-size", str(words - 1))
-        added += [Option("--tokenizer-type", (kind,)), Option(size[0], size[1:])]
+    if lacking:
+        words = _count_words(sizes) if lacking & _TOKENIZERS else 2
+        length = sizes["seq-length"] or 1
+        data, tokenizer = choose_inputs(options, length, words, write_instructions)
+        if lacking & _DATA_PATHS:
+            gone |= {*_DATA_PATHS, "split", "mock-data", "num-workers"}
+            # Made-up samples need no processes of their own, of which each takes memory.
+            added += [*data, Option("--num-workers", ("0",))]
+        if lacking & _TOKENIZERS:
+            gone |= TOKENIZER
+            added += tokenizer
     iterations = sizes.get("train-iters")
     if iterations is None or iterations > STEPS:
         gone.add("exit-interval")

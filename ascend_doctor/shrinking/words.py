@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -43,6 +43,11 @@ class Option(msgspec.Struct, frozen=True):
 
     def words(self) -> tuple[str, ...]:
         return (self.typed, *self.arguments) if self.typed else self.arguments
+
+
+def add_missing(options: Sequence[Option], added: Iterable[Option]) -> list[Option]:
+    names = {option.name for option in options}
+    return [*options, *(option for option in added if option.name not in names)]
 
 
 class LaunchWords(msgspec.Struct, frozen=True, kw_only=True):

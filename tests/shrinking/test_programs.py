@@ -49,10 +49,14 @@ def test_a_model_that_is_not_here_is_named(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_shrunk_is_not_started(tmp_path: Path) -> None:
-    parallel = "--pipeline-model-parallel-size 4 --context-parallel-size 2"
-    script = f"torchrun train.py {SMALL} {parallel} --is-pairwise-dataset"
+    script = f"""
+        printf '#!/bin/sh\\necho "\\033[31mno module megatron" >&2; exit 1\\n' > real/python
+        torchrun train.py {SMALL} --is-pairwise-dataset
+    """
     done = start(tmp_path, ["sh", "-c", script])
     assert (done.returncode, done.stdout) == (2, "")
+    assert "cannot make instructions for the rehearsal" in done.stderr
+    assert "no module megatron" in done.stderr
     assert "\x1b" not in done.stderr
 
 

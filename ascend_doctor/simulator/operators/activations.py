@@ -11,6 +11,8 @@ from .table import NotSimulatedError, implements
 Tensor = torch.Tensor
 aten = torch.ops.aten
 implements("npu::npu_silu")(F.silu)
+implements("npu::npu_silu_")(lambda x: F.silu(x, inplace=True))
+implements("npu::npu_silu_backward")(lambda dy, x, _y: aten.silu_backward(dy, x))
 implements("npu::npu_gelu")(F.gelu)
 implements("npu::npu_gelu_backward")(aten.gelu_backward)
 
@@ -27,25 +29,13 @@ def swiglu_backward(dy: Tensor, x: Tensor, dim: int = -1) -> Tensor:
     return gradients(lambda x: swiglu(x, dim), dy, x)[0]
 
 
-@implements("npu::npu_silu_")
-def silu_(x: Tensor) -> Tensor:
-    return F.silu(x, inplace=True)
-
-
-@implements("npu::npu_silu_backward")
-def silu_backward(dy: Tensor, x: Tensor, _y: Tensor) -> Tensor:
-    return aten.silu_backward(dy, x)
-
-
 @implements("npu::npu_fast_gelu", "npu::fast_gelu")
 def fast_gelu(x: Tensor) -> Tensor:
     """The product of x and sigmoid(1.702 x), written as op-plugin's test_fast_gelu.py does."""
     return x * torch.sigmoid(1.702 * x)
 
 
-@implements("npu::npu_fast_gelu_backward")
-def fast_gelu_backward(dy: Tensor, x: Tensor) -> Tensor:
-    return gradients(fast_gelu, dy, x)[0]
+implements("npu::npu_fast_gelu_backward")(lambda dy, x: gradients(fast_gelu, dy, x)[0])
 
 
 def _rotate(x: Tensor, mode: str) -> Tensor:

@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import torch
 import torch.nn.functional as F  # noqa: N812  its usual name
 
@@ -13,6 +16,7 @@ from .table import implements
 Tensor = torch.Tensor
 REDUCTIONS = ("none", "mean", "sum")  # at::Reduction
 MEAN = 1
+implements("npu::one_")(lambda x: x.fill_(1))
 
 
 @implements("npu::l1_loss_backward")
@@ -22,17 +26,15 @@ def l1_loss_backward(dy: Tensor, x: Tensor, target: Tensor, reduction: int) -> T
 
 
 def _kl_div(
-    dy: Tensor, x: Tensor, target: Tensor, reduction: int, *, log_target: bool
+    dy: Tensor, x: Tensor, target: Tensor, reduction: int = MEAN, *, log_target: bool = False
 ) -> tuple[Tensor, ...]:
     how = {"reduction": REDUCTIONS[reduction], "log_target": log_target}
     return gradients(lambda *of: F.kl_div(*of, **how), dy, x, target)
 
 
 @implements("npu::kl_div_backward")
-def kl_div_backward(
-    dy: Tensor, x: Tensor, target: Tensor, reduction: int = MEAN, *, log_target: bool = False
-) -> Tensor:
-    return _kl_div(dy, x, target, reduction, log_target=log_target)[0]
+def kl_div_backward(*args: Any, **named: Any) -> Tensor:
+    return _kl_div(*args, **named)[0]
 
 
 @implements("npu::kl_div_target_backward")
@@ -76,24 +78,16 @@ def selected_backward(
     return dy.new_zeros(sizes).scatter_(dim, indices.long(), dy)
 
 
-@implements("npu::npu_max.dim")
-def max_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """As torch.max, with int32 indices."""
-    values, indices = x.max(dim, keepdim)
+def _find_extreme(name: str, x: Tensor, *args: Any, **named: Any) -> tuple[Tensor, Tensor]:
+    """As torch.max or torch.min, with int32 indices."""
+    values, indices = getattr(x, name)(*args, **named)
     return values, indices.int()
 
 
-@implements("npu::npu_min.dim")
-def min_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    values, indices = x.min(dim, keepdim)
-    return values, indices.int()
+for way in ("max", "min"):
+    implements(f"npu::npu_{way}.dim")(partial(_find_extreme, way))
 
 
 @implements("npu::npu_renorm_backward")
-def renorm_backward(dy: Tensor, x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    return gradients(lambda x: torch.renorm(x, p, dim, maxnorm), dy, x)[0]
-
-
-@implements("npu::one_")
-def fill_with_ones(x: Tensor) -> Tensor:
-    return x.fill_(1)
+def renorm_backward(dy: Tensor, x: Tensor, *how: Any) -> Tensor:
+    return gradients(lambda x: torch.renorm(x, *how), dy, x)[0]

@@ -22,9 +22,11 @@ ACTIVATIONS = {
 }  # act_type of npu_grouped_matmul
 BY_ROWS, BY_INNER = 0, 2  # group_type: the axis m or k is divided
 implements("npu::npu_linear")(F.linear)
+implements("npu::npu_bmmV2")(lambda a, b, _output_sizes: a @ b)
 
 
-def _matmul_backward(dy: Tensor, a: Tensor, b: Tensor, mask: list[bool]) -> tuple[Any, Any]:
+@implements("aten::matmul_backward")
+def matmul_backward(dy: Tensor, a: Tensor, b: Tensor, mask: list[bool]) -> tuple[Any, Any]:
     """Gradients of `torch.matmul(a, b)`, with its broadcasting and its one-dimensional cases."""
     a2 = a.unsqueeze(0) if a.dim() == 1 else a
     b2 = b.unsqueeze(1) if b.dim() == 1 else b
@@ -44,11 +46,6 @@ def _matmul_backward(dy: Tensor, a: Tensor, b: Tensor, mask: list[bool]) -> tupl
     return d_a, d_b
 
 
-@implements("aten::matmul_backward")
-def matmul_backward(dy: Tensor, a: Tensor, b: Tensor, mask: list[bool]) -> tuple[Any, Any]:
-    return _matmul_backward(dy, a, b, mask)
-
-
 @implements("npu::matmul_double_backward")
 def matmul_double_backward(
     d_a: Tensor | None, d_b: Tensor | None, dy: Tensor, a: Tensor, b: Tensor, mask: list[bool]
@@ -60,20 +57,15 @@ def matmul_double_backward(
         terms = [p for p in parts if p is not None]
         d_dy = sum(terms[1:], terms[0]) if terms else None
     if mask[1] and d_b is not None:
-        grad_a = _matmul_backward(dy, a, d_b, [True, False])[0]
+        grad_a = matmul_backward(dy, a, d_b, [True, False])[0]
     if mask[2] and d_a is not None:
-        grad_b = _matmul_backward(dy, d_a, b, [False, True])[1]
+        grad_b = matmul_backward(dy, d_a, b, [False, True])[1]
     return d_dy, grad_a, grad_b
 
 
 @implements("npu::npu_linear_backward")
 def linear_backward(dy: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     return dy @ weight, dy.flatten(0, -2).t() @ x.flatten(0, -2)
-
-
-@implements("npu::npu_bmmV2")
-def bmm_v2(a: Tensor, b: Tensor, _output_sizes: list[int]) -> Tensor:
-    return a @ b
 
 
 @implements("npu::npu_bmm_v2_mat1_backward")
