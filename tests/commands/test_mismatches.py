@@ -104,37 +104,24 @@ def _first_rank(line: str) -> int:
     return int(match[1]) if match else -1
 
 
-def test_the_line_where_ranks_part_is_below_wrappers() -> None:
-    """One has a wrapper more, so its stack, of as many frames, lacks the outermost."""
-    line, wrapper = ["/job/norm.py", 8, "norm"], ["/lib/patch.py", 22, "wrapper"]
-    outer = [["/job/train.py", 5, "step"], ["/job/train.py", 90, "main"]]
-    deep = [[["/lib/double.py", 85, "wrapper"], wrapper, line, outer[0]]]
-    stacks = [deep, [[wrapper, ["/job/norm.py", 7, "norm"], *outer]]]
-    ranks = {}
-    for rank, (stack, operation) in enumerate(zip(stacks, ["allreduce", "broadcast"], strict=True)):
-        call = ["3", operation, "", "1 f", None, 5, 0]
-        rows = [["3", "tensor", [0, 1]], stack, call]
-        data = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
-        ranks[rank] = parse_called_lines(data, rank, "x")
-    mismatch = find_mismatch(ranks)
-    assert mismatch is not None
-    assert [call.line for call in mismatch.calls] == [
-        "/lib/double.py:85 in wrapper, for /job/norm.py:8 in norm",
-        "/lib/patch.py:22 in wrapper, for /job/norm.py:7 in norm",
-    ]
-
-
 def test_the_first_calls_that_differ_are_given_with_their_callers() -> None:
-    def lines_of(line: int, size: int) -> bytes:
-        stack = f'[[["/job/comm.py", 5, "reduce"], ["/job/train.py", {line}, "step"]]]'
-        group = f'["3", "tensor", [0, 1]]\n{stack}\n'
-        calls = "".join(f'["3", "allreduce", "", "{n} f", null, {n}.5, 0]\n' for n in (8, size))
-        return (group + calls + '["3", "cut').encode()
+    """A wrapper more, so a stack of as many frames lacks the outermost."""
 
-    ranks = {n: parse_called_lines(lines_of(20 + n, 9 + n), n, "x") for n in (0, 1)}
-    mismatch = find_mismatch(ranks)
+    def lines_of(rank: int) -> bytes:
+        outer = [["/job/train.py", 20 + rank, "step"], ["/job/train.py", 90, "main"]]
+        wrapper = ["/lib/patch.py", 22, "wrapper"]
+        double = [["/lib/double.py", 85, "wrapper"], wrapper, outer[0], outer[1]]
+        stack = [[wrapper, *outer, ["/job/train.py", 99, "<module>"]] if rank else double]
+        calls = (
+            ["3", "allreduce", "", "8 f", None, 8.5, 0],
+            ["3", "allreduce", "", f"{9 + rank} f", None, 9.5, 0],
+        )
+        rows = [["3", "tensor", [0, 1]], stack, *calls]
+        return b"".join(json.dumps(row).encode() + b"\n" for row in rows) + b'["3", "cut'
+
+    mismatch = find_mismatch({n: parse_called_lines(lines_of(n), n, "x") for n in (0, 1)})
     assert mismatch is not None
     _, *rows = (text for _, text in mismatch_rows(mismatch))
-    for rank, row in enumerate(rows[:2]):
-        where = f"/job/comm.py:5 in reduce, for /job/train.py:{20 + rank} in step"
+    for rank, (row, file) in enumerate(zip(rows[:2], ["double.py:85", "patch.py:22"], strict=True)):
+        where = f"/lib/{file} in wrapper, for /job/train.py:{20 + rank} in step"
         assert row == f"rank {rank}: allreduce with {9 + rank} f, called at {where}"

@@ -42,25 +42,16 @@ def test_what_is_here_is_read(tmp_path: Path) -> None:
     assert placed(words) == words.split()
 
 
-@pytest.mark.parametrize("kind", ["--is-instruction-dataset", "--is-pairwise-dataset"])
-def test_fine_tuning_has_made_up_documents(kind: str, tmp_path: Path) -> None:
-    (tmp_path / "tokenizer.model").touch()
-    (tmp_path / "made-by-the-script").mkdir()
-    tuned = f"{SIZES} --padded-vocab-size 32000 {kind} --train-iters 2"
-    data = f"--data-path {tmp_path}/made-by-the-script/"
-    length = ("--data-path", "/made/4096/32000/documents-of-4096", "--num-workers", "0")
-    assert placed(f"{tuned} {data} --tokenizer-type X --tokenizer-name-or-path /no/t") == [
-        *tuned.split(), *length,
-        *("--tokenizer-type", "PretrainedFromHF", "--tokenizer-name-or-path", "/made/4096/32000"),
-    ]  # fmt: skip
-    own = f"--tokenizer-model {tmp_path}/tokenizer.model"
-    only_data = placed(f"{tuned} {data} {own}")
-    assert only_data == [*tuned.split(), *own.split(), *(w.replace("32000", "2") for w in length)]
-    (tmp_path / "made-by-the-script" / "_packed_labels_document.idx").touch()
-    assert placed(f"{tuned} {data} {own}") == f"{tuned} {data} {own}".split()
-    (tmp_path / "alpaca_packed_labels_document.idx").touch()
-    words = f"{tuned} --data-path {tmp_path}/alpaca {own}"
-    assert placed(words) == words.split()
+def test_fine_tuning_has_made_up_documents(tmp_path: Path) -> None:
+    tuned = f"{SIZES} --padded-vocab-size 32000 --is-instruction-dataset --train-iters 2"
+    data = f"--data-path {tmp_path}/"
+    documents = "--data-path /made/4096/32000/documents-of-4096 --num-workers 0"
+    tokenizer = "--tokenizer-type PretrainedFromHF --tokenizer-name-or-path /made/4096/32000"
+    assert placed(f"{tuned} {data} --tokenizer-name-or-path /no/t") == (
+        f"{tuned} {documents} {tokenizer}".split()
+    )
+    (tmp_path / "_packed_labels_document.idx").touch()
+    assert placed(f"{tuned} {data}") == f"{tuned} {data}".split()
 
 
 def test_an_unknown_vocabulary_is_asked_for() -> None:
