@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -43,9 +44,10 @@ from ascend_doctor.matrix.catalog import folder, list_rows
 from ascend_doctor.matrix.check_texts import read_all
 from ascend_doctor.matrix.loading import CacheEntry
 from ascend_doctor.probe_results import ProbeRun
-from ascend_doctor.redact import Redactor
-from ascend_doctor.redact.trees import texts_of
 from ascend_doctor.report import LEVELS, LevelRun, Report, assemble
+
+if TYPE_CHECKING:
+    from ascend_doctor.redact import Redactor
 
 _NO_DEVICE = "no NPU on this machine; --device cpu or --device cuda says where to run instead"
 # Groups need more than one, and ranks share the cores.
@@ -178,14 +180,17 @@ def make_report(
     # Importing the checks takes about as long as asking the machine.
     chosen: list[Check] = []
     so_far = SoFar(examination=examination, output=output, wish=wish, chosen=chosen, start=start)
+
+    def prepare() -> None:
+        chosen.extend(choose(only, skip, level=wish.level, expected=wish.expected))
+        import ascend_doctor.redact  # noqa: F401 - used when the answers are there
+
     with watchdog.watch(wish.timeout, so_far.last_words):
         try:
             facts, hidden = examination.collect(
                 command=wish.launch,
                 deadline=min(wish.timeout, SECTION_DEADLINE) * factor,
-                meanwhile=lambda: chosen.extend(
-                    choose(only, skip, level=wish.level, expected=wish.expected)
-                ),
+                meanwhile=prepare,
             )
         except KeyboardInterrupt:
             click.echo("ascend-doctor: interrupted", err=True)
@@ -235,6 +240,8 @@ def _probe_and_report(
 
 def _own_texts(chosen: Iterable[Check]) -> list[str]:
     """What checks say in any case: texts of their files, and constants of their modules."""
+    from ascend_doctor.redact.trees import texts_of
+
     files = list_rows(folder("matrices") / "checks")
     texts = CacheEntry.recall("own", files, lambda: [*texts_of(read_all())])
     modules = [vars(sys.modules[name]) for name in {check.run.__module__ for check in chosen}]

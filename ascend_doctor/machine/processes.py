@@ -5,7 +5,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -157,11 +157,8 @@ def dump_stacks(pid: int) -> tuple[bytes, str]:
         return b"", f"py-spy gave no answer: {error}"
     if done.returncode == 0 and done.stdout.startswith(b"["):
         return done.stdout, ""
-    return b"", next(_lines(done.stderr), f"py-spy ended with {done.returncode}")
-
-
-def _lines(data: bytes) -> Iterator[str]:
-    return (line.strip() for line in data.decode("utf-8", "replace").splitlines() if line.strip())
+    lines = map(str.strip, done.stderr.decode("utf-8", "replace").splitlines())
+    return b"", next(filter(None, lines), f"py-spy ended with {done.returncode}")
 
 
 def spy(pid: int, path: Path) -> bool:

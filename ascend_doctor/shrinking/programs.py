@@ -218,10 +218,6 @@ def _count_ranks(env: Mapping[str, str]) -> int | None:
     return int(each) * int(nodes) if each.isdigit() and nodes.isdigit() else None
 
 
-def _visible_npus(env: Mapping[str, str], npus: int) -> list[str]:
-    return [npu for npu in env.get(_VISIBLE, "").split(",") if npu] or [*map(str, range(npus))]
-
-
 def main() -> None:
     """Start the real program, with a small launch for a training."""
     program, *words = sys.argv[1:]
@@ -248,5 +244,6 @@ def main() -> None:
         if program in {"megatron", "swift", _LLAMA_FACTORY}:
             env["NPROC_PER_NODE"] = str(ranks)
             # ms-swift divides a model among NPUs without a rank.
-            env[_VISIBLE] = ",".join(_visible_npus(env, settings.npus)[:ranks])
+            visible = [*filter(None, env.get(_VISIBLE, "").split(","))]
+            env[_VISIBLE] = ",".join((visible or [*map(str, range(settings.npus))])[:ranks])
     os.execve(real, [real, *words], env)  # noqa: S606 - what the user's own script starts

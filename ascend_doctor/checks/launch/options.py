@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Mapping
 
 from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
-from ascend_doctor.facts import UNTOLD, Launch, Spot
+from ascend_doctor.facts import UNTOLD, Launch
 from ascend_doctor.judging import Case, Findings, Place, Remedy
 from ascend_doctor.judging.layout_rules import MOST_EXPERTS, holds_experts
 from ascend_doctor.judging.packages import family
@@ -184,7 +184,10 @@ def _launch_resolved(case: Case) -> Findings:
     launch = case.need(Launch)
     spots = launch.unresolved
     if spots:
-        shown = [f"{_of(spot)} (line {spot.location.line})" for spot in spots[:_SHOWN_SPOTS]]
+        shown = [
+            f"`{spot.name}`{spot.argument and ' for '}{spot.argument} (line {spot.location.line})"
+            for spot in spots[:_SHOWN_SPOTS]
+        ]
         left = len(spots) - len(shown)
         observed = "; ".join((*shown, *((f"and {left} more",) if left else ())))
         remedy = Remedy(summary=_how_to_resolve(case, launch))
@@ -213,10 +216,6 @@ def _how_to_resolve(case: Case, launch: Launch) -> str:
         "Name the folder of the model's config.json, or accept with --allow-unresolved that it is "
         "not judged"
     )
-
-
-def _of(spot: Spot) -> str:
-    return f"`{spot.name}` for {spot.argument}" if spot.argument else f"`{spot.name}`"
 
 
 @TEXTS.check("fp8-on-a2-a3")

@@ -19,7 +19,6 @@ from ascend_doctor.facts import Python, Snapshot
 from ascend_doctor.findings import Excerpt, Finding, Level
 from ascend_doctor.machine.files import append_text, not_trusted, why_not_written, write_whole
 from ascend_doctor.machine.kinds import SITE
-from ascend_doctor.redact import Redactor
 from ascend_doctor.render.columns import page_width
 from ascend_doctor.render.formats import FORMATS, format_of
 from ascend_doctor.report import Report
@@ -27,6 +26,7 @@ from ascend_doctor.report import Report
 if TYPE_CHECKING:
     from ascend_doctor.judging.acknowledged import Acknowledgement, Settings
     from ascend_doctor.judging.expectations import Expectation
+    from ascend_doctor.redact import Redactor
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -1,7 +1,10 @@
 """The options that say what is examined, and the collecting itself; shared by the commands."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -17,7 +20,9 @@ from ascend_doctor.facts import Snapshot, StackLock
 from ascend_doctor.machine.kinds import MACHINE
 from ascend_doctor.machine.live import LiveMachine, Machine, strays_ended
 from ascend_doctor.machine.recorded import RecordingMachine, ReplayMachine
-from ascend_doctor.redact import Redactor, local_key, redactor
+
+if TYPE_CHECKING:
+    from ascend_doctor.redact import Redactor
 
 # What the collectors follow; of other variables a recording has what the snapshot has.
 _KEPT = (
@@ -106,6 +111,8 @@ class Examination(msgspec.Struct, dict=True):
 
     def redactor(self, facts: Snapshot) -> Redactor:
         """Knows what to hide of these facts and of their machine."""
+        from ascend_doctor.redact import local_key, redactor
+
         return redactor(facts, home=self.home, env=self.machine.env, key=local_key())
 
 
