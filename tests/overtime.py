@@ -1,7 +1,7 @@
 """Ends what a test waits for too long: no test holds up all others.
 
-What the test has started is killed, so that it goes on and fails; a worker that does not go on
-even then ends. The stacks of its threads are in the failure's captured stderr.
+What the test started is killed, so it goes on and fails; a worker that does not go on ends.
+Its stacks are in the failure's captured stderr.
 """
 
 import contextlib
@@ -30,6 +30,9 @@ class Overtime:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self) -> None:
         self._since = time.time()
+
+    def pytest_sessionfinish(self) -> None:
+        self._since = float("inf")
 
     def _watch(self) -> None:
         while True:
