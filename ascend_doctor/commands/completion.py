@@ -3,7 +3,7 @@
 import click
 from click.shell_completion import get_completion_class
 
-VARIABLE = "_ASCEND_DOCTOR_COMPLETE"  # as click derives it from the program's name
+from ascend_doctor.commands.habits import COMPLETION
 
 
 @click.command("completion")
@@ -19,7 +19,7 @@ def command(shell: str) -> int:
     if kind is None:
         raise click.UsageError(f"click has no completion for {shell}")
     root = click.get_current_context().find_root().command
-    script = kind(root, {}, "ascend-doctor", VARIABLE).source()
+    script = kind(root, {}, "ascend-doctor", COMPLETION).source()
     # bash puts a blank behind a word, and a value belongs there.
     click.echo(script.replace("+=($value)", "+=($value); [[ $value != *= ]] || compopt -o nospace"))
     return 0

@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from ascend_doctor.commands.completion import VARIABLE
-from ascend_doctor.commands.habits import HABITS
+from ascend_doctor.commands.habits import COMPLETION, HABITS
 from ascend_doctor.commands.help_pages import speak
 from ascend_doctor.commands.options.launch import limit_command
 
@@ -16,7 +15,7 @@ Table = Mapping[str, str]
 
 
 def _equip(command: click.Command) -> click.Command:
-    if VARIABLE in os.environ:
+    if COMPLETION in os.environ:
         from ascend_doctor.commands.names import complete
 
         complete(command)
