@@ -1,5 +1,6 @@
 """Mistakes in real launches that configuration files complete: accelerate's, LLaMA-Factory's."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -113,32 +114,50 @@ def write(folder: Path, launch: Launch, file: str, old: str, new: str) -> tuple[
     return str(path), number + 1
 
 
-def judge(folder: Path, rows: list[tuple[tuple[Launch, str, str], str]]) -> tuple[int, int]:
+class Mistake(NamedTuple):
+    """A launch's script, where its mistake is, and what the mistake is; "" for none."""
+
+    script: Path
+    file: str
+    lines: range
+    label: str
+
+
+def ask_all(folder: Path, rows: Iterable[Mistake], sources: Iterable[Path]) -> tuple[int, int]:
     """Mistakes that are refused at their line, and refusals of rows without one."""
     python = needs.first_path("training-python")
     env = dict(prepare(None, python, simulated("a2-8"), ()).env)
-    source = clones.unpack(folder / "factory", *FACTORY, "src")
-    env |= {"PYTHONPATH": f"{source}/src:{env['PYTHONPATH']}", "DISABLE_VERSION_CHECK": "1"}
-    places, inputs, sizes = [], list[LintInput](), []
-    for number, ((launch, old, new), file) in enumerate(rows):
-        below = folder / str(number)
-        places.append(write(below, launch, file, old, new))
-        script = below / launch.script
-        read = [*subjects(str(script), script.read_bytes(), CATALOG, run_shellcheck)]
+    env |= {"PYTHONPATH": ":".join([*map(str, sources), env["PYTHONPATH"]])}
+    env |= {"DISABLE_VERSION_CHECK": "1"}
+    rows, inputs, sizes = [*rows], list[LintInput](), []
+    for row in rows:
+        read = [*subjects(str(row.script), row.script.read_bytes(), CATALOG, run_shellcheck)]
         sizes.append(len(read))
         inputs += read
-    answers = iter(ask(inputs, split_launches(inputs), python, env, folder, 900.0))
+    answers = iter(ask(inputs, split_launches(inputs), python, env, folder, 1800.0))
     hits = false = 0
-    for (row, _), mistake, size in zip(rows, places, sizes, strict=True):
+    for row, size in zip(rows, sizes, strict=True):
         reported = mistakes(judge_inputs([next(answers) for _ in range(size)]))
         refused = [each for each in reported if each.check.startswith("run-framework")]
         errors = [each for each in reported if each.level is Level.ERROR]
-        refused_at = {(each.location.file, each.location.line) for each in errors if each.location}
-        hits += bool(row[1]) and mistake in refused_at
-        false += 0 if row[1] else len(refused)
-        print(mistake in refused_at, row[1:], mistake[1], [each.observed for each in errors])  # noqa: T201
-    print("hits", hits, "of", sum(bool(row[1]) for row, _ in rows), "false", false)  # noqa: T201
+        places = [each.location for each in errors if each.location]
+        hit = any(place.file == row.file and place.line in row.lines for place in places)
+        hits += bool(row.label) and hit
+        false += 0 if row.label else len(refused)
+        found = [(each.observed, each.location and each.location.line) for each in errors]
+        print(hit, row.script, row.label, [*row.lines], found)  # noqa: T201
+    print("hits", hits, "of", sum(bool(row.label) for row in rows), "false", false)  # noqa: T201
     return hits, false
+
+
+def judge(folder: Path, rows: list[tuple[tuple[Launch, str, str], str]]) -> tuple[int, int]:
+    source = clones.unpack(folder / "factory", *FACTORY, "src")
+    placed = []
+    for number, ((launch, old, new), name) in enumerate(rows):
+        below = folder / str(number)
+        file, line = write(below, launch, name, old, new)
+        placed.append(Mistake(below / launch.script, file, range(line, line + 1), new))
+    return ask_all(folder, placed, [source / "src"])
 
 
 def test_accelerate_refuses_at_the_line(tmp_path: Path) -> None:
