@@ -42,7 +42,7 @@ OPTIONS = frozenset(
         *("nproc_per_node", "nnodes", "node_rank", "master_addr", "master_port", "worker_num"),
         *("num_gpus", "num_nodes", "num_machines", "num_processes", "machine_rank"),
         *("trainer.device", "trainer.nnodes", "trainer.n_gpus_per_node"),
-        *("checkpoint_engine.backend", "router_replay.mode"),
+        *("checkpoint_engine.backend", "router_replay.mode", "actor_resource.num_npus"),
         # These take or save memory.
         *("ffn_hidden_size", "vocab_size", "padded_vocab_size", "n_shared_experts", "lora_r"),
         *("moe_shared_expert_intermediate_size", "first_k_dense_replace", "lora_rank"),
@@ -69,7 +69,9 @@ _ONE_DASH = defer(r"-([a-zA-Z][\w-]{3,})")
 # Includes Hydra's forms with + and ++ (add, or override).
 _ASSIGNED = defer(r"(?:--)?\+{0,2}((?:[\w-]+\.)*)([\w-]+)=(.*)", re.DOTALL)
 # Of verl's roles the actor trains; the others have separate sizes.
-_OTHER_ROLE = defer(r"(?:^|\.)(?:rollout|ref|critic|reward\w*|teacher|distillation)\.")
+_OTHER_ROLE = defer(
+    r"(?:^|\.)(?:(?:rollout|ref|critic)(?:_config)?|reward\w*|teacher|distillation)\."
+)
 _PROGRAMS = (
     (defer(r"(^|/)(?:pre|post)train_[\w.]+\.py$|(^|/)tasks/main\.py$"), "megatron"),
     (defer(r"(^|/)megatron$"), "megatron-swift"),
@@ -172,7 +174,7 @@ def read_options(command: Sequence[str]) -> dict[str, Said]:
 
 
 def _short_name(before: str, name: str) -> str:
-    for whole in ("trainer.", "checkpoint_engine.", "router_replay."):
+    for whole in ("trainer.", "checkpoint_engine.", "router_replay.", "actor_resource."):
         if f".{before}".endswith(f".{whole}") and whole + name in OPTIONS:
             return whole + name
     return "" if _OTHER_ROLE.search(before) else name

@@ -52,7 +52,9 @@ def _texts(machine: Machine) -> set[str]:
 def _ask(path: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for entry in judge_entries(path):
-        programs = _programs(entry.text)
+        programs = [
+            name for name in _PROGRAMS if os.path.isfile(os.path.join(entry.text or ".", name))
+        ]
         if entry.reason:
             rows.append({"text": entry.text, "reason": entry.reason, "programs": programs})
             continue
@@ -64,7 +66,3 @@ def _ask(path: str) -> list[dict[str, Any]]:
             if reason
         ]
     return rows
-
-
-def _programs(folder: str) -> list[str]:
-    return [name for name in _PROGRAMS if os.path.isfile(os.path.join(folder or ".", name))]

@@ -24,7 +24,7 @@ from ascend_doctor.matrix.models import Model, find, find_named
 from ascend_doctor.planning.flags import FRAMEWORKS, describe_sizes
 from ascend_doctor.planning.launches import launch, setup_command
 from ascend_doctor.planning.layout import TITLES, parse
-from ascend_doctor.planning.memory import GIB, NEARNESS, Memory, TrainingRun
+from ascend_doctor.planning.memory import GIB, NEARNESS, TrainingRun
 from ascend_doctor.planning.ranking import (
     MARGIN,
     RankBudget,
@@ -350,7 +350,10 @@ def _detail(
 ) -> Iterator[str]:
     yield ""
     yield f"{ranked.layout.name}: {say(describe_sizes(ranked.layout))}"
-    memory = _memory(ranked.memory)
+    memory = (
+        ", ".join((f"{say(name)} {size / GIB:.1f}" for name, size in ranked.memory.parts.items()))
+        + " GiB"
+    )
     yield _Prose("  " + f"memory of a rank of stage {ranked.memory.stage}: {memory}")
     for name in frameworks:
         yield ""
@@ -363,12 +366,6 @@ def _detail(
         yield ""
         yield say("launch")
         yield from launch(asked, ranked, where.per_node)
-
-
-def _memory(memory: Memory) -> str:
-    return (
-        ", ".join(f"{say(name)} {size / GIB:.1f}" for name, size in memory.parts.items()) + " GiB"
-    )
 
 
 def _data(

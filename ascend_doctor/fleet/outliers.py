@@ -34,12 +34,10 @@ def figures(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):
             yield from figures(value, f"{name}.")
-        elif more_is_worse(name) is not None and _is_number(value):
+        elif more_is_worse(name) is not None and (
+            isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        ):
             yield name, float(value)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def outliers(values: Sequence[float], *, worse_above: bool) -> list[Outlier]:

@@ -988,6 +988,6 @@ _STARTS = re.compile(
     r"(^|[\s/])(torchrun|megatron|swift)\s|torch\.distributed\.(run|launch)|"
     r"-m\s+(verl|recipe)\.|(^|[\s/])(pretrain|posttrain|train|main)_\w+\.py|verl/[\w/]+\.py|"
     r"-m\s+[\w.]+\.\w*(train|main)\w*\s|python3?\s+(\S+/)?(train|main|entrypoint)\.py|"
-    r"(^|[\s/])accelerate\s+launch\s|^(nohup\s+|exec\s+)?(\S*/)?deepspeed\s|"
+    r"(^|[\s/])accelerate(\s+|\.commands\.)launch\s|^(nohup\s+|exec\s+)?(\S*/)?deepspeed\s|"
     r"(^|[\s/])(llamafactory-cli|xtuner)\s+train\s|xtuner/\S*train/cli/\w+\.py"
 )

@@ -115,7 +115,7 @@ def _is_judged(file: str) -> bool:
     if source is None:
         return False
     whole = _COMPOSED.search(source.content) is None
-    return (whole and not _spreads(source.content)) or read_configuration(file) is not None
+    return (whole and not _spreads(source.content)) or bool(read_configuration(file))
 
 
 def _splits(words: Sequence[str]) -> list[int]:

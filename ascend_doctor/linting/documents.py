@@ -1,7 +1,7 @@
 """YAML: its scalars with their places, and verl's configurations."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -100,15 +100,10 @@ def is_of_verl(document: tuple[Leaf, ...]) -> bool:
     )
 
 
-def hydra(document: tuple[Leaf, ...]) -> tuple[Word, ...]:
+def hydra(document: Iterable[Leaf], file: str = "", before: str = "") -> Iterator[Word]:
     """A configuration as overrides: a.b.c=value; interpolations are unknown."""
-    return tuple(
-        Word(
-            f"{'.'.join(leaf.path)}={UNTOLD if '${' in leaf.text else leaf.text}",
-            leaf.line,
-            leaf.column,
-            (Piece(UNTOLD, leaf.line, leaf.column, leaf.text),) if "${" in leaf.text else (),
-        )
-        for leaf in document
-        if leaf.path
-    )
+    for leaf in document:
+        if leaf.path:
+            lost, at = "${" in leaf.text, (leaf.line, leaf.column)
+            text = f"{before}{'.'.join(leaf.path)}={UNTOLD if lost else leaf.text}"
+            yield Word(text, *at, (Piece(UNTOLD, *at, leaf.text, file),) * lost, file)

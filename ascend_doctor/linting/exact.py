@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -21,7 +22,7 @@ from ascend_doctor.machine.live import LiveMachine, ProgramMissing
 SITE = Path(__file__).with_name("site")
 _BEGIN = "import sys; del sys.path[0]; from ascend_start.__main__ import main; main()"
 _TORCHRUN = re.compile(r"(?:\S*/)?torchrun|torch\.distributed\.(?:run|launch)")
-_ACCELERATE = re.compile(r"(?:^|[\s/])accelerate[ -]launch$")
+_ACCELERATE = re.compile(r"(?:^|[\s/])accelerate[ -]launch$|accelerate\.commands\.launch$")
 _ENTRY = re.compile(r"(?:\S*/)?(?:(?:pre|post)train|rlhf)_\w+\.py")
 # Their parsers know all their options; another entry file may add its own.
 _OWN_ENTRY = re.compile(r"(?:\S*/)?(?:pretrain|posttrain)_gpt\.py")
@@ -35,14 +36,20 @@ _PROGRAMS = {
     "transformers": "Transformers",
     "mindspeed": "MindSpeed",
     "mindspeed_llm": "MindSpeed-LLM",
+    "mindspeed_rl": "MindSpeed-RL",
+    "mindspeed_mm": "MindSpeed-MM",
+    "fsdp": "MindSpeed-MM",
     "megatron": "Megatron-LM",
     "verl": "verl",
 }
 _CONFIG = "--config_file"
-_YAML = re.compile(r"\S+\.(?:ya?ml|json)")
+_OPTION_OR_FILE = re.compile(r"--.*|\S+\.(?:ya?ml|json)")
 _FACTORY = re.compile(
     r"(?:^|[\s/])(?:(?:llamafactory-cli|lmf) train|(?:src/train|llamafactory/launcher)\.py)$"
 )
+_OF_RL = re.compile(rb"(?s)from mindspeed_rl\..*@hydra\.main")
+_FSDP = "fsdp/train/trainer.py"
+_MM_FILE = re.compile(r"--mm[-_](model|data|tool)")
 _OF_SWIFT = ("sft", "pt", "rlhf")
 _VERL = "verl.trainer.main_ppo"
 # Another folder than verl's own.
@@ -102,7 +109,7 @@ _decoder = msgspec.json.Decoder(_Answer)
 class LaunchParts(msgspec.Struct, frozen=True, kw_only=True):
     """A launch for its framework; words have their numbers. ``starter`` reads ``launcher``.
 
-    ``settings`` are those of its configuration file, numbered behind the launch's words.
+    ``settings`` are those of its configuration files, numbered behind the launch's words.
     """
 
     framework: str
@@ -119,24 +126,29 @@ def split_launch(subject: LintInput) -> LaunchParts | None:
     words = list(_number_words(subject.words))
     texts = [text for text, _ in words]
     starter, launcher = _find_starter(texts)
-    program = subject.launch.program if subject.launch is not None else ""
-    framework, entry, name = _find_program(texts, program, alone=launcher is None)
+    framework, entry, name = _find_program(texts, subject, alone=launcher is None)
     of_launcher, of_program = words[: entry + 1], words[entry + 1 :]
     settings: list[PlacedWord] = []
 
-    def with_settings(part: list[tuple[str, int]], file: str) -> list[tuple[str, int]]:
+    def with_settings(
+        part: list[tuple[str, int]], read: Sequence[PlacedWord]
+    ) -> list[tuple[str, int]]:
         first = len(subject.words) + len(settings)
-        read = _read_settings(subject.file, file)
         settings.extend(read)
         return part + [(f"{SETTING}{each.text}", first + n) for n, each in enumerate(read)]
 
     if starter == "accelerate":
         file = dict(pairwise(texts[: entry + 1])).get(_CONFIG, "")
-        of_launcher = with_settings(of_launcher, file)
-    if framework == "llamafactory":
-        count = len(settings)
-        of_program = with_settings(of_program, texts[entry + 1])
-        framework = framework if len(settings) > count else ""
+        of_launcher = with_settings(of_launcher, _read_settings(subject.file, file, ""))
+    for prefix, file in _find_files(framework, texts[entry + 1 :]):
+        read = _read_settings(subject.file, file, prefix)
+        framework = framework if read else ""
+        of_program = with_settings(of_program, read)
+    if framework == "mindspeed_rl":
+        others = {n for n, word in enumerate(subject.words) if word.location.file != subject.file}
+        of_program = [(SETTING * (n in others) + text, n) for text, n in of_program]
+    if framework.startswith("mindspeed"):
+        name = os.path.abspath(find_above(subject.file, name) or name)
     if launcher is None and not framework:
         return None
     variables = subject.environment.variables if subject.environment is not None else {}
@@ -160,29 +172,49 @@ def _find_starter(texts: Sequence[str]) -> tuple[str, int | None]:
     return "torchrun", None
 
 
-def _find_program(texts: Sequence[str], program: str, *, alone: bool) -> tuple[str, int, str]:
+def _find_program(texts: Sequence[str], subject: LintInput, *, alone: bool) -> tuple[str, int, str]:
     """The framework, the number of the word before its own, and what is started."""
+    program = subject.launch.program if subject.launch is not None else ""
     for number, (text, following) in enumerate(zip(texts, [*texts[1:], ""], strict=False)):
         if alone and program.endswith("swift") and text in _OF_SWIFT:
             return "swift", number, f"{program.partition('-')[0]} {text}"
         command = " ".join(texts[max(number - 1, 0) : number + 1])
-        if _FACTORY.search(command) and _YAML.fullmatch(following):
+        if _FACTORY.search(command) and _OPTION_OR_FILE.fullmatch(following):
             return "llamafactory", number, text
         if text == _VERL and not _OTHER_CONFIG.search(" ".join(texts)):
             return "verl", number, text
         if text.endswith(".py") or text == _VERL:
-            return "megatron" if _ENTRY.fullmatch(text) else "", number, text
+            return _name_framework(texts[number + 1 :], text, subject), number, text
     return "", len(texts), ""
 
 
-def _read_settings(script: str, file: str) -> list[PlacedWord]:
+def _name_framework(texts: Sequence[str], entry: str, subject: LintInput) -> str:
+    source = read_source(find_above(subject.file, entry))
+    signs = {
+        "mindspeed_rl": source is not None and _OF_RL.search(source.content),
+        "fsdp": entry.endswith(_FSDP),
+        "mindspeed_mm": any(map(_MM_FILE.match, texts)),
+        "megatron": _ENTRY.fullmatch(entry),
+    }
+    return next((name for name, sign in signs.items() if sign), "")
+
+
+def _find_files(framework: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    if framework in {"llamafactory", "fsdp"} and not texts[0].startswith("-"):
+        yield "", texts[0]
+    for text, following in pairwise([*texts, ""] if framework == "mindspeed_mm" else ()):
+        if named := _MM_FILE.match(text):
+            yield f"{named.group(1)}.", text.partition("=")[2] or following
+
+
+def _read_settings(script: str, file: str, prefix: str) -> list[PlacedWord]:
     """key.key=value of a configuration file, values as JSON; none if it is unreadable."""
     path = find_above(script, file)
     source = read_source(path) if path else None
     documents = leaves(source.content.decode("utf-8", "replace")) if source else None
     return [
         PlacedWord(
-            text=f"{'.'.join(leaf.path)}="
+            text=f"{prefix}{'.'.join(leaf.path)}="
             + (json.dumps(leaf.text) if leaf.tag == "str" else leaf.text),
             location=Place(file=path, line=leaf.line, column=leaf.column),
         )
@@ -344,17 +376,22 @@ class _PlacedAnswers:
     def _refusal(
         self, program: str, text: str, options: Sequence[_OptionAnswer], *, outcome: str
     ) -> FrameworkRefusal:
-        spots = [
+        named = (
             Spot(name=_name(each)[:80], location=where)
             for each in options
             if (where := self._locate(each)) is not None
-        ]
-        entry = next((w.location for w in self._words if w.text == self._parts.entry), None)
+        )
+        spots = list(dict.fromkeys(named))
+        name = os.path.basename(self._parts.entry)
+        begin = next(
+            (word.location for word in self._words if os.path.basename(word.text) == name),
+            self._words[0].location,
+        )
         return FrameworkRefusal(
             program=program,
             text=" ".join(text.split())[:_MAX_TEXT],
             option=spots[0].name if spots else "",
-            location=spots[0].location if spots else entry or self._words[0].location,
+            location=spots[0].location if spots else begin,
             others=tuple(spots[1 : _MAX_OTHERS + 1]),
             outcome=outcome,
         )

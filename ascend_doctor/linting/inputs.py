@@ -30,11 +30,9 @@ from ascend_doctor.linting.positioned_text import Piece, Word, spelt
 from ascend_doctor.linting.python import script, settings
 from ascend_doctor.linting.rl_configuration import (
     HYDRA_FILE,
+    add_configuration,
     compose,
-    find_configuration,
     is_of_mindspeed_rl,
-    override,
-    role_launches,
 )
 from ascend_doctor.linting.shell_marks import find_placeholders, own_marks
 from ascend_doctor.linting.sourcing import SourcedFile, follower, is_missing
@@ -255,8 +253,8 @@ def of_command(words: Iterable[str], catalog: Catalog) -> tuple[LintInput, ...]:
         split.append(Word(word, 1, column))
         column += len(word) + 1
     command = ShellCommand(tuple(split), {}, {}, open=False)
-    inputs = _launch_roles("command", command, catalog, _stay)
-    return tuple(_find_script(subject, lambda name: not is_there(name)) for subject in inputs)
+    subject = _read_launch("command", command, catalog, _stay)
+    return (_find_script(subject, lambda name: not is_there(name)),)
 
 
 def _find_script(subject: LintInput, is_missing: Callable[[str], bool]) -> LintInput:
@@ -292,7 +290,7 @@ def _shell(
     some = False
     for command in _launches(shell_commands, file):
         some = True
-        yield from _launch_roles(file, command, catalog, moved, variables)
+        yield _read_launch(file, command, catalog, moved, variables)
     if not some and shell_commands:
         # A file that only sets variables is sourced by others.
         last = max(shell_commands, key=lambda command: len(command.exported))
@@ -306,26 +304,30 @@ def _launches(shell_commands: tuple[ShellCommand, ...], file: str) -> Iterator[S
             yield command
 
 
-def _launch_roles(
+def _read_launch(
     file: str,
     command: ShellCommand,
     catalog: Catalog,
     moved: Moved,
     outer: Mapping[str, Word] | None = None,
-) -> Iterator[LintInput]:
-    configuration, words = find_configuration(command.words, file)
-    command = msgspec.structs.replace(command, words=words)
+) -> LintInput:
+    words = command.words
+    command = _configure(command, add_configuration(words, file))
     folder = UNTOLD if is_yaml(file) else command.folder
     subject = _find_script(
         _subject(file, command, catalog, moved, outer),
         lambda name: is_missing(file, folder, name),
     )
-    if configuration is None or subject.launch is None:
-        yield subject
-        return
-    configuration = override(configuration, subject.launch)
-    for launched in role_launches(configuration, subject.launch):
-        yield msgspec.structs.replace(subject, launch=launched)
+    changed = command.words != words
+    return _with(subject, program="mindspeed-rl", keys=()) if changed else subject
+
+
+def _configure(command: ShellCommand, words: tuple[Word, ...]) -> ShellCommand:
+    """The command with these words; what no file of a configuration has is unknown."""
+    lost = [word for word in words if word.text.startswith("defaults.")]
+    sourced = (*command.sourced, *(piece for word in lost for piece in word.unresolved))
+    opened = command.open or bool(lost)
+    return msgspec.structs.replace(command, words=words, open=opened, sourced=sourced)
 
 
 def _documents(file: str, text: str, catalog: Catalog) -> Iterator[LintInput]:
@@ -354,8 +356,9 @@ def _documents(file: str, text: str, catalog: Catalog) -> Iterator[LintInput]:
 
 def _configurations(file: str, document: tuple[Leaf, ...], catalog: Catalog) -> Iterator[LintInput]:
     if is_of_mindspeed_rl(document):
-        for launched in role_launches(compose(file, document), Launch()):
-            yield LintInput(file=file, launch=launched)
+        command = ShellCommand((), {}, {}, open=False)
+        command = _configure(command, compose(file, document))
+        yield _with(_subject(file, command, catalog, _stay), program="mindspeed-rl", keys=())
     elif is_of_verl(document):
         cause = Piece(UNTOLD, 1, 1, "keys that this file does not give")
         rest = Word(UNTOLD, 1, 1, (cause,), many=True)
@@ -389,12 +392,6 @@ def _block(
     )
 
 
-def _trainer(keys: list[str]) -> str:
-    """The trainer of verl; "" if the rollout has keys, and thus devices, of its own."""
-    apart = any(key.startswith(("rollout.", "async_training.")) for key in keys)
-    return "" if apart else "verl.trainer.main_ppo"
-
-
 def _subject(
     file: str,
     command: ShellCommand,
@@ -406,12 +403,14 @@ def _subject(
     unread = {number for number in range(len(texts)) if _names_options(texts, number)}
     unread |= {*find_config_files(texts, file)}
     partial = command.open or bool(unread)
-    # From the program's name on, all words are the program's.
     program_at = next((number for number, text in enumerate(texts) if text.endswith(_PYTHON)), 0)
     launcher_seen = not command.open and 0 < program_at <= min(unread, default=-1)
     launch_ = launch(texts, partial=partial) if texts else Launch(present=False)
     if texts and texts[0] == "verl.config":
-        launch_ = msgspec.structs.replace(launch_, program="verl", module=_trainer(texts))
+        # Its rollout may have devices of its own.
+        apart = any(text.startswith(("rollout.", "async_training.")) for text in texts)
+        module = "" if apart else "verl.trainer.main_ppo"
+        launch_ = msgspec.structs.replace(launch_, program="verl", module=module)
 
     def locate(piece: Word | Piece) -> Place:
         if piece.file:
@@ -433,8 +432,7 @@ def _subject(
         launch_,
         places=places,
         keys=tuple(key.group(1) for key in map(_HYDRA.match, texts) if key),
-        values=_override_values(texts)
-        | (_option_values(texts, launch_.program, catalog) if launch_.program != "verl" else {}),
+        values=_read_values(texts, launch_.program, catalog),
         launcher_seen=launcher_seen,
         open_environment=bool(command.sourced),
         unresolved=(
@@ -466,19 +464,13 @@ def _locate_words(
     places |= {
         name: locate(_value_of_key(word)) for word in words if (name := _option_name(word.text))
     }
-    places |= _locate_keys(command, locate)
+    keys = ((word, _HYDRA.match(word.text)) for word in words)
+    places |= {f"key {key.group(1)}": locate(word) for word, key in keys if key}
     for number, word in enumerate(words):
         value = _where_set(words, number) if word.text.startswith("--") else word
         if value is not word:
             places[f"{word.text}="] = locate(value)
     return places | {name: locate(value) for name, value in command.exported.items()}
-
-
-def _locate_keys(
-    command: ShellCommand, locate: Callable[[Word | Piece], Place]
-) -> dict[str, Place]:
-    keys = ((word, _HYDRA.match(word.text)) for word in command.words)
-    return {f"key {key.group(1)}": locate(word) for word, key in keys if key}
 
 
 def _with_model(launch_: Launch, catalog: Catalog) -> Launch:
@@ -530,8 +522,8 @@ def _option_name(word: str) -> str:
     return word.split("=", maxsplit=1)[0] if word.startswith("-") else ""
 
 
-def _option_values(words: Sequence[str], program: str, catalog: Catalog) -> dict[str, str]:
-    """Values, as written, of options that take numbers, one of several words, or none.
+def _read_values(words: Sequence[str], program: str, catalog: Catalog) -> dict[str, str]:
+    """Values of overrides, and of options that take numbers, one of several words, or none.
 
     For options that end with a digit they show whether it is their value. Of known programs, which
     take no other words, all words up to the next option are the value.
@@ -539,9 +531,10 @@ def _option_values(words: Sequence[str], program: str, catalog: Catalog) -> dict
     swift = program.endswith("swift")
     kinds = catalog.swift_kinds if swift else catalog.option_kinds
     mentioned = catalog.rule_names
-    values: dict[str, str] = {}
+    overrides = (word.partition("=") for word in words if _HYDRA.match(word))
+    values = {key: value[:_MOST_VALUE] for key, _, value in overrides}
     entry = next((n for n, word in enumerate(words) if program and word.endswith(_PYTHON)), -1)
-    for number, word in enumerate(words):
+    for number, word in enumerate(words if program != "verl" else ()):
         name, equals, value = word[2:].partition("=")
         plain = name.replace("-", "_")
         known = (plain if swift else name) in kinds or plain in mentioned or name[-1:].isdecimal()
@@ -554,9 +547,12 @@ def _option_values(words: Sequence[str], program: str, catalog: Catalog) -> dict
     return values
 
 
-def _override_values(words: Sequence[str]) -> dict[str, str]:
-    pairs = (word.partition("=") for word in words if _HYDRA.match(word))
-    return {key: value[:_MOST_VALUE] for key, _, value in pairs}
+def _unknown_variables(
+    exported: Mapping[str, Word], names: Collection[str], locate: Callable[[Piece], Place]
+) -> Iterator[Spot]:
+    for name in sorted({*names} & {*exported}):
+        for piece in exported[name].unresolved:
+            yield Spot(name=piece.source, argument=name, location=locate(piece))
 
 
 def _unknown_spots(
@@ -582,14 +578,6 @@ def _unknown_spots(
         asked[Piece(UNTOLD, word.line, word.column, shown[:80], word.file)] = ""
     for piece, name in asked.items():
         yield Spot(name=piece.source, argument=name, location=locate(piece))
-
-
-def _unknown_variables(
-    exported: Mapping[str, Word], names: Collection[str], locate: Callable[[Piece], Place]
-) -> Iterator[Spot]:
-    for name in sorted({*names} & {*exported}):
-        for piece in exported[name].unresolved:
-            yield Spot(name=piece.source, argument=name, location=locate(piece))
 
 
 def _names_options(texts: Sequence[str], number: int) -> bool:

@@ -1,7 +1,7 @@
 """Findings about what files launch: the checks of a launch, with the places of what they judge."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
@@ -132,7 +132,8 @@ def _place_finding(finding: Finding, subject: LintInput) -> Finding:
     if finding.level not in _SHOWN or finding.location is not None:
         return finding
     places = subject.launch.places if subject.launch is not None else {}
-    names = list(dict.fromkeys(name for name in _names(finding) if name in places))
+    written = _NAME.findall(f"{finding.title} {finding.observed}")
+    names = [name for name in dict.fromkeys(written) if name in places]
     if not names:
         return msgspec.structs.replace(finding, location=Place(file=subject.file, line=1))
     where = places[names[0]]
@@ -154,11 +155,6 @@ def _remedy_of_line(
                 return Remedy(summary=f"Change or take out {sets[0]} in line {lines}")
             return Remedy(summary=f"Change or take out {', '.join(sets)} in lines {lines}")
     return finding.remedy
-
-
-def _names(finding: Finding) -> Iterator[str]:
-    for text in (finding.title, finding.observed):
-        yield from _NAME.findall(text)
 
 
 def unique(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

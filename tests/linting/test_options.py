@@ -169,6 +169,13 @@ def test_options_before_the_program_are_those_of_its_launcher(start: str) -> Non
     assert wrong.check == "run-swift-options"
 
 
-def test_a_launcher_that_lacks_its_file_is_read() -> None:
-    for text in ("accelerate launch --config_file", "accelerate launch train.py --config_file"):
-        assert split_launches([*subjects("train.sh", text.encode(), CATALOG)])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "accelerate launch --config_file",
+        "python -m accelerate.commands.launch train.py --config_file",
+        "llamafactory-cli train --stage sft --lora_rank 8",
+    ],
+)
+def test_a_launch_is_read_without_its_file(text: str) -> None:
+    assert split_launches([*subjects("train.sh", text.encode(), CATALOG)])

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.linting.inputs import of_command
-from tests.linting.judged import CATALOG, judge_inputs, judge_text
+from tests.linting.judged import judge_text
 
 MODEL = """\
 qwen:
@@ -23,13 +22,9 @@ defaults:
 
 megatron_training:
   model: qwen
-  bf16: true
   sequence_parallel: true
   global_batch_size: 64
   seq_length: 1024
-  stage: ray_grpo
-  reset_attention_mask: true
-  no_pad_to_seq_lengths: true
 
 actor_config:
   micro_batch_size: 2
@@ -38,17 +33,10 @@ actor_config:
 
 rl_config:
   use_remove_padding: true
-  mini_batch_size: 64
-  n_samples_per_prompt: 8
-  adv_dispatch_size: 32
-  verifier_function: ["acc"]
-  verifier_weight: [1.0]
   actor_resource:
     num_npus: 16
 
 generate_config:
-  infer_tensor_parallel_size: 2
-  max_model_len: 2048
   sampling_config:
     max_tokens: 1024
 """
@@ -109,38 +97,21 @@ def test_a_configuration_that_fits_is_well(checkout: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "before", "after", "check"),
     [
-        (
-            "grpo",
-            "tensor_model_parallel_size: 4",
-            "tensor_model_parallel_size: 3",
-            "run-world-size",
-        ),
-        ("grpo", "num_npus: 16", "num_npus: 17", "run-world-size"),
-        (
-            "grpo",
-            "pipeline_model_parallel_size: 2",
-            "pipeline_model_parallel_size: 8",
-            "run-layers-divide",
-        ),
-        ("model/qwen", "num_attention_heads: 28", "num_attention_heads: 27", "run-heads-divide"),
-        ("grpo", "max_tokens: 1024", "max_token: 1024", "run-rl-keys"),
-        ("grpo", "use_remove_padding: true", "use_remove_paddding: true", "run-rl-keys"),
+        ("grpo", "tensor_model_parallel_size: 4", "3", "run-world-size"),
+        ("grpo", "num_npus: 16", "17", "run-world-size"),
+        ("grpo", "pipeline_model_parallel_size: 2", "8", "run-layers-divide"),
+        ("model/qwen", "num_attention_heads: 28", "27", "run-heads-divide"),
+        ("grpo", "max_tokens: 1024", "max_token: 1", "run-rl-keys"),
         ("model/qwen", "num_query_groups: 4", "num_querry_groups: 4", "run-rl-keys"),
-        ("grpo", "  model: qwen", "  model: qwem", "run-rl-keys"),
-        ("grpo", "use_remove_padding: true", "use_remove_padding: ture", "run-override-values"),
-        ("grpo", "seq_length: 1024", "seq_length: 10x24", "run-override-values"),
-        ("grpo", "num_npus: 16", "num_npus: 0", "run-override-values"),
-        (
-            "grpo",
-            "pipeline_model_parallel_size: 2",
-            "pipeline_model_parallel_size: 0",
-            "run-override-values",
-        ),
+        ("grpo", "use_remove_padding: true", "ture", "run-override-values"),
+        ("grpo", "seq_length: 1024", "10x24", "run-override-values"),
+        ("grpo", "num_npus: 16", "0", "run-override-values"),
     ],
 )
 def test_a_mistake_is_found_at_its_line(
     checkout: Path, script: str, name: str, before: str, after: str, check: str
 ) -> None:
+    after = after if ":" in after else f"{before.partition(':')[0]}: {after}"
     line = change(checkout, f"configs/{name}.yaml", before, after)
     reported = spots(lint_file(checkout / script))
     file = f"{Path(name).name}.yaml"
@@ -160,10 +131,7 @@ def test_the_entry_file_names_its_configuration(checkout: Path) -> None:
     script = checkout / "examples/grpo/run.sh"
     script.write_text("python cli/train_grpo.py\n")
     change(checkout, "configs/grpo.yaml", "num_npus: 16", "num_npus: 20")
-    assert ("grpo.yaml:28", "run-world-size") in spots(lint_file(script))
-    (checkout / "cli/train_grpo.py").unlink()
-    script.write_text("python cli/train_grpo.py --config-name grpo\n")
-    assert ("grpo.yaml:28", "run-world-size") in spots(lint_file(script))
+    assert ("grpo.yaml:19", "run-world-size") in spots(lint_file(script))
 
 
 @pytest.mark.parametrize(
@@ -189,39 +157,3 @@ def test_a_model_that_is_not_read_is_not_judged(checkout: Path) -> None:
     (checkout / "configs/model/qwen.yaml").unlink()
     findings = lint_file(checkout / "configs/grpo.yaml")
     assert spots(findings, Level.UNKNOWN) == [("grpo.yaml:3", "launch-resolved")]
-
-
-def test_each_role_has_sizes_of_its_own(checkout: Path) -> None:
-    path = checkout / "configs/grpo.yaml"
-    path.write_text(
-        CONFIGURATION.replace(
-            "rl_config:",
-            "ref_config:\n  tensor_model_parallel_size: 3\n  micro_batch_size: 1\n\n"
-            "reward_config:\n  tensor_model_parallel_size: 4\n  micro_batch_size: 1\n\n"
-            "rl_config:\n  use_integrated_worker: false\n  reference_resource:\n    num_npus: 8",
-        )
-    )
-    assert ("grpo.yaml:21", "run-world-size") in spots(lint_file(path))
-
-
-def test_a_command_is_judged_by_its_configuration(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(checkout)
-    change(checkout, "configs/grpo.yaml", "num_npus: 16", "num_npus: 20")
-    findings = judge_inputs(
-        of_command(["python", "cli/train_grpo.py", "--config-name", "grpo"], CATALOG), "0.12.1"
-    )
-    assert ("grpo.yaml:28", "run-world-size") in spots(findings)
-
-
-def test_the_list_of_layers_adds_up(checkout: Path) -> None:
-    line = change(
-        checkout,
-        "configs/grpo.yaml",
-        "  pipeline_model_parallel_size: 2",
-        "  num_layer_list: 14,13\n  pipeline_model_parallel_size: 2",
-    )
-    assert (f"grpo.yaml:{line}", "run-layers-divide") in spots(
-        lint_file(checkout / "configs/grpo.yaml")
-    )

@@ -22,6 +22,8 @@ NAME = "USE_MCORE_GDN"
 # The models for which mcore-bridge reads the variable, as spelt in launches.
 _MODELS = ("qwen3.5", "qwen3_5", "qwen3-next", "qwen3_next")
 _FIRST = ">=0.16.0.dev0"  # the first megatron-core with a gated delta net
+_OWN = Remedy(summary="Take Megatron's own layers", commands=(f"export {NAME}=1",))
+_NO_CONTEXT = Remedy(summary="Set context_parallel_size to 1")
 _REMEDY = Remedy(summary="Take the implementation of transformers", commands=(f"export {NAME}=0",))
 
 
@@ -33,43 +35,45 @@ def has_gated_delta_nets(model: str) -> bool | None:
     return None if not name or UNTOLD in name else False
 
 
-def _options_of_gated_delta(case: Case) -> dict[str, str]:
+def _name_own(case: Case) -> str:
+    """Megatron's own layers as a way out, unless it is too old."""
+    newest = version(case)
+    return "" if newest and not is_in_range(newest, _FIRST) else f", or {NAME}=1"
+
+
+def _read_layers(case: Case) -> tuple[dict[str, str], str | None]:
+    """The options of a launch with gated delta nets, and the value of USE_MCORE_GDN."""
     launch_options = options(case)
     model = launch_options.get("model", "")
     if UNTOLD in model:
         raise Unresolved("which model it is; its name is known when the launch runs")
     if not has_gated_delta_nets(model):
         raise NotApplicable("the model has no gated delta nets, as far as its name tells")
-    return launch_options
-
-
-def _variable(case: Case, launch_options: dict[str, str]) -> str | None:
     if launch_options.get("use_mcore_gdn"):
-        return launch_options["use_mcore_gdn"]
+        return launch_options, launch_options["use_mcore_gdn"]
     if NAME in unseen(case):
         raise Unresolved(f"{NAME} is known when the launch runs")
     value = variable(case, NAME)
     if value is None and case.need(Launch).open_environment:
         raise Unresolved(f"whether {NAME} is set; a file that is sourced may set it")
-    return value
+    return launch_options, value
 
 
 @TEXTS.check("run-gdn-megatron")
 def _run_gdn_megatron(case: Case) -> Findings:
-    gated_delta_only = _options_of_gated_delta(case)
+    launch_options, value = _read_layers(case)
     if case.need(Launch).program not in {"megatron-swift", ""}:
         raise NotApplicable("the launch command does not start ms-swift with Megatron")
     newest = version(case)
     if not newest:
         raise Unknown("which Megatron-LM it is; give --megatron or examine its environment")
-    value = _variable(case, gated_delta_only)
     if value != "0" and not is_in_range(newest, _FIRST):
         yield TEXTS.finding(
             "no-delta-nets",
             at(case, NAME, "use_mcore_gdn", "model"),
             remedy=_REMEDY,
             refs=behaviour_refs(case, "megatron-core", "no-gdn"),
-            model=gated_delta_only["model"],
+            model=launch_options["model"],
             newest=newest,
             value=value or "unset, which means 1",
         )
@@ -77,52 +81,36 @@ def _run_gdn_megatron(case: Case) -> Findings:
 
 @TEXTS.check("gdn-zero-with-cp")
 def _gdn_zero_with_cp(case: Case) -> Findings:
-    gated_delta_only = _options_of_gated_delta(case)
+    launch_options, value = _read_layers(case)
     size = number(case, "context_parallel_size", 1)
-    if _variable(case, gated_delta_only) != "0" or size == 1:
-        return
-    newest = version(case)
-    has_own = bool(newest) and is_in_range(newest, _FIRST)
-    yield TEXTS.finding(
-        "no-context",
-        at(case, "context_parallel_size"),
-        remedy=Remedy(summary="Take Megatron's own layers", commands=(f"export {NAME}=1",))
-        if has_own
-        else Remedy(summary="Set context_parallel_size to 1"),
-        refs=behaviour_refs(case, "mcore-bridge", "gdn-zero-no-cp"),
-        size=size,
-        model=gated_delta_only["model"],
-        required="context_parallel_size 1"
-        if newest and not has_own
-        else "context_parallel_size 1, or USE_MCORE_GDN=1 with Megatron-core 0.16",
-    )
+    if value == "0" and size > 1:
+        where, model = at(case, "context_parallel_size"), launch_options["model"]
+        refs = behaviour_refs(case, "mcore-bridge", "gdn-zero-no-cp")
+        remedy = _OWN if version(case) and _name_own(case) else _NO_CONTEXT
+        yield TEXTS.finding(
+            "no-context",
+            where,
+            remedy=remedy,
+            refs=refs,
+            size=size,
+            model=model,
+            own=_name_own(case),
+        )
 
 
 @TEXTS.check("run-gdn-padding")
 def _run_gdn_padding(case: Case) -> Findings:
-    gated_delta_only = _options_of_gated_delta(case)
-    padding = gated_delta_only.get("padding_free", "").lower()
-    if padding not in {"false", "0"} or _variable(case, gated_delta_only) != "0":
+    launch_options, value = _read_layers(case)
+    if launch_options.get("padding_free", "").lower() not in {"false", "0"} or value != "0":
         return
     bridge = distribution(case, "mcore-bridge")
     if not is_in_range(bridge.version, ">=1.2.1"):
-        yield TEXTS.finding(
-            "padded",
-            at(case, "padding_free"),
-            refs=behaviour_refs(case, "mcore-bridge", "npu-gdn-mask-fix"),
-            bridge=bridge,
-        )
+        refs = behaviour_refs(case, "mcore-bridge", "npu-gdn-mask-fix")
+        yield TEXTS.finding("padded", at(case, "padding_free"), refs=refs, bridge=bridge)
 
 
 @TEXTS.check("run-gdn-packing")
 def _run_gdn_packing(case: Case) -> Findings:
-    gated_delta_only = _options_of_gated_delta(case)
-    if _variable(case, gated_delta_only) == "0" and flag(case, "packing"):
-        newest = version(case)
-        yield TEXTS.finding(
-            "packed",
-            at(case, "packing"),
-            required="packing false"
-            if newest and not is_in_range(newest, _FIRST)
-            else "packing false, or USE_MCORE_GDN=1",
-        )
+    _, value = _read_layers(case)
+    if value == "0" and flag(case, "packing"):
+        yield TEXTS.finding("packed", at(case, "packing"), own=_name_own(case))

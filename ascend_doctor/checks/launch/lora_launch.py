@@ -1,7 +1,6 @@
 """A launch that trains adapters (LoRA), and what they are of."""
 
 from ascend_doctor.checks.launch.options import at, options, part_sizes, version
-from ascend_doctor.checks.launch.rules import judge_rules
 from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
 from ascend_doctor.facts import UNTOLD, Launch
 from ascend_doctor.judging import Case, Findings, Remedy, Texts
@@ -26,11 +25,6 @@ def _trains_lora(case: Case) -> bool:
     if any(UNTOLD in kind for kind in kinds):
         raise Unresolved("whether it trains LoRA is known when the launch runs")
     return False
-
-
-@TEXTS.check("lora-etp")
-def _lora_etp(case: Case) -> Findings:
-    yield from judge_rules(case, "lora-etp")
 
 
 @TEXTS.check("run-expert-lora")

@@ -76,8 +76,9 @@ def run_flags_known(case: Case) -> Findings:
     releases = (listed,) if listed else table.versions
     have = frozenset().union(*(table.of(release) for release in releases))
     source = tuple(url for release in releases for url in table.read_in(release))
-    added = _spelt_like(have, case.catalog.options.of(*_FAMILY) | table.mindspeed)
-    known = have | added | table.of_launcher
+    added = case.catalog.options.of(*_FAMILY) | table.mindspeed
+    spelt = {name for name in added if "_" not in name or name.replace("_", "-") not in have}
+    known = have | spelt | table.of_launcher
     strange = [
         name for name in launch.flags if name not in known and name not in launch.launcher_options
     ]
@@ -91,18 +92,8 @@ def run_flags_known(case: Case) -> Findings:
         close = "" if releases else slip_of(name, known)
         if own and len(strange) == 1 and not releases and not close:
             # Megatron-LM's parser takes no beginnings of names (allow_abbrev=False).
-            longer = sorted(each for each in known if each.startswith(name))
-            if len(longer) > 1:
-                yield error(
-                    f"--{name} is the beginning of {len(longer)} options",
-                    observed=f"--{name}",
-                    required=first_of([f"--{each}" for each in longer], _SHOWN),
-                    because=f"{STOPS} It takes no beginnings of names.",
-                    remedy=Remedy(summary="Write the whole name"),
-                    location=launch.places.get(f"--{name}"),
-                )
-                continue
-            close = "".join(longer)
+            longer = [each for each in known if each.startswith(name)]
+            close = longer[0] if len(longer) == 1 else ""
         if not launch.program and _is_other_spelling(name, close):
             close = ""  # a script of its own, with a spelling of its own
         if not releases and not close:
@@ -125,12 +116,6 @@ def is_of_fork(case: Case) -> bool:
     launch, catalog = case.need(Launch), case.catalog
     known = catalog.megatron_options | catalog.flags.of_launcher
     return len(set(launch.flags) - known - launch.launcher_options.keys()) > 1
-
-
-def _spelt_like(parser: frozenset[str], names: Collection[str]) -> frozenset[str]:
-    return frozenset(
-        name for name in names if "_" not in name or name.replace("_", "-") not in parser
-    )
 
 
 def _find_undefined(launch: Launch, names: list[str], where: str, *, whole: bool) -> Findings:

@@ -33,7 +33,7 @@ MEGATRON = frozenset({"megatron", "megatron-swift", "verl", "mindspeed-rl"})
 ENCODER = ("encoder_tensor_model_parallel_size", "encoder_pipeline_model_parallel_size")
 _OF_LAUNCHER = ("nnodes", "nproc_per_node", "node_rank", "master_addr", "master_port")
 # Ranks of all nodes: msrun's and MindSpeed-RL's, accelerate's.
-_OF_ALL_NODES = ("worker_num", "num_processes")
+_OF_ALL_NODES = ("worker_num", "actor_resource.num_npus", "num_processes")
 # YAML files and Hydra give a switch a value; a bare --switch has an empty one.
 _OFF = {"false", "0", "none", "no", "null"}
 

@@ -5,7 +5,7 @@ import re
 from ascend_doctor.checks.launch.options import options
 from ascend_doctor.checks.launch.rules import is_colocated
 from ascend_doctor.facts import UNTOLD, Launch
-from ascend_doctor.judging import Case, Finding, Findings, NotApplicable, Texts
+from ascend_doctor.judging import Case, Findings, NotApplicable, Texts
 from ascend_doctor.judging.spelling import edit_distance
 from ascend_doctor.patterns import defer
 
@@ -37,11 +37,6 @@ _COUNTS = frozenset(
 )
 
 
-def _report_open_bracket(launch: Launch, key: str, value: str) -> Finding:
-    where = launch.places.get(key)
-    return TEXTS.finding("open-bracket", where, key=key.lstrip("+"), observed=f"{key}={value}")
-
-
 def overriding_launch(case: Case) -> Launch:
     """The launch. Raises NotApplicable where it overrides no keys."""
     options(case)
@@ -64,7 +59,8 @@ def _run_override_values(case: Case) -> Findings:
             continue
         if bare[0] in "[{$":
             if len(value) < MAX_VALUE and any(bare.count(a) != bare.count(b) for a, b in _PAIRS):
-                yield _report_open_bracket(launch, key, bare)
+                where, whole = launch.places.get(key), f"{key}={bare}"
+                yield TEXTS.finding("open-bracket", where, key=key.lstrip("+"), observed=whole)
             continue
         name = key.lstrip("+")
         own = _ROLE.sub("megatron_training.", name)

@@ -73,7 +73,7 @@ def _too_many_parts(case: Case, ranks: int) -> Iterator[Finding]:
         values = case.need(Launch).options
         odd = [name for name in devices if values.get(name, "1") not in map(str, NODE_SIZES)]
         if ranks not in NODE_SIZES and ranks % _NODE:
-            odd.append("worker_num")
+            odd += ["worker_num", "actor_resource.num_npus"]
         yield TEXTS.finding(
             "parts-do-not-divide",
             at(case, *odd, *(f"{names[short]}_parallel_size" for short in order), *devices),

@@ -120,15 +120,13 @@ def _spoil(result: Any) -> None:
             host(tensor).view(-1)[0] = float("nan")
 
 
-def _by_mask(operator: str, values: list[torch.Tensor]) -> bool:
-    return operator == "nonzero" or any(t.dtype in (torch.bool, torch.uint8) for t in values[1:])
-
-
 def _bite(fault: OperatorFault, operator: str, values: list[torch.Tensor], device: int) -> None:
     """Raise, or break the device, where the fault wants this call to go wrong."""
     kind = fault.kind
     if kind == "nonzero-crash":
-        if _by_mask(operator, values) and fault.is_due():
+        if (
+            operator == "nonzero" or any(t.dtype in (torch.bool, torch.uint8) for t in values[1:])
+        ) and fault.is_due():
             _break_device(device)
     elif kind == "double-unsupported":
         if any(t.dtype == torch.float64 for t in values) and fault.is_due():

@@ -1,4 +1,4 @@
-"""Mistakes in real launches that configuration files complete: accelerate's, LLaMA-Factory's."""
+"""Mistakes in real launches that configuration files complete."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -41,7 +41,7 @@ QLORA = Launch(
     "examples/train/multi-gpu/fsdp_qlora/fsdp_offload.json",
 )
 # Kinds from huggingface/accelerate@v1.10.1 (commands/launch.py, commands/config/config_args.py,
-# utils/launch.py), labelled before the first run, 2026-11-29. The changed line has the mistake.
+# utils/launch.py), labelled before the first run, 2026-11-29.
 IN_CONFIG = (
     (FSDP, "distributed_type: FSDP", "distributed_type: FSDP2"),
     (FSDP, "mixed_precision: bf16 ", "mixed_precision: bfloat16 "),
@@ -99,23 +99,8 @@ OF_FACTORY = (
 )
 
 
-def write(folder: Path, launch: Launch, file: str, old: str, new: str) -> tuple[str, int]:
-    """The launch with a mistake, and the file and the line that have it."""
-    own = launch.script == "train.sh"
-    names = (launch.config,) if own else (launch.script, launch.config)
-    clones.unpack(folder, launch.repository, launch.commit, *names)
-    if own:
-        (folder / launch.script).write_text(f"llamafactory-cli train {launch.config}\n")
-    path = folder / file
-    lines = path.read_text().split("\n")
-    number = next((at for at, line in enumerate(lines) if old and old in line), -1)
-    lines[number] = lines[number].replace(old, new)
-    path.write_text("\n".join(lines))
-    return str(path), number + 1
-
-
 class Mistake(NamedTuple):
-    """A launch's script, where its mistake is, and what the mistake is; "" for none."""
+    """``label`` is "" for none."""
 
     script: Path
     file: str
@@ -123,12 +108,26 @@ class Mistake(NamedTuple):
     label: str
 
 
+def write(folder: Path, launch: Launch, file: str, old: str, new: str) -> Mistake:
+    own = launch.script == "train.sh"
+    names = (launch.config,) if own else (launch.script, launch.config)
+    clones.unpack(folder, launch.repository, launch.commit, *names)
+    script, path = folder / launch.script, folder / file
+    if own:
+        script.write_text(f"llamafactory-cli train {launch.config}\n")
+    lines = path.read_text().split("\n")
+    number = next((at for at, line in enumerate(lines) if old and old in line), -1)
+    lines[number] = lines[number].replace(old, new)
+    path.write_text("\n".join(lines))
+    return Mistake(script, str(path), range(number + 1, number + 2), new)
+
+
 def ask_all(folder: Path, rows: Iterable[Mistake], sources: Iterable[Path]) -> tuple[int, int]:
-    """Mistakes that are refused at their line, and refusals of rows without one."""
+    """Mistakes refused at their line, and refusals without one."""
     python = needs.first_path("training-python")
     env = dict(prepare(None, python, simulated("a2-8"), ()).env)
-    env |= {"PYTHONPATH": ":".join([*map(str, sources), env["PYTHONPATH"]])}
-    env |= {"DISABLE_VERSION_CHECK": "1"}
+    path = ":".join([*map(str, sources), env["PYTHONPATH"]])
+    env |= {"PYTHONPATH": path, "DISABLE_VERSION_CHECK": "1"}
     rows, inputs, sizes = [*rows], list[LintInput](), []
     for row in rows:
         read = [*subjects(str(row.script), row.script.read_bytes(), CATALOG, run_shellcheck)]
@@ -140,23 +139,19 @@ def ask_all(folder: Path, rows: Iterable[Mistake], sources: Iterable[Path]) -> t
         reported = mistakes(judge_inputs([next(answers) for _ in range(size)]))
         refused = [each for each in reported if each.check.startswith("run-framework")]
         errors = [each for each in reported if each.level is Level.ERROR]
-        places = [each.location for each in errors if each.location]
-        hit = any(place.file == row.file and place.line in row.lines for place in places)
+        spots = [each.location for each in errors if each.location]
+        hit = any(spot.file == row.file and spot.line in row.lines for spot in spots)
         hits += bool(row.label) and hit
         false += 0 if row.label else len(refused)
-        found = [(each.observed, each.location and each.location.line) for each in errors]
-        print(hit, row.script, row.label, [*row.lines], found)  # noqa: T201
-    print("hits", hits, "of", sum(bool(row.label) for row in rows), "false", false)  # noqa: T201
+        print(hit, row.script, row.label, [each.title for each in errors])  # noqa: T201
+    print("hits", hits, "of", len(rows), "false", false)  # noqa: T201
     return hits, false
 
 
 def judge(folder: Path, rows: list[tuple[tuple[Launch, str, str], str]]) -> tuple[int, int]:
     source = clones.unpack(folder / "factory", *FACTORY, "src")
-    placed = []
-    for number, ((launch, old, new), name) in enumerate(rows):
-        below = folder / str(number)
-        file, line = write(below, launch, name, old, new)
-        placed.append(Mistake(below / launch.script, file, range(line, line + 1), new))
+    numbered = enumerate(rows)
+    placed = (write(folder / str(n), row[0], name, *row[1:]) for n, (row, name) in numbered)
     return ask_all(folder, placed, [source / "src"])
 
 

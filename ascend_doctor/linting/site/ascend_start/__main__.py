@@ -19,7 +19,8 @@ from .composed import Verl
 from .configured import Accelerate, LlamaFactory
 from .confined import confine, end_with_parent, in_fork
 from .frameworks import Megatron, Torchrun
-from .options import CommandWord, fill_unknown, refuse
+from .mindspeed import FsdpTrainer, MindSpeedMm, MindSpeedRl
+from .options import UNTOLD, CommandWord, divide, fill_unknown, last_key, refuse
 from .refusals import Start, find_refusals
 from .swift import Swift
 from .tries import parser_of
@@ -29,6 +30,9 @@ FRAMEWORKS = {
     "verl": Verl,
     "swift": Swift,
     "llamafactory": LlamaFactory,
+    "mindspeed_rl": MindSpeedRl,
+    "mindspeed_mm": MindSpeedMm,
+    "fsdp": FsdpTrainer,
 }
 STARTERS = {"torchrun": Torchrun, "accelerate": Accelerate}
 _SECONDS_OF_LAUNCH = 120.0
@@ -37,29 +41,24 @@ _GRACE = 30.0
 
 class Frameworks:
     def __init__(self) -> None:
-        self._ready: dict[str, Any] = {}
-        self._failed: dict[str, str] = {}
+        self._known: dict[str, tuple[Any, str]] = {}
 
     def take(self, launch: dict[str, Any]) -> tuple[Any, str, bool]:
-        """The framework of a launch; None, and why, if it cannot be imported.
-
-        The last says whether it was imported for another launch.
-        """
+        """The framework or why it cannot be imported, and whether it adapts to the launch."""
         if launch["launcher"]:
             with contextlib.suppress(Exception):  # a start says why
                 importlib.import_module(STARTERS[launch["starter"]].module)
         name = launch["framework"]
         if name not in FRAMEWORKS or launch["words"] is None:
             return None, "", False
-        known = name in self._ready or name in self._failed
-        if not known:
-            framework = FRAMEWORKS[name]()
+        adapts = name in self._known or hasattr(FRAMEWORKS[name], "adapts")
+        if name not in self._known:
+            self._known[name] = FRAMEWORKS[name](), ""
             try:
-                framework.prepare(launch["entry"], launch["words"])
-                self._ready[name] = framework
+                self._known[name][0].prepare(launch["entry"], launch["words"])
             except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever its import ends with
-                self._failed[name] = _describe(error)
-        return self._ready.get(name), self._failed.get(name, ""), known
+                self._known[name] = None, _describe(error)
+        return *self._known[name], adapts
 
 
 def _describe(error: BaseException) -> str:
@@ -73,7 +72,7 @@ def _examine(launch: dict[str, Any], framework: Any, ends: float, *, adapt: bool
     if launch["launcher"]:
         starter = STARTERS[launch["starter"]]()
         words, unknown = fill_unknown(launch["launcher"], parser_of(starter), any_text=False)
-        part = find_refusals(Start(starter, words, None), ends)
+        part = find_refusals(Start(starter, words, None, {}), ends)
         doubted = {option["dest"] for each in part["refusals"] for option in each["options"]}
         if not {"nnodes", "nproc_per_node"} & {*unknown, *doubted}:
             world = part.get("world")
@@ -85,11 +84,12 @@ def _examine(launch: dict[str, Any], framework: Any, ends: float, *, adapt: bool
             framework.adapt(launch["entry"], launch["words"])
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever its patches end with
         return {**answer, "failed": _describe(error)}
-    if hasattr(framework, "fill_unknown"):
-        words, unknown = framework.fill_unknown(launch["words"])
-    else:
-        words, unknown = fill_unknown(launch["words"], parser_of(framework))
-    part = find_refusals(Start(framework, words, world), ends)
+    typed, settings = divide(launch["words"], overrides=hasattr(framework, "overrides"))
+    lost = [word for word in settings if UNTOLD in word.text]
+    words, unknown = fill_unknown(typed, parser_of(framework))
+    words += [word for word in settings if word not in lost]
+    unknown += [last_key(word.text) for word in lost]
+    part = find_refusals(Start(framework, words, world, {}), ends)
     return {**answer, "program": {**part, "unknown": unknown}}
 
 
@@ -110,10 +110,10 @@ def main() -> None:
     for launch in request["launches"]:
         for part in ("launcher", "words"):
             launch[part] = launch[part] and [CommandWord(*word) for word in launch[part]]
-        framework, failed, known = frameworks.take(launch)
+        framework, failed, adapts = frameworks.take(launch)
         ready = time.monotonic()
         limit = min(ends, ready + _SECONDS_OF_LAUNCH)
-        examine = functools.partial(_examine, launch, framework, limit, adapt=known)
+        examine = functools.partial(_examine, launch, framework, limit, adapt=adapts)
         answer = in_fork(examine, max(limit - ready, 1.0) + _GRACE) or {"lost": True}
         line = json.dumps({"failed": failed, **answer}).encode() + b"\n"
         while line:

@@ -1,4 +1,4 @@
-"""verl: its installed configuration, composed by Hydra with the overrides, and its validation.
+"""What reads key.key=value from the command or a file: verl, composed by Hydra and validated.
 
 Source: verl-project/verl@f9c855f7:verl/utils/config.py, verl/trainer/main_ppo.py.
 """
@@ -7,38 +7,68 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 import os
+from collections.abc import Iterable
 from typing import Any
 
-from .options import SETTING, UNTOLD, CommandWord, ReadOption
+from .options import SETTING, CommandWord
 
-_CONFIG_NAME = "--config-name"
 _NAME = "ppo_trainer"
-# Before a key: of Hydra, and of a configuration file.
-_MARKS = f"+~{SETTING}"
 
 
 class Overrides:
     """What reads key.key=value from the command or a file."""
 
+    overrides = True
+
     def adapt(self, _entry: str, _words: list[CommandWord]) -> None:
         """Nothing of it depends on the launch."""
 
-    def fill_unknown(self, words: list[CommandWord]) -> tuple[list[CommandWord], list[str]]:
-        """Leave out overrides whose values only the shell knows."""
-        unknown = [word for word in words if UNTOLD in word.text]
-        names = [_last_key(word.text) for word in unknown]
-        return [word for word in words if word not in unknown], names
 
-    def options(self, words: list[CommandWord]) -> dict[str, ReadOption]:
-        """Overrides by the last part of their keys."""
-        options_: dict[str, ReadOption] = {}
-        for word in words:
-            key, equals, value = word.text.partition("=")
-            if equals:
-                option = ReadOption(key.lstrip(_MARKS), f"{key}=", [value], [word.at])
-                options_.setdefault(_last_key(key), option)
-        return options_
+def nest(settings: Iterable[CommandWord]) -> dict[str, Any]:
+    """Settings as their file had them."""
+    whole: dict[str, Any] = {}
+    for word in settings:
+        keys, _, value = word.text.lstrip(SETTING).partition("=")
+        *above, last = keys.split(".")
+        inner = whole
+        for key in above:
+            inner = inner.setdefault(key, {})
+        try:
+            inner[last] = json.loads(value)
+        except ValueError:
+            inner[last] = importlib.import_module("yaml").safe_load(value)
+    return {key: _list(value) for key, value in whole.items()}
+
+
+def _list(value: Any) -> Any:
+    """A list's numbers are its keys."""
+    if not isinstance(value, dict):
+        return value
+    inner = {key: _list(each) for key, each in value.items()}
+    return [*inner.values()] if all(map(str.isdigit, inner)) else inner
+
+
+def write_settings(settings: Iterable[CommandWord], name: str) -> str:
+    """A JSON file with them."""
+    with open(name, "w", encoding="utf-8") as file:
+        json.dump(nest(settings), file)
+    return os.path.abspath(name)
+
+
+def compose(folder: str, name: str, words: list[CommandWord]) -> Any:
+    """Hydra's configuration with the overrides; ``name`` unless the command names another."""
+    hydra = importlib.import_module("hydra")
+    texts = [word.text for word in words if not word.text.startswith(SETTING)]
+    overrides = [text for text in texts if not text.startswith("--")]
+    for text, following in zip(texts, [*texts[1:], ""]):
+        if text.startswith("--config-"):
+            value = text.partition("=")[2] or following
+            name = value if text.startswith("--config-name") else name
+            overrides = [each for each in overrides if each != value]
+    with hydra.initialize_config_dir(folder, version_base=None):
+        return hydra.compose(name.removesuffix(".yaml"), overrides)
 
 
 class Verl(Overrides):
@@ -46,29 +76,12 @@ class Verl(Overrides):
 
     folders = ("/verl/", "/hydra/", "/omegaconf/")
 
-    def __init__(self) -> None:
-        self._folder = ""
-
     def prepare(self, _entry: str, _words: list[CommandWord]) -> None:
         importlib.import_module("hydra")
-        spec = importlib.util.find_spec("verl")
-        if spec is None or not spec.submodule_search_locations:
-            raise ModuleNotFoundError("No module named 'verl'")
-        self._folder = os.path.join(next(iter(spec.submodule_search_locations)), "trainer/config")
         importlib.import_module("verl.utils.config")
 
     def start(self, words: list[CommandWord], _world: int | None) -> dict[str, Any]:
-        hydra = importlib.import_module("hydra")
-        texts = [word.text for word in words]
-        name, overrides = _NAME, [text for text in texts if not text.startswith("--")]
-        for text, following in zip(texts, [*texts[1:], ""]):
-            if text.startswith("--config-"):
-                value = text.partition("=")[2] or following
-                name = value if text.startswith(_CONFIG_NAME) else name
-                overrides = [each for each in overrides if each != value]
-        with hydra.initialize_config_dir(self._folder, version_base=None):
-            config = hydra.compose(name.removesuffix(".yaml") if name else _NAME, overrides)
-        self._validate(config)
+        self._validate(compose(os.path.join(folder_of("verl"), "trainer/config"), _NAME, words))
         return {}
 
     def _validate(self, config: Any) -> None:
@@ -86,5 +99,9 @@ class Verl(Overrides):
                 validation.omega_conf_to_dataclass(chosen)
 
 
-def _last_key(text: str) -> str:
-    return text.partition("=")[0].rpartition(".")[2].lstrip(_MARKS)
+def folder_of(package: str) -> str:
+    """The folder of an installed package, which is not imported."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(f"No module named {package!r}")
+    return next(iter(spec.submodule_search_locations))

@@ -51,6 +51,7 @@ class Megatron:
     """Megatron-LM's training, with the adaptor of MindSpeed or MindSpeed-LLM if present."""
 
     folders = ("/megatron/", "/mindspeed/", "/mindspeed_llm/")
+    provider: Any = None
 
     def prepare(self, entry: str, words: list[CommandWord]) -> None:
         """Import it, as patched for this launch."""
@@ -85,15 +86,20 @@ class Megatron:
 
     def parse(self, words: list[CommandWord]) -> Any:
         _type(sys.argv[0], words)
-        return sys.modules["megatron.training.arguments"].parse_args()
+        return sys.modules["megatron.training.arguments"].parse_args(self.provider)
+
+    def validate(self, words: list[CommandWord], ranks: int) -> tuple[dict[str, Any], Any]:
+        """What was parsed, and what the validation made of it."""
+        arguments = sys.modules["megatron.training.arguments"]
+        os.environ.update({"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(min(ranks, DEVICES))})
+        args = self.parse(words)
+        before = dict(vars(args))
+        return before, arguments.validate_args(args, dict(_DEFAULTS)) or args
 
     def start(self, words: list[CommandWord], world: int | None) -> dict[str, Any]:
         arguments = sys.modules["megatron.training.arguments"]
         ranks = world or fewest_ranks(words)
-        os.environ.update({"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(min(ranks, DEVICES))})
-        args = self.parse(words)
-        before = dict(vars(args))
-        args = arguments.validate_args(args, dict(_DEFAULTS)) or args
+        before, args = self.validate(words, ranks)
         after = dict(vars(args))
         sys.modules["megatron.training.global_vars"].set_args(args)
         calculator = importlib.import_module("megatron.core.num_microbatches_calculator")
@@ -116,7 +122,7 @@ class Megatron:
                 name: str(after[name])
                 for name, value in before.items()
                 if isinstance(value, _PLAIN)
-                and isinstance(after.get(name, ...), (*_PLAIN, type(None)))
+                and isinstance(after.get(name), _PLAIN)
                 and value != after[name]
             }
         }

@@ -3,39 +3,42 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 # A part of a value that only the running shell knows.
 UNTOLD = "\ufffc"
 # Before a key of a configuration file.
 SETTING = "\x1f"
+# Before a key: of Hydra, and of a configuration file.
+_MARKS = f"+~{SETTING}"
 _STAND_IN = "unknown"
+_OVERRIDE = re.compile(r"[^-=]+=")
 _REST = argparse.REMAINDER
 
 
-class CommandWord:
+class CommandWord(NamedTuple):
     """``at`` is the word's number in the command, -1 for an added one."""
 
-    def __init__(self, text: str, at: int) -> None:
-        self.text = text
-        self.at = at
+    text: str
+    at: int
 
 
+@dataclasses.dataclass
 class ReadOption:
     """``places`` are the numbers of an option's words.
 
     ``extra`` are those of later words that it does not take; ``kind`` is the name of its type.
     """
 
-    def __init__(self, dest: str, typed: str, values: list[str], places: list[int]) -> None:
-        self.dest = dest
-        self.typed = typed
-        self.values = values
-        self.places = places
-        self.extra: list[int] = []
-        self.choices: list[str] = []
-        self.kind = ""
+    dest: str
+    typed: str
+    values: list[str]
+    places: list[int]
+    extra: list[int] = dataclasses.field(default_factory=list)
+    choices: list[str] = dataclasses.field(default_factory=list)
+    kind: str = ""
 
 
 class ParserRefusal(Exception):  # noqa: N818 - what it is
@@ -75,6 +78,40 @@ def read_options(words: list[CommandWord], parser: Any) -> dict[str, ReadOption]
             option.kind = getattr(action.type, "__name__", "") if action.type else ""
         by_dest[option.dest] = option
     return by_dest
+
+
+def divide(
+    words: list[CommandWord], *, overrides: bool = False
+) -> tuple[list[CommandWord], list[CommandWord]]:
+    """The words of the command, and the settings key.key=value; ``overrides``: typed ones too."""
+    settings = [
+        word
+        for word in words
+        if word.text.startswith(SETTING) or (overrides and _OVERRIDE.match(word.text))
+    ]
+    return [word for word in words if word not in settings], settings
+
+
+def last_key(text: str) -> str:
+    """The last name of a key; numbers are those of a list."""
+    parts = text.partition("=")[0].lstrip(_MARKS).split(".")
+    return next((part for part in reversed(parts) if not part.isdigit()), parts[-1])
+
+
+def read_settings(settings: list[CommandWord], text: str = "") -> dict[str, ReadOption]:
+    """Settings by their keys and parts of these: first those with a value in a text."""
+    by_part: dict[str, ReadOption] = {}
+    by_key: dict[str, ReadOption] = {}
+    by_name: dict[str, ReadOption] = {}
+    named = [word for word in settings if word.text.partition("=")[2].strip('"') in text]
+    for word in [*named, *settings]:
+        key, _, value = word.text.partition("=")
+        option = ReadOption(key.lstrip(_MARKS), f"{key}=", [value], [word.at])
+        by_name.setdefault(last_key(key), by_key.setdefault(option.dest, option))
+        for part in option.dest.split("."):
+            if "_" in part and part in text:
+                by_part.setdefault(part, option)
+    return {**by_part, **by_key, **by_name}
 
 
 def _is_option(text: str, known: Any) -> bool:

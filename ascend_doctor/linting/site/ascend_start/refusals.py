@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from .frameworks import fewest_ranks
 from .options import CommandWord
@@ -16,40 +17,26 @@ _MAX_OPTIONS = 5
 _MAX_VALUES = 6
 # A variable that a refusal asks for: CUDA_DEVICE_MAX_CONNECTIONS to 1.
 _VARIABLE = re.compile(r"\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b(?:\D{0,20}\b(\d+)\b)?")
-_MAX_ADDED = 4
 _MOST_ROUND = 64
 
 
-class Start:
+class Start(NamedTuple):
     """A program's words, and its ranks (None if unknown)."""
 
-    def __init__(
-        self,
-        framework: Any,
-        words: list[CommandWord],
-        world: int | None,
-        env: dict[str, str] | None = None,
-    ) -> None:
-        self.framework = framework
-        self.words = words
-        self.world = world
-        self.env = env or {}
+    framework: Any
+    words: list[CommandWord]
+    world: int | None
+    env: dict[str, str]
 
     def run(self) -> dict[str, Any]:
-        return run_start(self.framework, self.words, self.world, self.env)
-
-    def exporting(self, name: str, value: str) -> Start:
-        return Start(self.framework, self.words, self.world, {**self.env, name: value})
+        return run_start(*self)
 
     def without(self, option: dict[str, Any]) -> Start:
         return self._with(option["places"], [])
 
-    def adding(self, texts: list[str]) -> Start:
-        return self._with([], [CommandWord(text, -1) for text in texts])
-
     def replacing(self, option: dict[str, Any], value: str) -> Start:
         if option["dest"] == WORLD:
-            return Start(self.framework, self.words, int(value), self.env)
+            return self._replace(world=int(value))
         places, typed = option["places"], option["typed"]
         if typed.endswith("="):
             return self._with(places, [CommandWord(typed + value, places[0])])
@@ -59,7 +46,7 @@ class Start:
         first = min((n for n, word in enumerate(self.words) if word.at in places), default=-1)
         left = [word for word in self.words if word.at not in places or word.at < 0]
         at = first if first >= 0 else len(left)
-        return Start(self.framework, [*left[:at], *new, *left[at:]], self.world, self.env)
+        return self._replace(words=[*left[:at], *new, *left[at:]])
 
     def alternatives(self, option: dict[str, Any]) -> list[Start]:
         """A start with other values of an option, the likeliest first."""
@@ -93,44 +80,30 @@ def find_refusals(start: Start, ends: float) -> dict[str, Any]:
     seen: set[str] = set()
     while True:
         answer = start.run()
-        if _passes(answer):
+        if "type" not in answer:
             return {"refusals": refusals, "ended": "", **answer}
         key = key_of(answer)
         if key in seen:
             return {"refusals": refusals, "ended": "", "options": []}
         seen.add(key)
-        following = _remove_extra(start, answer) or _relax(start, answer, ends)
+        unknown = answer.get("file") == ARGPARSE and answer["text"].startswith("unrecognized")
+        extra = answer["options"] if unknown else []
+        following = functools.reduce(Start.without, extra, start) if extra else None
+        following = following or _relax(start, answer, ends)
         names = {option["dest"] for option in answer["options"]}
         if not replaced & {*names, *answer["related"]}:
-            refusals += _divide(answer)
+            refusals += [{**answer, "options": [option]} for option in extra] or [answer]
         if following is None or len(refusals) >= MAX_REFUSALS or time.monotonic() > ends:
             return {"refusals": refusals, "ended": f"{answer['type']}: {answer['text']}"}
         replaced |= {option["dest"] for option in answer["options"][:1]} if names else set()
         start = following
 
 
-def _passes(answer: dict[str, Any]) -> bool:
-    return "type" not in answer
-
-
-def _divide(answer: dict[str, Any]) -> list[dict[str, Any]]:
-    if answer.get("file") == ARGPARSE and answer["text"].startswith("unrecognized"):
-        return [{**answer, "options": [option]} for option in answer["options"]] or [answer]
-    return [answer]
-
-
-def _remove_extra(start: Start, answer: dict[str, Any]) -> Start | None:
-    if answer.get("file") != ARGPARSE or not answer["text"].startswith("unrecognized"):
-        return None
-    for option in answer["options"]:
-        start = start.without(option)
-    return start if answer["options"] else None
-
-
 def _relax(start: Start, answer: dict[str, Any], ends: float) -> Start | None:
     if variable := _VARIABLE.search(answer["text"]):
         answer["variable"] = variable.group(1)
-        other = start.exporting(variable.group(1), variable.group(2) or "1")
+        exported = {variable.group(1): variable.group(2) or "1"}
+        other = start._replace(env=start.env | exported)
         if key_of(other.run()) != key_of(answer):
             return other
     ways: list[tuple[bool, int, dict[str, Any], Start]] = []
@@ -138,23 +111,12 @@ def _relax(start: Start, answer: dict[str, Any], ends: float) -> Start | None:
         for other in start.alternatives(option):
             after = other.run() if time.monotonic() < ends else answer
             if key_of(after) != key_of(answer):
-                ways.append((not _passes(after), _roundness(option), option, other))
+                ways.append(("type" in after, _roundness(option), option, other))
                 break
     if ways:
-        _, _, first, other = min(ways, key=lambda each: each[:2])
+        *_, first, other = min(ways, key=lambda each: each[:2])
         answer["options"] = [first, *(each for each in answer["options"] if each is not first)]
         return other
-    return None if hasattr(start.framework, "options") else _add(start, answer)
-
-
-def _add(start: Start, answer: dict[str, Any]) -> Start | None:
-    for name in answer["related"][:_MAX_ADDED]:
-        typed = f"--{name.replace('_', '-')}"
-        for words in ([typed], [typed, "1"]):
-            other = start.adding(words)
-            after = other.run()
-            if after.get("file") != ARGPARSE and key_of(after) != key_of(answer):
-                return other
     return None
 
 

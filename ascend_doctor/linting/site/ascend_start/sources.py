@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -19,6 +20,8 @@ SAME = {
     ],
 }
 MAX_HOPS = 3
+# Letters of a value that a text has not by chance, and how alike names are.
+_LONG, _NEAR = 4, 0.85
 _trees: dict[str, Any] = {}
 
 
@@ -26,6 +29,19 @@ def names_in_text(text: str, known_options: Iterable[str]) -> list[str]:
     known = set(known_options)
     words = [word.strip("-").replace("-", "_") for word in re.findall(r"[A-Za-z][\w-]+", text)]
     return list(dict.fromkeys(word for word in words if word in known))
+
+
+def names_near(text: str, options: dict[str, Any]) -> list[str]:
+    """Options with a value that a text has, else those whose names are nearly in it."""
+    of_values = [
+        name
+        for name, option in options.items()
+        if any(len(value) >= _LONG and value.strip('"') in text for value in option.values)
+    ]
+    words = re.findall(r"\w+", text.replace("-", "_"))
+    return of_values or [
+        near for word in words for near in difflib.get_close_matches(word, options, 1, _NEAR)
+    ]
 
 
 class Statement:

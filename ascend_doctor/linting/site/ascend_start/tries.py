@@ -11,15 +11,23 @@ import traceback
 from typing import Any
 
 from .confined import in_fork
-from .options import CommandWord, ParserRefusal, ReadOption, options_refused, read_options
-from .sources import Statement, names_in_text
+from .options import (
+    CommandWord,
+    ParserRefusal,
+    ReadOption,
+    divide,
+    options_refused,
+    read_options,
+    read_settings,
+)
+from .sources import Statement, names_in_text, names_near
 
 SECONDS = 20.0
 WORLD = "world_size"
 ARGPARSE = "argparse"
 # A framework refuses with these; another error is an end, but not a refusal.
 _REFUSALS = {"AssertionError", "ValueError", "RuntimeError", "TypeError", "ArithmeticError"}
-_OF_HYDRA = re.compile(r"(?:hydra|omegaconf)\.")
+_OF_HYDRA = re.compile(r"(?:hydra|omegaconf|yaml)\.")
 _TRACE = 3
 
 
@@ -35,11 +43,8 @@ def run_start(
                 answer = framework.start(words, world)
                 options = _options(framework, parsers, words)
                 return {**answer, "options": [*map(vars, options.values())]}
-            except ParserRefusal as refusal:
-                blamed = options_refused(refusal, words)
-                return _describe(refusal, blamed, file=ARGPARSE)
             except BaseException as refusal:  # noqa: BLE001 - whatever it ends with
-                return _explain(refusal, framework, _options(framework, parsers, words))
+                return _explain(refusal, framework, parsers, words)
 
     lost = {"type": "Lost", "text": "the start ended without an answer", "failed": True}
     return in_fork(work, SECONDS) or {**lost, "options": [], "related": []}
@@ -49,7 +54,7 @@ def key_of(answer: dict[str, Any]) -> str:
     """Equal for answers that say the same."""
     if answer.get("file") == ARGPARSE:
         return str(answer["text"])
-    return json.dumps([answer.get(name) for name in ("type", "file", "line", "trace")])
+    return json.dumps([answer.get(name) for name in ("type", "path", "file", "line", "trace")])
 
 
 @contextlib.contextmanager
@@ -94,25 +99,34 @@ def _largest(parsers: list[argparse.ArgumentParser]) -> argparse.ArgumentParser:
 
 
 def _options(
-    framework: Any, parsers: list[argparse.ArgumentParser], words: list[CommandWord]
+    framework: Any, parsers: list[argparse.ArgumentParser], words: list[CommandWord], text: str = ""
 ) -> dict[str, ReadOption]:
-    if hasattr(framework, "options"):
-        own: dict[str, ReadOption] = framework.options(words)
-        return own
-    return read_options(words, _largest(parsers))
+    typed, settings = divide(words, overrides=hasattr(framework, "overrides"))
+    return {**read_settings(settings, text), **read_options(typed, _largest(parsers))}
 
 
 def _explain(
-    refusal: BaseException, framework: Any, options: dict[str, ReadOption]
+    refusal: BaseException,
+    framework: Any,
+    parsers: list[argparse.ArgumentParser],
+    words: list[CommandWord],
 ) -> dict[str, Any]:
-    frames = [
-        frame
-        for frame in traceback.extract_tb(refusal.__traceback__)
-        if any(folder in frame.filename for folder in framework.folders)
-    ]
-    names = names_in_text(f"{refusal} {getattr(refusal, 'override', '')}", options)
+    while not _is_refusal(refusal) and refusal.__cause__ is not None:
+        refusal = refusal.__cause__
+    frames = _frames(refusal, framework)
+    text, path, inner = str(refusal), "", frames
+    if hasattr(refusal, "errors"):  # pydantic's
+        first = refusal.errors()[0]
+        path = ".".join(map(str, first["loc"]))
+        text = f"{path}: {first['msg']}"
+        inner = _frames(first.get("ctx", {}).get("error", refusal), framework)
+    if by_parser := isinstance(refusal, ParserRefusal):
+        frames = inner = []
+    options = _options(framework, parsers, words, text)
+    named = f"{text} {getattr(refusal, 'override', '')}"
+    names = [path] if path in options else names_in_text(named, options)
     related: list[str] = []
-    for frame in reversed(frames):
+    for frame in reversed(inner):
         statement = Statement(frame.filename, frame.lineno or 0).names()
         blamed = [name for name in statement if name in options or name == WORLD]
         related += statement
@@ -120,35 +134,41 @@ def _explain(
         if blamed:
             break
     world = ReadOption(WORLD, WORLD, [], [])
-    answer = _describe(refusal, [options.get(name, world) for name in names], related)
+    blamed_options = [options.get(name, world) for name in names or names_near(text, options)]
+    if isinstance(refusal, ParserRefusal):
+        blamed_options = options_refused(refusal, words) or blamed_options
+    package = type(refusal).__module__.partition(".")[0]
+    known = _is_refusal(refusal) or f"/{package}/" in framework.folders
+    last = [*frames, *inner][-1:]
+    line = last[0].lineno or 0 if last else 0
+    file = last[0].filename if last else ""
+    return {
+        "type": type(refusal).__name__,
+        "text": text,
+        "path": path,
+        "options": [*map(vars, blamed_options)],
+        "related": related,
+        "failed": not by_parser and not (known and frames),
+        "file": ARGPARSE if by_parser else file,
+        "line": line,
+        "code": Statement(file, line).code,
+        "trace": [[frame.filename, frame.lineno] for frame in frames[-_TRACE:]],
+    }
+
+
+def _frames(refusal: BaseException, framework: Any) -> list[traceback.FrameSummary]:
+    return [
+        frame
+        for frame in traceback.extract_tb(refusal.__traceback__)
+        if any(folder in frame.filename for folder in framework.folders)
+    ]
+
+
+def _is_refusal(refusal: BaseException) -> bool:
     kind = type(refusal)
-    known = not isinstance(refusal, OSError) and (
+    return not isinstance(refusal, OSError) and (
         kind is Exception
         or any(
             each.__name__ in _REFUSALS or _OF_HYDRA.match(each.__module__) for each in kind.__mro__
         )
     )
-    answer["failed"] = not (known and frames)
-    if frames:
-        last = frames[-1]
-        answer["file"], answer["line"] = last.filename, last.lineno
-        answer["code"] = Statement(last.filename, last.lineno or 0).code
-    answer["trace"] = [[frame.filename, frame.lineno] for frame in frames[-_TRACE:]]
-    return answer
-
-
-def _describe(
-    refusal: BaseException,
-    options: list[ReadOption],
-    related: list[str] | None = None,
-    file: str = "",
-) -> dict[str, Any]:
-    return {
-        "type": type(refusal).__name__,
-        "text": str(refusal),
-        "options": [*map(vars, options)],
-        "related": related or [],
-        "file": file,
-        "line": 0,
-        "code": "",
-    }
