@@ -93,7 +93,10 @@ def run_flags_known(case: Case) -> Findings:
         if own and len(strange) == 1 and not releases and not close:
             # Megatron-LM's parser takes no beginnings of names (allow_abbrev=False).
             longer = [each for each in known if each.startswith(name)]
-            close = longer[0] if len(longer) == 1 else ""
+            if len(longer) > 1:
+                yield _report_unknown(launch, f"--{name}", f"one of {', '.join(sorted(longer))}")
+                continue
+            close = "".join(longer)
         if not launch.program and _is_other_spelling(name, close):
             close = ""  # a script of its own, with a spelling of its own
         if not releases and not close:

@@ -98,7 +98,6 @@ class MindSpeedRl(Overrides):
 
 
 def _list_arguments(role: Any) -> list[CommandWord]:
-    """What a worker gives Megatron-LM."""
     sys.argv = [""]
     sys.modules["mindspeed_rl.utils.utils"].parse_args_from_config(role)
     # As mindspeed_rl/workers/base_worker.py does.

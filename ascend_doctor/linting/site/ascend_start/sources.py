@@ -20,7 +20,6 @@ SAME = {
     ],
 }
 MAX_HOPS = 3
-# Letters of a value that a text has not by chance, and how alike names are.
 _LONG, _NEAR = 4, 0.85
 _trees: dict[str, Any] = {}
 
