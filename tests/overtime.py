@@ -1,6 +1,6 @@
 """Ends what a test waits for too long: no test holds up all others.
 
-What the test started is killed, so it goes on and fails; a worker that does not go on ends.
+What the test started is killed, it goes on and fails; a worker that does not ends.
 Its stacks are in the failure's captured stderr.
 """
 

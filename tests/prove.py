@@ -181,7 +181,8 @@ def _replace_builds(run: StackRun, published: tuple[str, ...]) -> StackRun:
         version = wheels[name].partition(" ")[0]
         differs.append(f"{name} {version} ran as a build; the SHA-256 is the index's: {source}")
         wheels[name] = f"{version} {sha256}"
-    return msgspec.structs.replace(run, wheels=wheels, differs=tuple(differs))
+    names = tuple(text.split(" ")[0] for text in published)
+    return msgspec.structs.replace(run, wheels=wheels, differs=tuple(differs), published=names)
 
 
 def _pin(wheel: Wheel) -> str:

@@ -183,7 +183,7 @@ def make_report(
 
     def prepare() -> None:
         chosen.extend(choose(only, skip, level=wish.level, expected=wish.expected))
-        import ascend_doctor.redact  # noqa: F401 - used when the answers are there
+        import ascend_doctor.redact  # noqa: F401
 
     with watchdog.watch(wish.timeout, so_far.last_words):
         try:
@@ -233,7 +233,7 @@ def _probe_and_report(
         interrupted=interrupted,
         acknowledged=output.acknowledged,
     )
-    hidden.trust(_own_texts(chosen))  # not in last words: the cache's folder may be what hangs
+    hidden.trust(_own_texts(chosen))  # not in last words: the cache may hang
     output.write(report, hidden)
     return report
 

@@ -31,6 +31,7 @@ class StackRun(Row, frozen=True, kw_only=True):
     ``checkouts`` are commits, ``wheels`` versions of components; or, if the stack was put in use,
     versions and SHA-256 of all wheels, or file and SHA-256 of the source that one is built from.
     ``additions`` are names of --with. ``differs`` is where the run departs from the row.
+    ``published``: wheels that ran as other builds, with the SHA-256 of the index.
     ``probes`` and ``imports`` passed, ``failed`` did not, ``unknown`` could not be determined.
     ``losses`` are training losses by layout. ``stop`` is None if it ran.
     """
@@ -44,6 +45,7 @@ class StackRun(Row, frozen=True, kw_only=True):
     level: int
     simulated: bool
     differs: tuple[str, ...] = ()
+    published: tuple[str, ...] = ()
     checkouts: dict[str, str] = msgspec.field(default_factory=dict)
     wheels: dict[_Name, _Wheel] = msgspec.field(default_factory=dict)
     probes: tuple[str, ...] = ()

@@ -176,7 +176,7 @@ def _contains(version: Version, version_range: str) -> bool:
 
 @functools.lru_cache(maxsize=1 << 12)  # as above
 def _specifiers(version_range: str) -> SpecifierSet:
-    from packaging.specifiers import SpecifierSet  # as slow to import as half of click
+    from packaging.specifiers import SpecifierSet  # slow to import
 
     return SpecifierSet(version_range)
 

@@ -1,4 +1,4 @@
-"""In place of a resolution: the wheels with which a stack was run, as the evidence has them."""
+"""The wheels with which a stack was run, in place of a resolution."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,23 +16,24 @@ from ascend_doctor.provision.options import Plan, SetupOptions
 def with_known_good(options: SetupOptions, plan: Plan) -> Plan:
     """The plan with the wheels of a run that fits, else as it is.
 
-    Unless asked for they replace neither a stack that was resolved before nor a given day.
+    Unless asked for they have all run, and replace neither a resolved stack nor a given day.
     Raises DataError if they were asked for and no run fits.
     """
-    built = options.prefix.is_built(plan.lock.id)
-    if options.known_good is False or (options.known_good is None and (built or options.as_of)):
+    asked, built = options.known_good, options.prefix.is_built(plan.lock.id)
+    if asked is False or (asked is None and (built or options.as_of)):
         return plan
     reasons = dict[str, None]()
     for name in plan.lock.stacks:
         for run in (run for run in options.catalog.evidence(name).runs if run.pins):
             if why := next(_differences(run, options, plan), ""):
                 reasons[why] = None
+            if why or (run.published and not asked):
                 continue
             wheels = tuple(_wheel(name, *pin) for name, pin in run.pins.items())
             lock = msgspec.structs.replace(plan.lock, wheels=wheels, as_of="")
             taken = replace(plan, lock=lock, exact=True, requirements=(), constraints=())
             return replace(taken, known_good=run.summary, doubts=(*plan.doubts, *run.differs))
-    if options.known_good:
+    if asked:
         raise DataError(f"--known-good: {'; '.join(reasons) or 'no run of this stack has a lock'}")
     return plan
 
