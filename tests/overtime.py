@@ -1,4 +1,4 @@
-"""Ends what a test waits for too long: no test holds up all others.
+"""Ends what a test waits for too long.
 
 What the test started is killed, it goes on and fails; a worker that does not ends.
 Its stacks are in the failure's captured stderr.

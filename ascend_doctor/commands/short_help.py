@@ -42,7 +42,7 @@ class ShortHelpCommand(click.Command):
         )
 
     def make_parser(self, ctx: click.Context) -> Any:
-        """Click compares an option that is not among the long ones with all of them."""
+        """Click compares what is not among long ones with each."""
         parser = super().make_parser(ctx)
         parser._long_opt.update(parser._short_opt)  # noqa: SLF001
         return parser

@@ -16,7 +16,7 @@ from ascend_doctor.provision.options import Plan, SetupOptions
 def with_known_good(options: SetupOptions, plan: Plan) -> Plan:
     """The plan with the wheels of a run that fits, else as it is.
 
-    Unless asked for they have all run, and replace neither a resolved stack nor a given day.
+    Unless asked for they have all run, and replace neither a resolved stack nor a day.
     Raises DataError if they were asked for and no run fits.
     """
     asked, built = options.known_good, options.prefix.is_built(plan.lock.id)

@@ -110,16 +110,15 @@ def read_wheel(path: Path) -> dict[str, Any]:
 
 
 def table() -> Iterator[Operator]:
-    """All that is entered by @implements, read without importing."""
+    """All that implements enters, without importing."""
     for path in sorted((SIMULATED / "operators").glob("*.py")):
         for node in ast.parse(path.read_text("utf-8")).body:
-            if not isinstance(node, ast.FunctionDef):
-                continue
-            text = (ast.get_docstring(node) or "").partition("\n")[0]
-            for mark in node.decorator_list:
+            made = getattr(getattr(node, "value", None), "func", None)
+            text = (isinstance(node, ast.FunctionDef) and ast.get_docstring(node)) or ""
+            for mark in getattr(node, "decorator_list", [made]):
                 if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "implements":
                     for name in mark.args:
-                        yield Operator(ast.literal_eval(name), path.stem, text)
+                        yield Operator(ast.literal_eval(name), path.stem, text.split("\n")[0])
 
 
 def refusals() -> Iterator[tuple[str, str]]:

@@ -79,13 +79,13 @@ def selected_backward(
 
 
 def _find_extreme(name: str, x: Tensor, *args: Any, **named: Any) -> tuple[Tensor, Tensor]:
-    """As torch.max or torch.min, with int32 indices."""
+    """torch.max or torch.min, with int32 indices."""
     values, indices = getattr(x, name)(*args, **named)
     return values, indices.int()
 
 
-for way in ("max", "min"):
-    implements(f"npu::npu_{way}.dim")(partial(_find_extreme, way))
+implements("npu::npu_max.dim")(partial(_find_extreme, "max"))
+implements("npu::npu_min.dim")(partial(_find_extreme, "min"))
 
 
 @implements("npu::npu_renorm_backward")
