@@ -22,7 +22,7 @@ _COMMAND = defer(r"\b(?:setx|setenv|export|set(?:[ \t]+-\w+)+|[gs]et-?prop|defin
 _KEEPS = defer(
     r"(?:set|put|define|add|insert|append|header|env|config|save)\w*\(\s*[\\\"']+$", re.IGNORECASE
 )
-# What those begin with, to spare compiling them.
+# What those begin with.
 _COMMANDS, _QUOTES, _BARS = ("set", "get", "export", "define"), {*"\\\"'"}, {*"|│┃"}
 _URL, _PATH = defer(r"://\S*$"), defer(r"://[^/\s]+/\S*$")
 _NODES = defer(r"[\w.,\[\]-]+")
@@ -140,7 +140,7 @@ def _read(sense: Meaning, name: str, text: str, end: int) -> Cell | None:
         return cell
     match = _BESIDE.match(text, end)
     if sense.sure and (not match or not judge(sense, match[match.lastindex or 0], beside=True)):
-        match = (_DIGIT.search(text, end) and _FARTHER.match(text, end)) or match
+        match = (_DIGIT.search(text, end, end + _LONGEST) and _FARTHER.match(text, end)) or match
     tied = match and _ties(sense, match) and ("/" not in match[1] or _is_segment(text, name, end))
     return _judge_match(sense, match, beside=True) if match and tied else None
 

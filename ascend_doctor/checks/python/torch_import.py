@@ -185,9 +185,8 @@ def _lib64(driver: Driver | None) -> str:
 def _driver_folders(case: Case) -> Remedy:
     root = _lib64(case.facts.driver)
     folders = shlex.quote(":".join((root, f"{root}/common", f"{root}/driver")))
-    name = "LD_LIBRARY_PATH"
     return Remedy(
         summary="Add the driver's folders to the loader's path; in a container mount the driver "
         "folder of the host first",
-        commands=(f"export {name}=${{{name}:+${name}:}}{folders}",),
+        commands=(f"export LD_LIBRARY_PATH=${{LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}}{folders}",),
     )
