@@ -22,7 +22,7 @@ from ascend_doctor.machine.live import (
 
 DEADLINE = 20.0
 _SCRIPT = Path(__file__).with_name("interpreter_script.py")
-_SENTINEL = "\nascend-doctor interpreter: "  # as the script has it
+_SENTINEL = "\nascend-doctor interpreter: "  # the script's
 # The second group is what CANN's Python part imports; the third is CANN's.
 MODULES = (
     *("torch", "torch_npu", "cloudpickle"),
@@ -59,7 +59,7 @@ def parse_interpreter(text: str) -> Python | None:
 
 def _parse_undecodable(answer: str) -> Python | None:
     """The same with bytes of names that are no text."""
-    import json  # takes 2 ms
+    import json  # slow
 
     try:
         return msgspec.convert(json.loads(answer), Python)

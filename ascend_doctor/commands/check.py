@@ -177,7 +177,6 @@ def make_report(
     skip: tuple[str, ...],
 ) -> Report:
     start, factor = watchdog.start_of_run(), patience().factor
-    # Importing the checks takes about as long as asking the machine.
     chosen: list[Check] = []
     so_far = SoFar(examination=examination, output=output, wish=wish, chosen=chosen, start=start)
 

@@ -1,6 +1,6 @@
 """What people type out of habit, by what it is called here: commands, options, stray words."""
 
-COMPLETION = "_ASCEND_DOCTOR_COMPLETE"  # the variable of click's completion
+COMPLETION = "_ASCEND_DOCTOR_COMPLETE"  # of click
 # `COMMAND {}` is a word for which the command has no place.
 _TYPED = {
     "check": "doctor, status, verify",

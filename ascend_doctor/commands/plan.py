@@ -350,11 +350,9 @@ def _detail(
 ) -> Iterator[str]:
     yield ""
     yield f"{ranked.layout.name}: {say(describe_sizes(ranked.layout))}"
-    memory = (
-        ", ".join((f"{say(name)} {size / GIB:.1f}" for name, size in ranked.memory.parts.items()))
-        + " GiB"
-    )
-    yield _Prose("  " + f"memory of a rank of stage {ranked.memory.stage}: {memory}")
+    parts = (f"{say(name)} {size / GIB:.1f}" for name, size in ranked.memory.parts.items())
+    memory = ", ".join(parts)
+    yield _Prose("  " + f"memory of a rank of stage {ranked.memory.stage}: {memory} GiB")
     for name in frameworks:
         yield ""
         yield name

@@ -85,7 +85,7 @@ _USUAL = "megatron framework prefix venv dry_run locked accept keep proof offlin
     "--known-good/--no-known-good",
     default=None,
     help="Take the wheels with which the stack was proven, by their hashes; or resolve anew.  "
-    "[default: take those that fit the request]",
+    "[default: take them if each has run]",
 )
 @defaulted(
     "--prove",

@@ -34,10 +34,13 @@ FILE = "ascend-doctor.yaml"
 _ACKNOWLEDGED = " (acknowledged until "
 
 
+def _no_dash(_: click.Context, __: click.Parameter, file: str | None) -> str | None:
+    return None if file == "-" else file
+
+
 def file_option(help_text: str) -> Callable[[F], F]:
     """``-o`` of a command that writes one text: ``file``, None for standard output or "-"."""
-    no_dash = lambda _, __, file: None if file == "-" else file  # noqa: E731
-    return click.option("-o", "--output", "file", metavar="FILE", callback=no_dash, help=help_text)
+    return click.option("-o", "--output", "file", metavar="FILE", callback=_no_dash, help=help_text)
 
 
 redact_option = click.option(

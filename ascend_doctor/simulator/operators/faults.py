@@ -124,9 +124,8 @@ def _bite(fault: OperatorFault, operator: str, values: list[torch.Tensor], devic
     """Raise, or break the device, where the fault wants this call to go wrong."""
     kind = fault.kind
     if kind == "nonzero-crash":
-        if (
-            operator == "nonzero" or any(t.dtype in (torch.bool, torch.uint8) for t in values[1:])
-        ) and fault.is_due():
+        masks = any(t.dtype in (torch.bool, torch.uint8) for t in values[1:])
+        if (masks or operator == "nonzero") and fault.is_due():
             _break_device(device)
     elif kind == "double-unsupported":
         if any(t.dtype == torch.float64 for t in values) and fault.is_due():

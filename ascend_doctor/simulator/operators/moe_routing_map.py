@@ -86,7 +86,7 @@ def token_unpermute_with_routing_map_saving(
     if probs is not None:
         permuted_probs = used(probs)
         rows = rows * permuted_probs.float().index_select(
-            0, (out_index.long() if drop_and_pad else factories.arange(out_index.numel()))
+            0, out_index.long() if drop_and_pad else factories.arange(out_index.numel())
         ).unsqueeze(1)
     total = factories.zeros(restore_shape[0], permuted.shape[1]).index_add_(0, tokens.long(), rows)
     return total.to(permuted.dtype), out_index.int(), tokens.int(), permuted_probs

@@ -55,8 +55,11 @@ class MindSpeedRl(Overrides):
         named = self._entry["main"]
         self._folder = os.path.normpath(os.path.join(os.path.dirname(entry), named["config_path"]))
         self._name = named["config_name"]
+        actor: list[CommandWord] = []
         with contextlib.suppress(Exception):  # a start says why
-            self._megatron.prepare("", self._read(words, None)[-1][0])
+            actor = self._read(words, None)[-1][0]
+        if actor:
+            self._megatron.prepare("", actor)
             self._ready = True
 
     def start(self, words: list[CommandWord], world: int | None) -> dict[str, Any]:
