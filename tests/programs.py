@@ -1,10 +1,11 @@
 """Programs that tests start, with what they print, and modules that they load from a path."""
 
 import importlib.util
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,24 +14,22 @@ from tests.present import present
 
 
 def run_program(
-    command: Sequence[str | Path],
-    *,
-    check: bool = True,
-    timeout: float = 300,
-    cwd: str | Path | None = None,
-    env: Mapping[str, str] | None = None,
-    **options: Any,
+    command: Sequence[str | Path], *, check: bool = True, timeout: float = 300, **options: Any
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command,
-        check=check,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        cwd=cwd,
-        env=env,
-        **options,
+        command, check=check, capture_output=True, text=True, timeout=timeout, **options
     )
+
+
+def run_bytes(
+    command: Sequence[str | Path], *, check: bool = True, timeout: float = 300, **options: Any
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(command, check=check, capture_output=True, timeout=timeout, **options)
+
+
+def on_cpu(**more: str) -> dict[str, str]:
+    """The environment in which torch does not load torch_npu by itself."""
+    return {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", **more}
 
 
 def until(true: Callable[[], bool], seconds: float = 300) -> bool:

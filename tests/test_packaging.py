@@ -3,7 +3,6 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import sys
 import sysconfig
 import zipfile
@@ -28,7 +27,7 @@ def build_wheel(out: Path, *, source: Path = ROOT) -> Path:
     """Build an sdist of the tree and a wheel of the sdist; gives their folder."""
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(source)]
     env = {**os.environ, "SOURCE_DATE_EPOCH": EPOCH}
-    subprocess.run(command, check=True, capture_output=True, timeout=300, env=env)
+    run_program(command, env=env)
     return out
 
 

@@ -13,6 +13,7 @@ import pytest
 from ascend_doctor.render.formats import FORMATS
 from tests.conftest import Command
 from tests.later import jsonschema
+from tests.programs import run_bytes
 
 pytestmark = pytest.mark.slow
 
@@ -103,13 +104,7 @@ def test_a_packed_log_without_anything_to_read_is_bad_input(
 
 
 def test_standard_input_is_a_log(log: Path) -> None:
-    done = subprocess.run(
-        [PROGRAM, "diagnose", "-"],
-        check=False,
-        capture_output=True,
-        input=log.read_bytes(),
-        timeout=300,
-    )
+    done = run_bytes([PROGRAM, "diagnose", "-"], check=False, input=log.read_bytes())
     assert done.returncode == 1
     assert b"standard input:1 (rank 3)" in done.stdout
 

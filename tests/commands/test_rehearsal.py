@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.programs import run_program
+from tests.programs import run_bytes, run_program
 
 DOCTOR = str(Path(sys.executable).with_name("ascend-doctor"))
 HEADER = "ascend-doctor: simulated: 2 Ascend910B3 with 4 GiB each; nothing here is about hardware\n"
@@ -53,10 +53,9 @@ def command(examined_python: Path) -> list[str]:
 @pytest.fixture
 def rehearse(environment: dict[str, str], command: list[str], tmp_path: Path) -> Iterator[Rehearse]:
     def run(*launch: str, typed: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
+        return run_bytes(
             [*command, "--", *launch],
             check=False,
-            capture_output=True,
             timeout=600,
             cwd=tmp_path,
             env=environment,
@@ -106,15 +105,13 @@ def test_what_does_not_exist_is_not_started(rehearse: Rehearse, tmp_path: Path) 
 
 def test_options_of_the_check_are_refused(command: list[str]) -> None:
     for arguments in (("-l", "1", "--", "true"), ("--log", "x.log")):
-        done = subprocess.run([*command, *arguments], check=False, capture_output=True, timeout=60)
+        done = run_bytes([*command, *arguments], check=False)
         assert done.returncode == 2, done
         assert arguments[0].strip("-")[0] in done.stderr.decode()
 
 
 def test_that_a_job_fits_is_not_told(command: list[str]) -> None:
-    done = subprocess.run(
-        [*command, "--memory", "full", "--", "true"], check=False, capture_output=True, timeout=60
-    )
+    done = run_bytes([*command, "--memory", "full", "--", "true"], check=False)
     assert done.returncode == 2
     assert b"cannot be told from a rehearsal; ascend-doctor plan estimates" in done.stderr
 

@@ -16,6 +16,7 @@ import pytest
 from ascend_doctor.checks.probes.pair_rounds import _DOES, _LINK
 from tests.fleet.namespaces import CONTROL, PORT, Lab, lab
 from tests.knobs import draw, seed
+from tests.programs import on_cpu
 
 ROOT = Path(__file__).parent.parent.parent
 HOSTS = 4
@@ -152,7 +153,7 @@ def test_node_0_ends_in_the_middle(
     first = hosts.start(
         0,
         [str(examined_python), str(script), "--device", "cpu", *meet, *endpoint],
-        env={**os.environ, "GLOO_SOCKET_IFNAME": "data0", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+        env=on_cpu(GLOO_SOCKET_IFNAME="data0"),
     )
     runs = [start_check(hosts, host, examined_python, tmp_path, timeout=120) for host in (1, 2, 3)]
     record = tmp_path / "rank-0.jsonl"

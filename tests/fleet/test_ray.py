@@ -18,7 +18,7 @@ import pytest
 
 from ascend_doctor.machine.live import DOCTOR
 from ascend_doctor.probing.processes import Descendants, adopting_orphans
-from tests.programs import until
+from tests.programs import run_program, until
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="the extra `ray` is not installed"
@@ -69,7 +69,7 @@ class Cluster:
             joins = ("--head", "--port", self._port, "--include-dashboard", "false")
             joins += ("--temp-dir", str(self.folder / "s"))
         self._nodes[name] = f"127.0.0.{len(self._nodes) + 2}"
-        subprocess.run(
+        run_program(
             [
                 *(str(BIN / "ray"), "start", *joins),
                 *("--node-name", name, "--node-ip-address", self._nodes[name]),
@@ -77,9 +77,7 @@ class Cluster:
                 *("--object-store-memory", "80000000", "--disable-usage-stats"),
             ],
             env={**os.environ, "PYTHONPATH": str(site), **env},
-            check=True,
             timeout=PATIENCE,
-            capture_output=True,
         )
 
     def kill(self, name: str) -> None:

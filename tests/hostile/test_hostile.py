@@ -14,6 +14,7 @@ import pytest
 from ascend_doctor.render.formats import FORMATS
 from tests.hostile import runner
 from tests.hostile.commands import WHOLE, Job, write_jobs
+from tests.programs import run_bytes
 
 pytestmark = pytest.mark.slow
 
@@ -75,13 +76,12 @@ def _results(folder: Path, jobs: list[Job]) -> list[dict[str, Any]]:
     }
     results: list[dict[str, Any]] = []
     while len(results) < len(jobs):
-        done = subprocess.run(
+        done = run_bytes(
             [sys.executable, runner.__file__, folder / "jobs.json", file, str(len(results))],
             check=False,
             cwd=folder,
             env=env,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
             timeout=580,
         )
         results = [json.loads(line) for line in file.read_text().splitlines()]

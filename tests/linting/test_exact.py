@@ -1,6 +1,5 @@
 """`lint --exact` over the real torchrun and megatron-core, and a small training of ours."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from ascend_doctor.linting.exact import ask, split_launches
 from ascend_doctor.linting.inputs import subjects
 from tests.conftest import Command
 from tests.linting.judged import CATALOG, judge_inputs
+from tests.programs import on_cpu
 
 ARGUMENTS = """\
 import argparse
@@ -91,7 +91,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def judge(stack: Path, python: Path, folder: Path, scripts: list[str]) -> list[list[Finding]]:
     read = [subjects("train.sh", script.encode(), CATALOG) for script in scripts]
     flat = [each for inputs in read for each in inputs]
-    env = {**os.environ, "PYTHONPATH": str(stack), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    env = on_cpu(PYTHONPATH=str(stack))
     asked = iter(ask(flat, split_launches(flat), str(python), env, folder, 300))
     answered = [[next(asked) for _ in inputs] for inputs in read]
     return [*map(judge_inputs, answered)]

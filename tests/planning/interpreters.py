@@ -1,11 +1,10 @@
 """Code that runs in an interpreter with a real megatron.core."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
-from tests.programs import run_program
+from tests.programs import on_cpu, run_program
 
 HERE = Path(__file__).parent
 
@@ -18,7 +17,7 @@ def run(
         input=json.dumps(cases),
         check=False,
         timeout=900,
-        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "OMP_NUM_THREADS": "1"},
+        env=on_cpu(OMP_NUM_THREADS="1"),
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])

@@ -6,7 +6,6 @@ nobody has seen are drawn by another seed.
 
 import math
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from ascend_doctor.precision import RECORDER
 from tests.knobs import draw
 from tests.precision.judging import RANKS, judge, record, report_partings
 from tests.precision.programs.cases import JOBS, faults
+from tests.programs import run_program
 
 pytestmark = pytest.mark.slow
 PROGRAM = Path(__file__).parent / "programs" / "faulty_job.py"
@@ -50,8 +50,8 @@ def run(job: str, python: Path, folder: Path) -> Path:
             command.insert(command.index("python"), "--")
         else:
             env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
-        done = subprocess.run(command, check=False, capture_output=True, timeout=1200, env=env)
-        assert done.returncode == 0, done.stderr.decode()[-3000:]
+        done = run_program(command, check=False, timeout=1200, env=env)
+        assert done.returncode == 0, done.stderr[-3000:]
     return folder
 
 

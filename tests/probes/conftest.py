@@ -1,12 +1,10 @@
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests import forks
-from tests.programs import run_program
+from tests.programs import on_cpu, run_program
 
 _MEGATRON = tuple(
     f"megatron.core.{name}"
@@ -22,7 +20,7 @@ def forked_python(
     examined_python: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
     """The examined interpreter for the CPU, whose processes have imported torch."""
-    env = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "OMP_NUM_THREADS": "1"}
+    env = on_cpu(OMP_NUM_THREADS="1")
     folder = tmp_path_factory.mktemp("forks")
     with forks.interpreter(examined_python, folder, env, "torch", *_MEGATRON) as path:
         yield path
@@ -40,11 +38,10 @@ def forked_megatron(
 @pytest.fixture(scope="session")
 def examined_megatron(examined_python: Path) -> Path:
     """The examined interpreter, where it has a megatron.core, too."""
-    completed = subprocess.run(
+    completed = run_program(
         [examined_python, "-c", "import importlib.util as u; u.find_spec('megatron.core').origin"],
         check=False,
-        capture_output=True,
-        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+        env=on_cpu(),
     )
     if completed.returncode:
         pytest.skip("the examined interpreter has no megatron.core")
@@ -60,6 +57,6 @@ def core(examined_megatron: Path) -> Path:
             "-c",
             "import importlib.util as u; print(u.find_spec('megatron.core').origin)",
         ],
-        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+        env=on_cpu(),
     )
     return Path(completed.stdout.splitlines()[-1]).parent

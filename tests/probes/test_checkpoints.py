@@ -1,11 +1,11 @@
 """What ranks make of an action that fails on all of them, on some, or while others wait."""
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.programs import on_cpu, run_program
 
 PROBES = Path(__file__).parent.parent.parent / "probes"
 PROGRAM = """
@@ -42,12 +42,9 @@ def test_who_failed_first_is_told_on_every_rank(examined_megatron: Path, tmp_pat
     script = tmp_path / "program.py"
     script.write_text(PROGRAM, "utf-8")
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    subprocess.run(
+    run_program(
         [examined_megatron, *launcher, script, PROBES, tmp_path],
-        check=True,
-        capture_output=True,
-        timeout=300,
-        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "OMP_NUM_THREADS": "1"},
+        env=on_cpu(OMP_NUM_THREADS="1"),
     )
     for rank in ("0", "1"):
         assert json.loads((tmp_path / rank).read_text()) == [

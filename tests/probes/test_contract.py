@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.programs import run_program
+from tests.programs import on_cpu, run_program
 
 PROBES = Path(__file__).parent.parent.parent / "probes"
 
@@ -179,12 +179,9 @@ _probe.main(body, name='one')
         "utf-8",
     )
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    subprocess.run(
+    run_program(
         [examined_python, *launcher, script, "--device", "cpu", "--records", str(tmp_path)],
-        check=True,
-        capture_output=True,
-        timeout=120,
-        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+        env=on_cpu(),
     )
     events = [
         json.loads(line)

@@ -1,11 +1,10 @@
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.probes.started import start_probe
-from tests.programs import run_program
+from tests.programs import on_cpu, run_program
 
 PROBES = Path(__file__).parent.parent.parent / "probes"
 
@@ -115,7 +114,7 @@ def measured(forked_python: Path) -> Measured:
     done = run_program(
         [forked_python, "-c", SUBJECTS, PROBES],
         check=False,
-        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+        env=on_cpu(),
     )
     assert done.returncode == 0, done.stderr
     values: Measured = json.loads(done.stdout)
@@ -225,7 +224,7 @@ def test_a_dtype_that_is_wrong_is_measured(forked_python: Path) -> None:
     done = run_program(
         [forked_python, "-c", MUTATED_DTYPES, PROBES],
         check=False,
-        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+        env=on_cpu(),
     )
     assert done.returncode == 0, done.stderr
     values = json.loads(done.stdout)

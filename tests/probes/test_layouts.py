@@ -1,13 +1,11 @@
 import json
-import os
-import subprocess
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from tests.programs import load_module
+from tests.programs import load_module, on_cpu, run_program
 
 PROBES = Path(__file__).parent.parent.parent / "probes"
 
@@ -130,11 +128,9 @@ print(json.dumps([tried, wrong]))
 
 
 def test_megatron_builds_the_same_groups(forked_megatron: Path) -> None:
-    done = subprocess.run(
+    done = run_program(
         [forked_megatron, "-c", REAL, PROBES],
-        check=True,
-        capture_output=True,
-        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+        env=on_cpu(),
     )
     tried, wrong = json.loads(done.stdout.splitlines()[-1])
     assert tried > 40

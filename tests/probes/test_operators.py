@@ -1,12 +1,11 @@
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.probes.started import start_probe
+from tests.programs import on_cpu, run_program
 
 PROBES = Path(__file__).parent.parent.parent / "probes"
 
@@ -72,11 +71,9 @@ print(json.dumps({**found, "plain": probe.plain(torch, "cpu")}))
 
 @pytest.fixture(scope="module")
 def softmaxes(forked_python: Path) -> dict[str, dict[str, float]]:
-    done = subprocess.run(
+    done = run_program(
         [forked_python, "-c", MUTATED_SOFTMAX, PROBES],
-        check=True,
-        capture_output=True,
-        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+        env=on_cpu(),
     )
     rows: dict[str, Any] = json.loads(done.stdout)
     return rows

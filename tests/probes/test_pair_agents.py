@@ -1,7 +1,6 @@
 """Agents of the pair rounds as processes of this machine, one of which is spoilt."""
 
 import json
-import os
 import socket
 import subprocess
 from pathlib import Path
@@ -18,6 +17,7 @@ from ascend_doctor.probe_records.pairs import PairTable
 from ascend_doctor.probing.request import LaunchNodes, ProbeRequest
 from ascend_doctor.probing.schedule import Extent, plan
 from tests.probes.started import launch
+from tests.programs import on_cpu
 
 WRONG = """
 import torch.distributed as dist
@@ -60,7 +60,7 @@ def by_hand(
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     (folder / "sitecustomize.py").write_text(spoilt, "utf-8")
-    env = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    env = on_cpu(GLOO_SOCKET_IFNAME="lo")
     # A launcher's leftovers in the environment must not matter.
     env |= {"RANK": "5", "WORLD_SIZE": "9", "LOCAL_RANK": "3", "OMP_NUM_THREADS": "1"}
     agents = [

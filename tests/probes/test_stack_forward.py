@@ -1,6 +1,4 @@
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +8,7 @@ from ascend_doctor.findings import Level
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from tests.probes.judged import judge_probes
 from tests.probes.standins import ran, write_files
+from tests.programs import on_cpu, run_program
 
 PROBES = Path(__file__).parent.parent.parent / "probes"
 PROBE = "mindspeed-forward"
@@ -88,11 +87,9 @@ print(json.dumps(found))
 
 
 def test_a_mask_that_is_lost_and_a_wrong_type_are_measured(forked_megatron: Path) -> None:
-    done = subprocess.run(
+    done = run_program(
         [forked_megatron, "-W", "ignore", "-c", CASES, PROBES],
-        check=True,
-        capture_output=True,
-        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+        env=on_cpu(),
     )
     values = json.loads(done.stdout.splitlines()[-1])
     assert judge_cases("type-strings", {"types": values["types"]}) == [Level.OK]

@@ -1,10 +1,9 @@
 import json
-import os
 from pathlib import Path
 
 import pytest
 
-from tests.programs import run_program
+from tests.programs import on_cpu, run_program
 
 PROBES = Path(__file__).parent.parent.parent / "probes"
 
@@ -99,6 +98,6 @@ def test_a_communicator_that_disabled_itself(
 ) -> None:
     done = run_program(
         [forked_python, "-W", "ignore", "-c", PROGRAM, state],
-        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+        env=on_cpu(),
     )
     assert json.loads(done.stdout) == wrong

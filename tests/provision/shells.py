@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import run_bytes
+
 SHELLS = ("bash", "zsh", "fish")
 _PLAIN = {"bash": ("--noprofile", "--norc"), "zsh": ("-f",), "fish": ("--no-config",), "sh": ()}
 # Shells own these.
@@ -26,13 +28,11 @@ def run(
 ) -> subprocess.CompletedProcess[bytes]:
     file = folder.parent / f"{folder.name}.script"
     file.write_bytes(script)
-    return subprocess.run(
+    return run_bytes(
         [require(shell), *_PLAIN[shell], str(file)],
+        check=False,
         cwd=folder,
         env=dict(env),
-        check=False,
-        capture_output=True,
-        timeout=300,
     )
 
 

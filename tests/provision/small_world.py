@@ -18,6 +18,7 @@ from pathlib import Path
 import yaml
 
 from ascend_doctor.matrix.catalog import Catalog
+from tests.programs import run_program
 
 PROGRAM = Path(sys.executable).with_name("ascend-doctor")
 PASSWORD = "s3cret-Passw0rd"
@@ -104,14 +105,7 @@ def git(*arguments: str | Path, at: Path | None = None) -> str:
         "GIT_CONFIG_GLOBAL": os.devnull,
     }
     options = [] if at is None else ["-C", str(at)]
-    done = subprocess.run(
-        ["git", *options, *arguments],
-        check=True,
-        capture_output=True,
-        text=True,
-        env=env,
-        timeout=60,
-    )
+    done = run_program(["git", *options, *arguments], env=env)
     return done.stdout.strip()
 
 
@@ -212,14 +206,8 @@ class World:
         ]
 
     def run(self, *arguments: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [PROGRAM, *arguments],
-            check=False,
-            capture_output=True,
-            text=True,
-            env={**self.env, **env},
-            timeout=1800,
-            cwd=self.root,
+        return run_program(
+            [PROGRAM, *arguments], check=False, env={**self.env, **env}, timeout=1800, cwd=self.root
         )
 
     def setup(
@@ -236,14 +224,7 @@ def list_imports(stack: Path) -> dict[str, str]:
         " (megatron.core, megatron.training, mindspeed, mcore_bridge, torch)}))"
     )
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run(
-        [stack / "venv/bin/python", "-c", code],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=env,
-    )
+    done = run_program([stack / "venv/bin/python", "-c", code], env=env)
     paths: dict[str, str] = json.loads(done.stdout)
     return paths
 

@@ -2,7 +2,6 @@ import io
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.env_format import SHELLS, Change, text
 from ascend_doctor.provision.env_undo import NAME
+from tests.programs import run_program
 from tests.provision.hostile import NAMES, VALUES
 from tests.provision.shells import compare_environments, environments, require
 
@@ -283,14 +283,11 @@ def test_a_failure_leaves_a_message_and_a_false_status(
     require(shell)
     sourced = SOURCED[shell].format(f"{PROGRAM} env {arguments}").strip()
     show = {"fish": "echo $status"}.get(shell, "echo $?")
-    done = subprocess.run(
+    done = run_program(
         [require(shell), "-c", f"{sourced}; {show}; /usr/bin/env"],
+        check=False,
         cwd=tmp_path,
         env={"PATH": "/bin:/usr/bin", "HOME": str(tmp_path)},
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=300,
     )
     assert done.stdout.splitlines()[0] == "1"
     assert "ASCEND" not in done.stdout

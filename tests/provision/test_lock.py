@@ -38,6 +38,7 @@ from ascend_doctor.provision.wheels import (
     requirements_of,
     wheel_path,
 )
+from tests.programs import run_program
 
 COMMIT, OTHER = "a" * 40, "b" * 40
 MEGATRON = Checkout(
@@ -392,16 +393,9 @@ def test_a_checkout_with_nothing_to_build_is_installed_by_reference(
     pip = Pip(folder=tmp_path / "venv", base=sys.executable, runner=Runner())
     for _ in range(2):  # over itself, too
         pip.install_editable(project, tmp_path / "scratch")
-    done = subprocess.run(
-        [tmp_path / "venv/bin/speed"], check=True, capture_output=True, text=True, timeout=60
-    )
+    done = run_program([tmp_path / "venv/bin/speed"])
     assert done.stdout.strip() == str(project / "mind_speed/__init__.py")
-    listed = subprocess.run(
-        [pip.python, "-m", "pip", "list", "--editable", "--format", "json"],
-        check=True,
-        capture_output=True,
-        timeout=60,
-    )
+    listed = run_program([pip.python, "-m", "pip", "list", "--editable", "--format", "json"])
     package = next(
         package for package in json.loads(listed.stdout) if package["name"] == "mind-speed"
     )
@@ -425,7 +419,7 @@ def test_a_checkout_with_nothing_to_build_is_installed_by_reference(
 def test_what_needs_a_build_is_built(more: str, project: Path) -> None:
     (project / "setup.py").write_text(_SETUP.replace("MORE", more))
     command = [sys.executable, "-W", "ignore", "-c", READ, str(project)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    done = run_program(command)
     assert json.loads(done.stdout.splitlines()[-1])["more"]
     assert parse_declared(done.stdout) is None
 

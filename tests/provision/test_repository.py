@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from ascend_doctor.provision import repository_files, repository_git
 from ascend_doctor.provision.repository import LocalRepository, ReadError, locate
 from ascend_doctor.provision.running import CommandError, Runner
+from tests.programs import run_bytes, run_program
 from tests.provision.hostile_repository import FILES, Trap, arm, git, hostile_environment, make
 
 ALL = ("pkg", "odd")
@@ -132,9 +132,7 @@ def contents_of(at: Path, commit: str) -> dict[str, bytes]:
         mode, _, blob = facts.decode().split()
         if mode == "100644" and name.startswith((b"pkg/", b"odd/")):
             command = ["git", "-C", str(at), "cat-file", "blob", blob]
-            blobs[os.fsdecode(name)] = subprocess.run(
-                command, check=True, capture_output=True
-            ).stdout
+            blobs[os.fsdecode(name)] = run_bytes(command).stdout
     return blobs
 
 
@@ -209,14 +207,7 @@ def test_nothing_of_a_hostile_repository_is_started(repository: Path, tmp_path: 
     git_folder = Path(locate(repository).common)
     arm(git_folder, trap)
     env = {**os.environ, **hostile_environment(trap, elsewhere)}
-    done = subprocess.run(
-        [sys.executable, "-c", READ, str(repository)],
-        check=False,
-        capture_output=True,
-        text=True,
-        env=env,
-        timeout=60,
-    )
+    done = run_program([sys.executable, "-c", READ, str(repository)], check=False, env=env)
     assert done.returncode == 0, done.stderr
     assert trap.marks == []
     listed, commit, day, texts = json.loads(done.stdout)
@@ -235,7 +226,7 @@ def test_the_trap_is_one(tmp_path: Path) -> None:
     arm(at / ".git", trap)
     git(at, "config", "--unset", "core.worktree")
     command = ["git", "-C", str(at), "archive", "--format=tar", "v2", "--", "pkg"]
-    subprocess.run(command, check=False, capture_output=True, timeout=60)
+    run_bytes(command, check=False)
     assert "filter.mark.process" in trap.marks
 
 

@@ -18,6 +18,7 @@ from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.lock import Lock, LockedSource
 from ascend_doctor.provision.wheels import hash_file
 from tests.knobs import seed
+from tests.programs import run_program
 from tests.provision import small_world
 from tests.provision.small_world import PASSWORD, PROGRAM, World, git, list_imports
 
@@ -94,13 +95,7 @@ def test_pip_brings_neither_a_second_core_nor_a_placeholder(prefix: Path) -> Non
     assert "megatron-core" not in names
     assert "mindspeed" not in names
     assert names["numpy"] == "1.26.0"  # the bound of MindSpeed; 1.26.4 and 2.1.0 are there
-    completed = subprocess.run(
-        [prefix / "current/venv/bin/python", "-m", "pip", "check"],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    completed = run_program([prefix / "current/venv/bin/python", "-m", "pip", "check"], check=False)
     assert completed.returncode == 0, completed.stdout
 
 
@@ -158,9 +153,7 @@ def test_a_finished_prefix_needs_no_network_and_no_pip(
 ) -> None:
     shims = tmp_path / "bin"
     shims.mkdir()
-    real = subprocess.run(
-        ["which", "git"], check=True, capture_output=True, text=True
-    ).stdout.strip()
+    real = run_program(["which", "git"]).stdout.strip()
     (shims / "git").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/git.log\nexec {real} "$@"\n')
     (shims / "git").chmod(0o755)
     arguments = world.arguments("0.15.3", prefix)
@@ -393,7 +386,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
     command: list[str | Path] = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", folder]
-    if os.geteuid() != 0 or subprocess.run(command, check=False, capture_output=True).returncode:
+    if os.geteuid() != 0 or run_program(command, check=False).returncode:
         pytest.skip("mounting a small disk takes root")
     yield folder
     subprocess.run(["umount", "-l", folder], check=True)
@@ -469,14 +462,7 @@ def test_a_bundle_builds_the_same_without_a_network(
     where: list[str | Path] = ["--python", sys.executable, "--matrix", world.rows]
     refused = ["unshare", "-n"] if _can_unshare() else []
     env = {**world.env, "PIP_FIND_LINKS": "/nowhere"}
-    done = subprocess.run(
-        [*refused, *program, *where],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=env,
-    )
+    done = run_program([*refused, *program, *where], check=False, env=env)
     ours, theirs = lock_of(prefix / "current"), lock_of(elsewhere / "current")
     assert [checkout.tree for checkout in ours.checkouts] == [
         checkout.tree for checkout in theirs.checkouts
@@ -487,16 +473,14 @@ def test_a_bundle_builds_the_same_without_a_network(
     )
     damaged = next((bundle / "wheels").glob("numpy*"))
     damaged.write_bytes(damaged.read_bytes() + b"x")
-    done = subprocess.run(
-        [*program, "--megatron", "0.15.3"], check=False, capture_output=True, text=True, env=env
-    )
+    done = run_program([*program, "--megatron", "0.15.3"], check=False, env=env)
     assert done.returncode == 2
     assert "is damaged" in done.stderr
 
 
 def _can_unshare() -> bool:
     try:
-        done = subprocess.run(["unshare", "-n", "true"], check=False, capture_output=True)
+        done = run_program(["unshare", "-n", "true"], check=False)
     except OSError:
         return False
     return done.returncode == 0

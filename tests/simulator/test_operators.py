@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.simulator import Tree
-from tests.programs import run_program
+from tests.programs import on_cpu, run_program
 from tests.simulator.conftest import Forked
 
 HERE = Path(__file__).parent / "operators"
@@ -52,10 +52,7 @@ def test_scripts_find_nothing_wrong(forked: Forked, script: str, at_least: int) 
 def test_the_operator_database_of_torch_agrees_but_for_known_differences(
     examined_python: Path, built: Tree
 ) -> None:
-    importable = subprocess.run(
-        [examined_python, "-c", "import expecttest"], check=False, capture_output=True,
-        timeout=DEADLINE,
-    )  # fmt: skip
+    importable = run_program([examined_python, "-c", "import expecttest"], check=False)
     if importable.returncode:
         pytest.skip("the operator database of torch wants the package expecttest")
     lines = run(examined_python, environment(built), "sweep.py")
@@ -72,15 +69,12 @@ def test_the_operator_database_of_torch_agrees_but_for_known_differences(
 def test_megatron_core_trains_as_on_the_cpu(
     examined_python: Path, forked: Forked, processes: int, sizes: str
 ) -> None:
-    plain = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     importable: list[str | Path] = [
         examined_python,
         "-c",
         "import einops, importlib.metadata as m; m.version('megatron-core')",
     ]
-    if subprocess.run(
-        importable, check=False, capture_output=True, env=plain, timeout=60
-    ).returncode:
+    if run_program(importable, check=False, env=on_cpu()).returncode:
         pytest.skip("the interpreter lacks megatron-core or einops")
     several = {"CUDA_DEVICE_MAX_CONNECTIONS": "1", "OMP_NUM_THREADS": "1"}
     command: list[str | Path] = [examined_python]
@@ -88,18 +82,18 @@ def test_megatron_core_trains_as_on_the_cpu(
         command += ["-m", "torch.distributed.run", "--standalone"]
         command += [f"--nproc_per_node={processes}"]
     program = HERE / "megatron_moe.py"
-    on_cpu = run_program(
+    reference = run_program(
         [*command, program, "cpu", *sizes.split()],
         check=False,
         timeout=DEADLINE,
-        env=plain | several,
+        env=on_cpu(**several),
     )
     ranks = processes if processes > 1 else 0
     on_npu = forked(
         program, "npu", *sizes.split(), ranks=ranks, env=several, devices=4, memory=4 << 30
     )
     losses = []
-    for done in (on_cpu, on_npu):
+    for done in (reference, on_npu):
         printed = results(done.stdout.splitlines(), "LOSSES ")
         assert len(printed) == 1, done.stderr[-4000:]
         losses.append(json.loads(printed[0]))

@@ -1,12 +1,11 @@
 """The simulator on releases of torch that have less than the one that is installed."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
-from tests.programs import run_program
+from tests.programs import on_cpu, run_program
 
 OPERATORS = Path(__file__).parents[2] / "ascend_doctor" / "simulator" / "operators"
 PROBES = Path(__file__).parents[2] / "probes"
@@ -70,7 +69,7 @@ def answer(python: Path, program: str, *arguments: str) -> object:
     done = run_program(
         [python, "-W", "ignore", "-c", program, *arguments],
         check=False,
-        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+        env=on_cpu(),
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)

@@ -8,6 +8,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from tests.programs import run_bytes, run_program
+
 # What has no effect but its output; all other programs are not there, and bash asks the function.
 HARMLESS = ("basename", "dirname", "seq", "expr", "tr", "cut")
 STAND_INS = r"""
@@ -30,7 +32,7 @@ LAUNCH = re.compile(r"(?:^|.* )(?:\S*\.py|-m \S+|torchrun|msrun|megatron|swift) 
 
 def can_be_alone() -> bool:
     """Whether this machine lets a process have its own mounts."""
-    return subprocess.run([*ALONE, "true"], check=False, capture_output=True).returncode == 0
+    return run_program([*ALONE, "true"], check=False).returncode == 0
 
 
 def starts(script: str, home: Path) -> list[str]:
@@ -47,7 +49,7 @@ def starts(script: str, home: Path) -> list[str]:
     bash = shutil.which("bash") or "bash"
     command = [*ALONE, bash, "-c", INSIDE, "-", str(folder), *variables, bash, "train.sh"]
     try:
-        subprocess.run(command, check=False, capture_output=True, timeout=20)
+        run_bytes(command, check=False, timeout=20)
     except subprocess.TimeoutExpired:
         return []
     recorded = record.read_text("utf-8", "replace").splitlines() if record.is_file() else []

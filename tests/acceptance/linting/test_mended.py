@@ -1,6 +1,5 @@
 """--fix over launch files with seeded mistakes."""
 
-import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from tests.acceptance.linting.started import can_be_alone, starts
 from tests.acceptance.linting.test_labelled import Label, launches, reports
 from tests.knobs import seed
 from tests.linting.judged import CATALOG, judge_inputs
+from tests.programs import run_bytes
 
 SEED = seed(20261203)
 # Of 100; docs/records/lint.md has the figures of several seeds.
@@ -30,9 +30,7 @@ def fix_script(label: Label, text: str) -> str:
 
 
 def is_read_by_bash(text: str) -> bool:
-    done = subprocess.run(
-        ["bash", "-n"], check=False, input=text.encode(), capture_output=True, timeout=20
-    )
+    done = run_bytes(["bash", "-n"], check=False, input=text.encode())
     return done.returncode == 0
 
 

@@ -4,7 +4,6 @@ On the CPU plain/ replaces Transformer Engine, and plain_cpu.py answers for CUDA
 """
 
 import itertools
-import os
 import re
 import statistics
 import subprocess
@@ -13,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.acceptance.rehearsals import megatron_jobs as jobs
+from tests.programs import on_cpu, run_program
 
 HERE = Path(__file__).parent
 SAME_START = str(HERE / "programs" / "same_start.py")
@@ -29,12 +29,9 @@ def tell_version(folder: Path, name: str, version: str) -> None:
 
 def make_model(family: str, folder: Path) -> Path:
     """A tiny model with weights, tokenizer and conversations."""
-    subprocess.run(
+    run_program(
         [jobs.PYTHON, HERE / "programs" / "tiny_model.py", family, folder],
-        check=True,
-        capture_output=True,
-        timeout=300,
-        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+        env=on_cpu(),
     )
     return folder
 

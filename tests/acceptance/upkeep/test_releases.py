@@ -12,6 +12,7 @@ from ascend_doctor.upkeep.imports import ImportedName, find_losses
 from ascend_doctor.upkeep.proposals import propose_rows
 from ascend_doctor.upkeep.source_tree import SourceTree, read_release
 from tests.acceptance.clones import clone
+from tests.programs import run_program
 from tests.upkeep.test_refresh import CATALOG, git, refs_of, without
 from tests.upkeep.test_upgrade import BREAKAGES
 
@@ -53,11 +54,8 @@ def defines(repository: Path, ref: str, name: ImportedName) -> bool:
     completed = subprocess.run(
         [*here, "grep", "-qP", pattern, ref, "--", *files], check=False, timeout=60
     )
-    below = subprocess.run(
+    below = run_program(
         [*here, "ls-tree", "-r", ref, "--", f"{stem}/{name.name}.py", f"{stem}/{name.name}"],
-        check=True,
-        capture_output=True,
-        timeout=60,
     )
     return completed.returncode == 0 or bool(below.stdout)
 
