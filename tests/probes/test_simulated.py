@@ -18,7 +18,7 @@ from ascend_doctor.simulator import build
 OURS = {
     *("dtype", "flash-attention", "fused-ops", "fused-softmax", "bool-index", "single-process"),
     *("device-per-rank", "allreduce", "collectives", "bound-device-id", "object-collectives"),
-    *("parallel-groups", "large-groups", "bandwidth", "gemm", "hbm", "h2d", "soak"),
+    *("parallel-groups", "large-groups", "bandwidth", "gemm", "hbm", "h2d", "soak", "smoke-train"),
 }
 
 
@@ -44,17 +44,21 @@ def judge_runs(runs: tuple[ProbeRun, ...]) -> tuple[Finding, ...]:
     return judge(Case(facts=Snapshot(probes=runs), catalog=Catalog()), chosen)
 
 
-def test_all_pass_on_the_simulated_npu(examined_python: Path, simulated: dict[str, str]) -> None:
-    runs = run(examined_python, simulated, *OURS)
+def test_all_pass_on_the_simulated_npu(examined_megatron: Path, simulated: dict[str, str]) -> None:
+    runs = run(examined_megatron, simulated, *OURS)
     assert {run.probe for run in runs} == OURS
+    findings = judge_runs(runs)
     bad = [
         (finding.check, finding.title, finding.observed)
-        for finding in judge_runs(runs)
+        for finding in findings
         if finding.level not in {Level.OK, Level.SKIPPED}
     ]
     assert bad == []
+    (bound, trained) = (
+        finding for finding in findings if finding.check in {"bound-device-id", "smoke-train"}
+    )
+    assert trained.level is Level.OK
     # The real torch refuses a Gloo group beside a group that is bound to an NPU.
-    (bound,) = [finding for finding in judge_runs(runs) if finding.check == "bound-device-id"]
     assert "No backend type associated with device type npu" in bound.observed
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.simulator import Tree
-from tests.programs import on_cpu, run_program
+from tests.programs import run_program
 from tests.simulator.conftest import Forked
 
 HERE = Path(__file__).parent / "operators"
@@ -63,42 +63,6 @@ def test_the_operator_database_of_torch_agrees_but_for_known_differences(
     uninitialised = {name for name, reason in known.items() if reason == "not initialised"}
     assert {n for n in known if outcomes.get(n, "absent") == "ok"} <= uninitialised
     assert len(outcomes) > 600
-
-
-@pytest.mark.parametrize(("processes", "sizes"), [(1, "1 1 1"), (4, "2 2 1"), (4, "1 1 2")])
-def test_megatron_core_trains_as_on_the_cpu(
-    examined_python: Path, forked: Forked, processes: int, sizes: str
-) -> None:
-    importable: list[str | Path] = [
-        examined_python,
-        "-c",
-        "import einops, importlib.metadata as m; m.version('megatron-core')",
-    ]
-    if run_program(importable, check=False, env=on_cpu()).returncode:
-        pytest.skip("the interpreter lacks megatron-core or einops")
-    several = {"CUDA_DEVICE_MAX_CONNECTIONS": "1", "OMP_NUM_THREADS": "1"}
-    command: list[str | Path] = [examined_python]
-    if processes > 1:
-        command += ["-m", "torch.distributed.run", "--standalone"]
-        command += [f"--nproc_per_node={processes}"]
-    program = HERE / "megatron_moe.py"
-    reference = run_program(
-        [*command, program, "cpu", *sizes.split()],
-        check=False,
-        timeout=DEADLINE,
-        env=on_cpu(**several),
-    )
-    ranks = processes if processes > 1 else 0
-    on_npu = forked(
-        program, "npu", *sizes.split(), ranks=ranks, env=several, devices=4, memory=4 << 30
-    )
-    losses = []
-    for done in (reference, on_npu):
-        printed = results(done.stdout.splitlines(), "LOSSES ")
-        assert len(printed) == 1, done.stderr[-4000:]
-        losses.append(json.loads(printed[0]))
-    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
-    assert losses[1][-1] < losses[1][0] - 1
 
 
 FAULTS = {
