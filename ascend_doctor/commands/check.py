@@ -118,7 +118,7 @@ def command(  # noqa: PLR0913 - the options of the command
     \b
     Exit codes: 0 nothing found, 1 findings at or above --fail-on, 2 bad usage or bad data,
     3 nothing worse than "could not tell" or something that was asked for did not run.
-    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    """
     if launch:
         refuse_other(launch[0], SCRIPT)
     if len(launch) == 1 and not _is_program(launch[0]):

@@ -98,7 +98,7 @@ def command(  # noqa: PLR0913 - the options of the command
     The job runs without an NPU, then on real or simulated ones; ASCEND_DOCTOR_DEVICE says cpu or
     npu to it. Nothing is printed where all agree. Exit code 1
     where runs part, 2 for a dump that cannot be read, 3 where a run failed.
-    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    """
     limits = parse_tolerances(tolerances)
     if _are_dumps(words, record=record, keep=keep):
         return _compare(read_dump(words[0]), read_dump(words[1]), ("A", "B"), limits, shape)

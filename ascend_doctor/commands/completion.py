@@ -14,7 +14,7 @@ def command(shell: str) -> int:
     \b
     bash, zsh  source <(ascend-doctor completion bash)
     fish       ascend-doctor completion fish | source
-    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    """
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"click has no completion for {shell}")

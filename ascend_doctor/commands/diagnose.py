@@ -94,7 +94,7 @@ def command(
     2 bad usage or a log that cannot be read, 3 an error that is not in the catalogue, or nothing
     that shows a run getting on, 130 interrupted. With --exit-verdict: 75 restart, 69 exclude, 78
     stop, 3 could not tell, 0 no failure.
-    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    """
     if not logs:
         raise click.UsageError("give a log, a folder of logs, or - for standard input")
     if "-" in logs:

@@ -76,7 +76,7 @@ def command(
     sh, dash:   eval "$(ascend-doctor env)"
 
     Without a stack it prints those of the machine's CANN. To take all back, add --undo.
-    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    """
     environ = os.environ
     if undo and simulated:
         raise click.UsageError(

@@ -60,7 +60,7 @@ def command(words: tuple[str, ...], overlays: tuple[str, ...]) -> int:
     ascend-doctor explain HCCL_CONNECT_TIMEOUT
     ascend-doctor explain torch_npu==2.7.1.post4
     ascend-doctor explain "RuntimeError: call aclnnNonzeroV2 failed, error code is 507018"
-    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    """
     text = " ".join(words).strip()
     if not text:
         raise click.UsageError("name a check, a failure, a code or a variable, or paste a line")

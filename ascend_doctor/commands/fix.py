@@ -138,7 +138,7 @@ def command(  # noqa: PLR0913 - the options of the command
     \b
     Exit codes: 0 no error is left, 1 an error is left, 2 bad usage, 3 could not tell,
     130 interrupted.
-    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    """
     if dry_run and yes:
         raise click.UsageError("--dry-run and --yes exclude each other")
     repair = _RepairRun(python=python, overlays=overlays, level=level, only=only, skip=skip)

@@ -64,7 +64,7 @@ def command(  # noqa: PLR0913 - the options of the command
     \b
     Exit codes: 0 every rank moved, 1 a rank that the others wait for, 2 bad usage or no such job,
     3 could not tell.
-    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    """
     asked.check_targets(output)
     job = _choose(find_jobs(), pid, slurm)
     observer = Observer(job)

@@ -110,7 +110,7 @@ def command(  # noqa: PLR0913 - the options of the command
     \b
     Exit codes: 0 nothing found, 1 findings at or above --fail-on, 2 bad usage or bad data,
     3 nothing worse than "could not tell", or values that the file leaves to its shell.
-    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    """
     start = time.monotonic()
     sources, words = _split(arguments, sys.argv)
     files = _find_files(sources, words)

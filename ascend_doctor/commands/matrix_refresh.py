@@ -40,7 +40,7 @@ def command(
 
     \b
     Exit codes: 0 nothing new; 1 something is proposed; 3 a repository or index did not answer.
-    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    """
     from ascend_doctor.provision.git import Git
     from ascend_doctor.provision.running import Runner
     from ascend_doctor.provision.sources import Mirrors

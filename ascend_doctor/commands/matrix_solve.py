@@ -79,7 +79,7 @@ def command(  # noqa: PLR0913 - a parameter an option
     \b
     ascend-doctor matrix solve --framework ms-swift --on soc=A2 --on cann=8.5
     ascend-doctor matrix solve --with vllm-ascend==0.18.0
-    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    """
     from ascend_doctor.provision.conflict import refusal
     from ascend_doctor.provision.request_ranges import StackRequest
     from ascend_doctor.provision.set_choice import SetSearch

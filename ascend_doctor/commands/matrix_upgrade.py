@@ -76,7 +76,7 @@ def command(  # noqa: PLR0913 - a parameter an option
 
     \b
     Exit codes: 0 nothing breaks; 1 something breaks, or no stack fits; 3 some could not be told.
-    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    """
     from ascend_doctor.commands.matrix_solve import refusal_lines
     from ascend_doctor.provision import lock as locks
     from ascend_doctor.provision.conflict import refusal

@@ -117,7 +117,7 @@ def command(  # noqa: PLR0913 - the options of the command
 
     \b
     Exit codes: 0 a layout fits, 1 none fits, 2 bad usage, 3 too close to the memory to tell.
-    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    """
     shape, rows = shape or _shape_of(file), catalog(overlays)
     if not name and len(launches) == 1 and find_named(rows, launches[0]):
         name, launches = launches[0], ()

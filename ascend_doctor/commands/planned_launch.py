@@ -6,10 +6,9 @@ from collections.abc import Iterator
 import msgspec
 
 from ascend_doctor.checks.launch.launched_memory import LaunchedPlan, budget, plan_launch
-from ascend_doctor.errors import DataError, NotApplicable, Unknown
+from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_UNKNOWN
-from ascend_doctor.findings import Place, quantity
-from ascend_doctor.judging.judge import Case
+from ascend_doctor.judging import Case, NotApplicable, Place, Unknown, quantity
 from ascend_doctor.linting.inputs import LintInput, of_command, read, subjects
 from ascend_doctor.linting.launch_checks import machine
 from ascend_doctor.matrix.catalog import Catalog

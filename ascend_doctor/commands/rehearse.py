@@ -112,7 +112,7 @@ def command(  # noqa: PLR0913 - the options of the command
     The same checks and probes as `check`; a stand-in CANN answers below torch_npu. Nothing that
     it says is about hardware. What COMMAND prints passes through unchanged, and its exit code is
     ours; what was seen is told on standard error, a failure is diagnosed, and nothing outlives it.
-    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    """
     from ascend_doctor.commands import rehearsal
     from ascend_doctor.simulator import machine
 

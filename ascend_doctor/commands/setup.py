@@ -114,7 +114,7 @@ def command(**options: Any) -> int:
     \b
     Exit codes: those of the check that proves the stack. 1 also if a step failed, no stack fits
     or the stack was not activated; 2 bad usage or bad data.
-    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    """
     _check_usage(options)
     from ascend_doctor.commands.setup_run import run_setup
 

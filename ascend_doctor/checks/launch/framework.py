@@ -2,10 +2,8 @@
 
 from collections.abc import Iterator
 
-from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import FrameworkRefusal, Launch
-from ascend_doctor.judging import Case, Findings
-from ascend_doctor.judging.texts import Texts
+from ascend_doctor.judging import Case, Findings, NotApplicable, Texts
 
 TEXTS = Texts("framework")
 

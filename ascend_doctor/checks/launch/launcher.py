@@ -4,12 +4,9 @@ from collections.abc import Iterator
 
 from ascend_doctor.checks.launch.option_names import STOPS, describe_kind
 from ascend_doctor.checks.launch.options import at, number, options
-from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import UNTOLD, Launch
-from ascend_doctor.findings import Finding
-from ascend_doctor.judging.judge import Case
+from ascend_doctor.judging import Case, Finding, NotApplicable, Texts, Unknown
 from ascend_doctor.judging.spelling import slip_of
-from ascend_doctor.judging.texts import Texts
 
 TEXTS = Texts("launcher")
 

@@ -1,9 +1,8 @@
 """A launch that trains adapters (LoRA), and what they are of."""
 
 from ascend_doctor.checks.launch.options import at, options, part_sizes, version
-from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
 from ascend_doctor.facts import UNTOLD, Launch
-from ascend_doctor.judging import Case, Findings, Remedy, Texts
+from ascend_doctor.judging import Case, Findings, NotApplicable, Remedy, Texts, Unknown, Unresolved
 from ascend_doctor.judging.matrix_fit import releases_for
 from ascend_doctor.judging.packages import distribution, pip
 from ascend_doctor.judging.version_compare import behaviour

@@ -5,11 +5,10 @@ from collections.abc import Mapping
 
 from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
 from ascend_doctor.facts import UNTOLD, Launch
-from ascend_doctor.judging import Case, Findings, Place, Remedy
+from ascend_doctor.judging import Case, Findings, Place, Remedy, Texts
 from ascend_doctor.judging.layout_rules import MOST_EXPERTS, holds_experts
 from ascend_doctor.judging.packages import family
 from ascend_doctor.judging.source_trees import core_version
-from ascend_doctor.judging.texts import Texts
 from ascend_doctor.matrix.models import find_near
 from ascend_doctor.matrix.schema import urls
 

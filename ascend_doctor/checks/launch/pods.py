@@ -3,11 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import ContainerSpec, Pods
-from ascend_doctor.findings import Finding, Place, quantity
-from ascend_doctor.judging.judge import Case
-from ascend_doctor.judging.texts import Texts
+from ascend_doctor.judging import Case, Finding, NotApplicable, Place, Texts, quantity
 from ascend_doctor.patterns import defer
 
 TEXTS = Texts("pods")

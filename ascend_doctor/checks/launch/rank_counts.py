@@ -17,12 +17,9 @@ from ascend_doctor.checks.launch.options import (
     variables,
     world,
 )
-from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
 from ascend_doctor.facts import LOOPBACK, Launch
-from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judging.judge import Case
+from ascend_doctor.judging import Case, Finding, Level, NotApplicable, Texts, Unknown, Unresolved
 from ascend_doctor.judging.layout_rules import splits_ranks
-from ascend_doctor.judging.texts import Texts
 from ascend_doctor.patterns import defer
 
 TEXTS = Texts("rank-counts")

@@ -3,9 +3,8 @@
 import re
 
 from ascend_doctor.checks.launch.options import options
-from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Launch
-from ascend_doctor.judging import Case, Findings, Texts
+from ascend_doctor.judging import Case, Findings, NotApplicable, Texts
 from ascend_doctor.judging.spelling import slip_of
 
 TEXTS = Texts("launches")

@@ -4,10 +4,8 @@ import msgspec
 
 from ascend_doctor.checks.launch.rules import ABSENT, UNKNOWN, LaunchNames, evaluate, fill
 from ascend_doctor.checks.npu.npus import visible_npus
-from ascend_doctor.errors import Unresolved
 from ascend_doctor.facts import Environment, Launch
-from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging import Case, Findings, Texts
+from ascend_doctor.judging import Case, Finding, Findings, Remedy, Texts, Unresolved
 from ascend_doctor.judging.chip import family_or_none, require_answers
 from ascend_doctor.judging.env_values import number, settings, show_values, unset
 from ascend_doctor.judging.judge import Judgement

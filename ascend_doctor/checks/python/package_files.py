@@ -1,8 +1,7 @@
 """Whether the packages that training stands on are there in full."""
 
-from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Distribution, ImportPath, Python
-from ascend_doctor.judging import Case, Findings, Remedy, Texts, first_of
+from ascend_doctor.judging import Case, Findings, NotApplicable, Remedy, Texts, Unknown, first_of
 from ascend_doctor.judging.chip import ascend
 from ascend_doctor.judging.packages import npu_only, pip, torch_wanted
 
