@@ -170,7 +170,7 @@ def test_an_entry_point_that_fails_hides_no_other() -> None:
     assert judge_values("fla-owner", {"cases": cases})[0].level is Level.UNKNOWN
     assert judge_values("registry", {"cases": cases})[0].level is Level.UNKNOWN
     assert judge_values("framework-order", {"cases": cases})[0].level is Level.SKIPPED
-    failed, good = judge_values("framework-imports", {"cases": cases})
+    good, failed = judge_values("framework-imports", {"cases": cases})
     assert (failed.level, good.observed) == (Level.ERROR, "twinkle 1")
 
 

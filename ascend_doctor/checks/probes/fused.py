@@ -33,12 +33,12 @@ _PRODUCT = {"float32": 2e-3, "bfloat16": 3e-2, "float16": 5e-3, "float64": 1e-6}
 
 @TEXTS.check("flash-attention", level=2, probe="flash-attention")
 def _flash_attention(case: Case) -> Findings:
-    yield from _all(case, "flash-attention", _ATTENTION, "Fused attention is right", _DENSE)
+    yield from _all(case, "flash-attention", _ATTENTION, _DENSE)
 
 
 @TEXTS.check("fused-ops", level=2, probe="fused-ops")
 def _fused_ops(case: Case) -> Findings:
-    yield from _all(case, "fused-ops", _FUSED, "The fused operators are right", _PLAIN)
+    yield from _all(case, "fused-ops", _FUSED, _PLAIN)
 
 
 _DENSE = Remedy(
@@ -51,9 +51,7 @@ _PLAIN = Remedy(
 )
 
 
-def _all(
-    case: Case, probe: str, limits: Mapping[str, float], title: str, remedy: Remedy
-) -> Findings:
+def _all(case: Case, probe: str, limits: Mapping[str, float], remedy: Remedy) -> Findings:
     def problem(outcome: KernelCase) -> str:
         errors = outcome.errors
         off = [
@@ -67,18 +65,16 @@ def _all(
 
     bounds = ", ".join(f"{key} within {limit:g}" for key, limit in limits.items())
     run = ran(case, probe)
-    findings = [*failures(run), *_judge_kernel(run, problem, bounds, remedy)]
-    yield from findings
-    if not findings:
-        outcomes = read_outcomes(run.first_record(KernelsRecord).cases, broken=False)
-        yield note(title, observed=f"compared on {run.device}: {', '.join(outcomes)}")
+    yield from failures(run)
+    yield from _judge_kernel(run, problem, bounds, remedy)
+    outcomes = read_outcomes(run.first_record(KernelsRecord).cases)
+    yield note(observed=f"compared on {run.device}: {', '.join(outcomes)}")
 
 
 def _judge_kernel(
     run: ProbeRun, problem: Callable[[KernelCase], str], required: str, remedy: Remedy
 ) -> Findings:
-    cases = run.first_record(KernelsRecord).cases
-    outcomes = read_outcomes(cases, broken=any(not rank.ok for rank in run.ranks))
+    outcomes = read_outcomes(run.first_record(KernelsRecord).cases)
     untold = {
         name: lacking[1]
         for name, outcome in outcomes.items()
@@ -113,8 +109,8 @@ def _judge_kernel(
 @TEXTS.check("dtype", level=2, probe="dtype")
 def _dtype(case: Case) -> Findings:
     run = ran(case, "dtype")
-    findings = [*failures(run)]
-    outcomes = read_outcomes(run.first_record(DtypeRecord).cases, broken=bool(findings))
+    yield from failures(run)
+    outcomes = read_outcomes(run.first_record(DtypeRecord).cases)
     optional = _optional(case)
     absent: list[str] = []
     for name, outcome in outcomes.items():
@@ -125,20 +121,16 @@ def _dtype(case: Case) -> Findings:
         if refused and name in optional:
             absent.append(name)
             continue
-        findings.append(
-            error(
-                f"dtype: {name} {'fails' if refused else 'is wrong'}",
-                observed=problem,
-                required="conversions as on the CPU, exact sums of whole numbers, and products "
-                f"within {_PRODUCT.get(name, 0):g}",
-                because="Training in this dtype stops, or runs on with wrong numbers.",
-                remedy=_PACKAGE if run.device == "npu" and refused else None,
-            )
+        yield error(
+            f"dtype: {name} {'fails' if refused else 'is wrong'}",
+            observed=problem,
+            required="conversions as on the CPU, exact sums of whole numbers, and products "
+            f"within {_PRODUCT.get(name, 0):g}",
+            because="Training in this dtype stops, or runs on with wrong numbers.",
+            remedy=_PACKAGE if run.device == "npu" and refused else None,
         )
-    yield from findings
-    if not findings:
-        have = [name for name in outcomes if name not in absent]
-        yield note(observed=", ".join(have) + (f"; not {', '.join(absent)}" if absent else ""))
+    have = [name for name in outcomes if name not in absent]
+    yield note(observed=", ".join(have) + (f"; not {', '.join(absent)}" if absent else ""))
 
 
 _PACKAGE = Remedy(
@@ -185,30 +177,24 @@ def _off(name: str, outcome: DtypeCase) -> str:
 @TEXTS.check("triton-kernel", level=2, probe="triton-kernel")
 def _triton(case: Case) -> Findings:
     run = ran(case, "triton-kernel")
-    findings = [*failures(run)]
+    yield from failures(run)
     record = run.first_record(TritonRecord)
     owners, interpreted = record.distributions, record.interpreted
-    for name, outcome in read_outcomes(record.cases, broken=bool(findings)).items():
+    for name, outcome in read_outcomes(record.cases).items():
         if run.simulated and outcome.error and _COMPILER.search(outcome.error):
             interpreted = True
             outcome = record.interpretations.get(name, outcome)  # noqa: PLW2901 - the same kernel
             if outcome.error:
                 raise Unknown("a simulated NPU has no compiler of kernels")
         if outcome.error or outcome.differ != 0:
-            findings.append(
-                error(
-                    f"triton: the kernel {name} {'fails' if outcome.error else 'is wrong'}",
-                    observed=story(outcome)
-                    if outcome.error
-                    else f"{outcome.differ} wrong elements",
-                    required="exact whole numbers",
-                    because=f"The module triton comes from {', '.join(owners) or 'no package'}.",
-                    remedy="Uninstall triton and triton-ascend, then install triton-ascend alone"
-                    if run.device == "npu"
-                    else None,
-                )
+            yield error(
+                f"triton: the kernel {name} {'fails' if outcome.error else 'is wrong'}",
+                observed=story(outcome) if outcome.error else f"{outcome.differ} wrong elements",
+                required="exact whole numbers",
+                because=f"The module triton comes from {', '.join(owners) or 'no package'}.",
+                remedy="Uninstall triton and triton-ascend, then install triton-ascend alone"
+                if run.device == "npu"
+                else None,
             )
-    yield from findings
-    if not findings:
-        how = "by its interpreter" if interpreted else f"on {run.device}"
-        yield note("Triton kernels are right", observed=f"{', '.join(owners)}, {how}")
+    how = "by its interpreter" if interpreted else f"on {run.device}"
+    yield note(observed=f"{', '.join(owners)}, {how}")

@@ -5,6 +5,7 @@ from collections import defaultdict
 from ascend_doctor.checks.probes.probe_culprit import suffers
 from ascend_doctor.checks.probes.run_failures import failures, ran, ran_well, ranks_text, story
 from ascend_doctor.judging import Case, Finding, Findings, Texts, Unknown, error, note, warning
+from ascend_doctor.judging.judge import ConcludedError
 from ascend_doctor.probe_records.common import ProbeRecord
 from ascend_doctor.probe_records.device import DevicePerRankRecord
 from ascend_doctor.probe_records.groups import (
@@ -30,31 +31,27 @@ _VARIABLES = {"npu": "ASCEND_RT_VISIBLE_DEVICES", "cuda": "CUDA_VISIBLE_DEVICES"
 @TEXTS.check("device-per-rank", level=3, probe="device-per-rank")
 def _device_per_rank(case: Case) -> Findings:
     run = ran(case, "device-per-rank")
-    findings = [*failures(run)]
+    yield from failures(run)
     owners: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for rank in run.ranks:
         if (device := _physical(rank)) is not None:
             owners[rank.host, device].append(rank.rank)
-        findings += _find_changes(run, rank)
+        yield from _find_changes(run, rank)
     for (_, device), ranks in owners.items():
         if len(ranks) > 1:
-            findings.append(
-                error(
-                    f"device-per-rank: {ranks_text(ranks)} drive one device",
-                    observed=f"device {device}",
-                    required="a device of its own for every rank of a node",
-                    because="HCCL cannot build a group on it, and whoever owns the other devices "
-                    "of the allocation pays for them.",
-                    remedy="Let all devices of the allocation be visible and call "
-                    "torch.npu.set_device(int(os.environ['LOCAL_RANK'])) first",
-                    ranks=tuple(ranks),
-                )
+            yield error(
+                f"device-per-rank: {ranks_text(ranks)} drive one device",
+                observed=f"device {device}",
+                required="a device of its own for every rank of a node",
+                because="HCCL cannot build a group on it, and whoever owns the other devices "
+                "of the allocation pays for them.",
+                remedy="Let all devices of the allocation be visible and call "
+                "torch.npu.set_device(int(os.environ['LOCAL_RANK'])) first",
+                ranks=tuple(ranks),
             )
-    yield from findings
-    if not findings:
-        yield note(
-            observed=", ".join(f"rank {ranks[0]}: {name}" for (_, name), ranks in owners.items())
-        )
+    yield note(
+        observed=", ".join(f"rank {ranks[0]}: {name}" for (_, name), ranks in owners.items())
+    )
 
 
 def _physical(result: ProbeResult) -> str | None:
@@ -83,26 +80,22 @@ def _find_changes(run: ProbeRun, probe_result: ProbeResult) -> Findings:
 @TEXTS.check("object-collectives", level=3, probe="object-collectives")
 def _object_collectives(case: Case) -> Findings:
     run = ran(case, "object-collectives")
-    findings = [*failures(run)]
+    yield from failures(run)
     records = [rank.record(ObjectsRecord) for rank in run.ranks]
     backends = {record.metrics_backend for record in records if record.metrics_backend is not None}
     if backends - {"gloo"}:
-        findings.append(
-            error(
-                "object-collectives: Megatron's Gloo group is none",
-                observed=f"its backend is {', '.join(sorted(backends))}",
-                required="gloo",
-                because="Objects then go through the device, where gathering them may hang.",
-                remedy="Leave --disable-gloo-group out",
-            )
+        yield error(
+            "object-collectives: Megatron's Gloo group is none",
+            observed=f"its backend is {', '.join(sorted(backends))}",
+            required="gloo",
+            because="Objects then go through the device, where gathering them may hang.",
+            remedy="Leave --disable-gloo-group out",
         )
-    findings += _peers(run, "set")
-    yield from findings
-    if not findings:
-        yield note(
-            observed=f"{run.world_size} ranks, over gloo and over the group of {run.device}",
-            because=_unset(run),
-        )
+    yield from _peers(run, "set")
+    yield note(
+        observed=f"{run.world_size} ranks, over gloo and over the group of {run.device}",
+        because=_unset(run),
+    )
 
 
 def _peer(result: ProbeResult, name: str) -> PeerOutcome:
@@ -178,33 +171,33 @@ def _unset(run: ProbeRun) -> str:
 
 @TEXTS.check("bound-device-id", level=3, probe="bound-device-id")
 def _bound_device_id(case: Case) -> Findings:
-    run = ran(case, "bound-device-id")
-    findings = [*failures(run)]
+    run = ran_well(case, "bound-device-id")
     records = {rank.rank: rank.record(BoundDeviceRecord) for rank in run.ranks}
-    for state, refusals in (
-        ("that is not bound", {rank: record.unbound for rank, record in records.items()}),
-        ("whose binding was cleared", {rank: record.cleared for rank, record in records.items()}),
-    ):
-        refusal = next(((rank, text) for rank, text in refusals.items() if text), None)
-        if refusal:
-            findings.append(_no_gloo(state, *refusal))
-    if not findings and not run.ranks:
-        raise Unknown("the probe recorded nothing")
     refused = [record.bound for record in records.values() if record.bound]
-    yield from findings
-    if not findings:
-        if any(None in (row.unbound, row.bound, row.cleared) for row in records.values()):
-            raise Unknown("the probe bound-device-id recorded no end of a state")
-        bound = f"bound to {run.first_record(BoundDeviceRecord).bound_to} "
-        # Torch behaves so on every machine: not a fault of this one.
-        yield note(
-            "Gloo groups can be made unless the default group is bound"
-            if refused
-            else "Gloo groups can be made beside a bound default group",
-            observed=bound + (f"torch refuses: {refused[0]}" if refused else "they work"),
-            because=_UNBIND if refused else "",
-            refs=_BINDING if refused else (),
+    faults = [
+        _no_gloo(state, *refusal)
+        for state, refusals in (
+            ("that is not bound", {rank: row.unbound for rank, row in records.items()}),
+            ("whose binding was cleared", {rank: row.cleared for rank, row in records.items()}),
         )
+        if (refusal := next(((rank, text) for rank, text in refusals.items() if text), None))
+    ]
+    if faults:
+        raise ConcludedError(faults)
+    if not run.ranks:
+        raise Unknown("the probe recorded nothing")
+    if any(None in (row.unbound, row.bound, row.cleared) for row in records.values()):
+        raise Unknown("the probe bound-device-id recorded no end of a state")
+    bound = f"bound to {run.first_record(BoundDeviceRecord).bound_to} "
+    # Torch behaves so on every machine: not a fault of this one.
+    yield note(
+        "Gloo groups can be made unless the default group is bound"
+        if refused
+        else "Gloo groups can be made beside a bound default group",
+        observed=bound + (f"torch refuses: {refused[0]}" if refused else "they work"),
+        because=_UNBIND if refused else "",
+        refs=_BINDING if refused else (),
+    )
 
 
 def _no_gloo(state: str, rank: int, text: str) -> Finding:

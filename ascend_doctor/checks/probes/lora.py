@@ -17,43 +17,33 @@ _EQUAL = 1e-6
 @TEXTS.check("lora-sequence-parallel", level=3, probe="lora-sequence-parallel")
 def _sequence_parallel(case: Case) -> Findings:
     run = ran_well(case, "lora-sequence-parallel")
-    findings = [
-        *_as_whole(run, "marked", "TP2 with sequence parallelism"),
-        *_apart(run, "marked", "dense tensor", "sequence"),
-    ]
-    yield from findings
-    if not findings:
-        drift = _difference(run, "unmarked", "dense tensor")
-        also = f"drift by {drift:.2g} in three steps" if drift > _EQUAL else "stay equal, too"
-        text = f"{run.where}: the losses of plain torch, equal adapters"
-        yield note(observed=f"{text}; without the mark sequence_parallel they {also}")
+    yield from _as_whole(run, "marked", "TP2 with sequence parallelism")
+    yield from _apart(run, "marked", "dense tensor", "sequence")
+    drift = _difference(run, "unmarked", "dense tensor")
+    also = f"drift by {drift:.2g} in three steps" if drift > _EQUAL else "stay equal, too"
+    text = f"{run.where}: the losses of plain torch, equal adapters"
+    yield note(observed=f"{text}; without the mark sequence_parallel they {also}")
 
 
 @TEXTS.check("lora-experts", level=3, probe="lora-experts")
 def _experts(case: Case) -> Findings:
     run = ran_well(case, "lora-experts")
-    findings = [
-        *_apart(run, "ETP1", "expert tensor", "expert tensor"),
-        *_apart(run, "ETP1", "expert data", "expert data"),
-    ]
-    yield from findings
-    if not findings:
-        drift = _difference(run, "ETP2", "expert tensor")
-        also = f"drift by {drift:.2g} in three steps, so keep ETP at 1"
-        also = also if drift > _EQUAL else "are equal here, too"
-        yield note(observed=f"{run.where}: with ETP 1 equal adapters; with ETP 2 they {also}")
+    yield from _apart(run, "ETP1", "expert tensor", "expert tensor")
+    yield from _apart(run, "ETP1", "expert data", "expert data")
+    drift = _difference(run, "ETP2", "expert tensor")
+    also = f"drift by {drift:.2g} in three steps, so keep ETP at 1"
+    also = also if drift > _EQUAL else "are equal here, too"
+    yield note(observed=f"{run.where}: with ETP 1 equal adapters; with ETP 2 they {also}")
 
 
 @TEXTS.check("lora-tied-embeddings", level=3, probe="lora-tied-embeddings")
 def _tied_embeddings(case: Case) -> Findings:
     run = ran_well(case, "lora-tied-embeddings")
-    findings = [*_judge_tied(run)]
-    yield from findings
-    if not findings:
-        yield note(
-            observed=f"{run.where}: the losses of plain torch, "
-            f"megatron.core {run.first_record(LoraRecord).megatron}"
-        )
+    yield from _judge_tied(run)
+    yield note(
+        observed=f"{run.where}: the losses of plain torch, "
+        f"megatron.core {run.first_record(LoraRecord).megatron}"
+    )
 
 
 def _judge_tied(run: ProbeRun) -> Findings:

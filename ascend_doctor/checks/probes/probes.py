@@ -21,25 +21,19 @@ _SLOW_STEADY = 1.0
 @TEXTS.check("device", level=2, probe="device")
 def _device(case: Case) -> Findings:
     run = ran(case, "device")
-    findings = [*failures(run)]
+    yield from failures(run)
     for result in run.ranks:
         record = result.record(DeviceRecord)
         absent = _lacking(case, record)
-        findings += [
-            finding
-            for name, product in record.matmul.items()
-            if name not in absent
-            for finding in _product(name, product)
-        ]
+        for name, product in record.matmul.items():
+            if name not in absent:
+                yield from _product(name, product)
         if (record.leaked_bytes or 0) > 0:
-            findings.append(
-                warning(
-                    "Device memory is not given back",
-                    observed=f"{record.leaked_bytes} bytes still allocated",
-                )
+            yield warning(
+                "Device memory is not given back",
+                observed=f"{record.leaked_bytes} bytes still allocated",
             )
-    yield from findings
-    if not findings and run.ranks:
+    if run.ranks:
         records = [result.record(DeviceRecord) for result in run.ranks]
         lost = [each for each in records if each.leaked_bytes is None and run.device != "cpu"]
         if lost or not all(record.matmul for record in records):
@@ -73,39 +67,31 @@ def _product(dtype: str, product: MatrixProduct) -> Findings:
 @TEXTS.check("allreduce", level=3, probe="allreduce")
 def _allreduce(case: Case) -> Findings:
     run = ran(case, "allreduce")
-    findings = [*failures(run)]
+    yield from failures(run)
     records = [result.record(AllReduceRecord) for result in run.ranks]
     first = max((record.first_call_s or 0.0 for record in records), default=0.0)
     steady = max((record.steady_s or 0.0 for record in records), default=0.0)
     if first > _SLOW_FIRST or steady > _SLOW_STEADY:
-        findings.append(
-            warning(
-                "allreduce: adding up one element is slow",
-                observed=f"first call {first:.1f} s, then {steady:.3f} s",
-                required=f"at most {_SLOW_FIRST:.0f} s and {_SLOW_STEADY:.0f} s",
-            )
+        yield warning(
+            "allreduce: adding up one element is slow",
+            observed=f"first call {first:.1f} s, then {steady:.3f} s",
+            required=f"at most {_SLOW_FIRST:.0f} s and {_SLOW_STEADY:.0f} s",
         )
-    yield from findings
-    if not findings:
-        if any(None in (record.first_call_s, record.steady_s) for record in records):
-            raise Unknown("the probe allreduce recorded no times")
-        yield note(observed=f"{run.where}, {run.compared} sums compared")
+    if any(None in (record.first_call_s, record.steady_s) for record in records):
+        raise Unknown("the probe allreduce recorded no times")
+    yield note(observed=f"{run.where}, {run.compared} sums compared")
 
 
 @TEXTS.check("collectives", level=3, probe="collectives")
 def _collectives(case: Case) -> Findings:
     run = ran(case, "collectives")
-    findings = [*failures(run)]
+    yield from failures(run)
     records = [result.record(CollectivesRecord) for result in run.ranks]
     if any(record.rounding == "toward zero" for record in records):
-        findings.append(
-            warning(
-                "collectives: sums of bfloat16 are cut off, not rounded",
-                observed="256 + 1.5 is 256",
-                required="258, the nearest number that bfloat16 has",
-                because="Sums of gradients become smaller at each reduction.",
-            )
+        yield warning(
+            "collectives: sums of bfloat16 are cut off, not rounded",
+            observed="256 + 1.5 is 256",
+            required="258, the nearest number that bfloat16 has",
+            because="Sums of gradients become smaller at each reduction.",
         )
-    yield from findings
-    if not findings:
-        yield note(observed=f"{run.where}, {run.compared} results compared")
+    yield note(observed=f"{run.where}, {run.compared} results compared")

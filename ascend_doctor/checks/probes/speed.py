@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ascend_doctor.checks.probes.run_failures import failures, ran, ran_well
 from ascend_doctor.judging import Case, Findings, Remedy, Texts, Unknown, error, note, warning
+from ascend_doctor.judging.judge import ConcludedError
 from ascend_doctor.matrix.schema import Family
 from ascend_doctor.probe_records.common import ProbeRecord
 from ascend_doctor.probe_records.device import (
@@ -88,18 +89,14 @@ def _h2d(case: Case) -> Findings:
 
 
 def _compare(case: Case, probe: str, unit: str) -> Findings:
-    run = ran(case, probe)
-    findings = [*failures(run)]
+    run = ran_well(case, probe)
     rates: dict[str, dict[int, float]] = {}
     for result in run.ranks:
         for name, rate in result.record(RatesRecord).rates.items():
             if isinstance(rate, float):
                 rates.setdefault(name, {})[result.rank] = rate
-    for name, series in rates.items():
-        findings += _slow(run, name, unit, series)
-    yield from findings
-    if findings:
-        return
+    if slow := [each for name in rates for each in _slow(run, name, unit, rates[name])]:
+        raise ConcludedError(slow)
     if not rates or any(len(series) < len(run.ranks) for series in rates.values()):
         raise Unknown(f"the probe {probe} did not record all rates of all ranks")
     parts = [
@@ -166,17 +163,16 @@ def _hint(case: Case, run: ProbeRun, lowest: Mapping[str, float]) -> str:
 @TEXTS.check("soak", level=4, probe="soak")
 def _soak(case: Case) -> Findings:
     run = ran(case, "soak")
-    findings = [*failures(run)]
+    yield from failures(run)
     last: dict[int, float] = {}
     for result in run.ranks:
         series = result.record(SoakRecord).rates
         if not series:
             continue
         last[result.rank] = statistics.fmean(series[-_TENTHS:])
-        findings += _find_throttling(run, result.rank, series)
-    findings += _slow(run, "the last third of the time", "TFLOPS", last)
-    yield from findings
-    if not findings and run.ranks:
+        yield from _find_throttling(run, result.rank, series)
+    yield from _slow(run, "the last third of the time", "TFLOPS", last)
+    if run.ranks:
         rounds = max(result.record(SoakRecord).rounds for result in run.ranks)
         shown = f"{min(last.values()):.4g} to {max(last.values()):.4g} TFLOPS" if last else "none"
         yield note(observed=f"{rounds} rounds on {run.world_size} ranks on {_where(run)}, {shown}")

@@ -16,15 +16,15 @@ _Case = TypeVar("_Case", bound=ChildOutcome)
 _TOLERANCES = {"value": 1e-2, "row_sum": 1e-2, "masked": 1e-3, "gradient": 2e-2}
 
 
-def read_outcomes(cases: dict[str, _Case] | None, *, broken: bool) -> dict[str, _Case]:
-    """Measurements by case. Raises Unknown where a run that is not broken has none.
+def read_outcomes(cases: dict[str, _Case] | None) -> dict[str, _Case]:
+    """Measurements by case. Raises Unknown where a run has none.
 
     Omits cases that the probe had no time for if others failed; else their result is unknown.
     """
-    if cases is None and not broken:
+    if cases is None:
         raise Unknown("the probe recorded no case")
-    ended = {name: case for name, case in (cases or {}).items() if not case.was_cut_short}
-    late = [name for name in cases or {} if name not in ended]
+    ended = {name: case for name, case in cases.items() if not case.was_cut_short}
+    late = [name for name in cases if name not in ended]
     if late and not any(case.error for case in ended.values()):
         raise Unknown(f"the probe had no more time for {', '.join(late)}")
     return ended
@@ -33,33 +33,29 @@ def read_outcomes(cases: dict[str, _Case] | None, *, broken: bool) -> dict[str, 
 @TEXTS.check("bool-index", level=2, probe="bool-index")
 def bool_index(case: Case) -> Findings:
     run = ran(case, "bool-index")
-    findings = [*failures(run)]
-    outcomes = read_outcomes(run.first_record(BoolIndexRecord).cases, broken=bool(findings))
+    yield from failures(run)
+    outcomes = read_outcomes(run.first_record(BoolIndexRecord).cases)
     failed = {name: outcome for name, outcome in outcomes.items() if outcome.error}
     if failed:
         name, first = next(iter(failed.items()))
         works = "where" in outcomes and not failed.get("where") and outcomes["where"].differ == 0
-        findings.append(
-            error(
-                f"bool-index: {', '.join(failed)} {'fails' if len(failed) == 1 else 'fail'}",
-                observed=f"{name}: {story(first)}",
-                required="every masked read and write succeeds",
-                because="After one such crash the device refuses everything else that the process "
-                "asks of it (507018).",
-                remedy=_WHERE if works else None,
-                refs=("https://github.com/Ascend/pytorch/issues/153",),
-            )
+        yield error(
+            f"bool-index: {', '.join(failed)} {'fails' if len(failed) == 1 else 'fail'}",
+            observed=f"{name}: {story(first)}",
+            required="every masked read and write succeeds",
+            because="After one such crash the device refuses everything else that the process "
+            "asks of it (507018).",
+            remedy=_WHERE if works else None,
+            refs=("https://github.com/Ascend/pytorch/issues/153",),
         )
-    yield from findings
-    if not findings:
-        if any(outcome.differ is None for outcome in outcomes.values()):
-            raise Unknown("the probe bool-index did not count what differs")
-        yield note(
-            observed=f"compared on {run.device}: {', '.join(outcomes)}",
-            because="A crash that needs more than this was not reproduced here."
-            if run.device == "npu"
-            else "",
-        )
+    if any(outcome.differ is None for outcome in outcomes.values()):
+        raise Unknown("the probe bool-index did not count what differs")
+    yield note(
+        observed=f"compared on {run.device}: {', '.join(outcomes)}",
+        because="A crash that needs more than this was not reproduced here."
+        if run.device == "npu"
+        else "",
+    )
 
 
 _WHERE = Remedy(
@@ -71,31 +67,27 @@ _WHERE = Remedy(
 @TEXTS.check("fused-softmax", level=2, probe="fused-softmax")
 def fused_softmax(case: Case) -> Findings:
     run = ran(case, "fused-softmax")
-    findings = [*failures(run)]
+    yield from failures(run)
     record = run.first_record(FusedSoftmaxRecord)
-    outcomes = read_outcomes(record.cases, broken=bool(findings))
+    outcomes = read_outcomes(record.cases)
     usable = "plain" in outcomes and not _problem(outcomes["plain"])
     for name, outcome in outcomes.items():
         problem = _problem(outcome)
         if problem:
             # MindSpeed fuses the 16-bit types only.
             kind = warning if name == "fused float32" else error
-            findings.append(
-                kind(
-                    f"fused-softmax: {name} {_how(outcome)}",
-                    observed=problem + _absent(record, outcome),
-                    required="a result within "
-                    + ", ".join(f"{key} {limit:g}" for key, limit in _TOLERANCES.items()),
-                    because=""
-                    if name == "plain"
-                    else "Training with masked_softmax_fusion stops or runs on with wrong numbers.",
-                    remedy=_UNFUSED if usable and name != "plain" else None,
-                )
+            yield kind(
+                f"fused-softmax: {name} {_how(outcome)}",
+                observed=problem + _absent(record, outcome),
+                required="a result within "
+                + ", ".join(f"{key} {limit:g}" for key, limit in _TOLERANCES.items()),
+                because=""
+                if name == "plain"
+                else "Training with masked_softmax_fusion stops or runs on with wrong numbers.",
+                remedy=_UNFUSED if usable and name != "plain" else None,
             )
-    yield from findings
-    if not findings:
-        slowest = max((outcome.seconds for outcome in outcomes.values()), default=0.0)
-        yield note(observed=f"{', '.join(outcomes)}; slowest {slowest:.1f} s")
+    slowest = max((outcome.seconds for outcome in outcomes.values()), default=0.0)
+    yield note(observed=f"{', '.join(outcomes)}; slowest {slowest:.1f} s")
 
 
 _UNFUSED = Remedy(

@@ -26,10 +26,11 @@ def _cases(case: Case) -> dict[str, EntryCase]:
 @TEXTS.check("framework-imports", level=1, probe=_PROBE)
 def framework_imports(case: Case) -> Findings:
     ran_well(case, _PROBE)
-    good = []
-    for name, outcome in _cases(case).items():
-        if name in _OTHERS:
-            continue
+    outcomes = {name: each for name, each in _cases(case).items() if name not in _OTHERS}
+    good = [each.version or name for name, each in outcomes.items() if not each.error]
+    if good:
+        yield note(observed=", ".join(good))
+    for name, outcome in outcomes.items():
         if outcome.is_late:
             yield report_late(f"{name} can import its Megatron side", outcome.error)
         elif outcome.error:
@@ -40,10 +41,6 @@ def framework_imports(case: Case) -> Findings:
                 because="A training with it ends at its start.",
             )
             yield finding if case.device != "cpu" else _weaker(finding)
-        else:
-            good.append(outcome.version or name)
-    if good:
-        yield note(observed=", ".join(good))
 
 
 def _weaker(finding: Finding) -> Finding:

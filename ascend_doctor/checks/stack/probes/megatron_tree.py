@@ -87,22 +87,21 @@ def api_drift(case: Case) -> Findings:
     if not is_in_range(version, _READ):
         raise Unknown(f"the table has no Megatron-core {version}")
     functions = case.catalog.component("megatron-core").functions
-    findings = [finding for function in functions for finding in _compare(function, record)]
+    for function in functions:
+        yield from _compare(function, record)
     if calls:
-        findings.append(_refusal(version, calls))
-    yield from findings
-    if not findings:
-        unused = [
-            f"{_last(function.name)}({', '.join(others)})"
-            for function in functions
-            for required, others in [_split_parameters(function, version)]
-            if required and others and not function.name.endswith("Config")
-        ]
-        yield note(
-            observed=f"{len(record.api)} functions of megatron.core {version}; "
-            f"calls read in: {', '.join(record.searched) or 'no framework'}",
-            because=f"Other releases take {', '.join(unused)} as well." if unused else "",
-        )
+        yield _refusal(version, calls)
+    unused = [
+        f"{_last(function.name)}({', '.join(others)})"
+        for function in functions
+        for required, others in [_split_parameters(function, version)]
+        if required and others and not function.name.endswith("Config")
+    ]
+    yield note(
+        observed=f"{len(record.api)} functions of megatron.core {version}; "
+        f"calls read in: {', '.join(record.searched) or 'no framework'}",
+        because=f"Other releases take {', '.join(unused)} as well." if unused else "",
+    )
 
 
 def _compare(function: Function, record: MegatronTreeRecord) -> Findings:
