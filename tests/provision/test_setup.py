@@ -207,7 +207,7 @@ def test_an_edited_file_of_a_wheel_is_drift(world: World, prefix: Path) -> None:
     file.write_bytes(before + b"# mine\n")
     done = drift(world, stack)
     assert done.returncode == 1
-    assert f"{name}/__init__.py" in done.stdout
+    assert f"{name}/__init__.py" in "".join(done.stdout.split())  # long paths are broken
     file.write_bytes(before)
     assert drift(world, stack).returncode == 0
 
