@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+from ascend_doctor.collect.interfaces import interfaces, listening_ports
 from ascend_doctor.collect.loader import find_library
 from ascend_doctor.collect.program_folders import read_left_out
 from ascend_doctor.facts import Environment, Interface, Library
-from ascend_doctor.machine.live import Machine, exists, read_or_none
+from ascend_doctor.machine.live import Machine, NotRecorded, exists, read_or_none
 
 _RELATED = re.compile(
     r"(ASCEND|HCCL|TORCH|NPU|CANN|ATB_|LCCL|MEGATRON|MINDSPEED|TWINKLE|SWIFT|RAY_EXPERIMENTAL|VLLM"
@@ -65,7 +65,7 @@ def environment(
             Interface(
                 name=interface["name"], addresses=tuple(interface["addresses"]), up=interface["up"]
             )
-            for interface in machine.value("interfaces", _interfaces)
+            for interface in machine.value("interfaces", interfaces)
         ),
         listening=_listening(machine),
         local_port_range=parse_port_range(
@@ -87,13 +87,10 @@ def _preloads(machine: Machine) -> Iterator[Library]:
 
 
 def _listening(machine: Machine) -> tuple[int, ...] | None:
-    texts = [read_or_none(machine, f"/proc/net/{name}") for name in ("tcp", "tcp6")]
+    try:
+        return tuple(machine.value("listening ports", listening_ports))
+    except (NotRecorded, OSError):  # an older recording, or a kernel without sock_diag
+        texts = [read_or_none(machine, f"/proc/net/{name}") for name in ("tcp", "tcp6")]
     if "local_address" not in (texts[0] or ""):  # the kernel's header is there in any case
         return None
     return tuple(sorted({port for text in texts if text for port in parse_listening(text)}))
-
-
-def _interfaces() -> list[dict[str, Any]]:
-    from ascend_doctor.collect.interfaces import interfaces
-
-    return interfaces()

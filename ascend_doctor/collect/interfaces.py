@@ -1,75 +1,78 @@
-"""Network interfaces and their addresses, by the calls of netdevice(7).
+"""Network interfaces and listening ports, by netlink(7): rtnetlink(7) and sock_diag(7).
 
 psutil reports the same, but its import takes longer than most of level 0, so only tests use it. The
-enums of ``socket`` take longer to build than all of this to run.
+enums of ``socket`` take longer to build than all of this to run, the kernel longer to write
+``/proc/net/tcp``.
 """
 
 import _socket as socket
-import array
 import contextlib
-import fcntl
+import os
 import struct
-from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
-_GET_ADDRESSES, _GET_FLAGS = 0x8912, 0x8913  # SIOCGIFCONF, SIOCGIFFLAGS
+_ROUTE, _SOCKETS = 0, 4  # NETLINK_ROUTE, NETLINK_SOCK_DIAG
+_GET_LINKS, _GET_ADDRESSES, _GET_SOCKETS = 18, 22, 20  # RTM_GETLINK, RTM_GETADDR
+_DUMP = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
+_ERROR, _DONE = 2, 3  # NLMSG_ERROR, NLMSG_DONE
 _RUNNING = 0x40  # IFF_RUNNING
-_RECORD = struct.Struct("16s4x4s16x")  # struct ifreq of 64-bit Linux with a sockaddr_in
-_MOST = 4096
-_INET6_FIELDS = 6
+_NAME, _ADDRESS, _LOCAL = 3, 1, 2  # IFLA_IFNAME, IFA_ADDRESS, IFA_LOCAL
+_TCP, _LISTEN = 6, 10
 
 
 def interfaces() -> list[dict[str, Any]]:
-    """``name``, ``addresses`` (IPv4, then IPv6) and ``up`` (None: unknown), by name."""
-    with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as asked:
-        inet = _inet(asked)
-        for name, addresses in parse_inet6(_read("/proc/net/if_inet6")).items():
-            inet[name] += addresses
-        return [
-            {"name": name, "addresses": inet[name], "up": _running(asked, name)}
-            for name in sorted({name for _, name in socket.if_nameindex()} | set(inet))
-        ]
+    """``name``, ``addresses`` (IPv4, then IPv6) and ``up``, by name. Raises OSError."""
+    rows: dict[int, dict[str, Any]] = {}
+    for message in _dump(_ROUTE, _GET_LINKS, bytes(16)):
+        index, flags = struct.unpack_from("=iI", message, 4)
+        name = _attributes(message[16:])[_NAME].rstrip(b"\0").decode("utf-8", "replace")
+        rows[index] = {"name": name, "addresses": [], "up": bool(flags & _RUNNING)}
+    for message in _dump(_ROUTE, _GET_ADDRESSES, bytes(8)):
+        family, index = struct.unpack_from("=B3xi", message)
+        if index in rows and family in (socket.AF_INET, socket.AF_INET6):
+            found = _attributes(message[8:])
+            # IFA_ADDRESS of a point-to-point link is that of the other end.
+            address = found[_LOCAL] if _LOCAL in found else found[_ADDRESS]
+            rows[index]["addresses"].append(socket.inet_ntop(family, address))
+    return sorted(rows.values(), key=lambda row: row["name"])
 
 
-def parse_inet6(text: str) -> dict[str, list[str]]:
-    """Addresses by interface in ``/proc/net/if_inet6``: 32 digits, four numbers, the name."""
-    inet6: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        fields = line.split()
-        if len(fields) != _INET6_FIELDS:
-            continue
-        try:
-            address = socket.inet_ntop(socket.AF_INET6, bytes.fromhex(fields[0]))
-        except ValueError:
-            continue
-        inet6.setdefault(fields[5], []).append(address)
-    return inet6
+def listening_ports() -> list[int]:
+    """TCP ports in state LISTEN, of IPv4 and IPv6. Raises OSError."""
+    return sorted(
+        {
+            struct.unpack_from(">H", message, 4)[0]
+            for family in (socket.AF_INET, socket.AF_INET6)
+            for message in _dump(
+                _SOCKETS, _GET_SOCKETS, struct.pack("=BBxxI48x", family, _TCP, 1 << _LISTEN)
+            )
+        }
+    )
 
 
-def _inet(asked: socket.socket) -> dict[str, list[str]]:
-    room = array.array("B", bytes(_RECORD.size * _MOST))
-    buffer_address, size = room.buffer_info()
-    answer = fcntl.ioctl(asked, _GET_ADDRESSES, struct.pack("iP", size, buffer_address))
-    used = struct.unpack("iP", answer)[0]
-    addresses: dict[str, list[str]] = defaultdict(list)
-    for label, address in _RECORD.iter_unpack(room.tobytes()[:used]):
-        # A second address may have the label eth0:1.
-        name = label.partition(b"\0")[0].decode("utf-8", "replace")
-        addresses[name.partition(":")[0]].append(socket.inet_ntoa(address))
-    return addresses
+def _dump(protocol: int, kind: int, request: bytes) -> Iterator[bytes]:
+    """Payload of each message that the kernel answers."""
+    with contextlib.closing(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)) as asked:
+        asked.send(struct.pack("=IHHII", 16 + len(request), kind, _DUMP, 0, 0) + request)
+        while True:
+            answer = asked.recv(1 << 17)
+            while answer:
+                length, kind = struct.unpack_from("=IH", answer)
+                if kind == _DONE:
+                    return
+                if kind == _ERROR:
+                    code = -struct.unpack_from("=i", answer, 16)[0]
+                    raise OSError(code, os.strerror(code))
+                yield answer[16:length]
+                answer = answer[(length + 3) & ~3 :]
 
 
-def _running(asked: socket.socket, name: str) -> bool | None:
-    try:
-        answer = fcntl.ioctl(asked, _GET_FLAGS, struct.pack("40s", name.encode()))
-    except OSError:
-        return None
-    return bool(struct.unpack_from("H", answer, 16)[0] & _RUNNING)
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
+def _attributes(data: bytes) -> dict[int, bytes]:
+    """Each attribute of type ``struct rtattr``."""
+    found = {}
+    while data:
+        length, kind = struct.unpack_from("=HH", data)
+        found[kind] = data[4:length]
+        data = data[(length + 3) & ~3 :]
+    return found

@@ -23,13 +23,6 @@ from ascend_doctor.collect.loader import find_library, library_path, loader_fold
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.machine.recorded import ReplayMachine
 
-TCP = """\
-  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 0100007F:EA60 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1
-   1: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 2 1
-   2: 0100007F:C350 0100007F:EA60 01 00000000:00000000 00:00000000 00000000     0        0 3 1
-"""
-
 
 def test_os_release_loses_its_quotes() -> None:
     release = parse_os_release('NAME="openEuler"\nID=\'openEuler\'\nVERSION_ID="22.03"\n# no\n')
@@ -70,10 +63,6 @@ def test_a_container_is_known_by_its_cgroup_or_mounts(
     cgroup: str, mounts: str, kind: str | None
 ) -> None:
     assert parse_container_kind(cgroup, mounts) == kind
-
-
-def test_only_listening_ports_count() -> None:
-    assert parse_listening(TCP) == (22, 60000)
 
 
 def test_the_port_range_is_two_numbers() -> None:

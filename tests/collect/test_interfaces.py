@@ -1,10 +1,14 @@
+import errno
 import socket
+from pathlib import Path
 
 import psutil
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
-from ascend_doctor.collect.interfaces import interfaces, parse_inet6
+from ascend_doctor.collect import environment as environment_module
+from ascend_doctor.collect.environment import environment, parse_listening
+from ascend_doctor.collect.interfaces import interfaces, listening_ports
+from ascend_doctor.machine.live import LiveMachine
 
 
 def test_they_are_what_psutil_sees() -> None:
@@ -23,15 +27,23 @@ def test_they_are_what_psutil_sees() -> None:
     }
 
 
-def test_an_address_of_the_kernel_is_read() -> None:
-    text = (
-        "00000000000000000000000000000001 01 80 10 80       lo\n"
-        "fe8000000000000000fc00fffe000001 02 40 20 80     eth0\n"
-        "20010db8000000000000000000000002 02 40 00 80     eth0\n"
-    )
-    assert parse_inet6(text) == {"lo": ["::1"], "eth0": ["fe80::fc:ff:fe00:1", "2001:db8::2"]}
+def test_a_listening_port_is_seen_by_both_ways() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as first, socket.socket(socket.AF_INET6) as second:
+        second.bind(("::1", 0))
+        second.listen()
+        ports = {first.getsockname()[1], second.getsockname()[1]}
+        with socket.create_connection(first.getsockname()) as client:
+            texts = [Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6")]
+            by_file = {port for text in texts for port in parse_listening(text)}
+            for seen in (set(listening_ports()), by_file):
+                assert ports <= seen
+                assert client.getsockname()[1] not in seen
 
 
-@given(st.text())
-def test_any_text_is_taken(text: str) -> None:
-    assert isinstance(parse_inet6(text), dict)
+def test_a_kernel_without_these_sockets_is_asked_by_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> bytes:
+        raise OSError(errno.ENOENT, "no such family")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr(environment_module, "listening_ports", refuse)
+        assert server.getsockname()[1] in (environment(LiveMachine(), ()).listening or ())
