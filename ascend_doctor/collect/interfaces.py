@@ -31,9 +31,9 @@ def interfaces() -> list[dict[str, Any]]:
     for message in _dump(_ROUTE, _GET_ADDRESSES, bytes(8)):
         family, index = struct.unpack_from("=B3xi", message)
         if index in rows and family in (socket.AF_INET, socket.AF_INET6):
-            found = _attributes(message[8:])
+            attributes = _attributes(message[8:])
             # IFA_ADDRESS of a point-to-point link is that of the other end.
-            address = found[_LOCAL] if _LOCAL in found else found[_ADDRESS]
+            address = attributes[_LOCAL] if _LOCAL in attributes else attributes[_ADDRESS]
             rows[index]["addresses"].append(socket.inet_ntop(family, address))
     return sorted(rows.values(), key=lambda row: row["name"])
 
@@ -70,9 +70,9 @@ def _dump(protocol: int, kind: int, request: bytes) -> Iterator[bytes]:
 
 def _attributes(data: bytes) -> dict[int, bytes]:
     """Each attribute of type ``struct rtattr``."""
-    found = {}
+    attributes = {}
     while data:
         length, kind = struct.unpack_from("=HH", data)
-        found[kind] = data[4:length]
+        attributes[kind] = data[4:length]
         data = data[(length + 3) & ~3 :]
-    return found
+    return attributes
