@@ -54,7 +54,8 @@ def listening_ports() -> list[int]:
 def _dump(protocol: int, kind: int, request: bytes) -> Iterator[bytes]:
     """Payload of each message that the kernel answers."""
     with contextlib.closing(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)) as asked:
-        asked.send(struct.pack("=IHHII", 16 + len(request), kind, _DUMP, 0, 0) + request)
+        header = struct.pack("=IHHII", 16 + len(request), kind, _DUMP, 0, 0)
+        asked.sendto(header + request, (0, 0))
         while True:
             answer = asked.recv(1 << 17)
             while answer:
