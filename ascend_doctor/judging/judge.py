@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -82,17 +82,12 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 _CHECKS: dict[str, Check] = {}
 
 
-def check(  # noqa: PLR0913 - what a check is
-    identity: str,
-    title: str,
-    *,
-    explain: str = "",
-    level: int = 0,
-    probe: str = "",
-    scope: str = "",
-    caused_by: tuple[str, ...] = (),
+def check(
+    identity: str, title: str, *, explain: str = "", **about: Any
 ) -> Callable[[Judgement], Judgement]:
     """Register a check; users read ``explain``, else the function's docstring.
+
+    ``about`` are other fields of Check.
 
     Raises ValueError for a name that is taken, and without an explanation.
     """
@@ -108,10 +103,7 @@ def check(  # noqa: PLR0913 - what a check is
             title=title,
             explain=page,
             run=run,
-            level=level,
-            probe=probe,
-            scope=scope,
-            caused_by=caused_by,
+            **about,
         )
         return run
 

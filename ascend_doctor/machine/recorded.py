@@ -14,7 +14,6 @@ import msgspec
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.live import (
-    DEADLINE,
     READ_LIMIT,
     Completed,
     FileStatus,
@@ -26,19 +25,14 @@ from ascend_doctor.machine.live import (
 from ascend_doctor.machine.parsing import read_yaml
 from ascend_doctor.redact.trees import RedactedTree
 
+_ANSWER = ("exit_code", "stdout", "stderr", "timed_out", "truncated")
 
-class RecordedCommand(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
-):
-    """A recorded command. ``stdout`` and ``stderr`` are texts; ``stdout_file`` a file beside it."""
+
+class RecordedCommand(Completed, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A recorded command. ``stdout_file`` is a file beside it that replaces ``stdout``."""
 
     name: str
-    exit_code: int | None = 0
-    stdout: str = ""
     stdout_file: str | None = None
-    stderr: str = ""
-    timed_out: bool = False
-    truncated: bool = False
     missing: bool = False
 
 
@@ -81,27 +75,14 @@ class ReplayMachine:
         self.env: Mapping[str, str] = dict(self.recording.env)
         self._commands = {command.name: command for command in self.recording.commands}
 
-    def run(
-        self,
-        argv: list[str],
-        *,
-        deadline: float = DEADLINE,  # noqa: ARG002 - nothing runs
-        name: str = "",
-        env: Mapping[str, str] | None = None,  # noqa: ARG002 - as above
-    ) -> Completed:
+    def run(self, argv: list[str], *, name: str = "", **_: Any) -> Completed:
         command = self._commands.get(name or shlex.join(argv))
         if command is None or command.missing:
             raise ProgramMissing(f"{argv[0]}: not on the recorded machine")
-        stdout = command.stdout
         if command.stdout_file is not None:
             stdout = self._inside(command.stdout_file).read_text("utf-8")
-        return Completed(
-            exit_code=None if command.timed_out else command.exit_code,
-            stdout=stdout,
-            stderr=command.stderr,
-            timed_out=command.timed_out,
-            truncated=command.truncated,
-        )
+            command = msgspec.structs.replace(command, stdout=stdout)
+        return msgspec.structs.replace(command, exit_code=None) if command.timed_out else command
 
     def _resolve(self, path: str) -> str:
         # Links of a foreign recording may form a circle.
@@ -179,15 +160,15 @@ class OverlayMachine:
         self,
         argv: list[str],
         *,
-        deadline: float = DEADLINE,
         name: str = "",
         env: Mapping[str, str] | None = None,
+        **how: Any,
     ) -> Completed:
         try:
             return self.front.run(argv, name=name)
         except ProgramMissing:
             variables = self.env if env is None else env
-            return self.behind.run(argv, deadline=deadline, name=name, env=variables)
+            return self.behind.run(argv, name=name, env=variables, **how)
 
     def read(self, path: str, *, limit: int = READ_LIMIT) -> str:
         try:
@@ -229,28 +210,16 @@ class RecordingMachine:
         self._files: dict[str, str] = {}
         self._values: dict[str, Any] = {}
 
-    def run(
-        self,
-        argv: list[str],
-        *,
-        deadline: float = DEADLINE,
-        name: str = "",
-        env: Mapping[str, str] | None = None,
-    ) -> Completed:
+    def run(self, argv: list[str], *, name: str = "", **how: Any) -> Completed:
         key = name or shlex.join(argv)
         try:
-            done = self.inner.run(argv, deadline=deadline, name=name, env=env)
+            done = self.inner.run(argv, name=name, **how)
         except ProgramMissing:
             self._commands[key] = RecordedCommand(name=key, missing=True)
             raise
-        self._commands[key] = RecordedCommand(
-            name=key,
-            exit_code=done.exit_code,
-            stdout=done.stdout,
-            stderr=done.stderr,
-            timed_out=done.timed_out,
-            truncated=done.truncated,
-        )
+        # The time that it took is of this run alone.
+        answer = {name: getattr(done, name) for name in _ANSWER}
+        self._commands[key] = RecordedCommand(name=key, **answer)
         return done
 
     def read(self, path: str, *, limit: int = READ_LIMIT) -> str:

@@ -6,7 +6,7 @@ from ascend_doctor.checks.npu import soc
 from ascend_doctor.errors import NeedsRoot, NotApplicable, Unknown
 from ascend_doctor.facts import Cann, Driver, Hccn, HccnDevice
 from ascend_doctor.findings import Remedy, quantity, spans
-from ascend_doctor.judging import Case, Findings, check, error, matrix_fit, note, unknown
+from ascend_doctor.judging import Case, Finding, Findings, check, error, matrix_fit, note, unknown
 from ascend_doctor.judging.chip import lacks_root
 from ascend_doctor.judging.expectations import KEYS, LINKS, NPUS, SOC, VERSIONS, Expectation
 from ascend_doctor.judging.packages import family
@@ -14,40 +14,62 @@ from ascend_doctor.judging.version_compare import is_in_range
 
 # What is there, in words; and whether that is as expected.
 _Seen = tuple[str, bool]
+_See = Callable[[Case, Expectation], _Seen]
 _CONTRACT = "A gate was told so: --expect, its preset, or expect: in ascend-doctor.yaml."
 
 
-def _judge_expectation(
-    case: Case, identity: str, see: Callable[[Case, Expectation], _Seen], remedy: Remedy
-) -> Findings:
-    mine = [expectation for expectation in case.expected if expectation.check == identity]
-    if not mine:
-        raise NotApplicable("nothing of the kind is expected (see --expect)")
-    for expectation in mine:
-        try:
-            observed, met = see(case, expectation)
-        except Unknown as reason:
-            yield unknown(
-                f"Could not tell whether {expectation.text}",
-                observed=str(reason),
-                because=_CONTRACT,
-                needs="root" if isinstance(reason, NeedsRoot) else "",
-            )
-            continue
-        if met:
-            yield note(f"As expected, {expectation.text}", observed=observed)
-        else:
-            yield error(
-                f"Expected {expectation.text}, found {observed}",
-                observed=observed,
-                required=expectation.text,
-                because=_CONTRACT,
-                remedy=remedy,
-            )
+def _expects(identity: str, title: str, remedy: Remedy) -> Callable[[_See], _See]:
+    """The check of what one kind of expectation sees; its docstring explains the check."""
+
+    def register(see: _See) -> _See:
+        def judge(case: Case) -> Findings:
+            mine = [expected for expected in case.expected if expected.check == identity]
+            if not mine:
+                raise NotApplicable("nothing of the kind is expected (see --expect)")
+            for expectation in mine:
+                yield _compare(case, expectation, see, remedy)
+
+        check(identity, title, explain=see.__doc__ or "")(judge)
+        return see
+
+    return register
 
 
-@check(NPUS, "The number of NPUs is as expected")
-def expected_npus(case: Case) -> Findings:
+def _compare(case: Case, expectation: Expectation, see: _See, remedy: Remedy) -> Finding:
+    try:
+        observed, met = see(case, expectation)
+    except Unknown as reason:
+        return unknown(
+            f"Could not tell whether {expectation.text}",
+            observed=str(reason),
+            because=_CONTRACT,
+            needs="root" if isinstance(reason, NeedsRoot) else "",
+        )
+    if met:
+        return note(f"As expected, {expectation.text}", observed=observed)
+    return error(
+        f"Expected {expectation.text}, found {observed}",
+        observed=observed,
+        required=expectation.text,
+        because=_CONTRACT,
+        remedy=remedy,
+    )
+
+
+@_expects(
+    NPUS,
+    "The number of NPUs is as expected",
+    Remedy(
+        summary="See which cards the bus and the driver show. If this machine is to have none, "
+        "say so with --expect npus=0",
+        commands=(
+            "ls /dev/davinci[0-9]*",
+            "lspci -d 19e5: | grep -i accelerators",
+            "npu-smi info -l",
+        ),
+    ),
+)
+def _npus(case: Case, expectation: Expectation) -> _Seen:
     """`--expect npus=8` says how many NPUs a job can use here; `npus>=1` is what presets expect.
 
     An NPU counts that has a device file and is in the table of npu-smi, where there is one; on A3
@@ -56,23 +78,6 @@ def expected_npus(case: Case) -> Findings:
     tell unless the answer is the same for all of them. `npus=0` says that none is meant to be here,
     `npus>=0` that it does not matter.
     """
-    return _judge_expectation(
-        case,
-        NPUS,
-        _npus,
-        Remedy(
-            summary="See which cards the bus and the driver show. If this machine is to have none, "
-            "say so with --expect npus=0",
-            commands=(
-                "ls /dev/davinci[0-9]*",
-                "lspci -d 19e5: | grep -i accelerators",
-                "npu-smi info -l",
-            ),
-        ),
-    )
-
-
-def _npus(case: Case, expectation: Expectation) -> _Seen:
     low, high, text = _count(case)
     numbers = (*range(low, min(high, low + 99)), high)
     results = {is_in_range(str(number), expectation.versions) for number in numbers}
@@ -106,20 +111,18 @@ def _count(case: Case) -> tuple[int, int, str]:
     return least, least, f"{quantity(least, 'NPU')} ({both})"
 
 
-@check(SOC, "The chip is as expected")
-def expected_soc(case: Case) -> Findings:
+@_expects(
+    SOC,
+    "The chip is as expected",
+    Remedy(summary="See what npu-smi shows", commands=("npu-smi info",)),
+)
+def _soc(case: Case, expectation: Expectation) -> _Seen:
     """`--expect soc=Ascend910B3` names the chip, `soc=ascend910b` a family of chips.
 
     The word Ascend may be left out. Every NPU of the machine has to be of that chip or family.
     `ascend910b` is Atlas A2, `ascend910_93` Atlas A3, `ascend950` the 950; the chip Ascend910B of
     the first generation is `ascend910`.
     """
-    return _judge_expectation(
-        case, SOC, _soc, Remedy(summary="See what npu-smi shows", commands=("npu-smi info",))
-    )
-
-
-def _soc(case: Case, expectation: Expectation) -> _Seen:
     positive = expectation.operator == "="
     value = "ascend" + expectation.value.lower().removeprefix("ascend")
     try:
@@ -133,26 +136,21 @@ def _soc(case: Case, expectation: Expectation) -> _Seen:
     return ", ".join(names), same == {positive}
 
 
-@check(LINKS, "The NPUs' network links are up, as expected")
-def expected_links(case: Case) -> Findings:
+@_expects(
+    LINKS,
+    "The NPUs' network links are up, as expected",
+    Remedy(
+        summary="Check cable, optical module and switch port of these devices, as root",
+        commands=("/usr/local/Ascend/driver/tools/hccn_tool -i 0 -link -g",),
+    ),
+)
+def _links(case: Case, _: Expectation) -> _Seen:
     """`--expect links=up` asks that the network port of every NPU is up.
 
     hccn_tool tells, and it is for root. Ports that a 950 server does not wire are never up, so of
     those one port a device is enough. Jobs of one server, and those inside one A3 SuperPoD, use
     HCCS and do not need these links.
     """
-    return _judge_expectation(
-        case,
-        LINKS,
-        _links,
-        Remedy(
-            summary="Check cable, optical module and switch port of these devices, as root",
-            commands=("/usr/local/Ascend/driver/tools/hccn_tool -i 0 -link -g",),
-        ),
-    )
-
-
-def _links(case: Case, _: Expectation) -> _Seen:
     driver, hccn = case.need(Driver), case.need(Hccn)
     if not driver.devices:
         return "no NPU", False
@@ -175,8 +173,16 @@ def _up(device: HccnDevice) -> bool | None:
     return device.link == "UP" if device.link else None
 
 
-@check(VERSIONS, "Versions are as expected")
-def expected_versions(case: Case) -> Findings:
+@_expects(
+    VERSIONS,
+    "Versions are as expected",
+    Remedy(
+        summary="Install what the gate expects, or change the expectation; the rows of the "
+        "matrix say what goes together",
+        commands=("ascend-doctor matrix list",),
+    ),
+)
+def _version(case: Case, expectation: Expectation) -> _Seen:
     """`--expect cann>=8.5.0` is about driver, firmware, CANN, NNAL, Python and packages.
 
     Quote it, for the shell takes `>` for itself: `--expect 'cann>=8.5.0'`. CANN is the one that
@@ -184,19 +190,6 @@ def expected_versions(case: Case) -> Findings:
     its branch or tag (`mindspeed=core_r0.15.3`), for many branches report one version. Ascend
     versions know lines: `cann=8.5.X`. What is not installed is not as expected.
     """
-    return _judge_expectation(
-        case,
-        VERSIONS,
-        _version,
-        Remedy(
-            summary="Install what the gate expects, or change the expectation; the rows of the "
-            "matrix say what goes together",
-            commands=("ascend-doctor matrix list",),
-        ),
-    )
-
-
-def _version(case: Case, expectation: Expectation) -> _Seen:
     try:
         present = _present(case, expectation.key)
     except NotApplicable as reason:
