@@ -18,7 +18,7 @@ from ascend_doctor.render.plain import one_line
 if TYPE_CHECKING:
     from ascend_doctor.linting.inputs import LintInput
 
-_SECONDS = 300.0
+_SECONDS, _SECONDS_OF_LAUNCH = 300.0, 30.0
 
 
 class ExactLint(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +42,8 @@ class ExactLint(msgspec.Struct, frozen=True, kw_only=True):
         click.echo(f"ascend-doctor: {one_line(text)}", err=True)
         with temporary() as folder:
             python, env = prepared.interpreter, prepared.env
-            return ask(inputs, parts, python, env, Path(folder), _SECONDS)
+            seconds = _SECONDS + _SECONDS_OF_LAUNCH * len(parts)
+            return ask(inputs, parts, python, env, Path(folder), seconds)
 
 
 def _gather(*, exact: bool, python: str | None, prefix: str | None) -> ExactLint | None:

@@ -69,20 +69,34 @@ class Megatron:
         importlib.import_module("torch.testing._internal.distributed.fake_pg")
 
     def adapt(self, entry: str, words: list[CommandWord]) -> None:
+        """Patch it for this launch, unless its patches are those of the launch before."""
         _type(entry, words)
+        patches = getattr(sys.modules.get("mindspeed.patch_utils"), "MindSpeedPatchesManager", None)
+        if patches is None:
+            return
+        before, ways = patches.patches_info, (patches.apply_patches, patches.remove_patches)
+        patches.patches_info, patches.apply_patches, patches.remove_patches = {}, *[_nothing] * 2
         with parser_that_passes():
-            if _LLM in sys.modules:
-                adaptor = sys.modules[_LLM].FeatureAdaptor
-                adaptor._args = None
-                adaptor.execute()
-            elif "mindspeed.args_utils" in sys.modules:
-                utils = sys.modules["mindspeed.args_utils"]
-                utils._MINDSPEED_ARGS = None
-                manager = utils.MindSpeedFeaturesManager
-                manager.remove_patches()
-                args = utils.get_mindspeed_args()
-                manager.apply_features_pre_patches(args)
-                manager.apply_features_patches(args)
+            self._patch()
+            same = _are_applied(patches.patches_info, before)
+            patches.patches_info = before
+            patches.apply_patches, patches.remove_patches = ways
+            if not same:
+                self._patch()
+
+    def _patch(self) -> None:
+        if _LLM in sys.modules:
+            adaptor = sys.modules[_LLM].FeatureAdaptor
+            adaptor._args = None
+            adaptor.execute()
+        elif "mindspeed.args_utils" in sys.modules:
+            utils = sys.modules["mindspeed.args_utils"]
+            utils._MINDSPEED_ARGS = None
+            manager = utils.MindSpeedFeaturesManager
+            manager.remove_patches()
+            args = utils.get_mindspeed_args()
+            manager.apply_features_pre_patches(args)
+            manager.apply_features_patches(args)
 
     def parse(self, words: list[CommandWord]) -> Any:
         _type(sys.argv[0], words)
@@ -126,6 +140,29 @@ class Megatron:
                 and value != after[name]
             }
         }
+
+
+def _nothing() -> None:
+    """In place of what applies patches."""
+
+
+def _are_applied(patches: dict[str, Any], applied: dict[str, Any]) -> bool:
+    """Whether patches put the same in place; some register what another one patched."""
+    originals = {id(each.final_patch_func): each.orig_func for each in applied.values()}
+
+    def parts(patch: Any) -> list[Any]:
+        return [patch.patch_func, *patch.wrappers]
+
+    def identify(each: Any) -> Any:
+        cells = [cell.cell_contents for cell in getattr(each, "__closure__", None) or ()]
+        return getattr(each, "__code__", each), cells
+
+    return patches.keys() == applied.keys() and all(
+        len(parts(patch)) == len(parts(applied[name]))
+        and identify(old) in (identify(new), identify(originals.get(id(new))))
+        for name, patch in patches.items()
+        for new, old in zip(parts(patch), parts(applied[name]))
+    )
 
 
 def _type(entry: str, words: list[CommandWord]) -> None:

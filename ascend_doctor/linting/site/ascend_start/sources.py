@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 # A framework's own names for options (megatron/core/transformer/transformer_config.py,
@@ -72,15 +72,18 @@ class Statement:
                 self._tests.insert(0, node.test)
             self._inner = node
 
-    def names(self) -> list[str]:
-        """Names in the statement, then in its conditions, then in what both were made of."""
+    def names(self, text: str = "") -> list[str]:
+        """Names in the statement, then in its conditions, then in what both were made of.
+
+        Keys that ``text`` names come first there, with the conditions under which they are set.
+        """
         parts: list[ast.AST] = []
         if isinstance(self._inner, ast.Assert):
             parts.append(self._inner.test)
         elif self._inner is not None and not isinstance(self._inner, (ast.If, ast.FunctionDef)):
             parts.append(self._inner)
         names = [name for part in [*parts, *self._tests] for name in names_in(part)]
-        made = self._assignments()
+        made = self._assignments(re.findall(r"\w+", text))
         seen = list(dict.fromkeys(names))
         level = seen
         for _ in range(MAX_HOPS):
@@ -89,17 +92,30 @@ class Statement:
             seen += level
         return seen
 
-    def _assignments(self) -> dict[str, list[str]]:
+    def _assignments(self, keys: list[str]) -> dict[str, list[str]]:
         made: dict[str, list[str]] = {}
-        for node in ast.walk(self._function) if self._function is not None else ():
+        for node, tests in _statements(self._function, ()) if self._function is not None else ():
             if not isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For)):
                 continue
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             value = node.iter if isinstance(node, ast.For) else node.value
+            names = names_in(value) if value else []
             for target in targets:
-                for name in names_in(target)[:1]:
-                    made.setdefault(name, []).extend(names_in(value) if value else ())
+                first, *parts = [*names_in(target), ""]
+                known = made.setdefault(first, [])
+                if {*parts} & {*keys}:
+                    known[:0] = names + [name for test in tests for name in names_in(test)]
+                else:
+                    known += names
         return made
+
+
+def _statements(node: ast.AST, tests: tuple[ast.expr, ...]) -> Iterator[tuple[ast.AST, Any]]:
+    """The statements within a node, with the conditions around them."""
+    for child in ast.iter_child_nodes(node):
+        yield child, tests
+        inner = (*tests, child.test) if isinstance(child, (ast.If, ast.While)) else tests
+        yield from _statements(child, inner)
 
 
 def names_in(node: ast.AST) -> list[str]:

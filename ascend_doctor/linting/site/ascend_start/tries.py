@@ -127,7 +127,7 @@ def _explain(
     names = [path] if path in options else names_in_text(named, options)
     related: list[str] = []
     for frame in reversed(inner):
-        statement = Statement(frame.filename, frame.lineno or 0).names()
+        statement = Statement(frame.filename, frame.lineno or 0).names(text)
         blamed = [name for name in statement if name in options or name == WORLD]
         related += statement
         names += [name for name in blamed if name not in names]
