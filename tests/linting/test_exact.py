@@ -1,11 +1,15 @@
 """`lint --exact` over the real torchrun and megatron-core, and a small training of ours."""
 
+import importlib
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.linting.exact import ask, split_launches
+from ascend_doctor.linting.exact import SITE, ask, split_launches
 from ascend_doctor.linting.inputs import subjects
 from tests.conftest import Command
 from tests.linting.judged import CATALOG, judge_inputs
@@ -25,6 +29,7 @@ def parse_args(extra_args_provider=None, ignore_unknown_args=False):
     parser.add_argument("--tensor-model-parallel-size", type=int, default=1)
     parser.add_argument("--position-embedding-type", choices=["learned_absolute", "rope"])
     parser.add_argument("--sequence-parallel", action="store_true")
+    parser.add_argument("--init-method-xavier-uniform", action="store_true")
     if extra_args_provider is not None:
         parser = extra_args_provider(parser)
     args = parser.parse_args()
@@ -43,12 +48,12 @@ def validate_args(args, defaults):
 
 
 def core_transformer_config_from_args(args):
-    return TransformerConfig(
-        num_layers=args.num_layers,
-        hidden_size=args.hidden_size,
-        num_attention_heads=args.num_attention_heads,
-        tensor_model_parallel_size=args.tensor_model_parallel_size,
-    )
+    keywords = {"num_layers": args.num_layers, "hidden_size": args.hidden_size}
+    keywords["num_attention_heads"] = args.num_attention_heads
+    keywords["tensor_model_parallel_size"] = args.tensor_model_parallel_size
+    if args.init_method_xavier_uniform:
+        keywords["scaled_init_method"] = print
+    return TransformerConfig(**keywords)
 """
 INITIALIZE = """\
 def _initialize_distributed(get_embedding_ranks, get_position_embedding_ranks):
@@ -117,6 +122,7 @@ CHANGES = [
     ("HEADS=32", "HEADS=30", 1),
     ("size 4", "size 3", 9),
     ("batch-size 16", "batch-size 13", 7),
+    ("--sequence-parallel", "--init-method-xavier-uniform", 10),
     ("type rope", "type rope --swiglu", 8),
     ("size 4", "size 1", 10),
 ]
@@ -138,6 +144,46 @@ def test_refusals_are_found_at_their_lines(
     assert (8, "run-framework-refuses") in spots(others[-2])
     assert spots(others[-1]) == [(10, "run-framework-changes")]
     assert not [*stack.rglob("*.pyc")]
+
+
+def test_a_launch_is_patched_anew_where_its_patches_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(SITE)
+    begin = importlib.import_module("ascend_start.frameworks").Megatron()
+    applied: list[list[str]] = []
+
+    class Patches:
+        patches_info: ClassVar[dict[str, SimpleNamespace]] = {}
+
+        @classmethod
+        def apply_patches(cls) -> None:
+            applied.append([*cls.patches_info])
+
+        @classmethod
+        def remove_patches(cls) -> None:
+            cls.patches_info.clear()
+
+    def register(words: list[str]) -> None:
+        for word in words:
+            patch = SimpleNamespace(patch_func=print, wrappers=[], final_patch_func=print)
+            Patches.patches_info[word] = SimpleNamespace(**vars(patch), orig_func=repr)
+        Patches.apply_patches()
+
+    features = SimpleNamespace(
+        remove_patches=lambda *_: Patches.remove_patches(),
+        apply_features_pre_patches=lambda _: None,
+        apply_features_patches=register,
+    )
+    utils = SimpleNamespace(
+        MindSpeedFeaturesManager=features, get_mindspeed_args=lambda: sys.argv[1:]
+    )
+    monkeypatch.setitem(sys.modules, "mindspeed.args_utils", utils)
+    patching = SimpleNamespace(MindSpeedPatchesManager=Patches)
+    monkeypatch.setitem(sys.modules, "mindspeed.patch_utils", patching)
+    monkeypatch.setattr(sys, "argv", [])
+    word = importlib.import_module("ascend_start.options").CommandWord
+    for text in ("--first", "--first", "--other"):
+        begin.adapt("train.py", [word(text, 0)])
+    assert applied == [["--first"], ["--other"]]
 
 
 @pytest.mark.parametrize("lost", ["megatron", "answer"])
