@@ -16,7 +16,10 @@ _FRAME = re.compile(
 _MARGIN = re.compile(r"(?:\s*\|\s)+|E\s{3,}")
 _HEAD = "Traceback (most recent call last)"
 _DIRECT, _DURING = "The above exception was the direct", "During handling of the above"
-_LAST = re.compile(r"(?P<type>[A-Za-z_][\w.]{0,160})(?:\(\w+\))?(?:: ?(?P<message>.*)|:?$)")
+# A compiler's lines have marks, too.
+_LAST = re.compile(
+    r"(?!\S{1,512}:\d+:\d+: )(?P<type>[A-Za-z_][\w.]{0,160})(?:\(\w+\))?(?:: ?(?P<message>.*)|:?$)"
+)
 _RECORD = re.compile(r"\[?\d{4}-\d\d-\d\d|[IWEF]\d{4} |\[(?:INFO|WARN|ERROR|DEBUG)|={5}|-{5}|\+-")
 _MARKS = re.compile(r"\s*[~^]+\s*$")
 # What is only looked up: the exception raised in its stead says more; of imports if both failed.

@@ -101,6 +101,13 @@ def test_what_refuses_no_setting_stays_unknown(text: str) -> None:
     assert of_text(f"RuntimeError: {text}\n").outcome == "unknown error"
 
 
+def test_a_compiler_note_is_no_exception() -> None:
+    steps = "iteration 1/ 1 | lm loss: 2.1\n"
+    marks = "   49 |   int64_t error_argmax;\n      |           ^~~~~~~~~~~~\n"
+    noted = f"{marks}helpers.cpp:49:13: note: 'error_argmax' was declared here\n{marks}{steps}"
+    assert of_text(noted).unexplained == ()
+
+
 def test_another_exception_says_where_it_was_raised() -> None:
     text = traceback("ValueError: odd", ("train.py", "f()"), (f"{SITE}/torch/a.py", "raise x"))
     assert of_text(text).unexplained[0].reading == (
