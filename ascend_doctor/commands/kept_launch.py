@@ -1,11 +1,13 @@
 """A launch whose output passes through, byte for byte, and is kept in a log without its secrets."""
 
 import contextlib
+import fcntl
 import math
 import os
 import selectors
 import shlex
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -47,6 +49,7 @@ _WAIT = 0.2
 _RANKS_FAILED = b"torch.distributed.elastic.multiprocessing.errors.ChildFailedError"
 # The launcher's words come last, but buffered output of ranks may follow.
 _TAIL = 1 << 20
+_MOST_LOGS = 100
 _INTERPRETERS = {".py": "python", ".sh": "bash", ".bash": "bash"}
 
 
@@ -97,6 +100,27 @@ def diagnose_kept(
             text += say(f"; next: ascend-doctor diagnose {shlex.quote(log)} {PLOGS}")
         click.echo(f"ascend-doctor: {text}", err=True)
     return exit_code
+
+
+def hold_log(log: str) -> str:
+    """``log``, or with a number where another run writes to it; kept until this process ends."""
+    stem, ending = os.path.splitext(log)
+    for path in (log, *(f"{stem}-{number}{ending}" for number in range(2, _MOST_LOGS))):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            held = os.open(path, flags, 0o666)
+            if stat.S_ISREG(os.fstat(held).st_mode):
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(held)
+        except OSError:  # the start says why, or the file system has no locks
+            return path
+        else:
+            if path != log:
+                text = say(f"another run writes {log}; the output of this one goes to {path}")
+                click.echo(f"ascend-doctor: {text}", err=True)
+            return path
+    return log
 
 
 def explain_missing_program(name: str) -> DataError:

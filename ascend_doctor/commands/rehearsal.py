@@ -16,6 +16,7 @@ from ascend_doctor.commands.env import environment
 from ascend_doctor.commands.kept_launch import (
     diagnose_kept,
     explain_missing_program,
+    hold_log,
     ranks_failed,
     run_kept,
     supervise,
@@ -146,6 +147,7 @@ def rehearse_launch(  # noqa: PLR0913 - what may be done with a launch
         f"{on_nodes}{server.kind.devices} {server.soc} with {show_bytes(server.memory)} each; "
         "nothing here is about hardware"
     )
+    log = hold_log(log)
     watch = arm(log, stall, env)
     with contextlib.ExitStack() as stack:
         if watch is not None:

@@ -11,6 +11,7 @@ from ascend_doctor.commands.check import Wish, make_report
 from ascend_doctor.commands.kept_launch import (
     diagnose_kept,
     explain_missing_program,
+    hold_log,
     ranks_failed,
     run_kept,
 )
@@ -105,6 +106,7 @@ def command(  # noqa: PLR0913 - the options of the command
 
 
 def _launch(launch: tuple[str, ...], log: str, stall: float, asked: RunVerdict) -> int:
+    log = hold_log(log)
     variables = watchdog_variables(launch, os.environ)
     for name, value in variables.items():
         text = say(

@@ -1,3 +1,4 @@
+import fcntl
 import os
 import signal
 import subprocess
@@ -21,6 +22,18 @@ def test_a_launch_that_succeeds_is_passed_through(tmp_path: Path) -> None:
     done = run("--", "sh", "-c", "echo out; echo err >&2", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "out\n", "err\n")
     assert sorted((tmp_path / "ascend-doctor-run.log").read_text().split()) == ["err", "out"]
+
+
+def test_a_log_that_another_run_writes_is_left_alone(tmp_path: Path) -> None:
+    log = tmp_path / "ascend-doctor-run.log"
+    with log.open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        done = run("--", "echo", "out", cwd=tmp_path)
+    assert (done.returncode, done.stdout, log.read_text()) == (0, "out\n", "")
+    assert "goes to ascend-doctor-run-2.log" in done.stderr
+    assert (tmp_path / "ascend-doctor-run-2.log").read_text() == "out\n"
+    assert run("--", "echo", "again", cwd=tmp_path).stderr == ""
+    assert log.read_text() == "again\n"
 
 
 @pytest.mark.slow
