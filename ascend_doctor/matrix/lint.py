@@ -1,6 +1,7 @@
 """The checks of `matrix lint`: every file loads strictly, and every reference leads somewhere."""
 
 import functools
+import graphlib
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -221,18 +222,11 @@ def _reachable(target: Component, version_range: str, path: str) -> Found:
 
 def _cycles(catalog: Catalog) -> Found:
     after = {component.id: component.after for component in catalog.components}
-    done: set[str] = set()
-
-    def visit(name: str, path: tuple[str, ...]) -> Found:
-        if name in path:
-            yield "after", f"install order runs in a circle: {' -> '.join((*path, name))}"
-        elif name not in done:
-            for before in after.get(name, ()):
-                yield from visit(before, (*path, name))
-            done.add(name)
-
-    for name in after:
-        yield from visit(name, ())
+    try:
+        graphlib.TopologicalSorter(after).prepare()
+    except graphlib.CycleError as error:
+        _, circle = error.args
+        yield "after", f"install order runs in a circle: {' -> '.join(reversed(circle))}"
 
 
 def _stack(catalog: Catalog, stack: Stack) -> Found:

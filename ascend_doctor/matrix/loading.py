@@ -144,6 +144,21 @@ def _stamp(path: str | Path) -> tuple[int, ...]:
 def convert(path: Path, read: object, shape: type[T]) -> T:
     """Plain values as a strict struct. Raises DataError that names ``path`` and place."""
     try:
+        if isinstance(read, dict) and "read" in read:
+            _date_sources(read, read.pop("read"))
         return msgspec.convert(read, shape)
     except (msgspec.ValidationError, RecursionError) as error:
         raise DataError(f"{path}: {error}") from error
+
+
+def _date_sources(node: object, day: object) -> None:
+    """A file's sources without a date were read on its day, ``read``."""
+    if isinstance(node, list):
+        for each in node:
+            _date_sources(each, day)
+    elif isinstance(node, dict):
+        for key, each in node.items():
+            for source in each if key == "sources" and isinstance(each, list) else ():
+                if isinstance(source, dict):
+                    source.setdefault("date", day)
+            _date_sources(each, day)

@@ -22,7 +22,10 @@ class Row(
 
 
 class Source(Row, frozen=True, kw_only=True):
-    """A row's source: a URL or OWNER/REPO@REF:path, read on ``date`` (ISO 8601)."""
+    """A row's source: a URL or OWNER/REPO@REF:path, read on ``date`` (ISO 8601).
+
+    One without a date was read on the day that the file names once, as ``read``.
+    """
 
     url: Annotated[str, msgspec.Meta(min_length=1)]
     date: Annotated[str, msgspec.Meta(pattern=r"^20[0-9]{2}-[01][0-9]-[0-3][0-9]$")]
