@@ -36,7 +36,7 @@ class Texts:
     ) -> Callable[[Judgement], Judgement]:
         """Register a function as this check; one of a probe judges the machine."""
         text = self._texts.checks[identity]
-        scope = "" if probe else text.scope
+        scope = self._texts.scope if text.scope is None else text.scope
         return check(
             identity,
             text.title,

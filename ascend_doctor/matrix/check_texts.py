@@ -39,7 +39,7 @@ class CheckText(Row, frozen=True, kw_only=True):
 
     title: str
     explain: str
-    scope: str = "launch"
+    scope: str | None = None
     because: str = ""
     findings: dict[str, FindingText] = msgspec.field(default_factory=dict)
 
@@ -53,9 +53,13 @@ class CheckText(Row, frozen=True, kw_only=True):
 
 
 class CheckTexts(Row, frozen=True, kw_only=True):
-    """The checks of a module. ``names`` are values that all of their texts may have."""
+    """The checks of a module. ``names`` are values that all of their texts may have.
+
+    ``scope`` is that of all checks without their own.
+    """
 
     schema: int
+    scope: str = ""
     names: dict[str, str] = msgspec.field(default_factory=dict)
     checks: dict[str, CheckText]
 
