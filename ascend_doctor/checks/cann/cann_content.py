@@ -12,7 +12,7 @@ from ascend_doctor.facts import (
     Nnal,
     require_known,
 )
-from ascend_doctor.judging import Case, Findings, Remedy, Texts, error, note, warning
+from ascend_doctor.judging import Case, Findings, Remedy, Texts, error, warning
 from ascend_doctor.judging.chip import container
 from ascend_doctor.judging.closed import require_open
 from ascend_doctor.judging.container_fix import run_image
@@ -59,20 +59,12 @@ def _cann_components(case: Case) -> Findings:
     allowed = [part for part in odd if _may_differ(part, release)]
     mixed = [part for part in odd if part not in allowed]
     if mixed:
-        yield warning(
-            f"Parts of {install.title} are of another release",
-            observed=_releases(mixed),
-            required=f"{release} in all parts",
-            because="Parts of two releases were never tested together.",
-            remedy=f"Install the whole toolkit {release} again",
-            refs=(_WINDOW,),
+        yield TEXTS.finding(
+            "mixed-parts", refs=(_WINDOW,), install=install, parts=_releases(mixed), release=release
         )
     if allowed:
-        yield note(
-            f"Operators or communication of another release stand beside {install.title}",
-            observed=_releases(allowed),
-            because="From CANN 8.5.0 on they are upgraded by themselves, within one major release.",
-            refs=(_WINDOW, _ALONE_REF),
+        yield TEXTS.finding(
+            "beside", refs=(_WINDOW, _ALONE_REF), install=install, parts=_releases(allowed)
         )
     require_open(case, install.root)
     if unmet := [*_list_unmet(case, install)]:
@@ -126,13 +118,7 @@ def _cann_arch(case: Case) -> Findings:
     }
     for name, arch in parts.items():
         if arch and arch != host.arch:
-            yield error(
-                f"{name} is for {arch}, this machine is {host.arch}",
-                observed=arch,
-                required=host.arch,
-                because="Its libraries cannot be loaded here.",
-                remedy=f"Install it for {host.arch}",
-            )
+            yield TEXTS.finding("other-arch", name=name, arch=arch, host=host)
 
 
 @TEXTS.check("ops-package")
@@ -173,13 +159,8 @@ def _of_release(install: CannInstall) -> Findings:
     for package in install.ops_packages:
         name, _, version = package.partition(" ")
         if version and install.version and not _same(version, install.version):
-            yield warning(
-                f"The operator package {name} is of {version}, {install.title} is in use",
-                observed=package,
-                required=f"{name} {install.version}",
-                because="Operators of one release were not tested with the runtime of another.",
-                remedy=f"Install {name} of release {install.version}",
-                refs=(_GUIDE,),
+            yield TEXTS.finding(
+                "other-ops", name=name, version=version, install=install, package=package
             )
 
 
@@ -212,14 +193,7 @@ def _nnal(case: Case) -> Findings:
     chosen_nnal = used or cann.nnal[0]
     version = chosen_nnal.version
     if version and install.version and not _same(version, install.version):
-        yield warning(
-            f"NNAL {version} does not match {install.title}",
-            observed=f"NNAL {version} in {chosen_nnal.root}",
-            required=f"NNAL {install.version}",
-            because="ATB of another release may lack functions that torch_npu calls.",
-            remedy=f"Install NNAL {install.version}",
-            refs=("https://github.com/vllm-project/vllm-ascend/issues/117",),
-        )
+        yield TEXTS.finding("other-nnal", version=version, install=install, chosen_nnal=chosen_nnal)
     yield from _atb_symbols(case, chosen_nnal)
     native = case.need(Native)
     if used is not None and native.atb is not None and native.atb.path is None:

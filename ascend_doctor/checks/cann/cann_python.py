@@ -1,7 +1,7 @@
 """The Python side of CANN: its modules, and the packages that they import."""
 
 from ascend_doctor.facts import Cann, Python
-from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, Unknown, error, warning
+from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, Unknown, error
 from ascend_doctor.judging.packages import (
     cann_in_use,
     cann_version,
@@ -66,27 +66,16 @@ def cann_python_packages(case: Case) -> Findings:
     absent = [stop for stop in STOPS if not _can_import(case, stop, STOPS[stop])]
     if absent:
         names = [STOPS[module] for module in absent]
-        yield error(
-            f"Packages that CANN imports are not installed: {', '.join(names)}",
-            observed=f"cannot be imported: {', '.join(absent)}",
-            required="they can be imported by the interpreter that trains",
-            because="CANN's operator compiler cannot start without them: the first operator on the "
-            "NPU fails, often with error 500001.",
-            remedy="Install them",
+        yield TEXTS.finding(
+            "missing-packages",
             commands=(pip(case, "install", *names),),
-            refs=(
-                "https://github.com/hiyouga/LlamaFactory/issues/10333",
-                "https://github.com/vllm-project/vllm-ascend/issues/975",
-            ),
+            names=", ".join(names),
+            absent=", ".join(absent),
         )
     listed = [name for module, name in LISTED.items() if not _can_import(case, module, name)]
     if listed:
-        yield warning(
-            f"Packages that CANN lists as required are not installed: {', '.join(listed)}",
-            observed=f"not installed: {', '.join(listed)}",
-            because="Some operators and tools of CANN may fail without them.",
-            remedy="Install them",
-            commands=(pip(case, "install", *listed),),
+        yield TEXTS.finding(
+            "missing-listed", commands=(pip(case, "install", *listed),), listed=", ".join(listed)
         )
 
 
@@ -99,17 +88,8 @@ def _can_import(case: Case, module: str, name: str) -> bool:
 def numpy_torch(case: Case) -> Findings:
     torch, numpy = distribution(case, "torch"), distribution(case, "numpy")
     if is_in_range(torch.version, "<2.3.0.dev0") and is_in_range(numpy.version, ">=2.0.0.dev0"):
-        yield warning(
-            f"torch {torch.version} was built with NumPy 1, installed is {numpy.version}",
-            observed=f"torch {torch.version}, numpy {numpy.version}",
-            required="numpy below 2, or torch 2.3 or newer",
-            because="Tensors cannot be made from arrays: RuntimeError: Numpy is not available.",
-            remedy="Install an older NumPy",
-            commands=(pip(case, "install", "numpy<2"),),
-            refs=(
-                "https://github.com/pytorch/pytorch/issues/107302",
-                "https://github.com/securefederatedai/openfederatedlearning/issues/999",
-            ),
+        yield TEXTS.finding(
+            "old-torch-numpy", commands=(pip(case, "install", "numpy<2"),), torch=torch, numpy=numpy
         )
 
 
@@ -118,15 +98,6 @@ def numpy_cann(case: Case) -> Findings:
     npu_only(case)
     numpy, cann = distribution(case, "numpy"), cann_version(case)
     if is_in_range(numpy.version, ">=2.0.0.dev0") and is_in_range(cann, "<=8.2.X", "ascend"):
-        yield warning(
-            f"numpy {numpy.version} with CANN {cann}: reported to fail",
-            observed=f"numpy {numpy.version}, CANN {cann}",
-            required="numpy below 2",
-            because="CANN's Python modules use names that NumPy 2 removed: error 500001.",
-            remedy="Install an older NumPy",
-            commands=(pip(case, "install", "numpy<2"),),
-            refs=(
-                "https://github.com/vllm-project/vllm-ascend/issues/2210",
-                "https://github.com/vllm-project/vllm-ascend/issues/1875",
-            ),
+        yield TEXTS.finding(
+            "cann-numpy", commands=(pip(case, "install", "numpy<2"),), numpy=numpy, cann=cann
         )

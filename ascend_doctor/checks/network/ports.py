@@ -12,11 +12,6 @@ from ascend_doctor.judging.value_bounds import clean, ports
 TEXTS = Texts("ports")
 
 _BASE_PORT = "hicann/hccl@09300b70:docs/zh/user_guide/hccl_env/HCCL_IF_BASE_PORT.md"
-_TORCH_PORTS = (
-    "https://gitcode.com/Ascend/pytorch/blob/master/docs/zh/user_guide/troubleshooting/"
-    "troubleshooting_cases/port_number_distributed_task_in_use.md"
-)
-_BOUND = "https://github.com/vllm-project/vllm-ascend/issues/405"
 # HCCL's ports without a base in HCCL_IF_BASE_PORT: 60000 to 60031 (_BASE_PORT).
 _BASE, _COUNT = 60000, 32
 _TORCHRUN = 29500
@@ -47,17 +42,15 @@ def _ports_free(case: Case) -> Findings:
         port for ports_of_hccl in hccl_ports for port in ports_of_hccl if port in listening
     )
     if taken:
-        yield warning(
-            f"Ports of HCCL are in use: {', '.join(map(str, taken[:8]))}",
-            observed=f"listening: {', '.join(map(str, taken))}",
-            required=f"{_ranges(hccl_ports)} free",
-            because="A job that needs one of them ends with EJ0003.",
-            remedy="End what is left over, or give this job other ports, the same on all ranks",
+        yield TEXTS.finding(
+            "taken-ports",
             commands=(
                 f"ss -ltnp 'sport >= :{taken[0]} and sport <= :{taken[-1]}'",
                 f"export HCCL_IF_BASE_PORT={_free_base(listening, environment)}",
             ),
-            refs=(_BOUND,),
+            first=", ".join(map(str, taken[:8])),
+            taken=", ".join(map(str, taken)),
+            ranges=_ranges(hccl_ports),
         )
     yield from _master(values, listening, environment, hccl_ports)
 
@@ -84,25 +77,20 @@ def _master(
     name = "MASTER_PORT" if "MASTER_PORT" in values else "torchrun's default"
     free = (f"export MASTER_PORT={port + 1}",) if "MASTER_PORT" in values else ()
     if port in listening:
-        yield warning(
-            f"{name} {port} is in use",
-            observed=f"something listens on {port}",
-            required="a free port on the host of rank 0",
-            because="torchrun ends with 'Address already in use'.",
-            remedy=f"See who listens; start torchrun with --master_port={port + 1}, the same "
-            "on all nodes",
+        yield TEXTS.finding(
+            "taken-port",
             commands=(f"ss -ltnp 'sport = :{port}'", *free),
-            refs=(_TORCH_PORTS,),
+            name=name,
+            port=port,
+            another=port + 1,
         )
     if any(port in hccl_range for hccl_range in hccl_ranges):
-        yield warning(
-            f"MASTER_PORT {port} lies among the ports of HCCL",
-            observed=f"{show_values(values, 'MASTER_PORT')}; HCCL: {_ranges(hccl_ranges)}",
-            required="a port outside",
-            because="HCCL and torchrun take it from each other.",
-            remedy=f"Start torchrun with --master_port={_TORCHRUN}, the same on all nodes",
-            commands=(f"export MASTER_PORT={_TORCHRUN}",),
-            refs=(_BASE_PORT,),
+        yield TEXTS.finding(
+            "among-hccl",
+            port=port,
+            shown=show_values(values, "MASTER_PORT"),
+            ranges=_ranges(hccl_ranges),
+            torchrun=_TORCHRUN,
         )
 
 

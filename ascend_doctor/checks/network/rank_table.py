@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ascend_doctor.checks.network.network import VERIFY
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Environment, RankEntry, RankTable
-from ascend_doctor.judging import Case, Finding, Findings, Texts, error, spans, warning
+from ascend_doctor.judging import Case, Finding, Findings, Texts, error, spans
 from ascend_doctor.judging.chip import family_or_none
 from ascend_doctor.judging.env_values import unset
 from ascend_doctor.judging.packages import npu_only
@@ -13,10 +13,6 @@ from ascend_doctor.judging.packages import npu_only
 TEXTS = Texts("rank-table")
 
 _NAME = "RANK_TABLE_FILE"
-_VARIABLE = (
-    "Ascend/pytorch@9e73e708:docs/zh/api/environment_variable/collective_communication/"
-    "RANK_TABLE_FILE.md"
-)
 _LOAD = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/rank_table_load_fail.md"
 _A3_POD = "1.2"
 
@@ -26,15 +22,7 @@ def rank_table(case: Case) -> Findings:
     npu_only(case)
     environment = case.need(Environment)
     if _NAME in {*environment.withheld, *environment.variables}:
-        yield warning(
-            f"{_NAME} is set",
-            observed=f"{_NAME} is set",
-            required="unset for jobs that torchrun starts",
-            because="HCCL takes ranks and addresses from that file and not from the launcher.",
-            remedy="Unset it, unless this job is described by that file",
-            commands=(f"unset {_NAME}",),
-            refs=(_VARIABLE,),
-        )
+        yield TEXTS.finding("table-set")
 
 
 @TEXTS.check("rank-table-content")
@@ -50,14 +38,7 @@ def _rank_table_content(case: Case) -> Findings:
         yield _refusal("is refused by HCCL", observed, required)
     stale = _stale(case, table)
     if stale:
-        yield error(
-            "The rank table names addresses that the devices here do not have",
-            observed=stale,
-            required="the addresses of hccn_tool -ip -g",
-            because="HCCL compares them and stops with EI0014.",
-            remedy=unset(_NAME),
-            refs=(VERIFY,),
-        )
+        yield TEXTS.finding("other-addresses", remedy=unset(_NAME), refs=(VERIFY,), stale=stale)
 
 
 def _refusal(what: str, observed: str, required: str) -> Finding:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.checks.npu.devices import SOURCE, with_devices
 from ascend_doctor.findings import Finding, quantity, spans
-from ascend_doctor.judging import Case, Findings, Texts, Unknown, error, unknown, warning
+from ascend_doctor.judging import Case, Findings, Texts, Unknown, error, warning
 from ascend_doctor.judging.chip import MOST_DEVICES, container, family_or_none, require_answers
 from ascend_doctor.judging.closed import require_open
 from ascend_doctor.judging.container_fix import pci_devices
@@ -18,11 +18,7 @@ def _device_files(case: Case) -> Findings:
     present = sorted(device.number for device in driver.devices if device.number is not None)
     if case.facts.host is None:
         if traces := [*_on_bus(case, present), *_numbering(case, present)]:
-            yield unknown(
-                "Could not tell whether a device is missing, or was not given to this machine",
-                observed="; ".join(traces),
-                because="It is not known whether this is a container or a virtual machine.",
-            )
+            yield TEXTS.finding("no-telling", traces="; ".join(traces))
     elif container(case) is None:
         gone = list(_on_bus(case, present))
         if not _virtual(case):

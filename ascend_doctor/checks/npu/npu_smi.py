@@ -6,7 +6,7 @@ import msgspec
 
 from ascend_doctor.checks.npu.npus import NPU_SMI_SOURCE
 from ascend_doctor.facts import Npus, ToolError
-from ascend_doctor.judging import Case, Finding, Findings, Remedy, Texts, error, unknown, warning
+from ascend_doctor.judging import Case, Finding, Findings, Remedy, Texts, error, unknown
 from ascend_doctor.judging.chip import ascend, container
 from ascend_doctor.judging.container_fix import managers, mount_again, start_again
 
@@ -94,14 +94,7 @@ def _npu_smi(case: Case) -> Findings:
         return
     reason = _describe_error(npus.error)
     if npus.devices:
-        yield warning(
-            "npu-smi showed its table, but did not answer everything",
-            observed=reason,
-            because="What it did not answer could not be checked.",
-            remedy="Ask it by hand",
-            commands=("npu-smi info",),
-            refs=(NPU_SMI_SOURCE,),
-        )
+        yield TEXTS.finding("partial-answer", refs=(NPU_SMI_SOURCE,), reason=reason)
         return
     cause = _cause(case, npus.error)
     if cause is None:
@@ -148,11 +141,8 @@ def _title(tool_error: ToolError) -> str:
 
 def _missing(case: Case) -> Finding:
     inside = container(case) is not None
-    return warning(
-        "npu-smi is not there",
-        observed="npu-smi is neither on PATH nor in /usr/local/bin or /usr/local/sbin",
-        required="npu-smi of the driver",
-        because="Health, processes and the chip itself cannot be told without it.",
+    return TEXTS.finding(
+        "no-tool",
         remedy=mount_again(case, "Mount npu-smi and /usr/local/dcmi when you start the container")
         if inside
         else Remedy(summary="It is part of the driver; have the driver installed in full"),

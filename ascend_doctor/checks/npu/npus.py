@@ -7,15 +7,12 @@ from collections.abc import Iterator
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Npu, Npus, Topology, require_known
 from ascend_doctor.findings import Remedy, first_of, quantity
-from ascend_doctor.judging import Case, Findings, Texts, error, note, unknown, warning
+from ascend_doctor.judging import Case, Findings, Texts, error, warning
 from ascend_doctor.judging.chip import ascend, container, family_or_none, npu_name, npu_names
 
 TEXTS = Texts("npus")
 
 NPU_SMI_SOURCE = "hicann/driver@ef377e95:npucli/npu_smi.c"
-_ECC = (
-    "https://github.com/hicann/runtime/blob/master/docs/en/error_code_ref/EZ2001-Execution_Error.md"
-)
 _TOPOLOGY = "hicann/driver@ef377e95"
 # HCCS links sixteen A2 cards within each half, not across halves.
 _CARDS_OF_A_GROUP = 8
@@ -75,14 +72,7 @@ def npu_table(case: Case) -> Findings:
         if not _is_possible(name, text)
     ]
     if odd := [*odd, *_off_bus(case, npus)]:
-        yield unknown(
-            "npu-smi shows numbers that cannot be right",
-            observed=first_of(odd, _SHOWN),
-            because="What the driver says of these devices proves nothing.",
-            remedy="Ask again; restart the host if the answer stays",
-            commands=("npu-smi info", "sudo reboot"),
-            refs=(NPU_SMI_SOURCE,),
-        )
+        yield TEXTS.finding("odd-table", odd=first_of(odd, _SHOWN))
     for npu in npus.devices:
         # The second chip of a card has no power of its own (A3).
         peers = [other.cells for other in npus.devices if other.chip_id == npu.chip_id]
@@ -151,11 +141,8 @@ def npu_health(case: Case) -> Findings:
                 devices=devices,
             )
         else:
-            yield unknown(
-                f"The health of {npu_name(npu)} could not be told",
-                observed=observed,
-                because="The card did not tell its state.",
-                remedy=remedy,
+            yield TEXTS.finding(
+                "untold-health", remedy=remedy, card=npu_name(npu), observed=observed
             )
 
 
@@ -172,33 +159,23 @@ def npu_ecc(case: Case) -> Findings:
         npu = places.get((ecc.npu_id, ecc.chip_id), Npu(npu_id=ecc.npu_id, chip_id=ecc.chip_id))
         observed = "; ".join(f"{name}: {count}" for name, count in counted.items())
         if due:
-            yield warning(
-                f"{npu_name(npu)} has memory errors that were not corrected",
-                observed=observed,
-                required="no double-bit errors, no pages waiting for isolation",
-                because="A job that meets such a page ends with an uncorrectable error.",
-                remedy="Restart the host, which isolates the pages; a card whose count goes "
-                "on rising has to be replaced",
+            yield TEXTS.finding(
+                "open-errors",
                 commands=(_query("ecc", npu, npus.layout), "sudo reboot"),
-                refs=(_ECC,),
                 devices=() if npu.device is None else (npu.device,),
+                card=npu_name(npu),
+                observed=observed,
             )
         elif isolated:
-            yield warning(
-                f"{npu_name(npu)} has isolated pages after memory errors that were not corrected",
-                observed=observed,
-                required="no double-bit errors",
-                because="The pages are out of use and do no harm; a card whose count goes on "
-                "rising fails sooner or later.",
-                remedy="Look again after some days of work; have a card whose count rises serviced",
+            yield TEXTS.finding(
+                "isolated-pages",
                 commands=(_query("ecc", npu, npus.layout),),
-                refs=(_ECC,),
                 devices=() if npu.device is None else (npu.device,),
+                card=npu_name(npu),
+                observed=observed,
             )
         elif counted:
-            yield note(
-                f"{npu_name(npu)} has a history of memory errors", observed=observed, refs=(_ECC,)
-            )
+            yield TEXTS.finding("past-errors", card=npu_name(npu), observed=observed)
     names = {name for row in npus.ecc for name in row.counters}
     complete = {(row.npu_id, row.chip_id) for row in npus.ecc if names <= row.counters.keys()}
     silent = [device for device in npus.devices if (device.npu_id, device.chip_id) not in complete]

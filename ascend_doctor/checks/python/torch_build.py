@@ -9,22 +9,13 @@ from ascend_doctor.judging.version_compare import is_in_range, leading
 
 TEXTS = Texts("torch-build")
 
-_SETUP = "Ascend/pytorch@v26.1.0-pytorch2.7.1:setup.py"
-
 
 @TEXTS.check("torch-npu-base-mismatch")
 def torch_npu_base_mismatch(case: Case) -> Findings:
     torch_npu, torch = distribution(case, "torch-npu"), distribution(case, "torch")
     same = leading(torch.version, 3) == leading(torch_npu.version, 3)
     if not same:
-        yield error(
-            f"torch {torch.version} does not go with torch_npu {torch_npu.version}",
-            observed=f"torch {torch.version}, torch_npu {torch_npu.version}",
-            required="the same first three numbers",
-            because="Importing torch_npu ends with undefined symbols, or crashes.",
-            remedy=torch_pair(case),
-            refs=(_SETUP, "https://github.com/Ascend/pytorch/issues/35"),
-        )
+        yield TEXTS.finding("other-base", remedy=torch_pair(case), torch=torch, torch_npu=torch_npu)
 
 
 @TEXTS.check("torch-x86-not-cpu")
@@ -35,13 +26,12 @@ def torch_x86_not_cpu(case: Case) -> Findings:
         raise NotApplicable(f"torch_npu {torch_npu.version} does not ask for a +cpu build here")
     base = leading(torch.version, 3) == leading(torch_npu.version, 3)
     if base and not is_in_range(torch.version, is_wanted.removeprefix("torch")):
-        yield error(
-            f"torch {torch.version} is not the +cpu build that torch_npu {torch_npu.version} needs",
-            observed=f"torch {torch.version}",
-            required=is_wanted,
-            because="On x86_64 the plain wheel of this number is a CUDA build.",
+        yield TEXTS.finding(
+            "no-cpu-build",
             remedy=torch_pair(case),
-            refs=(_SETUP,),
+            torch=torch,
+            torch_npu=torch_npu,
+            is_wanted=is_wanted,
         )
 
 
@@ -81,14 +71,7 @@ def _accelerator(python: Python, torch: Distribution) -> str | None:
 def torch_python(case: Case) -> Findings:
     torch_npu, python = distribution(case, "torch-npu"), case.need(Python)
     if python.implementation not in {"", "cpython"}:
-        yield error(
-            f"torch_npu is built for CPython, this is {python.implementation}",
-            observed=python.executable,
-            required="CPython",
-            because="Another Python cannot load its extension modules.",
-            remedy="Make the environment with CPython",
-            refs=(_SETUP,),
-        )
+        yield TEXTS.finding("other-python", python=python)
     row = matrix_fit.release(case, "torch-npu", torch_npu.version)
     relations = list(matrix_fit.relations(case, row, "python")) if row else []
     if not relations:
@@ -118,10 +101,4 @@ def torch_npu_arch(case: Case) -> Findings:
         ("The examined Python", python.executable, python.machine),
     ):
         if arch and arch != host.arch:
-            yield error(
-                f"{name} is built for {arch}, this machine is {host.arch}",
-                observed=f"{path}: {arch}",
-                required=host.arch,
-                because="Its files cannot be loaded.",
-                remedy=f"Make the environment anew on {host.arch}",
-            )
+            yield TEXTS.finding("other-arch", name=name, arch=arch, host=host, path=path)

@@ -4,7 +4,7 @@ import shlex
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, Driver, MissingSymbol, Native, Needed
-from ascend_doctor.judging import Case, Findings, Remedy, Texts, error, warning
+from ascend_doctor.judging import Case, Findings, Remedy, Texts, error
 from ascend_doctor.judging.packages import (
     AUTOLOAD,
     autoloads,
@@ -157,24 +157,12 @@ def driver_library(case: Case) -> Findings:
             raise NotApplicable("there is no trace of an NPU on this machine")
         if case.facts.host is not None and case.facts.host.container is not None:
             raise NotApplicable("container-driver looks for it in a container")
-        yield error(
-            "The driver's library libascend_hal.so is not on the loader's path",
-            observed="libascend_hal.so: not found",
-            required=f"found in a folder below {_lib64(driver)}",
-            because="Without it CANN cannot start and no NPU can be used.",
-            remedy=_driver_folders(case),
-            refs=("https://github.com/vllm-project/vllm-ascend/issues/1440",),
-        )
+        yield TEXTS.finding("no-hal", remedy=_driver_folders(case), lib64=_lib64(driver))
         return
     libraries = case.facts.driver.libraries if case.facts.driver else ()
     if any(library.name == _C_SEC and library.path is None for library in libraries):
-        yield warning(
-            f"The driver's library {_C_SEC} is not on the loader's path",
-            observed=f"{_C_SEC}: not found; libascend_hal.so: {native.hal.path}",
-            required=f"found in {_lib64(case.facts.driver)}/common",
-            because="npu-smi and other tools of the driver cannot start without it.",
-            remedy=_driver_folders(case),
-            refs=("https://github.com/vllm-project/vllm-ascend/issues/1440",),
+        yield TEXTS.finding(
+            "no-sec", remedy=_driver_folders(case), native=native, lib64=_lib64(case.facts.driver)
         )
 
 

@@ -9,7 +9,7 @@ from ascend_doctor.checks.python.torch_import import (
 )
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import MissingSymbol, Native
-from ascend_doctor.judging import Case, Findings, Texts, error, quantity, warning
+from ascend_doctor.judging import Case, Findings, Texts, quantity
 from ascend_doctor.judging.packages import cann_version, distribution, statement, torch_pair
 
 TEXTS = Texts("torch-symbols")
@@ -31,23 +31,19 @@ def _torch_npu_cann_symbols(case: Case) -> Findings:
         except (NotApplicable, Unknown):
             cann = "the CANN in use"
         torch_npu = distribution(case, "torch-npu")
-        yield error(
-            f"`{statement(case)}` will fail: {cann} is too old for torch_npu "
-            f"{torch_npu.version}, or two releases are mixed",
-            observed=_list_symbols(missing),
-            required="no undefined symbols",
-            because="torch_npu was built against a CANN that has these functions.",
-            remedy="Install the CANN release that belongs to this torch_npu, or the torch_npu "
-            "of the CANN in use; in a shell that has seen two set_env.sh start afresh",
-            refs=("https://github.com/Ascend/samples/issues/21",),
+        yield TEXTS.finding(
+            "old-cann",
+            statement=statement(case),
+            cann=cann,
+            torch_npu=torch_npu,
+            symbols=_list_symbols(missing),
         )
     unowned = symbols(native, "")
     if unowned:
-        yield warning(
-            f"torch_npu needs {quantity(len(unowned), 'function')} that no library on the loader's "
-            "path has",
-            observed=_list_symbols(unowned),
-            because="Whose they are could not be told; the import may end with undefined symbol.",
+        yield TEXTS.finding(
+            "unowned-functions",
+            functions=quantity(len(unowned), "function"),
+            symbols=_list_symbols(unowned),
         )
 
 
@@ -59,14 +55,13 @@ def _torch_npu_torch_symbols(case: Case) -> Findings:
     if missing:
         require_torch_npu(case)
         torch, torch_npu = distribution(case, "torch"), distribution(case, "torch-npu")
-        yield error(
-            f"`{statement(case)}` will fail: torch_npu {torch_npu.version} was not built for "
-            f"torch {torch.version}",
-            observed=_list_symbols(missing),
-            required="no undefined symbols",
-            because="The libraries of torch lack functions that torch_npu calls.",
+        yield TEXTS.finding(
+            "other-torch",
             remedy=torch_pair(case),
-            refs=("https://github.com/Ascend/pytorch/issues/35",),
+            statement=statement(case),
+            torch_npu=torch_npu,
+            torch=torch,
+            symbols=_list_symbols(missing),
         )
 
 

@@ -2,7 +2,7 @@
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import ImportPath
-from ascend_doctor.judging import Case, Findings, Remedy, Texts, error, matrix_fit, note, warning
+from ascend_doctor.judging import Case, Findings, Remedy, Texts, error, matrix_fit, warning
 from ascend_doctor.judging.packages import (
     cann_version,
     distribution,
@@ -25,14 +25,8 @@ def _triton_overwritten(case: Case) -> Findings:
     if triton is None:
         raise NotApplicable("the common triton is not installed")
     if ascend is None:
-        yield warning(
-            f"triton {triton.version} is installed without triton-ascend",
-            observed=f"triton {triton.version}",
-            required="triton-ascend, or no triton",
-            because="It has no driver for NPUs: kernels fail with 0 active drivers.",
-            remedy="Remove it, or put triton-ascend in its place",
-            commands=(pip(case, "uninstall", "-y", "triton"),),
-            refs=("https://github.com/modelscope/ms-swift/issues/3279",),
+        yield TEXTS.finding(
+            "plain-triton", commands=(pip(case, "uninstall", "-y", "triton"),), triton=triton
         )
         return
     repair = Remedy(
@@ -56,12 +50,7 @@ def _triton_overwritten(case: Case) -> Findings:
             refs=(_FAQ, "https://github.com/triton-lang/triton-ascend/issues/306"),
         )
     else:
-        yield note(
-            f"triton {triton.version} and triton-ascend {ascend.version} share a folder; "
-            "the last one installed wins",
-            observed="which one was last could not be told from the files",
-            refs=(_FAQ,),
-        )
+        yield TEXTS.finding("shared-folder", triton=triton, ascend=ascend)
 
 
 def _read_version(case: Case) -> str | None:
@@ -96,15 +85,7 @@ def _triton_two_drivers(case: Case) -> Findings:
     distribution(case, "triton-ascend")
     value = variable(case, "TORCH_TRANSFER_TO_NPU")
     if value == "1":
-        yield warning(
-            "TORCH_TRANSFER_TO_NPU=1 makes Triton see two drivers",
-            observed="TORCH_TRANSFER_TO_NPU=1, and triton-ascend is installed",
-            required="unset where Triton is used",
-            because="Triton stops with: 2 active drivers. There should only be one.",
-            remedy="Unset it",
-            commands=("unset TORCH_TRANSFER_TO_NPU",),
-            refs=("https://github.com/flagos-ai/FlagTree/issues/1022",),
-        )
+        yield TEXTS.finding("two-drivers")
 
 
 @TEXTS.check("triton-machine")
@@ -116,11 +97,6 @@ def _triton_machine(case: Case) -> Findings:
         matrix_fit.relations(case, row, "python", "soc", "glibc", "triton") if row else ()
     ):
         if relation.fit != "fits":
-            yield warning(
-                f"triton-ascend {triton.version} is made for {relation.need.component} "
-                f"{relation.range_text}, here is {relation.have}",
-                observed=f"{relation.need.component} {relation.have}",
-                required=f"{relation.need.component} {relation.range_text}",
-                because=relation.need.because,
-                refs=relation.refs,
+            yield TEXTS.finding(
+                "other-machine", refs=relation.refs, triton=triton, relation=relation
             )

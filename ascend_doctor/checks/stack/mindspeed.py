@@ -20,9 +20,6 @@ from ascend_doctor.matrix.schema import urls
 
 TEXTS = Texts("mindspeed")
 
-_NO_GUARD = "Ascend/MindSpeed@core_r0.18.0:mindspeed"
-_LAYERS = "Ascend/MindSpeed@core_r0.17.0:README.md"
-
 
 @TEXTS.check("megatron-mindspeed-pair", caused_by=("megatron-two-copies",))
 def megatron_mindspeed_pair(case: Case) -> Findings:
@@ -32,13 +29,13 @@ def megatron_mindspeed_pair(case: Case) -> Findings:
         required_line = ".".join(map(str, line))
         git = copies(case, "mindspeed")[0].git
         branch = next(names(git), "this branch")
-        yield error(
-            f"MindSpeed {branch} is for Megatron-core {required_line}, imported is {version}",
-            observed=f"megatron.core {version} in {core(case).path}",
-            required=f"Megatron-core {required_line}",
-            because="MindSpeed patches functions by name and does not check whose they are.",
+        yield TEXTS.finding(
+            "other-pair",
             remedy=_checkout(case, required_line),
-            refs=(_NO_GUARD,),
+            branch=branch,
+            required_line=required_line,
+            version=version,
+            path=core(case).path,
         )
 
 
@@ -86,11 +83,8 @@ def megatron_tag_selfreport(case: Case) -> Findings:
     for name in names(taken.git):
         row = known.get(name)
         if row is not None and row.reports == version:
-            yield note(
-                f"Megatron-LM at {name} reports {version}",
-                observed=f"{name}, megatron.core.__version__ {version}",
-                because=row.note,
-                refs=urls(row.sources),
+            yield TEXTS.finding(
+                "other-report", refs=urls(row.sources), name=name, version=version, row=row
             )
             return
 
@@ -122,14 +116,11 @@ def python_megatron(case: Case) -> Findings:
 def numpy_bound(case: Case) -> Findings:
     for relation in matrix_fit.relations(case, mindspeed(case), "numpy"):
         if relation.fit == "bad":
-            yield warning(
-                f"numpy {relation.have} is newer than MindSpeed allows",
-                observed=f"numpy {relation.have}",
-                required=f"numpy {relation.range_text}",
-                because=relation.need.because,
-                remedy="Install one that it takes",
+            yield TEXTS.finding(
+                "new-numpy",
                 commands=(pip(case, "install", f"numpy{relation.need.versions}"),),
                 refs=relation.refs,
+                relation=relation,
             )
 
 
@@ -161,14 +152,7 @@ def megatron_adaptor(case: Case) -> Findings:
         name for name in ("megatron_adaptor", "transformer_engine") if not path.find(name).copies
     ]
     if absent:
-        yield warning(
-            f"MindSpeed of this line needs {' and '.join(absent)}, which cannot be imported",
-            observed=f"missing: {', '.join(absent)}",
-            required="MegatronAdaptor and TransformerEngineNPU installed before MindSpeed",
-            because="The base adaptation moved there.",
-            remedy="Install them from their git repositories, in this order",
-            refs=(_LAYERS,),
-        )
+        yield TEXTS.finding("absent-adaptor", absent=" and ".join(absent), lacks=", ".join(absent))
 
 
 @TEXTS.check("mcore-bridge-range")
@@ -179,25 +163,25 @@ def mcore_bridge_range(case: Case) -> Findings:
         raise Unknown(f"the range of mcore-bridge {bridge.version} is not known")
     if not is_in_range(version, asked):
         fitting = matrix_fit.releases_for(case, "mcore-bridge", "megatron-core", version)
-        yield error(
-            f"mcore-bridge {bridge.version} does not take Megatron-core {version}",
-            observed=f"megatron.core {version} in {core(case).path}",
-            required=f"megatron-core {asked}",
-            because="The bridge uses functions that this Megatron-core does not have.",
+        yield TEXTS.finding(
+            "other-bridge",
             remedy=Remedy(
                 summary="Install the newest mcore-bridge for it",
                 commands=(pip(case, "install", "--no-deps", f"mcore-bridge=={fitting[0]}"),),
             )
             if fitting
             else Remedy(summary="Move Megatron-LM and MindSpeed to a line that it takes"),
-            refs=("https://github.com/ISEEKYAN/mbridge/issues/50",),
+            bridge=bridge,
+            version=version,
+            path=core(case).path,
+            asked=asked,
         )
     unsupported = behaviour(case, "mcore-bridge", "no-0.18-npu", bridge.version)
     if case.device == "npu" and unsupported and is_in_range(version, ">=0.18.0.dev0"):
-        yield warning(
-            f"mcore-bridge {bridge.version} does not support Megatron-core {version} on NPUs yet",
-            observed=f"megatron.core {version}",
-            required="Megatron-core below 0.18 on NPUs",
-            because=unsupported.text,
+        yield TEXTS.finding(
+            "young-bridge",
             refs=urls(unsupported.sources),
+            bridge=bridge,
+            version=version,
+            unsupported=unsupported,
         )
