@@ -803,13 +803,22 @@ class ImportNames(Row, frozen=True, kw_only=True):
 
 
 class ErrorCodes(Row, frozen=True, kw_only=True):
-    """``matrices/error-codes.yaml``: what the codes of CANN, its runtime and HCCL mean."""
+    """``matrices/error-codes.yaml``: what the codes of CANN, its runtime and HCCL mean.
+
+    Several that are ``reported`` may share a text in the file, with blanks between them.
+    """
 
     schema: int
     reported: dict[str, str] = {}
     acl: dict[int, str] = {}
     hccl: dict[int, str] = {}
     sources: Sources
+
+    def __post_init__(self) -> None:
+        pairs = [(code, text) for codes, text in self.reported.items() for code in codes.split()]
+        if len(pairs) > len(each := dict(pairs)):
+            raise ValueError("a code is there twice")
+        msgspec.structs.force_setattr(self, "reported", each)
 
 
 class CodeGuide(Row, frozen=True, kw_only=True):
