@@ -58,6 +58,7 @@ class Texts:
         refs: tuple[str, ...] = (),
         commands: tuple[str, ...] = (),
         devices: tuple[int, ...] = (),
+        on_ranks: tuple[int, ...] = (),
         **values: object,
     ) -> Finding:
         """A finding with these values in its text; what is given beside them goes first."""
@@ -77,4 +78,5 @@ class Texts:
             refs=(*refs, *(ref.format_map(known) for ref in text.refs)),
             location=location,
             devices=devices,
+            ranks=on_ranks,
         )

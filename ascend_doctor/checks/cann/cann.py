@@ -26,7 +26,6 @@ TEXTS = Texts("cann")
 _GUIDE = "Ascend/MindSpeed@26.0.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
 # The folder of all installers, also below a home folder. Its content is not the user's own.
 _VENDOR = "/Ascend/"
-_IMPORT_CHECK = "torch_npu 2.13.0:torch_npu/_init/registry/registry_manager.py"
 # Folders that torch_npu looks for at import.
 _IMPORTED = ("runtime", "compiler")
 _PATHS = "https://ascendnpu-ir.gitcode.com/en/developer_guide/conversion/triton_interface.html"
@@ -184,13 +183,11 @@ def _cann_stale(case: Case) -> Findings:
     )
     shown = ", ".join(cann.shell.stale[:4])
     if torn := [part for part in _IMPORTED if f"{root}/{part}" in cann.shell.stale]:
-        yield error(
-            f"`import torch_npu` will fail: CANN lacks its folder {' and '.join(torn)}",
-            observed=f"not there: {', '.join(f'{root}/{part}' for part in torn)}",
-            required=f"{' and '.join(_IMPORTED)} below ASCEND_HOME_PATH",
-            because="torch_npu looks for both folders when it is imported.",
-            remedy="Install this CANN again, or source the set_env.sh of one that is whole",
-            refs=(_IMPORT_CHECK,),
+        yield TEXTS.finding(
+            "torn-cann",
+            torn=" and ".join(torn),
+            places=", ".join(f"{root}/{part}" for part in torn),
+            parts=" and ".join(_IMPORTED),
         )
         return
     yield (error if gone else warning)(
@@ -235,13 +232,8 @@ def _cann_mixed(case: Case) -> Findings:
         others = sorted(
             {install.title for install in behind if install and install not in leading.values()}
         )
-        yield warning(
-            f"A second CANN stands behind the one in use: {', '.join(others)}",
-            observed="LD_LIBRARY_PATH or PYTHONPATH also lead into it",
-            required="one release",
-            because="A library that the first one lacks is taken from the other.",
-            remedy=_fresh(case, cann.in_use),
-            refs=("https://github.com/Ascend/samples/issues/21",),
+        yield TEXTS.finding(
+            "second-cann", remedy=_fresh(case, cann.in_use), others=", ".join(others)
         )
 
 

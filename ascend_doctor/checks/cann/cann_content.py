@@ -31,7 +31,7 @@ TEXTS = Texts("cann-content")
 
 _WITHOUT_ATB = "Operators of ATB will fail: libatb.so cannot be loaded."
 _ISSUE = "https://github.com/vllm-project/vllm-ascend/issues/152"
-_GUIDE = "Ascend/MindSpeed@26.0.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
+_GUIDE = TEXTS.names["guide"]
 _LEAST = defer(r"(?:>=\s*)?(\d[\w.]*)")
 # Has its own numbers, not those of the toolkit's release.
 _OWN_NUMBERS = ("mindstudio-toolkit",)

@@ -11,7 +11,7 @@ from ascend_doctor.judging.value_bounds import clean, ports
 
 TEXTS = Texts("ports")
 
-_BASE_PORT = "hicann/hccl@09300b70:docs/zh/user_guide/hccl_env/HCCL_IF_BASE_PORT.md"
+_BASE_PORT = TEXTS.names["base_port"]
 # HCCL's ports without a base in HCCL_IF_BASE_PORT: 60000 to 60031 (_BASE_PORT).
 _BASE, _COUNT = 60000, 32
 _TORCHRUN = 29500

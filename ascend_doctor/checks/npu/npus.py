@@ -12,7 +12,7 @@ from ascend_doctor.judging.chip import ascend, container, family_or_none, npu_na
 
 TEXTS = Texts("npus")
 
-NPU_SMI_SOURCE = "hicann/driver@ef377e95:npucli/npu_smi.c"
+NPU_SMI_SOURCE = TEXTS.names["npu_smi_source"]
 _TOPOLOGY = "hicann/driver@ef377e95"
 # HCCS links sixteen A2 cards within each half, not across halves.
 _CARDS_OF_A_GROUP = 8

@@ -3,19 +3,12 @@
 import fnmatch
 
 from ascend_doctor.facts import Npus
-from ascend_doctor.judging import Case, Findings, Texts, Unknown, error, matrix_fit, note, warning
+from ascend_doctor.judging import Case, Findings, Texts, Unknown, error, matrix_fit, warning
 from ascend_doctor.judging.packages import distribution, family, npu_only
 from ascend_doctor.judging.version_compare import is_in_range
 from ascend_doctor.matrix.schema import urls
 
 TEXTS = Texts("soc")
-
-_ATC = (
-    "https://www.hiascend.com/document/detail/zh/CANNCommunityEdition/83RC1/devaids/atctool/"
-    "atlasatcparam_16_0035.html"
-)
-_VARIABLES = "Ascend/pytorch@v26.1.0-pytorch2.7.1:torch_npu/csrc/core/npu/NpuVariables.cpp"
-_SUPPORTED = "Ascend/MindSpeed@26.1.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
 
 
 def names(case: Case) -> tuple[str, ...]:
@@ -64,13 +57,13 @@ def _soc_unknown(case: Case) -> Findings:
             raise Unknown(f"no table says which TorchNPU release {torch_npu.version} is")
         known = is_in_range(train, f">={first}", "ascend")
         if not known:
-            yield error(
-                f"torch_npu {torch_npu.version} does not know the chip {name}",
-                observed=f"torch_npu {torch_npu.version} is of TorchNPU {train}",
-                required=f"TorchNPU {first} or newer",
-                because="It raises an error for a chip that is not in its table.",
-                remedy=f"Install a torch_npu of TorchNPU {first} or newer",
+            yield TEXTS.finding(
+                "unknown-chip",
                 refs=urls(chip.sources),
+                torch_npu=torch_npu,
+                name=name,
+                train=train,
+                first=first,
             )
 
 
@@ -95,12 +88,7 @@ def _vllm_ascend_chip(case: Case) -> Findings:
 def _soc_910b_confusion(case: Case) -> Findings:
     npu_only(case)
     if family(case).network == "planes" and "Ascend910B" in names(case):
-        yield note(
-            "Ascend910B without a digit is a first-generation chip, not Atlas A2",
-            observed="Ascend910B",
-            because="Guides for 910B mean Atlas A2, whose chips are called 910B1 to 910B4.",
-            refs=(_ATC, _VARIABLES),
-        )
+        yield TEXTS.finding("no-atlas")
 
 
 @TEXTS.check("soc-training")
@@ -108,26 +96,11 @@ def _soc_training(case: Case) -> Findings:
     npu_only(case)
     chip = family(case)
     if not chip.training:
-        yield warning(
-            f"MindSpeed does not support {chip.title}",
-            observed=chip.title,
-            required="Atlas A2, Atlas A3 or Ascend 950",
-            because="Operators that training needs do not exist for this chip.",
-            refs=(_SUPPORTED,),
-        )
+        yield TEXTS.finding("unsupported-chip", chip=chip)
     behaviour = case.catalog.component("mindspeed").behaviour("no-first-generation", "master")
     if chip.network == "planes" and behaviour is not None:
-        yield warning(
-            "MindSpeed does not support the first generation of Ascend 910",
-            observed=chip.title,
-            required="Atlas A2, Atlas A3 or Ascend 950",
-            because=behaviour.text,
-            refs=urls(behaviour.sources),
+        yield TEXTS.finding(
+            "unsupported-first", refs=urls(behaviour.sources), chip=chip, behaviour=behaviour
         )
     if chip.bf16 is False:
-        yield note(
-            f"{chip.title} has no bfloat16",
-            observed=chip.title,
-            because="Train with float16 and loss scaling; bf16 options fail.",
-            refs=(_VARIABLES,),
-        )
+        yield TEXTS.finding("no-bfloat16", chip=chip)

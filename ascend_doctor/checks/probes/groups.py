@@ -39,15 +39,8 @@ def _device_per_rank(case: Case) -> Findings:
         yield from _find_changes(run, rank)
     for (_, device), ranks in owners.items():
         if len(ranks) > 1:
-            yield error(
-                f"device-per-rank: {ranks_text(ranks)} drive one device",
-                observed=f"device {device}",
-                required="a device of its own for every rank of a node",
-                because="HCCL cannot build a group on it, and whoever owns the other devices "
-                "of the allocation pays for them.",
-                remedy="Let all devices of the allocation be visible and call "
-                "torch.npu.set_device(int(os.environ['LOCAL_RANK'])) first",
-                ranks=tuple(ranks),
+            yield TEXTS.finding(
+                "shared-device", on_ranks=tuple(ranks), listed=ranks_text(ranks), device=device
             )
     yield note(
         observed=", ".join(f"rank {ranks[0]}: {name}" for (_, name), ranks in owners.items())
@@ -84,13 +77,7 @@ def _object_collectives(case: Case) -> Findings:
     records = [rank.record(ObjectsRecord) for rank in run.ranks]
     backends = {record.metrics_backend for record in records if record.metrics_backend is not None}
     if backends - {"gloo"}:
-        yield error(
-            "object-collectives: Megatron's Gloo group is none",
-            observed=f"its backend is {', '.join(sorted(backends))}",
-            required="gloo",
-            because="Objects then go through the device, where gathering them may hang.",
-            remedy="Leave --disable-gloo-group out",
-        )
+        yield TEXTS.finding("no-gloo", backends=", ".join(sorted(backends)))
     yield from _peers(run, "set")
     yield note(
         observed=f"{run.world_size} ranks, over gloo and over the group of {run.device}",
@@ -201,13 +188,7 @@ def _bound_device_id(case: Case) -> Findings:
 
 
 def _no_gloo(state: str, rank: int, text: str) -> Finding:
-    return error(
-        f"bound-device-id: no Gloo group beside a default group {state}",
-        observed=f"rank {rank}: {text}",
-        required="a Gloo group of all ranks that adds up",
-        because="Megatron makes such groups, and every framework gathers metrics over them.",
-        ranks=(rank,),
-    )
+    return TEXTS.finding("no-gloo-beside", on_ranks=(rank,), state=state, rank=rank, text=text)
 
 
 _UNBIND = (

@@ -154,11 +154,7 @@ def _judge_layout(run: ProbeRun, name: str) -> Findings:
         default=0,
     )
     if slowest > _SLOW_STEP:
-        yield warning(
-            f"smoke-train: a step of a tiny model under {name} takes {slowest:.1f} s",
-            observed=f"slowest step after the first: {slowest:.1f} s",
-            required=f"at most {_SLOW_STEP:.0f} s",
-        )
+        yield TEXTS.finding("slow-step", name=name, slowest=slowest, slow_step=_SLOW_STEP)
 
 
 def _not_finite(run: ProbeRun, name: str) -> Finding | None:
@@ -187,11 +183,7 @@ def _not_finite(run: ProbeRun, name: str) -> Finding | None:
 
 def _name_left_out(run: ProbeRun) -> Findings:
     for name, reason in run.first_record(SmokeTrainRecord).left_out.items():
-        yield warning(
-            f"smoke-train: {name} was asked for and not trained",
-            observed=reason,
-            required="a layout that can be trained here",
-        )
+        yield TEXTS.finding("left-out", name=name, reason=reason)
 
 
 def _silent(run: ProbeRun, name: str) -> Findings:
@@ -200,11 +192,13 @@ def _silent(run: ProbeRun, name: str) -> Findings:
         steps, expected = len(layout.grad_norms), layout.steps
         expected = _STEPS if expected is None else expected
         if result.ok and steps < expected:
-            yield error(
-                f"smoke-train: {steps} of {expected} steps have metrics under {name}",
-                observed=f"loss and gradient norm of {steps} steps on rank {result.rank}",
-                required=f"a loss and a gradient norm in each of {expected} steps",
-                ranks=(result.rank,),
+            yield TEXTS.finding(
+                "silent-steps",
+                on_ranks=(result.rank,),
+                steps=steps,
+                expected=expected,
+                name=name,
+                result=result,
             )
             return
 
@@ -237,11 +231,8 @@ def _unequal(run: ProbeRun, name: str, key: Series, what: str) -> Findings:
             by_rank = ", ".join(
                 f"rank {rank} {value:.5f}" for rank, value in zip(series, values, strict=True)
             )
-            yield error(
-                f"smoke-train: ranks disagree about the {what} of step {number} under {name}",
-                observed=by_rank,
-                required="the same number on every rank",
-                because="Ranks that should train one model train different ones.",
+            yield TEXTS.finding(
+                "unequal-ranks", what=what, number=number, name=name, by_rank=by_rank
             )
             return
 
@@ -251,13 +242,7 @@ def _apart(run: ProbeRun, name: str) -> Findings:
         differences = ((float(value), group) for group, value in layout.differences.items())
         if apart := [row for row in differences if row[0] > _UNEQUAL]:
             value, group = max(apart)
-            yield error(
-                f"smoke-train: {group} parallel ranks hold different weights under {name}",
-                observed=f"they differ by {value:.3g}, seen on rank {rank}",
-                required="equal weights: what is not sharded over tensor parallel ranks, and all "
-                "over data parallel ranks",
-                because="Their gradients were not reduced over the group. The loss may even look "
-                "better.",
-                ranks=(rank,),
+            yield TEXTS.finding(
+                "weights-apart", on_ranks=(rank,), group=group, name=name, value=value, rank=rank
             )
             return

@@ -69,13 +69,12 @@ def package_namesakes(case: Case) -> Findings:
     path = case.facts.import_path
     for name in path.hidden if path else ():
         first = name.copies[0].path
-        yield warning(
-            f"{first} hides the package {name.name}",
-            observed=", ".join(copy.path for copy in name.copies),
-            required=f"{name.name} from where it is installed",
-            because="Python imports the first one on its path, and CANN's Python needs the other.",
-            remedy="Rename it, or take its folder off PYTHONPATH",
+        yield TEXTS.finding(
+            "hidden-package",
             commands=(f"ls -ld {shlex.quote(first)}",),
+            first=first,
+            name=name,
+            copies=", ".join(copy.path for copy in name.copies),
         )
 
 
@@ -127,14 +126,11 @@ def cuda_packages(case: Case) -> Findings:
         if distribution is None or "ascend" in distribution.version.lower():
             continue
         if name != "apex" or distribution.version.startswith("0.1"):
-            yield warning(
-                f"{name} {distribution.version} is a package for CUDA",
-                observed=f"{name} {distribution.version} in {distribution.location}",
-                required="not installed",
-                because="Programs that find it call CUDA code, which an NPU does not run.",
-                remedy="Remove it",
+            yield TEXTS.finding(
+                "for-cuda",
                 commands=(pip(case, "uninstall", "-y", name),),
-                refs=("https://github.com/modelscope/ms-swift/issues/6968",),
+                name=name,
+                distribution=distribution,
             )
 
 
@@ -167,13 +163,12 @@ def read_requirements(case: Case) -> Findings:
         broken = [asked for asked in requirements(python, name) if _broken(python, name, asked)]
         if broken:
             here = ", ".join(_here(python, asked) for asked in broken)
-            yield warning(
-                f"{name.name} {name.version} declares other versions than those installed: {here}",
-                observed=here,
-                required="; ".join(f"{asked.name}{asked.specifier}" for asked in broken),
-                because=f"{name.name} was not made for these versions.",
-                remedy="Choose versions that both sides allow; pip shows all conflicts",
+            yield TEXTS.finding(
+                "other-declared",
                 commands=(pip(case, "check"),),
+                name=name,
+                here=here,
+                asked="; ".join(f"{asked.name}{asked.specifier}" for asked in broken),
             )
 
 
@@ -210,9 +205,4 @@ def python_requires(case: Case) -> Findings:
         except Unknown:
             continue
         if not taken:
-            yield warning(
-                f"{distribution.name} {distribution.version} does not take Python {python.version}",
-                observed=f"Python {python.version}",
-                required=f"Python {distribution.requires_python}",
-                because="It was not made for this Python and may fail at import.",
-            )
+            yield TEXTS.finding("other-python", distribution=distribution, python=python)

@@ -15,7 +15,7 @@ from ascend_doctor.judging.version_compare import is_in_range
 
 TEXTS = Texts("triton")
 
-_FAQ = "https://gitcode.com/Ascend/triton-ascend/blob/main/docs/en/FAQ.md"
+_FAQ = TEXTS.names["faq"]
 
 
 @TEXTS.check("triton-overwritten")

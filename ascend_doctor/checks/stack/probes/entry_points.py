@@ -6,7 +6,7 @@ from ascend_doctor.checks.probes.run_failures import ran, ran_well, report_late,
 from ascend_doctor.checks.stack.megatron import SWIFT_ON_NPUS
 from ascend_doctor.checks.stack.probes.mindspeed_patches import LATE, ORDER, import_order_faults
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.judging import Case, Finding, Findings, Level, Texts, error, note, warning
+from ascend_doctor.judging import Case, Finding, Findings, Level, Texts, error, note
 from ascend_doctor.probe_records.stack import EntryCase, EntryPointsRecord
 
 TEXTS = Texts("entry-points")
@@ -34,12 +34,7 @@ def framework_imports(case: Case) -> Findings:
         if outcome.is_late:
             yield report_late(f"{name} can import its Megatron side", outcome.error)
         elif outcome.error:
-            finding = error(
-                f"{name} cannot import its Megatron side",
-                observed=story(outcome),
-                required="an import without an error",
-                because="A training with it ends at its start.",
-            )
+            finding = TEXTS.finding("broken-import", name=name, story=story(outcome))
             yield finding if case.device != "cpu" else _weaker(finding)
 
 
@@ -75,12 +70,7 @@ def registry(case: Case) -> Findings:
     if case_of_registry.error:
         raise Unknown(case_of_registry.error)
     if case_of_registry.order and case_of_registry.order.stack:
-        yield warning(
-            "twinkle imports Megatron where it only names a model type",
-            observed=f"megatron.core was imported first at {case_of_registry.order.stack[-1]}",
-            required="no import of megatron.core",
-            because="MindSpeed then comes too late.",
-        )
+        yield TEXTS.finding("early-import", importer=case_of_registry.order.stack[-1])
 
 
 @TEXTS.check("fla-owner", level=1, probe=_PROBE)
@@ -92,10 +82,8 @@ def fla_owner(case: Case) -> Findings:
         raise Unknown(case_of_fla.error)
     owners = case_of_fla.owners
     if len(set(owners.values())) > 1:
-        yield warning(
-            "MindSpeed replaces chunk_gated_delta_rule of flash-linear-attention",
-            observed="; ".join(f"{when}: {owner}" for when, owner in owners.items()),
-            required="the same function all the time",
-            because="Which kernels run depends on who was imported first.",
+        yield TEXTS.finding(
+            "two-owners",
             refs=(SWIFT_ON_NPUS,),
+            owners="; ".join((f"{when}: {owner}" for when, owner in owners.items())),
         )

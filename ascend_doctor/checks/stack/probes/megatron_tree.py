@@ -15,7 +15,6 @@ from ascend_doctor.probe_records.stack import MegatronTreeRecord, RefusedCall
 TEXTS = Texts("megatron-tree")
 
 _PROBE = "megatron-tree"
-_MASK = "modelscope/mcore-bridge@v1.2.1:src/mcore_bridge/model/gpts/qwen3_next.py"
 # The releases whose functions the matrix describes.
 _READ = ">=0.12,<0.20"
 _SHOWN = 8
@@ -47,13 +46,8 @@ def megatron_origin(case: Case) -> Findings:
     core, version = roots["core"], record.version
     other = roots.get("training", core)
     if other != core:
-        yield error(
-            "megatron.core and megatron.training come from two trees",
-            observed=f"megatron.core from {core}; megatron.training from {other}",
-            required="both from one tree",
-            because="Functions of one release are called with the arguments of another.",
-            remedy=prepend(other),
-            refs=(TWO_COPIES,),
+        yield TEXTS.finding(
+            "two-trees", remedy=prepend(other), refs=(TWO_COPIES,), core=core, other=other
         )
     elif len(record.copies) > 1:
         yield warning(
@@ -71,13 +65,7 @@ def megatron_origin(case: Case) -> Findings:
             because="Tools that read package metadata take another release for the one that runs.",
         )
     if named and core != named:
-        yield warning(
-            "MEGATRON_LM_PATH names another tree than the one that is imported",
-            observed=f"MEGATRON_LM_PATH={named}; megatron.core comes from {core}",
-            required="the same tree",
-            because="The framework and MindSpeed work on different trees.",
-            remedy=prepend(named),
-        )
+        yield TEXTS.finding("other-path", remedy=prepend(named), named=named, core=core)
 
 
 @TEXTS.check("api-drift", level=1, probe=_PROBE)
@@ -122,11 +110,8 @@ def _compare(function: Function, record: MegatronTreeRecord) -> Findings:
         )
     new = [name for name in has if name not in required]
     if new:
-        yield warning(
-            f"{_last(function.name)} takes more than release {version}: {', '.join(new)}",
-            observed=", ".join(new),
-            required=f"as in release {version}",
-            because="The tree was changed, or is between two releases.",
+        yield TEXTS.finding(
+            "grown", function=_last(function.name), version=version, new=", ".join(new)
         )
 
 
@@ -177,18 +162,9 @@ def gdn(case: Case) -> Findings:
             commands=("export USE_MCORE_GDN=0",),
         )
     elif native and not nets.fla:
-        yield warning(
-            "Megatron's gated delta net needs flash-linear-attention",
-            observed="no module fla",
-            required="flash-linear-attention",
-            because="FLA is not installed: ImportError for such models.",
-        )
+        yield TEXTS.finding("no-fla")
     elif not native and whole and nets.fla:
-        yield note(
-            "Megatron's own gated delta net is there and not asked for",
-            observed=f"USE_MCORE_GDN={value}",
-            because="That of transformers runs whole on every tensor parallel rank.",
-        )
+        yield TEXTS.finding("unasked-gdn", value=value)
 
 
 @TEXTS.check("gdn-mask", level=1, probe=_PROBE)
@@ -198,12 +174,4 @@ def gdn_mask(case: Case) -> Findings:
     if not nets.bridge_has:
         raise NotApplicable("no mcore-bridge with gated delta nets is installed")
     if not nets.bridge_masks:
-        yield warning(
-            "mcore-bridge derives the padding of gated delta nets from the attention mask",
-            observed="no attention_mask_2d in its source",
-            required="mcore-bridge 1.2.1 or newer",
-            because="On NPUs the attention mask does not hold the padding. Models such as Qwen3.5 "
-            "fail without padding_free.",
-            remedy="Upgrade mcore-bridge, or train with padding_free=True",
-            refs=(_MASK,),
-        )
+        yield TEXTS.finding("no-padding")

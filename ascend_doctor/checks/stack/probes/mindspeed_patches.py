@@ -104,11 +104,7 @@ def stack_pair(case: Case) -> Findings:
             refs=(_PATCH_UTILS,),
         )
     elif outcome.applied != outcome.patches:
-        yield error(
-            "Patches of MindSpeed were not applied",
-            observed=f"{outcome.applied} of {outcome.patches}",
-            required="all",
-        )
+        yield TEXTS.finding("unapplied", outcome=outcome)
     else:
         whole = "" if outcome.training else ", without megatron.training"
         yield note(observed=f"{outcome.patches} patches on megatron.core {version}{whole}")
@@ -175,21 +171,13 @@ def mindspeed_args(case: Case) -> Findings:
         yield from _failures(outcome, f"MindSpeed stops at the arguments of a plan ({name})")
         off |= outcome.off
     if off:
-        yield error(
-            "MindSpeed does not see the arguments that were set",
-            observed=", ".join(f"{key} {value}" for key, value in off.items()),
-            required="the values of the plan, with their types",
-            because="Features are patched in by these values.",
+        yield TEXTS.finding(
+            "unseen-arguments",
             refs=(_ARGS_UTILS,),
+            values=", ".join((f"{key} {value}" for key, value in off.items())),
         )
     if base.optimization_level != 2:  # noqa: PLR2004 - MindSpeed's own default
-        yield warning(
-            f"MindSpeed's optimization level is {base.optimization_level}",
-            observed=f"optimization_level {base.optimization_level}",
-            required="2",
-            because="Below 2, vocabulary-parallel layers index with boolean masks.",
-            remedy="Leave --optimization-level at its default, 2",
-        )
+        yield TEXTS.finding("low-level", base=base)
     yield from _find_left_out(case)
 
 
@@ -226,20 +214,15 @@ def first_repatch(case: Case) -> Findings:
     differ = _real(_record(case).differ)
     missing = sorted(set(differ) - lost)
     if missing:
-        yield error(
-            "MindSpeed's first repatch does not apply the plan",
-            observed=_list_bindings({name: differ[name] for name in missing}),
-            required="what is bound where the arguments are there before the import",
-            because="The features that the run asks for are those of plain Megatron.",
-            remedy="Call mindspeed.megatron_adaptor.repatch whenever arguments were set, the "
-            "first time too, or have them in place before the import",
+        yield TEXTS.finding(
+            "lacking-repatch",
             refs=(_PATCH_UTILS,),
+            bindings=_list_bindings({name: differ[name] for name in missing}),
         )
     else:
         needed = sorted(set(_real(_list_changes(late))) - lost)
-        yield note(
-            observed=f"{len(needed)} names are bound by it: {', '.join(map(_short, needed))}",
-            because="A framework that skips the call has those of the import.",
+        yield TEXTS.finding(
+            "bound-by-repatch", count=len(needed), names=", ".join(map(_short, needed))
         )
 
 
@@ -249,15 +232,7 @@ def repatch_keeps_patches(case: Case) -> Findings:
     yield from _failures(outcome, "MindSpeed's repatch fails with the arguments that it has")
     lost = _real(_list_changes(outcome))
     if lost:
-        yield error(
-            f"A repatch of MindSpeed loses {len(lost)} patches",
-            observed=_list_bindings(lost),
-            required="the same functions before and after",
-            because="Megatron's own methods run on NPUs, and nothing says so.",
-            remedy="Move to MindSpeed 26.0.0_core_r0.12.1 or newer, or core_r0.15.3; or have "
-            "the final arguments in place before the first import and never call repatch",
-            refs=("Ascend/MindSpeed@2.3.0_core_r0.12.1:mindspeed/patch_utils.py",),
-        )
+        yield TEXTS.finding("lost-by-repatch", count=len(lost), bindings=_list_bindings(lost))
 
 
 def _short(name: str) -> str:
@@ -276,12 +251,7 @@ def argv_leak(case: Case) -> Findings:
     leaked = _outcome(case, "import").leaked
     taken = _outcome(case, "argv")
     if leaked:
-        yield error(
-            "Arguments of the doctor reached MindSpeed",
-            observed=", ".join(leaked),
-            required="none",
-            because="What MindSpeed patched is not what a training has.",
-        )
+        yield TEXTS.finding("leaked-arguments", leaked=", ".join(leaked))
     elif taken.taken:
         shown = ", ".join(f"{name}={value}" for name, value in taken.taken.items())
         yield note(observed=f"those of a program that imports it do: {shown}", refs=(_ARGS_UTILS,))
