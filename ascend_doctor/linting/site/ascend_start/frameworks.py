@@ -129,8 +129,12 @@ class Megatron:
         config = arguments.core_transformer_config_from_args(args)
         block = importlib.import_module("megatron.core.transformer.transformer_block")
         block.get_num_layers_to_build(config)
-        optimizer = types.SimpleNamespace(param_groups=[])
-        sys.modules["megatron.training.training"].get_optimizer_param_scheduler(optimizer)
+        training = sys.modules["megatron.training.training"]
+        for name in ("DistributedDataParallelConfig", "OptimizerConfig"):
+            fields = getattr(getattr(training, name, None), "__dataclass_fields__", {})
+            if fields:
+                getattr(training, name)(**{key: after[key] for key in fields if key in after})
+        training.get_optimizer_param_scheduler(types.SimpleNamespace(param_groups=[]))
         return {
             "changed": {
                 name: str(after[name])
@@ -154,6 +158,7 @@ def _are_applied(patches: dict[str, Any], applied: dict[str, Any]) -> bool:
         return [patch.patch_func, *patch.wrappers]
 
     def identify(each: Any) -> Any:
+        each = getattr(each, "__func__", each)
         cells = [cell.cell_contents for cell in getattr(each, "__closure__", None) or ()]
         return getattr(each, "__code__", each), cells
 

@@ -13,7 +13,7 @@ from .options import CommandWord
 from .tries import ARGPARSE, WORLD, key_of, run_start
 
 MAX_REFUSALS = 12
-_MAX_OPTIONS = 5
+_MAX_OPTIONS = 6
 _MAX_VALUES = 6
 # A variable that a refusal asks for: CUDA_DEVICE_MAX_CONNECTIONS to 1.
 _VARIABLE = re.compile(r"\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b(?:\D{0,20}\b(\d+)\b)?")
@@ -106,18 +106,25 @@ def _relax(start: Start, answer: dict[str, Any], ends: float) -> Start | None:
         other = start._replace(env=start.env | exported)
         if key_of(other.run()) != key_of(answer):
             return other
-    ways: list[tuple[bool, int, dict[str, Any], Start]] = []
+    ways: list[tuple[bool, bool, int, dict[str, Any], Start]] = []
     for option in answer["options"][:_MAX_OPTIONS]:
         for other in start.alternatives(option):
             after = other.run() if time.monotonic() < ends else answer
             if key_of(after) != key_of(answer):
-                ways.append(("type" in after, _roundness(option), option, other))
+                unnamed = not _is_named(option["dest"], answer["text"])
+                ways.append(("type" in after, unnamed, _roundness(option), option, other))
                 break
     if ways:
-        *_, first, other = min(ways, key=lambda each: each[:2])
+        *_, first, other = min(ways, key=lambda each: each[:3])
         answer["options"] = [first, *(each for each in answer["options"] if each is not first)]
         return other
     return None
+
+
+def _is_named(dest: str, text: str) -> bool:
+    """Whether a text has most words of an option."""
+    words = {*dest.split("_")}
+    return dest != WORLD and 2 * len(words & {*re.findall("[a-z]+", text.lower())}) > len(words)
 
 
 def _roundness(option: dict[str, Any]) -> int:
