@@ -1,26 +1,18 @@
 """Hangs of four ranks on simulated NPUs, made at random from a seed.
 
-`python -m tests.diagnosis.hangs FOLDER` runs them and says what is made of
-their logs. What is simulated is CANN and the NPUs; torch, torch_npu, its watchdog and torchrun are
-the real ones.
+What is simulated is CANN and the NPUs; torch, torch_npu, its watchdog and torchrun are the real
+ones.
 """
 
 import contextlib
-import os
 import random
 import shutil
 import subprocess
-import sys
-from collections import Counter
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import click
-
-from ascend_doctor.simulator import build
 from tests.diagnosis.logs import of_paths
 
 PROGRAM = Path(__file__).with_name("programs") / "hang.py"
@@ -72,12 +64,6 @@ def draw_hangs(seed: int, count: int) -> list[Hang]:
     return hangs
 
 
-def with_report(seed: int, count: int) -> list[Hang]:
-    """The same, all with the report, and as many more as needed."""
-    every = (replace(hang, report=True) for hang in draw_hangs(seed, 2 * count))
-    return list(dict.fromkeys(every))[:count]
-
-
 def make_hang(
     hang: Hang, folder: Path, python: Path, environment: Mapping[str, str]
 ) -> Path | None:
@@ -121,39 +107,3 @@ def judge_hang(hang: Hang, path: Path) -> Verdict:
     if diagnosis.guilty is None or not diagnosis.guilty.ranks:
         return "could not tell"
     return "right" if diagnosis.guilty.ranks == (hang.guilty,) else "wrong"
-
-
-@click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--seed", default=1)
-@click.option("--count", default=40)
-@click.option("--first", default=0, help="Only from this one on.")
-@click.option("--last", default=1 << 20, help="Only up to this one.")
-@click.option("--armed", is_flag=True, help="All with the report, as `ascend-doctor run` starts.")
-def main(folder: Path, *, seed: int, count: int, first: int, last: int, armed: bool) -> None:
-    python = Path(os.environ.get("ASCEND_DOCTOR_TEST_PYTHON", sys.executable))
-    tree = build(python)
-    environment = tree.environment(
-        {**os.environ, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"},
-        soc="Ascend910B3",
-        devices=RANKS,
-        memory_bytes=1 << 30,
-    )
-    chosen = (with_report if armed else draw_hangs)(seed, count)[first:last]
-
-    def logs(hang: Hang) -> Path | None:
-        path = folder / hang.name
-        return path if path.exists() else make_hang(hang, folder, python, environment)
-
-    # Judged outside the pool: an automaton belongs to one thread.
-    verdicts: Counter[str] = Counter()
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for hang, path in zip(chosen, pool.map(logs, chosen), strict=True):
-            verdict = judge_hang(hang, path) if path else "never hung"
-            verdicts[verdict] += 1
-            click.echo(f"{verdict:15} {hang.name}")
-    click.echo(", ".join(f"{verdict}: {times}" for verdict, times in verdicts.items()))
-
-
-if __name__ == "__main__":
-    main()

@@ -175,22 +175,6 @@ def strides_and_formats_survive() -> None:
 
 
 @case
-def factories() -> None:
-    for make in (
-        lambda d: torch.arange(2, 17, 3, device=d),
-        lambda d: torch.linspace(0, 1, 7, device=d),
-        lambda d: torch.eye(3, device=d),
-        lambda d: torch.full((2, 2), 5, device=d),
-        lambda d: torch.ones(3, dtype=torch.bfloat16, device=d),
-        lambda d: torch.tensor([[1, 2], [3, 4]], device=d),
-        lambda d: torch.zeros_like(torch.ones(3, device=d)),
-        lambda d: torch.ones(2, device=d).new_full((2,), 3),
-        lambda d: torch.tril_indices(3, 3, device=d),
-    ):
-        close(make(NPU), make("cpu"))
-
-
-@case
 def the_same_seed_draws_the_same_numbers() -> None:
     def draw(device: Any) -> list[torch.Tensor]:
         torch.manual_seed(11)
@@ -278,26 +262,6 @@ def formulas_of_torch_npu() -> None:
         lambda x: x.repeat_interleave(times.npu(), 0), lambda x: x.repeat_interleave(times, 0),
         leaf(3, 4),
     )  # fmt: skip
-
-
-@case
-def indexing() -> None:
-    mask, rows = torch.tensor([True, False, True]), torch.tensor([2, 0])
-    same(lambda x: x[mask.npu()], lambda x: x[mask], leaf(3, 4))
-    same(lambda x: x[rows.npu(), 1], lambda x: x[rows, 1], leaf(3, 4))
-    x, y = torch.zeros(3, 4), torch.zeros(3, 4, device=NPU)
-    x[mask], y[mask.npu()] = 5.0, 5.0
-    x.index_put_((rows,), torch.ones(4), accumulate=True)
-    y.index_put_((rows.npu(),), torch.ones(4, device=NPU), accumulate=True)
-    x.scatter_(1, torch.tensor([[0], [1], [2]]), 9.0)
-    y.scatter_(1, torch.tensor([[0], [1], [2]], device=NPU), 9.0)
-    x.index_add_(0, rows, torch.ones(2, 4))
-    y.index_add_(0, rows.npu(), torch.ones(2, 4, device=NPU))
-    close(y, x)
-    close(y.nonzero(), x.nonzero())
-    close(y.topk(2), x.topk(2))
-    close(y.sort(stable=True, dim=1), x.sort(stable=True, dim=1))
-    assert y.sum().item() == x.sum().item()
 
 
 @case
