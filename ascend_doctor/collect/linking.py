@@ -1,7 +1,5 @@
 """Which files the dynamic loader would load for a shared object, by ld.so(8), without loading."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -37,7 +35,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     by: str
     header: Header
-    parent: Loaded | None = None
+    parent: "Loaded | None" = None
 
 
 class Linker:

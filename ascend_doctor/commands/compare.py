@@ -41,7 +41,7 @@ from ascend_doctor.render.plain import one_line
     help="Compare with the stack that setup built here; or the folder of one stack.",
 )
 @npus_option("NPUs of the simulated machine.", default=8)
-@memory_option()
+@memory_option("")
 @defaulted(
     "--steps",
     type=click.IntRange(1, 10_000),

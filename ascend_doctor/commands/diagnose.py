@@ -18,10 +18,9 @@ from ascend_doctor.commands.options.verdict import (
     verdict_options,
 )
 from ascend_doctor.commands.short_help import ShortHelpCommand
-from ascend_doctor.diagnosis.job import JobOptions, JobReader
+from ascend_doctor.diagnosis.job import JobOptions, read_job
 from ascend_doctor.diagnosis.logs import Log, Skipped, find, read_around
 from ascend_doctor.diagnosis.next_step import PLOGS, choose_next
-from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.result import Diagnosis, NotRead
 from ascend_doctor.diagnosis.stall_files import read_stall_files
 from ascend_doctor.diagnosis.suspects import find_suspects
@@ -121,19 +120,14 @@ def conduct(
     stalled = read_stall_files(logs)
     named, skipped = find(logs, without=frozenset(stalled.paths))
     skipped += [Skipped(name=name, reason=why) for name, why in stalled.unreadable]
-    reader = JobReader(
-        failures=matrix.recognized_failures,
-        codes=matrix.error_codes,
-        patterns=Patterns(matrix.recognized_failures.values()),
-        matrix=matrix,
-        options=JobOptions(
-            fail_on=output.fail_on,
-            nodes=asked.nodes,
-            history=asked.history,
-            stall=stalled.judge(),
-            **known,
-        ),
+    options = JobOptions(
+        fail_on=output.fail_on,
+        nodes=asked.nodes,
+        history=asked.history,
+        stall=stalled.judge(),
+        **known,
     )
+    reader = read_job(matrix, options)
     diagnosis = reader.diagnose(
         named, skipped, conceal=lambda node: ours(others=(node,)).apply(node)
     )

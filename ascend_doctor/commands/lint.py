@@ -17,11 +17,11 @@ import msgspec
 
 from ascend_doctor import __version__
 from ascend_doctor.commands.options.check_filter import choose, selection_options
-from ascend_doctor.commands.options.exact import ExactLint, exact_options
 from ascend_doctor.commands.options.kinds import flag
 from ascend_doctor.commands.options.launch import read_megatron
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import Output, output_options
+from ascend_doctor.commands.options.stack import ExactLint, exact_options
 from ascend_doctor.commands.short_help import ShortHelpCommand
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_UNKNOWN

@@ -19,6 +19,7 @@ from ascend_doctor.commands.kept_launch import (
     hold_log,
     ranks_failed,
     run_kept,
+    run_supervised,
     supervise,
 )
 from ascend_doctor.commands.rehearsed_end import JOURNAL, explains_end
@@ -46,7 +47,12 @@ from ascend_doctor.simulator import FAULTS, Injection, build, packages, parse
 from ascend_doctor.simulator.ledger import SUFFIX, Account, hold, read_account
 from ascend_doctor.simulator.machines import TOOLS, SimulatedMachine, write_tools
 from ascend_doctor.simulator.nodes import command_on_nodes, prepare_nodes
-from ascend_doctor.simulator.rank_records import RECORDS, make_records, read_records
+from ascend_doctor.simulator.rank_records import (
+    RECORDS,
+    RankRecord,
+    make_records,
+    read_records,
+)
 from ascend_doctor.simulator.timeline import TIMELINE, prepare_trace, write_trace
 from ascend_doctor.timestamps import seconds
 
@@ -129,11 +135,7 @@ def rehearse_launch(  # noqa: PLR0913 - what may be done with a launch
     server = rehearsal.server
     env = launch_environment(rehearsal, launch)
     if shrink or size:
-        npus, python = server.kind.devices, rehearsal.interpreter
-        settings = ProgramSettings(npus=npus, python=python, size=size)
-        if size:
-            env[RECORDS] = str(make_records(rehearsal.scratch))
-        env |= write_programs(rehearsal.scratch, env["PATH"], settings)
+        env |= _place_programs(rehearsal, env["PATH"], size)
     trace = size.trace if size else None
     if trace:
         env[TIMELINE] = prepare_trace(rehearsal.scratch, trace, env)
@@ -157,6 +159,27 @@ def rehearse_launch(  # noqa: PLR0913 - what may be done with a launch
         rows = write_trace(Path(env[TIMELINE]), trace)
         _say(f"{trace} has the time line, {rows} rows, for ui.perfetto.dev")
     return code
+
+
+def count_launch(
+    rehearsal: Rehearsal, launch: Sequence[str], size: TrueSize, log: str, seconds: float
+) -> tuple[int, list[RankRecord]]:
+    """Run a launch at its true size, which only ``log`` shows; gives its exit code too.
+
+    It ends after ``seconds``. Raises DataError if it cannot start.
+    """
+    env = launch_environment(rehearsal, launch)
+    env |= _place_programs(rehearsal, env["PATH"], size)
+    unfinished = new_folder()
+    code = run_supervised(launch, log, env, folder=unfinished, shown=False, seconds=seconds)
+    return code, read_records(Path(env[RECORDS]))
+
+
+def _place_programs(rehearsal: Rehearsal, path: str, size: TrueSize | None) -> dict[str, str]:
+    npus, python = rehearsal.server.kind.devices, rehearsal.interpreter
+    settings = ProgramSettings(npus=npus, python=python, size=size)
+    records = {RECORDS: str(make_records(rehearsal.scratch))} if size else {}
+    return records | write_programs(rehearsal.scratch, path, settings)
 
 
 def _conduct(

@@ -26,6 +26,8 @@ from ascend_doctor.machine import watchdog
 from ascend_doctor.shrinking.true_size import TrueSize
 
 MOST_NODES = 8
+# The chips of docs/records/true-size.md; what is computed is this machine's own.
+_MEMORY = {True: 64, False: 4}
 
 
 _USUAL = "prefix megatron kind soc faults npus nproc level only timeout formats files"
@@ -54,7 +56,7 @@ _USUAL = "prefix megatron kind soc faults npus nproc level only timeout formats 
     help="Break something; repeatable. `--inject list` shows what.",
 )
 @npus_option("NPUs of the machine.  [default: 8 of a2-8, 16 of a3-16]")
-@memory_option()
+@memory_option("  [default: 4, with --true-size 64]", None)
 @nproc_option("Ranks of level 3.", most=16, default=4)
 @level_option("As for check.")
 @timeout_option("Seconds for the whole check.", whole=True)
@@ -89,7 +91,7 @@ def command(  # noqa: PLR0913 - the options of the command
     nodes: int,
     stall: float,
     npus: int | None,
-    memory: float,
+    memory: float | None,
     python: str | None,
     prefix: str | None,
     megatron: str | None,
@@ -124,7 +126,7 @@ def command(  # noqa: PLR0913 - the options of the command
     prepared = rehearsal.prepare(
         rehearsal.choose_stack(prefix, megatron),
         python,
-        machine(kind, soc=soc, npus=npus, memory=int(memory * (1 << 30))),
+        machine(kind, soc=soc, npus=npus, memory=int((memory or _MEMORY[bool(size)]) * (1 << 30))),
         faults,
         launch=launch,
         quiet=output.quiet,

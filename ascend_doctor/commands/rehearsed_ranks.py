@@ -23,21 +23,37 @@ def describe_ranks(records: Sequence[RankRecord], memory: int) -> Iterator[str]:
         return
     steps = min(record.steps for record in records)
     yield f"optimizer steps: {steps}; no loss, norm or time that was printed is real"
+    yield from describe_memory(records, memory)
+    yield from _describe_time(records)
+    for assumption in sorted({text for record in records for text in record.assumptions}):
+        yield f"assumed: {one_line(assumption)}"
+
+
+def describe_memory(
+    records: Sequence[RankRecord], memory: int, most_classes: int = _MOST_CLASSES
+) -> Iterator[str]:
+    """A line for each class of ranks, the one with the peak first, and where the peak is."""
     classes: dict[tuple[int, int], list[RankRecord]] = defaultdict(list)
     for record in records:
         classes[record.allocated, record.reserved].append(record)
-    for (allocated, reserved), alike in list(classes.items())[:_MOST_CLASSES]:
+    for (allocated, reserved), alike in sorted(classes.items(), reverse=True)[:most_classes]:
         yield (
             f"{_name(alike)}: {show_bytes(allocated)} allocated, {show_bytes(reserved)} reserved "
             f"at most; {show_bytes(max(memory - reserved, 0))} of {show_bytes(memory)} are free"
         )
-    if len(classes) > _MOST_CLASSES:
-        yield f"{len(classes) - _MOST_CLASSES} more kinds of ranks use less"
-    most = max(records, key=lambda record: record.allocated)
-    yield from _describe_peak(most)
-    yield from _describe_time(records)
-    for assumption in sorted({text for record in records for text in record.assumptions}):
-        yield f"assumed: {one_line(assumption)}"
+    if len(classes) > most_classes:
+        yield f"{len(classes) - most_classes} more kinds of ranks use less"
+    yield from _describe_peak(max(records, key=lambda record: record.allocated))
+
+
+def step_seconds(records: Sequence[RankRecord]) -> float:
+    """Computed seconds of a step; 0 if the chip has no documented rates."""
+    return max((each.step.seconds for each in records if each.step and each.step.busy), default=0)
+
+
+def show_step(seconds: float) -> str:
+    middle, low, high = (f"{float(f'{seconds * part:.1e}'):g}" for part in (1, *_BAND))
+    return f"a step would take about {middle} s ({low} to {high} s)"
 
 
 def _describe_time(records: Sequence[RankRecord]) -> Iterator[str]:
@@ -45,12 +61,8 @@ def _describe_time(records: Sequence[RankRecord]) -> Iterator[str]:
     if not timed:
         return
     rank, step = max(timed, key=lambda row: row[1].busy)
-    longest = max(each.seconds for _, each in timed)
-    middle, low, high = (f"{float(f'{longest * part:.1e}'):g}" for part in (1, *_BAND))
-    yield (
-        f"a step would take about {middle} s ({low} to {high} s), computed from the documented "
-        "rates of the chip"
-    )
+    step_text = show_step(step_seconds(records))
+    yield f"{step_text}, computed from the documented rates of the chip"
     arithmetic = step.busy * step.cube / (step.cube + step.memory)
     parts = {
         "arithmetic": arithmetic,

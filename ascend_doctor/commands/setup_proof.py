@@ -1,7 +1,5 @@
 """Runs the stack that setup built: the check at a level, and the import checks of documents."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -57,7 +55,7 @@ class Prover:
     exit_code: int = 0
 
     @classmethod
-    def of(cls, name: str, facts: Snapshot, *, overlays: tuple[str, ...], quiet: bool) -> Prover:
+    def of(cls, name: str, facts: Snapshot, *, overlays: tuple[str, ...], quiet: bool) -> "Prover":
         """For ``--prove``: without an NPU everything above level 0 is simulated."""
         level = level_of(name)
         simulated = name == REHEARSE or (level > 0 and not has_npu(facts))

@@ -38,6 +38,15 @@ class JobOptions:
     exit_status: int | None = None
 
 
+def read_job(matrix: Catalog, options: JobOptions) -> "JobReader":
+    """A reader of logs that knows the failures of a catalogue."""
+    known = matrix.recognized_failures
+    patterns = Patterns(known.values())
+    return JobReader(
+        failures=known, codes=matrix.error_codes, patterns=patterns, matrix=matrix, options=options
+    )
+
+
 @dataclass
 class JobReader:
     """``interrupted`` is True once the user stopped it."""

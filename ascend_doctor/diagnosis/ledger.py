@@ -1,7 +1,5 @@
 """What was seen in the logs, in memory that does not grow with them."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable, Collection, Iterable
@@ -51,7 +49,7 @@ class Sighting:
     def when(self) -> tuple[float, tuple[int, int]]:
         return (self.moment.seconds if self.moment else 0.0, self.order)
 
-    def before(self, other: Sighting) -> bool:
+    def before(self, other: "Sighting") -> bool:
         """Whether this was first: by the clock across processes, by lines within one."""
         apart = self.file != other.file or (
             self.origin.named and other.origin.named and self.origin != other.origin

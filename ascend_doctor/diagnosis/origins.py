@@ -1,7 +1,5 @@
 """Who wrote a line, and when: the prefixes of launchers, and time stamps."""
 
-from __future__ import annotations
-
 import functools
 import re
 from dataclasses import dataclass, field, replace
@@ -123,7 +121,7 @@ class Origin:
         return any(number is not None for number in numbers) or bool(self.node or self.process)
 
     @functools.cached_property
-    def process_only(self) -> Origin:
+    def process_only(self) -> "Origin":
         """What tells the process from others: its rank, else what there is in its place."""
         if self.rank is None and self.local is not None:
             return self

@@ -6,8 +6,6 @@ itself; a variable that differs afterwards is untold. Sourced files that can be 
 after one that cannot, the variables that stood before it are untold.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import functools
 import itertools
@@ -77,7 +75,7 @@ class _State(msgspec.Struct):
     exports_all: bool = False
     folder: str = ""
 
-    def copy(self) -> _State:
+    def copy(self) -> "_State":
         return msgspec.structs.replace(
             self,
             values=dict(self.values),
@@ -91,7 +89,7 @@ class _State(msgspec.Struct):
         self.values = dict.fromkeys(self.values, (cause,))
         self.arrays = dict.fromkeys(self.arrays, (_unknown(cause),))
 
-    def merge(self, others: list[_State]) -> None:
+    def merge(self, others: "list[_State]") -> None:
         """The state after one of several branches."""
         for name in set().union(*(other.values for other in others)):
             several = [other.values.get(name) for other in others]

@@ -7,8 +7,6 @@ libtorch_cpu.so), the questions small: a symbol is looked up in the hash table o
 the loader does. elftools takes 25 times as long for all symbols of torch_npu.
 """
 
-from __future__ import annotations
-
 import mmap
 import struct
 from collections.abc import Iterable, Iterator
@@ -70,7 +68,7 @@ class Elf:
         machine = self._number(_U16, 18)
         self.machine = MACHINES.get(machine, str(machine))
 
-    def __enter__(self) -> Elf:  # noqa: PYI034 - typing has Self from 3.11 on
+    def __enter__(self) -> "Elf":  # noqa: PYI034 - typing has Self from 3.11 on
         return self
 
     def __exit__(self, *_: object) -> None:

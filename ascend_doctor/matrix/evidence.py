@@ -1,7 +1,5 @@
 """What was seen when stacks of the matrix were run: ``matrices/evidence/<stack>.yaml``."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import msgspec
@@ -101,7 +99,7 @@ class StackEvidence(Row, frozen=True, kw_only=True):
             return "contradicted"
         return "executed" if "executed" in standings else "documented"
 
-    def add(self, run: StackRun) -> StackEvidence:
+    def add(self, run: StackRun) -> "StackEvidence":
         """With a run that replaces the one of the same subject.
 
         A run without a result, as without a network, replaces none that has one.

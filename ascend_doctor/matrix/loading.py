@@ -1,7 +1,5 @@
 """Reads a YAML file as a strict struct, and keeps what was read well in the user's cache."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time
@@ -73,7 +71,7 @@ class CacheEntry(msgspec.Struct, frozen=True):
     name: str
 
     @classmethod
-    def of(cls, kind: str, decisive: bytes) -> CacheEntry:
+    def of(cls, kind: str, decisive: bytes) -> "CacheEntry":
         """The place of what is made of these bytes."""
         return cls(kind, blake2b(decisive, digest_size=16).hexdigest())
 

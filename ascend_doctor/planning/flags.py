@@ -37,16 +37,17 @@ def megatron(asked: LayoutQuery, choice: RankedLayout) -> tuple[str, ...]:
 
     Source: NVIDIA/Megatron-LM@core_v0.15.3:megatron/training/arguments.py.
     """
-    options = [
-        f"--{name.replace('_', '-')} {value}" for name, value in _sizes(asked, choice).items()
-    ]
-    options += ["--sequence-parallel"] if choice.layout.tp > 1 else []
-    options += ["--use-distributed-optimizer", "--bf16"]
+    options = [*layout_options(asked, choice), "--use-distributed-optimizer", "--bf16"]
     options += ["--swap-optimizer"] if asked.run.swap else []
-    if choice.memory.recompute:
-        options += [f"--{name.replace('_', '-')} {value}" for name, value in _RECOMPUTE.items()]
-    options += [f"--seq-length {asked.run.sequence}", f"--micro-batch-size {asked.run.micro_batch}"]
-    return tuple(options)
+    return (*options, f"--seq-length {asked.run.sequence}")
+
+
+def layout_options(asked: LayoutQuery, choice: RankedLayout) -> tuple[str, ...]:
+    """Those of ``megatron`` by which layouts of one training differ."""
+    sizes = _sizes(asked, choice) | (_RECOMPUTE if choice.memory.recompute else {})
+    sizes["micro_batch_size"] = str(asked.run.micro_batch)
+    options = [f"--{name.replace('_', '-')} {value}" for name, value in sizes.items()]
+    return (*options, *["--sequence-parallel"] * (choice.layout.tp > 1))
 
 
 def ms_swift(asked: LayoutQuery, choice: RankedLayout) -> tuple[str, ...]:

@@ -51,12 +51,13 @@ MEMORY_PARTS = (
 class TrainingRun(msgspec.Struct, frozen=True, kw_only=True):
     """What is trained: ``sequence`` tokens by ``micro_batch`` samples; ``lora`` 0 is full.
 
-    A step has ``global_batch`` samples; with ``swap`` the optimizer's states are on the host.
+    A step has ``global_batch`` samples, 0 if unknown; with ``swap`` the optimizer's states are on
+    the host.
     """
 
     sequence: int = 4096
     micro_batch: int = 1
-    global_batch: int = 256
+    global_batch: int = 0
     swap: bool = False
     lora: int = 0
 

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ascend_doctor.matrix.schema import Family, Soc
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.planning.layout import Layout, crossing
 from ascend_doctor.planning.memory import GIB, Memory, estimate
 from ascend_doctor.planning.rules import LayoutQuery, broken
-from ascend_doctor.planning.step_time import relative_step_time
 
 # Tensor parallelism moves every activation several times a layer: at most a node's devices (16
 # on Atlas A3).
@@ -33,7 +32,6 @@ class RankedLayout(msgspec.Struct, frozen=True, kw_only=True):
     """A legal layout. ``fits`` is None if unknown.
 
     Unknown: without the memory of the device, or with an estimate nearer to it than MARGIN.
-    ``step``: a step's time as a multiple of its arithmetic alone.
     """
 
     layout: Layout
@@ -41,12 +39,14 @@ class RankedLayout(msgspec.Struct, frozen=True, kw_only=True):
     fits: bool | None
     crosses: tuple[str, ...]
     experts: int
-    step: float
 
 
-def rank_budget(family: Family, soc: Soc | None, per_node: int) -> RankBudget:
-    """A chip's memory less its idle use, and a server's chip count."""
-    memory = ((soc and soc.memory_gib) or 0) * GIB
+def rank_budget(catalog: Catalog, chip: str, per_node: int = 0) -> RankBudget | None:
+    """A chip's memory less its idle use, and a server's chip count; None for an unknown chip."""
+    family = catalog.family_of(chip) if chip else None
+    if family is None:
+        return None
+    memory = next((soc.memory_gib or 0 for soc in family.socs if soc.soc.endswith(chip)), 0) * GIB
     idle = (family.idle_hbm_mb or 0) * _MIB
     return RankBudget(memory=max(memory - idle, 0), per_node=per_node or family.node)
 
@@ -89,7 +89,6 @@ def choice(asked: LayoutQuery, layout: Layout, where: RankBudget) -> RankedLayou
         fits=_fits(memory, where),
         crosses=crossing(layout, where.per_node) if where.per_node else (),
         experts=asked.model.experts // layout.ep,
-        step=relative_step_time(layout, asked.run, recompute=memory.recompute),
     )
 
 

@@ -34,129 +34,108 @@ class LayoutQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rule(NamedTuple):
-    """``broken`` says what is wrong, else ""."""
+    """What a layout must satisfy, who demands it, and whether it ``holds``."""
 
     text: str
     source: str
-    broken: Callable[[LayoutQuery, Layout], str]
+    holds: Callable[[LayoutQuery, Layout], bool | None]
 
 
-RULES: list[Rule] = []
-
-
-def _rule(text: str, source: str) -> Callable[[Callable[[LayoutQuery, Layout], str]], None]:
-    return lambda broken: RULES.append(Rule(text, source, broken))
-
-
-def _whole(size: int, what: str, parts: int, name: str) -> str:
-    return f"{what} ({size}) cannot be split over {name}{parts}" if size % parts else ""
-
-
-@_rule("TP·PP·CP and ETP·EP·PP divide the number of ranks", f"{_MEGATRON}core/parallel_state.py")
-def _ranks(_: LayoutQuery, layout: Layout) -> str:
-    if layout.divides:
-        return ""
-    return f"TP·PP·CP and ETP·EP·PP must divide the {layout.npus} NPUs"
-
-
-@_rule("TP divides the attention heads", f"{_MEGATRON}{_CONFIG}:743")
-def _heads(asked: LayoutQuery, layout: Layout) -> str:
-    return _whole(asked.model.heads, "attention heads", layout.tp, "TP")
-
-
-@_rule(
-    "TP divides the key and value heads; from 0.16 they may divide TP instead",
-    f"{_MEGATRON}{_CONFIG}:758; {_NEWER}:940",
-)
-def _kv_heads(asked: LayoutQuery, layout: Layout) -> str:
-    groups = asked.model.kv_heads
+def _splits_groups(asked: LayoutQuery, layout: Layout) -> bool | None:
     if asked.model.latent is not None:
-        return ""
+        return True
     # A result that depends on an unknown version is not legal in all versions.
-    fits = splits_groups(groups, layout.tp, asked.megatron)
-    return "" if fits else f"key and value heads ({groups}) cannot be split over TP{layout.tp}"
+    return splits_groups(asked.model.kv_heads, layout.tp, asked.megatron)
 
 
-@_rule(
-    "the attention heads are a multiple of the key and value heads",
-    f"{_MEGATRON}core/transformer/attention.py:1073",
-)
-def _shared_heads(asked: LayoutQuery, _: Layout) -> str:
-    heads, groups = asked.model.heads, asked.model.kv_heads
-    if asked.model.latent is not None or heads % groups == 0:
-        return ""
-    return f"{groups} key and value heads do not share {heads} attention heads"
-
-
-@_rule("EP divides the experts", f"{_MEGATRON}training/arguments.py:1039")
-def _experts(asked: LayoutQuery, layout: Layout) -> str:
-    experts = asked.model.experts
-    if not experts:
-        return (
-            "a model without experts has no EP or ETP" if layout.ep * (layout.etp or 1) > 1 else ""
-        )
-    return _whole(experts, "experts", layout.ep, "EP")
-
-
-@_rule("ETP divides the width of an expert", f"{_MEGATRON}core/tensor_parallel/layers.py")
-def _expert_width(asked: LayoutQuery, layout: Layout) -> str:
-    width = asked.model.expert_ffn
-    return _whole(width, "the width of an expert", layout.expert_tensor, "ETP") if width else ""
-
-
-@_rule(
-    f"a rank holds at most {MOST_EXPERTS} experts on NPUs",
-    "modelscope/mcore-bridge 1.6.5 wheel: mcore_bridge/config/model_config.py",
-)
-def _most_experts(asked: LayoutQuery, layout: Layout) -> str:
-    if holds_experts(asked.model.experts, layout.ep):
-        return ""
-    return f"{-(-asked.model.experts // layout.ep)} experts a rank, more than {MOST_EXPERTS}"
-
-
-@_rule(
-    "LoRA on experts does not use expert tensor parallelism",
-    "modelscope/mcore-bridge 1.6.5 wheel: mcore_bridge/tuners/lora.py",
-)
-def _lora(asked: LayoutQuery, layout: Layout) -> str:
-    split = asked.model.experts and asked.run.lora and layout.expert_tensor > 1
-    return "LoRA on experts needs ETP1" if split else ""
-
-
-@_rule(
-    "every pipeline stage has a layer; the last one may have fewer "
-    "(--decoder-last-pipeline-num-layers)",
-    f"{_MEGATRON}training/arguments.py:572, 2569",
-)
-def _layers(asked: LayoutQuery, layout: Layout) -> str:
+def _splits_layers(asked: LayoutQuery, layout: Layout) -> bool:
     last = len(stages(asked.model, layout)[-1])
-    fits = splits_layers(asked.model.layers, layout.pp, None, last)
-    return "" if fits else f"{asked.model.layers} layers leave a stage of PP{layout.pp} empty"
+    return splits_layers(asked.model.layers, layout.pp, None, last)
 
 
-@_rule(
-    "2·CP divides the sequence, and TP what of it a rank has (sequence parallelism, which "
-    "experts with TP demand)",
-    f"{_MEGATRON}training/arguments.py:844; megatron/core/transformer/moe/moe_layer.py",
-)
-def _sequence(asked: LayoutQuery, layout: Layout) -> str:
-    if not splits_sequence(asked.run.sequence, layout.cp):
-        return f"a sequence of {asked.run.sequence} is no multiple of 2·CP{layout.cp}"
-    return _whole(asked.run.sequence // layout.cp, "a sequence (part)", layout.tp, "TP")
-
-
-@_rule("TP divides the heads of gated delta nets, and CP is 1 before 0.18", f"{_NEWER}:976")
-def _delta(asked: LayoutQuery, layout: Layout) -> str:
+def _splits_delta(asked: LayoutQuery, layout: Layout) -> bool:
     delta = asked.model.delta
     if delta is None:
-        return ""
+        return True
+    # MindSpeed core_r0.16.0 takes CP, too.
     if layout.cp > 1 and not is_from(asked, "0.18.0"):
-        return "gated delta nets take no CP before megatron-core 0.18 (MindSpeed core_r0.16.0 does)"
-    if delta.whole:
-        return ""
-    return _whole(delta.key_heads, "key heads of the delta nets", layout.tp, "TP") or _whole(
-        delta.value_heads, "value heads of the delta nets", layout.tp, "TP"
-    )
+        return False
+    return delta.whole or not (delta.key_heads % layout.tp or delta.value_heads % layout.tp)
+
+
+RULES = (
+    Rule(
+        "TP·PP·CP and ETP·EP·PP divide the number of ranks",
+        f"{_MEGATRON}core/parallel_state.py",
+        lambda _, layout: layout.divides,
+    ),
+    Rule(
+        "the micro-batch times DP divides the global batch, if that is given",
+        f"{_MEGATRON}core/num_microbatches_calculator.py:341",
+        lambda asked, layout: asked.run.global_batch % (asked.run.micro_batch * layout.dp) == 0,
+    ),
+    Rule(
+        "TP divides the attention heads",
+        f"{_MEGATRON}{_CONFIG}:743",
+        lambda asked, layout: asked.model.heads % layout.tp == 0,
+    ),
+    Rule(
+        "TP divides the key and value heads; from 0.16 they may divide TP instead",
+        f"{_MEGATRON}{_CONFIG}:758; {_NEWER}:940",
+        _splits_groups,
+    ),
+    Rule(
+        "the attention heads are a multiple of the key and value heads",
+        f"{_MEGATRON}core/transformer/attention.py:1073",
+        lambda asked, _: bool(asked.model.latent) or asked.model.heads % asked.model.kv_heads == 0,
+    ),
+    Rule(
+        "EP divides the experts; a model without experts has no EP or ETP",
+        f"{_MEGATRON}training/arguments.py:1039",
+        lambda asked, layout: (
+            asked.model.experts % layout.ep == 0
+            if asked.model.experts
+            else layout.ep * (layout.etp or 1) == 1
+        ),
+    ),
+    Rule(
+        "ETP divides the width of an expert",
+        f"{_MEGATRON}core/tensor_parallel/layers.py",
+        lambda asked, layout: asked.model.expert_ffn % layout.expert_tensor == 0,
+    ),
+    Rule(
+        f"a rank holds at most {MOST_EXPERTS} experts on NPUs",
+        "modelscope/mcore-bridge 1.6.5 wheel: mcore_bridge/config/model_config.py",
+        lambda asked, layout: holds_experts(asked.model.experts, layout.ep),
+    ),
+    Rule(
+        "LoRA on experts does not use expert tensor parallelism",
+        "modelscope/mcore-bridge 1.6.5 wheel: mcore_bridge/tuners/lora.py",
+        lambda asked, layout: (
+            not (asked.model.experts and asked.run.lora and layout.expert_tensor > 1)
+        ),
+    ),
+    Rule(
+        "every pipeline stage has a layer; the last one may have fewer "
+        "(--decoder-last-pipeline-num-layers)",
+        f"{_MEGATRON}training/arguments.py:572, 2569",
+        _splits_layers,
+    ),
+    Rule(
+        "2·CP divides the sequence, and TP what of it a rank has (sequence parallelism, which "
+        "experts with TP demand)",
+        f"{_MEGATRON}training/arguments.py:844; megatron/core/transformer/moe/moe_layer.py",
+        lambda asked, layout: (
+            splits_sequence(asked.run.sequence, layout.cp)
+            and asked.run.sequence // layout.cp % layout.tp == 0
+        ),
+    ),
+    Rule(
+        "TP divides the heads of gated delta nets, and CP is 1 before 0.18",
+        f"{_NEWER}:976",
+        _splits_delta,
+    ),
+)
 
 
 def is_from(asked: LayoutQuery, version: str) -> bool:
@@ -178,11 +157,8 @@ def fit_delta(asked: LayoutQuery) -> LayoutQuery:
     return replace(asked, model=model)
 
 
-def broken(asked: LayoutQuery, layout: Layout) -> Iterator[tuple[Rule, str]]:
+def broken(asked: LayoutQuery, layout: Layout) -> Iterator[Rule]:
     """The rules that a layout breaks; if its sizes do not divide, only that."""
-    for rule in RULES:
-        text = rule.broken(asked, layout)
-        if text:
-            yield rule, text
-            if not layout.divides:
-                return
+    for rule in RULES if layout.divides else RULES[:1]:
+        if not rule.holds(asked, layout):
+            yield rule

@@ -6,9 +6,10 @@ attention) counts whole on every rank
 multi_latent_attention.py, moe/; of gated delta nets @core_v0.16.1:megatron/core/ssm).
 """
 
-from __future__ import annotations
-
 import math
+import operator
+from collections.abc import Callable
+from itertools import starmap
 
 import msgspec
 
@@ -17,6 +18,8 @@ from ascend_doctor.planning.layout import Layout
 
 # --make-vocab-size-divisible-by (megatron/training/arguments.py), times the tensor parallel size.
 _VOCABULARY_MULTIPLE = 128
+# Of linear layers the inputs and the outputs that a rank has.
+_Sides = tuple[tuple[float, float], ...]
 
 
 class RankParameters(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,7 +28,7 @@ class RankParameters(msgspec.Struct, frozen=True, kw_only=True):
     dense: float = 0.0
     expert: float = 0.0
 
-    def __add__(self, other: RankParameters) -> RankParameters:
+    def __add__(self, other: "RankParameters") -> "RankParameters":
         return RankParameters(dense=self.dense + other.dense, expert=self.expert + other.expert)
 
     @property
@@ -51,12 +54,25 @@ def vocabulary(model: Model, layout: Layout) -> int:
 def rank_parameters(model: Model, layout: Layout, stage: int) -> RankParameters:
     total = RankParameters()
     for layer in stages(model, layout)[stage]:
-        total += _layer(model, layout, layer)
+        total += _count(model, layout, layer, operator.mul)
+        total += RankParameters(dense=_beside(model, layout, layer))
     rows = vocabulary(model, layout) * model.hidden
     last = stage == layout.pp - 1
     # A tied output shares its rows with the embedding only if one rank holds both.
     ends = (stage == 0) + (last and not (model.tied and layout.pp == 1))
     return total + RankParameters(dense=ends * rows + last * model.hidden)
+
+
+def adapters(model: Model, layout: Layout, stage: int, rank: int) -> RankParameters:
+    """Parameters of LoRA adapters of ``rank`` on all linear layers of a rank's stage.
+
+    Of a layer split over its outputs the adapter's first half is whole on every rank, of one
+    split over its inputs the second; the router and the embeddings have none.
+    """
+    total = RankParameters()
+    for layer in stages(model, layout)[stage]:
+        total += _count(model, layout, layer, lambda rows, columns: rank * (rows + columns))
+    return total
 
 
 def largest_shard(model: Model, layout: Layout, stage: int) -> float:
@@ -81,83 +97,61 @@ def largest_shard(model: Model, layout: Layout, stage: int) -> float:
     )
 
 
-def _layer(model: Model, layout: Layout, layer: int) -> RankParameters:
-    norms = 2 * model.hidden
-    mixing = _delta(model, layout) if model.is_delta(layer) else _attention(model, layout)
-    if not model.has_experts(layer):
-        return RankParameters(dense=norms + mixing + 3 * model.hidden * model.ffn / layout.tp)
-    shared = 3 * model.hidden * model.shared_ffn / layout.tp
-    router = model.experts * model.hidden + model.shared_gate * model.hidden
-    experts = model.experts / layout.ep * 3 * model.hidden * model.expert_ffn / layout.expert_tensor
-    return RankParameters(dense=norms + mixing + shared + router, expert=experts)
+def _count(
+    model: Model, layout: Layout, layer: int, size: Callable[[float, float], float]
+) -> RankParameters:
+    """The sum of a layer's linear parts; ``size`` is given what a rank has of both sides."""
+    experts = model.has_experts(layer)
+    mixing = _delta if model.is_delta(layer) else _latent if model.latent else _attention
+    network = _network(model, model.shared_ffn if experts else model.ffn, layout.tp)
+    dense = sum(starmap(size, (*mixing(model, layout.tp), *network)))
+    if not experts:
+        return RankParameters(dense=dense)
+    each = sum(starmap(size, _network(model, model.expert_ffn, layout.expert_tensor)))
+    return RankParameters(dense=dense, expert=model.experts / layout.ep * each)
 
 
-def _attention(model: Model, layout: Layout) -> float:
-    if model.latent is not None:
-        return _latent(model, layout)
+def _network(model: Model, wide: int, parts: int) -> _Sides:
+    return ((model.hidden, 2 * wide / parts), (wide / parts, model.hidden)) if wide else ()
+
+
+def _attention(model: Model, tp: int) -> _Sides:
     wide = model.heads * (2 if model.gated_attention else 1) + 2 * model.kv_heads
-    split = (wide + model.heads) * model.head_dim * model.hidden / layout.tp
-    return split + (2 * model.head_dim if model.qk_norm else 0)
+    into = (model.hidden, wide * model.head_dim / tp)
+    return into, (model.heads * model.head_dim / tp, model.hidden)
 
 
-def _latent(model: Model, layout: Layout) -> float:
-    latent = model.latent
+def _latent(model: Model, tp: int) -> _Sides:
+    latent, hidden, heads = model.latent, model.hidden, model.heads
     assert latent is not None  # noqa: S101 - for the type checker
-    query = model.heads * (latent.nope_dim + latent.rope_dim)
-    whole = model.hidden * (latent.kv_rank + latent.rope_dim) + latent.kv_rank
-    split = latent.kv_rank * model.heads * (latent.nope_dim + latent.value_dim)
-    split += model.heads * latent.value_dim * model.hidden
-    if latent.q_rank:
-        whole += model.hidden * latent.q_rank + latent.q_rank
-        split += latent.q_rank * query
-    else:
-        split += model.hidden * query
-    return whole + split / layout.tp
+    q_rank, kv_rank = latent.q_rank, latent.kv_rank
+    query = heads * (latent.nope_dim + latent.rope_dim) / tp
+    return (
+        *(((hidden, q_rank), (q_rank, query)) if q_rank else ((hidden, query),)),
+        (hidden, kv_rank + latent.rope_dim),
+        (kv_rank, heads * (latent.nope_dim + latent.value_dim) / tp),
+        (heads * latent.value_dim / tp, hidden),
+    )
 
 
-def _delta(model: Model, layout: Layout) -> float:
+def _delta(model: Model, tp: int) -> _Sides:
     delta = model.delta
     assert delta is not None  # noqa: S101 - for the type checker
+    parts = 1 if delta.whole else tp
     keys, values = delta.key_heads * delta.key_dim, delta.value_heads * delta.value_dim
-    into = model.hidden * (2 * keys + 2 * values + 2 * delta.value_heads)
-    conv = (2 * keys + values) * delta.conv_kernel
-    split = into + conv + 2 * delta.value_heads + values * model.hidden
-    return split / (1 if delta.whole else layout.tp) + delta.value_dim
+    into = (model.hidden, 2 * (keys + values + delta.value_heads) / parts)
+    return into, (values / parts, model.hidden)
 
 
-def adapters(model: Model, layout: Layout, stage: int, rank: int) -> RankParameters:
-    """Parameters of LoRA adapters of ``rank`` on all linear layers of a rank's stage.
-
-    Of a layer split over its outputs the adapter's first half is whole on every rank, of one
-    split over its inputs the second; the router and the embeddings have none.
-    """
-    total = RankParameters()
-    for layer in stages(model, layout)[stage]:
-        total += _adapter_parameters(model, layout, layer, rank)
-    return total
-
-
-def _adapter_parameters(model: Model, layout: Layout, layer: int, rank: int) -> RankParameters:
-    hidden, tp = model.hidden, layout.tp
-    parts = tp
-    if model.is_delta(layer) and model.delta is not None:
-        delta = model.delta
-        parts = 1 if delta.whole else tp
-        values = delta.value_heads * delta.value_dim
-        wide = 2 * delta.key_heads * delta.key_dim + 2 * values + 2 * delta.value_heads
-    elif model.latent is not None:
-        values = model.heads * model.latent.value_dim
-        wide = model.heads * (model.latent.nope_dim + model.latent.rope_dim)
-        wide += model.heads * (model.latent.nope_dim + model.latent.value_dim)
-        wide += model.latent.kv_rank + model.latent.q_rank
-    else:
-        values = model.heads * model.head_dim
-        wide = values * (2 if model.gated_attention else 1) + 2 * model.kv_heads * model.head_dim
-    mixing = rank * (hidden + wide / parts + values / parts + hidden)
-    ffn = model.ffn if not model.has_experts(layer) else model.shared_ffn
-    network = rank * (2 * hidden + 3 * ffn / tp) if ffn else 0
-    if not model.has_experts(layer):
-        return RankParameters(dense=mixing + network)
-    etp = layout.expert_tensor
-    per_expert = rank * (2 * hidden + 3 * model.expert_ffn / etp)
-    return RankParameters(dense=mixing + network, expert=model.experts / layout.ep * per_expert)
+def _beside(model: Model, layout: Layout, layer: int) -> float:
+    """Parameters of norms, the router and a delta net's convolution."""
+    total = 2.0 * model.hidden
+    if model.has_experts(layer):
+        total += model.experts * model.hidden + model.shared_gate * model.hidden
+    if model.is_delta(layer) and (delta := model.delta):
+        keys, values = delta.key_heads * delta.key_dim, delta.value_heads * delta.value_dim
+        split = (2 * keys + values) * delta.conv_kernel + 2 * delta.value_heads
+        return total + split / (1 if delta.whole else layout.tp) + delta.value_dim
+    if model.latent:
+        return total + model.latent.kv_rank + model.latent.q_rank
+    return total + (2 * model.head_dim if model.qk_norm else 0)

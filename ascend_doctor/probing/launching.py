@@ -1,7 +1,5 @@
 """Runs probes in one launch to their ends or a deadline, and ends all that was started."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import math
@@ -156,7 +154,7 @@ class _Launch:
     def _part(self) -> ProbeSlot:
         return self._parts[self._at]
 
-    def __enter__(self) -> _Launch:  # noqa: PYI034 - Self is newer than Python 3.10
+    def __enter__(self) -> "_Launch":  # noqa: PYI034 - Self is newer than Python 3.10
         self._start_part()
         try:
             self._open()

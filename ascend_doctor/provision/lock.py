@@ -9,8 +9,6 @@ PREFIX/stacks/<id>/ascend-doctor.lock written last: a stack without it is not co
 PREFIX/current -> stacks/<id>         the stack in use, switched by one rename
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -223,7 +221,7 @@ class Prefix(msgspec.Struct, frozen=True):
     root: Path
 
     @classmethod
-    def of(cls, path: str | None) -> Prefix:
+    def of(cls, path: str | None) -> "Prefix":
         """The folder named, else ASCEND_DOCTOR_PREFIX, else the user's data folder."""
         named = path or os.environ.get("ASCEND_DOCTOR_PREFIX")
         folder = named or data_folder()

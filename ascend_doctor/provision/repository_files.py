@@ -4,8 +4,6 @@ GitPython starts git when it is imported and by its default object database, and
 repository's configuration. Neither happens here: see ``_NoGit``, ``_Repo`` and ``_Objects``.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io
@@ -110,7 +108,7 @@ class _Repo(git.Repo):
 
 
 @contextlib.contextmanager
-def open_reader(files: GitFiles) -> Iterator[FileReader]:
+def open_reader(files: GitFiles) -> "Iterator[FileReader]":
     _refuse_special_files(files)
     with _without_git_variables():
         repo = _Repo(files.git, odbt=_Objects, expand_vars=False)

@@ -1,7 +1,5 @@
 """Reads a repository with git, which gets a folder of ours: refs and objects, no configuration."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +15,7 @@ _REGULAR_FILES = ("100644", "100755")
 
 
 @contextlib.contextmanager
-def open_reader(files: GitFiles, runner: Runner) -> Iterator[GitReader]:
+def open_reader(files: GitFiles, runner: Runner) -> "Iterator[GitReader]":
     with read_environment(files.git, files.common, files.formats) as env:
         yield GitReader(runner, files.git, env)
 

@@ -1,7 +1,5 @@
 """Runs git, pip and the like for a setup: alone on its prefix, with deadlines, without secrets."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -53,7 +51,7 @@ class Runner:
     """
 
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    held: PrefixLock | None = None
+    held: "PrefixLock | None" = None
     hidden: tuple[str, ...] = ()
     progress: Callable[[str], None] | None = None
 
@@ -119,7 +117,7 @@ class Runner:
             raise CommandError(title, _describe(process.returncode, text), text)
         return out
 
-    def _follow(self, process: subprocess.Popen[bytes]) -> _Errors | None:
+    def _follow(self, process: subprocess.Popen[bytes]) -> "_Errors | None":
         if self.progress is None or process.stderr is None:
             return None
         errors = _Errors(process.stderr, self._show_progress)
@@ -137,7 +135,7 @@ class Runner:
     def _mark(self) -> dict[str, str]:
         return {} if self.held is None else {OWNER: self.held.name}
 
-    def hiding(self, texts: Iterable[str]) -> Runner:
+    def hiding(self, texts: Iterable[str]) -> "Runner":
         return replace(self, hidden=(*self.hidden, *(text for text in texts if text)))
 
     def _clear(self, output: bytes) -> str:

@@ -4,8 +4,6 @@ The machine is part of the question: its CANN, driver, chips, Python and archite
 of components like others, and are not changed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import re
@@ -203,7 +201,7 @@ def has_stack(catalog: Catalog, question: SolveQuery) -> bool:
     return isinstance(pin(catalog, question), dict)
 
 
-def _search(provider: _Provider, rounds: int = _ROUNDS) -> dict[str, str] | tuple[Demand, ...]:
+def _search(provider: "_Provider", rounds: int = _ROUNDS) -> dict[str, str] | tuple[Demand, ...]:
     """As ``_resolve``, asked once; the reasons of a refusal ask again."""
     known = provider.answers.results
     question = provider.question
@@ -213,7 +211,7 @@ def _search(provider: _Provider, rounds: int = _ROUNDS) -> dict[str, str] | tupl
     return known[key]
 
 
-def _resolve(provider: _Provider, rounds: int) -> dict[str, str] | tuple[Demand, ...]:
+def _resolve(provider: "_Provider", rounds: int) -> dict[str, str] | tuple[Demand, ...]:
     search: Any = Resolution(provider, resolvelib.BaseReporter())
     demands = [*provider.wishes(), *provider.facts()]
     try:
@@ -228,7 +226,7 @@ def _resolve(provider: _Provider, rounds: int) -> dict[str, str] | tuple[Demand,
 
 
 def _pins_of_wish(
-    provider: _Provider, demands: list[Demand], pins: Mapping[str, str]
+    provider: "_Provider", demands: list[Demand], pins: Mapping[str, str]
 ) -> dict[str, str]:
     reached: dict[str, str] = {}
     todo = list(demands)
@@ -303,7 +301,7 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
         )
         self._near = tuple(stack.id for stack in self.stacks)
 
-    def with_wish(self, name: str, versions: str) -> _Provider:
+    def with_wish(self, name: str, versions: str) -> "_Provider":
         wishes = {**self.question.wishes, name: versions}
         return _Provider(self.catalog, replace(self.question, wishes=wishes))
 

@@ -33,6 +33,12 @@ _LONGEST_PATH = 4096
 _NOT_LAST = frozenset("（【《“(")  # noqa: RUF001 - as above
 
 
+class Prose(str):
+    """A text that may be broken, unlike a row of a table or a command to copy."""
+
+    __slots__ = ()
+
+
 def terminal_width(otherwise: int = PAGE) -> int:
     """The terminal's columns; ``otherwise`` without one."""
     # As shutil.get_terminal_size, which is slower to import.

@@ -36,6 +36,15 @@ _RATIO = "0.25"
 # Layers of each stage, and in it of each virtual one, as [[0,1],[1,1]*2,[3,0]].
 _STAGES = "pipeline-num-transformer-layers"
 _VIRTUAL = {"num-layers-per-virtual-pipeline-stage", "num-virtual-stages-per-pipeline-rank"}
+_UNEVEN = {"decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers"}
+# What a launch with another layout does not keep, beside the sizes that it has.
+OF_LAYOUT = {
+    *_VIRTUAL,
+    *_UNEVEN,
+    *("num-layer-list", "expert-tensor-parallel-size", "sequence-parallel"),
+    *("recompute-granularity", "recompute-method", "recompute-num-layers"),
+    "enable-recompute-layers-per-pp-rank",
+}
 _STEPS = {"train-iters", "lr-decay-iters", "max-steps", "max-train-steps"}
 _SAMPLES = {"train-samples", "lr-decay-samples"}
 # Files and folders that a rehearsal lacks.
@@ -47,8 +56,8 @@ PLACES = {
 _LEFT_OUT = {
     *PLACES,
     "rampup-batch-size",
-    *("lr-warmup-samples", "noop-layers", "num-layer-list", "decoder-first-pipeline-num-layers"),
-    *("decoder-last-pipeline-num-layers", "exit-duration-in-mins"),
+    *_UNEVEN,
+    *("lr-warmup-samples", "noop-layers", "num-layer-list", "exit-duration-in-mins"),
 }
 _DATA = {"data-path", "train-data-path", "valid-data-path", "test-data-path", "split", "mock-data"}
 TOKENIZER = {

@@ -30,7 +30,7 @@ from ascend_doctor.shrinking.stand_ins import (
     write_questions,
 )
 from ascend_doctor.shrinking.true_size import TrueSize, choose_ranks, place_stand_ins
-from ascend_doctor.shrinking.words import LaunchWords, Option, split_launch
+from ascend_doctor.shrinking.words import LaunchWords, Option, replace_options, split_launch
 
 _LLAMA_FACTORY = "llamafactory-cli"
 PROGRAMS = (
@@ -42,7 +42,7 @@ _SETTINGS = "ASCEND_DOCTOR_SHRINK"
 _MODELS = {"model", "model-name-or-path", "ref-model"}
 _MODEL_KEYS = ("model.path", "model.partial_pretrain")
 _DATA_KEYS = ("data.train_files", "data.val_files")
-_TRUE_SIZE = "at true size"
+TRUE_SIZE = "at true size"
 
 
 class ProgramSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,15 +192,18 @@ def start_ranks(
     size = settings.size
     if size is None or not launch.starts_ranks or launch.accelerate:
         return None
+    before = launch.options
+    laid_out = replace_options(before, size.words, size.without)
+    launch = msgspec.structs.replace(launch, options=laid_out)
     world = size.world or launch.ranks or nproc or 1
     each = next((o.number for o in launch.places if o.name == "nproc-per-node"), None)
     real = size.real or tuple(choose_ranks(launch, world, size.each))
     if real[-1] >= world:
         raise DataError(f"--real {spans(real)}: the launch has {world} ranks, from 0")
-    options = place_stand_ins(launch.options, _writer(launch, settings))
-    _say(describe(launch.options, options), _TRUE_SIZE)
+    options = place_stand_ins(launch.options, _writer(launch, settings), size.steps)
+    _say(describe(before, options), TRUE_SIZE)
     if len(real) < world:
-        _say([f"{len(real)} of {world} ranks have a process: {spans(real)}"], _TRUE_SIZE)
+        _say([f"{len(real)} of {world} ranks have a process: {spans(real)}"], TRUE_SIZE)
     placed = [word for option in options for word in option.words()]
     ranks = ",".join(map(str, real))
     start = [settings.python, "-m", "ascend_simulator.ranks", str(world)]
@@ -233,7 +236,7 @@ def main() -> None:
             raise DataError(f"{program}: no such program")
         small = None if settings.size else shrink(program, words, settings, _count_ranks(env))
     except DoctorError as error:
-        aim = f"start {_TRUE_SIZE}" if settings.size else "shrink"
+        aim = f"start {TRUE_SIZE}" if settings.size else "shrink"
         sys.stderr.write(f"ascend-doctor: simulated: cannot {aim}: {one_line(str(error))}\n")
         sys.exit(2)
     if small is not None:

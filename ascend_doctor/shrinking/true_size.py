@@ -29,21 +29,24 @@ class TrueSize(msgspec.Struct, frozen=True, kw_only=True):
     """A launch at its true size. ``world`` in place of its own ranks; ``real`` have a process.
 
     ``each``: the ranks of a pipeline stage that have one, if they are not named. ``trace``: the
-    file for their time line.
+    file for their time line. ``words`` are options in place of the launch's, ``without`` others.
     """
 
     world: int | None = None
     real: tuple[int, ...] = ()
     each: int | None = None
     trace: str | None = None
+    steps: int = STEPS
+    words: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
 
 
 def place_stand_ins(
-    options: Sequence[Option], write_instructions: Callable[[int, int], str]
+    options: Sequence[Option], write_instructions: Callable[[int, int], str], steps: int = STEPS
 ) -> list[Option]:
     """The options of a training by Megatron-LM, with every size as it is.
 
-    Missing inputs get a stand-in; nothing is saved; it ends after some steps. Other programs
+    Missing inputs get a stand-in; nothing is saved; it ends after ``steps``. Other programs
     keep all options. ``write_instructions`` is that of `choose_inputs`. Raises DataError if the
     vocabulary is unknown.
     """
@@ -65,9 +68,9 @@ def place_stand_ins(
             gone |= TOKENIZER
             added += tokenizer
     iterations = sizes.get("train-iters")
-    if iterations is None or iterations > STEPS:
+    if iterations is None or iterations > steps:
         gone.add("exit-interval")
-        added.append(Option("--exit-interval", (str(STEPS),)))
+        added.append(Option("--exit-interval", (str(steps),)))
     return [*(option for option in options if option.name not in gone), *added]
 
 

@@ -1,7 +1,5 @@
 """The words of a launch as its launcher, its program and the program's options."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -45,6 +43,15 @@ class Option(msgspec.Struct, frozen=True):
         return (self.typed, *self.arguments) if self.typed else self.arguments
 
 
+def replace_options(
+    options: Sequence[Option], words: Sequence[str], without: Iterable[str]
+) -> tuple[Option, ...]:
+    """The options with those in ``words`` for the ones of the same names, ``without`` others."""
+    new = tuple(_options(words))
+    gone = {*without, *(option.name for option in new)}
+    return (*(option for option in options if option.name not in gone), *new)
+
+
 def add_missing(options: Sequence[Option], added: Iterable[Option]) -> list[Option]:
     names = {option.name for option in options}
     return [*options, *(option for option in added if option.name not in names)]
@@ -78,7 +85,7 @@ class LaunchWords(msgspec.Struct, frozen=True, kw_only=True):
         nodes = numbers.get("nnodes", 1)
         return each * nodes if each and nodes else None
 
-    def on_one_node(self, ranks: int) -> LaunchWords:
+    def on_one_node(self, ranks: int) -> "LaunchWords":
         if not self.starts_ranks:
             return self
         if self.accelerate:

@@ -1,7 +1,5 @@
 """Compiles the stand-in CANN libraries: our runtime, and stubs for all else the wheel needs."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

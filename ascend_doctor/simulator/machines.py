@@ -119,6 +119,14 @@ def machine(
     return SimulatedMachine(kind, chip, memory)
 
 
+def machine_of(chip: str, memory: int) -> SimulatedMachine:
+    """The server that has chips of this one's family, also as 910B3. Raises DataError."""
+    soc = f"Ascend{chip.removeprefix('Ascend')}"
+    family = find(soc)[0]
+    names = (name for name, kind in KINDS.items() if find(kind.soc)[0] == family)
+    return machine(next(names, "a2-8"), soc=soc, memory=memory)
+
+
 def write_tools(server: SimulatedMachine, folder: Path, *, node: int = 0) -> None:
     """Write npu-smi and hccn_tool as programs, for a user's own scripts.
 

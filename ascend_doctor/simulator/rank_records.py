@@ -1,7 +1,5 @@
 """What ranks at true size wrote of their memory and time (operators/peaks.py, clock.py)."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 

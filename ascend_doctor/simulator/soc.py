@@ -1,7 +1,5 @@
 """What the runtime must know of a SoC, from the hardware matrix."""
 
-from __future__ import annotations
-
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import Family, Soc

@@ -1,7 +1,5 @@
 """The virtual time line of ranks (runtime/clock.c), as Perfetto and chrome://tracing read it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

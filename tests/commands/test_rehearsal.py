@@ -110,12 +110,6 @@ def test_options_of_the_check_are_refused(command: list[str]) -> None:
         assert arguments[0].strip("-")[0] in done.stderr.decode()
 
 
-def test_that_a_job_fits_is_not_told(command: list[str]) -> None:
-    done = run_bytes([*command, "--memory", "full", "--", "true"], check=False)
-    assert done.returncode == 2
-    assert b"cannot be told from a rehearsal; ascend-doctor plan estimates" in done.stderr
-
-
 def test_ranks_train_and_are_counted(rehearse: Rehearse, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN)
     launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py")

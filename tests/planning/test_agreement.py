@@ -52,7 +52,7 @@ def random_layout(dice: random.Random, model: Model) -> Layout:
 def command(asked: LayoutQuery, layout: Layout) -> list[str]:
     model = asked.model
     memory = estimate(MODELS[0], Layout(npus=1), asked.run, recompute=False)
-    choice = RankedLayout(layout=layout, memory=memory, fits=None, crosses=(), experts=0, step=1.0)
+    choice = RankedLayout(layout=layout, memory=memory, fits=None, crosses=(), experts=0)
     groups = (
         f"--group-query-attention --num-query-groups {model.kv_heads}"
         if model.latent is None
@@ -85,7 +85,7 @@ def test_plan_and_lint_agree(release: str) -> None:
             LayoutQuery(model=model, run=run, megatron=release),
             random_layout(dice, model),
         )
-        refused = [rule.text for rule, _ in broken(asked, layout)]
+        refused = [rule.text for rule in broken(asked, layout)]
         judged = findings(of_command(command(asked, layout), CATALOG)[0], base, CATALOG, CHECKS)
         wrong = [each.title for each in judged if each.level in {Level.ERROR, Level.WARNING}]
         count[bool(refused), bool(wrong)] += 1

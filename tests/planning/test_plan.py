@@ -50,12 +50,12 @@ def test_every_legal_layout_satisfies_every_rule_and_is_listed_once() -> None:
     ("layout", "query", "words"),
     [
         (Layout(npus=8, tp=8), query_of(), "key and value heads"),
-        (Layout(npus=8, ep=3), query_of(), "must divide"),
-        (Layout(npus=8, tp=2, ep=2), query_of(lora=8), "ETP1"),
-        (Layout(npus=8, cp=4), query_of(sequence=4100), "2·CP4"),
-        (Layout(npus=128, pp=64), query_of(), "empty"),
+        (Layout(npus=8, ep=3), query_of(), "divide the number of ranks"),
+        (Layout(npus=8, tp=2, ep=2), query_of(lora=8), "LoRA on experts"),
+        (Layout(npus=8, cp=4), query_of(sequence=4100), "2·CP divides"),
+        (Layout(npus=128, pp=64), query_of(), "every pipeline stage"),
         (Layout(npus=8, ep=2), query_of(find(CATALOG, "qwen3-8b")), "without experts"),
-        (Layout(npus=8, ep=1), query_of(find(CATALOG, "deepseek-v3")), "256 experts a rank"),
+        (Layout(npus=8, ep=1), query_of(find(CATALOG, "deepseek-v3")), "at most 128 experts"),
         (Layout(npus=8, cp=2), query_of(find(CATALOG, "qwen3.5-35b-a3b"), megatron="0.16.1"), "CP"),
     ],
 )
@@ -63,8 +63,8 @@ def test_a_layout_that_breaks_a_rule_says_which(
     layout: Layout, query: LayoutQuery, words: str
 ) -> None:
     problems = list(broken(query, layout))
-    assert any(words in text for _, text in problems)
-    assert all(rule.source for rule, _ in problems)
+    assert any(words in rule.text for rule in problems)
+    assert all(rule.source for rule in problems)
 
 
 def test_newer_megatrons_take_more() -> None:
@@ -252,7 +252,6 @@ def test_json_has_layouts_groups_and_flags(doctor: Command, tmp_path: Path) -> N
         ("--model", "qwen3-30b-a3b", "--layout", "TP8"),
         ("--model", "qwen3-8b", "--soc", "H100"),
         ("--model", "qwen3-8b", "--megatron", "new"),
-        ("--model", "qwen3-8b", "--lora", "8", "--full"),
     ],
 )
 def test_bad_wishes_are_refused_in_one_line(doctor: Command, more: tuple[str, ...]) -> None:

@@ -97,6 +97,16 @@ def test_torchrun_becomes_the_start_of_its_ranks(capsys: pytest.CaptureFixture[s
     assert start_ranks("python", ["train.py"], SETTINGS) is None
 
 
+def test_options_of_another_layout_take_the_place_of_the_launch_s() -> None:
+    size = TrueSize(words=("--pipeline-model-parallel-size", "2"), without=("recompute-method",))
+    launch = "--nproc-per-node 16 train.py --pipeline-model-parallel-size 1 --recompute-method x"
+    settings = ProgramSettings(npus=16, python="python", size=size)
+    assert start_ranks("torchrun", [*launch.split(), "--bf16"], settings) == [
+        *("python", "-m", "ascend_simulator.ranks", "16", "16", "0,8", "train.py", "--bf16"),
+        *("--pipeline-model-parallel-size", "2"),
+    ]
+
+
 def test_a_rank_that_the_launch_lacks_is_refused() -> None:
     settings = ProgramSettings(npus=8, python="python", size=TrueSize(real=(0, 9)))
     with pytest.raises(DataError, match="--real 0,9: the launch has 8 ranks, from 0"):

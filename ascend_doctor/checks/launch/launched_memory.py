@@ -125,6 +125,7 @@ def plan_launch(case: Case) -> LaunchedPlan:
     run = TrainingRun(
         sequence=number(case, "max_length" if swift else "seq_length", 2048 if swift else None),
         micro_batch=number(case, "micro_batch_size", 1),
+        global_batch=_optional(case, "global_batch_size"),
         swap=flag(case, "swap_optimizer"),
         lora=_lora_rank(case, swift=swift),
     )
@@ -143,12 +144,8 @@ def budget(case: Case) -> tuple[RankBudget, str]:
     npus = case.facts.npus
     name = next((npu.name for npu in npus.devices if npu.name), "") if npus is not None else ""
     for soc_name, shown in ((name, name), (USUAL_SOC, f"{USUAL_SOC} assumed")):
-        family = case.catalog.family_of(soc_name) if soc_name else None
-        if family is None:
-            continue
-        chips = [soc for soc in family.socs if soc.soc.endswith(soc_name)]
-        where = rank_budget(family, chips[0] if chips else None, 0)
-        if where.memory:
+        where = rank_budget(case.catalog, soc_name)
+        if where and where.memory:
             return where, shown
     raise Unknown("how much memory an NPU has")
 

@@ -79,30 +79,13 @@ def npus_option(text: str, *, default: int | None = None) -> Option:
     )
 
 
-class MemorySize(click.FloatRange):
-    """GiB; what a chip would need at the sizes of a real job is not among them."""
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """As a number. Whether a job fits into a chip's memory is not told: docs/rehearse.md."""
-        if value == "full":
-            self.fail(
-                "whether a job fits into a chip's memory cannot be told from a rehearsal; "
-                "ascend-doctor plan estimates",
-                param,
-                ctx,
-            )
-        return float(super().convert(value, param, ctx))
-
-
-def memory_option() -> Option:
+def memory_option(text: str, default: float | None = 4) -> Option:
     return defaulted(
         "--memory",
-        type=MemorySize(min=0.25, max=1024),
-        default=4,
+        type=click.FloatRange(min=0.25, max=1024),
+        default=default,
         metavar="GIB",
-        help="Memory of each simulated NPU; what is used of it is this machine's own.",
+        help=f"Memory of each simulated NPU; what is used of it is this machine's own.{text}",
     )
 
 

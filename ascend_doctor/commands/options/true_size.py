@@ -1,47 +1,13 @@
 """The options of a launch that is rehearsed at its true size."""
 
-import functools
-from collections.abc import Callable
-from typing import Any
-
 import click
 import msgspec
-from click.core import ParameterSource
 
+from ascend_doctor.commands.options.gather import gather_options
 from ascend_doctor.commands.options.kinds import flag
 from ascend_doctor.shrinking.true_size import TrueSize
 
 _MAX_WORLD = 1024
-# Of a 910B's class; the launches of docs/records/true-size.md ran on it.
-_CHIP_GIB = 64.0
-
-
-def true_size_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The function gets ``size``, None if unused; else an NPU's memory defaults to the chip's."""
-
-    @functools.wraps(command)
-    def gather(
-        *,
-        true_size: bool,
-        world: int | None,
-        real: TrueSize | None,
-        trace: str | None,
-        memory: float,
-        **options: Any,
-    ) -> Any:
-        if (world or real or trace) and not true_size:
-            raise click.UsageError("--world, --real and --trace need --true-size")
-        if true_size and (options["shrink"] or options["nodes"] > 1):
-            raise click.UsageError("--true-size keeps a launch as it is: no --shrink, no --nodes")
-        source = click.get_current_context().get_parameter_source("memory")
-        if true_size and source is ParameterSource.DEFAULT:
-            memory = _CHIP_GIB
-        asked = msgspec.structs.replace(real or TrueSize(), world=world, trace=trace)
-        return command(size=asked if true_size else None, memory=memory, **options)
-
-    for option in _OPTIONS:
-        option(gather)
-    return gather
 
 
 def _read_ranks(
@@ -59,12 +25,29 @@ def _read_ranks(
     return TrueSize(each=int(text))
 
 
-# The help lists the last first.
-_OPTIONS = (
+def _gather(
+    *, true_size: bool, world: int | None, real: TrueSize | None, trace: str | None
+) -> TrueSize | None:
+    context = click.get_current_context()
+    if (world or real or trace) and not true_size:
+        raise click.UsageError("--world, --real and --trace need --true-size")
+    if true_size and (context.params["shrink"] or context.params["nodes"] > 1):
+        raise click.UsageError("--true-size keeps a launch as it is: no --shrink, no --nodes")
+    asked = msgspec.structs.replace(real or TrueSize(), world=world, trace=trace)
+    return asked if true_size else None
+
+
+true_size_options = gather_options(
+    "size",
+    _gather,
+    flag(
+        "--true-size", help="Keep every size: memory is counted, and what is large is not computed."
+    ),
     click.option(
-        "--trace",
-        metavar="FILE",
-        help="With --true-size: the time line of each rank, for ui.perfetto.dev.",
+        "--world",
+        type=click.IntRange(1, _MAX_WORLD),
+        metavar="N",
+        help="With --true-size: so many ranks.  [default: the launch's own]",
     ),
     click.option(
         "--real",
@@ -74,12 +57,8 @@ _OPTIONS = (
         "0,4.  [default: all of at most 8, else 1 of each stage]",
     ),
     click.option(
-        "--world",
-        type=click.IntRange(1, _MAX_WORLD),
-        metavar="N",
-        help="With --true-size: so many ranks.  [default: the launch's own]",
-    ),
-    flag(
-        "--true-size", help="Keep every size: memory is counted, and what is large is not computed."
+        "--trace",
+        metavar="FILE",
+        help="With --true-size: the time line of each rank, for ui.perfetto.dev.",
     ),
 )

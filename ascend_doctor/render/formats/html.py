@@ -76,16 +76,16 @@ def render(report: Report) -> str:
     )
 
 
-PlannedMemory: TypeAlias = tuple[str, bool | None, Memory, str]
+PlannedMemory: TypeAlias = tuple[str, bool | None, Memory]
 
 
 def bars_page(heading: str, rows: Sequence[PlannedMemory], **more: Any) -> str:
-    """Memory as bars against ``limit``: names, whether it fits, memory, notes.
+    """Memory as bars against ``limit``: names, whether it fits, memory.
 
     ``about``, ``commands`` with titles, and ``notes`` are of the whole page. Sizes in bytes.
     """
-    longest = 1.02 * max([more["limit"], 1.0, *(memory.total for _, _, memory, _ in rows)])
-    names = list(dict.fromkeys(name for _, _, memory, _ in rows for name in memory.parts))
+    longest = 1.02 * max([more["limit"], 1.0, *(memory.total for _, _, memory in rows)])
+    names = list(dict.fromkeys(name for _, _, memory in rows for name in memory.parts))
     more |= {"heading": heading, "rows": rows, "names": names, "gib": GIB, **parts()}
     return page("plan.html").render(version=__version__, longest=longest, **more)
 

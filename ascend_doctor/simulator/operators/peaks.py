@@ -10,6 +10,7 @@ import atexit
 import json
 import os
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 from types import FrameType
@@ -113,6 +114,11 @@ def _count_bytes() -> int:
 
 
 def _lines(frame: FrameType | None) -> list[str]:
+    # Autograd computes gradients on a thread without lines; the main one waits for them.
+    return _lines_of(frame) or _lines_of(sys._current_frames()[threading.main_thread().ident or 0])  # noqa: SLF001
+
+
+def _lines_of(frame: FrameType | None) -> list[str]:
     lines: list[str] = []
     while frame is not None and len(lines) < _MOST_LINES:
         name = frame.f_code.co_filename
