@@ -216,17 +216,11 @@ def _cann_mixed(case: Case) -> Findings:
     leading = {name: install for name, install in first.items() if install is not None}
     behind = [_of(cann, root) for root in (*shell.library_roots, *shell.python_roots)]
     if len({install.version for install in leading.values()}) > 1:
-        yield error(
-            "The environment mixes releases of CANN: "
-            + ", ".join(sorted({install.version or "unknown" for install in leading.values()})),
-            observed="; ".join(
-                f"{name}: {install.title} ({install.root})" for name, install in leading.items()
-            ),
-            required="one release in all of them",
-            because="Libraries of one release meet operators or Python modules of another: "
-            "undefined symbols, operators that cannot be built.",
+        yield TEXTS.finding(
+            "mixed",
             remedy=_fresh(case, _cann_for_torch_npu(case, cann)),
-            refs=("https://github.com/Ascend/samples/issues/21",),
+            releases=", ".join(sorted({of.version or "unknown" for of in leading.values()})),
+            places="; ".join(f"{name}: {of.title} ({of.root})" for name, of in leading.items()),
         )
     elif len({install.version for install in behind if install}) > 1:
         others = sorted(

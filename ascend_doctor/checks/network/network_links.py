@@ -10,15 +10,11 @@ from ascend_doctor.checks.network.network import (
     untold,
 )
 from ascend_doctor.facts import HccnDevice
-from ascend_doctor.judging import Case, Findings, Texts, error, spans, unknown, warning
+from ascend_doctor.judging import Case, Findings, Texts, error, spans, warning
 
 TEXTS = Texts("network-links")
 
 _DOWN = "https://github.com/vllm-project/vllm-ascend/issues/1815"
-_HEALTH = (
-    "hicann/driver@ef377e95:docs/en/Ascend_910B_DCMI_API/Ascend_910B_DCMI_API/"
-    "dcmi_get_device_network_health.md"
-)
 # Init: no address to probe is set, or no probe was made yet.
 _FINE = frozenset({"Success", "Init", "Detect ip set"})
 # Words of dcmi_get_device_network_health, as old and new tools spell them.
@@ -89,20 +85,14 @@ def _hccn_health(case: Case) -> Findings:
             groups.setdefault(answer.health, []).append(answer.device)
     for state, of in groups.items():
         if state not in _FAILED:
-            yield unknown(
-                f"Network health of devices {spans(of)} could not be told",
-                observed=f"net health status: {state}",
-            )
+            yield TEXTS.finding("untold-health", of=spans(of), state=state)
             continue
-        yield warning(
-            f"Network health of devices {spans(of)}: {state}",
-            observed=f"net health status: {state}",
-            required="Success, or Init where no address is probed",
-            because="The address that they probe does not answer.",
-            remedy="See whether link and probed address are right",
+        yield TEXTS.finding(
+            "bad-health",
             commands=(each("-netdetect -g", tuple(of)), each("-link -g", tuple(of))),
-            refs=(_HEALTH,),
             devices=tuple(of),
+            of=spans(of),
+            state=state,
         )
     fine = [device for device in answers(case) if device.health in {"Success", "Init"}]
     yield from report_odd(fine, "health")

@@ -4,15 +4,14 @@ import ipaddress
 
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Environment, Interface, require_known
-from ascend_doctor.judging import Case, Finding, Findings, Remedy, Texts, error, note, warning
+from ascend_doctor.judging import Case, Finding, Findings, Remedy, Texts, error, warning
 from ascend_doctor.judging.chip import ascend
 from ascend_doctor.judging.env_values import settings, show_values, unset
 from ascend_doctor.judging.value_bounds import clean
 
 TEXTS = Texts("sockets")
 
-_HCCL = "hicann/hccl@09300b70:docs/zh/user_guide/hccl_env"
-_LINK_LOCAL = "https://www.rfc-editor.org/rfc/rfc3927#section-7"
+_HCCL = TEXTS.names["hccl"]
 _EI0001 = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/env_config_error_EI0001.md"
 
 
@@ -181,20 +180,7 @@ def _socket_default(case: Case) -> Findings:
         and interface.name != "lo"
     ]
     if not any(_is_routable(text) for interface in usable for text in interface.addresses):
-        yield warning(
-            "No network interface of this host can be used",
-            observed=_list_interfaces(_interfaces(case)) or "none",
-            required="an interface that is up and has an address that is not link-local",
-            because="HCCL and torchrun of several nodes cannot connect; on a single node they "
-            "take the loopback.",
-            remedy="See which interface should be up",
-            commands=("ip -br addr",),
-            refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md", _LINK_LOCAL),
-        )
+        yield TEXTS.finding("unusable", observed=_list_interfaces(_interfaces(case)) or "none")
     if len(usable) > 1:
-        yield note(
-            f"HCCL takes {usable[0].name}, the first of {len(usable)} interfaces by name",
-            observed=_list_interfaces(tuple(usable)),
-            because="For jobs of several nodes set HCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME.",
-            refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md",),
-        )
+        listed = _list_interfaces(tuple(usable))
+        yield TEXTS.finding("first", name=usable[0].name, count=len(usable), listed=listed)

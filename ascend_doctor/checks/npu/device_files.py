@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ascend_doctor.checks.npu.devices import SOURCE, with_devices
-from ascend_doctor.findings import Finding, quantity, spans
+from ascend_doctor.findings import quantity, spans
 from ascend_doctor.judging import Case, Findings, Texts, Unknown, error, warning
 from ascend_doctor.judging.chip import MOST_DEVICES, container, family_or_none, require_answers
 from ascend_doctor.judging.closed import require_open
@@ -24,7 +24,7 @@ def _device_files(case: Case) -> Findings:
         if not _virtual(case):
             gone += [*_numbering(case, present), *_number_of_servers(case, present)]
         if gone:
-            yield _find_lost("; ".join(gone), present)
+            yield TEXTS.finding("lost", gone="; ".join(gone), there=spans(present) or "none")
             return
     yield from _against_table(case, present)
 
@@ -76,25 +76,6 @@ def _number_of_servers(case: Case, present: list[int]) -> Iterator[str]:
         return
     usual = ", ".join(map(str, chips.servers))
     yield f"{quantity(len(present), 'device')}; servers of this kind have {usual}"
-
-
-def _find_lost(observed: str, present: list[int]) -> Finding:
-    return error(
-        "A device is missing",
-        observed=f"{observed}; there: {spans(present) or 'none'}",
-        required="a /dev/davinciN for every NPU of the server",
-        because="A card that the driver lost cannot be used until the host is restarted; if it "
-        "stays away, it is broken.",
-        remedy="See which card is gone and why, then restart the host. Where a card was taken "
-        "out for good, take its lines out of /etc/hccn.conf",
-        commands=(
-            "lspci -d 19e5: | grep -i accelerators",
-            "npu-smi info -l",
-            "sudo dmesg | grep -iE 'davinci|devdrv|pcie' | tail -n 40",
-            "sudo reboot",
-        ),
-        refs=("Ascend/mind-cluster@22bb3d98:docs/en/faultdiag",),
-    )
 
 
 def _against_table(case: Case, present: list[int]) -> Findings:

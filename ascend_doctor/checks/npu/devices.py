@@ -10,8 +10,6 @@ from ascend_doctor.judging.container_fix import managers
 TEXTS = Texts("devices")
 
 SOURCE = "hicann/driver@ef377e95"
-_ACCESS = "https://github.com/vllm-project/vllm-ascend/issues/9490"
-_CONTAINER_ACCESS = "https://github.com/Project-HAMi/ascend-device-plugin/issues/139"
 
 
 def with_devices(case: Case) -> Driver:
@@ -31,15 +29,11 @@ def _device_managers(case: Case) -> Findings:
     present = {node.path for node in driver.nodes}
     lacking = [path for path in managers(case) if path not in present]
     if lacking and driver.devices:
-        yield error(
-            f"The driver's files {', '.join(lacking)} are missing",
-            observed=f"there: {', '.join(sorted(present))}",
-            required=", ".join(managers(case)),
-            because="Every process needs them to open a device.",
-            remedy="The driver is loaded in part only; restart the host, and read what the "
-            "kernel says if they stay away",
-            commands=("sudo dmesg | grep -iE 'ascend|devmm|hdc' | tail -n 40",),
-            refs=(SOURCE,),
+        yield TEXTS.finding(
+            "no-managers",
+            lacking=", ".join(lacking),
+            present=", ".join(sorted(present)),
+            managers=", ".join(managers(case)),
         )
 
 
@@ -69,15 +63,13 @@ def _device_access(case: Case) -> Findings:
     first = closed[0]
     host = case.need(Host)
     owner = f"{first.owner or first.uid}:{first.group or first.gid}"
-    yield error(
-        "This user may not open " + first_of([node.path for node in closed], 3),
+    yield TEXTS.finding(
+        "closed",
         observed=f"{first.path} belongs to {owner}, mode {first.mode or 'not known'}; this "
         f"is uid {host.uid} in groups {', '.join(map(str, host.gids)) or 'not known'}",
-        required="read and write access",
-        because="Without it npu-smi says -8005 and torch counts no device.",
         remedy=_access(case, host, first),
-        refs=(_ACCESS, _CONTAINER_ACCESS),
         devices=tuple(node.number for node in closed if node.number is not None),
+        paths=first_of([node.path for node in closed], 3),
     )
 
 

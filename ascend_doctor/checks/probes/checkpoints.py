@@ -235,13 +235,7 @@ def _judge_resumption(result: ProbeResult, name: str) -> Resumption | None:
 def _bits(result: ProbeResult, name: str) -> Findings:
     resumption = _judge_resumption(result, name)
     if resumption and resumption.after.digest != resumption.saved.digest:
-        yield error(
-            f"checkpoint: what was loaded is not what was saved under {name}",
-            observed=f"the weights of rank {result.rank} differ in at least one bit",
-            required="the same bits",
-            because="Something changed the file, or the weights on their way to the device.",
-            ranks=(result.rank,),
-        )
+        yield TEXTS.finding("other-bits", on_ranks=(result.rank,), name=name, rank=result.rank)
 
 
 def _steps(result: ProbeResult, name: str, *, exact: bool) -> Findings:

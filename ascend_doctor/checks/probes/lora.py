@@ -90,13 +90,7 @@ def _as_whole(run: ProbeRun, name: str, what: str) -> Findings:
 def _apart(run: ProbeRun, name: str, group: str, what: str) -> Findings:
     drift = _difference(run, name, group)
     if not drift <= _EQUAL:
-        yield error(
-            f"{run.probe}: {what} parallel ranks hold different adapters",
-            observed=f"they differ by {drift:.3g} after three steps",
-            required="equal adapters",
-            because="Their gradients were not reduced over the group. The loss may even look "
-            "better.",
-        )
+        yield TEXTS.finding("apart", run=run, what=what, drift=drift)
 
 
 def _measurements(run: ProbeRun, name: str) -> list[AdapterRun]:

@@ -56,11 +56,8 @@ def _product(dtype: str, product: MatrixProduct) -> Findings:
     off = product.error_relative
     tolerance = _TOLERANCE.get(dtype, 0.0)
     if product.finite is not True or not isinstance(off, float) or off > tolerance:
-        yield error(
-            f"device: a {dtype} matrix product is wrong",
-            observed=f"relative difference {off}, all finite: {product.finite}",
-            required=f"at most {tolerance:g} from the float64 product on the CPU",
-            because="Training runs on with wrong numbers, and nothing says so.",
+        yield TEXTS.finding(
+            "wrong-product", dtype=dtype, off=off, product=product, tolerance=tolerance
         )
 
 
@@ -88,10 +85,5 @@ def _collectives(case: Case) -> Findings:
     yield from failures(run)
     records = [result.record(CollectivesRecord) for result in run.ranks]
     if any(record.rounding == "toward zero" for record in records):
-        yield warning(
-            "collectives: sums of bfloat16 are cut off, not rounded",
-            observed="256 + 1.5 is 256",
-            required="258, the nearest number that bfloat16 has",
-            because="Sums of gradients become smaller at each reduction.",
-        )
+        yield TEXTS.finding("cut-sums")
     yield note(observed=f"{run.where}, {run.compared} results compared")

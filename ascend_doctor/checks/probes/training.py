@@ -7,7 +7,7 @@ from typing import Literal
 from ascend_doctor.checks.probes.nan_origin import origin
 from ascend_doctor.checks.probes.numbers import against_reference
 from ascend_doctor.checks.probes.run_failures import failures, ran, ran_well, ranks_text
-from ascend_doctor.judging import Case, Finding, Findings, Texts, Unknown, error, note, warning
+from ascend_doctor.judging import Case, Finding, Findings, Texts, Unknown, error, note
 from ascend_doctor.probe_records.common import ProbeRecord
 from ascend_doctor.probe_records.groups import ParallelGroupsRecord
 from ascend_doctor.probe_records.training import LayoutRecord, SmokeTrainRecord
@@ -16,7 +16,6 @@ from ascend_doctor.probe_results import ProbeResult, ProbeRun
 TEXTS = Texts("training")
 
 _MIB = 1 << 20
-_DOUBLE = "Ascend/MindSpeed@core_r0.15.3:mindspeed/core/megatron_basic/requirements_basic.py:73"
 
 
 @TEXTS.check("parallel-groups", level=3, probe="parallel-groups")
@@ -51,16 +50,11 @@ def _float64_allreduce(case: Case) -> Findings:
     expected = sum(range(1, run.world_size + 1))
     lost = tuple(rank for rank, value in sums.items() if value != expected)
     if lost:
-        yield warning(
-            "An all-reduce of float64 is lost",
-            observed="sum of rank + 1: "
-            + ", ".join(f"{sums[rank]:g} on rank {rank}" for rank in lost),
-            required=f"{expected} on every rank",
-            because="Metrics and counts that are summed as float64 stay what each rank had, and "
-            "nothing says so.",
-            remedy="Sum float32 or int64 tensors instead of float64 ones",
-            refs=(_DOUBLE,),
-            ranks=lost,
+        yield TEXTS.finding(
+            "lost-sum",
+            on_ranks=lost,
+            shown=", ".join(f"{sums[rank]:g} on rank {rank}" for rank in lost),
+            expected=expected,
         )
 
 

@@ -132,16 +132,11 @@ def torch_autoload(case: Case) -> Findings:
             if missing
             else f"has names undefined: {len(undefined)}, the first of them {undefined[0].name}"
         )
-        yield error(
-            "`import torch` itself will fail, because it imports torch_npu automatically",
+        yield TEXTS.finding(
+            "no-autoload",
             observed=f"{AUTOLOAD} is {variable(case, AUTOLOAD) or 'unset'}; torch_npu {lacks}",
-            required="torch_npu can be imported, or its automatic import is off",
-            because="The message will be: Failed to load the backend extension: torch_npu. "
-            "The real reason stands above it in the traceback.",
-            remedy=f"Do what {cause} says. To use torch without the NPU "
-            "meanwhile, switch the automatic import off",
-            commands=(f"export {AUTOLOAD}=0",),
             refs=(AUTOLOAD_REF,),
+            cause=cause,
         )
 
 

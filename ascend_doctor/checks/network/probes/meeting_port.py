@@ -1,7 +1,7 @@
 """The port at which ranks meet, tried."""
 
 from ascend_doctor.checks.probes.run_failures import ran_well
-from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, Unknown, note, warning
+from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, Unknown, note
 from ascend_doctor.probe_records.stack import PortRecord
 
 TEXTS = Texts("meeting-port")
@@ -17,13 +17,6 @@ def port(case: Case) -> Findings:
         raise NotApplicable("MASTER_ADDR is another machine")
     spare = ", ".join(map(str, record.free))
     if record.error:
-        yield warning(
-            f"Port {record.port} cannot be bound",
-            observed=record.error,
-            required="a free port for rank 0",
-            because="torchrun ends with 'Address already in use'.",
-            remedy="Choose another one, the same on all nodes",
-            commands=(f"export MASTER_PORT={record.free[0]}",),
-        )
+        yield TEXTS.finding("unbound", record=record)
     else:
         yield note(observed=f"port {record.port}; free as well: {spare}")

@@ -80,13 +80,7 @@ def _torch(case: Case, failed: dict[str, ImportedModule]) -> Findings:
 def _devices(case: Case, modules: dict[str, ImportedModule]) -> Findings:
     outcome = modules.get("torch_npu", ImportedModule())
     if case.device == "npu" and outcome.ok is True and outcome.devices == 0:
-        yield error(
-            "torch_npu sees no device",
-            observed="torch.npu.device_count() is 0",
-            required="the devices of this machine",
-            because="The driver is absent or not mounted here, or ASCEND_RT_VISIBLE_DEVICES is "
-            "empty or not ascending.",
-        )
+        yield TEXTS.finding("no-device")
 
 
 def _failure(case: Case, name: str, outcome: ImportedModule) -> Finding:

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from ascend_doctor.judging import Case, Finding, Findings, NotApplicable, Texts, note, warning
+from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, note
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import KnownWarning
 from ascend_doctor.probe_records.common import ProbeRecord
@@ -52,7 +52,7 @@ def known_warnings(case: Case) -> Findings:
                 else:
                     harmless[entry.id] += count
     for run, line in symptoms.values():
-        yield _late(run, line)
+        yield TEXTS.finding("late", run=run, line=line)
     if not symptoms:
         yield note(
             "Known harmless warnings are folded" if harmless else "Nothing known is warned of",
@@ -64,17 +64,6 @@ def known_warnings(case: Case) -> Findings:
 def _is_patched(rank: ProbeResult) -> bool:
     record = rank.record_or_none(ProbeRecord)
     return record is not None and record.through == "mindspeed.megatron_adaptor"
-
-
-def _late(run: ProbeRun, line: str) -> Finding:
-    return warning(
-        "MindSpeed is at work, and Megatron warns as if it were not",
-        observed=f"{run.probe}: {line}",
-        required="MindSpeed's stand-ins for apex and Transformer Engine",
-        because="megatron.core was imported before MindSpeed could replace these.",
-        remedy="Import mindspeed.megatron_adaptor right after torch_npu, before anything of "
-        "megatron, mcore_bridge or transformer_engine",
-    )
 
 
 def _list_strange(strange: Counter[str]) -> str:
