@@ -141,11 +141,7 @@ def _container_privileges(case: Case) -> Findings:
     if not driver.devices:
         return
     if require_known(inside.privileged, "whether it is privileged"):
-        yield TEXTS.finding(
-            "privileged",
-            observed=f"it sees {quantity(len(driver.devices), 'device')}",
-            refs=(REF,),
-        )
+        yield TEXTS.finding("privileged", refs=(REF,), seen=quantity(len(driver.devices), "device"))
 
 
 @TEXTS.check("docker-runtime")
@@ -154,11 +150,7 @@ def _docker_runtime(case: Case) -> Findings:
     if container(case) is not None:
         environment = case.need(Environment)
         if environment.variables.get("ASCEND_RUNTIME_OPTIONS"):
-            yield TEXTS.finding(
-                "options",
-                observed=f"ASCEND_RUNTIME_OPTIONS={environment.variables['ASCEND_RUNTIME_OPTIONS']!r}",
-                refs=(_RUNTIME,),
-            )
+            yield TEXTS.finding("options", refs=(_RUNTIME,), environment=environment)
         return
     driver = case.need(Driver)
     if driver.docker is None:
@@ -168,12 +160,8 @@ def _docker_runtime(case: Case) -> Findings:
     elif driver.docker.is_there is False:
         yield TEXTS.finding("no-program", refs=(_RUNTIME,), driver=driver)
     elif driver.docker.mounts and not any(_DRIVER in path for path in driver.docker.mounts):
-        yield TEXTS.finding(
-            "no-driver-mount",
-            observed=f"base.list: {', '.join(driver.docker.mounts)}",
-            refs=(_RUNTIME,),
-            folder=_DRIVER,
-        )
+        mounts = ", ".join(driver.docker.mounts)
+        yield TEXTS.finding("no-driver-mount", refs=(_RUNTIME,), mounts=mounts, folder=_DRIVER)
     elif driver.docker.path is not None:
         use = "by default" if driver.docker.default else "with --runtime=ascend"
         yield TEXTS.finding("set-up", observed=driver.docker.path, refs=(_RUNTIME,), use=use)

@@ -5,7 +5,7 @@ from ascend_doctor.checks.npu.npus import visible_npus as seen
 from ascend_doctor.checks.python.torch_import import native_of
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Host, require_known
-from ascend_doctor.judging import Case, Findings, Remedy, Texts, error, warning
+from ascend_doctor.judging import Case, Findings, Remedy, Texts, error, quantity, warning
 from ascend_doctor.judging.chip import ascend, container, device_count
 from ascend_doctor.judging.packages import distribution
 from ascend_doctor.judging.version_compare import leading
@@ -60,15 +60,8 @@ def _host_cpus(case: Case) -> Findings:
     if count is None:
         raise NotApplicable("there is no device that is seen (see npu-smi and device-files)")
     if usable < count:
-        yield warning(
-            f"{usable} CPU{'s' if usable > 1 else ''} for {count} NPUs",
-            observed=f"{usable} of {host.cpus or 'an unknown number of'} CPUs may be used here",
-            required=f"at least {count}, several for each NPU",
-            because="Ranks take turns on a CPU, and every collective waits for the slowest.",
-            remedy="Ask the scheduler for more CPUs (--cpus-per-task, resources.requests.cpu),"
-            " or start the container without --cpus and --cpuset-cpus",
-            commands=("taskset -cp $$", "cat /proc/self/cgroup"),
-        )
+        cpus, every = quantity(usable, "CPU"), host.cpus or "an unknown number of"
+        yield TEXTS.finding("few-cpus", cpus=cpus, count=count, usable=usable, every=every)
 
 
 @TEXTS.check("system-libraries")

@@ -8,7 +8,6 @@ TEXTS = Texts("left-behind")
 
 _RUN = "https://pytorch.org/docs/stable/elastic/run.html"
 LOADER = "https://man7.org/linux/man-pages/man8/ld.so.8.html"
-_HOME = "https://docs.python.org/3/using/cmdline.html#envvar-PYTHONHOME"
 
 
 @TEXTS.check("launcher-variables")
@@ -58,11 +57,7 @@ def _python_home(case: Case) -> Findings:
     own = {python.prefix, python.base_prefix} if python else set()
     if home.rstrip("/") in own - {""}:
         return
-    yield TEXTS.finding(
-        "python-home-set",
-        observed=f"PYTHONHOME={home!r}"
-        + (f"; the interpreter is of {python.base_prefix or python.prefix}" if python else ""),
-        remedy=unset("PYTHONHOME"),
-        refs=(_HOME,),
-        home=home,
-    )
+    base = python and (python.base_prefix or python.prefix)
+    shown = f"PYTHONHOME={home!r}" + (f"; the interpreter is of {base}" if python else "")
+    remedy = unset("PYTHONHOME")
+    yield TEXTS.finding("python-home-set", remedy=remedy, home=home, observed=shown)

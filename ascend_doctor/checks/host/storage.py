@@ -36,14 +36,7 @@ def _judge_file_system(system: FileSystem) -> Findings:
     full = system.free == 0 or (system.files > 0 and system.files_free == 0)
     little = system.free < _LITTLE or 0 < system.files_free < _FEW_FILES
     if system.read_only:
-        yield warning(
-            f"The file system of {_name_file_system(system)} is read-only",
-            observed=f"for {what}",
-            required="a folder that can be written",
-            because="What cannot be written there is lost, or ends the job.",
-            remedy="Name folders that can be written in ASCEND_WORK_PATH, "
-            "ASCEND_CACHE_PATH and TMPDIR",
-        )
+        yield TEXTS.finding("read-only", place=_name_file_system(system), what=what)
     elif full or little:
         yield (error if full and needed else warning)(
             f"The file system of {_name_file_system(system)} "

@@ -2,7 +2,7 @@
 
 from ascend_doctor.checks.launch.options import behaviour_refs, version
 from ascend_doctor.facts import Script, Spot
-from ascend_doctor.judging import Case, Findings, NotApplicable, Texts
+from ascend_doctor.judging import Case, Findings, Level, NotApplicable, Texts
 from ascend_doctor.judging.version_compare import is_in_range, leading
 from ascend_doctor.patterns import defer
 
@@ -43,14 +43,8 @@ def _entry_import_order(case: Case) -> Findings:
         adaptor = next(iter(_imports(run, _ADAPTOR)), None)
         early = _imports(run[: names.index(adaptor.name)], _MEGATRON) if adaptor else []
         if adaptor and early:
-            yield TEXTS.finding(
-                "late-adaptor",
-                (adaptor if adaptor in script.late_imports else early[0]).location,
-                early=early[0].name,
-                adaptor=adaptor.name,
-                line=early[0].location.line,
-                last=adaptor.location.line,
-            )
+            where = (adaptor if adaptor in script.late_imports else early[0]).location
+            yield TEXTS.finding("late-adaptor", where, early=early[0], adaptor=adaptor)
 
 
 @TEXTS.check("entry-set-device")
@@ -64,9 +58,7 @@ def _entry_set_device(case: Case) -> Findings:
     own = any(_VISIBLE in call.argument for call in script.calls)
     for call in script.calls:
         if call.name in _SET_DEVICE and call.argument in {"0", "'npu:0'", "'cuda:0'"} and not own:
-            yield TEXTS.finding(
-                "one-device-for-all", call.location, call=call, observed=call.argument
-            )
+            yield TEXTS.finding("one-device-for-all", call.location, call=call)
 
 
 @TEXTS.check("entry-optimizer-config")
@@ -133,9 +125,8 @@ def _entry_adaptor(case: Case) -> Findings:
     on_npu = (*_imports(every, ("torch_npu",)), *calls)
     patched = _imports(every, (*_PATCHING, "swift"))
     if script.entry and megatrons and on_npu and not patched:
-        yield TEXTS.finding(
-            "no-adaptor", megatrons[0].location, npu=on_npu[0].name, megatron=megatrons[0].name
-        )
+        first = megatrons[0]
+        yield TEXTS.finding("no-adaptor", first.location, npu=on_npu[0], megatron=first)
 
 
 @TEXTS.check("entry-visible-devices")
@@ -145,13 +136,7 @@ def _entry_visible_devices(case: Case) -> Findings:
     for spot in script.settings:
         first = imported[0].location.line if imported else spot.location.line
         if spot.argument == repr(_VISIBLE) and first < spot.location.line:
-            yield TEXTS.finding(
-                "late-visible-devices",
-                spot.location,
-                first=imported[0].name,
-                last=spot.location.line,
-                line=first,
-            )
+            yield TEXTS.finding("late-visible-devices", spot.location, spot=spot, first=imported[0])
 
 
 @TEXTS.check("entry-cuda-device")
@@ -181,7 +166,7 @@ def _entry_boolean_index(case: Case) -> Findings:
         yield TEXTS.finding("shape-in-loss", spot.location, spot=spot)
     for spot in script.indexed:
         if spot not in script.loss_indexed:
-            yield TEXTS.finding("shape-in-forward", spot=spot)
+            yield TEXTS.finding("shape-in-forward", level=Level.OK, spot=spot)
 
 
 @TEXTS.check("entry-expert-tensor")
@@ -207,20 +192,15 @@ def _entry_expert_tensor(case: Case) -> Findings:
         if _ABOVE_ONE.fullmatch(spot.argument)
     }
     if lora and len(split) == len(("tensor", "expert")) and not any(sizes.values()):
-        yield TEXTS.finding(
-            "lora-on-experts",
-            calls["groups"][0].location,
-            refs=behaviour_refs(case, "mcore-bridge", "lora-etp"),
-            sizes="; ".join(
-                sorted({spot.argument for spot in calls["groups"] if "size" in spot.argument})
-            ),
-        )
+        given = {spot.argument for spot in calls["groups"] if "size" in spot.argument}
+        refs, where = behaviour_refs(case, "mcore-bridge", "lora-etp"), calls["groups"][0].location
+        yield TEXTS.finding("lora-on-experts", where, refs=refs, sizes="; ".join(sorted(given)))
 
 
 @TEXTS.check("entry-saved-tensors")
 def _entry_saved_tensors(case: Case) -> Findings:
     for spot in _script(case).saved_writes:
-        yield TEXTS.finding("saved-tensor", spot.location, spot=spot, observed=spot.argument)
+        yield TEXTS.finding("saved-tensor", spot.location, spot=spot)
 
 
 @TEXTS.check("entry-one-device")

@@ -27,9 +27,7 @@ def _pythonpath_prepended(case: Case) -> Findings:
     if not launch.pythonpath:
         raise NotApplicable("the launch does not set PYTHONPATH")
     if "" in _EXPANSION.sub("$", launch.pythonpath).split(":"):
-        yield TEXTS.finding(
-            "empty-entry", launch.places.get("PYTHONPATH"), observed=launch.pythonpath
-        )
+        yield TEXTS.finding("empty-entry", launch.places.get("PYTHONPATH"), launch=launch)
     match = _APPENDED.match(launch.pythonpath)
     if match and _MEGATRON.search(match.group(1)):
         yield TEXTS.finding("appended", launch.places.get("PYTHONPATH"))

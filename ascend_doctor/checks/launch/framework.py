@@ -20,15 +20,19 @@ def _answers(case: Case, outcome: str) -> list[FrameworkRefusal]:
 @TEXTS.check("run-framework-refuses")
 def _run_framework_refuses(case: Case) -> Findings:
     for answer in _answers(case, "refused"):
+        refs, shown, title = filter(None, [answer.source]), "", f"{answer.program} refuses it"
+        if answer.option:
+            title = f"{answer.program} refuses {answer.option}"
+            shown = ", ".join([answer.option, *_others(answer)])
+        code = f" ({answer.source}: {answer.code})" if answer.code else ""
         yield TEXTS.finding(
-            "refuses" if answer.option else "refuses-all",
+            "refuses",
             answer.location,
-            refs=(answer.source,) if answer.source else (),
+            refs=(*refs,),
+            title=title,
             answer=answer,
-            observed=", ".join([answer.option, *_others(answer)]) if answer.option else "",
-            because=f"{answer.text} ({answer.source}: {answer.code})"
-            if answer.code
-            else answer.text,
+            shown=shown,
+            code=code,
         )
 
 

@@ -68,14 +68,17 @@ def _run_gdn_megatron(case: Case) -> Findings:
     if not newest:
         raise Unknown("which Megatron-LM it is; give --megatron or examine its environment")
     if value != "0" and not is_in_range(newest, _FIRST):
+        where, model = at(case, NAME, "use_mcore_gdn", "model"), launch_options["model"]
+        refs = behaviour_refs(case, "megatron-core", "no-gdn")
+        value = value or "unset, which means 1"
         yield TEXTS.finding(
             "no-delta-nets",
-            at(case, NAME, "use_mcore_gdn", "model"),
+            where,
             remedy=_REMEDY,
-            refs=behaviour_refs(case, "megatron-core", "no-gdn"),
-            model=launch_options["model"],
+            refs=refs,
+            model=model,
             newest=newest,
-            value=value or "unset, which means 1",
+            value=value,
         )
 
 
@@ -86,15 +89,10 @@ def _gdn_zero_with_cp(case: Case) -> Findings:
     if value == "0" and size > 1:
         where, model = at(case, "context_parallel_size"), launch_options["model"]
         refs = behaviour_refs(case, "mcore-bridge", "gdn-zero-no-cp")
-        remedy = _OWN if version(case) and _name_own(case) else _NO_CONTEXT
+        own = _name_own(case)
+        remedy = _OWN if version(case) and own else _NO_CONTEXT
         yield TEXTS.finding(
-            "no-context",
-            where,
-            remedy=remedy,
-            refs=refs,
-            size=size,
-            model=model,
-            own=_name_own(case),
+            "no-context", where, remedy=remedy, refs=refs, size=size, model=model, own=own
         )
 
 

@@ -53,22 +53,15 @@ def _find_refusal(case: Case, launch: Launch, name: str, value: str) -> Iterator
     if len(full) != 1:
         own = [known.replace("-", "_") for known in kinds] if "_" in name else list(kinds)
         close = slip_of(name, own)
-        yield TEXTS.finding(
-            "no-option",
-            where,
-            name=name,
-            required=f"--{close}" if close else "an option of torchrun",
-            STOPS=STOPS,
-            summary=f"Write --{close}" if close else f"Remove --{name}",
-        )
+        right = f"--{close}" if close else "an option of torchrun"
+        fix = f"Write --{close}" if close else f"Remove --{name}"
+        yield TEXTS.finding("no-option", where, name=name, right=right, STOPS=STOPS, fix=fix)
         return
     expected = "" if UNTOLD in value else describe_kind(kinds[full[0]], value)
     if expected:
+        where = launch.places.get(f"--{name}=", where)
+        title = f"--{name} does not take {value!r}" if value else f"--{name} has no value"
+        given = f" {value}" if value else ""
         yield TEXTS.finding(
-            "no-such-value",
-            launch.places.get(f"--{name}=", where),
-            title=f"--{name} does not take {value!r}" if value else f"--{name} has no value",
-            observed=f"--{name} {value}".rstrip(),
-            name=name,
-            expected=expected,
+            "no-such-value", where, title=title, name=name, given=given, expected=expected
         )

@@ -41,15 +41,10 @@ def _run_expert_lora(case: Case) -> Findings:
     if not any(name in targets for name in _OF_EXPERTS):
         # Only the first word of a list is read.
         raise Unknown(f"whether experts have adapters: their target modules begin with {targets}")
+    where, refs = at(case, "expert_model_parallel_size", "target_modules"), urls(row.sources)
+    fix = _install_another(case)
     yield TEXTS.finding(
-        "mixes",
-        at(case, "expert_model_parallel_size", "target_modules"),
-        remedy=_install_another(case),
-        refs=urls(row.sources),
-        bridge=bridge,
-        targets=targets,
-        size=sizes,
-        row=row,
+        "mixes", where, remedy=fix, refs=refs, bridge=bridge, targets=targets, size=sizes, row=row
     )
 
 

@@ -244,13 +244,10 @@ def _ep_expert_cap(case: Case) -> Findings:
         raise NotApplicable("the launch command does not say how many experts there are")
     experts, size = number(case, "num_experts"), number(case, "expert_model_parallel_size", 1)
     if not holds_experts(experts, size):
+        where = at(case, "expert_model_parallel_size", "num_experts")
+        refs, most = behaviour_refs(case, "mcore-bridge", "expert-cap"), MOST_EXPERTS
+        each, least = -(-experts // size), -(-experts // most)
+        given = f"num_experts {experts}, expert_model_parallel_size {size}"
         yield TEXTS.finding(
-            "many-experts",
-            at(case, "expert_model_parallel_size", "num_experts"),
-            refs=behaviour_refs(case, "mcore-bridge", "expert-cap"),
-            each=-(-experts // size),
-            MOST_EXPERTS=MOST_EXPERTS,
-            experts=experts,
-            size=size,
-            least=-(-experts // MOST_EXPERTS),
+            "many-experts", where, refs=refs, each=each, most=most, given=given, least=least
         )

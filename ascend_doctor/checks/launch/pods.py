@@ -62,12 +62,10 @@ def _pod_devices(case: Case) -> Iterator[Finding]:
     for container in _containers(case):
         name, limit, request = _resource(container, _NPU)
         if name and request and limit != request:
+            title = f"Requests and limits of {name} differ" if limit else f"{name} has no limit"
+            where = _at(container, f"resources/requests/{name}")
             yield TEXTS.finding(
-                "unequal",
-                _at(container, f"resources/requests/{name}"),
-                title=f"Requests and limits of {name} differ" if limit else f"{name} has no limit",
-                request=request,
-                limit=limit or "none",
+                "unequal", where, title=title, request=request, limit=limit or "none"
             )
         plugin = next((each for each in _OFFERED if name.lower() == each.lower()), name)
         if plugin != name:
@@ -96,13 +94,8 @@ def _pod_image(case: Case) -> Iterator[Finding]:
         image = container.texts.get("image", "")
         wrong = re.search(r"[^\x21-\x7e]", image)
         if wrong:
-            yield TEXTS.finding(
-                "odd-image",
-                _at(container, "image"),
-                wrong=wrong.group(),
-                observed=image,
-                required=image.replace("\uff1a", ":").strip(),
-            )
+            where, right = _at(container, "image"), image.replace("\uff1a", ":").strip()
+            yield TEXTS.finding("odd-image", where, wrong=wrong[0], image_name=image, right=right)
 
 
 @TEXTS.check("pod-fields")

@@ -45,13 +45,10 @@ def _run_world_size(case: Case) -> Iterator[Finding]:
     unset = 1 if case.need(Launch).program == "megatron-swift" else tensor
     split = number(case, "expert_tensor_parallel_size", unset)
     if not splits_ranks(ranks, split, size["EP"], size["PP"]):
+        where = at(case, "expert_model_parallel_size", "expert_tensor_parallel_size")
+        product = split * size["EP"] * size["PP"]
         yield TEXTS.finding(
-            "experts-do-not-divide",
-            at(case, "expert_model_parallel_size", "expert_tensor_parallel_size"),
-            product=split * size["EP"] * size["PP"],
-            ranks=ranks,
-            size=size,
-            split=split,
+            "experts-do-not-divide", where, product=product, ranks=ranks, size=size, split=split
         )
 
 
@@ -71,13 +68,10 @@ def _too_many_parts(case: Case, ranks: int) -> Iterator[Finding]:
         odd = [name for name in devices if values.get(name, "1") not in map(str, NODE_SIZES)]
         if ranks not in NODE_SIZES and ranks % _NODE:
             odd += ["worker_num", "actor_resource.num_npus"]
+        where = at(case, *odd, *(f"{names[short]}_parallel_size" for short in order), *devices)
+        sizes, shown = "·".join(size), ", ".join(f"{name} {part}" for name, part in size.items())
         yield TEXTS.finding(
-            "parts-do-not-divide",
-            at(case, *odd, *(f"{names[short]}_parallel_size" for short in order), *devices),
-            sizes="·".join(size),
-            product=product,
-            ranks=ranks,
-            observed=", ".join(f"{name} {dimension}" for name, dimension in size.items()),
+            "parts-do-not-divide", where, sizes=sizes, product=product, ranks=ranks, shown=shown
         )
 
 
@@ -92,13 +86,8 @@ def _run_master_address(case: Case) -> Iterator[Finding]:
         nodes = int(text[:6]) if text.isdecimal() else 1
         first = values.get("NODE_RANK") == "0"
     if nodes > 1 and address:
-        yield TEXTS.finding(
-            "loopback",
-            at(case, "master_addr", "MASTER_ADDR"),
-            level=Level.WARNING if first else None,
-            nodes=nodes,
-            address=address,
-        )
+        level, where = Level.WARNING if first else None, at(case, "master_addr", "MASTER_ADDR")
+        yield TEXTS.finding("loopback", where, level=level, nodes=nodes, address=address)
 
 
 @TEXTS.check("run-allocation")
@@ -138,10 +127,5 @@ def _run_visible_devices(case: Case) -> Iterator[Finding]:
     count = len(set(listed.split(",")))
     each = number(case, "nproc_per_node", 0) or world(case) // nodes(case)
     if each > count and count == len(listed.split(",")):
-        yield TEXTS.finding(
-            "few-devices",
-            at(case, "ASCEND_RT_VISIBLE_DEVICES", "nproc_per_node"),
-            each=each,
-            count=count,
-            listed=listed,
-        )
+        where = at(case, "ASCEND_RT_VISIBLE_DEVICES", "nproc_per_node")
+        yield TEXTS.finding("few-devices", where, each=each, count=count, listed=listed)

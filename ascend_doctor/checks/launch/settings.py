@@ -98,12 +98,8 @@ def _variables_memory(case: Case) -> Findings:
     if larger := [
         name for name in _SIZES if _exceeds_device(case, number(values.get(name), 0) or 0)
     ]:
-        yield TEXTS.finding(
-            "above-device",
-            remedy=unset(larger[0]),
-            name=larger[0],
-            shown=show_values(values, larger[0]),
-        )
+        name, shown = larger[0], show_values(values, larger[0])
+        yield TEXTS.finding("above-device", remedy=unset(name), name=name, shown=shown)
     if larger or not size or case.facts.npus is None:
         return
     devices = visible_npus(case).devices
@@ -111,13 +107,8 @@ def _variables_memory(case: Case) -> Findings:
     totals = [npu.hbm.total for npu in devices if npu.hbm and npu.hbm.total]
     taken = size * _BUFFERS * _GROUPS
     if totals and taken > min(totals) / 4:
-        yield TEXTS.finding(
-            "much-memory",
-            taken=taken / 1024,
-            shown=show_values(values, "HCCL_BUFFSIZE"),
-            size=size,
-            total=min(totals),
-        )
+        shown, taken, total = show_values(values, "HCCL_BUFFSIZE"), taken / 1024, min(totals)
+        yield TEXTS.finding("much-memory", taken=taken, shown=shown, size=size, total=total)
 
 
 _OTHERS: dict[str, Judgement] = {"variables-memory": _variables_memory}

@@ -46,13 +46,7 @@ def _default(variable: Variable) -> str:
 def variables_valid(case: Case) -> Findings:
     chip = family_or_none(case)
     for name in sorted({*case.need(Environment).absent_files} - _OWN_CHECK):
-        yield warning(
-            f"{name} names a path that does not exist",
-            observed=f"{name} is set",
-            required="a path that exists",
-            remedy=unset(name),
-            refs=_sources(case, [name]),
-        )
+        yield TEXTS.finding("no-path", remedy=unset(name), refs=_sources(case, [name]), name=name)
     for variable, value in _set(case):
         should = describe_bounds(variable, value, chip)
         keys = unknown_keys(variable, value)
@@ -61,13 +55,9 @@ def variables_valid(case: Case) -> Findings:
                 variable, value, should, tidy=not describe_bounds(variable, clean(value), chip)
             )
         elif keys:
-            yield warning(
-                f"{variable.name} has keys that are not known: {', '.join(keys)}",
-                observed=f"{variable.name}={value!r}",
-                required=f"keys of: {', '.join(variable.keys)}",
-                because="A key that the installed release does not know may stop the job.",
-                refs=urls(variable.sources),
-            )
+            refs, odd, known = urls(variable.sources), ", ".join(keys), ", ".join(variable.keys)
+            name = variable.name
+            yield TEXTS.finding("odd-keys", refs=refs, name=name, value=value, odd=odd, known=known)
 
 
 def _invalid(variable: Variable, value: str, should: str, *, tidy: bool) -> Finding:

@@ -59,14 +59,10 @@ def _grammar(value: str, count: int) -> Findings:
     meant = _numbers(value, count)
     if len(seen) < value.count(",") + 1:
         entry = value.split(",")[len(seen)]
+        ids = f"ids from 0 to {count - 1}" if count else "no list: there is no device here"
+        taken, why = list(seen) or "no device", _reason(entry, count)
         yield TEXTS.finding(
-            "cut",
-            remedy=_set_to(meant),
-            entry=entry,
-            value=value,
-            taken=list(seen) or "no device",
-            required=f"ids from 0 to {count - 1}" if count else "no list: there is no device here",
-            because=_reason(entry, count),
+            "cut", remedy=_set_to(meant), entry=entry, value=value, taken=taken, ids=ids, why=why
         )
     elif len(set(seen)) < len(seen):
         yield TEXTS.finding("twice", remedy=_set_to(meant), value=value)
@@ -107,14 +103,8 @@ def _process_count(case: Case) -> Findings:
                 "too-many", remedy=_fewer(name, usable), name=name, wish=wish, usable=usable, of=of
             )
         elif name != "--nproc" and wish < usable:
-            yield TEXTS.finding(
-                "idle",
-                name=name,
-                wish=wish,
-                idle=usable - wish,
-                usable=usable,
-                observed=show_values(values, name),
-            )
+            shown, idle = show_values(values, name), usable - wish
+            yield TEXTS.finding("idle", name=name, wish=wish, idle=idle, usable=usable, shown=shown)
 
 
 def _rank_without_device(rank: str, count: int) -> Findings:
@@ -142,9 +132,8 @@ def _container_variable(case: Case) -> Findings:
     if asked is None:
         raise NotApplicable("ASCEND_VISIBLE_DEVICES is not set")
     if container(case) is None:
-        yield TEXTS.finding(
-            "not-read", observed=show_values(values, "ASCEND_VISIBLE_DEVICES", _NAME)
-        )
+        shown = show_values(values, "ASCEND_VISIBLE_DEVICES", _NAME)
+        yield TEXTS.finding("not-read", observed=shown)
         return
     devices = [device.number for device in case.need(Driver).devices if device.number is not None]
     ids = re.sub(r"[A-Za-z]+[0-9]*-", "", asked)
