@@ -222,8 +222,7 @@ def _rows() -> Iterator[str]:
     parsed = [text for text in unprinted if not works(text)]
     yield "\n## Of remedies that no recorded machine has\n"
     yield (
-        f"{len(unprinted) - len(parsed)} literal commands, in which X is any value, are run in "
-        "the same ways:\n"
+        f"{len(unprinted) - len(parsed)} literal commands, in which X is any value, run likewise:\n"
     )
     yield from (f"- `{_cell(text)}`" for text in unprinted if text not in parsed)
     yield f"\n## Only parsed: {len(parsed)}\n"

@@ -1,13 +1,12 @@
 """What the operating system grants a training job: shared memory and limits."""
 
 from ascend_doctor.facts import Host, Limit, require_known
-from ascend_doctor.judging import Case, Findings, Remedy, Texts, Unknown, check, show_bytes, warning
+from ascend_doctor.judging import Case, Findings, Remedy, Texts, Unknown, show_bytes, warning
 from ascend_doctor.judging.chip import ascend
 
 TEXTS = Texts("host")
 
 _GIB = 1 << 30
-_PLACE = "/dev/shm"  # noqa: S108 - the subject; nothing is put there
 # Docker's default is 64 MB; data loaders and HCCL want several GB.
 _SHM_LITTLE = 4 * _GIB
 _FILES = 32768
@@ -17,41 +16,20 @@ _POD = """cat <<'EOF'
 volumeMounts: [{name: shm, mountPath: /dev/shm}]
 volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 64Gi}}]
 EOF"""
-_SHM = "https://github.com/pytorch/pytorch/issues/26009"
 _DOCKER = "https://docs.docker.com/reference/cli/docker/container/run/"
 _GETRLIMIT = "https://man7.org/linux/man-pages/man2/getrlimit.2.html"
 
 
-@check("shared-memory", f"{_PLACE} has room for data loaders and HCCL")
+@TEXTS.check("shared-memory")
 def shared_memory(case: Case) -> Findings:
-    """Data loader workers and HCCL pass data between processes through /dev/shm.
-
-    Docker gives a container 64 MB where nothing is said. A worker that runs out of it is killed by
-    a bus error, and HCCL fails to share memory between ranks. Start the container with --shm-size
-    or --ipc=host; in Kubernetes mount an emptyDir with medium Memory at /dev/shm.
-    """
     host = case.need(Host)
     size = require_known(host.shm_size, "the size of /dev/shm")
-    free = host.shm_free
+    shown, free = show_bytes(size), host.shm_free
     if size < _SHM_LITTLE:
-        yield warning(
-            f"{_PLACE} has {show_bytes(size)} only",
-            observed=show_bytes(size) + ("" if free is None else f", {show_bytes(free)} free"),
-            required="several GB",
-            because="Data loader workers die of a bus error, and HCCL cannot share memory.",
-            remedy=_larger(host),
-            refs=(_SHM,),
-        )
+        observed = shown + ("" if free is None else f", {show_bytes(free)} free")
+        yield TEXTS.finding("little", remedy=_larger(host), size=shown, observed=observed)
     elif free is not None and free < _GIB:
-        yield warning(
-            f"{_PLACE} is nearly full: {show_bytes(free)} are free",
-            observed=f"{show_bytes(free)} of {show_bytes(size)} free",
-            required="several GB free",
-            because="Files of jobs that were killed stay there until somebody removes them.",
-            remedy="See what lies there, and remove what no running job owns",
-            commands=("ls -lS /dev/shm | head -n 20",),
-            refs=(_SHM,),
-        )
+        yield TEXTS.finding("nearly-full", free=show_bytes(free), size=shown)
 
 
 def _larger(host: Host) -> Remedy:
