@@ -36,7 +36,7 @@ def _judge_file_system(system: FileSystem) -> Findings:
     full = system.free == 0 or (system.files > 0 and system.files_free == 0)
     little = system.free < _LITTLE or 0 < system.files_free < _FEW_FILES
     if system.read_only:
-        yield TEXTS.finding("read-only", place=_name_file_system(system), what=what)
+        yield TEXTS.finding("read-only", path=_name_file_system(system), what=what)
     elif full or little:
         yield (error if full and needed else warning)(
             f"The file system of {_name_file_system(system)} "

@@ -192,9 +192,9 @@ def _entry_expert_tensor(case: Case) -> Findings:
         if _ABOVE_ONE.fullmatch(spot.argument)
     }
     if lora and len(split) == len(("tensor", "expert")) and not any(sizes.values()):
-        given = {spot.argument for spot in calls["groups"] if "size" in spot.argument}
+        sized = {spot.argument for spot in calls["groups"] if "size" in spot.argument}
         refs, where = behaviour_refs(case, "mcore-bridge", "lora-etp"), calls["groups"][0].location
-        yield TEXTS.finding("lora-on-experts", where, refs=refs, sizes="; ".join(sorted(given)))
+        yield TEXTS.finding("lora-on-experts", where, refs=refs, sizes="; ".join(sorted(sized)))
 
 
 @TEXTS.check("entry-saved-tensors")

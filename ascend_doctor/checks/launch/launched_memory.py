@@ -84,10 +84,10 @@ def _launch_memory(case: Case) -> Findings:
     if short or plan.fits(where) is not False:
         yield note(f"The launch needs about {shown}")
         return
-    place = at(case, "num_layers", "model", "micro_batch_size")
+    spot = at(case, "num_layers", "model", "micro_batch_size")
     level = Level.ERROR if needed > _CERTAIN * has else Level.WARNING
     yield TEXTS.finding(
-        "too-much-memory", place, level=level, needed=needed, has=has, plan=plan, shown=shown
+        "too-much-memory", spot, level=level, needed=needed, has=has, plan=plan, shown=shown
     )
 
 

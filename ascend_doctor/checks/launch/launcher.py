@@ -61,7 +61,7 @@ def _find_refusal(case: Case, launch: Launch, name: str, value: str) -> Iterator
     if expected:
         where = launch.places.get(f"--{name}=", where)
         title = f"--{name} does not take {value!r}" if value else f"--{name} has no value"
-        given = f" {value}" if value else ""
+        word = f" {value}" if value else ""
         yield TEXTS.finding(
-            "no-such-value", where, title=title, name=name, given=given, expected=expected
+            "no-such-value", where, title=title, name=name, word=word, expected=expected
         )

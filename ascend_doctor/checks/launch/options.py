@@ -247,7 +247,7 @@ def _ep_expert_cap(case: Case) -> Findings:
         where = at(case, "expert_model_parallel_size", "num_experts")
         refs, most = behaviour_refs(case, "mcore-bridge", "expert-cap"), MOST_EXPERTS
         each, least = -(-experts // size), -(-experts // most)
-        given = f"num_experts {experts}, expert_model_parallel_size {size}"
+        shown = f"num_experts {experts}, expert_model_parallel_size {size}"
         yield TEXTS.finding(
-            "many-experts", where, refs=refs, each=each, most=most, given=given, least=least
+            "many-experts", where, refs=refs, each=each, most=most, shown=shown, least=least
         )
