@@ -49,7 +49,7 @@ _SLOT = re.compile(r"\{\d+\}")
 # Calls whose arguments are texts: the first one, the second one, or those of these names.
 _FIRST = frozenset(
     {"error", "warning", "note", "unknown", "NotApplicable", "Unknown", "NeedsRoot", "Unresolved"}
-    | {"Fault", "say"}
+    | {"Fault", "notice", "say"}
 )
 # What these say may begin with an option.
 _ERRORS = frozenset(

@@ -5,7 +5,6 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-import click
 import msgspec
 
 from ascend_doctor.checks.launch.launched_memory import LaunchedPlan
@@ -13,13 +12,13 @@ from ascend_doctor.commands.rehearsal import Rehearsal, count_launch
 from ascend_doctor.commands.rehearsed_ranks import describe_memory, show_step, step_seconds
 from ascend_doctor.diagnosis.job import JobOptions, read_job
 from ascend_doctor.diagnosis.logs import find
-from ascend_doctor.language import say
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.planning.flags import layout_options
 from ascend_doctor.planning.ranking import MARGIN, RankBudget, RankedLayout, choices
 from ascend_doctor.planning.rules import LayoutQuery
 from ascend_doctor.probing.keeper import SIGNALLED
+from ascend_doctor.render.notices import notice
 from ascend_doctor.shrinking.megatron import OF_LAYOUT
 from ascend_doctor.shrinking.programs import TRUE_SIZE
 from ascend_doctor.shrinking.true_size import TrueSize
@@ -123,8 +122,7 @@ def count(
         left = (ends - time.monotonic()) / (len(sizes) - len(runs))
         if left < 1 or (runs and runs[-1] and runs[-1].interrupted):
             break
-        text = say(f"simulated run of {name}, for at most {left:.0f} s")
-        click.echo(f"ascend-doctor: {text}", err=True)
+        notice(f"simulated run of {name}, for at most {left:.0f} s")
         runs.append(_run(prepare(), launch, size, left))
     runs += [None] * (len(sizes) - len(runs))
     first = runs.pop(0) if alone else None

@@ -21,6 +21,7 @@ from ascend_doctor.provision.env_format import FAILURE, FORMS, SHELLS, Change, t
 from ascend_doctor.provision.env_undo import NAME, before, changes_to, undone
 from ascend_doctor.provision.lock import Lock
 from ascend_doctor.provision.stack_env import StackPaths, stack_of, variables
+from ascend_doctor.render.notices import notice
 from ascend_doctor.render.plain import one_line
 
 # A process substitution, a wrapper script and a Python launcher may lie between.
@@ -99,7 +100,7 @@ def command(
 def _undo(environ: Mapping[str, str]) -> list[Change]:
     changes = undone(environ)
     if not changes:
-        click.echo(f"ascend-doctor: {say('there is nothing to undo')}", err=True)
+        notice("there is nothing to undo")
     return changes
 
 
@@ -125,12 +126,10 @@ def _changes(environ: Mapping[str, str], folder: Path | None) -> list[Change]:
     changes, host = _plan_changes(LiveMachine(environ), folder, lock)
     version = lock.system.get("cann") if lock else None
     if host.cann is None:
-        message = say("no CANN toolkit was found; torch will not load torch_npu")
-        click.echo(f"ascend-doctor: {message}", err=True)
+        notice("no CANN toolkit was found; torch will not load torch_npu")
     elif version and host.version != version:
         here = host.version or "an unknown version"
-        summary = say(f"the stack was made for CANN {version}; here is {here} in {host.cann.root}")
-        click.echo(f"ascend-doctor: {one_line(summary)}", err=True)
+        notice(f"the stack was made for CANN {version}; here is {here} in {host.cann.root}")
     return changes
 
 

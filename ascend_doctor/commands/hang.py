@@ -20,6 +20,7 @@ from ascend_doctor.machine.files import reason
 from ascend_doctor.machine.private import private_folder
 from ascend_doctor.machine.processes import find_spy
 from ascend_doctor.progress import STEPS, TaskDisplay
+from ascend_doctor.render.notices import notice
 from ascend_doctor.render.plain import one_line
 
 _USUAL = "pid slurm watch keep formats files redact verbose"
@@ -132,10 +133,8 @@ def _choose(jobs: list[RunningJob], pid: int | None, slurm: str | None) -> Runni
 def _describe(observer: Observer) -> None:
     job = observer.job
     ranks = spans(rank.rank for rank in job.ranks)
-    text = say(f"ranks {ranks} of {job.world_size}, started by process {job.launcher}")
-    click.echo(f"ascend-doctor: {text}", err=True)
+    notice(f"ranks {ranks} of {job.world_size}, started by process {job.launcher}")
     for why, unread in observer.refusals.items():
-        text = say(f"no stack of rank {spans(unread)}: {one_line(why)}")
-        click.echo(f"ascend-doctor: {text}", err=True)
+        notice(f"no stack of rank {spans(unread)}: {why}")
     if find_spy() is None:
-        click.echo(f"ascend-doctor: {say(f'to read stacks: {_INSTALL}')}", err=True)
+        notice(f"to read stacks: {_INSTALL}")

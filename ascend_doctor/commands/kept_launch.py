@@ -36,6 +36,7 @@ from ascend_doctor.progress import STEPS, TaskDisplay
 from ascend_doctor.redact import Redactor
 from ascend_doctor.redact.streams import KeptLog
 from ascend_doctor.render.columns import terminal_width
+from ascend_doctor.render.notices import notice
 
 # As much as a pipe holds (pipe(7)).
 _BLOCK = 1 << 16
@@ -91,8 +92,7 @@ def diagnose_kept(
     if exit_code == EXIT_USAGE and done.stderr:
         click.echo(done.stderr, nl=False, err=True)
     if exit_code in _DIAGNOSED:
-        text = say(f"it {ended}; what its output in {log} shows:")
-        click.echo(f"ascend-doctor: {text}", err=True)
+        notice(f"it {ended}; what its output in {log} shows:")
         click.echo(done.stdout, nl=False, err=True)
     elif code:  # what a launcher said of its ranks may be of an attempt that was made again
         text = say(f"it {ended}; nothing in its output says why ({log})")
@@ -103,7 +103,7 @@ def diagnose_kept(
 
 
 def hold_log(log: str) -> str:
-    """``log``, or with a number where another run writes to it; kept until this process ends."""
+    """``log``, or with a number if another run writes it; held until this process ends."""
     stem, ending = os.path.splitext(log)
     for path in (log, *(f"{stem}-{number}{ending}" for number in range(2, _MOST_LOGS))):
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -117,8 +117,7 @@ def hold_log(log: str) -> str:
             return path
         else:
             if path != log:
-                text = say(f"another run writes {log}; the output of this one goes to {path}")
-                click.echo(f"ascend-doctor: {text}", err=True)
+                notice(f"another run writes {log}; the output of this one goes to {path}")
             return path
     return log
 

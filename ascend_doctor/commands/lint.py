@@ -47,6 +47,7 @@ from ascend_doctor.linting.shellcheck import run_shellcheck
 from ascend_doctor.machine.files import is_there, write_whole
 from ascend_doctor.machine.kinds import CONFIGURATION, SCRIPT, refuse_other, refuse_other_content
 from ascend_doctor.redact import Redactor, local_key
+from ascend_doctor.render.notices import notice
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report, verdict
 
@@ -232,7 +233,7 @@ def _of_files(
             except DataError as error:
                 if path in named:
                     raise
-                click.echo(f"ascend-doctor: {one_line(say(str(error)))}", err=True)
+                notice(str(error))
                 continue
         contents[path] = content
         yield from subjects(path, content, rows, run_shellcheck)

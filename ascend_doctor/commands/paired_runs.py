@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import click
 import msgspec
 
 from ascend_doctor.collect.device_nodes import device_nodes
@@ -29,6 +28,7 @@ from ascend_doctor.precision.dumps import read_dump
 from ascend_doctor.precision.records import Dump
 from ascend_doctor.progress import RUNS, TaskDisplay
 from ascend_doctor.provision import lock as locks
+from ascend_doctor.render.notices import notice
 from ascend_doctor.simulator import machine
 
 DEVICE = "ASCEND_DOCTOR_DEVICE"
@@ -142,8 +142,7 @@ def run_pair(
         with display, display.run(titles[name]):
             code = run_supervised(launch, log, env, folder=unfinished, shown=False, seconds=seconds)
         if code:
-            text = say(f"the run on {name} failed; nothing is compared")
-            click.echo(f"ascend-doctor: {text}", err=True)
+            notice(f"the run on {name} failed; nothing is compared")
             diagnose_kept(log, code, simulated=name != _NPU)
             return None
         dumps.append(_read(folder / device, device, name, log))

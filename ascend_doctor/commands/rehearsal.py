@@ -39,6 +39,7 @@ from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.progress import STEPS, TaskDisplay
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.render.columns import pad
+from ascend_doctor.render.notices import notice
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.render.stall import mismatch_rows
 from ascend_doctor.shrinking.programs import ProgramSettings, write_programs
@@ -112,8 +113,7 @@ def prepare(
 def hint_at_missing_packages(interpreter: str) -> None:
     if lacking := packages.missing(interpreter):
         command = packages.command(interpreter)
-        hint = say(f"without {', '.join(lacking)} some probes are skipped; install with {command}")
-        click.echo(f"ascend-doctor: {hint}", err=True)
+        notice(f"without {', '.join(lacking)} some probes are skipped; install with {command}")
 
 
 def rehearse_launch(  # noqa: PLR0913 - what may be done with a launch

@@ -27,8 +27,8 @@ from ascend_doctor.commands.stall_watch import arm
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_INTERRUPTED
 from ascend_doctor.findings import Level
 from ascend_doctor.judging.expectations import CHECKS, Expectation
-from ascend_doctor.language import say
 from ascend_doctor.machine import watchdog
+from ascend_doctor.render.notices import notice
 from ascend_doctor.report import Report
 
 _USUAL = "expect timeout anyway log exit_verdict history nodes stall"
@@ -99,8 +99,7 @@ def command(  # noqa: PLR0913 - the options of the command
     if report.interrupted:
         return EXIT_INTERRUPTED
     if _is_kept_back(report) and not anyway:
-        text = say("not started; --anyway starts it in spite of this")
-        click.echo(f"ascend-doctor: {text}", err=True)
+        notice("not started; --anyway starts it in spite of this")
         return report.verdict.exit_code
     return _launch(launch, log, stall, asked)
 
@@ -109,11 +108,10 @@ def _launch(launch: tuple[str, ...], log: str, stall: float, asked: RunVerdict) 
     log = hold_log(log)
     variables = watchdog_variables(launch, os.environ)
     for name, value in variables.items():
-        text = say(
+        notice(
             f"started with {name}={value}: if it hangs, its log says who did not join "
             f"({name}=0 before the command keeps it off)"
         )
-        click.echo(f"ascend-doctor: {text}", err=True)
     env = {**os.environ, **variables}
     watch = arm(log, stall, env)
     code = run_kept(launch, log, env, watch=watch)

@@ -33,6 +33,7 @@ from ascend_doctor.machine.processes import (
 )
 from ascend_doctor.machine.waiting import Deadline
 from ascend_doctor.render.columns import pad
+from ascend_doctor.render.notices import notice
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.render.stall import stall_rows, stall_title
 
@@ -179,7 +180,7 @@ def arm(log: str, seconds: float, env: dict[str, str]) -> StallWatch | None:
     try:
         env.update(watch.environment(env))
     except DataError as error:
-        click.echo(f"ascend-doctor: {say(f'not watched for stalls: {error}')}", err=True)
+        notice(f"not watched for stalls: {error}")
         return None
     return watch
 
@@ -190,8 +191,7 @@ def _show_stall(folder: Path, stall: Stall) -> None:
     for label, text in stall_rows(stall):
         click.echo(f"    {pad(say(label), 8)} {one_line(say(text))}", err=True)
     again = shlex.join(["ascend-doctor", "diagnose", str(folder.parent)])
-    text = say(f"to read what was gathered again: {one_line(again)}")
-    click.echo(f"ascend-doctor: {text}", err=True)
+    notice(f"to read what was gathered again: {again}")
 
 
 class _RankProgress(msgspec.Struct, frozen=True, kw_only=True):

@@ -39,6 +39,8 @@ from ascend_doctor.matrix.schema import ErrorCodes, KnownFailure
 
 _Kind: TypeAlias = tuple[Literal["exception", "death", "code", "logged"], Occurrences]
 
+# Whose variants say what ended a link set-up.
+LINKS = "hccl-connect-timeout-ei0006"
 _LINES = 3
 _UNEXPLAINED = 5
 _CLOCKS = 8
@@ -75,8 +77,8 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     unseen = bool(unexplained or missing) or _is_sign_only(root) or not works
     stands = seen_by_name.get(root.id) if root else None
     hang = stall if stall and is_of_hang(ledger, root, waits) else None
-    own = _own(seen_by_name, failures)
-    blamed = guilty_of_hang(ledger, hang) if hang else _blame(ledger, root, stands, waits, own)
+    blamed = _blame(ledger, root, waits, seen_by_name, failures)
+    blamed = guilty_of_hang(ledger, hang) if hang else blamed
     events, steps = rank_events(ledger, seen_by_name)
     return Diagnosis(
         tool_version=__version__,
@@ -90,7 +92,7 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
         world_size=ledger.world_size,
         without_log=missing,
         stall=stall,
-        causes=causes,
+        causes=_show_end(causes, blamed),
         verdict=judge_run(ledger, root, blamed, waits, nodes=nodes, stall=stall),
         step=ledger.step,
         exit_status=exit_status,
@@ -165,16 +167,23 @@ def _own(seen_by_name: dict[str, Occurrences], failures: dict[str, KnownFailure]
 def _blame(
     ledger: Ledger,
     root: KnownFailure | None,
-    stands: Occurrences | None,
     waits: Occurrences,
-    own: Occurrences,
+    seen_by_name: dict[str, Occurrences],
+    failures: dict[str, KnownFailure],
 ) -> Guilt | None:
-    if not ledger.in_order(own.by_origin.values()):
+    if not ledger.in_order(_own(seen_by_name, failures).by_origin.values()):
         return None
-    blamed = guilty(ledger, root, stands, waits)
+    texts = failures[LINKS].variants if LINKS in failures else {}
+    blamed = guilty(ledger, root, seen_by_name.get(root.id) if root else None, waits, texts)
     if blamed and ledger.clocks.offsets:
         return replace(blamed, reason=f"{blamed.reason}; {_describe_clocks(ledger)}")
     return blamed
+
+
+def _show_end(causes: tuple[Cause, ...], blamed: Guilt | None) -> tuple[Cause, ...]:
+    if blamed is None or not blamed.end:
+        return causes
+    return (replace(causes[0], cause=blamed.facts, fix=blamed.fix), *causes[1:])
 
 
 def _benign(ledger: Ledger, failures: dict[str, KnownFailure]) -> tuple[Counted, ...]:

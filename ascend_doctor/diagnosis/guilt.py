@@ -3,7 +3,7 @@
 import re
 import signal
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -16,6 +16,7 @@ from ascend_doctor.diagnosis.ledger import (
     WatchdogReport,
     earliest,
 )
+from ascend_doctor.diagnosis.link_ends import LinkEnd, LinkJudge
 from ascend_doctor.diagnosis.processes import HcclPeer
 from ascend_doctor.diagnosis.result import Evidence, Guilt
 from ascend_doctor.diagnosis.stall_result import Stall
@@ -27,8 +28,10 @@ _TEXT = 400
 _APART = 30.0
 # An exception around an HCCL time-out names HCCL or a runtime call, within these seconds or lines.
 _HCCL = re.compile(r"HCCL|[Hh]ccl|\baclrt")
-_WRAPS_SECONDS, _WRAPS_LINES = 10.0, 60
-_OTHER_PART = re.compile(r"\[ERROR\] (?!HCCL\()[A-Z_]{2,24}\(-?\d{1,12},")
+EndTexts = Mapping[str, tuple[str, str, str]]
+_TIMED_OUT = re.compile(r"HCCL function error: .{0,160}, error code is 9\b")
+# HCCL looks for the broken link for 20 s and more before it returns (detect_connect_anomalies.cc).
+_WRAPS_SECONDS, _WRAPS_LINES = 60.0, 60
 # The stacks and the flight recorders of all ranks say what no log does.
 _REMEDY = (
     "started with `ascend-doctor run -- COMMAND`, the job says at its next stall which rank did "
@@ -59,7 +62,8 @@ def fold_wrappers(ledger: Ledger, waits: Occurrences) -> None:
         wrappers = {
             origin: sighting
             for origin, sighting in seen.by_origin.items()
-            if _HCCL.search(sighting.text) and any(_wraps(sighting, end) for end in ends)
+            if _TIMED_OUT.search(sighting.text)
+            or (_HCCL.search(sighting.text) and any(_wraps(sighting, end) for end in ends))
         }
         if wrappers:
             ledger.logged.setdefault(text, Occurrences(count=seen.count, by_origin=wrappers))
@@ -82,10 +86,17 @@ def _wraps(raised: Sighting, end: Sighting) -> bool:
 
 
 def guilty(
-    ledger: Ledger, root: KnownFailure | None, seen: Occurrences | None, waits: Occurrences
+    ledger: Ledger,
+    root: KnownFailure | None,
+    seen: Occurrences | None,
+    waits: Occurrences,
+    texts: EndTexts,
 ) -> Guilt | None:
-    """Who began it, or None. ``seen``: the root cause's lines; ``waits``: lines with a victim."""
-    return _complete(ledger, _guilty(ledger, root, seen, waits))
+    """Who began it, or None. ``seen``: the root cause's lines; ``waits``: lines with a victim.
+
+    ``texts``: reason, facts and remedy by the end of a link set-up.
+    """
+    return _complete(ledger, _guilty(ledger, root, seen, waits, texts))
 
 
 def guilty_of_hang(ledger: Ledger, stall: Stall) -> Guilt | None:
@@ -120,8 +131,16 @@ def _locate(ledger: Ledger, culprit: Guilt) -> Guilt:
 
 
 def _guilty(
-    ledger: Ledger, root: KnownFailure | None, seen: Occurrences | None, waits: Occurrences
+    ledger: Ledger,
+    root: KnownFailure | None,
+    seen: Occurrences | None,
+    waits: Occurrences,
+    texts: EndTexts,
 ) -> Guilt | None:
+    links = LinkJudge(ledger)
+    of_links = root is not None and (root.victim or root.id.startswith("hccl-"))
+    if of_links and (end := links.find()):
+        return _describe_end(ledger, end, texts)
     if root is None or seen is None:
         first = None
         if not (_is_one_end(ledger) or _is_shared(ledger)):
@@ -141,9 +160,8 @@ def _guilty(
         or _by_summary(ledger, waited)
         or _stuck(ledger, waited)
         or _out_of_step(ledger)
-        or _elsewhere(ledger)
+        or ((end := links.infer()) and _describe_end(ledger, end, texts))
         or _chain(ledger)
-        or _first_outside_hccl(ledger, waits)
         or _silent(ledger, waited)
         or _last_to_come(ledger, seen)
     )
@@ -239,6 +257,27 @@ def _numbers(ranks: Iterable[int]) -> str:
     return ", ".join(str(rank) for rank in sorted(ranks))
 
 
+def _describe_end(ledger: Ledger, end: LinkEnd, texts: EndTexts) -> Guilt:
+    ranks = tuple(sorted(party for party in end.parties if isinstance(party, int)))
+    names = tuple(party for party in end.parties if isinstance(party, str))
+    nodes = sorted({known.node for known in ledger.places.of(ranks) if known.node})
+    known = (party if party in names else f"rank {party}" for party in end.parties)
+    words = {"ranks": ", ".join(map(str, known)), "nodes": ", ".join(nodes) or "its node"}
+    reason, facts, fix = (
+        text.format_map({**words, **end.words}) for text in texts.get(end.end, (end.end, "", ""))
+    )
+    return Guilt(
+        ranks=ranks,
+        processes=names,
+        reason=reason,
+        end=end.end,
+        facts=facts,
+        fix=fix,
+        sure=end.sure,
+        evidence=evidence(end.shown) if end.shown else _first_error_of(ledger, ranks),
+    )
+
+
 def _of(sighting: Sighting, *, reason: str, sure: bool = True) -> Guilt | None:
     origin = sighting.origin
     if not origin.named:
@@ -283,16 +322,7 @@ def _is_of_all(ledger: Ledger, seen: Occurrences) -> bool:
 
 
 def _accuse_by_name(ledger: Ledger) -> Guilt | None:
-    """HCCL itself says who did not come, or whose heartbeat stopped."""
-    if ledger.absent:
-        reason = "HCCL's root rank lists them as never connected (Failed to connect agent)"
-        return Guilt(ranks=tuple(sorted(ledger.absent)), reason=reason)
-    for origin, connected in ledger.connected.items():
-        group = ledger.processes.group_of(origin)
-        missing = ledger.job_ranks(group[0], set(range(group[1])) - connected) if group else set()
-        if missing:
-            reason = "HCCL's root rank lists those that connected, and these are not among them"
-            return Guilt(ranks=tuple(sorted(missing)), reason=reason)
+    """HCCL says whose heartbeat stopped."""
     first = earliest(lost.first for lost in ledger.lost.values())
     if first is None:
         return None
@@ -403,22 +433,6 @@ def _whole_reports(ledger: Ledger) -> list[WatchdogReport]:
     return [report for report in ledger.reports if report.members == every]
 
 
-def _elsewhere(ledger: Ledger) -> Guilt | None:
-    """One rank stood in another collective of a group than all others, who agree."""
-    for places in ledger.tasks.values():
-        counted = Counter(places.values())
-        common, times = counted.most_common(1)[0]
-        others = [origin for origin, task in places.items() if task != common]
-        if times < _MANY or len(others) != 1:
-            continue
-        rank = ledger.rank(others[0])
-        if rank is not None:
-            mine, theirs = (" ".join(task).strip() for task in (places[others[0]], common))
-            reason = f"it stood in collective {mine} of the group, the others in {theirs}"
-            return Guilt(ranks=(rank,), reason=reason, sure=False)
-    return None
-
-
 def _chain(ledger: Ledger) -> Guilt | None:
     """Follow the waits to the ranks that wait for none.
 
@@ -466,7 +480,7 @@ def _on_one_host(ledger: Ledger, sinks: Iterable[tuple[Party, ...]]) -> tuple[Pa
     return tuple(ranks) if alone and len(hosts) == 1 and "" not in hosts else ()
 
 
-def _first_error_of(ledger: Ledger, ranks: list[int]) -> Evidence | None:
+def _first_error_of(ledger: Ledger, ranks: Collection[int]) -> Evidence | None:
     kinds = (*ledger.exceptions.values(), *ledger.deaths.values(), *ledger.logged.values())
     first = earliest(
         sighting
@@ -475,23 +489,6 @@ def _first_error_of(ledger: Ledger, ranks: list[int]) -> Evidence | None:
         if sighting.origin.rank in ranks
     )
     return evidence(first) if first else None
-
-
-def _first_outside_hccl(ledger: Ledger, waits: Occurrences) -> Guilt | None:
-    """The one rank in whose plog a part of CANN other than HCCL failed before anybody timed out."""
-    began = earliest(waits.by_origin.values())
-    if began is None:
-        return None
-    own = [
-        sighting
-        for seen in ledger.logged.values()
-        for sighting in seen.by_origin.values()
-        if sighting.before(began) and _OTHER_PART.match(sighting.text)
-    ]
-    first = earliest(own)
-    if first is None or len({sighting.origin for sighting in own}) > 1:
-        return None
-    return _of(first, reason="it has an error of its own before the first time-out", sure=False)
 
 
 def _alone(ledger: Ledger) -> Guilt | None:

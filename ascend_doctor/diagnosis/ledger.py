@@ -8,8 +8,9 @@ from enum import IntEnum
 
 from ascend_doctor.diagnosis.clocks import Clocks
 from ascend_doctor.diagnosis.exceptions import OTHER, Raised
+from ascend_doctor.diagnosis.links import Links
 from ascend_doctor.diagnosis.origins import Moment, Origin
-from ascend_doctor.diagnosis.places import Places
+from ascend_doctor.diagnosis.places import Places, pid_of
 from ascend_doctor.diagnosis.processes import Processes
 from ascend_doctor.diagnosis.waiting import Party, Waiting
 
@@ -176,14 +177,10 @@ class Ledger:
     codes: dict[tuple[str, str], Occurrences] = field(default_factory=dict)
     # Those of them that stand in a line that no failure explains.
     unknown: set[tuple[str, str]] = field(default_factory=set)
-    # Who is who, who waits for whom, and who never came, as HCCL tells.
+    # Who is who, who waits for whom, and what each set up, as HCCL tells.
     processes: Processes = field(default_factory=Processes)
     waiting: Waiting = field(default_factory=Waiting)
-    absent: set[int] = field(default_factory=set)
-    # Of a group by the process that counts them: who did come, and of how many.
-    connected: dict[Origin, set[int]] = field(default_factory=dict)
-    # By group, the collective in which each process stood: its kind and its number.
-    tasks: dict[str, dict[Origin, tuple[str, str]]] = field(default_factory=dict)
+    links: Links = field(default_factory=Links)
     lost: dict[str, Occurrences] = field(default_factory=dict)
     ended: dict[int, Ended] = field(default_factory=dict)
     first: Ended | None = None
@@ -266,7 +263,7 @@ class Ledger:
         A rank prints nothing more of a job that another one says has ended well, nor does a
         file of errors alone.
         """
-        if any((self.ended, self.lost, self.absent, self.timed_out, self.reports)):
+        if any((self.ended, self.lost, self.timed_out, self.reports)):
             return False
         return self.standing is None or (self.ended_well and not self.deaths)
 
@@ -312,29 +309,11 @@ class Ledger:
                 group_rank=group_rank, operation=operation, sighting=row.sighting
             )
 
-    def connects(self, origin: Origin, ranks: set[int]) -> None:
-        if origin in self.connected or len(self.connected) < _KINDS:
-            self.connected.setdefault(origin, set()).update(ranks)
-
-    def stood(self, origin: Origin, *, group: str, task: tuple[str, str]) -> None:
-        """The first collective of a group that failed in a process."""
-        if group in self.tasks or len(self.tasks) < _KINDS:
-            self.tasks.setdefault(group, {}).setdefault(origin, task)
-
     def rank(self, origin: Origin) -> int | None:
         rank = self.places.rank(origin)
         if rank is not None:
             return rank
         return self.processes.rank(origin)
-
-    def job_ranks(self, group: str, ranks: set[int]) -> set[int]:
-        """Ranks of a group as ranks in the job, as far as known."""
-        if not group or all(size == self.job_size for name, size in self.processes.groups()
-                            if name == group):  # fmt: skip
-            return ranks
-        members = (self.processes.member(group, rank) for rank in ranks)
-        numbers = (self.processes.rank_of(member) for member in members if member)
-        return {rank for rank in numbers if rank is not None}
 
     def without_log(self) -> set[int]:
         """Ranks without a log if each has one; empty if in several folders, or unknown."""
@@ -353,6 +332,7 @@ class Ledger:
     def settle(self) -> None:
         self.clocks.settle()
         self.processes.settle(self.world_size)
+        self.processes.complete({pid for origin, _ in self._known if (pid := pid_of(origin))})
         for number, process in self.processes.by_rank().items():
             self.places.know(
                 number, node=process.key[0], device=process.card, server=process.server

@@ -11,7 +11,6 @@ from ascend_doctor.diagnosis.waiting import Wait, WaitKind
 
 # hicann/hccl: docs/zh/user_guide/fault_diagnosis/{cluster_info_nego,param_link_stage,
 # task_exec_stage}.md
-_ABSENT = re.compile(r"Failed to connect agent\[([\d, ]{1,4096})\]")
 # What links two processes; its remote address may be that of a server, with the card on it.
 _LINK = re.compile(r"localUserrank\[(\d{1,6})\].{0,200}?remoteUserrank\[(\d{1,6})\]")
 _LINK_TO = re.compile(r"remote_?[Ii]p_?[Aa]ddr\[([\w.:]{1,64}?)(?:/(\d{1,4}))?\]")
@@ -36,10 +35,7 @@ _BROKEN = re.compile(
     r"cqe err(?:or)? status\[\d{1,4}\].{0,400}?"
     r"(?:remoteIP\{.{0,200}?deviceIp\[|remoteIP:\[|remoteEid\[eid\[|ip:\[)([\w.:]{1,64})\]"
 )
-_CONNECTED = re.compile(r"\[0*(\d{1,6})\]")
-_TASK = re.compile(
-    r"taskType\[Notify Wait\], tag\[(\w+?)_([^\]]{1,200})\](?:, index\[(\d{1,9})\])?"
-)
+_TASK = re.compile(r"taskType\[Notify Wait\], tag\[\w+?_([^\]]{1,200})\]")
 # torch_npu/csrc/distributed/ProcessGroupHCCL.cpp: ranks count in the group that is set up.
 _SETTING_UP = re.compile(r"\[(\d{1,6})\] is setting up HCCL communicator .{0,80}from \[(\d{1,6})\]")
 _NOTIFY = re.compile(r"type:NOTIFY WAIT, localRank:(\d{1,6}), remoteRank:(\d{1,10})\b")
@@ -120,6 +116,8 @@ class Peers:
     _reports: dict[Origin, WatchdogReport] = field(default_factory=dict, init=False)
 
     def line(self, signs: Collection[str], row: LogLine, before: str) -> None:
+        if "peers" in signs or "agent" in signs:
+            self.ledger.links.learn(row)
         if "peers" in signs:
             self._links(row.text, row)
         if "agent" in signs:
@@ -136,14 +134,8 @@ class Peers:
             self.ledger.world_size = int(match[1])
 
     def _links(self, text: str, row: LogLine) -> None:
-        if match := _ABSENT.search(text):
-            self.ledger.absent |= {int(digits) for digits in re.findall(r"\d{1,6}", match[1])}
-        if "connected rankinfo[" in text:
-            ranks = {int(digits) for digits in _CONNECTED.findall(text)}
-            self.ledger.connects(row.origin, ranks)
         if match := _TASK.search(text):
-            self._group = match[2]
-            self.ledger.stood(row.origin, group=match[2], task=(match[1], match[3] or ""))
+            self._group = match[1]
         wait = self._wait(text, row)
         if wait:
             self._last = wait

@@ -6,7 +6,7 @@ name what they say in brackets, and the addresses that a card is listened on.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ascend_doctor.diagnosis.origins import Origin
@@ -132,6 +132,15 @@ class Processes:
         else:
             self.world_size = 0
 
+    def complete(self, every: set[Key]) -> None:
+        """Give the only process without a rank the only rank without a process."""
+        left = every - self._ranks.keys()
+        ranks = set(range(self.world_size)) - set(self._ranks.values())
+        if len(left) == len(ranks) == 1:
+            (key,) = left
+            self._known.setdefault(key, HcclProcess(key=key))
+            self._ranks[key] = ranks.pop()
+
     def of(self, origin: Origin) -> HcclProcess | None:
         key = pid_of(origin)
         return self._known.get(key) if key else None
@@ -172,14 +181,6 @@ class Processes:
             ((name, size) for name, (_, size) in process.groups.items()),
             key=lambda group: group[1],
         )
-
-    def groups(self) -> Iterator[tuple[str, int]]:
-        for process in self._known.values():
-            for group, (_, size) in process.groups.items():
-                yield group, size
-
-    def member(self, group: str, rank: int) -> HcclProcess | None:
-        return self._members.get((group, rank))
 
 
 def _number(text: str | None) -> int | None:

@@ -70,7 +70,8 @@ class Guilt(msgspec.Struct, frozen=True, kw_only=True):
     ``ranks`` are those in the job, ``local_ranks`` those on their nodes, ``devices`` those that
     the logs name; each is empty unless the logs have all of them. ``nodes`` have the names of
     the logs, ``servers`` those of HCCL, both of all accused. ``serials`` are the serial numbers
-    of the devices, if npu-smi's output is beside the logs.
+    of the devices, if npu-smi's output is beside the logs. ``end``: what ended HCCL's link set-up,
+    with its ``facts`` and what to type to ``fix`` it.
     """
 
     ranks: tuple[int, ...] = ()
@@ -81,6 +82,9 @@ class Guilt(msgspec.Struct, frozen=True, kw_only=True):
     serials: tuple[str, ...] = ()
     processes: tuple[str, ...] = ()
     reason: str
+    end: str = ""
+    facts: str = ""
+    fix: str = ""
     sure: bool = True
     evidence: Evidence | None = None
 

@@ -39,8 +39,12 @@ _OWN: dict[Sign, str] = {
     r"Cluster Exception Location|Heartbeat Lost Occurred|connected rankinfo\[|"
     r"\|  (client|server)  \||"
     r"Wait Enable P2P Failed|remote physic id|cqe err(or)? status\[|retrieving hcclUniqueId from|"
-    r"taskType\[Notify Wait\]|groupRank information|opData information",
+    r"base information is|groupRank information|opData information|Alloc transports failed|"
+    r"wait socket establish timeout|topo exchange (server|agent) get socket timeout|"
+    r"need connect rankNum|on ip\[.{1,80}\] and specific port|CMD information|for disabled tls|"
+    r"\|\s+(ENABLE|DISABLE)\s+\|",
     "agent": r"\b(rankNum|totalRanks|nRanks|ranks)\[\d|\[V?[Nn]ic\]Listen on ip\[|"
+    r"\[HCCL_ENV\]|TLS SWITCH \(|Entry-HcclCommDestroy|"
     r"\brank[=:] ?\d+,? (local_rank[=:] ?\d+,? )?world_size[=:] ?\d|\) world_rank=\d|"
     r"\bGLOBAL_RANK: \d",
     "elastic": r"\brank +: \d+ \(local_rank: \d|\bexitcode +: -?\d|failed \(exitcode: -?\d|"

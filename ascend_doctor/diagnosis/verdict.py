@@ -31,6 +31,13 @@ _CRASHED = re.compile(
 )
 _KILLED = re.compile(r"SIGKILL|\bKilled\b|\bsignal 9\b")
 _TERMINATED = re.compile(r"SIGTERM|SIGINT|\bTerminated\b|\bsignal 15\b")
+# Ends of a link set-up that come again, and those of one card; others may not.
+_ENDS: dict[str, Action] = {
+    **dict.fromkeys(
+        ("tls", "same-card", "other-card", "operators", "counts", "environment"), "stop"
+    ),
+    "card": "exclude",
+}
 _SHORT = 120
 NO_FAILURE = "the logs show no failure"
 
@@ -70,6 +77,9 @@ def _judge(
     waits: Occurrences,
     nodes: Sequence[str],
 ) -> JobVerdict:
+    action = _ENDS.get(guilty.end) if guilty else None
+    if root is not None and action:
+        return _by_cause(ledger, msgspec.structs.replace(root, verdict=action), guilty, nodes)
     if root is not None and not (root.victim or root.secondary):
         return _by_cause(ledger, root, guilty, nodes)
     by_error = _by_error(ledger, waits)

@@ -14,7 +14,6 @@ from ascend_doctor.diagnosis.plog_runs import split_runs
 from ascend_doctor.diagnosis.result import Diagnosis
 from tests.diagnosis import forms
 from tests.diagnosis.logs import guilty_of, of_files
-from tests.present import present
 
 WORLD = "192.0.2.1%eth0_60000_0_1767348000000000"
 AT = "2026-03-01-10:{minute:02}:05.000.000"
@@ -185,15 +184,6 @@ def test_a_broken_link_accuses_both_ends_unless_others_complain_of_one() -> None
     assert accuse(of_files(tree(both)))[0] == (5,)
 
 
-def test_an_error_of_another_part_of_cann_before_the_time_outs_is_the_root() -> None:
-    failed = "[ERROR] DRV(105,python3):2026-03-01-10:00:40.000.001 [x.c:1][drv] queue 3 is gone\n"
-    timed = {rank: socket(rank, "198.51.100.9", 9).split("\n")[2] + "\n" for rank in range(8)}
-    diagnosis = of_files(tree({**timed, 5: failed + timed[5]}))
-    assert accuse(diagnosis) == ((5,), (1,), ("192.0.2.1",))
-    assert "queue 3 is gone" in present(guilty_of(diagnosis).evidence).text
-
-
-@pytest.mark.slow
 def test_a_cause_is_found_behind_many_logs_that_only_say_that_something_is_wrong() -> None:
     noise = "".join(
         f"[ERROR] RUNTIME(1,python3):{AT.format(minute=2)} [x.cc:{n}] [1]Stream {n} is bad\n"

@@ -13,9 +13,8 @@ import msgspec
 from ascend_doctor.commands.options.gather import Decorator, gather_options
 from ascend_doctor.commands.options.kinds import flag
 from ascend_doctor.errors import DataError
-from ascend_doctor.language import say
 from ascend_doctor.machine.scratch import temporary
-from ascend_doctor.render.plain import one_line
+from ascend_doctor.render.notices import notice
 
 if TYPE_CHECKING:
     from ascend_doctor.commands.planned_launch import LaunchPage
@@ -42,8 +41,7 @@ class ExactLint(msgspec.Struct, frozen=True, kw_only=True):
             return [*map(mark_unasked, inputs)]
         stack = rehearsal.choose_stack(self.prefix, None)
         prepared = rehearsal.prepare(stack, self.python, machine("a2-8"), ())
-        text = say(f"imports the frameworks of {prepared.interpreter} with simulated NPUs")
-        click.echo(f"ascend-doctor: {one_line(text)}", err=True)
+        notice(f"imports the frameworks of {prepared.interpreter} with simulated NPUs")
         with temporary() as folder:
             python, env = prepared.interpreter, prepared.env
             seconds = _SECONDS + _SECONDS_OF_LAUNCH * len(parts)

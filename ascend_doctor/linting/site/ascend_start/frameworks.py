@@ -75,7 +75,7 @@ class Megatron:
         if patches is None:
             return
         before, ways = patches.patches_info, (patches.apply_patches, patches.remove_patches)
-        patches.patches_info, patches.apply_patches, patches.remove_patches = {}, *[_nothing] * 2
+        patches.patches_info, patches.apply_patches, patches.remove_patches = {}, dict, dict
         with parser_that_passes():
             self._patch()
             same = _are_applied(patches.patches_info, before)
@@ -131,9 +131,9 @@ class Megatron:
         block.get_num_layers_to_build(config)
         training = sys.modules["megatron.training.training"]
         for name in ("DistributedDataParallelConfig", "OptimizerConfig"):
-            fields = getattr(getattr(training, name, None), "__dataclass_fields__", {})
-            if fields:
-                getattr(training, name)(**{key: after[key] for key in fields if key in after})
+            if made := getattr(training, name, None):
+                fields = made.__dataclass_fields__
+                made(**{key: after[key] for key in fields if key in after})
         training.get_optimizer_param_scheduler(types.SimpleNamespace(param_groups=[]))
         return {
             "changed": {
@@ -146,27 +146,21 @@ class Megatron:
         }
 
 
-def _nothing() -> None:
-    """In place of what applies patches."""
-
-
 def _are_applied(patches: dict[str, Any], applied: dict[str, Any]) -> bool:
     """Whether patches put the same in place; some register what another one patched."""
     originals = {id(each.final_patch_func): each.orig_func for each in applied.values()}
-
-    def parts(patch: Any) -> list[Any]:
-        return [patch.patch_func, *patch.wrappers]
 
     def identify(each: Any) -> Any:
         each = getattr(each, "__func__", each)
         cells = [cell.cell_contents for cell in getattr(each, "__closure__", None) or ()]
         return getattr(each, "__code__", each), cells
 
+    def parts(patch: Any, seen: dict[int, Any]) -> list[Any]:
+        return [identify(seen.get(id(e), e)) for e in (patch.patch_func, *patch.wrappers)]
+
     return patches.keys() == applied.keys() and all(
-        len(parts(patch)) == len(parts(applied[name]))
-        and identify(old) in (identify(new), identify(originals.get(id(new))))
+        parts(applied[name], {}) in (parts(patch, {}), parts(patch, originals))
         for name, patch in patches.items()
-        for new, old in zip(parts(patch), parts(applied[name]))
     )
 
 
