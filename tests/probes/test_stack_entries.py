@@ -49,7 +49,7 @@ def test_a_framework_that_imports_megatron_first_is_found(tmp_path: Path, file: 
 
 def test_a_framework_that_cannot_be_imported_is_found(tmp_path: Path) -> None:
     run = ran(PROBE, write_files(tmp_path, {**FRAMEWORKS, ENGINE: "import ray_of_light\n"}))
-    finding, rest = judge_probes(run, check="framework-imports")
+    rest, finding = judge_probes(run, check="framework-imports")
     assert finding.level is Level.ERROR
     assert finding.observed == "ModuleNotFoundError: No module named 'ray_of_light'"
     assert rest.level is Level.OK
