@@ -55,7 +55,7 @@ def test_a_framework_that_cannot_be_imported_is_found(tmp_path: Path) -> None:
     assert rest.level is Level.OK
     cpu = {"swift/__init__.py": "", "swift/megatron/__init__.py": "import nothing_there\n"}
     run = ran(PROBE, write_files(tmp_path, cpu), device="cpu")
-    finding, *_ = judge_probes(run, check="framework-imports")
+    *_, finding = judge_probes(run, check="framework-imports")
     assert finding.level is Level.WARNING
 
 
