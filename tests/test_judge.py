@@ -56,6 +56,22 @@ def test_a_remedy_is_a_sentence_with_commands_or_made_before() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("first", "levels"),
+    [(note("", observed="a"), ["ok", "ok", "unknown"]), (error("bad"), ["error"])],
+)
+def test_what_a_probe_left_open_is_dropped_beside_a_fault_alone(
+    first: Finding, levels: list[str]
+) -> None:
+    def run(_: Case) -> Iterator[Finding]:
+        yield from (first, note(observed="b"))
+        raise Unknown("the rest was not measured")
+
+    check = Check(id="the-check", title="It holds", explain="text", probe="dtype", run=run)
+    judged = judge(Case(facts=Snapshot(), catalog=CATALOG), [check])
+    assert [finding.level.value for finding in judged] == levels
+
+
 def test_a_note_without_a_title_has_that_of_its_check() -> None:
     (noted,) = findings(lambda _: [note(observed="8 of them")])
     assert (noted.title, noted.observed) == ("It holds", "8 of them")

@@ -252,17 +252,17 @@ def _findings(check: Check, case: Case) -> Iterator[Finding]:
 
 
 def _run(check: Check, case: Case) -> Iterator[Finding]:
-    """The findings. Beside another one nothing says that all is well, or what a probe left open."""
-    silent = True
+    """Beside a fault nothing says that all is well, or what a probe left open."""
+    fault = False
     try:
         for finding in check.run(case):
-            if silent or finding.title:
-                silent = False
+            if finding.title or not fault:
+                fault |= finding.level > Level.OK
                 yield finding
     except ConcludedError as end:
         yield from end.findings
     except Unknown:
-        if silent or not check.probe:
+        if not (fault and check.probe):
             raise
 
 
