@@ -1,6 +1,7 @@
-"""Regular expressions that are compiled when first used: half of those of level 0 never are."""
+"""Regular expressions: compiled when first used, as half of level 0's never are; in tables."""
 
 import re
+from pathlib import Path
 from typing import Any, cast
 
 
@@ -18,3 +19,22 @@ class _Deferred:
 def defer(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """``re.compile`` at the first use, which raises re.error for an invalid pattern."""
     return cast("re.Pattern[str]", _Deferred(pattern, flags))
+
+
+def read_rows(table: Path) -> list[str]:
+    """Rows of a table; # begins a remark."""
+    return [row for row in table.read_text("utf-8").splitlines() if row and row[0] != "#"]
+
+
+def fill(pattern: str, named: dict[str, list[str]]) -> str:
+    """A pattern with named ones in it."""
+    return re.sub("@([a-z0-9]+)@", lambda match: named[match[1]][0], pattern)
+
+
+def read_patterns(table: Path) -> dict[str, list[str]]:
+    """Patterns of a table by name; @x@ in one is an earlier one."""
+    named: dict[str, list[str]] = {}
+    for row in read_rows(table):
+        name, _, pattern = row.partition("  ")
+        named.setdefault(name, []).append(fill(pattern, named))
+    return named

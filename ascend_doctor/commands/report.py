@@ -3,11 +3,13 @@
 import io
 import json
 import os
+import re
 import sys
 import tarfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import click
 
@@ -43,15 +45,17 @@ _MOST_LOGS = 64
 _TEXT_BYTES = 32 << 20
 _BYTES = ("utf-8", "surrogateescape")
 _SECONDS = 300.0
+_CHECKSUM = re.compile(r"\b[\da-f]{64}\b|(?<=commit: )[\da-f]{40}\b")
 _CUT = b"\n... left out by ascend-doctor report ...\n"
 
 
 @dataclass
 class Parts:
-    """Files of an archive, and what was left out and why."""
+    """Files of an archive, what was left out and why, and notes on both."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     left_out: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def add(self, name: str, data: bytes | str) -> None:
         """A file; a second of the same name gets a number."""
@@ -119,18 +123,15 @@ def command(
     def clean(text: str) -> str:
         return cleaner.apply(hidden.apply(text))
 
-    # Names of files first: what is hidden in them is hidden in texts.
-    names = {path: cleaner.path(hidden.apply(name)) for path, name in _choose_logs(logs, parts)}
-    scripts = {path: cleaner.path(hidden.apply(os.path.basename(path))) for path in launches}
-    for shape, words in {"txt": (), "json": ("--json",)}.items() if logs else ():
-        answer = ["diagnose", "--redact", *words, "--", *logs]
-        _add_answer(parts, f"diagnosis.{shape}", answer, clean)
-    for path, name in names.items():
-        parts.try_to_add(f"{LOGS}/{name}", path, lambda source: clean(_ends_of(source)))
-    for path, name in scripts.items():
+    if logs:
+        _add_logs(parts, logs, cleaner, clean)
+    cleaner.strict = True
+    for path in launches:
+        name = clean(os.path.basename(path))
         parts.try_to_add(f"launch/{name}", path, lambda source: clean(_text(source)))
         _add_answer(parts, f"launch/{name}.lint.txt", ["lint", os.path.abspath(path)], clean)
     if lock := examination.lock:
+        cleaner.known = frozenset(_CHECKSUM.findall(_text(lock) if is_there(lock) else ""))
         parts.try_to_add("ascend-doctor.lock", lock, lambda source: clean(_text(source)))
     parts.add("README.txt", clean(_describe(parts)))
     click.echo(parts.files["README.txt"].decode("utf-8", "replace"), nl=False, err=True)
@@ -153,6 +154,7 @@ def _refuse(logs: Sequence[str], launches: Sequence[str], file: str) -> None:
 
 
 def _add_check(parts: Parts, examination: Examination, timeout: float) -> Redactor:
+    examination.strict = True
     with scratch.temporary() as folder:
         targets = {"json": f"{folder}/report.json", "html": f"{folder}/index.html"}
         output = Output(
@@ -161,17 +163,61 @@ def _add_check(parts: Parts, examination: Examination, timeout: float) -> Redact
         )  # fmt: skip
         wish = Wish(level=0, device="auto", nproc=None, timeout=timeout)
         report = make_report(examination, output, wish, only=(), skip=())
+        judged = _json_of(["judge", "--json", targets["json"]])
+        answered = [(row["check"], row["level"]) for row in judged.get("findings", ())]
+        if answered != [(finding.check, finding.level.value) for finding in report.findings]:
+            examination.strict = False
+            parts.notes.append("For the verdict, unknown words stayed in the report.")
+            output.write(report, examination.redactor(report.snapshot))
         for path in targets.values():
             parts.add(os.path.basename(path), read_bytes(path, _TEXT_BYTES))
     return examination.redactor(report.snapshot)
 
 
-def _nodes_of(logs: Sequence[str]) -> tuple[str, ...]:
-    real = _answer(["diagnose", "--no-redact", "--json", "--", *logs])
+def _add_logs(
+    parts: Parts, logs: Sequence[str], cleaner: Redactor, clean: Callable[[str], str]
+) -> None:
+    """The ends of logs and their diagnosis; names of files first, hidden in texts too.
+
+    Without unknown words, if what is left is diagnosed as the logs are.
+    """
+    chosen = [*_choose_logs(logs, parts)]
+    real = _json_of(["diagnose", "--redact", "--json", "--", *logs])
+    for strict in (True, False, True):
+        cleaner.strict, ends = strict, Parts()
+        for path, name in chosen:
+            ends.try_to_add(f"{LOGS}/{clean(name)}", path, lambda source: clean(_ends_of(source)))
+        with scratch.temporary() as folder:
+            for name, data in ends.files.items():
+                target = os.path.join(folder, name)
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+                write_whole(target, data)
+            if _core(_json_of(["diagnose", "--json", "--", f"{folder}/{LOGS}"])) == _core(real):
+                break
+    else:
+        parts.notes.append("diagnosis.txt is of the whole logs; their ends here give another.")
+    if not cleaner.strict:
+        parts.notes.append("For the diagnosis, unknown words stayed in the logs.")
+    _add_answer(parts, "diagnosis.txt", ["diagnose", "--redact", "--", *logs], clean)
+    parts.add("diagnosis.json", json.dumps(cleaner.apply(real), ensure_ascii=False, indent=1))
+    parts.files |= ends.files
+    parts.left_out += ends.left_out
+
+
+def _core(diagnosis: dict[str, Any]) -> tuple[Any, ...]:
+    return diagnosis.get("outcome"), [each["id"] for each in diagnosis.get("causes", ())]
+
+
+def _json_of(words: Sequence[str]) -> dict[str, Any]:
     try:
-        return tuple(json.loads(real)["nodes"])
-    except (ValueError, KeyError, TypeError):
-        return ()
+        answer = json.loads(_answer(words))
+    except ValueError:
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def _nodes_of(logs: Sequence[str]) -> tuple[str, ...]:
+    return tuple(_json_of(["diagnose", "--no-redact", "--json", "--", *logs]).get("nodes", ()))
 
 
 def _add_answer(parts: Parts, name: str, words: Sequence[str], clean: Callable[[str], str]) -> None:
@@ -232,12 +278,13 @@ def _text(path: str) -> str:
 
 
 def _describe(parts: Parts) -> str:
-    rows = ["What this archive of ascend-doctor holds; names and addresses are pseudonyms:", ""]
+    rows = ["An archive of ascend-doctor; unknown words and addresses are pseudonyms:", ""]
     sizes = {name: show_bytes(len(data)) for name, data in parts.files.items()}
     rows += [f"  {size:>9}  {one_line(name)}" for name, size in sizes.items()]
     if parts.left_out:
         rows += ["", "Left out:"]
         rows += [f"  {one_line(name)}: {one_line(why)}" for name, why in parts.left_out]
+    rows += ["", *parts.notes] if parts.notes else []
     rows += [
         "",
         "index.html is the page to begin with. On any machine:",

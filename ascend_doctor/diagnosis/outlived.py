@@ -13,7 +13,7 @@ from typing import Literal
 
 from ascend_doctor.diagnosis.ledger import Gravity, LogLine, mask_numbers
 from ascend_doctor.diagnosis.origins import moment
-from ascend_doctor.diagnosis.working import counts_on
+from ascend_doctor.diagnosis.working import RUN_END, counts_on
 
 # So many lines after the complaint are looked at, from the end of the log, and so far into each.
 _ROWS = 300
@@ -29,53 +29,9 @@ _LAST = 5
 _BUFFERS = 1 << 16
 _LATER = 60.0
 
-_JOB = r"train(?:ing)?|pre-?training|fine-?tun(?:ing|e)|sft|job|run|script|program|experiment"
-_WHOLE = (
-    rf"{_JOB}|jobs|experiments|"
-    r"eval(?:uation)?|tests?|testing|inference|benchmark|convert|conversion|build|compilation|"
-    r"install(?:ation)?|process|pipeline|workflow|pre-?process(?:ing)?|demo|export|everything"
-)
-_ENDS = (
-    r"\b(?:{0})\b(?: \w{{1,20}}){{0,2}} (?:has |have |was |is |are )?(?:been )?"
-    r"(?:success(?:ful(?:ly)?)?|succeeded|complete[d!]?|finished|done|ended)\b(?! \w{{1,20}}ing\b)|"
-    r"\b(?:finished|completed|done)(?: with)?(?: the)? (?:{0})\b"
-)
-_GOOD_END = (
-    rf"{_ENDS.format(_WHOLE)}|"
-    r"\btrain_runtime\b|"  # transformers' Trainer
-    r"\bStatus: (?:Downloaded newer image|Image is up to date) for\b|"
-    r"\bsuccessfully (?:installed|built|tagged)\b|\bBUILD SUCCESS|\bcompiled successfully\b|"
-    r"\bbuild succeeded\b|\bFinished [`a-z]{3,12} profile\b|"
-    r"\b(?:process finished|job|script|command|build|run)\b.{0,40}"
-    r"\bexit(?:ed)?(?: with)?(?: status| code)+[ :=]{1,3}0\b|"
-    r"\bsucceeded after \d{1,4} (?:retr|attempts)|"
-    r"\b(?:iter(?:ation)?|step|epoch)s?\b['\"]?\s*[:=\[]?\s*([3-9]|[1-9]\d{1,8}) ?/ ?\1\b|"
-    r"(?:训练|微调|评测|测试|运行|执行|安装|转换|推理)(?:已|全部|任务)?(?:完成|结束|成功|通过)"
-)
-# pytest, googletest, ctest, unittest: a test prints the errors that it looks for.
-_TESTED = (
-    r"\b\d+ passed\b.{0,80}\bin \d[\d.]*\s?s|\[  PASSED  \] \d+ test|\b100% tests passed|"
-    r"(?-i:^OK(?: \([\w=, ]+\))?\s*$)|\ball tests passed\b"
-)
-_GOOD_START = (
-    r"\bstartup complete\b|\b(?:server|service|engine)\b.{0,20}\b(?:started|ready|up)\b|"
-    r"\b(?:running|listening|serving) (?:on|at) \S*\d"
-)
-_SPOILS = (
-    r"(?<!\b0 )(?<!\b0 tests )\bfail\w*|\b(?:[1-9]\d* errors?|not|never|without|before|"
-    r"until|when|once|if|will|should|aborted|killed|timed out)\b|n't\b|未|不|没|后|失败|"
-    # CANN's own logs tell of its parts alone.
-    r"(?-i:^\[(?:EVENT|INFO|DEBUG|WARNING|ERROR)\] [A-Z_]{2,20}\(\d+,)"
-)
-_END_OF_JOB = rf"{_ENDS.format(_JOB)}|\btrain_runtime\b|训练(?:已|全部|任务)?(?:完成|结束)"
-# A server that answered a request after one that failed; those for its health say nothing.
-_SERVED = r"\"POST [^\"]{1,200}\" 200\b"
-_BAD_END = (
-    r"\b(?:exit(?:ed|ing)?|ret(?:urn)?)[ _]?(?:with )?(?:exit )?(?:code|status)\b\W{0,3}[1-9]"
-)
 _ENDED, _JOB_ENDED, _PASSED, _STARTED, _SPOILED, _SERVES, _FAILED = (
-    re.compile(shape, re.IGNORECASE)
-    for shape in (_GOOD_END, _END_OF_JOB, _TESTED, _GOOD_START, _SPOILS, _SERVED, _BAD_END)
+    re.compile(RUN_END[name][0], re.IGNORECASE)
+    for name in ("goodend", "jobend", "tested", "goodstart", "spoils", "served", "badend")
 )
 
 

@@ -29,9 +29,8 @@ _HOME = "/home/user"
 _GONE = "[redacted]"
 _MAC = "00:00:00:00:00:00"
 # What is already hidden, as in a merged report, keeps its pseudonym.
-_PSEUDONYM = defer(r"(?:host|user|serial)-[0-9a-f]{8}")
+_PSEUDONYM = defer(r"(?:host|serial|user|word)-[0-9a-f]{8}")
 _PAIRS = {"pair": ("user", "host"), "pair?": ("user?", "host#")}
-_FILE = re.compile(r"(.*?)(\.[a-z]{1,5})?$", re.DOTALL)
 _MOST_MET = 500
 _LONE = re.compile(r"[^ /-]*")
 # A JSON text or a sentence in a URL.
@@ -42,7 +41,8 @@ class Redactor:
     """Knows what to hide on one machine. ``key`` makes pseudonyms comparable between reports.
 
     ``hosts`` are other machines, ``logins`` people; ``visible`` names and addresses stay, as
-    nodes are called so. ``hidden`` counts what was hidden, as (kind, original, replacement).
+    nodes are called so. ``hidden`` counts what was hidden, as (kind, original, replacement);
+    ``strict`` hides each word that neither software nor this package has and is not ``known``.
     """
 
     def __init__(  # noqa: PLR0913 - what there is to know of a machine
@@ -70,6 +70,7 @@ class Redactor:
         self._secrets, self._tokens, self._identities = _EVERY
         self._cleaned: dict[str, dict[tuple[str, str], str]] = {}
         self._met: dict[str, str] = {}
+        self.strict, self.known = False, frozenset[str]()
         self.hidden: dict[Hidden, int] = {}
 
     def trust(self, own: Iterable[str]) -> None:
@@ -82,10 +83,15 @@ class Redactor:
     def _became(self, kind: str, was: str, now: str) -> str:
         if was in self._stay or was == now or was.startswith(_GONE[:-1]):
             return was
-        if kind in {"address", "host", "user", "serial"}:
+        if kind in {"address", "host", "serial", "user", "word"}:
             self._stay.add(now)
         self.hidden[kind, was, now] = self.hidden.get((kind, was, now), 0) + 1
         return now
+
+    def _pseudonym(self, kind: str, was: str) -> str:
+        if kind == "address":
+            return self.address(was)
+        return self._became(kind, was, f"{kind}-{self._digest(was)}")
 
     def name(self, kind: str, was: str) -> str:
         """A host's or user's pseudonym; a host has the same with and without its domain."""
@@ -104,19 +110,6 @@ class Redactor:
         """A pseudonym inside 10.0.0.0/8 or fd00::/8 that shares prefixes."""
         address = parse_address(text)
         return self._became("address", text, pseudonym(address, self._key)) if address else text
-
-    def path(self, path: str) -> str:
-        """A path whose names somebody chose: each is judged alone, a strange word is a person's."""
-        return "/".join(map(self._file, path.split("/")))
-
-    def _file(self, name: str) -> str:
-        stem, ending = _FILE.match(name).groups("")  # type: ignore[union-attr]
-        cleaned = self.text(stem)
-        if cleaned == stem and re.search(r"\b[a-z]{1,2}\d*-.*\d|^[a-z]{1,2}\d{5,}$", stem):
-            cleaned = self.name("host" if "-" in stem else "user", stem)
-        if cleaned == stem:
-            cleaned = re.sub(r"[^\W\d_]{4,}", lambda word: self._instead("user?", word[0]), stem)
-        return cleaned + ending
 
     def text(self, text: str) -> str:
         """A text without secrets, with pseudonyms for names and addresses, and "~" for home."""
@@ -193,6 +186,14 @@ class Redactor:
             plain.substitute(IPV4, self._ipv4)
         if plain.text.count(":") >= 2:  # noqa: PLR2004 - fewer are in no IPv6 address
             plain.substitute(IPV6, self._ipv6)
+        if self.strict:
+            from ascend_doctor.redact.allowlist import unknown_pieces
+
+            pieces = [*unknown_pieces(plain.text, self.known)]
+            plain.replace(
+                (start, end, self._pseudonym(kind, plain.text[start:end]))
+                for kind, start, end in pieces
+            )
         return plain.whole()
 
     def _hide(self, shape: Shape) -> Callable[[re.Match[str]], str]:
@@ -220,7 +221,7 @@ class Redactor:
         if kind == "user":
             return self.name(kind, was)
         if kind == "serial":
-            return self._became(kind, was, f"serial-{self._digest(was)}")
+            return self._pseudonym(kind, was)
         return self._became(kind, was, _MAC if kind == "MAC address" else _GONE)
 
     def _ipv4(self, match: re.Match[str]) -> str:

@@ -9,6 +9,7 @@ from _blake2 import blake2b  # hashlib loads OpenSSL
 from collections.abc import Iterator
 from pathlib import Path
 
+from ascend_doctor import patterns
 from ascend_doctor.patterns import defer
 
 FILE = Path(__file__).parent / "words.bloom"
@@ -20,21 +21,17 @@ _HEX = defer(r"(?:0x)?(?=[A-F\d]*\d)(?=\d*[A-F])[A-F\d]+|(?:0x)?(?=[a-f\d]*\d)(?
 _DRAWN, _LONGEST = 16, 40
 
 
+SYNTAXES = patterns.read_patterns(Path(__file__).parent / "syntaxes.txt")
+
+
 def read_rows(name: str) -> list[str]:
-    """Rows of a table beside this module; # begins a remark."""
-    text = (Path(__file__).parent / name).read_text("utf-8")
-    return [row for row in text.splitlines() if row and not row.startswith("#")]
+    """Rows of a table beside this module."""
+    return patterns.read_rows(Path(__file__).parent / name)
 
 
 def fill(pattern: str) -> str:
     """A pattern with those of syntaxes.txt in it."""
-    return re.sub("@([a-z0-9]+)@", lambda match: SYNTAXES[match[1]][0], pattern)
-
-
-SYNTAXES: dict[str, list[str]] = {}
-for _row in read_rows("syntaxes.txt"):
-    _name, _, _pattern = _row.partition("  ")
-    SYNTAXES.setdefault(_name, []).append(fill(_pattern))
+    return patterns.fill(pattern, SYNTAXES)
 
 
 def words_of(text: str) -> Iterator[str]:

@@ -45,6 +45,7 @@ class Examination(msgspec.Struct, dict=True):
     def __post_init__(self) -> None:
         self.catalog = catalog(self.overlays)
         self.home = self.machine.env.get("HOME", "")
+        self.strict = False
         self._taking = Taking(simulated=self.simulated)
 
     def so_far(self, why: str) -> tuple[Snapshot, Redactor]:
@@ -113,7 +114,9 @@ class Examination(msgspec.Struct, dict=True):
         """Knows what to hide of these facts and of their machine."""
         from ascend_doctor.redact import local_key, redactor
 
-        return redactor(facts, home=self.home, env=self.machine.env, key=local_key())
+        hidden = redactor(facts, home=self.home, env=self.machine.env, key=local_key())
+        hidden.strict = self.strict
+        return hidden
 
 
 def _gather(

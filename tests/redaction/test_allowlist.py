@@ -1,0 +1,32 @@
+"""What a text that leaves for good may say."""
+
+import pytest
+
+from ascend_doctor.redact import Redactor
+
+
+def clean(text: str) -> str:
+    hidden = Redactor()
+    hidden.strict = True
+    return hidden.apply(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "iteration 100/ 500 | elapsed time per iteration (ms): 812.4 | lm loss: 8.563",
+        "EI0006: getting socket times out, PTA error ERR02200 at 0x7f3c90aa1b2c",
+        "allocate 68719476736 bytes; optimizer.py; plog-8812_20261128112233445.log",
+    ],
+)
+def test_lines_of_software_stay(text: str) -> None:
+    assert clean(text) == text
+
+
+@pytest.mark.parametrize(
+    "name", ["panxiaoyu", "gz-a2-57", "w00487123", "gz.example-lab.net", "吴建国", r"\u5434\u5efa"]
+)
+def test_other_names_do_not(name: str) -> None:
+    text = clean(f"loss at /share/{name}/train.py")
+    assert text.startswith("loss at /share/")
+    assert name not in text
