@@ -101,10 +101,26 @@ class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class EarlierMerge(msgspec.Struct, frozen=True):
+    """How many nodes ended how in a merge before."""
+
+    taken_at: str
+    passed: int
+    failed: int
+    untold: int
+    missing: int
+
+    def text(self) -> str:
+        return (
+            f"{self.passed} passed, {self.failed} failed, "
+            f"{self.untold} without a verdict, {self.missing} missing"
+        )
+
+
 class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     """What is known about many machines. ``duplicates`` are files of nodes with a newer one.
 
-    ``pairs`` is what nodes measured with each other.
+    ``pairs`` is what nodes measured with each other, ``earlier`` begins with the latest merge.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -116,12 +132,14 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     duplicates: tuple[str, ...] = ()
     drift: tuple[Drift, ...] = ()
     pairs: Pairs | None = None
+    earlier: tuple[EarlierMerge, ...] = ()
+
+    def ends(self, taken_at: str) -> EarlierMerge:
+        counts = map(len, (self.passing, self.failing, self.untold, self.missing))
+        return EarlierMerge(taken_at, *counts)
 
     def text(self) -> str:
-        return (
-            f"{len(self.passing)} passed, {len(self.failing)} failed, "
-            f"{len(self.untold)} without a verdict, {len(self.missing)} missing"
-        )
+        return self.ends("").text()
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 import pytest
 
 from ascend_doctor.matrix.schema import KnownFailure
+from tests.diagnosis.forms import SUMMARY
 from tests.diagnosis.logs import catalog, guilty_of, of_files, of_text
 from tests.present import present
 
@@ -144,32 +145,16 @@ def test_links_are_followed_to_the_rank_that_waits_for_nobody() -> None:
     assert guilty_of(diagnosis).ranks == (2,)
 
 
-SUMMARY = """
-torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
-============================================================
-train.py FAILED
-------------------------------------------------------------
-Root Cause (first observed failure):
-[0]:
-  time      : 2026-03-01_10:11:12
-  host      : node-2
-  rank      : 19 (local_rank: 3)
-  exitcode  : -9 (pid: 4242)
-  error_file: <N/A>
-  traceback : Signal 9 (SIGKILL) received by PID 4242
-============================================================
-"""
-
-
 def test_torchrun_names_the_first_process_that_failed() -> None:
-    diagnosis = of_text(SUMMARY)
+    summary = SUMMARY.replace("exitcode  : 1", "exitcode  : -9")
+    diagnosis = of_text(summary)
     assert diagnosis.outcome == "unknown error"
     assert diagnosis.exit_code == 3
-    assert (guilty_of(diagnosis).ranks, guilty_of(diagnosis).nodes) == ((19,), ("node-2",))
+    assert (guilty_of(diagnosis).ranks, guilty_of(diagnosis).nodes) == ((11,), ("atlas-17",))
     assert "signal 9" in guilty_of(diagnosis).reason
-    with_others = of_text(interleave(dict.fromkeys(range(8), WAITING)) + SUMMARY)
+    with_others = of_text(interleave(dict.fromkeys(range(8), WAITING)) + summary)
     assert with_others.causes[0].id == "hccl-connect-timeout-ei0006"
-    assert guilty_of(with_others).ranks == (19,)
+    assert guilty_of(with_others).ranks == (11,)
 
 
 def test_a_failure_of_all_ranks_is_common_to_them() -> None:

@@ -1,3 +1,4 @@
+import json
 import re
 from pathlib import Path
 
@@ -108,6 +109,17 @@ def test_why_nodes_are_missing_is_told_by_reason(tmp_path: Path) -> None:
     (finding,) = of(report, "fleet-missing")
     assert finding.nodes == ("n2", "n3", "n4", "n5")
     assert finding.observed == "n[2,4]: no power; n3: drained"
+
+
+def test_a_report_that_is_replaced_is_an_earlier_merge(tmp_path: Path) -> None:
+    nodes, report, page = tmp_path / "nodes", tmp_path / "f.json", tmp_path / "f.html"
+    nodes.mkdir()
+    write(nodes, node("n0"), node("n1"))
+    for _ in range(3):
+        run(["merge", str(nodes), "-o", str(report), "-o", str(page)])
+    earlier = json.loads(report.read_text())["fleet"]["earlier"]
+    assert [merge["passed"] for merge in earlier] == [2, 2]
+    assert page.read_text().count("2 passed, 0 failed") == 3
 
 
 def test_files_that_are_no_report_are_counted_and_named(tmp_path: Path) -> None:

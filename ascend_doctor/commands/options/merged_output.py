@@ -11,15 +11,18 @@ from ascend_doctor.commands.options.gather import gather_options
 from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import Output, output_options
+from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.hostlist import parse_hosts, plain
 from ascend_doctor.machine.files import is_there, read_bytes, write_whole
+from ascend_doctor.machine.parsing import JSON_BYTES
 from ascend_doctor.redact import Redactor, ours
-from ascend_doctor.report import Fleet, Report
+from ascend_doctor.report import EarlierMerge, Fleet, Report
 
 # Names with a range or a comma, not a file's path.
 _LIST = re.compile(r"(?=.*[,\[])[\w.,\[\]-]+")
 # Names of a million nodes take a third of it.
 _HOSTS_LIMIT = 64 << 20
+_MOST_EARLIER = 100
 
 expect_option = click.option(
     "--expect",
@@ -39,17 +42,36 @@ class MergedOutputOptions(msgspec.Struct, frozen=True, kw_only=True):
     def write(self, report: Report) -> int:
         """Write the lists of nodes and every format; gives the exit code.
 
-        Redacts addresses, home folders and secrets by default, not node names. Raises DataError.
+        Redacts addresses, home folders and secrets by default, not node names. A JSON report
+        that it replaces is kept in the new one, as an earlier merge. Raises DataError.
         """
-        if self.lists and report.fleet:
-            _write_lists(Path(self.lists), report.fleet)
-        fleet = report.fleet
+        if fleet := report.fleet:
+            files = [file for name, file in self.output.targets if name == "json" and file]
+            earlier = tuple(merge for file in files for merge in _earlier_merges(file))
+            fleet = msgspec.structs.replace(fleet, earlier=earlier[:_MOST_EARLIER])
+            report = msgspec.structs.replace(report, fleet=fleet)
+        if self.lists and fleet:
+            _write_lists(Path(self.lists), fleet)
         names = (*(node.name for node in fleet.nodes), *fleet.missing) if fleet else ()
         hidden = ours(visible=names)
         if self.output.redact:
             report = _redact(report, hidden)
         self.output.write(report, hidden)
         return report.verdict.exit_code
+
+
+class _Merged(msgspec.Struct):
+    taken_at: str
+    fleet: Fleet
+
+
+def _earlier_merges(file: str) -> tuple[EarlierMerge, ...]:
+    """The merge that a file holds, and those before it; none if it is no merged report."""
+    try:
+        last = msgspec.json.decode(read_bytes(file, JSON_BYTES), type=_Merged)
+    except (OSError, DataError, ValueError):
+        return ()
+    return last.fleet.ends(last.taken_at), *last.fleet.earlier
 
 
 def _redact(report: Report, hidden: Redactor) -> Report:

@@ -79,6 +79,7 @@ def render(report: Report) -> str:
 PlannedMemory: TypeAlias = tuple[str, bool | None, Memory]
 
 
+@in_both_languages
 def bars_page(heading: str, rows: Sequence[PlannedMemory], **more: Any) -> str:
     """Memory as bars against ``limit``: names, whether it fits, memory.
 
