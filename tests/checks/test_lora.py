@@ -119,23 +119,17 @@ def test_nothing_was_recorded(probe: str) -> None:
     assert judge_probe(probe, {})[0].level is Level.UNKNOWN
 
 
-WAYS: dict[str, dict[str, Any]] = {
-    "neither": {"group": 2, "configuration": 2, "fc1": [16, 8], "fc2": [8, 8], "errors": {}},
-    "both": {"group": 1, "configuration": 1, "fc1": [32, 8], "fc2": [8, 16], "errors": {}},
-    "configuration only": {
-        "group": 2,
-        "configuration": 1,
-        "fc1": [16, 8],
-        "fc2": [8, 8],
-        "errors": {"fc1": "shape '[16, 8]' is invalid for input of size 256"},
-    },
-    "groups only": {
-        "group": 1,
-        "configuration": 2,
-        "fc1": [32, 8],
-        "fc2": [8, 16],
-        "errors": {"fc1": "shape '[32, 8]' is invalid for input of size 128"},
-    },
+def way(group: int, configuration: int, fc1: int, fc2: int, taken: str = "") -> dict[str, Any]:
+    errors = {"fc1": f"shape '[{fc1}, 8]' is invalid for input of size {taken}"} if taken else {}
+    names = {"group": group, "configuration": configuration, "errors": errors}
+    return {**names, "fc1": [fc1, 8], "fc2": [8, fc2]}
+
+
+WAYS = {
+    "neither": way(2, 2, 16, 8),
+    "both": way(1, 1, 32, 16),
+    "configuration only": way(2, 1, 16, 8, "256"),
+    "groups only": way(1, 2, 32, 16, "128"),
 }
 
 

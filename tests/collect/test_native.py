@@ -16,6 +16,7 @@ from ascend_doctor.facts import Native, Python
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.machine.recorded import RecordingMachine, ReplayMachine
 from ascend_doctor.simulator import build
+from tests.checks.machine import LIBRARIES
 from tests.collect.elf_files import functions, shared_object
 from tests.present import present
 from tests.programs import run_program
@@ -262,20 +263,11 @@ def test_owners_by_name(name: str, whose: str) -> None:
 
 # --- the real wheel
 
-MISSING = {
-    "libhccl.so",
-    "libascendcl.so",
-    "libacl_op_compiler.so",
-    "libge_runner.so",
-    "libgraph.so",
-    "libacl_tdt_channel.so",
-}
-
 
 def test_the_wheel_without_cann_lacks_six_libraries(examined_python: Path) -> None:
     machine = LiveMachine({"PATH": os.environ["PATH"]})
     facts = native(machine, python(machine, str(examined_python)))
-    assert set(facts.missing) == MISSING
+    assert set(facts.missing) == {*LIBRARIES}
     assert facts.missing[0] == "libhccl.so", "the one that the message names"
     assert facts.missing_symbols == ()
     assert facts.symbols_checked > 2000

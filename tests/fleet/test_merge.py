@@ -112,14 +112,23 @@ def test_why_nodes_are_missing_is_told_by_reason(tmp_path: Path) -> None:
 
 
 def test_a_report_that_is_replaced_is_an_earlier_merge(tmp_path: Path) -> None:
-    nodes, report, page = tmp_path / "nodes", tmp_path / "f.json", tmp_path / "f.html"
-    nodes.mkdir()
-    write(nodes, node("n0"), node("n1"))
+    write(tmp_path, node("n0"), node("n1"))
+    (report := tmp_path / "all").mkdir()
     for _ in range(3):
-        run(["merge", str(nodes), "-o", str(report), "-o", str(page)])
-    earlier = json.loads(report.read_text())["fleet"]["earlier"]
+        run(
+            [
+                "merge",
+                f"{tmp_path}/n0.json",
+                f"{tmp_path}/n1.json",
+                "-o",
+                f"{report}/f.json",
+                "-o",
+                f"{report}/f.html",
+            ]
+        )
+    earlier = json.loads((report / "f.json").read_text())["fleet"]["earlier"]
     assert [merge["passed"] for merge in earlier] == [2, 2]
-    assert page.read_text().count("2 passed, 0 failed") == 3
+    assert (report / "f.html").read_text().count("<td>2 passed, 0 failed") == 2
 
 
 def test_files_that_are_no_report_are_counted_and_named(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from ascend_doctor.planning.layout import Layout
 from ascend_doctor.planning.memory import Memory, TrainingRun, stage_memory
 
 MIB = 1 << 20
-# docs/records/plan.md, by kind: the estimate over the measurement, less one.
+# docs/records/plan.md, by kind: estimate over measurement, less one.
 ALLOCATED = (-0.05, 0.14)
 CARDS = (-0.28, -0.10)
 SIMULATED = (-0.09, 0.0)

@@ -100,7 +100,7 @@ def test_broken_edges_are_found(forked_python: Path, tmp_path: Path) -> None:
     assert findings[-1].title == "collectives: sums of bfloat16 are cut off, not rounded"
 
 
-# What small, blocking calls miss: a fault above a size, and a forgotten wait.
+# What small, blocking calls miss.
 LARGE = """
 import torch, torch.distributed as dist
 call = dist.all_reduce

@@ -199,7 +199,7 @@ def test_libraries_that_others_could_write_are_not_used(
             build(examined_python, cache=cache)
 
 
-# ------------------------------------------------------------ with an installed torch_npu
+# With an installed torch_npu.
 
 
 def test_every_symbol_of_the_wheel_is_there(examined_python: Path, built: Tree) -> None:
