@@ -20,6 +20,7 @@ from ascend_doctor.commands.options.launch import timeout_option
 from ascend_doctor.commands.options.output import Output, file_option
 from ascend_doctor.commands.options.target import Examination, add_target_options
 from ascend_doctor.diagnosis.attempts import modification_time
+from ascend_doctor.diagnosis.recorder import dump_as_json, is_dump
 from ascend_doctor.errors import DataError
 from ascend_doctor.findings import Level, show_bytes
 from ascend_doctor.language import say
@@ -44,6 +45,7 @@ _HEAD_BYTES, _TAIL_BYTES = 64 << 10, 1 << 20
 _MOST_LOGS = 64
 _TEXT_BYTES = 32 << 20
 _BYTES = ("utf-8", "surrogateescape")
+_DUMP_BYTES = 256 << 20
 _SECONDS = 300.0
 _CHECKSUM = re.compile(r"\b[\da-f]{64}\b|(?<=commit: )[\da-f]{40}\b")
 _CUT = b"\n... left out by ascend-doctor report ...\n"
@@ -110,9 +112,10 @@ def command(
 ) -> int:
     """Pack what somebody needs who is to help: one redacted archive.
 
-    It holds the check of level 0, the ends of the LOGs with their diagnosis, launch files with
-    what lint says, and the lock of the stack (--lock). The list is shown first, and on a terminal
-    you are asked. `judge`, `diff`, `merge` and `diagnose` open it.
+    It holds the check of level 0, and the ends of the LOGs and dumps of recorders with their
+    diagnosis. Launch files come with what lint says, and the lock of the stack with --lock. The
+    list is shown first, and on a terminal you are asked. `judge`, `diff`, `merge` and `diagnose`
+    open it.
     """
     file = file or f"ascend-doctor-report-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.tar.gz"
     _refuse(logs, launches, file)
@@ -247,16 +250,17 @@ def _choose_logs(logs: Sequence[str], parts: Parts) -> Iterator[tuple[str, str]]
     for number, (path, name) in enumerate(files):
         if number >= _MOST_LOGS:
             parts.left_out.append((path, f"more than {_MOST_LOGS} logs"))
-        elif _is_text(path):
+        elif _is_readable(path):
             yield path, name
         else:
             parts.left_out.append((path, "not text, so that nothing in it could be hidden"))
 
 
-def _is_text(path: str) -> bool:
+def _is_readable(path: str) -> bool:
     try:
         with os.fdopen(open_regular(path), "rb") as file:
-            return b"\0" not in file.read(_HEAD_BYTES)
+            head = file.read(_HEAD_BYTES)
+            return b"\0" not in head or is_dump(head)
     except OSError:
         return True  # and the reason is told where it is read
 
@@ -264,6 +268,9 @@ def _is_text(path: str) -> bool:
 def _ends_of(path: str) -> str:
     with os.fdopen(open_regular(path), "rb") as file:
         size = os.fstat(file.fileno()).st_size
+        if is_dump(file.read(_HEAD_BYTES)):
+            return dump_as_json(read_bytes(path, _DUMP_BYTES), path)
+        file.seek(0)
         if size <= _HEAD_BYTES + _TAIL_BYTES:
             data = file.read(_HEAD_BYTES + _TAIL_BYTES)
         else:

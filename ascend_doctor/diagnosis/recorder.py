@@ -11,13 +11,15 @@ import json
 import pickle
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from ascend_doctor.diagnosis.stacks import Frame
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.syntax import describe_json
+
+T = TypeVar("T")
 
 # Enough to see a rank's routine; what has not ended is always looked at.
 HISTORY = 128
@@ -108,12 +110,18 @@ def is_dump(head: bytes) -> bool:
 
 def parse_dump(data: bytes, rank: int, name: str) -> RankTrace:
     """The dump of a rank. Raises DataError that names it ``name``."""
+    return _read(data, name, lambda raw: _trace(raw, rank))
+
+
+def dump_as_json(data: bytes, name: str) -> str:
+    """What is read of a dump, as torch_npu's dump_json writes it. Raises DataError."""
+    return _read(data, name, lambda raw: json.dumps(raw | {"entries": _latest(raw)}, indent=1))
+
+
+def _read(data: bytes, name: str, use: Callable[[dict[str, Any]], T]) -> T:
     try:
-        if data.startswith(b"\x80"):
-            raw = _PlainUnpickler(io.BytesIO(data)).load()
-        else:
-            raw = json.loads(data)
-        return _trace(raw, rank)
+        pickled = data.startswith(b"\x80")
+        return use(_PlainUnpickler(io.BytesIO(data)).load() if pickled else json.loads(data))
     except (pickle.UnpicklingError, ValueError, EOFError, MemoryError, RecursionError) as error:
         raise DataError(
             f"{name}: no dump of a flight recorder: {describe_json(error, data)}"
@@ -133,18 +141,23 @@ def _trace(raw: Mapping[str, Any], rank: int) -> RankTrace:
             ranks=_numbers(ranks if isinstance(ranks, str) else json.dumps(ranks)),
         )
     entries = raw.get("entries") or []
-    first = max(0, len(entries) - HISTORY)
-    pending = [entry for entry in entries[:first] if entry["state"] != "completed"][:_PENDING]
     frames: dict[tuple[int, ...], tuple[Frame, ...]] = {}
     single: dict[int, Frame] = {}
     sent: dict[str, int] = {}
-    calls = [_call(entry, groups, frames, single, sent) for entry in (*pending, *entries[first:])]
+    calls = [_call(entry, groups, frames, single, sent) for entry in _latest(raw)]
     return RankTrace(
         rank=rank,
         groups=groups,
         calls=tuple(calls),
-        whole=not entries or (first == 0 and int(entries[0].get("record_id", 0)) == 0),
+        whole=not entries or (len(entries) <= HISTORY and int(entries[0].get("record_id", 0)) == 0),
     )
+
+
+def _latest(raw: Mapping[str, Any]) -> list[Any]:
+    entries = raw.get("entries") or []
+    first = max(0, len(entries) - HISTORY)
+    pending = [entry for entry in entries[:first] if entry["state"] != "completed"][:_PENDING]
+    return [*pending, *entries[first:]]
 
 
 @functools.lru_cache(maxsize=4096)

@@ -1,6 +1,7 @@
 """The archive of `report`: what is in it, and who opens it."""
 
 import json
+import pickle
 import re
 import tarfile
 from pathlib import Path
@@ -24,6 +25,7 @@ def job(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "train.log").write_text(f"master 10.1.2.3 token={SECRET}\n{OOM}\n")
     (folder / "gz-a2-57.log").write_text("epoch 1 by panxiaoyu_rw, w00487123\n")
+    (folder / "dump_3").write_bytes(pickle.dumps({"pg_config": {}, "entries": []}, 2))
     (folder / "core").write_bytes(b"\0\1\2 10.1.2.3")
     (tmp_path / "train.sh").write_text(
         f"export HF_TOKEN={SECRET}\nexport MASTER_ADDR=10.1.2.3\n"
@@ -62,6 +64,7 @@ def test_it_holds_the_job_without_its_names(doctor: Command, job: Path, tmp_path
     assert {"index.html", "report.json", "logs/job/train.log"} <= files.keys()
     assert "HF_TOKEN" in files["launch/train.sh"]
     assert files["launch/train.sh.lint.txt"]
+    assert '"pg_config": {}' in files["logs/job/dump_3"]
     assert "core: not text" in files["README.txt"]
     assert files["README.txt"] == done.stderr
     for text in files.values():
@@ -71,7 +74,7 @@ def test_it_holds_the_job_without_its_names(doctor: Command, job: Path, tmp_path
     assert not names.search("".join([*files, *files.values()]))
     answer = json.loads(doctor("diagnose", str(archive), "--json").stdout)
     assert [cause["id"] for cause in answer["causes"]] == ["npu-oom-torch"]
-    assert (answer["logs"], answer["not_read"]) == (2, [])
+    assert (answer["logs"], answer["not_read"]) == (3, [])
 
 
 def test_of_a_long_log_both_ends_are_kept(doctor: Command, tmp_path: Path) -> None:

@@ -11,10 +11,9 @@ import pytest
 from ascend_doctor.simulator import Tree
 from tests.simulator.conftest import PROGRAMS, Forked, Run, torchrun
 
-# Seconds until HCCL calls a collective hung, before haste; by default half an hour.
+# Seconds until HCCL calls a collective hung, before haste.
 SOON = {"HCCL_EXEC_TIMEOUT": "100"}
-# torch_npu's queue of launches may lose the error of a call: a wait between the end of the
-# queue's thread and its status finds it empty. Without the queue the call itself fails.
+# torch_npu's queue of launches may lose the error of a call.
 AT_ONCE = {"TASK_QUEUE_ENABLE": "0"}
 
 

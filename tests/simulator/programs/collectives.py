@@ -30,7 +30,7 @@ TYPES = (
     torch.float32,
     torch.float64,
 )
-# Bytes; at least one element. The last takes three rounds through the memory that ranks share, and
+# Bytes. The last takes three rounds through the memory that ranks share, and
 # most of the time. How elements are reduced does not depend on the round.
 SMALL, LARGE = (1, 1 << 10), 9 << 20
 
