@@ -47,7 +47,7 @@ _TEXT_BYTES = 32 << 20
 _BYTES = ("utf-8", "surrogateescape")
 _DUMP_BYTES = 256 << 20
 _SECONDS = 300.0
-_CHECKSUM = re.compile(r"\b[\da-f]{64}\b|(?<=commit: )[\da-f]{40}\b")
+_CHECKSUM = re.compile(r"\b[\da-f]{64}\b|(?:(?<=commit: )|(?<=tree: ))[\da-f]{40}\b")
 _CUT = b"\n... left out by ascend-doctor report ...\n"
 
 
@@ -127,14 +127,16 @@ def command(
         return cleaner.apply(hidden.apply(text))
 
     if logs:
-        _add_logs(parts, logs, cleaner, clean)
-    cleaner.strict = True
+        _add_logs(parts, logs, (hidden, cleaner), clean)
+    hidden.strict = cleaner.strict = True
     for path in launches:
         name = clean(os.path.basename(path))
         parts.try_to_add(f"launch/{name}", path, lambda source: clean(_text(source)))
         _add_answer(parts, f"launch/{name}.lint.txt", ["lint", os.path.abspath(path)], clean)
     if lock := examination.lock:
-        cleaner.known = frozenset(_CHECKSUM.findall(_text(lock) if is_there(lock) else ""))
+        hidden.known = cleaner.known = frozenset(
+            _CHECKSUM.findall(_text(lock) if is_there(lock) else "")
+        )
         parts.try_to_add("ascend-doctor.lock", lock, lambda source: clean(_text(source)))
     parts.add("README.txt", clean(_describe(parts)))
     click.echo(parts.files["README.txt"].decode("utf-8", "replace"), nl=False, err=True)
@@ -178,7 +180,10 @@ def _add_check(parts: Parts, examination: Examination, timeout: float) -> Redact
 
 
 def _add_logs(
-    parts: Parts, logs: Sequence[str], cleaner: Redactor, clean: Callable[[str], str]
+    parts: Parts,
+    logs: Sequence[str],
+    cleaners: Sequence[Redactor],
+    clean: Callable[[str], str],
 ) -> None:
     """The ends of logs and their diagnosis; names of files first, hidden in texts too.
 
@@ -187,7 +192,9 @@ def _add_logs(
     chosen = [*_choose_logs(logs, parts)]
     real = _json_of(["diagnose", "--redact", "--json", "--", *logs])
     for strict in (True, False, True):
-        cleaner.strict, ends = strict, Parts()
+        ends = Parts()
+        for cleaner in cleaners:
+            cleaner.strict = strict
         for path, name in chosen:
             ends.try_to_add(f"{LOGS}/{clean(name)}", path, lambda source: clean(_ends_of(source)))
         with scratch.temporary() as folder:
@@ -199,10 +206,10 @@ def _add_logs(
                 break
     else:
         parts.notes.append("diagnosis.txt is of the whole logs; their ends here give another.")
-    if not cleaner.strict:
+    if not strict:
         parts.notes.append("For the diagnosis, unknown words stayed in the logs.")
     _add_answer(parts, "diagnosis.txt", ["diagnose", "--redact", "--", *logs], clean)
-    parts.add("diagnosis.json", json.dumps(cleaner.apply(real), ensure_ascii=False, indent=1))
+    parts.add("diagnosis.json", json.dumps(cleaners[-1].apply(real), ensure_ascii=False, indent=1))
     parts.files |= ends.files
     parts.left_out += ends.left_out
 

@@ -16,17 +16,20 @@ _ENDS = r"(?:[A-Za-z\d][\w-]*\.)+(?:cn|com|corp|edu|internal|io|lan|local|net|or
 _DOMAIN = rf"(?<![\w.-]){_ENDS}"
 # Pseudonyms and addresses of memory first, which stay.
 _PIECES = defer(
-    rf"(?P<stays>(?:host|serial|user|word)-[\da-f]{{8}}\b|0x[\da-fA-F]+|\\[abfnrtvx])|(?P<escaped>(?:\\u[\da-fA-F]{{4}})+)"
-    r"|(?:\b(?:account|author|host|login|owner|user)(?:_?name)?[\"']?\s*[:=]\s*[\"']?"
-    r"|--user(?:name)? )(?P<user>[\w.]*[_@\d-][\w.@-]*)"
+    rf"(?P<stays>(?:host|serial|user|word)-[\da-f]{{8}}(?![A-Za-z\d])|0x[\da-fA-F]+"
+    r"|\\[abfnrtvx]|\b_{1,2}Z\w+|\ben[ops]\d\w*)"
+    rf"|(?P<escaped>(?:\\u[\da-fA-F]{{4}})+)"
+    r"|(?:\b(?:account|author|company|entity|host|login|org|owner|project|team|tenant|user)"
+    r"(?:_?name)?[\"']?\s*[:=]\s*[\"']?|--(?:\w+-)*(?:entity|org|project|team|user(?:name)?)[ =])"
+    r"(?P<user>[\w.]*[_@\d-][\w.@-]*)"
     r"|\b(?P<address>(?:10|192\.168|172\.(?:1[6-9]|2\d|3[01]))(?:\.\d{1,3}){2,3})\b"
     rf"|(?P<mail>[\w.+-]+@{_ENDS})|(?P<host>{_DOMAIN}"
     rf"|(?<![A-Za-z\d-])[a-z]+\d*(?:-[a-z\d]+)+(?![\w-]))|(?P<word>{_RUN})"
 )
 _DATE = defer(r"20\d\d(?:0[1-9]|1[0-2])[0-3]\d(?:\d{6,})?")
 _MEASURED = defer(r"(?:byte|size|mem|time|stamp|alloc|reserve|addr|offset)\w*\W*$", re.IGNORECASE)
-_NODE = defer(r"(?:[a-z]+\d*-){2,}[a-z]?\d{2,}|[a-z]{1,3}\d*-.*\d-.*|[a-z]+(?:-[a-z]+)*-?0\d+")
-_CODE = defer(r"[A-Z]{1,4}\d{2,6}")
+_NODE = defer(r"(?:[a-z]+\d*-){2,}[a-z]?\d{2,}|[a-z]+(?:-[a-z]+)*-?0\d+")
+_CODE = defer(r"[A-Z]{1,4}\d{2,6}|V\d{3}R\d{3}\w*|C\d+\w*")
 _NUMBER, _STAFF, _MIXED, _HEX, _DRAWN = 8, 7, 5, 16, 8
 
 
@@ -38,7 +41,7 @@ def _own() -> frozenset[str]:
         for path in base.rglob("*"):
             if path.suffix in _ENDINGS:
                 text = path.read_text("utf-8")
-                names |= {*re.findall(_RUN, text), *re.findall(_DOMAIN, text)}
+                names |= {*re.findall(rf"{_DOMAIN}|{_RUN}", text), *re.findall(r"\w[\w-]+", text)}
     return frozenset(word.lower() for name in names for word in (name, *words_of(name)))
 
 
@@ -47,6 +50,8 @@ def unknown_pieces(text: str, known: frozenset[str]) -> Iterator[tuple[str, int,
     for match in _PIECES.finditer(text):
         kind = match.lastgroup or ""
         span = match.span(kind) if kind else match.span()
+        if kind == "user" and match[kind].lower() in _own():
+            continue
         if kind in {"address", "user", "mail"} or (kind == "host" and _is_host(match[0])):
             yield kind.replace("mail", "user"), *span
         elif kind == "escaped" and not _is_of_software(str(json.loads(f'"{match[0]}"'))):
@@ -76,5 +81,5 @@ def _is_unknown(run: str, before: str) -> bool:
 
 def _is_of_software(word: str) -> bool:
     """No compound of two words: a name may be."""
-    words = {word, word.removesuffix("s")}
+    words = {word, word.removesuffix("s"), word.removeprefix("lib")}
     return bool(words & _own()) or (word.isascii() and any(map(is_known, words)))

@@ -35,14 +35,14 @@ _DASHES = defer("^-+(?:D(?=[a-z]))?")
 _NEAR, _LONGEST, _MANY = 60, 300, 200
 _REST = defer(r"[^\s\"',;&)}]*")
 _LETTERS = defer(r"[^\W\d_]+")
-_TELLING = frozenset("PpSKTDaUuHVRFCOcEYbdk")
+_TELLING = frozenset("PpSKTDaUuHVRFCOcEYbdkz")
 _EXACT, _STEMS = (
     tuple(
         word
         for word, letters in FAMILY.items()
         if (
             _TELLING & {*letters}
-            or word in {"api", "access", "guid", "uuid", "chassis", "by", "name"}
+            or word in {"api", "access", "address", "guid", "uuid", "chassis", "by", "name"}
             or letters == "GN"
         )
         and (word.isascii() and len(word) < 4) is short  # noqa: PLR2004
