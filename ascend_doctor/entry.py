@@ -1,9 +1,8 @@
 """Where the command line begins: nothing of what is examined comes before the doctor's own modules.
 
-PYTHONPATH, the current folder and the packages in a user's home are part of the examined
-environment. A click.py there would run in place of the doctor's, as root in a prolog. What Python
-itself runs at its start (sitecustomize, .pth files) is earlier; ``python -I -m ascend_doctor``
-leaves that out as well.
+PYTHONPATH, the current folder and a user's packages belong to the examined environment: a click.py
+there would run as root in a prolog. ``python -I -m ascend_doctor`` also leaves out what Python runs
+at its start (sitecustomize, .pth files).
 """
 
 from __future__ import annotations

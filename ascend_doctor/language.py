@@ -1,9 +1,8 @@
 """The language of what people read.
 
-Code says everything in English; what is read by programs stays so. ``say`` gives a text for people
-in the chosen language. The catalogue, one .po file a language, has what the code may say, with
-``{0}``, ``{1}`` for what stands in an f-string, so a report of another machine or an older day is
-read in either language. A text that the catalogue lacks stays English.
+Code and what programs read are English; ``say`` gives a text for people in the chosen language. The
+catalogue, one .po file a language, has ``{0}``, ``{1}`` for slots of an f-string. A text that is
+not in it stays English.
 """
 
 import functools

@@ -1,10 +1,9 @@
 """What every rank of a watched launch loads first, as ``ascend_stall``: it says where it stands.
 
-Copied into the run's folder, which stands first on PYTHONPATH; standard library only, any Python 3.
-Three things, in the folder above: ``rank-N.json`` names the process; a signal has faulthandler
-append the stacks of all threads to ``rank-N.stacks``, whoever holds the interpreter's lock; a
-thread, from the import of torch on, keeps ``rank-N.progress`` up to date and writes the flight
-recorder to ``hccl_trace_rank_N`` where ``gather-K`` asks for it.
+Standard library only, any Python 3. In the folder above: ``rank-N.json`` names the process; a
+signal has faulthandler append all stacks to ``rank-N.stacks``; from the import of torch on a thread
+updates ``rank-N.progress``, and writes the flight recorder to ``hccl_trace_rank_N`` if ``gather-K``
+asks for it.
 """
 
 import contextlib

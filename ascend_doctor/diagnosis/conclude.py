@@ -120,13 +120,16 @@ def _settle(
     kinds = {name for name in ledger.failures if name in failures and failures[name].by_type}
     ledger.forget_caught(kinds)
     described: dict[str, KnownFailure] = {}
-    for name in kinds & ledger.failures.keys():
-        if raised := ledger.raised.get(ledger.failures[name].first.order):
+    for name in ledger.failures.keys() & failures.keys():
+        known = failures[name]
+        if raised := ledger.find_raised(ledger.failures[name].first):
             reading = describe(raised)
-            fix = reading.fix or failures[name].fix
-            described[name] = replace(
-                failures[name], title=reading.title, cause=reading.cause, fix=fix
-            )
+            if known.by_type:
+                fix = reading.fix or known.fix
+                known = replace(known, title=reading.title, cause=reading.cause, fix=fix)
+            elif raised.frames:
+                known = replace(known, cause=f"{reading.raised}. {known.cause}")
+        described[name] = known
     return failures | described
 
 
@@ -405,7 +408,7 @@ def _gather_unexplained(
     for ended in ledger.ended.values() if not kinds else ():
         seen = Occurrences(count=1, by_origin={ended.sighting.origin: ended.sighting})
         kinds += [("death", seen)] if ended.first else []
-    kinds.sort(key=lambda kind: kind[1].first.order)
+    kinds.sort(key=lambda kind: (ledger.is_caught(kind[1].first), kind[1].first.order))
     if not (ledger.exceptions or ledger.deaths):
         kinds = [*_innermost_first(kinds)]
     return tuple(

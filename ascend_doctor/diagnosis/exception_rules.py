@@ -1,5 +1,7 @@
 """What an exception says by its type: the rule that knows it, and the words for its sentences."""
 
+import itertools
+import operator
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +31,9 @@ _DAMAGED = re.compile(
     r"JSONDecodeError|UnpicklingError|Bad\w+File|SafetensorError|UnicodeDecodeError|EOFError|"
     r"ScannerError|ParserError|LZMAError|TOMLDecodeError|ArrowInvalid|ReadError"
 )
-_STREAM = re.compile(r"PytorchStreamReader failed|Error while deserializing header")
+_STREAM = re.compile(
+    r"PytorchStreamReader failed|Error while deserializing header|: file too short|: invalid ELF"
+)
 _CUDA = re.compile(
     r"Torch not compiled with CUDA|Megatron requires CUDA|Found no NVIDIA driver|"
     r"No CUDA GPUs are available|Invalid CUDA 'device=|Expected a cuda device|on a CUDA device|"
@@ -58,11 +62,12 @@ _REQUIRED = re.compile(
 _DIVIDES = re.compile(r"\bdivisible|\b(?:be|not) an? (?:\w+ )?multiple\b")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]{2,}")
 _PATH = re.compile(r"['\"](?P<path>[\w.~/ -]*[\w-]\.[A-Za-z]\w{1,11}|/[\w./-]{2,})['\"]")
-_NAMED = re.compile(r"['\"](?P<path>[^'\"]{1,300})['\"]$")
+_NAMED = re.compile(r"(?:['\"]|^(?=/))(?P<path>[^'\"]{1,300})(?:['\"]$|: (?:file|invalid ELF))")
 _DISTRIBUTION = re.compile(
     r"(?:The '|metadata was found for )?(?P<name>[A-Za-z][\w.-]*)"
     r"(?=[<>=!~\[ ].*distribution was|'|$)"
 )
+_IMPORTED = re.compile(r"(?:from|import) (\w[\w.]*|\.)")
 _UNSET = re.compile(r"environment variable (?P<name>\w+) expected, but not set")
 _REFUSALS = frozenset({"AssertionError", "NotImplementedError", "RuntimeError", "ValueError"})
 _REFUSED = re.compile(
@@ -94,6 +99,7 @@ class Reading(NamedTuple):
     title: str
     cause: str
     fix: str
+    raised: str
 
 
 def classify(raised: Raised) -> str:
@@ -143,7 +149,7 @@ def find_file(raised: Raised) -> str:
     """The file that was read: named by the message, else by the innermost source line with one."""
     if raised.name != "UnicodeDecodeError" and (match := _NAMED.search(raised.message)):
         return match["path"]
-    texts = [raised.message, *(frame.source for frame in reversed(raised.frames))]
+    texts = [raised.message, *(frame.source for frame in reversed(raised.frames)), raised.outer]
     return next((match["path"] for text in texts if (match := _PATH.search(text))), "")
 
 
@@ -156,6 +162,8 @@ class Describer:
     def describe(self, raised: Raised) -> Reading:
         kind = classify(raised)
         rule = {
+            "python-syntax": self._reinstall,
+            "python-damaged-file": self._reinstall,
             "python-missing-module": self._missing_module,
             "python-import-name": self._import_name,
             "python-environment-variable": self._variable,
@@ -168,18 +176,20 @@ class Describer:
             "message": first_line(raised.message),
             "where": self.where(raised),
             "python": raised.python,
+            "importer": self._importer(raised),
             "source": first_line(raised.frames[-1].source) if raised.frames else "",
             "file": find_file(raised) or "the file",
         }
         variant, more = rule(raised)
+        where = f"{raised.name} is raised{words['where']}"
         if kind == OTHER:
             message = f": {words['message']}" if raised.message else ""
-            title = f"{raised.name} is raised{words['where']}"
-            return Reading(title, f"{title}{message}.", "")
+            return Reading(where, f"{where}{message}.", "", where)
         variants = self.matrix.failures[kind].variants
         names = (variant, variant.partition("-")[0], "usual")
         texts = next(variants[name] for name in names if name in variants)
-        return Reading(*(text.format_map(words | more) for text in texts))
+        title, cause, fix = (text.format_map(words | more) for text in texts)
+        return Reading(title, cause, fix, where)
 
     def package_of(self, frame: TracebackFrame) -> str:
         """The distribution of a frame, or the framework whose source tree has it; "": the user."""
@@ -227,6 +237,15 @@ class Describer:
             variant = f"{variant}-condition"
         return variant, words
 
+    def _reinstall(self, raised: Raised) -> tuple[str, dict[str, str]]:
+        variant, words = self._plain(raised)
+        frames = [*raised.frames[-1:], _frame(find_file(raised))]
+        frame = frames[0 if raised.name in _BY_NAME else -1]
+        imported = _IMPORTED.match(frame.source) if "null bytes" in raised.message else None
+        other = imported[1].strip(".") if imported else ""
+        package = self.distribution(other) if other else self.package_of(frame)
+        return ("package" if frame.package else variant), words | {"package": package}
+
     def _missing_module(self, raised: Raised) -> tuple[str, dict[str, str]]:
         match = _MODULE.search(raised.message)
         if match is None:
@@ -237,9 +256,15 @@ class Describer:
         listed = module in names.distributions
         if not listed and (fix := _longest(names.trees, module)):
             return "tree", words | {"fix": fix}
+        if "is not a package" in raised.message:
+            return "hidden", words
+        # A module that a package imports by its name is of the caller.
+        stated = raised.frames and _IMPORTED.match(raised.frames[-1].source)
+        importer = self._importer(raised) if stated else ""
         if "." in module and not listed:
-            return "release", words
-        own = raised.frames and not self._importer(raised) and package == module
+            cut = importer == package and raised.frames[-1].package
+            return ("cut" if cut else "between" if importer else "release"), words
+        own = raised.frames and not importer and package == module
         return ("own" if own else "usual"), words
 
     def _import_name(self, raised: Raised) -> tuple[str, dict[str, str]]:
@@ -249,14 +274,25 @@ class Describer:
         package, importer = self.distribution(match["module"]), self._importer(raised)
         file = match["file"] or ""
         folder = file.removesuffix("/" + match["module"].replace(".", "/") + "/__init__.py")
-        words = {**match.groupdict(""), "package": package, "importer": importer, "folder": folder}
+        words = {**match.groupdict(""), "package": package, "folder": folder}
+        variant = "usual" if importer else "own"
+        source = _frame(file)
         if file == "unknown location":
-            return "namespace", words
-        if match["partly"]:
-            return "partly", words
-        if importer == package:
-            return ("mixed" if folder == file or "-packages" in file else "tree"), words
-        return ("usual" if importer else "own"), words
+            variant = "namespace"
+        elif importer == package and not self._is_through_project(raised):
+            variant = "mixed" if folder == file or source.package else "tree"
+        elif match["partly"]:
+            variant = "partly"
+        elif match["module"].partition(".")[0] == importer:
+            variant = "trees"
+        elif file and not (source.passes_on or self.package_of(source)):
+            variant = "project"
+        return variant, words
+
+    def _is_through_project(self, raised: Raised) -> bool:
+        """Whether a package imports a file of the project."""
+        packages = [self.package_of(frame) for frame in raised.frames if not frame.passes_on]
+        return "" in itertools.dropwhile(operator.not_, packages)
 
     def _version(self, raised: Raised) -> tuple[str, dict[str, str]]:
         match = _REQUIRED.search(raised.message)
@@ -281,7 +317,8 @@ class Describer:
         if not owner and root and root[1] != "self":
             owner = self.distribution(_ALIASES.get(root[1], root[1]))
         words = {"owner": owner, "called": called or "the function", "releases": releases}
-        return ("package" if owner else "usual" if source else "bare"), words
+        bare = "usual" if source else "bare"
+        return ("package" if owner else "passed" if self._importer(raised) else bare), words
 
     def _find_owner(self, called: str, argument: str) -> tuple[str, str]:
         last = called.rpartition(".")[2]
@@ -299,11 +336,16 @@ class Describer:
         words = match.groupdict("")
         if match["module"]:
             words["package"] = self.distribution(match["module"])
-            return ("partly" if match["partly"] else "module"), words
+            between = "between" if self._importer(raised) else "module"
+            return ("partly" if match["partly"] else between), words
         if match["owner"] == "NoneType":
             return "none", words
         words["package"] = self._importer(raised)
         return ("object" if words["package"] else "own"), words
+
+
+def _frame(file: str) -> TracebackFrame:
+    return TracebackFrame(file=file, location="", function="", source="")
 
 
 def _longest(rows: Mapping[str, str], module: str) -> str:

@@ -56,13 +56,14 @@ class TracebackFrame:
 
 @dataclass(frozen=True, kw_only=True)
 class Raised:
-    """An exception; ``replaced`` by one that says more, ``wraps`` the one in front of it."""
+    """An exception; ``replaced`` by one that says more, with the lines inside and outside."""
 
     type: str
     message: str
     frames: tuple[TracebackFrame, ...] = ()
     replaced: bool = False
-    wraps: bool = False
+    wraps: str = ""
+    outer: str = ""
 
     @property
     def name(self) -> str:
@@ -102,33 +103,39 @@ def parse(last: str, before: Sequence[str], after: Sequence[str]) -> Raised:
     rows, wraps = _own_rows([strip_margin(row) for row in before])
     rest = [strip_margin(row) for row in after]
     more = list(_continue(rest)) if match["message"] is not None else []
-    link = next((row for row in rest[len(more) :] if row.strip()), "")
+    rest = rest[len(more) :]
+    link = next(filter(str.strip, rest), "")
+    chained = link.startswith((_DIRECT, _DURING))
     # pytest prints the innermost frame behind the exception.
     behind = [row for row in rest[:30] if row[:1] != " "]
     return Raised(
         type=match["type"],
         message="\n".join([match["message"] or "", *more]).strip(),
         frames=tuple(_frames(rows)) or tuple(_frames(behind))[:1],
-        replaced=match["type"].rpartition(".")[2] in _PROBES and link.startswith(_DURING),
+        # A worker's traceback is a part of the message.
+        replaced=(match["type"].rpartition(".")[2] in _PROBES and link.startswith(_DURING))
+        or link.find(_HEAD) > 0,
         wraps=wraps,
+        outer=next(filter(_is_last, rest), "") if chained else "",
     )
 
 
-def _own_rows(before: Sequence[str]) -> tuple[Sequence[str], bool]:
+def _own_rows(before: Sequence[str]) -> tuple[Sequence[str], str]:
     heads = (number for number in range(len(before) - 1, -1, -1) if _HEAD in before[number])
     if (head := next(heads, None)) is None:
         # A SyntaxError has none where Python was started with the file.
-        return before[-6:], False
+        return before[-6:], ""
     link = next((row for row in reversed(before[:head]) if row.strip()), "")
     if not link.startswith((_DIRECT, _DURING)):
-        return before[head + 1 :], False
-    above = (
-        match["type"].rpartition(".")[2]
-        for row in reversed(before[:head])
-        if row[:1].isalpha() and row != link and (match := _LAST.match(row))
-    )
+        return before[head + 1 :], ""
+    above = next(filter(_is_last, reversed(before[:head])), "")
     probes = _PROBES if link.startswith(_DURING) else _PROBES[:-2]
-    return before[head + 1 :], next(above, "") not in probes
+    name = above.partition(":")[0].rpartition(".")[2]
+    return before[head + 1 :], "" if name in probes else above
+
+
+def _is_last(row: str) -> bool:
+    return row[:1].isalpha() and _LAST.match(row) is not None
 
 
 def _continue(after: Sequence[str]) -> Iterator[str]:

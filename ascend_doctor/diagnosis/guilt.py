@@ -4,6 +4,7 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 import msgspec
 
@@ -280,7 +281,7 @@ def _describe_end(ledger: Ledger, end: LinkEnd, texts: EndTexts) -> Guilt:
 
 def _of(sighting: Sighting, *, reason: str, sure: bool = True) -> Guilt | None:
     origin = sighting.origin
-    if not origin.named:
+    if not replace(origin, task=None).named:
         return None
     return Guilt(
         ranks=() if origin.rank is None else (origin.rank,),

@@ -237,12 +237,24 @@ class Ledger:
         """Drop exceptions of these kinds that a process caught, where another one ended it."""
         for name in kinds:
             by_origin = self.failures[name].by_origin
-            for origin in by_origin.keys() & self.crashed:
-                raised = self.raised.get(by_origin[origin].order)
-                if raised and raised.frames and not raised.escaped:
-                    del by_origin[origin]
+            for origin in [origin for origin, seen in by_origin.items() if self.is_caught(seen)]:
+                del by_origin[origin]
             if not by_origin:
                 del self.failures[name]
+
+    def find_raised(self, seen: Sighting) -> Raised | None:
+        """The exception of a line, or of a row of its message."""
+        file, line = seen.order
+        for row in range(line, line - 12, -1):
+            raised = self.raised.get((file, row))
+            if raised and (row == line or seen.text in raised.message):
+                return raised
+        return None
+
+    def is_caught(self, seen: Sighting) -> bool:
+        raised = self.raised.get(seen.order)
+        own = bool(raised and raised.frames and not raised.escaped)
+        return own and seen.origin in self.crashed
 
     def exception(self, text: str, row: LogLine, *, signalled: bool = False) -> None:
         if signalled and len(self.signalled) < _ORIGINS:

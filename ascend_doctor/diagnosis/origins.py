@@ -6,14 +6,9 @@ from dataclasses import dataclass, field, replace
 
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
-# torchrun's --tee, which numbers the ranks of its node ([default3]:; torch/distributed/elastic/
-# multiprocessing/tail_log.py), and torch's excepthook ([rank3]:), Ray ((Name pid=1, ip=a)), vLLM
-# ((Worker_TP3 pid=1), LEVEL date [file:line]), kubectl logs --prefix ([pod/a/b]), stern (namespace,
-# pod, container; words like any others unless a prefix or a stamp follows), docker compose
-# (name-1  |), journald and syslog (date host program[pid]:), the container runtime's files (date
-# stdout F), srun --label (3:), Open MPI ([1,3]<stderr>:, since 5 [name@1,3]<stderr>:, behind a
-# stamp of ctime where asked for: orte/mca/iof/base/iof_base_output.c), DeepSpeed's pdsh
-# (worker-1:).
+# torchrun's --tee (torch/distributed/elastic/multiprocessing/tail_log.py), torch's excepthook, Ray,
+# vLLM, kubectl logs --prefix, stern (only before a prefix or a stamp), docker compose, journald and
+# syslog, the container runtime, srun --label, Open MPI (orte/mca/iof/base/iof_base_output.c), pdsh.
 _PREFIX = re.compile(
     r"""\s{0,8}(?:
       \[default(?P<local>\d{1,6})\]:\s?
@@ -35,14 +30,13 @@ _PREFIX = re.compile(
       \s(?P<machine>[\w.-]{1,253})\s[\w./@-]{1,80}(?:\[\d{1,12}\])?:\s
     | \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?[+-]\d\d:?\d\d
       \s(?P<system>[\w.-]{1,253})\s(?:kernel|[\w./@-]{1,80}\[\d{1,12}\]):\s
-    | \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)\s
+    | \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\s
       (?:std(?:out|err)\s[FP]\s)?
     | (?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\s\d\d-\d\d\s\d\d:\d\d:\d\d\s\[?[\w./-]{1,80}:\d+\]\s?
     )""",
     re.VERBOSE,
 )
-# vLLM's Worker_TP7 is rank 7 of its engine, and of the job where it is the only one. Experts are
-# counted over all engines and not over stages (vllm/v1/executor/multiproc_executor.py,
+# vLLM counts experts over all engines and not over stages (vllm/v1/executor/multiproc_executor.py,
 # vllm/distributed/parallel_state.py): without stages that is the rank of the job.
 _TENSOR_RANK = re.compile(
     r"^Worker_(?:(?:DP\d+_)?(?:PCP\d+_)?(?:TP\d+_)?(?:DCP\d+_)?EP(\d{1,6})"
@@ -54,11 +48,9 @@ NODE_RANK = "node_rank_"
 _PREFIXES = 8
 _KNOWN = 8192
 
-# torch_npu's own rank in the job, and what a process says of itself beside the size of the job: Ray
-# Train ([rank=3, world_size=4]; python/ray/train/torch/config.py), ms-swift, Lightning
-# (lightning/fabric/utilities/distributed.py). The others are that for want of better: Megatron's,
-# that of the watchdog and that of the task that HCCL names, which count in the group; Lightning's
-# ([rank: 3]) and those of programs, in front of a line.
+# torch_npu's own rank in the job, and what a process says beside the size of the job: Ray Train
+# (python/ray/train/torch/config.py), ms-swift, Lightning (lightning/fabric/utilities/
+# distributed.py). The others are for want of better, and may count in a group.
 _RANK = re.compile(
     r"\bRankID:(\d+)|"
     r"(?<![\w-])(?<!\b[tpdec]p )(?<!group )(?:(?:global|world)[_ ])?rank[=:] ?(\d{1,6}),? "

@@ -1,9 +1,6 @@
 """Whether a run got over what its logs complain of: it counted on, or ended well.
 
-A test that passes prints the error that it looks for, a package looks for another one and does
-without, a logger calls an ERROR what its program survives. Such lines accuse nobody, where what
-stands after them could not have been printed by a run that they ended. The graver a line, the
-more has to follow: what a process prints without a flush stands behind the traceback that ended it.
+The graver a line, the more has to follow: docs/diagnose.md.
 """
 
 import re

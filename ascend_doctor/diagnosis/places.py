@@ -1,7 +1,6 @@
 """Which rank stands where: its node, its number on that node and its device.
 
-torchrun numbers the processes of each node from 0. What they are in the job is told by lines that
-name both, by what torchrun says of them, by the number of the node, or by there being one node.
+The rank in the job follows from lines that name both, torchrun, or the number of the node.
 """
 
 import re

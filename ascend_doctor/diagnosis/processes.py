@@ -1,8 +1,6 @@
 """Who is who among the processes of a job, as HCCL's own lines tell: groups, cards, addresses.
 
-The lines are those of the fixtures of Ascend/mind-cluster (component/ascend-faultdiag/test/st_*):
-SetupAgent, hcclCommInitInfo, RootInfoDetect, Entry-HcclCommInitRootInfo and "hcom init", which all
-name what they say in brackets, and the addresses that a card is listened on.
+The lines are those of the fixtures of Ascend/mind-cluster (component/ascend-faultdiag/test/st_*).
 """
 
 import re

@@ -315,9 +315,11 @@ class _Reader:
         self, identities: set[str], signs: set[str], seen: LogLine, before: bytes
     ) -> Gravity | None:
         self.ledger.origin(seen.writer)
+        text = seen.text
         for identity in identities:
             self.ledger.failure(identity, seen)
-        text = seen.text
+            if _EXCEPTION.match(text) and len(self.ledger.raised) < _TRACEBACKS:
+                self.ledger.raised[seen.sighting.order] = parse(text, *seen.around())
         if not _ABOUT_OTHERS.isdisjoint(signs):
             self._peers.line(signs, seen, _text(before))
         coded = self._codes(text, signs, seen, known=bool(identities))
@@ -372,7 +374,8 @@ class _Reader:
             return True
         exception = parse(text, *row.around())
         kind = classify(exception)
-        if exception.replaced or (exception.wraps and kind != OTHER):
+        wrapped = OTHER if kind == OTHER else classify(parse(exception.wraps, (), ()))
+        if exception.replaced or wrapped != OTHER:
             return False
         self.ledger.raises(kind, row, exception)
         if kind == OTHER:

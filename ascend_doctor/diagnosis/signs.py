@@ -22,11 +22,8 @@ Sign = Literal[
     "worded",
 ]
 
-# The last line of a Python traceback; the error manager of CANN ("EI0006: ", "Name(EI0006): ",
-# "EZ9999[PID: 1] "); torch_npu and CANN's runtime; what HCCL says of other ranks; torchrun's
-# summary (torch/distributed/elastic/multiprocessing/errors/__init__.py) and the line that its agent
-# writes first; torch_npu's watchdog; Megatron's first line; journald's messages that are no plain
-# text.
+# torchrun's: torch/distributed/elastic/multiprocessing/errors/__init__.py. Its agent's line comes
+# first. "bytes": journald's messages that are no plain text.
 _OWN: dict[Sign, str] = {
     "exception": r"(Error|Exception|Interrupt)(\(\w+\))?(: |:?$)|^No module named |"
     r"[a-z]\.[A-Z][A-Za-z]+: ",

@@ -249,7 +249,7 @@ def _by_exception(ledger: Ledger, waits: Occurrences) -> JobVerdict | None:
         sighting
         for seen in ledger.exceptions.values()
         for sighting in seen.by_origin.values()
-        if waits.came_after(sighting)
+        if waits.came_after(sighting) and not ledger.is_caught(sighting)
     ]
     first = earliest(own)
     if first is None:

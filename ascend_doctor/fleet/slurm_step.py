@@ -15,10 +15,9 @@ from ascend_doctor.fleet.slurm import Slurm, State
 from ascend_doctor.machine.live import wait_for
 from ascend_doctor.machine.search_path import locate
 
-# A node writes its report, output and exit code under Slurm's name of the node: several slurmd of
-# one machine share its host name. The shell outlives Slurm's SIGTERM, for two reasons: the check
-# can write what it has, and an unending check is found below it, as proctrack linuxproc knows
-# processes by their parents (man slurm.conf, ProctrackType).
+# Under Slurm's name of the node: several slurmd of one machine share its host name. The shell
+# outlives Slurm's SIGTERM, so the check can write what it has, and an unending check is found below
+# it (man slurm.conf, ProctrackType).
 _ON_NODE = """trap : TERM INT
 node=$SLURMD_NODENAME folder=$1; shift
 if ! true >"$folder/$node.log"; then

@@ -1,9 +1,8 @@
 """Shell scripts: the commands that they run, with the values that their variables have there.
 
-tree-sitter reads the script; what only a running shell knows (commands, input, what is set from
-outside) is marked as untold, with the expression that made it so. Branches are followed each by
-itself; a variable that differs afterwards is untold. Sourced files that can be read are followed;
-after one that cannot, the variables that stood before it are untold.
+What only a running shell knows (commands, input, variables from outside) is untold, with the
+expression that made it so; so is a variable that differs after branches, and each one that was set
+before a sourced file that cannot be read.
 """
 
 import fnmatch
@@ -190,6 +189,10 @@ def _language() -> Any:
 
 
 @functools.lru_cache(maxsize=4)
+def decode(node: Any) -> str:
+    return bytes(node.text or b"").decode("utf-8", "replace")
+
+
 def syntax_tree(source: bytes) -> Any:
     import tree_sitter
 
@@ -273,7 +276,7 @@ class _Walker:
         name_node, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         if name_node is None or name_node.type != "variable_name":
             return ""
-        name = self._text(name_node)
+        name = decode(name_node)
         more = any(child.type == "+=" for child in node.children)
         if value is not None and value.type == "array":
             before = self._state.arrays.get(name, ()) if more else ()
@@ -293,7 +296,7 @@ class _Walker:
         for child in node.named_children:
             plain = child.type in {"variable_assignment", "variable_name"}
             if not plain and (
-                _REFERENCE.fullmatch(self._text(child)) or UNTOLD in text(self._value(child, 0))
+                _REFERENCE.fullmatch(decode(child)) or UNTOLD in text(self._value(child, 0))
             ):
                 # `export "$1"`: any variable may be set; `declare -n`: by another name.
                 self._state.forget(self._open(node)[0])
@@ -301,19 +304,19 @@ class _Walker:
             if child.type == "variable_assignment":
                 name = self._assign(child)
             elif child.type == "variable_name":
-                name = self._text(child)
+                name = decode(child)
             if exports and name:
                 self._state.exported.add(name)
 
     def _calculate_into(self, node: Any) -> None:
         """`((NAME += 1))` and `let`: the names that it sets become unknown."""
-        for match in _CHANGED.finditer(self._text(node)):
+        for match in _CHANGED.finditer(decode(node)):
             self._state.values[match.group(1) or match.group(2)] = self._open(node)
 
     def _unset(self, node: Any) -> None:
         for child in node.named_children:
             for table in (self._state.values, self._state.arrays):
-                table.pop(self._text(child), None)
+                table.pop(decode(child), None)
 
     def _branches(self, bodies: list[list[Any]], depth: int, *, exhaustive: bool) -> None:
         before, after = self._state, []
@@ -330,7 +333,7 @@ class _Walker:
 
     def _ends(self, body: list[Any]) -> bool:
         commands = [child for child in body if child.type == "command"]
-        return bool(commands) and self._text(commands[-1]).split()[0] in {"exit", "return"}
+        return bool(commands) and decode(commands[-1]).split()[0] in {"exit", "return"}
 
     def _if(self, node: Any, depth: int) -> None:
         bodies: list[list[Any]] = [[]]
@@ -385,7 +388,7 @@ class _Walker:
     def _tests(self, node: Any) -> bool:
         if node.type == "list":
             return any(self._tests(child) for child in node.named_children)
-        first = self._text(node).split(maxsplit=1)[:1]
+        first = decode(node).split(maxsplit=1)[:1]
         return node.type in _TESTS or first[0] in _ASKS
 
     def _condition(self, node: Any) -> bool | None:
@@ -411,10 +414,10 @@ class _Walker:
             sides[0] = sides[1] if sides[1].lower() in _NPU else min(_NPU)
         if any(UNTOLD in side for side in sides):
             return None
-        return _compare(sides[0], self._text(operator), sides[1])
+        return _compare(sides[0], decode(operator), sides[1])
 
     def _is_set(self, node: Any) -> bool | None:
-        operator, operand = (self._text(node.children[0]), node.named_children[-1])
+        operator, operand = (decode(node.children[0]), node.named_children[-1])
         value = text(self._value(operand, 0)) if operator in {"-z", "-n"} else UNTOLD
         return None if UNTOLD in value else (operator == "-n") == bool(value)
 
@@ -440,13 +443,13 @@ class _Walker:
     def _patterns(self, item: Any) -> Iterator[str]:
         for pattern in item.children_by_field_name("value"):
             plain = pattern.type in {"word", "extglob_pattern"}
-            known = self._text(pattern) if plain else text(self._value(pattern, 0))
+            known = decode(pattern) if plain else text(self._value(pattern, 0))
             yield UNTOLD if UNTOLD in known or "$" in known else known
 
     def _loop(self, node: Any, depth: int) -> None:
         variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
         if variable is not None:
-            self._state.values[self._text(variable)] = self._open(variable)
+            self._state.values[decode(variable)] = self._open(variable)
         condition = node.child_by_field_name("condition")
         if condition is not None and node.type == "while_statement":
             self._step(condition, depth)
@@ -463,7 +466,7 @@ class _Walker:
     def _define(self, node: Any) -> None:
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
         if name is not None and body is not None:
-            self._functions[self._text(name)] = body
+            self._functions[decode(name)] = body
 
     def _command(self, node: Any, depth: int) -> None:
         own: dict[str, Word] = {}
@@ -474,7 +477,7 @@ class _Walker:
                 if name is not None and name.type == "variable_name":
                     content = self._value(value, 0) if value is not None else ()
                     spot = self._position(child)
-                    own[self._text(name)] = word(content, *spot)
+                    own[decode(name)] = word(content, *spot)
             elif child.type == "command_name":
                 words += self._words(child.named_children[0] if child.named_children else child)
             elif not child.type.endswith("redirect"):
@@ -500,7 +503,7 @@ class _Walker:
             self._state, self._outer = before, outer
         elif name in self._functions and len(self._arguments) < _MOST_CALLS:
             body = self._functions[name]
-            self._arguments.append(None if "shift" in self._text(body) else call[1:])
+            self._arguments.append(None if "shift" in decode(body) else call[1:])
             self.run(body, depth + 1)
             self._arguments.pop()
         else:
@@ -553,7 +556,7 @@ class _Walker:
         redirects = (child for child in node.named_children if child.type == "heredoc_redirect")
         bodies = (child for redirect in redirects for child in redirect.named_children)
         body = next((child for child in bodies if child.type == "heredoc_body"), None)
-        first = self._text(command).split()[:1] if command is not None else []
+        first = decode(command).split()[:1] if command is not None else []
         if body is not None and first and first[0] in {*_SHELLS, "ssh"}:
             # Its lines keep their numbers.
             before = b"\n" * body.start_point[0]
@@ -630,7 +633,7 @@ class _Walker:
 
     def _spread(self, node: Any) -> Sequence[Word] | None:
         """The words of "$@", of an array, or of a command's output; None for anything else."""
-        whole = self._text(node)
+        whole = decode(node)
         if _ARGUMENTS.fullmatch(whole):
             # A script is judged as it starts without arguments; a function is called with some.
             passed = self._arguments[-1] if self._arguments else []
@@ -647,7 +650,7 @@ class _Walker:
             inner = node.named_children[0]
         if inner.type != "expansion":
             return None
-        match = _WHOLE_ARRAY.fullmatch(self._text(inner).lstrip(_BEFORE))
+        match = _WHOLE_ARRAY.fullmatch(decode(inner).lstrip(_BEFORE))
         if match is None:
             return None
         name = match.group(1)
@@ -672,9 +675,9 @@ class _Walker:
             return self._open(node)
         kind = node.type
         if kind in {"word", "number", "string_content", "variable_name"}:
-            return (self._piece(_unescape(self._text(node), kind), line, column),)
+            return (self._piece(_unescape(decode(node), kind), line, column),)
         if kind == "raw_string":
-            return (self._piece(self._text(node)[1:-1], line, column + 1),)
+            return (self._piece(decode(node)[1:-1], line, column + 1),)
         if kind == "string":
             return self._string(node, depth)
         if kind in {"concatenation", "command_name"}:
@@ -686,7 +689,7 @@ class _Walker:
                 )
             )
         if kind == "simple_expansion":
-            return self._variable(self._text(node).lstrip(_BEFORE)[1:], node)
+            return self._variable(decode(node).lstrip(_BEFORE)[1:], node)
         if kind == "expansion":
             array = self._array(node)
             if array is not None:  # within a text it is its items with blanks between
@@ -694,14 +697,14 @@ class _Walker:
             return self._expansion(node, depth)
         if kind == "arithmetic_expansion":
             return self._arithmetic(node)
-        if kind == "command_substitution" and folder_of_script(self._text(node)):
+        if kind == "command_substitution" and folder_of_script(decode(node)):
             return (self._piece(".", line, column),)
         self._launch_within(node)
         return self._open(node)
 
     def _launch_within(self, node: Any) -> None:
         """A launch whose output is taken: `LOG=$(torchrun ...)`."""
-        if node.type == "command_substitution" and _STARTS.search(self._text(node)):
+        if node.type == "command_substitution" and _STARTS.search(decode(node)):
             self._subshell(node, 0)
 
     def _string(self, node: Any, depth: int) -> Value:
@@ -713,7 +716,7 @@ class _Walker:
             if child.start_byte > end:
                 pieces.append(self._gap(node, end, child.start_byte, point))
             # The grammar takes blanks before $ into the expansion.
-            if child.type in _EXPANSIONS and not self._text(child).startswith("$"):
+            if child.type in _EXPANSIONS and not decode(child).startswith("$"):
                 pieces.append(self._piece(" ", *self._position(child)))
             pieces += self._value(child, depth + 1)
             end, point = child.end_byte, child.end_point
@@ -730,7 +733,7 @@ class _Walker:
 
     def _open(self, node: Any) -> Value:
         """An unknown value, and the expression for it."""
-        source = " ".join(self._text(node).strip('"').lstrip(_BEFORE).split())[:_MOST_SHOWN]
+        source = " ".join(decode(node).strip('"').lstrip(_BEFORE).split())[:_MOST_SHOWN]
         # Within the text of another shell a function's body is expanded there.
         source = f"'{source}'" if self._outer else source
         return untold(*self._position(node), source, self._source.name)
@@ -751,7 +754,7 @@ class _Walker:
 
     def _expansion(self, node: Any, depth: int) -> Value:
         """${NAME} and ${NAME:-default}; all else is unknown."""
-        if folder_of_script(self._text(node).lstrip(_BEFORE)):
+        if folder_of_script(decode(node).lstrip(_BEFORE)):
             return (self._piece(".", *self._position(node)),)
         name_node = next(
             (
@@ -763,7 +766,7 @@ class _Walker:
         )
         if name_node is None:
             return self._open(node)
-        name = self._text(name_node)
+        name = decode(name_node)
         marks = [child.type.lstrip(_BEFORE) for child in node.children if not child.is_named]
         marks = [mark for mark in marks if mark not in {"${", "}"}]
         if not marks:
@@ -780,7 +783,7 @@ class _Walker:
 
     def _arithmetic(self, node: Any) -> Value:
         spot = self._position(node)
-        inner = re.sub(r"^\$\(\(|\)\)$|^\$\[|\]$", "", self._text(node))
+        inner = re.sub(r"^\$\(\(|\)\)$|^\$\[|\]$", "", decode(node))
 
         def number(match: re.Match[str]) -> str:
             value = self._state.values.get(match.group(1) or match.group(2))
@@ -791,14 +794,10 @@ class _Walker:
         result = _calculate(inner)
         return self._open(node) if result is None else (self._piece(str(result), *spot),)
 
-    def _text(self, node: Any) -> str:
-        content: bytes = node.text or b""
-        return content.decode("utf-8", "replace")
-
     def _position(self, node: Any) -> tuple[int, int]:
         row = node.start_point[0]
         if node.type in _EXPANSIONS:
-            *lines, last = self._text(node).partition("$")[0].split("\n")
+            *lines, last = decode(node).partition("$")[0].split("\n")
             if lines:
                 return row + len(lines) + 1, len(last) + 1
         return row + 1, self._column(node.start_point)

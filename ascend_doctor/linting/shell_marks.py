@@ -10,7 +10,7 @@ from typing import Any
 from ascend_doctor.facts import ShellMark
 from ascend_doctor.findings import Place
 from ascend_doctor.judging.spelling import edit_distance, slip_of
-from ascend_doctor.linting.bash import ShellCommand, syntax_tree
+from ascend_doctor.linting.bash import ShellCommand, decode, syntax_tree
 from ascend_doctor.linting.positioned_text import locate
 
 # Shorter names have too many neighbours: TP, PP, EP, DP.
@@ -137,10 +137,10 @@ class _Names:
                 # What += adds is not how the value begins.
                 adds = value is None or any(child.type == "+=" for child in node.children)
                 line = node.start_point[0]
-                self.first_set[_text(name)] = min(line, self.first_set.get(_text(name), line))
-                self.assigned.setdefault(_text(name), "" if adds else _text(value))
+                self.first_set[decode(name)] = min(line, self.first_set.get(decode(name), line))
+                self.assigned.setdefault(decode(name), "" if adds else decode(value))
         elif kind in {"for_statement", "declaration_command", "unset_command"}:
-            for name in (_text(child) for child in node.children if child.type == "variable_name"):
+            for name in (decode(child) for child in node.children if child.type == "variable_name"):
                 self.assigned.setdefault(name, "")
                 self.used.setdefault(name, []).append(node)
         elif kind in {"simple_expansion", "expansion"}:
@@ -148,16 +148,16 @@ class _Names:
         elif kind == "command":
             self.commands.append(node)
             self._read_into(node)
-        elif kind == "unary_expression" and _text(node)[:2] in {"-z", "-n", "-v"}:
+        elif kind == "unary_expression" and decode(node)[:2] in {"-z", "-n", "-v"}:
             # What is tested for being set may come from outside.
-            self._guarded |= set(_NAME.findall(_text(node)[2:]))
+            self._guarded |= set(_NAME.findall(decode(node)[2:]))
         elif kind == "command_substitution":
             self.substitutions.append(node)
         elif kind == "arithmetic_expansion":
-            self.used |= {name: [] for name in _NAME.findall(_text(node)) if name not in self.used}
+            self.used |= {name: [] for name in _NAME.findall(decode(node)) if name not in self.used}
 
     def _read_into(self, node: Any) -> None:
-        first, *rest = (_text(child) for child in node.named_children)
+        first, *rest = (decode(child) for child in node.named_children)
         if first in _READ:
             self.assigned |= {
                 name: "" for name in rest if _NAME.fullmatch(name) and name not in self.assigned
@@ -168,9 +168,9 @@ class _Names:
             if child.type == "subscript":
                 child = child.named_children[0]  # noqa: PLW2901 - the name within
             if child.type == "variable_name":
-                self.used.setdefault(_text(child), []).append(node)
+                self.used.setdefault(decode(child), []).append(node)
                 if any(mark.type in _DEFAULTS for mark in node.children):
-                    self._guarded.add(_text(child))
+                    self._guarded.add(decode(child))
                 break
 
 
@@ -228,7 +228,7 @@ def _find_lost_lines(names: _Names, lines: list[str], file: str) -> Iterator[She
         first = node.child_by_field_name("name")
         if first is None or first.start_point[0] == 0 or _is_within(node, {"ERROR"}):
             continue
-        text = _text(first)
+        text = decode(first)
         expansion = _EXPANSION.fullmatch(text)
         value = names.assigned.get(expansion.group(1), "") if expansion else text
         rest = _REST.match(value.lstrip("($\"'\\\n\t ") if expansion else value)
@@ -278,7 +278,7 @@ def _find_odd_words(
 def _parentheses(names: _Names, file: str) -> Iterator[ShellMark]:
     """$(NAME) of a variable that the script sets."""
     for node in names.substitutions:
-        text = _text(node)
+        text = decode(node)
         name = text[2:-1].strip()
         if name in names.assigned and _CAPITALS.fullmatch(name):
             yield mark("parentheses", _position(node, file), text, name)
@@ -287,20 +287,20 @@ def _parentheses(names: _Names, file: str) -> Iterator[ShellMark]:
 def _find_lost_equals(names: _Names, file: str) -> Iterator[ShellMark]:
     """`TP 8` where the script uses $TP and sets it nowhere."""
     for node in names.commands:
-        name, *values = (_text(child) for child in node.named_children)
+        name, *values = (decode(child) for child in node.named_children)
         is_used = name in names.used and name not in names.assigned
         if is_used and len(values) == 1 and _CAPITALS.fullmatch(name):
-            yield mark("lost-equals", _position(node, file), _text(node), name)
+            yield mark("lost-equals", _position(node, file), decode(node), name)
 
 
 def _find_misspelt_exports(names: _Names, file: str) -> Iterator[ShellMark]:
     """`epoxrt NAME=VALUE`, which runs a program of that name."""
     for node in names.commands:
         first = node.child_by_field_name("name")
-        settings = [_text(child) for child in node.named_children if child != first]
+        settings = [decode(child) for child in node.named_children if child != first]
         if first is None or not settings or not all(map(_SETTING.fullmatch, settings)):
             continue
-        name = _text(first)
+        name = decode(first)
         if name != _EXPORT and (
             sorted(name) == sorted(_EXPORT) or edit_distance(name[:_LONGEST], _EXPORT) == 1
         ):
@@ -315,7 +315,7 @@ def _find_set_again(names: _Names, lines: list[str], file: str) -> Iterator[Shel
         holder = node.parent if node.parent.type == "declaration_command" else node
         if field is None or value is None or holder.parent is None:
             continue
-        line, name, text = node.start_point[0], _text(field), _text(value)
+        line, name, text = node.start_point[0], decode(field), decode(value)
         if holder.parent.type != "program" or "$" in text or "`" in text:
             last.pop(name, None)
             continue
@@ -331,10 +331,10 @@ def _find_unfilled(names: _Names, file: str) -> Iterator[ShellMark]:
         name, value = (node.child_by_field_name(field) for field in ("name", "value"))
         if name is None or value is None:
             continue
-        words = _text(value)[:_LONGEST].strip("\"'")
-        own = " " in words and words.replace(" ", "_").upper() == _text(name).upper()
+        words = decode(value)[:_LONGEST].strip("\"'")
+        own = " " in words and words.replace(" ", "_").upper() == decode(name).upper()
         if own or _UNFILLED.fullmatch(words) or _TEMPLATE.fullmatch(words):
-            yield mark("unfilled", _position(node, file), words, _text(name))
+            yield mark("unfilled", _position(node, file), words, decode(name))
 
 
 def _unset(names: _Names, outside: Collection[str], file: str) -> Iterator[ShellMark]:
@@ -366,11 +366,6 @@ def _other_case(name: str, assigned: Mapping[str, str]) -> str:
         if other.lower() == name.lower() and name not in value:
             return other
     return ""
-
-
-def _text(node: Any) -> str:
-    content: bytes = node.text or b""
-    return content.decode("utf-8", "replace")
 
 
 def _position(node: Any, file: str) -> Place:

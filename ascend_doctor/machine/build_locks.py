@@ -1,8 +1,7 @@
 """Locks of extensions that torch compiles: whoever compiles one holds its file open.
 
-A process that is killed meanwhile leaves the file, and every later one waits for it without an end
-(torch/utils/file_baton.py, torch/utils/cpp_extension.py). Descriptors of Python are closed in
-children, so that the compilers do not hold it.
+A killed process leaves the file, and every later one waits for it without an end
+(torch/utils/file_baton.py, torch/utils/cpp_extension.py).
 """
 
 import contextlib

@@ -2,9 +2,8 @@
 
 Of what is no library yet, as a compiler leaves it, the symbols.
 
-Both processors that CANN exists for are 64 bit, little endian. The files are large (0.4 GB of
-libtorch_cpu.so), the questions small: a symbol is looked up in the hash table of the library, as
-the loader does. elftools takes 25 times as long for all symbols of torch_npu.
+Both processors that CANN exists for are 64 bit, little endian. A symbol is looked up in the hash
+table of the library, as the loader does. elftools takes 25 times as long.
 """
 
 import mmap

@@ -1,8 +1,7 @@
 """Decides how long to wait for a process and its descendants; a busy machine is not a broken one.
 
-A wait counts the time in which a process could run. Seconds in which its threads were ready and
-waited for a processor do not count, so a deadline is longer on a busy machine. Probes load this
-file by its path into the examined interpreter: standard library only.
+Seconds in which its threads waited for a processor do not count. Probes load this file by its path
+into the examined interpreter: standard library only.
 """
 
 import contextlib

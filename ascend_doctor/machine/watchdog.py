@@ -1,8 +1,7 @@
 """Ends a run whose time is over, or that cannot heed a signal, with what it has so far.
 
 A call on a mount that stopped answering returns neither for a deadline nor for a signal. So a
-thread looks at the clock and hears of signals; where the main thread does not come, it says what
-there is to say and ends the process.
+thread watches the clock and signals, reports if the main thread does not, and ends the process.
 """
 
 import contextlib

@@ -17,9 +17,8 @@ Kind = Literal["failed", "wrong", "lossy", "slow"]
 # The worst first. Only the first two count on a simulated device.
 _KINDS: tuple[Kind, ...] = ("failed", "wrong", "lossy", "slow")
 _OF_VALUES = _KINDS[:2]
-# A lost message holds up its answer by TCP's retransmission time, 0.2 s at least, or by the
-# network's own. A busy host also holds messages up, and TCP sends a few again for that, but seldom
-# both. If HCCL and NCCL carry the data there are no counters.
+# A lost message costs TCP's retransmission time, 0.2 s at least. A busy host holds messages up,
+# and TCP sends a few again, but seldom both. HCCL and NCCL have no counters.
 _STALLS = 2
 _AGAIN, _AGAIN_SHARE = 4, 0.002
 # Of the usual rate of nodes at their best. On the CPU all pairs share the cores of hosts.

@@ -1,9 +1,8 @@
 """The door of setup: from what was asked for to the lock of the stack.
 
-Every step looks first and acts on what it finds, so that a setup that was interrupted anywhere
-goes on, and a damaged stack is repaired. A checkout appears whole by a rename; an environment
-counts once its mark is written; the lock is written last. Then the stack is run, and only one that
-stood the proof is put in use.
+Each step acts on what it finds, so an interrupted setup continues. A checkout appears by a rename,
+an environment counts once its mark is written, the lock is written last. Only a stack that passes
+its proof is put in use.
 """
 
 from collections.abc import Sequence

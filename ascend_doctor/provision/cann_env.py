@@ -1,8 +1,8 @@
 """The variables of CANN, NNAL and the driver, as their own set_env.sh has them.
 
-set_env.sh is written out here rather than sourced: sourcing cannot be undone, fish cannot do it,
-that of 8.3 and older adds to the lists at each run, that of NNAL imports torch to see one flag,
-and both leave an empty entry in PYTHONPATH, which is the current folder.
+Written out rather than sourced: sourcing cannot be undone, fish cannot do it, set_env.sh of 8.3 and
+older adds to the lists at each run, NNAL's imports torch to see one flag, and both leave an empty
+entry (the current folder) in PYTHONPATH.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

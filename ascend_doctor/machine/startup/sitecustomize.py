@@ -1,8 +1,7 @@
 """Loads what the doctor has put into a process, and then the sitecustomize that it hides.
 
-Runs when an interpreter starts with this folder, or one that has a copy, on PYTHONPATH. Hooks that
-stand on the path are loaded: ``ascend_stall`` at once, the others behind the import that they need.
-Standard library only, any Python 3; imports nothing of torch itself.
+Runs with this folder, or a copy, on PYTHONPATH. Of the hooks on the path ``ascend_stall`` is loaded
+at once, the others behind the import that they need. Standard library only, any Python 3.
 """
 # ruff: noqa: INP001 - no package: the interpreter of the job looks for this name
 

@@ -1,9 +1,8 @@
 """A world of which some ranks have no process: what stands for the others.
 
-torch_npu asks the store of a group for HCCL's root information by a key whose last part but one
-names the group, or whose last part names a pair of its ranks (ProcessGroupHCCL.cpp of 2.7.1, as
-default_pg/0//129//npu//0:1). The stand-in of HCCL is told there how many members are real; it
-lets those meet and answers for the others.
+torch_npu asks the store of a group for HCCL's root information by a key that names the group, or a
+pair of its ranks (ProcessGroupHCCL.cpp of 2.7.1: default_pg/0//129//npu//0:1). The stand-in of HCCL
+reads there how many members are real, and answers for the others.
 """
 
 from __future__ import annotations

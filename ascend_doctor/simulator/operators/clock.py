@@ -1,8 +1,7 @@
 """Virtual time at true size: what a call costs the chip and the host (runtime/clock.c).
 
-A call costs the longer of its arithmetic and its traffic. Its arithmetic is that of the matrix
-products in the function that computes it, which torch counts on meta tensors; its traffic is that
-of its tensors, each once.
+A call costs the longer of its arithmetic and its traffic: the matrix products in the function that
+computes it, which torch counts on meta tensors, and its tensors, each once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Random numbers: an NPU generator draws what the CPU generator with the same seed draws.
 
-The state of an NPU generator is a seed and an offset (NPUGeneratorImpl::get_state), that of the
-CPU's Mersenne twister 5 KB. Every state met is remembered under its seed and offset, so that
-restoring the former, as activation checkpointing does, replays the same numbers. An offset that
-this process never reached, as after loading a checkpoint, starts a stream of its own.
+The state of an NPU generator is a seed and an offset (NPUGeneratorImpl::get_state). Each state met
+is kept under them, so restoring one replays its numbers. An offset that this process never reached
+starts another stream.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """MindSpeed's own C++ operators, which it compiles at first use against CANN's kernels.
 
-The simulated CANN has no such kernels to link against, so `load` of these builders answers with
-functions on torch_npu's operators of the same name and meaning. The signatures are those that
-mindspeed/ops/csrc binds (core_r0.15.3 and 2.3.0_core_r0.12.1). Every other builder compiles as it
-does on hardware, or fails as it does where headers are missing.
+The simulated CANN has no such kernels, so `load` of these builders gives functions on torch_npu's
+operators. The signatures are those that mindspeed/ops/csrc binds (core_r0.15.3 and
+2.3.0_core_r0.12.1). Every other builder compiles as on hardware.
 """
 
 # ruff: noqa: PLR0913, PLR0917  the signatures are those of MindSpeed

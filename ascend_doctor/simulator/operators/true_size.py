@@ -1,9 +1,8 @@
 """Operators at true size: memory as the device's allocator counts it, and no large values.
 
-What is large has its shape from a meta kernel, of torch, of torch_npu or of the function that
-computes it otherwise, and its memory from torch_npu's allocator; it is never written. What is
-small, or of integers alone, is computed as ever, since sizes and branches depend on it. A small
-result of large ones is 1, or 0 where it is an integer.
+What is large has its shape from a meta kernel and its memory from torch_npu's allocator; it is
+never written. What is small, or of integers alone, is computed, since sizes and branches depend on
+it. A small result of large ones is 1, or 0 as an integer.
 """
 
 from __future__ import annotations
