@@ -181,6 +181,8 @@ class Describer:
             "file": find_file(raised) or "the file",
         }
         variant, more = rule(raised)
+        if more.get("package", "").replace("_", "-") in self.matrix.files("components"):
+            variant += "-stack"
         where = f"{raised.name} is raised{words['where']}"
         if kind == OTHER:
             message = f": {words['message']}" if raised.message else ""
