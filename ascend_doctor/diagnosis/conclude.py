@@ -125,8 +125,8 @@ def _settle(
         if raised := ledger.find_raised(ledger.failures[name].first):
             reading = describe(raised)
             if known.by_type:
-                fix = reading.fix or known.fix
-                known = replace(known, title=reading.title, cause=reading.cause, fix=fix)
+                title, cause, fix, _ = reading
+                known = replace(known, title=title, cause=cause, fix=fix or known.fix)
             elif raised.frames:
                 known = replace(known, cause=f"{reading.raised}. {known.cause}")
         described[name] = known

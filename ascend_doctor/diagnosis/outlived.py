@@ -1,7 +1,4 @@
-"""Whether a run got over what its logs complain of: it counted on, or ended well.
-
-The graver a line, the more has to follow: docs/diagnose.md.
-"""
+"""Whether a run got over what its logs complain of, as docs/diagnose.md says."""
 
 import re
 from collections.abc import Iterator

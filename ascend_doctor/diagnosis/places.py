@@ -1,7 +1,4 @@
-"""Which rank stands where: its node, its number on that node and its device.
-
-The rank in the job follows from lines that name both, torchrun, or the number of the node.
-"""
+"""Which rank stands where: its node, its number on that node and its device."""
 
 import re
 from collections.abc import Iterable

@@ -1,7 +1,6 @@
 """Locks of extensions that torch compiles: whoever compiles one holds its file open.
 
-A killed process leaves the file, and every later one waits for it without an end
-(torch/utils/file_baton.py, torch/utils/cpp_extension.py).
+A killed process leaves it, and every later one waits (torch/utils/{file_baton,cpp_extension}.py).
 """
 
 import contextlib

@@ -1,7 +1,5 @@
 """What the loader reads of a shared library: its dynamic section and its symbols, by elf(5).
 
-Of what is no library yet, as a compiler leaves it, the symbols.
-
 Both processors that CANN exists for are 64 bit, little endian. A symbol is looked up in the hash
 table of the library, as the loader does. elftools takes 25 times as long.
 """

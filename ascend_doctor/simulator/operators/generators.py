@@ -1,8 +1,7 @@
 """Random numbers: an NPU generator draws what the CPU generator with the same seed draws.
 
 The state of an NPU generator is a seed and an offset (NPUGeneratorImpl::get_state). Each state met
-is kept under them, so restoring one replays its numbers. An offset that this process never reached
-starts another stream.
+is kept under them, so restoring one replays its numbers. Another offset starts another stream.
 """
 
 from __future__ import annotations
