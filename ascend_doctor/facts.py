@@ -811,9 +811,7 @@ class Script(Section, frozen=True, kw_only=True):
     ``imports`` are those of the module, ``late_imports`` those in functions; ``settings`` are
     variables that the module sets in os.environ. ``runs`` are the imports in the order of
     execution: of the module with the functions that it calls, then of each function that it
-    does not call. ``indexed`` are tensors that a forward method indexes by a mask,
-    ``loss_indexed`` those of loss functions. ``swallowed`` are calls whose exceptions are
-    passed over, ``saved_writes`` tensors that backward writes into though forward saved them.
+    does not call. ``swallowed`` are calls whose exceptions are passed over.
     ``entry``: the file is run, not imported.
     """
 
@@ -822,10 +820,7 @@ class Script(Section, frozen=True, kw_only=True):
     calls: tuple[Spot, ...] = ()
     settings: tuple[Spot, ...] = ()
     runs: tuple[tuple[Spot, ...], ...] = ()
-    indexed: tuple[Spot, ...] = ()
-    loss_indexed: tuple[Spot, ...] = ()
     swallowed: tuple[Spot, ...] = ()
-    saved_writes: tuple[Spot, ...] = ()
     entry: bool = False
 
 

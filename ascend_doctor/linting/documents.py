@@ -1,6 +1,7 @@
 """YAML: its scalars with their places, and verl's configurations."""
 
 import functools
+import re
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -12,6 +13,8 @@ from ascend_doctor.machine.parsing import check_yaml
 
 _MOST_NODES = 50_000
 _MOST_DEPTH = 60
+# A text to PyYAML, a number to OmegaConf and YAML 1.2.
+_FLOAT = re.compile(r"[-+]?\d+(?:\.\d+)?[eE][-+]?\d+")
 
 
 class Leaf(msgspec.Struct, frozen=True):
@@ -76,7 +79,8 @@ def _walk(
     if isinstance(node, ScalarNode):
         mark = node.start_mark
         block = node.style in {"|", ">"}
-        tag = node.tag.rpartition(":")[2]
+        plain_float = not node.style and _FLOAT.fullmatch(node.value)
+        tag = "float" if plain_float else node.tag.rpartition(":")[2]
         yield Leaf(path, node.value, mark.line + 1, mark.column + 1, block, tag, spots)
     elif isinstance(node, SequenceNode):
         for position, child in enumerate(node.value):

@@ -29,7 +29,8 @@ _OWN_ENTRY = re.compile(r"(?:\S*/)?(?:pretrain|posttrain)_gpt\.py")
 # Values that name code or places of the machine are not taken over.
 _NOT_PASSED = re.compile(r"(?:LD_|PYTHON|ASCEND_\w*(?:PATH|HOME)|PATH$|HOME$|TMP|BASH_)")
 _PROGRAMS = {
-    "torch": "torchrun",
+    "torch/distributed": "torchrun",
+    "torch": "PyTorch",
     "accelerate": "accelerate",
     "swift": "ms-swift",
     "llamafactory": "LLaMA-Factory",
@@ -39,8 +40,8 @@ _PROGRAMS = {
     "mindspeed_rl": "MindSpeed-RL",
     "mindspeed_mm": "MindSpeed-MM",
     "fsdp": "MindSpeed-MM",
-    "megatron": "Megatron-LM",
     "verl": "verl",
+    "megatron": "Megatron-LM",
 }
 _CONFIG = "--config_file"
 _OPTION_OR_FILE = re.compile(r"--.*|\S+\.(?:ya?ml|json)")
@@ -51,7 +52,7 @@ _OF_RL = re.compile(rb"(?s)from mindspeed_rl\..*@hydra\.main")
 _FSDP = "fsdp/train/trainer.py"
 _MM_FILE = re.compile(r"--mm[-_](model|data|tool)")
 _OF_SWIFT = ("sft", "pt", "rlhf")
-_VERL = "verl.trainer.main_ppo"
+_VERL = re.compile(r"verl\.trainer\.(?:main_ppo|sft_trainer)")
 # Another folder than verl's own.
 _OTHER_CONFIG = re.compile(r"--config-(?:path|dir)[= ](?!['\"]?(?:\./)?config['\"]?(?:\s|$))")
 # Hydra's word for the key of an override.
@@ -181,9 +182,9 @@ def _find_program(texts: Sequence[str], subject: LintInput, *, alone: bool) -> t
         command = " ".join(texts[max(number - 1, 0) : number + 1])
         if _FACTORY.search(command) and _OPTION_OR_FILE.fullmatch(following):
             return "llamafactory", number, text
-        if text == _VERL and not _OTHER_CONFIG.search(" ".join(texts)):
+        if _VERL.fullmatch(text) and not _OTHER_CONFIG.search(" ".join(texts)):
             return "verl", number, text
-        if text.endswith(".py") or text == _VERL:
+        if text.endswith(".py") or _VERL.fullmatch(text):
             return _name_framework(texts[number + 1 :], text, subject), number, text
     return "", len(texts), ""
 

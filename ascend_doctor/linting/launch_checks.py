@@ -14,6 +14,7 @@ from ascend_doctor.matrix.catalog import Catalog
 
 _NAME = re.compile(r"\b[A-Z][A-Z0-9_]{3,}\b")
 _REFUSED = "run-framework-refuses"
+_OF_NAMES = frozenset({"run-flags-known", "run-swift-options", "run-verl-keys"})
 _SHOWN = frozenset({Level.ERROR, Level.WARNING, Level.UNKNOWN})
 
 
@@ -58,12 +59,17 @@ def findings(
     abstained = tuple(
         dict.fromkeys(finding.check for finding in findings if finding.needs == "values")
     )
-    return _merge_framework(
+    merged = _merge_framework(
         _collect_unjudged(finding, abstained, allowed=allow_unresolved)
         if finding.check == "launch-resolved"
         else _place_finding(finding, subject)
         for finding in findings
     )
+    refusals = subject.launch.refusals if subject.launch is not None else None
+    if refusals is None or any(each.outcome == "unjudged" for each in refusals):
+        return merged
+    spots = {None, *(each.location for each in refusals)}
+    return tuple(each for each in merged if each.check not in _OF_NAMES or each.location in spots)
 
 
 def _merge_framework(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -21,7 +21,6 @@ _OTHER_DEVICE = re.compile(
 _EVERY = frozenset({"Exception", "BaseException"})
 # torch.distributed's calls on Python objects: how many arguments come before the group.
 _BEFORE_GROUP = {"all_gather_object": 2, "broadcast_object_list": 2, "gather_object": 3}
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class _Source:
@@ -93,9 +92,7 @@ def script(content: str, file: str) -> Script | None:
     late: list[Spot] = []
     calls: list[Spot] = []
     settings: list[Spot] = []
-    indexed: list[Spot] = []
     swallowed: list[Spot] = []
-    saved_writes: list[Spot] = []
     top = _top(tree.body)
     for statement in top:
         imports += _imports(statement, source)
@@ -108,12 +105,8 @@ def script(content: str, file: str) -> Script | None:
             calls += _environment(node, source)
         elif isinstance(node, ast.Import | ast.ImportFrom) and id(node) not in own:
             late += _imports(node, source)
-        elif isinstance(node, ast.FunctionDef) and node.name == "backward":
-            saved_writes += _find_saved_writes(node, source)
         elif isinstance(node, ast.Try):
             swallowed += _find_swallowed(node, source)
-    forwards, losses = _functions_of_a_step(tree)
-    indexed += (spot for function in forwards for spot in _find_masks(function, source))
     calls.sort(key=lambda spot: (spot.location.line, spot.location.column))
     return Script(
         source=file,
@@ -121,16 +114,11 @@ def script(content: str, file: str) -> Script | None:
         late_imports=tuple(late[:_MOST]),
         calls=tuple(calls[:_MOST]),
         settings=tuple(settings[:_MOST]),
-        indexed=tuple(indexed[:_MOST]),
-        loss_indexed=tuple(spot for function in losses for spot in _find_masks(function, source))[
-            :_MOST
-        ],
         runs=tuple(
             tuple(spot for statement in run for spot in _imports(statement, source))[:_MOST]
             for run in _runs(top)
         ),
         swallowed=tuple(swallowed[:_MOST]),
-        saved_writes=tuple(saved_writes[:_MOST]),
         entry=any(map(_is_guard, tree.body)),
     )
 
@@ -189,89 +177,6 @@ def _is_guard(node: ast.stmt) -> bool:
     )
 
 
-def _functions_of_a_step(tree: ast.Module) -> tuple[list[_Function], list[_Function]]:
-    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, _Function)}
-    losses = dict.fromkeys(name for name in functions if "loss" in name)
-    waiting = list(losses)
-    while waiting:
-        calls = (node for node in ast.walk(functions[waiting.pop()]) if isinstance(node, ast.Call))
-        names = {_dot_name(call.func).removeprefix("self.") for call in calls}
-        called = dict.fromkeys(sorted(names & functions.keys() - losses.keys() - {"forward"}))
-        losses |= called
-        waiting += called
-    forwards = (node for node in ast.walk(tree) if isinstance(node, _Function))
-    return [node for node in forwards if node.name == "forward"], [functions[n] for n in losses]
-
-
-def _find_masks(function: _Function, source: _Source) -> list[Spot]:
-    """Tensors indexed by a mask: a comparison, an inverse, .bool(), or a name of one."""
-    masks = {
-        target.id
-        for node in ast.walk(function)
-        if isinstance(node, ast.Assign) and _is_mask(node.value, set())
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    return [
-        Spot(
-            name=ast.unparse(node.value)[:60],
-            argument=ast.unparse(node.slice)[:60],
-            location=source.locate(node),
-        )
-        for node in ast.walk(function)
-        if isinstance(node, ast.Subscript) and _is_mask(node.slice, masks)
-    ]
-
-
-def _is_mask(node: ast.expr, names: set[str]) -> bool:
-    match node:
-        case ast.Compare(left=ast.Name()) | ast.UnaryOp(op=ast.Invert()):
-            return True
-        case ast.Call(func=ast.Attribute(attr="bool"), args=[]):
-            return True
-        case ast.Name(id=name):
-            return name in names or name.endswith("mask")
-    return False
-
-
-def _find_saved_writes(function: ast.FunctionDef, source: _Source) -> list[Spot]:
-    saved: set[str] = set()
-    writes: list[Spot] = []
-    for node in _in_order(function):
-        names: list[ast.expr] = []
-        if isinstance(node, ast.Assign):
-            targets = [name for each in node.targets for name in getattr(each, "elts", [each])]
-            plain = {name.id for name in targets if isinstance(name, ast.Name)}
-            if _dot_name(_strip_subscript(node.value)).endswith(".saved_tensors"):
-                saved |= plain
-                continue
-            names = [name.value for name in targets if isinstance(name, ast.Subscript)]
-            saved -= plain
-        elif isinstance(node, ast.AugAssign):
-            names = [_strip_subscript(node.target)]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            method = node.func.attr
-            # requires_grad_ writes no values.
-            own = method.endswith("_") and not method.endswith("__") and method != "requires_grad_"
-            names = [node.func.value] if own else []
-        where = source.locate(node)
-        writes += [
-            Spot(name=name.id, argument=ast.unparse(node)[:60], location=where)
-            for name in names
-            if isinstance(name, ast.Name) and name.id in saved
-        ]
-    return writes
-
-
-def _in_order(function: ast.FunctionDef) -> list[ast.stmt | ast.expr]:
-    nodes = [node for node in ast.walk(function) if isinstance(node, ast.stmt | ast.expr)]
-    return sorted(nodes[1:], key=lambda node: (node.lineno, node.col_offset))
-
-
-def _strip_subscript(node: ast.expr) -> ast.expr:
-    return node.value if isinstance(node, ast.Subscript) else node
-
-
 def _find_swallowed(node: ast.Try, source: _Source) -> list[Spot]:
     takes_all = any(
         (handler.type is None or (isinstance(handler.type, ast.Name) and handler.type.id in _EVERY))
@@ -287,9 +192,7 @@ def _find_swallowed(node: ast.Try, source: _Source) -> list[Spot]:
 def _does_nothing(statement: ast.stmt) -> bool:
     """Whether this is pass, or gives None: `return None`, `group = None`."""
     match statement:
-        case ast.Pass() | ast.Return(value=None):
-            return True
-        case ast.Return(value=ast.Constant(value=None)):
+        case ast.Pass() | ast.Return(value=None | ast.Constant(value=None)):
             return True
         case ast.Assign(value=ast.Constant(value=None)):
             return True
@@ -302,7 +205,9 @@ def _runs(top: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
     A function of the module runs where it is first called. One that neither the module nor its
     called functions call is a separate run.
     """
-    functions = {node.name: node for node in top if isinstance(node, _Function)}
+    functions = {
+        node.name: node for node in top if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
     entered: set[str] = set()
     for name in ("", *functions):
         if name in entered:

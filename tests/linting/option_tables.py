@@ -19,7 +19,7 @@ from pathlib import Path
 import yaml
 
 CORE = ("0.12.1", "0.15.3", "0.16.1")
-# The classes of MindSpeed-RL that its configurations fill, with the part that each reads.
+# Classes of MindSpeed-RL, and the parts of configurations that they read.
 RL_REFS = ("2.1.0", "2.2.0", "2.3.0", "fea_asyncflow", "master")
 RL_CLASSES = {
     "MegatronConfig": "megatron_training",
@@ -373,8 +373,8 @@ def wrapped(words: list[str], indent: str) -> str:
     )
 
 
-def rl_defaults(folder: Path, ref: str) -> Iterator[tuple[str, str, object]]:
-    """Class, key and value of each attribute; of a mapping as a value its own keys, too."""
+def rl_defaults(folder: Path, ref: str) -> Iterator[tuple[str, object]]:
+    """Key and value of each attribute, and those of a mapping."""
     listed = git(folder, "ls-tree", "-r", "--name-only", ref, "mindspeed_rl/config_cls").split()
     for path in listed:
         for node in ast.walk(ast.parse(git(folder, "show", f"{ref}:{path}"))):
@@ -384,35 +384,22 @@ def rl_defaults(folder: Path, ref: str) -> Iterator[tuple[str, str, object]]:
                 if isinstance(statement, ast.Assign) and isinstance(
                     statement.targets[0], ast.Attribute
                 ):
-                    name = statement.targets[0].attr
-                    try:
+                    name = f"{RL_CLASSES[node.name]}.{statement.targets[0].attr}"
+                    with contextlib.suppress(ValueError):
                         value = ast.literal_eval(statement.value)
-                    except ValueError:
-                        value = None
-                    yield node.name, name, value
-                    for inner in value if isinstance(value, dict) else ():
-                        yield f"{node.name}.{name}", str(inner), value[inner]
+                        yield name, value
+                        for inner in value if isinstance(value, dict) else ():
+                            yield f"{name}.{inner}", value[inner]
 
 
-def rl_tables(folder: Path) -> tuple[list[str], dict[str, str]]:
-    """Tables of MindSpeed-RL's keys, a class each, and the kinds of their defaults."""
-    names_by_owner: dict[str, set[str]] = defaultdict(set)
+def rl_kinds(folder: Path) -> dict[str, str]:
+    """Kinds of MindSpeed-RL's defaults."""
     seen: dict[str, set[str]] = defaultdict(set)
     for ref in RL_REFS:
-        for owner, name, value in rl_defaults(folder, commit(folder, ref)):
-            names_by_owner[owner].add(name)
+        for key, value in rl_defaults(folder, commit(folder, ref)):
             if value is not None:
-                first, *rest = owner.split(".")
-                key = ".".join((RL_CLASSES[first], *rest, name))
-                seen[key].add(kind_of_value(value) if not isinstance(value, str) else "")
-    rows: list[str] = []
-    for owner, names_ in sorted(names_by_owner.items()):
-        rows += [f"  - name: MindSpeed-RL/{owner}", "    repository: Ascend/MindSpeed-RL"]
-        rows += ["    commits:"]
-        rows += [f'      "{ref}": "{commit(folder, ref)[:12]}"' for ref in RL_REFS]
-        rows += folded({"options": dict.fromkeys(sorted(names_), "")}, "    ")
-    kinds_ = {key: next(iter(several)) for key, several in seen.items() if len(several) == 1}
-    return rows, {key: kind for key, kind in kinds_.items() if kind}
+                seen[key].add("" if isinstance(value, str) else kind_of_value(value))
+    return {key: min(kinds_) for key, kinds_ in seen.items() if len(kinds_) == 1 and min(kinds_)}
 
 
 def rows_of(
@@ -468,10 +455,11 @@ def main(folder: Path) -> None:
         version = next(root.glob("*.dist-info")).name.split("-")[1].removesuffix(".dist")
         out += [f"  - name: {name}", f"    repository: huggingface/{name}", "    commits:"]
         out += [f'      "v{version}": ""', *rows_of({version: options_}, swift, by_ref=False)]
-    tables, rl_kinds = rl_tables(folder / "Ascend+MindSpeed-RL" / "repo")
-    out += [*tables, "overrides:"]
+    out += ["overrides:"]
     checkout = folder / "verl-project+verl" / "repo"
-    out += folded(tree(override_kinds(checkout) | rl_kinds), "  ")
+    out += folded(
+        tree(override_kinds(checkout) | rl_kinds(folder / "Ascend+MindSpeed-RL" / "repo")), "  "
+    )
     sources = [
         f"NVIDIA/Megatron-LM@core_v{release}:megatron/training/arguments.py" for release in CORE
     ]

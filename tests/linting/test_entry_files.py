@@ -87,16 +87,6 @@ def test_one_device_is_right_for_a_file_without_ranks() -> None:
     ]
 
 
-def test_boolean_indexing_is_a_hint() -> None:
-    text = ENTRY.replace(
-        "def main", "class A:\n    def forward(self, x):\n        return x[x > 0]\n\n\ndef main"
-    )
-    assert reports("entry.py", text.encode()) == []
-    judged = judge_text("entry.py", text)
-    hints = [finding for finding in judged if finding.check == "entry-boolean-index"]
-    assert [each.because for each in hints] == ["torch.where(x > 0, x, 0) keeps the shape."]
-
-
 def test_columns_count_characters() -> None:
     text = ENTRY.replace("    torch.npu.set", '    "\u4e2d\u6587"; torch.npu.set').replace(
         'int(os.environ["LOCAL_RANK"])', "0"

@@ -2,12 +2,15 @@
 
 import importlib
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
+from ascend_doctor.facts import Launch
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.linting.exact import SITE, ask, split_launches
 from ascend_doctor.linting.inputs import subjects
@@ -186,6 +189,41 @@ def test_a_launch_is_patched_anew_where_its_patches_differ(monkeypatch: pytest.M
     assert applied == [["--first"], ["--other"]]
 
 
+class Program:
+    folders = ("/linting/test_exact.py",)
+    overrides = True
+
+    def start(self, words: list[Any], _world: int | None) -> dict[str, Any]:
+        self.values = dict(word.text.split("=") for word in words)
+        return {}
+
+    def go_on(self) -> None:
+        beta = self.values["beta"]
+        optimize(betas=beta)
+        raise ValueError
+
+
+def optimize(betas: str) -> None:
+    if betas.startswith("-"):
+        raise ValueError
+
+
+def test_a_later_refusal_is_proven(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(SITE)
+    refusals = importlib.import_module("ascend_start.refusals")
+    for value, blamed in (("-1", ["beta"]), ("1", [])):
+        start = refusals.Start(Program(), [refusals.CommandWord(f"beta={value}", 0)], None, {})
+        listed = refusals.find_refusals(start, time.monotonic() + 60)["refusals"]
+        assert [each["options"][0]["dest"] for each in listed] == blamed
+
+
+def test_what_a_parser_takes_is_known() -> None:
+    (subject,) = subjects("a.sh", b"swift sft --model m --tpu_num_cores 2\n", CATALOG)
+    assert spots(judge_inputs([subject])) == [(1, "run-swift-options")]
+    launch = msgspec.structs.replace(subject.launch or Launch(), refusals=())
+    assert spots(judge_inputs([msgspec.structs.replace(subject, launch=launch)])) == []
+
+
 @pytest.mark.parametrize("lost", ["megatron", "answer"])
 def test_what_cannot_be_asked_is_not_judged(
     lost: str, stack: Path, examined_python: Path, tmp_path: Path
@@ -219,6 +257,8 @@ class SwiftSft:
     "arguments/base_args/base_args.py": """\
 import swift.model.model_meta as meta
 
+safe_snapshot_download = None
+
 
 def check(args):
     info = meta._get_model_info(safe_snapshot_download(args.model), "qwen3")
@@ -229,6 +269,7 @@ def check(args):
 from types import SimpleNamespace
 
 ModelInfo = lambda *_, **named: SimpleNamespace(**named)
+_get_model_info = None
 MODEL_MAPPING = {"qwen3": SimpleNamespace(is_multimodal=False)}
 """,
 }

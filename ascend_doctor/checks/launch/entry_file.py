@@ -2,7 +2,7 @@
 
 from ascend_doctor.checks.launch.options import behaviour_refs, version
 from ascend_doctor.facts import Script, Spot
-from ascend_doctor.judging import Case, Findings, Level, NotApplicable, Texts
+from ascend_doctor.judging import Case, Findings, NotApplicable, Texts
 from ascend_doctor.judging.version_compare import is_in_range, leading
 from ascend_doctor.patterns import defer
 
@@ -159,16 +159,6 @@ def _entry_group_errors(case: Case) -> Findings:
             return
 
 
-@TEXTS.check("entry-boolean-index")
-def _entry_boolean_index(case: Case) -> Findings:
-    script = _script(case)
-    for spot in script.loss_indexed:
-        yield TEXTS.finding("shape-in-loss", spot.location, spot=spot)
-    for spot in script.indexed:
-        if spot not in script.loss_indexed:
-            yield TEXTS.finding("shape-in-forward", level=Level.OK, spot=spot)
-
-
 @TEXTS.check("entry-expert-tensor")
 def _entry_expert_tensor(case: Case) -> Findings:
     calls: dict[str, list[Spot]] = {"groups": [], "configuration": []}
@@ -195,12 +185,6 @@ def _entry_expert_tensor(case: Case) -> Findings:
         sized = {spot.argument for spot in calls["groups"] if "size" in spot.argument}
         refs, where = behaviour_refs(case, "mcore-bridge", "lora-etp"), calls["groups"][0].location
         yield TEXTS.finding("lora-on-experts", where, refs=refs, sizes="; ".join(sorted(sized)))
-
-
-@TEXTS.check("entry-saved-tensors")
-def _entry_saved_tensors(case: Case) -> Findings:
-    for spot in _script(case).saved_writes:
-        yield TEXTS.finding("saved-tensor", spot.location, spot=spot)
 
 
 @TEXTS.check("entry-one-device")

@@ -33,10 +33,6 @@ _WHOLE, _MODELOPT = frozenset({"pretrain_gpt", "posttrain_gpt"}), "export-"
 _LONG_WORD = 8
 # A fork's script has other options, too; with this many, near misses are not mistakes.
 _LEAST_KNOWN, _FEWEST = 0.7, 3
-# A program with a third of its options from Megatron-LM, and many, extends Megatron-LM.
-_LEAST_SHARED, _FEWEST_SHARED = 0.3, 12
-# A program's shorter names resemble others by chance.
-_LEAST_LETTERS = 10
 # Megatron asserts that these exceed 0, or divides by them.
 _POSITIVE = frozenset(
     (
@@ -65,9 +61,6 @@ _KINDS = {
 @TEXTS.check("run-flags-known")
 def run_flags_known(case: Case) -> Findings:
     options(case)
-    if _extends(case):
-        yield from _find_slips_of_extension(case)
-        return
     launch = _megatron_launch(case)
     table, newest = case.catalog.flags, version(case)
     listed = table.listed(newest) if newest else ""
@@ -97,8 +90,8 @@ def run_flags_known(case: Case) -> Findings:
                 yield _report_unknown(launch, f"--{name}", f"one of {', '.join(sorted(longer))}")
                 continue
             close = "".join(longer)
-        if not launch.program and _is_other_spelling(name, close):
-            close = ""  # a script of its own, with a spelling of its own
+        if not launch.program and name.replace("_", "-") == close.replace("_", "-"):
+            close = ""  # its own spelling
         if not releases and not close:
             others.append(name)
             continue
@@ -224,32 +217,6 @@ def _resembles(
     return count >= max(fewest, share * len(mine))
 
 
-def _extends(case: Case) -> bool:
-    launch = case.need(Launch)
-    return (
-        not launch.program
-        and not _resembles(case, launch)
-        and _resembles(case, launch, _LEAST_SHARED, _FEWEST_SHARED)
-    )
-
-
-def _find_slips_of_extension(case: Case) -> Findings:
-    launch = case.need(Launch)
-    long = [name for name in case.catalog.flags.every if len(name) >= _LEAST_LETTERS]
-    for name in launch.flags:
-        right = _value_of_joined(case, launch, name)
-        if not right and name not in case.catalog.flags.every:
-            close = slip_of(name, long, most=1)
-            own = not close or close in launch.flags or _is_other_spelling(name, close)
-            right = "" if own else f"--{close}"
-        if right:
-            yield _report_unknown(launch, f"--{name}", right)
-
-
-def _is_other_spelling(name: str, known: str) -> bool:
-    return name.replace("_", "-") == known.replace("_", "-")
-
-
 def _strangers(launch: Launch, names: list[str], where: str) -> Findings:
     if names:
         yield unknown(
@@ -262,17 +229,7 @@ def _strangers(launch: Launch, names: list[str], where: str) -> Findings:
 
 @TEXTS.check("run-option-values")
 def run_option_values(case: Case) -> Findings:
-    options(case)
-    launch = case.need(Launch)
-    # A program that extends Megatron-LM has its own switches, but Megatron's numbers and choices.
-    if _extends(case):
-        kinds = {
-            name: kind
-            for name, kind in case.catalog.option_kinds.items()
-            if kind in {"int", "float"} or "|" in kind
-        }
-    else:
-        launch, kinds = _megatron_launch(case), case.catalog.option_kinds
+    launch, kinds = _megatron_launch(case), case.catalog.option_kinds
     yield from _find_sizes_below_one(launch, kinds)
     newest, own = version(case), _has_known_parser(launch) and not is_of_fork(case)
     if not newest or satisfies("pep440", newest, "<0.8"):
@@ -358,12 +315,9 @@ def run_swift_options(case: Case) -> Findings:
         yield from _strangers(launch, others, where)
         return
     for flag in others:
-        title, because = (
-            f"No ms-swift has an option --{flag}",
-            f"{_LEFT_OVER} It is not in {where}.",
-        )
-        right = "an option of ms-swift"
-        yield _report_unknown(launch, f"--{flag}", right, _SWIFT_SOURCE, title, because)
+        title = f"No ms-swift has an option --{flag}"
+        because = f"{_LEFT_OVER} It is not in {where}."
+        yield _report_unknown(launch, f"--{flag}", _OF_PROGRAM, _SWIFT_SOURCE, title, because)
 
 
 def _find_swift_values(launch: Launch, kinds: Mapping[str, str]) -> Findings:

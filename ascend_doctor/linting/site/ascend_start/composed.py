@@ -5,16 +5,22 @@ Source: verl-project/verl@f9c855f7:verl/utils/config.py, verl/trainer/main_ppo.p
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import json
 import os
+import sys
+import types
 from collections.abc import Iterable
 from typing import Any
 
+from .frameworks import be_first_of
 from .options import SETTING, CommandWord
+from .stand_ins import make_model, make_rows, make_tokenizer, replace
 
 _NAME = "ppo_trainer"
+_SFT, _SFT_CONFIG = "verl.trainer.sft_trainer", "sft_trainer_engine"
 
 
 class Overrides:
@@ -72,22 +78,62 @@ def compose(folder: str, name: str, words: list[CommandWord]) -> Any:
 
 
 class Verl(Overrides):
-    """verl.trainer.main_ppo up to the validation of its configuration."""
+    """verl's trainers up to their validation, that of SFT up to its optimizer."""
 
-    folders = ("/verl/", "/hydra/", "/omegaconf/")
+    adapts = True
+    folders = ("/verl/", "/hydra/", "/omegaconf/", "/optim/", "/megatron/")
 
-    def prepare(self, _entry: str, _words: list[CommandWord]) -> None:
+    def prepare(self, entry: str, words: list[CommandWord]) -> None:
         importlib.import_module("hydra")
         importlib.import_module("verl.utils.config")
+        self.adapt(entry, words)
 
-    def start(self, words: list[CommandWord], _world: int | None) -> dict[str, Any]:
-        self._validate(compose(os.path.join(folder_of("verl"), "trainer/config"), _NAME, words))
+    def adapt(self, entry: str, _words: list[CommandWord]) -> None:
+        self._entry = entry
+        if entry == _SFT:
+            with contextlib.suppress(Exception):
+                importlib.import_module(entry)
+
+    def start(self, words: list[CommandWord], world: int | None) -> dict[str, Any]:
+        name = _SFT_CONFIG if self._entry == _SFT else _NAME
+        config = compose(os.path.join(folder_of("verl"), "trainer/config"), name, words)
+        importlib.import_module("omegaconf").OmegaConf.resolve(config)
+        if self._entry != _SFT:
+            self._validate(config)
+        self._config, self._world = config, world or 1
         return {}
+
+    def go_on(self) -> None:
+        main = sys.modules[self._entry]
+        be_first_of(self._world)
+        names = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+        os.environ.update({**dict.fromkeys(names, "0"), "WORLD_SIZE": str(self._world)})
+        tokenizer, model = make_tokenizer(), make_model()
+        vars(sys.modules["verl.workers.config.model"]).update(
+            copy_to_local=lambda path, **_: path,
+            hf_tokenizer=lambda *_, **__: tokenizer,
+            **dict.fromkeys(("hf_processor", "get_generation_config"), lambda *_, **__: None),
+            AutoConfig=types.SimpleNamespace(from_pretrained=lambda *_, **__: model.config),
+        )
+        main.auto_set_device(self._config)
+        trainer = object.__new__(main.SFTTrainer)
+        trainer.config, trainer.train_dataset, trainer.val_dataset = self._config, make_rows(), None
+        trainer._build_config()
+        replace("verl.", repatch=dict)
+        trainer._build_engine()
+        trainer._build_dataloader()
+        trainer.training_client.reset = dict
+        trainer._init_engine()
+        engine = trainer.engine
+        if trainer.engine_config.strategy == "megatron":
+            engine.optimizer = types.SimpleNamespace(param_groups=[])
+            engine._build_lr_scheduler()
+        else:
+            engine._build_lr_scheduler(engine._build_optimizer(model))
 
     def _validate(self, config: Any) -> None:
         omegaconf = importlib.import_module("omegaconf")
         validation = importlib.import_module("verl.utils.config")
-        omegaconf.OmegaConf.resolve(config)
         estimator = str(config.algorithm.adv_estimator)
         critic = config.critic.get("enable", None)
         kl = config.algorithm.use_kl_in_reward or config.actor_rollout_ref.actor.use_kl_loss

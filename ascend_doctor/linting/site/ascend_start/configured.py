@@ -7,6 +7,7 @@ hiyouga/LLaMA-Factory@ff6d4d12:src/llamafactory/hparams/parser.py.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any
 from .composed import Overrides, nest, write_settings
 from .frameworks import DEVICES, be_first_of
 from .options import CommandWord, divide
+from .stand_ins import make_model, make_rows, make_tokenizer, reach_trainer, replace
 
 
 class Accelerate(Overrides):
@@ -48,13 +50,17 @@ class Accelerate(Overrides):
 
 
 class LlamaFactory(Overrides):
-    """LLaMA-Factory's training arguments."""
+    """LLaMA-Factory's workflow."""
 
-    folders = ("/llamafactory/", "/transformers/")
+    folders = ("/llamafactory/", "/transformers/", "/optim/")
+    _tuner: Any = None
 
     def prepare(self, _entry: str, _words: list[CommandWord]) -> None:
         importlib.import_module("llamafactory.hparams.parser")
         importlib.import_module("torch.testing._internal.distributed.fake_pg")
+        with contextlib.suppress(ImportError):
+            self._tuner = importlib.import_module("llamafactory.train.tuner")
+            make_model()
 
     def parse(self, words: list[CommandWord]) -> Any:
         typed, settings = divide(words, overrides=True)
@@ -65,5 +71,18 @@ class LlamaFactory(Overrides):
 
     def start(self, words: list[CommandWord], world: int | None) -> dict[str, Any]:
         be_first_of(world or int(os.environ.get("NPROC_PER_NODE") or DEVICES))
-        self.parse(words)
+        self._args = self.parse(words)
         return {}
+
+    def go_on(self) -> None:
+        data, parts = self._args[1], {"train_dataset": make_rows()}
+        if data.eval_dataset or data.val_size:
+            parts["eval_dataset"] = parts["train_dataset"]
+        replace(
+            "llamafactory.",
+            get_train_args=lambda _: self._args,
+            load_tokenizer=lambda _: {"tokenizer": make_tokenizer(), "processor": None},
+            load_model=lambda *_, **__: make_model(),
+            get_dataset=lambda *_, **__: parts,
+        )
+        reach_trainer(lambda: self._tuner._training_function({"args": None, "callbacks": []}))

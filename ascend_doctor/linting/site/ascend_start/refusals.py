@@ -90,6 +90,8 @@ def find_refusals(start: Start, ends: float) -> dict[str, Any]:
         extra = answer["options"] if unknown else []
         following = functools.reduce(Start.without, extra, start) if extra else None
         following = following or _relax(start, answer, ends)
+        if following is None and "passed" in answer:
+            return {"refusals": refusals, "ended": "", **answer["passed"]}
         names = {option["dest"] for option in answer["options"]}
         if not replaced & {*names, *answer["related"]}:
             refusals += [{**answer, "options": [option]} for option in extra] or [answer]

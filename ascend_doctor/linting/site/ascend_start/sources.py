@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 # A framework's own names for options (megatron/core/transformer/transformer_config.py,
@@ -43,6 +43,29 @@ def names_near(text: str, options: dict[str, Any]) -> list[str]:
     ]
 
 
+def _parse(file: str) -> tuple[ast.AST, list[str]]:
+    if file not in _trees:
+        try:
+            with open(file, encoding="utf-8") as source:
+                text = source.read()
+            _trees[file] = ast.parse(text), text.splitlines()
+        except (OSError, SyntaxError, ValueError):
+            _trees[file] = ast.Module([], []), []
+    return _trees[file]
+
+
+def names_given(files: Iterable[str], keys: Collection[str]) -> list[str]:
+    """Names in values of key=... and {"key": ...}."""
+    nodes: list[ast.AST] = []
+    for node in (node for file in files for node in ast.walk(_parse(file)[0])):
+        if isinstance(node, ast.keyword) and node.arg in keys:
+            nodes.append(node.value)
+        elif isinstance(node, ast.Dict):
+            pairs = zip(node.keys, node.values)
+            nodes += [value for key, value in pairs if getattr(key, "value", None) in keys]
+    return [name for value in nodes for name in names_in(value)]
+
+
 class Statement:
     """The innermost statement at a line, with conditions and assignments around it."""
 
@@ -51,14 +74,7 @@ class Statement:
         self._inner: ast.stmt | None = None
         self._tests: list[ast.expr] = []
         self._function: ast.AST | None = None
-        try:
-            if file not in _trees:
-                with open(file, encoding="utf-8") as source:
-                    text = source.read()
-                _trees[file] = ast.parse(text), text.splitlines()
-            tree, lines = _trees[file]
-        except (OSError, SyntaxError, ValueError):
-            return
+        tree, lines = _parse(file)
         self.code = lines[line - 1].strip() if 0 < line <= len(lines) else ""
         for node in ast.walk(tree):
             if not isinstance(node, ast.stmt):

@@ -12,6 +12,7 @@ from typing import Any
 
 from .frameworks import be_first_of
 from .options import CommandWord
+from .stand_ins import end, make_model, make_rows, make_tokenizer, reach_trainer, replace
 
 _PIPELINES = {"sft": "sft.{}Sft", "pt": "pretrain.{}Pretrain", "rlhf": "rlhf.{}RLHF"}
 _FOLDERS = {"swift": "swift.pipelines.train", "megatron": "swift.megatron.pipelines.train"}
@@ -20,9 +21,9 @@ _LENGTH = 1 << 20
 
 
 class Swift:
-    """A pipeline of ms-swift up to its arguments."""
+    """A pipeline of ms-swift."""
 
-    folders = ("/swift/", "/transformers/", "/megatron/", "/mcore_bridge/", "/peft/")
+    folders = ("/swift/", "/transformers/", "/megatron/", "/mcore_bridge/", "/peft/", "/optim/")
     _pipeline: Any = None
 
     def prepare(self, entry: str, words: list[CommandWord]) -> None:
@@ -46,14 +47,32 @@ class Swift:
         sizes = [os.environ.get(name, "1") for name in ("NNODES", "NPROC_PER_NODE")]
         be_first_of(int(sizes[0]) * int(sizes[1]))
         _name_models(sys.modules["torch"].bfloat16)
-        self.parse(words)
+        self._args = self.parse(words)
         return {}
+
+    def go_on(self) -> None:
+        args = self._args
+        model, tokenizer, rows = make_model(), make_tokenizer(), make_rows()
+        for part in (model, tokenizer):
+            part.model_info, part.model_meta = args.model_info, args.model_meta
+        args.model_info.config = model.config
+        type(args).save_args = lambda *_: None
+        self._pipeline._prepare_dataset = lambda _: args.load_dataset()
+        sys.modules["swift.dataset.loader"].DatasetLoader.load = lambda *_, **__: rows
+        replace(
+            "swift.",
+            get_model_processor=lambda *_, **__: (model, tokenizer),
+            get_target_modules=lambda *_: ["q_proj"],
+            get_modules_to_save=lambda *_: None,
+            get_mcore_model=end,
+            apply_mindspeed_patches=None,
+        )
+        reach_trainer(lambda: self._pipeline(args).main())
 
 
 def _name_models(dtype: Any) -> None:
     """Load no model, adapter or plugin: a model is what its name says."""
     meta = sys.modules["swift.model.model_meta"]
-    base = sys.modules["swift.arguments.base_args.base_args"]
 
     def describe(folder: str, model_type: str | None, **_: Any) -> Any:
         known = meta.MODEL_MAPPING.get(model_type)
@@ -63,6 +82,9 @@ def _name_models(dtype: Any) -> None:
         info.is_multimodal = bool(known and known.is_multimodal)
         return info
 
-    meta.safe_snapshot_download = base.safe_snapshot_download = lambda name, *_, **__: name
-    meta._get_model_info = describe
-    base.import_external_file = lambda _: None
+    replace(
+        "swift.",
+        safe_snapshot_download=lambda name, *_, **__: name,
+        _get_model_info=describe,
+        import_external_file=lambda _: None,
+    )

@@ -20,7 +20,8 @@ from .options import (
     read_options,
     read_settings,
 )
-from .sources import Statement, names_in_text, names_near
+from .sources import Statement, names_given, names_in_text, names_near
+from .stand_ins import go_on
 
 SECONDS = 20.0
 WORLD = "world_size"
@@ -34,7 +35,7 @@ _TRACE = 3
 def run_start(
     framework: Any, words: list[CommandWord], world: int | None, env: dict[str, str]
 ) -> dict[str, Any]:
-    """The answer of the framework; one without "type" passed."""
+    """The answer of the framework; one without "type" passed, "passed": up to a stand-in."""
 
     def work() -> dict[str, Any]:
         os.environ.update(env)
@@ -42,9 +43,15 @@ def run_start(
             try:
                 answer = framework.start(words, world)
                 options = _options(framework, parsers, words)
-                return {**answer, "options": [*map(vars, options.values())]}
+                answer = {**answer, "options": [*map(vars, options.values())]}
             except BaseException as refusal:  # noqa: BLE001 - whatever it ends with
                 return _explain(refusal, framework, parsers, words)
+            try:
+                go_on(framework)
+            except BaseException as refusal:  # noqa: BLE001 - whatever it ends with
+                refused = _explain(refusal, framework, parsers, words)
+                return answer if refused["failed"] else {**refused, "passed": answer}
+            return answer
 
     lost = {"type": "Lost", "text": "the start ended without an answer", "failed": True}
     return in_fork(work, SECONDS) or {**lost, "options": [], "related": []}
@@ -126,9 +133,11 @@ def _explain(
     named = f"{text} {getattr(refusal, 'override', '')}"
     names = [path] if path in options else names_in_text(named, options)
     related: list[str] = []
+    files = {frame.filename for frame in inner}
     for frame in reversed(inner):
         statement = Statement(frame.filename, frame.lineno or 0).names(text)
         blamed = [name for name in statement if name in options or name == WORLD]
+        blamed = blamed or [name for name in names_given(files, statement) if name in options]
         related += statement
         names += [name for name in blamed if name not in names]
         if blamed:
@@ -137,11 +146,13 @@ def _explain(
     blamed_options = [options.get(name, world) for name in names or names_near(text, options)]
     if isinstance(refusal, ParserRefusal):
         blamed_options = options_refused(refusal, words) or blamed_options
-    package = type(refusal).__module__.partition(".")[0]
-    known = _is_refusal(refusal) or f"/{package}/" in framework.folders
     last = [*frames, *inner][-1:]
     line = last[0].lineno or 0 if last else 0
     file = last[0].filename if last else ""
+    code = Statement(file, line).code
+    package = type(refusal).__module__.partition(".")[0]
+    on_purpose = code.startswith("raise ") and not isinstance(refusal, OSError)
+    known = on_purpose or _is_refusal(refusal) or f"/{package}/" in framework.folders
     return {
         "type": type(refusal).__name__,
         "text": text,
@@ -151,7 +162,7 @@ def _explain(
         "failed": not by_parser and not (known and frames),
         "file": ARGPARSE if by_parser else file,
         "line": line,
-        "code": Statement(file, line).code,
+        "code": code,
         "trace": [[frame.filename, frame.lineno] for frame in frames[-_TRACE:]],
     }
 
@@ -160,7 +171,7 @@ def _frames(refusal: BaseException, framework: Any) -> list[traceback.FrameSumma
     return [
         frame
         for frame in traceback.extract_tb(refusal.__traceback__)
-        if any(folder in frame.filename for folder in framework.folders)
+        if any(folder in frame.filename for folder in (*framework.folders, "/stand_ins.py"))
     ]
 
 
