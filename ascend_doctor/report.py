@@ -104,7 +104,7 @@ class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
 class EarlierMerge(msgspec.Struct, frozen=True):
     """How many nodes ended how in a merge before."""
 
-    taken_at: str
+    merged_at: str
     passed: int
     failed: int
     untold: int
@@ -134,9 +134,9 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     pairs: Pairs | None = None
     earlier: tuple[EarlierMerge, ...] = ()
 
-    def ends(self, taken_at: str) -> EarlierMerge:
+    def ends(self, merged_at: str) -> EarlierMerge:
         counts = map(len, (self.passing, self.failing, self.untold, self.missing))
-        return EarlierMerge(taken_at, *counts)
+        return EarlierMerge(merged_at, *counts)
 
     def text(self) -> str:
         return self.ends("").text()

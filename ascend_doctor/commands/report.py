@@ -121,7 +121,8 @@ def command(
     _refuse(logs, launches, file)
     parts = Parts()
     hidden = _add_check(parts, examination, timeout)
-    cleaner = ours(others=_nodes_of(logs) if logs else ())
+    real = _json_of(["diagnose", "--no-redact", "--json", "--", *logs]) if logs else {}
+    cleaner = ours(others=real.get("nodes", ()))
 
     def clean(text: str) -> str:
         return cleaner.apply(hidden.apply(text))
@@ -205,7 +206,9 @@ def _add_logs(
             if _core(_json_of(["diagnose", "--json", "--", f"{folder}/{LOGS}"])) == _core(real):
                 break
     else:
-        parts.notes.append("diagnosis.txt is of the whole logs; their ends here give another.")
+        parts.notes.append(
+            "diagnosis.txt is of the logs themselves; what is left of them here gives another."
+        )
     if not strict:
         parts.notes.append("For the diagnosis, unknown words stayed in the logs.")
     _add_answer(parts, "diagnosis.txt", ["diagnose", "--redact", "--", *logs], clean)
@@ -224,10 +227,6 @@ def _json_of(words: Sequence[str]) -> dict[str, Any]:
     except ValueError:
         return {}
     return answer if isinstance(answer, dict) else {}
-
-
-def _nodes_of(logs: Sequence[str]) -> tuple[str, ...]:
-    return tuple(_json_of(["diagnose", "--no-redact", "--json", "--", *logs]).get("nodes", ()))
 
 
 def _add_answer(parts: Parts, name: str, words: Sequence[str], clean: Callable[[str], str]) -> None:

@@ -9,21 +9,11 @@ from pathlib import Path
 
 from ascend_doctor.patterns import read_patterns
 
-_TABLE = read_patterns(Path(__file__).with_name("wording.txt"))
-_VERBS, _PROSE, _CODES, _MESSAGES, _STATUS, _CHINESE, _FRAMES, _TABLES, _NAMES = (
-    _TABLE[name][0]
-    for name in [
-        "verbs",
-        "prose",
-        "codes",
-        "messages",
-        "status",
-        "chinese",
-        "frames",
-        "tables",
-        "names",
-    ]
+# The order is the table's.
+(_VERBS, _PROSE, _CODES, _MESSAGES, _STATUS, _CHINESE, _FRAMES, _TABLES, _NAMES, *_MORE) = (
+    pattern for (pattern,) in read_patterns(Path(__file__).with_name("wording.txt")).values()
 )
+_POD, _ANY_POD, _EXCUSING, _SPEAKER = _MORE
 # The texts in bytes: GB 18030 has others for the Chinese words.
 _GB = "|".join(
     "".join(rf"\x{byte:02x}" for byte in word.encode("gb18030")) for word in _CHINESE.split("|")
@@ -34,7 +24,7 @@ _GB = "|".join(
 _ANCHOR = re.compile(r"(?<![\[\\])\^")
 COARSE = (
     f"(?i:{_VERBS}|{_PROSE}|{_MESSAGES}|{_CODES})|{_NAMES}|{_STATUS}|{_CHINESE}|{_GB}|"
-    f"{_ANCHOR.sub('', f'{_FRAMES}|{_TABLES}')}|{_TABLE['anypod'][0]}"
+    f"{_ANCHOR.sub('', f'{_FRAMES}|{_TABLES}')}|{_ANY_POD}"
 )
 
 _FREE = r"(?<![\w./=-])(?:{})(?![\w/-]|\.\w|=\S)"
@@ -42,15 +32,15 @@ _FREE = r"(?<![\w./=-])(?:{})(?![\w/-]|\.\w|=\S)"
 _PLAIN = re.IGNORECASE | re.ASCII
 _SAYS = re.compile(_FREE.format(f"{_VERBS}|{_MESSAGES}"), _PLAIN)
 _SAYS_IN_PROSE = re.compile(_FREE.format(_PROSE), _PLAIN)
-_SHOWS = re.compile(f"{_STATUS}|{_FRAMES}|{_TABLES}|{_TABLE['pod'][0]}")
+_SHOWS = re.compile(f"{_STATUS}|{_FRAMES}|{_TABLES}|{_POD}")
 _CODE = re.compile(rf"(?<![\w./-])(?:{_CODES})", _PLAIN)
 _NAMED = re.compile(_NAMES, re.ASCII)
 _SAYS_IN_CHINESE = re.compile(
     rf"(?<![无未零])(?<!没有)(?<!发现)(?<!0个)(?:{_CHINESE})(?!率|检测|处理|重试|\s*[:=\uff1a]?\s*0)"
 )
 
-_EXCUSES = re.compile(_TABLE["excuses"][0], _PLAIN)
-_PROSE_MARKS = re.compile(_TABLE["speaker"][0])
+_EXCUSES = re.compile(_EXCUSING, _PLAIN)
+_PROSE_MARKS = re.compile(_SPEAKER)
 
 
 def shows(line: str) -> bool:

@@ -29,9 +29,7 @@ def read_rows(name: str) -> list[str]:
     return patterns.read_rows(Path(__file__).parent / name)
 
 
-def fill(pattern: str) -> str:
-    """A pattern with those of syntaxes.txt in it."""
-    return patterns.fill(pattern, SYNTAXES)
+fill = functools.partial(patterns.fill, named=SYNTAXES)
 
 
 def words_of(text: str) -> Iterator[str]:

@@ -18,7 +18,6 @@ EP4 = "--expert_model_parallel_size 4"
         (f"{LORA} {EP4} --target_modules linear_fc1 linear_qkv", "1.5.1", Level.ERROR),
         (f"{LORA} {EP4}", "1.6.5", Level.OK),
         (f"{LORA} {EP4}", "1.4.3", Level.OK),
-        # Ranks with shared dense weights hold the same experts.
         (f"{LORA} {EP4} --tensor_model_parallel_size 4", "1.5.0", Level.OK),
         (f"{LORA} {EP4} --tensor_model_parallel_size 8", "1.5.0", Level.OK),
         (f"{LORA} {EP4} --target_modules linear_qkv linear_proj", "1.5.0", Level.UNKNOWN),

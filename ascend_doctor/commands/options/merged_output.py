@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 from pathlib import Path
 
 import click
@@ -11,6 +12,7 @@ from ascend_doctor.commands.options.gather import gather_options
 from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import Output, output_options
+from ascend_doctor.diagnosis.attempts import modification_time
 from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.hostlist import parse_hosts, plain
 from ascend_doctor.machine.files import is_there, read_bytes, write_whole
@@ -60,18 +62,14 @@ class MergedOutputOptions(msgspec.Struct, frozen=True, kw_only=True):
         return report.verdict.exit_code
 
 
-class _Merged(msgspec.Struct):
-    taken_at: str
-    fleet: Fleet
-
-
 def _earlier_merges(file: str) -> tuple[EarlierMerge, ...]:
     """The merge that a file holds, and those before it; none if it is no merged report."""
     try:
-        last = msgspec.json.decode(read_bytes(file, JSON_BYTES), type=_Merged)
+        fleet = msgspec.json.decode(read_bytes(file, JSON_BYTES), type=Report).fleet
     except (OSError, DataError, ValueError):
         return ()
-    return last.fleet.ends(last.taken_at), *last.fleet.earlier
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(modification_time(file)))
+    return (fleet.ends(at), *fleet.earlier) if fleet else ()
 
 
 def _redact(report: Report, hidden: Redactor) -> Report:

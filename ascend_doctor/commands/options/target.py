@@ -16,10 +16,12 @@ from ascend_doctor.commands.options.gather import gather_options
 from ascend_doctor.commands.options.input_file import InputFile
 from ascend_doctor.commands.options.launch import examined_option
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
-from ascend_doctor.facts import Snapshot, StackLock
+from ascend_doctor.facts import Launch, Snapshot, StackLock
+from ascend_doctor.machine.files import is_there
 from ascend_doctor.machine.kinds import MACHINE
 from ascend_doctor.machine.live import LiveMachine, Machine, strays_ended
 from ascend_doctor.machine.recorded import RecordingMachine, ReplayMachine
+from ascend_doctor.render.notices import notice
 
 if TYPE_CHECKING:
     from ascend_doctor.redact import Redactor
@@ -82,7 +84,7 @@ class Examination(msgspec.Struct, dict=True):
 
             locked = stack_lock(machine, self.lock)
         absent = "" if self.replayed else find_absent(command)
-        judged = msgspec.structs.replace(launch(command), absent=absent)
+        judged = msgspec.structs.replace(self._launch(command), absent=absent)
         facts = msgspec.structs.replace(
             facts, started=self._programs(), launch=judged, stack_lock=locked
         )
@@ -105,6 +107,20 @@ class Examination(msgspec.Struct, dict=True):
             env=env,
         )
         return facts, hidden
+
+    def _launch(self, command: Sequence[str]) -> Launch:
+        """What a command starts; of a shell script, the launch in it, if it is the only one."""
+        script = next((word for word in command[:2] if word not in {"bash", "sh"}), "")
+        if not script.endswith(".sh") or not is_there(script):
+            return launch(command)
+        from ascend_doctor.linting.inputs import read, subjects
+
+        inputs = subjects(script, read(script), self.catalog)
+        launches = [each.launch for each in inputs if each.launch and each.launch.present]
+        if len(launches) == 1:
+            return launches[0]
+        notice(f"{script} has {len(launches)} launches; `ascend-doctor lint {script}` judges them")
+        return launch(command)
 
     def _programs(self) -> tuple[str, ...]:
         live = self.machine
