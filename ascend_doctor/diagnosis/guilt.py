@@ -10,7 +10,6 @@ import msgspec
 
 from ascend_doctor.diagnosis.exception_rules import OF_ENVIRONMENT
 from ascend_doctor.diagnosis.ledger import (
-    Ended,
     Ledger,
     Occurrences,
     Sighting,
@@ -30,6 +29,8 @@ _APART = 30.0
 # An exception around an HCCL time-out names HCCL or a runtime call, within these seconds or lines.
 _HCCL = re.compile(r"HCCL|[Hh]ccl|\baclrt")
 EndTexts = Mapping[str, tuple[str, str, str]]
+# Ends that say less than an error of the rank.
+_SILENT = frozenset({"missing", "not-created", "ended"})
 _TIMED_OUT = re.compile(r"HCCL function error: .{0,160}, error code is 9\b")
 # HCCL looks for the broken link for 20 s and more before it returns (detect_connect_anomalies.cc).
 _WRAPS_SECONDS, _WRAPS_LINES = 60.0, 60
@@ -139,9 +140,10 @@ def _guilty(
     texts: EndTexts,
 ) -> Guilt | None:
     links = LinkJudge(ledger)
-    of_links = root is not None and (root.victim or root.id.startswith("hccl-"))
-    if of_links and (end := links.find()):
-        return _describe_end(ledger, end, texts)
+    if root and (root.victim or root.id.startswith(("hccl-", "ei0"))) and (end := links.find()):
+        shown = _accuse_who_shows(ledger, seen) if seen and not root.victim else None
+        if not (shown and end.end in _SILENT and set(end.parties) <= set(shown.ranks)):
+            return _describe_end(ledger, end, texts)
     if root is None or seen is None:
         first = None
         if not (_is_one_end(ledger) or _is_shared(ledger)):
@@ -155,10 +157,10 @@ def _guilty(
     if not root.victim:
         return None if _is_common(ledger, root, seen) else _accuse_who_shows(ledger, seen)
     waited = frozenset(waits.ranks | set(ledger.watched))
+    ended = _accuse_who_raised(ledger, waits) or _by_summary(ledger, waited)
     return (
         _accuse_by_name(ledger)
-        or _accuse_who_raised(ledger, waits)
-        or _by_summary(ledger, waited)
+        or (ended and _describe_ended(ledger, ended, texts))
         or _stuck(ledger, waited)
         or _out_of_step(ledger)
         or ((end := links.infer()) and _describe_end(ledger, end, texts))
@@ -275,8 +277,15 @@ def _describe_end(ledger: Ledger, end: LinkEnd, texts: EndTexts) -> Guilt:
         facts=facts,
         fix=fix,
         sure=end.sure,
-        evidence=evidence(end.shown) if end.shown else _first_error_of(ledger, ranks),
+        evidence=_first_of(ledger, ranks),
     )
+
+
+def _describe_ended(ledger: Ledger, ended: Guilt, texts: EndTexts) -> Guilt:
+    if not ended.ranks:
+        return ended
+    end = _describe_end(ledger, LinkEnd(end="ended", parties=ended.ranks), texts)
+    return msgspec.structs.replace(ended, end=end.end, facts=end.facts, fix=end.fix)
 
 
 def _of(sighting: Sighting, *, reason: str, sure: bool = True) -> Guilt | None:
@@ -296,15 +305,22 @@ def _of(sighting: Sighting, *, reason: str, sure: bool = True) -> Guilt | None:
 
 
 def _accuse_who_shows(ledger: Ledger, seen: Occurrences) -> Guilt | None:
-    ranks = seen.ranks
-    if _is_of_all(ledger, seen) or (len(ranks) > 1 and not seen.first.moment):
-        who = "every rank" if _is_of_all(ledger, seen) else f"{len(ranks)} ranks"
+    ranks, every = seen.ranks, _is_of_all(ledger, seen)
+    nodes = {origin.node for origin in seen.by_origin}
+    places = zip(ledger.ranks, ledger.places.of(ledger.ranks), strict=True)
+    whole = every or ranks == {rank for rank, at in places if at.node in nodes}
+    if len(ranks) > 1 and (whole or not seen.first.moment):
+        who = "every rank" if every else f"{len(ranks)} ranks"
         return Guilt(
             ranks=tuple(sorted(ranks)),
-            nodes=tuple(sorted({origin.node for origin in seen.by_origin if origin.node})),
+            nodes=tuple(sorted(filter(None, nodes))),
             reason=f"{who} show it: the cause is common to them",
             evidence=evidence(seen.first),
         )
+    # The kernel names no rank.
+    ended = None if ranks else _by_summary(ledger, frozenset())
+    if ended and "signal 9" in ended.reason:
+        return ended
     many = len(seen.by_origin) > 1 or bool(ledger.ranks or ledger.nodes)
     if not many and seen.first.origin.local is None:
         return None
@@ -312,10 +328,9 @@ def _accuse_who_shows(ledger: Ledger, seen: Occurrences) -> Guilt | None:
 
 
 def _is_common(ledger: Ledger, root: KnownFailure, seen: Occurrences) -> bool:
-    """Whether every rank shows what is not a defect of a node, which accuses none."""
-    if root.by_type and len(seen.ranks) > 1 and 2 * len(seen.ranks) >= len(ledger.ranks):
-        return True
-    return root.verdict != "exclude" and _is_of_all(ledger, seen)
+    """Whether most ranks show what is not a defect of a node, which accuses none."""
+    most = len(seen.ranks) > 1 and 2 * len(seen.ranks) > len(ledger.ranks) - root.by_type
+    return (root.by_type or root.verdict != "exclude") and most
 
 
 def _is_of_all(ledger: Ledger, seen: Occurrences) -> bool:
@@ -323,11 +338,12 @@ def _is_of_all(ledger: Ledger, seen: Occurrences) -> bool:
 
 
 def _accuse_by_name(ledger: Ledger) -> Guilt | None:
-    """HCCL says whose heartbeat stopped."""
+    """HCCL says whose heartbeat stopped (hicann/hccl: task_exec_stage.md)."""
     first = earliest(lost.first for lost in ledger.lost.values())
     if first is None:
         return None
     peer = next(name for name, lost in ledger.lost.items() if lost.first == first)
+    what = re.search("Heartbeat Lost|Stuck|[Ee]rror cqe", first.text)
     server, _, card = peer.rpartition("/")
     device = int(card) if card.isdecimal() else None
     process = ledger.processes.find(first.origin, HcclPeer(server=server, device=device))
@@ -335,7 +351,7 @@ def _accuse_by_name(ledger: Ledger) -> Guilt | None:
     return Guilt(
         ranks=() if rank is None else (rank,),
         nodes=() if rank is not None else (peer,),
-        reason="the other ranks lost its heartbeat first; it is named as address/device",
+        reason=f"HCCL's heartbeat reports it first, as address/device: {what[0] if what else ''}",
         evidence=evidence(first),
     )
 
@@ -397,7 +413,8 @@ def _stuck(ledger: Ledger, waited: frozenset[int]) -> Guilt | None:
         for process in ended.values()
         if process.code == -signal.SIGKILL and not process.first
     ]
-    if len(killed) != 1 or (len(ended) > 1 and not _others_ended(ended, killed[0])):
+    others = [process.code for process in ended.values() if process not in killed]
+    if len(killed) != 1 or any(code != -signal.SIGTERM for code in others):
         return None
     return Guilt(
         ranks=(killed[0].rank,),
@@ -407,17 +424,10 @@ def _stuck(ledger: Ledger, waited: frozenset[int]) -> Guilt | None:
     )
 
 
-def _others_ended(ended: Mapping[int, Ended], killed: Ended) -> bool:
-    return all(
-        process.code == -signal.SIGTERM for process in ended.values() if process is not killed
-    )
-
-
 def _out_of_step(ledger: Ledger) -> Guilt | None:
     """The one rank that did not join what all others joined, as torch_npu's watchdog reports it.
 
-    Reports about a part of the ranks number them in their group. Several that did not join may
-    wait for each other elsewhere; a rank of a pipeline may wait for its peer.
+    Several may wait for each other elsewhere; a rank of a pipeline may wait for its peer.
     """
     reports = _whole_reports(ledger)
     late = set().union(*(report.late for report in reports))
@@ -468,8 +478,13 @@ def _chain(ledger: Ledger) -> Guilt | None:
         nodes=() if ranks else names,
         reason=reason,
         sure=False,
-        evidence=_first_error_of(ledger, ranks),
+        evidence=_first_of(ledger, ranks),
     )
+
+
+def _first_of(ledger: Ledger, ranks: Collection[int]) -> Evidence | None:
+    first = ledger.first_error_of(ranks)
+    return evidence(first) if first else None
 
 
 def _on_one_host(ledger: Ledger, sinks: Iterable[tuple[Party, ...]]) -> tuple[Party, ...]:
@@ -479,17 +494,6 @@ def _on_one_host(ledger: Ledger, sinks: Iterable[tuple[Party, ...]]) -> tuple[Pa
     hosts = {location.server or location.node for location in ledger.places.of(ranks)}
     alone = len(ranks) == len(every) and all(rank not in ledger.waiting.edges for rank in ranks)
     return tuple(ranks) if alone and len(hosts) == 1 and "" not in hosts else ()
-
-
-def _first_error_of(ledger: Ledger, ranks: Collection[int]) -> Evidence | None:
-    kinds = (*ledger.exceptions.values(), *ledger.deaths.values(), *ledger.logged.values())
-    first = earliest(
-        sighting
-        for seen in kinds
-        for sighting in seen.by_origin.values()
-        if sighting.origin.rank in ranks
-    )
-    return evidence(first) if first else None
 
 
 def _alone(ledger: Ledger) -> Guilt | None:

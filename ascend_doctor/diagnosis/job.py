@@ -10,6 +10,7 @@ from ascend_doctor.diagnosis.attempts import read_history, remember, split_attem
 from ascend_doctor.diagnosis.conclude import conclude
 from ascend_doctor.diagnosis.exception_rules import Describer
 from ascend_doctor.diagnosis.ledger import Ledger
+from ascend_doctor.diagnosis.links import Links
 from ascend_doctor.diagnosis.logs import Log, Skipped
 from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.places import Places
@@ -26,8 +27,7 @@ from ascend_doctor.matrix.schema import ErrorCodes, KnownFailure
 class JobOptions:
     """``nodes``: names of the job's nodes by rank; ``node_rank``: that of the logs' one node.
 
-    ``history``: files or folders of earlier diagnoses, the oldest first; ``stall``: what was
-    gathered of a hang of the last attempt; ``exit_status``: that of the last attempt.
+    ``history``: earlier diagnoses, oldest first; ``stall``, ``exit_status``: of the last attempt.
     """
 
     fail_on: Level = Level.ERROR
@@ -86,7 +86,7 @@ class JobReader:
         failed = [
             number
             for number, (_, each, *_) in enumerate(runs)
-            if of_plogs and (each.causes or each.unexplained or each.stall)
+            if of_plogs and not runs[-1][1].work and (each.causes or each.unexplained or each.stall)
         ]
         newest = failed[-1] + 1 if failed else len(runs)
         later = [remember(diagnosis, attempt) for attempt, diagnosis in runs[newest:]]
@@ -107,7 +107,8 @@ class JobReader:
         )
 
     def _diagnose_attempt(self, logs: Sequence[Log], *, last: bool) -> Diagnosis:
-        ledger = Ledger(places=Places(node_rank=self.options.node_rank))
+        reads = next((known.reads for known in self.failures.values() if known.reads), {})
+        ledger = Ledger(places=Places(node_rank=self.options.node_rank), links=Links(reads))
         unread: list[Skipped] = []
         try:
             for log in () if self.interrupted else logs:

@@ -10,7 +10,7 @@ from ascend_doctor.diagnosis.clocks import Clocks
 from ascend_doctor.diagnosis.exceptions import OTHER, Raised
 from ascend_doctor.diagnosis.links import Links
 from ascend_doctor.diagnosis.origins import Moment, Origin
-from ascend_doctor.diagnosis.places import Places, pid_of
+from ascend_doctor.diagnosis.places import Places
 from ascend_doctor.diagnosis.processes import Processes
 from ascend_doctor.diagnosis.waiting import Party, Waiting
 
@@ -344,7 +344,7 @@ class Ledger:
     def settle(self) -> None:
         self.clocks.settle()
         self.processes.settle(self.world_size)
-        self.processes.complete({pid for origin, _ in self._known if (pid := pid_of(origin))})
+        self.processes.complete(origin for origin, _ in self._known)
         for number, process in self.processes.by_rank().items():
             self.places.know(
                 number, node=process.key[0], device=process.card, server=process.server
@@ -377,6 +377,16 @@ class Ledger:
 
     def in_order(self, sightings: Iterable[Sighting]) -> bool:
         return self.clocks.comparable(sighting.origin.node for sighting in sightings)
+
+    def first_error_of(self, ranks: Collection[Party], *, logged: str = "") -> Sighting | None:
+        """After `settle`; logged errors have to match."""
+        texts = (seen for seen in self.logged.values() if re.match(logged, seen.first.text))
+        return earliest(
+            sighting
+            for seen in (*self.exceptions.values(), *self.deaths.values(), *texts)
+            for origin, sighting in seen.by_origin.items()
+            if origin.rank in ranks
+        )
 
     def serial(self, node: str, device: int | None) -> str:
         return "" if device is None else self.serials.get((node, device), "")

@@ -1,7 +1,4 @@
-"""HCCL's link set-up as the plogs of each process show it, from communicator to operator.
-
-The sentences are those of CANN 8.0 to 9 (hcomm: src/legacy/ascend910; else as in peers.py).
-"""
+"""HCCL's link set-up as the plogs of each process show it, from communicator to operator."""
 
 from __future__ import annotations
 
@@ -12,33 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from ascend_doctor.diagnosis.places import pid_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from ascend_doctor.diagnosis.ledger import LogLine, Sighting
 
-_EVENTS = {
-    name: re.compile(text)
-    for name, text in {
-        "enters": r"\brank(?:s|Num)\[(\d{1,6})\], rank\[(\d{1,6})\],.{0,120}?"
-        r"\bidentifier\[([^\]]+)\](?:, server\[([^\]%]*)%?([^\]]*)\])?",
-        "lacks": r"Failed to connect agent\[([\d, ]+)\]",
-        "counts": r"connected rankinfo\[LINE \d+\]: (.*)",
-        "needs": r"need connect rankNum is \[(\d{1,6})\]",
-        "expires": r"topo exchange server get socket timeout",
-        "gives up": r"topo exchange agent get socket timeout",
-        "refuses": r"socket type\[(\d)\], listen on ip\[([^\]]+)\] and specific port\[(\d+)\] fail",
-        "sets": r"\[HCCL_ENV\].*?(HCCL_[A-Z].*)",
-        "differs": r"CMD information (\w+) check fail\. local\[([^\]]*)\], remote\[([^\]]*)\]",
-        "lists": r"enabled tls: ?(.*?) rankList for disabled tls: ?(.*?) rankList for query",
-        "tls": r"TLS SWITCH \(([01])\)|\|\s+(ENABLE|DISABLE)\s+\|",
-        "stands": r"base information is .*?\btag\[([A-Za-z]+)_([^\]]+)\](?:, index\[(\d+)\])?",
-        "works": r"opData information is .*?\bindex\[(\d+)\], count\[(\d+)\]",
-        "waits": r"socket establish timeout(?:, role\[\d\] rank\[(\d{1,6})\])?|"
-        r"\|\s+(?:time out|no connect) +\|",
-        "links": r"createLink para:.*?\blocalUserrank\[(\d{1,6})\].*?\btag\[([A-Za-z]+)_([^\]]+)\]",
-        "destroys": r"Entry-HcclCommDestroy",
-    }.items()
-}
 _VARIABLE = re.compile(r"(HCCL_[A-Z_]+)([^\[,]{0,60})(?:\[([^\]]*)\])?")
 _KEPT = 1 << 17
 
@@ -57,12 +31,15 @@ class LinkEvent(NamedTuple):
 
 @dataclass
 class Links:
+    """``reads``: shapes of lines by what they say (matrices/failures/hccl.yaml)."""
+
+    reads: Mapping[str, str] = field(default_factory=dict)
     _events: dict[object, list[LinkEvent]] = field(default_factory=dict)
     _left: int = _KEPT
 
     def learn(self, row: LogLine) -> None:
-        for name, shape in _EVENTS.items():
-            if (match := shape.search(row.text)) and self._left:
+        for name, shape in self.reads.items():
+            if (match := re.search(shape, row.text)) and self._left:
                 self._left -= 1
                 event = LinkEvent(name, tuple(text or "" for text in match.groups()), row.sighting)
                 self._events.setdefault(pid_of(row.origin) or row.origin, []).append(event)
@@ -78,8 +55,8 @@ def numbers(text: str) -> frozenset[int]:
 class LinkMember:
     """One process; times are seconds of its node's clock.
 
-    ``entered``: rank, size and when, by group. ``variables``: a value, and how it was set, if it
-    was. ``tasks``: operator, index and count of the collective that failed, by group.
+    ``entered``: rank, size and when, by group. ``variables``: value, and how it was set.
+    ``tasks``: operator, index and count of the collective that failed, by group.
     """
 
     def __init__(self, events: list[LinkEvent]) -> None:
@@ -98,8 +75,8 @@ class LinkMember:
             match event.name, event.words:
                 case "enters", (size, rank, group, address, card):
                     self.address, self.card = address or self.address, card or self.card
-                    began = self.entered.get(group, (0, 0, None))[2]
-                    self.entered[group] = (int(rank), int(size), began or event.began)
+                    began = self.entry(group)[2] or event.began
+                    self.entered[group] = (int(rank), int(size), began)
                 case "counts", (ranks,):
                     self.connected |= numbers(ranks)
                 case "sets", (text,):
@@ -115,6 +92,9 @@ class LinkMember:
                     self.tasks[group] = (operator, known or index, counted or count)
                 case "links", (_, operator, group):
                     self.operators.setdefault(group, operator)
+
+    def entry(self, group: str) -> tuple[int, int, float | None]:
+        return self.entered.get(group, (-1, 0, None))
 
     def at(self, event: str) -> float | None:
         known = self.first.get(event)

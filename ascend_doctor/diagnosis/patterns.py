@@ -38,9 +38,10 @@ class Patterns:
         self._names: list[tuple[str, str]] = []
         texts: list[str] = []
         for failure in failures:
-            for text in failure.matches:
-                self._names.append(("match", failure.id))
-                texts.append(text)
+            for kind, name, of in (("match", failure.id, failure.matches),
+                                   ("sign", "links", failure.reads.values())):  # fmt: skip
+                self._names += [(kind, name)] * len(of)
+                texts += of
         for sign, text in SIGNS.items():
             self._names.append(("sign", sign))
             texts.append(text)

@@ -116,7 +116,7 @@ class Peers:
     _reports: dict[Origin, WatchdogReport] = field(default_factory=dict, init=False)
 
     def line(self, signs: Collection[str], row: LogLine, before: str) -> None:
-        if "peers" in signs or "agent" in signs:
+        if "links" in signs:
             self.ledger.links.learn(row)
         if "peers" in signs:
             self._links(row.text, row)

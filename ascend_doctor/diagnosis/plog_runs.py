@@ -1,8 +1,4 @@
-"""Plogs of several runs in one folder or one file, told apart by who ended before who started.
-
-CANN calls the logs of a process plog-<pid>_<when it started>.log and device-<pid>_<...>.log, and
-never removes those of earlier runs; every line has its process and its time.
-"""
+"""Plogs of several runs in one folder or one file, told apart by who ended before who started."""
 
 import functools
 import io
@@ -12,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from ascend_doctor.diagnosis.logs import OF_DEVICE, Log, blocks
+from ascend_doctor.diagnosis.logs import Log, blocks
 from ascend_doctor.diagnosis.origins import moment
 from ascend_doctor.diagnosis.packed import stream_of
 from ascend_doctor.errors import DataError
@@ -33,7 +29,6 @@ class _Process:
     start: float
     end: float = 0.0
     logs: list[Log] = field(default_factory=list)
-    cards: set[int] = field(default_factory=set)
 
 
 def split_runs(logs: Sequence[Log]) -> list[tuple[str, list[Log]]]:
@@ -51,8 +46,6 @@ def split_runs(logs: Sequence[Log]) -> list[tuple[str, list[Log]]]:
             )
             process.start = min(process.start, start)
             process.logs.append(log)
-            if card := OF_DEVICE.search(log.name):
-                process.cards.add(int(card[1]))
         else:
             others.append(log)
     runs = [_split(list(processes.values())) for processes in nodes.values()]
@@ -82,17 +75,12 @@ def _split(processes: Sequence[_Process]) -> list[list[_Process]]:
     runs = [rows[:1]]
     for number, process in enumerate(rows[1:], start=1):
         gap = process.start - max(earlier.end for earlier in rows[:number])
-        if gap > 0 and (gap >= _APART or _take_over(rows[number:], runs[-1])):
+        # All have ended, and about as many start: a restart.
+        again = len(rows) - number > len(runs[-1]) // 2 > 0
+        if gap > 0 and (gap >= _APART or again):
             runs.append([])
         runs[-1].append(process)
     return runs
-
-
-def _take_over(later: Sequence[_Process], run: Sequence[_Process]) -> bool:
-    """Whether a run's cards all have another process from now on, as a restart gives them."""
-    before = set().union(*(process.cards for process in run))
-    after = set().union(*(process.cards for process in later))
-    return bool(before) and before <= after and all(process.cards for process in later)
 
 
 def _last_second(log: Log) -> float:
@@ -121,9 +109,6 @@ def _seconds(stamp: str) -> float:
     date, clock = f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:8]}", stamp[8:14]
     known = moment(f"{date} {clock[:2]}:{clock[2:4]}:{clock[4:]}")
     return known.seconds if known else 0.0
-
-
-# ------------------------------------------------------------------ one file of several processes
 
 
 def _split_file(log: Log) -> list[Log]:

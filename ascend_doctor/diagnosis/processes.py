@@ -1,10 +1,10 @@
-"""Who is who among the processes of a job, as HCCL's own lines tell: groups, cards, addresses.
+"""Who is who among the processes of a job, as HCCL's own lines tell in brackets.
 
-The lines are those of the fixtures of Ascend/mind-cluster (component/ascend-faultdiag/test/st_*).
+Forms: fixtures of Ascend/mind-cluster (component/ascend-faultdiag/test/st_*).
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ascend_doctor.diagnosis.origins import Origin
@@ -65,6 +65,7 @@ class Processes:
     _addresses: dict[str, HcclProcess] = field(default_factory=dict)
     _cards: dict[tuple[str, int], HcclProcess] = field(default_factory=dict)
     _members: dict[tuple[str, int], HcclProcess] = field(default_factory=dict)
+    _hosts: dict[str, str] = field(default_factory=dict)
     _joined: int = 0
     world_size: int = 0
 
@@ -91,6 +92,8 @@ class Processes:
     def _locate(self, process: HcclProcess, fields: Mapping[str, str]) -> None:
         server = (fields.get("server") or fields.get("serverId") or "").partition("%")[0]
         process.server = process.server or server
+        if server:
+            self._hosts[server] = process.key[0]
         physical = _first_number(fields, "phydevId", "devPhyId")
         logical = _first_number(fields, "logicDevId", "deviceLogicId", "device")
         process.device = physical if process.device is None else process.device
@@ -130,21 +133,26 @@ class Processes:
         else:
             self.world_size = 0
 
-    def complete(self, every: set[Key]) -> None:
+    def complete(self, origins: Iterable[Origin]) -> None:
         """Give the only process without a rank the only rank without a process."""
-        left = every - self._ranks.keys()
+        left = {key for origin in origins if (key := self._key(origin))} - self._ranks.keys()
         ranks = set(range(self.world_size)) - set(self._ranks.values())
         if len(left) == len(ranks) == 1:
             (key,) = left
             self._known.setdefault(key, HcclProcess(key=key))
             self._ranks[key] = ranks.pop()
 
-    def of(self, origin: Origin) -> HcclProcess | None:
+    def _key(self, origin: Origin) -> Key | None:
+        """Its node may be called by its address, as Ray does."""
         key = pid_of(origin)
+        return (self._hosts.get(key[0], key[0]), key[1]) if key else None
+
+    def of(self, origin: Origin) -> HcclProcess | None:
+        key = self._key(origin)
         return self._known.get(key) if key else None
 
     def rank(self, origin: Origin) -> int | None:
-        key = pid_of(origin)
+        key = self._key(origin)
         return self._ranks.get(key) if key else None
 
     def rank_of(self, process: HcclProcess) -> int | None:

@@ -74,7 +74,7 @@ _RESULT = re.compile(
     rf"(?:{CODE_BEFORE}|{CALL_BEFORE})((?:[12]07|50[07])\d{{3}})\b"
 )
 _HCCL = re.compile(r"Hccl|HCCL")
-_ABOUT_OTHERS = frozenset({"peers", "agent", "elastic", "waited", "world"})
+_ABOUT_OTHERS = frozenset({"peers", "links", "agent", "elastic", "waited", "world"})
 # The host of the process is before a line of torchrun's summary.
 _SUMMARY = 200
 

@@ -1,7 +1,4 @@
-"""What a scheduler should do about one run: start it again, leave out a node, or stop.
-
-`attempts.py` weighs it with the runs before.
-"""
+"""What a scheduler should do about one run: start it again, leave out a node, or stop."""
 
 import re
 import signal
@@ -31,13 +28,10 @@ _CRASHED = re.compile(
 )
 _KILLED = re.compile(r"SIGKILL|\bKilled\b|\bsignal 9\b")
 _TERMINATED = re.compile(r"SIGTERM|SIGINT|\bTerminated\b|\bsignal 15\b")
-# Ends of a link set-up that come again, and those of one card; others may not.
-_ENDS: dict[str, Action] = {
-    **dict.fromkeys(
-        ("tls", "same-card", "other-card", "operators", "counts", "environment"), "stop"
-    ),
-    "card": "exclude",
-}
+# Ends of a link set-up that may not come again; that of one card excludes, others stop.
+_PASSING_ENDS = frozenset(
+    {"missing", "not-created", "late", "ended", "not-listening", "host-port", "host-route", "route"}
+)
 _SHORT = 120
 NO_FAILURE = "the logs show no failure"
 
@@ -77,8 +71,8 @@ def _judge(
     waits: Occurrences,
     nodes: Sequence[str],
 ) -> JobVerdict:
-    action = _ENDS.get(guilty.end) if guilty else None
-    if root is not None and action:
+    if root is not None and guilty and guilty.end and guilty.end not in _PASSING_ENDS:
+        action: Action = "exclude" if guilty.end == "card" else "stop"
         return _by_cause(ledger, msgspec.structs.replace(root, verdict=action), guilty, nodes)
     if root is not None and not (root.victim or root.secondary):
         return _by_cause(ledger, root, guilty, nodes)

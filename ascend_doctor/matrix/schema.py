@@ -739,7 +739,8 @@ class KnownFailure(Row, frozen=True, kw_only=True):
     ``before``: what to look at before a run, ``caught_by``: the checks that do. ``verdict`` is for
     a scheduler; without it, start again for a victim, nothing for a secondary one, else stop. The
     first group of ``node`` is the failed node. ``by_type``: known by the reader of tracebacks, with
-    the sentences of ``variants`` as title, cause and fix. ``sources``: OWNER/REPO#N is an issue.
+    the sentences of ``variants`` as title, cause and fix; ``reads``: see links.py. ``sources``:
+    OWNER/REPO#N is an issue.
     """
 
     id: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
@@ -762,6 +763,7 @@ class KnownFailure(Row, frozen=True, kw_only=True):
     node: str = ""
     by_type: bool = False
     variants: dict[str, tuple[str, str, str]] = {}
+    reads: dict[str, str] = {}
     sources: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 
     def __post_init__(self) -> None:
