@@ -317,7 +317,6 @@ def _accuse_who_shows(ledger: Ledger, seen: Occurrences) -> Guilt | None:
             reason=f"{who} show it: the cause is common to them",
             evidence=evidence(seen.first),
         )
-    # The kernel names no rank.
     ended = None if ranks else _by_summary(ledger, frozenset())
     if ended and "signal 9" in ended.reason:
         return ended

@@ -106,7 +106,6 @@ class LinkJudge:
         return bool(pairs) and waited and all(a and b and a != b for a, b in pairs)
 
     def _find_stated(self) -> LinkEnd | None:
-        """What one process states of itself or of all."""
         for party, member in self._all:
             for event in member.first.values():
                 group = member.group_at(event.name)

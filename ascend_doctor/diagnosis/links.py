@@ -31,7 +31,7 @@ class LinkEvent(NamedTuple):
 
 @dataclass
 class Links:
-    """``reads``: shapes of lines by what they say (matrices/failures/hccl.yaml)."""
+    """``reads``: shapes of lines (matrices/failures/hccl.yaml)."""
 
     reads: Mapping[str, str] = field(default_factory=dict)
     _events: dict[object, list[LinkEvent]] = field(default_factory=dict)
