@@ -201,7 +201,7 @@ def test_a_cause_is_found_behind_many_logs_that_only_say_that_something_is_wrong
 # --- several runs in one folder
 
 
-def fail_run(start: str, first: int, *, guilty: int, cards: bool = True) -> dict[str, str]:
+def fail_run(start: str, first: int, *, guilty: int) -> dict[str, str]:
     """Logs of four processes; one fails two minutes after ``start`` (HH:MM) in a kernel."""
     hour, minute = start.split(":")
     stamp = f"20260301{hour}{minute}00000"
@@ -222,21 +222,13 @@ def fail_run(start: str, first: int, *, guilty: int, cards: bool = True) -> dict
             else f"[ERROR] HCCL({pid},python3):{at}:12.000.000 [x.cc:1] [{pid}]EI0006: {at}:12 "
             "Getting socket times out. Reason: Remote Rank did not send the data in time.\n"
         )
-        if cards:
-            name = f"debug/device-{rank}/device-{pid}_{stamp}.log"
-            files[name] = f"[INFO] TSCH(-1,null):{at}:02.1 start\n"
     return {f"ascend/log/{name}": text for name, text in files.items()}
 
 
-@pytest.mark.parametrize(
-    ("later", "cards"), [("14:30", True), ("14:30", False), ("10:01", True), ("10:03", False)]
-)
-def test_of_several_runs_the_newest_is_judged_and_the_others_are_named(
-    later: str, *, cards: bool
-) -> None:
-    """Hours later, and at once: then only the cards, taken by others, tell it."""
-    first = fail_run("10:00", 100, guilty=2, cards=cards)
-    second = fail_run(later, 200, guilty=1, cards=cards)
+@pytest.mark.parametrize("later", ["14:30", "10:01"])
+def test_of_several_runs_the_newest_is_judged_and_the_others_are_named(later: str) -> None:
+    first = fail_run("10:00", 100, guilty=2)
+    second = fail_run(later, 200, guilty=1)
     diagnosis = of_files({**first, **second})
     assert accuse(diagnosis)[0] == (1,)
     assert diagnosis.attempt == "plogs of run 2 of 2"
