@@ -1,4 +1,4 @@
-"""The ends of HCCL's link set-up: four ranks on two nodes, in forms of CANN's plogs."""
+"""The ends of HCCL's link set-up: four ranks on two nodes, in forms of plogs."""
 
 from collections.abc import Mapping
 
