@@ -263,13 +263,13 @@ class _ModelPage:
             return
         if memory:
             yield Prose(
-                f"{memory / GIB:.1f} GiB a NPU, less what is taken at idle; a layout fits with "
+                f"{memory / GIB:.1f} GiB an NPU, less what is taken at idle; a layout fits with "
                 f"{MARGIN:.0%} to spare, and is close with less: the estimate is not nearer"
             )
         yield ""
         each = "  " + columns.pad(say("experts"), 7) if self._asked.model.experts else ""
         yield (
-            f"    {columns.pad(say('layout'), 22)}{_right('GiB a NPU', 10)}  "
+            f"    {columns.pad(say('layout'), 22)}{_right('GiB an NPU', 10)}  "
             f"{columns.pad(say('fits'), 6)}{columns.pad(say('recompute'), 10)}"
             f"{each}  {say('over nodes')}"
         )
@@ -296,9 +296,9 @@ class _ModelPage:
         best, has = self._layouts[0], self._where.memory / GIB
         name, takes = best.layout.name, best.memory.total / GIB
         return {
-            True: f"Yes, it fits: {name} takes {takes:.1f} of {has:.1f} GiB a NPU",
-            None: f"It is too close to tell: {name} takes {takes:.1f} of {has:.1f} GiB a NPU",
-            False: f"No, it does not fit: {name} takes {takes:.1f} of {has:.1f} GiB a NPU",
+            True: f"Yes, it fits: {name} takes {takes:.1f} of {has:.1f} GiB an NPU",
+            None: f"It is too close to tell: {name} takes {takes:.1f} of {has:.1f} GiB an NPU",
+            False: f"No, it does not fit: {name} takes {takes:.1f} of {has:.1f} GiB an NPU",
         }[best.fits]
 
     def html(self) -> str:

@@ -89,7 +89,7 @@ class LaunchPage(msgspec.Struct, frozen=True, kw_only=True):
         else:
             fits = "It fits" if run.fits else "It is too close to tell"
             taken = f"{show_bytes(run.reserved)} of {show_bytes(run.memory)}"
-            yield f"simulated: {fits}: a NPU has at most {taken} reserved ({self.chip})"
+            yield f"simulated: {fits}: an NPU has at most {taken} reserved ({self.chip})"
         yield from (f"  {line}" for line in run.describe())
 
     def _describe(self, at: str, plan: LaunchedPlan) -> Iterator[str]:
@@ -100,9 +100,9 @@ class LaunchPage(msgspec.Struct, frozen=True, kw_only=True):
             "not known, for options are not counted" if plan.not_counted else "too close to tell"
         )
         verdict = {
-            True: f"It fits: {needed:.1f} GiB of {has:.1f} GiB a NPU",
-            None: f"It is {doubt}: about {needed:.1f} GiB of {has:.1f} GiB a NPU",
-            False: f"It does not fit: {needed:.1f} GiB a NPU, and one has {has:.1f} GiB",
+            True: f"It fits: {needed:.1f} GiB of {has:.1f} GiB an NPU",
+            None: f"It is {doubt}: about {needed:.1f} GiB of {has:.1f} GiB an NPU",
+            False: f"It does not fit: {needed:.1f} GiB an NPU, and one has {has:.1f} GiB",
         }[plan.fits(self.where)]
         yield f"{'estimated: ' * bool(self.counted)}{verdict} ({self.chip})"
         yield (

@@ -31,8 +31,8 @@ def judge(folder: Path, **options: Any) -> LaunchPage:
 @pytest.mark.parametrize(
     ("run", "fits", "code", "says"),
     [
-        (counted(20 * GIB), True, 0, "It fits: a NPU has at most 20 GiB of 60 GiB reserved"),
-        (counted(58 * GIB), None, 3, "It is too close to tell: a NPU has at most 58 GiB"),
+        (counted(20 * GIB), True, 0, "It fits: an NPU has at most 20 GiB of 60 GiB reserved"),
+        (counted(58 * GIB), None, 3, "It is too close to tell: an NPU has at most 58 GiB"),
         (counted(58 * GIB, out_of_memory="NPU out of memory. Tried"), False, 1, "does not fit"),
         (counted(uncounted="no compiler"), None, 3, "by the formulas alone: no compiler"),
         (counted(20 * GIB, interrupted=True), True, 130, "It fits"),

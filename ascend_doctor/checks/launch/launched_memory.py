@@ -78,7 +78,7 @@ def _launch_memory(case: Case) -> Findings:
         raise NotApplicable(str(reason)) from reason
     where, chip = budget(case)
     needed, has = plan.memory.total / GIB, where.memory / GIB
-    shown = f"{needed:.1f} GiB a NPU of {has:.1f} GiB ({chip})"
+    shown = f"{needed:.1f} GiB an NPU of {has:.1f} GiB ({chip})"
     # ms-swift's samples are as long as they are, up to max_length.
     short = case.need(Launch).program == "megatron-swift" and plan.memory.states <= where.memory
     if short or plan.fits(where) is not False:
