@@ -306,10 +306,10 @@ class _ModelPage:
 
         flags = [
             (name, FRAMEWORKS[name](self._asked, best))
-            for best in self._layouts[:1]
+            for best in self._layouts[: self.exit_code() != EXIT_FINDINGS]
             for name in self._frameworks
         ]
-        typed = [("stack", [setup_command(self._asked)]), *flags]
+        typed = [("stack", [setup_command(self._asked)]), *flags] if flags else []
         return bars_page(
             self._answer() or self._title,
             [(each.layout.name, each.fits, each.memory) for each in self._shown],
