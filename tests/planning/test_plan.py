@@ -219,7 +219,7 @@ def test_a_page_has_a_bar_for_each_layout(doctor: Command, tmp_path: Path, npus:
     page = tmp_path / "plan.html"
     done = doctor("plan", "Qwen3-8B", "--npus", npus, "--soc", "A2", "-o", str(page))
     text, other = page.read_text("utf-8").split('<template id="other">')
-    assert "从这里开始" in other
+    assert "每个NPU的显存" in other
     rows = re.findall(r'<span class="bar".*?</span>', text)
     shares = [list(map(float, re.findall(r"width:([\d.]+)%", row))) for row in rows]
     assert 1 <= len(rows) <= 8
