@@ -174,9 +174,12 @@ class _TextPage(Page):
     def foot(self, report: Report) -> None:
         self.start(report)
         self.rows.append("")
-        for level in report.levels:
-            if level.asked and not level.ran:
-                self.dim(self.say(f"Level {level.level} did not run: {level.reason}"), 8)
+        left = [level for level in report.levels if level.asked and not level.ran]
+        if left[1:]:  # one reason ends a run
+            first, last, why = left[0].level, left[-1].level, left[0].reason
+            self.dim(self.say(f"Levels {first} to {last} did not run: {why}"), 8)
+        elif left:
+            self.dim(self.say(f"Level {left[0].level} did not run: {left[0].reason}"), 8)
         more = [
             self.say(f"-l {level.level} also checks {self.say(level.adds)}")
             for level in report.levels
