@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-MAX_ROWS = 400
-_MAX_MESSAGE_ROWS = 12
+from ascend_doctor.diagnosis.working import counts_on
+
+MAX_ROWS, _MAX_MESSAGE_ROWS = 400, 12
 OTHER = "python-exception"
 
 _FRAME = re.compile(
@@ -141,7 +142,7 @@ def _is_last(row: str) -> bool:
 def _continue(after: Sequence[str]) -> Iterator[str]:
     for row in after[:_MAX_MESSAGE_ROWS]:
         ends = not row.strip() or _HEAD in row or row.startswith((_DIRECT, _DURING))
-        if ends or _RECORD.match(row) or _FRAME.match(row):
+        if ends or _RECORD.match(row) or _FRAME.match(row) or counts_on([(0, row)]):
             return
         yield row.rstrip()
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from ascend_doctor.patterns import defer
 from ascend_doctor.redact.vocabulary import is_drawn, is_hex, is_known, words_of
 
-_PACKAGE = Path(__file__).parents[1]
-_ENDINGS = (".po", ".py", ".txt", ".yaml")
+_PACKAGE, _ENDINGS = Path(__file__).parents[1], (".po", ".py", ".txt", ".yaml")
 _RUN = r"[^\W_]+"
 _ENDS = r"(?:[A-Za-z\d][\w-]*\.)+(?:cn|com|corp|edu|internal|io|lan|local|net|org)\b(?![.-]\w)"
 _DOMAIN = rf"(?<![\w.-]){_ENDS}"

@@ -176,8 +176,8 @@ class _TextPage(Page):
         self.rows.append("")
         left = [level for level in report.levels if level.asked and not level.ran]
         if left[1:]:  # one reason ends a run
-            first, last, why = left[0].level, left[-1].level, left[0].reason
-            self.dim(self.say(f"Levels {first} to {last} did not run: {why}"), 8)
+            low, high, why = left[0].level, left[-1].level, left[0].reason
+            self.dim(self.say(f"Levels {low} to {high} did not run: {why}"), 8)
         elif left:
             self.dim(self.say(f"Level {left[0].level} did not run: {left[0].reason}"), 8)
         more = [
