@@ -43,9 +43,8 @@ from ascend_doctor.render.plain import one_line
 # A log's end says what happened, its beginning what was started.
 _HEAD_BYTES, _TAIL_BYTES = 64 << 10, 1 << 20
 _MOST_LOGS = 64
-_TEXT_BYTES = 32 << 20
+_TEXT_BYTES, _DUMP_BYTES = 32 << 20, 256 << 20
 _BYTES = ("utf-8", "surrogateescape")
-_DUMP_BYTES = 256 << 20
 _SECONDS = 300.0
 _CHECKSUM = re.compile(r"\b[\da-f]{64}\b|(?:(?<=commit: )|(?<=tree: ))[\da-f]{40}\b")
 _CUT = b"\n... left out by ascend-doctor report ...\n"

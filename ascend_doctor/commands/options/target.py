@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,10 +84,8 @@ class Examination(msgspec.Struct, dict=True):
             from ascend_doctor.collect.stack_lock import stack_lock
 
             locked = stack_lock(machine, self.lock)
-        absent = "" if self.replayed else find_absent(command)
-        judged = msgspec.structs.replace(self._launch(command), absent=absent)
         facts = msgspec.structs.replace(
-            facts, started=self._programs(), launch=judged, stack_lock=locked
+            facts, started=self._programs(), launch=self._launch(command), stack_lock=locked
         )
         hidden = self.redactor(facts)
         if not self.record:
@@ -110,17 +109,19 @@ class Examination(msgspec.Struct, dict=True):
 
     def _launch(self, command: Sequence[str]) -> Launch:
         """What a command starts; of a shell script, the launch in it, if it is the only one."""
+        absent = "" if self.replayed else find_absent(command)
+        typed = msgspec.structs.replace(launch(command), absent=absent)
         script = next((word for word in command[:2] if word not in {"bash", "sh"}), "")
         if not script.endswith(".sh") or not is_there(script):
-            return launch(command)
+            return typed
         from ascend_doctor.linting.inputs import read, subjects
 
         inputs = subjects(script, read(script), self.catalog)
         launches = [each.launch for each in inputs if each.launch and each.launch.present]
         if len(launches) == 1:
             return launches[0]
-        notice(f"{script} has {len(launches)} launches; `ascend-doctor lint {script}` judges them")
-        return launch(command)
+        notice(f"not one launch to judge; each: ascend-doctor lint {shlex.quote(script)}")
+        return typed
 
     def _programs(self) -> tuple[str, ...]:
         live = self.machine
