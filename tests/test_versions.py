@@ -12,6 +12,7 @@ from ascend_doctor.matrix.versions import (
     VersionError,
     check_range,
     key,
+    narrow,
     normalised,
     numbers,
     parse,
@@ -258,3 +259,7 @@ def test_any_text_is_a_version_or_a_version_error(scheme: Scheme, text: str, bou
 @given(st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", fullmatch=True))
 def test_names_are_normalised_as_packaging_does(name: str) -> None:
     assert normalised(name) == canonicalize_name(name)
+
+
+def test_ranges_are_one_without_what_others_imply() -> None:
+    assert narrow((">=2.7", "<2.9,>2.6", "<=2.9", "!=2.8")) == ">=2.7,<2.9,!=2.8"

@@ -19,6 +19,7 @@ from ascend_doctor.exits import EXIT_FINDINGS
 from ascend_doctor.findings import quantity
 from ascend_doctor.language import say
 from ascend_doctor.matrix.queries import MACHINE_FACTS, is_version
+from ascend_doctor.matrix.versions import narrow
 from ascend_doctor.render.columns import wrap
 from ascend_doctor.render.formats.json import pretty
 
@@ -228,9 +229,7 @@ def _versions(answer: Answer) -> Iterator[str]:
     ordered = sorted(versions.keys() - {"soc", "arch", "glibc"}, key=_rank_name)
     others = answer.chosen.others if answer.chosen else {}
     ranges = {
-        name: ",".join(filter(None, texts))
-        for name, texts in sorted(solution.ranges.items())
-        if name not in pins
+        name: narrow(texts) for name, texts in sorted(solution.ranges.items()) if name not in pins
     }
     for word, pairs in (
         ("", {name: versions[name] for name in ordered}),

@@ -148,8 +148,10 @@ def describe(plan: Plan, prefix: Prefix) -> Iterator[str]:
     if plan.exact:
         yield _row("wheels", say(f"{len(lock.wheels)}, by their hashes"))
     else:
-        yield from (f"  {'pip':<22} {requirement}" for requirement in plan.requirements)
-        yield from (_row("constraint", constraint) for constraint in plan.constraints)
+        bounds = {re.split("[=<>!~]", text)[0]: text for text in plan.constraints}
+        packages = [bounds.get(requirement, requirement) for requirement in plan.requirements]
+        yield from (f"  {'pip':<22} {package}" for package in packages)
+        yield from (_row("constraint", text) for text in plan.constraints if text not in packages)
     if lock.as_of and not plan.exact:
         yield _row("as of", say(f"{lock.as_of}, where an index tells the days of its files"))
     for name, version in lock.preserved.items():

@@ -17,6 +17,8 @@ from packaging.version import InvalidVersion, Version
 from ascend_doctor.patterns import defer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from packaging.specifiers import SpecifierSet
 
 Scheme = Literal["pep440", "ascend", "unordered", "ref"]
@@ -126,6 +128,19 @@ def _satisfies(scheme: Scheme, version: str, version_range: str) -> bool:
     # Try all: a bad range is an error for every version.
     hits = [_one_alternative(scheme, parsed, word) for word in version_range.split("||")]
     return any(hits)
+
+
+def narrow(ranges: Iterable[str]) -> str:
+    """All of these ranges of Python versions as one, without bounds that others imply."""
+    whole = {text for text in ranges if "||" in text}
+    parts = {part.strip() for text in {*ranges} - whole for part in text.split(",")} - {""}
+    for sign, tightest in ((">", max), ("<", min)):
+        bounds = {part: _pep440(part.lstrip("<>= ")) for part in parts if part[0] == sign}
+        end = tightest(bounds.values(), default=None)
+        ends = sorted(part for part, version in bounds.items() if version == end)
+        # A bound without its end is the tighter one.
+        parts -= bounds.keys() - {min(ends, key=lambda part: "=" in part, default="")}
+    return ",".join(sorted(parts | whole, reverse=True))
 
 
 def check_range(scheme: Scheme, version_range: str) -> None:

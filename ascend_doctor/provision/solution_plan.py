@@ -9,7 +9,7 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import Component, Release, Stack
 from ascend_doctor.matrix.sets import PinnedSet
-from ascend_doctor.matrix.versions import satisfies
+from ascend_doctor.matrix.versions import narrow, satisfies
 from ascend_doctor.provision.demand import EXACT
 from ascend_doctor.provision.lock import SETTINGS, Checkout, Lock, Setting
 from ascend_doctor.provision.options import Plan, SetupOptions
@@ -171,11 +171,11 @@ def _constraints(catalog: Catalog, solution: Solution, refs: Collection[str]) ->
         if name in refs:
             continue
         component = catalog.component(name)
-        for bounds in ranges:
-            if "||" in bounds and any(EXACT.fullmatch(other) for other in ranges):
-                continue  # the solver found that one within all of them
-            if "||" in bounds:
-                raise DataError(f"pip cannot be told {name} {bounds}; pin it in an overlay")
+        # The solver found an exact one within all of them.
+        bounds = next(filter(EXACT.fullmatch, ranges), narrow(ranges))
+        if "||" in bounds:
+            raise DataError(f"pip cannot be told {name} {bounds}; pin it in an overlay")
+        if bounds:
             yield f"{component.obtain.distribution}{bounds.replace(' ', '')}"
     for hazard in catalog.hazards.hazards:
         if hazard.kind == "placeholder" and hazard.versions.startswith("=="):
