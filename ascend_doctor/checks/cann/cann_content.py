@@ -3,15 +3,7 @@
 from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.facts import (
-    Cann,
-    CannComponent,
-    CannInstall,
-    Host,
-    Native,
-    Nnal,
-    require_known,
-)
+from ascend_doctor.facts import Cann, CannComponent, CannInstall, Host, Native, Nnal, require_known
 from ascend_doctor.judging import Case, Findings, Remedy, Texts, error, warning
 from ascend_doctor.judging.chip import container
 from ascend_doctor.judging.closed import require_open

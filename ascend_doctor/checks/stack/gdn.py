@@ -7,7 +7,7 @@ from ascend_doctor.checks.launch.gdn_launch import (
 )
 from ascend_doctor.checks.launch.gdn_launch import NAME as _NAME
 from ascend_doctor.checks.launch.options import options
-from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, Unknown, note, warning
+from ascend_doctor.judging import Case, Findings, NotApplicable, Texts, Unknown
 from ascend_doctor.judging.packages import distribution, find_distribution, npu_only, pip, variable
 from ascend_doctor.judging.source_trees import core_version, mindspeed
 from ascend_doctor.judging.version_compare import behaviour, is_in_range
@@ -16,7 +16,6 @@ from ascend_doctor.matrix.schema import Behaviour, urls
 TEXTS = Texts("gdn")
 
 _OLD_NAME = "SWIFT_USE_MCORE_GDN"
-_ONLY = "This concerns models with gated delta net layers (Qwen3.5, Qwen3-Next) only."
 
 
 def _of(case: Case, component: str, identity: str) -> Behaviour | None:
@@ -37,14 +36,11 @@ def gdn_needs_zero(case: Case) -> Findings:
         raise NotApplicable("run-gdn-megatron judges the model that the launch names")
     row = behaviour(case, "megatron-core", "no-gdn", version)
     if row is not None and _of_megatron(case):
-        yield warning(
-            f"Megatron-core {version} has no gated delta net, and {_NAME} is not 0",
-            observed=f"{_NAME} is {variable(case, _NAME) or 'unset, which means 1'}; "
-            f"mcore-bridge {bridge.version}",
-            required=f"{_NAME}=0, or Megatron-core 0.16.0 or newer",
-            because=f"mcore-bridge raises that the variant requires Megatron-core 0.16. {_ONLY}",
-            remedy="For such a model, choose the implementation of transformers",
-            commands=(f"export {_NAME}=0",),
+        yield TEXTS.finding(
+            "core-without",
+            version=version,
+            value=variable(case, _NAME) or "unset, which means 1",
+            bridge=bridge.version,
             refs=(BRIDGE_PARSER, BRIDGE_CONFIG, *urls(row.sources)),
         )
 
@@ -58,13 +54,12 @@ def gdn_env_old_name(case: Case) -> Findings:
         raise NotApplicable(f"ms-swift {swift.version} has no such variable")
     ignored, read = (_NAME, _OLD_NAME) if old else (_OLD_NAME, _NAME)
     if _is_set(case, ignored) and not _is_set(case, read):
-        yield warning(
-            f"{ignored} is set, but ms-swift {swift.version} reads {read}",
-            observed=f"{ignored} is set, {read} is not",
-            required=read,
-            because=f"The value is ignored. ms-swift: {reads.text}",
-            remedy="Use the other name",
-            commands=(f'export {read}="${ignored}"', f"unset {ignored}"),
+        yield TEXTS.finding(
+            "other-name",
+            ignored=ignored,
+            read=read,
+            swift=swift.version,
+            text=reads.text,
             refs=urls(reads.sources),
         )
 
@@ -86,14 +81,11 @@ def gdn_one_on_npu_old_bridge(case: Case) -> Findings:
     if behaviour(case, "megatron-core", "no-gdn", version) is not None:
         raise NotApplicable(f"Megatron-core {version} has no gated delta net")
     if _of_megatron(case):
-        bridge = distribution(case, "mcore-bridge")
-        yield warning(
-            f"mcore-bridge {bridge.version} cannot load Megatron's gated delta net on NPUs",
-            observed=f"mcore-bridge {bridge.version}, "
-            f"{_NAME} {variable(case, _NAME) or 'unset, which means 1'}",
-            required=f"mcore-bridge 1.4.2 or newer, or {_NAME}=0",
-            because=f"{row.text} {_ONLY}",
-            remedy="Upgrade it",
+        yield TEXTS.finding(
+            "bridge-asserts",
+            bridge=distribution(case, "mcore-bridge").version,
+            value=variable(case, _NAME) or "unset, which means 1",
+            text=row.text,
             commands=(pip(case, "install", "--no-deps", "mcore-bridge>=1.4.2"),),
             refs=urls(row.sources),
         )
@@ -103,13 +95,10 @@ def gdn_one_on_npu_old_bridge(case: Case) -> Findings:
 def qwen3_next_bridge_bug(case: Case) -> Findings:
     row = _of(case, "mcore-bridge", "qwen3-next-broken")
     if row is not None:
-        bridge = distribution(case, "mcore-bridge")
-        yield warning(
-            f"mcore-bridge {bridge.version} fails on Qwen3-Next without packing",
-            observed=f"mcore-bridge {bridge.version}",
-            required="mcore-bridge 1.2.3, or 1.3.0 and newer",
-            because=f"{row.text} This concerns Qwen3-Next only.",
-            remedy="Upgrade it",
+        yield TEXTS.finding(
+            "next-unpacked",
+            bridge=distribution(case, "mcore-bridge").version,
+            text=row.text,
             commands=(pip(case, "install", "--no-deps", "mcore-bridge>=1.2.3,<1.3"),),
             refs=urls(row.sources),
         )
@@ -141,22 +130,13 @@ def swift_fla_patch_missing(case: Case) -> Findings:
             if attribute not in row.attributes:
                 raise Unknown(f"whether MindSpeed {row.version} has {module} is not known")
             if row.attributes[attribute] == "no":
-                title = (
-                    f"ms-swift {swift.version} looks for {module}, which MindSpeed {row.version} "
-                    "does not have"
-                )
-                if not _launches_gated_delta_nets(case):
-                    yield note(title, because=_ONLY, refs=urls(affected.sources))
-                    return
-                yield warning(
-                    title,
-                    observed=f"MindSpeed {row.version}",
-                    required=f"a branch with {module}, or ms-swift 4.4.2 or newer",
-                    because=f"The kernels are not patched in. {_ONLY}",
-                    remedy="For such a model take ms-swift 4.4.2 or newer, with the stack "
-                    "that belongs to it",
-                    commands=("ascend-doctor matrix show ms-swift",),
-                    refs=(*urls(affected.sources), *urls(row.sources)),
+                launched = _launches_gated_delta_nets(case)
+                yield TEXTS.finding(
+                    "no-kernels" if launched else "no-kernels-idle",
+                    swift=swift.version,
+                    module=module,
+                    version=row.version,
+                    refs=urls((*affected.sources, *(row.sources if launched else ()))),
                 )
             return
     raise NotApplicable(f"ms-swift {swift.version} does not look there")
@@ -180,8 +160,5 @@ def gdn_packing(case: Case) -> Findings:
         lacks.append(f"transformers >=5.9.0 (here {transformers.version})")
     row = zero or _of(case, "mcore-bridge", "gdn-one-packed")
     if lacks and row is not None:
-        yield note(
-            f"Packed training of gated delta nets would need {' and '.join(lacks)}",
-            because=f"{row.text} {_ONLY}",
-            refs=urls(row.sources),
-        )
+        lacking = " and ".join(lacks)
+        yield TEXTS.finding("unpackable", lacks=lacking, text=row.text, refs=urls(row.sources))
