@@ -26,7 +26,12 @@ from ascend_doctor.machine.files import is_there
 from ascend_doctor.patterns import defer
 from ascend_doctor.render.plain import lines, one_line
 
-_STRAY_WORD = defer(r"Got unexpected extra argument \((\S+)\)")
+# Of click's messages, and of commands that take a launch.
+_REFUSED = defer(
+    r"Got unexpected extra arguments? \((?P<word>\S+)(?: .*)?\)"
+    r"|Invalid value for .*: '(?P<choice>\S+)' is not one of .*"
+    r"|(?P<program>\S+): no such program; .*"
+)
 # What a command without its arguments is told to be typed as.
 _EXAMPLES = {
     "merge": "The reports of the nodes, such as `ascend-doctor merge reports`.",
@@ -147,7 +152,7 @@ def run(arguments: list[str]) -> int:
             error.show()
         else:
             named = _explain_files(arguments, error) or _split_launch(arguments, error)
-            _say(named or _describe(error) + _suggest_option(error), hint=_usage(error))
+            _say(named or _suggest(error, _describe(error)), hint=_usage(error))
         return EXIT_USAGE
     except DoctorError as error:
         _say(str(error))
@@ -220,13 +225,15 @@ def _near_options(name: str, ctx: click.Context) -> Iterable[str]:
     return (words[word] for word in difflib.get_close_matches(name.lstrip("-"), words))
 
 
-def _suggest_option(error: click.ClickException) -> str:
-    """The option that a word belongs to which stands by itself."""
-    stray = _STRAY_WORD.fullmatch(error.format_message())
-    if stray is None or not isinstance(error, click.UsageError) or error.ctx is None:
-        return ""
-    form = HABITS.get(f"{error.ctx.command_path.removeprefix('ascend-doctor ')} {{}}")
-    return f"; did you mean `{form.format(stray[1])}`?" if form else ""
+def _suggest(error: click.ClickException, text: str) -> str:
+    """A message, with what takes the word that a command refused."""
+    refused = _REFUSED.fullmatch(error.format_message())
+    if refused is None or not isinstance(error, click.UsageError) or error.ctx is None:
+        return text
+    from ascend_doctor.commands.names import find_taker
+
+    taker = find_taker(refused[str(refused.lastgroup)], error.ctx)
+    return f"{text.rstrip('.')}; did you mean `{taker}`?" if taker else text
 
 
 def _usage(error: click.ClickException) -> str:

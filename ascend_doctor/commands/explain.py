@@ -17,6 +17,7 @@ from ascend_doctor.judging.judge import Check
 from ascend_doctor.judging.value_bounds import describe
 from ascend_doctor.language import say
 from ascend_doctor.machine.files import is_there
+from ascend_doctor.machine.kinds import SCRIPT, recognise_content
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import KnownFailure, Variable, urls
 from ascend_doctor.render.columns import wrap
@@ -69,8 +70,8 @@ def command(words: tuple[str, ...], overlays: tuple[str, ...]) -> int:
     named = (list(pages_by_name(spelling, rows)) for spelling in spellings)
     pages = (
         next(filter(None, named), [])
-        or list(pages_of_package(text, rows))
         or list(_pages_of_line(text, rows))
+        or list(pages_of_package(text, rows))
     )
     if not pages:
         raise click.UsageError(_why_nothing(text, rows))
@@ -228,6 +229,8 @@ def _why_nothing(text: str, rows: Catalog) -> str:
         close = _near(text, rows)
         hint = f"did you mean {close}?" if close else "`ascend-doctor list` has the checks"
         return f"no check, failure, code or variable is called {shown}; {hint}"
+    if recognise_content(text.encode("utf-8", "replace")) is SCRIPT:
+        return f"{shown} is a command; `ascend-doctor lint -- {one_line(text)}` checks it"
     return "nothing is known of this line; `ascend-doctor diagnose LOG` reads what stands around it"
 
 

@@ -1,6 +1,8 @@
 """``ascend-doctor hang``: a job that hangs now, whatever started it."""
 
 import os
+import shlex
+import sys
 from pathlib import Path
 
 import click
@@ -13,6 +15,7 @@ from ascend_doctor.commands.options.verdict import VerdictOptions, verdict_optio
 from ascend_doctor.commands.running_job import Observer, RunningJob, belongs, find_jobs
 from ascend_doctor.commands.short_help import ShortHelpCommand
 from ascend_doctor.errors import DataError
+from ascend_doctor.exits import EXIT_UNKNOWN
 from ascend_doctor.findings import quantity, spans
 from ascend_doctor.language import say
 from ascend_doctor.machine import scratch
@@ -24,7 +27,6 @@ from ascend_doctor.render.notices import notice
 from ascend_doctor.render.plain import one_line
 
 _USUAL = "pid slurm watch keep formats files redact verbose"
-_INSTALL = "pip install 'ascend-doctor[hang]'"
 
 
 @click.command("hang", cls=ShortHelpCommand, usual=_USUAL)
@@ -94,7 +96,12 @@ def _judge(
 ) -> int:
     observer.write(folder)
     observer.ask_recorders(folder)
-    return conduct((str(folder),), asked=asked, overlays=overlays, output=output)
+    code = conduct((str(folder),), asked=asked, overlays=overlays, output=output)
+    if code == EXIT_UNKNOWN and find_spy() is None:
+        python, pid = shlex.quote(sys.executable), observer.job.ranks[0].pid
+        again = f"{python} -m pip install py-spy && ascend-doctor hang --pid {pid}"
+        notice(f"Type next: {again}")
+    return code
 
 
 def _make(keep: Path) -> Path:
@@ -136,5 +143,3 @@ def _describe(observer: Observer) -> None:
     notice(f"ranks {ranks} of {job.world_size}, started by process {job.launcher}")
     for why, unread in observer.refusals.items():
         notice(f"no stack of rank {spans(unread)}: {why}")
-    if find_spy() is None:
-        notice(f"to read stacks: {_INSTALL}")

@@ -33,11 +33,11 @@ class SuggestingGroup(click.Group):
             known = habit.partition(" ")[0] in names
             import difflib
 
-            from ascend_doctor.commands.names import is_explained
+            from ascend_doctor.commands.names import find_taker
 
             close = [habit] if known else difflib.get_close_matches(name, names, n=1)
-            if not close and ctx.parent is None and is_explained(name):
-                close = [f"explain {name}"]
+            if not close and ctx.parent is None and (taker := find_taker(name, ctx)):
+                close = [taker.removeprefix("ascend-doctor ")]
             hint = f"; did you mean `{close[0]}`?" if close else ""
             ctx.fail(f"no such command: {name!r}{hint}")
         return super().resolve_command(ctx, args)

@@ -8,8 +8,10 @@ import click
 from click.shell_completion import CompletionItem
 
 from ascend_doctor.checks import all_checks
+from ascend_doctor.commands.habits import HABITS
 from ascend_doctor.fleet.explain import TOPICS
 from ascend_doctor.judging.expectations import KEYS
+from ascend_doctor.machine.processes import process_ids
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.models import names_by_spelling
 from ascend_doctor.provision.request_ranges import frameworks_of
@@ -38,6 +40,7 @@ _NAMES: dict[str, Names] = {
     "ID|CODE|VARIABLE|PACKAGE|LINE": _list_explained,
     "KEY=VALUE": lambda _: (f"{key}=" for key in KEYS),
     "--framework": frameworks_of,
+    "--pid": lambda _: map(str, process_ids()),
     "--inject": lambda _: (fault.id for fault in FAULTS),
     "--megatron": lambda rows: (
         row.version.removeprefix("core_v") for row in rows.component("megatron-lm").releases
@@ -49,14 +52,30 @@ _NAMES: dict[str, Names] = {
 }
 
 
-def is_explained(name: str) -> bool:
-    return name in _list_explained(Catalog())
+def find_taker(word: str, ctx: click.Context) -> str:
+    """What to type for a word for which a command has no place; empty if unknown."""
+    rows, path = Catalog(), ctx.command_path
+    for each in ctx.command.params:
+        names = _names_of(each)
+        known = each.type.choices if isinstance(each.type, click.Choice) else names and names(rows)
+        if each.opts[0].startswith("--") and word in (known or ()):
+            return f"{path} {each.opts[0]} {word}"
+    if word in _NAMES["--model"](rows):
+        return f"ascend-doctor plan --model {word}"
+    if word in _list_explained(rows):
+        return f"ascend-doctor explain {word}"
+    form = HABITS.get(f"{path.removeprefix('ascend-doctor ')} {{}}", "")
+    return f"ascend-doctor {HABITS[word]}" if word in HABITS else form.format(word)
+
+
+def _names_of(parameter: click.Parameter) -> Names | None:
+    return _NAMES.get(parameter.metavar or "") or _NAMES.get(parameter.opts[0])
 
 
 def complete(command: click.Command) -> None:
     """Give the options and arguments of a command their names."""
     for each in command.params:
-        names = _NAMES.get(each.metavar or "") or _NAMES.get(each.opts[0])
+        names = _names_of(each)
         if names and not isinstance(each.type, click.Choice):
             vars(each)["shell_complete"] = functools.partial(_find_names, names, each.type)
 

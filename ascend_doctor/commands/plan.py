@@ -21,8 +21,9 @@ from ascend_doctor.exits import EXIT_FINDINGS, EXIT_UNKNOWN
 from ascend_doctor.findings import quantity
 from ascend_doctor.language import say
 from ascend_doctor.machine import watchdog
+from ascend_doctor.machine.files import is_there
 from ascend_doctor.machine.kinds import CONFIGURATION, MODEL, SCRIPT, refuse_other
-from ascend_doctor.matrix.models import find, find_named
+from ascend_doctor.matrix.models import find, find_named, find_near
 from ascend_doctor.planning.flags import FRAMEWORKS, describe_sizes
 from ascend_doctor.planning.launches import launch, setup_command
 from ascend_doctor.planning.layout import TITLES, parse
@@ -126,7 +127,7 @@ def command(  # noqa: PLR0913 - the options of the command
     """
     watchdog.limit(None if runs else timeout)
     rows = catalog(overlays)
-    if not name and len(launches) == 1 and find_named(rows, launches[0]):
+    if not name and len(launches) == 1 and _means_model(launches[0], rows):
         name, launches = launches[0], ()
     if launches:
         if npus or name or framework or training.lora:
@@ -147,6 +148,10 @@ def command(  # noqa: PLR0913 - the options of the command
     frameworks = _frameworks(framework, swap=training.swap)
     shown = _ModelPage(asked, where, layouts, frameworks, npus=npus, top=top)
     return _write(shown, shape, file)
+
+
+def _means_model(word: str, rows: Catalog) -> bool:
+    return bool(find_named(rows, word) or (not is_there(word) and find_near(rows, word)))
 
 
 def _plan_launch(words: tuple[str, ...], rows: Catalog, soc: str | None) -> LaunchPage:

@@ -179,15 +179,6 @@ class Processes:
         group = next((name for name in own.groups if name and name in peer.group), None)
         return None if group is None else self._members.get((group, peer.rank))
 
-    def group_of(self, origin: Origin) -> tuple[str, int] | None:
-        process = self.of(origin)
-        if process is None or not process.groups:
-            return None
-        return max(
-            ((name, size) for name, (_, size) in process.groups.items()),
-            key=lambda group: group[1],
-        )
-
 
 def _number(text: str | None) -> int | None:
     if text is None or not text.isascii() or not text.isdecimal() or len(text) > 10:  # noqa: PLR2004

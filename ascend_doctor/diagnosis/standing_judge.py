@@ -93,7 +93,12 @@ def _find_other_call(standings: Mapping[int, Standing]) -> AbsentRank | None:
 def _explain_doubt(standings: Mapping[int, Standing], waiting: list[int]) -> str:
     unread = [rank for rank, standing in standings.items() if not standing.frames]
     if len(unread) == len(standings):
-        return "no stack of a rank could be read"
+        calls: dict[str, list[int]] = {}
+        for rank, standing in standings.items():
+            calls.setdefault(_say_call(standing), []).append(rank)
+        shown = sorted(calls.items(), key=lambda call: len(call[1]))
+        ranks = [f"rank {spans(sorted(each))}: {call}" for call, each in shown]
+        return f"no stack of a rank could be read ({first_of(ranks, 4)})"
     places: dict[str, list[int]] = {}
     for rank, standing in standings.items():
         places.setdefault(line_of(standing.frames), []).append(rank)
@@ -145,6 +150,13 @@ def say_doing(standing: Standing) -> str:
     if standing.frames and waits_in_python(standing.frames[0]):
         return f"it waits in {standing.frames[0].function} of Python's library"
     return f"it waits in `{standing.source}` for a lock" if standing.locks else ""
+
+
+def _say_call(standing: Standing) -> str:
+    """What the kernel alone shows of a rank."""
+    if standing.processor >= BUSY:
+        return f"{standing.processor:.0%} of a processor busy"
+    return "it sleeps" if standing.call in _SLEEPS else say_doing(standing) or "it waits"
 
 
 def _busy_helpers(standing: Standing) -> tuple[str, ...]:

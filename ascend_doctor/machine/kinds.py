@@ -26,7 +26,7 @@ _SCRIPT = r"#!.*\b(?:ba|da|z)?sh\b|#!.*\bpython"
 _SOURCE = r"""#|r?(?:'''|\"{3})|import |from """
 # What the shell reads; other lines are a log pasted below its command.
 _SHELL_LINE = (
-    r"[ \t]|#|-|[\w.]+=|.*\\$|(?:\w+=\S* )*(?:(?:ba|z)?sh |python3? -m |torchrun |accelerate )"
+    r"[ \t]|#|-|[\w.]+=|.*\\$|(?:\w+=\S* )*(?:(?:ba|z)?sh |python3? |torchrun |accelerate )"
     r"|(?:export|source|cd|set|if|then|else|elif|fi|for|while|do|done|case|esac|mkdir|echo|exit)\b"
 )
 _LAUNCHES = r"(?m)^(?:export \w+=|source \S|.*\b(?:torchrun|accelerate|python3?) )"

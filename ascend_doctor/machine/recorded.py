@@ -157,12 +157,7 @@ class OverlayMachine:
         self.env: Mapping[str, str] = dict(env)
 
     def run(
-        self,
-        argv: list[str],
-        *,
-        name: str = "",
-        env: Mapping[str, str] | None = None,
-        **how: Any,
+        self, argv: list[str], *, name: str = "", env: Mapping[str, str] | None = None, **how: Any
     ) -> Completed:
         try:
             return self.front.run(argv, name=name)

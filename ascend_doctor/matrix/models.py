@@ -109,7 +109,7 @@ def find(catalog: Catalog, name: str) -> Model:
         return named
     near = find_near(catalog, name)
     hint = f"did you mean {', '.join(near)}?" if near else "give its config.json instead"
-    raise DataError(f"no model is called {name}, and it is no config.json; {hint}")
+    raise DataError(f"no model is called {name}, and it is no file; {hint}")
 
 
 def find_named(catalog: Catalog, name: str) -> Model | None:
@@ -131,6 +131,10 @@ def find_near(catalog: Catalog, name: str) -> tuple[str, ...]:
 
     known = names_by_spelling(catalog)
     plain = _plain(name)
+    begun = sorted(each for each in known if each.startswith(plain))
+    # Of Qwen3-8B and Qwen3-8B-Base the first.
+    if short := [each for each in begun if not any(map(each.startswith, {*begun} - {each}))]:
+        return tuple(known[each] for each in short[:_MOST_LIKE])
     near = difflib.get_close_matches(plain, known, n=_MOST_LIKE)
     near.sort(key=lambda each: len({*plain.split("-")} ^ {*each.split("-")}))
     return tuple(known[each] for each in near[:_MOST_NEAR])

@@ -10,14 +10,7 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.versions import normalised
 from ascend_doctor.provision.request_ranges import FRAMEWORKS, component_of
-from ascend_doctor.provision.solve import (
-    Solution,
-    SolveQuery,
-    fewest_doubts,
-    pin,
-    solution,
-    solve,
-)
+from ascend_doctor.provision.solve import Solution, SolveQuery, fewest_doubts, pin, solution, solve
 
 Conflict = tuple[str, str]
 # Each is a search of its own.

@@ -192,12 +192,7 @@ class SetSearch:
         )
 
     def _bind(
-        self,
-        known: Mapping[str, str],
-        inside: set[str],
-        unknown: Collection[str],
-        *,
-        forced: bool,
+        self, known: Mapping[str, str], inside: set[str], unknown: Collection[str], *, forced: bool
     ) -> SolveQuery:
         """The question with the set's versions. Pairs inside of the set bind nothing: it ran.
 

@@ -13,14 +13,7 @@ from ascend_doctor.collect.snapshot import take
 from ascend_doctor.facts import Library, Snapshot
 from ascend_doctor.findings import Level
 from ascend_doctor.judging.judge import Case, judge
-from tests.checks.machine import (
-    CATALOG,
-    CHECKS,
-    having,
-    healthy,
-    run,
-    without,
-)
+from tests.checks.machine import CATALOG, CHECKS, having, healthy, run, without
 from tests.checks.server import LIBRARIES, a2, a3, inside, node
 from tests.level0.mutants import breakages
 

@@ -1,15 +1,6 @@
 from ascend_doctor.facts import Npu
 from tests.checks.levels import cannot_tell, fails, passes, remedy_of, warns
-from tests.checks.machine import (
-    copy,
-    dist,
-    having,
-    healthy,
-    imports,
-    install,
-    packages,
-    set_to,
-)
+from tests.checks.machine import copy, dist, having, healthy, imports, install, packages, set_to
 
 
 def test_triton_without_triton_ascend_is_a_warning() -> None:

@@ -116,11 +116,7 @@ def test_near_misses() -> None:
     facts = having(a2(), "environment", withheld=("HCCL_BUFFER_SIZE",))
     finding = warns("variables-misspelt", facts, "HCCL_BUFFER_SIZE", "HCCL_BUFFSIZE")
     assert 'export HCCL_BUFFSIZE="$HCCL_BUFFER_SIZE"\nunset HCCL_BUFFER_SIZE' in commands(finding)
-    facts = having(
-        a2(HCCL_BUFFSIZE="400"),
-        "environment",
-        withheld=("HCCL_BUFFER_SIZE",),
-    )
+    facts = having(a2(HCCL_BUFFSIZE="400"), "environment", withheld=("HCCL_BUFFER_SIZE",))
     passes("variables-misspelt", facts, "HCCL_BUFFSIZE is set and counts")
 
 

@@ -77,10 +77,7 @@ def toolkit_of(lay_out: Callable[[str, Path], object]) -> Callable[[str], Facts]
                 (runtime / "version.info").write_text("Version=1.2.3\n")
             installs = cann(LiveMachine({"HOME": home})).installs
         roots = [install.root.removeprefix(f"{ascend}/") for install in installs]
-        return {
-            "roots": roots,
-            "set_env": [bool(install.set_env) for install in installs],
-        }
+        return {"roots": roots, "set_env": [bool(install.set_env) for install in installs]}
 
     return facts
 

@@ -239,10 +239,7 @@ def run_pipeline(pipeline: Pipeline, work: dict[int, list[str]]) -> dict[int, Ra
     config = {
         rank: {
             "0": {"desc": "default_pg", "ranks": str(list(range(pipeline.world)))},
-            "5": {
-                "desc": "PIPELINE_MODEL_PARALLEL_GROUP",
-                "ranks": str(list(pipeline.line(rank))),
-            },
+            "5": {"desc": "PIPELINE_MODEL_PARALLEL_GROUP", "ranks": str(list(pipeline.line(rank)))},
             "7": {"desc": "TENSOR_MODEL_PARALLEL_GROUP", "ranks": str(list(pipeline.tensor(rank)))},
         }
         for rank in stages

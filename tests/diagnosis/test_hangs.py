@@ -5,15 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ascend_doctor.simulator import build
-from tests.diagnosis.hangs import (
-    AT_ONCE,
-    KINDS,
-    RANKS,
-    Hang,
-    draw_hangs,
-    judge_hang,
-    make_hang,
-)
+from tests.diagnosis.hangs import AT_ONCE, KINDS, RANKS, Hang, draw_hangs, judge_hang, make_hang
 from tests.knobs import draw
 
 FEW = [

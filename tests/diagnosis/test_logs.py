@@ -227,11 +227,7 @@ def test_lines_are_whole_where_blocks_end(tmp_path: Path) -> None:
             "b",
         ),
         ("Mar 01 10:02:05 a-17 kernel: b", Origin(node="a-17", launcher="a-17"), "b"),
-        (
-            "2026-03-01T10:02:05+0800 a-17 train[42]: b",
-            Origin(node="a-17", launcher="a-17"),
-            "b",
-        ),
+        ("2026-03-01T10:02:05+0800 a-17 train[42]: b", Origin(node="a-17", launcher="a-17"), "b"),
         # Level and logger, no host and program.
         ("2026-03-01T10:02:05+08:00 INFO train: b", Origin(), "INFO train: b"),
         # In a process with its own number, a message's rank may be another's.

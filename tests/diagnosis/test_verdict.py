@@ -9,14 +9,7 @@ from ascend_doctor.diagnosis.attempts import split_attempts
 from ascend_doctor.diagnosis.job import JobOptions
 from ascend_doctor.diagnosis.logs import Log, find
 from ascend_doctor.errors import DataError
-from tests.diagnosis.faults import (
-    FaultHistory,
-    InjectedFault,
-    compose,
-    judge,
-    judge_history,
-    load,
-)
+from tests.diagnosis.faults import FaultHistory, InjectedFault, compose, judge, judge_history, load
 from tests.diagnosis.logs import catalog, of_files, of_text, reader
 
 TABLE = load()

@@ -11,12 +11,7 @@ from tests.linting.judged import judge_text, mistakes
 
 # ENTRY's changes by label: check and line of each report, "" for none.
 CASES = yaml.safe_load(Path(__file__).with_name("entry_files.yaml").read_text())
-LABELLED = {
-    "entry-adaptor",
-    "entry-import-order",
-    "entry-visible-devices",
-    "entry-cuda-device",
-}
+LABELLED = {"entry-adaptor", "entry-import-order", "entry-visible-devices", "entry-cuda-device"}
 
 
 def reports(path: str, content: bytes) -> list[Finding]:

@@ -11,12 +11,7 @@ from ascend_doctor.linting.sourcing import changes_nothing, folder_of_script
 from tests.conftest import Command
 from tests.linting.judged import judge_text
 
-SIZES = (
-    "run-world-size",
-    "run-heads-divide",
-    "run-layers-divide",
-    "run-batch-divides",
-)
+SIZES = ("run-world-size", "run-heads-divide", "run-layers-divide", "run-batch-divides")
 LAUNCH = """torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 2 \\
   --pipeline-model-parallel-size 1 --context-parallel-size 1 --expert-model-parallel-size 1 \\
   --num-layers 4 --num-attention-heads 8 --hidden-size 64 --micro-batch-size 1 \\

@@ -111,11 +111,7 @@ Measured = dict[str, dict[str, dict[str, float]]]
 
 @pytest.fixture(scope="module")
 def measured(forked_python: Path) -> Measured:
-    done = run_program(
-        [forked_python, "-c", SUBJECTS, PROBES],
-        check=False,
-        env=on_cpu(),
-    )
+    done = run_program([forked_python, "-c", SUBJECTS, PROBES], check=False, env=on_cpu())
     assert done.returncode == 0, done.stderr
     values: Measured = json.loads(done.stdout)
     return values
@@ -221,11 +217,7 @@ print(json.dumps({name: case(torch, "there") for name, case in dtype.CASES.items
 
 
 def test_a_dtype_that_is_wrong_is_measured(forked_python: Path) -> None:
-    done = run_program(
-        [forked_python, "-c", MUTATED_DTYPES, PROBES],
-        check=False,
-        env=on_cpu(),
-    )
+    done = run_program([forked_python, "-c", MUTATED_DTYPES, PROBES], check=False, env=on_cpu())
     assert done.returncode == 0, done.stderr
     values = json.loads(done.stdout)
     assert values["bfloat16"]["differ"] > 0

@@ -128,10 +128,7 @@ print(json.dumps([tried, wrong]))
 
 
 def test_megatron_builds_the_same_groups(forked_megatron: Path) -> None:
-    done = run_program(
-        [forked_megatron, "-c", REAL, PROBES],
-        env=on_cpu(),
-    )
+    done = run_program([forked_megatron, "-c", REAL, PROBES], env=on_cpu())
     tried, wrong = json.loads(done.stdout.splitlines()[-1])
     assert tried > 40
     assert wrong == []

@@ -71,10 +71,7 @@ print(json.dumps({**found, "plain": probe.plain(torch, "cpu")}))
 
 @pytest.fixture(scope="module")
 def softmaxes(forked_python: Path) -> dict[str, dict[str, float]]:
-    done = run_program(
-        [forked_python, "-c", MUTATED_SOFTMAX, PROBES],
-        env=on_cpu(),
-    )
+    done = run_program([forked_python, "-c", MUTATED_SOFTMAX, PROBES], env=on_cpu())
     rows: dict[str, Any] = json.loads(done.stdout)
     return rows
 

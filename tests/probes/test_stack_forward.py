@@ -87,10 +87,7 @@ print(json.dumps(found))
 
 
 def test_a_mask_that_is_lost_and_a_wrong_type_are_measured(forked_megatron: Path) -> None:
-    done = run_program(
-        [forked_megatron, "-W", "ignore", "-c", CASES, PROBES],
-        env=on_cpu(),
-    )
+    done = run_program([forked_megatron, "-W", "ignore", "-c", CASES, PROBES], env=on_cpu())
     values = json.loads(done.stdout.splitlines()[-1])
     assert judge_cases("type-strings", {"types": values["types"]}) == [Level.OK]
     assert judge_cases("type-strings", {"types": values["other types"]}) == [Level.ERROR]

@@ -96,8 +96,5 @@ print(json.dumps(probe.wrong))
 def test_a_communicator_that_disabled_itself(
     forked_python: Path, state: str, wrong: list[str]
 ) -> None:
-    done = run_program(
-        [forked_python, "-W", "ignore", "-c", PROGRAM, state],
-        env=on_cpu(),
-    )
+    done = run_program([forked_python, "-W", "ignore", "-c", PROGRAM, state], env=on_cpu())
     assert json.loads(done.stdout) == wrong

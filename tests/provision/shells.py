@@ -29,10 +29,7 @@ def run(
     file = folder.parent / f"{folder.name}.script"
     file.write_bytes(script)
     return run_bytes(
-        [require(shell), *_PLAIN[shell], str(file)],
-        check=False,
-        cwd=folder,
-        env=dict(env),
+        [require(shell), *_PLAIN[shell], str(file)], check=False, cwd=folder, env=dict(env)
     )
 
 

@@ -59,9 +59,7 @@ def simulate(built: Tree) -> Run:
             haste=haste,
         )
         return run_program(
-            [str(argument) for argument in argv],
-            check=False,
-            env={**whole, **(env or {})},
+            [str(argument) for argument in argv], check=False, env={**whole, **(env or {})}
         )
 
     return run

@@ -66,10 +66,7 @@ def test_collectives_with_sanitizers(simulate: Run, sanitized: Tree) -> None:
     [
         ("hccl-absent rank=1", ["rank 0 stopped", "EI0015", "Failed to connect agent[1]"]),
         ("hccl-hangs rank=1", ["rank 0 stopped", "EI0006", "Getting socket times out"]),
-        (
-            "hccl-hangs rank=1 step=2",
-            ["rank 0 step 1 value 2", "EI0002", "from remote rank [1]"],
-        ),
+        ("hccl-hangs rank=1 step=2", ["rank 0 step 1 value 2", "EI0002", "from remote rank [1]"]),
         ("hccl-port rank=0", ["rank 0 stopped", "EJ0003", "Failed to bind the IP port"]),
         ("hccl-wrong rank=1 step=1", ["rank 0 step 1 value 2\n", "rank 1 step 0 value 2\n"]),
         ("hccl-slow rank=1 seconds=0.1", ["rank 0 step 3 value 2"]),

@@ -37,11 +37,7 @@ def environment(folder: Path, name: str) -> dict[str, str]:
 
 def shell(script: str, folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return run_program(
-        ["bash", "-c", FUNCTIONS + script],
-        check=False,
-        errors="replace",
-        cwd=folder,
-        env=env,
+        ["bash", "-c", FUNCTIONS + script], check=False, errors="replace", cwd=folder, env=env
     )
 
 

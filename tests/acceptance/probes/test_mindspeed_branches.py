@@ -58,18 +58,9 @@ def only(run: ProbeRun, check: str) -> Finding:
 
 @pytest.mark.parametrize(
     ("branch", "tag", "patches", "lost"),
-    [
-        ("2.3.0_core_r0.12.1", "core_v0.12.1", 88, 9),
-        ("core_r0.15.3", "core_v0.15.3", 101, 0),
-    ],
+    [("2.3.0_core_r0.12.1", "core_v0.12.1", 88, 9), ("core_r0.15.3", "core_v0.15.3", 101, 0)],
 )
-def test_a_pair_that_fits(
-    on: On,
-    branch: str,
-    tag: str,
-    patches: int,
-    lost: int,
-) -> None:
+def test_a_pair_that_fits(on: On, branch: str, tag: str, patches: int, lost: int) -> None:
     run = on("mindspeed-patches", branch, tag)
     version = tag.removeprefix("core_v")
     assert only(run, "stack-pair").observed == f"{patches} patches on megatron.core {version}"
@@ -93,13 +84,7 @@ def test_a_pair_that_fits(
         ("core_r0.17.0", "core_v0.17.1", "MegatronAdaptor", "megatron_adaptor"),
     ],
 )
-def test_a_pair_that_does_not_fit(
-    on: On,
-    branch: str,
-    tag: str,
-    title: str,
-    observed: str,
-) -> None:
+def test_a_pair_that_does_not_fit(on: On, branch: str, tag: str, title: str, observed: str) -> None:
     run = on("mindspeed-patches", branch, tag)
     finding = only(run, "stack-pair")
     assert finding.level is Level.ERROR

@@ -60,10 +60,7 @@ def large_triangles() -> None:
         assert torch.equal(x.to(NPU).triu(diagonal).cpu(), x.triu(diagonal))
     causal = F.scaled_dot_product_attention
     q, k, v = (torch.randn(2, 4, 8, 16) for _ in range(3))
-    close(
-        causal(q.to(NPU), k.to(NPU), v.to(NPU), is_causal=True),
-        causal(q, k, v, is_causal=True),
-    )
+    close(causal(q.to(NPU), k.to(NPU), v.to(NPU), is_causal=True), causal(q, k, v, is_causal=True))
 
 
 @case
