@@ -24,7 +24,8 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 DOCTOR = Path(sys.executable).with_name("ascend-doctor")
-_WHOLE = ("README", "index", "how-", "tutorial")
+_WHOLE = ("README", "index", "how-")
+TUTORIAL = ROOT / "docs/tutorial.md"
 _BLOCK = re.compile(r"^ *```(bash|shell|sh|yaml|groovy)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 _CALL = re.compile(r"ascend-doctor(?:, | )(?:'[^'\n]*'|>=|[^\n;'#)&|>`])*")
 
@@ -42,6 +43,7 @@ def lines() -> list[Line]:
     return [
         Line(page.name, " ".join(call.split()), typed)
         for page, language, block in blocks()
+        if page != TUTORIAL  # followed as a whole
         for call, typed in (
             _of_yaml(block)
             if language == "yaml"
@@ -194,8 +196,6 @@ RUNS = {
             options="--only allreduce --nproc 4", codes=(1,), why="a rank hangs"
         ),
         "rehearse --inject list": Run(usual=False),
-        "rehearse --npus 4 --inject device-lost:device=2"
-        " -- torchrun --nproc-per-node 4 train.py": Run(codes=(1,), why="a device drops out"),
         "rehearse --prefix ~/stack": Run(
             usual=False, options=_CHECKED.options, needs=("torch", "prefix")
         ),

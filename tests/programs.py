@@ -1,7 +1,9 @@
 """Programs that tests start, with what they print, and modules that they load from a path."""
 
+import contextlib
 import importlib.util
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -30,6 +32,14 @@ def run_bytes(
 def on_cpu(**more: str) -> dict[str, str]:
     """The environment in which torch does not load torch_npu by itself."""
     return {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", **more}
+
+
+def free_ports(count: int = 1) -> list[int]:
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for listener in sockets:
+            listener.bind(("127.0.0.1", 0))
+        return [listener.getsockname()[1] for listener in sockets]
 
 
 def until(true: Callable[[], bool], seconds: float = 300) -> bool:

@@ -2,9 +2,9 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,11 +16,22 @@ import pytest
 from ascend_doctor.cli import run as run_here
 from ascend_doctor.provision import lock as locks
 from tests.diagnosis.logs import catalog
-from tests.docs_world import DOCTOR, GIVEN, RUNS, Line, Run, blocks, lines, name_of, needs_of
+from tests.docs_world import (
+    DOCTOR,
+    GIVEN,
+    RUNS,
+    TUTORIAL,
+    Line,
+    Run,
+    blocks,
+    lines,
+    name_of,
+    needs_of,
+)  # fmt: skip
 from tests.fleet.slurm_cluster import SlurmCluster, missing, slurm_cluster
 from tests.machines.compose import build
 from tests.precision.test_dumps import END, HEAD, ROW, write
-from tests.programs import run_program
+from tests.programs import free_ports, run_program
 from tests.provision import small_world
 from tests.provision.small_world import World
 from tests.test_packaging import build_wheel
@@ -230,12 +241,6 @@ def docs_folder(prepared_files: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(prepared_files, folder, symlinks=True))
 
 
-def _free_port() -> str:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return str(free.getsockname()[1])
-
-
 def _environment(world: Path, line: Line, how: Run) -> dict[str, str]:
     name = name_of(line.call)
     programs = f"{world / 'programs'}:/usr/bin:/bin"
@@ -253,7 +258,7 @@ def _environment(world: Path, line: Line, how: Run) -> dict[str, str]:
         "nodes": "node1,node2",
         "attempt": str(world / "jobs/logs/restart-0"),
         "file": str(world / "verdict.json"),
-        "MASTER_PORT": _free_port(),
+        "MASTER_PORT": str(*free_ports()),
         **how.env,
     }
 
@@ -398,3 +403,15 @@ def test_what_is_told_to_type_runs(
     assert "Traceback" not in output
     assert "No such option" not in output
     assert "command not found" not in output
+
+
+@pytest.mark.slow
+def test_the_tutorial_can_be_followed(tmp_path: Path, examined_python: Path) -> None:
+    env = {**os.environ, "PATH": f"{DOCTOR.parent}:{examined_python.parent}:{os.environ['PATH']}"}
+    printed = ""
+    for language, text in re.findall(r"```(bash|text)\n(.*?)```", TUTORIAL.read_text(), re.DOTALL):
+        if language == "text":
+            assert not [row for row in text.splitlines() if row not in printed], printed
+            continue
+        done = run_program(["bash", "-c", text], check=False, cwd=tmp_path, env=env)
+        printed = done.stdout + done.stderr

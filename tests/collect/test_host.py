@@ -5,11 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_doctor.collect.environment import (
-    environment,
-    parse_listening,
-    parse_port_range,
-)
+from ascend_doctor.collect.environment import environment, parse_listening, parse_port_range
 from ascend_doctor.collect.host import (
     host,
     parse_container_kind,

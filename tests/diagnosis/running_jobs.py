@@ -12,7 +12,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,7 +23,7 @@ from pathlib import Path
 import click
 
 from tests.diagnosis.stalls import simulate
-from tests.programs import run_program
+from tests.programs import free_ports, run_program
 
 PROGRAM = Path(__file__).with_name("programs") / "hanging.py"
 DOCTOR = Path(sys.executable).with_name("ascend-doctor")
@@ -82,9 +81,7 @@ def ask(case: Case, folder: Path, python: Path, env: Mapping[str, str]) -> dict[
         "TORCH_HCCL_DEBUG_INFO_PIPE_FILE": f"{path}/pipe_",
         "TORCH_HCCL_DEBUG_INFO_TEMP_FILE": f"{path}/trace_",
     }
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports()
     argv = [
         str(python), "-m", "torch.distributed.run", "--master-addr=127.0.0.1",
         f"--master-port={port}", f"--nproc_per_node={case.world}", str(PROGRAM), case.kind,

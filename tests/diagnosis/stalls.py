@@ -13,7 +13,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -30,6 +29,7 @@ from ascend_doctor.diagnosis.stall_files import read_stall_files
 from ascend_doctor.diagnosis.stall_result import Stall
 from ascend_doctor.simulator import build
 from tests import forks
+from tests.programs import free_ports
 
 PROGRAM = Path(__file__).with_name("programs") / "stall.py"
 DOCTOR = Path(sys.executable).with_name("ascend-doctor")
@@ -208,9 +208,7 @@ def _make(case: Case, folder: Path, python: Path, env: Mapping[str, str]) -> flo
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "reached").mkdir(parents=True)
     (folder / "gathered").mkdir()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports()
     with contextlib.ExitStack() as stack:
         launches = [
             stack.enter_context(_launch(case, node, folder, python, env, port))

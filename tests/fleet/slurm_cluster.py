@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.programs import run_program
+from tests.programs import free_ports, run_program
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "sinfo", "squeue", "scontrol")
 NODES = tuple(f"node{number}" for number in range(1, 5))
@@ -142,7 +142,7 @@ class SlurmCluster:
     def _configure(self) -> None:
         user = pwd.getpwuid(os.getuid()).pw_name
         host = socket.gethostname()
-        ports = _free_ports(len(NODES) + 1)
+        ports = free_ports(len(NODES) + 1)
         nodes = "".join(
             f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=4\n"
             for node, port in zip(NODES, ports[1:], strict=True)
@@ -208,14 +208,6 @@ PrologFlags=Alloc
         ]
         queue = self.ask("squeue", "--steps") + self.ask("squeue")
         raise TimeoutError("\n".join((str(self.states()), queue, str(self.jobs()), *logs)))
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for listener in sockets:
-            listener.bind(("127.0.0.1", 0))
-        return [listener.getsockname()[1] for listener in sockets]
 
 
 def missing() -> list[str]:

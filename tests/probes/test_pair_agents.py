@@ -17,7 +17,7 @@ from ascend_doctor.probe_records.pairs import PairTable
 from ascend_doctor.probing.request import LaunchNodes, ProbeRequest
 from ascend_doctor.probing.schedule import Extent, plan
 from tests.probes.started import launch
-from tests.programs import on_cpu
+from tests.programs import free_ports, on_cpu
 
 WRONG = """
 import torch.distributed as dist
@@ -56,9 +56,7 @@ def by_hand(
     python: Path, folder: Path, *, count: int = 3, local: int = 1, spoilt: str = ""
 ) -> list[dict[str, Any]]:
     """Output of agents typed by hand, of which the last is ``spoilt``."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports()
     (folder / "sitecustomize.py").write_text(spoilt, "utf-8")
     env = on_cpu(GLOO_SOCKET_IFNAME="lo")
     # A launcher's leftovers in the environment must not matter.

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from ascend_doctor.probe_records.pairs import PairTable
 from ascend_doctor.probing.request import LaunchNodes
 from ascend_doctor.probing.schedule import Extent, plan
 from ascend_doctor.simulator import build
+from tests.programs import free_ports
 
 
 def test_two_nodes_with_two_npus_each(examined_python: Path, simulator_cache: Path) -> None:
@@ -18,9 +18,7 @@ def test_two_nodes_with_two_npus_each(examined_python: Path, simulator_cache: Pa
     base = {**os.environ, "PYTHONWARNINGS": "ignore"}
     base.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
     env = tree.environment(base, soc="Ascend910B3", devices=4, memory_bytes=1 << 30)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        endpoint = f"127.0.0.1:{free.getsockname()[1]}"
+    endpoint = f"127.0.0.1:{free_ports()[0]}"
     agents = []
     for number in range(2):
         nodes = LaunchNodes(count=2, rank=number, endpoint=endpoint)

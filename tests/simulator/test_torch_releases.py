@@ -67,9 +67,7 @@ print(json.dumps([torch.distributed.get_rank(group), torch.distributed.get_world
 
 def answer(python: Path, program: str, *arguments: str) -> object:
     done = run_program(
-        [python, "-W", "ignore", "-c", program, *arguments],
-        check=False,
-        env=on_cpu(),
+        [python, "-W", "ignore", "-c", program, *arguments], check=False, env=on_cpu()
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)

@@ -29,10 +29,7 @@ def tell_version(folder: Path, name: str, version: str) -> None:
 
 def make_model(family: str, folder: Path) -> Path:
     """A tiny model with weights, tokenizer and conversations."""
-    run_program(
-        [jobs.PYTHON, HERE / "programs" / "tiny_model.py", family, folder],
-        env=on_cpu(),
-    )
+    run_program([jobs.PYTHON, HERE / "programs" / "tiny_model.py", family, folder], env=on_cpu())
     return folder
 
 

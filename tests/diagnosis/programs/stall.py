@@ -98,9 +98,7 @@ def import_megatron() -> tuple[Any, Any, Any]:
     torch.cuda.synchronize = torch_npu.npu.synchronize
     from megatron.core import parallel_state
     from megatron.core.model_parallel_config import ModelParallelConfig
-    from megatron.core.pipeline_parallel.p2p_communication import (
-        P2PCommunicator,
-    )
+    from megatron.core.pipeline_parallel.p2p_communication import P2PCommunicator
 
     return parallel_state, ModelParallelConfig, P2PCommunicator
 
