@@ -24,7 +24,7 @@ from ascend_doctor.language import read_catalogue
 ROOT = Path(__file__).parent.parent
 CATALOGUE = ROOT / "docs" / "zh.po"
 # Pages in English only.
-RECORDS = (*("architecture", "fidelity", "probes"),)
+RECORDS = ("architecture", "fidelity", "probes", "remedies")
 PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.stem not in RECORDS]
 PROBES = sorted((ROOT / "probes").glob("[a-z]*.py"))
 _PARSER = MarkdownIt().enable("table")

@@ -290,18 +290,18 @@ def _text(path: str) -> str:
 
 
 def _describe(parts: Parts) -> str:
-    rows = ["An archive of ascend-doctor; unknown words and addresses are pseudonyms:", ""]
+    rows = [say("An archive of ascend-doctor; unknown words and addresses are pseudonyms:"), ""]
     sizes = {name: show_bytes(len(data)) for name, data in parts.files.items()}
     rows += [f"  {size:>9}  {one_line(name)}" for name, size in sizes.items()]
     if parts.left_out:
-        rows += ["", "Left out:"]
-        rows += [f"  {one_line(name)}: {one_line(why)}" for name, why in parts.left_out]
-    rows += ["", *parts.notes] if parts.notes else []
+        rows += ["", say("Left out:")]
+        rows += [f"  {one_line(name)}: {one_line(say(why))}" for name, why in parts.left_out]
+    rows += ["", *map(say, parts.notes)] if parts.notes else []
     rows += [
         "",
-        "index.html is the page to begin with. On any machine:",
-        "  ascend-doctor judge ARCHIVE       the verdict on the machine",
-        "  ascend-doctor diagnose ARCHIVE    the cause in the logs",
+        say("index.html is the page to begin with. On any machine:"),
+        f"  ascend-doctor judge ARCHIVE       {say('the verdict on the machine')}",
+        f"  ascend-doctor diagnose ARCHIVE    {say('the cause in the logs')}",
         "",
     ]
     return "\n".join(rows)
