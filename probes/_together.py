@@ -9,16 +9,21 @@ With ``--fork`` torch is imported once, and each probe has a process that is for
 for itself and leaves nothing behind. An import does not initialise a device; should it have, each
 process starts the probe's script instead, because torch_npu and CUDA refuse a device that was
 initialised before a fork (torch_npu/npu/__init__.py, "Cannot re-initialize NPU in forked
-subprocess").
+subprocess"). As ``torchrun`` it forks all ranks so, should the device allow it.
 """
 
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import ctypes
+import importlib.util
 import json
+import multiprocessing
 import os
+import runpy
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -60,7 +65,12 @@ def options() -> argparse.Namespace:
 
 def main() -> None:
     _probe.leave_folder()
+    if sys.argv[1] == "torchrun":
+        fork_ranks(*sys.argv[2:])
+        return
     arguments = options()
+    if multiprocessing.parent_process():
+        become_rank()
     if arguments.fork:
         fork_each(arguments)
         return
@@ -85,6 +95,23 @@ def main() -> None:
             break
     assert before is not None  # noqa: S101 - there is a part
     before.take_down()
+    if multiprocessing.parent_process():
+        atexit._run_exitfuncs()  # multiprocessing runs none
+
+
+def fork_ranks(device: str, *words: str) -> None:
+    """Be torchrun with these words, and import torch for its ranks."""
+    forks = ("--start-method", "fork", "--run-path") if import_torch(device) else ()
+    sys.argv[1:] = [*forks, *words]
+    runpy.run_module("torch.distributed.run", run_name="__main__")
+
+
+def become_rank() -> None:
+    """End at signals, and print at once, as a process that torchrun has not forked."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(write_through=True)  # type: ignore[union-attr]
 
 
 def fork_each(arguments: argparse.Namespace) -> None:
@@ -119,6 +146,9 @@ def import_torch(device: str) -> bool:
     # What fails here fails in a probe, too, which tells it.
     with contextlib.suppress(Exception):
         torch = _probe.import_torch(device)
+        if importlib.util.find_spec("megatron"):
+            # All that imports Megatron comes to it, in a second of each process.
+            importlib.import_module("torch._inductor.compile_fx")
         return device == "cpu" or not getattr(torch, device).is_initialized()
     return False
 

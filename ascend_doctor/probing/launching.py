@@ -241,8 +241,7 @@ class _Launch:
                 str(part.request.deadline),
             )
         ]
-        fork = ("--fork",) if self._forks else ()
-        return [*first.launcher, first.together, *first.options, *fork, *listed]
+        return [*first.shared_argv, *listed]
 
     def _listen(self, reader: int, sink: Tail | Stream) -> None:
         self._selector.register(reader, selectors.EVENT_READ, sink)

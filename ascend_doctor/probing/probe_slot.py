@@ -38,7 +38,7 @@ class ProbeSlot:
 
     @property
     def ended(self) -> bool:
-        if self.request.forked:
+        if self.request.forked and not self.request.torchrun:
             return all(record.exited for record in self._records)
         return all(record.ended for record in self._records)
 

@@ -29,7 +29,7 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     ``level`` is the first level that runs it. ``torchrun``: its ranks need each other. ``agents``:
     it runs once on each node, without torchrun, and starts so many ranks itself. ``together``: the
     script that runs it with others in the same processes, "" if none may. ``forked``: with others
-    it has a process forked from one that has torch. ``world_size`` counts the ranks of all
+    it has processes forked from one that has torch. ``world_size`` counts the ranks of all
     ``nodes``. ``sizes`` are the requested parallel sizes, ``minutes`` is how long to soak,
     ``small`` asks for the sizes of the CPU, and ``needs`` are probes that must have passed.
     ``deadline`` is in seconds; ``shortened``: it is less than the probe's own. ``first_try``: how
@@ -77,6 +77,14 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
         return (self.python, "-m", "torch.distributed.run", *meet, *local)
 
     @property
+    def shared_argv(self) -> tuple[str, ...]:
+        """Of several probes, which follow it."""
+        launcher, fork = self.launcher, ("--fork",) if self.forked else ()
+        if self.forked and self.torchrun:
+            launcher, fork = (self.python, self.together, "torchrun", self.device, *launcher[3:]), ()
+        return (*launcher, self.together, *self.options, *fork)
+
+    @property
     def options(self) -> tuple[str, ...]:
         asked = [text for name, size in self.sizes for text in (f"--{name}", str(size))]
         soak = ("--minutes", f"{self.minutes:g}") if self.minutes else ()
@@ -108,7 +116,10 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unforked(self) -> ProbeRequest:
-        return msgspec.structs.replace(self, forked=False, together="") if self.forked else self
+        if not self.forked:
+            return self
+        together = self.together if self.torchrun else ""
+        return msgspec.structs.replace(self, forked=False, together=together)
 
     def shares(self, other: ProbeRequest) -> bool:
         return self.together != "" and self._process == other._process

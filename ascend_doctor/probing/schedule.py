@@ -87,6 +87,7 @@ def _request(
         request,
         torchrun=True,
         together=together,
+        forked=extent.small,
         world_size=nproc * extent.nodes.count,
         nodes=extent.nodes,
     )
@@ -124,7 +125,8 @@ def run_all(
             done = []
             forked = first.forked and len(batch) > 1
             for position, run in enumerate(launch_together(batch, watch=watch, end=end)):
-                before = [FORKED] if forked else [other.probe for other in batch[:position]]
+                shared = [other.probe for other in batch[:position] if other.torchrun]
+                before = [*shared, FORKED] if forked else shared
                 again = _try_again(run, batch[position], end)
                 if before and not run.sound and not (again and run.load):
                     suspects[run.probe] = _failure(run, before)
