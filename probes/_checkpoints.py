@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import multiprocessing
 import os
 import shutil
 import socket
@@ -22,6 +23,7 @@ import _probe
 import torch
 from megatron.core import dist_checkpointing, parallel_state
 from megatron.core.dist_checkpointing import ShardedTensor
+from megatron.core.dist_checkpointing.strategies import filesystem_async
 from megatron.core.optimizer.distrib_optimizer import DistributedOptimizer
 
 tiny_gpt = _probe.neighbour("_tiny_gpt")
@@ -95,8 +97,19 @@ def write(state: dict[str, Any], path: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
         os.makedirs(path)
     torch.distributed.barrier()
+    share_manager()
     with without_main():
         dist_checkpointing.save(state, path)
+
+
+def share_manager() -> None:
+    """In a forked rank fork Megatron's manager, too: a spawned one imports torch, in seconds."""
+    if (
+        multiprocessing.parent_process()
+        and vars(filesystem_async).get("_results_queue", "") is None
+    ):
+        queue = multiprocessing.get_context("fork").Manager().Queue()
+        filesystem_async._results_queue = queue  # noqa: SLF001
 
 
 @contextlib.contextmanager
@@ -184,6 +197,13 @@ def world() -> Any:
     return _groups[key]
 
 
+def share(compute: Callable[[], Any]) -> Any:
+    """What the first rank computes, on all ranks: each would compute the same."""
+    box = [compute() if torch.distributed.get_rank() == 0 else None]
+    torch.distributed.broadcast_object_list(box, 0, group=world())
+    return box[0]
+
+
 def meet() -> None:
     torch.distributed.barrier(group=world())
 
@@ -212,7 +232,7 @@ def state_of(run: Any) -> Iterator[tuple[Any, dict[str, Any], int, int]]:
 
 def compare(run: Any, steps: int) -> dict[str, float]:
     """The relative error of the worst tensor of each kind, against the reference."""
-    expected = run.against.state(steps)
+    expected = share(lambda: run.against.state(steps))
     names = {weight: name for name, weight in run.bare.named_parameters()}
     worst = dict.fromkeys(("weights", *STATE.values()), 0.0)
 

@@ -146,9 +146,10 @@ def import_torch(device: str) -> bool:
     # What fails here fails in a probe, too, which tells it.
     with contextlib.suppress(Exception):
         torch = _probe.import_torch(device)
-        if importlib.util.find_spec("megatron"):
-            # All that imports Megatron comes to it, in a second of each process.
-            importlib.import_module("torch._inductor.compile_fx")
+        with _probe.importing(), contextlib.suppress(Exception):
+            if importlib.util.find_spec("megatron"):
+                # All that imports Megatron comes to it, in a second of each process.
+                importlib.import_module("torch._inductor.compile_fx")
         return device == "cpu" or not getattr(torch, device).is_initialized()
     return False
 

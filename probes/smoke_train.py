@@ -207,7 +207,7 @@ def train(
     record |= {"place": probe.torch_device(), "stage": run.stage, "not_finite": [], "steps": steps}
     layouts[name] = record
     with probe.stage(f"reference of {name}"):
-        trace = run.against.trace(steps)
+        trace = _probe.neighbour("_checkpoints").share(lambda: run.against.trace(steps))
         record["reference"] = trace._asdict()
     for number in range(1, steps + 1):
         if number == STEPS - AGAIN + 1 and not run.kind.bf16:

@@ -81,7 +81,10 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
         """Of several probes, which follow it."""
         launcher, fork = self.launcher, ("--fork",) if self.forked else ()
         if self.forked and self.torchrun:
-            launcher, fork = (self.python, self.together, "torchrun", self.device, *launcher[3:]), ()
+            launcher, fork = (
+                (self.python, self.together, "torchrun", self.device, *launcher[3:]),
+                (),
+            )
         return (*launcher, self.together, *self.options, *fork)
 
     @property
