@@ -26,6 +26,7 @@ from _probe import Probe
 CHILD = "--run-cases"
 IMPORT_SECONDS = 120.0 * _probe.PATIENCE
 KEPT = 2000
+STACK_SECONDS = 0.5
 
 # A case gets torch and its device string, and gives measurements.
 Case = Callable[[Any, str], dict[str, Any]]
@@ -147,20 +148,25 @@ class Child:
         while b"\n" not in self._lines:
             left = wait.time_left()
             if left <= 0:
+                os.kill(self._pid, signal.SIGUSR1)  # for its stack, where it prints one
+                self._read(STACK_SECONDS)
                 what = f"no time left, {seconds:.0f} of" if seconds < of else "no end after"
                 return self._error(f"TimeoutError: {what} {max(seconds, of):.0f} s")
             if not self._selector.get_map():
                 return self._error(f"ChildProcessError: the process {self._ending()}")
-            for key, _ in self._selector.select(min(left, 1.0)):
-                data = os.read(key.fd, 65536)
-                if not data:
-                    self._selector.unregister(key.fd)
-                elif key.data == "answer":
-                    self._lines += data
-                else:
-                    self._printed = (self._printed + data)[-KEPT:]
+            self._read(min(left, 1.0))
         line, self._lines = self._lines.split(b"\n", 1)
         return dict(json.loads(line))
+
+    def _read(self, seconds: float) -> None:
+        for key, _ in self._selector.select(seconds):
+            data = os.read(key.fd, 65536)
+            if not data:
+                self._selector.unregister(key.fd)
+            elif key.data == "answer":
+                self._lines += data
+            else:
+                self._printed = (self._printed + data)[-KEPT:]
 
     def _error(self, text: str) -> dict[str, Any]:
         output = self._printed.decode("utf-8", "replace")

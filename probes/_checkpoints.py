@@ -97,19 +97,12 @@ def write(state: dict[str, Any], path: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
         os.makedirs(path)
     torch.distributed.barrier()
-    share_manager()
+    names = vars(filesystem_async)
+    if multiprocessing.parent_process() and names.get("_results_queue", "") is None:
+        # As 0.12.1 does: in a forked rank a spawned one imports torch, in seconds.
+        names["_results_queue"] = multiprocessing.get_context("fork").Manager().Queue()
     with without_main():
         dist_checkpointing.save(state, path)
-
-
-def share_manager() -> None:
-    """In a forked rank fork Megatron's manager, too: a spawned one imports torch, in seconds."""
-    if (
-        multiprocessing.parent_process()
-        and vars(filesystem_async).get("_results_queue", "") is None
-    ):
-        queue = multiprocessing.get_context("fork").Manager().Queue()
-        filesystem_async._results_queue = queue  # noqa: SLF001
 
 
 @contextlib.contextmanager

@@ -96,7 +96,7 @@ def main() -> None:
     assert before is not None  # noqa: S101 - there is a part
     before.take_down()
     if multiprocessing.parent_process():
-        atexit._run_exitfuncs()  # multiprocessing runs none
+        atexit._run_exitfuncs()  # noqa: SLF001 - multiprocessing runs none
 
 
 def fork_ranks(device: str, *words: str) -> None:

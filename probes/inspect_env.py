@@ -11,16 +11,12 @@ nothing else can run.
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-import subprocess
 import sys
-import threading
-import time
-from typing import IO, Any
+from typing import Any
 
 import _probe
+from _cases import Child
 from _probe import Probe
 
 MANIFEST = {
@@ -58,13 +54,15 @@ AFTER = {"mcore_bridge": "mindspeed.megatron_adaptor"}
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 WITHOUT = "torch without autoload"
 IMPORT_SECONDS = 120.0 * _probe.PATIENCE
-OUTPUT_KEPT = 2000
 
 # What a child runs. It answers on a pipe of its own: everything here prints on stdout.
 CHILD = """
-import faulthandler, gc, importlib, importlib.metadata, json, os, signal, sys, time
+import ctypes, faulthandler, gc, importlib, importlib.metadata, json, os, signal, sys, time
 gc.disable()  # a search for garbage took a fifth of the import
-name, answer = sys.argv[1], int(sys.argv[2])
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+name, answer, autoload = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+if autoload:
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = autoload
 sys.argv[1:] = []
 faulthandler.enable()
 faulthandler.register(signal.SIGUSR1)
@@ -94,7 +92,7 @@ except BaseException as error:
     texts = [f"{type(one).__name__}: {one}"[:4000] for one in chain]
     found.update(ok=False, error=texts[-1], outermost=texts[0])
 found["seconds"] = time.monotonic() - start
-os.write(answer, json.dumps(found).encode())
+os.write(answer, json.dumps(found).encode() + b"\\n")
 os._exit(0)
 """
 
@@ -113,7 +111,7 @@ for name in names:
     except (ImportError, ValueError, AttributeError):
         pass
     found.append(name)
-os.write(answer, json.dumps(found).encode())
+os.write(answer, json.dumps({"installed": found}).encode() + b"\\n")
 os._exit(0)
 """
 
@@ -124,9 +122,10 @@ def body(probe: Probe) -> None:
     probe.measure("executable", sys.executable)
     probe.measure("autoload", os.environ.get(AUTOLOAD, ""))
     with probe.stage("find"):
-        installed = ask(FIND, ",".join(("torch", *STACK)), limit=30.0 * _probe.PATIENCE)
-    if not isinstance(installed, list):
-        probe.measure("blocks", f"the interpreter starts no second one: {installed['error']}")
+        found = ask(FIND, ",".join(("torch", *STACK)), limit=30.0 * _probe.PATIENCE)
+    installed = found.get("installed")
+    if installed is None:
+        probe.measure("blocks", f"the interpreter starts no second one: {found['error']}")
         return
     if "torch" not in installed:
         probe.measure("blocks", "torch is not installed in this environment")
@@ -159,7 +158,7 @@ def attempt(probe: Probe, modules: dict[str, Any], name: str, *, autoload: bool)
         first = AFTER.get(name, "")
         if modules.get(first, {}).get("ok"):
             module = f"{first} {module}"
-        modules[name] = ask(CHILD, module, limit=limit, env={} if plain else {AUTOLOAD: "0"})
+        modules[name] = ask(CHILD, module, "" if plain else "0", limit=limit)
         if str(modules[name].get("error")).startswith("TimeoutError: no "):
             probe.measure("late", value=True)
         probe.measure("modules", modules)
@@ -179,54 +178,13 @@ def block(device: str, modules: dict[str, Any]) -> str:
     return ""
 
 
-def ask(code: str, argument: str, *, limit: float, env: dict[str, str] | None = None) -> Any:
+def ask(code: str, *words: str, limit: float) -> dict[str, Any]:
     """The answer of a child process; a crash or a time-out is an answer, too."""
-    reader, writer = os.pipe()
-    start = time.monotonic()
-    child = subprocess.Popen(  # noqa: S603 - argument list, no shell
-        [sys.executable, "-c", code, argument, str(writer)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env={**os.environ, **(env or {})},
-        pass_fds=(writer,),
-        preexec_fn=_probe.die_with_parent,  # noqa: PLW1509 - threads hold no lock
-    )
-    os.close(writer)
-    printed = bytearray()
-    assert child.stderr is not None  # noqa: S101 - it is a pipe
-    listener = threading.Thread(target=keep_last, args=(child.stderr, printed), daemon=True)
-    listener.start()
-    waiting = _probe.waiting
-    late = not waiting.await_end(child, waiting.Deadline(limit, child.pid))
-    if late:
-        child.send_signal(signal.SIGUSR1)  # its stack
-        waiting.await_end(child, waiting.Deadline(1.0, child.pid))
-        child.kill()
-        child.wait()
-    # A process that the child has left behind may still hold the other end.
-    os.set_blocking(reader, False)
-    with os.fdopen(reader, "rb") as file:
-        text = file.read()
-    if text:
-        return json.loads(text)
-    listener.join(1.0)
-    seconds = time.monotonic() - start
-    ended = f"ChildProcessError: the process ended with {child.returncode}"
-    return {
-        "ok": False,
-        "error": f"TimeoutError: no end after {seconds:.0f} s" if late else ended,
-        "exit_code": child.returncode,
-        "output": bytes(printed).decode("utf-8", "replace"),
-        "seconds": seconds,
-    }
-
-
-def keep_last(stream: IO[bytes], printed: bytearray) -> None:
-    """Read a stream to its end and keep its last bytes."""
-    while data := os.read(stream.fileno(), 65536):
-        printed += data
-        del printed[:-OUTPUT_KEPT]
+    child = Child("-c", code, *words)
+    try:
+        return {"ok": False, **child.next(limit)}
+    finally:
+        child.close()
 
 
 if __name__ == "__main__":

@@ -79,13 +79,10 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def shared_argv(self) -> tuple[str, ...]:
         """Of several probes, which follow it."""
-        launcher, fork = self.launcher, ("--fork",) if self.forked else ()
+        words = (self.together, *self.options)
         if self.forked and self.torchrun:
-            launcher, fork = (
-                (self.python, self.together, "torchrun", self.device, *launcher[3:]),
-                (),
-            )
-        return (*launcher, self.together, *self.options, *fork)
+            return (self.python, self.together, "torchrun", self.device, *self.launcher[3:], *words)
+        return (*self.launcher, *words, *(("--fork",) if self.forked else ()))
 
     @property
     def options(self) -> tuple[str, ...]:

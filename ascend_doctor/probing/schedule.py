@@ -123,10 +123,8 @@ def run_all(
         else:
             batch = _together(pending, blocks, suspects)
             done = []
-            forked = first.forked and len(batch) > 1
             for position, run in enumerate(launch_together(batch, watch=watch, end=end)):
-                shared = [other.probe for other in batch[:position] if other.torchrun]
-                before = [*shared, FORKED] if forked else shared
+                before = _shared_with(batch, position)
                 again = _try_again(run, batch[position], end)
                 if before and not run.sound and not (again and run.load):
                     suspects[run.probe] = _failure(run, before)
@@ -142,6 +140,12 @@ def run_all(
             blocks[run.probe] = run.blocks
         pending = [request for request in pending if request.probe not in runs]
     return tuple(runs[request.probe] for request in order)
+
+
+def _shared_with(batch: Sequence[ProbeRequest], position: int) -> list[str]:
+    first, forked = batch[0], batch[0].forked and len(batch) > 1
+    names = [request.probe for request in batch[:position] if first.torchrun or not forked]
+    return [*names, FORKED] if forked else names
 
 
 def _try_again(run: ProbeRun, request: ProbeRequest, end: float) -> ProbeRequest | None:
