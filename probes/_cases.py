@@ -46,8 +46,8 @@ def run(
 
     ``limit`` are the seconds for one case, ``apart`` gives every case a process of its own. What is
     ended earlier, because the probe has no more time, says so and is no hang. The outcomes so far
-    are recorded as ``cases``. Where this process has torch and is given the
-    ``cases`` themselves it forks; it must not touch a device then.
+    are recorded as ``cases``. With torch and the ``cases`` themselves it forks; it must not touch
+    a device then.
     """
     outcomes: Outcomes = {}
     pending = list(names)

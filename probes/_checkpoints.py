@@ -17,6 +17,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing.managers import SyncManager
 from typing import Any
 
 import _probe
@@ -100,7 +101,9 @@ def write(state: dict[str, Any], path: str) -> None:
     names = vars(filesystem_async)
     if multiprocessing.parent_process() and names.get("_results_queue", "") is None:
         # As 0.12.1 does: in a forked rank a spawned one imports torch, in seconds.
-        names["_results_queue"] = multiprocessing.get_context("fork").Manager().Queue()
+        manager = SyncManager(ctx=multiprocessing.get_context("fork"))
+        manager.start(_probe.die_with_parent)  # or torchrun waits for its descriptors
+        names["_results_queue"] = manager.Queue()
     with without_main():
         dist_checkpointing.save(state, path)
 

@@ -74,6 +74,7 @@ def body(probe: Probe) -> None:
     _on_megatron.begin(probe)
     tiny = _on_megatron.training(probe)
     checkpoints = _probe.neighbour("_checkpoints")
+    checkpoints.world()  # before a layout's groups, with which it would end
     for name, (sizes, kind, path, failed) in wish["layouts"].items():
         layout = ProbeLayout(*sizes)
         with _on_megatron.under(probe, layout), probe.stage(f"resumed {name}"):

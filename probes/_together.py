@@ -110,8 +110,7 @@ def become_rank() -> None:
     """End at signals, and print at once, as a process that torchrun has not forked."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(write_through=True)  # type: ignore[union-attr]
+    sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
 
 
 def fork_each(arguments: argparse.Namespace) -> None:
@@ -146,9 +145,8 @@ def import_torch(device: str) -> bool:
     # What fails here fails in a probe, too, which tells it.
     with contextlib.suppress(Exception):
         torch = _probe.import_torch(device)
-        with _probe.importing(), contextlib.suppress(Exception):
-            if importlib.util.find_spec("megatron"):
-                # All that imports Megatron comes to it, in a second of each process.
+        if importlib.util.find_spec("megatron"):
+            with _probe.importing(), contextlib.suppress(Exception):  # what Megatron imports
                 importlib.import_module("torch._inductor.compile_fx")
         return device == "cpu" or not getattr(torch, device).is_initialized()
     return False

@@ -11,6 +11,7 @@ nothing else can run.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import Any
@@ -180,11 +181,8 @@ def block(device: str, modules: dict[str, Any]) -> str:
 
 def ask(code: str, *words: str, limit: float) -> dict[str, Any]:
     """The answer of a child process; a crash or a time-out is an answer, too."""
-    child = Child("-c", code, *words)
-    try:
+    with contextlib.closing(Child("-c", code, *words)) as child:
         return {"ok": False, **child.next(limit)}
-    finally:
-        child.close()
 
 
 if __name__ == "__main__":

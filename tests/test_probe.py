@@ -271,13 +271,12 @@ def parts(script: Path) -> set[str]:
     return parts
 
 
-def test_all_ranks_of_a_simulated_device_take_the_sizes_of_the_cpu() -> None:
-    requests = plan(4, device="npu", nproc=2, python="python", extent=Extent(small=True))
-    assert {request.probe for request in requests if "--small" in request.argv} == {
-        request.probe for request in requests if request.torchrun
-    }
-    usual = plan(4, device="npu", nproc=2, python="python")
-    assert not [request for request in usual if "--small" in request.argv]
+def test_ranks_are_small_and_forked_on_simulated_devices() -> None:
+    for small in (True, False):
+        several = plan(4, device="npu", nproc=2, python="python", extent=Extent(small=small))
+        for request in several:
+            ranks = small and request.torchrun
+            assert ("--small" in request.argv, "torchrun" in request.shared_argv) == (ranks, ranks)
 
 
 def test_who_comes_to_megatron_through_mindspeed_waits_for_it() -> None:

@@ -267,6 +267,27 @@ def test_what_fails_in_a_fork_alone_ends_the_forks(tmp_path: Path) -> None:
     assert listener.done == ["a", "b", "c"]
 
 
+FORK = "from multiprocessing import parent_process as forked\nprobe.measure('p', bool(forked()))\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "rank_code", "why"),
+    [("forked() and os._exit(7)", 0, None, "exit code 7"), ("probe.rank or os.abort()", 1, -6, "")],
+)
+def test_a_forked_rank_counts_alone(
+    tmp_path: Path, examined_python: Path, body: str, code: int, rank_code: int | None, why: str
+) -> None:
+    more = {"python": str(examined_python), "torchrun": True, "forked": True, "world_size": 2}
+    several = [
+        msgspec.structs.replace(request(tmp_path, name, FORK + add), **more)
+        for name, add in {"a": "", "b": body, "c": "", "d": ""}.items()
+    ]
+    first, second, third, last = run_all(several)
+    assert pids((first, third, last)) == [True, *[not why] * 2]
+    assert (second.exit_code, second.ranks[0].exit_code) == (code, rank_code)
+    assert second.failed_after.startswith(why)
+
+
 @pytest.mark.parametrize(
     "torch", [INITIALISED, "raise ImportError('no')", "import os\nos._exit(9)"]
 )

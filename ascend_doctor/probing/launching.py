@@ -31,8 +31,7 @@ LEAST_SECONDS = 1.0
 # The socket of a manager, by which Megatron writes checkpoints: "/pymp-", "/listener-" and eight
 # characters each (Python's multiprocessing/util.py and connection.py).
 _LISTENER = 32
-# torch.distributed.run --standalone waits a minute and more for its store at localhost:0, and then
-# shows a stack of C++ (torch 2.13.0 without /etc/hosts).
+# torchrun waits a minute for its store at localhost:0, then shows a C++ stack (torch 2.13.0).
 NO_LOCALHOST = (
     "torchrun meets its ranks at localhost, which has no address on this machine: /etc/hosts lacks "
     "the line '127.0.0.1 localhost'"
@@ -147,10 +146,6 @@ class _Launch:
         return tuple(self._runs)
 
     @property
-    def _forks(self) -> bool:
-        return self._first.forked and len(self._parts) > 1
-
-    @property
     def _part(self) -> ProbeSlot:
         return self._parts[self._at]
 
@@ -193,7 +188,7 @@ class _Launch:
         self._watch.started(self._part.request)
 
     def _take(self, run: ProbeRun) -> None:
-        if run.sound or not (self._runs or self._forks):
+        if run.sound or not (self._runs or (self._first.forked and len(self._parts) > 1)):
             self._watch.ended(run)
         self._runs.append(run)
 

@@ -38,9 +38,8 @@ class ProbeSlot:
 
     @property
     def ended(self) -> bool:
-        if self.request.forked and not self.request.torchrun:
-            return all(record.exited for record in self._records)
-        return all(record.ended for record in self._records)
+        forks = self.request.forked and not self.request.torchrun
+        return all(record.exited if forks else record.ended for record in self._records)
 
     @property
     def well(self) -> bool:

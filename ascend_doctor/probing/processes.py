@@ -21,9 +21,8 @@ KEPT_COLUMNS = 400
 class Descendants:
     """The processes started since this object was made, wherever they moved to.
 
-    torchrun starts every rank in a new session, which a kill of the process group misses. This
-    process becomes the one that orphans are handed to (PR_SET_CHILD_SUBREAPER). All thus stay
-    its descendants, and new ones belong to the launch.
+    torchrun starts every rank in a new session, which a kill of its group misses. Orphans
+    are handed to this process (PR_SET_CHILD_SUBREAPER): new ones are the launch's.
     """
 
     def __init__(self) -> None:
@@ -49,8 +48,7 @@ class Descendants:
             for process in alive:
                 with contextlib.suppress(psutil.Error):
                     process.kill()
-                # An orphan that was handed to this process stays a zombie until it is waited for,
-                # which needs the end of its last thread.
+                # An orphan stays a zombie until it is waited for, after its last thread's end.
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(process.pid, os.WNOHANG)
             time.sleep(0.01)

@@ -61,9 +61,8 @@ class Record:
         kind = event["event"]
         if kind == "start":
             self.pid = int(event["pid"])
-            self._fields["probe"] = str(event["probe"])
+            self._fields |= {key: str(event[key]) for key in ("probe", "host")}
             self._fields["world_size"] = int(event["world_size"])
-            self._fields["host"] = str(event["host"])
         elif kind == "stage":
             self.stages.append((str(event["name"]), self._last_event))
         elif kind == "value":
@@ -75,8 +74,8 @@ class Record:
             self._fields["ok"] = event["ok"] is True
             self._fields["seconds"] = float(event["seconds"])
             self._fields["compared"] = int(event["compared"])
-            for key in ("skipped", "error", "traceback"):
-                self._fields[key] = str(event.get(key, ""))
+            texts = ("skipped", "error", "traceback")
+            self._fields |= {key: str(event.get(key, "")) for key in texts}
         elif kind == "exit":
             self.exited = True
 

@@ -116,8 +116,6 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unforked(self) -> ProbeRequest:
-        if not self.forked:
-            return self
         together = self.together if self.torchrun else ""
         return msgspec.structs.replace(self, forked=False, together=together)
 

@@ -115,11 +115,8 @@ def run_all(
         if blocked:
             done = [not_started(first, blocked[0])]
         elif end - time.monotonic() < LEAST_SECONDS:
-            done = [
-                not_started(
-                    first, f"the total time-out of {round(total or 0.0, 1):g} s was used up before"
-                )
-            ]
+            text = f"the total time-out of {round(total or 0.0, 1):g} s was used up before"
+            done = [not_started(first, text)]
         else:
             batch = _together(pending, blocks, suspects)
             done = []

@@ -27,36 +27,22 @@ def forked_python(
 
 
 @pytest.fixture(scope="session")
-def forked_megatron(
-    examined_megatron: Path,  # noqa: ARG001 - skips
-    forked_python: Path,
-) -> Path:
-    """The same where it has a megatron.core; each process imports that from its own path."""
-    return forked_python
+def core(examined_python: Path) -> Path:
+    """The folder of megatron.core that the examined interpreter imports."""
+    code = "import importlib.util as u; print(u.find_spec('megatron.core').origin)"
+    completed = run_program([examined_python, "-c", code], check=False, env=on_cpu())
+    if completed.returncode:
+        pytest.skip("the examined interpreter has no megatron.core")
+    return Path(completed.stdout.splitlines()[-1]).parent
 
 
 @pytest.fixture(scope="session")
-def examined_megatron(examined_python: Path) -> Path:
+def examined_megatron(examined_python: Path, core: Path) -> Path:  # noqa: ARG001 - skips
     """The examined interpreter, where it has a megatron.core, too."""
-    completed = run_program(
-        [examined_python, "-c", "import importlib.util as u; u.find_spec('megatron.core').origin"],
-        check=False,
-        env=on_cpu(),
-    )
-    if completed.returncode:
-        pytest.skip("the examined interpreter has no megatron.core")
     return examined_python
 
 
 @pytest.fixture(scope="session")
-def core(examined_megatron: Path) -> Path:
-    """The folder of megatron.core that the examined interpreter imports."""
-    completed = run_program(
-        [
-            examined_megatron,
-            "-c",
-            "import importlib.util as u; print(u.find_spec('megatron.core').origin)",
-        ],
-        env=on_cpu(),
-    )
-    return Path(completed.stdout.splitlines()[-1]).parent
+def forked_megatron(forked_python: Path, core: Path) -> Path:  # noqa: ARG001 - skips
+    """The same where it has a megatron.core; each process imports that from its own path."""
+    return forked_python

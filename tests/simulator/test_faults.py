@@ -1,9 +1,8 @@
 """Every fault of the simulated NPU: who must notice it, as what, and nobody else.
 
-Each row is one rehearsal of real probes on two simulated NPUs. What a rehearsal without a fault
-says is the measure: nothing else may change but what the row names, and what cannot run for want
-of a probe that failed. Faults that bite in different probes share a rehearsal; together they must
-do what each does alone.
+Each row is one rehearsal of real probes on two simulated NPUs. Against one without a fault nothing
+may change but what the row names, and what cannot run for want of a probe that failed. Faults that
+bite in different probes share a rehearsal; together they must do what each does alone.
 """
 
 import contextlib
@@ -71,14 +70,14 @@ ROWS = (
     Row(("compiler-init",), {"device": (0,)}, level=2, quick=True),
     Row(("ops-other-soc",), {"device": (0,)}),
     Row(("hbm-oom:device=0",), {"device": (0,)}),
-    Row(("hbm-ecc:device=1",), {"device-per-rank": (1,), "allreduce": (1,)}, linked=True),
-    Row(("device-lost:device=1",), {"device-per-rank": (1,), "allreduce": (1,)}, linked=True),
-    Row(("device-busy:device=1",), {"device-per-rank": (1,), "allreduce": (1,)}, linked=True),
-    Row(("rank-absent:rank=1",), {"allreduce": (1,)}, linked=True),
-    Row(("rank-hangs-first:rank=1",), {"allreduce": (1,)}, linked=True),
-    Row(("rank-hangs:rank=1",), {"allreduce": (1,)}, linked=True),
-    Row(("rank-dies:rank=1",), {"allreduce": (1,)}, linked=True),
-    Row(("rank-wrong:rank=1",), {"allreduce": (1,)}, linked=True),
+    *(
+        Row((f"{fault}:device=1",), {"device-per-rank": (1,), "allreduce": (1,)}, linked=True)
+        for fault in ("hbm-ecc", "device-lost", "device-busy")
+    ),
+    *(
+        Row((f"rank-{fault}:rank=1",), {"allreduce": (1,)}, linked=True)
+        for fault in ("absent", "hangs-first", "hangs", "dies", "wrong")
+    ),
     Row(
         ("int64-narrow", "nan-lost", "bf16-cut"),
         {"collectives": (0, 1)},
@@ -131,14 +130,9 @@ def rehearse(doctor: Command, examined_python: Path, temporary: Path, tmp_path: 
         done = doctor(
             *("rehearse", "--python", str(examined_python), "--nproc", "2", "-l", str(level), "-q"),
             *("--format", "json", "--no-redact", "--timeout", str(DEADLINE - 60)),
-            *(part for fault in faults for part in ("--inject", fault)),
-            *(part for check in alone if linked for part in ("--skip", check)),
-            *(
-                part
-                for check in ("inspect-env", "device", *only)
-                if only
-                for part in ("--only", check)
-            ),
+            *(f"--inject={fault}" for fault in faults),
+            *(f"--skip={check}" for check in alone if linked),
+            *(f"--only={check}" for check in ("inspect-env", "device", *only) if only),
             env={**os.environ, "TMPDIR": str(temporary), MARK: str(tmp_path)},
             deadline=DEADLINE,
         )
