@@ -26,7 +26,6 @@ from _probe import Probe
 CHILD = "--run-cases"
 IMPORT_SECONDS = 120.0 * _probe.PATIENCE
 KEPT = 2000
-STACK_SECONDS = 0.5
 
 # A case gets torch and its device string, and gives measurements.
 Case = Callable[[Any, str], dict[str, Any]]
@@ -149,7 +148,7 @@ class Child:
             left = wait.time_left()
             if left <= 0:
                 os.kill(self._pid, signal.SIGUSR1)  # for its stack, where it prints one
-                self._read(STACK_SECONDS)
+                self._read(0.5)
                 what = f"no time left, {seconds:.0f} of" if seconds < of else "no end after"
                 return self._error(f"TimeoutError: {what} {max(seconds, of):.0f} s")
             if not self._selector.get_map():

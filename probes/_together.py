@@ -20,7 +20,7 @@ import contextlib
 import ctypes
 import importlib.util
 import json
-import multiprocessing
+import multiprocessing.util
 import os
 import runpy
 import signal
@@ -96,7 +96,9 @@ def main() -> None:
     assert before is not None  # noqa: S101 - there is a part
     before.take_down()
     if multiprocessing.parent_process():
-        atexit._run_exitfuncs()  # noqa: SLF001 - multiprocessing runs none
+        # multiprocessing runs no exit handlers, neither Python's nor those of libraries.
+        multiprocessing.util.Finalize(None, ctypes.CDLL(None).exit, (0,), exitpriority=-2)
+        multiprocessing.util.Finalize(None, atexit._run_exitfuncs, exitpriority=-1)  # noqa: SLF001
 
 
 def fork_ranks(device: str, *words: str) -> None:
@@ -141,8 +143,7 @@ def fork_each(arguments: argparse.Namespace) -> None:
 
 
 def import_torch(device: str) -> bool:
-    """Import torch for all that is forked. Whether a fork can use it."""
-    # What fails here fails in a probe, too, which tells it.
+    """Import torch for all that is forked; a failure is a probe's. Whether a fork can use it."""
     with contextlib.suppress(Exception):
         torch = _probe.import_torch(device)
         if importlib.util.find_spec("megatron"):
