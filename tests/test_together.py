@@ -271,11 +271,11 @@ FORK = "from multiprocessing import parent_process as forked\nprobe.measure('p',
 
 
 @pytest.mark.parametrize(
-    ("body", "code", "rank_code", "why"),
+    ("body", "code", "ended", "why"),
     [("forked() and os._exit(7)", 0, None, "exit code 7"), ("probe.rank or os.abort()", 1, -6, "")],
 )
 def test_a_forked_rank_counts_alone(
-    tmp_path: Path, examined_python: Path, body: str, code: int, rank_code: int | None, why: str
+    tmp_path: Path, examined_python: Path, body: str, code: int, ended: int | None, why: str
 ) -> None:
     more = {"python": str(examined_python), "torchrun": True, "forked": True, "world_size": 2}
     several = [
@@ -284,7 +284,7 @@ def test_a_forked_rank_counts_alone(
     ]
     first, second, third, last = run_all(several)
     assert pids((first, third, last)) == [True, *[not why] * 2]
-    assert (second.exit_code, second.ranks[0].exit_code) == (code, rank_code)
+    assert (second.exit_code, second.ranks[0].exit_code) == (code, ended)
     assert second.failed_after.startswith(why)
 
 

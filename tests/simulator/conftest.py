@@ -75,7 +75,7 @@ class Forked(Protocol):
 def forked_python(
     examined_python: Path, built: Tree, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
-    """The examined interpreter, whose processes have imported torch_npu on a simulated machine."""
+    """The examined interpreter, whose processes have torch_npu on a simulated machine."""
     env = built.environment(os.environ | QUIET, soc="Ascend910B3", devices=8, memory_bytes=1 << 30)
     folder = tmp_path_factory.mktemp("forks")
     with forks.interpreter(examined_python, folder, env, "torch_npu", "megatron.core") as path:
