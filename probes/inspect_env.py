@@ -52,7 +52,6 @@ NEEDS = {"mindspeed.megatron_adaptor": ("torch_npu", "megatron.core")}
 # What the adaptor stands in for, the bridge imports by NVIDIA's name; ms-swift imports the adaptor
 # before it on NPUs (swift/megatron/__init__.py).
 AFTER = {"mcore_bridge": "mindspeed.megatron_adaptor"}
-AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 WITHOUT = "torch without autoload"
 IMPORT_SECONDS = 120.0 * _probe.PATIENCE
 
@@ -71,10 +70,8 @@ sys.path[:] = [one for one in sys.path if one]  # not the working directory that
 found = {"ok": True}
 start = time.monotonic()
 try:
-    *first, name = name.split()
-    for one in first:
-        importlib.import_module(one)
-    module = importlib.import_module(name)
+    for one in name.split():
+        module = importlib.import_module(one)
     found["file"] = getattr(module, "__file__", None) or ""
     found["version"] = str(getattr(module, "__version__", ""))
     if name == "torch":
@@ -121,9 +118,9 @@ def body(probe: Probe) -> None:
     """What the examined interpreter imports, each in a process of its own."""
     probe.measure("python", sys.version.split()[0])
     probe.measure("executable", sys.executable)
-    probe.measure("autoload", os.environ.get(AUTOLOAD, ""))
+    probe.measure("autoload", os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", ""))
     with probe.stage("find"):
-        found = ask(FIND, ",".join(("torch", *STACK)), limit=30.0 * _probe.PATIENCE)
+        found = answer(Child("-c", FIND, ",".join(("torch", *STACK))), 30.0 * _probe.PATIENCE)
     installed = found.get("installed")
     if installed is None:
         probe.measure("blocks", f"the interpreter starts no second one: {found['error']}")
@@ -132,38 +129,41 @@ def body(probe: Probe) -> None:
         probe.measure("blocks", "torch is not installed in this environment")
         return
     modules: dict[str, Any] = {}
-    trapped = import_torch(probe, modules)
-    if trapped or modules["torch"]["ok"]:
-        for name in STACK:
-            needs = [modules.get(name, {}).get("ok") for name in NEEDS.get(name, ())]
-            if name in installed and all(needs):
-                attempt(probe, modules, name, autoload=not trapped)
+    # As the environment has it, then without extensions.
+    ok = attempt(probe, modules, "torch", begin("torch", modules, autoload=True))
+    trapped = not ok and attempt(probe, modules, WITHOUT, begin(WITHOUT, modules, autoload=False))
+    names = [name for name in STACK if name in installed and (ok or trapped)]
+    ahead: dict[str, Child] = {}
+    for name, following in zip(names, [*names[1:], ""], strict=True):
+        if all(modules.get(need, {}).get("ok") for need in NEEDS.get(name, ())):
+            child = ahead.pop(name, None) or begin(name, modules, autoload=ok)
+            if following and following not in (*NEEDS, *AFTER):
+                ahead[following] = begin(following, modules, autoload=ok)
+            attempt(probe, modules, name, child)
     probe.measure("autoload_trap", trapped)
     probe.measure("blocks", block(probe.device, modules))
 
 
-def import_torch(probe: Probe, modules: dict[str, Any]) -> bool:
-    """Import torch as the environment has it, then without extensions. Whether only that works."""
-    if attempt(probe, modules, "torch", autoload=True)["ok"]:
-        return False
-    return bool(attempt(probe, modules, WITHOUT, autoload=False)["ok"])
+def begin(name: str, modules: dict[str, Any], *, autoload: bool) -> Child:
+    """Start one import in one process."""
+    module = name.partition(" ")[0]
+    # torch_npu by itself shows its own error; behind autoload it is wrapped.
+    plain = autoload and module != "torch_npu"
+    first = AFTER.get(name, "")
+    if modules.get(first, {}).get("ok"):
+        module = f"{first} {module}"
+    return Child("-c", CHILD, module, "" if plain else "0")
 
 
-def attempt(probe: Probe, modules: dict[str, Any], name: str, *, autoload: bool) -> dict[str, Any]:
-    """One import in one process; the table of modules is recorded anew after each."""
+def attempt(probe: Probe, modules: dict[str, Any], name: str, child: Child) -> bool:
+    """Whether an import goes well; the table of modules is recorded anew after each."""
     with probe.stage(f"import {name}"):
         limit = min(IMPORT_SECONDS, max(probe.left() - 5.0, 1.0))
-        module = name.partition(" ")[0]
-        # torch_npu by itself shows its own error; behind autoload it is wrapped.
-        plain = autoload and module != "torch_npu"
-        first = AFTER.get(name, "")
-        if modules.get(first, {}).get("ok"):
-            module = f"{first} {module}"
-        modules[name] = ask(CHILD, module, "" if plain else "0", limit=limit)
+        modules[name] = answer(child, limit)
         if str(modules[name].get("error")).startswith("TimeoutError: no "):
             probe.measure("late", value=True)
         probe.measure("modules", modules)
-    return dict(modules[name])
+    return bool(modules[name]["ok"])
 
 
 def block(device: str, modules: dict[str, Any]) -> str:
@@ -179,9 +179,9 @@ def block(device: str, modules: dict[str, Any]) -> str:
     return ""
 
 
-def ask(code: str, *words: str, limit: float) -> dict[str, Any]:
+def answer(child: Child, limit: float) -> dict[str, Any]:
     """The answer of a child process; a crash or a time-out is an answer, too."""
-    with contextlib.closing(Child("-c", code, *words)) as child:
+    with contextlib.closing(child):
         return {"ok": False, **child.next(limit)}
 
 
