@@ -120,10 +120,10 @@ def body(probe: Probe) -> None:
     probe.measure("executable", sys.executable)
     probe.measure("autoload", os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", ""))
     with probe.stage("find"):
-        found = answer(Child("-c", FIND, ",".join(("torch", *STACK))), 30.0 * _probe.PATIENCE)
-    installed = found.get("installed")
+        listed = answer(Child("-c", FIND, ",".join(("torch", *STACK))), 30.0 * _probe.PATIENCE)
+    installed = listed.get("installed")
     if installed is None:
-        probe.measure("blocks", f"the interpreter starts no second one: {found['error']}")
+        probe.measure("blocks", f"the interpreter starts no second one: {listed['error']}")
         return
     if "torch" not in installed:
         probe.measure("blocks", "torch is not installed in this environment")
